@@ -1,0 +1,7 @@
+//! The `stillframe` binary.
+#![forbid(unsafe_code)]
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() {}

@@ -1,0 +1,1 @@
+//! Keyed objects on stillframe slots: index, entries, expiry, limbo.

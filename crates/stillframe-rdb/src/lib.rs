@@ -1,0 +1,3 @@
+//! Sans-io codec of the Redis RDB file format.
+
+#![forbid(unsafe_code)]

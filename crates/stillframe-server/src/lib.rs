@@ -1,0 +1,3 @@
+//! Redis-protocol server on a stillframe keyspace.
+
+#![forbid(unsafe_code)]

@@ -1,0 +1,196 @@
+//! The contract every snapshot algorithm fulfils, on one screen.
+
+use crate::{BeginError, CaptureError, MemoryError, Point, Progress, Sink};
+
+/// Words in a block: the largest run a [`Sink`] receives at once (4 KiB of state). Small under the
+/// model checkers, so that they can explore several blocks.
+pub const BLOCK_WORDS: usize = if cfg!(feature = "loom") {
+    2
+} else if cfg!(any(miri, feature = "shuttle")) {
+    8
+} else {
+    512
+};
+
+/// State words with one writer, from which images are taken. Algorithms only decide: no I/O, no
+/// clock, no logging, no threads. Hot paths are static dispatch.
+pub trait Algorithm: Sized + Send + 'static {
+    /// An image of this algorithm on its way into a sink.
+    type Image<S: Sink + 'static>: Image<Sink = S> + 'static;
+    /// Name, source and costs, from the registry line.
+    const INFO: Info;
+
+    /// State of `options.words` zero words.
+    ///
+    /// # Errors
+    /// [`MemoryError`] when the memory cannot be had.
+    fn create(options: &Options) -> Result<Self, MemoryError>;
+    /// Words of state.
+    fn words(&self) -> usize;
+    /// Grows in place to `words` zero-extended words (never shrinks), at any time: an image under
+    /// way keeps the length it had at begin.
+    ///
+    /// # Errors
+    /// [`MemoryError`] beyond `options.max_words` or when memory cannot be had; nothing changes.
+    fn grow(&mut self, words: usize) -> Result<(), MemoryError>;
+
+    /// The latest value of a word. Panics if `index` is out of bounds.
+    fn read(&self, index: usize) -> u64;
+    /// Replaces a word. Panics if `index` is out of bounds.
+    fn write(&mut self, index: usize, value: u64);
+    /// Replaces a run of words. Panics if the run is out of bounds, before any word is written.
+    fn write_run(&mut self, start: usize, values: &[u64]) {
+        assert!(start <= self.words() && values.len() <= self.words() - start, "run out of bounds");
+        for (offset, &value) in values.iter().enumerate() {
+            self.write(start + offset, value);
+        }
+    }
+    /// Half a word, for states of u32: `index` counts 4-byte items, low half first.
+    fn read_u32(&self, index: usize) -> u32 {
+        (self.read(index / 2) >> (32 * (index % 2))) as u32
+    }
+    /// Replaces half a word: reads the unit, patches it, writes it whole.
+    fn write_u32(&mut self, index: usize, value: u32) {
+        let shift = 32 * (index % 2);
+        let kept = self.read(index / 2) & !(u64::from(u32::MAX) << shift);
+        self.write(index / 2, kept | u64::from(value) << shift);
+    }
+
+    /// Fixes the image of this instant, to be pushed into `sink`. The sink is given here because a
+    /// fork's image lives in a child that can only run what it already holds.
+    ///
+    /// # Errors
+    /// [`BeginError`]; the state is unchanged, the sink is dropped.
+    fn begin<S: Sink + 'static>(
+        &mut self,
+        point: Point,
+        sink: S,
+    ) -> Result<Self::Image<S>, BeginError>;
+    /// Progress and cancellation of the image under way, for any thread.
+    fn progress(&self) -> Progress;
+}
+
+/// The state as it was at begin, until dropped. Dropping it (half-way or after the capture) ends
+/// the image: only then can the next one begin.
+pub trait Image: Send {
+    /// Where the image goes.
+    type Sink;
+    /// Words of state at begin.
+    fn words(&self) -> usize;
+    /// Number of this image, from 1.
+    fn epoch(&self) -> u64;
+    /// One word of the image, or `None` if the image lives in another process or `index` is out of
+    /// bounds. Valid until the image is captured or dropped.
+    fn get(&self, index: usize) -> Option<u64>;
+    /// Pushes the whole image into the sink and finishes the sink.
+    ///
+    /// # Errors
+    /// [`CaptureError`]; what the sink holds then is not an image.
+    fn capture(&mut self) -> Result<(), CaptureError>;
+    /// The sink as this process holds it.
+    fn sink_mut(&mut self) -> &mut Self::Sink;
+    /// Ends the image and returns the sink.
+    fn into_sink(self) -> Self::Sink;
+}
+
+/// What the registry says of an algorithm.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub struct Info {
+    /// Name on command lines and in tables.
+    pub name: &'static str,
+    /// Name in words.
+    pub title: &'static str,
+    /// Where it was published.
+    pub citation: &'static str,
+    /// Memory, in copies of the state.
+    pub memory: &'static str,
+    /// Cost of begin.
+    pub begin: &'static str,
+    /// What a read adds to a plain load.
+    pub read: &'static str,
+    /// What a write adds to a plain store.
+    pub write: &'static str,
+    /// Whether images live in this process: objects that state words refer to are then shared
+    /// with the image and must outlive its capture.
+    pub in_process: bool,
+}
+
+impl Info {
+    #[allow(clippy::too_many_arguments, reason = "called by the registry macro alone")]
+    pub(crate) const fn new(
+        name: &'static str,
+        title: &'static str,
+        citation: &'static str,
+        memory: &'static str,
+        begin: &'static str,
+        read: &'static str,
+        write: &'static str,
+        in_process: bool,
+    ) -> Self {
+        Self { name, title, citation, memory, begin, read, write, in_process }
+    }
+}
+
+/// Size and manner of the state memory.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Options {
+    /// Words of state, all zero at first.
+    pub words: usize,
+    /// Address space reserved for growth, in words; at least `words`.
+    pub max_words: usize,
+    /// Ask for 2 MiB pages (`madvise`; a kernel that has none ignores it).
+    pub huge_pages: bool,
+    /// Touch all memory at creation, so that no write pays for a first touch.
+    pub prefault: bool,
+    /// Most memory an image may take for itself, in bytes (undo arenas; 64 MiB by default).
+    pub budget_bytes: usize,
+    /// What happens when the budget is used up.
+    pub on_full: OnFull,
+}
+
+impl Options {
+    /// `words` words that cannot grow, default budget.
+    #[must_use]
+    pub fn words(words: usize) -> Self {
+        Self {
+            words,
+            max_words: words,
+            huge_pages: false,
+            prefault: false,
+            budget_bytes: 64 << 20,
+            on_full: OnFull::Slow,
+        }
+    }
+    /// Sets [`max_words`](Self::max_words).
+    #[must_use]
+    pub fn max_words(self, max_words: usize) -> Self {
+        Self { max_words, ..self }
+    }
+    /// Sets [`huge_pages`](Self::huge_pages).
+    #[must_use]
+    pub fn huge_pages(self, huge_pages: bool) -> Self {
+        Self { huge_pages, ..self }
+    }
+    /// Sets [`prefault`](Self::prefault).
+    #[must_use]
+    pub fn prefault(self, prefault: bool) -> Self {
+        Self { prefault, ..self }
+    }
+    /// Sets [`budget_bytes`](Self::budget_bytes) and [`on_full`](Self::on_full).
+    #[must_use]
+    pub fn budget(self, budget_bytes: usize, on_full: OnFull) -> Self {
+        Self { budget_bytes, on_full, ..self }
+    }
+}
+
+/// What happens when an image has used up its budget.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnFull {
+    /// The writer waits for the capture to pass the block it must write. Another thread must be
+    /// capturing the image, or the writer waits for ever.
+    Slow,
+    /// The image is cancelled with [`CaptureError::OverBudget`]; the writer goes on at once.
+    Cancel,
+}

@@ -1,0 +1,1 @@
+//! The snapshotter thread around an algorithm.

@@ -1,0 +1,110 @@
+//! Where an image goes: the receiving end of a capture.
+
+use std::fmt::{self, Write as _};
+
+/// Receives the words of one image, in order, each exactly once.
+///
+/// A sink may run in a forked child (see [`crate::algorithms::fork`]), where taking a lock or
+/// allocating can deadlock. A sink meant for every algorithm therefore prepares its buffers before
+/// `begin`, and its methods neither allocate, lock nor log.
+pub trait Sink: Send {
+    /// Takes the words `start..start + words.len()` as they were at begin. Calls come in rising
+    /// order without gaps; one call carries at most [`BLOCK_WORDS`](crate::BLOCK_WORDS) words.
+    ///
+    /// When this returns, the sink is done with every object that the words refer to: an object
+    /// layer may free them.
+    ///
+    /// # Errors
+    /// Any error ends the capture; it reaches whoever drives it as
+    /// [`CaptureError::Sink`](crate::CaptureError::Sink).
+    fn push(&mut self, start: usize, words: &[u64]) -> Result<(), SinkError>;
+
+    /// Called once, after the last word: flush what is buffered.
+    ///
+    /// # Errors
+    /// As for [`push`](Sink::push).
+    fn finish(&mut self) -> Result<(), SinkError> {
+        Ok(())
+    }
+}
+
+/// Collects the image in memory. Allocates, so it is not for the fork algorithm.
+impl Sink for Vec<u64> {
+    fn push(&mut self, start: usize, words: &[u64]) -> Result<(), SinkError> {
+        debug_assert_eq!(start, self.len(), "blocks come in order");
+        self.extend_from_slice(words);
+        Ok(())
+    }
+}
+
+/// Why a sink could not take the image. Plain bytes without a heap part, so that it can cross from
+/// a forked child to its parent.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct SinkError {
+    errno: i32,
+    length: u32,
+    message: [u8; Self::MESSAGE_BYTES_MAX],
+}
+
+impl SinkError {
+    const MESSAGE_BYTES_MAX: usize = 248;
+
+    /// An error with a message (cut at 248 bytes) and no operating-system code.
+    #[must_use]
+    pub fn new(message: fmt::Arguments<'_>) -> Self {
+        let mut error = Self { errno: 0, length: 0, message: [0; Self::MESSAGE_BYTES_MAX] };
+        let _ = error.write_fmt(message); // a message that does not fit is cut
+        error
+    }
+
+    /// An operating-system error: what was tried, and its `errno`.
+    #[must_use]
+    pub fn from_errno(what: fmt::Arguments<'_>, errno: i32) -> Self {
+        Self { errno, ..Self::new(what) }
+    }
+
+    /// The operating system's code, 0 if it did not come from there.
+    #[must_use]
+    pub fn errno(&self) -> i32 {
+        self.errno
+    }
+
+    /// What failed, without the operating system's sentence.
+    #[must_use]
+    pub fn message(&self) -> &str {
+        let bytes = self.message.get(..self.length as usize).unwrap_or_default();
+        match std::str::from_utf8(bytes) {
+            Ok(text) => text,
+            Err(cut) => std::str::from_utf8(&bytes[..cut.valid_up_to()]).unwrap_or_default(),
+        }
+    }
+}
+
+impl fmt::Write for SinkError {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let start = self.length as usize;
+        let taken = text.len().min(Self::MESSAGE_BYTES_MAX - start);
+        self.message[start..start + taken].copy_from_slice(&text.as_bytes()[..taken]);
+        self.length += taken as u32;
+        if taken == text.len() { Ok(()) } else { Err(fmt::Error) }
+    }
+}
+
+impl fmt::Display for SinkError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.message())?;
+        if self.errno != 0 {
+            write!(f, ": {}", std::io::Error::from_raw_os_error(self.errno))?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for SinkError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SinkError({self})")
+    }
+}
+
+impl std::error::Error for SinkError {}

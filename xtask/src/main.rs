@@ -1,0 +1,3 @@
+//! Checks of the repository's own style: `cargo xtask tidy`.
+
+fn main() {}
