@@ -1,3 +1,41 @@
 //! Checks of the repository's own style: `cargo xtask tidy`.
+#![forbid(unsafe_code)]
 
-fn main() {}
+mod tidy;
+
+use std::path::Path;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["tidy"] => tidy(),
+        _ => {
+            eprintln!("usage: cargo xtask tidy");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn tidy() -> ExitCode {
+    let report = match tidy::check(workspace()) {
+        Ok(report) => report,
+        Err(error) => {
+            eprintln!("tidy: {error}");
+            return ExitCode::from(1);
+        }
+    };
+    for note in &report.notes {
+        eprintln!("note: {note}");
+    }
+    for fault in &report.faults {
+        eprintln!("fault: {fault}");
+    }
+    println!("tidy: {} files, {} faults", report.files, report.faults.len());
+    ExitCode::from(u8::from(!report.faults.is_empty()))
+}
+
+/// The root of the workspace this program was built from.
+fn workspace() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the workspace's root")
+}

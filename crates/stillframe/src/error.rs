@@ -21,7 +21,10 @@ pub enum MemoryError {
         reserved: usize,
     },
     /// The operating system refused.
-    #[error("{what} of {bytes} bytes of memory failed: {error}", error = std::io::Error::from_raw_os_error(*errno))]
+    #[error(
+        "{what} of {bytes} bytes of memory failed: {error}",
+        error = std::io::Error::from_raw_os_error(*errno)
+    )]
     Refused {
         /// The operation: reserving, committing, prefaulting.
         what: &'static str,

@@ -1,0 +1,223 @@
+//! The style that no other tool holds, as one pass over the repository's text files.
+//!
+//! A *fault* fails the check, a *note* is only told. The rules look at lines, not at syntax: they
+//! rely on rustfmt's layout (a function's closing brace stands alone under the start of its first
+//! line), which the format check enforces.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Characters in a line of code.
+const WIDTH: usize = 100;
+/// Lines of a function, from its signature to its closing brace.
+const FUNCTION_LINES: usize = 70;
+/// Lines of a file beyond which it should be split, and beyond which it must be.
+const FILE_LINES_NOTE: usize = 400;
+const FILE_LINES_FAULT: usize = 600;
+/// Folders, by name, that hold nothing of ours.
+const FOREIGN: [&str; 4] = ["target", ".git", "stillframe-data", "__pycache__"];
+/// Kinds of files that are read, by the end of their names; `.ci` holds scripts without one.
+const KINDS: [&str; 6] = ["rs", "toml", "md", "sh", "py", "txt"];
+/// Where each file is one algorithm; the names are files there that are not.
+const ALGORITHMS: &str = "crates/stillframe/src/algorithms";
+const NOT_ALGORITHMS: [&str; 3] = ["mod.rs", "registry.rs", "mutants.rs"];
+
+/// What one pass found.
+#[derive(Debug, Default)]
+pub(crate) struct Report {
+    pub(crate) files: usize,
+    pub(crate) faults: Vec<String>,
+    pub(crate) notes: Vec<String>,
+}
+
+/// Reads every text file under `root` and applies every rule to it.
+///
+/// # Errors
+/// A folder or file that cannot be read.
+pub(crate) fn check(root: &Path) -> io::Result<Report> {
+    let mut paths = Vec::new();
+    collect(root, &mut paths)?;
+    paths.sort();
+    let mut report = Report::default();
+    for path in paths {
+        let text = fs::read_to_string(&path).map_err(|error| {
+            io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+        })?;
+        let name = path.strip_prefix(root).unwrap_or(&path).display().to_string();
+        check_file(&name, &text, &mut report);
+    }
+    Ok(report)
+}
+
+fn collect(folder: &Path, paths: &mut Vec<PathBuf>) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let kind = path.extension().and_then(|kind| kind.to_str()).unwrap_or_default();
+        if path.is_dir() {
+            if !FOREIGN.contains(&name) {
+                collect(&path, paths)?;
+            }
+        } else if KINDS.contains(&kind) || folder.file_name() == Some(".ci".as_ref()) {
+            paths.push(path);
+        }
+    }
+    Ok(())
+}
+
+fn check_file(name: &str, text: &str, report: &mut Report) {
+    report.files += 1;
+    let rust = name.ends_with(".rs");
+    // Prose wraps where its writer likes, and a recorded transcript is data.
+    let code = rust || name.ends_with(".sh") || name.ends_with(".py") || name.starts_with(".ci/");
+    for (index, line) in text.lines().enumerate() {
+        let place = format!("{name}:{}", index + 1);
+        if code && line.chars().count() > WIDTH {
+            report.faults.push(format!("{place}: a line of more than {WIDTH} characters"));
+        }
+        check_words(&place, line, report);
+    }
+    if rust {
+        check_lengths(name, text, report);
+        check_head(name, text, report);
+    }
+}
+
+/// Rules about what must not stand in a line, whatever the file.
+fn check_words(place: &str, line: &str, report: &mut Report) {
+    // Spelled in two parts, so that these lines do not find themselves.
+    for mark in [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("XX", "X")] {
+        let found = line.split(|c: char| !c.is_alphanumeric()).any(|word| word == mark);
+        if found {
+            report.faults.push(format!("{place}: a stray {mark}: do it, or say it in an issue"));
+        }
+    }
+    if line.trim() == concat!("#[ign", "ore]") {
+        report.faults.push(format!("{place}: an ignored test without its reason"));
+    }
+    for root in [concat!("/wo", "rk/"), concat!("/ho", "me/"), concat!("/Us", "ers/")] {
+        if line.contains(root) {
+            report.faults.push(format!("{place}: a path of one machine ({root})"));
+        }
+    }
+}
+
+fn check_lengths(name: &str, text: &str, report: &mut Report) {
+    let lines = text.lines().count();
+    if lines > FILE_LINES_FAULT {
+        report.faults.push(format!("{name}: {lines} lines, at most {FILE_LINES_FAULT}: split it"));
+    } else if lines > FILE_LINES_NOTE {
+        report.notes.push(format!("{name}: {lines} lines, better under {FILE_LINES_NOTE}"));
+    }
+    for (line, length) in functions(text) {
+        if length > FUNCTION_LINES {
+            report.faults.push(format!(
+                "{name}:{line}: a function of {length} lines, at most {FUNCTION_LINES}"
+            ));
+        }
+    }
+}
+
+/// The first line (from 1) and the number of lines of every function with a body.
+fn functions(text: &str) -> Vec<(usize, usize)> {
+    let lines: Vec<&str> = text.lines().collect();
+    let mut found = Vec::new();
+    for (start, line) in lines.iter().enumerate() {
+        if !starts_function(line) {
+            continue;
+        }
+        let indent = &line[..line.len() - line.trim_start().len()];
+        let closing = format!("{indent}}}");
+        let rest = &lines[start..];
+        // The signature ends with its body's brace, or with a body on one line, or has no body.
+        let signature = rest.iter().position(|line| line.ends_with(['{', '}', ';'])).unwrap_or(0);
+        let length = match rest[signature].ends_with('{') {
+            true => rest.iter().position(|line| *line == closing).unwrap_or(signature),
+            false => signature,
+        };
+        found.push((start + 1, length + 1));
+    }
+    found
+}
+
+fn starts_function(line: &str) -> bool {
+    let mut words = line.split_whitespace().skip_while(|word| {
+        word.starts_with("pub") || ["const", "unsafe", "extern", "\"C\"", "async"].contains(word)
+    });
+    words.next() == Some("fn")
+}
+
+fn check_head(name: &str, text: &str, report: &mut Report) {
+    if !text.starts_with("//!") {
+        report.faults.push(format!("{name}: no head comment: what is here, and why"));
+    }
+    let Some(file) = name.strip_prefix(ALGORITHMS).map(|rest| rest.trim_start_matches('/')) else {
+        return;
+    };
+    let head: String = text.lines().take_while(|line| line.starts_with("//!")).collect();
+    let one = !file.contains('/') && !NOT_ALGORITHMS.contains(&file);
+    if one && !cites(&head) {
+        report.faults.push(format!("{name}: an algorithm that does not cite its source"));
+    }
+}
+
+/// Whether a head comment names where its algorithm is from.
+fn cites(head: &str) -> bool {
+    let lower = head.to_lowercase();
+    lower.contains("source") || lower.contains("section") || lower.contains("et al")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn faults(name: &str, text: &str) -> Vec<String> {
+        let mut report = Report::default();
+        check_file(name, text, &mut report);
+        report.faults
+    }
+
+    #[test]
+    fn the_repository_is_tidy() {
+        let report = check(crate::workspace()).expect("the repository can be read");
+        assert!(report.files > 10, "the walk found next to nothing");
+        assert!(report.faults.is_empty(), "{:#?}", report.faults);
+    }
+
+    #[test]
+    fn each_rule_rejects_its_breach() {
+        let long = format!("//! x\n// {}\n", "a".repeat(WIDTH));
+        let body = "    a();\n".repeat(FUNCTION_LINES);
+        let function = format!("//! x\npub const fn f() {{\n{body}}}\n");
+        let big = format!("//! x\n{}", "\n".repeat(FILE_LINES_FAULT));
+        let breaches = [
+            ("a.rs", long.as_str()),
+            ("a.rs", function.as_str()),
+            ("a.rs", big.as_str()),
+            ("a.rs", "fn main() {}\n"),
+            ("a.rs", concat!("//! x\n// TO", "DO: later\n")),
+            ("a.rs", concat!("//! x\n#[ign", "ore]\n")),
+            ("a.md", concat!("see /wo", "rk/notes\n")),
+            ("crates/stillframe/src/algorithms/zigzag.rs", "//! Zigzag.\n"),
+        ];
+        for (name, text) in breaches {
+            assert_eq!(faults(name, text).len(), 1, "{name}: {text}");
+        }
+    }
+
+    #[test]
+    fn what_keeps_the_rules_passes() {
+        let body = "        a();\n".repeat(FUNCTION_LINES - 2);
+        let fine = [
+            ("a.rs", format!("//! x\nimpl A {{\n    fn f() {{\n{body}    }}\n}}\n")),
+            ("a.rs", "//! x\ntrait A {\n    fn f(\n        a: u8,\n    ) -> Self;\n}\n".to_owned()),
+            ("a.rs", "//! x\n#[ignore = \"needs a disk of 1 TB\"]\n".to_owned()),
+            ("a.md", "a".repeat(2 * WIDTH)),
+            ("crates/stillframe/src/algorithms/zigzag.rs", "//! Cao et al. 2011\n".to_owned()),
+        ];
+        for (name, text) in fine {
+            assert!(faults(name, &text).is_empty(), "{name}: {:?}", faults(name, &text));
+        }
+    }
+}
