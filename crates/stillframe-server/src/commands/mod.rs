@@ -1,0 +1,171 @@
+//! What a command sees, and the way of a request from its arguments to its handler.
+//!
+//! - A handler runs alone, to the end: between two handlers the data set is at a point of
+//!   consistency.
+//! - A request that is refused before its handler runs makes an open transaction fail.
+//! - Handlers never panic on what a client sent.
+
+mod admin;
+mod connection;
+mod expire;
+mod keys;
+mod persistence;
+mod strings;
+mod table;
+pub(crate) mod transactions;
+
+use stillframe::Algorithm;
+use stillframe_keyspace::Keyspace;
+use stillframe_resp::Out;
+
+pub(crate) use table::{
+    ALL_KEYS, Command, Handler, KEY_VALUE_PAIRS, Keys, Lookup, NO_KEYS, ONE_KEY, SECOND_KEY,
+    TWO_KEYS, Table, flags,
+};
+
+use crate::session::Session;
+use crate::state::ServerState;
+
+/// Everything a command may use.
+pub(crate) struct Context<'a, A: Algorithm> {
+    /// The data.
+    pub(crate) keyspace: &'a mut Keyspace<A>,
+    /// Configuration, counters, the other clients.
+    pub(crate) server: &'a mut ServerState,
+    /// The client's own state.
+    pub(crate) session: &'a mut Session,
+    /// Where the reply goes.
+    pub(crate) out: Out<'a>,
+    /// Unix time in milliseconds, the same throughout one command (and one EXEC).
+    pub(crate) now: i64,
+    /// All commands.
+    pub(crate) table: &'a Table<A>,
+}
+
+/// The table of every command.
+pub(crate) fn table<A: Algorithm>() -> Table<A> {
+    let mut table = Table::new();
+    connection::register(&mut table);
+    admin::register(&mut table);
+    persistence::register(&mut table);
+    strings::register(&mut table);
+    keys::register(&mut table);
+    expire::register(&mut table);
+    transactions::register(&mut table);
+    table
+}
+
+/// Answers one request: looks the command up, checks that it may run, then runs or queues it.
+pub(crate) fn dispatch<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    let index = match ctx.table.lookup(args) {
+        Lookup::Found(index) => index,
+        Lookup::Unknown => return reject(ctx, &unknown_command(args)),
+        Lookup::UnknownSubcommand(container) => {
+            return reject(ctx, &unknown_subcommand(ctx.table.get(container).name, args));
+        }
+    };
+    let command = ctx.table.get(index);
+    if !command.accepts(args.len()) {
+        return reject(ctx, wrong_arity(command.name).as_bytes());
+    }
+    if let Some(error) = refusal(ctx, command) {
+        ctx.server.stats.commands[index].rejected += 1;
+        return reject(ctx, error.as_bytes());
+    }
+    if ctx.session.transaction.is_some() && !command.has(flags::NOT_QUEUED) {
+        return transactions::queue(ctx, index, args);
+    }
+    run(ctx, index, args);
+}
+
+/// Runs a command that was looked up and checked, and counts it.
+pub(crate) fn run<A: Algorithm>(ctx: &mut Context<'_, A>, index: usize, args: &[&[u8]]) {
+    let start = ctx.out.buffer.len();
+    ctx.session.last_command = index;
+    (ctx.table.get(index).handler)(ctx, args);
+    let stats = &mut ctx.server.stats;
+    stats.commands_processed += 1;
+    let counters = &mut stats.commands[index];
+    counters.calls += 1;
+    if ctx.out.buffer.get(start) == Some(&b'-') {
+        counters.failed += 1;
+        stats.error_replies += 1;
+    }
+}
+
+/// Why the command may not run now.
+fn refusal<A: Algorithm>(ctx: &Context<'_, A>, command: &Command<A>) -> Option<&'static str> {
+    if !ctx.session.authenticated && !command.has(flags::NO_AUTH) {
+        return Some("NOAUTH Authentication required.");
+    }
+    if command.has(flags::NO_MULTI) && ctx.session.transaction.is_some() {
+        return Some("ERR Command not allowed inside a transaction");
+    }
+    if ctx.server.writes_refused() && (command.has(flags::WRITE) || command.name == "ping") {
+        return Some(MISCONF);
+    }
+    None
+}
+
+/// Answers an error to a request that never reached its handler.
+fn reject<A: Algorithm>(ctx: &mut Context<'_, A>, error: &[u8]) {
+    if let Some(transaction) = &mut ctx.session.transaction {
+        transaction.failed = true;
+    }
+    ctx.server.stats.error_replies += 1;
+    ctx.out.error(error);
+}
+
+const MISCONF: &str = "MISCONF Redis is configured to save RDB snapshots, but it's currently \
+    unable to persist to disk. Commands that may modify the data set are disabled, because this \
+    instance is configured to report errors during writes if RDB snapshotting fails \
+    (stop-writes-on-bgsave-error option). Please check the Redis logs for details about the RDB \
+    error.";
+
+/// The error of a wrong number of arguments; sub-commands are named `container|name`.
+pub(crate) fn wrong_arity(name: &str) -> String {
+    format!("ERR wrong number of arguments for '{name}' command")
+}
+
+fn unknown_command(args: &[&[u8]]) -> Vec<u8> {
+    let name = c_string(args.first().copied().unwrap_or_default());
+    let mut shown = Vec::new();
+    for argument in args.iter().skip(1) {
+        if shown.len() >= 128 {
+            break;
+        }
+        let room = 128 - shown.len();
+        let argument = c_string(argument);
+        shown.push(b'\'');
+        shown.extend_from_slice(&argument[..argument.len().min(room)]);
+        shown.extend_from_slice(b"' ");
+    }
+    let mut error = b"ERR unknown command '".to_vec();
+    error.extend_from_slice(&name[..name.len().min(128)]);
+    error.extend_from_slice(b"', with args beginning with: ");
+    error.extend_from_slice(&shown);
+    without_newlines(error)
+}
+
+fn unknown_subcommand(container: &str, args: &[&[u8]]) -> Vec<u8> {
+    let name = c_string(args.get(1).copied().unwrap_or_default());
+    let mut error = b"ERR unknown subcommand '".to_vec();
+    error.extend_from_slice(&name[..name.len().min(128)]);
+    error.extend_from_slice(format!("'. Try {} HELP.", container.to_uppercase()).as_bytes());
+    without_newlines(error)
+}
+
+/// The bytes before the first NUL, which is what Redis prints of an argument.
+fn c_string(bytes: &[u8]) -> &[u8] {
+    bytes.split(|&byte| byte == 0).next().unwrap_or_default()
+}
+
+/// An error reply is one line.
+fn without_newlines(mut error: Vec<u8>) -> Vec<u8> {
+    for byte in &mut error {
+        if matches!(*byte, b'\r' | b'\n') {
+            *byte = b' ';
+        }
+    }
+    error
+}

@@ -1,0 +1,223 @@
+//! The registry of commands: one `add` line per command, looked up by name for every request.
+//!
+//! - A name is ASCII and lower case; requests may use any case.
+//! - A container (`CLIENT`, `CONFIG`, ...) has sub-commands; naming one that is unknown is an
+//!   unknown command, found before anything runs.
+//! - An index into the table stays valid for the life of the server: queued transactions hold it.
+
+use stillframe::Algorithm;
+
+use super::Context;
+
+/// Runs one command. `args[0]` is the name; the arity was checked. Writes exactly one reply.
+pub(crate) type Handler<A> = fn(&mut Context<'_, A>, args: &[&[u8]]);
+
+/// Properties of a command, or-ed.
+pub(crate) mod flags {
+    /// Changes the data set: refused while saving fails.
+    pub(crate) const WRITE: u32 = 1;
+    /// Reads keys and changes none.
+    pub(crate) const READONLY: u32 = 1 << 1;
+    /// May take memory.
+    pub(crate) const DENYOOM: u32 = 1 << 2;
+    /// Administration.
+    pub(crate) const ADMIN: u32 = 1 << 3;
+    /// Not for scripts.
+    pub(crate) const NOSCRIPT: u32 = 1 << 4;
+    /// Allowed while the data set is being loaded.
+    pub(crate) const LOADING: u32 = 1 << 5;
+    /// Allowed on stale data.
+    pub(crate) const STALE: u32 = 1 << 6;
+    /// Constant or logarithmic time.
+    pub(crate) const FAST: u32 = 1 << 7;
+    /// Needs no authentication.
+    pub(crate) const NO_AUTH: u32 = 1 << 8;
+    /// Never inside a transaction.
+    pub(crate) const NO_MULTI: u32 = 1 << 9;
+    /// Runs at once inside a transaction instead of being queued.
+    pub(crate) const NOT_QUEUED: u32 = 1 << 10;
+    /// May take long: the clock is read again after it.
+    pub(crate) const LONG: u32 = 1 << 11;
+    /// Concerns the connection rather than data.
+    pub(crate) const CONNECTION: u32 = 1 << 12;
+    /// Ends, or may end, a transaction.
+    pub(crate) const TRANSACTION: u32 = 1 << 13;
+}
+
+/// Positions of the keys among the arguments: first, last (negative: from the end), step.
+/// All zero when there are none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Keys {
+    /// Position of the first key.
+    pub(crate) first: i8,
+    /// Position of the last key.
+    pub(crate) last: i8,
+    /// Distance between keys.
+    pub(crate) step: i8,
+}
+
+/// No keys.
+pub(crate) const NO_KEYS: Keys = Keys { first: 0, last: 0, step: 0 };
+/// The first argument is the key.
+pub(crate) const ONE_KEY: Keys = Keys { first: 1, last: 1, step: 1 };
+/// All arguments are keys.
+pub(crate) const ALL_KEYS: Keys = Keys { first: 1, last: -1, step: 1 };
+/// The first two arguments are keys.
+pub(crate) const TWO_KEYS: Keys = Keys { first: 1, last: 2, step: 1 };
+/// Key, value, key, value...
+pub(crate) const KEY_VALUE_PAIRS: Keys = Keys { first: 1, last: -1, step: 2 };
+/// The second argument is the key (sub-commands).
+pub(crate) const SECOND_KEY: Keys = Keys { first: 2, last: 2, step: 1 };
+
+/// One command or sub-command.
+pub(crate) struct Command<A: Algorithm> {
+    /// Lower case; a sub-command's is `container|name`.
+    pub(crate) name: &'static str,
+    /// Number of arguments with the name; negative: at least that many.
+    pub(crate) arity: i8,
+    /// See [`flags`].
+    pub(crate) flags: u32,
+    /// Where the keys are.
+    pub(crate) keys: Keys,
+    /// What it does.
+    pub(crate) handler: Handler<A>,
+    /// Indices of sub-commands; empty unless a container.
+    pub(crate) subcommands: Vec<usize>,
+}
+
+impl<A: Algorithm> Command<A> {
+    /// Whether a request of `count` arguments, the name included, has the right number of them.
+    pub(crate) fn accepts(&self, count: usize) -> bool {
+        let arity = usize::from(self.arity.unsigned_abs());
+        if self.arity < 0 { count >= arity } else { count == arity }
+    }
+
+    /// Whether any of `flags` is set.
+    pub(crate) fn has(&self, flags: u32) -> bool {
+        self.flags & flags != 0
+    }
+
+    /// The part of the name after the container's.
+    fn own_name(&self) -> &'static str {
+        self.name.split_once('|').map_or(self.name, |(_, own)| own)
+    }
+}
+
+/// What a lookup found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Lookup {
+    /// The command's index.
+    Found(usize),
+    /// No command of that name.
+    Unknown,
+    /// A container (its index) without a sub-command of that name.
+    UnknownSubcommand(usize),
+}
+
+/// Every command of the server.
+pub(crate) struct Table<A: Algorithm> {
+    commands: Vec<Command<A>>,
+    /// Open addressing over the top-level commands, by [`hash`]; 0 = empty, else index + 1.
+    buckets: [u16; BUCKETS],
+}
+
+const BUCKETS: usize = 1024;
+
+impl<A: Algorithm> Table<A> {
+    /// An empty table.
+    pub(crate) fn new() -> Self {
+        Self { commands: Vec::new(), buckets: [0; BUCKETS] }
+    }
+
+    /// Adds a command.
+    pub(crate) fn add(
+        &mut self,
+        name: &'static str,
+        arity: i8,
+        flags: u32,
+        keys: Keys,
+        handler: Handler<A>,
+    ) {
+        assert!(self.commands.len() < BUCKETS / 2, "the command table is full; raise BUCKETS");
+        let subcommands = Vec::new();
+        self.commands.push(Command { name, arity, flags, keys, handler, subcommands });
+        let mut bucket = hash(name.as_bytes());
+        while self.buckets[bucket] != 0 {
+            bucket = (bucket + 1) % BUCKETS;
+        }
+        self.buckets[bucket] = self.commands.len() as u16;
+    }
+
+    /// Adds a sub-command to the container added last; `name` is `container|name`.
+    pub(crate) fn add_sub(
+        &mut self,
+        name: &'static str,
+        arity: i8,
+        flags: u32,
+        keys: Keys,
+        handler: Handler<A>,
+    ) {
+        let index = self.commands.len();
+        let container = name.split_once('|').map(|(container, _)| container);
+        let owner = self.commands.iter_mut().rev().find(|command| Some(command.name) == container);
+        owner.expect("the container is added before its sub-commands").subcommands.push(index);
+        let subcommands = Vec::new();
+        self.commands.push(Command { name, arity, flags, keys, handler, subcommands });
+    }
+
+    /// The command at an index that a lookup gave.
+    pub(crate) fn get(&self, index: usize) -> &Command<A> {
+        &self.commands[index]
+    }
+
+    /// All commands, sub-commands included, in the order of registration.
+    pub(crate) fn all(&self) -> &[Command<A>] {
+        &self.commands
+    }
+
+    /// The top-level command of that name, in any case.
+    pub(crate) fn find(&self, name: &[u8]) -> Option<usize> {
+        let mut bucket = hash(name);
+        loop {
+            let index = usize::from(self.buckets[bucket]).checked_sub(1)?;
+            if self.commands[index].name.as_bytes().eq_ignore_ascii_case(name) {
+                return Some(index);
+            }
+            bucket = (bucket + 1) % BUCKETS;
+        }
+    }
+
+    /// The command or sub-command that a request names.
+    pub(crate) fn lookup(&self, args: &[&[u8]]) -> Lookup {
+        let Some(index) = args.first().and_then(|name| self.find(name)) else {
+            return Lookup::Unknown;
+        };
+        let command = &self.commands[index];
+        match args.get(1) {
+            Some(name) if !command.subcommands.is_empty() => {
+                self.find_sub(command, name).map_or(Lookup::UnknownSubcommand(index), Lookup::Found)
+            }
+            _ => Lookup::Found(index),
+        }
+    }
+
+    /// A container's sub-command of that name, in any case.
+    pub(crate) fn find_sub(&self, container: &Command<A>, name: &[u8]) -> Option<usize> {
+        let named = |index: &&usize| {
+            self.commands[**index].own_name().as_bytes().eq_ignore_ascii_case(name)
+        };
+        container.subcommands.iter().find(named).copied()
+    }
+}
+
+/// Bucket of a name: its length, first eight bytes and last byte, case folded.
+fn hash(name: &[u8]) -> usize {
+    let mut head = [0; 8];
+    let taken = name.len().min(8);
+    head[..taken].copy_from_slice(&name[..taken]);
+    let last = u64::from(name.last().copied().unwrap_or(0) | 0x20);
+    let folded = u64::from_le_bytes(head) | 0x2020_2020_2020_2020;
+    let mixed = (folded ^ last.rotate_left(32) ^ name.len() as u64)
+        .wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (mixed >> 54) as usize
+}

@@ -1,0 +1,62 @@
+//! What the server remembers of one client between two requests.
+
+use std::net::SocketAddr;
+use std::time::Instant;
+
+use stillframe_resp::Protocol;
+
+use crate::commands::transactions::Transaction;
+
+/// State of one client that commands see and change.
+pub(crate) struct Session {
+    /// Number of the client, never reused.
+    pub(crate) id: u64,
+    /// Selected database.
+    pub(crate) db: usize,
+    /// Protocol of replies.
+    pub(crate) protocol: Protocol,
+    /// Whether the password was given, or none is required.
+    pub(crate) authenticated: bool,
+    /// Name given by CLIENT SETNAME, or empty.
+    pub(crate) name: Vec<u8>,
+    /// The open transaction.
+    pub(crate) transaction: Option<Box<Transaction>>,
+    /// Index of the last command in the table; `usize::MAX` before the first.
+    pub(crate) last_command: usize,
+    /// Close the connection once the replies are sent.
+    pub(crate) closing: bool,
+    /// The client's address.
+    pub(crate) peer: SocketAddr,
+    /// The server's address it is connected to.
+    pub(crate) local: SocketAddr,
+    /// When it connected.
+    pub(crate) connected: Instant,
+    /// When it last sent anything.
+    pub(crate) active: Instant,
+}
+
+impl Session {
+    /// State of a client that has just connected.
+    pub(crate) fn new(
+        id: u64,
+        peer: SocketAddr,
+        local: SocketAddr,
+        authenticated: bool,
+        now: Instant,
+    ) -> Self {
+        Self {
+            id,
+            db: 0,
+            protocol: Protocol::Resp2,
+            authenticated,
+            name: Vec::new(),
+            transaction: None,
+            last_command: usize::MAX,
+            closing: false,
+            peer,
+            local,
+            connected: now,
+            active: now,
+        }
+    }
+}
