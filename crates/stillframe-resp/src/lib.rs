@@ -1,3 +1,26 @@
 //! Sans-io codec of the Redis serialization protocol, RESP2 and RESP3.
+//!
+//! No sockets, no clock, no threads: bytes in, requests out ([`Parser`]); replies in, bytes out
+//! ([`Out`]); and the client's side of it for tests and load generators ([`decode_reply`]).
+//!
+//! Invariants:
+//! - Nothing a peer sends makes this crate panic, and no length a peer announces makes it reserve
+//!   memory: what is reserved is proportional to what has arrived.
+//! - A request split anywhere gives the same result as the whole, errors included, and the work is
+//!   linear in the bytes received: no byte of an unfinished request is looked at twice.
+//! - Requests are not copied: arguments are ranges of the caller's buffer.
 
 #![forbid(unsafe_code)]
+
+mod decode;
+mod encode;
+mod error;
+mod inline;
+mod number;
+mod request;
+
+pub use decode::{Reply, ReplyError, decode_reply};
+pub use encode::{Out, Protocol};
+pub use error::ProtocolError;
+pub use number::{IntegerBuffer, format_double, format_integer, parse_integer};
+pub use request::{Limits, Parser};

@@ -1,0 +1,195 @@
+//! The reply encoder: appends replies to a buffer, in the protocol the client has asked for.
+//!
+//! A type that RESP2 lacks becomes what Redis sends instead: a map is a flat array, a set or a push
+//! an array, a double or a big number or a verbatim text a bulk string, a boolean an integer.
+
+use crate::{ProtocolError, format_double, format_integer};
+
+/// The version of the protocol on one connection; `HELLO` changes it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Protocol {
+    /// What every connection starts with.
+    #[default]
+    Resp2,
+    /// With maps, sets, doubles, nulls of one kind, pushes.
+    Resp3,
+}
+
+/// Appends replies to `buffer`.
+#[derive(Debug)]
+pub struct Out<'a> {
+    /// Where replies go.
+    pub buffer: &'a mut Vec<u8>,
+    /// The form they take.
+    pub protocol: Protocol,
+}
+
+impl<'a> Out<'a> {
+    /// Replies in `protocol`, appended to `buffer`.
+    pub fn new(buffer: &'a mut Vec<u8>, protocol: Protocol) -> Self {
+        Out { buffer, protocol }
+    }
+
+    fn is_resp3(&self) -> bool {
+        self.protocol == Protocol::Resp3
+    }
+
+    /// `+OK`.
+    #[inline]
+    pub fn ok(&mut self) {
+        self.buffer.extend_from_slice(b"+OK\r\n");
+    }
+
+    /// A status such as `PONG`; `text` holds no line end.
+    pub fn simple(&mut self, text: &str) {
+        debug_assert!(!text.contains(['\r', '\n']), "a status is one line");
+        self.line(b'+', text.as_bytes());
+    }
+
+    /// An error, with its code first: `ERR syntax error`. Line ends in it become blanks.
+    pub fn error(&mut self, text: impl AsRef<[u8]>) {
+        let text = text.as_ref();
+        self.buffer.push(b'-');
+        self.buffer.extend(text.iter().map(|&b| if matches!(b, b'\r' | b'\n') { b' ' } else { b }));
+        self.buffer.extend_from_slice(b"\r\n");
+    }
+
+    /// The answer to a request that could not be understood. Close the connection after it.
+    pub fn protocol_error(&mut self, error: &ProtocolError) {
+        match error {
+            // Told apart because the byte goes back as it came, not as UTF-8.
+            ProtocolError::ExpectedBulk(byte) => {
+                let mut text = b"ERR Protocol error: expected '$', got ' '".to_vec();
+                let last = text.len() - 2;
+                text[last] = *byte;
+                self.error(text);
+            }
+            other => self.error(format!("ERR {other}")),
+        }
+    }
+
+    /// An integer.
+    #[inline]
+    pub fn integer(&mut self, value: i64) {
+        self.header(b':', value);
+    }
+
+    /// A string of bytes.
+    #[inline]
+    pub fn bulk(&mut self, bytes: impl AsRef<[u8]>) {
+        let bytes = bytes.as_ref();
+        self.buffer.reserve(bytes.len() + 32);
+        self.header(b'$', bytes.len() as i64);
+        self.buffer.extend_from_slice(bytes);
+        self.buffer.extend_from_slice(b"\r\n");
+    }
+
+    /// An integer as a string of bytes: what `GET` answers for a counter.
+    pub fn bulk_integer(&mut self, value: i64) {
+        self.bulk(format_integer(value, &mut [0; 20]));
+    }
+
+    /// No value.
+    #[inline]
+    pub fn null(&mut self) {
+        self.buffer.extend_from_slice(if self.is_resp3() { b"_\r\n" } else { b"$-1\r\n" });
+    }
+
+    /// No array (an `EXEC` that was called off).
+    pub fn null_array(&mut self) {
+        self.buffer.extend_from_slice(if self.is_resp3() { b"_\r\n" } else { b"*-1\r\n" });
+    }
+
+    /// An array; its `length` replies follow.
+    pub fn array(&mut self, length: usize) {
+        self.header(b'*', length as i64);
+    }
+
+    /// An array of `length` replies that are written already, from [`position`](Self::position) on.
+    pub fn array_at(&mut self, position: usize, length: usize) {
+        let start = self.buffer.len();
+        self.array(length);
+        let header = self.buffer.len() - start;
+        self.buffer[position..].rotate_right(header);
+    }
+
+    /// Where the next reply will start, for [`array_at`](Self::array_at).
+    pub fn position(&self) -> usize {
+        self.buffer.len()
+    }
+
+    /// A map; `length` times two replies follow, key and value.
+    pub fn map(&mut self, length: usize) {
+        match self.protocol {
+            Protocol::Resp2 => self.array(length * 2),
+            Protocol::Resp3 => self.header(b'%', length as i64),
+        }
+    }
+
+    /// A set; its `length` replies follow.
+    pub fn set(&mut self, length: usize) {
+        self.header(if self.is_resp3() { b'~' } else { b'*' }, length as i64);
+    }
+
+    /// A message out of order; its `length` replies follow.
+    pub fn push(&mut self, length: usize) {
+        self.header(if self.is_resp3() { b'>' } else { b'*' }, length as i64);
+    }
+
+    /// A floating-point number.
+    pub fn double(&mut self, value: f64) {
+        let mut text = Vec::with_capacity(32);
+        format_double(value, &mut text);
+        match self.protocol {
+            Protocol::Resp2 => self.bulk(text),
+            Protocol::Resp3 => self.line(b',', &text),
+        }
+    }
+
+    /// A truth value.
+    pub fn boolean(&mut self, value: bool) {
+        match self.protocol {
+            Protocol::Resp2 => self.integer(value.into()),
+            Protocol::Resp3 => self.line(b'#', if value { b"t" } else { b"f" }),
+        }
+    }
+
+    /// An integer of any size, in decimal.
+    pub fn big_number(&mut self, digits: &str) {
+        match self.protocol {
+            Protocol::Resp2 => self.bulk(digits),
+            Protocol::Resp3 => self.line(b'(', digits.as_bytes()),
+        }
+    }
+
+    /// A text for people, with a `format` of three bytes: `txt` or `mkd`.
+    pub fn verbatim(&mut self, format: &[u8; 3], text: impl AsRef<[u8]>) {
+        let text = text.as_ref();
+        match self.protocol {
+            Protocol::Resp2 => self.bulk(text),
+            Protocol::Resp3 => {
+                self.header(b'=', text.len() as i64 + 4);
+                self.buffer.extend_from_slice(format);
+                self.buffer.push(b':');
+                self.buffer.extend_from_slice(text);
+                self.buffer.extend_from_slice(b"\r\n");
+            }
+        }
+    }
+
+    #[inline]
+    fn header(&mut self, kind: u8, number: i64) {
+        if let 0..10 = number {
+            self.buffer.extend_from_slice(&[kind, b'0' + number as u8, b'\r', b'\n']);
+        } else {
+            self.line(kind, format_integer(number, &mut [0; 20]));
+        }
+    }
+
+    fn line(&mut self, kind: u8, text: &[u8]) {
+        self.buffer.reserve(text.len() + 3);
+        self.buffer.push(kind);
+        self.buffer.extend_from_slice(text);
+        self.buffer.extend_from_slice(b"\r\n");
+    }
+}

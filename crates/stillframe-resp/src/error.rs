@@ -1,0 +1,48 @@
+//! What a client can do wrong on the wire, in the words of Redis 7.0.
+//!
+//! Clients and their test suites compare these texts, so they are part of the protocol. A server
+//! answers `-ERR <text>` ([`Out::protocol_error`](crate::Out::protocol_error)) and then closes:
+//! after any of them the stream has no next request to find.
+
+use thiserror::Error;
+
+/// A request that cannot be understood; the connection is to be closed after telling the client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum ProtocolError {
+    /// The number of arguments is not a number, or beyond [`Limits::args_max`](crate::Limits).
+    #[error("Protocol error: invalid multibulk length")]
+    InvalidMultibulkLength,
+    /// More arguments than a client may send before it has authenticated.
+    #[error("Protocol error: unauthenticated multibulk length")]
+    UnauthenticatedMultibulkLength,
+    /// The line that counts the arguments does not end.
+    #[error("Protocol error: too big mbulk count string")]
+    TooBigMultibulkCount,
+    /// An argument does not start with its length; holds the byte found instead.
+    #[error("Protocol error: expected '$', got '{}'", printable(*.0))]
+    ExpectedBulk(u8),
+    /// The length of an argument is not a number, is negative, or is beyond the limit.
+    #[error("Protocol error: invalid bulk length")]
+    InvalidBulkLength,
+    /// A longer argument than a client may send before it has authenticated.
+    #[error("Protocol error: unauthenticated bulk length")]
+    UnauthenticatedBulkLength,
+    /// The line that tells an argument's length does not end.
+    #[error("Protocol error: too big bulk count string")]
+    TooBigBulkCount,
+    /// An inline request without a line end.
+    #[error("Protocol error: too big inline request")]
+    TooBigInline,
+    /// An inline request with a quote that is not closed, or closed in the middle of a word.
+    #[error("Protocol error: unbalanced quotes in request")]
+    UnbalancedQuotes,
+}
+
+/// The byte as a reply line may carry it: line ends would break the line.
+fn printable(byte: u8) -> char {
+    match byte {
+        b'\r' | b'\n' => ' ',
+        _ => char::from(byte),
+    }
+}

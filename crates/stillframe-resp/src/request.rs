@@ -1,0 +1,267 @@
+//! The request parser: multibulk (`*2\r\n$3\r\nGET\r\n$1\r\nk\r\n`) and inline (`GET k\r\n`).
+//!
+//! Invariants, between calls for one unfinished request:
+//! - Everything before `position` is understood and never looked at again; `args` holds the
+//!   arguments found there, as ranges of the buffer.
+//! - `scanned` bytes of the unfinished line at `position` hold no line end.
+//! - `bulk` is the length of the argument whose bytes start at `position`, if its header is read.
+//!
+//! Like Redis, the two bytes that end a header or an argument are skipped, not inspected.
+
+use std::ops::Range;
+
+use crate::{ProtocolError, inline, parse_integer};
+
+/// Longest inline request, and longest header line, in bytes.
+const LINE_BYTES_MAX: usize = 64 * 1024;
+
+/// Least worth reserving for an argument under way, in bytes.
+const RESERVE_BYTES_MIN: usize = 16 * 1024;
+
+/// An argument list longer than this is given back after its request.
+const ARGS_KEPT_MAX: usize = 1024;
+
+/// What one request may ask for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Arguments of one request.
+    pub args_max: usize,
+    /// Bytes of one argument (`proto-max-bulk-len`).
+    pub bulk_bytes_max: usize,
+    /// Whether the client may use all of that; if not, 10 arguments of 16 KiB are the limit.
+    pub authenticated: bool,
+}
+
+impl Limits {
+    /// Redis's defaults for a client that has authenticated, or needs not.
+    pub const OPEN: Limits =
+        Limits { args_max: i32::MAX as usize, bulk_bytes_max: 512 << 20, authenticated: true };
+    /// Redis's defaults for a client that must authenticate first.
+    pub const UNAUTHENTICATED: Limits = Limits { authenticated: false, ..Limits::OPEN };
+
+    const UNAUTHENTICATED_ARGS_MAX: usize = 10;
+    const UNAUTHENTICATED_BULK_BYTES_MAX: usize = 16 * 1024;
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits::OPEN
+    }
+}
+
+/// Finds requests in a stream of bytes, for one connection.
+///
+/// ```
+/// use stillframe_resp::{Limits, Parser};
+/// let mut parser = Parser::new(Limits::OPEN);
+/// let mut input = b"*2\r\n$3\r\nGET\r\n$1\r\nk\r\nPI".to_vec();
+/// let used = parser.parse(&mut input)?.expect("a whole request");
+/// let args: Vec<&[u8]> = parser.args().iter().map(|range| &input[range.clone()]).collect();
+/// assert_eq!(args, [&b"GET"[..], b"k"]);
+/// input.drain(..used);
+/// assert_eq!(parser.parse(&mut input)?, None);
+/// input.extend_from_slice(b"NG\r\n");
+/// assert_eq!(parser.parse(&mut input)?, Some(6));
+/// # Ok::<(), stillframe_resp::ProtocolError>(())
+/// ```
+#[derive(Debug, Default)]
+pub struct Parser {
+    limits: Limits,
+    args: Vec<Range<usize>>,
+    args_missing: usize,
+    position: usize,
+    scanned: usize,
+    bulk: Option<usize>,
+    wanted: usize,
+}
+
+impl Parser {
+    /// A parser at the start of a stream.
+    pub fn new(limits: Limits) -> Self {
+        Parser { limits, ..Parser::default() }
+    }
+
+    /// Changes the limits, for example after `AUTH`. Holds from the next header on.
+    pub fn set_limits(&mut self, limits: Limits) {
+        self.limits = limits;
+    }
+
+    /// Looks for one whole request at the start of `buffer`.
+    ///
+    /// - `Ok(Some(n))`: [`args`](Self::args) are the request; drop `n` bytes before the next call.
+    ///   No arguments at all (an empty line, `*0`) means a request that gets no reply.
+    /// - `Ok(None)`: more bytes are needed. Call again with the same bytes and more behind them;
+    ///   they may have moved in memory.
+    /// - `Err`: the stream cannot be understood from here on.
+    ///
+    /// The buffer is only written to for an inline request with quotes, unescaped in place.
+    pub fn parse(&mut self, buffer: &mut [u8]) -> Result<Option<usize>, ProtocolError> {
+        self.wanted = 0;
+        if self.args_missing == 0 {
+            self.args.clear();
+            match buffer.first() {
+                None => return Ok(None),
+                Some(b'*') => {}
+                Some(_) => return self.inline(buffer),
+            }
+            if self.args.capacity() > ARGS_KEPT_MAX {
+                self.args = Vec::new();
+            }
+            match self.multibulk_header(buffer)? {
+                None => return Ok(None),
+                Some(0) => return Ok(Some(self.finish())),
+                Some(count) => self.args_missing = count,
+            }
+        }
+        while self.args_missing > 0 {
+            if !self.bulk(buffer)? {
+                return Ok(None);
+            }
+        }
+        Ok(Some(self.finish()))
+    }
+
+    /// The arguments of the request found last: ranges of the buffer it was found in.
+    pub fn args(&self) -> &[Range<usize>] {
+        &self.args
+    }
+
+    /// How many more bytes to make room for before reading on: those missing of the argument under
+    /// way, 0 if none is. It never exceeds what has arrived of that argument (or 16 KiB), so a
+    /// client that announces much and sends little costs little.
+    pub fn wanted(&self) -> usize {
+        self.wanted
+    }
+
+    fn finish(&mut self) -> usize {
+        self.scanned = 0;
+        std::mem::take(&mut self.position)
+    }
+
+    /// `*<count>\r\n`: the number of arguments that follow, 0 for none or less; `None`: not whole.
+    fn multibulk_header(&mut self, buffer: &[u8]) -> Result<Option<usize>, ProtocolError> {
+        use ProtocolError as E;
+        let Some(count) =
+            self.number(buffer, E::TooBigMultibulkCount, E::InvalidMultibulkLength)?
+        else {
+            return Ok(None);
+        };
+        let count = usize::try_from(count).unwrap_or(0);
+        if count > self.limits.args_max {
+            return Err(E::InvalidMultibulkLength);
+        }
+        if count > Limits::UNAUTHENTICATED_ARGS_MAX && !self.limits.authenticated {
+            return Err(E::UnauthenticatedMultibulkLength);
+        }
+        Ok(Some(count))
+    }
+
+    /// `$<length>\r\n<bytes>\r\n`: takes one argument; `false`: not whole.
+    #[inline]
+    fn bulk(&mut self, buffer: &[u8]) -> Result<bool, ProtocolError> {
+        let length = match self.bulk {
+            Some(length) => length,
+            None => match self.bulk_header(buffer)? {
+                None => return Ok(false),
+                Some(length) => length,
+            },
+        };
+        let arrived = buffer.len().saturating_sub(self.position);
+        let whole = length.saturating_add(2);
+        if arrived < whole {
+            self.bulk = Some(length);
+            self.wanted = (whole - arrived).min(arrived.max(RESERVE_BYTES_MIN));
+            return Ok(false);
+        }
+        self.args.push(self.position..self.position + length);
+        self.position += whole;
+        self.bulk = None;
+        self.args_missing -= 1;
+        Ok(true)
+    }
+
+    #[inline]
+    fn bulk_header(&mut self, buffer: &[u8]) -> Result<Option<usize>, ProtocolError> {
+        use ProtocolError as E;
+        match buffer.get(self.position) {
+            None => return Ok(None),
+            Some(b'$') => {}
+            Some(&other) => return Err(E::ExpectedBulk(other)),
+        }
+        let Some(length) = self.number(buffer, E::TooBigBulkCount, E::InvalidBulkLength)? else {
+            return Ok(None);
+        };
+        let length = usize::try_from(length).map_err(|_| E::InvalidBulkLength)?;
+        if length > self.limits.bulk_bytes_max {
+            return Err(E::InvalidBulkLength);
+        }
+        if length > Limits::UNAUTHENTICATED_BULK_BYTES_MAX && !self.limits.authenticated {
+            return Err(E::UnauthenticatedBulkLength);
+        }
+        Ok(Some(length))
+    }
+
+    /// Reads the line `?<number>\r\n` at `position` and steps behind it; `None`: not whole.
+    #[inline]
+    fn number(
+        &mut self,
+        buffer: &[u8],
+        too_big: ProtocolError,
+        invalid: ProtocolError,
+    ) -> Result<Option<i64>, ProtocolError> {
+        let line = buffer.get(self.position..).unwrap_or_default();
+        // The common case, one or two digits, without looking for the line end first.
+        let (number, length) = match line {
+            [_, a @ b'0'..=b'9', b'\r', _, ..] => (i64::from(a - b'0'), 2),
+            [_, a @ b'1'..=b'9', b @ b'0'..=b'9', b'\r', _, ..] => {
+                (i64::from(a - b'0') * 10 + i64::from(b - b'0'), 3)
+            }
+            _ => {
+                let Some(length) = self.line_end(line, b'\r', too_big)? else { return Ok(None) };
+                if length + 2 > line.len() {
+                    return Ok(None);
+                }
+                (line.get(1..length).and_then(parse_integer).ok_or(invalid)?, length)
+            }
+        };
+        self.position += length + 2;
+        self.scanned = 0;
+        Ok(Some(number))
+    }
+
+    /// Where `end` stands in `line`; remembers what was searched in vain.
+    fn line_end(
+        &mut self,
+        line: &[u8],
+        end: u8,
+        too_big: ProtocolError,
+    ) -> Result<Option<usize>, ProtocolError> {
+        let searched = &line[..line.len().min(LINE_BYTES_MAX + 1)];
+        let fresh = searched.get(self.scanned..).unwrap_or_default();
+        match fresh.iter().position(|&byte| byte == end) {
+            Some(at) => {
+                // Found, but what follows may not have arrived: find it here again.
+                self.scanned += at;
+                Ok(Some(self.scanned))
+            }
+            None if line.len() > LINE_BYTES_MAX => Err(too_big),
+            None => {
+                self.scanned = searched.len();
+                Ok(None)
+            }
+        }
+    }
+
+    fn inline(&mut self, buffer: &mut [u8]) -> Result<Option<usize>, ProtocolError> {
+        let Some(newline) = self.line_end(buffer, b'\n', ProtocolError::TooBigInline)? else {
+            return Ok(None);
+        };
+        let mut line = &mut buffer[..newline];
+        if let [text @ .., b'\r'] = line {
+            line = text;
+        }
+        inline::split(line, &mut self.args)?;
+        self.position = newline + 1;
+        Ok(Some(self.finish()))
+    }
+}
