@@ -1,1 +1,245 @@
-//! The snapshotter thread around an algorithm.
+//! The snapshotter thread around an algorithm, and the timing.
+//!
+//! One writer owns the engine. An image begins on the writer's thread and is captured and published
+//! on the snapshotter's, which runs at low priority and sleeps between images.
+
+use std::fmt;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::sync::{Condvar, Mutex, MutexGuard, thread};
+use crate::{Algorithm, BeginError, CaptureError, Image, MemoryError, Point, Progress, Sink, os};
+
+/// State words with an algorithm and a thread that captures their images.
+#[derive(Debug)]
+pub struct Engine<A: Algorithm> {
+    algorithm: A,
+    snapshotter: Snapshotter,
+}
+
+/// An image that was begun.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Begun {
+    /// Number of the image, from 1.
+    pub epoch: u64,
+    /// How long the writer was held up.
+    pub begin: Duration,
+}
+
+/// An image that was captured whole: its sink is finished.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CaptureReport {
+    /// The image, as it was begun.
+    pub begun: Begun,
+    /// Words of the image.
+    pub words: usize,
+    /// From the start of the capture to its end.
+    pub capture: Duration,
+}
+
+impl<A: Algorithm> Engine<A> {
+    /// Starts the snapshotter thread for `algorithm`.
+    ///
+    /// # Errors
+    /// When the operating system gives no thread.
+    pub fn new(algorithm: A) -> io::Result<Self> {
+        Ok(Self { algorithm, snapshotter: Snapshotter::start()? })
+    }
+
+    /// See [`Algorithm::words`].
+    #[inline]
+    #[must_use]
+    pub fn words(&self) -> usize {
+        self.algorithm.words()
+    }
+    /// See [`Algorithm::grow`].
+    ///
+    /// # Errors
+    /// [`MemoryError`]; nothing changes.
+    pub fn grow(&mut self, words: usize) -> Result<(), MemoryError> {
+        self.algorithm.grow(words)
+    }
+    /// See [`Algorithm::read`].
+    #[inline]
+    #[must_use]
+    pub fn read(&self, index: usize) -> u64 {
+        self.algorithm.read(index)
+    }
+    /// See [`Algorithm::write`].
+    #[inline]
+    pub fn write(&mut self, index: usize, value: u64) {
+        self.algorithm.write(index, value);
+    }
+    /// See [`Algorithm::write_run`].
+    pub fn write_run(&mut self, start: usize, values: &[u64]) {
+        self.algorithm.write_run(start, values);
+    }
+    /// The algorithm itself, for what this type does not repeat.
+    #[must_use]
+    pub fn algorithm(&self) -> &A {
+        &self.algorithm
+    }
+    /// The algorithm itself, for what this type does not repeat.
+    pub fn algorithm_mut(&mut self) -> &mut A {
+        &mut self.algorithm
+    }
+
+    /// Begins an image now. The snapshotter thread captures it into `sink`, then runs `publish`
+    /// while the image is still held (make it durable there), then ends the image.
+    ///
+    /// `publish` is told why if the image was not captured whole; it must then throw away what the
+    /// sink has. If `publish` panics, the image ends all the same.
+    ///
+    /// # Errors
+    /// [`BeginError`]; nothing changes, the sink is dropped, `publish` is not called.
+    pub fn snapshot<S: Sink + 'static>(
+        &mut self,
+        point: Point,
+        sink: S,
+        publish: impl FnOnce(&mut S, Result<CaptureReport, CaptureError>) + Send + 'static,
+    ) -> Result<Begun, BeginError> {
+        let started = Instant::now();
+        let mut image = self.algorithm.begin(point, sink)?;
+        let begun = Begun { epoch: image.epoch(), begin: started.elapsed() };
+        self.snapshotter.submit(Box::new(move || {
+            let started = Instant::now();
+            let captured = catch_unwind(AssertUnwindSafe(|| image.capture()))
+                .unwrap_or(Err(CaptureError::Panicked));
+            let words = image.words();
+            let report =
+                captured.map(|()| CaptureReport { begun, words, capture: started.elapsed() });
+            publish(image.sink_mut(), report);
+        }));
+        Ok(begun)
+    }
+
+    /// Whether an image is held: begun and not published yet.
+    #[must_use]
+    pub fn running(&self) -> bool {
+        self.progress().running()
+    }
+    /// Words pushed into the sink; see [`Progress::captured_words`]. Means nothing unless an image
+    /// is [`running`](Self::running).
+    #[must_use]
+    pub fn captured(&self) -> usize {
+        self.progress().captured_words()
+    }
+    /// Progress and cancellation of the image under way, for any thread.
+    #[must_use]
+    pub fn progress(&self) -> Progress {
+        self.algorithm.progress()
+    }
+    /// Waits until no image is held.
+    pub fn wait(&self) {
+        self.snapshotter.wait();
+    }
+}
+
+impl<A: Algorithm> Drop for Engine<A> {
+    /// Cancels the image under way and waits for its end.
+    fn drop(&mut self) {
+        if self.running() {
+            self.progress().cancel();
+        }
+    }
+}
+
+type Job = Box<dyn FnOnce() + Send>;
+
+/// One thread, one job at a time.
+struct Snapshotter {
+    desk: Arc<Desk>,
+    thread: Option<thread::JoinHandle<()>>,
+}
+
+#[derive(Default)]
+struct Desk {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    job: Option<Job>,
+    working: bool,
+    closed: bool,
+}
+
+impl Snapshotter {
+    fn start() -> io::Result<Self> {
+        let desk = Arc::new(Desk::default());
+        let theirs = Arc::clone(&desk);
+        let thread = thread::Builder::new().name("snapshotter".into()).spawn(move || {
+            os::lower_priority();
+            while let Some(job) = theirs.next_job() {
+                // The panic hook has told of a panic, and unwinding has ended the image.
+                let _ = catch_unwind(AssertUnwindSafe(job));
+                theirs.finished();
+            }
+        })?;
+        Ok(Self { desk, thread: Some(thread) })
+    }
+
+    fn submit(&self, job: Job) {
+        self.desk.change(|state| state.job = Some(job));
+    }
+
+    fn wait(&self) {
+        let mut state = self.desk.lock();
+        while state.working || state.job.is_some() {
+            state = self.desk.wait(state);
+        }
+    }
+}
+
+impl Drop for Snapshotter {
+    fn drop(&mut self) {
+        self.desk.change(|state| state.closed = true);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join(); // it catches the panics of its jobs
+        }
+    }
+}
+
+impl fmt::Debug for Snapshotter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Snapshotter")
+    }
+}
+
+type Guard<'a> = MutexGuard<'a, State>;
+
+impl Desk {
+    // A poisoned lock is taken all the same: each change below is one assignment.
+    fn lock(&self) -> Guard<'_> {
+        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+    fn wait<'a>(&self, guard: Guard<'a>) -> Guard<'a> {
+        self.changed.wait(guard).unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+    fn change(&self, change: impl FnOnce(&mut State)) {
+        change(&mut self.lock());
+        self.changed.notify_all();
+    }
+    /// The next job, or `None` when closed and nothing is left to do.
+    fn next_job(&self) -> Option<Job> {
+        let mut state = self.lock();
+        loop {
+            if let Some(job) = state.job.take() {
+                state.working = true;
+                return Some(job);
+            }
+            if state.closed {
+                return None;
+            }
+            state = self.wait(state);
+        }
+    }
+    fn finished(&self) {
+        self.change(|state| state.working = false);
+    }
+}

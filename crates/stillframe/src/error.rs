@@ -64,11 +64,8 @@ pub enum CaptureError {
     #[error("the image was cancelled")]
     Cancelled,
     /// The undo arena was full and the policy is [`OnFull::Cancel`](crate::OnFull::Cancel).
-    #[error("the image needed more than its budget of {budget_bytes} bytes and was cancelled")]
-    OverBudget {
-        /// The budget it had.
-        budget_bytes: usize,
-    },
+    #[error("the image needed more memory than its budget and was cancelled; raise the budget")]
+    OverBudget,
     /// The sink refused.
     #[error("the sink failed: {0}")]
     Sink(#[from] SinkError),

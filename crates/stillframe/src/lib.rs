@@ -1,9 +1,47 @@
 //! Consistent point-in-time snapshots of memory that is being written, without stopping the writer.
+//!
+//! State is an array of 64-bit words. One writer reads and writes them at plain-memory speed; at a
+//! [point of consistency](Point) of its own choosing it *begins* an image, and a second thread
+//! *captures* that image into a [`Sink`] while the writer goes on.
+//!
+//! Reading order: [`Algorithm`] (the contract), [`algorithms`] (one file each), [`Engine`] (the
+//! snapshotter thread around an algorithm), [`Words`] (the memory itself).
+//!
+//! ```
+//! use stillframe::{Algorithm, Image, Options, Point, algorithms::imprint::Imprint};
+//!
+//! let mut state = Imprint::create(&Options::words(1024))?;
+//! state.write(7, 42);
+//! let mut image = state.begin(Point::declare(), Vec::new())?; // microseconds, at any size
+//! state.write(7, 43);                                         // the writer goes on
+//! image.capture()?;                                           // usually on another thread
+//! assert_eq!(image.into_sink()[7], 42);
+//! assert_eq!(state.read(7), 43);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
+mod algorithm;
+pub mod algorithms;
+mod engine;
 mod error;
+mod handover;
+mod image;
+mod memory;
+mod mutant;
+pub mod os;
 mod point;
 mod sink;
+mod sync;
 
+pub use algorithm::{Algorithm, BLOCK_WORDS, Image, Info, OnFull, Options};
+pub use engine::{Begun, CaptureReport, Engine};
 pub use error::{BeginError, CaptureError, MemoryError};
+pub use handover::Progress;
+pub use image::{InProcess, View};
+pub use memory::Words;
+pub use mutant::Mutant;
+#[cfg(any(test, feature = "mutants"))]
+pub use mutant::with_mutant;
+pub use os::Shared;
 pub use point::Point;
 pub use sink::{Sink, SinkError};

@@ -40,7 +40,6 @@ impl Sink for Vec<u64> {
 /// Why a sink could not take the image. Plain bytes without a heap part, so that it can cross from
 /// a forked child to its parent.
 #[derive(Clone, Copy)]
-#[repr(C)]
 pub struct SinkError {
     errno: i32,
     length: u32,
@@ -48,9 +47,11 @@ pub struct SinkError {
 }
 
 impl SinkError {
-    const MESSAGE_BYTES_MAX: usize = 248;
+    const MESSAGE_BYTES_MAX: usize = 104;
+    /// Size in 8-byte words.
+    pub(crate) const WORDS: usize = size_of::<Self>() / 8;
 
-    /// An error with a message (cut at 248 bytes) and no operating-system code.
+    /// An error with a message (cut at 104 bytes) and no operating-system code.
     #[must_use]
     pub fn new(message: fmt::Arguments<'_>) -> Self {
         let mut error = Self { errno: 0, length: 0, message: [0; Self::MESSAGE_BYTES_MAX] };
@@ -62,6 +63,24 @@ impl SinkError {
     #[must_use]
     pub fn from_errno(what: fmt::Arguments<'_>, errno: i32) -> Self {
         Self { errno, ..Self::new(what) }
+    }
+
+    pub(crate) fn to_words(self) -> [u64; Self::WORDS] {
+        let mut words = [0; Self::WORDS];
+        words[0] = u64::from(self.errno.cast_unsigned()) << 32 | u64::from(self.length);
+        for (word, bytes) in words[1..].iter_mut().zip(self.message.as_chunks().0) {
+            *word = u64::from_le_bytes(*bytes);
+        }
+        words
+    }
+
+    pub(crate) fn from_words(words: [u64; Self::WORDS]) -> Self {
+        let length = (words[0] as u32).min(Self::MESSAGE_BYTES_MAX as u32);
+        let mut message = [0; Self::MESSAGE_BYTES_MAX];
+        for (bytes, word) in message.as_chunks_mut().0.iter_mut().zip(&words[1..]) {
+            *bytes = word.to_le_bytes();
+        }
+        Self { errno: ((words[0] >> 32) as u32).cast_signed(), length, message }
     }
 
     /// The operating system's code, 0 if it did not come from there.

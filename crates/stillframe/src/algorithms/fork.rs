@@ -1,0 +1,195 @@
+//! Fork. Source: Li et al., "A Comparative Study of Consistent Snapshot Algorithms for Main-Memory
+//! Database Systems", section 3.1.2; the way of Redis.
+//!
+//! Idea: `fork` gives a child process whose memory is the image; the kernel copies a page when the
+//! parent first writes to it. The child runs the sink and exits.
+//!
+//! - Memory: 1 to 2 copies, by pages written. Begin: O(page table). Read: nothing added. Write: a
+//!   page fault and a page copy on first touch. Full image, in another process.
+//! - Unit: the page, and the kernel's business; partial writes need no care.
+//! - F1: the child neither allocates, locks nor logs between fork and exit: another thread of the
+//!   parent may have held any lock at the instant of the fork.
+//! - F2: the child never returns into its caller; every way for it to end is told to the parent:
+//!   success and the sink's error through shared memory, a panic by exit status, a signal by the
+//!   kernel.
+//! - F3: the child is gone before the image ends, so it cannot disturb the next one.
+//!
+//! The sink's own changes stay in the child; what the parent must see goes through files or
+//! [`Shared`] memory. Signals stay with the parent.
+
+use crate::algorithm::{Algorithm, BLOCK_WORDS, Image, Info, Options};
+use crate::error::{BeginError, CaptureError, MemoryError};
+use crate::handover::{Handover, Progress};
+use crate::image::{Held, Lease};
+use crate::memory::Words;
+use crate::mutant::{Mutant, Mutation};
+use crate::os::{Child, Ended, STATUS_PANICKED, Shared};
+use crate::point::Point;
+use crate::sink::{Sink, SinkError};
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
+
+/// State words with fork snapshots.
+#[derive(Debug)]
+pub struct Fork {
+    words: Words,
+    handover: Shared<Handover>,
+    verdict: Shared<Verdict>,
+    mutation: Mutation,
+}
+
+impl Algorithm for Fork {
+    type Image<S: Sink + 'static> = ForkImage<S>;
+    const INFO: Info = Self::REGISTERED;
+
+    fn create(options: &Options) -> Result<Self, MemoryError> {
+        Ok(Self {
+            words: Words::create(options)?,
+            handover: Shared::new(Handover::new())?,
+            verdict: Shared::new(Verdict::new())?,
+            mutation: Mutation::current(),
+        })
+    }
+
+    fn words(&self) -> usize {
+        self.words.len()
+    }
+
+    fn grow(&mut self, words: usize) -> Result<(), MemoryError> {
+        self.words.grow(words)
+    }
+
+    #[inline]
+    fn read(&self, index: usize) -> u64 {
+        self.words.load(index)
+    }
+
+    #[inline]
+    fn write(&mut self, index: usize, value: u64) {
+        self.words.store(index, value);
+    }
+
+    fn begin<S: Sink + 'static>(
+        &mut self,
+        _point: Point,
+        sink: S,
+    ) -> Result<ForkImage<S>, BeginError> {
+        self.handover.check_idle(self.mutation)?;
+        self.verdict.reset();
+        // Published before the fork, so that parent and child agree on the epoch. If there is no
+        // child the lease is dropped, and the image has ended.
+        let lease = Lease::publish(&self.handover, self.words.len(), self.mutation);
+        let mut held = Held::new(sink, lease);
+        let words = &self.words;
+        let child = Child::spawn(|| {
+            let outcome =
+                held.push(|block, into| words.copy_to(block * BLOCK_WORDS, into));
+            self.verdict.tell(outcome);
+            0
+        });
+        let child = child.map_err(|errno| BeginError::Fork { errno })?;
+        let parent_captures =
+            self.mutation.is(Mutant::ForkCapturesParent).then(|| self.words.view());
+        Ok(ForkImage { child, verdict: self.verdict.clone(), parent_captures, held })
+    }
+
+    fn progress(&self) -> Progress {
+        Progress::new(&self.handover)
+    }
+}
+
+/// A child process whose memory is the image.
+#[derive(Debug)]
+pub struct ForkImage<S> {
+    // Dropped first: the child is killed and gone before the image ends (F3).
+    child: Child,
+    verdict: Shared<Verdict>,
+    /// For a mutant: the live state.
+    parent_captures: Option<Words>,
+    held: Held<S>,
+}
+
+impl<S: Sink> Image for ForkImage<S> {
+    type Sink = S;
+
+    fn words(&self) -> usize {
+        self.held.lease.words
+    }
+    fn epoch(&self) -> u64 {
+        self.held.lease.epoch
+    }
+    fn get(&self, _index: usize) -> Option<u64> {
+        None
+    }
+    fn capture(&mut self) -> Result<(), CaptureError> {
+        self.held.spend()?;
+        let ended = self.child.wait();
+        if let Some(live) = &self.parent_captures {
+            return self.held.push(|block, into| live.copy_to(block * BLOCK_WORDS, into));
+        }
+        match (self.verdict.read(), ended) {
+            (Some(outcome), _) => outcome,
+            (None, Ended::Killed(signal)) => Err(CaptureError::ChildKilled { signal }),
+            (None, Ended::Exited(STATUS_PANICKED)) => Err(CaptureError::Panicked),
+            (None, Ended::Exited(status)) => Err(CaptureError::ChildExited { status }),
+            (None, Ended::Unknown) => Err(CaptureError::ChildExited { status: -1 }),
+        }
+    }
+    fn sink_mut(&mut self) -> &mut S {
+        &mut self.held.sink
+    }
+    fn into_sink(self) -> S {
+        drop(self.child);
+        self.held.sink
+    }
+}
+
+/// What the child tells its parent, in shared memory.
+#[derive(Debug)]
+struct Verdict {
+    state: AtomicU32,
+    error: [AtomicU64; SinkError::WORDS],
+}
+
+const UNTOLD: u32 = 0;
+const COMPLETE: u32 = 1;
+const CANCELLED: u32 = 2;
+const SINK_FAILED: u32 = 3;
+
+impl Verdict {
+    fn new() -> Self {
+        Self {
+            state: AtomicU32::new(UNTOLD),
+            error: std::array::from_fn(|_| AtomicU64::new(0)),
+        }
+    }
+
+    fn reset(&self) {
+        self.state.store(UNTOLD, Ordering::Relaxed);
+    }
+
+    fn tell(&self, outcome: Result<(), CaptureError>) {
+        let state = match outcome {
+            Ok(()) => COMPLETE,
+            Err(CaptureError::Sink(error)) => {
+                for (place, word) in self.error.iter().zip(error.to_words()) {
+                    place.store(word, Ordering::Relaxed);
+                }
+                SINK_FAILED
+            }
+            Err(_) => CANCELLED,
+        };
+        self.state.store(state, Ordering::Release); // partner: `read`
+    }
+
+    fn read(&self) -> Option<Result<(), CaptureError>> {
+        match self.state.load(Ordering::Acquire) {
+            COMPLETE => Some(Ok(())),
+            CANCELLED => Some(Err(CaptureError::Cancelled)),
+            SINK_FAILED => {
+                let words = std::array::from_fn(|i| self.error[i].load(Ordering::Relaxed));
+                Some(Err(CaptureError::Sink(SinkError::from_words(words))))
+            }
+            _ => None,
+        }
+    }
+}

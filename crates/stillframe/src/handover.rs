@@ -1,0 +1,202 @@
+//! The hand-over between writer and snapshotter: two edges of synchronisation, nothing more.
+//!
+//! - Edge 1, begin: the writer stores `epoch` with Release, the snapshotter loads it with Acquire.
+//!   Every write before begin happens before the capture that reads it.
+//! - Edge 2, done: the snapshotter stores `done` with Release when it has let go of the image, the
+//!   writer loads it with Acquire before the next begin. Everything the snapshotter read of the
+//!   image's structures happens before the writer reuses them.
+//!
+//! In between each word has one owner. `epoch`, `total` and `arena_words` are stored by the writer
+//! only, `captured` and `done` by the snapshotter (the writer resets `captured` while no image is
+//! held), `stop` by anyone.
+//!
+//! Source: Cao et al., section 3 (the mutator begins at its own point of consistency).
+
+use crate::error::{BeginError, CaptureError};
+use crate::mutant::{Mutant, Mutation};
+use crate::os::Shared;
+use crate::sync::{AtomicU64, AtomicUsize, Line, Ordering};
+
+/// Lives in memory that a forked child shares, so that its progress is seen.
+#[derive(Debug)]
+pub(crate) struct Handover {
+    writers: Line<Writers>,
+    snapshotters: Line<Snapshotters>,
+    /// `epoch << 2 | reason`: a reason for an older image does not stop this one.
+    stop: AtomicU64,
+}
+
+/// The line that the writer stores to.
+#[derive(Debug)]
+struct Writers {
+    epoch: AtomicU64,
+    total: AtomicUsize,
+    arena_words: AtomicUsize,
+    waits: AtomicU64,
+}
+
+/// The line that the snapshotter stores to.
+#[derive(Debug)]
+struct Snapshotters {
+    captured: AtomicUsize,
+    done: AtomicU64,
+}
+
+const CANCELLED: u64 = 1;
+const OVER_BUDGET: u64 = 2;
+
+impl Handover {
+    pub(crate) fn new() -> Self {
+        Self {
+            writers: Line(Writers {
+                epoch: AtomicU64::new(0),
+                total: AtomicUsize::new(0),
+                arena_words: AtomicUsize::new(0),
+                waits: AtomicU64::new(0),
+            }),
+            snapshotters: Line(Snapshotters {
+                captured: AtomicUsize::new(0),
+                done: AtomicU64::new(0),
+            }),
+            stop: AtomicU64::new(0),
+        }
+    }
+
+    // ---- the writer's side
+
+    /// Whether an image is held. Acquire: partner of [`end`](Self::end), edge 2.
+    pub(crate) fn running(&self) -> bool {
+        self.snapshotters.0.done.load(Ordering::Acquire)
+            != self.writers.0.epoch.load(Ordering::Relaxed)
+    }
+
+    /// Refuses while an image is held.
+    pub(crate) fn check_idle(&self, mutation: Mutation) -> Result<(), BeginError> {
+        if self.running() && !mutation.is(Mutant::HandoverIgnoresDone) {
+            return Err(BeginError::Busy { epoch: self.writers.0.epoch.load(Ordering::Relaxed) });
+        }
+        Ok(())
+    }
+
+    /// Begins the next image, of `total` words, and returns its epoch. The caller is the writer,
+    /// at a point of consistency, and has found the hand-over idle.
+    pub(crate) fn publish(&self, total: usize, mutation: Mutation) -> u64 {
+        let epoch = self.writers.0.epoch.load(Ordering::Relaxed) + 1;
+        self.snapshotters.0.captured.store(0, Ordering::Relaxed);
+        self.writers.0.total.store(total, Ordering::Relaxed);
+        self.writers.0.arena_words.store(0, Ordering::Relaxed);
+        let order = if mutation.is(Mutant::HandoverRelaxedBegin) {
+            Ordering::Relaxed
+        } else {
+            Ordering::Release // edge 1; partner: `attach`
+        };
+        self.writers.0.epoch.store(epoch, order);
+        epoch
+    }
+
+    /// Words captured so far. Acquire: partner of [`advance`](Self::advance). What the snapshotter
+    /// did with those words, in its sink too, happens before what the writer does next.
+    pub(crate) fn captured(&self) -> usize {
+        self.snapshotters.0.captured.load(Ordering::Acquire)
+    }
+
+    /// The writer gives the image up: its budget is used. The caller fences before it writes on.
+    pub(crate) fn stop_over_budget(&self) {
+        let epoch = self.writers.0.epoch.load(Ordering::Relaxed);
+        self.stop.store(epoch << 2 | OVER_BUDGET, Ordering::Release);
+    }
+
+    pub(crate) fn note_arena(&self, words: usize) {
+        self.writers.0.arena_words.store(words, Ordering::Relaxed);
+    }
+
+    pub(crate) fn note_wait(&self) {
+        self.writers.0.waits.fetch_add(1, Ordering::Relaxed);
+    }
+
+    // ---- the snapshotter's side
+
+    /// Takes over image `epoch`. Acquire: partner of [`publish`](Self::publish), edge 1.
+    pub(crate) fn attach(&self, epoch: u64) {
+        let published = self.writers.0.epoch.load(Ordering::Acquire);
+        assert!(published == epoch, "image {epoch} captured while {published} is current");
+    }
+
+    /// Words `0..captured` are pushed, and the sink is done with the objects behind them.
+    pub(crate) fn advance(&self, captured: usize) {
+        self.snapshotters.0.captured.store(captured, Ordering::Release);
+    }
+
+    /// Lets go of image `epoch`. Release: partner of [`running`](Self::running), edge 2.
+    pub(crate) fn end(&self, epoch: u64, mutation: Mutation) {
+        let order = if mutation.is(Mutant::HandoverRelaxedDone) {
+            Ordering::Relaxed
+        } else {
+            Ordering::Release
+        };
+        self.snapshotters.0.done.store(epoch, order);
+    }
+
+    /// Whether image `epoch` shall stop. Partner of the stores in [`stop_over_budget`] and
+    /// [`Progress::cancel`].
+    ///
+    /// [`stop_over_budget`]: Self::stop_over_budget
+    pub(crate) fn check_stop(&self, epoch: u64) -> Result<(), CaptureError> {
+        let stop = self.stop.load(Ordering::Acquire);
+        if stop >> 2 != epoch {
+            return Ok(());
+        }
+        match stop & 3 {
+            OVER_BUDGET => Err(CaptureError::OverBudget),
+            _ => Err(CaptureError::Cancelled),
+        }
+    }
+}
+
+/// How far the image under way is; any thread may ask, or cancel it.
+#[derive(Debug, Clone)]
+pub struct Progress {
+    handover: Shared<Handover>,
+}
+
+impl Progress {
+    pub(crate) fn new(handover: &Shared<Handover>) -> Self {
+        Self { handover: handover.clone() }
+    }
+    /// Number of the newest image, 0 before the first.
+    #[must_use]
+    pub fn epoch(&self) -> u64 {
+        self.handover.writers.0.epoch.load(Ordering::Relaxed)
+    }
+    /// Whether an image is held.
+    #[must_use]
+    pub fn running(&self) -> bool {
+        self.handover.running()
+    }
+    /// Words pushed into the sink so far; the sink has let go of the objects behind them.
+    #[must_use]
+    pub fn captured_words(&self) -> usize {
+        self.handover.captured()
+    }
+    /// Words of the newest image.
+    #[must_use]
+    pub fn total_words(&self) -> usize {
+        self.handover.writers.0.total.load(Ordering::Relaxed)
+    }
+    /// Bytes of undo arena in use by the newest image (refreshed every few writes).
+    #[must_use]
+    pub fn arena_bytes(&self) -> usize {
+        self.handover.writers.0.arena_words.load(Ordering::Relaxed) * 8
+    }
+    /// Times the writer had to wait for the capture because the budget was used up.
+    #[must_use]
+    pub fn writer_waits(&self) -> u64 {
+        self.handover.writers.0.waits.load(Ordering::Relaxed)
+    }
+    /// Asks the image under way to stop; its capture ends with
+    /// [`CaptureError::Cancelled`](crate::CaptureError::Cancelled) at the next block.
+    pub fn cancel(&self) {
+        let epoch = self.handover.writers.0.epoch.load(Ordering::Relaxed);
+        self.handover.stop.store(epoch << 2 | CANCELLED, Ordering::Release);
+    }
+}

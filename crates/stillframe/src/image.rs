@@ -1,0 +1,126 @@
+//! What the images of all algorithms have in common: a sink, a lease on the hand-over, and the walk
+//! over the blocks. An algorithm whose images stay in this process adds a [`View`].
+
+use crate::algorithm::{BLOCK_WORDS, Image};
+use crate::error::CaptureError;
+use crate::handover::Handover;
+use crate::mutant::Mutation;
+use crate::os::Shared;
+use crate::sink::Sink;
+
+/// How one algorithm finds the state as it was at begin.
+pub trait View: Send {
+    /// Fills `into` with the words of `block`.
+    fn block(&self, block: usize, into: &mut [u64]);
+    /// One word, which is in bounds.
+    fn word(&self, index: usize) -> u64;
+}
+
+/// An image that lives in this process.
+#[derive(Debug)]
+pub struct InProcess<S, V> {
+    view: V,
+    held: Held<S>,
+}
+
+impl<S, V: View> InProcess<S, V> {
+    pub(crate) fn new(view: V, held: Held<S>) -> Self {
+        Self { view, held }
+    }
+}
+
+impl<S: Sink, V: View> Image for InProcess<S, V> {
+    type Sink = S;
+
+    fn words(&self) -> usize {
+        self.held.lease.words
+    }
+    fn epoch(&self) -> u64 {
+        self.held.lease.epoch
+    }
+    fn get(&self, index: usize) -> Option<u64> {
+        if index >= self.words() || self.held.spent {
+            return None;
+        }
+        let handover = &self.held.lease.handover;
+        handover.attach(self.epoch());
+        let word = self.view.word(index);
+        // Looked at after the word: an image that was given up meanwhile has no words.
+        handover.check_stop(self.epoch()).is_ok().then_some(word)
+    }
+    fn capture(&mut self) -> Result<(), CaptureError> {
+        self.held.spend()?;
+        self.held.push(|block, into| self.view.block(block, into))
+    }
+    fn sink_mut(&mut self) -> &mut S {
+        &mut self.held.sink
+    }
+    fn into_sink(self) -> S {
+        self.held.sink
+    }
+}
+
+/// A sink, and the right to the image that goes into it.
+#[derive(Debug)]
+pub(crate) struct Held<S> {
+    pub(crate) sink: S,
+    pub(crate) lease: Lease,
+    spent: bool,
+}
+
+impl<S: Sink> Held<S> {
+    pub(crate) fn new(sink: S, lease: Lease) -> Self {
+        Self { sink, lease, spent: false }
+    }
+
+    /// Marks the image as captured: it is pushed once.
+    pub(crate) fn spend(&mut self) -> Result<(), CaptureError> {
+        if std::mem::replace(&mut self.spent, true) { Err(CaptureError::Spent) } else { Ok(()) }
+    }
+
+    /// Pushes the image block by block: `fill(block, buffer)` gives one block. After each block the
+    /// progress is published. A wish to stop is obeyed after `fill`: an image that was given up
+    /// before its words were copied never reaches the sink.
+    pub(crate) fn push(
+        &mut self,
+        mut fill: impl FnMut(usize, &mut [u64]),
+    ) -> Result<(), CaptureError> {
+        let Lease { handover, epoch, words, .. } = &self.lease;
+        handover.attach(*epoch);
+        let mut buffer = [0; BLOCK_WORDS];
+        for block in 0..words.div_ceil(BLOCK_WORDS) {
+            let start = block * BLOCK_WORDS;
+            let buffer = &mut buffer[..BLOCK_WORDS.min(words - start)];
+            fill(block, buffer);
+            handover.check_stop(*epoch)?;
+            self.sink.push(start, buffer)?;
+            handover.advance(start + buffer.len());
+        }
+        self.sink.finish()?;
+        Ok(())
+    }
+}
+
+/// The right to one image. Dropping it ends the image: edge 2 of the hand-over.
+#[derive(Debug)]
+pub(crate) struct Lease {
+    pub(crate) handover: Shared<Handover>,
+    pub(crate) epoch: u64,
+    pub(crate) words: usize,
+    mutation: Mutation,
+}
+
+impl Lease {
+    /// Begins the image of `words` words. The caller is the writer, has found the hand-over idle,
+    /// and has put everything that the image needs in place.
+    pub(crate) fn publish(handover: &Shared<Handover>, words: usize, mutation: Mutation) -> Self {
+        let epoch = handover.publish(words, mutation);
+        Self { handover: handover.clone(), epoch, words, mutation }
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        self.handover.end(self.epoch, self.mutation);
+    }
+}

@@ -1,0 +1,136 @@
+//! State memory: a page-aligned array of words that grows in place and can be seen by two threads.
+//!
+//! - The base address never moves: address space for the largest size is reserved at creation.
+//! - Words are atomics used with relaxed ordering, which costs nothing on x86-64 and aarch64; a
+//!   racing read is a stale value, never undefined behaviour.
+//! - A view ([`Words::view`]) keeps the length it had and the memory alive.
+
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use crate::algorithm::Options;
+use crate::error::MemoryError;
+use crate::os::Region;
+use crate::sync::{AtomicU64, Ordering};
+
+/// An array of 64-bit words, all zero at first.
+#[derive(Debug)]
+pub struct Words {
+    base: NonNull<AtomicU64>,
+    len: usize,
+    prefault: bool,
+    region: Arc<Region>,
+}
+
+// SAFETY: `base` points into `region`, which is owned through the `Arc` and never moves or shrinks;
+// what is shared through it is atomics.
+unsafe impl Send for Words {}
+// SAFETY: as above; `&Words` gives access to atomics only.
+unsafe impl Sync for Words {}
+
+impl Words {
+    /// `options.words` zero words with room for `options.max_words`.
+    ///
+    /// # Errors
+    /// [`MemoryError`] when the memory cannot be had.
+    pub fn create(options: &Options) -> Result<Self, MemoryError> {
+        let max_words = options.max_words.max(options.words);
+        let region = Arc::new(Region::reserve(max_words, options.huge_pages)?);
+        let mut words = Self { base: region.base(), len: 0, prefault: options.prefault, region };
+        words.grow(options.words)?;
+        Ok(words)
+    }
+
+    /// Words in use.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there is no word at all.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Extends to `len` words, the new ones zero; never shrinks.
+    ///
+    /// # Errors
+    /// [`MemoryError`]; nothing changes.
+    pub fn grow(&mut self, len: usize) -> Result<(), MemoryError> {
+        if len > self.len {
+            self.region.commit(len)?;
+            if self.prefault {
+                self.region.prefault(self.len, len)?;
+            }
+            self.len = len;
+        }
+        Ok(())
+    }
+
+    /// The same memory for another thread, with the length of now.
+    #[must_use]
+    pub fn view(&self) -> Self {
+        Self {
+            base: self.base,
+            len: self.len,
+            prefault: self.prefault,
+            region: Arc::clone(&self.region),
+        }
+    }
+
+    /// One word. Panics if `index` is out of bounds.
+    #[inline]
+    pub(crate) fn word(&self, index: usize) -> &AtomicU64 {
+        assert!(index < self.len, "word {index} of {}", self.len);
+        // SAFETY: `index < len`, so the address is within the region.
+        let word = unsafe { self.base.add(index) };
+        // SAFETY: `len` words from `base` are committed for as long as `region`, which `self` owns a
+        // share of, lives. Zeroed memory is a valid `AtomicU64`.
+        unsafe { word.as_ref() }
+    }
+
+    /// The value of a word. Panics if `index` is out of bounds.
+    #[inline]
+    #[must_use]
+    pub fn load(&self, index: usize) -> u64 {
+        self.word(index).load(Ordering::Relaxed)
+    }
+
+    /// Replaces a word. Panics if `index` is out of bounds.
+    #[inline]
+    pub fn store(&self, index: usize, value: u64) {
+        self.word(index).store(value, Ordering::Relaxed);
+    }
+
+    /// Copies `into.len()` words from `start` on, word by word. Panics out of bounds.
+    #[inline]
+    pub fn copy_to(&self, start: usize, into: &mut [u64]) {
+        let words = self.range(start, into.len());
+        for (value, word) in into.iter_mut().zip(words) {
+            *value = word.load(Ordering::Relaxed);
+        }
+    }
+
+    /// Replaces the first words by all those of `from`, word by word. Panics if they do not fit.
+    pub(crate) fn copy_all(&self, from: &Self) {
+        for (to, word) in self.range(0, from.len).iter().zip(from.range(0, from.len)) {
+            to.store(word.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+    }
+
+    #[inline]
+    fn range(&self, start: usize, len: usize) -> &[AtomicU64] {
+        assert!(start <= self.len && len <= self.len - start, "{len} words at {start}");
+        // SAFETY: `start <= len`, so the address is within the region or one past its end.
+        let base = unsafe { self.base.add(start) };
+        // SAFETY: the range was checked against `len`; see `word`.
+        unsafe { NonNull::slice_from_raw_parts(base, len).as_ref() }
+    }
+
+    /// Gives the memory of the words from `from` on back to the operating system: they read as
+    /// zero, or as they were where the backend cannot do it.
+    pub(crate) fn release(&self, from: usize) {
+        self.region.release(from);
+    }
+}

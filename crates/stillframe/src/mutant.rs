@@ -1,0 +1,97 @@
+//! Deliberately broken variants, compiled for tests alone: the suite must reject each one.
+//!
+//! An algorithm asks `self.mutation.is(Mutant::X)` at the spot where a mistake is easy. In a normal
+//! build the question is the constant `false` and takes no space.
+
+/// A mistake that a test must find.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Mutant {
+    /// Naive: the copy is taken when the capture starts, not at begin.
+    NaiveCopiesLate,
+    /// Fork: the parent captures its own, live memory.
+    ForkCapturesParent,
+    /// Imprint: no before-image is kept.
+    ImprintNeverLogs,
+    /// Imprint: the new value is stored before the old one is logged.
+    ImprintStoresBeforeLog,
+    /// Imprint: no Release fence between the head and the new value.
+    ImprintNoReleaseFence,
+    /// Imprint: no Acquire fence between the copied values and the head.
+    ImprintNoAcquireFence,
+    /// Imprint: the head is read before the block is copied.
+    ImprintReadsHeadFirst,
+    /// Imprint: a block counts as captured before it is.
+    ImprintPublishesCursorEarly,
+    /// Imprint: a head of an older image is taken for one of this image.
+    ImprintTrustsStaleHead,
+    /// Imprint: a frame is built from the block alone.
+    ImprintFrameWithoutChain,
+    /// Imprint: a frame is built after the new value was stored.
+    ImprintFrameAfterStore,
+    /// Imprint: only the newest record of a block is put back.
+    ImprintAppliesNewestOnly,
+    /// Hand-over: begin is published without Release.
+    HandoverRelaxedBegin,
+    /// Hand-over: the end of an image is published without Release.
+    HandoverRelaxedDone,
+    /// Hand-over: a new image may begin while the old one is held.
+    HandoverIgnoresDone,
+}
+
+#[cfg(any(test, feature = "mutants"))]
+mod active {
+    use super::Mutant;
+    use std::cell::Cell;
+
+    thread_local! {
+        static CURRENT: Cell<Option<Mutant>> = const { Cell::new(None) };
+    }
+
+    /// The mistake that a state, once created, keeps.
+    #[derive(Debug, Clone, Copy)]
+    pub(crate) struct Mutation(Option<Mutant>);
+
+    impl Mutation {
+        pub(crate) fn current() -> Self {
+            Self(CURRENT.get())
+        }
+        pub(crate) fn is(self, mutant: Mutant) -> bool {
+            self.0 == Some(mutant)
+        }
+    }
+
+    /// States that `body` creates on this thread make the mistake `mutant`.
+    pub fn with_mutant<R>(mutant: Mutant, body: impl FnOnce() -> R) -> R {
+        struct Reset;
+        impl Drop for Reset {
+            fn drop(&mut self) {
+                CURRENT.set(None);
+            }
+        }
+        CURRENT.set(Some(mutant));
+        let _reset = Reset;
+        body()
+    }
+}
+
+#[cfg(not(any(test, feature = "mutants")))]
+mod active {
+    use super::Mutant;
+
+    #[derive(Debug, Clone, Copy)]
+    pub(crate) struct Mutation;
+
+    impl Mutation {
+        pub(crate) const fn current() -> Self {
+            Self
+        }
+        pub(crate) const fn is(self, _: Mutant) -> bool {
+            false
+        }
+    }
+}
+
+pub(crate) use active::Mutation;
+#[cfg(any(test, feature = "mutants"))]
+pub use active::with_mutant;

@@ -1,0 +1,15 @@
+//! All system calls of the library, and the memory that they hand out.
+
+#[cfg(not(any(miri, feature = "loom", feature = "shuttle")))]
+mod map;
+#[cfg(any(miri, feature = "loom", feature = "shuttle"))]
+#[path = "heap.rs"]
+mod map;
+mod process;
+mod thread;
+
+pub use map::Shared;
+pub use thread::lower_priority;
+
+pub(crate) use map::Region;
+pub(crate) use process::{Child, Ended, STATUS_PANICKED};

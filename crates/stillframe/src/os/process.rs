@@ -1,0 +1,127 @@
+//! A forked child that runs one closure.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// A child process. Dropping it kills it and waits for it, so that none outlives its image.
+#[derive(Debug)]
+pub(crate) struct Child {
+    pid: libc::pid_t,
+    reaped: bool,
+}
+
+/// How a child ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ended {
+    Exited(i32),
+    Killed(i32),
+    /// Reaped by someone else, for example because the process ignores SIGCHLD.
+    Unknown,
+}
+
+/// Exit status of a child whose closure panicked.
+pub(crate) const STATUS_PANICKED: i32 = 101;
+
+impl Child {
+    /// Forks. The child runs `body` at low priority with all signals blocked and exits with the
+    /// status it returns; it dies with the thread that forked it.
+    ///
+    /// Only the calling thread exists in the child. A lock that another thread held stays locked
+    /// there for ever, the allocator's among them: `body` must not allocate, lock or log.
+    ///
+    /// # Errors
+    /// The operating system's code.
+    pub(crate) fn spawn(body: impl FnOnce() -> i32) -> Result<Self, i32> {
+        let parent = std::process::id().cast_signed();
+        // Blocked across the fork, so that no handler of the parent's ever runs in the child.
+        let signals = SignalsBlocked::new();
+        // SAFETY: the child runs `body` and `_exit`; it never returns into the caller's frames.
+        match unsafe { libc::fork() } {
+            -1 => Err(last_errno()),
+            0 => {
+                die_with_parent(parent);
+                super::lower_priority();
+                let status = catch_unwind(AssertUnwindSafe(body)).unwrap_or(STATUS_PANICKED);
+                exit_now(status)
+            }
+            pid => {
+                drop(signals);
+                Ok(Self { pid, reaped: false })
+            }
+        }
+    }
+
+    /// Waits for the child to end.
+    pub(crate) fn wait(&mut self) -> Ended {
+        let mut status = 0;
+        let pid = loop {
+            // SAFETY: `status` is a valid place; `pid` is our child and not waited for yet.
+            let pid = unsafe { libc::waitpid(self.pid, &raw mut status, 0) };
+            if pid != -1 || last_errno() != libc::EINTR {
+                break pid;
+            }
+        };
+        self.reaped = true;
+        if pid == -1 {
+            Ended::Unknown
+        } else if libc::WIFSIGNALED(status) {
+            Ended::Killed(libc::WTERMSIG(status))
+        } else {
+            Ended::Exited(libc::WEXITSTATUS(status))
+        }
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        if !self.reaped {
+            // SAFETY: the child was not waited for, so its number is still its own.
+            unsafe { libc::kill(self.pid, libc::SIGKILL) };
+            self.wait();
+        }
+    }
+}
+
+/// Blocks all signals of this thread while it lives. The child's copy is never dropped.
+struct SignalsBlocked {
+    before: libc::sigset_t,
+}
+
+impl SignalsBlocked {
+    fn new() -> Self {
+        // SAFETY: a `sigset_t` is plain data of which all zero is a value.
+        let mut all: libc::sigset_t = unsafe { std::mem::zeroed() };
+        let mut before = all;
+        // SAFETY: `all` is a valid place.
+        unsafe { libc::sigfillset(&raw mut all) };
+        // SAFETY: both sets are valid places.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before) };
+        Self { before }
+    }
+}
+
+impl Drop for SignalsBlocked {
+    fn drop(&mut self) {
+        let none = std::ptr::null_mut();
+        // SAFETY: `before` was filled in by `new`.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.before, none) };
+    }
+}
+
+/// A child left behind would write on and hold its parent's sockets.
+fn die_with_parent(parent: libc::pid_t) {
+    // SAFETY: takes a signal number and touches no memory.
+    unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+    // SAFETY: touches no memory.
+    if unsafe { libc::getppid() } != parent {
+        exit_now(STATUS_PANICKED); // the parent died before the request
+    }
+}
+
+fn exit_now(status: i32) -> ! {
+    // SAFETY: ends the process; runs no handlers and flushes nothing of the parent's.
+    unsafe { libc::_exit(status) }
+}
+
+fn last_errno() -> i32 {
+    std::io::Error::last_os_error().raw_os_error().unwrap_or(0)
+}
