@@ -1,3 +1,31 @@
 //! Redis-protocol server on a stillframe keyspace.
+//!
+//! Reading order: [`serve`] (start), `server` (the event loop), `commands` (what a request may do),
+//! `persistence` (how images become dump files).
+//!
+//! - One thread runs all commands; the snapshotter is another. Nothing else touches data.
+//! - No input of a client can make this crate panic.
 
 #![forbid(unsafe_code)]
+
+mod commands;
+mod config;
+mod connection;
+mod cron;
+mod error;
+mod listen;
+mod persistence;
+mod poll;
+mod random;
+mod server;
+mod session;
+mod signals;
+mod start;
+mod state;
+
+pub use config::{Config, FileError, LogLevel, Size, parse_size};
+pub use error::ServeError;
+pub use start::serve;
+
+/// The version of Redis whose commands, replies and files these are.
+pub(crate) const REDIS_VERSION: &str = "7.0.15";

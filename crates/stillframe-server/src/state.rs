@@ -1,9 +1,11 @@
 //! State of the server that is neither data nor one client's: configuration, counters, clients.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::commands::transactions::Watches;
 use crate::config::Config;
+use crate::connection::Clients;
+use crate::persistence::Saves;
 use crate::random::Random;
 
 /// What every command may see and change of the server.
@@ -12,20 +14,64 @@ pub(crate) struct ServerState {
     pub(crate) config: Config,
     /// Counters for INFO.
     pub(crate) stats: Stats,
+    /// All clients but the one being served.
+    pub(crate) clients: Clients,
     /// Keys watched by clients.
     pub(crate) watches: Watches,
+    /// Saving, and how it went.
+    pub(crate) saves: Saves,
     /// Changes of the data set since the last successful save.
     pub(crate) dirty: u64,
     /// EXEC is running the queued requests of a transaction.
     pub(crate) in_exec: bool,
+    /// The loop ends after this turn.
+    pub(crate) stopping: bool,
     /// Source of randomness (not for secrets).
     pub(crate) random: Random,
+    /// Forty digits that name this run of the server.
+    pub(crate) run_id: String,
+    /// Where the server listens.
+    pub(crate) port: u16,
     /// When the server started.
     pub(crate) started: Instant,
+    /// When this turn of the loop began.
+    pub(crate) loop_time: Instant,
+    /// When all clients are looked at next.
+    pub(crate) next_client_check: Instant,
+}
+
+impl ServerState {
+    /// State of a server that has no clients yet. `commands`: how many the table has.
+    pub(crate) fn new(config: Config, saves: Saves, commands: usize, port: u16) -> Self {
+        let now = Instant::now();
+        let mut random = Random::new();
+        Self {
+            config,
+            stats: Stats::new(commands, now),
+            clients: Clients::default(),
+            watches: Watches::default(),
+            saves,
+            dirty: 0,
+            in_exec: false,
+            stopping: false,
+            run_id: random.identifier(),
+            random,
+            port,
+            started: now,
+            loop_time: now,
+            next_client_check: now,
+        }
+    }
+
+    /// Whether writes are refused because the data could not be saved.
+    pub(crate) fn writes_refused(&self) -> bool {
+        !self.saves.last_ok
+            && self.config.stop_writes_on_bgsave_error
+            && !self.config.save.is_empty()
+    }
 }
 
 /// Counters since the start or CONFIG RESETSTAT.
-#[derive(Default)]
 pub(crate) struct Stats {
     /// One per command of the table.
     pub(crate) commands: Vec<CommandStats>,
@@ -37,6 +83,21 @@ pub(crate) struct Stats {
     pub(crate) keyspace_hits: u64,
     /// Keys not found by reading commands.
     pub(crate) keyspace_misses: u64,
+    /// Connections accepted, those turned away included.
+    pub(crate) connections_received: u64,
+    /// Connections turned away.
+    pub(crate) rejected_connections: u64,
+    /// Calls of `read` for clients.
+    pub(crate) reads: u64,
+    /// Calls of `write` for clients.
+    pub(crate) writes: u64,
+    /// Bytes received.
+    pub(crate) input_bytes: u64,
+    /// Bytes sent.
+    pub(crate) output_bytes: u64,
+    /// Expired keys when the counters were reset.
+    pub(crate) expired_base: u64,
+    rates: Rates,
 }
 
 /// Counters of one command.
@@ -48,4 +109,68 @@ pub(crate) struct CommandStats {
     pub(crate) rejected: u64,
     /// Times it answered an error.
     pub(crate) failed: u64,
+}
+
+impl Stats {
+    fn new(commands: usize, now: Instant) -> Self {
+        Self {
+            commands: vec![CommandStats::default(); commands],
+            commands_processed: 0,
+            error_replies: 0,
+            keyspace_hits: 0,
+            keyspace_misses: 0,
+            connections_received: 0,
+            rejected_connections: 0,
+            reads: 0,
+            writes: 0,
+            input_bytes: 0,
+            output_bytes: 0,
+            expired_base: 0,
+            rates: Rates::new(now),
+        }
+    }
+
+    /// All counters at zero, as CONFIG RESETSTAT has it.
+    pub(crate) fn reset(&mut self, expired_total: u64, now: Instant) {
+        *self = Self { expired_base: expired_total, ..Self::new(self.commands.len(), now) };
+    }
+
+    /// Takes a sample for the rates, at each run of the clock.
+    pub(crate) fn sample(&mut self, now: Instant) {
+        let counts = [self.commands_processed, self.input_bytes, self.output_bytes];
+        self.rates.sample(counts, now);
+    }
+
+    /// Commands, bytes received and bytes sent per second, lately.
+    pub(crate) fn rates(&self) -> [f64; 3] {
+        self.rates.smoothed
+    }
+}
+
+/// Rates per second, smoothed over about two seconds.
+struct Rates {
+    at: Instant,
+    counts: [u64; 3],
+    smoothed: [f64; 3],
+}
+
+impl Rates {
+    const PERIOD: Duration = Duration::from_millis(100);
+    const WEIGHT: f64 = 1.0 / 16.0;
+
+    fn new(now: Instant) -> Self {
+        Self { at: now, counts: [0; 3], smoothed: [0.0; 3] }
+    }
+
+    fn sample(&mut self, counts: [u64; 3], now: Instant) {
+        let elapsed = now.saturating_duration_since(self.at);
+        if elapsed < Self::PERIOD {
+            return;
+        }
+        for (index, count) in counts.into_iter().enumerate() {
+            let rate = count.saturating_sub(self.counts[index]) as f64 / elapsed.as_secs_f64();
+            self.smoothed[index] += (rate - self.smoothed[index]) * Self::WEIGHT;
+        }
+        (self.at, self.counts) = (now, counts);
+    }
 }

@@ -217,7 +217,7 @@ fn hash(name: &[u8]) -> usize {
     head[..taken].copy_from_slice(&name[..taken]);
     let last = u64::from(name.last().copied().unwrap_or(0) | 0x20);
     let folded = u64::from_le_bytes(head) | 0x2020_2020_2020_2020;
-    let mixed = (folded ^ last.rotate_left(32) ^ name.len() as u64)
-        .wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let mixed =
+        (folded ^ last.rotate_left(32) ^ name.len() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (mixed >> 54) as usize
 }

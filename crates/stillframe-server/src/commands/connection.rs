@@ -1,0 +1,190 @@
+//! Commands about the connection itself: PING, ECHO, QUIT, RESET, SELECT, AUTH, HELLO.
+
+use stillframe::Algorithm;
+use stillframe_keyspace::DATABASES;
+use stillframe_resp::{Protocol, parse_integer};
+
+use super::{Context, NO_KEYS, Table, flags::*, wrong_arity};
+
+/// Adds the commands of this module.
+pub(crate) fn register<A: Algorithm>(table: &mut Table<A>) {
+    let always = NOSCRIPT | LOADING | STALE | FAST | NO_AUTH | CONNECTION;
+    table.add("ping", -1, FAST | CONNECTION, NO_KEYS, ping);
+    table.add("echo", 2, LOADING | STALE | FAST | CONNECTION, NO_KEYS, echo);
+    table.add("quit", -1, always | NOT_QUEUED, NO_KEYS, quit);
+    table.add("reset", 1, always | NOT_QUEUED, NO_KEYS, reset);
+    table.add("select", 2, LOADING | STALE | FAST | CONNECTION, NO_KEYS, select);
+    table.add("auth", -2, always, NO_KEYS, auth);
+    table.add("hello", -1, always, NO_KEYS, hello);
+}
+
+/// `PING [message]`
+fn ping<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    match args {
+        [_] => ctx.out.simple("PONG"),
+        [_, message] => ctx.out.bulk(message),
+        _ => ctx.out.error(wrong_arity("ping")),
+    }
+}
+
+/// `ECHO message`
+fn echo<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    ctx.out.bulk(args[1]);
+}
+
+/// `QUIT`: answers, then closes.
+fn quit<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
+    ctx.session.closing = true;
+    ctx.out.ok();
+}
+
+/// `RESET`: the connection is as new.
+fn reset<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
+    ctx.server.watches.forget(ctx.session.id);
+    ctx.session.transaction = None;
+    ctx.session.db = 0;
+    ctx.session.name.clear();
+    ctx.session.authenticated = ctx.server.config.requirepass.is_empty();
+    ctx.session.protocol = Protocol::Resp2;
+    ctx.out.protocol = Protocol::Resp2;
+    ctx.out.simple("RESET");
+}
+
+/// `SELECT index`
+fn select<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    let Some(index) = parse_integer(args[1]) else {
+        return ctx.out.error("ERR value is not an integer or out of range");
+    };
+    if i32::try_from(index).is_err() {
+        return ctx
+            .out
+            .error("ERR value is out of range, value must between -2147483648 and 2147483647");
+    }
+    match usize::try_from(index) {
+        Ok(db) if db < DATABASES => {
+            ctx.session.db = db;
+            ctx.out.ok();
+        }
+        _ => ctx.out.error("ERR DB index is out of range"),
+    }
+}
+
+const WRONG_PASSWORD: &str = "WRONGPASS invalid username-password pair or user is disabled.";
+
+/// `AUTH [username] password`
+fn auth<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    let (user, password) = match args {
+        [_, password] => (&b"default"[..], *password),
+        [_, user, password] => (*user, *password),
+        _ => return ctx.out.error("ERR syntax error"),
+    };
+    if args.len() == 2 && ctx.server.config.requirepass.is_empty() {
+        return ctx.out.error(
+            "ERR AUTH <password> called without any password configured for the default user. \
+             Are you sure your configuration is correct?",
+        );
+    }
+    if log_in(ctx, user, password) {
+        ctx.out.ok();
+    } else {
+        ctx.out.error(WRONG_PASSWORD);
+    }
+}
+
+/// Marks the session authenticated if the password is right.
+fn log_in<A: Algorithm>(ctx: &mut Context<'_, A>, user: &[u8], password: &[u8]) -> bool {
+    let required = ctx.server.config.requirepass.as_bytes();
+    let right = user == b"default" && (required.is_empty() || same(required, password));
+    ctx.session.authenticated |= right;
+    right
+}
+
+/// Compares in a time that does not tell how much of the password was right.
+fn same(secret: &[u8], given: &[u8]) -> bool {
+    let mut different = u8::from(secret.len() != given.len());
+    for (index, byte) in given.iter().enumerate() {
+        different |= byte ^ secret.get(index).copied().unwrap_or(!byte);
+    }
+    different == 0
+}
+
+/// `HELLO [protover [AUTH username password] [SETNAME name]]`
+fn hello<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    let mut protocol = ctx.session.protocol;
+    if let Some(version) = args.get(1) {
+        protocol = match parse_integer(version) {
+            None => {
+                return ctx.out.error("ERR Protocol version is not an integer or out of range");
+            }
+            Some(2) => Protocol::Resp2,
+            Some(3) => Protocol::Resp3,
+            Some(_) => return ctx.out.error("NOPROTO unsupported protocol version"),
+        };
+    }
+    let mut name = None;
+    let mut rest = args.get(2..).unwrap_or_default();
+    while let Some((option, values)) = rest.split_first() {
+        rest = match values {
+            [user, password, rest @ ..] if option.eq_ignore_ascii_case(b"auth") => {
+                if !log_in(ctx, user, password) {
+                    return ctx.out.error(WRONG_PASSWORD);
+                }
+                rest
+            }
+            [given, rest @ ..] if option.eq_ignore_ascii_case(b"setname") => {
+                if !valid_name(given) {
+                    return ctx.out.error(INVALID_NAME);
+                }
+                name = Some(given.to_vec());
+                rest
+            }
+            _ => {
+                let mut error = b"ERR Syntax error in HELLO option '".to_vec();
+                error.extend_from_slice(option);
+                error.push(b'\'');
+                return ctx.out.error(error);
+            }
+        };
+    }
+    if !ctx.session.authenticated {
+        return ctx.out.error(
+            "NOAUTH HELLO must be called with the client already authenticated, otherwise the \
+             HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and \
+             select the RESP protocol version at the same time",
+        );
+    }
+    if let Some(name) = name {
+        ctx.session.name = name;
+    }
+    ctx.session.protocol = protocol;
+    ctx.out.protocol = protocol;
+    introduce(ctx);
+}
+
+fn introduce<A: Algorithm>(ctx: &mut Context<'_, A>) {
+    let version = if ctx.session.protocol == Protocol::Resp3 { 3 } else { 2 };
+    ctx.out.map(7);
+    ctx.out.bulk("server");
+    ctx.out.bulk("redis");
+    ctx.out.bulk("version");
+    ctx.out.bulk(crate::REDIS_VERSION);
+    ctx.out.bulk("proto");
+    ctx.out.integer(version);
+    ctx.out.bulk("id");
+    ctx.out.integer(ctx.session.id as i64);
+    ctx.out.bulk("mode");
+    ctx.out.bulk("standalone");
+    ctx.out.bulk("role");
+    ctx.out.bulk("master");
+    ctx.out.bulk("modules");
+    ctx.out.array(0);
+}
+
+/// The error of a name that would spoil CLIENT LIST.
+pub(crate) const INVALID_NAME: &str =
+    "ERR Client names cannot contain spaces, newlines or special characters.";
+
+/// Whether a client may have this name.
+pub(crate) fn valid_name(name: &[u8]) -> bool {
+    name.iter().all(|byte| (b'!'..=b'~').contains(byte))
+}

@@ -1,0 +1,186 @@
+//! Configuration: redis.conf's names where Redis has one, from flags, a file and CONFIG SET.
+//!
+//! - Every setting is one line of the registry in [`parameters`]: the flags, the file and CONFIG
+//!   all go through it, so that a value means the same everywhere.
+//! - A setting that is refused changes nothing.
+
+mod file;
+mod parameters;
+mod values;
+
+use std::path::PathBuf;
+
+use stillframe::OnFull;
+
+pub use file::FileError;
+pub(crate) use parameters::{Change, PARAMETERS, Parameter, find};
+pub use values::{Size, parse_size};
+
+/// All settings of a server.
+#[derive(Debug, Clone)]
+pub struct Config {
+    pub(crate) dir: PathBuf,
+    pub(crate) dbfilename: String,
+    pub(crate) bind: Vec<String>,
+    pub(crate) port: u16,
+    pub(crate) protected_mode: bool,
+    pub(crate) requirepass: String,
+    pub(crate) tcp_backlog: u32,
+    pub(crate) tcp_keepalive_seconds: u32,
+    pub(crate) timeout_seconds: u32,
+    pub(crate) maxclients: u32,
+    pub(crate) query_buffer_limit_bytes: usize,
+    pub(crate) output_limits: OutputLimits,
+    pub(crate) bulk_bytes_max: usize,
+    pub(crate) hz: u32,
+    pub(crate) loglevel: LogLevel,
+    pub(crate) save: Vec<SavePoint>,
+    pub(crate) save_is_default: bool,
+    pub(crate) stop_writes_on_bgsave_error: bool,
+    pub(crate) rdbcompression: bool,
+    pub(crate) snapshot: String,
+    pub(crate) snapshot_memory: Size,
+    pub(crate) snapshot_memory_policy: OnFull,
+    pub(crate) snapshot_bandwidth_bytes: u64,
+    pub(crate) config_file: Option<PathBuf>,
+}
+
+/// Save after so many seconds if so many changes were made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct SavePoint {
+    /// Seconds since the last successful save.
+    pub(crate) seconds: u64,
+    /// Least number of changes.
+    pub(crate) changes: u64,
+}
+
+/// When a client that does not read its replies is cut off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct OutputLimit {
+    /// At once above this; 0: never.
+    pub(crate) hard_bytes: u64,
+    /// Above this for `soft_seconds` on end; 0: never.
+    pub(crate) soft_bytes: u64,
+    /// See `soft_bytes`.
+    pub(crate) soft_seconds: u64,
+}
+
+/// Limits by class of client. Only normal clients exist yet; the others are kept for CONFIG GET.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct OutputLimits {
+    /// Clients that send commands.
+    pub(crate) normal: OutputLimit,
+    /// Replicas.
+    pub(crate) replica: OutputLimit,
+    /// Subscribers.
+    pub(crate) pubsub: OutputLimit,
+}
+
+/// How much is logged, in Redis's words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogLevel {
+    /// Everything.
+    Debug,
+    /// Connections coming and going.
+    Verbose,
+    /// What an operator wants to know.
+    Notice,
+    /// Only what needs attention.
+    Warning,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        let point = |seconds, changes| SavePoint { seconds, changes };
+        Self {
+            dir: PathBuf::from("./stillframe-data"),
+            dbfilename: "dump.rdb".to_owned(),
+            bind: vec!["127.0.0.1".to_owned()],
+            port: 6379,
+            protected_mode: true,
+            requirepass: String::new(),
+            tcp_backlog: 511,
+            tcp_keepalive_seconds: 300,
+            timeout_seconds: 0,
+            maxclients: 10_000,
+            query_buffer_limit_bytes: 1 << 30,
+            output_limits: OutputLimits {
+                normal: OutputLimit::default(),
+                replica: OutputLimit {
+                    hard_bytes: 256 << 20,
+                    soft_bytes: 64 << 20,
+                    soft_seconds: 60,
+                },
+                pubsub: OutputLimit { hard_bytes: 32 << 20, soft_bytes: 8 << 20, soft_seconds: 60 },
+            },
+            bulk_bytes_max: 512 << 20,
+            hz: 10,
+            loglevel: LogLevel::Notice,
+            save: vec![point(3600, 1), point(300, 100), point(60, 10_000)],
+            save_is_default: true,
+            stop_writes_on_bgsave_error: true,
+            rdbcompression: true,
+            snapshot: "imprint".to_owned(),
+            snapshot_memory: Size::Percent(25),
+            snapshot_memory_policy: OnFull::Slow,
+            snapshot_bandwidth_bytes: 0,
+            config_file: None,
+        }
+    }
+}
+
+impl Config {
+    /// Sets one directive at start: `set("save", &["60 1000"])`.
+    ///
+    /// # Errors
+    /// One sentence: what is wrong with the directive or its value.
+    pub fn set(&mut self, name: &str, values: &[&str]) -> Result<(), String> {
+        let Some(parameter) = find(name) else {
+            return Err(format!("there is no setting '{name}'"));
+        };
+        if parameter.name == "save" {
+            return self.add_save_points(&values.join(" "));
+        }
+        let value = match (values, parameter.words) {
+            ([value], _) => (*value).to_owned(),
+            (values, true) if !values.is_empty() => values.join(" "),
+            _ => return Err(format!("'{name}' takes one value, not {}", values.len())),
+        };
+        (parameter.set)(self, &value).map_err(|problem| format!("{name} {value}: {problem}"))
+    }
+
+    /// Sets the schedule of saves from flags, if there are any: they replace those of the file.
+    ///
+    /// # Errors
+    /// As for [`set`](Self::set).
+    pub fn replace_save_points(&mut self, values: &[String]) -> Result<(), String> {
+        self.save_is_default |= !values.is_empty();
+        values.iter().try_for_each(|value| self.add_save_points(value))
+    }
+
+    /// The first `save` at start replaces the defaults, the next ones add to it.
+    fn add_save_points(&mut self, value: &str) -> Result<(), String> {
+        let points = values::save_points(value).map_err(|e| format!("save {value}: {e}"))?;
+        if self.save_is_default || points.is_empty() {
+            self.save.clear();
+        }
+        self.save_is_default = false;
+        self.save.extend(points);
+        Ok(())
+    }
+
+    /// Whether only this machine can connect.
+    pub(crate) fn loopback_only(&self) -> bool {
+        self.bind.iter().all(|address| {
+            let address = address.trim_start_matches('-');
+            address == "localhost"
+                || address.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
+        })
+    }
+
+    /// How much is logged.
+    #[must_use]
+    pub fn loglevel(&self) -> LogLevel {
+        self.loglevel
+    }
+}

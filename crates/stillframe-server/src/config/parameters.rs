@@ -1,0 +1,299 @@
+//! The registry of settings: one line each.
+
+use stillframe::OnFull;
+
+use super::values::{
+    Size, number, output_limits, parse_size, save_points, show_output_limits, switch, yes_no,
+};
+use super::{Config, LogLevel};
+
+/// One setting.
+pub(crate) struct Parameter {
+    /// Its name in redis.conf.
+    pub(crate) name: &'static str,
+    /// When it may change.
+    pub(crate) change: Change,
+    /// Whether its value may be several words in a file.
+    pub(super) words: bool,
+    /// The value as CONFIG GET shows it.
+    pub(crate) get: fn(&Config) -> String,
+    /// Sets the value; nothing changes if it is refused.
+    pub(crate) set: fn(&mut Config, &str) -> Result<(), String>,
+}
+
+/// When a setting may change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Change {
+    /// At any time.
+    Always,
+    /// At start.
+    Start,
+    /// At start; Redis calls it protected because it says where files are written.
+    Protected,
+}
+
+/// The setting of that name, in any case.
+pub(crate) fn find(name: &str) -> Option<&'static Parameter> {
+    PARAMETERS.iter().find(|parameter| parameter.name.eq_ignore_ascii_case(name))
+}
+
+type Get = fn(&Config) -> String;
+type Set = fn(&mut Config, &str) -> Result<(), String>;
+
+const fn always(name: &'static str, get: Get, set: Set) -> Parameter {
+    Parameter { name, change: Change::Always, words: false, get, set }
+}
+
+const fn at_start(name: &'static str, get: Get, set: Set) -> Parameter {
+    Parameter { name, change: Change::Start, words: false, get, set }
+}
+
+const fn several_words(parameter: Parameter) -> Parameter {
+    Parameter { words: true, ..parameter }
+}
+
+/// A setting that Redis has and that cannot be other than it is here.
+macro_rules! fixed {
+    ($name:literal, $value:literal) => {
+        always(
+            $name,
+            |_| $value.to_owned(),
+            |_, value| {
+                if value.eq_ignore_ascii_case($value) {
+                    Ok(())
+                } else {
+                    Err(concat!("this server only has '", $value, "'").to_owned())
+                }
+            },
+        )
+    };
+}
+
+/// Stores a parsed value in a field.
+macro_rules! store {
+    ($field:ident, $parse:expr) => {
+        |config: &mut Config, value: &str| {
+            config.$field = $parse(value)?;
+            Ok(())
+        }
+    };
+}
+
+/// Every setting.
+pub(crate) static PARAMETERS: &[Parameter] = &[
+    Parameter {
+        name: "dir",
+        change: Change::Protected,
+        words: false,
+        get: |c| std::path::absolute(&c.dir).unwrap_or(c.dir.clone()).display().to_string(),
+        set: store!(dir, |value: &str| Ok::<_, String>(value.into())),
+    },
+    Parameter {
+        name: "dbfilename",
+        change: Change::Protected,
+        words: false,
+        get: |c| c.dbfilename.clone(),
+        set: store!(dbfilename, file_name),
+    },
+    several_words(at_start("bind", |c| c.bind.join(" "), store!(bind, addresses))),
+    at_start("port", |c| c.port.to_string(), store!(port, |v| number(v, 0, 65535))),
+    always("protected-mode", |c| yes_no(c.protected_mode), store!(protected_mode, switch)),
+    always(
+        "requirepass",
+        |c| c.requirepass.clone(),
+        store!(requirepass, |value: &str| Ok::<_, String>(value.to_owned())),
+    ),
+    at_start(
+        "tcp-backlog",
+        |c| c.tcp_backlog.to_string(),
+        store!(tcp_backlog, |v| number(v, 0, i32::MAX as u32)),
+    ),
+    always(
+        "tcp-keepalive",
+        |c| c.tcp_keepalive_seconds.to_string(),
+        store!(tcp_keepalive_seconds, |v| number(v, 0, i32::MAX as u32)),
+    ),
+    always(
+        "timeout",
+        |c| c.timeout_seconds.to_string(),
+        store!(timeout_seconds, |v| number(v, 0, i32::MAX as u32)),
+    ),
+    always(
+        "maxclients",
+        |c| c.maxclients.to_string(),
+        store!(maxclients, |v| number(v, 1, u32::MAX)),
+    ),
+    always(
+        "client-query-buffer-limit",
+        |c| c.query_buffer_limit_bytes.to_string(),
+        store!(query_buffer_limit_bytes, |v| bytes(v, 1 << 20)),
+    ),
+    several_words(always(
+        "client-output-buffer-limit",
+        |c| show_output_limits(&c.output_limits),
+        |c, value| {
+            c.output_limits = output_limits(c.output_limits, value)?;
+            Ok(())
+        },
+    )),
+    always(
+        "proto-max-bulk-len",
+        |c| c.bulk_bytes_max.to_string(),
+        store!(bulk_bytes_max, |v| bytes(v, 1 << 20)),
+    ),
+    always("hz", |c| c.hz.to_string(), store!(hz, |v| number(v, 1, 500))),
+    always("loglevel", |c| c.loglevel.name().to_owned(), store!(loglevel, LogLevel::parse)),
+    several_words(always("save", show_save, store!(save, save_points))),
+    always(
+        "stop-writes-on-bgsave-error",
+        |c| yes_no(c.stop_writes_on_bgsave_error),
+        store!(stop_writes_on_bgsave_error, switch),
+    ),
+    always("rdbcompression", |c| yes_no(c.rdbcompression), store!(rdbcompression, switch)),
+    at_start("snapshot", |c| c.snapshot.clone(), store!(snapshot, algorithm)),
+    at_start(
+        "snapshot-memory",
+        |c| c.snapshot_memory.to_string(),
+        store!(snapshot_memory, Size::parse),
+    ),
+    at_start(
+        "snapshot-memory-policy",
+        |c| if c.snapshot_memory_policy == OnFull::Slow { "slow" } else { "cancel" }.to_owned(),
+        store!(snapshot_memory_policy, memory_policy),
+    ),
+    always(
+        "snapshot-bandwidth",
+        |c| c.snapshot_bandwidth_bytes.to_string(),
+        store!(snapshot_bandwidth_bytes, bandwidth),
+    ),
+    at_start("appendonly", |_| "no".to_owned(), append_only),
+    fixed!("appendfsync", "everysec"),
+    fixed!("databases", "16"),
+    fixed!("daemonize", "no"),
+    fixed!("rdbchecksum", "yes"),
+    fixed!("maxmemory", "0"),
+    fixed!("maxmemory-policy", "noeviction"),
+    fixed!("io-threads", "1"),
+    fixed!("cluster-enabled", "no"),
+    fixed!("logfile", ""),
+];
+
+fn show_save(config: &Config) -> String {
+    let points = config.save.iter().map(|p| format!("{} {}", p.seconds, p.changes));
+    points.collect::<Vec<_>>().join(" ")
+}
+
+fn file_name(value: &str) -> Result<String, String> {
+    if value.is_empty() || value.contains('/') {
+        return Err("dbfilename can't be a path, just a filename".to_owned());
+    }
+    Ok(value.to_owned())
+}
+
+fn addresses(value: &str) -> Result<Vec<String>, String> {
+    let addresses: Vec<String> = value.split_whitespace().map(str::to_owned).collect();
+    if addresses.is_empty() {
+        return Err("name at least one address".to_owned());
+    }
+    Ok(addresses)
+}
+
+fn bytes(value: &str, least: usize) -> Result<usize, String> {
+    let most = i64::MAX as usize;
+    let value = usize::try_from(parse_size(value)?).unwrap_or(usize::MAX);
+    if !(least..=most).contains(&value) {
+        return Err(format!("argument must be between {least} and {most} inclusive"));
+    }
+    Ok(value)
+}
+
+fn bandwidth(value: &str) -> Result<u64, String> {
+    parse_size(value.strip_suffix("/s").unwrap_or(value))
+}
+
+fn algorithm(value: &str) -> Result<String, String> {
+    let names: Vec<&str> = stillframe::algorithms::ALL.iter().map(|info| info.name).collect();
+    if names.contains(&value) {
+        return Ok(value.to_owned());
+    }
+    Err(format!("argument(s) must be one of the following: {}", names.join(", ")))
+}
+
+fn memory_policy(value: &str) -> Result<OnFull, String> {
+    match value {
+        "slow" => Ok(OnFull::Slow),
+        "cancel" => Ok(OnFull::Cancel),
+        _ => Err("argument(s) must be one of the following: slow, cancel".to_owned()),
+    }
+}
+
+fn append_only(_: &mut Config, value: &str) -> Result<(), String> {
+    if switch(value)? {
+        return Err("the append-only file comes with a later release; \
+                    set a schedule of snapshots with 'save' instead"
+            .to_owned());
+    }
+    Ok(())
+}
+
+impl LogLevel {
+    const NAMES: [(&'static str, Self); 4] = [
+        ("debug", Self::Debug),
+        ("verbose", Self::Verbose),
+        ("notice", Self::Notice),
+        ("warning", Self::Warning),
+    ];
+
+    fn parse(value: &str) -> Result<Self, String> {
+        let found = Self::NAMES.iter().find(|(name, _)| name.eq_ignore_ascii_case(value));
+        found.map(|&(_, level)| level).ok_or_else(|| {
+            "argument(s) must be one of the following: debug, verbose, notice, warning".to_owned()
+        })
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Debug => "debug",
+            Self::Verbose => "verbose",
+            Self::Notice => "notice",
+            Self::Warning => "warning",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_setting_accepts_what_it_shows() {
+        let mut config = Config::default();
+        for parameter in PARAMETERS {
+            let shown = (parameter.get)(&config);
+            let again = (parameter.set)(&mut config, &shown);
+            assert_eq!(again, Ok(()), "{} {shown}", parameter.name);
+            assert_eq!((parameter.get)(&config), shown, "{}", parameter.name);
+        }
+    }
+
+    #[test]
+    fn wrong_values_are_refused_in_redis_words() {
+        let mut config = Config::default();
+        for (name, value, problem) in [
+            ("maxclients", "0", "argument must be between 1 and 4294967295 inclusive"),
+            ("maxclients", "x", "argument couldn't be parsed into an integer"),
+            ("rdbcompression", "maybe", "argument must be 'yes' or 'no'"),
+            ("client-query-buffer-limit", "x", "argument must be a memory value"),
+            ("dbfilename", "../x", "dbfilename can't be a path, just a filename"),
+        ] {
+            let refused = (find(name).expect("a setting").set)(&mut config, value);
+            assert_eq!(refused, Err(problem.to_owned()), "{name}");
+        }
+    }
+
+    #[test]
+    fn the_append_only_file_is_told_to_come_later() {
+        let refused = Config::default().set("appendonly", &["yes"]);
+        assert!(refused.is_err_and(|problem| problem.contains("later release")));
+    }
+}

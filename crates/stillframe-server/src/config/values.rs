@@ -1,0 +1,188 @@
+//! Values as people write them: sizes, switches, schedules.
+
+use super::{OutputLimit, OutputLimits, SavePoint};
+
+/// An amount of memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Size {
+    /// So many bytes.
+    Bytes(u64),
+    /// A share of the machine's memory.
+    Percent(u8),
+}
+
+impl Size {
+    /// `64MB` or `25%`.
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        let Some(percent) = text.strip_suffix('%') else {
+            return parse_size(text).map(Self::Bytes);
+        };
+        match percent.trim().parse() {
+            Ok(percent @ 1..=100) => Ok(Self::Percent(percent)),
+            _ => Err("a percentage must be between 1% and 100%".to_owned()),
+        }
+    }
+
+    /// In bytes, on a machine with `machine` bytes of memory.
+    pub(crate) fn bytes(self, machine: u64) -> u64 {
+        match self {
+            Self::Bytes(bytes) => bytes,
+            Self::Percent(percent) => machine / 100 * u64::from(percent),
+        }
+    }
+}
+
+impl std::fmt::Display for Size {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Bytes(bytes) => write!(f, "{bytes}"),
+            Self::Percent(percent) => write!(f, "{percent}%"),
+        }
+    }
+}
+
+/// A number of bytes as redis.conf has it: `100`, `64k` (thousands), `64kb`, `64MB`, `1GiB`
+/// (powers of 1024).
+///
+/// # Errors
+/// One sentence when it is none.
+pub fn parse_size(text: &str) -> Result<u64, String> {
+    let lower = text.trim().to_ascii_lowercase();
+    let digits = lower.find(|c: char| !c.is_ascii_digit()).unwrap_or(lower.len());
+    let (number, unit) = lower.split_at(digits);
+    let factor: u64 = match unit.trim() {
+        "" | "b" => 1,
+        "k" => 1000,
+        "kb" | "kib" => 1 << 10,
+        "m" => 1_000_000,
+        "mb" | "mib" => 1 << 20,
+        "g" => 1_000_000_000,
+        "gb" | "gib" => 1 << 30,
+        "t" => 1_000_000_000_000,
+        "tb" | "tib" => 1 << 40,
+        _ => return Err("argument must be a memory value".to_owned()),
+    };
+    let number: u64 = number.parse().map_err(|_| "argument must be a memory value".to_owned())?;
+    number.checked_mul(factor).ok_or_else(|| "argument must be a memory value".to_owned())
+}
+
+/// A number between two bounds, in Redis's words when it is not.
+pub(super) fn number<T>(text: &str, least: T, most: T) -> Result<T, String>
+where
+    T: std::str::FromStr + PartialOrd + std::fmt::Display,
+{
+    let Ok(value) = text.parse::<T>() else {
+        return Err(if text.parse::<i128>().is_ok() {
+            format!("argument must be between {least} and {most} inclusive")
+        } else {
+            "argument couldn't be parsed into an integer".to_owned()
+        });
+    };
+    if value < least || value > most {
+        return Err(format!("argument must be between {least} and {most} inclusive"));
+    }
+    Ok(value)
+}
+
+/// `yes` or `no`.
+pub(super) fn switch(text: &str) -> Result<bool, String> {
+    match text.to_ascii_lowercase().as_str() {
+        "yes" => Ok(true),
+        "no" => Ok(false),
+        _ => Err("argument must be 'yes' or 'no'".to_owned()),
+    }
+}
+
+/// How CONFIG GET shows a switch.
+pub(super) fn yes_no(value: bool) -> String {
+    if value { "yes" } else { "no" }.to_owned()
+}
+
+/// `3600 1 300 100`, or nothing.
+pub(super) fn save_points(text: &str) -> Result<Vec<SavePoint>, String> {
+    let invalid = || "Invalid save parameters".to_owned();
+    let text = text.trim().trim_matches('"');
+    let numbers: Vec<u64> = text
+        .split_whitespace()
+        .map(|word| word.parse().map_err(|_| invalid()))
+        .collect::<Result<_, _>>()?;
+    let (pairs, rest) = numbers.as_chunks::<2>();
+    if !rest.is_empty() || pairs.iter().any(|[seconds, _]| *seconds == 0) {
+        return Err(invalid());
+    }
+    Ok(pairs.iter().map(|&[seconds, changes]| SavePoint { seconds, changes }).collect())
+}
+
+/// `normal 0 0 0 replica 256mb 64mb 60`: the classes named change, the others stay.
+pub(super) fn output_limits(current: OutputLimits, text: &str) -> Result<OutputLimits, String> {
+    let mut limits = current;
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let (groups, rest) = words.as_chunks::<4>();
+    if groups.is_empty() || !rest.is_empty() {
+        return Err("Wrong number of arguments in buffer limit configuration.".to_owned());
+    }
+    for [class, hard, soft, seconds] in groups {
+        let wrong = "Error in hard, soft or soft_seconds setting in buffer limit configuration.";
+        let limit = OutputLimit {
+            hard_bytes: parse_size(hard).map_err(|_| wrong.to_owned())?,
+            soft_bytes: parse_size(soft).map_err(|_| wrong.to_owned())?,
+            soft_seconds: seconds.parse().map_err(|_| wrong.to_owned())?,
+        };
+        match class.to_ascii_lowercase().as_str() {
+            "normal" => limits.normal = limit,
+            "slave" | "replica" => limits.replica = limit,
+            "pubsub" => limits.pubsub = limit,
+            _ => {
+                return Err("Invalid client class specified in buffer limit configuration.".into());
+            }
+        }
+    }
+    Ok(limits)
+}
+
+/// How CONFIG GET shows the limits.
+pub(super) fn show_output_limits(limits: &OutputLimits) -> String {
+    let show = |class, limit: &OutputLimit| {
+        format!("{class} {} {} {}", limit.hard_bytes, limit.soft_bytes, limit.soft_seconds)
+    };
+    let classes = [
+        show("normal", &limits.normal),
+        show("slave", &limits.replica),
+        show("pubsub", &limits.pubsub),
+    ];
+    classes.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_follow_redis_conf() {
+        for (text, bytes) in [
+            ("0", 0),
+            ("1k", 1000),
+            ("1kb", 1024),
+            ("64MB", 64 << 20),
+            ("1GiB", 1 << 30),
+            ("2 gb", 2 << 30),
+        ] {
+            assert_eq!(parse_size(text), Ok(bytes), "{text}");
+        }
+        for text in ["", "x", "-1", "1.5gb", "1zb", "99999999999gb"] {
+            assert!(parse_size(text).is_err(), "{text}");
+        }
+        assert_eq!(Size::parse("25%"), Ok(Size::Percent(25)));
+        assert_eq!(Size::Percent(25).bytes(1000), 250);
+        assert!(Size::parse("0%").is_err() && Size::parse("101%").is_err());
+    }
+
+    #[test]
+    fn schedules_are_pairs() {
+        let point = |seconds, changes| SavePoint { seconds, changes };
+        assert_eq!(save_points("60 1 3600 2"), Ok(vec![point(60, 1), point(3600, 2)]));
+        assert_eq!(save_points("\"\""), Ok(vec![]));
+        assert!(save_points("60").is_err() && save_points("0 1").is_err());
+        assert!(save_points("a b").is_err());
+    }
+}

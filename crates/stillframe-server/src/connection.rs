@@ -1,0 +1,294 @@
+//! One client's socket and buffers.
+//!
+//! - An idle client holds no buffers: requests are read into a buffer that all clients share, and
+//!   only what is left of an unfinished request moves into the client's own.
+//! - A client's own input grows with what has arrived, never with what was announced.
+//! - Replies wait in `output`; `sent` bytes of it have been written. A client whose replies pile up
+//!   is not served further until it reads them, so that it cannot make the server's memory grow.
+
+use std::io;
+use std::time::Instant;
+
+use mio::net::TcpStream;
+use rustix::buffer::spare_capacity;
+use rustix::io::Errno;
+use stillframe_resp::{Limits, Parser};
+
+use crate::config::OutputLimit;
+use crate::session::Session;
+
+/// Unread replies above which a client's next requests wait, in bytes.
+pub(crate) const OUTPUT_PAUSE_BYTES: usize = 256 << 20;
+/// A buffer above this is given back to the allocator when it is empty, in bytes.
+const BUFFER_KEPT_BYTES_MAX: usize = 16 << 10;
+
+/// One client.
+pub(crate) struct Client {
+    pub(crate) stream: TcpStream,
+    pub(crate) session: Session,
+    pub(crate) parser: Parser,
+    /// Bytes of an unfinished request, or of requests that wait for the client's next turn.
+    pub(crate) input: Vec<u8>,
+    /// Replies.
+    pub(crate) output: Vec<u8>,
+    /// Bytes of `output` that are written.
+    sent: usize,
+    /// Written as much as the socket takes: an event tells when it takes more.
+    blocked: bool,
+    /// In the list of clients to serve this turn or next.
+    pub(crate) queued: bool,
+    /// In the list of clients with replies to write.
+    pub(crate) flushing: bool,
+    /// `input` starts with requests left over when the client's share of a turn was used up.
+    pub(crate) backlog: bool,
+    /// The socket may hold more bytes.
+    pub(crate) readable: bool,
+    /// The peer has closed its side, or the socket has failed.
+    pub(crate) ended: bool,
+    /// To be removed at the end of the turn.
+    pub(crate) dead: bool,
+    /// Since when its unread replies have been above the soft limit.
+    over_soft_limit: Option<Instant>,
+}
+
+/// What a read has brought.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Read {
+    /// So many bytes.
+    Bytes(usize),
+    /// Nothing for now.
+    Nothing,
+    /// The end of the stream, or an error that amounts to it.
+    End,
+}
+
+impl Client {
+    /// A client that has just connected.
+    pub(crate) fn new(stream: TcpStream, session: Session, limits: Limits) -> Self {
+        Self {
+            stream,
+            session,
+            parser: Parser::new(limits),
+            input: Vec::new(),
+            output: Vec::new(),
+            sent: 0,
+            blocked: false,
+            queued: false,
+            flushing: false,
+            backlog: false,
+            readable: true,
+            ended: false,
+            dead: false,
+            over_soft_limit: None,
+        }
+    }
+
+    /// Bytes of replies not yet written.
+    pub(crate) fn pending(&self) -> usize {
+        self.output.len() - self.sent
+    }
+
+    /// Whether unread replies keep the client from being served.
+    pub(crate) fn paused(&self) -> bool {
+        self.pending() > OUTPUT_PAUSE_BYTES
+    }
+
+    /// Drops the replies not yet written.
+    pub(crate) fn discard_output(&mut self) {
+        self.output = Vec::new();
+        self.sent = 0;
+    }
+
+    /// Output that was blocked may go on.
+    pub(crate) fn unblock(&mut self) {
+        self.blocked = false;
+    }
+
+    /// Whether there are replies that can be written now.
+    pub(crate) fn wants_flush(&self) -> bool {
+        !self.blocked && self.pending() > 0
+    }
+
+    /// Reads once into `shared`, for a client without unfinished input.
+    pub(crate) fn read_shared(&mut self, shared: &mut [u8]) -> Read {
+        let room = shared.len();
+        let result = rustix::io::read(&self.stream, shared);
+        self.after_read(result, room)
+    }
+
+    /// Reads once behind the unfinished input.
+    pub(crate) fn read_own(&mut self) -> Read {
+        let wanted = self.parser.wanted();
+        // Room for what the argument under way still needs, as far as that is earned by what has
+        // arrived, so that a large one is received into one buffer and never copied again.
+        self.input.reserve(wanted.max(BUFFER_KEPT_BYTES_MAX));
+        let room = self.input.capacity() - self.input.len();
+        let result = rustix::io::read(&self.stream, spare_capacity(&mut self.input));
+        self.after_read(result, room)
+    }
+
+    fn after_read(&mut self, result: Result<usize, Errno>, room: usize) -> Read {
+        match result {
+            Ok(0) => {
+                self.ended = true;
+                self.readable = false;
+                Read::End
+            }
+            Ok(count) => {
+                // A short read has drained the socket; the next bytes bring an event. The end of
+                // the stream may have brought its event already.
+                self.readable = count >= room || self.ended;
+                Read::Bytes(count)
+            }
+            Err(Errno::AGAIN) => {
+                self.readable = false;
+                Read::Nothing
+            }
+            Err(Errno::INTR) => Read::Nothing,
+            Err(_) => {
+                self.ended = true;
+                self.readable = false;
+                Read::End
+            }
+        }
+    }
+
+    /// Writes what the socket takes of the replies, once. Returns the bytes written.
+    pub(crate) fn flush(&mut self) -> io::Result<usize> {
+        let rest = &self.output[self.sent..];
+        let count = match rustix::io::write(&self.stream, rest) {
+            Ok(count) => count,
+            Err(Errno::AGAIN) => 0,
+            Err(Errno::INTR) => return Ok(0),
+            Err(error) => return Err(error.into()),
+        };
+        self.blocked = count < rest.len();
+        self.sent += count;
+        if !self.blocked {
+            self.sent = 0;
+            reset(&mut self.output);
+        } else if self.sent > self.output.len() / 2 {
+            self.output.drain(..self.sent);
+            self.sent = 0;
+        }
+        Ok(count)
+    }
+
+    /// Drops the first `used` bytes of the client's own input.
+    pub(crate) fn consume_own(&mut self, used: usize) {
+        if used == self.input.len() {
+            reset(&mut self.input);
+        } else if used > 0 {
+            self.input.drain(..used);
+            if self.input.capacity() > BUFFER_KEPT_BYTES_MAX
+                && self.input.len() < self.input.capacity() / 4
+            {
+                self.input.shrink_to_fit();
+            }
+        }
+    }
+
+    /// Whether the replies it does not read exceed what the configuration allows.
+    pub(crate) fn over_output_limit(&mut self, limit: OutputLimit, now: Instant) -> bool {
+        let pending = self.pending() as u64;
+        if limit.hard_bytes != 0 && pending > limit.hard_bytes {
+            return true;
+        }
+        if limit.soft_bytes == 0 || pending <= limit.soft_bytes {
+            self.over_soft_limit = None;
+            return false;
+        }
+        let since = *self.over_soft_limit.get_or_insert(now);
+        now.duration_since(since).as_secs() > limit.soft_seconds
+    }
+
+    /// Bytes of memory the client's buffers hold, for CLIENT LIST.
+    pub(crate) fn buffer_bytes(&self) -> usize {
+        self.input.capacity() + self.output.capacity()
+    }
+}
+
+/// Empties a buffer and gives it back if it is large.
+fn reset(buffer: &mut Vec<u8>) {
+    if buffer.capacity() > BUFFER_KEPT_BYTES_MAX {
+        *buffer = Vec::new();
+    } else {
+        buffer.clear();
+    }
+}
+
+/// All clients, each at a place that its events name.
+#[derive(Default)]
+pub(crate) struct Clients {
+    places: Vec<Option<Box<Client>>>,
+    free: Vec<usize>,
+    /// Places of clients to be removed at the end of the turn.
+    pub(crate) doomed: Vec<usize>,
+    last_id: u64,
+    count: usize,
+}
+
+impl Clients {
+    /// The number of clients.
+    pub(crate) fn count(&self) -> usize {
+        self.count
+    }
+
+    /// The number for the next client.
+    pub(crate) fn next_id(&mut self) -> u64 {
+        self.last_id += 1;
+        self.last_id
+    }
+
+    /// A place for one more client.
+    pub(crate) fn reserve(&mut self) -> usize {
+        self.count += 1;
+        self.free.pop().unwrap_or_else(|| {
+            self.places.push(None);
+            self.places.len() - 1
+        })
+    }
+
+    /// Takes a client out to serve it. [`put`](Self::put) it back.
+    pub(crate) fn take(&mut self, place: usize) -> Option<Box<Client>> {
+        self.places.get_mut(place)?.take()
+    }
+
+    /// Puts a client into the place it was taken from, or that was reserved for it.
+    pub(crate) fn put(&mut self, place: usize, client: Box<Client>) {
+        self.places[place] = Some(client);
+    }
+
+    /// The client at a place.
+    pub(crate) fn get_mut(&mut self, place: usize) -> Option<&mut Client> {
+        self.places.get_mut(place)?.as_deref_mut()
+    }
+
+    /// Gives up a place whose client was taken out.
+    pub(crate) fn release(&mut self, place: usize) {
+        self.count -= 1;
+        self.free.push(place);
+    }
+
+    /// Has a client removed at the end of the turn.
+    pub(crate) fn doom(&mut self, place: usize) {
+        if let Some(client) = self.get_mut(place)
+            && !client.dead
+        {
+            client.dead = true;
+            self.doomed.push(place);
+        }
+    }
+
+    /// All clients but the one being served, with their places.
+    pub(crate) fn others(&self) -> impl Iterator<Item = (usize, &Client)> {
+        let clients = self.places.iter().enumerate();
+        clients.filter_map(|(place, client)| Some((place, client.as_deref()?)))
+    }
+
+    /// As [`others`](Self::others), to change them.
+    pub(crate) fn others_mut(&mut self) -> impl Iterator<Item = (usize, &mut Client)> {
+        let clients = self.places.iter_mut().enumerate();
+        clients.filter_map(|(place, client)| Some((place, client.as_deref_mut()?)))
+    }
+}

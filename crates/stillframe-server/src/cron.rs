@@ -1,0 +1,75 @@
+//! What is done by the clock: expiry, schedules of saves, timeouts of clients, rates.
+//!
+//! - Runs `hz` times a second, more often while expired keys pile up; a run is short whatever the
+//!   number of keys and clients, except that every client is looked at once a second.
+
+use std::time::{Duration, Instant};
+
+use stillframe::Algorithm;
+
+use crate::persistence;
+use crate::server::{Server, unix_millis};
+use crate::state::ServerState;
+
+/// Longest time that one run may spend on deleting expired keys.
+const EXPIRY_SLICE: Duration = Duration::from_millis(1);
+/// Pause after a slice that did not finish: a quarter of the time at most goes to expiry.
+const EXPIRY_PAUSE: Duration = Duration::from_millis(3);
+/// Keys looked at between two looks at the clock.
+const EXPIRY_BATCH: usize = 64;
+
+/// Does what is due and returns when to come back.
+pub(crate) fn run<A: Algorithm>(server: &mut Server<A>) -> Instant {
+    let now = server.state.loop_time;
+    if server.signalled.swap(false, std::sync::atomic::Ordering::Relaxed) {
+        tracing::warn!("received a signal to stop");
+        persistence::stop(&mut server.keyspace, &mut server.state, None);
+    }
+    let more_expired = expire(server);
+    persistence::run_schedule(&mut server.keyspace, &mut server.state);
+    server.state.stats.sample(now);
+    if std::mem::take(&mut server.listeners.retry) {
+        (0..server.listeners.count()).for_each(|number| server.accept(number));
+    }
+    if now >= server.state.next_client_check {
+        server.state.next_client_check = now + Duration::from_secs(1);
+        check_clients(&mut server.state, now);
+    }
+    let period = Duration::from_secs(1) / server.state.config.hz;
+    Instant::now() + if more_expired { EXPIRY_PAUSE } else { period }
+}
+
+/// Deletes expired keys for a while. Returns whether many are left.
+fn expire<A: Algorithm>(server: &mut Server<A>) -> bool {
+    let start = Instant::now();
+    let unix_now = unix_millis();
+    let mut more = true;
+    while more && start.elapsed() < EXPIRY_SLICE {
+        // Few expired among those sampled: the rest is left to lazy expiry and later runs.
+        more = server.keyspace.expire_cycle(unix_now, EXPIRY_BATCH) > EXPIRY_BATCH / 4;
+    }
+    more
+}
+
+/// Closes clients that have been idle, or have not read their replies, for too long.
+fn check_clients(state: &mut ServerState, now: Instant) {
+    let timeout = Duration::from_secs(state.config.timeout_seconds.into());
+    let limit = state.config.output_limits.normal;
+    let mut gone = Vec::new();
+    for (place, client) in state.clients.others_mut() {
+        let idle = now.saturating_duration_since(client.session.active);
+        if !timeout.is_zero() && idle > timeout {
+            tracing::debug!("closing idle client {}", client.session.peer);
+            gone.push(place);
+        } else if client.over_output_limit(limit, now) {
+            tracing::warn!(
+                "closing client {} at {}: it does not read its replies \
+                 (client-output-buffer-limit)",
+                client.session.id,
+                client.session.peer
+            );
+            gone.push(place);
+        }
+    }
+    gone.into_iter().for_each(|place| state.clients.doom(place));
+}

@@ -1,0 +1,57 @@
+//! Why a server cannot start or go on.
+
+use std::io;
+use std::path::PathBuf;
+
+use stillframe::MemoryError;
+
+/// A server that could not start or had to stop.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServeError {
+    /// The data directory cannot be used.
+    #[error("cannot use the data directory {}: {error}; choose another with --dir", path.display())]
+    Directory {
+        /// The directory.
+        path: PathBuf,
+        /// What the operating system said.
+        error: io::Error,
+    },
+    /// Another server uses the directory.
+    #[error("another server (process {owner}) uses the data directory {}; stop it or choose \
+             another directory with --dir", path.display())]
+    Locked {
+        /// The directory.
+        path: PathBuf,
+        /// The other server's process.
+        owner: String,
+    },
+    /// An address cannot be listened on.
+    #[error(
+        "cannot listen on {address}: {error}; is another server running there? choose \
+             another with --port or --bind"
+    )]
+    Bind {
+        /// Address and port.
+        address: String,
+        /// What the operating system said.
+        error: io::Error,
+    },
+    /// The memory for the keyspace cannot be had.
+    #[error("cannot create the keyspace: {0}")]
+    Memory(#[from] MemoryError),
+    /// Waiting for sockets failed.
+    #[error("cannot wait for network events: {0}")]
+    Events(io::Error),
+    /// The signal handlers cannot be installed.
+    #[error("cannot handle signals: {0}")]
+    Signals(io::Error),
+    /// The dump file cannot be loaded.
+    #[error("cannot load {}: {problem}; the file was left as it is", path.display())]
+    Load {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it and where.
+        problem: String,
+    },
+}

@@ -1,0 +1,109 @@
+//! The seam to the operating system's readiness events; another back end replaces this file.
+//!
+//! - Events are edge-triggered: one says that something has changed since the last read or write
+//!   that ended short. Whoever gets it works until the socket is drained, or remembers to go on.
+//! - Sockets are registered once, for reading and writing, and forgotten when they are closed.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use mio::event::Source;
+use mio::net::TcpStream;
+use mio::{Events, Interest, Poll, Token};
+
+/// What an event is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ready {
+    /// The numbered listening socket has connections to accept.
+    Listener(usize),
+    /// The client at this place of the registry can be read from or written to.
+    Client {
+        /// Its place in the registry.
+        place: usize,
+        /// Bytes, or the end of the stream, can be read.
+        readable: bool,
+        /// Output that was blocked can go on.
+        writable: bool,
+        /// The peer sends no more: read until the end of the stream is seen.
+        ended: bool,
+    },
+    /// [`Waker::wake`] was called.
+    Woken,
+}
+
+const WAKER: Token = Token(usize::MAX - 1);
+const FIRST_LISTENER: usize = usize::MAX / 2;
+const EVENTS_MAX: usize = 1024;
+
+/// Waits for sockets.
+pub(crate) struct Poller {
+    poll: Poll,
+    events: Events,
+    waker: Waker,
+}
+
+/// Wakes a [`Poller`] from another thread.
+#[derive(Clone)]
+pub(crate) struct Waker(Arc<mio::Waker>);
+
+impl Waker {
+    /// Makes the wait under way, or the next one, return at once.
+    pub(crate) fn wake(&self) {
+        // Fails only if the event descriptor is gone, and with it whoever would wake.
+        let _ = self.0.wake();
+    }
+}
+
+impl Poller {
+    /// A poller that waits for nothing yet.
+    pub(crate) fn new() -> io::Result<Self> {
+        let poll = Poll::new()?;
+        let waker = Waker(Arc::new(mio::Waker::new(poll.registry(), WAKER)?));
+        Ok(Self { poll, events: Events::with_capacity(EVENTS_MAX), waker })
+    }
+
+    /// A handle that wakes this poller.
+    pub(crate) fn waker(&self) -> Waker {
+        self.waker.clone()
+    }
+
+    /// Watches a listening socket.
+    pub(crate) fn add_listener(&self, source: &mut impl Source, number: usize) -> io::Result<()> {
+        let token = Token(FIRST_LISTENER + number);
+        self.poll.registry().register(source, token, Interest::READABLE)
+    }
+
+    /// Watches a client's socket.
+    pub(crate) fn add_client(&self, source: &mut impl Source, place: usize) -> io::Result<()> {
+        let both = Interest::READABLE | Interest::WRITABLE;
+        self.poll.registry().register(source, Token(place), both)
+    }
+
+    /// Forgets a client's socket and closes the connection: a forked child may hold the socket too,
+    /// and would keep both alive.
+    pub(crate) fn remove_client(&self, mut stream: TcpStream) {
+        // Both fail only if the connection is gone already.
+        let _ = self.poll.registry().deregister(&mut stream);
+        let _ = stream.shutdown(std::net::Shutdown::Both);
+    }
+
+    /// Waits until something is ready or the time is over, and appends what is ready.
+    pub(crate) fn wait(&mut self, timeout: Duration, ready: &mut Vec<Ready>) -> io::Result<()> {
+        match self.poll.poll(&mut self.events, Some(timeout)) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(()),
+            other => other?,
+        }
+        ready.extend(self.events.iter().map(|event| match event.token() {
+            WAKER => Ready::Woken,
+            Token(token) if token >= FIRST_LISTENER => Ready::Listener(token - FIRST_LISTENER),
+            Token(place) => Ready::Client {
+                place,
+                readable: event.is_readable(),
+                writable: event.is_writable(),
+                ended: event.is_read_closed() || event.is_error(),
+            },
+        }));
+        Ok(())
+    }
+}

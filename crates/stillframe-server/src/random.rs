@@ -1,0 +1,28 @@
+//! A small source of randomness for RANDOMKEY, sampling and identifiers; not for secrets.
+
+use std::hash::{BuildHasher, Hasher, RandomState};
+
+/// SplitMix64, seeded from the operating system.
+pub(crate) struct Random(u64);
+
+impl Random {
+    /// A generator with a fresh seed.
+    pub(crate) fn new() -> Self {
+        Self(RandomState::new().build_hasher().finish())
+    }
+
+    /// The next 64 bits.
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// Forty hexadecimal digits, as in Redis's `run_id`.
+    pub(crate) fn identifier(&mut self) -> String {
+        let text: String = (0..3).map(|_| format!("{:016x}", self.next())).collect();
+        text[..40].to_owned()
+    }
+}

@@ -1,0 +1,347 @@
+//! The event loop: the one thread that runs commands.
+//!
+//! A turn: wait for sockets; read once from each client that has something; run its requests; at
+//! the end of the turn write the replies of all of them, once each; then tend the keyspace and the
+//! saves, which costs nothing when there is nothing to do.
+//!
+//! - In the common case a request costs one `read` and one `write`, shared by all requests that
+//!   arrived together.
+//! - What one client gets in one turn is bounded; if it has more, it queues behind the others.
+//! - Nothing here waits for the snapshotter or for a disk, except SAVE and the end.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use stillframe::Algorithm;
+use stillframe_keyspace::Keyspace;
+use stillframe_resp::{Limits, Out};
+
+use crate::commands::{self, Context, Table};
+use crate::connection::{Client, Read};
+use crate::listen::Listeners;
+use crate::poll::{Poller, Ready};
+use crate::state::ServerState;
+use crate::{ServeError, cron, persistence};
+
+/// Bytes read at once from a client that has no unfinished request.
+const SHARED_BYTES: usize = 64 << 10;
+/// Requests run for one client in one turn.
+const REQUESTS_PER_TURN: usize = 1024;
+/// Replies above which a client's turn ends, in bytes.
+const REPLY_BYTES_PER_TURN: usize = 1 << 20;
+/// Arguments that need no allocation.
+const ARGS_ON_STACK: usize = 8;
+
+/// The server's parts.
+pub(crate) struct Server<A: Algorithm> {
+    pub(crate) keyspace: Keyspace<A>,
+    pub(crate) state: ServerState,
+    pub(crate) table: Table<A>,
+    pub(crate) poller: Poller,
+    pub(crate) listeners: Listeners,
+    pub(crate) signalled: Arc<AtomicBool>,
+    /// Clients to serve, in order.
+    runnable: VecDeque<usize>,
+    /// Clients with replies to write at the end of the turn.
+    flushing: Vec<usize>,
+    shared: Box<[u8]>,
+    next_cron: Instant,
+}
+
+impl<A: Algorithm> Server<A> {
+    /// Puts the parts together.
+    pub(crate) fn new(
+        keyspace: Keyspace<A>,
+        state: ServerState,
+        table: Table<A>,
+        poller: Poller,
+        listeners: Listeners,
+        signalled: Arc<AtomicBool>,
+    ) -> Self {
+        Self {
+            keyspace,
+            state,
+            table,
+            poller,
+            listeners,
+            signalled,
+            runnable: VecDeque::new(),
+            flushing: Vec::new(),
+            shared: vec![0; SHARED_BYTES].into_boxed_slice(),
+            next_cron: Instant::now(),
+        }
+    }
+
+    /// Serves until the server is told to stop.
+    pub(crate) fn run(&mut self) -> Result<(), ServeError> {
+        let mut ready = Vec::new();
+        while !self.state.stopping {
+            ready.clear();
+            let timeout = self.timeout();
+            self.poller.wait(timeout, &mut ready).map_err(ServeError::Events)?;
+            self.state.loop_time = Instant::now();
+            for event in &ready {
+                self.on_event(*event);
+            }
+            for _ in 0..self.runnable.len() {
+                let Some(place) = self.runnable.pop_front() else { break };
+                self.serve(place);
+                if self.state.stopping {
+                    break;
+                }
+            }
+            self.flush();
+            self.keyspace.tend();
+            persistence::attend(&mut self.keyspace, &mut self.state);
+            if self.state.loop_time >= self.next_cron {
+                self.next_cron = cron::run(self);
+            }
+            self.bury();
+        }
+        Ok(())
+    }
+
+    /// How long the loop may sleep.
+    fn timeout(&self) -> Duration {
+        if !self.runnable.is_empty() {
+            return Duration::ZERO;
+        }
+        self.next_cron.saturating_duration_since(Instant::now())
+    }
+
+    fn on_event(&mut self, event: Ready) {
+        match event {
+            Ready::Listener(number) => self.accept(number),
+            Ready::Woken => {}
+            Ready::Client { place, readable, writable, ended } => {
+                let Some(client) = self.state.clients.get_mut(place) else { return };
+                client.readable |= readable;
+                client.ended |= ended;
+                if writable {
+                    client.unblock();
+                    if client.wants_flush() && !client.flushing {
+                        client.flushing = true;
+                        self.flushing.push(place);
+                    }
+                }
+                if (readable || ended) && !client.queued {
+                    client.queued = true;
+                    self.runnable.push_back(place);
+                }
+            }
+        }
+    }
+
+    /// Accepts the connections that wait at one listening socket.
+    pub(crate) fn accept(&mut self, number: usize) {
+        while let Some((mut stream, session)) = self.listeners.accept(number, &mut self.state) {
+            let place = self.state.clients.reserve();
+            if let Err(error) = self.poller.add_client(&mut stream, place) {
+                tracing::warn!("cannot watch a connection: {error}");
+                self.state.clients.release(place);
+                continue;
+            }
+            let limits = limits(&self.state, session.authenticated);
+            // Its first bytes bring an event: it was registered after it was accepted.
+            let client = Client::new(stream, session, limits);
+            self.state.clients.put(place, Box::new(client));
+        }
+    }
+
+    /// Gives one client its share of the turn.
+    fn serve(&mut self, place: usize) {
+        let Some(mut client) = self.state.clients.take(place) else { return };
+        client.queued = false;
+        if !client.session.closing && !client.paused() {
+            let unfinished = self.serve_once(&mut client);
+            if unfinished && !client.session.closing && !client.paused() {
+                client.queued = true;
+                self.runnable.push_back(place);
+            }
+        }
+        if client.wants_flush() && !client.flushing {
+            client.flushing = true;
+            self.flushing.push(place);
+        }
+        let finished = client.session.closing && client.pending() == 0;
+        self.state.clients.put(place, client);
+        if finished {
+            self.state.clients.doom(place);
+        }
+    }
+
+    /// Runs requests left over from the last turn, else reads once and runs what has come. Returns
+    /// whether there may be more to do at once.
+    fn serve_once(&mut self, client: &mut Client) -> bool {
+        client.session.active = self.state.loop_time;
+        if client.backlog {
+            self.execute_own(client);
+        }
+        if client.backlog || client.session.closing || !client.readable {
+            return client.backlog;
+        }
+        self.state.stats.reads += 1;
+        let mut shared = std::mem::take(&mut self.shared);
+        let own = !client.input.is_empty();
+        let read = if own { client.read_own() } else { client.read_shared(&mut shared) };
+        match read {
+            Read::Nothing => {}
+            Read::End => client.session.closing = true,
+            Read::Bytes(count) => {
+                self.state.stats.input_bytes += count as u64;
+                if own {
+                    self.execute_own(client);
+                } else {
+                    let bytes = &mut shared[..count];
+                    let used = self.execute(client, bytes);
+                    client.input.extend_from_slice(&bytes[used..]);
+                }
+            }
+        }
+        self.shared = shared;
+        self.check_input(client);
+        client.backlog || client.readable
+    }
+
+    fn execute_own(&mut self, client: &mut Client) {
+        let mut input = std::mem::take(&mut client.input);
+        let used = self.execute(client, &mut input);
+        client.input = input;
+        client.consume_own(used);
+    }
+
+    /// Runs the whole requests at the start of `bytes`, up to the client's share of a turn.
+    /// Returns the bytes used.
+    fn execute(&mut self, client: &mut Client, bytes: &mut [u8]) -> usize {
+        let mut used = 0;
+        let mut requests = 0;
+        let replies_start = client.output.len();
+        client.backlog = false;
+        while !client.session.closing && !self.state.stopping {
+            if requests == REQUESTS_PER_TURN
+                || client.output.len() - replies_start > REPLY_BYTES_PER_TURN
+            {
+                client.backlog = used < bytes.len();
+                break;
+            }
+            match client.parser.parse(&mut bytes[used..]) {
+                Ok(None) => break,
+                Ok(Some(length)) => {
+                    self.answer(client, &bytes[used..used + length]);
+                    used += length;
+                    requests += 1;
+                }
+                Err(error) => {
+                    tracing::info!("client {}: {error}", client.session.peer);
+                    Out::new(&mut client.output, client.session.protocol).protocol_error(&error);
+                    self.state.stats.error_replies += 1;
+                    client.session.closing = true;
+                }
+            }
+        }
+        if client.session.closing { bytes.len() } else { used }
+    }
+
+    /// Runs one request, which the client's parser has just found in `request`.
+    fn answer(&mut self, client: &mut Client, request: &[u8]) {
+        let Client { parser, session, output, .. } = client;
+        let ranges = parser.args();
+        let mut stack = [&[][..]; ARGS_ON_STACK];
+        let mut heap = Vec::new();
+        let slices = ranges.iter().map(|range| request.get(range.clone()).unwrap_or_default());
+        let args: &[&[u8]] = if ranges.len() <= ARGS_ON_STACK {
+            stack.iter_mut().zip(slices).for_each(|(place, slice)| *place = slice);
+            &stack[..ranges.len()]
+        } else {
+            heap.extend(slices);
+            &heap
+        };
+        if args.is_empty() {
+            return;
+        }
+        let authenticated = session.authenticated;
+        let mut ctx = Context {
+            out: Out::new(output, session.protocol),
+            keyspace: &mut self.keyspace,
+            server: &mut self.state,
+            session,
+            now: unix_millis(),
+            table: &self.table,
+        };
+        commands::dispatch(&mut ctx, args);
+        if session.authenticated != authenticated {
+            parser.set_limits(limits(&self.state, session.authenticated));
+        }
+    }
+
+    /// Closes a client whose unfinished request or open transaction has grown too large.
+    fn check_input(&mut self, client: &mut Client) {
+        let queued = client.session.transaction.as_ref().map_or(0, |open| open.bytes);
+        if client.input.len() + queued > self.state.config.query_buffer_limit_bytes {
+            tracing::warn!(
+                "closing client {} at {}: its requests exceed client-query-buffer-limit",
+                client.session.id,
+                client.session.peer
+            );
+            client.discard_output();
+            client.session.closing = true;
+        }
+    }
+
+    /// Writes the replies of this turn, once for each client.
+    fn flush(&mut self) {
+        let limit = self.state.config.output_limits.normal;
+        for place in std::mem::take(&mut self.flushing) {
+            let Some(client) = self.state.clients.get_mut(place) else { continue };
+            client.flushing = false;
+            let written = client.flush();
+            self.state.stats.writes += 1;
+            let lost = match written {
+                Ok(count) => {
+                    self.state.stats.output_bytes += count as u64;
+                    client.session.closing && client.pending() == 0
+                }
+                Err(_) => true,
+            };
+            let over = client.over_output_limit(limit, self.state.loop_time);
+            if over {
+                tracing::warn!(
+                    "closing client {} at {}: it does not read its replies \
+                     (client-output-buffer-limit)",
+                    client.session.id,
+                    client.session.peer
+                );
+            }
+            if lost || over {
+                self.state.clients.doom(place);
+            } else if !client.queued && !client.paused() && (client.backlog || client.readable) {
+                client.queued = true;
+                self.runnable.push_back(place);
+            }
+        }
+    }
+
+    /// Removes the clients that are gone.
+    fn bury(&mut self) {
+        while let Some(place) = self.state.clients.doomed.pop() {
+            let Some(client) = self.state.clients.take(place) else { continue };
+            tracing::debug!("client {} at {} left", client.session.id, client.session.peer);
+            self.state.watches.forget(client.session.id);
+            self.poller.remove_client(client.stream);
+            self.state.clients.release(place);
+        }
+    }
+}
+
+/// What a client's requests may ask for.
+fn limits(state: &ServerState, authenticated: bool) -> Limits {
+    Limits { bulk_bytes_max: state.config.bulk_bytes_max, authenticated, ..Limits::OPEN }
+}
+
+/// Unix time in milliseconds.
+pub(crate) fn unix_millis() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,102 @@
+//! From a configuration to a running server.
+
+use stillframe::Algorithm;
+use stillframe::algorithms::{self, Visitor};
+use stillframe_keyspace::{Keyspace, KeyspaceOptions};
+
+use crate::listen::Listeners;
+use crate::persistence::Saves;
+use crate::poll::Poller;
+use crate::server::Server;
+use crate::state::ServerState;
+use crate::{Config, ServeError, commands, signals};
+
+/// Runs a server until it is told to stop, by SHUTDOWN or a signal.
+///
+/// # Errors
+/// [`ServeError`] in one sentence.
+pub fn serve(config: Config) -> Result<(), ServeError> {
+    let name = config.snapshot.clone();
+    algorithms::dispatch(&name, Start(config)).expect("the setting was checked when it was set")
+}
+
+struct Start(Config);
+
+impl Visitor for Start {
+    type Output = Result<(), ServeError>;
+    fn visit<A: Algorithm>(self) -> Self::Output {
+        run::<A>(self.0)
+    }
+}
+
+fn run<A: Algorithm>(mut config: Config) -> Result<(), ServeError> {
+    tracing::info!(
+        "stillframe {} starting: process {}, snapshots by {}, compatible with Redis {}",
+        env!("CARGO_PKG_VERSION"),
+        std::process::id(),
+        A::INFO.title,
+        crate::REDIS_VERSION
+    );
+    let signalled = signals::watch().map_err(ServeError::Signals)?;
+    raise_descriptor_limit(&mut config);
+    let poller = Poller::new().map_err(ServeError::Events)?;
+    let listeners = Listeners::bind(&config.bind, config.port, config.tcp_backlog, &poller)?;
+    let port = listeners.addresses().next().map_or(config.port, |address| address.port());
+    let keyspace = Keyspace::<A>::create(&keyspace_options(&config))?;
+    let table = commands::table::<A>();
+    let saves = Saves::new();
+    let state = ServerState::new(config, saves, table.all().len(), port);
+    for address in listeners.addresses() {
+        tracing::info!("ready to accept connections on {address}");
+    }
+    warn_if_open(&state.config);
+    Server::new(keyspace, state, table, poller, listeners, signalled).run()
+}
+
+fn keyspace_options(config: &Config) -> KeyspaceOptions {
+    let _ = config;
+    KeyspaceOptions::default()
+}
+
+fn warn_if_open(config: &Config) {
+    if config.loopback_only() || !config.requirepass.is_empty() {
+        return;
+    }
+    if config.protected_mode {
+        tracing::warn!(
+            "listening beyond this machine without a password: clients elsewhere are refused; \
+             set --requirepass, or --protected-mode no if the network is trusted"
+        );
+    } else {
+        tracing::warn!(
+            "listening beyond this machine without a password: anybody who reaches \
+             the port can read, change and delete the data"
+        );
+    }
+}
+
+/// Descriptors the server needs beside those of its clients.
+const OTHER_DESCRIPTORS: u64 = 32;
+
+/// Makes room for `maxclients` connections, or lowers `maxclients` to what there is room for.
+fn raise_descriptor_limit(config: &mut Config) {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let wanted = u64::from(config.maxclients) + OTHER_DESCRIPTORS;
+    let limit = getrlimit(Resource::Nofile);
+    if limit.current.is_none_or(|current| current >= wanted) {
+        return;
+    }
+    let current = limit.maximum.map_or(wanted, |maximum| maximum.min(wanted));
+    let raised = Rlimit { current: Some(current), maximum: limit.maximum };
+    if setrlimit(Resource::Nofile, raised).is_ok() && current == wanted {
+        return;
+    }
+    let room = getrlimit(Resource::Nofile).current.unwrap_or(wanted);
+    let maxclients = room.saturating_sub(OTHER_DESCRIPTORS).max(1);
+    tracing::warn!(
+        "the limit of {room} open files leaves room for {maxclients} clients instead of {}; \
+         raise it with 'ulimit -n'",
+        config.maxclients
+    );
+    config.maxclients = u32::try_from(maxclients).unwrap_or(u32::MAX);
+}
