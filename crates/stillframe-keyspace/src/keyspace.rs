@@ -1,43 +1,51 @@
-//! The keyed store. This first shape has the final signatures over plain maps; the slots of the
-//! library, images and limbo take their place next.
+//! The keyed store: databases over one array of slots, reading, images, housekeeping.
+//!
+//! Invariants
+//! - K1: the index of a database holds exactly the slots of its live entries, under the hash of
+//!   their keys. An entry is live if it is younger than the last clear of its database.
+//! - K2: a live entry's slot is in the `expiries` of its database exactly if it has a deadline.
+//! - K3: dead entries stay in their slots until swept, a few at a time: clearing a database is O(1).
+//!   Whoever walks slots (scan, images) tells them by their era.
+//!
+//! Keys are hashed by SipHash-1-3 under a key from the operating system, as an attacker chooses
+//! them: 8 ns for a key of 16 bytes where a hash without proof of resistance takes 1 to 2.
 
-use std::collections::HashMap;
-use std::marker::PhantomData;
+use std::collections::VecDeque;
+use std::hash::{BuildHasher, Hasher, RandomState};
 
-use stillframe::{MemoryError, SinkError};
+use stillframe::{
+    Algorithm, BeginError, Begun, CaptureError, CaptureReport, OnFull, Options, Point, Progress,
+};
 
-use crate::value::{IntText, Value, parse_int};
+use crate::DATABASES;
+use crate::chunks::Sparse;
+use crate::entry::{Entry, NEVER};
+use crate::expiries::Expiries;
+use crate::index::Index;
+use crate::slots::{Cleared, CreateError, EntrySink, Slots};
 
-/// Databases of a keyspace, numbered from 0.
-pub const DATABASES: usize = 16;
+/// Dead entries swept in one call of [`Keyspace::tend`].
+const SWEEP: usize = if cfg!(any(test, miri)) { 16 } else { 512 };
 
 /// Manner of a keyspace.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct KeyspaceOptions {
-    /// Most memory an image may take for itself, in bytes.
+    /// Most memory an image may take for its slot words, in bytes (64 MiB by default). Replaced
+    /// entries that an image still needs come on top.
     pub budget_bytes: usize,
+    /// What happens when the budget is used up.
+    pub on_full: OnFull,
     /// Ask for 2 MiB pages for the slots.
     pub huge_pages: bool,
-    /// Most keys of all databases together.
+    /// Most keys of all databases together (2^30 by default); takes 8 bytes of address space each.
     pub max_keys: usize,
 }
 
 impl Default for KeyspaceOptions {
     fn default() -> Self {
-        Self { budget_bytes: 64 << 20, huge_pages: false, max_keys: 1 << 30 }
+        Self { budget_bytes: 64 << 20, on_full: OnFull::Slow, huge_pages: false, max_keys: 1 << 30 }
     }
-}
-
-/// What becomes of a key's time to live when its value is replaced.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Expire {
-    /// The key lives for ever.
-    Never,
-    /// It keeps what it had (a new key lives for ever).
-    Keep,
-    /// It is absent from this instant on (unix milliseconds).
-    At(i64),
 }
 
 /// Figures of a keyspace.
@@ -50,122 +58,87 @@ pub struct KeyspaceStats {
     pub expires: usize,
     /// Keys deleted because their time had come, since creation.
     pub expired_total: u64,
-    /// Slots in use or free for reuse.
+    /// Slots that were ever in use; they are reused, never given back.
     pub slots: usize,
-    /// Bytes of live entries.
+    /// Bytes of the keys' entries (what they asked of the allocator).
     pub entry_bytes: usize,
-    /// Replaced entries that an image may still read.
+    /// Entries that are gone but that the image under way may still read.
     pub limbo_entries: usize,
     /// Their bytes.
     pub limbo_bytes: usize,
+    /// Bytes of cleared databases and dropped values on their way back to the allocator.
+    pub garbage_bytes: usize,
 }
 
-/// Receives the entries of one image, each exactly once, in no particular order. Runs on the
-/// snapshotter thread, or in a forked child where it must not allocate, lock or log.
-pub trait EntrySink: Send {
-    /// Takes one entry as it was at begin.
-    ///
-    /// # Errors
-    /// Any error ends the image.
-    fn entry(&mut self, entry: &Entry) -> Result<(), SinkError>;
-    /// Called once, after the last entry.
-    ///
-    /// # Errors
-    /// Any error fails the image.
-    fn finish(&mut self) -> Result<(), SinkError> {
-        Ok(())
-    }
-}
-
-/// A key with its value and time to live.
-#[derive(Debug, Clone)]
-pub struct Entry {
-    db: usize,
-    key: Vec<u8>,
-    expire_at: Option<i64>,
-    value: Stored,
-}
-
-#[derive(Debug, Clone)]
-enum Stored {
-    Int(i64),
-    Bytes(Vec<u8>),
-}
-
-impl Entry {
-    /// Its database.
-    #[must_use]
-    pub fn db(&self) -> usize {
-        self.db
-    }
-    /// Its key.
-    #[must_use]
-    pub fn key(&self) -> &[u8] {
-        &self.key
-    }
-    /// When it expires, in unix milliseconds.
-    #[must_use]
-    pub fn expire_at(&self) -> Option<i64> {
-        self.expire_at
-    }
-    /// Its value.
-    #[must_use]
-    pub fn value(&self) -> Value<'_> {
-        match &self.value {
-            Stored::Int(int) => Value::Int(*int),
-            Stored::Bytes(bytes) => Value::Bytes(bytes),
-        }
-    }
-    fn expired(&self, now: i64) -> bool {
-        self.expire_at.is_some_and(|at| at <= now)
-    }
-}
-
-/// Sixteen databases of keys. `db` is below [`DATABASES`] everywhere, `now` in unix milliseconds.
+/// Sixteen databases of keys, with images by algorithm `A`.
 ///
-/// Calls that take `now` treat a key whose time has come as absent, and delete it. Calls that do
-/// not take it act on whatever is stored: look the key up first where that matters.
-pub struct Keyspace<A> {
-    slots: Vec<Option<Entry>>,
-    free: Vec<usize>,
-    index: [HashMap<Vec<u8>, usize>; DATABASES],
+/// `db` is below [`DATABASES`] everywhere (else a call panics); keys are at most 1 GiB. Instants
+/// are unix milliseconds. Calls that take `now` treat a key whose time has come as absent, and
+/// delete it. Calls that do not take it act on whatever is stored: look the key up first where that
+/// matters; looking up and then changing one key hashes it once.
+pub struct Keyspace<A: Algorithm> {
+    pub(crate) slots: Slots<A>,
+    pub(crate) dbs: [Db; DATABASES],
+    /// Where each slot stands in the `expiries` of its database.
+    pub(crate) places: Sparse,
+    cleared: Cleared,
+    condemned: VecDeque<Condemned>,
+    hasher: RandomState,
+    /// The slot that was found last: the next call is often for the same key.
+    recent: Option<u32>,
     expired_total: u64,
-    algorithm: PhantomData<fn() -> A>,
+    /// The database whose turn it is to have expired keys looked for.
+    expire_turn: usize,
 }
 
-impl<A> Keyspace<A> {
+#[derive(Default)]
+pub(crate) struct Db {
+    pub(crate) index: Index,
+    pub(crate) expiries: Expiries,
+    pub(crate) bytes: usize,
+}
+
+/// Slots of dead entries.
+struct Condemned {
+    slots: Box<dyn Iterator<Item = u32> + Send>,
+    bytes: usize,
+}
+
+/// Where a key is.
+#[derive(Clone, Copy)]
+pub(crate) enum Place {
+    At(u32),
+    Absent { hash: u64 },
+}
+
+impl<A: Algorithm> Keyspace<A> {
     /// An empty keyspace.
     ///
     /// # Errors
-    /// [`MemoryError`] when the memory for slots cannot be had.
-    pub fn create(_options: &KeyspaceOptions) -> Result<Self, MemoryError> {
+    /// [`CreateError`] when memory or threads cannot be had.
+    pub fn create(options: &KeyspaceOptions) -> Result<Self, CreateError> {
+        let words = Options::words(0)
+            .max_words(options.max_keys)
+            .huge_pages(options.huge_pages)
+            .budget(options.budget_bytes, options.on_full);
         Ok(Self {
-            slots: Vec::new(),
-            free: Vec::new(),
-            index: Default::default(),
+            slots: Slots::create(&words)?,
+            dbs: Default::default(),
+            places: Sparse::default(),
+            cleared: [0; DATABASES],
+            condemned: VecDeque::new(),
+            hasher: RandomState::new(),
+            recent: None,
             expired_total: 0,
-            algorithm: PhantomData,
+            expire_turn: 0,
         })
     }
 
-    fn find(&mut self, db: usize, key: &[u8], now: i64) -> Option<usize> {
-        let slot = *self.index[db].get(key)?;
-        if self.at(slot)?.expired(now) {
-            self.remove(db, key);
-            self.expired_total += 1;
-            return None;
-        }
-        Some(slot)
-    }
-
-    fn at(&self, slot: usize) -> Option<&Entry> {
-        self.slots.get(slot)?.as_ref()
-    }
-
     /// The entry of a key.
+    #[inline]
     pub fn get(&mut self, db: usize, key: &[u8], now: i64) -> Option<&Entry> {
         let slot = self.find(db, key, now)?;
-        self.at(slot)
+        self.slots.entry(slot)
     }
 
     /// Whether the key exists.
@@ -173,13 +146,13 @@ impl<A> Keyspace<A> {
         self.find(db, key, now).is_some()
     }
 
-    /// Keys of a database, those included whose time has come but that nothing has met yet.
+    /// Keys of a database, including those whose time has come but that nothing has met yet.
     #[must_use]
     pub fn len(&self, db: usize) -> usize {
-        self.index[db].len()
+        self.dbs[db].index.len()
     }
 
-    /// Whether a database has no key.
+    /// Whether a database has no keys.
     #[must_use]
     pub fn is_empty(&self, db: usize) -> bool {
         self.len(db) == 0
@@ -188,15 +161,12 @@ impl<A> Keyspace<A> {
     /// Keys of a database that have a time to live.
     #[must_use]
     pub fn expires(&self, db: usize) -> usize {
-        self.index[db]
-            .values()
-            .filter(|&&s| self.at(s).is_some_and(|e| e.expire_at.is_some()))
-            .count()
+        self.dbs[db].expiries.len()
     }
 
-    /// Calls `f` for the keys of `db` met while looking at about `budget` slots from `cursor` on
-    /// (0 to begin), and returns the cursor to go on from, 0 at the end. A key that exists from
-    /// the first call to the last is met at least once.
+    /// Calls `f` for the keys of `db` among the next `budget` slots from `cursor` on (0 to begin),
+    /// and returns the cursor to go on from, 0 at the end. A key that exists from the first call to
+    /// the last is met exactly once, however much else changes.
     pub fn scan(
         &mut self,
         db: usize,
@@ -205,14 +175,16 @@ impl<A> Keyspace<A> {
         now: i64,
         mut f: impl FnMut(&Entry),
     ) -> u64 {
-        let start = usize::try_from(cursor).unwrap_or(usize::MAX).min(self.slots.len());
-        let end = start.saturating_add(budget.max(1)).min(self.slots.len());
-        for entry in self.slots[start..end].iter().flatten() {
-            if entry.db == db && !entry.expired(now) {
+        let used = self.slots.used();
+        let start = usize::try_from(cursor).unwrap_or(usize::MAX).min(used);
+        let end = start.saturating_add(budget.max(1)).min(used);
+        for slot in start..end {
+            let Some(entry) = self.slots.entry(slot as u32) else { continue };
+            if entry.db() == db && self.is_live(entry) && !is_expired(entry, now) {
                 f(entry);
             }
         }
-        if end == self.slots.len() { 0 } else { end as u64 }
+        if end == used { 0 } else { end as u64 }
     }
 
     /// A key of `db` chosen by `random`, which yields 64 random bits a call.
@@ -222,237 +194,265 @@ impl<A> Keyspace<A> {
         now: i64,
         random: &mut impl FnMut() -> u64,
     ) -> Option<&Entry> {
-        let alive: Vec<usize> = self.index[db]
-            .values()
-            .copied()
-            .filter(|&slot| self.at(slot).is_some_and(|entry| !entry.expired(now)))
-            .collect();
-        let slot = *alive.get(random() as usize % alive.len().max(1))?;
-        self.at(slot)
-    }
-
-    /// Calls `f` for every key of `db`.
-    pub fn for_each(&mut self, db: usize, now: i64, mut f: impl FnMut(&Entry)) {
-        for entry in self.slots.iter().flatten() {
-            if entry.db == db && !entry.expired(now) {
-                f(entry);
+        loop {
+            let slot = self.dbs[db].index.random(random)?;
+            if !self.delete_if_expired(slot, now) {
+                return self.slots.entry(slot);
             }
         }
     }
 
-    fn put(&mut self, db: usize, key: &[u8], value: Stored, expire: Expire) {
-        let old = self.index[db].get(key).copied();
-        let kept = old.and_then(|slot| self.at(slot)?.expire_at);
-        let expire_at = match expire {
-            Expire::Never => None,
-            Expire::Keep => kept,
-            Expire::At(at) => Some(at),
-        };
-        let entry = Some(Entry { db, key: key.to_vec(), expire_at, value });
-        let slot = old.or_else(|| self.free.pop()).unwrap_or_else(|| {
-            self.slots.push(None);
-            self.slots.len() - 1
-        });
-        self.slots[slot] = entry;
-        self.index[db].insert(key.to_vec(), slot);
+    /// Calls `f` for every key of `db`, in no order.
+    pub fn for_each(&mut self, db: usize, now: i64, f: impl FnMut(&Entry)) {
+        let entries = self.dbs[db].index.slots().filter_map(|slot| self.slots.entry(slot));
+        entries.filter(|entry| !is_expired(entry, now)).for_each(f);
     }
 
-    /// Sets a key, whatever it held. A value that is canonical integer text is kept as an integer.
-    ///
-    /// # Errors
-    /// [`MemoryError`] when no slot can be had; nothing changes.
-    pub fn set(
-        &mut self,
-        db: usize,
-        key: &[u8],
-        value: &[u8],
-        expire: Expire,
-    ) -> Result<(), MemoryError> {
-        let value = parse_int(value).map_or_else(|| Stored::Bytes(value.to_vec()), Stored::Int);
-        self.put(db, key, value, expire);
-        Ok(())
-    }
-
-    /// Sets a key to an integer.
-    ///
-    /// # Errors
-    /// As for [`set`](Self::set).
-    pub fn set_int(
-        &mut self,
-        db: usize,
-        key: &[u8],
-        value: i64,
-        expire: Expire,
-    ) -> Result<(), MemoryError> {
-        self.put(db, key, Stored::Int(value), expire);
-        Ok(())
-    }
-
-    fn bytes_of(&self, db: usize, key: &[u8]) -> Vec<u8> {
-        let entry = self.index[db].get(key).and_then(|&slot| self.at(slot));
-        entry.map_or_else(Vec::new, |e| e.value().to_bytes(&mut IntText::default()).to_vec())
-    }
-
-    /// Appends to a key's text (an absent key is empty); returns the new length.
-    ///
-    /// # Errors
-    /// As for [`set`](Self::set).
-    pub fn append(&mut self, db: usize, key: &[u8], tail: &[u8]) -> Result<usize, MemoryError> {
-        let mut bytes = self.bytes_of(db, key);
-        bytes.extend_from_slice(tail);
-        let len = bytes.len();
-        self.put(db, key, Stored::Bytes(bytes), Expire::Keep);
-        Ok(len)
-    }
-
-    /// Overwrites a key's text from `offset` on, padding with zeros; returns the new length.
-    ///
-    /// # Errors
-    /// As for [`set`](Self::set).
-    pub fn set_range(
-        &mut self,
-        db: usize,
-        key: &[u8],
-        offset: usize,
-        patch: &[u8],
-    ) -> Result<usize, MemoryError> {
-        let mut bytes = self.bytes_of(db, key);
-        let end = offset + patch.len();
-        if bytes.len() < end {
-            bytes.resize(end, 0);
+    /// Looks at the next `budget` keys that have a time to live, taking turns among all of them,
+    /// and deletes those whose time has come; returns how many.
+    pub fn expire_cycle(&mut self, now: i64, budget: usize) -> usize {
+        let with_deadline: usize = self.dbs.iter().map(|db| db.expiries.len()).sum();
+        let mut deleted = 0;
+        for _ in 0..budget.min(with_deadline) {
+            let Some(slot) = self.next_with_deadline() else { break };
+            deleted += usize::from(self.delete_if_expired(slot, now));
         }
-        bytes[offset..end].copy_from_slice(patch);
-        let len = bytes.len();
-        self.put(db, key, Stored::Bytes(bytes), Expire::Keep);
-        Ok(len)
+        deleted
     }
 
-    /// Sets or clears a key's time to live; false if there is no such key.
-    pub fn set_expire(&mut self, db: usize, key: &[u8], at: Option<i64>) -> bool {
-        let slot = self.index[db].get(key).copied();
-        match slot.and_then(|slot| self.slots.get_mut(slot)?.as_mut()) {
-            Some(entry) => {
-                entry.expire_at = at;
-                true
+    /// The next key with a time to live: databases take turns after each round of their keys.
+    fn next_with_deadline(&mut self) -> Option<u32> {
+        for _ in 0..=DATABASES {
+            let expiries = &mut self.dbs[self.expire_turn % DATABASES].expiries;
+            match expiries.next() {
+                Some(slot) => return Some(slot),
+                None => self.expire_turn += 1,
             }
-            None => false,
         }
+        None
     }
 
-    /// Deletes a key; false if there is no such key.
-    pub fn remove(&mut self, db: usize, key: &[u8]) -> bool {
-        let Some(slot) = self.index[db].remove(key) else { return false };
-        self.slots[slot] = None;
-        self.free.push(slot);
-        true
-    }
-
-    /// Moves a key with its time to live, replacing what is there; false if `from` is absent.
-    ///
-    /// # Errors
-    /// As for [`set`](Self::set).
-    pub fn rename(
-        &mut self,
-        db: usize,
-        from: &[u8],
-        to_db: usize,
-        to: &[u8],
-    ) -> Result<bool, MemoryError> {
-        if (db, from) == (to_db, to) {
-            return Ok(self.index[db].contains_key(from));
-        }
-        Ok(self.copy(db, from, to_db, to)? && self.remove(db, from))
-    }
-
-    /// Copies a key with its time to live, replacing what is there; false if `from` is absent.
-    ///
-    /// # Errors
-    /// As for [`set`](Self::set).
-    pub fn copy(
-        &mut self,
-        db: usize,
-        from: &[u8],
-        to_db: usize,
-        to: &[u8],
-    ) -> Result<bool, MemoryError> {
-        let Some(entry) = self.index[db].get(from).and_then(|&slot| self.at(slot)).cloned() else {
-            return Ok(false);
-        };
-        let expire = entry.expire_at.map_or(Expire::Never, Expire::At);
-        self.put(to_db, to, entry.value, expire);
-        Ok(true)
-    }
-
-    /// Deletes every key of a database.
+    /// Deletes every key of a database, in O(1). An image under way stays whole. Memory comes back
+    /// as [`tend`](Self::tend) is called.
     pub fn clear(&mut self, db: usize) {
-        for (_, slot) in self.index[db].drain() {
-            self.slots[slot] = None;
-            self.free.push(slot);
+        if self.is_empty(db) {
+            return;
         }
+        self.cleared[db] = self.slots.end_era(); // K3: all that live now are dead
+        let Db { index, expiries, bytes } = std::mem::take(&mut self.dbs[db]);
+        self.condemned.push_back(Condemned { slots: Box::new(index.into_slots()), bytes });
+        self.slots.reclaimer().drop_later(expiries, 0);
     }
 
-    /// Deletes every key.
+    /// Deletes every key, like [`clear`](Self::clear).
     pub fn clear_all(&mut self) {
         (0..DATABASES).for_each(|db| self.clear(db));
     }
 
-    /// Looks at about `budget` keys that have a time to live, in turn, and deletes those whose
-    /// time has come; returns how many.
-    pub fn expire_cycle(&mut self, now: i64, budget: usize) -> usize {
-        let expired: Vec<(usize, Vec<u8>)> = self
-            .slots
-            .iter()
-            .flatten()
-            .filter(|entry| entry.expired(now))
-            .take(budget)
-            .map(|entry| (entry.db, entry.key.clone()))
-            .collect();
-        for (db, key) in &expired {
-            self.remove(*db, key);
-        }
-        self.expired_total += expired.len() as u64;
-        expired.len()
+    /// Begins an image of all databases. The snapshotter thread pushes its entries into `sink`,
+    /// then runs `publish` while the image is still held, then lets it go.
+    ///
+    /// # Errors
+    /// [`BeginError`], for instance while an image is under way: nothing changes, the sink is
+    /// dropped, `publish` is not called.
+    pub fn snapshot<E: EntrySink + 'static>(
+        &mut self,
+        point: Point,
+        sink: E,
+        publish: impl FnOnce(&mut E, Result<CaptureReport, CaptureError>) + Send + 'static,
+    ) -> Result<Begun, BeginError> {
+        self.slots.snapshot(point, sink, self.cleared, publish)
     }
 
-    /// Called once per turn of the event loop: bounded housekeeping, next to nothing when idle.
-    /// True if more is left to do, so that the loop should not sleep long.
+    /// Frees what an image has let go of, and sweeps what was cleared: bounded work, next to none
+    /// when idle. To be called once per turn of the event loop. True if more is left to do, so that
+    /// an idle loop should not sleep.
     pub fn tend(&mut self) -> bool {
-        false
+        self.slots.tend();
+        self.sweep(SWEEP);
+        !self.condemned.is_empty()
     }
 
     /// Whether an image is under way.
     #[must_use]
     pub fn saving(&self) -> bool {
-        false
+        self.slots.progress().running()
     }
 
-    /// Blocks until no image is under way.
-    pub fn wait_image(&mut self) {}
+    /// Waits until no image is under way.
+    pub fn wait_image(&mut self) {
+        self.slots.wait();
+    }
+
+    /// How far the image under way is, in slots (words); any thread may ask, or cancel it.
+    #[must_use]
+    pub fn progress(&self) -> Progress {
+        self.slots.progress().clone()
+    }
 
     /// Figures of this instant.
     #[must_use]
     pub fn stats(&self) -> KeyspaceStats {
+        let condemned: usize = self.condemned.iter().map(|condemned| condemned.bytes).sum();
         KeyspaceStats {
-            keys: (0..DATABASES).map(|db| self.len(db)).sum(),
-            expires: (0..DATABASES).map(|db| self.expires(db)).sum(),
+            keys: self.dbs.iter().map(|db| db.index.len()).sum(),
+            expires: self.dbs.iter().map(|db| db.expiries.len()).sum(),
             expired_total: self.expired_total,
-            slots: self.slots.len(),
-            ..KeyspaceStats::default()
+            slots: self.slots.used(),
+            entry_bytes: self.dbs.iter().map(|db| db.bytes).sum(),
+            limbo_entries: self.slots.limbo().entries(),
+            limbo_bytes: self.slots.limbo().bytes(),
+            garbage_bytes: condemned + self.slots.garbage_bytes(),
+        }
+    }
+
+    pub(crate) fn hash(&self, key: &[u8]) -> u64 {
+        let mut hasher = self.hasher.build_hasher();
+        hasher.write(key);
+        hasher.finish()
+    }
+
+    fn is_live(&self, entry: &Entry) -> bool {
+        entry.era() > self.cleared[entry.db()]
+    }
+
+    fn lookup(&self, db: usize, key: &[u8], hash: u64) -> Option<u32> {
+        let is_it = |slot| self.slots.entry(slot).is_some_and(|entry| entry.key() == key);
+        self.dbs[db].index.find(hash, is_it)
+    }
+
+    #[inline]
+    fn find(&mut self, db: usize, key: &[u8], now: i64) -> Option<u32> {
+        let slot = self.lookup(db, key, self.hash(key))?;
+        if self.delete_if_expired(slot, now) {
+            return None;
+        }
+        self.recent = Some(slot);
+        Some(slot)
+    }
+
+    /// Where a key is, for a caller that may have looked it up just before.
+    pub(crate) fn seek(&self, db: usize, key: &[u8]) -> Place {
+        if let Some(slot) = self.recent
+            && let Some(entry) = self.slots.entry(slot)
+            && entry.key() == key
+            && entry.db() == db
+            && self.is_live(entry)
+        {
+            return Place::At(slot);
+        }
+        let hash = self.hash(key);
+        self.lookup(db, key, hash).map_or(Place::Absent { hash }, Place::At)
+    }
+
+    #[inline]
+    fn delete_if_expired(&mut self, slot: u32, now: i64) -> bool {
+        let expired = self.slots.entry(slot).is_some_and(|entry| is_expired(entry, now));
+        if expired {
+            self.delete(slot);
+            self.expired_total += 1;
+        }
+        expired
+    }
+
+    /// Deletes the live entry in `slot`.
+    pub(crate) fn delete(&mut self, slot: u32) {
+        let entry = self.slots.entry(slot).expect("a slot in the index is in use");
+        let hash = self.hash(entry.key());
+        let db = &mut self.dbs[entry.db()];
+        db.index.remove(hash, slot);
+        db.bytes -= entry.bytes();
+        if entry.deadline() != NEVER {
+            db.expiries.remove(slot, &mut self.places);
+        }
+        self.slots.remove(slot);
+    }
+
+    pub(crate) fn sweep(&mut self, budget: usize) {
+        if let Some(condemned) = self.condemned.front_mut()
+            && !self.slots.sweep(&mut condemned.slots, budget)
+        {
+            self.condemned.pop_front();
         }
     }
 }
 
+#[inline]
+fn is_expired(entry: &Entry, now: i64) -> bool {
+    entry.deadline() <= now
+}
+
 #[cfg(test)]
 mod tests {
+    use stillframe::algorithms::naive::Naive;
+
     use super::*;
+    use crate::{Expire, Value};
+
+    pub(crate) fn keyspace() -> Keyspace<Naive> {
+        Keyspace::create(&KeyspaceOptions { max_keys: 1 << 12, ..KeyspaceOptions::default() })
+            .unwrap()
+    }
 
     #[test]
-    fn basics() {
-        let mut keyspace = Keyspace::<()>::create(&KeyspaceOptions::default()).unwrap();
-        keyspace.set(0, b"a", b"12", Expire::At(10)).unwrap();
-        assert_eq!(keyspace.get(0, b"a", 9).map(Entry::value), Some(Value::Int(12)));
-        assert_eq!(keyspace.append(0, b"a", b"x").unwrap(), 3);
-        assert!(keyspace.get(0, b"a", 10).is_none());
-        assert_eq!(keyspace.stats().expired_total, 1);
+    fn a_key_is_absent_from_its_deadline_on() {
+        let mut keyspace = keyspace();
+        keyspace.set(3, b"a", b"12", Expire::At(10)).unwrap();
+        assert_eq!(keyspace.get(3, b"a", 9).map(Entry::value), Some(Value::Int(12)));
+        assert!(!keyspace.contains(0, b"a", 9), "another database");
+        assert_eq!(keyspace.append(3, b"a", b"x").unwrap(), 3);
+        assert!(keyspace.get(3, b"a", 10).is_none());
+        let stats = keyspace.stats();
+        assert_eq!(
+            (stats.expired_total, stats.keys, stats.expires, stats.entry_bytes),
+            (1, 0, 0, 0)
+        );
+    }
+
+    #[test]
+    fn the_cycle_meets_every_key_with_a_deadline_within_a_round() {
+        let mut keyspace = keyspace();
+        for number in 0..200_i64 {
+            let key = number.to_string();
+            keyspace.set(number as usize % 5, key.as_bytes(), b"v", Expire::At(number)).unwrap();
+        }
+        let mut deleted = 0;
+        for _ in 0..30 {
+            deleted += keyspace.expire_cycle(99, 10);
+        }
+        assert_eq!(deleted, 100);
+        assert_eq!(keyspace.expire_cycle(i64::MAX - 1, 1000), 100);
+        assert_eq!(keyspace.stats().keys, 0);
+        assert_eq!(keyspace.expire_cycle(0, 1000), 0);
+    }
+
+    #[test]
+    fn the_recent_slot_is_not_taken_for_a_cleared_or_moved_key() {
+        let mut keyspace = keyspace();
+        keyspace.set(0, b"a", b"1", Expire::Never).unwrap();
+        assert!(keyspace.contains(0, b"a", 0));
+        keyspace.clear(0);
+        assert!(!keyspace.remove(0, b"a") && !keyspace.set_expire(0, b"a", None));
+        keyspace.set(0, b"a", b"2", Expire::Never).unwrap();
+        assert!(keyspace.contains(0, b"a", 0));
+        assert!(keyspace.rename(0, b"a", 1, b"a").unwrap());
+        assert!(!keyspace.remove(0, b"a") && keyspace.remove(1, b"a"));
+    }
+
+    #[test]
+    fn clearing_gives_the_slots_back() {
+        let mut keyspace = keyspace();
+        for round in 0..50 {
+            for number in 0..100 {
+                let key = format!("{round}:{number}");
+                keyspace.set(number % 3, key.as_bytes(), &[b'x'; 50], Expire::Never).unwrap();
+            }
+            keyspace.clear_all();
+            assert_eq!(keyspace.stats().keys, 0);
+            while round % 2 == 0 && keyspace.tend() {}
+        }
+        assert!(keyspace.stats().slots <= 300, "{:?}", keyspace.stats());
+        while keyspace.tend() {}
+        assert_eq!(keyspace.stats().entry_bytes, 0);
     }
 }

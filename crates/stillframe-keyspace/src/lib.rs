@@ -1,9 +1,41 @@
-//! Keyed objects on stillframe slots: index, entries, expiry, limbo.
-#![forbid(unsafe_code)] // until the entries get their own layout
+//! Keyed objects on stillframe slots: sixteen databases of keys with values and times to live, of
+//! which images are taken while they are written.
+//!
+//! Reading order: [`Keyspace`] (what a store does), `write` (its changes), `slots` (the memory
+//! model: who may change or free an entry when), `entry` (one entry in memory), `limbo` and
+//! `reclaim` (where entries go that leave), `index` (from key to slot), `expiries`.
+//!
+//! Unsafe code is in `entry` (layout and handles) and `slots` (from slot words to entries) alone.
+//!
+//! ```
+//! use stillframe::algorithms::imprint::Imprint;
+//! use stillframe_keyspace::{Expire, Keyspace, KeyspaceOptions, Value};
+//!
+//! let mut keyspace = Keyspace::<Imprint>::create(&KeyspaceOptions::default())?;
+//! let now = 1_000; // unix milliseconds; the keyspace has no clock
+//! keyspace.set(0, b"answer", b"42", Expire::At(2_000))?;
+//! assert_eq!(keyspace.get(0, b"answer", now).map(|entry| entry.value()), Some(Value::Int(42)));
+//! assert!(keyspace.get(0, b"answer", 2_000).is_none());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
+mod chunks;
+mod entry;
+mod expiries;
+mod index;
 mod keyspace;
+mod limbo;
+mod reclaim;
+mod slots;
 mod value;
+mod write;
 
-pub use keyspace::{DATABASES, Entry, EntrySink, Expire, Keyspace, KeyspaceOptions, KeyspaceStats};
+pub use entry::Entry;
+pub use keyspace::{Keyspace, KeyspaceOptions, KeyspaceStats};
+pub use slots::{CreateError, EntrySink};
 pub use stillframe::MemoryError;
 pub use value::{IntText, Value, parse_int};
+pub use write::Expire;
+
+/// Databases of a keyspace, numbered from 0.
+pub const DATABASES: usize = 16;

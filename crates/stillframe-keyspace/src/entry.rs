@@ -1,0 +1,405 @@
+//! One key with its value and time to live, in one allocation; the handles of the slot words.
+//!
+//! ```text
+//! offset 0        8            16       20     24       32            32 + key_len
+//!        +--------+------------+--------+------+--------+-------------+-----------------------+
+//!        | stamp  | expire_at  |key_len | room | value  | key         | inline value, reserve |
+//!        +--------+------------+--------+------+--------+-------------+-----------------------+
+//!                                                       |<----------- room bytes ------------>|
+//! ```
+//! `stamp` is era << 8 | kind << 4 | db. `value` is, by kind: the integer; the length of the inline
+//! text; or a reference-counted blob for texts above [`INLINE_MAX`].
+//!
+//! Invariants
+//! - The address of an entry and its key never change; neither does `stamp`, but for the kind.
+//! - All `room` bytes are initialised.
+//! - [`Owned`] is the one owner. It is a bare pointer: unlike a `Box`, moving it asserts nothing
+//!   about other readers, so it can lie in limbo while an image reads the entry.
+//! - Whoever mutates has `&mut Entry`, which [`crate::slots`] gives out only if no image can see
+//!   the entry. Immutable sharing needs no more: no field is written behind a `&Entry`.
+
+use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use std::fmt;
+use std::mem::ManuallyDrop;
+use std::ptr::{self, NonNull};
+use std::sync::Arc;
+
+use crate::value::Value;
+
+/// Longest value that lies in the entry itself. Above, copying costs more than the two further
+/// allocations of a blob, and sharing it makes EXPIRE, RENAME and COPY independent of its size.
+pub(crate) const INLINE_MAX: usize = 4096;
+/// `expire_at` of a key that lives for ever.
+pub(crate) const NEVER: i64 = i64::MAX;
+/// Longest key and longest value, in bytes.
+pub(crate) const LENGTH_MAX: usize = 1 << 30;
+
+const HEADER: usize = 32;
+const ALIGN: usize = 8;
+const _: () = assert!(std::mem::offset_of!(Header, tail) == HEADER);
+const _: () = assert!(std::mem::offset_of!(Header, room) == ROOM_AT);
+const ROOM_AT: usize = 20;
+
+/// A long text, shared by the entries that hold it.
+pub(crate) type Blob = Arc<Vec<u8>>;
+
+/// A key with its value and time to live.
+#[repr(transparent)]
+pub struct Entry(Header<[u8]>);
+
+#[repr(C)]
+struct Header<T: ?Sized = [u8; 0]> {
+    stamp: u64,
+    expire_at: i64,
+    key_len: u32,
+    room: u32,
+    value: Word,
+    tail: T,
+}
+
+#[repr(C)]
+union Word {
+    int: i64,
+    len: u64,
+    blob: ManuallyDrop<Blob>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Int = 0,
+    Inline = 1,
+    Blob = 2,
+}
+
+/// A value on its way into an entry.
+pub(crate) enum New<'a> {
+    Int(i64),
+    /// Two parts one after the other, together at most [`INLINE_MAX`] bytes.
+    Inline(&'a [u8], &'a [u8]),
+    Blob(Blob),
+}
+
+impl<'a> New<'a> {
+    /// `text`, kept inline or as a blob by its length.
+    pub(crate) fn text(text: &'a [u8]) -> Self {
+        if text.len() <= INLINE_MAX {
+            Self::Inline(text, &[])
+        } else {
+            Self::Blob(Arc::new(text.to_vec()))
+        }
+    }
+
+    fn inline_len(&self) -> usize {
+        match self {
+            Self::Inline(first, second) => first.len() + second.len(),
+            Self::Int(_) | Self::Blob(_) => 0,
+        }
+    }
+}
+
+impl Entry {
+    /// Its database.
+    #[must_use]
+    pub fn db(&self) -> usize {
+        (self.0.stamp & 0xf) as usize
+    }
+
+    /// Its key.
+    #[must_use]
+    pub fn key(&self) -> &[u8] {
+        &self.0.tail[..self.0.key_len as usize]
+    }
+
+    /// When it expires, in unix milliseconds.
+    #[must_use]
+    pub fn expire_at(&self) -> Option<i64> {
+        (self.0.expire_at != NEVER).then_some(self.0.expire_at)
+    }
+
+    /// Its value.
+    #[must_use]
+    pub fn value(&self) -> Value<'_> {
+        match self.kind() {
+            // SAFETY: every bit pattern is an integer, and kind `Int` says it was written as one.
+            Kind::Int => Value::Int(unsafe { self.0.value.int }),
+            Kind::Inline => {
+                let start = self.0.key_len as usize;
+                Value::Bytes(&self.0.tail[start..start + self.inline_len()])
+            }
+            Kind::Blob => Value::Bytes(self.blob()),
+        }
+    }
+
+    /// The era it was born in: it belongs to images of this era and later ones.
+    pub(crate) fn era(&self) -> u64 {
+        self.0.stamp >> 8
+    }
+
+    pub(crate) fn deadline(&self) -> i64 {
+        self.0.expire_at
+    }
+
+    /// Bytes it takes, a shared blob counted in full.
+    pub(crate) fn bytes(&self) -> usize {
+        let blob = match self.kind() {
+            Kind::Blob => size_of::<Vec<u8>>() + 16 + self.blob().capacity(),
+            Kind::Int | Kind::Inline => 0,
+        };
+        size_of_val(self) + blob
+    }
+
+    /// The value for another entry: a blob is shared, not copied.
+    pub(crate) fn share(&self) -> New<'_> {
+        match self.value() {
+            Value::Int(int) => New::Int(int),
+            Value::Bytes(text) if self.kind() == Kind::Inline => New::Inline(text, &[]),
+            Value::Bytes(_) => New::Blob(Arc::clone(self.blob())),
+        }
+    }
+
+    pub(crate) fn set_deadline(&mut self, at: i64) {
+        self.0.expire_at = at;
+    }
+
+    /// Replaces an integer or inline value in place, or gives `new` back if it needs another
+    /// allocation (or would leave much of this one unused).
+    pub(crate) fn overwrite<'a>(&mut self, new: New<'a>) -> Result<(), New<'a>> {
+        if self.kind() == Kind::Blob {
+            return Err(new);
+        }
+        match new {
+            New::Int(int) => {
+                self.set_kind(Kind::Int);
+                self.0.value.int = int;
+                Ok(())
+            }
+            New::Inline(first, second) => {
+                let reserve = self.reserve_mut();
+                let len = first.len() + second.len();
+                if len > reserve.len() || len + 64 < reserve.len() / 2 {
+                    return Err(new);
+                }
+                reserve[..first.len()].copy_from_slice(first);
+                reserve[first.len()..len].copy_from_slice(second);
+                self.set_kind(Kind::Inline);
+                self.0.value.len = len as u64;
+                Ok(())
+            }
+            New::Blob(_) => Err(new),
+        }
+    }
+
+    /// Appends to an inline text if there is room; false if not.
+    pub(crate) fn append_inline(&mut self, more: &[u8]) -> bool {
+        if self.kind() != Kind::Inline {
+            return false;
+        }
+        let len = self.inline_len();
+        let Some(place) = self.reserve_mut().get_mut(len..len + more.len()) else { return false };
+        place.copy_from_slice(more);
+        self.0.value.len = (len + more.len()) as u64;
+        true
+    }
+
+    /// The inline text, to be changed without changing its length.
+    pub(crate) fn inline_mut(&mut self) -> Option<&mut [u8]> {
+        let len = self.inline_len();
+        (self.kind() == Kind::Inline).then(|| &mut self.reserve_mut()[..len])
+    }
+
+    /// The blob, if no other entry holds it.
+    pub(crate) fn blob_mut(&mut self) -> Option<&mut Vec<u8>> {
+        if self.kind() != Kind::Blob {
+            return None;
+        }
+        // SAFETY: kind `Blob` says that the field holds one.
+        let blob = unsafe { &mut self.0.value.blob };
+        Arc::get_mut(blob)
+    }
+
+    fn blob(&self) -> &Blob {
+        assert_eq!(self.kind(), Kind::Blob, "asked only of blobs");
+        // SAFETY: kind `Blob` says that the field holds one.
+        unsafe { &self.0.value.blob }
+    }
+
+    fn inline_len(&self) -> usize {
+        if self.kind() != Kind::Inline {
+            return 0;
+        }
+        // SAFETY: every bit pattern is an integer, and kind `Inline` says it was written as a length.
+        (unsafe { self.0.value.len }) as usize
+    }
+
+    /// The bytes behind the key.
+    fn reserve_mut(&mut self) -> &mut [u8] {
+        let key_len = self.0.key_len as usize;
+        &mut self.0.tail[key_len..]
+    }
+
+    fn kind(&self) -> Kind {
+        match self.0.stamp >> 4 & 0xf {
+            0 => Kind::Int,
+            1 => Kind::Inline,
+            _ => Kind::Blob,
+        }
+    }
+
+    fn set_kind(&mut self, kind: Kind) {
+        self.0.stamp = self.0.stamp & !0xf0 | (kind as u64) << 4;
+    }
+
+    /// The entry of a slot word.
+    ///
+    /// # Safety
+    /// `word` came from [`Owned::into_word`], and for the whole of `'a` the entry is neither freed
+    /// nor borrowed mutably.
+    pub(crate) unsafe fn from_word<'a>(word: u64) -> &'a Self {
+        // SAFETY: the caller's promise.
+        let entry = unsafe { fat(ptr::with_exposed_provenance_mut(word as usize)) };
+        // SAFETY: the caller's promise.
+        unsafe { &*entry }
+    }
+
+    /// The entry of a slot word, for its only user.
+    ///
+    /// # Safety
+    /// As for [`from_word`](Self::from_word), and there is no other reference during `'a`.
+    pub(crate) unsafe fn from_word_mut<'a>(word: u64) -> &'a mut Self {
+        // SAFETY: the caller's promise.
+        let entry = unsafe { fat(ptr::with_exposed_provenance_mut(word as usize)) };
+        // SAFETY: the caller's promise.
+        unsafe { &mut *entry }
+    }
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        if self.kind() == Kind::Blob {
+            // SAFETY: kind `Blob` says that the field holds one.
+            let blob = unsafe { &mut self.0.value.blob };
+            // SAFETY: it is not used afterwards.
+            unsafe { ManuallyDrop::drop(blob) };
+        }
+    }
+}
+
+impl fmt::Debug for Entry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Entry")
+            .field("db", &self.db())
+            .field("key", &self.key())
+            .field("expire_at", &self.expire_at())
+            .field("value", &self.value())
+            .finish()
+    }
+}
+
+/// Owns an entry.
+pub(crate) struct Owned(NonNull<u8>);
+
+// SAFETY: an entry is plain bytes and an `Arc<Vec<u8>>`, all of which may be read and dropped by
+// any thread, and there is one owner.
+unsafe impl Send for Owned {}
+
+impl Owned {
+    /// A new entry. `reserve` is room for the inline value to grow into, beyond what it needs.
+    pub(crate) fn new(
+        (era, db): (u64, usize),
+        key: &[u8],
+        value: New<'_>,
+        deadline: i64,
+        reserve: usize,
+    ) -> Self {
+        assert!(db < 16 && key.len() <= LENGTH_MAX, "a key or database out of bounds");
+        let inline = value.inline_len();
+        let layout = layout(key.len() + inline + reserve);
+        let room = layout.size() - HEADER; // what rounding up adds is room as well
+        // SAFETY: the layout is not empty, the header is in it.
+        let Some(start) = NonNull::new(unsafe { alloc(layout) }) else {
+            handle_alloc_error(layout)
+        };
+        let (kind, word, parts) = match value {
+            New::Int(int) => (Kind::Int, Word { int }, [&[][..], &[]]),
+            New::Inline(a, b) => (Kind::Inline, Word { len: inline as u64 }, [a, b]),
+            New::Blob(blob) => (Kind::Blob, Word { blob: ManuallyDrop::new(blob) }, [&[][..], &[]]),
+        };
+        let header = Header {
+            stamp: era << 8 | (kind as u64) << 4 | db as u64,
+            expire_at: deadline,
+            key_len: key.len() as u32,
+            room: room as u32,
+            value: word,
+            tail: [],
+        };
+        // SAFETY: the allocation is aligned and large enough for the header.
+        unsafe { start.cast::<Header>().write(header) };
+        let mut left = room;
+        // SAFETY: the allocation goes on behind the header.
+        let mut at = unsafe { start.as_ptr().add(HEADER) };
+        for part in [key, parts[0], parts[1]] {
+            assert!(part.len() <= left, "the layout has room for key and value");
+            // SAFETY: `left` bytes from `at` on belong to the allocation, which is new, so that
+            // nothing overlaps it.
+            unsafe { ptr::copy_nonoverlapping(part.as_ptr(), at, part.len()) };
+            // SAFETY: as above: this is at most the end of the allocation.
+            at = unsafe { at.add(part.len()) };
+            left -= part.len();
+        }
+        // SAFETY: as above.
+        unsafe { ptr::write_bytes(at, 0, left) };
+        Self(start)
+    }
+
+    pub(crate) fn entry(&self) -> &Entry {
+        // SAFETY: the owner keeps it alive.
+        let entry = unsafe { fat(self.0.as_ptr()) };
+        // SAFETY: mutable references are made of slot words only, and an entry that an `Owned`
+        // holds is in no slot.
+        unsafe { &*entry }
+    }
+
+    /// The word of a slot that owns the entry from now on; never 0.
+    pub(crate) fn into_word(self) -> u64 {
+        ManuallyDrop::new(self).0.as_ptr().expose_provenance() as u64
+    }
+
+    /// Takes an entry back from its slot.
+    ///
+    /// # Safety
+    /// `word` came from [`into_word`](Self::into_word) and is given back once.
+    pub(crate) unsafe fn from_word(word: u64) -> Self {
+        let pointer = ptr::with_exposed_provenance_mut::<u8>(word as usize);
+        Self(NonNull::new(pointer).expect("words of entries are never 0"))
+    }
+}
+
+impl Drop for Owned {
+    fn drop(&mut self) {
+        // SAFETY: the owner is the last user: the entry is alive.
+        let entry = unsafe { fat(self.0.as_ptr()) };
+        // SAFETY: as above.
+        let layout = Layout::for_value(unsafe { &*entry });
+        // SAFETY: as above, and it is dropped once.
+        unsafe { ptr::drop_in_place(entry) };
+        // SAFETY: allocated with this layout by `new`: the size is the header plus `room`, which
+        // was chosen so that it needs no rounding.
+        unsafe { dealloc(self.0.as_ptr(), layout) };
+    }
+}
+
+fn layout(room: usize) -> Layout {
+    Layout::from_size_align(HEADER + room, ALIGN).expect("lengths are bounded").pad_to_align()
+}
+
+/// The entry at a thin pointer.
+///
+/// # Safety
+/// `start` is the start of a live entry.
+unsafe fn fat(start: *mut u8) -> *mut Entry {
+    // SAFETY: inside the header, which the caller says is there.
+    let room = unsafe { start.add(ROOM_AT) }.cast::<u32>();
+    // SAFETY: as above; it is aligned, initialised, and never written after birth.
+    let room = unsafe { room.read() };
+    ptr::slice_from_raw_parts_mut(start, room as usize) as *mut Entry
+}
