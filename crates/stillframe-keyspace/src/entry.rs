@@ -227,7 +227,7 @@ impl Entry {
         if self.kind() != Kind::Inline {
             return 0;
         }
-        // SAFETY: every bit pattern is an integer, and kind `Inline` says it was written as a length.
+        // SAFETY: every bit pattern is an integer, and kind `Inline` says it is a length.
         (unsafe { self.0.value.len }) as usize
     }
 

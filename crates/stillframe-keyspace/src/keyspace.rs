@@ -4,8 +4,8 @@
 //! - K1: the index of a database holds exactly the slots of its live entries, under the hash of
 //!   their keys. An entry is live if it is younger than the last clear of its database.
 //! - K2: a live entry's slot is in the `expiries` of its database exactly if it has a deadline.
-//! - K3: dead entries stay in their slots until swept, a few at a time: clearing a database is O(1).
-//!   Whoever walks slots (scan, images) tells them by their era.
+//! - K3: dead entries stay in their slots until swept, a few at a time: clearing a database is
+//!   O(1). Whoever walks slots (scan, images) tells them by their era.
 //!
 //! Keys are hashed by SipHash-1-3 under a key from the operating system, as an attacker chooses
 //! them: 8 ns for a key of 16 bytes where a hash without proof of resistance takes 1 to 2.

@@ -17,7 +17,8 @@
 //! - M5: images of another process (fork) see that process's entries: nothing is frozen here.
 //!
 //! A slot freed and reused while an image is held, by cases (old entry `o`, frozen, not captured):
-//! - `o` leaves, the slot is empty: the algorithm keeps `o`'s handle for the image; `o` is in limbo.
+//! - `o` leaves and the slot is empty: the algorithm keeps `o`'s handle for the image, limbo keeps
+//!   `o` itself.
 //! - A new entry `n` comes into the slot: it is young; the image sees `o` all the same, as the
 //!   algorithm keeps the *oldest* word. `n` changes in place and is freed at once: no image has
 //!   its handle. `n` cannot have `o`'s address: `o` is not freed yet.
@@ -134,8 +135,8 @@ impl<A: Algorithm> Slots<A> {
             return None;
         }
         let word = self.engine.read(slot as usize);
-        // SAFETY: M1, and M2: the snapshotter never gets this handle from the image under way or has
-        // let go of it; no other `Entry` reference outlives the borrow of `self`.
+        // SAFETY: M1, and M2: the image under way never gives this handle to the snapshotter, or
+        // it has let go of it; no other reference outlives the borrow of `self`.
         Some(unsafe { Entry::from_word_mut(word) })
     }
 
@@ -310,8 +311,8 @@ struct Image<E> {
 impl<E: EntrySink> Sink for Image<E> {
     fn push(&mut self, _start: usize, words: &[u64]) -> Result<(), SinkError> {
         for &word in words.iter().filter(|&&word| word != 0) {
-            // SAFETY: M1: at begin the word was the handle of a live entry. M2 and M4: since then it
-            // is neither changed nor freed until this call has returned and `captured` has passed.
+            // SAFETY: M1: at begin the word was the handle of a live entry. M2 and M4: it is neither
+            // changed nor freed until this call has returned and `captured` has passed it.
             let entry = unsafe { Entry::from_word(word) };
             if entry.era() > self.cleared[entry.db()] {
                 self.sink.entry(entry)?;

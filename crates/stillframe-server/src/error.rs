@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use stillframe::MemoryError;
+use stillframe_keyspace::CreateError;
 
 /// A server that could not start or had to stop.
 #[derive(Debug, thiserror::Error)]
@@ -37,9 +37,9 @@ pub enum ServeError {
         /// What the operating system said.
         error: io::Error,
     },
-    /// The memory for the keyspace cannot be had.
+    /// Memory or threads for the keyspace cannot be had.
     #[error("cannot create the keyspace: {0}")]
-    Memory(#[from] MemoryError),
+    Keyspace(#[from] CreateError),
     /// Waiting for sockets failed.
     #[error("cannot wait for network events: {0}")]
     Events(io::Error),
