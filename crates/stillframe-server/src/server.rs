@@ -278,7 +278,7 @@ impl<A: Algorithm> Server<A> {
 
     /// Closes a client whose unfinished request or open transaction has grown too large.
     fn check_input(&mut self, client: &mut Client) {
-        let queued = client.session.transaction.as_ref().map_or(0, |open| open.bytes);
+        let queued = client.session.transaction.as_ref().map_or(0, |open| open.memory());
         if client.input.len() + queued > self.state.config.query_buffer_limit_bytes {
             tracing::warn!(
                 "closing client {} at {}: its requests exceed client-query-buffer-limit",

@@ -1,8 +1,261 @@
-//! Commands on keys.
+//! Commands on keys, whatever they hold.
 
 use stillframe::Algorithm;
+use stillframe_keyspace::{DATABASES, MemoryError, Value};
+use stillframe_resp::parse_integer;
 
-use super::Table;
+use super::errors::{DB_RANGE, NO_SUCH_KEY, NOT_AN_INTEGER, SAME_OBJECT, SYNTAX};
+use super::flags::{DENYOOM, FAST, LOADING, READONLY, STALE, WRITE};
+use super::{ALL_KEYS, Context, NO_KEYS, ONE_KEY, SECOND_KEY, TWO_KEYS, Table};
 
 /// Adds the commands of this module.
-pub(crate) fn register<A: Algorithm>(_table: &mut Table<A>) {}
+pub(crate) fn register<A: Algorithm>(table: &mut Table<A>) {
+    table.add("copy", -3, WRITE | DENYOOM, TWO_KEYS, copy);
+    table.add("dbsize", 1, READONLY | FAST, NO_KEYS, dbsize);
+    table.add("del", -2, WRITE, ALL_KEYS, del);
+    table.add("exists", -2, READONLY | FAST, ALL_KEYS, exists);
+    table.add("flushall", -1, WRITE, NO_KEYS, flushall);
+    table.add("flushdb", -1, WRITE, NO_KEYS, flushdb);
+    table.add("move", 3, WRITE | FAST, ONE_KEY, move_key);
+    table.add("object", -2, 0, NO_KEYS, object_help);
+    table.add_sub("object|encoding", 3, READONLY, SECOND_KEY, object_encoding);
+    table.add_sub("object|help", 2, LOADING | STALE, NO_KEYS, object_help);
+    table.add_sub("object|refcount", 3, READONLY, SECOND_KEY, object_refcount);
+    table.add("rename", 3, WRITE, TWO_KEYS, rename);
+    table.add("renamenx", 3, WRITE | FAST, TWO_KEYS, renamenx);
+    table.add("touch", -2, READONLY | FAST, ALL_KEYS, exists);
+    table.add("type", 2, READONLY | FAST, ONE_KEY, type_of);
+    table.add("unlink", -2, WRITE | FAST, ALL_KEYS, del);
+}
+
+/// `DEL key...` and `UNLINK key...`
+fn del<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    let db = ctx.session.db;
+    let mut deleted = 0;
+    for key in &args[1..] {
+        // Asked first, because a key whose time has come is absent and not deleted by this.
+        if ctx.exists(key) && ctx.keyspace.remove(db, key) {
+            ctx.changed(key);
+            deleted += 1;
+        }
+    }
+    ctx.out.integer(deleted);
+}
+
+/// `EXISTS key...` and `TOUCH key...`: how many of them exist, repetitions counted.
+fn exists<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    let found = args[1..].iter().map(|key| ctx.read(key, |_, entry| i64::from(entry.is_some())));
+    let count = found.sum();
+    ctx.out.integer(count);
+}
+
+/// `TYPE key`
+fn type_of<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    ctx.read(args[1], |out, entry| {
+        out.simple(entry.map_or("none", |entry| type_name(entry.value())));
+    });
+}
+
+/// The type of a value, as TYPE names it.
+pub(super) fn type_name(value: Value<'_>) -> &'static str {
+    match value {
+        Value::Int(_) | Value::Bytes(_) => "string",
+        _ => "unknown",
+    }
+}
+
+/// `RENAME key newkey`
+fn rename<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    let (from, to) = (args[1], args[2]);
+    if !ctx.exists(from) {
+        return ctx.out.error(NO_SUCH_KEY);
+    }
+    if from != to && !relocate(ctx, from, ctx.session.db, to) {
+        return;
+    }
+    ctx.out.ok();
+}
+
+/// `RENAMENX key newkey`
+fn renamenx<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    let (from, to) = (args[1], args[2]);
+    if !ctx.exists(from) {
+        return ctx.out.error(NO_SUCH_KEY);
+    }
+    if ctx.exists(to) {
+        return ctx.out.integer(0);
+    }
+    if relocate(ctx, from, ctx.session.db, to) {
+        ctx.out.integer(1);
+    }
+}
+
+/// Moves an existing key; false, with the error answered, if there is no memory.
+fn relocate<A: Algorithm>(ctx: &mut Context<'_, A>, from: &[u8], to_db: usize, to: &[u8]) -> bool {
+    let db = ctx.session.db;
+    let outcome = ctx.keyspace.rename(db, from, to_db, to).map(drop);
+    ctx.server.watches.touch(db, from);
+    relocated(ctx, to_db, to, outcome)
+}
+
+/// What RENAME, MOVE and COPY do once `to` is written: one change, on which `to` is touched.
+fn relocated<A: Algorithm>(
+    ctx: &mut Context<'_, A>,
+    to_db: usize,
+    to: &[u8],
+    outcome: Result<(), MemoryError>,
+) -> bool {
+    match outcome {
+        Ok(()) => {
+            ctx.server.dirty += 1;
+            ctx.server.watches.touch(to_db, to);
+            true
+        }
+        Err(error) => {
+            ctx.refuse(ctx.out.position(), &error);
+            false
+        }
+    }
+}
+
+/// `MOVE key db`
+fn move_key<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    let key = args[1];
+    let to_db = match parse_db(args[2]) {
+        Ok(to_db) => to_db,
+        Err(error) => return ctx.out.error(error),
+    };
+    if to_db == ctx.session.db {
+        return ctx.out.error(SAME_OBJECT);
+    }
+    if !ctx.exists(key) || ctx.keyspace.contains(to_db, key, ctx.now) {
+        return ctx.out.integer(0);
+    }
+    if relocate(ctx, key, to_db, key) {
+        ctx.out.integer(1);
+    }
+}
+
+/// `COPY source destination [DB db] [REPLACE]`
+fn copy<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    let (from, to, db) = (args[1], args[2], ctx.session.db);
+    let (mut to_db, mut replace) = (db, false);
+    let mut rest = &args[3..];
+    while let [option, after @ ..] = rest {
+        rest = after;
+        if option.eq_ignore_ascii_case(b"REPLACE") {
+            replace = true;
+        } else if let (true, [number, after @ ..]) = (option.eq_ignore_ascii_case(b"DB"), rest) {
+            rest = after;
+            to_db = match parse_db(number) {
+                Ok(to_db) => to_db,
+                Err(error) => return ctx.out.error(error),
+            };
+        } else {
+            return ctx.out.error(SYNTAX);
+        }
+    }
+    if (db, from) == (to_db, to) {
+        return ctx.out.error(SAME_OBJECT);
+    }
+    if !ctx.exists(from) || (ctx.keyspace.contains(to_db, to, ctx.now) && !replace) {
+        return ctx.out.integer(0);
+    }
+    let outcome = ctx.keyspace.copy(db, from, to_db, to).map(drop);
+    if relocated(ctx, to_db, to, outcome) {
+        ctx.out.integer(1);
+    }
+}
+
+/// The number of a database.
+fn parse_db(number: &[u8]) -> Result<usize, &'static str> {
+    let number = parse_integer(number).ok_or(NOT_AN_INTEGER)?;
+    let number = i32::try_from(number)
+        .map_err(|_| "ERR value is out of range, value must between -2147483648 and 2147483647")?;
+    usize::try_from(number).ok().filter(|&db| db < DATABASES).ok_or(DB_RANGE)
+}
+
+/// `DBSIZE`
+fn dbsize<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
+    ctx.out.integer(ctx.keyspace.len(ctx.session.db) as i64);
+}
+
+/// `FLUSHDB [ASYNC | SYNC]`
+fn flushdb<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    if !accepts_flush_option(&args[1..]) {
+        return ctx.out.error(SYNTAX);
+    }
+    let db = ctx.session.db;
+    before_flush(ctx, db);
+    ctx.keyspace.clear(db);
+    ctx.out.ok();
+}
+
+/// `FLUSHALL [ASYNC | SYNC]`
+fn flushall<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    if !accepts_flush_option(&args[1..]) {
+        return ctx.out.error(SYNTAX);
+    }
+    for db in 0..DATABASES {
+        before_flush(ctx, db);
+    }
+    ctx.keyspace.clear_all();
+    ctx.out.ok();
+}
+
+/// Both ways are the same here: values are always freed off this thread.
+fn accepts_flush_option(options: &[&[u8]]) -> bool {
+    match options {
+        [] => true,
+        [option] => option.eq_ignore_ascii_case(b"ASYNC") || option.eq_ignore_ascii_case(b"SYNC"),
+        _ => false,
+    }
+}
+
+/// Counts the keys of `db` as changed and tells those who watch one that exists.
+fn before_flush<A: Algorithm>(ctx: &mut Context<'_, A>, db: usize) {
+    let Context { keyspace, server, now, .. } = ctx;
+    server.dirty += keyspace.len(db) as u64;
+    server.watches.touch_all(db, |key| keyspace.contains(db, key, *now));
+}
+
+/// `OBJECT ENCODING key`
+fn object_encoding<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    /// Longest string that Redis allocates together with its object header.
+    const EMBEDDED_BYTES_MAX: usize = 44;
+    match ctx.keyspace.get(ctx.session.db, args[2], ctx.now).map(|entry| entry.value()) {
+        None => ctx.out.null(),
+        Some(Value::Int(_)) => ctx.out.bulk("int"),
+        Some(value) if value.len() <= EMBEDDED_BYTES_MAX => ctx.out.bulk("embstr"),
+        Some(_) => ctx.out.bulk("raw"),
+    }
+}
+
+/// `OBJECT REFCOUNT key`
+fn object_refcount<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    match ctx.keyspace.get(ctx.session.db, args[2], ctx.now).map(|entry| entry.value()) {
+        None => ctx.out.null(),
+        // Redis shares one object among all keys that hold a small integer.
+        Some(Value::Int(0..=9999)) => ctx.out.integer(i32::MAX.into()),
+        Some(_) => ctx.out.integer(1),
+    }
+}
+
+/// `OBJECT HELP`
+fn object_help<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
+    const HELP: [&str; 9] = [
+        "OBJECT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+        "ENCODING <key>",
+        "    Return the kind of internal representation used in order to store the value",
+        "    associated with a <key>.",
+        "REFCOUNT <key>",
+        "    Return the number of references of the value associated with the specified",
+        "    <key>.",
+        "HELP",
+        "    Prints this help.",
+    ];
+    ctx.out.array(HELP.len());
+    for line in HELP {
+        ctx.out.simple(line);
+    }
+}

@@ -5,14 +5,24 @@
 //! - A request that is refused before its handler runs makes an open transaction fail.
 //! - Handlers never panic on what a client sent.
 
+mod access;
 mod admin;
 mod connection;
+mod counters;
+mod errors;
 mod expire;
+mod extended;
+mod glob;
 mod keys;
+mod natural;
+mod numbers;
 mod persistence;
+mod scan;
+mod set;
 mod strings;
 mod table;
 pub(crate) mod transactions;
+mod watch;
 
 use stillframe::Algorithm;
 use stillframe_keyspace::Keyspace;
@@ -49,7 +59,10 @@ pub(crate) fn table<A: Algorithm>() -> Table<A> {
     admin::register(&mut table);
     persistence::register(&mut table);
     strings::register(&mut table);
+    set::register(&mut table);
+    counters::register(&mut table);
     keys::register(&mut table);
+    scan::register(&mut table);
     expire::register(&mut table);
     transactions::register(&mut table);
     table

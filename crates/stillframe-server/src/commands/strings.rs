@@ -1,8 +1,112 @@
-//! Commands on strings.
+//! Commands that read strings or change parts of them.
 
 use stillframe::Algorithm;
+use stillframe_keyspace::IntText;
+use stillframe_resp::parse_integer;
 
-use super::Table;
+use super::errors::{NOT_AN_INTEGER, OFFSET_RANGE, TOO_LONG};
+use super::flags::{DENYOOM, FAST, READONLY, WRITE};
+use super::numbers::clamp_range;
+use super::{ALL_KEYS, Context, ONE_KEY, Table};
 
 /// Adds the commands of this module.
-pub(crate) fn register<A: Algorithm>(_table: &mut Table<A>) {}
+pub(crate) fn register<A: Algorithm>(table: &mut Table<A>) {
+    table.add("append", 3, WRITE | DENYOOM | FAST, ONE_KEY, append);
+    table.add("get", 2, READONLY | FAST, ONE_KEY, get);
+    table.add("getdel", 2, WRITE | FAST, ONE_KEY, getdel);
+    table.add("getrange", 4, READONLY, ONE_KEY, getrange);
+    table.add("mget", -2, READONLY | FAST, ALL_KEYS, mget);
+    table.add("setrange", 4, WRITE | DENYOOM, ONE_KEY, setrange);
+    table.add("strlen", 2, READONLY | FAST, ONE_KEY, strlen);
+    table.add("substr", 4, READONLY, ONE_KEY, getrange);
+}
+
+/// `GET key`
+fn get<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    ctx.answer_value(args[1]);
+}
+
+/// `MGET key...`
+fn mget<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    let keys = &args[1..];
+    ctx.out.array(keys.len());
+    for key in keys {
+        ctx.answer_value(key);
+    }
+}
+
+/// `GETDEL key`
+fn getdel<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    let key = args[1];
+    if ctx.answer_value(key) {
+        ctx.keyspace.remove(ctx.session.db, key);
+        ctx.changed(key);
+    }
+}
+
+/// `STRLEN key`
+fn strlen<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    ctx.read(args[1], |out, entry| {
+        out.integer(entry.map_or(0, |entry| entry.value().len() as i64));
+    });
+}
+
+/// `GETRANGE key start end`: the bytes from `start` to `end` inclusive.
+fn getrange<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    let (Some(start), Some(end)) = (parse_integer(args[2]), parse_integer(args[3])) else {
+        return ctx.out.error(NOT_AN_INTEGER);
+    };
+    ctx.read(args[1], |out, entry| {
+        let mut text = IntText::default();
+        let bytes = entry.map_or(&[][..], |entry| entry.value().to_bytes(&mut text));
+        out.bulk(bytes.get(clamp_range(start, end, bytes.len())).unwrap_or_default());
+    });
+}
+
+/// `SETRANGE key offset value`
+fn setrange<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    let (key, patch) = (args[1], args[3]);
+    let Some(offset) = parse_integer(args[2]) else {
+        return ctx.out.error(NOT_AN_INTEGER);
+    };
+    let Ok(offset) = usize::try_from(offset) else {
+        return ctx.out.error(OFFSET_RANGE);
+    };
+    let length = length(ctx, key);
+    if patch.is_empty() {
+        return ctx.out.integer(length.unwrap_or(0) as i64);
+    }
+    if too_long(ctx, offset, patch.len()) {
+        return ctx.out.error(TOO_LONG);
+    }
+    let start = ctx.out.position();
+    let outcome = ctx.keyspace.set_range(ctx.session.db, key, offset, patch);
+    if let Some(length) = ctx.stored(key, start, outcome) {
+        ctx.out.integer(length as i64);
+    }
+}
+
+/// `APPEND key value`
+fn append<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    let (key, tail) = (args[1], args[2]);
+    if let Some(length) = length(ctx, key)
+        && too_long(ctx, length, tail.len())
+    {
+        return ctx.out.error(TOO_LONG);
+    }
+    let start = ctx.out.position();
+    let outcome = ctx.keyspace.append(ctx.session.db, key, tail);
+    if let Some(length) = ctx.stored(key, start, outcome) {
+        ctx.out.integer(length as i64);
+    }
+}
+
+/// Length of a key's value; deletes the key if its time has come.
+fn length<A: Algorithm>(ctx: &mut Context<'_, A>, key: &[u8]) -> Option<usize> {
+    ctx.keyspace.get(ctx.session.db, key, ctx.now).map(|entry| entry.value().len())
+}
+
+/// Whether a string of `length` and `more` bytes would be longer than clients could send.
+fn too_long<A: Algorithm>(ctx: &Context<'_, A>, length: usize, more: usize) -> bool {
+    length.checked_add(more).is_none_or(|total| total > ctx.server.config.bulk_bytes_max)
+}

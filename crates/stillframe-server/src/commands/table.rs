@@ -42,6 +42,10 @@ pub(crate) mod flags {
     pub(crate) const CONNECTION: u32 = 1 << 12;
     /// Ends, or may end, a transaction.
     pub(crate) const TRANSACTION: u32 = 1 << 13;
+    /// Allowed while a script runs too long.
+    pub(crate) const ALLOW_BUSY: u32 = 1 << 14;
+    /// Not for the slow log, as its parts are.
+    pub(crate) const SKIP_SLOWLOG: u32 = 1 << 15;
 }
 
 /// Positions of the keys among the arguments: first, last (negative: from the end), step.

@@ -1,45 +1,141 @@
 //! Transactions: MULTI, EXEC, DISCARD, WATCH, UNWATCH.
+//!
+//! A transaction is one point of consistency: EXEC runs all its requests within one turn of the
+//! command thread, so no image and no other client can see half of it.
 
 use stillframe::Algorithm;
 
-use super::{Context, Table};
+pub(crate) use super::watch::Watches;
+
+use super::flags::{ALLOW_BUSY, FAST, LOADING, NOSCRIPT, NOT_QUEUED, SKIP_SLOWLOG, STALE};
+use super::{ALL_KEYS, Context, NO_KEYS, Table, run};
 
 /// Adds the commands of this module.
-pub(crate) fn register<A: Algorithm>(_table: &mut Table<A>) {}
+pub(crate) fn register<A: Algorithm>(table: &mut Table<A>) {
+    const CONTROL: u32 = NOSCRIPT | LOADING | STALE | NOT_QUEUED;
+    table.add("discard", 1, CONTROL | FAST | ALLOW_BUSY, NO_KEYS, discard);
+    table.add("exec", 1, CONTROL | SKIP_SLOWLOG, NO_KEYS, exec);
+    table.add("multi", 1, CONTROL | FAST | ALLOW_BUSY, NO_KEYS, multi);
+    table.add("unwatch", 1, NOSCRIPT | LOADING | STALE | FAST | ALLOW_BUSY, NO_KEYS, unwatch);
+    table.add("watch", -2, CONTROL | FAST | ALLOW_BUSY, ALL_KEYS, watch);
+}
 
 /// An open transaction.
 #[derive(Default)]
 pub(crate) struct Transaction {
-    /// The requests to run.
-    pub(crate) queued: Vec<Queued>,
-    /// Bytes the queue holds, for the query buffer limit.
-    pub(crate) bytes: usize,
+    /// Arguments of all queued requests, names included, end to end.
+    bytes: Vec<u8>,
+    /// Where each argument ends in `bytes`.
+    ends: Vec<usize>,
+    queued: Vec<Queued>,
     /// A request was refused: EXEC will refuse them all.
     pub(crate) failed: bool,
 }
 
 /// A request that waits for EXEC.
-pub(crate) struct Queued {
+struct Queued {
     /// Index of the command in the table.
-    pub(crate) command: usize,
-    /// Its arguments, the name included.
-    pub(crate) args: Vec<Box<[u8]>>,
+    command: usize,
+    /// How many of the arguments are its own.
+    args: usize,
 }
 
-/// Which keys are watched by which clients, and whose have changed.
-#[derive(Default)]
-pub(crate) struct Watches {}
+impl Transaction {
+    /// Bytes of memory the queue holds.
+    pub(crate) fn memory(&self) -> usize {
+        self.bytes.capacity()
+            + self.ends.capacity() * size_of::<usize>()
+            + self.queued.capacity() * size_of::<Queued>()
+    }
 
-impl Watches {
-    /// Forgets what a client watched: it ran EXEC, DISCARD or UNWATCH, or went away.
-    pub(crate) fn forget(&mut self, _client: u64) {}
+    /// Requests in the queue.
+    pub(crate) fn len(&self) -> usize {
+        self.queued.len()
+    }
+
+    fn push(&mut self, command: usize, args: &[&[u8]]) {
+        for arg in args {
+            self.bytes.extend_from_slice(arg);
+            self.ends.push(self.bytes.len());
+        }
+        self.queued.push(Queued { command, args: args.len() });
+    }
+
+    /// Calls `f` with each request, in order.
+    fn for_each(&self, mut f: impl FnMut(usize, &[&[u8]])) {
+        let (mut start, mut ends) = (0, self.ends.iter());
+        let mut args = Vec::new();
+        for queued in &self.queued {
+            args.clear();
+            for &end in ends.by_ref().take(queued.args) {
+                args.push(&self.bytes[start..end]);
+                start = end;
+            }
+            f(queued.command, &args);
+        }
+    }
 }
 
 /// Queues a request for EXEC and answers `QUEUED`.
 pub(crate) fn queue<A: Algorithm>(ctx: &mut Context<'_, A>, command: usize, args: &[&[u8]]) {
     let Some(transaction) = &mut ctx.session.transaction else { return };
-    let args: Vec<Box<[u8]>> = args.iter().map(|&arg| arg.into()).collect();
-    transaction.bytes += args.iter().map(|arg| arg.len() + size_of::<Box<[u8]>>()).sum::<usize>();
-    transaction.queued.push(Queued { command, args });
+    transaction.push(command, args);
     ctx.out.simple("QUEUED");
+}
+
+/// `MULTI`
+fn multi<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
+    if ctx.session.transaction.is_some() {
+        return ctx.out.error("ERR MULTI calls can not be nested");
+    }
+    ctx.session.transaction = Some(Box::default());
+    ctx.out.ok();
+}
+
+/// `DISCARD`
+fn discard<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
+    if ctx.session.transaction.take().is_none() {
+        return ctx.out.error("ERR DISCARD without MULTI");
+    }
+    ctx.server.watches.forget(ctx.session.id);
+    ctx.out.ok();
+}
+
+/// `EXEC`
+fn exec<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
+    let Some(transaction) = ctx.session.transaction.take() else {
+        return ctx.out.error("ERR EXEC without MULTI");
+    };
+    let Context { keyspace, server, session, now, .. } = ctx;
+    let exists = |db: usize, key: &[u8]| keyspace.contains(db, key, *now);
+    let changed = server.watches.changed(session.id, exists);
+    server.watches.forget(session.id);
+    if transaction.failed {
+        return ctx.out.error("EXECABORT Transaction discarded because of previous errors.");
+    }
+    if changed {
+        return ctx.out.null_array();
+    }
+    ctx.out.array(transaction.len());
+    ctx.server.in_exec = true;
+    transaction.for_each(|command, args| run(ctx, command, args));
+    ctx.server.in_exec = false;
+}
+
+/// `WATCH key...`
+fn watch<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    if ctx.session.transaction.is_some() {
+        return ctx.out.error("ERR WATCH inside MULTI is not allowed");
+    }
+    for key in &args[1..] {
+        let exists = ctx.exists(key);
+        ctx.server.watches.watch(ctx.session.id, ctx.session.db, key, exists);
+    }
+    ctx.out.ok();
+}
+
+/// `UNWATCH`
+fn unwatch<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
+    ctx.server.watches.forget(ctx.session.id);
+    ctx.out.ok();
 }

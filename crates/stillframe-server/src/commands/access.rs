@@ -1,0 +1,90 @@
+//! How data commands look keys up and tell the world that they changed them.
+//!
+//! Every change of a key goes through [`Context::changed`] or [`Context::stored`]: a change that
+//! does not would be missed by WATCH and by `save` schedules.
+
+use stillframe::Algorithm;
+use stillframe_keyspace::{Entry, MemoryError, Value};
+use stillframe_resp::Out;
+
+use super::Context;
+
+impl<A: Algorithm> Context<'_, A> {
+    /// Looks a key up for a reading command (INFO counts those) and answers by what is found.
+    #[inline]
+    pub(super) fn read<R>(
+        &mut self,
+        key: &[u8],
+        answer: impl FnOnce(&mut Out<'_>, Option<&Entry>) -> R,
+    ) -> R {
+        let entry = self.keyspace.get(self.session.db, key, self.now);
+        match entry {
+            Some(_) => self.server.stats.keyspace_hits += 1,
+            None => self.server.stats.keyspace_misses += 1,
+        }
+        answer(&mut self.out, entry)
+    }
+
+    /// Answers a key's value, or null; true if the key exists.
+    #[inline]
+    pub(super) fn answer_value(&mut self, key: &[u8]) -> bool {
+        self.read(key, |out, entry| {
+            match entry.map(Entry::value) {
+                Some(value) => bulk_value(out, value),
+                None => out.null(),
+            }
+            entry.is_some()
+        })
+    }
+
+    /// Whether a key exists; one whose time has come is deleted.
+    #[inline]
+    pub(super) fn exists(&mut self, key: &[u8]) -> bool {
+        self.keyspace.contains(self.session.db, key, self.now)
+    }
+
+    /// Counts one change of the data set, made to `key`, and tells those who watch it.
+    #[inline]
+    pub(super) fn changed(&mut self, key: &[u8]) {
+        self.server.dirty += 1;
+        self.server.watches.touch(self.session.db, key);
+    }
+
+    /// The outcome of storing `key`: a success is a change; a failure replaces what the command
+    /// has answered since `start`.
+    #[inline]
+    pub(super) fn stored<T>(
+        &mut self,
+        key: &[u8],
+        start: usize,
+        outcome: Result<T, MemoryError>,
+    ) -> Option<T> {
+        match outcome {
+            Ok(value) => {
+                self.changed(key);
+                Some(value)
+            }
+            Err(error) => {
+                self.refuse(start, &error);
+                None
+            }
+        }
+    }
+
+    /// Answers, in place of everything since `start`, that memory cannot be had.
+    #[cold]
+    pub(super) fn refuse(&mut self, start: usize, error: &MemoryError) {
+        self.out.buffer.truncate(start);
+        self.out.error(format!("OOM {error}"));
+    }
+}
+
+/// A string value as a reply.
+#[inline]
+pub(super) fn bulk_value(out: &mut Out<'_>, value: Value<'_>) {
+    match value {
+        Value::Int(int) => out.bulk_integer(int),
+        Value::Bytes(bytes) => out.bulk(bytes),
+        _ => out.error(super::errors::WRONG_TYPE),
+    }
+}
