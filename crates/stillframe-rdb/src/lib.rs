@@ -1,3 +1,67 @@
-//! Sans-io codec of the Redis RDB file format.
+//! Sans-io codec of the Redis RDB file format: writes version 10, reads versions 1 to 10.
+//!
+//! Invariants:
+//! - [`Encoder`] allocates, locks and logs nothing after its construction: it runs in a forked
+//!   child too. What it needs (output buffer, LZF tables and scratch) is there from the start.
+//! - [`Decoder`] never panics on what it reads, and no length in a file makes it reserve memory:
+//!   its buffers grow with the bytes that really come.
+//! - A file is whole only if [`Event::Eof`] was reached; its checksum covers every byte before.
+//!
+//! # A file, byte by byte
+//!
+//! ```text
+//! +-----------+---------+-----+--------------------------------------+------+----------+
+//! | "REDIS"   | "0010"  | aux | for each run of keys of one database | 0xFF | CRC-64   |
+//! | 5 bytes   | 4 digits| ... | ...                                  |      | 8 B, LE  |
+//! +-----------+---------+-----+--------------------------------------+------+----------+
+//!                                the checksum (Jones, of all before it); 0: none was computed
+//!
+//! aux      0xFA string string                      a name and its value, informative
+//! select   0xFE length                             the database of the keys that follow
+//! resize   0xFB length length                      its keys, and how many of them expire (a hint)
+//! key      [expiry] [idle | freq] type key value   type 0 is a string; see below
+//!   expiry 0xFC 8 B LE unix ms | 0xFD 4 B LE unix s
+//!   idle   0xF8 length         ; freq 0xF9 1 B     eviction hints, read and ignored
+//! others   0xF7 module data, 0xF6 and 0xF5 functions: refused by name
+//!
+//! length   00xxxxxx                                6 bits
+//!          01xxxxxx 1 B                            14 bits, high bits first
+//!          0x80 4 B BE | 0x81 8 B BE               32 or 64 bits
+//! string   length, then that many bytes
+//!          0xC0 1 B | 0xC1 2 B LE | 0xC2 4 B LE    a signed integer, meaning its decimal text
+//!          0xC3 length length bytes                LZF: packed length, plain length, packed bytes
+//!
+//! LZF      000LLLLL, then L+1 bytes                literals
+//!          LLLOOOOO [1 B] 1 B                      L+2 bytes from O+1 bytes back; L=7: add a byte;
+//!                                                  O has 13 bits, its low byte comes last
+//! ```
+//!
+//! Redis groups the keys of a database; we write a `select` wherever the database changes, because
+//! an image comes in the order of slots, which all databases share.
 
 #![forbid(unsafe_code)]
+
+mod crc64;
+mod decode;
+mod encode;
+mod error;
+mod format;
+mod lzf;
+mod sheet;
+mod source;
+
+pub use crc64::Crc64;
+pub use decode::{Decoder, Event};
+pub use encode::{Encoder, Origin};
+pub use error::DecodeError;
+pub use format::VERSION;
+pub use sheet::Output;
+
+/// The value of a key, or of an aux field.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Value<'a> {
+    /// A string that is an integer in canonical decimal form.
+    Int(i64),
+    /// Any string of bytes.
+    Bytes(&'a [u8]),
+}

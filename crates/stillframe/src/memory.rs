@@ -85,8 +85,8 @@ impl Words {
         assert!(index < self.len, "word {index} of {}", self.len);
         // SAFETY: `index < len`, so the address is within the region.
         let word = unsafe { self.base.add(index) };
-        // SAFETY: `len` words from `base` are committed for as long as `region`, which `self` owns a
-        // share of, lives. Zeroed memory is a valid `AtomicU64`.
+        // SAFETY: `len` words from `base` are committed for as long as `region`, which `self` owns
+        // a share of, lives. Zeroed memory is a valid `AtomicU64`.
         unsafe { word.as_ref() }
     }
 

@@ -188,34 +188,42 @@ impl Imprint {
     }
 
     /// Makes sure that the image keeps `old`, the value of word `index` before a write.
+    ///
+    /// Whether a block was touched before is as good as random, so it selects values here and no
+    /// branch depends on it: a mispredicted one would wait for the head to come from memory.
     #[inline]
     fn save(&mut self, index: usize, old: u64) {
         let block = index / BLOCK_WORDS;
-        if block < self.seen || block >= self.blocks {
+        if self.is_captured(block) {
             return;
         }
-        let head = Head(self.heads.load(block));
-        let is_current = head.is_of(self.base)
-            || self.mutation.is(Mutant::ImprintTrustsStaleHead) && head.0 != 0;
         self.patience -= 1;
-        if !is_current || self.patience == 0 {
+        if self.patience == 0 {
             self.refresh();
-            if !self.active || block < self.seen {
+            if !self.active || self.is_captured(block) {
                 return;
             }
         }
         if self.mutation.is(Mutant::ImprintNeverLogs) {
             return;
         }
-        if !is_current {
-            self.log(block, index, old, None);
-        } else if head.tag() == Head::FRAME {
-            // The image of this block is safe.
-        } else if head.tag() < LIMIT {
-            self.log(block, index, old, Some(head));
-        } else {
+        let head = Head(self.heads.load(block));
+        let is_current = head.is_of(self.base)
+            || self.mutation.is(Mutant::ImprintTrustsStaleHead) && head.0 != 0;
+        let records = if is_current { head.tag() } else { 0 };
+        if records < LIMIT {
+            // Relative to `base` and plus one, so that zero ends the chain.
+            let next = if is_current { head.position() - self.base + 1 } else { 0 };
+            self.log(block, index, old, next, records + 1);
+        } else if records < Head::FRAME {
             self.frame(block, head);
         }
+    }
+
+    /// Whether the image needs nothing more of a block: captured, or added after begin.
+    #[inline]
+    fn is_captured(&self, block: usize) -> bool {
+        block.wrapping_sub(self.seen) >= self.blocks - self.seen
     }
 
     /// Looks how far the capture is.
@@ -230,15 +238,10 @@ impl Imprint {
         }
     }
 
-    /// Saves one old value in front of the block's chain.
+    /// Saves one old value in front of the block's chain, which it makes `length` long.
     #[inline]
-    fn log(&mut self, block: usize, index: usize, old: u64, chain: Option<Head>) {
+    fn log(&mut self, block: usize, index: usize, old: u64, next: u64, length: u64) {
         let Some((place, position)) = self.allocate(block, RECORD_WORDS) else { return };
-        let (next, length) = match chain {
-            // Relative to `base` and plus one, so that zero ends the chain.
-            Some(head) => (head.position() - self.base + 1, head.tag() + 1),
-            None => (0, 1),
-        };
         self.arena.store(place, old);
         self.arena.store(place + 1, next << 16 | (index % BLOCK_WORDS) as u64);
         self.set_head(block, Head::chain(position, length));
@@ -299,7 +302,7 @@ impl Imprint {
         }
         self.handover.note_wait();
         let mut backoff = Backoff::default();
-        while self.active && block >= self.seen {
+        while self.active && !self.is_captured(block) {
             backoff.wait();
             self.refresh();
         }

@@ -1,0 +1,207 @@
+//! A client that shows replies as the raw bytes they came as, and as values.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+/// A reply's meaning, RESP2 and RESP3 alike; maps and sets are lists.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Reply {
+    Text(Vec<u8>),
+    Error(String),
+    Int(i64),
+    Null,
+    List(Vec<Reply>),
+}
+
+impl Reply {
+    pub(crate) fn int(&self) -> i64 {
+        match self {
+            Self::Int(value) => *value,
+            other => panic!("not an integer: {other:?}"),
+        }
+    }
+
+    pub(crate) fn text(&self) -> String {
+        match self {
+            Self::Text(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+            Self::Error(text) => text.clone(),
+            other => panic!("not a text: {other:?}"),
+        }
+    }
+
+    pub(crate) fn bytes(&self) -> Option<&[u8]> {
+        match self {
+            Self::Text(bytes) => Some(bytes),
+            Self::Null => None,
+            other => panic!("not a value: {other:?}"),
+        }
+    }
+
+    pub(crate) fn list(&self) -> &[Reply] {
+        match self {
+            Self::List(elements) => elements,
+            other => panic!("not a list: {other:?}"),
+        }
+    }
+}
+
+/// One connection.
+pub(crate) struct Client {
+    stream: TcpStream,
+    received: Vec<u8>,
+    /// Where in `received` the next reply starts.
+    start: usize,
+}
+
+impl Client {
+    pub(crate) fn try_connect(port: u16) -> Option<Self> {
+        let stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
+        // Only a server that hangs takes this long.
+        stream.set_read_timeout(Some(Duration::from_secs(120))).ok()?;
+        stream.set_nodelay(true).ok()?;
+        Some(Self { stream, received: Vec::new(), start: 0 })
+    }
+
+    /// Whether the server answers and has loaded its data.
+    pub(crate) fn ready(&mut self) -> bool {
+        self.try_call(&[b"PING"]).is_some_and(|reply| reply == Reply::Text(b"PONG".to_vec()))
+    }
+
+    /// Sends bytes as they are; false when the server has closed the connection.
+    pub(crate) fn send_raw(&mut self, bytes: &[u8]) -> bool {
+        self.stream.write_all(bytes).is_ok()
+    }
+
+    pub(crate) fn send(&mut self, command: &[&[u8]]) {
+        let mut bytes = Vec::new();
+        encode(command, &mut bytes);
+        assert!(self.send_raw(&bytes), "the server closed the connection");
+    }
+
+    /// The next reply as raw bytes, or nothing when the connection has ended.
+    pub(crate) fn try_raw(&mut self) -> Option<Vec<u8>> {
+        loop {
+            if let Some((_, length)) = decode(&self.received[self.start..]) {
+                let reply = self.received[self.start..self.start + length].to_vec();
+                self.start += length;
+                return Some(reply);
+            }
+            self.receive()?;
+        }
+    }
+
+    fn receive(&mut self) -> Option<()> {
+        self.received.drain(..self.start);
+        self.start = 0;
+        let mut piece = vec![0; 1 << 16];
+        match self.stream.read(&mut piece) {
+            Ok(0) => None,
+            Ok(length) => {
+                self.received.extend_from_slice(&piece[..length]);
+                Some(())
+            }
+            Err(error) if error.kind() == ErrorKind::ConnectionReset => None,
+            Err(error) => panic!("no reply: {error}"),
+        }
+    }
+
+    pub(crate) fn raw(&mut self) -> Vec<u8> {
+        self.try_raw().expect("the server closed the connection")
+    }
+
+    pub(crate) fn reply(&mut self) -> Reply {
+        decode(&self.raw()).expect("a whole reply").0
+    }
+
+    pub(crate) fn try_call(&mut self, command: &[&[u8]]) -> Option<Reply> {
+        let mut bytes = Vec::new();
+        encode(command, &mut bytes);
+        if !self.send_raw(&bytes) {
+            return None;
+        }
+        self.try_raw().map(|raw| decode(&raw).expect("a whole reply").0)
+    }
+
+    pub(crate) fn call(&mut self, command: &[&[u8]]) -> Reply {
+        self.try_call(command).expect("the server closed the connection")
+    }
+
+    /// A command given as words, its reply taken for what it means.
+    pub(crate) fn ask(&mut self, line: &str) -> Reply {
+        let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+        self.call(&words)
+    }
+
+    /// A command that has to succeed.
+    pub(crate) fn ok(&mut self, line: &str) {
+        let reply = self.ask(line);
+        assert!(!matches!(reply, Reply::Error(_)), "{line}: {reply:?}");
+    }
+
+    /// One field of INFO.
+    pub(crate) fn info(&mut self, field: &str) -> String {
+        let text = self.ask("INFO everything").text();
+        let value = text.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
+        value.unwrap_or_else(|| panic!("INFO has no field {field}")).to_owned()
+    }
+
+    pub(crate) fn info_int(&mut self, field: &str) -> i64 {
+        let text = self.info(field);
+        text.parse().unwrap_or_else(|_| panic!("INFO's {field} is no number: {text}"))
+    }
+
+    /// Takes one image in the background and waits for its end; INFO's word for how it went.
+    pub(crate) fn save_in_background(&mut self) -> String {
+        self.ok("BGSAVE");
+        super::wait_until("a save ends", || self.info("rdb_bgsave_in_progress") == "0");
+        self.info("rdb_last_bgsave_status")
+    }
+}
+
+/// Appends a command as clients send it.
+pub(crate) fn encode(command: &[&[u8]], out: &mut Vec<u8>) {
+    out.extend_from_slice(format!("*{}\r\n", command.len()).as_bytes());
+    for argument in command {
+        out.extend_from_slice(format!("${}\r\n", argument.len()).as_bytes());
+        out.extend_from_slice(argument);
+        out.extend_from_slice(b"\r\n");
+    }
+}
+
+/// The reply at the head of `bytes` and its length in bytes, if it is whole.
+pub(crate) fn decode(bytes: &[u8]) -> Option<(Reply, usize)> {
+    let line_length = bytes.windows(2).position(|pair| pair == b"\r\n")?;
+    let line = String::from_utf8_lossy(&bytes[1..line_length]);
+    let head = line_length + 2;
+    let count = || line.parse::<i64>().unwrap_or_else(|_| panic!("a broken reply: {line:?}"));
+    let reply = match bytes[0] {
+        b'+' | b',' | b'(' | b'#' => Reply::Text(line.as_bytes().to_vec()),
+        b'-' => Reply::Error(line.into_owned()),
+        b':' => Reply::Int(count()),
+        b'_' => Reply::Null,
+        b'$' | b'=' | b'!' | b'*' | b'~' | b'>' | b'%' if count() < 0 => Reply::Null,
+        b'$' | b'=' | b'!' => {
+            let end = head + usize::try_from(count()).expect("not negative");
+            let body = bytes.get(head..end)?.to_vec();
+            return bytes.get(end..end + 2).map(|_| (Reply::Text(body), end + 2));
+        }
+        kind @ (b'*' | b'~' | b'>' | b'%') => {
+            let elements = count() * if kind == b'%' { 2 } else { 1 };
+            return decode_list(bytes, head, elements);
+        }
+        kind => panic!("no reply starts with byte {kind:#x}"),
+    };
+    Some((reply, head))
+}
+
+fn decode_list(bytes: &[u8], head: usize, elements: i64) -> Option<(Reply, usize)> {
+    let mut end = head;
+    let mut list = Vec::new();
+    for _ in 0..elements {
+        let (element, length) = decode(&bytes[end..])?;
+        list.push(element);
+        end += length;
+    }
+    Some((Reply::List(list), end))
+}

@@ -1,0 +1,81 @@
+//! What every test here needs: servers as child processes, a raw client, seeds, datasets.
+
+mod client;
+pub(crate) mod dataset;
+mod server;
+
+pub(crate) use client::{Client, Reply};
+pub(crate) use server::{Kind, Server, Setup, free_port, stillframe};
+
+use std::io::Write;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// The three algorithms that the server offers.
+pub(crate) const ALGORITHMS: [&str; 3] = ["imprint", "fork", "naive"];
+
+/// Whether Redis's own server is installed; if not, says so past the capture of the test harness.
+pub(crate) fn redis_is_here(test: &str) -> bool {
+    let here = std::process::Command::new("redis-server").arg("--version").output().is_ok();
+    if !here {
+        let text = format!(
+            "\nSKIPPED: {test}: there is no redis-server on this machine; \
+             run scripts/install-peers.sh\n"
+        );
+        std::io::stderr().write_all(text.as_bytes()).expect("standard error takes a line");
+    }
+    here
+}
+
+/// Multiplies the rounds of a test in a long run.
+pub(crate) fn rounds(short: usize, long: usize) -> usize {
+    if std::env::var_os("STILLFRAME_LONG").is_some() { long } else { short }
+}
+
+/// Now, in milliseconds since 1970.
+pub(crate) fn now_ms() -> i64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("the clock is past 1970");
+    i64::try_from(now.as_millis()).expect("milliseconds of this age fit")
+}
+
+/// Polls `condition` until it holds; a busy machine may take long, a broken server for ever.
+pub(crate) fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(120);
+    while !condition() {
+        assert!(Instant::now() < deadline, "waited 120 s in vain: {what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// A small generator (splitmix64), the same on every machine for one seed.
+pub(crate) struct Random(u64);
+
+impl Random {
+    /// Takes the seed from `STILLFRAME_SEED`, or from the clock; prints it, for a failure's sake.
+    pub(crate) fn new(test: &str) -> Self {
+        let seed = std::env::var("STILLFRAME_SEED")
+            .map_or_else(|_| now_ms().unsigned_abs(), |text| text.parse().expect("a number"));
+        println!("{test}: STILLFRAME_SEED={seed}");
+        Self(seed)
+    }
+
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// A number under `bound`.
+    pub(crate) fn below(&mut self, bound: usize) -> usize {
+        (self.next() % bound as u64) as usize
+    }
+
+    pub(crate) fn pick<T: Copy>(&mut self, from: &[T]) -> T {
+        from[self.below(from.len())]
+    }
+
+    pub(crate) fn bytes(&mut self, length: usize) -> Vec<u8> {
+        (0..length).map(|_| self.next() as u8).collect()
+    }
+}

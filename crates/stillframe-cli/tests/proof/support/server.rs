@@ -1,0 +1,187 @@
+//! A server as a child process in a folder of its own, killed when dropped.
+
+use super::{Client, wait_until};
+use std::fs::{self, File};
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use tempfile::TempDir;
+
+/// Which server a harness drives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Redis's own.
+    Redis,
+    /// The one under proof, with an algorithm's name.
+    Ours(&'static str),
+}
+
+impl Kind {
+    /// The server under proof, or its stand-in.
+    pub(crate) fn subject(algorithm: &'static str) -> Self {
+        match std::env::var("STILLFRAME_SUBJECT").as_deref() {
+            Ok("redis") => Self::Redis,
+            _ => Self::Ours(algorithm),
+        }
+    }
+}
+
+/// The binary under proof with its arguments, for runs that are not expected to last.
+pub(crate) fn stillframe(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_stillframe"))
+        .args(arguments)
+        .stdin(Stdio::null())
+        .output()
+        .expect("the binary under proof starts")
+}
+
+/// How to start a server.
+pub(crate) struct Setup {
+    kind: Kind,
+    folder: Option<PathBuf>,
+    arguments: Vec<String>,
+    wrapper: Vec<String>,
+}
+
+impl Setup {
+    pub(crate) fn new(kind: Kind) -> Self {
+        Self { kind, folder: None, arguments: Vec::new(), wrapper: Vec::new() }
+    }
+
+    /// Data in `folder` instead of in a temporary folder of its own.
+    pub(crate) fn folder(mut self, folder: &Path) -> Self {
+        self.folder = Some(folder.to_owned());
+        self
+    }
+
+    /// Adds arguments, spelled as both servers know them.
+    pub(crate) fn arguments(mut self, arguments: &[&str]) -> Self {
+        self.arguments.extend(arguments.iter().map(|&text| text.to_owned()));
+        self
+    }
+
+    /// Starts the server through another command, given the server's command line.
+    pub(crate) fn wrapper(mut self, wrapper: &[&str]) -> Self {
+        self.wrapper = wrapper.iter().map(|&text| text.to_owned()).collect();
+        self
+    }
+
+    /// The command line for `port`, not yet started.
+    pub(crate) fn command(&self, folder: &Path, port: u16) -> Command {
+        let mut line = self.wrapper.clone();
+        match self.kind {
+            Kind::Redis => line.push("redis-server".to_owned()),
+            Kind::Ours(algorithm) => {
+                let program = env!("CARGO_BIN_EXE_stillframe");
+                line.extend([program, "serve", "--snapshot", algorithm].map(str::to_owned));
+            }
+        }
+        line.extend(["--bind", "127.0.0.1", "--save", "", "--dir"].map(str::to_owned));
+        line.extend([folder.display().to_string(), "--port".to_owned(), port.to_string()]);
+        line.extend(self.arguments.iter().cloned());
+        let mut command = Command::new(&line[0]);
+        command.args(&line[1..]).stdin(Stdio::null());
+        command
+    }
+
+    /// Starts the server and waits until it has loaded its data and answers.
+    pub(crate) fn start(self) -> Server {
+        let own = self.folder.is_none().then(|| tempfile::tempdir().expect("a folder"));
+        let folder = match (&own, &self.folder) {
+            (Some(own), _) => own.path().to_owned(),
+            (None, folder) => folder.clone().expect("one of the two is there"),
+        };
+        // Between finding a free port and listening on it another process may take it.
+        for _ in 0..5 {
+            if let Some((child, port, log)) = self.attempt(&folder) {
+                return Server { child, port, log, folder, _own: own, kind: self.kind };
+            }
+        }
+        panic!("{:?} does not start; its log:\n{}", self.kind, read_log(&folder.join("log")));
+    }
+
+    fn attempt(&self, folder: &Path) -> Option<(Child, u16, PathBuf)> {
+        let port = free_port();
+        let log = folder.join("log");
+        let output = File::options().create(true).append(true).open(&log).expect("a log file");
+        let mut command = self.command(folder, port);
+        command.stdout(output.try_clone().expect("a second handle")).stderr(output);
+        let mut child = command.spawn().expect("the server's program starts");
+        let mut answers = false;
+        wait_until("the server answers", || {
+            answers = Client::try_connect(port).is_some_and(|mut client| client.ready());
+            answers || child.try_wait().expect("a child's state").is_some()
+        });
+        answers.then_some((child, port, log))
+    }
+}
+
+/// A port that nothing listens on just now.
+pub(crate) fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    listener.local_addr().expect("its address").port()
+}
+
+/// A server that answers.
+pub(crate) struct Server {
+    child: Child,
+    pub(crate) port: u16,
+    pub(crate) folder: PathBuf,
+    pub(crate) kind: Kind,
+    log: PathBuf,
+    _own: Option<TempDir>,
+}
+
+impl Server {
+    pub(crate) fn start(kind: Kind) -> Self {
+        Setup::new(kind).start()
+    }
+
+    pub(crate) fn client(&self) -> Client {
+        Client::try_connect(self.port).expect("the server takes a connection")
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub(crate) fn log(&self) -> String {
+        read_log(&self.log)
+    }
+
+    pub(crate) fn dump(&self) -> PathBuf {
+        self.folder.join("dump.rdb")
+    }
+
+    /// kill -9, and the end of the process awaited.
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().expect("a child may be killed");
+        self.child.wait().expect("a killed child ends");
+    }
+
+    /// Waits for the process to end by itself.
+    pub(crate) fn wait(&mut self) -> ExitStatus {
+        let mut status = None;
+        wait_until("the server ends", || {
+            status = self.child.try_wait().expect("a child's state");
+            status.is_some()
+        });
+        status.expect("it was awaited")
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may have ended before; the kill is only there to leave nothing behind.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        if std::thread::panicking() {
+            println!("log of {:?}:\n{}", self.kind, self.log());
+        }
+    }
+}
+
+fn read_log(path: &Path) -> String {
+    let text = fs::read(path).unwrap_or_default();
+    String::from_utf8_lossy(&text).into_owned()
+}

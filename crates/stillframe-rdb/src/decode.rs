@@ -1,0 +1,268 @@
+//! The reader of RDB files: one event after the other, from any [`Read`].
+
+use std::io::Read;
+
+use crate::format::*;
+use crate::source::{Source, damaged, trim};
+use crate::{DecodeError, Value};
+
+/// What a file tells next. Slices live until the next event is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Event<'a> {
+    /// An aux field: information about the file. Unknown ones are to be ignored.
+    Aux {
+        /// Its name.
+        name: &'a [u8],
+        /// Its value.
+        value: Value<'a>,
+    },
+    /// The keys that follow belong to database `db`.
+    SelectDb {
+        /// Its number, as large as the file says.
+        db: u64,
+    },
+    /// How many keys the database selected has. A hint that a file may lie in.
+    ResizeDb {
+        /// Keys, with or without an expiry.
+        keys: u64,
+        /// Keys with an expiry.
+        expires: u64,
+    },
+    /// A key and its value.
+    Entry {
+        /// The database it belongs to.
+        db: u64,
+        /// The key.
+        key: &'a [u8],
+        /// The value.
+        value: Value<'a>,
+        /// When it expires, in unix milliseconds.
+        expire_at_ms: Option<i64>,
+    },
+    /// The end: the file is whole. Asking once more tells whether bytes follow that should not.
+    Eof {
+        /// Whether there was a checksum, and it was right. It is absent (0, or a version before 5)
+        /// when the writer was told not to compute it.
+        verified: bool,
+    },
+}
+
+/// Reads an RDB file.
+///
+/// ```
+/// # use stillframe_rdb::{Decoder, Encoder, Event, Origin, Value};
+/// # let mut file = Vec::new();
+/// # let mut encoder = Encoder::new(&mut file);
+/// # encoder.begin(&Origin { created_s: 0, used_memory_bytes: 0, aof_base: false })?;
+/// # encoder.entry(3, b"k", Value::Int(7), None)?;
+/// # encoder.finish()?;
+/// let mut decoder = Decoder::new(&file[..]);
+/// while let Some(event) = decoder.next()? {
+///     if let Event::Entry { db, key, value, .. } = event {
+///         assert_eq!((db, key, value), (3, &b"k"[..], Value::Int(7)));
+///     }
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Decoder<R> {
+    source: Source<R>,
+    state: State,
+    db: u64,
+    key: Vec<u8>,
+    value: Vec<u8>,
+}
+
+#[derive(Debug)]
+enum State {
+    Start,
+    Body { version: u32 },
+    Ended,
+}
+
+impl<R: Read> Decoder<R> {
+    /// A decoder at the start of a file. It buffers: `reader` need not.
+    pub fn new(reader: R) -> Self {
+        Decoder {
+            source: Source::new(reader),
+            state: State::Start,
+            db: 0,
+            key: Vec::new(),
+            value: Vec::new(),
+        }
+    }
+
+    /// Tells the file's length in bytes, so that a string that runs past its end is refused before
+    /// the rest of the file is read into memory in search of it.
+    #[must_use]
+    pub fn with_file_bytes(mut self, bytes: u64) -> Self {
+        self.source.set_file_bytes(bytes);
+        self
+    }
+
+    /// Bytes consumed: where the next event starts.
+    pub fn offset(&self) -> u64 {
+        self.source.offset()
+    }
+
+    /// The next event, or `None` behind the end.
+    ///
+    /// # Errors
+    /// See [`DecodeError`]. Nothing can be read after one.
+    #[allow(clippy::should_implement_trait)] // an iterator's items could not borrow from it
+    pub fn next(&mut self) -> Result<Option<Event<'_>>, DecodeError> {
+        let version = match self.state {
+            State::Start => {
+                let version = self.header()?;
+                self.state = State::Body { version };
+                version
+            }
+            State::Body { version } => version,
+            State::Ended => {
+                let offset = self.source.offset();
+                return match self.source.next_byte()? {
+                    None => Ok(None),
+                    Some(_) => Err(DecodeError::TrailingBytes { offset }),
+                };
+            }
+        };
+        trim(&mut self.key);
+        trim(&mut self.value);
+        self.event(version).map(Some)
+    }
+
+    /// "REDIS" and the version.
+    fn header(&mut self) -> Result<u32, DecodeError> {
+        let header = self.source.array::<9>("the header").map_err(|error| match error {
+            DecodeError::Damaged { .. } => DecodeError::NotRdb,
+            other => other,
+        })?;
+        let digits = header.strip_prefix(MAGIC).ok_or(DecodeError::NotRdb)?;
+        let found = digits.iter().try_fold(0, |number, digit| {
+            let digit = char::from(*digit).to_digit(10).ok_or(DecodeError::NotRdb)?;
+            Ok(number * 10 + digit)
+        })?;
+        if !(1..=VERSION).contains(&found) {
+            return Err(DecodeError::UnsupportedVersion { found });
+        }
+        Ok(found)
+    }
+
+    fn event(&mut self, version: u32) -> Result<Event<'_>, DecodeError> {
+        let offset = self.source.offset();
+        let mut expire_at_ms = None;
+        // Whether an expiry or eviction hint was read, so that a key must follow.
+        let mut inside_entry = false;
+        loop {
+            let at = self.source.offset();
+            let op = self.source.next_byte()?.ok_or_else(|| {
+                damaged(at, "the file ends where a key or the end mark is expected".into())
+            })?;
+            match op {
+                OP_EXPIRE_MS => {
+                    let ms = i64::from_le_bytes(self.source.array("an expiry")?);
+                    expire_at_ms = Some(ms);
+                }
+                OP_EXPIRE_S => {
+                    let seconds = i32::from_le_bytes(self.source.array("an expiry")?);
+                    expire_at_ms = Some(i64::from(seconds) * 1000);
+                }
+                OP_IDLE => drop(self.source.length("the idle time of a key")?),
+                OP_FREQ => drop(self.source.array::<1>("the use count of a key")?),
+                OP_AUX..=OP_EOF | OP_FUNCTION..=OP_MODULE_AUX if inside_entry => {
+                    let text = format!("byte 0x{op:02x} stands between a key's expiry and the key");
+                    return Err(damaged(at, text));
+                }
+                OP_AUX => return self.aux(),
+                OP_SELECT_DB => {
+                    self.db = self.source.length("the number of a database")?;
+                    return Ok(Event::SelectDb { db: self.db });
+                }
+                OP_RESIZE_DB => {
+                    let keys = self.source.length("the number of keys")?;
+                    let expires = self.source.length("the number of expiring keys")?;
+                    return Ok(Event::ResizeDb { keys, expires });
+                }
+                OP_EOF => return self.end(version),
+                OP_FUNCTION | OP_FUNCTION_PRERELEASE | OP_MODULE_AUX => {
+                    return Err(self.refused_section(op, offset)?);
+                }
+                TYPE_STRING => return self.entry(expire_at_ms),
+                kind => return Err(self.refused_type(kind, offset, at)?),
+            }
+            inside_entry = true;
+        }
+    }
+
+    fn aux(&mut self) -> Result<Event<'_>, DecodeError> {
+        self.source.text(&mut self.key)?;
+        let integer = self.source.string(&mut self.value)?;
+        let value = integer.map_or(Value::Bytes(&self.value), Value::Int);
+        Ok(Event::Aux { name: &self.key, value })
+    }
+
+    fn entry(&mut self, expire_at_ms: Option<i64>) -> Result<Event<'_>, DecodeError> {
+        self.source.text(&mut self.key)?;
+        let integer = self.source.string(&mut self.value)?;
+        let value = integer.map_or(Value::Bytes(&self.value), Value::Int);
+        Ok(Event::Entry { db: self.db, key: &self.key, value, expire_at_ms })
+    }
+
+    fn end(&mut self, version: u32) -> Result<Event<'_>, DecodeError> {
+        self.state = State::Ended;
+        if version < FIRST_VERSION_WITH_CHECKSUM {
+            return Ok(Event::Eof { verified: false });
+        }
+        let computed = self.source.checksum();
+        let offset = self.source.offset();
+        let written = u64::from_le_bytes(self.source.array("the checksum")?);
+        if written != 0 && written != computed {
+            return Err(DecodeError::Checksum { offset, computed, written });
+        }
+        Ok(Event::Eof { verified: written != 0 })
+    }
+
+    /// The error that names the key of type `kind`, whose record starts at `offset`.
+    fn refused_type(&mut self, kind: u8, offset: u64, at: u64) -> Result<DecodeError, DecodeError> {
+        let name = type_name(kind);
+        let is_module = matches!(kind, TYPE_MODULE | TYPE_MODULE_PRERELEASE);
+        if name.is_none() && !is_module {
+            let text = format!("byte 0x{kind:02x} is no type of value that Redis 7.0 writes");
+            return Ok(damaged(at, text));
+        }
+        self.source.text(&mut self.key)?;
+        let kind = match name {
+            Some(name) => name.to_owned(),
+            None => {
+                let id = self.source.length("the type of a module")?;
+                format!("a value of module type \"{}\"", module_name(id))
+            }
+        };
+        let key = shown(&self.key);
+        Ok(DecodeError::UnsupportedType { offset, db: self.db, key, kind })
+    }
+
+    /// The error that names the function library or module data at `offset`.
+    fn refused_section(&mut self, op: u8, offset: u64) -> Result<DecodeError, DecodeError> {
+        let what = if op == OP_MODULE_AUX {
+            let id = self.source.length("the type of a module")?;
+            format!("data of module type \"{}\"", module_name(id))
+        } else {
+            // The code of a library (before 7.0's release: its name) comes first.
+            self.source.text(&mut self.value)?;
+            let first_line = self.value.split(|&byte| byte == b'\n').next().unwrap_or_default();
+            format!("function library \"{}\"", shown(first_line))
+        };
+        Ok(DecodeError::UnsupportedSection { offset, what })
+    }
+}
+
+/// Bytes for an error's text: escaped, cut if long.
+fn shown(bytes: &[u8]) -> String {
+    const SHOWN_BYTES_MAX: usize = 100;
+    match bytes.get(..SHOWN_BYTES_MAX) {
+        Some(start) if bytes.len() > SHOWN_BYTES_MAX => format!("{}...", start.escape_ascii()),
+        _ => bytes.escape_ascii().to_string(),
+    }
+}

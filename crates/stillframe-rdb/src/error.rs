@@ -1,0 +1,80 @@
+//! What can be wrong with a file, each told in one sentence with its place.
+
+use std::io;
+
+use thiserror::Error;
+
+use crate::VERSION;
+
+/// A file that cannot be read to its end. Offsets are in bytes from the start of the file.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum DecodeError {
+    /// The operating system did not give the bytes.
+    #[error("cannot read on at byte {offset}: {source}")]
+    Read {
+        /// Where reading stopped.
+        offset: u64,
+        /// Why.
+        source: io::Error,
+    },
+    /// The file is something else, or empty.
+    #[error("not an RDB file: it does not start with \"REDIS\" and four digits")]
+    NotRdb,
+    /// The file was written by a newer server.
+    #[error("RDB version {found} cannot be read: versions 1 to {VERSION} can")]
+    UnsupportedVersion {
+        /// The version the file claims.
+        found: u32,
+    },
+    /// The bytes make no sense, or end too early.
+    #[error("damaged at byte {offset}: {what}")]
+    Damaged {
+        /// Where the part that makes no sense starts.
+        offset: u64,
+        /// What was found and what was expected.
+        what: String,
+    },
+    /// All bytes make sense, and yet they are not those that were written.
+    #[error(
+        "damaged somewhere before byte {offset}: the bytes have checksum {computed:016x}, \
+         written was {written:016x}"
+    )]
+    Checksum {
+        /// Where the checksum stands.
+        offset: u64,
+        /// That of the bytes read.
+        computed: u64,
+        /// That in the file.
+        written: u64,
+    },
+    /// A key holds a type of value that this crate does not read.
+    #[error(
+        "key \"{key}\" of database {db} at byte {offset} is {kind}, which this server cannot hold: \
+         only strings are supported"
+    )]
+    UnsupportedType {
+        /// Where the key's record starts.
+        offset: u64,
+        /// Its database.
+        db: u64,
+        /// The key, escaped, and cut if it is long.
+        key: String,
+        /// The type in words.
+        kind: String,
+    },
+    /// The file holds something other than keys that this crate does not read.
+    #[error("{what} at byte {offset} cannot be loaded: this server has no functions or modules")]
+    UnsupportedSection {
+        /// Where it starts.
+        offset: u64,
+        /// What it is, by name.
+        what: String,
+    },
+    /// The file is whole, and more follows.
+    #[error("the file goes on at byte {offset}, behind its end mark and checksum")]
+    TrailingBytes {
+        /// Where it should have ended.
+        offset: u64,
+    },
+}

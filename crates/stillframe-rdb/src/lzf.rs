@@ -1,0 +1,275 @@
+//! LZF, the compression inside RDB strings: own code for the format drawn at the crate's head.
+//!
+//! The compressor looks three bytes up in a table of recent positions and takes what it finds. On
+//! data without repetitions it steps faster and faster, so that random values cost little. Its
+//! table is allocated once and never cleared between inputs: an entry holds its position plus the
+//! sum of all earlier inputs' lengths, so those of earlier inputs are told by being too small.
+
+const MATCH_BYTES_MIN: usize = 3;
+const MATCH_BYTES_MAX: usize = 7 + 255 + 2;
+const DISTANCE_MAX: usize = 1 << 13;
+const LITERALS_MAX: usize = 32;
+
+/// No input unpacks to more than this many times its length: three bytes make 264.
+const EXPANSION_MAX: u64 = 88;
+
+const TABLE_BITS: u32 = 13;
+
+#[derive(Debug)]
+pub(crate) struct Compressor {
+    table: Box<[u32]>,
+    base: u32,
+}
+
+impl Compressor {
+    pub(crate) fn new() -> Self {
+        Compressor { table: vec![0; 1 << TABLE_BITS].into(), base: 1 }
+    }
+
+    /// Packs `input` (shorter than 2 GiB) into `out`: the packed length, or `None` if it does not
+    /// fit there.
+    pub(crate) fn compress(&mut self, input: &[u8], out: &mut [u8]) -> Option<usize> {
+        let input_bytes = u32::try_from(input.len()).ok()?;
+        if self.base.checked_add(input_bytes).is_none() {
+            self.table.fill(0);
+            self.base = 1;
+        }
+        let base = self.base;
+        self.base = base.checked_add(input_bytes)?;
+
+        let mut packed = Packed { out, length: 0 };
+        // `input[literals..at]` is read and not yet written.
+        let (mut at, mut literals) = (0, 0);
+        while let Some(next) = input.get(at..at + MATCH_BYTES_MIN) {
+            let slot = &mut self.table[hash(next)];
+            let seen = std::mem::replace(slot, base + at as u32);
+            let found = seen
+                .checked_sub(base)
+                .map(|position| position as usize)
+                .filter(|&position| at - position <= DISTANCE_MAX)
+                .filter(|&position| input[position..position + MATCH_BYTES_MIN] == *next);
+            let Some(position) = found else {
+                at += 1 + (at - literals) / 32;
+                continue;
+            };
+            let length = common_length(input, position, at);
+            packed.literals(&input[literals..at])?;
+            packed.copy(at - position, length)?;
+            at += length;
+            literals = at;
+            // One position inside the match helps the next to be found.
+            if let Some(last) = input.get(at - 1..at - 1 + MATCH_BYTES_MIN) {
+                self.table[hash(last)] = base + at as u32 - 1;
+            }
+        }
+        packed.literals(&input[literals..])?;
+        Some(packed.length)
+    }
+}
+
+fn hash(bytes: &[u8]) -> usize {
+    let word = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], 0]);
+    (word.wrapping_mul(0x9E37_79B1) >> (32 - TABLE_BITS)) as usize
+}
+
+/// How many bytes at `at` repeat those at `position`, which three do.
+fn common_length(input: &[u8], position: usize, at: usize) -> usize {
+    let end = input.len().min(at + MATCH_BYTES_MAX);
+    input[at..end].iter().zip(&input[position..]).take_while(|(a, b)| a == b).count()
+}
+
+struct Packed<'a> {
+    out: &'a mut [u8],
+    length: usize,
+}
+
+impl Packed<'_> {
+    fn literals(&mut self, bytes: &[u8]) -> Option<()> {
+        for run in bytes.chunks(LITERALS_MAX) {
+            let out = self.out.get_mut(self.length..self.length + 1 + run.len())?;
+            out[0] = run.len() as u8 - 1;
+            out[1..].copy_from_slice(run);
+            self.length += 1 + run.len();
+        }
+        Some(())
+    }
+
+    fn copy(&mut self, distance: usize, length: usize) -> Option<()> {
+        let (offset, extra) = (distance - 1, length - 2);
+        let high = (offset >> 8) as u8;
+        let out = self.out.get_mut(self.length..)?;
+        self.length += match (extra, out) {
+            (..7, [first, second, ..]) => {
+                *first = (extra as u8) << 5 | high;
+                *second = offset as u8;
+                2
+            }
+            (7.., [first, second, third, ..]) => {
+                *first = 7 << 5 | high;
+                *second = (extra - 7) as u8;
+                *third = offset as u8;
+                3
+            }
+            _ => return None,
+        };
+        Some(())
+    }
+}
+
+/// Unpacks `input` to `out` (cleared first), which must come to exactly `length` bytes; `None` if
+/// it does not. Memory follows what is unpacked, not what `length` announces.
+pub(crate) fn decompress(mut input: &[u8], length: u64, out: &mut Vec<u8>) -> Option<()> {
+    out.clear();
+    if length > EXPANSION_MAX.saturating_mul(input.len() as u64) {
+        return None;
+    }
+    let length = usize::try_from(length).ok()?;
+    while let [control, rest @ ..] = input {
+        let (count, high) = (usize::from(control >> 5), usize::from(control & 31));
+        if count == 0 {
+            let (run, rest) = rest.split_at_checked(high + 1)?;
+            out.extend_from_slice(run);
+            input = rest;
+        } else {
+            let (count, low, rest) = match rest {
+                [more, low, rest @ ..] if count == 7 => (7 + usize::from(*more), low, rest),
+                [low, rest @ ..] if count < 7 => (count, low, rest),
+                _ => return None,
+            };
+            repeat(out, (high << 8 | usize::from(*low)) + 1, count + 2)?;
+            input = rest;
+        }
+        if out.len() > length {
+            return None;
+        }
+    }
+    (out.len() == length).then_some(())
+}
+
+/// Appends `count` bytes starting `distance` bytes before the end; they may overlap their source.
+fn repeat(out: &mut Vec<u8>, distance: usize, mut count: usize) -> Option<()> {
+    let start = out.len().checked_sub(distance)?;
+    // Each turn copies what is there since `start`, which is a whole number of periods.
+    while count > 0 {
+        let step = count.min(out.len() - start);
+        out.extend_from_within(start..start + step);
+        count -= step;
+    }
+    Some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn pack(compressor: &mut Compressor, input: &[u8]) -> Vec<u8> {
+        let mut out = vec![0; input.len() * 33 / 32 + 2];
+        let length = compressor.compress(input, &mut out).expect("literals alone fit");
+        out.truncate(length);
+        out
+    }
+
+    fn unpack(input: &[u8], length: u64) -> Option<Vec<u8>> {
+        let mut out = b"left over".to_vec();
+        decompress(input, length, &mut out).map(|()| out)
+    }
+
+    #[test]
+    fn hand_made_streams_unpack() {
+        let cases: &[(&[u8], &[u8])] = &[
+            (b"", b""),
+            (b"\x00a", b"a"),
+            (b"\x02abc", b"abc"),
+            (b"\x00a\x20\x00", b"aaaa"),
+            (b"\x01ab\x60\x01", b"abababa"),
+            (b"\x02abc\x20\x02\x00d", b"abcabcd"),
+            (b"\x00a\xe0\x00\x00", b"aaaaaaaaaa"),
+            (b"\x00a\xe0\x02\x00\x00b", b"aaaaaaaaaaaab"),
+        ];
+        for (packed, plain) in cases {
+            let unpacked = unpack(packed, plain.len() as u64);
+            assert_eq!(unpacked.as_deref(), Some(*plain), "{}", packed.escape_ascii());
+        }
+        let far: Vec<u8> = (0..8192u32).map(|n| (n * 7 / 8) as u8).collect();
+        let mut packed: Vec<u8> =
+            far.chunks(32).flat_map(|run| [&[31u8][..], run].concat()).collect();
+        packed.extend_from_slice(&[0x20 | 31, 255]);
+        assert_eq!(unpack(&packed, 8195), Some([&far[..], &far[..3]].concat()));
+    }
+
+    #[test]
+    fn wrong_streams_and_lengths_are_refused() {
+        let cases: &[(&[u8], u64)] = &[
+            (b"\x00", 1),
+            (b"\x02ab", 3),
+            (b"\x20\x00", 3),
+            (b"\x00a\x20\x01", 4),
+            (b"\x00a\x20", 4),
+            (b"\x00a\xe0\x00", 10),
+            (b"\x00a", 2),
+            (b"\x00a\x00b", 1),
+            (b"\x00a", u64::MAX),
+        ];
+        for (packed, length) in cases {
+            assert_eq!(unpack(packed, *length), None, "{}", packed.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn repetitions_shrink_and_noise_is_given_up() {
+        let mut compressor = Compressor::new();
+        let input = b"stillframe ".repeat(100);
+        assert!(pack(&mut compressor, &input).len() < 40);
+        assert_eq!(compressor.compress(&[7; 10_000], &mut [0; 130]), Some(116));
+        let mut state = 1u64;
+        let noise: Vec<u8> = std::iter::repeat_with(|| {
+            state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+            (state >> 56) as u8
+        })
+        .take(1000)
+        .collect();
+        assert_eq!(compressor.compress(&noise, &mut [0; 996]), None);
+    }
+
+    #[test]
+    fn positions_of_earlier_inputs_are_not_taken_even_when_the_count_wraps() {
+        let mut compressor = Compressor::new();
+        compressor.base = u32::MAX - 2500;
+        let input: Vec<u8> = (0..1000u32).flat_map(|n| (n / 3).to_le_bytes()).take(999).collect();
+        for _ in 0..8 {
+            let packed = pack(&mut compressor, &input);
+            assert_eq!(unpack(&packed, 999).as_deref(), Some(&input[..]));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn all_data_round_trip(
+            inputs in prop::collection::vec(
+                (prop::collection::vec(any::<u8>(), 0..300), 1usize..60, 0u8..8), 1..4)
+        ) {
+            let mut compressor = Compressor::new();
+            for (seed, times, shift) in inputs {
+                let input: Vec<u8> =
+                    seed.repeat(times).iter().map(|byte| byte >> shift).collect();
+                let packed = pack(&mut compressor, &input);
+                prop_assert_eq!(unpack(&packed, input.len() as u64), Some(input));
+            }
+        }
+
+        #[test]
+        fn packing_stops_at_any_room(input in prop::collection::vec(0u8..3, 0..200), room in 0usize..100) {
+            let length = pack(&mut Compressor::new(), &input).len();
+            let fits = Compressor::new().compress(&input, &mut vec![0; room]);
+            prop_assert_eq!(fits, (length <= room).then_some(length));
+        }
+
+        #[test]
+        fn random_bytes_never_panic(input in prop::collection::vec(any::<u8>(), 0..100), length in 0u64..300) {
+            if let Some(out) = unpack(&input, length) {
+                prop_assert_eq!(out.len() as u64, length);
+            }
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! The encoder's way out: one buffer, allocated at the start, in front of the output.
+
+use std::io::{self, Write};
+
+use crate::crc64::Crc64;
+
+/// Where an encoder's bytes go. Everything that implements [`io::Write`] does.
+///
+/// In a forked child, writing must not allocate, lock or log.
+pub trait Output {
+    /// Why bytes were not taken.
+    type Error;
+
+    /// Takes all of `bytes`.
+    ///
+    /// # Errors
+    /// Any error makes the file worthless: the encoder is to be dropped.
+    fn write(&mut self, bytes: &[u8]) -> Result<(), Self::Error>;
+}
+
+impl<W: Write> Output for W {
+    type Error = io::Error;
+
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.write_all(bytes)
+    }
+}
+
+const BUFFER_BYTES: usize = 128 * 1024;
+
+/// Gathers small pieces, so that the output and the checksum see large ones. What is longer than
+/// the buffer goes past it.
+#[derive(Debug)]
+pub(crate) struct Sheet<O> {
+    pub(crate) output: O,
+    buffer: Box<[u8]>,
+    filled: usize,
+    flushed_bytes: u64,
+    crc: Crc64,
+}
+
+impl<O: Output> Sheet<O> {
+    pub(crate) fn new(output: O) -> Self {
+        let buffer = vec![0; BUFFER_BYTES].into();
+        Sheet { output, buffer, filled: 0, flushed_bytes: 0, crc: Crc64::new() }
+    }
+
+    #[inline]
+    pub(crate) fn put(&mut self, bytes: &[u8]) -> Result<(), O::Error> {
+        match self.buffer[self.filled..].get_mut(..bytes.len()) {
+            None => self.put_slowly(bytes),
+            Some(room) => {
+                room.copy_from_slice(bytes);
+                self.filled += bytes.len();
+                Ok(())
+            }
+        }
+    }
+
+    #[cold]
+    fn put_slowly(&mut self, bytes: &[u8]) -> Result<(), O::Error> {
+        self.flush()?;
+        if bytes.len() <= self.buffer.len() {
+            return self.put(bytes);
+        }
+        self.crc.update(bytes);
+        self.flushed_bytes += bytes.len() as u64;
+        self.output.write(bytes)
+    }
+
+    /// Hands everything to the output.
+    pub(crate) fn flush(&mut self) -> Result<(), O::Error> {
+        let bytes = &self.buffer[..self.filled];
+        self.crc.update(bytes);
+        self.flushed_bytes += bytes.len() as u64;
+        self.filled = 0;
+        self.output.write(bytes)
+    }
+
+    /// The checksum of everything put before the last [`flush`](Self::flush).
+    pub(crate) fn flushed_checksum(&self) -> u64 {
+        self.crc.value()
+    }
+
+    /// Bytes put so far.
+    pub(crate) fn put_bytes(&self) -> u64 {
+        self.flushed_bytes + self.filled as u64
+    }
+}

@@ -1,0 +1,221 @@
+//! The decoder's way in: buffers a reader, counts offsets, computes the checksum of what was
+//! consumed, and reads lengths and strings.
+
+use std::io::{ErrorKind, Read, Write};
+
+use crate::crc64::Crc64;
+use crate::format::*;
+use crate::{DecodeError, lzf};
+
+const BUFFER_BYTES: usize = 128 * 1024;
+
+/// Invariant: `buffer[..start]` is consumed, of it `buffer[..hashed]` is in `crc`;
+/// `buffer[start..end]` is read and waits. `hashed <= start <= end`.
+#[derive(Debug)]
+pub(crate) struct Source<R> {
+    reader: R,
+    buffer: Box<[u8]>,
+    hashed: usize,
+    start: usize,
+    end: usize,
+    /// The offset in the file of `buffer[0]`.
+    origin: u64,
+    file_bytes: Option<u64>,
+    crc: Crc64,
+    packed: Vec<u8>,
+}
+
+/// A length, or one of the special forms of a string.
+enum Length {
+    Plain(u64),
+    Special(u8),
+}
+
+impl<R: Read> Source<R> {
+    pub(crate) fn new(reader: R) -> Self {
+        Source {
+            reader,
+            buffer: vec![0; BUFFER_BYTES].into(),
+            hashed: 0,
+            start: 0,
+            end: 0,
+            origin: 0,
+            file_bytes: None,
+            crc: Crc64::new(),
+            packed: Vec::new(),
+        }
+    }
+
+    pub(crate) fn set_file_bytes(&mut self, bytes: u64) {
+        self.file_bytes = Some(bytes);
+    }
+
+    /// Bytes consumed so far.
+    pub(crate) fn offset(&self) -> u64 {
+        self.origin + self.start as u64
+    }
+
+    /// The checksum of everything consumed so far.
+    pub(crate) fn checksum(&mut self) -> u64 {
+        self.crc.update(&self.buffer[self.hashed..self.start]);
+        self.hashed = self.start;
+        self.crc.value()
+    }
+
+    /// Reads on if nothing waits; `false`: the file has ended.
+    fn fill(&mut self) -> Result<bool, DecodeError> {
+        if self.start < self.end {
+            return Ok(true);
+        }
+        self.checksum();
+        self.origin = self.offset();
+        (self.hashed, self.start, self.end) = (0, 0, 0);
+        loop {
+            match self.reader.read(&mut self.buffer) {
+                Ok(bytes) => {
+                    self.end = bytes;
+                    return Ok(bytes > 0);
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(source) => return Err(DecodeError::Read { offset: self.origin, source }),
+            }
+        }
+    }
+
+    /// The next byte, or `None` at the end of the file.
+    pub(crate) fn next_byte(&mut self) -> Result<Option<u8>, DecodeError> {
+        if !self.fill()? {
+            return Ok(None);
+        }
+        self.start += 1;
+        Ok(Some(self.buffer[self.start - 1]))
+    }
+
+    /// A field of `N` bytes that starts here; `what` names it.
+    pub(crate) fn array<const N: usize>(&mut self, what: &str) -> Result<[u8; N], DecodeError> {
+        let offset = self.offset();
+        let mut bytes = [0; N];
+        if let Some(waiting) = self.buffer[self.start..self.end].first_chunk() {
+            bytes = *waiting;
+            self.start += N;
+            return Ok(bytes);
+        }
+        for byte in &mut bytes {
+            *byte = self.next_byte()?.ok_or_else(|| {
+                damaged(offset, format!("{what} of {N} bytes runs past the end of the file"))
+            })?;
+        }
+        Ok(bytes)
+    }
+
+    fn length_or_special(&mut self) -> Result<Length, DecodeError> {
+        let offset = self.offset();
+        let [first] = self.array("a length")?;
+        Ok(match first {
+            0x00..0x40 => Length::Plain(first.into()),
+            0x40..0x80 => {
+                let [low] = self.array("the rest of a length")?;
+                Length::Plain(u64::from(first & 0x3f) << 8 | u64::from(low))
+            }
+            LENGTH_32 => Length::Plain(u32::from_be_bytes(self.array("a 32-bit length")?).into()),
+            LENGTH_64 => Length::Plain(u64::from_be_bytes(self.array("a 64-bit length")?)),
+            0xC0.. => Length::Special(first),
+            _ => return Err(damaged(offset, format!("no length starts with byte 0x{first:02x}"))),
+        })
+    }
+
+    /// A length or other number; `what` names it.
+    pub(crate) fn length(&mut self, what: &str) -> Result<u64, DecodeError> {
+        let offset = self.offset();
+        match self.length_or_special()? {
+            Length::Plain(length) => Ok(length),
+            Length::Special(form) => {
+                let text = format!("{what} is expected, but 0x{form:02x} starts a string");
+                Err(damaged(offset, text))
+            }
+        }
+    }
+
+    /// A string in any encoding: an integer is returned, all others are left in `out`.
+    pub(crate) fn string(&mut self, out: &mut Vec<u8>) -> Result<Option<i64>, DecodeError> {
+        let offset = self.offset();
+        let value = match self.length_or_special()? {
+            Length::Plain(length) => {
+                self.bytes(offset, length, out)?;
+                return Ok(None);
+            }
+            Length::Special(STRING_INT8) => i8::from_le_bytes(self.array("an integer")?).into(),
+            Length::Special(STRING_INT16) => i16::from_le_bytes(self.array("an integer")?).into(),
+            Length::Special(STRING_INT32) => i32::from_le_bytes(self.array("an integer")?).into(),
+            Length::Special(STRING_LZF) => {
+                self.packed_string(offset, out)?;
+                return Ok(None);
+            }
+            Length::Special(form) => {
+                return Err(damaged(offset, format!("no string starts with byte 0x{form:02x}")));
+            }
+        };
+        Ok(Some(value))
+    }
+
+    /// A string in any encoding, as bytes in `out`.
+    pub(crate) fn text(&mut self, out: &mut Vec<u8>) -> Result<(), DecodeError> {
+        if let Some(value) = self.string(out)? {
+            out.clear();
+            write!(out, "{value}").expect("a Vec takes everything");
+        }
+        Ok(())
+    }
+
+    /// The compressed string whose encoding starts at `offset`.
+    fn packed_string(&mut self, offset: u64, out: &mut Vec<u8>) -> Result<(), DecodeError> {
+        let packed_length = self.length("the packed length of a string")?;
+        let length = self.length("the unpacked length of a string")?;
+        let mut packed = std::mem::take(&mut self.packed);
+        let result = self.bytes(offset, packed_length, &mut packed);
+        let unpacked = result.is_ok().then(|| lzf::decompress(&packed, length, out)).flatten();
+        trim(&mut packed);
+        self.packed = packed;
+        result?;
+        unpacked.ok_or_else(|| {
+            let text =
+                format!("{packed_length} bytes of LZF do not unpack to a string of {length} bytes");
+            damaged(offset, text)
+        })
+    }
+
+    /// `length` bytes of the string whose encoding starts at `offset`. Memory follows the bytes
+    /// that really come.
+    fn bytes(&mut self, offset: u64, length: u64, out: &mut Vec<u8>) -> Result<(), DecodeError> {
+        let past_end =
+            || damaged(offset, format!("string of {length} bytes runs past the end of the file"));
+        let end = self.offset().checked_add(length);
+        if self.file_bytes.is_some_and(|bytes| end.is_none_or(|end| end > bytes)) {
+            return Err(past_end());
+        }
+        out.clear();
+        let mut missing = length;
+        while missing > 0 {
+            if !self.fill()? {
+                return Err(past_end());
+            }
+            let waiting = &self.buffer[self.start..self.end];
+            let step = usize::try_from(missing).map_or(waiting.len(), |m| m.min(waiting.len()));
+            out.extend_from_slice(&waiting[..step]);
+            self.start += step;
+            missing -= step as u64;
+        }
+        Ok(())
+    }
+}
+
+pub(crate) fn damaged(offset: u64, what: String) -> DecodeError {
+    DecodeError::Damaged { offset, what }
+}
+
+/// Empties a buffer for its next use, and gives back what a rare huge string made of it.
+pub(crate) fn trim(buffer: &mut Vec<u8>) {
+    const KEPT_BYTES_MAX: usize = 1 << 20;
+    buffer.clear();
+    buffer.shrink_to(KEPT_BYTES_MAX);
+}
