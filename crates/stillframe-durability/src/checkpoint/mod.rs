@@ -1,0 +1,191 @@
+//! The checkpoint file: one image, whole, with checksums. Version 1, little-endian throughout.
+//!
+//! ```text
+//! byte  0                8        12         16              24              32
+//!       +----------------+--------+----------+---------------+---------------+
+//!       | "STILLCKP"     |version |words per | words         | number of the |
+//!       |                | 1      |block     |               | checkpoint    |
+//!       +----------------+--------+----------+---------------+------+--------+
+//!       | created, ms    | algorithm's name, zero padded      | zero | CRC-32C|
+//!       +----------------+------------------------------------+------+--------+
+//! byte  32               40                                   56     60       64
+//!
+//! block +--------+--------+----------------+---------------------------------+
+//!       | CRC-32C| bytes  | first word     | words, 8 bytes each             |
+//!       +--------+--------+----------------+---------------------------------+
+//! byte  +0       +4       +8               +16                       +16+bytes
+//!       ... blocks until all words are there; all but the last hold `words per block`
+//!
+//! footer+----------------+----------------+---------------+----------------+------------+
+//!       | "STILLEND"     | number         | words         | blocks         | CRC-64/NVME|
+//!       +----------------+----------------+---------------+----------------+------------+
+//! byte  +0               +8               +16             +24              +32        +40
+//! ```
+//!
+//! Invariants, each checked by the [`reader`]:
+//! - The CRC-32C at byte 60 covers bytes 0..60. *Every* later version keeps magic, version and this
+//!   checksum where they are, so that a newer file is told from a damaged one.
+//! - The length of the file follows from `words` and `words per block`: a reader knows it before
+//!   it trusts any of the two with memory.
+//! - A block's CRC-32C covers all of the block but itself: its length and its place too, so a block
+//!   that landed elsewhere, or twice, is found.
+//! - The footer repeats what the header says, and the digest covers every byte of the file before
+//!   it. A file without its footer is not a checkpoint.
+//! - The number is also the file's name: a file renamed over another is found.
+
+pub(crate) mod damage;
+pub(crate) mod reader;
+pub(crate) mod writer;
+
+use damage::Damage;
+
+/// Bytes of the header.
+pub(crate) const HEADER_BYTES: usize = 64;
+/// Bytes before the words of a block.
+pub(crate) const BLOCK_HEADER_BYTES: usize = 16;
+/// Bytes of the footer.
+pub(crate) const FOOTER_BYTES: usize = 40;
+/// Words in a block as written by [`crate::Store`]: 64 KiB, a fair size for one write call.
+pub(crate) const WORDS_PER_BLOCK: u32 = 8192;
+/// Most words in a block that a reader accepts: it holds one block in memory.
+pub(crate) const WORDS_PER_BLOCK_MAX: u32 = 1 << 17;
+/// The version written, and the newest one read.
+pub(crate) const VERSION: u32 = 1;
+
+const MAGIC: [u8; 8] = *b"STILLCKP";
+const FOOTER_MAGIC: [u8; 8] = *b"STILLEND";
+const ALGORITHM_BYTES: usize = 16;
+
+/// What the head of a checkpoint says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Header {
+    pub(crate) words_per_block: u32,
+    pub(crate) words: u64,
+    /// Number of the checkpoint, rising over the life of the directory.
+    pub(crate) number: u64,
+    /// Milliseconds since 1970, as told by whoever began the checkpoint.
+    pub(crate) created_ms: u64,
+    algorithm: [u8; ALGORITHM_BYTES],
+}
+
+impl Header {
+    /// The header of checkpoint `number` of `words` words.
+    pub(crate) fn new(words: usize, number: u64, created_ms: u64, algorithm: &str) -> Self {
+        let mut name = [0; ALGORITHM_BYTES];
+        for (to, from) in name.iter_mut().zip(algorithm.bytes()) {
+            *to = from;
+        }
+        Self {
+            words_per_block: WORDS_PER_BLOCK,
+            words: words as u64,
+            number,
+            created_ms,
+            algorithm: name,
+        }
+    }
+
+    /// Name of the algorithm that took the image.
+    pub(crate) fn algorithm(&self) -> String {
+        let name: Vec<u8> = self.algorithm.iter().copied().take_while(|&byte| byte != 0).collect();
+        String::from_utf8_lossy(&name).into_owned()
+    }
+
+    /// Blocks in the file.
+    pub(crate) fn blocks(&self) -> u64 {
+        self.words.div_ceil(u64::from(self.words_per_block.max(1)))
+    }
+
+    /// Length of the file in bytes: u128, because the fields may be anything.
+    pub(crate) fn file_bytes(&self) -> u128 {
+        u128::from(self.words) * 8
+            + u128::from(self.blocks()) * BLOCK_HEADER_BYTES as u128
+            + (HEADER_BYTES + FOOTER_BYTES) as u128
+    }
+
+    fn encode(&self) -> [u8; HEADER_BYTES] {
+        let mut bytes = [0; HEADER_BYTES];
+        bytes[0..8].copy_from_slice(&MAGIC);
+        bytes[8..12].copy_from_slice(&VERSION.to_le_bytes());
+        bytes[12..16].copy_from_slice(&self.words_per_block.to_le_bytes());
+        bytes[16..24].copy_from_slice(&self.words.to_le_bytes());
+        bytes[24..32].copy_from_slice(&self.number.to_le_bytes());
+        bytes[32..40].copy_from_slice(&self.created_ms.to_le_bytes());
+        bytes[40..56].copy_from_slice(&self.algorithm);
+        let checksum = crc_fast::crc32_iscsi(&bytes[..60]);
+        bytes[60..64].copy_from_slice(&checksum.to_le_bytes());
+        bytes
+    }
+
+    fn decode(bytes: &[u8; HEADER_BYTES]) -> Result<Self, Damage> {
+        if bytes[0..8] != MAGIC {
+            return Err(Damage::Magic);
+        }
+        if crc_fast::crc32_iscsi(&bytes[..60]) != u32_at(bytes, 60) {
+            return Err(Damage::HeaderChecksum);
+        }
+        let version = u32_at(bytes, 8);
+        if version > VERSION {
+            return Err(Damage::NewerVersion { version, supported: VERSION });
+        }
+        let words_per_block = u32_at(bytes, 12);
+        if version == 0 {
+            return Err(Damage::Field { offset: 8, field: "version", value: 0 });
+        }
+        if !(1..=WORDS_PER_BLOCK_MAX).contains(&words_per_block) {
+            let value = u64::from(words_per_block);
+            return Err(Damage::Field { offset: 12, field: "number of words per block", value });
+        }
+        if u32_at(bytes, 56) != 0 {
+            let value = u64::from(u32_at(bytes, 56));
+            return Err(Damage::Field { offset: 56, field: "reserved field", value });
+        }
+        let mut algorithm = [0; ALGORITHM_BYTES];
+        algorithm.copy_from_slice(&bytes[40..56]);
+        Ok(Self {
+            words_per_block,
+            words: u64_at(bytes, 16),
+            number: u64_at(bytes, 24),
+            created_ms: u64_at(bytes, 32),
+            algorithm,
+        })
+    }
+}
+
+/// The block's header; `block` starts with room for it.
+fn seal_block(block: &mut [u8], start: u64) {
+    let bytes = (block.len() - BLOCK_HEADER_BYTES) as u32;
+    block[4..8].copy_from_slice(&bytes.to_le_bytes());
+    block[8..16].copy_from_slice(&start.to_le_bytes());
+    let checksum = crc_fast::crc32_iscsi(&block[4..]);
+    block[0..4].copy_from_slice(&checksum.to_le_bytes());
+}
+
+/// The footer but for the digest, which covers these bytes too.
+fn encode_footer(header: &Header) -> [u8; FOOTER_BYTES - 8] {
+    let mut bytes = [0; FOOTER_BYTES - 8];
+    bytes[0..8].copy_from_slice(&FOOTER_MAGIC);
+    bytes[8..16].copy_from_slice(&header.number.to_le_bytes());
+    bytes[16..24].copy_from_slice(&header.words.to_le_bytes());
+    bytes[24..32].copy_from_slice(&header.blocks().to_le_bytes());
+    bytes
+}
+
+fn digest() -> crc_fast::Digest {
+    crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc64Nvme)
+}
+
+/// Reads a field at a place that the caller knows to be in bounds.
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    let mut field = [0; 4];
+    field.copy_from_slice(&bytes[at..at + 4]);
+    u32::from_le_bytes(field)
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    let mut field = [0; 8];
+    field.copy_from_slice(&bytes[at..at + 8]);
+    u64::from_le_bytes(field)
+}
+
+#[cfg(test)]
+mod tests;
