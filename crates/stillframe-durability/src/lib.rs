@@ -1,7 +1,55 @@
 //! Checkpoints and recovery for state held in stillframe memory.
+//!
+//! A [`Store`] is an array of 64-bit words that survives its process. The application reads and
+//! writes it at the speed of memory and says where its state is valid; checkpoints begin there in
+//! microseconds and are written in the background.
+//!
+//! ```
+//! use std::time::Duration;
+//! use stillframe_durability::{Options, Store};
+//!
+//! # fn main() -> Result<(), stillframe_durability::Error> {
+//! # let data = tempfile::tempdir().expect("a temporary directory");
+//! # let data = data.path();
+//! // Two accounts and the tick number: three words, kept in the directory `data`.
+//! let options = Options::words(3).every(Duration::from_secs(10)).checkpoint_on_close();
+//! let mut state: Store = Store::open(data, options)?; // the last checkpoint, or zeros
+//! let first = state.read(2);
+//!
+//! for tick in first..first + 1000 {
+//!     state.write(0, state.read(0).wrapping_sub(7)); // from one account...
+//!     state.write(1, state.read(1).wrapping_add(7)); // ...to the other
+//!     state.write(2, tick + 1);
+//!     state.point(); // the books balance: a checkpoint may begin here, in microseconds
+//! }
+//! assert_eq!(state.read(0).wrapping_add(state.read(1)), 0); // in every checkpoint as well
+//!
+//! println!("{:?}", state.stats());
+//! state.close()?; // waits until the last checkpoint is durable
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Reading order: [`Store`], [`Options`], [`Stats`], [`Recovery`]. Inside: `checkpoint` is the
+//! format, reader and writer; `recovery` finds the newest sound checkpoint; `desk` makes one
+//! durable; `files` is all that touches the file system.
 
 #![forbid(unsafe_code)]
 
 mod checkpoint;
+mod desk;
+mod error;
+mod files;
+mod names;
+mod options;
+mod recovery;
+mod schedule;
+mod stats;
+mod store;
 
 pub use checkpoint::damage::Damage;
+pub use error::Error;
+pub use options::Options;
+pub use recovery::{Loaded, Recovery, Skipped};
+pub use stats::{Running, Stats};
+pub use store::Store;

@@ -11,6 +11,7 @@ use stillframe::SinkError;
 use super::{BLOCK_HEADER_BYTES, HEADER_BYTES, Header, digest, encode_footer, seal_block};
 
 /// Turns pushed words into the bytes of a checkpoint file.
+#[derive(Debug)]
 pub(crate) struct Writer<W> {
     output: W,
     header: Header,

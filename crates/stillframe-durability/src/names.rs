@@ -1,0 +1,77 @@
+//! The names of checkpoint files; the table is in `docs/formats/checkpoint.md`.
+
+use crate::error::Error;
+use crate::files::Directory;
+
+/// The file that is being written, or prepared for.
+pub(crate) const TEMPORARY: &str = "checkpoint.tmp";
+
+const PREFIX: &str = "checkpoint-";
+const DAMAGED: &str = ".damaged";
+const DIGITS: usize = 20;
+
+pub(crate) fn checkpoint(number: u64) -> String {
+    format!("{PREFIX}{number:0DIGITS$}")
+}
+
+pub(crate) fn damaged(number: u64) -> String {
+    checkpoint(number) + DAMAGED
+}
+
+/// The number in the name of a checkpoint, or of a damaged one.
+fn number(name: &str) -> Option<(u64, bool)> {
+    let rest = name.strip_prefix(PREFIX)?;
+    let (digits, is_damaged) = match rest.strip_suffix(DAMAGED) {
+        Some(digits) => (digits, true),
+        None => (rest, false),
+    };
+    let is_ours = digits.len() == DIGITS && digits.bytes().all(|byte| byte.is_ascii_digit());
+    let number = digits.parse().ok().filter(|&number| is_ours && number < u64::MAX)?;
+    Some((number, is_damaged))
+}
+
+/// The checkpoints of a directory.
+#[derive(Debug)]
+pub(crate) struct Listing {
+    /// Numbers of the checkpoints, newest first.
+    pub(crate) numbers: Vec<u64>,
+    /// The first number that no file has borne.
+    pub(crate) next: u64,
+}
+
+pub(crate) fn list(directory: &Directory) -> Result<Listing, Error> {
+    let names = directory.names()?;
+    let found: Vec<_> = names.iter().filter_map(|name| number(name)).collect();
+    let next = found.iter().map(|&(number, _)| number + 1).max().unwrap_or(1);
+    let sound = found.iter().filter(|(_, is_damaged)| !is_damaged);
+    let mut numbers: Vec<u64> = sound.map(|&(number, _)| number).collect();
+    numbers.sort_unstable_by(|left, right| right.cmp(left));
+    Ok(Listing { numbers, next })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_names_of_ours_have_numbers() {
+        for value in [0, 1, 42, u64::MAX - 1] {
+            assert_eq!(number(&checkpoint(value)), Some((value, false)));
+            assert_eq!(number(&damaged(value)), Some((value, true)));
+        }
+        let foreign = [
+            "checkpoint-1",
+            "checkpoint-+0000000000000000001",
+            "checkpoint-000000000000000000011",
+            "checkpoint-00000000000000000001.old",
+            "checkpoint-18446744073709551615",
+            "checkpoint-99999999999999999999",
+            "checkpoint.tmp",
+            "lock",
+            "",
+        ];
+        for name in foreign {
+            assert_eq!(number(name), None, "{name}");
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! Finds the newest sound checkpoint of a directory and loads it.
+//!
+//! - A damaged checkpoint is passed over only for an older sound one, and then set aside under
+//!   another name: it must not count as one of the generations that are kept.
+//! - Checkpoints that are all damaged never become an empty state.
+//! - One that is sound but of a newer version stops the recovery: what lies behind it is older.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use stillframe::Algorithm;
+
+use crate::checkpoint::damage::Damage;
+use crate::checkpoint::reader::Reader;
+use crate::error::Error;
+use crate::files::Directory;
+use crate::names::{self, TEMPORARY};
+
+/// What [`Store::open`](crate::Store::open) found.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct Recovery {
+    /// The checkpoint that the state was loaded from; `None` if there was none.
+    pub loaded: Option<Loaded>,
+    /// Newer checkpoints that were damaged, newest first.
+    pub skipped: Vec<Skipped>,
+    /// Whether an unfinished checkpoint was thrown away: the last process did not end cleanly.
+    pub leftover: bool,
+}
+
+/// The checkpoint that a state was loaded from.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Loaded {
+    /// Its number.
+    pub number: u64,
+    /// Its file.
+    pub path: PathBuf,
+    /// Words of state in it.
+    pub words: usize,
+    /// Length of the file.
+    pub bytes: u64,
+    /// When it was begun, in milliseconds since 1970 by the clock of then.
+    pub created_ms: u64,
+    /// The algorithm that took it.
+    pub algorithm: String,
+    /// How long loading took, with all checks.
+    pub duration: Duration,
+}
+
+/// A damaged checkpoint.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Skipped {
+    /// Its number.
+    pub number: u64,
+    /// Where it is now.
+    pub path: PathBuf,
+    /// What is wrong with it.
+    pub damage: Damage,
+}
+
+impl fmt::Display for Skipped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.path.display(), self.damage)
+    }
+}
+
+/// A state as found, and the number of its next checkpoint.
+pub(crate) struct Recovered<A> {
+    pub(crate) algorithm: A,
+    pub(crate) recovery: Recovery,
+    pub(crate) next: u64,
+}
+
+/// The newest sound state in `directory`, or an empty one if it has never had any.
+pub(crate) fn recover<A: Algorithm>(
+    directory: &Directory,
+    memory: &stillframe::Options,
+) -> Result<Recovered<A>, Error> {
+    let leftover = directory.at(TEMPORARY).exists();
+    directory.remove(TEMPORARY)?;
+    let listing = names::list(directory)?;
+    let mut recovery = Recovery { leftover, ..Recovery::default() };
+    for &number in &listing.numbers {
+        match load(directory, number, memory)? {
+            Ok((algorithm, loaded)) => {
+                recovery.loaded = Some(loaded);
+                set_aside(directory, &mut recovery.skipped)?;
+                return Ok(Recovered { algorithm, recovery, next: listing.next });
+            }
+            Err(damage) => {
+                let path = directory.at(&names::checkpoint(number));
+                recovery.skipped.push(Skipped { number, path, damage });
+            }
+        }
+    }
+    if recovery.skipped.is_empty() {
+        return Ok(Recovered { algorithm: A::create(memory)?, recovery, next: listing.next });
+    }
+    Err(Error::NoneSound { directory: directory.path().to_path_buf(), skipped: recovery.skipped })
+}
+
+fn load<A: Algorithm>(
+    directory: &Directory,
+    number: u64,
+    memory: &stillframe::Options,
+) -> Result<Result<(A, Loaded), Damage>, Error> {
+    let started = Instant::now();
+    let name = names::checkpoint(number);
+    let path = directory.at(&name);
+    let (input, bytes) = directory.open_file(&name)?;
+    let reader = match Reader::open(input, bytes) {
+        Err(Damage::NewerVersion { version, supported }) => {
+            return Err(Error::NewerVersion { path, version, supported });
+        }
+        Err(damage) => return Ok(Err(damage)),
+        Ok(reader) => reader,
+    };
+    let header = *reader.header();
+    if header.number != number {
+        return Ok(Err(Damage::Misnamed { number: header.number, named: number }));
+    }
+    // The file is as long as its words demand, so memory is asked for on the word of the disk.
+    let words = header.words as usize;
+    let mut memory = memory.clone();
+    memory.words = memory.words.max(words);
+    memory.max_words = memory.max_words.max(words);
+    let mut algorithm = A::create(&memory)?;
+    if let Err(damage) = reader.load(|start, words| algorithm.write_run(start, words)) {
+        return Ok(Err(damage));
+    }
+    let loaded = Loaded {
+        number,
+        path,
+        words,
+        bytes,
+        created_ms: header.created_ms,
+        algorithm: header.algorithm(),
+        duration: started.elapsed(),
+    };
+    Ok(Ok((algorithm, loaded)))
+}
+
+fn set_aside(directory: &Directory, skipped: &mut [Skipped]) -> Result<(), Error> {
+    for skipped in skipped.iter_mut() {
+        let name = names::damaged(skipped.number);
+        directory.rename(&names::checkpoint(skipped.number), &name)?;
+        skipped.path = directory.at(&name);
+    }
+    if skipped.is_empty() { Ok(()) } else { directory.sync() }
+}

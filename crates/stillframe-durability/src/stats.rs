@@ -1,0 +1,73 @@
+//! What a store tells of its checkpoints.
+
+use std::time::Duration;
+
+/// Counts and times since the store was opened.
+#[derive(Debug, Clone, Default, PartialEq)]
+#[non_exhaustive]
+pub struct Stats {
+    /// Checkpoints made durable.
+    pub checkpoints: u64,
+    /// Checkpoints that failed or were cancelled.
+    pub failures: u64,
+    /// What last went wrong, in a sentence; a later success does not erase it.
+    pub last_error: Option<String>,
+    /// Number of the newest durable checkpoint, be it recovered or made since.
+    pub newest: Option<u64>,
+    /// Number of the checkpoint that the state was recovered from.
+    pub recovered: Option<u64>,
+    /// How long the application's thread was held up by the last checkpoint.
+    pub begin_last: Duration,
+    /// The longest it was ever held up.
+    pub begin_max: Duration,
+    /// How long the last durable checkpoint took to capture and write.
+    pub capture_last: Duration,
+    /// How long it took to reach the disk after that: fsync, rename, fsync.
+    pub publish_last: Duration,
+    /// Length of its file.
+    pub bytes_last: u64,
+    /// The checkpoint under way.
+    pub running: Option<Running>,
+    /// Memory that the newest image took for itself, in bytes (undo arena).
+    pub arena_bytes: usize,
+    /// Times a write had to wait because an image had used up its budget.
+    pub writer_waits: u64,
+}
+
+/// A checkpoint under way.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct Running {
+    /// Its number.
+    pub number: u64,
+    /// Words captured so far.
+    pub captured_words: usize,
+    /// Words to capture; when all are, the file is being made durable.
+    pub words: usize,
+    /// Time since it began.
+    pub elapsed: Duration,
+    /// Time that the rest of the capture will take at the pace so far, once there is a pace.
+    pub remaining: Option<Duration>,
+}
+
+impl Running {
+    pub(crate) fn new(number: u64, captured_words: usize, words: usize, elapsed: Duration) -> Self {
+        let captured_words = captured_words.min(words);
+        let remaining = (captured_words > 0)
+            .then(|| elapsed.mul_f64((words - captured_words) as f64 / captured_words as f64));
+        Self { number, captured_words, words, elapsed, remaining }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rest_is_told_from_the_pace_so_far() {
+        let second = Duration::from_secs(1);
+        assert_eq!(Running::new(1, 0, 100, second).remaining, None);
+        assert_eq!(Running::new(1, 25, 100, second).remaining, Some(3 * second));
+        assert_eq!(Running::new(1, 100, 100, second).remaining, Some(Duration::ZERO));
+    }
+}

@@ -1,0 +1,251 @@
+//! The store: state memory with checkpoints behind it.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use stillframe::algorithms::imprint::Imprint;
+use stillframe::{Algorithm, CaptureError, Engine, MemoryError, Point};
+
+use crate::checkpoint::Header;
+use crate::desk::Desk;
+use crate::error::Error;
+use crate::files::Directory;
+use crate::options::Options;
+use crate::recovery::{Recovered, Recovery, recover};
+use crate::schedule::Schedule;
+use crate::stats::{Running, Stats};
+
+/// An array of 64-bit words in memory, with one writer, that survives its process.
+///
+/// Reads and writes are plain memory accesses. The application calls [`point`](Self::point)
+/// wherever its state is valid by its own rules; every now and then a checkpoint begins there,
+/// which takes microseconds, and is written by a second thread while the application goes on. What
+/// [`open`](Self::open) finds after a crash is the state as it was at such a point, whole.
+///
+/// With the algorithm [`Fork`](stillframe::algorithms::fork::Fork) a checkpoint is given up if the
+/// thread that began it ends first.
+#[derive(Debug)]
+pub struct Store<A: Algorithm = Imprint> {
+    engine: Engine<A>,
+    desk: Arc<Desk>,
+    recovery: Recovery,
+    /// Number of the next checkpoint.
+    next: u64,
+    checkpoint_on_close: bool,
+    // The thread that it holds ends with it.
+    _schedule: Option<Schedule>,
+}
+
+impl Store {
+    /// Opens the store in `directory`, which is created if need be, with the newest sound state
+    /// there, or with zeros if it has never held one. [`recovery`](Self::recovery) tells which.
+    ///
+    /// # Errors
+    /// [`Error`]; nothing is lost by trying again.
+    pub fn open(directory: impl AsRef<Path>, options: Options) -> Result<Self, Error> {
+        Self::open_with(directory, options)
+    }
+}
+
+impl<A: Algorithm> Store<A> {
+    /// [`open`](Store::open) with an algorithm of one's choice, `Store::<Fork>::open_with`. Files
+    /// are the same for all.
+    ///
+    /// # Errors
+    /// [`Error`]; nothing is lost by trying again.
+    pub fn open_with(directory: impl AsRef<Path>, options: Options) -> Result<Self, Error> {
+        let directory = Directory::open(directory.as_ref())?;
+        let Recovered { algorithm, recovery, next } = recover(&directory, &options.memory)?;
+        let engine = Engine::new(algorithm).map_err(Error::Thread)?;
+        let recovered = recovery.loaded.as_ref().map(|loaded| loaded.number);
+        let desk = Arc::new(Desk::new(directory, recovered)?);
+        let theirs = Arc::clone(&desk);
+        let schedule = options
+            .every
+            .map(|interval| Schedule::start(interval, move || theirs.set_due(true)))
+            .transpose()
+            .map_err(Error::Thread)?;
+        Ok(Self {
+            engine,
+            desk,
+            recovery,
+            next,
+            checkpoint_on_close: options.checkpoint_on_close,
+            _schedule: schedule,
+        })
+    }
+
+    /// What was found when the store was opened.
+    #[must_use]
+    pub fn recovery(&self) -> &Recovery {
+        &self.recovery
+    }
+
+    // ---- the state
+
+    /// Words of state.
+    #[inline]
+    #[must_use]
+    pub fn words(&self) -> usize {
+        self.engine.words()
+    }
+
+    /// Grows the state to `words` words, the new ones zero. Never shrinks it.
+    ///
+    /// # Errors
+    /// [`MemoryError`] beyond the `max_words` it was opened with; nothing changes.
+    pub fn grow(&mut self, words: usize) -> Result<(), MemoryError> {
+        self.engine.grow(words)
+    }
+
+    /// The latest value of a word. Panics if `index` is out of bounds.
+    #[inline]
+    #[must_use]
+    pub fn read(&self, index: usize) -> u64 {
+        self.engine.read(index)
+    }
+
+    /// Replaces a word. Panics if `index` is out of bounds.
+    #[inline]
+    pub fn write(&mut self, index: usize, value: u64) {
+        self.engine.write(index, value);
+    }
+
+    /// Replaces a run of words. Panics if the run is out of bounds, before any word is written.
+    pub fn write_run(&mut self, start: usize, values: &[u64]) {
+        self.engine.write_run(start, values);
+    }
+
+    /// Half a word, for states of u32: `index` counts 4-byte items.
+    #[inline]
+    #[must_use]
+    pub fn read_u32(&self, index: usize) -> u32 {
+        self.engine.algorithm().read_u32(index)
+    }
+
+    /// Replaces half a word.
+    #[inline]
+    pub fn write_u32(&mut self, index: usize, value: u32) {
+        self.engine.algorithm_mut().write_u32(index, value);
+    }
+
+    // ---- checkpoints
+
+    /// Declares that the state is valid now, by the application's own rules: the end of a tick,
+    /// the end of a transaction. If a checkpoint is due, it begins here, and its number is
+    /// returned; else this costs one load. A checkpoint that cannot begin is counted in
+    /// [`stats`](Self::stats).
+    #[inline]
+    pub fn point(&mut self) -> Option<u64> {
+        if self.desk.is_due() { self.point_when_due() } else { None }
+    }
+
+    /// Requests a checkpoint at the next [`point`](Self::point) (at the first one after the end of
+    /// the checkpoint under way, if there is one).
+    pub fn checkpoint(&mut self) {
+        self.desk.set_due(true);
+    }
+
+    /// Takes a checkpoint here and returns its number when it is durable. The state must be valid,
+    /// as at a [`point`](Self::point).
+    ///
+    /// # Errors
+    /// [`Error`]: the state and the checkpoints before are as they were.
+    pub fn checkpoint_and_wait(&mut self) -> Result<u64, Error> {
+        self.engine.wait();
+        let number = self.begin()?;
+        // Only a panic leaves no outcome.
+        self.wait()?.ok_or(Error::Capture { number, source: CaptureError::Panicked })
+    }
+
+    /// Waits for the checkpoint under way, if there is one. Returns the number of the last
+    /// checkpoint that ended since this was last asked.
+    ///
+    /// # Errors
+    /// Why that checkpoint failed.
+    pub fn wait(&mut self) -> Result<Option<u64>, Error> {
+        self.engine.wait();
+        self.desk.take_outcome().transpose()
+    }
+
+    /// Gives up the checkpoint under way, if there is one; [`wait`](Self::wait) tells when it is
+    /// gone.
+    pub fn cancel(&self) {
+        self.engine.progress().cancel();
+    }
+
+    /// Counts, times, and the progress of the checkpoint under way.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        let progress = self.engine.progress();
+        let (stats, running) = self.desk.stats();
+        let running = running.map(|(number, started)| {
+            let (captured, words) = (progress.captured_words(), progress.total_words());
+            Running::new(number, captured, words, started.elapsed())
+        });
+        Stats {
+            running,
+            arena_bytes: progress.arena_bytes(),
+            writer_waits: progress.writer_waits(),
+            ..stats
+        }
+    }
+
+    /// Waits for the checkpoint under way, takes a last one if the [`Options`] say so (the state
+    /// must be valid then), and gives the directory free. Dropping a store gives up the checkpoint
+    /// under way instead.
+    ///
+    /// # Errors
+    /// Why the last checkpoint failed.
+    pub fn close(mut self) -> Result<(), Error> {
+        let ended = self.wait();
+        if self.checkpoint_on_close {
+            self.checkpoint_and_wait()?;
+            return Ok(());
+        }
+        ended.map(drop)
+    }
+
+    #[cold]
+    fn point_when_due(&mut self) -> Option<u64> {
+        if self.engine.running() {
+            return None; // stays due
+        }
+        self.begin().ok() // a failure is in the stats
+    }
+
+    fn begin(&mut self) -> Result<u64, Error> {
+        let started = Instant::now();
+        self.desk.set_due(false);
+        let number = self.next;
+        self.next += 1;
+        self.begin_numbered(number, started).inspect_err(|error| self.desk.not_begun(error))?;
+        self.desk.begun(started.elapsed());
+        Ok(number)
+    }
+
+    fn begin_numbered(&mut self, number: u64, started: Instant) -> Result<(), Error> {
+        let words = self.engine.words();
+        let header = Header::new(words, number, now_ms(), A::INFO.name);
+        let file = self.desk.begin(header, started)?;
+        let desk = Arc::clone(&self.desk);
+        let publish = move |file: &mut _, captured| desk.publish(file, captured);
+        let begun = self.engine.snapshot(Point::declare(), file, publish);
+        begun.map_err(|source| Error::Begin { number, source })?;
+        Ok(())
+    }
+}
+
+impl<A: Algorithm> Drop for Store<A> {
+    fn drop(&mut self) {
+        self.cancel();
+        self.engine.wait();
+        self.desk.close();
+    }
+}
+
+fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}

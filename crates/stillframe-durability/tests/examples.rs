@@ -1,0 +1,99 @@
+//! The examples, killed with SIGKILL at random moments: each start finds a consistent state.
+
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use tempfile::tempdir;
+
+const ROUNDS: u64 = 20;
+
+fn example(name: &str) -> PathBuf {
+    let test = std::env::current_exe().expect("this program has a path");
+    let target = test.ancestors().nth(2).expect("tests lie in target/*/deps");
+    let path = target.join("examples").join(name);
+    assert!(path.exists(), "build it first: cargo build --example {name}");
+    path
+}
+
+fn run(name: &str, directory: &Path, arguments: &[&str]) -> Output {
+    let output = Command::new(example(name)).arg(directory).args(arguments).output();
+    output.expect("the example starts")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Starts the example and kills it at a random moment, again and again.
+fn kill_rounds(name: &str, directory: &Path, arguments: &[&str]) {
+    let clock = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970");
+    let seed = clock.subsec_nanos();
+    let rounds = if std::env::var_os("STILLFRAME_LONG").is_some() { 20 * ROUNDS } else { ROUNDS };
+    for round in 0..rounds {
+        let mut child = Command::new(example(name))
+            .arg(directory)
+            .args(arguments)
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the example starts");
+        let pause = u64::from(seed).wrapping_add(round).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
+        std::thread::sleep(Duration::from_millis(pause % 150));
+        child.kill().expect("it is ours");
+        let output = child.wait_with_output().expect("it is dead");
+        let (status, stderr) = (output.status, text(&output.stderr));
+        assert_eq!(status.signal(), Some(9), "seed {seed}, round {round}: {status}: {stderr}");
+    }
+}
+
+fn tick_after(output: &Output, words: &str) -> u64 {
+    let (out, error) = (text(&output.stdout), text(&output.stderr));
+    let rest = out.split_once(words).unwrap_or_else(|| panic!("no {words:?} in {out}{error}")).1;
+    rest.split([':', '\n']).next().and_then(|tick| tick.parse().ok()).expect("a number")
+}
+
+#[test]
+fn a_simulation_goes_on_from_a_whole_tick_after_each_kill() {
+    let directory = tempdir().expect("a directory");
+    kill_rounds("simulation", directory.path(), &["--ticks", "1000000000"]);
+    let output = run("simulation", directory.path(), &["--ticks", "3"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let (start, end) =
+        (tick_after(&output, "starting at tick "), tick_after(&output, "ending at tick "));
+    assert_eq!(start + 3, end);
+    let again = run("simulation", directory.path(), &["--ticks", "0"]);
+    assert_eq!(tick_after(&again, "starting at tick "), end, "close takes a last checkpoint");
+}
+
+#[test]
+fn a_simulation_that_aborts_goes_on_from_a_whole_tick() {
+    let directory = tempdir().expect("a directory");
+    let crashed = run("simulation", directory.path(), &["--ticks", "5000", "--crash-after", "200"]);
+    assert_eq!(crashed.status.signal(), Some(6), "{}", text(&crashed.stderr));
+    let output = run("simulation", directory.path(), &["--ticks", "0"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(tick_after(&output, "starting at tick ") <= 201);
+}
+
+#[test]
+fn the_books_of_a_key_value_store_balance_after_each_kill() {
+    let directory = tempdir().expect("a directory");
+    kill_rounds("key_value", directory.path(), &["transfer"]);
+    let output = run("key_value", directory.path(), &["get", "1"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+}
+
+#[test]
+fn a_key_value_store_keeps_what_it_was_given() {
+    let directory = tempdir().expect("a directory");
+    for (key, value) in [("7", "42"), ("8", "1"), ("8", "2")] {
+        assert!(run("key_value", directory.path(), &["set", key, value]).status.success());
+    }
+    assert_eq!(text(&run("key_value", directory.path(), &["get", "7"]).stdout), "42\n");
+    assert_eq!(text(&run("key_value", directory.path(), &["get", "8"]).stdout), "2\n");
+    let absent = run("key_value", directory.path(), &["get", "9"]);
+    assert_eq!(text(&absent.stdout), "there is no such key\n");
+    assert!(!run("key_value", directory.path(), &["put"]).status.success());
+}
