@@ -1,0 +1,254 @@
+//! Files that are cut, changed, hand-made or foreign: each gives an event or one clear sentence.
+
+mod common;
+
+use common::*;
+use proptest::prelude::*;
+use stillframe_rdb::{Crc64, DecodeError, Decoder, Event, Value};
+
+/// A file of version 10 with `body` before its end mark, and a right checksum.
+fn file(body: &[u8]) -> Vec<u8> {
+    sealed([b"REDIS0010", body, b"\xff"].concat())
+}
+
+fn sealed(mut bytes: Vec<u8>) -> Vec<u8> {
+    let mut crc = Crc64::new();
+    crc.update(&bytes);
+    bytes.extend_from_slice(&crc.value().to_le_bytes());
+    bytes
+}
+
+fn error(file: &[u8]) -> String {
+    read(file).expect_err("the file is not whole").to_string()
+}
+
+/// The number of a module's type: nine characters of six bits, ten bits of version.
+fn module_id(name: &str, version: u64) -> u64 {
+    let alphabet = ('A'..='Z').chain('a'..='z').chain('0'..='9').chain(['-', '_']);
+    let digit = |c| alphabet.clone().position(|a| a == c).expect("in the alphabet") as u64;
+    name.chars().fold(0, |id, c| id << 6 | digit(c)) << 10 | version
+}
+
+fn sample() -> Vec<u8> {
+    write(&[
+        (0, b"plain".to_vec(), Owned::Bytes(b"value".to_vec()), None),
+        (0, b"expiring".to_vec(), Owned::Int(-70_000), Some(1_700_000_000_000)),
+        (9, b"packed".to_vec(), Owned::Bytes(b"abc".repeat(30)), None),
+        (9, b"long".to_vec(), Owned::Bytes(noise(5, 100)), None),
+    ])
+}
+
+#[test]
+fn every_flipped_bit_is_found() {
+    let mut file = sample();
+    for bit in 0..file.len() * 8 {
+        file[bit / 8] ^= 1 << (bit % 8);
+        assert!(read(&file[..]).is_err(), "bit {} of byte {}", bit % 8, bit / 8);
+        file[bit / 8] ^= 1 << (bit % 8);
+    }
+    assert!(read(&file[..]).is_ok());
+}
+
+#[test]
+fn every_truncation_is_found() {
+    let file = sample();
+    for length in 0..file.len() {
+        let cut = &file[..length];
+        assert!(read(cut).is_err(), "cut to {length} bytes");
+        // The same with the length told, which may be found out earlier.
+        let mut decoder = Decoder::new(cut).with_file_bytes(length as u64);
+        let found = loop {
+            match decoder.next() {
+                Ok(Some(Event::Eof { .. }) | None) => break false,
+                Ok(Some(_)) => {}
+                Err(_) => break true,
+            }
+        };
+        assert!(found, "cut to {length} bytes");
+    }
+}
+
+#[test]
+fn damage_is_told_with_its_place() {
+    let string_end = "damaged at byte 11: string of 99 bytes runs past the end of the file";
+    let cases: &[(&[u8], &str)] = &[
+        (b"", "not an RDB file: it does not start with \"REDIS\" and four digits"),
+        (b"REDIS001", "not an RDB file: it does not start with \"REDIS\" and four digits"),
+        (b"REDIS00x0", "not an RDB file: it does not start with \"REDIS\" and four digits"),
+        (b"*3\r\n$3\r\nSET", "not an RDB file: it does not start with \"REDIS\" and four digits"),
+        (b"REDIS0011\xff", "RDB version 11 cannot be read: versions 1 to 10 can"),
+        (b"REDIS0000\xff", "RDB version 0 cannot be read: versions 1 to 10 can"),
+        (b"REDIS0010", "damaged at byte 9: the file ends where a key or the end mark is expected"),
+        (
+            b"REDIS0010\x00\xc0\x07\x40\x63abc",
+            "damaged at byte 12: string of 99 bytes runs past the end of the file",
+        ),
+        (b"REDIS0010\x00\x00\x40\x63abc", string_end),
+        (b"REDIS0010\x00\x82", "damaged at byte 10: no length starts with byte 0x82"),
+        (b"REDIS0010\x00\xc4", "damaged at byte 10: no string starts with byte 0xc4"),
+        (
+            b"REDIS0010\xfe\xc0",
+            "damaged at byte 10: the number of a database is expected, but 0xc0 starts a string",
+        ),
+        (
+            b"REDIS0010\xfc123",
+            "damaged at byte 10: an expiry of 8 bytes runs past the end of the file",
+        ),
+        (
+            b"REDIS0010\xfc12345678\xff",
+            "damaged at byte 18: byte 0xff stands between a key's expiry and the key",
+        ),
+        (
+            b"REDIS0010\x00\x01k\xc3\x02\x40\x64\x00a",
+            "damaged at byte 12: 2 bytes of LZF do not unpack to a string of 100 bytes",
+        ),
+        (
+            b"REDIS0010\x14",
+            "damaged at byte 9: byte 0x14 is no type of value that Redis 7.0 writes",
+        ),
+        (
+            b"REDIS0010\xff1234",
+            "damaged at byte 10: the checksum of 8 bytes runs past the end of the file",
+        ),
+    ];
+    for (bytes, sentence) in cases {
+        assert_eq!(error(bytes), *sentence);
+    }
+    let mut changed = file(b"\x00\x01k\x01v");
+    changed[13] = b'w';
+    let text = error(&changed);
+    assert!(
+        text.starts_with("damaged somewhere before byte 15: the bytes have checksum "),
+        "{text}"
+    );
+}
+
+#[test]
+fn what_is_not_held_yet_is_refused_by_name() {
+    let module = module_id("ReJSON-RL", 3);
+    let id = [&b"\x81"[..], &module.to_be_bytes()].concat();
+    let key = |kind: u8| [b"\xfe\x05\xfc\x01\0\0\0\0\0\0\0", &[kind][..], b"\x06my\nkey"].concat();
+    let refused = |kind: u8, words: &str| {
+        let sentence = format!(
+            "key \"my\\nkey\" of database 5 at byte 11 is {words}, which this server cannot hold: \
+             only strings are supported"
+        );
+        assert_eq!(error(&file(&[key(kind), id.clone()].concat())), sentence);
+    };
+    refused(1, "a list (linked list)");
+    refused(7, "a value of module type \"ReJSON-RL\"");
+    refused(12, "a sorted set (ziplist)");
+    refused(15, "a stream (listpacks)");
+    refused(18, "a list (quicklist)");
+
+    let suffix = " cannot be loaded: this server has no functions or modules";
+    let function = file(b"\xf5\x1b#!lua name=mylib\nredis.regi");
+    assert_eq!(
+        error(&function),
+        format!("function library \"#!lua name=mylib\" at byte 9{suffix}")
+    );
+    let aux = file(&[b"\xf7", &id[..]].concat());
+    assert_eq!(error(&aux), format!("data of module type \"ReJSON-RL\" at byte 9{suffix}"));
+    let long = file(&[&b"\x02\x40\xc8"[..], &[b'k'; 200]].concat());
+    assert!(error(&long).contains(&format!("key \"{}...\" of", "k".repeat(100))));
+}
+
+#[test]
+fn every_form_of_length_string_and_expiry_is_read() {
+    let body = [
+        &b"\x00\x01a\x01b"[..],
+        b"\x00\x40\x01b\x40\x01c",
+        b"\x00\x80\0\0\0\x01c\x80\0\0\0\x01d",
+        b"\x00\x81\0\0\0\0\0\0\0\x01d\x81\0\0\0\0\0\0\0\x01e",
+        b"\x00\xc0\xff\xc1\x00\x80",
+        b"\x00\xc2\x00\x00\x00\x80\xc3\x04\x04\x00a\x20\x00",
+        b"\xfd\x02\x00\x00\x00\xf8\x40\x63\xf9\x07\x00\x01f\x00",
+        b"\xfe\x80\0\x01\0\0\xf9\x07\xfc\xff\xff\xff\xff\xff\xff\xff\xff\x00\x00\x03-01",
+    ]
+    .concat();
+    let text = |text: &str| Owned::Bytes(text.into());
+    let expected = vec![
+        (0, b"a".to_vec(), text("b"), None),
+        (0, b"b".to_vec(), text("c"), None),
+        (0, b"c".to_vec(), text("d"), None),
+        (0, b"d".to_vec(), text("e"), None),
+        (0, b"-1".to_vec(), text("-32768"), None),
+        (0, b"-2147483648".to_vec(), text("aaaa"), None),
+        (0, b"f".to_vec(), text(""), Some(2000)),
+        (65536, b"".to_vec(), text("-01"), Some(-1)),
+    ];
+    assert_eq!(read(&file(&body)[..]).expect("a whole file"), (expected, true));
+}
+
+#[test]
+fn a_checksum_may_be_missing_but_not_wrong() {
+    let entries = vec![(0, b"k".to_vec(), Owned::Bytes(b"v".to_vec()), None)];
+    let body = b"\x00\x01k\x01v\xff";
+    let old = [b"REDIS0004", &body[..]].concat();
+    assert_eq!(read(&old[..]).expect("a whole file"), (entries.clone(), false));
+    let unsummed = [b"REDIS0010", &body[..], &[0; 8]].concat();
+    assert_eq!(read(&unsummed[..]).expect("a whole file"), (entries.clone(), false));
+    for version in 5..=10 {
+        let header = format!("REDIS{version:04}");
+        let summed = sealed([header.as_bytes(), body].concat());
+        assert_eq!(read(&summed[..]).expect("a whole file"), (entries.clone(), true));
+        let unsealed = [header.as_bytes(), body, &[0x55; 8]].concat();
+        assert!(matches!(read(&unsealed[..]), Err(DecodeError::Checksum { .. })));
+    }
+}
+
+#[test]
+fn bytes_behind_the_end_are_told_after_it() {
+    let bytes = [file(b""), b"*1\r\n".to_vec()].concat();
+    let mut decoder = Decoder::new(&bytes[..]);
+    assert_eq!(decoder.next().expect("the end comes first"), Some(Event::Eof { verified: true }));
+    let error = decoder.next().expect_err("four bytes too many").to_string();
+    assert_eq!(error, "the file goes on at byte 18, behind its end mark and checksum");
+}
+
+#[test]
+fn a_failing_reader_and_a_failing_output_are_told() {
+    struct Failing;
+    impl std::io::Read for Failing {
+        fn read(&mut self, _: &mut [u8]) -> std::io::Result<usize> {
+            Err(std::io::Error::other("the disk is gone"))
+        }
+    }
+    let sample = sample();
+    let reader = std::io::Read::chain(&sample[..50], Failing);
+    assert_eq!(
+        read(reader).expect_err("no more bytes").to_string(),
+        "cannot read on at byte 50: the disk is gone"
+    );
+    for room in [0, 9, 100, 200_000] {
+        let mut disk = vec![0; room];
+        let mut encoder = stillframe_rdb::Encoder::new(&mut disk[..]);
+        let mut result = encoder.begin(&ORIGIN);
+        for _ in 0..3 {
+            let value = noise(1, 100_000);
+            result = result.and_then(|()| encoder.entry(0, b"k", Value::Bytes(&value), None));
+        }
+        assert!(result.and_then(|()| encoder.finish()).is_err(), "{room} bytes of room");
+    }
+}
+
+proptest! {
+    #[test]
+    fn random_bytes_never_panic(body in prop::collection::vec(any::<u8>(), 0..200)) {
+        read(&body[..]).ok();
+        read(&file(&body)[..]).ok();
+    }
+
+    #[test]
+    fn changes_under_a_right_checksum_never_panic(
+        entries in prop::collection::vec(entry(), 1..4),
+        at in any::<prop::sample::Index>(),
+        byte: u8,
+    ) {
+        let mut bytes = write(&entries);
+        bytes.truncate(bytes.len() - 8);
+        let at = at.index(bytes.len());
+        bytes[at] = byte;
+        read(&sealed(bytes)[..]).ok();
+    }
+}

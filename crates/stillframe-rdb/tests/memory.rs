@@ -1,0 +1,105 @@
+//! Encoding allocates nothing after construction, and decoding allocates in proportion to the
+//! bytes that come. An allocator of this test's own tells.
+
+mod common;
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+use common::{ORIGIN, noise, read};
+use stillframe_rdb::{Encoder, Output, Value};
+
+thread_local! {
+    static FORBIDDEN: Cell<bool> = const { Cell::new(false) };
+    static ALLOCATED: Cell<usize> = const { Cell::new(0) };
+}
+
+struct Trap;
+
+// SAFETY: every call is handed on unchanged to the system's allocator, which keeps the contract,
+// or ends the process.
+unsafe impl GlobalAlloc for Trap {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        trap("allocated", layout);
+        ALLOCATED.set(ALLOCATED.get() + layout.size());
+        // SAFETY: the caller's promise about `layout` is the one asked for here.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        trap("freed", layout);
+        // SAFETY: `pointer` came from `alloc` above, hence from `System`, with this layout.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+fn trap(what: &str, layout: Layout) {
+    if FORBIDDEN.replace(false) {
+        // Unwinding out of an allocator is not allowed, so the whole test process ends here.
+        let bytes = layout.size();
+        let place = std::backtrace::Backtrace::force_capture();
+        eprintln!("{bytes} bytes {what} where that is forbidden:\n{place}");
+        std::process::abort();
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Trap = Trap;
+
+/// Keeps nothing but a count.
+struct Count(u64);
+
+impl Output for Count {
+    type Error = ();
+
+    fn write(&mut self, bytes: &[u8]) -> Result<(), ()> {
+        self.0 += bytes.len() as u64;
+        Ok(())
+    }
+}
+
+#[test]
+fn encoding_allocates_nothing() {
+    let random: Vec<Vec<u8>> =
+        [0, 5, 21, 1000, 70_000, 131_072, 140_000, 1 << 20, 3 << 20].map(|n| noise(7, n)).into();
+    let repetitive: Vec<Vec<u8>> =
+        [1, 3, 100, 10_000, 40_000, 300_000].map(|n| b"stillframe".repeat(n)).into();
+    let mut encoder = Encoder::new(Count(0));
+
+    FORBIDDEN.set(true);
+    let result = encoder.begin(&ORIGIN).and_then(|()| {
+        for round in 0..3 {
+            encoder.resize_db(round, 1, u64::MAX)?;
+            for bytes in random.iter().chain(&repetitive) {
+                let at = (bytes.len() % 2 == 0).then_some(i64::MAX);
+                encoder.entry(round, bytes, Value::Bytes(bytes), at)?;
+            }
+            for shift in 0..64 {
+                encoder.entry(round, b"-123456", Value::Int(i64::MIN >> shift), None)?;
+            }
+        }
+        encoder.finish()
+    });
+    FORBIDDEN.set(false);
+
+    assert_eq!(result, Ok(encoder.output().0));
+}
+
+#[test]
+fn announced_lengths_reserve_nothing() {
+    let huge = [&b"\x81"[..], &(1u64 << 62).to_be_bytes()].concat();
+    let packed = [&b"\xc3\x03"[..], &huge, b"\x01ab"].concat();
+    let long_packed = [&b"\xc3"[..], &huge, b"\x3f", b"\x01ab"].concat();
+    for string in [huge, packed, long_packed] {
+        let file = [b"REDIS0010\xfb\x81\x7f\xff\xff\xff\xff\xff\xff\xff\x00\x00\x01k", &string[..]]
+            .concat();
+        let before = ALLOCATED.get();
+        assert!(read(&file[..]).is_err());
+        let bytes = ALLOCATED.get() - before;
+        assert!(
+            bytes < 200_000,
+            "{} made the decoder allocate {bytes} bytes",
+            string.escape_ascii()
+        );
+    }
+}
