@@ -259,14 +259,18 @@ mod tests {
         }
 
         #[test]
-        fn packing_stops_at_any_room(input in prop::collection::vec(0u8..3, 0..200), room in 0usize..100) {
+        fn packing_stops_at_any_room(
+            input in prop::collection::vec(0u8..3, 0..200), room in 0usize..100
+        ) {
             let length = pack(&mut Compressor::new(), &input).len();
             let fits = Compressor::new().compress(&input, &mut vec![0; room]);
             prop_assert_eq!(fits, (length <= room).then_some(length));
         }
 
         #[test]
-        fn random_bytes_never_panic(input in prop::collection::vec(any::<u8>(), 0..100), length in 0u64..300) {
+        fn random_bytes_never_panic(
+            input in prop::collection::vec(any::<u8>(), 0..100), length in 0u64..300
+        ) {
             if let Some(out) = unpack(&input, length) {
                 prop_assert_eq!(out.len() as u64, length);
             }

@@ -120,8 +120,13 @@ impl std::io::Read for Slow<'_> {
     }
 }
 
+/// Cases of the random test; many more on demand.
+fn cases() -> u32 {
+    if std::env::var_os("STILLFRAME_LONG").is_some() { 5000 } else { 100 }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(if std::env::var_os("STILLFRAME_LONG").is_some() { 5000 } else { 100 }))]
+    #![proptest_config(ProptestConfig::with_cases(cases()))]
 
     #[test]
     fn what_is_written_is_read(entries in prop::collection::vec(entry(), 0..20)) {

@@ -186,7 +186,9 @@ proptest! {
     }
 
     #[test]
-    fn random_bytes_never_panic(input in prop::collection::vec(any::<u8>(), 0..60), kind in "[-+:$*_,#(!=%~>|]") {
+    fn random_bytes_never_panic(
+        input in prop::collection::vec(any::<u8>(), 0..60), kind in "[-+:$*_,#(!=%~>|]"
+    ) {
         decode_reply(&input).ok();
         decode_reply(&[kind.as_bytes(), &input].concat()).ok();
         decode_reply(&[kind.as_bytes(), b"3\r\n", &input].concat()).ok();

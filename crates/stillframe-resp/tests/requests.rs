@@ -47,7 +47,8 @@ fn request(words: &[&str]) -> Request {
 
 #[test]
 fn multibulk_inline_and_empty_requests_mix() {
-    let input = b"*2\r\n$4\r\nECHO\r\n$0\r\n\r\n\r\n*0\r\n*-1\r\nset a 'b c'\n  PING \r\n*1\r\n$4\r\nQUIT\r\n";
+    let input = b"*2\r\n$4\r\nECHO\r\n$0\r\n\r\n\r\n*0\r\n*-1\r\n\
+                  set a 'b c'\n  PING \r\n*1\r\n$4\r\nQUIT\r\n";
     let expected = vec![
         request(&["ECHO", ""]),
         vec![],
@@ -144,7 +145,8 @@ proptest! {
         let whole = parse_whole(&input);
         for cut in 0..=input.len() {
             let (start, end) = input.split_at(cut);
-            prop_assert_eq!(&parse_in_pieces(&[start, end], Limits::OPEN), &whole, "cut at {}", cut);
+            let split = parse_in_pieces(&[start, end], Limits::OPEN);
+            prop_assert_eq!(&split, &whole, "cut at {}", cut);
         }
         let bytes: Vec<&[u8]> = input.chunks(1).collect();
         prop_assert_eq!(parse_in_pieces(&bytes, Limits::OPEN), whole);
