@@ -159,7 +159,7 @@ impl Options {
             max_words: words,
             huge_pages: false,
             prefault: false,
-            budget_bytes: 64 << 20,
+            budget_bytes: BUDGET_BYTES,
             on_full: OnFull::Slow,
         }
     }
@@ -184,6 +184,10 @@ impl Options {
         Self { budget_bytes, on_full, ..self }
     }
 }
+
+/// The default budget; the model checkers make every word of it by hand.
+const BUDGET_BYTES: usize =
+    if cfg!(any(miri, feature = "loom", feature = "shuttle")) { 1 << 10 } else { 64 << 20 };
 
 /// What happens when an image has used up its budget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,11 +5,10 @@
 
 use std::fmt;
 use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::sync::{Condvar, Mutex, MutexGuard, thread};
+use crate::sync::{Condvar, Mutex, MutexGuard, caught, thread};
 use crate::{Algorithm, BeginError, CaptureError, Image, MemoryError, Point, Progress, Sink, os};
 
 /// State words with an algorithm and a thread that captures their images.
@@ -107,8 +106,7 @@ impl<A: Algorithm> Engine<A> {
         let begun = Begun { epoch: image.epoch(), begin: started.elapsed() };
         self.snapshotter.submit(Box::new(move || {
             let started = Instant::now();
-            let captured = catch_unwind(AssertUnwindSafe(|| image.capture()))
-                .unwrap_or(Err(CaptureError::Panicked));
+            let captured = caught(|| image.capture()).unwrap_or(Err(CaptureError::Panicked));
             let words = image.words();
             let report =
                 captured.map(|()| CaptureReport { begun, words, capture: started.elapsed() });
@@ -177,7 +175,7 @@ impl Snapshotter {
             os::lower_priority();
             while let Some(job) = theirs.next_job() {
                 // The panic hook has told of a panic, and unwinding has ended the image.
-                let _ = catch_unwind(AssertUnwindSafe(job));
+                let _ = caught(job);
                 theirs.finished();
             }
         })?;

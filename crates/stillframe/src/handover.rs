@@ -8,7 +8,8 @@
 //!
 //! In between each word has one owner. `epoch`, `total` and `arena_words` are stored by the writer
 //! only, `captured` and `done` by the snapshotter (the writer resets `captured` while no image is
-//! held), `stop` by anyone.
+//! held). Anyone may raise `stop`, and it only rises: a wish that comes late, for an image that has
+//! ended, cannot undo the wish for a newer one.
 //!
 //! Source: Cao et al., section 3 (the mutator begins at its own point of consistency).
 
@@ -24,6 +25,7 @@ pub(crate) struct Handover {
     snapshotters: Line<Snapshotters>,
     /// `epoch << 2 | reason`: a reason for an older image does not stop this one.
     stop: AtomicU64,
+    mutation: Mutation,
 }
 
 /// The line that the writer stores to.
@@ -46,7 +48,7 @@ const CANCELLED: u64 = 1;
 const OVER_BUDGET: u64 = 2;
 
 impl Handover {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(mutation: Mutation) -> Self {
         Self {
             writers: Line(Writers {
                 epoch: AtomicU64::new(0),
@@ -59,7 +61,13 @@ impl Handover {
                 done: AtomicU64::new(0),
             }),
             stop: AtomicU64::new(0),
+            mutation,
         }
+    }
+
+    /// Whether this build makes a mistake on purpose.
+    pub(crate) fn is(&self, mutant: Mutant) -> bool {
+        self.mutation.is(mutant)
     }
 
     // ---- the writer's side
@@ -71,8 +79,8 @@ impl Handover {
     }
 
     /// Refuses while an image is held.
-    pub(crate) fn check_idle(&self, mutation: Mutation) -> Result<(), BeginError> {
-        if self.running() && !mutation.is(Mutant::HandoverIgnoresDone) {
+    pub(crate) fn check_idle(&self) -> Result<(), BeginError> {
+        if self.running() && !self.is(Mutant::HandoverIgnoresDone) {
             return Err(BeginError::Busy { epoch: self.writers.0.epoch.load(Ordering::Relaxed) });
         }
         Ok(())
@@ -80,17 +88,15 @@ impl Handover {
 
     /// Begins the next image, of `total` words, and returns its epoch. The caller is the writer,
     /// at a point of consistency, and has found the hand-over idle.
-    pub(crate) fn publish(&self, total: usize, mutation: Mutation) -> u64 {
+    pub(crate) fn publish(&self, total: usize) -> u64 {
         let epoch = self.writers.0.epoch.load(Ordering::Relaxed) + 1;
-        self.snapshotters.0.captured.store(0, Ordering::Relaxed);
+        if !self.is(Mutant::HandoverKeepsCaptured) {
+            self.snapshotters.0.captured.store(0, Ordering::Relaxed);
+        }
         self.writers.0.total.store(total, Ordering::Relaxed);
         self.writers.0.arena_words.store(0, Ordering::Relaxed);
-        let order = if mutation.is(Mutant::HandoverRelaxedBegin) {
-            Ordering::Relaxed
-        } else {
-            Ordering::Release // edge 1; partner: `attach`
-        };
-        self.writers.0.epoch.store(epoch, order);
+        // Edge 1; partner: `attach`.
+        self.writers.0.epoch.store(epoch, self.release(Mutant::HandoverRelaxedBegin));
         epoch
     }
 
@@ -102,8 +108,14 @@ impl Handover {
 
     /// The writer gives the image up: its budget is used. The caller fences before it writes on.
     pub(crate) fn stop_over_budget(&self) {
+        self.raise_stop(self.writers.0.epoch.load(Ordering::Relaxed), OVER_BUDGET);
+    }
+
+    /// Whether the writer may stop to care for its image: it ended, or it shall stop. In the latter
+    /// case the caller fences before it writes on.
+    pub(crate) fn is_over(&self) -> bool {
         let epoch = self.writers.0.epoch.load(Ordering::Relaxed);
-        self.stop.store(epoch << 2 | OVER_BUDGET, Ordering::Release);
+        !self.running() || self.check_stop(epoch).is_err()
     }
 
     pub(crate) fn note_arena(&self, words: usize) {
@@ -124,26 +136,36 @@ impl Handover {
 
     /// Words `0..captured` are pushed, and the sink is done with the objects behind them.
     pub(crate) fn advance(&self, captured: usize) {
-        self.snapshotters.0.captured.store(captured, Ordering::Release);
+        let order = self.release(Mutant::HandoverRelaxedCaptured);
+        self.snapshotters.0.captured.store(captured, order);
     }
 
     /// Lets go of image `epoch`. Release: partner of [`running`](Self::running), edge 2.
-    pub(crate) fn end(&self, epoch: u64, mutation: Mutation) {
-        let order = if mutation.is(Mutant::HandoverRelaxedDone) {
-            Ordering::Relaxed
-        } else {
-            Ordering::Release
-        };
-        self.snapshotters.0.done.store(epoch, order);
+    pub(crate) fn end(&self, epoch: u64) {
+        self.snapshotters.0.done.store(epoch, self.release(Mutant::HandoverRelaxedDone));
     }
 
-    /// Whether image `epoch` shall stop. Partner of the stores in [`stop_over_budget`] and
-    /// [`Progress::cancel`].
-    ///
-    /// [`stop_over_budget`]: Self::stop_over_budget
+    /// Asks image `epoch` to stop.
+    pub(crate) fn cancel(&self, epoch: u64) {
+        self.raise_stop(epoch, CANCELLED);
+    }
+
+    fn raise_stop(&self, epoch: u64, reason: u64) {
+        let stop = epoch << 2 | reason;
+        if self.is(Mutant::HandoverLateCancelWins) {
+            return self.stop.store(stop, Ordering::Release);
+        }
+        self.stop.fetch_max(stop, Ordering::Release); // partner: `check_stop`
+    }
+
+    fn release(&self, relaxed: Mutant) -> Ordering {
+        if self.is(relaxed) { Ordering::Relaxed } else { Ordering::Release }
+    }
+
+    /// Whether image `epoch` shall stop. Acquire: partner of [`raise_stop`](Self::raise_stop).
     pub(crate) fn check_stop(&self, epoch: u64) -> Result<(), CaptureError> {
         let stop = self.stop.load(Ordering::Acquire);
-        if stop >> 2 != epoch {
+        if stop >> 2 != epoch || self.is(Mutant::HandoverForgetsStop) {
             return Ok(());
         }
         match stop & 3 {
@@ -196,7 +218,6 @@ impl Progress {
     /// Asks the image under way to stop; its capture ends with
     /// [`CaptureError::Cancelled`](crate::CaptureError::Cancelled) at the next block.
     pub fn cancel(&self) {
-        let epoch = self.handover.writers.0.epoch.load(Ordering::Relaxed);
-        self.handover.stop.store(epoch << 2 | CANCELLED, Ordering::Release);
+        self.handover.cancel(self.epoch());
     }
 }

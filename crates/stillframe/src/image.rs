@@ -4,7 +4,7 @@
 use crate::algorithm::{BLOCK_WORDS, Image};
 use crate::error::CaptureError;
 use crate::handover::Handover;
-use crate::mutant::Mutation;
+use crate::mutant::Mutant;
 use crate::os::Shared;
 use crate::sink::Sink;
 
@@ -85,19 +85,32 @@ impl<S: Sink> Held<S> {
         &mut self,
         mut fill: impl FnMut(usize, &mut [u64]),
     ) -> Result<(), CaptureError> {
-        let Lease { handover, epoch, words, .. } = &self.lease;
+        let Lease { handover, epoch, words } = &self.lease;
         handover.attach(*epoch);
         let mut buffer = [0; BLOCK_WORDS];
-        for block in 0..words.div_ceil(BLOCK_WORDS) {
+        let mut push = |block: usize| {
             let start = block * BLOCK_WORDS;
             let buffer = &mut buffer[..BLOCK_WORDS.min(words - start)];
-            fill(block, buffer);
-            handover.check_stop(*epoch)?;
+            if handover.is(Mutant::HandoverChecksStopFirst) {
+                handover.check_stop(*epoch)?;
+                fill(block, buffer);
+            } else {
+                fill(block, buffer);
+                handover.check_stop(*epoch)?;
+            }
+            if handover.is(Mutant::HandoverAdvancesFirst) {
+                handover.advance(start + buffer.len());
+            }
             self.sink.push(start, buffer)?;
             handover.advance(start + buffer.len());
+            Ok(())
+        };
+        let pushed = (0..words.div_ceil(BLOCK_WORDS)).try_for_each(&mut push);
+        let outcome = pushed.and_then(|()| Ok(self.sink.finish()?));
+        if outcome.is_err() {
+            handover.cancel(*epoch); // a writer that waits for this capture waits in vain
         }
-        self.sink.finish()?;
-        Ok(())
+        outcome
     }
 }
 
@@ -107,20 +120,19 @@ pub(crate) struct Lease {
     pub(crate) handover: Shared<Handover>,
     pub(crate) epoch: u64,
     pub(crate) words: usize,
-    mutation: Mutation,
 }
 
 impl Lease {
     /// Begins the image of `words` words. The caller is the writer, has found the hand-over idle,
     /// and has put everything that the image needs in place.
-    pub(crate) fn publish(handover: &Shared<Handover>, words: usize, mutation: Mutation) -> Self {
-        let epoch = handover.publish(words, mutation);
-        Self { handover: handover.clone(), epoch, words, mutation }
+    pub(crate) fn publish(handover: &Shared<Handover>, words: usize) -> Self {
+        let epoch = handover.publish(words);
+        Self { handover: handover.clone(), epoch, words }
     }
 }
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        self.handover.end(self.epoch, self.mutation);
+        self.handover.end(self.epoch);
     }
 }

@@ -31,12 +31,28 @@ pub enum Mutant {
     ImprintFrameAfterStore,
     /// Imprint: only the newest record of a block is put back.
     ImprintAppliesNewestOnly,
+    /// Imprint: half a word is saved, as if a partial write needed no more.
+    ImprintSavesHalfWord,
+    /// Imprint: no Release fence between giving the image up and the first word not saved.
+    ImprintNoFenceOnStop,
     /// Hand-over: begin is published without Release.
     HandoverRelaxedBegin,
     /// Hand-over: the end of an image is published without Release.
     HandoverRelaxedDone,
+    /// Hand-over: progress is published without Release.
+    HandoverRelaxedCaptured,
     /// Hand-over: a new image may begin while the old one is held.
     HandoverIgnoresDone,
+    /// Hand-over: begin leaves the progress of the image before.
+    HandoverKeepsCaptured,
+    /// Hand-over: a block counts as captured before the sink is done with it.
+    HandoverAdvancesFirst,
+    /// Hand-over: a capture goes on after it was told to stop.
+    HandoverForgetsStop,
+    /// Hand-over: the wish to stop is looked at before a block is copied.
+    HandoverChecksStopFirst,
+    /// Hand-over: a late wish to stop an older image hides the wish for this one.
+    HandoverLateCancelWins,
 }
 
 #[cfg(any(test, feature = "mutants"))]

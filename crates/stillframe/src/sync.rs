@@ -1,6 +1,8 @@
 //! The one place that knows which atomics and threads are in use: the real ones, loom's or
 //! shuttle's.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 #[cfg(feature = "loom")]
 pub(crate) use loom::{
     hint::spin_loop,
@@ -22,6 +24,12 @@ pub(crate) use std::{
     sync::{Condvar, Mutex, MutexGuard},
     thread,
 };
+
+/// What `body` returns, or `None` if it panicked. The panic's payload is leaked: its destructor is
+/// the body's own code and may panic again, where nobody catches it.
+pub(crate) fn caught<R>(body: impl FnOnce() -> R) -> Option<R> {
+    catch_unwind(AssertUnwindSafe(body)).map_err(std::mem::forget).ok()
+}
 
 /// A value alone on its cache line, so that its writer does not slow readers of its neighbours.
 #[derive(Debug, Default)]

@@ -15,7 +15,11 @@
 //! - F3: the child is gone before the image ends, so it cannot disturb the next one.
 //!
 //! The sink's own changes stay in the child; what the parent must see goes through files or
-//! [`Shared`] memory. Signals stay with the parent.
+//! [`Shared`] memory. Signals stay with the parent. The child dies with the *thread* that began the
+//! image, so a writer's thread must live as long as its images.
+//!
+//! A sink that panics breaks F1: Rust's panic hook allocates, and waits for ever if another thread
+//! was printing a panic at the instant of the fork. Sinks return errors instead.
 
 use crate::algorithm::{Algorithm, BLOCK_WORDS, Image, Info, Options};
 use crate::error::{BeginError, CaptureError, MemoryError};
@@ -44,7 +48,7 @@ impl Algorithm for Fork {
     fn create(options: &Options) -> Result<Self, MemoryError> {
         Ok(Self {
             words: Words::create(options)?,
-            handover: Shared::new(Handover::new())?,
+            handover: Shared::new(Handover::new(Mutation::current()))?,
             verdict: Shared::new(Verdict::new())?,
             mutation: Mutation::current(),
         })
@@ -73,11 +77,11 @@ impl Algorithm for Fork {
         _point: Point,
         sink: S,
     ) -> Result<ForkImage<S>, BeginError> {
-        self.handover.check_idle(self.mutation)?;
+        self.handover.check_idle()?;
         self.verdict.reset();
         // Published before the fork, so that parent and child agree on the epoch. If there is no
         // child the lease is dropped, and the image has ended.
-        let lease = Lease::publish(&self.handover, self.words.len(), self.mutation);
+        let lease = Lease::publish(&self.handover, self.words.len());
         let mut held = Held::new(sink, lease);
         let words = &self.words;
         let child = Child::spawn(|| {

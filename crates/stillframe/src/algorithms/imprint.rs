@@ -111,7 +111,7 @@ impl Algorithm for Imprint {
             words: Words::create(options)?,
             heads: Words::create(&heads)?,
             arena: Words::create(&arena)?,
-            handover: Shared::new(Handover::new())?,
+            handover: Shared::new(Handover::new(Mutation::current()))?,
             on_full: options.on_full,
             active: false,
             seen: 0,
@@ -151,7 +151,7 @@ impl Algorithm for Imprint {
         _point: Point,
         sink: S,
     ) -> Result<InProcess<S, Before>, BeginError> {
-        self.handover.check_idle(self.mutation)?;
+        self.handover.check_idle()?;
         self.base = self.next;
         self.seen = 0;
         self.blocks = self.words.len().div_ceil(BLOCK_WORDS);
@@ -165,7 +165,7 @@ impl Algorithm for Imprint {
             handover: self.handover.clone(),
             mutation: self.mutation,
         };
-        let lease = Lease::publish(&self.handover, self.words.len(), self.mutation);
+        let lease = Lease::publish(&self.handover, self.words.len());
         Ok(InProcess::new(before, Held::new(sink, lease)))
     }
 
@@ -177,13 +177,14 @@ impl Algorithm for Imprint {
 impl Imprint {
     #[inline(never)]
     fn write_active(&mut self, index: usize, value: u64) {
+        let mut old = self.words.load(index);
         if self.mutation.is(Mutant::ImprintStoresBeforeLog) {
-            let old = self.words.load(index);
             self.words.store(index, value);
-            self.save(index, old);
-            return;
         }
-        self.save(index, self.words.load(index));
+        if self.mutation.is(Mutant::ImprintSavesHalfWord) {
+            old &= u64::from(u32::MAX);
+        }
+        self.save(index, old, value);
         self.words.store(index, value);
     }
 
@@ -192,7 +193,7 @@ impl Imprint {
     /// Whether a block was touched before is as good as random, so it selects values here and no
     /// branch depends on it: a mispredicted one would wait for the head to come from memory.
     #[inline]
-    fn save(&mut self, index: usize, old: u64) {
+    fn save(&mut self, index: usize, old: u64, new: u64) {
         let block = index / BLOCK_WORDS;
         if self.is_captured(block) {
             return;
@@ -216,6 +217,9 @@ impl Imprint {
             let next = if is_current { head.position() - self.base + 1 } else { 0 };
             self.log(block, index, old, next, records + 1);
         } else if records < Head::FRAME {
+            if self.mutation.is(Mutant::ImprintFrameAfterStore) {
+                self.words.store(index, new);
+            }
             self.frame(block, head);
         }
     }
@@ -231,10 +235,20 @@ impl Imprint {
     fn refresh(&mut self) {
         self.patience = REFRESH;
         self.handover.note_arena((self.next - self.base) as usize);
-        if self.handover.running() {
-            self.seen = self.handover.captured().div_ceil(BLOCK_WORDS);
+        if self.handover.is_over() {
+            self.give_up();
         } else {
-            self.active = false;
+            self.seen = self.handover.captured().div_ceil(BLOCK_WORDS);
+        }
+    }
+
+    /// Saves nothing more for this image: it ended, or its capture was told to stop. In the latter
+    /// case whoever sees a word that was not saved sees the stop: partner of the Acquire fence in
+    /// [`Before::head_after_copy`], which is followed by a look at the stop.
+    fn give_up(&mut self) {
+        self.active = false;
+        if !self.mutation.is(Mutant::ImprintNoFenceOnStop) {
+            fence(Ordering::Release);
         }
     }
 
@@ -290,15 +304,12 @@ impl Imprint {
         Some((place as usize, position))
     }
 
-    /// The budget is used: waits for the capture to pass `block`, or gives the image up.
+    /// The budget is used: waits for the capture to pass `block` or to stop, or stops it.
     #[cold]
     fn give_way(&mut self, block: usize) {
         if self.on_full == OnFull::Cancel {
             self.handover.stop_over_budget();
-            self.active = false;
-            // Whoever sees a word that was not logged sees the stop: partner of the Acquire fence
-            // in `Before::block`, which is followed by a look at the stop.
-            return fence(Ordering::Release);
+            return self.give_up();
         }
         self.handover.note_wait();
         let mut backoff = Backoff::default();

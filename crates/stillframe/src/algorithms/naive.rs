@@ -39,7 +39,7 @@ impl Algorithm for Naive {
         Ok(Self {
             words: Words::create(options)?,
             shadow: Words::create(options)?,
-            handover: Shared::new(Handover::new())?,
+            handover: Shared::new(Handover::new(Mutation::current()))?,
             mutation: Mutation::current(),
         })
     }
@@ -67,12 +67,12 @@ impl Algorithm for Naive {
         _point: Point,
         sink: S,
     ) -> Result<InProcess<S, Shadow>, BeginError> {
-        self.handover.check_idle(self.mutation)?;
+        self.handover.check_idle()?;
         self.shadow.grow(self.words.len())?;
         self.shadow.copy_all(&self.words);
         let copies_late = self.mutation.is(Mutant::NaiveCopiesLate);
         let shadow = if copies_late { self.words.view() } else { self.shadow.view() };
-        let lease = Lease::publish(&self.handover, self.words.len(), self.mutation);
+        let lease = Lease::publish(&self.handover, self.words.len());
         Ok(InProcess::new(Shadow(shadow), Held::new(sink, lease)))
     }
 

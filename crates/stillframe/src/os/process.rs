@@ -1,6 +1,6 @@
 //! A forked child that runs one closure.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use crate::sync::caught;
 
 /// A child process. Dropping it kills it and waits for it, so that none outlives its image.
 #[derive(Debug)]
@@ -40,8 +40,7 @@ impl Child {
             0 => {
                 die_with_parent(parent);
                 super::lower_priority();
-                let status = catch_unwind(AssertUnwindSafe(body)).unwrap_or(STATUS_PANICKED);
-                exit_now(status)
+                exit_now(caught(body).unwrap_or(STATUS_PANICKED))
             }
             pid => {
                 drop(signals);
@@ -52,29 +51,35 @@ impl Child {
 
     /// Waits for the child to end.
     pub(crate) fn wait(&mut self) -> Ended {
+        self.reap(0).unwrap_or(Ended::Unknown)
+    }
+
+    /// How the child ended, or `None` if it has not: only with `WNOHANG`.
+    fn reap(&mut self, options: i32) -> Option<Ended> {
         let mut status = 0;
         let pid = loop {
-            // SAFETY: `status` is a valid place; `pid` is our child and not waited for yet.
-            let pid = unsafe { libc::waitpid(self.pid, &raw mut status, 0) };
+            // SAFETY: `status` is a valid place; a number that is no child of ours is refused.
+            let pid = unsafe { libc::waitpid(self.pid, &raw mut status, options) };
             if pid != -1 || last_errno() != libc::EINTR {
                 break pid;
             }
         };
-        self.reaped = true;
-        if pid == -1 {
-            Ended::Unknown
-        } else if libc::WIFSIGNALED(status) {
-            Ended::Killed(libc::WTERMSIG(status))
-        } else {
-            Ended::Exited(libc::WEXITSTATUS(status))
+        self.reaped = pid != 0;
+        match pid {
+            0 => None,
+            -1 => Some(Ended::Unknown),
+            _ if libc::WIFSIGNALED(status) => Some(Ended::Killed(libc::WTERMSIG(status))),
+            _ => Some(Ended::Exited(libc::WEXITSTATUS(status))),
         }
     }
 }
 
 impl Drop for Child {
     fn drop(&mut self) {
-        if !self.reaped {
-            // SAFETY: the child was not waited for, so its number is still its own.
+        // Asked first: someone else may have reaped the child (a process that ignores SIGCHLD has
+        // it done by the kernel), and its number may be a stranger's by now.
+        if !self.reaped && self.reap(libc::WNOHANG).is_none() {
+            // SAFETY: an instant ago the child ran, so its number is its own.
             unsafe { libc::kill(self.pid, libc::SIGKILL) };
             self.wait();
         }
