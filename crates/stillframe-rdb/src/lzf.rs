@@ -75,7 +75,16 @@ fn hash(bytes: &[u8]) -> usize {
 /// How many bytes at `at` repeat those at `position`, which three do.
 fn common_length(input: &[u8], position: usize, at: usize) -> usize {
     let end = input.len().min(at + MATCH_BYTES_MAX);
-    input[at..end].iter().zip(&input[position..]).take_while(|(a, b)| a == b).count()
+    let (new, old) = (&input[at..end], &input[position..position + (end - at)]);
+    let (new_words, old_words) = (new.as_chunks::<8>().0, old.as_chunks::<8>().0);
+    for (number, (a, b)) in new_words.iter().zip(old_words).enumerate() {
+        let difference = u64::from_le_bytes(*a) ^ u64::from_le_bytes(*b);
+        if difference != 0 {
+            return number * 8 + difference.trailing_zeros() as usize / 8;
+        }
+    }
+    let checked = new_words.len() * 8;
+    checked + new[checked..].iter().zip(&old[checked..]).take_while(|(a, b)| a == b).count()
 }
 
 struct Packed<'a> {
