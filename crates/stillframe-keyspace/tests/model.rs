@@ -1,0 +1,305 @@
+//! Against a plain map: every answer, and every image, is what the map says.
+
+mod common;
+
+use std::sync::mpsc::Receiver;
+
+use common::{Contents, Manner, Random, begin, can_image, create, sized};
+use stillframe::{Algorithm, CaptureError};
+use stillframe_keyspace::{Expire, IntText, Keyspace, parse_int};
+
+const DBS: usize = 3;
+
+/// A keyspace beside its oracle.
+struct Pair<A: Algorithm> {
+    keyspace: Keyspace<A>,
+    oracle: Contents,
+    now: i64,
+    random: Random,
+    image: Option<Expected>,
+    images_whole: usize,
+    images_failed: usize,
+}
+
+struct Expected {
+    contents: Contents,
+    begun_at: i64,
+    manner: Manner,
+    arrived: Receiver<Result<Contents, CaptureError>>,
+}
+
+fn alive(contents: &Contents, now: i64) -> Contents {
+    let is_alive = |expire: Option<i64>| expire.is_none_or(|at| at > now);
+    let entries = contents.iter().filter(|(_, (_, expire))| is_alive(*expire));
+    entries.map(|(key, value)| (key.clone(), value.clone())).collect()
+}
+
+impl<A: Algorithm> Pair<A> {
+    fn new(random: Random) -> Self {
+        Self {
+            keyspace: create(),
+            oracle: Contents::new(),
+            now: 1000,
+            random,
+            image: None,
+            images_whole: 0,
+            images_failed: 0,
+        }
+    }
+
+    fn key(&mut self) -> (usize, Vec<u8>) {
+        let number = self.random.below(sized(150, 12));
+        let key = if number % 7 == 0 { format!("{number:0>60}") } else { format!("k{number}") };
+        (self.random.below(DBS), key.into_bytes())
+    }
+
+    fn text(&mut self) -> Vec<u8> {
+        let len = match self.random.below(40) {
+            0..5 => return (self.random.next() as i64 >> 40).to_string().into_bytes(),
+            5..30 => self.random.below(30),
+            30..38 => self.random.below(300),
+            38 => 3000 + self.random.below(2000), // either side of the inline limit
+            _ => 6000 + self.random.below(6000),
+        };
+        let byte = self.random.next() as u8;
+        vec![byte; if cfg!(miri) { len / 8 } else { len }]
+    }
+
+    fn expire(&mut self) -> Expire {
+        match self.random.below(5) {
+            0 => Expire::At(self.now + self.random.below(60) as i64 - 5),
+            1 => Expire::Keep,
+            _ => Expire::Never,
+        }
+    }
+
+    /// What the oracle holds alive, and that the keyspace agrees.
+    fn look(&mut self, key: &(usize, Vec<u8>)) -> Option<(Vec<u8>, Option<i64>)> {
+        if self.oracle.get(key).is_some_and(|(_, expire)| expire.is_some_and(|at| at <= self.now)) {
+            self.oracle.remove(key);
+        }
+        let found = self.keyspace.get(key.0, &key.1, self.now);
+        let found = found.map(|entry| {
+            assert_eq!((entry.db(), entry.key()), (key.0, &key.1[..]));
+            let mut text = IntText::default();
+            (entry.value().to_bytes(&mut text).to_vec(), entry.expire_at())
+        });
+        assert_eq!(found.as_ref(), self.oracle.get(key), "{key:?}");
+        found
+    }
+
+    fn store(&mut self, key: (usize, Vec<u8>), text: Vec<u8>, expire: Expire) {
+        let kept = self.oracle.get(&key).and_then(|(_, expire)| *expire);
+        let expire = match expire {
+            Expire::Never => None,
+            Expire::Keep => kept,
+            Expire::At(at) => Some(at),
+        };
+        self.oracle.insert(key, (text, expire));
+    }
+
+    fn step(&mut self) {
+        let key = self.key();
+        match self.random.below(1000) {
+            0..250 => self.set(key),
+            250..350 => self.count(key),
+            350..500 => self.append(key),
+            500..600 => self.set_range(key),
+            600..700 => self.set_expire(&key),
+            700..800 => {
+                let was_there = self.look(&key).is_some();
+                assert_eq!(self.keyspace.remove(key.0, &key.1), was_there);
+                self.oracle.remove(&key);
+            }
+            800..900 => self.transfer(key),
+            900..930 => {
+                self.now += self.random.below(8) as i64;
+                self.keyspace.expire_cycle(self.now, 10);
+            }
+            930..932 => {
+                self.keyspace.clear(key.0);
+                self.oracle.retain(|(db, _), _| *db != key.0);
+            }
+            932 => {
+                self.keyspace.clear_all();
+                self.oracle.clear();
+            }
+            933..980 => drop(self.keyspace.tend()),
+            980 => self.keyspace.wait_image(), // a busy machine gives the snapshotter little time
+            _ => self.image(),
+        }
+        self.collect();
+    }
+
+    fn set(&mut self, key: (usize, Vec<u8>)) {
+        let (text, expire) = (self.text(), self.expire());
+        if expire == Expire::Keep || self.random.one_in(2) {
+            self.look(&key); // what is kept must not be of a dead key
+        }
+        self.keyspace.set(key.0, &key.1, &text, expire).unwrap();
+        self.store(key, text, expire);
+    }
+
+    fn count(&mut self, key: (usize, Vec<u8>)) {
+        let old = self.look(&key).map_or(Some(0), |(text, _)| parse_int(&text));
+        let Some(new) = old.and_then(|old| old.checked_add(1)) else { return };
+        self.keyspace.set_int(key.0, &key.1, new, Expire::Keep).unwrap();
+        self.store(key, new.to_string().into_bytes(), Expire::Keep);
+    }
+
+    fn append(&mut self, key: (usize, Vec<u8>)) {
+        let (more, old) = (self.text(), self.look(&key));
+        let text = [old.map_or_else(Vec::new, |(text, _)| text), more.clone()].concat();
+        assert_eq!(self.keyspace.append(key.0, &key.1, &more).unwrap(), text.len());
+        self.store(key, text, Expire::Keep);
+    }
+
+    fn set_range(&mut self, key: (usize, Vec<u8>)) {
+        let (patch, offset) = (self.text(), self.random.below(300));
+        let old = self.look(&key);
+        let mut text = old.clone().map_or_else(Vec::new, |(text, _)| text);
+        if !patch.is_empty() {
+            text.resize(text.len().max(offset + patch.len()), 0);
+            text[offset..offset + patch.len()].copy_from_slice(&patch);
+        }
+        let len = self.keyspace.set_range(key.0, &key.1, offset, &patch).unwrap();
+        assert_eq!(len, text.len());
+        if old.is_some() || !patch.is_empty() {
+            self.store(key, text, Expire::Keep);
+        }
+    }
+
+    fn set_expire(&mut self, key: &(usize, Vec<u8>)) {
+        let was_there = self.look(key).is_some();
+        let at = (!self.random.one_in(3)).then(|| self.now + self.random.below(50) as i64);
+        assert_eq!(self.keyspace.set_expire(key.0, &key.1, at), was_there);
+        if let Some((_, expire)) = self.oracle.get_mut(key) {
+            *expire = at;
+        }
+    }
+
+    /// RENAME or COPY.
+    fn transfer(&mut self, from: (usize, Vec<u8>)) {
+        let to = self.key();
+        let held = self.look(&from);
+        let rename = self.random.one_in(2);
+        let done = if rename {
+            self.keyspace.rename(from.0, &from.1, to.0, &to.1).unwrap()
+        } else {
+            self.keyspace.copy(from.0, &from.1, to.0, &to.1).unwrap()
+        };
+        assert_eq!(done, held.is_some());
+        if let Some(held) = held {
+            if rename {
+                self.oracle.remove(&from);
+            }
+            self.oracle.insert(to, held);
+        }
+    }
+
+    fn image(&mut self) {
+        if self.image.is_some() || !can_image::<A>() {
+            return;
+        }
+        let manner = match self.random.below(6) {
+            0..3 => Manner::Fast,
+            3 | 4 => Manner::Slow(1 + self.random.below(20)),
+            _ => Manner::Fails(self.random.below(60)),
+        };
+        self.keyspace.wait_image(); // publishing and letting go are not the same instant
+        let contents = alive(&self.oracle, self.now);
+        let arrived = begin(&mut self.keyspace, manner);
+        self.image = Some(Expected { contents, begun_at: self.now, manner, arrived });
+        if self.random.one_in(8) {
+            self.keyspace.progress().cancel();
+        }
+    }
+
+    /// Compares the image under way with the oracle of its begin, if it has arrived.
+    fn collect(&mut self) {
+        let Some(expected) = &self.image else { return };
+        let Ok(outcome) = expected.arrived.try_recv() else { return };
+        match outcome {
+            Ok(contents) => {
+                assert!(alive(&contents, expected.begun_at) == expected.contents, "image differs");
+                self.images_whole += 1;
+            }
+            Err(CaptureError::Cancelled) => self.images_failed += 1,
+            Err(CaptureError::Sink(_)) => {
+                assert!(matches!(expected.manner, Manner::Fails(_)));
+                self.images_failed += 1;
+            }
+            Err(other) => panic!("{other}"),
+        }
+        self.image = None;
+    }
+
+    /// Every way of walking the keys agrees with the oracle.
+    fn check(&mut self) {
+        self.oracle = alive(&self.oracle, self.now);
+        let now = self.now;
+        let mut expired = self.keyspace.stats().expires;
+        while expired > 0 {
+            expired -= 1;
+            self.keyspace.expire_cycle(now, 2);
+        }
+        let mut walked = Contents::new();
+        for db in 0..DBS {
+            let mut add = |entry: &stillframe_keyspace::Entry| {
+                let text = entry.value().to_bytes(&mut IntText::default()).to_vec();
+                let key = (db, entry.key().to_vec());
+                assert!(walked.insert(key, (text, entry.expire_at())).is_none(), "met once");
+            };
+            self.keyspace.for_each(db, now, &mut add);
+            let mut cursor = 0;
+            let mut scanned = 0;
+            loop {
+                cursor = self.keyspace.scan(db, cursor, 7, now, |_| scanned += 1);
+                if cursor == 0 {
+                    break;
+                }
+            }
+            let of_db = self.oracle.iter().filter(|((of, _), _)| *of == db);
+            let (keys, expiring) = of_db.fold((0, 0), |(keys, expiring), (_, (_, expire))| {
+                (keys + 1, expiring + usize::from(expire.is_some()))
+            });
+            assert_eq!((scanned, self.keyspace.len(db)), (keys, keys));
+            assert_eq!(self.keyspace.expires(db), expiring);
+            let random = &mut self.random;
+            assert_eq!(self.keyspace.random(db, now, &mut || random.next()).is_some(), keys > 0);
+        }
+        assert!(walked == self.oracle);
+    }
+}
+
+fn model<A: Algorithm>() {
+    let mut pair = Pair::<A>::new(Random::seeded(A::INFO.name));
+    let (steps, images) = (sized(50_000, 300), if can_image::<A>() { sized(40, 3) } else { 0 });
+    let mut step = 0;
+    while step < steps || pair.images_whole < images {
+        pair.step();
+        step += 1;
+        if step % 500 == 0 {
+            pair.check();
+        }
+    }
+    pair.keyspace.wait_image();
+    pair.collect();
+    pair.check();
+    while pair.keyspace.tend() {}
+    let stats = pair.keyspace.stats();
+    assert_eq!((stats.limbo_entries, stats.limbo_bytes), (0, 0));
+    println!("{step} steps, {} images whole, {} not", pair.images_whole, pair.images_failed);
+    pair.keyspace.clear_all();
+    assert_eq!(pair.keyspace.stats().entry_bytes, 0, "the books are right");
+}
+
+macro_rules! tests {
+    ($($module:ident::$algorithm:ident($($fact:expr),* $(,)?);)*) => {$(
+        #[test]
+        fn $module() {
+            model::<stillframe::algorithms::$module::$algorithm>();
+        }
+    )*};
+}
+stillframe::for_each_algorithm!(tests);
