@@ -11,5 +11,8 @@ mod support;
 
 mod clients;
 mod files;
+mod kill;
+mod pairs;
 mod random;
+mod torn;
 mod transcript;

@@ -109,12 +109,12 @@ fn play(kind: Kind, steps: &[Step]) -> Vec<String> {
     for step in steps {
         match step {
             Step::Wait(time) => std::thread::sleep(*time),
-            Step::Command { client, compared, arguments, .. } => {
+            Step::Command { client, by, arguments, .. } => {
                 let client = clients.entry(*client).or_insert_with(|| server.client());
                 let arguments: Vec<&[u8]> = arguments.iter().map(Vec::as_slice).collect();
                 client.send(&arguments);
                 let raw = client.try_raw();
-                replies.push(raw.map_or("(closed)".into(), |raw| compared.shape(&raw)));
+                replies.push(raw.map_or("(closed)".into(), |raw| by.shape(&raw)));
             }
         }
     }
@@ -123,7 +123,7 @@ fn play(kind: Kind, steps: &[Step]) -> Vec<String> {
 
 enum Step {
     Wait(Duration),
-    Command { line: usize, client: char, compared: Compared, text: String, arguments: Vec<Vec<u8>> },
+    Command { line: usize, client: char, by: Compared, text: String, arguments: Vec<Vec<u8>> },
 }
 
 impl Step {
@@ -138,7 +138,7 @@ impl Step {
         let (head, text) = line.split_once(' ').expect("a command after its connection");
         let mut head = head.chars();
         let client = head.next().expect("a connection's letter");
-        let compared = match head.next() {
+        let by = match head.next() {
             Some('>') => Compared::Bytes,
             Some('~') => Compared::Numbers,
             Some('%') => Compared::Unordered,
@@ -146,7 +146,7 @@ impl Step {
             mark => panic!("line {}: no way of comparing: {mark:?}", number + 1),
         };
         let arguments = words(text);
-        Some(Self::Command { line: number + 1, client, compared, text: text.into(), arguments })
+        Some(Self::Command { line: number + 1, client, by, text: text.into(), arguments })
     }
 }
 

@@ -139,11 +139,15 @@ impl Client {
         assert!(!matches!(reply, Reply::Error(_)), "{line}: {reply:?}");
     }
 
-    /// One field of INFO.
-    pub(crate) fn info(&mut self, field: &str) -> String {
-        let text = self.ask("INFO everything").text();
+    /// One field of INFO, or nothing when the connection has ended.
+    pub(crate) fn try_info(&mut self, field: &str) -> Option<String> {
+        let text = self.try_call(&[b"INFO", b"everything"])?.text();
         let value = text.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
-        value.unwrap_or_else(|| panic!("INFO has no field {field}")).to_owned()
+        Some(value.unwrap_or_else(|| panic!("INFO has no field {field}")).to_owned())
+    }
+
+    pub(crate) fn info(&mut self, field: &str) -> String {
+        self.try_info(field).expect("the server closed the connection")
     }
 
     pub(crate) fn info_int(&mut self, field: &str) -> i64 {
@@ -154,8 +158,12 @@ impl Client {
     /// Takes one image in the background and waits for its end; INFO's word for how it went.
     pub(crate) fn save_in_background(&mut self) -> String {
         self.ok("BGSAVE");
-        super::wait_until("a save ends", || self.info("rdb_bgsave_in_progress") == "0");
+        self.wait_for_save();
         self.info("rdb_last_bgsave_status")
+    }
+
+    pub(crate) fn wait_for_save(&mut self) {
+        super::wait_until("a save ends", || self.info("rdb_bgsave_in_progress") == "0");
     }
 }
 

@@ -58,6 +58,10 @@ impl Random {
         Self(seed)
     }
 
+    pub(crate) fn with_seed(seed: u64) -> Self {
+        Self(seed)
+    }
+
     pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;

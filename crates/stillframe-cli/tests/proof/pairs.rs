@@ -1,0 +1,156 @@
+//! Pairs that are always written together, and the exact check of an image of them.
+//!
+//! Writer `w` owns every pair `i` with `i % WRITERS == w` and stores its transactions' own numbers:
+//! its transaction `n` sets `a:i` and `b:i` to `n`, where `i` follows from `w` and `n` alone. So an
+//! image is right if and only if it is, for each writer, what its transactions `1..=m` leave, for
+//! one `m` between what was acknowledged before the image began and what was sent by its end:
+//! nothing torn, lost, reordered, stale or from the future can pass.
+
+use crate::support::{Client, Random, Reply};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+pub(crate) const WRITERS: usize = 2;
+/// Transactions that a writer sends at once.
+const DEPTH: u64 = 16;
+
+/// The pairs of one server, and how far their writers have come.
+pub(crate) struct Pairs {
+    pub(crate) count: usize,
+    pub(crate) sent: [AtomicU64; WRITERS],
+    pub(crate) acknowledged: [AtomicU64; WRITERS],
+    pub(crate) stop: AtomicBool,
+}
+
+/// The values of all pairs as one image holds them.
+pub(crate) type Image = Vec<(u64, u64)>;
+
+/// For each writer a number of transactions.
+pub(crate) type Counts = [u64; WRITERS];
+
+impl Pairs {
+    pub(crate) fn new(count: usize) -> Self {
+        Self {
+            count,
+            sent: Default::default(),
+            acknowledged: Default::default(),
+            stop: AtomicBool::new(false),
+        }
+    }
+
+    /// Stores every pair as 0.
+    pub(crate) fn prefill(&self, client: &mut Client) {
+        for from in (0..self.count).step_by(1000) {
+            let pairs = from..(from + 1000).min(self.count);
+            let words: Vec<Vec<u8>> = pairs
+                .flat_map(|i| [format!("a:{i}"), "0".into(), format!("b:{i}"), "0".into()])
+                .map(String::into_bytes)
+                .collect();
+            let mut command = vec![b"MSET".as_slice()];
+            command.extend(words.iter().map(Vec::as_slice));
+            assert_eq!(client.call(&command), Reply::Text(b"OK".to_vec()));
+        }
+    }
+
+    /// Reads every pair; a missing key is an error that names it.
+    pub(crate) fn read(&self, client: &mut Client) -> Result<Image, String> {
+        let mut image = Image::new();
+        for from in (0..self.count).step_by(1000) {
+            let pairs = from..(from + 1000).min(self.count);
+            let keys: Vec<String> =
+                pairs.flat_map(|i| [format!("a:{i}"), format!("b:{i}")]).collect();
+            let mut command = vec![b"MGET".as_slice()];
+            command.extend(keys.iter().map(String::as_bytes));
+            let reply = client.call(&command);
+            let mut values = Vec::new();
+            for (key, value) in keys.iter().zip(reply.list()) {
+                let text = value.bytes().ok_or_else(|| format!("{key} is missing"))?;
+                let number = std::str::from_utf8(text).ok().and_then(|text| text.parse().ok());
+                values.push(number.ok_or_else(|| format!("{key} holds {text:?}"))?);
+            }
+            image.extend(values.chunks(2).map(|pair| (pair[0], pair[1])));
+        }
+        Ok(image)
+    }
+
+    /// The pair that transaction `n` of writer `w` sets.
+    fn pair(&self, w: usize, n: u64) -> usize {
+        let owned = self.count / WRITERS;
+        Random::with_seed(n ^ (w as u64) << 56).below(owned) * WRITERS + w
+    }
+
+    pub(crate) fn counts(counters: &[AtomicU64; WRITERS]) -> Counts {
+        counters.each_ref().map(|counter| counter.load(Ordering::SeqCst))
+    }
+
+    /// Writes as writer `w` at full speed, until told to stop or the server is gone.
+    pub(crate) fn write(&self, w: usize, client: &mut Client) {
+        while !self.stop.load(Ordering::SeqCst) {
+            let first = self.sent[w].load(Ordering::SeqCst) + 1;
+            let mut bytes = Vec::new();
+            for n in first..first + DEPTH {
+                let i = self.pair(w, n);
+                let line = format!("MULTI\r\nSET a:{i} {n}\r\nSET b:{i} {n}\r\nEXEC\r\n");
+                bytes.extend_from_slice(line.as_bytes());
+            }
+            self.sent[w].store(first + DEPTH - 1, Ordering::SeqCst);
+            if !client.send_raw(&bytes) {
+                return;
+            }
+            for n in first..first + DEPTH {
+                for expected in ["+OK\r\n", "+QUEUED\r\n", "+QUEUED\r\n", "*2\r\n+OK\r\n+OK\r\n"] {
+                    let Some(raw) = client.try_raw() else { return };
+                    assert_eq!(
+                        raw.escape_ascii().to_string(),
+                        expected.escape_default().to_string()
+                    );
+                }
+                self.acknowledged[w].store(n, Ordering::SeqCst);
+            }
+        }
+    }
+
+    /// Whether an image is right, as the head of this file says, and for which counts.
+    pub(crate) fn check(&self, image: &Image, low: Counts, high: Counts) -> Result<Counts, String> {
+        for (i, (a, b)) in image.iter().enumerate() {
+            if a != b {
+                return Err(format!("pair {i} is torn: a:{i} is {a}, b:{i} is {b}"));
+            }
+        }
+        let mut counts = [0; WRITERS];
+        for w in 0..WRITERS {
+            let owned = || (w..self.count).step_by(WRITERS);
+            let m = owned().map(|i| image[i].0).max().unwrap_or(0);
+            if m < low[w] || m > high[w] {
+                let (low, high) = (low[w], high[w]);
+                return Err(format!("writer {w} is at {m}, which is not in {low}..={high}"));
+            }
+            let mut expected = vec![0; self.count];
+            (1..=m).for_each(|n| expected[self.pair(w, n)] = n);
+            if let Some(i) = owned().find(|&i| image[i].0 != expected[i]) {
+                let (value, right) = (image[i].0, expected[i]);
+                return Err(format!("pair {i} is {value} where {right} was at transaction {m}"));
+            }
+            counts[w] = m;
+        }
+        Ok(counts)
+    }
+}
+
+/// What checks images must itself reject wrong ones.
+#[test]
+fn the_check_of_pairs_rejects_wrong_images() {
+    let pairs = Pairs::new(100);
+    let mut right = vec![(0, 0); 100];
+    (1..=30).for_each(|n| right[pairs.pair(0, n)] = (n, n));
+    (1..=40).for_each(|n| right[pairs.pair(1, n)] = (n, n));
+    assert_eq!(pairs.check(&right, [20, 20], [50, 50]), Ok([30, 40]));
+    assert!(pairs.check(&right, [31, 20], [50, 50]).is_err(), "stale");
+    assert!(pairs.check(&right, [20, 20], [50, 39]).is_err(), "from the future");
+    let wrong = |change: fn(&mut (u64, u64))| {
+        let mut image = right.clone();
+        change(&mut image[pairs.pair(0, 28)]);
+        pairs.check(&image, [20, 20], [50, 50])
+    };
+    assert!(wrong(|pair| pair.0 -= 1).is_err(), "torn");
+    assert!(wrong(|pair| *pair = (0, 0)).is_err(), "lost");
+}
