@@ -2,11 +2,11 @@
 
 use crate::support::dataset::{self, Dataset};
 use crate::support::{
-    ALGORITHMS, Kind, Random, Server, Setup, free_port, redis_is_here, rounds, wait_until,
+    ALGORITHMS, Kind, Random, Server, Setup, free_port, output_of, redis_is_here, rounds,
 };
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 #[test]
 fn redis_loads_our_dump_with_equal_content() {
@@ -142,13 +142,8 @@ fn refusal(dump: &[u8]) -> String {
     let folder = tempfile::tempdir().expect("a folder");
     fs::write(folder.path().join("dump.rdb"), dump).expect("a file");
     let setup = Setup::new(Kind::subject("imprint"));
-    let mut command = setup.command(folder.path(), free_port());
-    let mut child =
-        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("our server starts");
-    wait_until("the server refuses its file", || {
-        child.try_wait().expect("a child's state").is_some()
-    });
-    let output = child.wait_with_output().expect("its output");
+    let command = setup.command(folder.path(), free_port());
+    let output = output_of(command);
     let text = [output.stdout, output.stderr].concat();
     let text = String::from_utf8_lossy(&text).into_owned();
     assert_eq!(output.status.code(), Some(1), "{text}");

@@ -42,6 +42,11 @@ fn add<A: Algorithm>(ctx: &mut Context<'_, A>, key: &[u8], increment: i64) {
     let current = match ctx.keyspace.get(db, key, ctx.now).map(Entry::value) {
         None => 0,
         Some(Value::Int(int)) => int,
+        // A number that APPEND or SETRANGE put together is still text.
+        Some(Value::Bytes(bytes)) => match parse_integer(bytes) {
+            Some(int) => int,
+            None => return ctx.out.error(NOT_AN_INTEGER),
+        },
         Some(_) => return ctx.out.error(NOT_AN_INTEGER),
     };
     let Some(sum) = current.checked_add(increment) else {

@@ -79,11 +79,11 @@ pub(crate) fn dispatch<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
     };
     let command = ctx.table.get(index);
     if !command.accepts(args.len()) {
-        return reject(ctx, wrong_arity(command.name).as_bytes());
+        return reject_command(ctx, command.name, &wrong_arity(command.name));
     }
     if let Some(error) = refusal(ctx, command) {
         ctx.server.stats.commands[index].rejected += 1;
-        return reject(ctx, error.as_bytes());
+        return reject_command(ctx, command.name, error);
     }
     if ctx.session.transaction.is_some() && !command.has(flags::NOT_QUEUED) {
         return transactions::queue(ctx, index, args);
@@ -118,6 +118,17 @@ fn refusal<A: Algorithm>(ctx: &Context<'_, A>, command: &Command<A>) -> Option<&
         return Some(MISCONF);
     }
     None
+}
+
+/// Answers an error to a command that may not run. An EXEC that may not run ends its transaction.
+fn reject_command<A: Algorithm>(ctx: &mut Context<'_, A>, name: &str, error: &str) {
+    if name != "exec" {
+        return reject(ctx, error.as_bytes());
+    }
+    ctx.session.transaction = None;
+    ctx.server.watches.forget(ctx.session.id);
+    let reason = error.strip_prefix("ERR ").unwrap_or(error);
+    reject(ctx, format!("EXECABORT Transaction discarded because of: {reason}").as_bytes());
 }
 
 /// Answers an error to a request that never reached its handler.

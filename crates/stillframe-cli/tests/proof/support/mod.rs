@@ -5,7 +5,7 @@ pub(crate) mod dataset;
 mod server;
 
 pub(crate) use client::{Client, Reply};
-pub(crate) use server::{Kind, Server, Setup, free_port, stillframe};
+pub(crate) use server::{Kind, Server, Setup, free_port, output_of, stillframe};
 
 use std::io::Write;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -37,9 +37,12 @@ pub(crate) fn now_ms() -> i64 {
     i64::try_from(now.as_millis()).expect("milliseconds of this age fit")
 }
 
-/// Polls `condition` until it holds; a busy machine may take long, a broken server for ever.
+/// A busy machine may take long, a broken server for ever.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Polls `condition` until it holds.
 pub(crate) fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(120);
+    let deadline = Instant::now() + PATIENCE;
     while !condition() {
         assert!(Instant::now() < deadline, "waited 120 s in vain: {what}");
         std::thread::sleep(Duration::from_millis(2));

@@ -1,10 +1,11 @@
 //! A server as a child process in a folder of its own, killed when dropped.
 
-use super::{Client, wait_until};
+use super::{Client, PATIENCE, wait_until};
 use std::fs::{self, File};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// Which server a harness drives.
@@ -26,13 +27,27 @@ impl Kind {
     }
 }
 
-/// The binary under proof with its arguments, for runs that are not expected to last.
+/// Runs our binary where it is not expected to last.
 pub(crate) fn stillframe(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_stillframe"))
-        .args(arguments)
-        .stdin(Stdio::null())
-        .output()
-        .expect("the binary under proof starts")
+    let mut command = Command::new(env!("CARGO_BIN_EXE_stillframe"));
+    command.args(arguments).stdin(Stdio::null());
+    output_of(command)
+}
+
+/// What a command says until it ends, which it has to do by itself.
+pub(crate) fn output_of(mut command: Command) -> Output {
+    let piped = command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = piped.spawn().expect("the program starts");
+    let deadline = Instant::now() + PATIENCE;
+    while child.try_wait().expect("a child's state").is_none() {
+        if Instant::now() > deadline {
+            child.kill().expect("a child may be killed");
+            let output = child.wait_with_output().expect("its output");
+            panic!("it does not end by itself: {}", String::from_utf8_lossy(&output.stderr));
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    child.wait_with_output().expect("its output")
 }
 
 /// How to start a server.
