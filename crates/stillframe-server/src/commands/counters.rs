@@ -40,14 +40,14 @@ fn decrby<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
 fn add<A: Algorithm>(ctx: &mut Context<'_, A>, key: &[u8], increment: i64) {
     let db = ctx.session.db;
     let current = match ctx.keyspace.get(db, key, ctx.now).map(Entry::value) {
-        None => 0,
-        Some(Value::Int(int)) => int,
-        // A number that APPEND or SETRANGE put together is still text.
-        Some(Value::Bytes(bytes)) => match parse_integer(bytes) {
-            Some(int) => int,
-            None => return ctx.out.error(NOT_AN_INTEGER),
-        },
-        Some(_) => return ctx.out.error(NOT_AN_INTEGER),
+        None => Some(0),
+        Some(Value::Int(int)) => Some(int),
+        // Text that APPEND or SETRANGE made may read as an integer.
+        Some(Value::Bytes(bytes)) => parse_integer(bytes),
+        Some(_) => None,
+    };
+    let Some(current) = current else {
+        return ctx.out.error(NOT_AN_INTEGER);
     };
     let Some(sum) = current.checked_add(increment) else {
         return ctx.out.error(OVERFLOW);

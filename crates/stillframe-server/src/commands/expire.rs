@@ -24,9 +24,12 @@ pub(super) const UNIX_SECONDS: TimeForm = TimeForm { unit_ms: 1000, relative: fa
 pub(super) const UNIX_MILLISECONDS: TimeForm = TimeForm { unit_ms: 1, relative: false };
 
 impl TimeForm {
-    /// The instant, in unix milliseconds, or `None` if it is beyond 64 bits.
+    /// The instant, in unix milliseconds, or `None` if it is beyond 64 bits. The very last of
+    /// them stands for "never" in the keyspace, so the one before it is given in its place.
     fn instant(self, number: i64, now: i64) -> Option<i64> {
-        number.checked_mul(self.unit_ms)?.checked_add(if self.relative { now } else { 0 })
+        let instant =
+            number.checked_mul(self.unit_ms)?.checked_add(if self.relative { now } else { 0 })?;
+        Some(instant.min(i64::MAX - 1))
     }
 
     /// The instant that SET's kin are given: only positive numbers will do.
@@ -198,7 +201,7 @@ mod tests {
         assert_eq!(SECONDS.instant(i64::MAX / 1000 + 1, 0), None);
         assert_eq!(SECONDS.instant(i64::MIN / 1000 - 1, 0), None);
         assert_eq!(MILLISECONDS.instant(i64::MAX, 1), None);
-        assert_eq!(UNIX_MILLISECONDS.instant(i64::MAX, 1), Some(i64::MAX));
+        assert_eq!(UNIX_MILLISECONDS.instant(i64::MAX, 1), Some(i64::MAX - 1));
     }
 
     #[test]

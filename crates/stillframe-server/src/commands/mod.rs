@@ -14,6 +14,7 @@ mod expire;
 mod extended;
 mod glob;
 mod keys;
+mod lcs;
 mod natural;
 mod numbers;
 mod persistence;
@@ -61,6 +62,7 @@ pub(crate) fn table<A: Algorithm>() -> Table<A> {
     strings::register(&mut table);
     set::register(&mut table);
     counters::register(&mut table);
+    lcs::register(&mut table);
     keys::register(&mut table);
     scan::register(&mut table);
     expire::register(&mut table);
@@ -79,11 +81,10 @@ pub(crate) fn dispatch<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
     };
     let command = ctx.table.get(index);
     if !command.accepts(args.len()) {
-        return reject_command(ctx, command.name, &wrong_arity(command.name));
+        return refuse(ctx, index, &wrong_arity(command.name));
     }
     if let Some(error) = refusal(ctx, command) {
-        ctx.server.stats.commands[index].rejected += 1;
-        return reject_command(ctx, command.name, error);
+        return refuse(ctx, index, error);
     }
     if ctx.session.transaction.is_some() && !command.has(flags::NOT_QUEUED) {
         return transactions::queue(ctx, index, args);
@@ -114,21 +115,26 @@ fn refusal<A: Algorithm>(ctx: &Context<'_, A>, command: &Command<A>) -> Option<&
     if command.has(flags::NO_MULTI) && ctx.session.transaction.is_some() {
         return Some("ERR Command not allowed inside a transaction");
     }
-    if ctx.server.writes_refused() && (command.has(flags::WRITE) || command.name == "ping") {
+    if ctx.server.writes_refused()
+        && (command.has(flags::WRITE)
+            || command.name == "ping"
+            || command.name == "exec" && transactions::writes(ctx.session))
+    {
         return Some(MISCONF);
     }
     None
 }
 
-/// Answers an error to a command that may not run. An EXEC that may not run ends its transaction.
-fn reject_command<A: Algorithm>(ctx: &mut Context<'_, A>, name: &str, error: &str) {
-    if name != "exec" {
+/// Answers an error to a known command that may not run. A refused EXEC ends its transaction.
+fn refuse<A: Algorithm>(ctx: &mut Context<'_, A>, index: usize, error: &str) {
+    ctx.server.stats.commands[index].rejected += 1;
+    if ctx.table.get(index).name == "exec" {
+        transactions::close(ctx);
+        let reason = error.strip_prefix("ERR ").unwrap_or(error);
+        let error = format!("EXECABORT Transaction discarded because of: {reason}");
         return reject(ctx, error.as_bytes());
     }
-    ctx.session.transaction = None;
-    ctx.server.watches.forget(ctx.session.id);
-    let reason = error.strip_prefix("ERR ").unwrap_or(error);
-    reject(ctx, format!("EXECABORT Transaction discarded because of: {reason}").as_bytes());
+    reject(ctx, error.as_bytes());
 }
 
 /// Answers an error to a request that never reached its handler.

@@ -7,8 +7,9 @@ use stillframe::Algorithm;
 
 pub(crate) use super::watch::Watches;
 
-use super::flags::{ALLOW_BUSY, FAST, LOADING, NOSCRIPT, NOT_QUEUED, SKIP_SLOWLOG, STALE};
+use super::flags::{ALLOW_BUSY, FAST, LOADING, NOSCRIPT, NOT_QUEUED, SKIP_SLOWLOG, STALE, WRITE};
 use super::{ALL_KEYS, Context, NO_KEYS, Table, run};
+use crate::session::Session;
 
 /// Adds the commands of this module.
 pub(crate) fn register<A: Algorithm>(table: &mut Table<A>) {
@@ -28,6 +29,8 @@ pub(crate) struct Transaction {
     /// Where each argument ends in `bytes`.
     ends: Vec<usize>,
     queued: Vec<Queued>,
+    /// A queued request is of a command that writes.
+    writes: bool,
     /// A request was refused: EXEC will refuse them all.
     pub(crate) failed: bool,
 }
@@ -80,7 +83,19 @@ impl Transaction {
 pub(crate) fn queue<A: Algorithm>(ctx: &mut Context<'_, A>, command: usize, args: &[&[u8]]) {
     let Some(transaction) = &mut ctx.session.transaction else { return };
     transaction.push(command, args);
+    transaction.writes |= ctx.table.get(command).has(WRITE);
     ctx.out.simple("QUEUED");
+}
+
+/// Whether the session's open transaction would write.
+pub(crate) fn writes(session: &Session) -> bool {
+    session.transaction.as_ref().is_some_and(|transaction| transaction.writes)
+}
+
+/// Drops the open transaction, if any, and forgets what the client watched.
+pub(crate) fn close<A: Algorithm>(ctx: &mut Context<'_, A>) {
+    ctx.session.transaction = None;
+    ctx.server.watches.forget(ctx.session.id);
 }
 
 /// `MULTI`
@@ -94,10 +109,10 @@ fn multi<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
 
 /// `DISCARD`
 fn discard<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
-    if ctx.session.transaction.take().is_none() {
+    if ctx.session.transaction.is_none() {
         return ctx.out.error("ERR DISCARD without MULTI");
     }
-    ctx.server.watches.forget(ctx.session.id);
+    close(ctx);
     ctx.out.ok();
 }
 
@@ -109,7 +124,7 @@ fn exec<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
     let Context { keyspace, server, session, now, .. } = ctx;
     let exists = |db: usize, key: &[u8]| keyspace.contains(db, key, *now);
     let changed = server.watches.changed(session.id, exists);
-    server.watches.forget(session.id);
+    close(ctx);
     if transaction.failed {
         return ctx.out.error("EXECABORT Transaction discarded because of previous errors.");
     }
