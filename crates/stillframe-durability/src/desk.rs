@@ -6,8 +6,8 @@
 //! - The next file is created and its buffer allocated *before* its checkpoint begins, on the
 //!   snapshotter's thread: begin makes no system call that could wait for the disk, and a forked
 //!   child finds all it needs.
-//! - A checkpoint exists from the rename on. Before, a failure at any step removes the file; only
-//!   after it are older generations removed.
+//! - A checkpoint exists from the rename on. Before, a failure at any step removes the file. Older
+//!   ones go only when two newer are *known* to be sound: made, or recovered, by this very store.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -22,9 +22,6 @@ use crate::files::{Directory, Output};
 use crate::names::{self, TEMPORARY};
 use crate::stats::Stats;
 
-/// Checkpoints that are kept.
-const GENERATIONS: usize = 2;
-
 #[derive(Debug)]
 pub(crate) struct Desk {
     /// Whether the next point of consistency shall begin a checkpoint. It carries no data, so it
@@ -37,6 +34,8 @@ pub(crate) struct Desk {
 #[derive(Debug)]
 struct State {
     stats: Stats,
+    /// The two newest checkpoints that are known to be sound, older first.
+    sound: [Option<u64>; 2],
     /// The file of the next checkpoint.
     spare: Option<CheckpointFile>,
     /// Number and start of the checkpoint under way.
@@ -63,7 +62,8 @@ impl Desk {
     pub(crate) fn new(directory: Directory, recovered: Option<u64>) -> Result<Self, Error> {
         let stats = Stats { recovered, newest: recovered, ..Stats::default() };
         let spare = Some(create_file(&directory)?);
-        let state = State { stats, spare, running: None, outcome: None };
+        let sound = [None, recovered];
+        let state = State { stats, sound, spare, running: None, outcome: None };
         Ok(Self { due: AtomicBool::new(false), directory, state: Mutex::new(state) })
     }
 
@@ -137,7 +137,7 @@ impl Desk {
             .and_then(|report| self.make_durable(file.0.output(), &header).map(|()| report));
         let took = started.elapsed();
         let tidied = match published {
-            Ok(_) => self.remove_old(),
+            Ok(_) => self.remove_old(number),
             Err(_) => self.directory.remove(TEMPORARY),
         };
         // If this fails, so will the next begin, which tells.
@@ -178,11 +178,17 @@ impl Desk {
         self.directory.sync()
     }
 
-    fn remove_old(&self) -> Result<(), Error> {
-        for &old in names::list(&self.directory)?.numbers.iter().skip(GENERATIONS) {
-            self.directory.remove(&names::checkpoint(old))?;
+    /// Checkpoint `number` is durable: removes those that are no longer needed.
+    fn remove_old(&self, number: u64) -> Result<(), Error> {
+        let [_, before] = self.lock().sound;
+        self.lock().sound = [before, Some(number)];
+        let mut removed = Ok(());
+        for old in names::list(&self.directory)?.numbers {
+            if before.is_some_and(|before| old < before) {
+                removed = removed.and(self.directory.remove(&names::checkpoint(old)));
+            }
         }
-        Ok(())
+        removed
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

@@ -143,7 +143,7 @@ impl<A: Algorithm> Store<A> {
 
     /// Requests a checkpoint at the next [`point`](Self::point) (at the first one after the end of
     /// the checkpoint under way, if there is one).
-    pub fn checkpoint(&mut self) {
+    pub fn checkpoint(&self) {
         self.desk.set_due(true);
     }
 

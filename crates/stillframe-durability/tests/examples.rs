@@ -2,7 +2,7 @@
 
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tempfile::tempdir;
@@ -26,7 +26,13 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Starts the example and kills it at a random moment, again and again.
+fn has_checkpoint(directory: &Path) -> bool {
+    let mut entries = std::fs::read_dir(directory).expect("it is there").flatten();
+    entries.any(|entry| entry.file_name().to_string_lossy().starts_with("checkpoint-"))
+}
+
+/// Starts the example and kills it at a random moment, again and again; the first time not before
+/// there is a checkpoint, so that something is there to go on from.
 fn kill_rounds(name: &str, directory: &Path, arguments: &[&str]) {
     let clock = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970");
     let seed = clock.subsec_nanos();
@@ -40,6 +46,10 @@ fn kill_rounds(name: &str, directory: &Path, arguments: &[&str]) {
             .spawn()
             .expect("the example starts");
         let pause = u64::from(seed).wrapping_add(round).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
+        let running = |child: &mut Child| child.try_wait().expect("it is ours").is_none();
+        while !has_checkpoint(directory) && running(&mut child) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
         std::thread::sleep(Duration::from_millis(pause % 150));
         child.kill().expect("it is ours");
         let output = child.wait_with_output().expect("it is dead");
@@ -62,6 +72,7 @@ fn a_simulation_goes_on_from_a_whole_tick_after_each_kill() {
     assert!(output.status.success(), "{}", text(&output.stderr));
     let (start, end) =
         (tick_after(&output, "starting at tick "), tick_after(&output, "ending at tick "));
+    assert!(start > 0, "a checkpoint was made");
     assert_eq!(start + 3, end);
     let again = run("simulation", directory.path(), &["--ticks", "0"]);
     assert_eq!(tick_after(&again, "starting at tick "), end, "close takes a last checkpoint");

@@ -1,0 +1,87 @@
+//! What a store costs on this machine, algorithm by algorithm, beside a plain array.
+//!
+//! ```text
+//! cargo run --release --example costs -- DIRECTORY [MEGABYTES]
+//! ```
+
+use std::error::Error;
+use std::hint::black_box;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use stillframe::Algorithm;
+use stillframe::algorithms::{ALL, Visitor, dispatch};
+use stillframe_durability::{Options, Store};
+
+const STEPS: usize = 20_000_000;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let mut arguments = std::env::args().skip(1);
+    let directory = arguments.next().ok_or("usage: costs DIRECTORY [MEGABYTES]")?;
+    let megabytes: usize = arguments.next().map_or(Ok(500), |number| number.parse())?;
+    let words = (megabytes * 1_000_000 / 8).max(1);
+    if cfg!(debug_assertions) {
+        println!("this is a debug build: the figures say little");
+    }
+
+    println!("{megabytes} MB of state, random words; ns each, then ms and MB/s");
+    println!("             read  write  point  begin us  checkpoint      publish  recovery");
+    let mut plain: Vec<u64> = (0..words as u64).collect();
+    let read = nanoseconds(words, |index| black_box(plain[index]));
+    let write = nanoseconds(words, |index| plain[black_box(index)] = index as u64);
+    println!("{:10} {read:6.2} {write:6.2}", "plain");
+    for info in ALL {
+        let visit = Measure { words, directory: &Path::new(&directory).join(info.name) };
+        dispatch(info.name, visit).ok_or("the registry knows its own names")??;
+    }
+    Ok(())
+}
+
+struct Measure<'a> {
+    words: usize,
+    directory: &'a Path,
+}
+
+impl Visitor for Measure<'_> {
+    type Output = Result<(), Box<dyn Error>>;
+    fn visit<A: Algorithm>(self) -> Self::Output {
+        let memory = stillframe::Options::words(self.words).prefault(true);
+        let options = Options::memory(memory);
+        let mut store = Store::<A>::open_with(self.directory, options.clone())?;
+        for index in 0..self.words {
+            store.write(index, index as u64);
+        }
+        let read = nanoseconds(self.words, |index| black_box(store.read(index)));
+        let write = nanoseconds(self.words, |index| store.write(index, index as u64));
+        let point = nanoseconds(self.words, |_| store.point());
+        store.checkpoint_and_wait()?; // the first one touches memory for the first time
+        store.checkpoint_and_wait()?;
+        let stats = store.stats();
+        store.close()?;
+        let store = Store::<A>::open_with(self.directory, options)?;
+        let loaded = store.recovery().loaded.as_ref().ok_or("two checkpoints were taken")?;
+        let rate = |took: Duration| loaded.bytes as f64 / 1e6 / took.as_secs_f64();
+        println!(
+            "{:10} {read:6.2} {write:6.2} {point:6.2} {:9.1} {:6.0} ({:4.0}) {:8.0} {:6.0} ({:4.0})",
+            A::INFO.name,
+            stats.begin_last.as_secs_f64() * 1e6,
+            stats.capture_last.as_secs_f64() * 1e3,
+            rate(stats.capture_last),
+            stats.publish_last.as_secs_f64() * 1e3,
+            loaded.duration.as_secs_f64() * 1e3,
+            rate(loaded.duration),
+        );
+        Ok(())
+    }
+}
+
+/// Of one of many steps, at indices below `words` in no order that a processor foresees.
+fn nanoseconds<T>(words: usize, mut step: impl FnMut(usize) -> T) -> f64 {
+    let mut random = 1_u64;
+    let started = Instant::now();
+    for _ in 0..STEPS {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        black_box(step(((u128::from(random) * words as u128) >> 64) as usize));
+    }
+    started.elapsed().as_secs_f64() * 1e9 / STEPS as f64
+}
