@@ -186,7 +186,11 @@ impl Parser {
         match buffer.get(self.position) {
             None => return Ok(None),
             Some(b'$') => {}
-            Some(&other) => return Err(E::ExpectedBulk(other)),
+            // Like Redis, told once the line is whole.
+            Some(&other) => {
+                let line = self.header_line(&buffer[self.position..], E::TooBigBulkCount)?;
+                return if line.is_some() { Err(E::ExpectedBulk(other)) } else { Ok(None) };
+            }
         }
         let Some(length) = self.number(buffer, E::TooBigBulkCount, E::InvalidBulkLength)? else {
             return Ok(None);
@@ -217,16 +221,23 @@ impl Parser {
                 (i64::from(a - b'0') * 10 + i64::from(b - b'0'), 3)
             }
             _ => {
-                let Some(length) = self.line_end(line, b'\r', too_big)? else { return Ok(None) };
-                if length + 2 > line.len() {
-                    return Ok(None);
-                }
+                let Some(length) = self.header_line(line, too_big)? else { return Ok(None) };
                 (line.get(1..length).and_then(parse_integer).ok_or(invalid)?, length)
             }
         };
         self.position += length + 2;
         self.scanned = 0;
         Ok(Some(number))
+    }
+
+    /// The length of the header line at the start of `line`, without its end; `None`: not whole.
+    fn header_line(
+        &mut self,
+        line: &[u8],
+        too_big: ProtocolError,
+    ) -> Result<Option<usize>, ProtocolError> {
+        let length = self.line_end(line, b'\r', too_big)?;
+        Ok(length.filter(|length| length + 2 <= line.len()))
     }
 
     /// Where `end` stands in `line`; remembers what was searched in vain.
