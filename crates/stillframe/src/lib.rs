@@ -22,6 +22,8 @@
 
 mod algorithm;
 pub mod algorithms;
+#[cfg(test)]
+mod conformance;
 mod engine;
 mod error;
 mod handover;

@@ -3,10 +3,23 @@
 //! An algorithm asks `self.mutation.is(Mutant::X)` at the spot where a mistake is easy. In a normal
 //! build the question is the constant `false` and takes no space.
 
-/// A mistake that a test must find.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Mutant {
+macro_rules! mutants {
+    ($($(#[$doc:meta])* $mutant:ident,)*) => {
+        /// A mistake that a test must find.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        #[non_exhaustive]
+        pub enum Mutant {
+            $($(#[$doc])* $mutant,)*
+        }
+
+        impl Mutant {
+            /// Every mistake.
+            pub const ALL: &[Self] = &[$(Self::$mutant),*];
+        }
+    };
+}
+
+mutants! {
     /// Naive: the copy is taken when the capture starts, not at begin.
     NaiveCopiesLate,
     /// Fork: the parent captures its own, live memory.
@@ -23,7 +36,7 @@ pub enum Mutant {
     ImprintReadsHeadFirst,
     /// Imprint: a block counts as captured before it is.
     ImprintPublishesCursorEarly,
-    /// Imprint: a head of an older image is taken for one of this image.
+    /// Imprint: a frame of an older image is taken for one of this image.
     ImprintTrustsStaleHead,
     /// Imprint: a frame is built from the block alone.
     ImprintFrameWithoutChain,

@@ -84,15 +84,17 @@ impl Algorithm for Fork {
         let lease = Lease::publish(&self.handover, self.words.len());
         let mut held = Held::new(sink, lease);
         let words = &self.words;
+        let parent_captures =
+            self.mutation.is(Mutant::ForkCapturesParent).then(|| self.words.view());
         let child = Child::spawn(|| {
-            let outcome =
-                held.push(|block, into| words.copy_to(block * BLOCK_WORDS, into));
-            self.verdict.tell(outcome);
+            if parent_captures.is_none() {
+                let outcome =
+                    held.push(|block, into| words.copy_to(block * BLOCK_WORDS, into));
+                self.verdict.tell(outcome);
+            }
             0
         });
         let child = child.map_err(|errno| BeginError::Fork { errno })?;
-        let parent_captures =
-            self.mutation.is(Mutant::ForkCapturesParent).then(|| self.words.view());
         Ok(ForkImage { child, verdict: self.verdict.clone(), parent_captures, held })
     }
 

@@ -210,7 +210,7 @@ impl Imprint {
         }
         let head = Head(self.heads.load(block));
         let is_current = head.is_of(self.base)
-            || self.mutation.is(Mutant::ImprintTrustsStaleHead) && head.0 != 0;
+            || self.mutation.is(Mutant::ImprintTrustsStaleHead) && head.tag() == Head::FRAME;
         let records = if is_current { head.tag() } else { 0 };
         if records < LIMIT {
             // Relative to `base` and plus one, so that zero ends the chain.

@@ -1,0 +1,137 @@
+//! The thread around an algorithm: it survives whatever sinks and publishers do.
+
+use std::sync::mpsc;
+
+use crate::{Algorithm, BLOCK_WORDS, CaptureError, CaptureReport, Engine, Point};
+
+use super::probe::{Manner, Probe, Tally};
+use super::rig::{Rig, Rng};
+use super::{Verdict, ensure, rounds};
+use crate::os::Shared;
+
+type Report = Result<CaptureReport, CaptureError>;
+
+struct Desk<A: Algorithm> {
+    engine: Engine<A>,
+    oracle: Vec<u64>,
+    rng: Rng,
+}
+
+impl<A: Algorithm> Desk<A> {
+    fn new(words: usize, seed: u64) -> Result<Self, String> {
+        let Rig { state, oracle, rng } = Rig::<A>::new(words, seed)?;
+        Ok(Self { engine: Engine::new(state).map_err(|error| error.to_string())?, oracle, rng })
+    }
+
+    fn writes(&mut self, count: usize) {
+        for _ in 0..count {
+            let (index, value) = (self.rng.below(self.oracle.len()), self.rng.next());
+            self.engine.write(index, value);
+            self.oracle[index] = value;
+        }
+    }
+
+    fn probe(&self, manner: Manner) -> Result<(Probe, Shared<Tally>), String> {
+        let tally = Shared::new(Tally::default()).map_err(|error| error.to_string())?;
+        Ok((Probe { expected: self.oracle.clone(), tally: tally.clone(), manner }, tally))
+    }
+
+    /// Starts an image; its report comes through the channel, then `after` runs.
+    fn snapshot(
+        &mut self,
+        manner: Manner,
+        after: impl FnOnce() + Send + 'static,
+    ) -> Result<(mpsc::Receiver<Report>, Shared<Tally>), String> {
+        let (probe, tally) = self.probe(manner)?;
+        let (tell, told) = mpsc::channel();
+        let publish = move |_: &mut Probe, report| {
+            let _ = tell.send(report);
+            after();
+        };
+        let begun = self.engine.snapshot(Point::declare(), probe, publish);
+        begun.map_err(|error| error.to_string())?;
+        Ok((told, tally))
+    }
+
+    fn image(&mut self) -> Verdict {
+        let (told, tally) = self.snapshot(Manner::Plain, || ())?;
+        self.writes(50);
+        let report = told.recv().map_err(|_| "nothing was published")?;
+        let report = report.map_err(|error| error.to_string())?;
+        ensure!(report.words == self.oracle.len(), "{} words", report.words);
+        self.engine.wait();
+        ensure!(!self.engine.running(), "an image runs after the wait for its end");
+        tally.is_whole(self.oracle.len())
+    }
+}
+
+/// Image after image, each published once, each held until it is.
+pub(super) fn images_in_a_row<A: Algorithm>(seed: u64) -> Verdict {
+    let mut desk = Desk::<A>::new(5 * BLOCK_WORDS, seed)?;
+    for _ in 0..rounds(50) {
+        desk.image()?;
+    }
+    // Held while it is published.
+    let (enter, entered) = mpsc::channel();
+    let (leave, left) = mpsc::channel::<()>();
+    desk.snapshot(Manner::Plain, move || {
+        let _ = enter.send(());
+        let _ = left.recv();
+    })?;
+    entered.recv().map_err(|_| "nothing was published")?;
+    ensure!(desk.engine.running(), "an image ended before it was published");
+    let (probe, _) = desk.probe(Manner::Plain)?;
+    let second = desk.engine.snapshot(Point::declare(), probe, |_, _| ());
+    ensure!(second.is_err(), "a second image began while the first was published");
+    drop(leave);
+    desk.engine.wait();
+    desk.image()
+}
+
+/// A panic whose payload panics again when it is dropped.
+struct Bomb;
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        std::panic::resume_unwind(Box::new(()));
+    }
+}
+
+/// Sinks that fail or panic, publishers that panic: the next image is right.
+pub(super) fn bad_sinks_and_publishers<A: Algorithm>(seed: u64) -> Verdict {
+    let mut desk = Desk::<A>::new(2 * BLOCK_WORDS + 1, seed)?;
+    for round in 0..6 {
+        let manner = [Manner::FailsAt(1), Manner::PanicsAt(BLOCK_WORDS), Manner::Plain][round % 3];
+        let (told, _) = desk.snapshot(manner, move || {
+            if round >= 3 {
+                std::panic::resume_unwind(Box::new(Bomb));
+            }
+        })?;
+        desk.writes(10);
+        let report = told.recv().map_err(|_| "nothing was published")?;
+        let right = match manner {
+            Manner::FailsAt(_) => matches!(report, Err(CaptureError::Sink(_))),
+            Manner::PanicsAt(_) => matches!(report, Err(CaptureError::Panicked)),
+            _ => report.is_ok(),
+        };
+        ensure!(right, "{manner:?} was published as {report:?}");
+        desk.engine.wait();
+        desk.image()?;
+    }
+    Ok(())
+}
+
+/// An engine dropped while it takes an image waits for the image to end.
+pub(super) fn drop_half_way<A: Algorithm>(seed: u64) -> Verdict {
+    let mut desk = Desk::<A>::new(20 * BLOCK_WORDS, seed)?;
+    desk.image()?;
+    let (told, tally) = desk.snapshot(Manner::Slow, || ())?;
+    let count = desk.rng.below(200);
+    desk.writes(count);
+    drop(desk);
+    let report = told.try_recv().map_err(|_| "the engine was gone before its image")?;
+    match report {
+        Ok(_) | Err(CaptureError::Cancelled) => tally.is_right(),
+        Err(error) => Err(error.to_string()),
+    }
+}

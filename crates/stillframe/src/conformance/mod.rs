@@ -1,0 +1,99 @@
+//! What every algorithm must keep, proved for every line of the registry.
+//!
+//! A *property* is a function of a seed that runs one algorithm and says what it found broken. The
+//! registry macro below makes each property a test of each algorithm; `mutants` turns the suite
+//! against deliberately broken builds, each of which it must reject. The oracle is a plain `Vec`
+//! that sees the same writes and is copied at begin; it knows nothing of how images are made.
+//!
+//! - `probe`: the sink, whose expectations and manners were fixed before begin, so that it also
+//!   works in a forked child; what it finds lies in shared memory.
+//! - `rig`: a state, its oracle, random writes, and captures stopped at every block.
+//! - `properties`: images under random schedules. `race`: at full speed. `budget`: Imprint's arena.
+//!   `engine`: the thread around an algorithm.
+//!
+//! A failure names its seed; `STILLFRAME_SEED=n` runs that seed alone. `STILLFRAME_LONG=1`
+//! multiplies the work.
+
+mod budget;
+mod engine;
+mod mutants;
+mod probe;
+mod properties;
+mod race;
+mod rig;
+
+/// Nothing, or what is broken.
+type Verdict = Result<(), String>;
+/// Something that must hold, as a function of a seed.
+type Property = fn(u64) -> Verdict;
+
+/// Fails with the sentence that follows unless the condition holds.
+macro_rules! ensure {
+    ($holds:expr, $($sentence:tt)*) => {
+        if !$holds {
+            return Err(format!($($sentence)*));
+        }
+    };
+}
+use ensure;
+
+fn is_long() -> bool {
+    std::env::var_os("STILLFRAME_LONG").is_some_and(|value| value == "1")
+}
+
+/// `count` repetitions, fewer where each instruction is interpreted, more where asked for.
+fn rounds(count: usize) -> usize {
+    match () {
+        () if cfg!(miri) => count.div_ceil(20),
+        () if is_long() => count * 20,
+        () => count,
+    }
+}
+
+/// Runs a property with several seeds.
+fn prove(property: Property, seeds: usize) {
+    let asked = std::env::var("STILLFRAME_SEED").ok().and_then(|seed| seed.parse::<u64>().ok());
+    let all = 1..=rounds(seeds) as u64;
+    for seed in asked.map_or(all, |seed| seed..=seed) {
+        if let Err(sentence) = property(seed) {
+            panic!("STILLFRAME_SEED={seed}: {sentence}");
+        }
+    }
+}
+
+macro_rules! suite {
+    ($($module:ident::$algorithm:ident($($fact:expr),* $(,)?);)*) => {
+        $(mod $module {
+            use crate::algorithms::$module::$algorithm as Subject;
+            suite!(@properties
+                properties::every_word_of_every_image, 12;
+                properties::every_size, 2;
+                properties::partial_words, 8;
+                properties::growth_during_images, 8;
+                properties::images_that_fail, 12;
+                properties::hundreds_of_images, 1;
+                properties::busy_while_held, 2;
+                properties::out_of_bounds, 1;
+                race::pairs_stay_together, 4;
+                race::random_access, 4;
+                race::many_images_under_load, 2;
+                engine::images_in_a_row, 2;
+                engine::bad_sinks_and_publishers, 2;
+                engine::drop_half_way, 6;
+            );
+        })*
+    };
+    (@properties $($part:ident::$property:ident, $seeds:expr;)*) => {
+        $(#[test]
+        fn $property() {
+            use crate::Algorithm;
+            // Nothing can be forked where every instruction is interpreted.
+            if cfg!(miri) && !Subject::INFO.in_process {
+                return;
+            }
+            super::prove(super::$part::$property::<Subject>, $seeds);
+        })*
+    };
+}
+
+crate::for_each_algorithm!(suite);

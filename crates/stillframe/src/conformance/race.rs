@@ -1,0 +1,125 @@
+//! Images while the writer runs at full speed.
+
+use std::thread;
+
+use crate::os::Shared;
+use crate::sync::{AtomicUsize, Ordering};
+use crate::{Algorithm, BLOCK_WORDS, Image, Point, Sink, SinkError};
+
+use super::probe::Manner;
+use super::rig::{Rig, Rng, capture, complete};
+use super::{Verdict, ensure, rounds};
+
+const BLOCKS: usize = if cfg!(miri) { 4 } else { 64 };
+
+/// Pairs of words: in one block, in two blocks, in the first and the last one.
+const PAIRS: [(usize, usize); 4] = [
+    (1, 2),
+    (BLOCK_WORDS - 1, BLOCK_WORDS),
+    (BLOCK_WORDS + 3, 2 * BLOCK_WORDS + 1),
+    (0, BLOCKS * BLOCK_WORDS - 1),
+];
+
+/// Keeps one half of each pair until the other comes. Allocates nothing.
+struct Twins {
+    value: u64,
+    torn: Shared<AtomicUsize>,
+}
+
+impl Sink for Twins {
+    fn push(&mut self, start: usize, words: &[u64]) -> Result<(), SinkError> {
+        for index in PAIRS.iter().flat_map(|&(a, b)| [a, b]) {
+            let found = index.checked_sub(start).and_then(|offset| words.get(offset));
+            if found.is_some_and(|&found| found != self.value) {
+                self.torn.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Words that are always written together are equal in every image: to each other, and to what
+/// they were at begin.
+pub(super) fn pairs_stay_together<A: Algorithm>(seed: u64) -> Verdict {
+    let mut rig = Rig::<A>::new(BLOCKS * BLOCK_WORDS, seed)?;
+    let torn = Shared::new(AtomicUsize::new(0)).map_err(|error| error.to_string())?;
+    let mut value = 0;
+    for _ in 0..rounds(25) {
+        let sink = Twins { value, torn: torn.clone() };
+        let begun = rig.state.begin(Point::declare(), sink);
+        let mut image = begun.map_err(|error| error.to_string())?;
+        let outcome = thread::scope(|scope| {
+            let thread = scope.spawn(move || capture(&mut image));
+            while !thread.is_finished() {
+                value += 1;
+                for (a, b) in PAIRS {
+                    rig.state.write(a, value);
+                    rig.state.write(b, value);
+                }
+                let read = PAIRS.map(|(a, b)| [rig.state.read(a), rig.state.read(b)]);
+                assert_eq!(read, [[value; 2]; 4], "read your latest write");
+            }
+            thread.join()
+        });
+        outcome.map_err(|_| "panicked")?.map_err(|error| error.to_string())?;
+        let torn = torn.load(Ordering::Relaxed);
+        ensure!(torn == 0, "{torn} words of pairs were not as at begin");
+    }
+    Ok(())
+}
+
+/// Any word of an image, at any time, in any order, is what it was at begin.
+pub(super) fn random_access<A: Algorithm>(seed: u64) -> Verdict {
+    let words = 4 * BLOCK_WORDS + 1;
+    let mut rig = Rig::<A>::new(words, seed)?;
+    for _ in 0..rounds(10) {
+        rig.writes(50)?;
+        let (mut image, tally) = rig.begin(Manner::Plain).map_err(|error| error.to_string())?;
+        let expected = rig.oracle.clone();
+        ensure!(image.get(words).is_none(), "a word beyond the image");
+        let mut rng = Rng(rig.rng.next());
+        let (verdict, outcome) = thread::scope(|scope| {
+            let thread = scope.spawn(move || {
+                for _ in 0..rounds(2000) {
+                    let index = rng.below(words);
+                    let found = image.get(index);
+                    let expected = A::INFO.in_process.then_some(expected[index]);
+                    let verdict = format!("word {index} is {found:?}, not {expected:?}");
+                    if found != expected {
+                        return (Err(verdict), Ok(()));
+                    }
+                }
+                let outcome = capture(&mut image);
+                (if image.get(0).is_none() { Ok(()) } else { Err("not spent".into()) }, outcome)
+            });
+            while !thread.is_finished() {
+                let _ = rig.writes(1);
+            }
+            thread.join().map_err(|_| "panicked".to_owned())
+        })?;
+        verdict?;
+        complete((outcome, tally), words)?;
+    }
+    rig.check_reads()
+}
+
+/// Whole images compared word by word, under random writes at full speed.
+pub(super) fn many_images_under_load<A: Algorithm>(seed: u64) -> Verdict {
+    let words = 24 * BLOCK_WORDS;
+    let mut rig = Rig::<A>::new(words, seed)?;
+    for round in 0..rounds(30) {
+        let manner = if round % 4 == 0 { Manner::Slow } else { Manner::Plain };
+        let (mut image, tally) = rig.begin(manner).map_err(|error| error.to_string())?;
+        let outcome = thread::scope(|scope| {
+            let thread = scope.spawn(move || capture(&mut image));
+            let mut verdict = Ok(());
+            while !thread.is_finished() && verdict.is_ok() {
+                verdict = rig.writes(1);
+            }
+            let outcome = thread.join().map_err(|_| "panicked".to_owned());
+            verdict.and(outcome)
+        })?;
+        complete((outcome, tally), words)?;
+    }
+    rig.check_reads()
+}

@@ -1,0 +1,174 @@
+//! A state beside its oracle, random writes to both, and captures stopped at every block.
+
+use std::thread;
+
+use crate::os::Shared;
+use crate::sync::{Backoff, caught};
+use crate::{Algorithm, BLOCK_WORDS, BeginError, CaptureError, Image, OnFull, Options, Point};
+
+use super::probe::{Manner, OpenAtEnd, Probe, Tally};
+use super::{Verdict, ensure};
+
+/// SplitMix64.
+#[derive(Debug, Clone)]
+pub(super) struct Rng(pub(super) u64);
+
+impl Rng {
+    pub(super) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ mixed >> 31
+    }
+    /// A number below `bound`, which is not zero.
+    pub(super) fn below(&mut self, bound: usize) -> usize {
+        (self.next() % bound as u64) as usize
+    }
+}
+
+/// What a capture came to: a panic of the sink is told like that of a sink in a child.
+pub(super) type Outcome = Result<(), CaptureError>;
+
+/// Captures an image.
+pub(super) fn capture(image: &mut impl Image) -> Outcome {
+    caught(|| image.capture()).unwrap_or(Err(CaptureError::Panicked))
+}
+
+/// A state under test and a plain copy of what it should hold.
+pub(super) struct Rig<A> {
+    pub(super) state: A,
+    pub(super) oracle: Vec<u64>,
+    pub(super) rng: Rng,
+}
+
+impl<A: Algorithm> Rig<A> {
+    /// `words` words with room for as many again and a block, and a budget that suffices.
+    pub(super) fn new(words: usize, seed: u64) -> Result<Self, String> {
+        let options = Options::words(words).max_words(2 * words + BLOCK_WORDS);
+        let budget = if cfg!(miri) { 1 << 16 } else { 8 << 20 };
+        Self::create(&options.budget(budget, OnFull::Cancel), seed)
+    }
+
+    pub(super) fn create(options: &Options, seed: u64) -> Result<Self, String> {
+        let state = A::create(options).map_err(|error| error.to_string())?;
+        let oracle = vec![0; state.words()];
+        Ok(Self { state, oracle, rng: Rng(seed) })
+    }
+
+    pub(super) fn write(&mut self, index: usize, value: u64) -> Verdict {
+        self.state.write(index, value);
+        self.oracle[index] = value;
+        let found = self.state.read(index);
+        ensure!(found == value, "word {index} reads {found:#x} after {value:#x} was written");
+        Ok(())
+    }
+
+    /// `count` writes of random kinds and places; few places, so that blocks fill their chains.
+    pub(super) fn writes(&mut self, count: usize) -> Verdict {
+        let words = self.oracle.len();
+        if words == 0 {
+            return Ok(());
+        }
+        for _ in 0..count {
+            let value = self.rng.next();
+            let index = self.rng.below(words);
+            match self.rng.below(8) {
+                0 => self.write_run(index, value)?,
+                1 => self.write_half(2 * index + (value & 1) as usize, value as u32)?,
+                2 => self.write(words - 1, value)?,
+                3 | 4 => self.write(index / BLOCK_WORDS * BLOCK_WORDS, value)?,
+                _ => self.write(index, value)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn write_run(&mut self, start: usize, value: u64) -> Verdict {
+        let most = (self.oracle.len() - start).min(2 * BLOCK_WORDS);
+        let length = self.rng.below(most) + 1;
+        let values: Vec<u64> = (0..length as u64).map(|i| value ^ i).collect();
+        self.state.write_run(start, &values);
+        self.oracle[start..start + length].copy_from_slice(&values);
+        let found = self.state.read(start + length - 1);
+        ensure!(Some(&found) == values.last(), "a run's last word reads {found:#x}");
+        Ok(())
+    }
+
+    fn write_half(&mut self, index: usize, value: u32) -> Verdict {
+        self.state.write_u32(index, value);
+        let shift = 32 * (index % 2);
+        let word = &mut self.oracle[index / 2];
+        *word = *word & !(0xffff_ffff << shift) | u64::from(value) << shift;
+        let found = self.state.read_u32(index);
+        ensure!(found == value, "half word {index} reads {found:#x}, not {value:#x}");
+        Ok(())
+    }
+
+    pub(super) fn grow(&mut self, words: usize) -> Verdict {
+        self.state.grow(words).map_err(|error| error.to_string())?;
+        self.oracle.resize(words.max(self.oracle.len()), 0);
+        ensure!(self.state.words() == self.oracle.len(), "{} words", self.state.words());
+        Ok(())
+    }
+
+    /// Whether every word reads as it was last written.
+    pub(super) fn check_reads(&self) -> Verdict {
+        ensure!(self.state.words() == self.oracle.len(), "{} words", self.state.words());
+        for (index, &expected) in self.oracle.iter().enumerate() {
+            let found = self.state.read(index);
+            ensure!(found == expected, "word {index} reads {found:#x}, not {expected:#x}");
+        }
+        Ok(())
+    }
+
+    /// Begins an image that a probe compares with the state of now.
+    #[allow(clippy::type_complexity, reason = "an image and the shared tally of its sink")]
+    pub(super) fn begin(
+        &mut self,
+        manner: Manner,
+    ) -> Result<(A::Image<Probe>, Shared<Tally>), BeginError> {
+        let tally = Shared::new(Tally::default())?;
+        let probe = Probe { expected: self.oracle.clone(), tally: tally.clone(), manner };
+        Ok((self.state.begin(Point::declare(), probe)?, tally))
+    }
+
+    /// Takes one image, running `between(rig, block)` while the sink holds each block (and once
+    /// more when it has taken all), and returns how the capture ended.
+    pub(super) fn image_stopped_at_blocks(
+        &mut self,
+        mut between: impl FnMut(&mut Self, usize) -> Verdict,
+    ) -> Result<(Outcome, Shared<Tally>), String> {
+        let (mut image, tally) = self.begin(Manner::Gated).map_err(|error| error.to_string())?;
+        let words = image.words();
+        ensure!(words == self.oracle.len(), "the image has {words} words");
+        let progress = self.state.progress();
+        self.writes(2)?;
+        let outcome = thread::scope(|scope| {
+            let _open = OpenAtEnd(&tally);
+            let thread = scope.spawn(move || capture(&mut image));
+            for start in (0..words).step_by(BLOCK_WORDS) {
+                let mut backoff = Backoff::default();
+                while !tally.has_arrived(start) && !thread.is_finished() {
+                    backoff.wait();
+                }
+                let captured = progress.captured_words();
+                ensure!(captured <= start, "{captured} words captured while at {start}");
+                ensure!(progress.total_words() == words, "{} in total", progress.total_words());
+                between(self, start / BLOCK_WORDS)?;
+                let now = progress.captured_words();
+                ensure!(captured <= now && now <= start, "{captured}, then {now} captured");
+                tally.allow(start + BLOCK_WORDS.min(words - start));
+            }
+            between(self, words.div_ceil(BLOCK_WORDS))?;
+            thread.join().map_err(|_| "the capture panicked".to_owned())
+        })?;
+        ensure!(!progress.running(), "an image runs after its end");
+        Ok((outcome, tally))
+    }
+}
+
+/// Whether an image was captured, whole and right.
+pub(super) fn complete((outcome, tally): (Outcome, Shared<Tally>), words: usize) -> Verdict {
+    outcome.map_err(|error| error.to_string())?;
+    tally.is_whole(words)
+}
