@@ -1,0 +1,94 @@
+//! Saving by schedule and at the end, as Redis does it: the same steps on both servers.
+
+use crate::support::{Client, Kind, Server, Setup, redis_is_here, wait_until};
+use std::process::Command;
+
+/// Runs a proof on redis-server, where it is installed, and on ours.
+fn on_both(test: &str, proof: impl Fn(Kind)) {
+    if redis_is_here(test) {
+        proof(Kind::Redis);
+    }
+    proof(Kind::subject("imprint"));
+}
+
+fn with_schedule(kind: Kind, schedule: &str) -> (Server, Client) {
+    let server = Server::start(kind);
+    let mut client = server.client();
+    client.call(&[b"CONFIG", b"SET", b"save", schedule.as_bytes()]);
+    client.ok("SET k v");
+    (server, client)
+}
+
+fn signal(server: &Server, name: &str) {
+    let pid = server.pid().to_string();
+    let status = Command::new("kill").args(["-s", name, &pid]).status().expect("kill runs");
+    assert!(status.success());
+}
+
+#[test]
+fn a_signal_saves_if_there_is_a_schedule() {
+    on_both("a_signal_saves_if_there_is_a_schedule", |kind| {
+        for name in ["TERM", "INT"] {
+            for (schedule, saved) in [("3600 100", true), ("", false)] {
+                let (mut server, _client) = with_schedule(kind, schedule);
+                signal(&server, name);
+                assert_eq!(server.wait().code(), Some(0), "{kind:?} {name}");
+                assert_eq!(server.dump().exists(), saved, "{kind:?} {name} {schedule}");
+            }
+        }
+    });
+}
+
+#[test]
+fn shutdown_saves_as_it_is_told() {
+    on_both("shutdown_saves_as_it_is_told", |kind| {
+        let cases = [
+            ("", "SHUTDOWN SAVE", true),
+            ("", "SHUTDOWN", false),
+            ("3600 100", "SHUTDOWN", true),
+            ("3600 100", "SHUTDOWN NOSAVE", false),
+        ];
+        for (schedule, command, saved) in cases {
+            let (mut server, mut client) = with_schedule(kind, schedule);
+            let words: Vec<&[u8]> = command.split(' ').map(str::as_bytes).collect();
+            assert_eq!(client.try_call(&words), None, "{kind:?}: {command} gives no reply");
+            assert_eq!(server.wait().code(), Some(0), "{kind:?}: {command}");
+            assert_eq!(server.dump().exists(), saved, "{kind:?}: {command} with '{schedule}'");
+        }
+    });
+}
+
+#[test]
+fn a_schedule_saves_once_it_is_due() {
+    on_both("a_schedule_saves_once_it_is_due", |kind| {
+        let (server, mut client) = with_schedule(kind, "1 3");
+        client.ok("MSET a 1 b 2 c 3");
+        wait_until("a scheduled save", || server.dump().exists());
+        wait_until("the end of it", || client.info("rdb_changes_since_last_save") == "0");
+    });
+}
+
+#[test]
+fn a_signal_during_a_save_leaves_a_whole_dump() {
+    on_both("a_signal_during_a_save_leaves_a_whole_dump", |kind| {
+        let (mut server, mut client) = with_schedule(kind, "3600 100000000");
+        for database in 0..4 {
+            client.ok(&format!("SELECT {database}"));
+            for i in 0..50 {
+                let value = vec![b'x'; 100_000];
+                client.call(&[b"SET", format!("big:{i}").as_bytes(), &value]);
+            }
+        }
+        client.ok("BGSAVE");
+        client.ok("SET last 1");
+        signal(&server, "TERM");
+        server.wait();
+        crate::files::check_dump(&server.dump());
+        let folder = server.folder.clone();
+        let again = Setup::new(kind).folder(&folder).start();
+        let mut client = again.client();
+        client.ok("SELECT 3");
+        assert_eq!(client.ask("GET last").text(), "1", "what came after BGSAVE is saved too");
+        assert_eq!(client.ask("DBSIZE").int(), 51);
+    });
+}

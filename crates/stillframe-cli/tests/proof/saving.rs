@@ -1,0 +1,191 @@
+//! Saves that fail or are disturbed: the old dump stays, the error is told, the next save works.
+
+use crate::files::check_dump;
+use crate::pairs::Pairs;
+use crate::support::{ALGORITHMS, Client, Kind, Random, Reply, Server, Setup, wait_until};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A folder on a disk that can be made full: a small disk in memory where the tests may mount one,
+/// otherwise the process's own limit on the size of a file.
+enum Disk {
+    Mounted(tempfile::TempDir),
+    Limited(tempfile::TempDir),
+}
+
+impl Disk {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mount = Command::new("mount")
+            .args(["-t", "tmpfs", "-o", "size=8m", "stillframe-test"])
+            .arg(folder.path())
+            .output();
+        match mount {
+            Ok(output) if output.status.success() => Self::Mounted(folder),
+            _ => Self::Limited(folder),
+        }
+    }
+
+    fn path(&self) -> &Path {
+        match self {
+            Self::Mounted(folder) | Self::Limited(folder) => folder.path(),
+        }
+    }
+
+    fn start(&self, kind: Kind) -> Server {
+        let setup = Setup::new(kind).folder(self.path());
+        match self {
+            Self::Mounted(_) => setup.start(),
+            // A process that does not ignore the signal dies of the limit instead.
+            Self::Limited(_) => {
+                setup.wrapper(&["sh", "-c", "trap '' XFSZ; exec \"$0\" \"$@\""]).start()
+            }
+        }
+    }
+
+    fn ballast(&self) -> PathBuf {
+        self.path().join("ballast")
+    }
+
+    /// Leaves room for less than one dump.
+    fn fill(&self, server: &Server) {
+        match self {
+            Self::Mounted(_) => {
+                let size = fs::metadata(server.dump()).expect("a dump").len();
+                // Ends with an error once the disk is full, as it should.
+                let _ = fs::write(self.ballast(), vec![0; 8 << 20]);
+                let left = fs::metadata(self.ballast()).expect("what there was room for").len();
+                let ballast = fs::File::options().write(true).open(self.ballast()).expect("it");
+                ballast.set_len(left.saturating_sub(size / 2)).expect("half a dump's room");
+            }
+            Self::Limited(_) => limit_files(server, "100000"),
+        }
+    }
+
+    fn make_room(&self, server: &Server) {
+        match self {
+            Self::Mounted(_) => fs::remove_file(self.ballast()).expect("the ballast is there"),
+            Self::Limited(_) => limit_files(server, "unlimited"),
+        }
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        if let Self::Mounted(folder) = self {
+            // What is still in use is unmounted once it no longer is.
+            let _ = Command::new("umount").arg("-l").arg(folder.path()).status();
+        }
+    }
+}
+
+fn limit_files(server: &Server, bytes: &str) {
+    let pid = server.pid().to_string();
+    let limit = format!("--fsize={bytes}:unlimited");
+    let status = Command::new("prlimit").args(["--pid", &pid, &limit]).status();
+    assert!(status.expect("prlimit runs").success());
+}
+
+#[test]
+fn a_full_disk_keeps_the_old_dump_and_is_told() {
+    for algorithm in ALGORITHMS {
+        let disk = Disk::new();
+        let server = disk.start(Kind::subject(algorithm));
+        let mut client = server.client();
+        for i in 0..1_000 {
+            // Nothing that could be compressed.
+            let value = Random::with_seed(i).bytes(2_000);
+            client.call(&[b"SET", format!("k:{i}").as_bytes(), &value]);
+        }
+        client.ok("SAVE");
+        let before = fs::read(server.dump()).expect("the first dump");
+        disk.fill(&server);
+        assert_eq!(client.save_in_background(), "err", "{algorithm}: {}", server.log());
+        assert!(matches!(client.ask("SAVE"), Reply::Error(_)), "{algorithm}");
+        assert!(fs::read(server.dump()).expect("still there") == before, "{algorithm}");
+        let files = fs::read_dir(disk.path()).expect("the folder").count();
+        assert!(files <= 4, "{algorithm}: half-written files are left behind");
+
+        refuses_writes_only_as_configured(&mut client);
+        disk.make_room(&server);
+        assert_eq!(client.save_in_background(), "ok", "{algorithm}: {}", server.log());
+        client.ok("SET after 2");
+        check_dump(&server.dump());
+        assert!(server.log().to_lowercase().contains("space") || matches!(disk, Disk::Limited(_)));
+    }
+}
+
+fn refuses_writes_only_as_configured(client: &mut Client) {
+    client.ok("SET after 1"); // without a schedule nobody relies on saves
+    client.call(&[b"CONFIG", b"SET", b"save", b"3600 1000000"]);
+    for write in ["SET after 1", "DEL after", "INCR n", "EXPIRE after 10", "FLUSHALL"] {
+        let Reply::Error(text) = client.ask(write) else { panic!("{write} was taken") };
+        assert!(text.starts_with("MISCONF "), "{write}: {text}");
+    }
+    assert_eq!(client.ask("GET after").text(), "1");
+    client.ok("CONFIG SET stop-writes-on-bgsave-error no");
+    client.ok("SET after 1");
+    client.ok("CONFIG SET stop-writes-on-bgsave-error yes");
+}
+
+#[test]
+fn flushing_during_a_save_leaves_the_image_whole() {
+    for algorithm in ALGORITHMS {
+        let kind = Kind::subject(algorithm);
+        if kind == Kind::Redis {
+            return; // Redis gives up the save.
+        }
+        let server = Server::start(kind);
+        let mut client = server.client();
+        let pairs = Pairs::new(20_000);
+        for flush in ["FLUSHALL", "FLUSHDB", "FLUSHALL ASYNC"] {
+            pairs.prefill(&mut client);
+            client.send_raw(format!("BGSAVE\r\n{flush}\r\nSET a:1 other\r\nDBSIZE\r\n").as_bytes());
+            let replies = [(); 4].map(|()| client.reply());
+            assert_eq!(replies[3], Reply::Int(1), "{replies:?}");
+            client.wait_for_save();
+            assert_eq!(client.info("rdb_last_bgsave_status"), "ok", "{}", server.log());
+            let folder = tempfile::tempdir().expect("a folder");
+            fs::copy(server.dump(), folder.path().join("dump.rdb")).expect("a copy");
+            let reader = Setup::new(kind).folder(folder.path()).start();
+            let image = pairs.read(&mut reader.client()).expect("every key is in the image");
+            assert!(image.iter().all(|&pair| pair == (0, 0)), "{algorithm}");
+        }
+    }
+}
+
+#[test]
+fn a_killed_child_is_told_and_the_next_save_works() {
+    let server = Server::start(Kind::subject("fork"));
+    let mut client = server.client();
+    Pairs::new(50_000).prefill(&mut client);
+    client.ok("SAVE");
+    let before = fs::read(server.dump()).expect("the first dump");
+    client.ok("SET after 1");
+    wait_until("a child was killed before it ended", || {
+        client.ok("BGSAVE");
+        let killed = kill_children(&server);
+        client.wait_for_save();
+        killed && client.info("rdb_last_bgsave_status") == "err"
+    });
+    // Killed tries come after tries that were too late, which have saved.
+    let now = fs::read(server.dump()).expect("still there");
+    assert!(now == before || now.len() > before.len(), "the old dump is harmed");
+    check_dump(&server.dump());
+    assert_eq!(client.save_in_background(), "ok", "{}", server.log());
+}
+
+/// Kills what the server has forked, if anything.
+fn kill_children(server: &Server) -> bool {
+    let tasks = format!("/proc/{}/task", server.pid());
+    let mut killed = false;
+    for task in fs::read_dir(tasks).expect("a living process") {
+        let path = task.expect("a task").path().join("children");
+        for child in fs::read_to_string(path).unwrap_or_default().split_whitespace() {
+            let kill = Command::new("kill").args(["-9", child]).status().expect("kill runs");
+            killed |= kill.success();
+        }
+    }
+    killed
+}
