@@ -8,7 +8,7 @@ use super::{Context, NO_KEYS, Table, flags::*, wrong_arity};
 
 /// Adds the commands of this module.
 pub(crate) fn register<A: Algorithm>(table: &mut Table<A>) {
-    let always = NOSCRIPT | LOADING | STALE | FAST | NO_AUTH | CONNECTION;
+    let always = NOSCRIPT | LOADING | STALE | FAST | NO_AUTH | ALLOW_BUSY | CONNECTION;
     table.add("ping", -1, FAST | CONNECTION, NO_KEYS, ping);
     table.add("echo", 2, LOADING | STALE | FAST | CONNECTION, NO_KEYS, echo);
     table.add("quit", -1, always | NOT_QUEUED, NO_KEYS, quit);

@@ -22,6 +22,8 @@ mod scan;
 mod set;
 mod strings;
 mod table;
+#[cfg(test)]
+mod table_tests;
 pub(crate) mod transactions;
 mod watch;
 

@@ -46,6 +46,22 @@ pub(crate) mod flags {
     pub(crate) const ALLOW_BUSY: u32 = 1 << 14;
     /// Not for the slow log, as its parts are.
     pub(crate) const SKIP_SLOWLOG: u32 = 1 << 15;
+
+    /// What COMMAND calls the flags that clients are told of, in its order.
+    pub(crate) const NAMES: [(u32, &str); 12] = [
+        (WRITE, "write"),
+        (READONLY, "readonly"),
+        (DENYOOM, "denyoom"),
+        (ADMIN, "admin"),
+        (NOSCRIPT, "noscript"),
+        (LOADING, "loading"),
+        (STALE, "stale"),
+        (SKIP_SLOWLOG, "skip_slowlog"),
+        (FAST, "fast"),
+        (NO_AUTH, "no_auth"),
+        (NO_MULTI, "no_multi"),
+        (ALLOW_BUSY, "allow_busy"),
+    ];
 }
 
 /// Positions of the keys among the arguments: first, last (negative: from the end), step.
