@@ -61,16 +61,12 @@ impl Visitor for Measure<'_> {
         let store = Store::<A>::open_with(self.directory, options)?;
         let loaded = store.recovery().loaded.as_ref().ok_or("two checkpoints were taken")?;
         let rate = |took: Duration| loaded.bytes as f64 / 1e6 / took.as_secs_f64();
-        println!(
-            "{:10} {read:6.2} {write:6.2} {point:6.2} {:9.1} {:6.0} ({:4.0}) {:8.0} {:6.0} ({:4.0})",
-            A::INFO.name,
-            stats.begin_last.as_secs_f64() * 1e6,
-            stats.capture_last.as_secs_f64() * 1e3,
-            rate(stats.capture_last),
-            stats.publish_last.as_secs_f64() * 1e3,
-            loaded.duration.as_secs_f64() * 1e3,
-            rate(loaded.duration),
-        );
+        print!("{:10} {read:6.2} {write:6.2} {point:6.2} ", A::INFO.name);
+        print!("{:9.1} ", stats.begin_last.as_secs_f64() * 1e6);
+        let capture = stats.capture_last;
+        print!("{:6.0} ({:4.0}) ", capture.as_secs_f64() * 1e3, rate(capture));
+        print!("{:8.0} ", stats.publish_last.as_secs_f64() * 1e3);
+        println!("{:6.0} ({:4.0})", loaded.duration.as_secs_f64() * 1e3, rate(loaded.duration));
         Ok(())
     }
 }

@@ -10,6 +10,7 @@
 //! the velocities always add up to the same, and the positions to that times the number of ticks.
 
 use std::error::Error;
+use std::process::ExitCode;
 use std::time::Duration;
 
 use stillframe_durability::{Options, Store};
@@ -28,7 +29,17 @@ fn velocity(particle: usize) -> usize {
     2 + 2 * particle
 }
 
-fn main() -> Result<(), Box<dyn Error>> {
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("simulation: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
     let usage = "usage: simulation DIRECTORY [--ticks N] [--crash-after N]";
     let directory = arguments.next().ok_or(usage)?;
@@ -59,7 +70,12 @@ fn main() -> Result<(), Box<dyn Error>> {
             std::process::abort();
         }
     }
-    println!("ending at tick {}: {:?}", state.read(TICK), state.stats());
+    let stats = state.stats();
+    println!("ending at tick {}", state.read(TICK));
+    println!(
+        "{} checkpoints; the longest held the simulation up for {:?}",
+        stats.checkpoints, stats.begin_max
+    );
     Ok(state.close()?)
 }
 

@@ -106,7 +106,7 @@ fn advice(error: &io::Error) -> &'static str {
         ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
             "allow this process to write there"
         }
-        ErrorKind::NotFound => "put back what was moved away",
+        ErrorKind::NotFound => "check the path, and put back what was moved away",
         ErrorKind::NotADirectory | ErrorKind::AlreadyExists | ErrorKind::IsADirectory => {
             "name a directory of its own for the store"
         }

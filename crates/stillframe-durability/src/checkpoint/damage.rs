@@ -64,7 +64,10 @@ pub enum Damage {
         block: u64,
     },
     /// A block is not what was written.
-    #[error("bytes {offset} to {last}: the checksum of block {block} does not match", last = offset + bytes - 1)]
+    #[error(
+        "bytes {offset} to {last}: the checksum of block {block} does not match",
+        last = offset + bytes - 1
+    )]
     BlockChecksum {
         /// Where the block starts.
         offset: u64,
