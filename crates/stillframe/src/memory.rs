@@ -119,6 +119,12 @@ impl Words {
         }
     }
 
+    /// Two words that lie side by side, or `None` if they are out of bounds.
+    #[inline]
+    pub(crate) fn pair(&self, start: usize) -> Option<[&AtomicU64; 2]> {
+        (start + 1 < self.len).then(|| [self.word(start), self.word(start + 1)])
+    }
+
     #[inline]
     fn range(&self, start: usize, len: usize) -> &[AtomicU64] {
         assert!(start <= self.len && len <= self.len - start, "{len} words at {start}");

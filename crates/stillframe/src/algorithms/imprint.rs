@@ -8,6 +8,7 @@
 //!
 //! - Memory: 1 copy + 8 bytes a block + arena. Begin: O(1). Read: nothing added. Write: while an
 //!   image is captured at most a 16-byte record, and one block copy per `LIMIT` writes. Full image.
+//! - A record is two words: the old value, then `next << 16 | offset`. A frame is the block.
 //! - Unit: the word. A partial write reads, patches and writes a whole word.
 //! - I1: a block's head has one owner, the writer; the snapshotter only reads it.
 //! - I2: a new word is visible only after the record or frame that holds its old value: Release
@@ -41,8 +42,6 @@ const LIMIT: u64 = if BLOCK_WORDS == 512 { 128 } else { 2 };
 const REFRESH: u32 = if BLOCK_WORDS == 512 { 64 } else { 2 };
 /// Arena that stays with the process between images, in words (1 MiB).
 const KEPT_WORDS: usize = 1 << 17;
-/// Words of a record: the old value, then `next << 16 | offset`.
-const RECORD_WORDS: u64 = 2;
 
 /// State words with before-images.
 #[derive(Debug)]
@@ -61,8 +60,8 @@ pub struct Imprint {
     blocks: usize,
     /// Position of the arena's first word in this image.
     base: u64,
-    /// Next free position.
-    next: u64,
+    /// Words of the arena in use by this image.
+    used: usize,
     /// Writes until the next look.
     patience: u32,
     mutation: Mutation,
@@ -117,7 +116,7 @@ impl Algorithm for Imprint {
             seen: 0,
             blocks: 0,
             base: 1, // heads start as 0, which is of no image
-            next: 1,
+            used: 0,
             patience: 0,
             mutation: Mutation::current(),
         })
@@ -139,11 +138,10 @@ impl Algorithm for Imprint {
 
     #[inline]
     fn write(&mut self, index: usize, value: u64) {
-        let word = self.words.word(index);
-        if !self.active {
-            return word.store(value, Ordering::Relaxed);
+        if self.active {
+            self.save(index, value);
         }
-        self.write_active(index, value);
+        self.words.store(index, value);
     }
 
     fn begin<S: Sink + 'static>(
@@ -152,7 +150,8 @@ impl Algorithm for Imprint {
         sink: S,
     ) -> Result<InProcess<S, Before>, BeginError> {
         self.handover.check_idle()?;
-        self.base = self.next;
+        self.base += self.used as u64;
+        self.used = 0;
         self.seen = 0;
         self.blocks = self.words.len().div_ceil(BLOCK_WORDS);
         self.patience = REFRESH;
@@ -175,25 +174,13 @@ impl Algorithm for Imprint {
 }
 
 impl Imprint {
-    #[inline(never)]
-    fn write_active(&mut self, index: usize, value: u64) {
-        let mut old = self.words.load(index);
-        if self.mutation.is(Mutant::ImprintStoresBeforeLog) {
-            self.words.store(index, value);
-        }
-        if self.mutation.is(Mutant::ImprintSavesHalfWord) {
-            old &= u64::from(u32::MAX);
-        }
-        self.save(index, old, value);
-        self.words.store(index, value);
-    }
-
-    /// Makes sure that the image keeps `old`, the value of word `index` before a write.
+    /// Makes sure that the image keeps the value of word `index`, which is about to become `new`.
     ///
-    /// Whether a block was touched before is as good as random, so it selects values here and no
-    /// branch depends on it: a mispredicted one would wait for the head to come from memory.
-    #[inline]
-    fn save(&mut self, index: usize, old: u64, new: u64) {
+    /// What bounds the speed is how many of these the processor overlaps, each waiting for its word
+    /// and its head to come from memory. So the path is short, what is rare is elsewhere, and no
+    /// branch depends on whether the block was touched before: that is as good as random.
+    #[inline(never)]
+    fn save(&mut self, index: usize, new: u64) {
         let block = index / BLOCK_WORDS;
         if self.is_captured(block) {
             return;
@@ -205,23 +192,34 @@ impl Imprint {
                 return;
             }
         }
+        let old = self.words.load(index);
         if self.mutation.is(Mutant::ImprintNeverLogs) {
             return;
+        }
+        if self.mutation.is(Mutant::ImprintStoresBeforeLog) {
+            self.words.store(index, new);
         }
         let head = Head(self.heads.load(block));
         let is_current = head.is_of(self.base)
             || self.mutation.is(Mutant::ImprintTrustsStaleHead) && head.tag() == Head::FRAME;
         let records = if is_current { head.tag() } else { 0 };
-        if records < LIMIT {
-            // Relative to `base` and plus one, so that zero ends the chain.
-            let next = if is_current { head.position() - self.base + 1 } else { 0 };
-            self.log(block, index, old, next, records + 1);
-        } else if records < Head::FRAME {
-            if self.mutation.is(Mutant::ImprintFrameAfterStore) {
-                self.words.store(index, new);
+        if records >= LIMIT {
+            if records < Head::FRAME {
+                self.frame(block, head, index, new);
             }
-            self.frame(block, head);
+            return;
         }
+        let Some([first, second]) = self.arena.pair(self.used) else {
+            return self.give_way(block);
+        };
+        // Relative to `base` and plus one, so that zero ends the chain.
+        let next = if is_current { head.position() - self.base + 1 } else { 0 };
+        let half = self.mutation.is(Mutant::ImprintSavesHalfWord);
+        first.store(if half { old & u64::from(u32::MAX) } else { old }, Ordering::Relaxed);
+        second.store(next << 16 | (index % BLOCK_WORDS) as u64, Ordering::Relaxed);
+        let position = self.base + self.used as u64;
+        self.used += 2;
+        self.set_head(block, Head::chain(position, records + 1));
     }
 
     /// Whether the image needs nothing more of a block: captured, or added after begin.
@@ -234,7 +232,7 @@ impl Imprint {
     #[cold]
     fn refresh(&mut self) {
         self.patience = REFRESH;
-        self.handover.note_arena((self.next - self.base) as usize);
+        self.handover.note_arena(self.used);
         if self.handover.is_over() {
             self.give_up();
         } else {
@@ -252,19 +250,15 @@ impl Imprint {
         }
     }
 
-    /// Saves one old value in front of the block's chain, which it makes `length` long.
-    #[inline]
-    fn log(&mut self, block: usize, index: usize, old: u64, next: u64, length: u64) {
-        let Some((place, position)) = self.allocate(block, RECORD_WORDS) else { return };
-        self.arena.store(place, old);
-        self.arena.store(place + 1, next << 16 | (index % BLOCK_WORDS) as u64);
-        self.set_head(block, Head::chain(position, length));
-    }
-
     /// Saves the image of a whole block: its present words, with its chain put back.
     #[cold]
-    fn frame(&mut self, block: usize, chain: Head) {
-        let Some((place, position)) = self.allocate(block, BLOCK_WORDS as u64) else { return };
+    fn frame(&mut self, block: usize, chain: Head, index: usize, new: u64) {
+        if self.arena.len() - self.used < BLOCK_WORDS {
+            return self.give_way(block);
+        }
+        if self.mutation.is(Mutant::ImprintFrameAfterStore) {
+            self.words.store(index, new);
+        }
         let start = block * BLOCK_WORDS;
         let mut buffer = [0; BLOCK_WORDS];
         let buffer = &mut buffer[..BLOCK_WORDS.min(self.words.len() - start)];
@@ -273,8 +267,10 @@ impl Imprint {
             put_back(&self.arena, self.base, chain, buffer, self.mutation);
         }
         for (offset, &word) in buffer.iter().enumerate() {
-            self.arena.store(place + offset, word);
+            self.arena.store(self.used + offset, word);
         }
+        let position = self.base + self.used as u64;
+        self.used += BLOCK_WORDS;
         self.set_head(block, Head::frame(position));
     }
 
@@ -287,21 +283,6 @@ impl Imprint {
         }
         self.heads.word(block).store(head.0, Ordering::Release);
         fence(Ordering::Release);
-    }
-
-    /// Takes `words` of arena: their place in the array and their position. `None` if the caller
-    /// need not save anything after all: the arena was full, and meanwhile the block was captured
-    /// or the image given up.
-    #[inline]
-    fn allocate(&mut self, block: usize, words: u64) -> Option<(usize, u64)> {
-        let place = self.next - self.base;
-        if place + words > self.arena.len() as u64 {
-            self.give_way(block);
-            return None;
-        }
-        let position = self.next;
-        self.next += words;
-        Some((place as usize, position))
     }
 
     /// The budget is used: waits for the capture to pass `block` or to stop, or stops it.
