@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use stillframe::Algorithm;
 
-use crate::persistence;
+use crate::persistence::{self, LastSave};
 use crate::server::{Server, unix_millis};
 use crate::state::ServerState;
 
@@ -23,7 +23,7 @@ pub(crate) fn run<A: Algorithm>(server: &mut Server<A>) -> Instant {
     let now = server.state.loop_time;
     if server.signalled.swap(false, std::sync::atomic::Ordering::Relaxed) {
         tracing::warn!("received a signal to stop");
-        persistence::stop(&mut server.keyspace, &mut server.state, None);
+        persistence::stop(&mut server.keyspace, &mut server.state, LastSave::IfScheduled, false);
     }
     let more_expired = expire(server);
     persistence::run_schedule(&mut server.keyspace, &mut server.state);

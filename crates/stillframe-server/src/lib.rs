@@ -16,6 +16,7 @@ mod error;
 mod listen;
 mod persistence;
 mod poll;
+mod process;
 mod random;
 mod server;
 mod session;

@@ -11,7 +11,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use stillframe::Algorithm;
@@ -47,6 +47,8 @@ pub(crate) struct Server<A: Algorithm> {
     /// Clients with replies to write at the end of the turn.
     flushing: Vec<usize>,
     shared: Box<[u8]>,
+    /// The keyspace has housekeeping left for the next turn.
+    tending: bool,
     next_cron: Instant,
 }
 
@@ -70,6 +72,7 @@ impl<A: Algorithm> Server<A> {
             runnable: VecDeque::new(),
             flushing: Vec::new(),
             shared: vec![0; SHARED_BYTES].into_boxed_slice(),
+            tending: false,
             next_cron: Instant::now(),
         }
     }
@@ -93,7 +96,7 @@ impl<A: Algorithm> Server<A> {
                 }
             }
             self.flush();
-            self.keyspace.tend();
+            self.tending = self.keyspace.tend();
             persistence::attend(&mut self.keyspace, &mut self.state);
             if self.state.loop_time >= self.next_cron {
                 self.next_cron = cron::run(self);
@@ -108,7 +111,14 @@ impl<A: Algorithm> Server<A> {
         if !self.runnable.is_empty() {
             return Duration::ZERO;
         }
-        self.next_cron.saturating_duration_since(Instant::now())
+        let rest = self.next_cron.saturating_duration_since(Instant::now());
+        if self.tending {
+            Duration::ZERO
+        } else if self.state.saves.settling() {
+            rest.min(Duration::from_millis(1))
+        } else {
+            rest
+        }
     }
 
     fn on_event(&mut self, event: Ready) {

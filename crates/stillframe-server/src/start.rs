@@ -5,11 +5,11 @@ use stillframe::algorithms::{self, Visitor};
 use stillframe_keyspace::{Keyspace, KeyspaceOptions};
 
 use crate::listen::Listeners;
-use crate::persistence::Saves;
+use crate::persistence::{self, Directory, Saves};
 use crate::poll::Poller;
-use crate::server::Server;
+use crate::server::{Server, unix_millis};
 use crate::state::ServerState;
-use crate::{Config, ServeError, commands, signals};
+use crate::{Config, ServeError, commands, process, signals};
 
 /// Runs a server until it is told to stop, by SHUTDOWN or a signal.
 ///
@@ -39,12 +39,19 @@ fn run<A: Algorithm>(mut config: Config) -> Result<(), ServeError> {
     );
     let signalled = signals::watch().map_err(ServeError::Signals)?;
     raise_descriptor_limit(&mut config);
+    let directory = Directory::open(&config.dir, &config.dbfilename)?;
     let poller = Poller::new().map_err(ServeError::Events)?;
     let listeners = Listeners::bind(&config.bind, config.port, config.tcp_backlog, &poller)?;
     let port = listeners.addresses().next().map_or(config.port, |address| address.port());
-    let keyspace = Keyspace::<A>::create(&keyspace_options(&config))?;
+    let mut keyspace = Keyspace::<A>::create(&keyspace_options(&config))?;
+    // Clients that connect meanwhile wait in the sockets' queues.
+    let loaded = persistence::load(&mut keyspace, directory.dump(), unix_millis(), &signalled)?;
+    if loaded.interrupted {
+        tracing::info!("stopping: asked to while loading");
+        return Ok(());
+    }
     let table = commands::table::<A>();
-    let saves = Saves::new();
+    let saves = Saves::new(directory, loaded, poller.waker());
     let state = ServerState::new(config, saves, table.all().len(), port);
     for address in listeners.addresses() {
         tracing::info!("ready to accept connections on {address}");
@@ -54,8 +61,11 @@ fn run<A: Algorithm>(mut config: Config) -> Result<(), ServeError> {
 }
 
 fn keyspace_options(config: &Config) -> KeyspaceOptions {
-    let _ = config;
-    KeyspaceOptions::default()
+    let budget = config.snapshot_memory.bytes(process::machine_memory_bytes());
+    let mut options = KeyspaceOptions::default();
+    options.budget_bytes = usize::try_from(budget).unwrap_or(usize::MAX);
+    options.on_full = config.snapshot_memory_policy;
+    options
 }
 
 fn warn_if_open(config: &Config) {

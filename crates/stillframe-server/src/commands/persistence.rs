@@ -1,7 +1,79 @@
-//! stub
+//! Commands that save the data or stop the server: BGSAVE, SAVE, LASTSAVE, SHUTDOWN.
+
 use stillframe::Algorithm;
 
-use super::Table;
+use super::{Context, NO_KEYS, Table, flags::*};
+use crate::persistence::{self, LastSave};
 
 /// Adds the commands of this module.
-pub(crate) fn register<A: Algorithm>(_table: &mut Table<A>) {}
+pub(crate) fn register<A: Algorithm>(table: &mut Table<A>) {
+    table.add("bgsave", -1, ADMIN | NOSCRIPT, NO_KEYS, bgsave);
+    table.add("save", 1, ADMIN | NOSCRIPT | NO_MULTI | LONG, NO_KEYS, save);
+    table.add("lastsave", 1, ADMIN | LOADING | STALE | FAST, NO_KEYS, lastsave);
+    let shutdown_flags = ADMIN | NOSCRIPT | LOADING | STALE | NO_MULTI;
+    table.add("shutdown", -1, shutdown_flags, NO_KEYS, shutdown);
+}
+
+const SAVING: &str = "ERR Background save already in progress";
+
+/// `BGSAVE [SCHEDULE]`: inside a transaction it is scheduled, as the transaction is half done.
+fn bgsave<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    match args {
+        [_] => {}
+        [_, option] if option.eq_ignore_ascii_case(b"schedule") => {}
+        _ => return ctx.out.error("ERR syntax error"),
+    }
+    if ctx.server.saves.running().is_some() {
+        return ctx.out.error(SAVING);
+    }
+    if ctx.server.in_exec {
+        ctx.server.saves.scheduled = true;
+        return ctx.out.simple("Background saving scheduled");
+    }
+    match persistence::begin(ctx.keyspace, ctx.server) {
+        Ok(()) => ctx.out.simple("Background saving started"),
+        Err(problem) => ctx.out.error(format!("ERR {problem}")),
+    }
+}
+
+/// `SAVE`: answers when the data set is on the disk.
+fn save<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
+    if ctx.server.saves.running().is_some() {
+        return ctx.out.error(SAVING);
+    }
+    match persistence::save_and_wait(ctx.keyspace, ctx.server) {
+        Ok(()) => ctx.out.ok(),
+        Err(problem) => ctx.out.error(format!("ERR {problem}")),
+    }
+}
+
+/// `LASTSAVE`
+fn lastsave<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
+    ctx.out.integer(ctx.server.saves.last_success_s);
+}
+
+/// `SHUTDOWN [SAVE | NOSAVE] [NOW] [FORCE] [ABORT]`: no answer if the server stops.
+fn shutdown<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    let (mut last_save, mut force, mut abort) = (LastSave::IfScheduled, false, false);
+    for option in &args[1..] {
+        match option.to_ascii_lowercase().as_slice() {
+            b"save" if last_save != LastSave::Never => last_save = LastSave::Always,
+            b"nosave" if last_save != LastSave::Always => last_save = LastSave::Never,
+            b"now" => {} // there are no replicas to wait for
+            b"force" => force = true,
+            b"abort" => abort = true,
+            _ => return ctx.out.error("ERR syntax error"),
+        }
+    }
+    if abort {
+        return ctx.out.error(if args.len() == 2 {
+            "ERR No shutdown in progress."
+        } else {
+            "ERR syntax error"
+        });
+    }
+    tracing::warn!("client {} asks the server to stop", ctx.session.peer);
+    if !persistence::stop(ctx.keyspace, ctx.server, last_save, force) {
+        ctx.out.error("ERR Errors trying to SHUTDOWN. Check logs.");
+    }
+}

@@ -1,0 +1,94 @@
+//! Loading the dump file at start: the whole of it or nothing.
+
+use std::fs::File;
+use std::io;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use stillframe::Algorithm;
+use stillframe_keyspace::{DATABASES, Expire, Keyspace};
+use stillframe_rdb::{Decoder, Event, Value};
+
+use crate::ServeError;
+
+/// What was loaded.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Loaded {
+    /// Keys.
+    pub(crate) keys: u64,
+    /// Keys in the file that had expired.
+    pub(crate) expired: u64,
+    /// A signal asked to stop first.
+    pub(crate) interrupted: bool,
+}
+
+const PROGRESS_PERIOD: Duration = Duration::from_secs(5);
+
+/// Loads a dump file into an empty keyspace; without a file it stays empty.
+///
+/// # Errors
+/// [`ServeError::Load`]: what is wrong with the file and at which offset.
+pub(crate) fn load<A: Algorithm>(
+    keyspace: &mut Keyspace<A>,
+    path: &Path,
+    now: i64,
+    signalled: &AtomicBool,
+) -> Result<Loaded, ServeError> {
+    let failed = |problem| ServeError::Load { path: path.to_owned(), problem };
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Loaded::default()),
+        Err(error) => return Err(failed(error.to_string())),
+    };
+    let bytes = file.metadata().map_err(|error| failed(error.to_string()))?.len();
+    let started = Instant::now();
+    let mut told = started;
+    let mut loaded = Loaded::default();
+    let mut decoder = Decoder::new(file).with_file_bytes(bytes);
+    loop {
+        let offset = decoder.offset();
+        match decoder.next().map_err(|error| failed(error.to_string()))? {
+            None => break,
+            Some(Event::Entry { expire_at_ms: Some(at), .. }) if at <= now => loaded.expired += 1,
+            Some(Event::Entry { db, key, value, expire_at_ms }) => {
+                let db =
+                    usize::try_from(db).ok().filter(|&db| db < DATABASES).ok_or_else(|| {
+                        failed(format!(
+                            "database {db} at offset {offset} is beyond the {DATABASES}"
+                        ))
+                    })?;
+                let expire = expire_at_ms.map_or(Expire::Never, Expire::At);
+                match value {
+                    Value::Int(int) => keyspace.set_int(db, key, int, expire),
+                    Value::Bytes(bytes) => keyspace.set(db, key, bytes, expire),
+                }
+                .map_err(|error| failed(error.to_string()))?;
+                loaded.keys += 1;
+                if loaded.keys.is_multiple_of(1024) {
+                    loaded.interrupted = signalled.load(Ordering::Relaxed);
+                    if loaded.interrupted {
+                        return Ok(loaded);
+                    }
+                    report_progress(&mut told, loaded.keys, offset, bytes);
+                }
+            }
+            Some(_) => {}
+        }
+    }
+    tracing::info!(
+        "loaded {} keys from {} ({bytes} bytes) in {:.3} s; {} more had expired",
+        loaded.keys,
+        path.display(),
+        started.elapsed().as_secs_f64(),
+        loaded.expired
+    );
+    Ok(loaded)
+}
+
+fn report_progress(told: &mut Instant, keys: u64, offset: u64, bytes: u64) {
+    if told.elapsed() >= PROGRESS_PERIOD {
+        *told = Instant::now();
+        tracing::info!("loading: {keys} keys, {}% of the file", offset * 100 / bytes.max(1));
+    }
+}

@@ -1,0 +1,340 @@
+//! Saving the data set to the dump file: begun between two commands, written in the background.
+//!
+//! - The dump file is always a whole image: a new one takes its place by `rename` once it is on the
+//!   disk, and a save that fails leaves the old one and removes its own temporary file.
+//! - The command thread opens the temporary file, begins the image and later notes the outcome.
+//!   Writing, syncing and renaming happen on the snapshotter thread (fork: writing in the child).
+//! - A save that is under way when the data set is flushed goes on and is published: it is the data
+//!   as it was at begin. (Redis kills it, and then saves the empty set in the foreground if there
+//!   is a schedule. Here nothing is saved until the schedule says so.)
+
+mod directory;
+mod load;
+mod sink;
+
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::{Duration, Instant};
+
+use stillframe::{Algorithm, CaptureError, CaptureReport, Point, Shared, SinkError};
+use stillframe_keyspace::{DATABASES, Keyspace};
+use stillframe_rdb::{Encoder, Origin};
+
+use crate::poll::Waker;
+use crate::server::unix_millis;
+use crate::state::ServerState;
+
+pub(crate) use directory::Directory;
+use directory::Publisher;
+pub(crate) use load::{Loaded, load};
+use sink::{Counters, DumpFile, RdbSink};
+
+/// Pause after a failed save before the schedule tries again.
+const RETRY_PAUSE: Duration = Duration::from_secs(5);
+
+/// The save under way and how earlier ones went.
+pub(crate) struct Saves {
+    /// Whether the last save, or attempt at one, succeeded.
+    pub(crate) last_ok: bool,
+    /// When the last successful save ended (or the server started), in unix seconds.
+    pub(crate) last_success_s: i64,
+    /// How long the last background save took, whether it succeeded or not.
+    pub(crate) last_duration: Option<Duration>,
+    /// How long the command thread was held up by the last begin of an image.
+    pub(crate) latest_begin: Duration,
+    /// Successful saves since the start.
+    pub(crate) count: u64,
+    /// BGSAVE was asked for while it could not begin.
+    pub(crate) scheduled: bool,
+    /// What was loaded at start.
+    pub(crate) loaded: Loaded,
+    running: Option<Running>,
+    outcome: Option<Outcome>,
+    last_try: Option<Instant>,
+    directory: Directory,
+    outcomes: Receiver<Outcome>,
+    sender: Sender<Outcome>,
+    waker: Waker,
+}
+
+/// A save under way.
+pub(crate) struct Running {
+    /// When it began.
+    pub(crate) started: Instant,
+    /// Keys it will save.
+    pub(crate) keys_total: u64,
+    dirty: u64,
+    counters: Shared<Counters>,
+}
+
+impl Running {
+    /// Keys saved so far.
+    pub(crate) fn keys_done(&self) -> u64 {
+        self.counters.keys.load(Ordering::Relaxed)
+    }
+
+    /// Bytes written so far.
+    pub(crate) fn bytes_done(&self) -> u64 {
+        self.counters.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Bytes the file will have, as far as one can tell from the keys saved so far.
+    pub(crate) fn bytes_total(&self) -> u64 {
+        let done = u128::from(self.keys_done());
+        let bytes = u128::from(self.bytes_done()) * u128::from(self.keys_total);
+        u64::try_from(bytes.checked_div(done).unwrap_or(0)).unwrap_or(u64::MAX)
+    }
+
+    /// Time left, if the rest takes as long per key as what is done.
+    pub(crate) fn time_left(&self) -> Duration {
+        let (done, total) = (self.keys_done(), self.keys_total);
+        if done == 0 {
+            return Duration::ZERO;
+        }
+        self.started.elapsed().mul_f64(total.saturating_sub(done) as f64 / done as f64)
+    }
+}
+
+/// How a save ended.
+type Outcome = Result<CaptureReport, String>;
+
+impl Saves {
+    /// State before the first save.
+    pub(crate) fn new(directory: Directory, loaded: Loaded, waker: Waker) -> Self {
+        let (sender, outcomes) = channel();
+        Self {
+            last_ok: true,
+            last_success_s: unix_millis() / 1000,
+            last_duration: None,
+            latest_begin: Duration::ZERO,
+            count: 0,
+            scheduled: false,
+            loaded,
+            running: None,
+            outcome: None,
+            last_try: None,
+            directory,
+            outcomes,
+            sender,
+            waker,
+        }
+    }
+
+    /// The save under way.
+    pub(crate) fn running(&self) -> Option<&Running> {
+        self.running.as_ref()
+    }
+
+    /// A save was published and its image is about to end: look again soon.
+    pub(crate) fn settling(&self) -> bool {
+        self.outcome.is_some()
+    }
+}
+
+/// Begins a save, at a point of consistency: no command is half done.
+///
+/// # Errors
+/// One sentence; it is logged and counts as a failed save.
+pub(crate) fn begin<A: Algorithm>(
+    keyspace: &mut Keyspace<A>,
+    state: &mut ServerState,
+) -> Result<(), String> {
+    state.saves.last_try = Some(Instant::now());
+    state.saves.scheduled = false;
+    let keys_total = keyspace.stats().keys as u64;
+    match start(keyspace, state) {
+        Ok((counters, begin)) => {
+            let micros = begin.as_micros();
+            tracing::info!("saving {keys_total} keys; begin held the server up for {micros} us");
+            let dirty = state.dirty;
+            let started = Instant::now();
+            state.saves.latest_begin = begin;
+            state.saves.running = Some(Running { started, keys_total, dirty, counters });
+            Ok(())
+        }
+        Err(problem) => {
+            state.saves.directory.publisher().discard();
+            state.saves.last_ok = false;
+            tracing::error!("cannot save: {problem}");
+            Err(problem)
+        }
+    }
+}
+
+fn start<A: Algorithm>(
+    keyspace: &mut Keyspace<A>,
+    state: &ServerState,
+) -> Result<(Shared<Counters>, Duration), String> {
+    let (config, saves) = (&state.config, &state.saves);
+    let file = saves
+        .directory
+        .create_temporary()
+        .map_err(|error| format!("creating a temporary dump file: {error}"))?;
+    let counters = Shared::new(Counters::default()).map_err(|error| error.to_string())?;
+    let file = DumpFile::new(file, counters.clone(), config.snapshot_bandwidth_bytes);
+    let encoder = Encoder::new(file).compress(config.rdbcompression);
+    let sink = RdbSink::new(
+        with_header(encoder, keyspace).map_err(|error| error.to_string())?,
+        counters.clone(),
+    );
+    let publisher = saves.directory.publisher();
+    let (sender, waker) = (saves.sender.clone(), saves.waker.clone());
+    let publish = move |sink: &mut RdbSink, captured: Result<CaptureReport, CaptureError>| {
+        // Nobody receives if the server is stopping without a save: then nobody needs to know.
+        let _ = sender.send(finish(&publisher, sink, captured));
+        waker.wake();
+    };
+    let begun =
+        keyspace.snapshot(Point::declare(), sink, publish).map_err(|error| error.to_string())?;
+    Ok((counters, begun.begin))
+}
+
+/// Writes what comes before the first entry; all of it fits the encoder's buffer.
+fn with_header<A: Algorithm>(
+    mut encoder: Encoder<DumpFile>,
+    keyspace: &Keyspace<A>,
+) -> Result<Encoder<DumpFile>, SinkError> {
+    let used_memory_bytes = keyspace.stats().entry_bytes as u64;
+    let created_s = unix_millis() / 1000;
+    encoder.begin(&Origin { created_s, used_memory_bytes, aof_base: false })?;
+    for db in (0..DATABASES).filter(|&db| !keyspace.is_empty(db)) {
+        encoder.resize_db(db as u64, keyspace.len(db) as u64, keyspace.expires(db) as u64)?;
+    }
+    Ok(encoder)
+}
+
+/// On the snapshotter thread, while the image is held: publishes or discards the file.
+fn finish(
+    publisher: &Publisher,
+    sink: &RdbSink,
+    captured: Result<CaptureReport, CaptureError>,
+) -> Outcome {
+    let outcome = captured
+        .map_err(|error| error.to_string())
+        .and_then(|report| publisher.publish(sink.encoder.output().file()).map(|()| report));
+    if outcome.is_err() {
+        publisher.discard();
+    }
+    outcome
+}
+
+/// Notes the end of a save. Called every turn; costs nothing without a save.
+pub(crate) fn attend<A: Algorithm>(keyspace: &mut Keyspace<A>, state: &mut ServerState) {
+    let saves = &mut state.saves;
+    if saves.running.is_none() {
+        return;
+    }
+    // Whether the image is held is asked first: its outcome was sent before it was let go.
+    let held = keyspace.saving();
+    if saves.outcome.is_none() {
+        saves.outcome = saves.outcomes.try_recv().ok();
+    }
+    if held {
+        return;
+    }
+    let Some(running) = saves.running.take() else { return };
+    let outcome = saves.outcome.take();
+    let outcome = outcome.unwrap_or_else(|| Err("the save ended without a word".to_owned()));
+    let elapsed = running.started.elapsed();
+    saves.last_duration = Some(elapsed);
+    saves.last_ok = outcome.is_ok();
+    match outcome {
+        Ok(_) => {
+            saves.last_success_s = unix_millis() / 1000;
+            saves.count += 1;
+            state.dirty = state.dirty.saturating_sub(running.dirty);
+            tracing::info!(
+                "saved {} keys, {} bytes in {:.3} s to {}",
+                running.keys_done(),
+                running.bytes_done(),
+                elapsed.as_secs_f64(),
+                saves.directory.dump().display()
+            );
+        }
+        Err(problem) => tracing::error!(
+            "the save failed after {:.3} s, the old dump file is untouched: {problem}",
+            elapsed.as_secs_f64()
+        ),
+    }
+}
+
+/// Saves now and waits for it.
+///
+/// # Errors
+/// One sentence; it was logged.
+pub(crate) fn save_and_wait<A: Algorithm>(
+    keyspace: &mut Keyspace<A>,
+    state: &mut ServerState,
+) -> Result<(), String> {
+    begin(keyspace, state)?;
+    wait(keyspace, state);
+    if state.saves.last_ok { Ok(()) } else { Err("the save failed; see the log".to_owned()) }
+}
+
+fn wait<A: Algorithm>(keyspace: &mut Keyspace<A>, state: &mut ServerState) {
+    keyspace.wait_image();
+    attend(keyspace, state);
+}
+
+/// Begins what the schedule, or BGSAVE SCHEDULE, asks for.
+pub(crate) fn run_schedule<A: Algorithm>(keyspace: &mut Keyspace<A>, state: &mut ServerState) {
+    let saves = &state.saves;
+    if saves.running.is_some() {
+        return;
+    }
+    let may_try = saves.last_ok || saves.last_try.is_none_or(|last| last.elapsed() >= RETRY_PAUSE);
+    if !may_try {
+        return;
+    }
+    let since = u64::try_from(unix_millis() / 1000 - saves.last_success_s).unwrap_or(0);
+    let due = state
+        .config
+        .save
+        .iter()
+        .find(|point| state.dirty >= point.changes && since > point.seconds);
+    if let Some(point) = due {
+        tracing::info!("{} changes in {} seconds", state.dirty, point.seconds);
+    }
+    if due.is_some() || saves.scheduled {
+        // A failure was logged and is tried again after a pause.
+        let _ = begin(keyspace, state);
+    }
+}
+
+/// What to do about the data when the server stops.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LastSave {
+    /// Save if there is a schedule.
+    IfScheduled,
+    /// Save.
+    Always,
+    /// Do not save.
+    Never,
+}
+
+/// Stops the server at the end of this turn, unless the data ought to be saved and cannot.
+/// `force`: stop even then.
+pub(crate) fn stop<A: Algorithm>(
+    keyspace: &mut Keyspace<A>,
+    state: &mut ServerState,
+    last_save: LastSave,
+    force: bool,
+) -> bool {
+    if state.saves.running.is_some() {
+        tracing::info!("cancelling the save under way");
+        keyspace.progress().cancel();
+        wait(keyspace, state);
+    }
+    let save = match last_save {
+        LastSave::IfScheduled => !state.config.save.is_empty(),
+        LastSave::Always => true,
+        LastSave::Never => false,
+    };
+    if save && save_and_wait(keyspace, state).is_err() && !force {
+        tracing::error!("not stopping: the data could not be saved");
+        return false;
+    }
+    tracing::info!("stopping");
+    state.stopping = true;
+    true
+}

@@ -1,0 +1,48 @@
+//! What the operating system tells of this process and this machine, from `/proc`.
+//!
+//! Figures for INFO: one that cannot be read is 0.
+
+use std::fs;
+
+/// Memory of the machine, in bytes.
+pub(crate) fn machine_memory_bytes() -> u64 {
+    labelled("/proc/meminfo", "MemTotal:")
+}
+
+/// Memory of this process: in use now, and the most so far, in bytes.
+pub(crate) fn resident_bytes() -> (u64, u64) {
+    (labelled("/proc/self/status", "VmRSS:"), labelled("/proc/self/status", "VmHWM:"))
+}
+
+/// A line `Label:  123 kB`, in bytes.
+fn labelled(path: &str, label: &str) -> u64 {
+    let text = fs::read_to_string(path).unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix(label)).unwrap_or_default();
+    let kilobytes = line.split_whitespace().next().and_then(|number| number.parse::<u64>().ok());
+    kilobytes.unwrap_or(0).saturating_mul(1024)
+}
+
+/// Processor time in seconds: of this process in user and kernel mode, then of its ended children.
+pub(crate) fn cpu_seconds() -> [f64; 4] {
+    const TICKS_PER_SECOND: f64 = 100.0; // USER_HZ, the same on every Linux
+    let text = fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    // The name of the process, in brackets, may hold blanks; the numbers are behind it.
+    let numbers: Vec<&str> =
+        text.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
+    let seconds = |index: usize| {
+        let ticks = numbers.get(index).and_then(|number| number.parse::<f64>().ok());
+        ticks.unwrap_or(0.0) / TICKS_PER_SECOND
+    };
+    [seconds(11), seconds(12), seconds(13), seconds(14)]
+}
+
+/// The operating system as INFO shows it.
+pub(crate) fn system_name() -> String {
+    let name = rustix::system::uname();
+    format!(
+        "{} {} {}",
+        name.sysname().to_string_lossy(),
+        name.release().to_string_lossy(),
+        name.machine().to_string_lossy()
+    )
+}
