@@ -5,7 +5,6 @@ use crate::pairs::{Counts, Pairs, WRITERS};
 use crate::support::{ALGORITHMS, Client, Kind, Random, Reply, Setup, free_port, rounds};
 use std::process::Stdio;
 use std::sync::Mutex;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 #[test]
