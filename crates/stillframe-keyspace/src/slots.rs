@@ -311,8 +311,8 @@ struct Image<E> {
 impl<E: EntrySink> Sink for Image<E> {
     fn push(&mut self, _start: usize, words: &[u64]) -> Result<(), SinkError> {
         for &word in words.iter().filter(|&&word| word != 0) {
-            // SAFETY: M1: at begin the word was the handle of a live entry. M2 and M4: it is neither
-            // changed nor freed until this call has returned and `captured` has passed it.
+            // SAFETY: M1: at begin the word was the handle of a live entry. M2 and M4: it is
+            // neither changed nor freed until this call has returned and `captured` has passed it.
             let entry = unsafe { Entry::from_word(word) };
             if entry.era() > self.cleared[entry.db()] {
                 self.sink.entry(entry)?;
