@@ -6,6 +6,7 @@
 
 use std::io::{self, Write};
 use std::net::{SocketAddr, ToSocketAddrs};
+use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
 use mio::net::{TcpListener, TcpStream};
@@ -88,7 +89,9 @@ impl Listeners {
                     let free = state.config.requirepass.is_empty();
                     let id = state.clients.next_id();
                     tracing::debug!("client {id} at {peer} connected");
-                    return Some((stream, Session::new(id, peer, local, free, state.loop_time)));
+                    let fd = stream.as_raw_fd();
+                    let session = Session::new(id, peer, local, fd, free, state.loop_time);
+                    return Some((stream, session));
                 }
             }
         }

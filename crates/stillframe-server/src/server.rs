@@ -246,7 +246,7 @@ impl<A: Algorithm> Server<A> {
                 Err(error) => {
                     tracing::info!("client {}: {error}", client.session.peer);
                     Out::new(&mut client.output, client.session.protocol).protocol_error(&error);
-                    self.state.stats.error_replies += 1;
+                    self.state.stats.count_error(b"ERR");
                     client.session.closing = true;
                 }
             }

@@ -29,6 +29,8 @@ pub(crate) struct Session {
     pub(crate) peer: SocketAddr,
     /// The server's address it is connected to.
     pub(crate) local: SocketAddr,
+    /// Descriptor of its socket, to be shown.
+    pub(crate) fd: i32,
     /// When it connected.
     pub(crate) connected: Instant,
     /// When it last sent anything.
@@ -41,6 +43,7 @@ impl Session {
         id: u64,
         peer: SocketAddr,
         local: SocketAddr,
+        fd: i32,
         authenticated: bool,
         now: Instant,
     ) -> Self {
@@ -55,6 +58,7 @@ impl Session {
             closing: false,
             peer,
             local,
+            fd,
             connected: now,
             active: now,
         }

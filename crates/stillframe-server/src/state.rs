@@ -1,5 +1,6 @@
 //! State of the server that is neither data nor one client's: configuration, counters, clients.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use crate::commands::transactions::Watches;
@@ -79,6 +80,8 @@ pub(crate) struct Stats {
     pub(crate) commands_processed: u64,
     /// Error replies.
     pub(crate) error_replies: u64,
+    /// Error replies by their first word.
+    pub(crate) errors: BTreeMap<String, u64>,
     /// Keys found by reading commands.
     pub(crate) keyspace_hits: u64,
     /// Keys not found by reading commands.
@@ -117,6 +120,7 @@ impl Stats {
             commands: vec![CommandStats::default(); commands],
             commands_processed: 0,
             error_replies: 0,
+            errors: BTreeMap::new(),
             keyspace_hits: 0,
             keyspace_misses: 0,
             connections_received: 0,
@@ -133,6 +137,20 @@ impl Stats {
     /// All counters at zero, as CONFIG RESETSTAT has it.
     pub(crate) fn reset(&mut self, expired_total: u64, now: Instant) {
         *self = Self { expired_base: expired_total, ..Self::new(self.commands.len(), now) };
+    }
+
+    /// Counts an error reply, which starts with its code.
+    pub(crate) fn count_error(&mut self, error: &[u8]) {
+        /// Codes told apart; clients can make up error texts, but only so many are kept.
+        const CODES_MAX: usize = 128;
+        self.error_replies += 1;
+        let code = error.split(|byte| !byte.is_ascii_alphanumeric()).next().unwrap_or_default();
+        let code = String::from_utf8_lossy(&code[..code.len().min(64)]);
+        if let Some(count) = self.errors.get_mut(&*code) {
+            *count += 1;
+        } else if self.errors.len() < CODES_MAX {
+            self.errors.insert(code.into_owned(), 1);
+        }
     }
 
     /// Takes a sample for the rates, at each run of the clock.

@@ -1,7 +1,120 @@
-//! stub
+//! Small commands about the server: TIME, and CONFIG.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use stillframe::Algorithm;
 
-use super::Table;
+use super::{Context, NO_KEYS, Table, flags::*, glob};
+use crate::config::{Change, Config, PARAMETERS, find};
 
 /// Adds the commands of this module.
-pub(crate) fn register<A: Algorithm>(_table: &mut Table<A>) {}
+pub(crate) fn register<A: Algorithm>(table: &mut Table<A>) {
+    let admin = ADMIN | NOSCRIPT | LOADING | STALE;
+    table.add("time", 1, LOADING | STALE | FAST, NO_KEYS, time);
+    table.add("config", -2, 0, NO_KEYS, config_get);
+    table.add_sub("config|get", -3, admin, NO_KEYS, config_get);
+    table.add_sub("config|set", -4, admin, NO_KEYS, config_set);
+    table.add_sub("config|resetstat", 2, admin, NO_KEYS, config_resetstat);
+    table.add_sub("config|rewrite", 2, admin, NO_KEYS, config_rewrite);
+}
+
+/// `TIME`: unix seconds and microseconds.
+fn time<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    ctx.out.array(2);
+    ctx.out.bulk(since.as_secs().to_string());
+    ctx.out.bulk(since.subsec_micros().to_string());
+}
+
+/// `CONFIG GET pattern...`
+fn config_get<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    let config = &ctx.server.config;
+    let mut found: Vec<(Vec<u8>, String)> = Vec::new();
+    for pattern in args.get(2..).unwrap_or_default() {
+        if !pattern.iter().any(|byte| b"*?[".contains(byte)) {
+            // A plain name is answered in the case it was asked in.
+            let parameter = std::str::from_utf8(pattern).ok().and_then(find);
+            let known = found.iter().any(|(name, _)| name.eq_ignore_ascii_case(pattern));
+            if let (Some(parameter), false) = (parameter, known) {
+                found.push((pattern.to_vec(), (parameter.get)(config)));
+            }
+            continue;
+        }
+        let pattern = pattern.to_ascii_lowercase();
+        for parameter in PARAMETERS {
+            let name = parameter.name.as_bytes();
+            let known = found.iter().any(|(known, _)| known.eq_ignore_ascii_case(name));
+            if !known && glob::matches(&pattern, name) {
+                found.push((name.to_vec(), (parameter.get)(config)));
+            }
+        }
+    }
+    ctx.out.map(found.len());
+    for (name, value) in found {
+        ctx.out.bulk(name);
+        ctx.out.bulk(value);
+    }
+}
+
+/// `CONFIG SET name value...`: all of them or none.
+fn config_set<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    let (pairs, rest) = args.get(2..).unwrap_or_default().as_chunks::<2>();
+    if !rest.is_empty() {
+        return ctx.out.error("ERR syntax error");
+    }
+    match changed(&ctx.server.config, pairs) {
+        Ok(config) => {
+            ctx.server.config = config;
+            ctx.out.ok();
+        }
+        Err(problem) => ctx.out.error(problem),
+    }
+}
+
+/// The configuration with all changes, or why one of them cannot be.
+fn changed(config: &Config, pairs: &[[&[u8]; 2]]) -> Result<Config, Vec<u8>> {
+    let mut changed = config.clone();
+    let mut settings: Vec<&str> = Vec::new();
+    for [name, _] in pairs {
+        if std::str::from_utf8(name).ok().and_then(find).is_none() {
+            let unknown = b"ERR Unknown option or number of arguments for CONFIG SET - '";
+            return Err([unknown, *name, b"'"].concat());
+        }
+    }
+    for [name, value] in pairs {
+        let Some(parameter) = std::str::from_utf8(name).ok().and_then(find) else { continue };
+        let mut set = || match parameter.change {
+            Change::Start => Err("can't set immutable config".to_owned()),
+            Change::Protected => Err("can't set protected config".to_owned()),
+            Change::Always if settings.contains(&parameter.name) => {
+                Err("duplicate parameter".to_owned())
+            }
+            Change::Always => {
+                let value = std::str::from_utf8(value)
+                    .map_err(|_| "the value must be UTF-8 text".to_owned())?;
+                (parameter.set)(&mut changed, value)
+            }
+        };
+        if let Err(problem) = set() {
+            let start = b"ERR CONFIG SET failed (possibly related to argument '";
+            return Err([&start[..], *name, b"') - ", problem.as_bytes()].concat());
+        }
+        settings.push(parameter.name);
+    }
+    Ok(changed)
+}
+
+/// `CONFIG RESETSTAT`
+fn config_resetstat<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
+    let expired_total = ctx.keyspace.stats().expired_total;
+    ctx.server.stats.reset(expired_total, ctx.server.loop_time);
+    ctx.out.ok();
+}
+
+/// `CONFIG REWRITE`: configuration files are written by people here.
+fn config_rewrite<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
+    ctx.out.error(match ctx.server.config.config_file {
+        None => "ERR The server is running without a config file",
+        Some(_) => "ERR Rewriting config file: not supported, edit the file instead",
+    });
+}

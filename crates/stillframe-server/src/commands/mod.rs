@@ -7,12 +7,15 @@
 
 mod access;
 mod admin;
+mod client;
 mod connection;
 mod counters;
 mod errors;
 mod expire;
 mod extended;
 mod glob;
+mod info;
+mod introspect;
 mod keys;
 mod lcs;
 mod natural;
@@ -32,8 +35,8 @@ use stillframe_keyspace::Keyspace;
 use stillframe_resp::Out;
 
 pub(crate) use table::{
-    ALL_KEYS, Command, Handler, KEY_VALUE_PAIRS, Keys, Lookup, NO_KEYS, ONE_KEY, SECOND_KEY,
-    TWO_KEYS, Table, flags,
+    ALL_KEYS, Command, KEY_VALUE_PAIRS, Keys, Lookup, NO_KEYS, ONE_KEY, SECOND_KEY, TWO_KEYS,
+    Table, flags,
 };
 
 use crate::session::Session;
@@ -60,6 +63,9 @@ pub(crate) fn table<A: Algorithm>() -> Table<A> {
     let mut table = Table::new();
     connection::register(&mut table);
     admin::register(&mut table);
+    client::register(&mut table);
+    info::register(&mut table);
+    introspect::register(&mut table);
     persistence::register(&mut table);
     strings::register(&mut table);
     set::register(&mut table);
@@ -103,9 +109,9 @@ pub(crate) fn run<A: Algorithm>(ctx: &mut Context<'_, A>, index: usize, args: &[
     stats.commands_processed += 1;
     let counters = &mut stats.commands[index];
     counters.calls += 1;
-    if ctx.out.buffer.get(start) == Some(&b'-') {
+    if let Some([b'-', error @ ..]) = ctx.out.buffer.get(start..) {
         counters.failed += 1;
-        stats.error_replies += 1;
+        stats.count_error(error);
     }
 }
 
@@ -144,7 +150,7 @@ fn reject<A: Algorithm>(ctx: &mut Context<'_, A>, error: &[u8]) {
     if let Some(transaction) = &mut ctx.session.transaction {
         transaction.failed = true;
     }
-    ctx.server.stats.error_replies += 1;
+    ctx.server.stats.count_error(error);
     ctx.out.error(error);
 }
 

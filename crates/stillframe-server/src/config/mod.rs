@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use stillframe::OnFull;
 
 pub use file::FileError;
-pub(crate) use parameters::{Change, PARAMETERS, Parameter, find};
+pub(crate) use parameters::{Change, PARAMETERS, find};
 pub use values::{Size, parse_size};
 
 /// All settings of a server.

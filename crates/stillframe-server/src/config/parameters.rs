@@ -54,8 +54,8 @@ const fn several_words(parameter: Parameter) -> Parameter {
 
 /// A setting that Redis has and that cannot be other than it is here.
 macro_rules! fixed {
-    ($name:literal, $value:literal) => {
-        always(
+    ($change:ident, $name:literal, $value:literal) => {
+        $change(
             $name,
             |_| $value.to_owned(),
             |_, value| {
@@ -142,7 +142,7 @@ pub(crate) static PARAMETERS: &[Parameter] = &[
         store!(bulk_bytes_max, |v| bytes(v, 1 << 20)),
     ),
     always("hz", |c| c.hz.to_string(), store!(hz, |v| number(v, 1, 500))),
-    always("loglevel", |c| c.loglevel.name().to_owned(), store!(loglevel, LogLevel::parse)),
+    at_start("loglevel", |c| c.loglevel.name().to_owned(), store!(loglevel, LogLevel::parse)),
     several_words(always("save", show_save, store!(save, save_points))),
     always(
         "stop-writes-on-bgsave-error",
@@ -166,16 +166,16 @@ pub(crate) static PARAMETERS: &[Parameter] = &[
         |c| c.snapshot_bandwidth_bytes.to_string(),
         store!(snapshot_bandwidth_bytes, bandwidth),
     ),
-    at_start("appendonly", |_| "no".to_owned(), append_only),
-    fixed!("appendfsync", "everysec"),
-    fixed!("databases", "16"),
-    fixed!("daemonize", "no"),
-    fixed!("rdbchecksum", "yes"),
-    fixed!("maxmemory", "0"),
-    fixed!("maxmemory-policy", "noeviction"),
-    fixed!("io-threads", "1"),
-    fixed!("cluster-enabled", "no"),
-    fixed!("logfile", ""),
+    always("appendonly", |_| "no".to_owned(), append_only),
+    fixed!(always, "appendfsync", "everysec"),
+    fixed!(at_start, "databases", "16"),
+    fixed!(at_start, "daemonize", "no"),
+    fixed!(always, "rdbchecksum", "yes"),
+    fixed!(always, "maxmemory", "0"),
+    fixed!(always, "maxmemory-policy", "noeviction"),
+    fixed!(at_start, "io-threads", "1"),
+    fixed!(at_start, "cluster-enabled", "no"),
+    fixed!(at_start, "logfile", ""),
 ];
 
 fn show_save(config: &Config) -> String {

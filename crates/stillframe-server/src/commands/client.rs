@@ -1,0 +1,239 @@
+//! CLIENT: what is known of the clients, their names, and how to get rid of them.
+
+use std::fmt::Write as _;
+
+use stillframe::Algorithm;
+use stillframe_resp::{Protocol, parse_integer};
+
+use super::connection::{INVALID_NAME, valid_name};
+use super::{Context, NO_KEYS, Table, flags::*};
+use crate::connection::Client;
+use crate::session::Session;
+
+const SYNTAX: &str = "ERR syntax error";
+
+/// Adds the commands of this module.
+pub(crate) fn register<A: Algorithm>(table: &mut Table<A>) {
+    let own = NOSCRIPT | LOADING | STALE | CONNECTION;
+    let admin = own | ADMIN;
+    table.add("client", -2, 0, NO_KEYS, id);
+    table.add_sub("client|id", 2, own, NO_KEYS, id);
+    table.add_sub("client|getname", 2, own, NO_KEYS, getname);
+    table.add_sub("client|setname", 3, own, NO_KEYS, setname);
+    table.add_sub("client|getredir", 2, own, NO_KEYS, getredir);
+    table.add_sub("client|info", 2, own, NO_KEYS, info);
+    table.add_sub("client|list", -2, admin, NO_KEYS, list);
+    table.add_sub("client|kill", -3, admin, NO_KEYS, kill);
+    table.add_sub("client|no-evict", 3, admin, NO_KEYS, no_evict);
+}
+
+/// `CLIENT ID`
+fn id<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
+    ctx.out.integer(ctx.session.id as i64);
+}
+
+/// `CLIENT GETNAME`
+fn getname<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
+    if ctx.session.name.is_empty() {
+        ctx.out.null();
+    } else {
+        ctx.out.bulk(&ctx.session.name);
+    }
+}
+
+/// `CLIENT SETNAME name`: an empty name takes it away.
+fn setname<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    if !valid_name(args[2]) {
+        return ctx.out.error(INVALID_NAME);
+    }
+    ctx.session.name = args[2].to_vec();
+    ctx.out.ok();
+}
+
+/// `CLIENT GETREDIR`: there is no client-side caching to redirect.
+fn getredir<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
+    ctx.out.integer(-1);
+}
+
+/// `CLIENT NO-EVICT ON | OFF`: no client is evicted anyway.
+fn no_evict<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    let word = args[2].to_ascii_lowercase();
+    if word == b"on" || word == b"off" { ctx.out.ok() } else { ctx.out.error(SYNTAX) }
+}
+
+/// `CLIENT INFO`
+fn info<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
+    let line = describe(ctx, ctx.session, None);
+    ctx.out.verbatim(b"txt", line);
+}
+
+/// `CLIENT LIST [TYPE type] [ID id...]`
+fn list<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    let mut ids: Option<Vec<i64>> = None;
+    let mut none = false;
+    match args.get(2..).unwrap_or_default() {
+        [] => {}
+        [option, kind] if option.eq_ignore_ascii_case(b"type") => match is_normal(kind) {
+            Some(normal) => none = !normal,
+            None => {
+                return ctx.out.error([b"ERR Unknown client type '", *kind, b"'"].concat());
+            }
+        },
+        [option, given @ ..] if option.eq_ignore_ascii_case(b"id") && !given.is_empty() => {
+            ids = given.iter().map(|id| parse_integer(id)).collect();
+            if ids.is_none() {
+                return ctx.out.error("ERR Invalid client ID");
+            }
+        }
+        _ => return ctx.out.error(SYNTAX),
+    }
+    let wanted =
+        |id: u64| !none && ids.as_ref().is_none_or(|ids| ids.contains(&(id.cast_signed())));
+    let mut lines = vec![(ctx.session.id, describe(ctx, ctx.session, None))];
+    for (_, client) in ctx.server.clients.others() {
+        lines.push((client.session.id, describe(ctx, &client.session, Some(client))));
+    }
+    lines.sort_unstable_by_key(|(id, _)| *id);
+    let text: String =
+        lines.into_iter().filter(|(id, _)| wanted(*id)).map(|(_, line)| line).collect();
+    ctx.out.verbatim(b"txt", text);
+}
+
+/// Whether a type of client is the only one there is; `None`: no such type.
+fn is_normal(kind: &[u8]) -> Option<bool> {
+    match kind.to_ascii_lowercase().as_slice() {
+        b"normal" => Some(true),
+        b"master" | b"replica" | b"slave" | b"pubsub" => Some(false),
+        _ => None,
+    }
+}
+
+/// One line on a client. `client` is `None` for the one that asks, which is out of the registry.
+fn describe<A: Algorithm>(
+    ctx: &Context<'_, A>,
+    session: &Session,
+    client: Option<&Client>,
+) -> String {
+    let now = ctx.server.loop_time;
+    let seconds = |since| now.saturating_duration_since(since).as_secs();
+    let queued = session.transaction.as_ref().map(|open| (open.len(), open.memory()));
+    let input = client.map_or((0, 0), |c| (c.input.len(), c.input.capacity() - c.input.len()));
+    let pending = client.map_or(0, Client::pending);
+    let buffers = client.map_or(0, Client::buffer_bytes);
+    let flags = match (session.closing, &session.transaction) {
+        (true, _) => "c",
+        (_, Some(_)) => "x",
+        _ => "N",
+    };
+    let command = ctx.table.all().get(session.last_command).map_or("NULL", |command| command.name);
+    let mut line = String::new();
+    // Writing to a string cannot fail.
+    let _ = writeln!(
+        line,
+        "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={flags} db={} sub=0 psub=0 \
+         ssub=0 multi={} qbuf={} qbuf-free={} argv-mem=0 multi-mem={} rbs={} rbp={} obl={pending} \
+         oll=0 omem={pending} tot-mem={} events=r cmd={command} user=default redir=-1 resp={}",
+        session.id,
+        session.peer,
+        session.local,
+        session.fd,
+        String::from_utf8_lossy(&session.name),
+        seconds(session.connected),
+        seconds(session.active),
+        session.db,
+        queued.map_or(-1, |(count, _)| count as i64),
+        input.0,
+        input.1,
+        queued.map_or(0, |(_, memory)| memory),
+        buffers,
+        pending,
+        buffers + size_of::<Client>() + queued.map_or(0, |(_, memory)| memory),
+        if session.protocol == Protocol::Resp3 { 3 } else { 2 },
+    );
+    line
+}
+
+/// What a client must be to be killed.
+#[derive(Default)]
+struct Filter {
+    id: Option<u64>,
+    peer: Option<String>,
+    local: Option<String>,
+    none: bool,
+    spare_self: bool,
+}
+
+impl Filter {
+    fn matches(&self, session: &Session) -> bool {
+        !self.none
+            && self.id.is_none_or(|id| id == session.id)
+            && self.peer.as_ref().is_none_or(|peer| *peer == session.peer.to_string())
+            && self.local.as_ref().is_none_or(|local| *local == session.local.to_string())
+    }
+}
+
+/// `CLIENT KILL address`, or `CLIENT KILL [ID id] [ADDR a] [LADDR a] [TYPE t] [USER u] [SKIPME b]`
+fn kill<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    let single = args.len() == 3;
+    let filter = if single {
+        Ok(Filter { peer: Some(text(args[2])), ..Filter::default() })
+    } else {
+        kill_filter(args.get(2..).unwrap_or_default())
+    };
+    let filter = match filter {
+        Ok(filter) => filter,
+        Err(problem) => return ctx.out.error(problem),
+    };
+    let others = ctx.server.clients.others();
+    let places: Vec<usize> = others
+        .filter(|(_, client)| filter.matches(&client.session))
+        .map(|(place, _)| place)
+        .collect();
+    let own = !filter.spare_self && filter.matches(ctx.session);
+    ctx.session.closing |= own;
+    let killed = places.len() + usize::from(own);
+    places.into_iter().for_each(|place| ctx.server.clients.doom(place));
+    match (single, killed) {
+        (true, 0) => ctx.out.error("ERR No such client"),
+        (true, _) => ctx.out.ok(),
+        (false, killed) => ctx.out.integer(killed as i64),
+    }
+}
+
+fn kill_filter(options: &[&[u8]]) -> Result<Filter, Vec<u8>> {
+    let mut filter = Filter { spare_self: true, ..Filter::default() };
+    let (pairs, rest) = options.as_chunks::<2>();
+    if !rest.is_empty() {
+        return Err(SYNTAX.into());
+    }
+    for [option, value] in pairs {
+        match option.to_ascii_lowercase().as_slice() {
+            b"id" => {
+                let id = parse_integer(value).and_then(|id| u64::try_from(id).ok());
+                filter.id = id.filter(|&id| id > 0);
+                if filter.id.is_none() {
+                    return Err(b"ERR client-id should be greater than 0".into());
+                }
+            }
+            b"addr" => filter.peer = Some(text(value)),
+            b"laddr" => filter.local = Some(text(value)),
+            b"type" => match is_normal(value) {
+                Some(normal) => filter.none |= !normal,
+                None => return Err([b"ERR Unknown client type '", *value, b"'"].concat()),
+            },
+            b"user" if value == b"default" => {}
+            b"user" => return Err([b"ERR No such user '", *value, b"'"].concat()),
+            b"skipme" => match value.to_ascii_lowercase().as_slice() {
+                b"yes" => filter.spare_self = true,
+                b"no" => filter.spare_self = false,
+                _ => return Err(SYNTAX.into()),
+            },
+            _ => return Err(SYNTAX.into()),
+        }
+    }
+    Ok(filter)
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}

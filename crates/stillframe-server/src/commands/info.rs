@@ -1,0 +1,289 @@
+//! INFO: the server in figures, in Redis's sections and field names.
+
+use std::fmt::{Display, Write as _};
+
+use stillframe::Algorithm;
+use stillframe_keyspace::{DATABASES, KeyspaceStats};
+
+use super::{Context, NO_KEYS, Table, flags::*};
+use crate::process;
+use crate::server::unix_millis;
+
+/// Adds the commands of this module.
+pub(crate) fn register<A: Algorithm>(table: &mut Table<A>) {
+    table.add("info", -1, LOADING | STALE, NO_KEYS, info);
+}
+
+/// Writes one section.
+type Section<A> = fn(&Context<'_, A>, &KeyspaceStats, &mut Text);
+
+/// Sections in order; the flag tells whether they belong to the default set.
+fn sections<A: Algorithm>() -> [(&'static str, bool, Section<A>); 13] {
+    [
+        ("Server", true, server),
+        ("Clients", true, clients),
+        ("Memory", true, memory),
+        ("Persistence", true, persistence),
+        ("Stats", true, stats),
+        ("Replication", true, replication),
+        ("CPU", true, cpu),
+        ("Modules", true, |_, _, _| {}),
+        ("Commandstats", false, commandstats),
+        ("Errorstats", true, errorstats),
+        ("Latencystats", false, |_, _, _| {}),
+        ("Cluster", true, |_, _, text| text.field("cluster_enabled", 0)),
+        ("Keyspace", true, keyspace),
+    ]
+}
+
+/// `INFO [section...]`
+fn info<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    let asked: Vec<Vec<u8>> = args.iter().skip(1).map(|name| name.to_ascii_lowercase()).collect();
+    let asks = |name: &[u8]| asked.iter().any(|asked| asked == name);
+    let everything = asks(b"all") || asks(b"everything");
+    let default = asked.is_empty() || asks(b"default");
+    let figures = ctx.keyspace.stats();
+    let mut text = Text(String::new());
+    for (name, in_default, write) in sections::<A>() {
+        let chosen = asks(name.to_ascii_lowercase().as_bytes());
+        if everything || chosen || (default && in_default) {
+            if !text.0.is_empty() {
+                text.0.push_str("\r\n");
+            }
+            // Writing to a string cannot fail, here and below.
+            let _ = write!(text.0, "# {name}\r\n");
+            write(ctx, &figures, &mut text);
+        }
+    }
+    ctx.out.verbatim(b"txt", text.0);
+}
+
+/// The reply under way.
+struct Text(String);
+
+impl Text {
+    fn field(&mut self, name: &str, value: impl Display) {
+        let _ = write!(self.0, "{name}:{value}\r\n");
+    }
+
+    fn size(&mut self, name: &str, bytes: u64) {
+        self.field(name, bytes);
+        self.field(&format!("{name}_human"), human(bytes));
+    }
+}
+
+fn human(bytes: u64) -> String {
+    let units = [(40, 'T'), (30, 'G'), (20, 'M'), (10, 'K')];
+    match units.into_iter().find(|(shift, _)| bytes >> shift > 0) {
+        Some((shift, unit)) => format!("{:.2}{unit}", bytes as f64 / f64::from(shift).exp2()),
+        None => format!("{bytes}B"),
+    }
+}
+
+fn server<A: Algorithm>(ctx: &Context<'_, A>, _: &KeyspaceStats, text: &mut Text) {
+    let server = &*ctx.server;
+    let uptime = server.started.elapsed().as_secs();
+    text.field("redis_version", crate::REDIS_VERSION);
+    text.field("redis_git_sha1", "00000000");
+    text.field("redis_git_dirty", 0);
+    text.field("redis_build_id", "0");
+    text.field("redis_mode", "standalone");
+    text.field("stillframe_version", env!("CARGO_PKG_VERSION"));
+    text.field("os", process::system_name());
+    text.field("arch_bits", usize::BITS);
+    text.field("monotonic_clock", "POSIX clock_gettime");
+    text.field("multiplexing_api", "epoll");
+    text.field("process_id", std::process::id());
+    text.field("process_supervised", "no");
+    text.field("run_id", &server.run_id);
+    text.field("tcp_port", server.port);
+    text.field("server_time_usec", unix_millis().saturating_mul(1000));
+    text.field("uptime_in_seconds", uptime);
+    text.field("uptime_in_days", uptime / 86_400);
+    text.field("hz", server.config.hz);
+    text.field("configured_hz", server.config.hz);
+    text.field("lru_clock", (unix_millis() / 1000) & 0xff_ffff);
+    let executable = std::env::current_exe().unwrap_or_default();
+    text.field("executable", executable.display());
+    let file = server.config.config_file.clone().unwrap_or_default();
+    text.field("config_file", file.display());
+    text.field("io_threads_active", 0);
+}
+
+fn clients<A: Algorithm>(ctx: &Context<'_, A>, _: &KeyspaceStats, text: &mut Text) {
+    let clients = &ctx.server.clients;
+    let input = clients.others().map(|(_, client)| client.input.capacity()).max();
+    let output = clients.others().map(|(_, client)| client.output.capacity()).max();
+    text.field("connected_clients", clients.count());
+    text.field("cluster_connections", 0);
+    text.field("maxclients", ctx.server.config.maxclients);
+    text.field("client_recent_max_input_buffer", input.unwrap_or(0));
+    text.field("client_recent_max_output_buffer", output.unwrap_or(0));
+    text.field("blocked_clients", 0);
+    text.field("tracking_clients", 0);
+    text.field("clients_in_timeout_table", 0);
+}
+
+fn memory<A: Algorithm>(ctx: &Context<'_, A>, figures: &KeyspaceStats, text: &mut Text) {
+    let (resident, peak) = process::resident_bytes();
+    let dataset = figures.entry_bytes as u64;
+    let buffers: usize = ctx.server.clients.others().map(|(_, c)| c.buffer_bytes()).sum();
+    let images = (figures.limbo_bytes + ctx.keyspace.progress().arena_bytes()) as u64;
+    let used = dataset + images + buffers as u64 + (figures.slots * 16) as u64;
+    text.size("used_memory", used);
+    text.size("used_memory_rss", resident);
+    text.size("used_memory_peak", peak);
+    text.field("used_memory_peak_perc", percent(used, peak));
+    text.field("used_memory_overhead", used - dataset);
+    text.field("used_memory_startup", 0);
+    text.field("used_memory_dataset", dataset);
+    text.field("used_memory_dataset_perc", percent(dataset, used));
+    text.size("total_system_memory", process::machine_memory_bytes());
+    text.size("maxmemory", 0);
+    text.field("maxmemory_policy", "noeviction");
+    let ratio = resident as f64 / used.max(1) as f64;
+    text.field("mem_fragmentation_ratio", format_args!("{ratio:.2}"));
+    text.field("mem_clients_slaves", 0);
+    text.field("mem_clients_normal", buffers);
+    text.field("mem_aof_buffer", 0);
+    text.field("mem_limbo_bytes", figures.limbo_bytes);
+    text.field("mem_garbage_bytes", figures.garbage_bytes);
+    text.field("mem_allocator", "mimalloc");
+    text.field("active_defrag_running", 0);
+    text.field("lazyfree_pending_objects", 0);
+}
+
+fn percent(part: u64, whole: u64) -> String {
+    format!("{:.2}%", part as f64 * 100.0 / whole.max(1) as f64)
+}
+
+fn persistence<A: Algorithm>(ctx: &Context<'_, A>, figures: &KeyspaceStats, text: &mut Text) {
+    let saves = &ctx.server.saves;
+    let progress = ctx.keyspace.progress();
+    let seconds = |time: Option<std::time::Duration>| time.map_or(-1, |time| time.as_secs() as i64);
+    let running = saves.running();
+    let done = running.map_or(0, |running| running.keys_done());
+    let total = running.map_or(0, |running| running.keys_total);
+    text.field("loading", 0);
+    text.field("async_loading", 0);
+    text.field("current_cow_peak", 0);
+    text.field("current_cow_size", 0);
+    text.field("current_cow_size_age", 0);
+    let share = done as f64 * 100.0 / total.max(1) as f64;
+    text.field("current_fork_perc", format_args!("{share:.2}"));
+    text.field("current_save_keys_processed", done);
+    text.field("current_save_keys_total", total);
+    text.field("current_save_bytes_processed", running.map_or(0, |running| running.bytes_done()));
+    text.field("current_save_bytes_total", running.map_or(0, |running| running.bytes_total()));
+    let left = running.map_or(0.0, |running| running.time_left().as_secs_f64());
+    text.field("current_save_eta_sec", format_args!("{left:.1}"));
+    text.field("rdb_changes_since_last_save", ctx.server.dirty);
+    text.field("rdb_bgsave_in_progress", u8::from(running.is_some()));
+    text.field("rdb_last_save_time", saves.last_success_s);
+    text.field("rdb_last_bgsave_status", if saves.last_ok { "ok" } else { "err" });
+    text.field("rdb_last_bgsave_time_sec", seconds(saves.last_duration));
+    let current = running.map(|running| running.started.elapsed());
+    text.field("rdb_current_bgsave_time_sec", seconds(current));
+    text.field("rdb_saves", saves.count);
+    text.field("rdb_last_cow_size", 0);
+    text.field("rdb_last_load_keys_expired", saves.loaded.expired);
+    text.field("rdb_last_load_keys_loaded", saves.loaded.keys);
+    text.field("snapshot_algorithm", A::INFO.name);
+    text.field("latest_begin_usec", saves.latest_begin.as_micros());
+    text.field("snapshot_arena_bytes", progress.arena_bytes());
+    text.field("snapshot_limbo_bytes", figures.limbo_bytes);
+    text.field("snapshot_limbo_entries", figures.limbo_entries);
+    text.field("snapshot_writer_waits", progress.writer_waits());
+    text.field("aof_enabled", 0);
+    text.field("aof_rewrite_in_progress", 0);
+    text.field("aof_rewrite_scheduled", 0);
+    text.field("aof_last_rewrite_time_sec", -1);
+    text.field("aof_current_rewrite_time_sec", -1);
+    text.field("aof_last_bgrewrite_status", "ok");
+    text.field("aof_last_write_status", "ok");
+    text.field("aof_last_cow_size", 0);
+    text.field("module_fork_in_progress", 0);
+    text.field("module_fork_last_cow_size", 0);
+}
+
+fn stats<A: Algorithm>(ctx: &Context<'_, A>, figures: &KeyspaceStats, text: &mut Text) {
+    let stats = &ctx.server.stats;
+    let saves = &ctx.server.saves;
+    let [commands, input, output] = stats.rates();
+    text.field("total_connections_received", stats.connections_received);
+    text.field("total_commands_processed", stats.commands_processed);
+    text.field("instantaneous_ops_per_sec", commands.round() as u64);
+    text.field("total_net_input_bytes", stats.input_bytes);
+    text.field("total_net_output_bytes", stats.output_bytes);
+    text.field("total_net_repl_input_bytes", 0);
+    text.field("total_net_repl_output_bytes", 0);
+    text.field("instantaneous_input_kbps", format_args!("{:.2}", input / 1024.0));
+    text.field("instantaneous_output_kbps", format_args!("{:.2}", output / 1024.0));
+    text.field("rejected_connections", stats.rejected_connections);
+    text.field("sync_full", 0);
+    text.field("sync_partial_ok", 0);
+    text.field("sync_partial_err", 0);
+    text.field("expired_keys", figures.expired_total.saturating_sub(stats.expired_base));
+    text.field("evicted_keys", 0);
+    text.field("evicted_clients", 0);
+    text.field("keyspace_hits", stats.keyspace_hits);
+    text.field("keyspace_misses", stats.keyspace_misses);
+    text.field("pubsub_channels", 0);
+    text.field("pubsub_patterns", 0);
+    let forks = !A::INFO.in_process;
+    let fork_usec = if forks { saves.latest_begin.as_micros() } else { 0 };
+    text.field("latest_fork_usec", fork_usec);
+    text.field("total_forks", if forks { saves.count } else { 0 });
+    text.field("unexpected_error_replies", 0);
+    text.field("total_error_replies", stats.error_replies);
+    text.field("total_reads_processed", stats.reads);
+    text.field("total_writes_processed", stats.writes);
+}
+
+fn replication<A: Algorithm>(ctx: &Context<'_, A>, _: &KeyspaceStats, text: &mut Text) {
+    text.field("role", "master");
+    text.field("connected_slaves", 0);
+    text.field("master_failover_state", "no-failover");
+    text.field("master_replid", &ctx.server.run_id);
+    text.field("master_replid2", "0".repeat(40));
+    text.field("master_repl_offset", 0);
+    text.field("second_repl_offset", -1);
+    text.field("repl_backlog_active", 0);
+    text.field("repl_backlog_size", 1 << 20);
+    text.field("repl_backlog_first_byte_offset", 0);
+    text.field("repl_backlog_histlen", 0);
+}
+
+fn cpu<A: Algorithm>(_: &Context<'_, A>, _: &KeyspaceStats, text: &mut Text) {
+    let [user, system, user_children, system_children] = process::cpu_seconds();
+    text.field("used_cpu_sys", format_args!("{system:.6}"));
+    text.field("used_cpu_user", format_args!("{user:.6}"));
+    text.field("used_cpu_sys_children", format_args!("{system_children:.6}"));
+    text.field("used_cpu_user_children", format_args!("{user_children:.6}"));
+}
+
+fn commandstats<A: Algorithm>(ctx: &Context<'_, A>, _: &KeyspaceStats, text: &mut Text) {
+    for (command, counters) in ctx.table.all().iter().zip(&ctx.server.stats.commands) {
+        if counters.calls + counters.rejected > 0 {
+            let _ = write!(
+                text.0,
+                "cmdstat_{}:calls={},rejected_calls={},failed_calls={}\r\n",
+                command.name, counters.calls, counters.rejected, counters.failed
+            );
+        }
+    }
+}
+
+fn errorstats<A: Algorithm>(ctx: &Context<'_, A>, _: &KeyspaceStats, text: &mut Text) {
+    for (code, count) in &ctx.server.stats.errors {
+        let _ = write!(text.0, "errorstat_{code}:count={count}\r\n");
+    }
+}
+
+fn keyspace<A: Algorithm>(ctx: &Context<'_, A>, _: &KeyspaceStats, text: &mut Text) {
+    let keyspace = &ctx.keyspace;
+    for db in (0..DATABASES).filter(|&db| !keyspace.is_empty(db)) {
+        let (keys, expires) = (keyspace.len(db), keyspace.expires(db));
+        text.field(&format!("db{db}"), format_args!("keys={keys},expires={expires},avg_ttl=0"));
+    }
+}
