@@ -53,18 +53,17 @@ fn list<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
     let names: Vec<&str> = match args.get(2..).unwrap_or_default() {
         [] => table.all().iter().map(|command| command.name).collect(),
         [filter, kind, value] if filter.eq_ignore_ascii_case(b"filterby") => {
-            let chosen: Box<dyn Fn(&Command<A>) -> bool> =
-                match kind.to_ascii_lowercase().as_slice() {
-                    b"module" => Box::new(|_| false),
-                    b"aclcat" => Box::new(|command| {
-                        categories(command).iter().any(|c| c[1..].as_bytes() == *value)
-                    }),
-                    b"pattern" => Box::new(|command| {
-                        glob::matches(&value.to_ascii_lowercase(), command.name.as_bytes())
-                    }),
-                    _ => return ctx.out.error("ERR syntax error"),
-                };
-            table.all().iter().filter(|command| chosen(command)).map(|c| c.name).collect()
+            let value = value.to_ascii_lowercase();
+            let chosen: fn(&Command<A>, &[u8]) -> bool = match kind.to_ascii_lowercase().as_slice()
+            {
+                b"module" => |_, _| false,
+                b"aclcat" => |command, value| {
+                    categories(command).iter().any(|&name| &name.as_bytes()[1..] == value)
+                },
+                b"pattern" => |command, value| glob::matches(value, command.name.as_bytes()),
+                _ => return ctx.out.error("ERR syntax error"),
+            };
+            table.all().iter().filter(|command| chosen(command, &value)).map(|c| c.name).collect()
         }
         _ => return ctx.out.error("ERR syntax error"),
     };
@@ -128,7 +127,7 @@ fn by_full_name<'t, A: Algorithm>(table: &'t Table<A>, name: &[u8]) -> Option<&'
 }
 
 fn describe<A: Algorithm>(out: &mut Out<'_>, table: &Table<A>, command: &Command<A>) {
-    let shown = FLAG_NAMES.iter().filter(|(flag, _)| command.has(*flag));
+    let shown = NAMES.iter().filter(|(flag, _)| command.has(*flag));
     let shown: Vec<&str> = shown.map(|(_, name)| *name).collect();
     let categories = categories(command);
     out.array(10);
@@ -146,21 +145,6 @@ fn describe<A: Algorithm>(out: &mut Out<'_>, table: &Table<A>, command: &Command
     out.array(command.subcommands.len());
     command.subcommands.iter().for_each(|&index| describe(out, table, table.get(index)));
 }
-
-const FLAG_NAMES: [(u32, &str); 12] = [
-    (WRITE, "write"),
-    (READONLY, "readonly"),
-    (DENYOOM, "denyoom"),
-    (ADMIN, "admin"),
-    (NOSCRIPT, "noscript"),
-    (LOADING, "loading"),
-    (STALE, "stale"),
-    (SKIP_SLOWLOG, "skip_slowlog"),
-    (FAST, "fast"),
-    (NO_AUTH, "no_auth"),
-    (NO_MULTI, "no_multi"),
-    (ALLOW_BUSY, "allow_busy"),
-];
 
 fn categories<A: Algorithm>(command: &Command<A>) -> Vec<&'static str> {
     let fast = command.has(FAST);

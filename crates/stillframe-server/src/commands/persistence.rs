@@ -7,10 +7,11 @@ use crate::persistence::{self, LastSave};
 
 /// Adds the commands of this module.
 pub(crate) fn register<A: Algorithm>(table: &mut Table<A>) {
-    table.add("bgsave", -1, ADMIN | NOSCRIPT, NO_KEYS, bgsave);
-    table.add("save", 1, ADMIN | NOSCRIPT | NO_MULTI | LONG, NO_KEYS, save);
-    table.add("lastsave", 1, ADMIN | LOADING | STALE | FAST, NO_KEYS, lastsave);
-    let shutdown_flags = ADMIN | NOSCRIPT | LOADING | STALE | NO_MULTI;
+    let save_flags = ADMIN | NOSCRIPT | NO_ASYNC_LOADING;
+    table.add("bgsave", -1, save_flags, NO_KEYS, bgsave);
+    table.add("save", 1, save_flags | NO_MULTI, NO_KEYS, save);
+    table.add("lastsave", 1, LOADING | STALE | FAST, NO_KEYS, lastsave);
+    let shutdown_flags = ADMIN | NOSCRIPT | LOADING | STALE | NO_MULTI | ALLOW_BUSY;
     table.add("shutdown", -1, shutdown_flags, NO_KEYS, shutdown);
 }
 

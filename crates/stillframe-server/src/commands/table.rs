@@ -36,19 +36,17 @@ pub(crate) mod flags {
     pub(crate) const NO_MULTI: u32 = 1 << 9;
     /// Runs at once inside a transaction instead of being queued.
     pub(crate) const NOT_QUEUED: u32 = 1 << 10;
-    /// May take long: the clock is read again after it.
-    pub(crate) const LONG: u32 = 1 << 11;
+    /// Not while a replica loads a new data set beside the old one.
+    pub(crate) const NO_ASYNC_LOADING: u32 = 1 << 11;
     /// Concerns the connection rather than data.
     pub(crate) const CONNECTION: u32 = 1 << 12;
-    /// Ends, or may end, a transaction.
-    pub(crate) const TRANSACTION: u32 = 1 << 13;
     /// Allowed while a script runs too long.
     pub(crate) const ALLOW_BUSY: u32 = 1 << 14;
     /// Not for the slow log, as its parts are.
     pub(crate) const SKIP_SLOWLOG: u32 = 1 << 15;
 
     /// What COMMAND calls the flags that clients are told of, in its order.
-    pub(crate) const NAMES: [(u32, &str); 12] = [
+    pub(crate) const NAMES: [(u32, &str); 13] = [
         (WRITE, "write"),
         (READONLY, "readonly"),
         (DENYOOM, "denyoom"),
@@ -59,6 +57,7 @@ pub(crate) mod flags {
         (SKIP_SLOWLOG, "skip_slowlog"),
         (FAST, "fast"),
         (NO_AUTH, "no_auth"),
+        (NO_ASYNC_LOADING, "no_async_loading"),
         (NO_MULTI, "no_multi"),
         (ALLOW_BUSY, "allow_busy"),
     ];
