@@ -45,14 +45,14 @@ pub(crate) struct Backoff {
 
 impl Backoff {
     const TURNS_SPINNING: u32 =
-        if cfg!(any(feature = "loom", feature = "shuttle")) { 0 } else { 64 };
+        if cfg!(any(feature = "loom", feature = "shuttle")) { 1 } else { 64 };
     const TURNS_YIELDING: u32 = 128;
 
     pub(crate) fn wait(&mut self) {
         self.turns = self.turns.saturating_add(1);
-        if self.turns <= Self::TURNS_SPINNING {
+        if self.turns < Self::TURNS_SPINNING {
             spin_loop();
-        } else if self.turns <= Self::TURNS_YIELDING || cfg!(feature = "loom") {
+        } else if self.turns < Self::TURNS_YIELDING || cfg!(feature = "loom") {
             thread::yield_now();
         } else {
             #[cfg(not(feature = "loom"))]

@@ -14,17 +14,21 @@ const SEEDS: u64 = if cfg!(miri) { 2 } else { 8 };
 /// Who rejects a mutant.
 enum Judge {
     /// The suite, by a property.
-    Suite(Property),
-    /// A model under loom: the name of the test.
-    #[allow(dead_code, reason = "names the test for readers")]
+    Suite(&'static str, Property),
+    /// A test under loom.
     Model(&'static str),
 }
 
 fn judge(mutant: Mutant) -> Judge {
     use Judge::{Model, Suite};
+    const EVERY_WORD: &str = "every_word_of_every_image";
     match mutant {
-        Mutant::NaiveCopiesLate => Suite(properties::every_word_of_every_image::<Naive>),
-        Mutant::ForkCapturesParent => Suite(properties::every_word_of_every_image::<Fork>),
+        Mutant::NaiveCopiesLate => {
+            Suite(EVERY_WORD, properties::every_word_of_every_image::<Naive>)
+        }
+        Mutant::ForkCapturesParent => {
+            Suite(EVERY_WORD, properties::every_word_of_every_image::<Fork>)
+        }
         Mutant::ImprintNeverLogs
         | Mutant::ImprintTrustsStaleHead
         | Mutant::ImprintFrameWithoutChain
@@ -33,20 +37,26 @@ fn judge(mutant: Mutant) -> Judge {
         | Mutant::ImprintSavesHalfWord
         | Mutant::ImprintPublishesCursorEarly
         | Mutant::HandoverKeepsCaptured
-        | Mutant::HandoverAdvancesFirst => Suite(properties::every_word_of_every_image::<Imprint>),
-        Mutant::HandoverIgnoresDone => Suite(properties::busy_while_held::<Imprint>),
-        Mutant::HandoverForgetsStop => Suite(budget::cancel),
-        Mutant::HandoverLateCancelWins => Suite(budget::late_cancel),
+        | Mutant::HandoverAdvancesFirst => {
+            Suite(EVERY_WORD, properties::every_word_of_every_image::<Imprint>)
+        }
+        Mutant::HandoverIgnoresDone => {
+            Suite("busy_while_held", properties::busy_while_held::<Imprint>)
+        }
+        Mutant::HandoverForgetsStop => Suite("a_full_arena_cancels_the_image", budget::cancel),
+        Mutant::HandoverLateCancelWins => {
+            Suite("a_late_cancel_does_not_hide_a_full_arena", budget::late_cancel)
+        }
         Mutant::ImprintStoresBeforeLog
         | Mutant::ImprintNoReleaseFence
         | Mutant::ImprintNoAcquireFence
-        | Mutant::ImprintReadsHeadFirst => Model("imprint_images"),
+        | Mutant::ImprintReadsHeadFirst => Model("imprint_images_reject"),
         Mutant::ImprintNoFenceOnStop | Mutant::HandoverChecksStopFirst => {
-            Model("imprint_over_budget")
+            Model("imprint_over_budget_rejects")
         }
-        Mutant::HandoverRelaxedBegin => Model("begin_publishes"),
-        Mutant::HandoverRelaxedDone => Model("done_publishes"),
-        Mutant::HandoverRelaxedCaptured => Model("captured_publishes"),
+        Mutant::HandoverRelaxedBegin => Model("begin_publishes_rejects"),
+        Mutant::HandoverRelaxedDone => Model("done_publishes_rejects"),
+        Mutant::HandoverRelaxedCaptured => Model("captured_publishes_rejects"),
     }
 }
 
@@ -55,7 +65,7 @@ fn judge(mutant: Mutant) -> Judge {
 #[test]
 fn the_suite_rejects_every_mutant() {
     for &mutant in Mutant::ALL {
-        let Judge::Suite(property) = judge(mutant) else { continue };
+        let Judge::Suite(_, property) = judge(mutant) else { continue };
         if cfg!(miri) && mutant == Mutant::ForkCapturesParent {
             continue;
         }
@@ -65,5 +75,33 @@ fn the_suite_rejects_every_mutant() {
         });
         let why = rejected.unwrap_or_else(|| panic!("{mutant:?} is accepted"));
         println!("{mutant:?}: {why}");
+    }
+}
+
+/// Each test under loom that the list names exists and runs the mutant, and `docs/proofs.md` tells
+/// the judge of each mutant.
+#[test]
+#[cfg_attr(miri, ignore = "reads files")]
+fn every_judge_is_at_work() {
+    let read = |path: &str| {
+        let path = format!("{}/../../{path}", env!("CARGO_MANIFEST_DIR"));
+        std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"))
+    };
+    let models = ["imprint", "handover"]
+        .map(|name| read(&format!("crates/stillframe-loom/tests/{name}.rs")))
+        .concat();
+    let table = read("docs/proofs.md");
+    for &mutant in Mutant::ALL {
+        let name = match judge(mutant) {
+            Judge::Suite(name, _) => name,
+            Judge::Model(name) => {
+                let body = models.split(&format!("fn {name}()")).nth(1);
+                let body = body.and_then(|rest| rest.split("\n}\n").next()).unwrap_or_default();
+                assert!(body.contains(&format!("Mutant::{mutant:?}")), "{name} lacks {mutant:?}");
+                name
+            }
+        };
+        let told = |line: &str| line.contains(&format!("| `{mutant:?}`")) && line.contains(name);
+        assert!(table.lines().any(told), "docs/proofs.md lacks {mutant:?}, rejected by {name}");
     }
 }

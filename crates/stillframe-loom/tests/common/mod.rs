@@ -1,0 +1,116 @@
+//! What the models share: programs of writes and begins, and how loom is run.
+#![allow(dead_code, reason = "each test binary uses its part")]
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use stillframe_loom::{Algorithm, CaptureError, Image, Mutant, OnFull, Options, Point};
+use stillframe_loom::{BLOCK_WORDS, with_mutant};
+
+/// Two blocks of two words.
+pub(crate) const WORDS: usize = 2 * BLOCK_WORDS;
+/// Room for every record and frame of a program.
+pub(crate) const AMPLE: usize = 1 << 9;
+
+/// Explores a model: every interleaving and every value that a relaxed load may return, with at
+/// most `preemptions` involuntary switches of threads.
+pub(crate) fn explore(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
+    let long = std::env::var_os("STILLFRAME_LONG").is_some_and(|value| value == "1");
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(preemptions + usize::from(long));
+    builder.max_branches = 20_000;
+    builder.check(model);
+}
+
+/// Whether the models of a family find the mistake `mutant`: one of them must end with a `fault`
+/// of its own, not with a panic of any other kind.
+pub(crate) fn rejects(mutant: Mutant, models: &[(usize, &dyn Fn(Faults) -> Model)]) {
+    let found = models.iter().any(|(preemptions, model)| {
+        let faults = Faults::default();
+        let run = model(faults.clone());
+        let outcome = catch_unwind(AssertUnwindSafe(|| {
+            explore(*preemptions, move || with_mutant(mutant, &run));
+        }));
+        assert_eq!(outcome.is_err(), faults.found(), "{mutant:?}: failed for another reason");
+        faults.found()
+    });
+    assert!(found, "{mutant:?} is accepted");
+}
+
+pub(crate) type Model = Box<dyn Fn() + Send + Sync>;
+
+/// Remembers that a model found what it looks for, before the panic that tells loom.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Faults(Arc<AtomicBool>);
+
+impl Faults {
+    pub(crate) fn check(&self, holds: bool, sentence: impl FnOnce() -> String) {
+        if !holds {
+            self.0.store(true, Ordering::SeqCst);
+            panic!("{}", sentence());
+        }
+    }
+    pub(crate) fn found(&self) -> bool {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
+/// What the writer does next.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Op {
+    /// Begins an image, once the one before has ended.
+    Begin,
+    /// Writes a new value into a word.
+    Write(usize),
+}
+
+/// What the snapshotter does with an image before it captures it.
+pub(crate) type Look<A> = fn(&<A as Algorithm>::Image<Vec<u64>>, &[u64], &Faults);
+
+/// Runs a program: the writer here, each image on a thread of its own. Every image that is captured
+/// must equal the oracle at its begin; only an image over its budget may not be.
+pub(crate) fn run<A: Algorithm>(
+    program: &[Op],
+    budget: (usize, OnFull),
+    look: Option<Look<A>>,
+    faults: &Faults,
+) {
+    let options = Options::words(WORDS).budget(budget.0, budget.1);
+    let mut state = A::create(&options).expect("loom has memory");
+    let mut oracle = vec![0; WORDS];
+    let mut value = 0;
+    let mut snapshotter = None;
+    for &op in program {
+        match op {
+            Op::Write(index) => {
+                value += 1;
+                state.write(index, value);
+                oracle[index] = value;
+            }
+            Op::Begin => {
+                snapshotter.take().map(loom::thread::JoinHandle::join);
+                let begun = state.begin(Point::declare(), Vec::with_capacity(WORDS));
+                let mut image = begun.expect("the image before has ended");
+                let (expected, faults) = (oracle.clone(), faults.clone());
+                snapshotter = Some(loom::thread::spawn(move || {
+                    if let Some(look) = look {
+                        look(&image, &expected, &faults);
+                    }
+                    let outcome = image.capture();
+                    let found = image.into_sink();
+                    let given_up = matches!(outcome, Err(CaptureError::OverBudget));
+                    let right =
+                        if given_up { expected.starts_with(&found) } else { found == expected };
+                    faults.check(right && (given_up || outcome.is_ok()), || {
+                        format!("the image is {found:?} ({outcome:?}), at begin {expected:?}")
+                    });
+                }));
+            }
+        }
+    }
+    snapshotter.map(loom::thread::JoinHandle::join);
+    for (index, &expected) in oracle.iter().enumerate() {
+        assert_eq!(state.read(index), expected, "read your latest write");
+    }
+}

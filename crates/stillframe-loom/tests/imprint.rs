@@ -1,0 +1,211 @@
+//! Imprint's writer and snapshotter: 2 blocks of 2 words, frames after 2 records, two consecutive
+//! images. Each program is explored whole, and each broken build must be found wrong.
+
+mod common;
+
+use common::{AMPLE, Faults, Model, Op, WORDS, explore, rejects, run};
+use stillframe_loom::algorithms::imprint::{Before, Imprint};
+use stillframe_loom::{Algorithm, CaptureError, Image, InProcess, Mutant, OnFull, Options};
+use stillframe_loom::{Point, Sink, SinkError};
+
+use Op::{Begin as B, Write as W};
+
+const ENOUGH: (usize, OnFull) = (AMPLE, OnFull::Cancel);
+/// One record and no frame.
+const SCARCE: usize = 16;
+
+type Images = InProcess<Vec<u64>, Before>;
+
+fn program(ops: &'static [Op], budget: (usize, OnFull)) -> impl Fn(Faults) -> Model {
+    move |faults| Box::new(move || run::<Imprint>(ops, budget, None, &faults))
+}
+
+/// Both blocks, twice the same word, frames, a word of the last block, stale heads and frames.
+const PROGRAMS: [&[Op]; 7] = [
+    &[W(0), B, W(0), W(1), B, W(0)],
+    &[B, W(0), W(0), W(1), B, W(1)],
+    &[B, W(0), W(0), W(0), W(0), B, W(0)],
+    &[B, W(0), W(1), W(0), W(0), B, W(1)],
+    &[B, W(2), W(0), B, W(2)],
+    &[B, W(3), W(3), W(3), B, W(3)],
+    &[W(1), B, W(1), W(3), W(1), W(1), B, W(3), W(3), W(3)],
+];
+
+#[test]
+fn imprint_images() {
+    for ops in PROGRAMS {
+        // One switch less for the long program, which would take most of the time.
+        let preemptions = if ops.len() < 8 { 2 } else { 1 };
+        explore(preemptions, program(ops, ENOUGH)(Faults::default()));
+    }
+}
+
+#[test]
+fn imprint_images_reject() {
+    for mutant in [
+        Mutant::ImprintNeverLogs,
+        Mutant::ImprintStoresBeforeLog,
+        Mutant::ImprintNoReleaseFence,
+        Mutant::ImprintNoAcquireFence,
+        Mutant::ImprintReadsHeadFirst,
+        Mutant::ImprintPublishesCursorEarly,
+        Mutant::ImprintTrustsStaleHead,
+        Mutant::ImprintFrameWithoutChain,
+        Mutant::ImprintFrameAfterStore,
+    ] {
+        let all = PROGRAMS.map(|ops| program(ops, ENOUGH));
+        let models = all.each_ref().map(|model| (2, model as &dyn Fn(Faults) -> Model));
+        rejects(mutant, &models);
+    }
+}
+
+const OVER: [&[Op]; 3] =
+    [&[B, W(0), W(2), B, W(1)], &[B, W(2), W(3), W(0), B], &[W(0), B, W(1), W(0), B, W(0), W(2)]];
+
+/// An image that needs more than its budget is given up before a wrong word reaches its sink.
+#[test]
+fn imprint_over_budget() {
+    for ops in OVER {
+        explore(2, program(ops, (SCARCE, OnFull::Cancel))(Faults::default()));
+    }
+}
+
+#[test]
+fn imprint_over_budget_rejects() {
+    for mutant in
+        [Mutant::ImprintNoFenceOnStop, Mutant::HandoverChecksStopFirst, Mutant::HandoverForgetsStop]
+    {
+        let all = OVER.map(|ops| program(ops, (SCARCE, OnFull::Cancel)));
+        let models = all.each_ref().map(|model| (2, model as &dyn Fn(Faults) -> Model));
+        rejects(mutant, &models);
+    }
+}
+
+/// A writer that has used up the budget waits for the capture, and the image is right.
+#[test]
+fn imprint_slows_the_writer() {
+    for ops in OVER {
+        explore(2, program(ops, (SCARCE, OnFull::Slow))(Faults::default()));
+    }
+}
+
+/// Single words of an image, racing with the writer.
+#[test]
+fn imprint_random_access() {
+    explore(2, random_access(&[B, W(0), W(1), B, W(0)])(Faults::default()));
+    explore(2, random_access(&[B, W(0), W(1), W(0), W(0)])(Faults::default()));
+}
+
+fn random_access(ops: &'static [Op]) -> impl Fn(Faults) -> Model {
+    fn look(image: &Images, expected: &[u64], faults: &Faults) {
+        let found = image.get(0);
+        faults.check(found == Some(expected[0]), || {
+            format!("word 0 is {found:?}, at begin {expected:?}")
+        });
+    }
+    move |faults| Box::new(move || run::<Imprint>(ops, ENOUGH, Some(look), &faults))
+}
+
+#[test]
+fn imprint_random_access_rejects() {
+    for mutant in [Mutant::ImprintNoReleaseFence, Mutant::ImprintNoAcquireFence] {
+        rejects(mutant, &[(2, &random_access(PROGRAMS[1]))]);
+    }
+}
+
+/// Takes the first block and fails at the second one.
+struct HalfWay(Faults);
+
+impl Sink for HalfWay {
+    fn push(&mut self, start: usize, words: &[u64]) -> Result<(), SinkError> {
+        self.0.check(words == [0, 0], || format!("{words:?} at {start}"));
+        if start == 0 { Ok(()) } else { Err(SinkError::new(format_args!("full"))) }
+    }
+}
+
+/// An image that ends half-way while the writer writes; the next one is right.
+#[test]
+fn imprint_half_way_drop() {
+    explore(2, || {
+        let mut state = Imprint::create(&Options::words(WORDS).budget(AMPLE, OnFull::Cancel))
+            .expect("loom has memory");
+        let mut image =
+            state.begin(Point::declare(), HalfWay(Faults::default())).expect("no image yet");
+        let first = loom::thread::spawn(move || {
+            assert!(matches!(image.capture(), Err(CaptureError::Sink(_))));
+        });
+        [0, 2, 2].iter().for_each(|&index| state.write(index, 1));
+        first.join().expect("refused");
+        let mut image = state.begin(Point::declare(), Vec::new()).expect("the first has ended");
+        let second = loom::thread::spawn(move || {
+            image.capture().expect("whole");
+            assert_eq!(image.into_sink(), [1, 0, 1, 0]);
+        });
+        [2, 3].iter().for_each(|&index| state.write(index, 2));
+        second.join().expect("right");
+    });
+}
+
+/// A cancel by a third thread: the capture ends whole and right, or cancelled; a writer that waits
+/// goes on either way.
+fn cancelled(faults: Faults) -> Model {
+    Box::new(move || {
+        let options = Options::words(WORDS).budget(SCARCE, OnFull::Slow);
+        let mut state = Imprint::create(&options).expect("loom has memory");
+        let mut image = state.begin(Point::declare(), Vec::new()).expect("idle");
+        let progress = state.progress();
+        let faults = faults.clone();
+        let capture = loom::thread::spawn(move || {
+            let outcome = image.capture();
+            let found = image.into_sink();
+            let right = match outcome {
+                Ok(()) => found == [0; WORDS],
+                Err(CaptureError::Cancelled) => [0; WORDS].starts_with(&found),
+                Err(_) => false,
+            };
+            faults.check(right, || format!("the image is {found:?} ({outcome:?})"));
+        });
+        let cancel = loom::thread::spawn(move || progress.cancel());
+        [2, 3].iter().for_each(|&index| state.write(index, 1));
+        cancel.join().expect("cancelled");
+        capture.join().expect("captured");
+    })
+}
+
+#[test]
+fn imprint_cancel() {
+    explore(2, cancelled(Faults::default()));
+}
+
+#[test]
+fn imprint_cancel_rejects() {
+    for mutant in [Mutant::ImprintNoFenceOnStop, Mutant::HandoverChecksStopFirst] {
+        rejects(mutant, &[(2, &cancelled)]);
+    }
+}
+
+/// A cancel meant for the first image comes when the second one has gone over its budget.
+fn late_cancel(faults: Faults) -> Model {
+    Box::new(move || {
+        let options = Options::words(WORDS).budget(SCARCE, OnFull::Cancel);
+        let mut state = Imprint::create(&options).expect("loom has memory");
+        let progress = state.progress();
+        drop(state.begin(Point::declare(), Vec::new()).expect("idle"));
+        let cancel = loom::thread::spawn(move || progress.cancel());
+        let mut image = state.begin(Point::declare(), Vec::new()).expect("idle again");
+        (0..WORDS).for_each(|index| state.write(index, 1));
+        let outcome = image.capture();
+        faults.check(outcome.is_err(), || format!("the image is {:?}", image.sink_mut()));
+        cancel.join().expect("cancelled");
+    })
+}
+
+#[test]
+fn imprint_late_cancel() {
+    explore(3, late_cancel(Faults::default()));
+}
+
+#[test]
+fn imprint_late_cancel_rejects() {
+    rejects(Mutant::HandoverLateCancelWins, &[(3, &late_cancel)]);
+}
