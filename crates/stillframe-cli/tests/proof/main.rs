@@ -13,6 +13,7 @@ mod clients;
 mod files;
 mod kill;
 mod lifecycle;
+mod memory;
 mod pairs;
 mod random;
 mod requests;

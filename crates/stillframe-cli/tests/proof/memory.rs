@@ -1,0 +1,64 @@
+//! Memory returns to its floor after images that were churned under.
+
+use crate::requests::resident;
+use crate::support::{ALGORITHMS, Client, Kind, Random, Server, rounds, wait_until};
+
+const KEYS: usize = 5_000;
+
+/// Sends many commands, then takes as many replies.
+fn pipeline(client: &mut Client, commands: impl Iterator<Item = String>) {
+    let lines: Vec<String> = commands.collect();
+    for batch in lines.chunks(1000) {
+        assert!(client.send_raw(batch.concat().as_bytes()));
+        batch.iter().for_each(|_| drop(client.raw()));
+    }
+}
+
+fn store(client: &mut Client, name: &str, random: &mut Random, end: &str) {
+    let lines = (0..KEYS).map(|i| {
+        let length = 200 + random.below(1800);
+        format!("SET {name}:{i} {}{end}\r\n", "v".repeat(length))
+    });
+    pipeline(client, lines);
+}
+
+/// One image, and under it every way in which entries come and go.
+fn churn(client: &mut Client, random: &mut Random) {
+    client.ok("BGSAVE");
+    store(client, "stay", random, "");
+    store(client, "brief", random, " PX 50");
+    store(client, "gone", random, "");
+    pipeline(client, (0..KEYS).map(|i| format!("APPEND gone:{i} more\r\n")));
+    pipeline(client, (0..KEYS / 2).map(|i| format!("DEL gone:{i}\r\n")));
+    pipeline(client, (KEYS / 2..KEYS).map(|i| format!("UNLINK gone:{i}\r\n")));
+    client.ok("SELECT 1");
+    store(client, "flushed", random, "");
+    client.ok("FLUSHDB");
+    client.ok("SELECT 0");
+    client.wait_for_save();
+    wait_until("what is brief has expired", || client.ask("DBSIZE").int() == KEYS as i64);
+}
+
+#[test]
+fn memory_returns_to_its_floor_after_images() {
+    for algorithm in ALGORITHMS {
+        let server = Server::start(Kind::subject(algorithm));
+        let mut client = server.client();
+        let mut random = Random::new("memory");
+        store(&mut client, "stay", &mut random, "");
+        // The first images make what later ones use again.
+        (0..2).for_each(|_| churn(&mut client, &mut random));
+        let (floor, resident_floor) = (client.info_int("used_memory"), resident(&server));
+        (0..rounds(3, 50)).for_each(|_| churn(&mut client, &mut random));
+        let slack = floor / 20 + (1 << 20);
+        wait_until("used memory is back at its floor", || {
+            client.info_int("used_memory") <= floor + slack
+        });
+        if server.kind != Kind::Redis {
+            assert_eq!(client.info("snapshot_limbo_bytes"), "0", "{algorithm}");
+        }
+        let now = resident(&server);
+        let most = resident_floor + resident_floor / 2 + (64 << 20);
+        assert!(now <= most, "{algorithm}: {now} bytes resident, {resident_floor} before");
+    }
+}
