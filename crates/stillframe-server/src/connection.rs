@@ -188,8 +188,22 @@ impl Client {
         }
     }
 
-    /// Whether the replies it does not read exceed what the configuration allows.
+    /// Whether it has to be closed because the replies it does not read exceed what the
+    /// configuration allows; says so if it has.
     pub(crate) fn over_output_limit(&mut self, limit: OutputLimit, now: Instant) -> bool {
+        let over = self.exceeds(limit, now);
+        if over {
+            tracing::warn!(
+                "closing client {} at {}: it does not read its replies \
+                 (client-output-buffer-limit)",
+                self.session.id,
+                self.session.peer
+            );
+        }
+        over
+    }
+
+    fn exceeds(&mut self, limit: OutputLimit, now: Instant) -> bool {
         let pending = self.pending() as u64;
         if limit.hard_bytes != 0 && pending > limit.hard_bytes {
             return true;

@@ -62,12 +62,6 @@ fn check_clients(state: &mut ServerState, now: Instant) {
             tracing::debug!("closing idle client {}", client.session.peer);
             gone.push(place);
         } else if client.over_output_limit(limit, now) {
-            tracing::warn!(
-                "closing client {} at {}: it does not read its replies \
-                 (client-output-buffer-limit)",
-                client.session.id,
-                client.session.peer
-            );
             gone.push(place);
         }
     }

@@ -176,8 +176,11 @@ impl<A: Algorithm> Server<A> {
             self.flushing.push(place);
         }
         let finished = client.session.closing && client.pending() == 0;
+        // Here and not only after a write: to a client that reads nothing, nothing is written.
+        let limit = self.state.config.output_limits.normal;
+        let over = client.over_output_limit(limit, self.state.loop_time);
         self.state.clients.put(place, client);
-        if finished {
+        if finished || over {
             self.state.clients.doom(place);
         }
     }
@@ -302,7 +305,6 @@ impl<A: Algorithm> Server<A> {
 
     /// Writes the replies of this turn, once for each client.
     fn flush(&mut self) {
-        let limit = self.state.config.output_limits.normal;
         for place in std::mem::take(&mut self.flushing) {
             let Some(client) = self.state.clients.get_mut(place) else { continue };
             client.flushing = false;
@@ -315,16 +317,7 @@ impl<A: Algorithm> Server<A> {
                 }
                 Err(_) => true,
             };
-            let over = client.over_output_limit(limit, self.state.loop_time);
-            if over {
-                tracing::warn!(
-                    "closing client {} at {}: it does not read its replies \
-                     (client-output-buffer-limit)",
-                    client.session.id,
-                    client.session.peer
-                );
-            }
-            if lost || over {
+            if lost {
                 self.state.clients.doom(place);
             } else if !client.queued && !client.paused() && (client.backlog || client.readable) {
                 client.queued = true;

@@ -132,9 +132,9 @@ fn damaged_and_truncated_dumps_are_refused_with_an_offset() {
             continue;
         }
         let text = refusal(&damaged);
-        let tells = text.split_once("at byte ").is_some_and(|(_, place)| {
-            place.starts_with(|first: char| first.is_ascii_digit())
-        });
+        let tells = text
+            .split_once("byte ")
+            .is_some_and(|(_, place)| place.starts_with(|first: char| first.is_ascii_digit()));
         assert!(tells, "{damage} at {place} of {}: {text}", whole.len());
     }
 }

@@ -149,7 +149,7 @@ fn hello<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
     if !ctx.session.authenticated {
         return ctx.out.error(
             "NOAUTH HELLO must be called with the client already authenticated, otherwise the \
-             HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and \
+             HELLO AUTH <user> <pass> option can be used to authenticate the client and \
              select the RESP protocol version at the same time",
         );
     }

@@ -42,7 +42,7 @@ fn info<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
     for name in names {
         match by_full_name(ctx.table, name) {
             Some(command) => describe(&mut ctx.out, ctx.table, command),
-            None => ctx.out.null_array(),
+            None => ctx.out.null(),
         }
     }
 }
