@@ -21,7 +21,7 @@ use crate::DATABASES;
 use crate::chunks::Sparse;
 use crate::entry::{Entry, NEVER};
 use crate::expiries::Expiries;
-use crate::index::Index;
+use crate::index::{Index, Seat};
 use crate::slots::{Cleared, CreateError, EntrySink, Slots};
 
 /// Dead entries swept in one call of [`Keyspace::tend`].
@@ -137,8 +137,8 @@ impl<A: Algorithm> Keyspace<A> {
     /// The entry of a key.
     #[inline]
     pub fn get(&mut self, db: usize, key: &[u8], now: i64) -> Option<&Entry> {
-        let slot = self.find(db, key, now)?;
-        self.slots.entry(slot)
+        let seat = self.find(db, key, now)?;
+        Some(self.slots.entry_of(seat))
     }
 
     /// Whether the key exists.
@@ -316,19 +316,15 @@ impl<A: Algorithm> Keyspace<A> {
         entry.era() > self.cleared[entry.db()]
     }
 
-    fn lookup(&self, db: usize, key: &[u8], hash: u64) -> Option<u32> {
-        let is_it = |slot| self.slots.entry(slot).is_some_and(|entry| entry.key() == key);
-        self.dbs[db].index.find(hash, is_it)
-    }
-
     #[inline]
-    fn find(&mut self, db: usize, key: &[u8], now: i64) -> Option<u32> {
-        let slot = self.lookup(db, key, self.hash(key))?;
-        if self.delete_if_expired(slot, now) {
+    fn find(&mut self, db: usize, key: &[u8], now: i64) -> Option<Seat> {
+        let seat = self.slots.find(&self.dbs[db].index, self.hash(key), key)?;
+        if is_expired(self.slots.entry_of(seat), now) {
+            self.delete_if_expired(seat.slot, now);
             return None;
         }
-        self.recent = Some(slot);
-        Some(slot)
+        self.recent = Some(seat.slot);
+        Some(seat)
     }
 
     /// Where a key is, for a caller that may have looked it up just before.
@@ -342,10 +338,10 @@ impl<A: Algorithm> Keyspace<A> {
             return Place::At(slot);
         }
         let hash = self.hash(key);
-        self.lookup(db, key, hash).map_or(Place::Absent { hash }, Place::At)
+        let seat = self.slots.find(&self.dbs[db].index, hash, key);
+        seat.map_or(Place::Absent { hash }, |seat| Place::At(seat.slot))
     }
 
-    #[inline]
     fn delete_if_expired(&mut self, slot: u32, now: i64) -> bool {
         let expired = self.slots.entry(slot).is_some_and(|entry| is_expired(entry, now));
         if expired {

@@ -58,14 +58,18 @@ impl Limbo {
     /// Releases the ranges that lie wholly in the slots `0..captured`; bounded work.
     pub(crate) fn release(&mut self, captured: usize, reclaimer: &mut Reclaimer) {
         let end = (captured >> self.range_bits).min(self.buckets.len());
-        while self.released < end {
-            let bucket = std::mem::take(&mut self.buckets[self.released]);
-            self.released += 1;
-            self.entries -= bucket.entries.len();
-            self.bytes -= bucket.bytes;
-            if !bucket.entries.is_empty() {
-                reclaimer.drop_later(bucket.entries, bucket.bytes);
-            }
+        if end <= self.released {
+            return;
+        }
+        let buckets = self.buckets[self.released..end].iter_mut();
+        let released: Vec<Bucket> =
+            buckets.filter(|bucket| !bucket.entries.is_empty()).map(std::mem::take).collect();
+        self.released = end;
+        if !released.is_empty() {
+            let bytes = released.iter().map(|bucket| bucket.bytes).sum();
+            self.bytes -= bytes;
+            self.entries -= released.iter().map(|bucket| bucket.entries.len()).sum::<usize>();
+            reclaimer.drop_later(released, bytes); // one message: each wakes a thread
         }
     }
 

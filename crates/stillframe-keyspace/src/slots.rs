@@ -15,6 +15,8 @@
 //! - M4: limbo releases a range when the capture has passed all of it (`Engine::captured`, Acquire:
 //!   the sink has let go of those entries), and everything when the image is over (Acquire too).
 //! - M5: images of another process (fork) see that process's entries: nothing is frozen here.
+//! - M6: the word that an index keeps beside a slot is the slot's word: whoever inserts, replaces
+//!   or removes an entry here does the same there before the next lookup.
 //!
 //! A slot freed and reused while an image is held, by cases (old entry `o`, frozen, not captured):
 //! - `o` leaves and the slot is empty: the algorithm keeps `o`'s handle for the image, limbo keeps
@@ -40,6 +42,7 @@ use stillframe::{
 use crate::DATABASES;
 use crate::chunks::Stack;
 use crate::entry::{Entry, Owned};
+use crate::index::{Index, Seat};
 use crate::limbo::Limbo;
 use crate::reclaim::Reclaimer;
 
@@ -128,6 +131,24 @@ impl<A: Algorithm> Slots<A> {
         }
     }
 
+    /// The slot of `index` that holds `key`. The words of an index are those of their slots (M6).
+    #[inline]
+    pub(crate) fn find(&self, index: &Index, hash: u64, key: &[u8]) -> Option<Seat> {
+        index.find(hash, |word| {
+            // SAFETY: M1 by M6; as in `entry`.
+            let entry = unsafe { Entry::from_word(word) };
+            entry.key() == key
+        })
+    }
+
+    /// The entry of a seat just found in an index.
+    #[inline]
+    pub(crate) fn entry_of(&self, seat: Seat) -> &Entry {
+        debug_assert_eq!(self.engine.read(seat.slot as usize), seat.word, "M6");
+        // SAFETY: M1 by M6; as in `entry`.
+        unsafe { Entry::from_word(seat.word) }
+    }
+
     /// The entry, to be changed in place, if no image can see it (M2).
     #[inline]
     pub(crate) fn entry_mut(&mut self, slot: u32) -> Option<&mut Entry> {
@@ -146,13 +167,14 @@ impl<A: Algorithm> Slots<A> {
     }
 
     /// Puts an entry into a free slot.
-    pub(crate) fn insert(&mut self, entry: Owned) -> Result<u32, MemoryError> {
+    pub(crate) fn insert(&mut self, entry: Owned) -> Result<Seat, MemoryError> {
         let slot = match self.free.pop() {
             Some(slot) => slot,
             None => self.hand_out()?,
         };
-        self.engine.write(slot as usize, entry.into_word());
-        Ok(slot)
+        let word = entry.into_word();
+        self.engine.write(slot as usize, word);
+        Ok(Seat { slot, word })
     }
 
     pub(crate) fn has_free(&self) -> bool {
@@ -171,8 +193,10 @@ impl<A: Algorithm> Slots<A> {
     }
 
     /// Puts another entry into a slot in use.
-    pub(crate) fn replace(&mut self, slot: u32, entry: Owned) {
-        self.exchange(slot, entry.into_word());
+    pub(crate) fn replace(&mut self, slot: u32, entry: Owned) -> Seat {
+        let word = entry.into_word();
+        self.exchange(slot, word);
+        Seat { slot, word }
     }
 
     /// Empties a slot in use.
@@ -311,8 +335,8 @@ struct Image<E> {
 impl<E: EntrySink> Sink for Image<E> {
     fn push(&mut self, _start: usize, words: &[u64]) -> Result<(), SinkError> {
         for &word in words.iter().filter(|&&word| word != 0) {
-            // SAFETY: M1: at begin the word was the handle of a live entry. M2 and M4: it is
-            // neither changed nor freed until this call has returned and `captured` has passed it.
+            // SAFETY: M1: at begin the word was the handle of a live entry. M2 and M4: nobody
+            // changes or frees it until this call has returned and `captured` has passed it.
             let entry = unsafe { Entry::from_word(word) };
             if entry.era() > self.cleared[entry.db()] {
                 self.sink.entry(entry)?;

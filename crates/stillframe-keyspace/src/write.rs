@@ -98,7 +98,7 @@ impl<A: Algorithm> Keyspace<A> {
                 blob.extend_from_slice(more);
                 Owned::new(birth, key, New::Blob(Arc::new(blob)), booked.deadline, 0)
             };
-            self.slots.replace(slot, entry);
+            return self.place(db, place, entry).map(|()| len);
         }
         self.book(db, slot, booked);
         Ok(self.at(slot).value().len())
@@ -153,12 +153,12 @@ impl<A: Algorithm> Keyspace<A> {
         let deadline = at.unwrap_or(NEVER);
         if let Some(entry) = self.slots.entry_mut(slot) {
             entry.set_deadline(deadline);
+            self.book(db, slot, booked);
         } else {
             let birth = (self.slots.era(), db);
             let entry = Owned::new(birth, key, self.at(slot).share(), deadline, 0);
-            self.slots.replace(slot, entry);
+            self.replace(db, slot, entry);
         }
-        self.book(db, slot, booked);
         true
     }
 
@@ -243,21 +243,26 @@ impl<A: Algorithm> Keyspace<A> {
     /// Puts an entry where its key belongs.
     fn place(&mut self, db: usize, place: Place, entry: Owned) -> Result<(), MemoryError> {
         match place {
-            Place::At(slot) => {
-                let booked = self.booked(slot);
-                self.slots.replace(slot, entry);
-                self.book(db, slot, booked);
-            }
+            Place::At(slot) => self.replace(db, slot, entry),
             Place::Absent { hash } => {
                 if !self.slots.has_free() {
                     self.sweep(SWEEP_FOR_SLOT);
                 }
-                let slot = self.slots.insert(entry)?;
-                self.dbs[db].index.insert(hash, slot);
-                self.book(db, slot, NOTHING);
+                let seat = self.slots.insert(entry)?;
+                self.dbs[db].index.insert(hash, seat);
+                self.book(db, seat.slot, NOTHING);
             }
         }
         Ok(())
+    }
+
+    /// Puts an entry in the place of that in `slot`, which has the same key.
+    fn replace(&mut self, db: usize, slot: u32, entry: Owned) {
+        let booked = self.booked(slot);
+        let hash = self.hash(entry.entry().key());
+        let seat = self.slots.replace(slot, entry);
+        self.dbs[db].index.update(hash, seat);
+        self.book(db, slot, booked);
     }
 
     fn at(&self, slot: u32) -> &Entry {

@@ -1,5 +1,7 @@
 //! Against a plain map: every answer, and every image, is what the map says.
 
+#![allow(clippy::unwrap_used, reason = "a test")]
+
 mod common;
 
 use std::sync::mpsc::Receiver;
@@ -49,7 +51,8 @@ impl<A: Algorithm> Pair<A> {
 
     fn key(&mut self) -> (usize, Vec<u8>) {
         let number = self.random.below(sized(150, 12));
-        let key = if number % 7 == 0 { format!("{number:0>60}") } else { format!("k{number}") };
+        let key =
+            if number.is_multiple_of(7) { format!("{number:0>60}") } else { format!("k{number}") };
         (self.random.below(DBS), key.into_bytes())
     }
 
