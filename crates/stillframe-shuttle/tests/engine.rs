@@ -1,0 +1,217 @@
+//! The real engine (its thread, its mailbox, its hand-over) under random and priority-driven
+//! schedules, for each algorithm whose images live in this process.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex};
+
+use shuttle::rand::{Rng as _, thread_rng};
+use shuttle::{check_pct, check_random, thread};
+use stillframe_shuttle::algorithms::imprint::Imprint;
+use stillframe_shuttle::{Algorithm, CaptureError, CaptureReport, Engine, Mutant, OnFull, Options};
+use stillframe_shuttle::{BLOCK_WORDS, Point, Sink, SinkError, with_mutant};
+
+const WORDS: usize = 3 * BLOCK_WORDS;
+/// Written together, always: in one block, in two, in the first and last block.
+const PAIRS: [(usize, usize); 3] = [(1, 2), (BLOCK_WORDS - 1, BLOCK_WORDS), (0, WORDS - 1)];
+const AMPLE: usize = 1 << 13;
+
+fn schedules(count: usize) -> usize {
+    let long = std::env::var_os("STILLFRAME_LONG").is_some_and(|value| value == "1");
+    if long { 20 * count } else { count }
+}
+
+/// shuttle prints the schedule that fails; `shuttle::replay` runs it again.
+fn explore(model: fn()) {
+    check_random(model, schedules(1500));
+    check_pct(model, schedules(1500), 3);
+}
+
+/// Compares with the state at begin.
+struct Expect {
+    expected: Vec<u64>,
+    found: Vec<u64>,
+}
+
+impl Sink for Expect {
+    fn push(&mut self, start: usize, words: &[u64]) -> Result<(), SinkError> {
+        assert_eq!(start, self.found.len(), "blocks come in order");
+        assert_eq!(words, &self.expected[start..start + words.len()], "words from {start} on");
+        self.found.extend_from_slice(words);
+        thread::yield_now();
+        Ok(())
+    }
+}
+
+type Report = Result<CaptureReport, CaptureError>;
+type Reports = Arc<Mutex<Vec<(Report, usize)>>>;
+
+struct Rig<A: Algorithm> {
+    engine: Engine<A>,
+    oracle: Vec<u64>,
+    value: u64,
+    reports: Reports,
+}
+
+impl<A: Algorithm> Rig<A> {
+    fn new(budget: usize, on_full: OnFull) -> Self {
+        let state = A::create(&Options::words(WORDS).budget(budget, on_full)).expect("memory");
+        let engine = Engine::new(state).expect("a thread");
+        Self { engine, oracle: vec![0; WORDS], value: 0, reports: Reports::default() }
+    }
+
+    fn write(&mut self, index: usize) {
+        self.engine.write(index, self.value);
+        self.oracle[index] = self.value;
+        assert_eq!(self.engine.read(index), self.value, "read your latest write");
+    }
+
+    fn writes(&mut self, count: usize) {
+        for _ in 0..count {
+            self.value += 1;
+            let (a, b) = PAIRS[thread_rng().gen_range(0..PAIRS.len())];
+            self.write(a);
+            self.write(b);
+        }
+    }
+
+    fn snapshot(&mut self) {
+        let sink = Expect { expected: self.oracle.clone(), found: Vec::new() };
+        let reports = Arc::clone(&self.reports);
+        let publish = move |sink: &mut Expect, report: Report| {
+            reports.lock().expect("never poisoned").push((report, sink.found.len()));
+        };
+        self.engine.snapshot(Point::declare(), sink, publish).expect("no image is held");
+    }
+
+    fn reports(&self) -> Vec<(Report, usize)> {
+        self.reports.lock().expect("never poisoned").clone()
+    }
+}
+
+fn images_are_right<A: Algorithm>() {
+    let mut rig = Rig::<A>::new(AMPLE, OnFull::Cancel);
+    for image in 1..=3 {
+        rig.writes(2);
+        rig.snapshot();
+        rig.writes(4);
+        rig.engine.wait();
+        assert!(!rig.engine.running());
+        let reports = rig.reports();
+        assert!(matches!(reports.last(), Some((Ok(_), WORDS))), "{reports:?}");
+        assert_eq!(reports.len(), image);
+    }
+}
+
+/// The writer polls instead of waiting, as a server's loop does.
+fn polled_images_are_right<A: Algorithm>() {
+    let mut rig = Rig::<A>::new(AMPLE, OnFull::Cancel);
+    for _ in 0..2 {
+        rig.snapshot();
+        let mut captured = 0;
+        while rig.engine.running() {
+            rig.writes(1);
+            let now = rig.engine.captured();
+            assert!(captured <= now && now <= WORDS, "{captured}, then {now} captured");
+            captured = now;
+            thread::yield_now();
+        }
+    }
+    rig.engine.wait();
+    assert!(rig.reports().iter().all(|(report, words)| report.is_ok() && *words == WORDS));
+}
+
+/// Another thread cancels at any moment.
+fn cancelled_images_end<A: Algorithm>() {
+    let mut rig = Rig::<A>::new(2 * 16, OnFull::Slow);
+    for _ in 0..2 {
+        rig.snapshot();
+        let progress = rig.engine.progress();
+        let cancel = thread::spawn(move || progress.cancel());
+        rig.writes(4);
+        rig.engine.wait();
+        cancel.join().expect("cancelled");
+        rig.writes(1);
+    }
+    for (report, words) in rig.reports() {
+        match report {
+            Ok(_) => assert_eq!(words, WORDS),
+            Err(CaptureError::Cancelled) => {}
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+/// The budget is used up; a late cancel may come as well.
+fn images_over_budget_end<A: Algorithm>() {
+    let mut rig = Rig::<A>::new(2 * 16, OnFull::Cancel);
+    rig.snapshot();
+    let progress = rig.engine.progress();
+    let cancel = thread::spawn(move || progress.cancel());
+    rig.engine.wait();
+    rig.snapshot();
+    rig.writes(6);
+    rig.engine.wait();
+    cancel.join().expect("cancelled");
+    for (report, words) in rig.reports() {
+        match report {
+            Ok(_) => assert_eq!(words, WORDS),
+            Err(CaptureError::Cancelled | CaptureError::OverBudget) => {}
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+/// Dropped half-way, the engine waits until its image was published as cancelled, or whole.
+fn drop_half_way<A: Algorithm>() {
+    let mut rig = Rig::<A>::new(AMPLE, OnFull::Cancel);
+    rig.snapshot();
+    rig.writes(2);
+    let reports = Arc::clone(&rig.reports);
+    drop(rig);
+    let reports = reports.lock().expect("never poisoned");
+    match reports[..] {
+        [(Ok(_), words)] => assert_eq!(words, WORDS),
+        [(Err(CaptureError::Cancelled), _)] => {}
+        ref other => panic!("{other:?}"),
+    }
+}
+
+macro_rules! suite {
+    ($($module:ident::$algorithm:ident($($fact:expr),* $(,)?);)*) => {
+        $(mod $module {
+            use stillframe_shuttle::algorithms::$module::$algorithm as Subject;
+            suite!(@properties images_are_right polled_images_are_right cancelled_images_end
+                images_over_budget_end drop_half_way);
+        })*
+    };
+    (@properties $($property:ident)*) => {
+        $(#[test]
+        fn $property() {
+            use stillframe_shuttle::Algorithm;
+            // A forked child is another process, which no scheduler of threads drives.
+            if Subject::INFO.in_process {
+                super::explore(super::$property::<Subject>);
+            }
+        })*
+    };
+}
+
+stillframe_shuttle::for_each_algorithm!(suite);
+
+/// The schedules suffice to find mistakes that sequential consistency shows.
+#[test]
+fn broken_builds_are_rejected() {
+    for (mutant, model) in [
+        (Mutant::ImprintNeverLogs, images_are_right::<Imprint> as fn()),
+        (Mutant::ImprintStoresBeforeLog, images_are_right::<Imprint>),
+        (Mutant::ImprintReadsHeadFirst, images_are_right::<Imprint>),
+        (Mutant::ImprintPublishesCursorEarly, polled_images_are_right::<Imprint>),
+        (Mutant::ImprintFrameAfterStore, images_are_right::<Imprint>),
+        (Mutant::HandoverChecksStopFirst, images_over_budget_end::<Imprint>),
+    ] {
+        let outcome = catch_unwind(AssertUnwindSafe(|| {
+            check_random(move || with_mutant(mutant, model), schedules(4000));
+        }));
+        assert!(outcome.is_err(), "{mutant:?} is accepted");
+    }
+}
