@@ -53,7 +53,7 @@ impl Natural {
     }
 
     pub(super) fn shift_left(&mut self, bits: u32) {
-        if bits % 32 != 0 {
+        if !bits.is_multiple_of(32) {
             self.multiply_add(1 << (bits % 32), 0);
         }
         if !self.0.is_empty() {

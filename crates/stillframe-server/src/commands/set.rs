@@ -220,7 +220,7 @@ fn getex<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
 /// `MSET key value [key value]...`
 fn mset<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
     let pairs = &args[1..];
-    if pairs.len() % 2 != 0 {
+    if !pairs.len().is_multiple_of(2) {
         return ctx.out.error(wrong_arity("mset"));
     }
     if store_pairs(ctx, pairs) {
@@ -231,7 +231,7 @@ fn mset<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
 /// `MSETNX key value [key value]...`
 fn msetnx<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
     let pairs = &args[1..];
-    if pairs.len() % 2 != 0 {
+    if !pairs.len().is_multiple_of(2) {
         return ctx.out.error(wrong_arity("msetnx"));
     }
     if pairs.iter().step_by(2).any(|key| ctx.exists(key)) {

@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -76,16 +77,37 @@ fn arity_flags_and_keys_are_those_of_redis_server() {
 
 /// A redis-server of this test's own, without network.
 struct Redis {
-    child: Child,
     connection: UnixStream,
+    _process: Process,
     _folder: tempfile::TempDir,
+}
+
+/// Ends with its owner.
+struct Process(Child);
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.0.kill().ok();
+        self.0.wait().ok();
+    }
+}
+
+fn connect(socket: &Path) -> UnixStream {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    loop {
+        if let Ok(connection) = UnixStream::connect(socket) {
+            return connection;
+        }
+        assert!(Instant::now() < deadline, "redis-server does not serve");
+        std::thread::sleep(Duration::from_millis(10));
+    }
 }
 
 impl Redis {
     fn start() -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let socket = folder.path().join("socket");
-        let child = Command::new("redis-server")
+        let redis = Command::new("redis-server")
             .args(["--port", "0", "--save", "", "--unixsocket"])
             .arg(&socket)
             .arg("--dir")
@@ -93,14 +115,8 @@ impl Redis {
             .stdout(Stdio::null())
             .spawn()
             .expect("redis-server starts");
-        let deadline = Instant::now() + Duration::from_secs(60);
-        loop {
-            if let Ok(connection) = UnixStream::connect(&socket) {
-                return Self { child, connection, _folder: folder };
-            }
-            assert!(Instant::now() < deadline, "redis-server does not serve");
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        let process = Process(redis);
+        Self { connection: connect(&socket), _process: process, _folder: folder }
     }
 
     fn command_info(&mut self, name: &str) -> Told {
@@ -116,13 +132,6 @@ impl Redis {
                 return told(&reply).unwrap_or_else(|| panic!("{name} to redis-server: {reply:?}"));
             }
         }
-    }
-}
-
-impl Drop for Redis {
-    fn drop(&mut self) {
-        self.child.kill().ok();
-        self.child.wait().ok();
     }
 }
 
