@@ -3,7 +3,7 @@
 //!
 //! Reading order: [`Keyspace`] (what a store does), `write` (its changes), `slots` (the memory
 //! model: who may change or free an entry when), `entry` (one entry in memory), `limbo` and
-//! `reclaim` (where entries go that leave), `index` (from key to slot), `expiries`.
+//! `reclaim` (where entries go that leave), `index` (from key to slot), `warm`, `expiries`.
 //!
 //! Unsafe code is in `entry` (layout and handles) and `slots` (from slot words to entries) alone.
 //!
@@ -28,6 +28,7 @@ mod limbo;
 mod reclaim;
 mod slots;
 mod value;
+mod warm;
 mod write;
 
 pub use entry::Entry;
@@ -35,6 +36,7 @@ pub use keyspace::{Keyspace, KeyspaceOptions, KeyspaceStats};
 pub use slots::{CreateError, EntrySink};
 pub use stillframe::MemoryError;
 pub use value::{IntText, Value, parse_int};
+pub use warm::WARM_BATCH;
 pub use write::Expire;
 
 /// Databases of a keyspace, numbered from 0.

@@ -8,6 +8,7 @@
 
 #![forbid(unsafe_code)]
 
+mod ahead;
 mod commands;
 mod config;
 mod connection;

@@ -15,7 +15,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use stillframe::Algorithm;
-use stillframe_keyspace::Keyspace;
+use stillframe_keyspace::{Keyspace, WARM_BATCH};
 use stillframe_resp::{Limits, Out};
 
 use crate::commands::{self, Context, Table};
@@ -23,7 +23,7 @@ use crate::connection::{Client, Read};
 use crate::listen::Listeners;
 use crate::poll::{Poller, Ready};
 use crate::state::ServerState;
-use crate::{ServeError, cron, persistence};
+use crate::{ServeError, ahead, cron, persistence};
 
 /// Bytes read at once from a client that has no unfinished request.
 const SHARED_BYTES: usize = 64 << 10;
@@ -238,6 +238,9 @@ impl<A: Algorithm> Server<A> {
             {
                 client.backlog = used < bytes.len();
                 break;
+            }
+            if requests.is_multiple_of(WARM_BATCH) {
+                ahead::warm(&self.keyspace, client.session.db, &bytes[used..]);
             }
             match client.parser.parse(&mut bytes[used..]) {
                 Ok(None) => break,

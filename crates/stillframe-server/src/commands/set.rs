@@ -245,6 +245,7 @@ fn msetnx<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
 /// Stores all pairs; false, with the error answered, if memory ends on the way.
 fn store_pairs<A: Algorithm>(ctx: &mut Context<'_, A>, pairs: &[&[u8]]) -> bool {
     let (db, start) = (ctx.session.db, ctx.out.position());
+    ctx.keyspace.warm(db, pairs.iter().step_by(2).copied());
     pairs.as_chunks().0.iter().all(|&[key, value]| {
         let outcome = ctx.keyspace.set(db, key, value, Expire::Never);
         ctx.stored(key, start, outcome).is_some()

@@ -29,6 +29,7 @@ fn get<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
 /// `MGET key...`
 fn mget<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
     let keys = &args[1..];
+    ctx.keyspace.warm(ctx.session.db, keys.iter().copied());
     ctx.out.array(keys.len());
     for key in keys {
         ctx.answer_value(key);

@@ -1,0 +1,71 @@
+//! Fetching ahead what a batch of lookups will need.
+//!
+//! A lookup is a chain of four dependent loads (group and cell of the index, slot, entry), each a
+//! cache miss once the keys outgrow the caches: most of the time of a GET. Chains of different keys
+//! do not depend on each other, so walking each link for all keys of a batch before the next link
+//! lets the processor wait for many misses at once.
+
+use std::hint::black_box;
+
+use stillframe::Algorithm;
+
+use crate::keyspace::Keyspace;
+
+/// Keys whose loads are under way together.
+pub const WARM_BATCH: usize = 16;
+/// A database of fewer keys stays in the caches by itself.
+const KEYS_MIN: usize = if cfg!(any(test, miri)) { 1 } else { 2048 };
+
+impl<A: Algorithm> Keyspace<A> {
+    /// Brings what looking these keys up will touch into the caches. Changes nothing; pays from two
+    /// keys on.
+    pub fn warm<'k>(&self, db: usize, keys: impl IntoIterator<Item = &'k [u8]>) {
+        let mut keys = keys.into_iter();
+        let index = &self.dbs[db].index;
+        if index.len() < KEYS_MIN {
+            return;
+        }
+        loop {
+            let mut hashes = [0; WARM_BATCH];
+            let mut count = 0;
+            for (hash, key) in hashes.iter_mut().zip(keys.by_ref()) {
+                *hash = self.hash(key);
+                count += 1;
+            }
+            // The first cell with the key's tag is its own, but for one in billions: no need to
+            // wait for the entry to be sure. An absent key has nothing more to fetch.
+            let slots: [Option<u32>; WARM_BATCH] = std::array::from_fn(|at| {
+                let hash = hashes[..count].get(at)?;
+                index.find(*hash, |_| true)
+            });
+            let entries =
+                slots[..count].iter().flatten().filter_map(|&slot| self.slots.entry(slot));
+            black_box(entries.fold(0, |sum, entry| sum ^ entry.key().len()));
+            if count < WARM_BATCH {
+                return;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use stillframe::algorithms::naive::Naive;
+
+    use crate::{Expire, Keyspace, KeyspaceOptions};
+
+    #[test]
+    fn warming_changes_nothing() {
+        let mut keyspace = Keyspace::<Naive>::create(&KeyspaceOptions::default()).unwrap();
+        let keys: Vec<Vec<u8>> = (0..100_u32).map(|key| key.to_string().into_bytes()).collect();
+        keyspace.warm(0, keys.iter().map(Vec::as_slice));
+        for key in &keys[..50] {
+            keyspace.set(0, key, b"value", Expire::At(10)).unwrap();
+        }
+        let before = keyspace.stats();
+        for count in [0, 1, 15, 16, 17, 32, 100] {
+            keyspace.warm(0, keys[..count].iter().map(Vec::as_slice));
+        }
+        assert_eq!(keyspace.stats(), before, "present, expired and absent keys alike");
+    }
+}
