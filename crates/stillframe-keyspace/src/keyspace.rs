@@ -241,7 +241,8 @@ impl<A: Algorithm> Keyspace<A> {
         self.cleared[db] = self.slots.end_era(); // K3: all that live now are dead
         let Db { index, expiries, bytes } = std::mem::take(&mut self.dbs[db]);
         self.condemned.push_back(Condemned { slots: Box::new(index.into_slots()), bytes });
-        self.slots.reclaimer().drop_later(expiries, 0);
+        let bytes = expiries.len() * size_of::<u32>();
+        self.slots.reclaimer().drop_later(expiries, bytes);
     }
 
     /// Deletes every key, like [`clear`](Self::clear).

@@ -240,7 +240,8 @@ impl<A: Algorithm> Slots<A> {
             batch.push(unsafe { Owned::from_word(word) });
         }
         if !batch.is_empty() {
-            self.reclaimer.drop_later(batch, 0);
+            let bytes = size_of_val(&batch[..]); // those of the entries are known to the caller
+            self.reclaimer.drop_later(batch, bytes);
         }
         swept == budget
     }

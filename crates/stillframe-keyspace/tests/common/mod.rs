@@ -102,7 +102,7 @@ impl Collect {
         written.map_err(|_| SinkError::new(format_args!("the test's file failed")))
     }
 
-    fn take(&mut self) -> Contents {
+    pub(crate) fn take(&mut self) -> Contents {
         if let Some(file) = &mut self.file {
             file.seek(SeekFrom::Start(0)).unwrap();
             file.read_to_end(&mut self.buffer).unwrap();

@@ -1,0 +1,123 @@
+//! Two keys always written together are equal in every image, and what an image sees stays as it is
+//! while the writer works at full speed.
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+mod common;
+
+use std::sync::mpsc::channel;
+
+use common::{Collect, Contents, Manner, Random, can_image, create, sized};
+use stillframe::{Algorithm, Point, SinkError};
+use stillframe_keyspace::{Entry, EntrySink, Expire, IntText, Keyspace};
+
+/// Looks at every entry twice.
+struct Stare(Collect);
+
+impl EntrySink for Stare {
+    fn entry(&mut self, entry: &Entry) -> Result<(), SinkError> {
+        let before = digest(entry);
+        std::thread::yield_now();
+        self.0.entry(entry)?;
+        if digest(entry) != before {
+            return Err(SinkError::new(format_args!("an entry changed while it was looked at")));
+        }
+        Ok(())
+    }
+    fn finish(&mut self) -> Result<(), SinkError> {
+        self.0.finish()
+    }
+}
+
+fn digest(entry: &Entry) -> u64 {
+    let mut text = IntText::default();
+    let bytes = entry.key().iter().chain(entry.value().to_bytes(&mut text));
+    let start = entry.expire_at().unwrap_or(0) as u64;
+    bytes.fold(start, |sum, &byte| sum.wrapping_mul(31).wrapping_add(u64::from(byte)))
+}
+
+/// Writes both keys of a pair in the same way, by the pair's kind.
+fn write<A: Algorithm>(keyspace: &mut Keyspace<A>, pair: usize, stamp: u64) {
+    let text = format!("{stamp:020}");
+    for side in [b'a', b'b'] {
+        let mut key = vec![side];
+        key.extend(pair.to_string().bytes());
+        match pair % 7 {
+            0 => keyspace.set_int(0, &key, stamp as i64, Expire::Keep).unwrap(),
+            1 => keyspace.set(0, &key, text.as_bytes(), Expire::Never).unwrap(),
+            2 => drop(keyspace.set_range(0, &key, 80, text.as_bytes()).unwrap()),
+            3 => drop(keyspace.set_range(0, &key, 5000, text.as_bytes()).unwrap()), // a blob
+            4 => drop(keyspace.append(0, &key, &text.as_bytes()[12..]).unwrap()),
+            5 => {
+                keyspace.remove(0, &key);
+                keyspace.set(0, &key, text.as_bytes(), Expire::At(stamp as i64)).unwrap();
+            }
+            _ => {
+                keyspace.set_int(0, &key, 1, Expire::Keep).unwrap();
+                keyspace.set_expire(0, &key, Some(stamp as i64));
+            }
+        }
+        // What grows starts anew now and then.
+        if pair % 7 == 4 && stamp.is_multiple_of(97) {
+            keyspace.remove(0, &key);
+        }
+    }
+}
+
+fn check(contents: &Contents) -> usize {
+    let mut pairs = 0;
+    for ((db, key), value) in contents.iter().filter(|((_, key), _)| key[0] == b'a') {
+        let mut other = key.clone();
+        other[0] = b'b';
+        assert_eq!(contents.get(&(*db, other)), Some(value), "a torn pair");
+        pairs += 1;
+    }
+    assert_eq!(pairs * 2, contents.len());
+    pairs
+}
+
+fn pairs_are_equal<A: Algorithm>() {
+    if !can_image::<A>() {
+        return;
+    }
+    let mut random = Random::seeded(A::INFO.name);
+    let mut keyspace = create::<A>();
+    let pairs = sized(700, 14);
+    let (sender, receiver) = channel::<Result<Contents, String>>();
+    let (mut stamp, mut images, mut seen) = (1, 0, 0);
+    while images < sized(12, 3) {
+        write(&mut keyspace, random.below(pairs), stamp);
+        stamp += 1;
+        if stamp % 16 == 0 {
+            keyspace.tend();
+        }
+        if stamp % 64 == 0 && !keyspace.saving() {
+            let sender = sender.clone();
+            let publish = move |sink: &mut Stare, outcome: Result<_, _>| {
+                let outcome: Result<_, stillframe::CaptureError> = outcome;
+                let contents = outcome.map(|_| sink.0.take()).map_err(|error| error.to_string());
+                let _ = sender.send(contents);
+            };
+            let sink = Stare(Collect::new::<A>(Manner::Fast));
+            keyspace.snapshot(Point::declare(), sink, publish).unwrap();
+        }
+        if let Ok(contents) = receiver.try_recv() {
+            seen += check(&contents.unwrap());
+            images += 1;
+        }
+        if random.one_in(sized(20_000, 100)) {
+            keyspace.wait_image(); // a busy machine gives the snapshotter little time
+        }
+    }
+    assert!(seen > 0);
+    println!("{stamp} writes, {images} images, {seen} pairs");
+}
+
+macro_rules! tests {
+    ($($module:ident::$algorithm:ident($($fact:expr),* $(,)?);)*) => {$(
+        #[test]
+        fn $module() {
+            pairs_are_equal::<stillframe::algorithms::$module::$algorithm>();
+        }
+    )*};
+}
+stillframe::for_each_algorithm!(tests);
