@@ -121,6 +121,10 @@ impl<A: Algorithm> Slots<A> {
         self.reclaimer.pending_bytes()
     }
 
+    pub(crate) fn is_used(&self, slot: u32) -> bool {
+        self.engine.read(slot as usize) != 0
+    }
+
     #[inline]
     pub(crate) fn entry(&self, slot: u32) -> Option<&Entry> {
         match self.engine.read(slot as usize) {

@@ -1,6 +1,6 @@
 //! Fetching ahead what a batch of lookups will need.
 //!
-//! A lookup is a chain of four dependent loads (group and cell of the index, slot, entry), each a
+//! A lookup is a chain of dependent loads (index cell, entry, for a write the slot too), each a
 //! cache miss once the keys outgrow the caches: most of the time of a GET. Chains of different keys
 //! do not depend on each other, so walking each link for all keys of a batch before the next link
 //! lets the processor wait for many misses at once.
@@ -9,6 +9,7 @@ use std::hint::black_box;
 
 use stillframe::Algorithm;
 
+use crate::index::Seat;
 use crate::keyspace::Keyspace;
 
 /// Keys whose loads are under way together.
@@ -34,13 +35,14 @@ impl<A: Algorithm> Keyspace<A> {
             }
             // The first cell with the key's tag is its own, but for one in billions: no need to
             // wait for the entry to be sure. An absent key has nothing more to fetch.
-            let slots: [Option<u32>; WARM_BATCH] = std::array::from_fn(|at| {
+            let seats: [Option<Seat>; WARM_BATCH] = std::array::from_fn(|at| {
                 let hash = hashes[..count].get(at)?;
                 index.find(*hash, |_| true)
             });
-            let entries =
-                slots[..count].iter().flatten().filter_map(|&slot| self.slots.entry(slot));
-            black_box(entries.fold(0, |sum, entry| sum ^ entry.key().len()));
+            let seats = || seats[..count].iter().flatten();
+            // A read needs the entry alone, a write its slot as well.
+            black_box(seats().filter(|seat| self.slots.is_used(seat.slot)).count());
+            black_box(seats().fold(0, |sum, &seat| sum ^ self.slots.entry_of(seat).key().len()));
             if count < WARM_BATCH {
                 return;
             }
