@@ -54,24 +54,17 @@ pub(crate) fn output_of(mut command: Command) -> Output {
 pub(crate) struct Setup {
     kind: Kind,
     folder: Option<PathBuf>,
-    arguments: Vec<String>,
     wrapper: Vec<String>,
 }
 
 impl Setup {
     pub(crate) fn new(kind: Kind) -> Self {
-        Self { kind, folder: None, arguments: Vec::new(), wrapper: Vec::new() }
+        Self { kind, folder: None, wrapper: Vec::new() }
     }
 
     /// Data in `folder` instead of in a temporary folder of its own.
     pub(crate) fn folder(mut self, folder: &Path) -> Self {
         self.folder = Some(folder.to_owned());
-        self
-    }
-
-    /// Adds arguments, spelled as both servers know them.
-    pub(crate) fn arguments(mut self, arguments: &[&str]) -> Self {
-        self.arguments.extend(arguments.iter().map(|&text| text.to_owned()));
         self
     }
 
@@ -93,7 +86,6 @@ impl Setup {
         }
         line.extend(["--bind", "127.0.0.1", "--save", "", "--dir"].map(str::to_owned));
         line.extend([folder.display().to_string(), "--port".to_owned(), port.to_string()]);
-        line.extend(self.arguments.iter().cloned());
         let mut command = Command::new(&line[0]);
         command.args(&line[1..]).stdin(Stdio::null());
         command
