@@ -359,6 +359,16 @@ impl Owned {
         unsafe { &*entry }
     }
 
+    /// What freeing the entry would look like to a reader. For tests that know that nobody reads it
+    /// at this moment.
+    #[cfg(test)]
+    pub(crate) fn poison(&mut self) {
+        // SAFETY: the owner keeps it alive.
+        let entry = unsafe { fat(self.0.as_ptr()) };
+        // SAFETY: as the caller says.
+        unsafe { &mut *entry }.0.tail.fill(0xdd);
+    }
+
     /// The word of a slot that owns the entry from now on; never 0.
     pub(crate) fn into_word(self) -> u64 {
         ManuallyDrop::new(self).0.as_ptr().expose_provenance() as u64

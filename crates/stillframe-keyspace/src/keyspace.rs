@@ -21,8 +21,9 @@ use crate::DATABASES;
 use crate::chunks::Sparse;
 use crate::entry::{Entry, NEVER};
 use crate::expiries::Expiries;
+use crate::image::{Cleared, EntrySink};
 use crate::index::{Index, Seat};
-use crate::slots::{Cleared, CreateError, EntrySink, Slots};
+use crate::slots::{CreateError, Slots};
 
 /// Dead entries swept in one call of [`Keyspace::tend`].
 const SWEEP: usize = if cfg!(any(test, miri)) { 16 } else { 512 };

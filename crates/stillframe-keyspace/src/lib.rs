@@ -5,7 +5,8 @@
 //! model: who may change or free an entry when), `entry` (one entry in memory), `limbo` and
 //! `reclaim` (where entries go that leave), `index` (from key to slot), `warm`, `expiries`.
 //!
-//! Unsafe code is in `entry` (layout and handles) and `slots` (from slot words to entries) alone.
+//! Unsafe code is in `entry` (layout and handles), and in `slots` and `image` where words become
+//! entries, for the writer and for the snapshotter.
 //!
 //! ```
 //! use stillframe::algorithms::imprint::Imprint;
@@ -22,9 +23,11 @@
 mod chunks;
 mod entry;
 mod expiries;
+mod image;
 mod index;
 mod keyspace;
 mod limbo;
+mod mutants;
 mod reclaim;
 mod slots;
 mod value;
@@ -32,8 +35,9 @@ mod warm;
 mod write;
 
 pub use entry::Entry;
+pub use image::EntrySink;
 pub use keyspace::{Keyspace, KeyspaceOptions, KeyspaceStats};
-pub use slots::{CreateError, EntrySink};
+pub use slots::CreateError;
 pub use stillframe::MemoryError;
 pub use value::{IntText, Value, parse_int};
 pub use warm::WARM_BATCH;

@@ -80,4 +80,11 @@ impl Limbo {
             reclaimer.drop_later(rest.buckets, rest.bytes);
         }
     }
+
+    /// What freeing everything would look like to a reader.
+    #[cfg(test)]
+    pub(crate) fn poison(&mut self) {
+        let entries = self.buckets.iter_mut().flat_map(|bucket| &mut bucket.entries);
+        entries.for_each(|entry| entry.poison());
+    }
 }

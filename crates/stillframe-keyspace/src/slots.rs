@@ -36,14 +36,16 @@ use std::io;
 
 use stillframe::{
     Algorithm, BeginError, Begun, CaptureError, CaptureReport, Engine, MemoryError, Options, Point,
-    Progress, Sink, SinkError,
+    Progress,
 };
 
 use crate::DATABASES;
 use crate::chunks::Stack;
 use crate::entry::{Entry, Owned};
+use crate::image::{Cleared, EntrySink, Image};
 use crate::index::{Index, Seat};
 use crate::limbo::Limbo;
+use crate::mutants::Mutant;
 use crate::reclaim::Reclaimer;
 
 /// Entries of this size or more are dropped by the reclaimer: unmapping them takes long.
@@ -52,9 +54,6 @@ const LARGE_BYTES: usize = 256 << 10;
 const PENDING_BYTES_MAX: usize = 64 << 20;
 /// Growth of the slot array: at least this, else an eighth.
 const GROWTH_MIN: usize = if cfg!(any(test, miri)) { 16 } else { 8192 };
-
-/// The eras at which each database was last cleared: entries of those eras and before are dead.
-pub(crate) type Cleared = [u64; DATABASES];
 
 /// Slots with their entries.
 pub(crate) struct Slots<A: Algorithm> {
@@ -73,6 +72,8 @@ pub(crate) struct Slots<A: Algorithm> {
     captured: usize,
     limbo: Limbo,
     reclaimer: Reclaimer,
+    #[cfg(test)]
+    pub(crate) mutant: Option<Mutant>,
 }
 
 impl<A: Algorithm> Slots<A> {
@@ -90,7 +91,21 @@ impl<A: Algorithm> Slots<A> {
             captured: 0,
             limbo: Limbo::default(),
             reclaimer: Reclaimer::default(),
+            #[cfg(test)]
+            mutant: None,
         })
+    }
+
+    /// Whether this mistake is to be made; see [`crate::mutants`].
+    #[inline]
+    fn is(&self, mutant: Mutant) -> bool {
+        #[cfg(test)]
+        return self.mutant == Some(mutant);
+        #[cfg(not(test))]
+        {
+            let _ = mutant;
+            false
+        }
     }
 
     /// The era in which entries are born now.
@@ -156,7 +171,8 @@ impl<A: Algorithm> Slots<A> {
     /// The entry, to be changed in place, if no image can see it (M2).
     #[inline]
     pub(crate) fn entry_mut(&mut self, slot: u32) -> Option<&mut Entry> {
-        if !self.is_private(slot, self.entry(slot)?) {
+        let is_private = self.is_private(slot, self.entry(slot)?);
+        if !is_private && !self.is(Mutant::ChangesInPlace) {
             return None;
         }
         let word = self.engine.read(slot as usize);
@@ -217,6 +233,10 @@ impl<A: Algorithm> Slots<A> {
         let old = unsafe { Owned::from_word(old) };
         if !self.is_private(slot, old.entry()) {
             self.limbo.push(slot, old);
+            #[cfg(test)]
+            if self.is(Mutant::FreesAtOnce) {
+                self.limbo.poison();
+            }
         } else if old.entry().bytes() >= LARGE_BYTES
             && self.reclaimer.pending_bytes() < PENDING_BYTES_MAX
         {
@@ -259,7 +279,8 @@ impl<A: Algorithm> Slots<A> {
         publish: impl FnOnce(&mut E, Result<CaptureReport, CaptureError>) + Send + 'static,
     ) -> Result<Begun, BeginError> {
         self.tend(); // an image before this one may be over
-        let begun = self.engine.snapshot(point, Image { sink, cleared }, |image, outcome| {
+        let cleared = if self.is(Mutant::ShowsCleared) { [0; DATABASES] } else { cleared };
+        let begun = self.engine.snapshot(point, Image::new(sink, cleared), |image, outcome| {
             publish(&mut image.sink, outcome);
         })?;
         self.imaging = true;
@@ -283,6 +304,10 @@ impl<A: Algorithm> Slots<A> {
             self.limbo.end(&mut self.reclaimer);
         } else if self.frozen != 0 {
             self.captured = self.progress.captured_words();
+            #[cfg(test)]
+            if self.is(Mutant::ReleasesEarly) {
+                self.limbo.poison();
+            }
             self.limbo.release(self.captured, &mut self.reclaimer);
         }
     }
@@ -310,48 +335,6 @@ impl<A: Algorithm> Drop for Slots<A> {
                 drop(unsafe { Owned::from_word(word) });
             }
         }
-    }
-}
-
-/// Receives the entries of one image, each exactly once, in no order that means anything. Runs on
-/// the snapshotter thread, or (fork) in a child process, where it must not allocate, lock or log.
-pub trait EntrySink: Send {
-    /// Takes one entry as it was at begin.
-    ///
-    /// # Errors
-    /// Any error ends the image.
-    fn entry(&mut self, entry: &Entry) -> Result<(), SinkError>;
-
-    /// Called once, after the last entry.
-    ///
-    /// # Errors
-    /// Any error fails the image.
-    fn finish(&mut self) -> Result<(), SinkError> {
-        Ok(())
-    }
-}
-
-/// From the words of an image to its entries.
-struct Image<E> {
-    sink: E,
-    cleared: Cleared,
-}
-
-impl<E: EntrySink> Sink for Image<E> {
-    fn push(&mut self, _start: usize, words: &[u64]) -> Result<(), SinkError> {
-        for &word in words.iter().filter(|&&word| word != 0) {
-            // SAFETY: M1: at begin the word was the handle of a live entry. M2 and M4: nobody
-            // changes or frees it until this call has returned and `captured` has passed it.
-            let entry = unsafe { Entry::from_word(word) };
-            if entry.era() > self.cleared[entry.db()] {
-                self.sink.entry(entry)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn finish(&mut self) -> Result<(), SinkError> {
-        self.sink.finish()
     }
 }
 

@@ -1,0 +1,57 @@
+//! From the words of an image to its entries: the snapshotter's side of [`crate::slots`].
+
+use stillframe::{Sink, SinkError};
+
+use crate::DATABASES;
+use crate::entry::Entry;
+
+/// The eras at which each database was last cleared: entries of those eras and before are dead.
+pub(crate) type Cleared = [u64; DATABASES];
+
+/// Receives the entries of one image, each exactly once, in no order that means anything. Runs on
+/// the snapshotter thread, or (fork) in a child process, where it must not allocate, lock or log.
+pub trait EntrySink: Send {
+    /// Takes one entry as it was at begin.
+    ///
+    /// # Errors
+    /// Any error ends the image.
+    fn entry(&mut self, entry: &Entry) -> Result<(), SinkError>;
+
+    /// Called once, after the last entry.
+    ///
+    /// # Errors
+    /// Any error fails the image.
+    fn finish(&mut self) -> Result<(), SinkError> {
+        Ok(())
+    }
+}
+
+/// From the words of an image to its entries.
+pub(crate) struct Image<E> {
+    pub(crate) sink: E,
+    cleared: Cleared,
+}
+
+impl<E: EntrySink> Image<E> {
+    pub(crate) fn new(sink: E, cleared: Cleared) -> Self {
+        Self { sink, cleared }
+    }
+}
+
+impl<E: EntrySink> Sink for Image<E> {
+    fn push(&mut self, _start: usize, words: &[u64]) -> Result<(), SinkError> {
+        for &word in words.iter().filter(|&&word| word != 0) {
+            // SAFETY: M1: at begin the word was the handle of a live entry. M2 and M4: nobody
+            // changes or frees it until this call has returned and `captured` has passed it.
+            let entry = unsafe { Entry::from_word(word) };
+            if entry.era() > self.cleared[entry.db()] {
+                self.sink.entry(entry)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<(), SinkError> {
+        self.sink.finish()
+    }
+}
