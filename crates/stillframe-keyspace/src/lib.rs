@@ -28,6 +28,7 @@ mod index;
 mod keyspace;
 mod limbo;
 mod mutants;
+mod options;
 mod reclaim;
 mod slots;
 mod value;
@@ -36,7 +37,8 @@ mod write;
 
 pub use entry::Entry;
 pub use image::EntrySink;
-pub use keyspace::{Keyspace, KeyspaceOptions, KeyspaceStats};
+pub use keyspace::Keyspace;
+pub use options::{KeyspaceOptions, KeyspaceStats};
 pub use slots::CreateError;
 pub use stillframe::MemoryError;
 pub use value::{IntText, Value, parse_int};
