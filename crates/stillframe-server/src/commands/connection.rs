@@ -1,9 +1,9 @@
 //! Commands about the connection itself: PING, ECHO, QUIT, RESET, SELECT, AUTH, HELLO.
 
 use stillframe::Algorithm;
-use stillframe_keyspace::DATABASES;
 use stillframe_resp::{Protocol, parse_integer};
 
+use super::keys::parse_db;
 use super::{Context, NO_KEYS, Table, flags::*, wrong_arity};
 
 /// Adds the commands of this module.
@@ -52,20 +52,12 @@ fn reset<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
 
 /// `SELECT index`
 fn select<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
-    let Some(index) = parse_integer(args[1]) else {
-        return ctx.out.error("ERR value is not an integer or out of range");
-    };
-    if i32::try_from(index).is_err() {
-        return ctx
-            .out
-            .error("ERR value is out of range, value must between -2147483648 and 2147483647");
-    }
-    match usize::try_from(index) {
-        Ok(db) if db < DATABASES => {
+    match parse_db(args[1]) {
+        Ok(db) => {
             ctx.session.db = db;
             ctx.out.ok();
         }
-        _ => ctx.out.error("ERR DB index is out of range"),
+        Err(error) => ctx.out.error(error),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Commands on keys, whatever they hold.
 
 use stillframe::Algorithm;
-use stillframe_keyspace::{DATABASES, MemoryError, Value};
+use stillframe_keyspace::{DATABASES, Entry, MemoryError, Value};
 use stillframe_resp::parse_integer;
 
 use super::errors::{DB_RANGE, NO_SUCH_KEY, NOT_AN_INTEGER, SAME_OBJECT, SYNTAX};
@@ -158,7 +158,8 @@ fn copy<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
     if (db, from) == (to_db, to) {
         return ctx.out.error(SAME_OBJECT);
     }
-    if !ctx.exists(from) || (ctx.keyspace.contains(to_db, to, ctx.now) && !replace) {
+    let found = ctx.read(from, |_, entry| entry.is_some());
+    if !found || (ctx.keyspace.contains(to_db, to, ctx.now) && !replace) {
         return ctx.out.integer(0);
     }
     let outcome = ctx.keyspace.copy(db, from, to_db, to).map(drop);
@@ -168,7 +169,7 @@ fn copy<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
 }
 
 /// The number of a database.
-fn parse_db(number: &[u8]) -> Result<usize, &'static str> {
+pub(super) fn parse_db(number: &[u8]) -> Result<usize, &'static str> {
     let number = parse_integer(number).ok_or(NOT_AN_INTEGER)?;
     let number = i32::try_from(number)
         .map_err(|_| "ERR value is out of range, value must between -2147483648 and 2147483647")?;
@@ -223,22 +224,22 @@ fn before_flush<A: Algorithm>(ctx: &mut Context<'_, A>, db: usize) {
 fn object_encoding<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
     /// Longest string that Redis allocates together with its object header.
     const EMBEDDED_BYTES_MAX: usize = 44;
-    match ctx.keyspace.get(ctx.session.db, args[2], ctx.now).map(|entry| entry.value()) {
-        None => ctx.out.null(),
-        Some(Value::Int(_)) => ctx.out.bulk("int"),
-        Some(value) if value.len() <= EMBEDDED_BYTES_MAX => ctx.out.bulk("embstr"),
-        Some(_) => ctx.out.bulk("raw"),
-    }
+    ctx.read(args[2], |out, entry| match entry.map(Entry::value) {
+        None => out.null(),
+        Some(Value::Int(_)) => out.bulk("int"),
+        Some(value) if value.len() <= EMBEDDED_BYTES_MAX => out.bulk("embstr"),
+        Some(_) => out.bulk("raw"),
+    });
 }
 
 /// `OBJECT REFCOUNT key`
 fn object_refcount<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
-    match ctx.keyspace.get(ctx.session.db, args[2], ctx.now).map(|entry| entry.value()) {
-        None => ctx.out.null(),
+    ctx.read(args[2], |out, entry| match entry.map(Entry::value) {
+        None => out.null(),
         // Redis shares one object among all keys that hold a small integer.
-        Some(Value::Int(0..=9999)) => ctx.out.integer(i32::MAX.into()),
-        Some(_) => ctx.out.integer(1),
-    }
+        Some(Value::Int(0..=9999)) => out.integer(i32::MAX.into()),
+        Some(_) => out.integer(1),
+    });
 }
 
 /// `OBJECT HELP`
