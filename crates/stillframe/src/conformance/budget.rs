@@ -10,7 +10,7 @@ use crate::{Algorithm, BLOCK_WORDS, CaptureError, OnFull, Options};
 
 use super::probe::{Manner, OpenAtEnd};
 use super::rig::{Rig, capture, complete};
-use super::{Verdict, ensure, prove};
+use super::{Verdict, ensure, prove, rounds};
 
 const WORDS: usize = 6 * BLOCK_WORDS;
 /// A handful of records; no frame fits.
@@ -66,13 +66,13 @@ pub(super) fn slow(seed: u64) -> Verdict {
 /// The image is given up, the writer is not held up, and the next image is right.
 pub(super) fn cancel(seed: u64) -> Verdict {
     let mut rig = rig(BUDGET, OnFull::Cancel, seed)?;
-    for round in 0..6 {
+    for round in 0..rounds(6) {
         let at = round % 3;
         let (outcome, tally) = rig.image_stopped_at_blocks(|rig, block| {
             if block < at {
                 return Ok(());
             }
-            for _ in 0..200 {
+            for _ in 0..rounds(200) {
                 rig.writes(1)?;
                 let arena = rig.state.progress().arena_bytes();
                 ensure!(arena <= BUDGET, "{arena} bytes of arena");

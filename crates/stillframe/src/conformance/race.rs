@@ -80,7 +80,7 @@ pub(super) fn random_access<A: Algorithm>(seed: u64) -> Verdict {
         let mut rng = Rng(rig.rng.next());
         let (verdict, outcome) = thread::scope(|scope| {
             let thread = scope.spawn(move || {
-                for _ in 0..rounds(2000) {
+                for _ in 0..rounds(1000) {
                     let index = rng.below(words);
                     let found = image.get(index);
                     let expected = A::INFO.in_process.then_some(expected[index]);
