@@ -67,7 +67,8 @@ mod tests {
 
     /// Whether an image taken while everything changes is what it should be.
     fn image_is_whole<A: Algorithm>(mutant: Option<Mutant>) -> bool {
-        let options = KeyspaceOptions { max_keys: 1 << 12, ..KeyspaceOptions::default() };
+        let (max_keys, budget_bytes) = (1 << 12, 1 << 16); // Miri makes every word of them
+        let options = KeyspaceOptions { max_keys, budget_bytes, ..KeyspaceOptions::default() };
         let mut keyspace = Keyspace::<A>::create(&options).unwrap();
         keyspace.slots.mutant = mutant;
         let mut expected = Contents::new();

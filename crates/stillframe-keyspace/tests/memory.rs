@@ -5,6 +5,7 @@ mod common;
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicIsize, Ordering};
+use std::time::Duration;
 
 use common::{Manner, Random, begin, can_image, create, sized};
 use stillframe::Algorithm;
@@ -63,7 +64,7 @@ fn fill<A: Algorithm>(keyspace: &mut Keyspace<A>, keys: usize) {
 fn settle<A: Algorithm>(keyspace: &mut Keyspace<A>) {
     keyspace.wait_image();
     while keyspace.tend() || keyspace.stats().garbage_bytes != 0 {
-        std::thread::yield_now();
+        std::thread::sleep(Duration::from_millis(1)); // the reclaimer has low priority
     }
     let stats = keyspace.stats();
     assert_eq!((stats.limbo_entries, stats.limbo_bytes), (0, 0));
@@ -105,7 +106,7 @@ fn cycles<A: Algorithm>(random: &mut Random) {
     let mut floors = Vec::new();
     for cycle in 0..sized(6, 2) {
         let manner = match cycle % 3 {
-            0 => Manner::Slow(20),
+            0 => Manner::Slow(200),
             1 => Manner::Fast,
             _ => Manner::Fails(keys / 2),
         };
