@@ -139,6 +139,8 @@ fn flushing_during_a_save_leaves_the_image_whole() {
         let server = Server::start(kind);
         let mut client = server.client();
         let pairs = Pairs::new(20_000);
+        // Half a second for each image, so that the flush falls into it.
+        client.ok("CONFIG SET snapshot-bandwidth 1mb");
         for flush in ["FLUSHALL", "FLUSHDB", "FLUSHALL ASYNC"] {
             pairs.prefill(&mut client);
             client.send_raw(format!("BGSAVE\r\n{flush}\r\nSET a:1 other\r\nDBSIZE\r\n").as_bytes());
@@ -188,4 +190,42 @@ fn kill_children(server: &Server) -> bool {
         }
     }
     killed
+}
+
+#[test]
+fn info_tells_how_a_save_goes() {
+    let kind = Kind::subject("imprint");
+    if kind == Kind::Redis {
+        return; // It does not tell as much.
+    }
+    let server = Server::start(kind);
+    let mut client = server.client();
+    Pairs::new(20_000).prefill(&mut client);
+    client.ok("CONFIG SET snapshot-bandwidth 200kb");
+    assert_eq!(client.info("current_save_keys_processed"), "0");
+    client.ok("BGSAVE");
+    assert_eq!(
+        client.ask("BGSAVE"),
+        Reply::Error("ERR Background save already in progress".into())
+    );
+    assert_eq!(client.ask("SAVE"), Reply::Error("ERR Background save already in progress".into()));
+    wait_until("the save gets on", || client.info_int("current_save_keys_processed") > 0);
+    assert_eq!(client.info_int("current_save_keys_total"), 40_000);
+    wait_until("bytes are written", || client.info_int("current_save_bytes_processed") > 0);
+    assert!(client.info_int("current_save_bytes_total") > 100_000);
+    let eta: f64 = client.info("current_save_eta_sec").parse().expect("seconds");
+    assert!(eta >= 0.0);
+    assert!(client.info_int("rdb_current_bgsave_time_sec") >= 0);
+    // Writes meanwhile are kept apart for the image, and that shows.
+    Pairs::new(20_000).prefill(&mut client);
+    assert!(client.info_int("snapshot_limbo_entries") > 0, "old entries wait for the image");
+    client.ok("CONFIG SET snapshot-bandwidth 0");
+    client.wait_for_save();
+    for field in ["current_save_keys_processed", "current_save_keys_total"] {
+        assert_eq!(client.info(field), "0", "{field}");
+    }
+    assert_eq!(client.info("rdb_saves"), "1");
+    assert!(client.info_int("latest_begin_usec") >= 0);
+    wait_until("limbo is empty", || client.info("snapshot_limbo_entries") == "0");
+    assert_eq!(client.info("snapshot_arena_bytes"), "0");
 }

@@ -3,7 +3,7 @@
 use std::fmt::{Display, Write as _};
 
 use stillframe::Algorithm;
-use stillframe_keyspace::{DATABASES, KeyspaceStats};
+use stillframe_keyspace::{DATABASES, Keyspace, KeyspaceStats};
 
 use super::{Context, NO_KEYS, Table, flags::*};
 use crate::process;
@@ -128,7 +128,7 @@ fn memory<A: Algorithm>(ctx: &Context<'_, A>, figures: &KeyspaceStats, text: &mu
     let (resident, peak) = process::resident_bytes();
     let dataset = figures.entry_bytes as u64;
     let buffers: usize = ctx.server.clients.others().map(|(_, c)| c.buffer_bytes()).sum();
-    let images = (figures.limbo_bytes + ctx.keyspace.progress().arena_bytes()) as u64;
+    let images = (figures.limbo_bytes + arena_bytes(ctx.keyspace)) as u64;
     let used = dataset + images + buffers as u64 + (figures.slots * 16) as u64;
     text.size("used_memory", used);
     text.size("used_memory_rss", resident);
@@ -151,6 +151,11 @@ fn memory<A: Algorithm>(ctx: &Context<'_, A>, figures: &KeyspaceStats, text: &mu
     text.field("mem_allocator", "mimalloc");
     text.field("active_defrag_running", 0);
     text.field("lazyfree_pending_objects", 0);
+}
+
+/// The library tells of the newest image, also when it has ended.
+fn arena_bytes<A: Algorithm>(keyspace: &Keyspace<A>) -> usize {
+    if keyspace.saving() { keyspace.progress().arena_bytes() } else { 0 }
 }
 
 fn percent(part: u64, whole: u64) -> String {
@@ -190,7 +195,7 @@ fn persistence<A: Algorithm>(ctx: &Context<'_, A>, figures: &KeyspaceStats, text
     text.field("rdb_last_load_keys_loaded", saves.loaded.keys);
     text.field("snapshot_algorithm", A::INFO.name);
     text.field("latest_begin_usec", saves.latest_begin.as_micros());
-    text.field("snapshot_arena_bytes", progress.arena_bytes());
+    text.field("snapshot_arena_bytes", arena_bytes(ctx.keyspace));
     text.field("snapshot_limbo_bytes", figures.limbo_bytes);
     text.field("snapshot_limbo_entries", figures.limbo_entries);
     text.field("snapshot_writer_waits", progress.writer_waits());
