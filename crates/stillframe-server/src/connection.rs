@@ -22,6 +22,9 @@ pub(crate) const OUTPUT_PAUSE_BYTES: usize = 256 << 20;
 /// A buffer above this is given back to the allocator when it is empty, in bytes.
 const BUFFER_KEPT_BYTES_MAX: usize = 16 << 10;
 
+/// Least room for a read, in bytes, unless a whole argument fits in less.
+const READ_BYTES_MIN: usize = 4 << 10;
+
 /// One client.
 pub(crate) struct Client {
     pub(crate) stream: TcpStream,
@@ -119,9 +122,16 @@ impl Client {
     /// Reads once behind the unfinished input.
     pub(crate) fn read_own(&mut self) -> Read {
         let wanted = self.parser.wanted();
-        // Room for what the argument under way still needs, as far as that is earned by what has
-        // arrived, so that a large one is received into one buffer and never copied again.
-        self.input.reserve(wanted.max(BUFFER_KEPT_BYTES_MAX));
+        let least = if wanted == 0 { READ_BYTES_MIN } else { wanted.min(READ_BYTES_MIN) };
+        // Grown only when it is full. A large argument under way decides the size, as far as that
+        // is earned by what has arrived: it doubles, and its last size is exact.
+        if self.input.capacity() - self.input.len() < least {
+            if wanted > self.input.len() / 2 {
+                self.input.reserve_exact(wanted);
+            } else {
+                self.input.reserve(wanted.max(BUFFER_KEPT_BYTES_MAX));
+            }
+        }
         let room = self.input.capacity() - self.input.len();
         let result = rustix::io::read(&self.stream, spare_capacity(&mut self.input));
         self.after_read(result, room)

@@ -37,6 +37,9 @@ fn run<A: Algorithm>(mut config: Config) -> Result<(), ServeError> {
         A::INFO.title,
         crate::REDIS_VERSION
     );
+    if config.disable_thp {
+        avoid_huge_pages();
+    }
     let signalled = signals::watch().map_err(ServeError::Signals)?;
     raise_descriptor_limit(&mut config);
     let directory = Directory::open(&config.dir, &config.dbfilename)?;
@@ -82,6 +85,15 @@ fn warn_if_open(config: &Config) {
             "listening beyond this machine without a password: anybody who reaches \
              the port can read, change and delete the data"
         );
+    }
+}
+
+/// Memory in small pages: the kernel clears a page when it is touched first, and 2 MiB at once hold
+/// every client up (by 10 ms on a virtual machine whose memory is new). Throughput on large data
+/// sets can gain from them: `disable-thp no`.
+fn avoid_huge_pages() {
+    if let Err(error) = rustix::thread::disable_transparent_huge_pages(true) {
+        tracing::warn!("cannot turn huge pages off: {error}");
     }
 }
 

@@ -142,6 +142,7 @@ pub(crate) static PARAMETERS: &[Parameter] = &[
         store!(bulk_bytes_max, |v| bytes(v, 1 << 20)),
     ),
     always("hz", |c| c.hz.to_string(), store!(hz, |v| number(v, 1, 500))),
+    at_start("disable-thp", |c| yes_no(c.disable_thp), store!(disable_thp, switch)),
     at_start("loglevel", |c| c.loglevel.name().to_owned(), store!(loglevel, LogLevel::parse)),
     several_words(always("save", show_save, store!(save, save_points))),
     always(
