@@ -200,10 +200,16 @@ pub(super) fn out_of_bounds<A: Algorithm>(seed: u64) -> Verdict {
         |state| state.write_run(usize::MAX, &[1]),
         |state| state.write_u32(2 * WORDS, 1),
     ];
-    for (number, misuse) in misuses.iter().take(rounds(6)).enumerate() {
-        let outcome = catch_unwind(AssertUnwindSafe(|| misuse(&mut rig.state)));
-        ensure!(outcome.is_err(), "misuse {number} is accepted");
-    }
+    let misused = |state: &mut A| -> Verdict {
+        for (number, misuse) in misuses.iter().take(rounds(6)).enumerate() {
+            let outcome = catch_unwind(AssertUnwindSafe(|| misuse(state)));
+            ensure!(outcome.is_err(), "misuse {number} is accepted");
+        }
+        Ok(())
+    };
+    misused(&mut rig.state)?;
+    let taken = rig.image_stopped_at_blocks(|rig, _| misused(&mut rig.state))?;
+    complete(taken, WORDS)?;
     rig.state.write_run(WORDS, &[]);
     rig.check_reads()?;
     images_are_right(&mut rig, 3)
