@@ -1,6 +1,6 @@
 //! Bad, oversized, endless and idle clients: each is told off or cut off, and nobody else notices.
 
-use crate::support::{Client, Kind, Reply, Server, redis_is_here, wait_until};
+use crate::support::{Client, Kind, Random, Reply, Server, redis_is_here, wait_until};
 use std::time::Duration;
 
 /// Requests that break the protocol.
@@ -213,4 +213,24 @@ fn an_idle_client_is_closed_after_the_timeout() {
         busy.info("connected_clients") == "1"
     });
     assert_eq!(idle.try_raw(), None);
+}
+
+#[test]
+fn large_values_go_through_and_do_not_pile_up() {
+    let server = Server::start(Kind::subject("imprint"));
+    let mut client = server.client();
+    let before = resident(&server);
+    let value = Random::with_seed(7).bytes(64 << 20);
+    for _ in 0..3 {
+        assert_eq!(client.call(&[b"SET", b"big", &value]), Reply::Text(b"OK".to_vec()));
+        assert!(client.call(&[b"GET", b"big"]).bytes() == Some(&value[..]), "it comes back");
+        client.ok("BGSAVE");
+        assert_eq!(client.ask("APPEND big x"), Reply::Int(value.len() as i64 + 1));
+        client.wait_for_save();
+        client.ok("DEL big");
+        wait_until("it is given up", || client.info_int("used_memory") < 32 << 20);
+        // The allocator may keep what one round needed, for the next one.
+        let grown = resident(&server).saturating_sub(before);
+        assert!(grown < 8 * value.len() as u64, "{grown} bytes for one value");
+    }
 }
