@@ -261,7 +261,8 @@ def measure_memory(server, options):
         load.kill()
         load.wait()
     server.saved_well()
-    return {"base": base, "peak": peak, "save_s": seconds, "writes_per_s": (after - before) / seconds}
+    rate = (after - before) / seconds
+    return {"base": base, "peak": peak, "save_s": seconds, "writes_per_s": rate}
 
 
 def verify(server, options):
@@ -338,7 +339,8 @@ def report(results, options):
               f"| {spread([one['begin_usec'] for one in rounds])} "
               f"| {spread([one['save_s'] for one in rounds], '{:.2f}')} |")
     print("\n## Memory of one save under full write load, MiB (server and children)\n")
-    print("| server | before | peak | peak / before | writes/s | save, s |\n|---|---|---|---|---|---|")
+    print("| server | before | peak | peak / before | writes/s | save, s |")
+    print("|---|---|---|---|---|---|")
     for name, rounds in results["memory"].items():
         mib = lambda what: [one[what] / (1 << 20) for one in rounds]
         ratios = [one["peak"] / one["base"] for one in rounds]
