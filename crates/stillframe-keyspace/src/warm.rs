@@ -58,7 +58,8 @@ mod tests {
 
     #[test]
     fn warming_changes_nothing() {
-        let mut keyspace = Keyspace::<Naive>::create(&KeyspaceOptions::default()).unwrap();
+        let options = KeyspaceOptions { max_keys: 1 << 12, ..KeyspaceOptions::default() };
+        let mut keyspace = Keyspace::<Naive>::create(&options).unwrap();
         let keys: Vec<Vec<u8>> = (0..100_u32).map(|key| key.to_string().into_bytes()).collect();
         keyspace.warm(0, keys.iter().map(Vec::as_slice));
         for key in &keys[..50] {
