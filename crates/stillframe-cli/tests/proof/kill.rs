@@ -2,10 +2,10 @@
 //! older than the last save it acknowledged.
 
 use crate::pairs::{Counts, Pairs, WRITERS};
-use crate::support::{ALGORITHMS, Client, Kind, Random, Reply, Setup, free_port, rounds};
+use crate::support::{ALGORITHMS, Client, Kind, PATIENCE, Random, Reply, Setup, free_port, rounds};
 use std::process::Stdio;
 use std::sync::Mutex;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 #[test]
 fn a_killed_server_starts_again_from_a_whole_image() {
@@ -39,11 +39,24 @@ fn a_killed_server_starts_again_from_a_whole_image() {
                 scope.spawn(move || connection.map(|mut client| pairs.write(w, &mut client)));
             }
             scope.spawn(|| save_again_and_again(&mut client, &pairs, &floor));
+            if round % 5 == 0 {
+                wait_for_a_save(&floor);
+            }
             std::thread::sleep(Duration::from_millis(random.below(400) as u64));
             server.kill();
         });
     }
     assert_ne!(*floor.lock().expect("no holder panics"), [0; WRITERS], "no save was ever whole");
+}
+
+/// Waits, on however busy a machine, until one more save that holds writes was acknowledged. Does
+/// not fail: the threads of the round end only when the server does.
+fn wait_for_a_save(floor: &Mutex<Counts>) {
+    let before = *floor.lock().expect("no holder panics");
+    let deadline = Instant::now() + PATIENCE;
+    while *floor.lock().expect("no holder panics") == before && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(1));
+    }
 }
 
 /// The writers go on from what the server has come back with.
