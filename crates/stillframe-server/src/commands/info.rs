@@ -6,6 +6,7 @@ use stillframe::Algorithm;
 use stillframe_keyspace::{DATABASES, Keyspace, KeyspaceStats};
 
 use super::{Context, NO_KEYS, Table, flags::*};
+use crate::persistence::whole_micros;
 use crate::process;
 use crate::server::unix_millis;
 
@@ -194,7 +195,7 @@ fn persistence<A: Algorithm>(ctx: &Context<'_, A>, figures: &KeyspaceStats, text
     text.field("rdb_last_load_keys_expired", saves.loaded.expired);
     text.field("rdb_last_load_keys_loaded", saves.loaded.keys);
     text.field("snapshot_algorithm", A::INFO.name);
-    text.field("latest_begin_usec", saves.latest_begin.as_micros());
+    text.field("latest_begin_usec", whole_micros(saves.latest_begin));
     text.field("snapshot_arena_bytes", arena_bytes(ctx.keyspace));
     text.field("snapshot_limbo_bytes", figures.limbo_bytes);
     text.field("snapshot_limbo_entries", figures.limbo_entries);
@@ -236,7 +237,7 @@ fn stats<A: Algorithm>(ctx: &Context<'_, A>, figures: &KeyspaceStats, text: &mut
     text.field("pubsub_channels", 0);
     text.field("pubsub_patterns", 0);
     let forks = !A::INFO.in_process;
-    let fork_usec = if forks { saves.latest_begin.as_micros() } else { 0 };
+    let fork_usec = if forks { whole_micros(saves.latest_begin) } else { 0 };
     text.field("latest_fork_usec", fork_usec);
     text.field("total_forks", if forks { saves.count } else { 0 });
     text.field("unexpected_error_replies", 0);

@@ -142,12 +142,16 @@ pub(crate) fn begin<A: Algorithm>(
     state.saves.last_try = Some(Instant::now());
     state.saves.scheduled = false;
     let keys_total = keyspace.stats().keys as u64;
+    let started = Instant::now();
     match start(keyspace, state) {
         Ok((counters, begin)) => {
-            let micros = begin.as_micros();
-            tracing::info!("saving {keys_total} keys; begin held the server up for {micros} us");
+            tracing::info!(
+                "saving {keys_total} keys; the server was held up for {} us, {} us of them to begin \
+                 the image",
+                whole_micros(started.elapsed()),
+                whole_micros(begin)
+            );
             let dirty = state.dirty;
-            let started = Instant::now();
             state.saves.latest_begin = begin;
             state.saves.running = Some(Running { started, keys_total, dirty, counters });
             Ok(())
@@ -159,6 +163,11 @@ pub(crate) fn begin<A: Algorithm>(
             Err(problem)
         }
     }
+}
+
+/// Microseconds, rounded up: nothing takes no time.
+pub(crate) fn whole_micros(time: Duration) -> u128 {
+    time.as_nanos().div_ceil(1000)
 }
 
 fn start<A: Algorithm>(
