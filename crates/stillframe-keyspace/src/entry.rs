@@ -31,8 +31,8 @@ use crate::value::Value;
 pub(crate) const INLINE_MAX: usize = 4096;
 /// `expire_at` of a key that lives for ever.
 pub(crate) const NEVER: i64 = i64::MAX;
-/// Longest key and longest value, in bytes.
-pub(crate) const LENGTH_MAX: usize = 1 << 30;
+/// Longest key, in bytes.
+pub const KEY_BYTES_MAX: usize = 1 << 30;
 
 const HEADER: usize = 32;
 const ALIGN: usize = 8;
@@ -311,7 +311,7 @@ impl Owned {
         deadline: i64,
         reserve: usize,
     ) -> Self {
-        assert!(db < 16 && key.len() <= LENGTH_MAX, "a key or database out of bounds");
+        assert!(db < 16 && key.len() <= KEY_BYTES_MAX, "a key or database out of bounds");
         let inline = value.inline_len();
         let layout = layout(key.len() + inline + reserve);
         let room = layout.size() - HEADER; // what rounding up adds is room as well

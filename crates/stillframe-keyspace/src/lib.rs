@@ -35,7 +35,7 @@ mod value;
 mod warm;
 mod write;
 
-pub use entry::Entry;
+pub use entry::{Entry, KEY_BYTES_MAX};
 pub use image::EntrySink;
 pub use keyspace::Keyspace;
 pub use options::{KeyspaceOptions, KeyspaceStats};

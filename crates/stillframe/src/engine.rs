@@ -131,7 +131,8 @@ impl<A: Algorithm> Engine<A> {
     pub fn progress(&self) -> Progress {
         self.algorithm.progress()
     }
-    /// Waits until no image is held.
+    /// Waits until no image is held. If the snapshotter thread has not come to it yet, the calling
+    /// thread captures and publishes the image itself.
     pub fn wait(&self) {
         self.snapshotter.wait();
     }
@@ -174,9 +175,7 @@ impl Snapshotter {
         let thread = thread::Builder::new().name("snapshotter".into()).spawn(move || {
             os::lower_priority();
             while let Some(job) = theirs.next_job() {
-                // The panic hook has told of a panic, and unwinding has ended the image.
-                let _ = caught(job);
-                theirs.finished();
+                theirs.run(job);
             }
         })?;
         Ok(Self { desk, thread: Some(thread) })
@@ -186,11 +185,25 @@ impl Snapshotter {
         self.desk.change(|state| state.job = Some(job));
     }
 
+    /// A job that the thread has not begun is done by the one who waits: on a busy machine a thread
+    /// of low priority may be long in coming.
     fn wait(&self) {
         let mut state = self.desk.lock();
-        while state.working || state.job.is_some() {
+        if let Some(job) = state.take_job() {
+            drop(state);
+            return self.desk.run(job);
+        }
+        while state.working {
             state = self.desk.wait(state);
         }
+    }
+}
+
+impl State {
+    fn take_job(&mut self) -> Option<Job> {
+        let job = self.job.take()?;
+        self.working = true;
+        Some(job)
     }
 }
 
@@ -227,8 +240,7 @@ impl Desk {
     fn next_job(&self) -> Option<Job> {
         let mut state = self.lock();
         loop {
-            if let Some(job) = state.job.take() {
-                state.working = true;
+            if let Some(job) = state.take_job() {
                 return Some(job);
             }
             if state.closed {
@@ -237,7 +249,9 @@ impl Desk {
             state = self.wait(state);
         }
     }
-    fn finished(&self) {
+    fn run(&self, job: Job) {
+        // The panic hook has told of a panic, and unwinding has ended the image.
+        let _ = caught(job);
         self.change(|state| state.working = false);
     }
 }

@@ -1,6 +1,7 @@
 //! The registry of settings: one line each.
 
 use stillframe::OnFull;
+use stillframe_keyspace::KEY_BYTES_MAX;
 
 use super::values::{
     Size, number, output_limits, parse_size, save_points, show_output_limits, switch, yes_no,
@@ -139,7 +140,7 @@ pub(crate) static PARAMETERS: &[Parameter] = &[
     always(
         "proto-max-bulk-len",
         |c| c.bulk_bytes_max.to_string(),
-        store!(bulk_bytes_max, |v| bytes(v, 1 << 20)),
+        store!(bulk_bytes_max, |v| bytes_between(v, 1 << 20, KEY_BYTES_MAX)),
     ),
     always("hz", |c| c.hz.to_string(), store!(hz, |v| number(v, 1, 500))),
     at_start("disable-thp", |c| yes_no(c.disable_thp), store!(disable_thp, switch)),
@@ -200,7 +201,10 @@ fn addresses(value: &str) -> Result<Vec<String>, String> {
 }
 
 fn bytes(value: &str, least: usize) -> Result<usize, String> {
-    let most = i64::MAX as usize;
+    bytes_between(value, least, i64::MAX as usize)
+}
+
+fn bytes_between(value: &str, least: usize, most: usize) -> Result<usize, String> {
     let value = usize::try_from(parse_size(value)?).unwrap_or(usize::MAX);
     if !(least..=most).contains(&value) {
         return Err(format!("argument must be between {least} and {most} inclusive"));
