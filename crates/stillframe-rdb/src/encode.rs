@@ -6,7 +6,7 @@
 use std::io::Write;
 
 use crate::format::*;
-use crate::sheet::{Output, Sheet};
+use crate::sheet::{BUFFER_BYTES, Output, Sheet};
 use crate::{Value, lzf};
 
 /// What the aux fields tell about a file.
@@ -50,15 +50,51 @@ pub struct Encoder<O> {
     packed: Box<[u8]>,
 }
 
+/// The memory that an encoder works in, to be used by one encoder after another: fresh memory is
+/// slow to touch.
+pub struct Workspace {
+    buffer: Box<[u8]>,
+    lzf: lzf::Compressor,
+    packed: Box<[u8]>,
+}
+
+impl Workspace {
+    /// Allocates and touches it.
+    #[must_use]
+    pub fn new() -> Self {
+        Workspace {
+            buffer: vec![1; BUFFER_BYTES].into(),
+            lzf: lzf::Compressor::new(),
+            packed: vec![1; LZF_BYTES_MAX].into(),
+        }
+    }
+}
+
+impl Default for Workspace {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl<O: Output> Encoder<O> {
     /// An encoder that has not written anything yet. Everything it will need is allocated here.
     pub fn new(output: O) -> Self {
-        Encoder {
-            sheet: Sheet::new(output),
-            db: None,
-            compress: true,
-            lzf: lzf::Compressor::new(),
-            packed: vec![0; LZF_BYTES_MAX].into(),
+        Self::within(Workspace::new(), output)
+    }
+
+    /// As [`new`](Self::new), in memory that is there already: nothing is allocated.
+    pub fn within(workspace: Workspace, output: O) -> Self {
+        let Workspace { buffer, lzf, packed } = workspace;
+        Encoder { sheet: Sheet::new(output, buffer), db: None, compress: true, lzf, packed }
+    }
+
+    /// Takes the memory away for the next encoder. Nothing more can be written through this one.
+    pub fn take_workspace(&mut self) -> Workspace {
+        let lzf = std::mem::replace(&mut self.lzf, lzf::Compressor::spent());
+        Workspace {
+            buffer: self.sheet.take_buffer(),
+            lzf,
+            packed: std::mem::take(&mut self.packed),
         }
     }
 

@@ -52,7 +52,7 @@ mod source;
 
 pub use crc64::Crc64;
 pub use decode::{Decoder, Event};
-pub use encode::{Encoder, Origin};
+pub use encode::{Encoder, Origin, Workspace};
 pub use error::DecodeError;
 pub use format::VERSION;
 pub use sheet::Output;

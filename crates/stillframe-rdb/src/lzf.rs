@@ -23,7 +23,13 @@ pub(crate) struct Compressor {
 
 impl Compressor {
     pub(crate) fn new() -> Self {
-        Compressor { table: vec![0; 1 << TABLE_BITS].into(), base: 1 }
+        // Not zero, so that the memory is touched here: entries below `base` count for nothing.
+        Compressor { table: vec![1; 1 << TABLE_BITS].into(), base: 2 }
+    }
+
+    /// A compressor whose memory was taken.
+    pub(crate) fn spent() -> Self {
+        Compressor { table: Box::default(), base: 1 }
     }
 
     /// Packs `input` (shorter than 2 GiB) into `out`: the packed length, or `None` if it does not

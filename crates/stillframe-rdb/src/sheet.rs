@@ -26,7 +26,7 @@ impl<W: Write> Output for W {
     }
 }
 
-const BUFFER_BYTES: usize = 128 * 1024;
+pub(crate) const BUFFER_BYTES: usize = 128 * 1024;
 
 /// Gathers small pieces, so that the output and the checksum see large ones. What is longer than
 /// the buffer goes past it.
@@ -40,9 +40,15 @@ pub(crate) struct Sheet<O> {
 }
 
 impl<O: Output> Sheet<O> {
-    pub(crate) fn new(output: O) -> Self {
-        let buffer = vec![0; BUFFER_BYTES].into();
+    /// A sheet over `buffer`, of [`BUFFER_BYTES`].
+    pub(crate) fn new(output: O, buffer: Box<[u8]>) -> Self {
         Sheet { output, buffer, filled: 0, flushed_bytes: 0, crc: Crc64::new() }
+    }
+
+    /// Takes the buffer away, when nothing more is to be written.
+    pub(crate) fn take_buffer(&mut self) -> Box<[u8]> {
+        self.filled = 0;
+        std::mem::take(&mut self.buffer)
     }
 
     #[inline]

@@ -2,7 +2,7 @@
 
 use stillframe::Algorithm;
 use stillframe::algorithms::{self, Visitor};
-use stillframe_keyspace::{Keyspace, KeyspaceOptions};
+use stillframe_keyspace::{CreateError, Keyspace, KeyspaceOptions};
 
 use crate::listen::Listeners;
 use crate::persistence::{self, Directory, Saves};
@@ -54,7 +54,7 @@ fn run<A: Algorithm>(mut config: Config) -> Result<(), ServeError> {
         return Ok(());
     }
     let table = commands::table::<A>();
-    let saves = Saves::new(directory, loaded, poller.waker());
+    let saves = Saves::new(directory, loaded, poller.waker()).map_err(CreateError::from)?;
     let state = ServerState::new(config, saves, table.all().len(), port);
     for address in listeners.addresses() {
         tracing::info!("ready to accept connections on {address}");

@@ -15,7 +15,7 @@
 
 use crate::error::{BeginError, CaptureError};
 use crate::mutant::{Mutant, Mutation};
-use crate::os::Shared;
+use crate::os::{Shareable, Shared};
 use crate::sync::{AtomicU64, AtomicUsize, Line, Ordering};
 
 /// Lives in memory that a forked child shares, so that its progress is seen.
@@ -46,6 +46,10 @@ struct Snapshotters {
 
 const CANCELLED: u64 = 1;
 const OVER_BUDGET: u64 = 2;
+
+// SAFETY: its fields, and theirs, are atomics; the mutation of test builds is plain data that is
+// never changed.
+unsafe impl Shareable for Handover {}
 
 impl Handover {
     pub(crate) fn new(mutation: Mutation) -> Self {

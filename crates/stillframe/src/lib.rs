@@ -44,6 +44,6 @@ pub use memory::Words;
 pub use mutant::Mutant;
 #[cfg(any(test, feature = "mutants"))]
 pub use mutant::with_mutant;
-pub use os::Shared;
+pub use os::{Shareable, Shared};
 pub use point::Point;
 pub use sink::{Sink, SinkError};

@@ -32,6 +32,9 @@ struct Board {
     go_on: AtomicBool,
 }
 
+// SAFETY: its fields are atomics.
+unsafe impl stillframe::Shareable for Board {}
+
 struct Actor {
     deed: Deed,
     board: Shared<Board>,

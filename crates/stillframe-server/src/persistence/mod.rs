@@ -16,9 +16,9 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
-use stillframe::{Algorithm, CaptureError, CaptureReport, Point, Shared, SinkError};
+use stillframe::{Algorithm, CaptureError, CaptureReport, MemoryError, Point, SinkError};
 use stillframe_keyspace::{DATABASES, Keyspace};
-use stillframe_rdb::{Encoder, Origin};
+use stillframe_rdb::{Encoder, Origin, Workspace};
 
 use crate::poll::Waker;
 use crate::server::unix_millis;
@@ -50,10 +50,14 @@ pub(crate) struct Saves {
     pub(crate) loaded: Loaded,
     running: Option<Running>,
     outcome: Option<Outcome>,
+    /// What a save works in, kept from one to the next: fresh memory is slow to touch, and the
+    /// command thread would wait for it.
+    workspace: Option<Workspace>,
+    counters: Counters,
     last_try: Option<Instant>,
     directory: Directory,
-    outcomes: Receiver<Outcome>,
-    sender: Sender<Outcome>,
+    outcomes: Receiver<(Outcome, Workspace)>,
+    sender: Sender<(Outcome, Workspace)>,
     waker: Waker,
 }
 
@@ -64,7 +68,7 @@ pub(crate) struct Running {
     /// Keys it will save.
     pub(crate) keys_total: u64,
     dirty: u64,
-    counters: Shared<Counters>,
+    counters: Counters,
 }
 
 impl Running {
@@ -100,9 +104,13 @@ type Outcome = Result<CaptureReport, String>;
 
 impl Saves {
     /// State before the first save.
-    pub(crate) fn new(directory: Directory, loaded: Loaded, waker: Waker) -> Self {
+    pub(crate) fn new(
+        directory: Directory,
+        loaded: Loaded,
+        waker: Waker,
+    ) -> Result<Self, MemoryError> {
         let (sender, outcomes) = channel();
-        Self {
+        Ok(Self {
             last_ok: true,
             last_success_s: unix_millis() / 1000,
             last_duration: None,
@@ -112,12 +120,14 @@ impl Saves {
             loaded,
             running: None,
             outcome: None,
+            workspace: Some(Workspace::new()),
+            counters: Counters::new()?,
             last_try: None,
             directory,
             outcomes,
             sender,
             waker,
-        }
+        })
     }
 
     /// The save under way.
@@ -172,16 +182,18 @@ pub(crate) fn whole_micros(time: Duration) -> u128 {
 
 fn start<A: Algorithm>(
     keyspace: &mut Keyspace<A>,
-    state: &ServerState,
-) -> Result<(Shared<Counters>, Duration), String> {
-    let (config, saves) = (&state.config, &state.saves);
+    state: &mut ServerState,
+) -> Result<(Counters, Duration), String> {
+    let (config, saves) = (&state.config, &mut state.saves);
     let file = saves
         .directory
         .create_temporary()
         .map_err(|error| format!("creating a temporary dump file: {error}"))?;
-    let counters = Shared::new(Counters::default()).map_err(|error| error.to_string())?;
+    let counters = saves.counters.clone();
+    counters.reset();
     let file = DumpFile::new(file, counters.clone(), config.snapshot_bandwidth_bytes);
-    let encoder = Encoder::new(file).compress(config.rdbcompression);
+    let workspace = saves.workspace.take().unwrap_or_default();
+    let encoder = Encoder::within(workspace, file).compress(config.rdbcompression);
     let sink = RdbSink::new(
         with_header(encoder, keyspace).map_err(|error| error.to_string())?,
         counters.clone(),
@@ -190,7 +202,8 @@ fn start<A: Algorithm>(
     let (sender, waker) = (saves.sender.clone(), saves.waker.clone());
     let publish = move |sink: &mut RdbSink, captured: Result<CaptureReport, CaptureError>| {
         // Nobody receives if the server is stopping without a save: then nobody needs to know.
-        let _ = sender.send(finish(&publisher, sink, captured));
+        let outcome = finish(&publisher, sink, captured);
+        let _ = sender.send((outcome, sink.encoder.take_workspace()));
         waker.wake();
     };
     let begun =
@@ -235,8 +248,9 @@ pub(crate) fn attend<A: Algorithm>(keyspace: &mut Keyspace<A>, state: &mut Serve
     }
     // Whether the image is held is asked first: its outcome was sent before it was let go.
     let held = keyspace.saving();
-    if saves.outcome.is_none() {
-        saves.outcome = saves.outcomes.try_recv().ok();
+    if let Ok((outcome, workspace)) = saves.outcomes.try_recv() {
+        saves.outcome = Some(outcome);
+        saves.workspace = Some(workspace);
     }
     if held {
         return;

@@ -10,17 +10,30 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
-use stillframe::{Shared, SinkError};
+use stillframe::{MemoryError, Shared, SinkError};
 use stillframe_keyspace::{Entry, EntrySink, Value};
 use stillframe_rdb::{Encoder, Output};
 
 /// Progress of one save.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone)]
 pub(crate) struct Counters {
     /// Keys encoded.
-    pub(crate) keys: AtomicU64,
+    pub(crate) keys: Shared<AtomicU64>,
     /// Bytes written.
-    pub(crate) bytes: AtomicU64,
+    pub(crate) bytes: Shared<AtomicU64>,
+}
+
+impl Counters {
+    /// Counters at zero.
+    pub(crate) fn new() -> Result<Self, MemoryError> {
+        Ok(Self { keys: Shared::new(AtomicU64::new(0))?, bytes: Shared::new(AtomicU64::new(0))? })
+    }
+
+    /// Begins again, for the next save.
+    pub(crate) fn reset(&self) {
+        self.keys.store(0, Ordering::Relaxed);
+        self.bytes.store(0, Ordering::Relaxed);
+    }
 }
 
 /// Bytes after which what was written is pushed to the disk, so that the last sync is short and
@@ -32,7 +45,7 @@ const WRITE_BYTES_MAX: usize = 1 << 20;
 /// The file being written.
 pub(crate) struct DumpFile {
     file: File,
-    counters: Shared<Counters>,
+    counters: Counters,
     /// Most bytes per second, 0 for no limit.
     bandwidth_bytes: u64,
     started: Instant,
@@ -42,7 +55,7 @@ pub(crate) struct DumpFile {
 
 impl DumpFile {
     /// Prepares to write `file`, which is empty.
-    pub(crate) fn new(file: File, counters: Shared<Counters>, bandwidth_bytes: u64) -> Self {
+    pub(crate) fn new(file: File, counters: Counters, bandwidth_bytes: u64) -> Self {
         Self {
             file,
             counters,
@@ -108,13 +121,13 @@ impl Output for DumpFile {
 pub(crate) struct RdbSink {
     /// The encoder, its header written.
     pub(crate) encoder: Encoder<DumpFile>,
-    counters: Shared<Counters>,
+    counters: Counters,
     keys: u64,
 }
 
 impl RdbSink {
     /// A sink in front of an encoder whose header is written.
-    pub(crate) fn new(encoder: Encoder<DumpFile>, counters: Shared<Counters>) -> Self {
+    pub(crate) fn new(encoder: Encoder<DumpFile>, counters: Counters) -> Self {
         Self { encoder, counters, keys: 0 }
     }
 }

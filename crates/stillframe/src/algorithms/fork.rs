@@ -27,7 +27,7 @@ use crate::handover::{Handover, Progress};
 use crate::image::{Held, Lease};
 use crate::memory::Words;
 use crate::mutant::{Mutant, Mutation};
-use crate::os::{Child, Ended, STATUS_PANICKED, Shared};
+use crate::os::{Shareable, Child, Ended, STATUS_PANICKED, Shared};
 use crate::point::Point;
 use crate::sink::{Sink, SinkError};
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
@@ -160,6 +160,9 @@ const UNTOLD: u32 = 0;
 const COMPLETE: u32 = 1;
 const CANCELLED: u32 = 2;
 const SINK_FAILED: u32 = 3;
+
+// SAFETY: its fields are atomics.
+unsafe impl Shareable for Verdict {}
 
 impl Verdict {
     fn new() -> Self {

@@ -38,6 +38,9 @@ pub(super) struct Tally {
     allowed: AtomicUsize,
 }
 
+// SAFETY: its fields are atomics.
+unsafe impl crate::Shareable for Tally {}
+
 impl Tally {
     pub(super) fn pushed(&self) -> usize {
         self.pushed.load(Ordering::Acquire)

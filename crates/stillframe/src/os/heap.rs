@@ -4,6 +4,7 @@ use std::ops::Deref;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
+use super::Shareable;
 use crate::error::MemoryError;
 use crate::sync::AtomicU64;
 
@@ -42,7 +43,7 @@ pub struct Shared<T> {
     value: Arc<T>,
 }
 
-impl<T> Shared<T> {
+impl<T: Shareable> Shared<T> {
     /// Moves `value` into shared memory.
     ///
     /// # Errors

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags};
 
+use super::Shareable;
 use crate::error::MemoryError;
 use crate::sync::AtomicU64;
 
@@ -111,9 +112,6 @@ impl Drop for Region {
 
 /// A value in memory that a forked child shares with its parent: what one stores in its atomics,
 /// the other sees. Cloning gives another handle on the same value.
-///
-/// The value must consist of atomics and plain data without heap parts: a pointer to memory that
-/// the child allocated means nothing to the parent.
 pub struct Shared<T> {
     mapping: Arc<Mapping<T>>,
 }
@@ -128,7 +126,7 @@ unsafe impl<T: Send> Send for Mapping<T> {}
 // SAFETY: `&Mapping<T>` gives `&T` only.
 unsafe impl<T: Sync> Sync for Mapping<T> {}
 
-impl<T> Shared<T> {
+impl<T: Shareable> Shared<T> {
     /// Moves `value` into shared memory.
     ///
     /// # Errors

@@ -6,9 +6,11 @@ mod map;
 #[path = "heap.rs"]
 mod map;
 mod process;
+mod shareable;
 mod thread;
 
 pub use map::Shared;
+pub use shareable::Shareable;
 pub use thread::lower_priority;
 
 pub(crate) use map::Region;
