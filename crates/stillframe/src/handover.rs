@@ -52,7 +52,7 @@ const OVER_BUDGET: u64 = 2;
 unsafe impl Shareable for Handover {}
 
 impl Handover {
-    pub(crate) fn new(mutation: Mutation) -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             writers: Line(Writers {
                 epoch: AtomicU64::new(0),
@@ -65,7 +65,7 @@ impl Handover {
                 done: AtomicU64::new(0),
             }),
             stop: AtomicU64::new(0),
-            mutation,
+            mutation: Mutation::current(),
         }
     }
 

@@ -1,6 +1,6 @@
 //! Deliberately broken variants, compiled for tests alone: the suite must reject each one.
 //!
-//! An algorithm asks `self.mutation.is(Mutant::X)` at the spot where a mistake is easy. In a normal
+//! An algorithm asks `self.handover.is(Mutant::X)` at the spot where a mistake is easy. In a normal
 //! build the question is the constant `false` and takes no space.
 
 macro_rules! mutants {

@@ -26,7 +26,7 @@ use crate::error::{BeginError, CaptureError, MemoryError};
 use crate::handover::{Handover, Progress};
 use crate::image::{Held, Lease};
 use crate::memory::Words;
-use crate::mutant::{Mutant, Mutation};
+use crate::mutant::Mutant;
 use crate::os::{Shareable, Child, Ended, STATUS_PANICKED, Shared};
 use crate::point::Point;
 use crate::sink::{Sink, SinkError};
@@ -38,7 +38,6 @@ pub struct Fork {
     words: Words,
     handover: Shared<Handover>,
     verdict: Shared<Verdict>,
-    mutation: Mutation,
 }
 
 impl Algorithm for Fork {
@@ -48,9 +47,8 @@ impl Algorithm for Fork {
     fn create(options: &Options) -> Result<Self, MemoryError> {
         Ok(Self {
             words: Words::create(options)?,
-            handover: Shared::new(Handover::new(Mutation::current()))?,
+            handover: Shared::new(Handover::new())?,
             verdict: Shared::new(Verdict::new())?,
-            mutation: Mutation::current(),
         })
     }
 
@@ -85,7 +83,7 @@ impl Algorithm for Fork {
         let mut held = Held::new(sink, lease);
         let words = &self.words;
         let parent_captures =
-            self.mutation.is(Mutant::ForkCapturesParent).then(|| self.words.view());
+            self.handover.is(Mutant::ForkCapturesParent).then(|| self.words.view());
         let child = Child::spawn(|| {
             if parent_captures.is_none() {
                 let outcome =

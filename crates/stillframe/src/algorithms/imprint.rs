@@ -29,7 +29,7 @@ use crate::error::{BeginError, MemoryError};
 use crate::handover::{Handover, Progress};
 use crate::image::{Held, InProcess, Lease, View};
 use crate::memory::Words;
-use crate::mutant::{Mutant, Mutation};
+use crate::mutant::Mutant;
 use crate::os::Shared;
 use crate::point::Point;
 use crate::sink::Sink;
@@ -64,7 +64,6 @@ pub struct Imprint {
     used: usize,
     /// Writes until the next look.
     patience: u32,
-    mutation: Mutation,
 }
 
 /// What the writer knows of a block: `position << 8 | tag`. The tag is the number of records in the
@@ -110,7 +109,7 @@ impl Algorithm for Imprint {
             words: Words::create(options)?,
             heads: Words::create(&heads)?,
             arena: Words::create(&arena)?,
-            handover: Shared::new(Handover::new(Mutation::current()))?,
+            handover: Shared::new(Handover::new())?,
             on_full: options.on_full,
             active: false,
             seen: 0,
@@ -118,7 +117,6 @@ impl Algorithm for Imprint {
             base: 1, // heads start as 0, which is of no image
             used: 0,
             patience: 0,
-            mutation: Mutation::current(),
         })
     }
 
@@ -162,7 +160,6 @@ impl Algorithm for Imprint {
             arena: self.arena.view(),
             base: self.base,
             handover: self.handover.clone(),
-            mutation: self.mutation,
         };
         let lease = Lease::publish(&self.handover, self.words.len());
         Ok(InProcess::new(before, Held::new(sink, lease)))
@@ -193,15 +190,15 @@ impl Imprint {
             }
         }
         let old = self.words.load(index);
-        if self.mutation.is(Mutant::ImprintNeverLogs) {
+        if self.handover.is(Mutant::ImprintNeverLogs) {
             return;
         }
-        if self.mutation.is(Mutant::ImprintStoresBeforeLog) {
+        if self.handover.is(Mutant::ImprintStoresBeforeLog) {
             self.words.store(index, new);
         }
         let head = Head(self.heads.load(block));
         let is_current = head.is_of(self.base)
-            || self.mutation.is(Mutant::ImprintTrustsStaleHead) && head.tag() == Head::FRAME;
+            || self.handover.is(Mutant::ImprintTrustsStaleHead) && head.tag() == Head::FRAME;
         let records = if is_current { head.tag() } else { 0 };
         if records >= LIMIT {
             if records < Head::FRAME {
@@ -214,7 +211,7 @@ impl Imprint {
         };
         // Relative to `base` and plus one, so that zero ends the chain.
         let next = if is_current { head.position() - self.base + 1 } else { 0 };
-        let half = self.mutation.is(Mutant::ImprintSavesHalfWord);
+        let half = self.handover.is(Mutant::ImprintSavesHalfWord);
         first.store(if half { old & u64::from(u32::MAX) } else { old }, Ordering::Relaxed);
         second.store(next << 16 | (index % BLOCK_WORDS) as u64, Ordering::Relaxed);
         let position = self.base + self.used as u64;
@@ -245,7 +242,7 @@ impl Imprint {
     /// [`Before::head_after_copy`], which is followed by a look at the stop.
     fn give_up(&mut self) {
         self.active = false;
-        if !self.mutation.is(Mutant::ImprintNoFenceOnStop) {
+        if !self.handover.is(Mutant::ImprintNoFenceOnStop) {
             fence(Ordering::Release);
         }
     }
@@ -256,15 +253,15 @@ impl Imprint {
         if self.arena.len() - self.used < BLOCK_WORDS {
             return self.give_way(block);
         }
-        if self.mutation.is(Mutant::ImprintFrameAfterStore) {
+        if self.handover.is(Mutant::ImprintFrameAfterStore) {
             self.words.store(index, new);
         }
         let start = block * BLOCK_WORDS;
         let mut buffer = [0; BLOCK_WORDS];
         let buffer = &mut buffer[..BLOCK_WORDS.min(self.words.len() - start)];
         self.words.copy_to(start, buffer);
-        if !self.mutation.is(Mutant::ImprintFrameWithoutChain) {
-            put_back(&self.arena, self.base, chain, buffer, self.mutation);
+        if !self.handover.is(Mutant::ImprintFrameWithoutChain) {
+            put_back(&self.arena, self.base, chain, buffer, &self.handover);
         }
         for (offset, &word) in buffer.iter().enumerate() {
             self.arena.store(self.used + offset, word);
@@ -278,7 +275,7 @@ impl Imprint {
     /// (I2). Partner: the Acquire fence in [`Before::block`] and [`Before::word`].
     #[inline]
     fn set_head(&self, block: usize, head: Head) {
-        if self.mutation.is(Mutant::ImprintNoReleaseFence) {
+        if self.handover.is(Mutant::ImprintNoReleaseFence) {
             return self.heads.store(block, head.0);
         }
         self.heads.word(block).store(head.0, Ordering::Release);
@@ -309,14 +306,13 @@ pub struct Before {
     arena: Words,
     base: u64,
     handover: Shared<Handover>,
-    mutation: Mutation,
 }
 
 impl Before {
     /// The head of a block as it is after the caller has copied words of it: if a copied word is
     /// newer than the image, this head leads to its old value (I2).
     fn head_after_copy(&self, block: usize) -> Head {
-        if !self.mutation.is(Mutant::ImprintNoAcquireFence) {
+        if !self.handover.is(Mutant::ImprintNoAcquireFence) {
             fence(Ordering::Acquire);
         }
         Head(self.heads.word(block).load(Ordering::Acquire))
@@ -328,7 +324,7 @@ impl Before {
         } else if head.tag() == Head::FRAME {
             self.arena.copy_to((head.position() - self.base) as usize, buffer);
         } else {
-            put_back(&self.arena, self.base, head, buffer, self.mutation);
+            put_back(&self.arena, self.base, head, buffer, &self.handover);
         }
     }
 }
@@ -336,12 +332,12 @@ impl Before {
 impl View for Before {
     fn block(&self, block: usize, into: &mut [u64]) {
         let start = block * BLOCK_WORDS;
-        if self.mutation.is(Mutant::ImprintPublishesCursorEarly) {
+        if self.handover.is(Mutant::ImprintPublishesCursorEarly) {
             self.handover.advance(start + into.len());
         }
         let early = self.heads.load(block);
         self.words.copy_to(start, into);
-        let head = if self.mutation.is(Mutant::ImprintReadsHeadFirst) {
+        let head = if self.handover.is(Mutant::ImprintReadsHeadFirst) {
             Head(early)
         } else {
             self.head_after_copy(block)
@@ -368,10 +364,10 @@ impl Drop for Before {
 }
 
 /// Puts the old values of a chain back, newest to oldest: the oldest of a word wins (I3).
-fn put_back(arena: &Words, base: u64, chain: Head, buffer: &mut [u64], mutation: Mutation) {
+fn put_back(arena: &Words, base: u64, chain: Head, buffer: &mut [u64], handover: &Handover) {
     let mut place = chain.position() - base + 1;
     let mut left =
-        if mutation.is(Mutant::ImprintAppliesNewestOnly) { 1 } else { chain.tag() };
+        if handover.is(Mutant::ImprintAppliesNewestOnly) { 1 } else { chain.tag() };
     while place != 0 && left != 0 {
         let old = arena.load(place as usize - 1);
         let link = arena.load(place as usize);

@@ -16,7 +16,7 @@ use crate::error::{BeginError, MemoryError};
 use crate::handover::{Handover, Progress};
 use crate::image::{Held, InProcess, Lease, View};
 use crate::memory::Words;
-use crate::mutant::{Mutant, Mutation};
+use crate::mutant::Mutant;
 use crate::os::Shared;
 use crate::point::Point;
 use crate::sink::Sink;
@@ -28,7 +28,6 @@ pub struct Naive {
     /// The copy; grows with the state, at begin.
     shadow: Words,
     handover: Shared<Handover>,
-    mutation: Mutation,
 }
 
 impl Algorithm for Naive {
@@ -39,8 +38,7 @@ impl Algorithm for Naive {
         Ok(Self {
             words: Words::create(options)?,
             shadow: Words::create(options)?,
-            handover: Shared::new(Handover::new(Mutation::current()))?,
-            mutation: Mutation::current(),
+            handover: Shared::new(Handover::new())?,
         })
     }
 
@@ -70,7 +68,7 @@ impl Algorithm for Naive {
         self.handover.check_idle()?;
         self.shadow.grow(self.words.len())?;
         self.shadow.copy_all(&self.words);
-        let copies_late = self.mutation.is(Mutant::NaiveCopiesLate);
+        let copies_late = self.handover.is(Mutant::NaiveCopiesLate);
         let shadow = if copies_late { self.words.view() } else { self.shadow.view() };
         let lease = Lease::publish(&self.handover, self.words.len());
         Ok(InProcess::new(Shadow(shadow), Held::new(sink, lease)))

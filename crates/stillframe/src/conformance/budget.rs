@@ -4,7 +4,6 @@ use std::thread;
 
 use crate::algorithms::imprint::Imprint;
 use crate::handover::Handover;
-use crate::mutant::Mutation;
 use crate::sync::Backoff;
 use crate::{Algorithm, BLOCK_WORDS, CaptureError, OnFull, Options};
 
@@ -91,7 +90,7 @@ pub(super) fn cancel(seed: u64) -> Verdict {
 /// A cancel that comes late, for an image that has ended, does not hide that the next image was
 /// given up.
 pub(super) fn late_cancel(_seed: u64) -> Verdict {
-    let handover = Handover::new(Mutation::current());
+    let handover = Handover::new();
     let first = handover.publish(1);
     handover.end(first);
     let second = handover.publish(1);
