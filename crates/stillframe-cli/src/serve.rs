@@ -52,7 +52,8 @@ pub(crate) struct Arguments {
     /// When that is used up: slow the writers down, or cancel the snapshot [default: slow]
     #[arg(long, value_name = "slow|cancel")]
     snapshot_memory_policy: Option<String>,
-    /// Most bytes a second that a background save writes, as 200MB/s; 0: no limit [default: 0]
+    /// Most bytes a second that a background save writes, as 200MB/s; 0: no limit. SAVE and the
+    /// last save of a server that stops know no limit [default: 200MB/s]
     #[arg(long, value_name = "RATE")]
     snapshot_bandwidth: Option<String>,
     /// Refuse writes while saving fails: yes or no [default: yes]

@@ -125,7 +125,7 @@ impl Default for Config {
             snapshot: "imprint".to_owned(),
             snapshot_memory: Size::Percent(25),
             snapshot_memory_policy: OnFull::Slow,
-            snapshot_bandwidth_bytes: 0,
+            snapshot_bandwidth_bytes: 200_000_000,
             config_file: None,
         }
     }

@@ -141,7 +141,8 @@ impl Saves {
     }
 }
 
-/// Begins a save, at a point of consistency: no command is half done.
+/// Begins a save in the background, at a point of consistency: no command is half done. It is held
+/// to `snapshot-bandwidth`.
 ///
 /// # Errors
 /// One sentence; it is logged and counts as a failed save.
@@ -149,11 +150,20 @@ pub(crate) fn begin<A: Algorithm>(
     keyspace: &mut Keyspace<A>,
     state: &mut ServerState,
 ) -> Result<(), String> {
+    begin_at_rate(keyspace, state, state.config.snapshot_bandwidth_bytes)
+}
+
+/// `bandwidth_bytes`: most bytes written per second, 0 for no limit.
+fn begin_at_rate<A: Algorithm>(
+    keyspace: &mut Keyspace<A>,
+    state: &mut ServerState,
+    bandwidth_bytes: u64,
+) -> Result<(), String> {
     state.saves.last_try = Some(Instant::now());
     state.saves.scheduled = false;
     let keys_total = keyspace.stats().keys as u64;
     let started = Instant::now();
-    match start(keyspace, state) {
+    match start(keyspace, state, bandwidth_bytes) {
         Ok((counters, begin)) => {
             tracing::info!(
                 "saving {keys_total} keys; the server was held up for {} us, {} us of them to begin \
@@ -183,6 +193,7 @@ pub(crate) fn whole_micros(time: Duration) -> u128 {
 fn start<A: Algorithm>(
     keyspace: &mut Keyspace<A>,
     state: &mut ServerState,
+    bandwidth_bytes: u64,
 ) -> Result<(Counters, Duration), String> {
     let (config, saves) = (&state.config, &mut state.saves);
     let file = saves
@@ -191,7 +202,7 @@ fn start<A: Algorithm>(
         .map_err(|error| format!("creating a temporary dump file: {error}"))?;
     let counters = saves.counters.clone();
     counters.reset();
-    let file = DumpFile::new(file, counters.clone(), config.snapshot_bandwidth_bytes);
+    let file = DumpFile::new(file, counters.clone(), bandwidth_bytes);
     let workspace = saves.workspace.take().unwrap_or_default();
     let encoder = Encoder::within(workspace, file).compress(config.rdbcompression);
     let sink = RdbSink::new(
@@ -281,7 +292,7 @@ pub(crate) fn attend<A: Algorithm>(keyspace: &mut Keyspace<A>, state: &mut Serve
     }
 }
 
-/// Saves now and waits for it.
+/// Saves now and waits for it, at full speed: everybody else waits too.
 ///
 /// # Errors
 /// One sentence; it was logged.
@@ -289,7 +300,7 @@ pub(crate) fn save_and_wait<A: Algorithm>(
     keyspace: &mut Keyspace<A>,
     state: &mut ServerState,
 ) -> Result<(), String> {
-    begin(keyspace, state)?;
+    begin_at_rate(keyspace, state, 0)?;
     wait(keyspace, state);
     if state.saves.last_ok { Ok(()) } else { Err("the save failed; see the log".to_owned()) }
 }
