@@ -10,7 +10,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use stillframe::Algorithm;
-use stillframe::algorithms::{ALL, Visitor, dispatch};
+use stillframe::algorithms::{SERVED, Visitor, dispatch_served};
 use stillframe_durability::{Options, Store};
 
 const STEPS: usize = 20_000_000;
@@ -30,9 +30,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     let read = nanoseconds(words, |index| black_box(plain[index]));
     let write = nanoseconds(words, |index| plain[black_box(index)] = index as u64);
     println!("{:10} {read:6.2} {write:6.2}", "plain");
-    for info in ALL {
+    for info in SERVED {
         let visit = Measure { words, directory: &Path::new(&directory).join(info.name) };
-        dispatch(info.name, visit).ok_or("the registry knows its own names")??;
+        dispatch_served(info.name, visit).ok_or("the registry knows its own names")??;
     }
     Ok(())
 }

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use stillframe::{CaptureError, CaptureReport, Sink, SinkError};
+use stillframe::{CaptureError, CaptureReport, Publication, Sink, SinkError};
 
 use crate::checkpoint::Header;
 use crate::checkpoint::writer::Writer;
@@ -128,7 +128,7 @@ impl Desk {
         &self,
         file: &mut CheckpointFile,
         captured: Result<CaptureReport, CaptureError>,
-    ) {
+    ) -> Publication {
         let header = *file.0.header();
         let number = header.number;
         let started = Instant::now();
@@ -140,6 +140,7 @@ impl Desk {
             Ok(_) => self.remove_old(number),
             Err(_) => self.directory.remove(TEMPORARY),
         };
+        let publication = Publication::of(&published);
         // If this fails, so will the next begin, which tells.
         let spare = create_file(&self.directory).ok();
 
@@ -164,6 +165,7 @@ impl Desk {
         }
         state.running = None;
         state.spare = spare;
+        publication
     }
 
     fn make_durable(&self, file: &Output, header: &Header) -> Result<(), Error> {

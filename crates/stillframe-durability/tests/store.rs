@@ -308,8 +308,9 @@ fn recovers_the_state_of_a_point_of_consistency<A: Algorithm>() {
 }
 
 macro_rules! for_every_algorithm {
-    ($($module:ident::$algorithm:ident($($fact:expr),* $(,)?);)*) => {
-        $(mod $module {
+    ($($module:ident::$algorithm:ident { $($facts:tt)* })*) => {
+        $(#[allow(non_snake_case, reason = "named as the type")]
+        mod $algorithm {
             use stillframe::algorithms::$module::$algorithm;
             for_every_algorithm!(tests $algorithm:
                 comes_back_at_every_size
@@ -335,7 +336,7 @@ macro_rules! for_every_algorithm {
     };
 }
 
-stillframe::for_each_algorithm!(for_every_algorithm);
+stillframe::for_each_algorithm!(served for_every_algorithm);
 
 #[test]
 fn a_newer_version_is_refused_and_left_alone() {

@@ -94,8 +94,9 @@ mod tests {
     }
 
     macro_rules! tests {
-        ($($module:ident::$algorithm:ident($($fact:expr),* $(,)?);)*) => {$(
-            mod $module {
+        ($($module:ident::$algorithm:ident { $($facts:tt)* })*) => {$(
+            #[allow(non_snake_case, reason = "named as the type")]
+        mod $algorithm {
                 use super::*;
                 use stillframe::algorithms::$module::$algorithm;
 
@@ -117,5 +118,5 @@ mod tests {
             }
         )*};
     }
-    stillframe::for_each_algorithm!(tests);
+    stillframe::for_each_algorithm!(served tests);
 }

@@ -36,7 +36,7 @@ use std::io;
 
 use stillframe::{
     Algorithm, BeginError, Begun, CaptureError, CaptureReport, Engine, MemoryError, Options, Point,
-    Progress,
+    Progress, Publication,
 };
 
 use crate::DATABASES;
@@ -282,6 +282,7 @@ impl<A: Algorithm> Slots<A> {
         let cleared = if self.is(Mutant::ShowsCleared) { [0; DATABASES] } else { cleared };
         let begun = self.engine.snapshot(point, Image::new(sink, cleared), |image, outcome| {
             publish(&mut image.sink, outcome);
+            Publication::Failed // every image is whole: none builds on it
         })?;
         self.imaging = true;
         let ended = self.end_era();

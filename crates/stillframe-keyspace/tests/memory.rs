@@ -135,7 +135,7 @@ fn cycles<A: Algorithm>(random: &mut Random) {
 }
 
 macro_rules! all {
-    ($($module:ident::$algorithm:ident($($fact:expr),* $(,)?);)*) => {
+    ($($module:ident::$algorithm:ident { $($facts:tt)* })*) => {
         /// One test, as there is one counter.
         #[test]
         fn memory_returns_to_its_floor() {
@@ -149,4 +149,4 @@ macro_rules! all {
         }
     };
 }
-stillframe::for_each_algorithm!(all);
+stillframe::for_each_algorithm!(served all);

@@ -298,11 +298,11 @@ fn model<A: Algorithm>() {
 }
 
 macro_rules! tests {
-    ($($module:ident::$algorithm:ident($($fact:expr),* $(,)?);)*) => {$(
+    ($($module:ident::$algorithm:ident { $($facts:tt)* })*) => {$(
         #[test]
         fn $module() {
             model::<stillframe::algorithms::$module::$algorithm>();
         }
     )*};
 }
-stillframe::for_each_algorithm!(tests);
+stillframe::for_each_algorithm!(served tests);

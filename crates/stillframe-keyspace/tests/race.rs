@@ -116,11 +116,11 @@ fn pairs_are_equal<A: Algorithm>() {
 }
 
 macro_rules! tests {
-    ($($module:ident::$algorithm:ident($($fact:expr),* $(,)?);)*) => {$(
+    ($($module:ident::$algorithm:ident { $($facts:tt)* })*) => {$(
         #[test]
         fn $module() {
             pairs_are_equal::<stillframe::algorithms::$module::$algorithm>();
         }
     )*};
 }
-stillframe::for_each_algorithm!(tests);
+stillframe::for_each_algorithm!(served tests);

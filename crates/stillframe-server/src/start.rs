@@ -17,7 +17,8 @@ use crate::{Config, ServeError, commands, process, signals};
 /// [`ServeError`] in one sentence.
 pub fn serve(config: Config) -> Result<(), ServeError> {
     let name = config.snapshot.clone();
-    algorithms::dispatch(&name, Start(config)).expect("the setting was checked when it was set")
+    algorithms::dispatch_served(&name, Start(config))
+        .expect("the setting was checked when it was set")
 }
 
 struct Start(Config);

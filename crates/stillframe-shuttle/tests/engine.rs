@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex};
 
 use shuttle::rand::{Rng as _, thread_rng};
 use shuttle::{check_pct, check_random, thread};
-use stillframe_shuttle::algorithms::imprint::Imprint;
+use stillframe_shuttle::algorithms::imprint;
 use stillframe_shuttle::{Algorithm, CaptureError, CaptureReport, Engine, Mutant, OnFull, Options};
-use stillframe_shuttle::{BLOCK_WORDS, Point, Sink, SinkError, with_mutant};
+use stillframe_shuttle::{BLOCK_WORDS, Before, Point, Publication, Sink, SinkError, with_mutant};
 
 const WORDS: usize = 3 * BLOCK_WORDS;
 /// Written together, always: in one block, in two, in the first and last block.
@@ -30,7 +30,11 @@ fn explore(model: fn()) {
 struct Expect {
     expected: Vec<u64>,
     found: Vec<u64>,
+    /// The image before.
+    settled: Settled,
 }
+
+type Settled = Arc<Mutex<Vec<u64>>>;
 
 impl Sink for Expect {
     fn push(&mut self, start: usize, words: &[u64]) -> Result<(), SinkError> {
@@ -39,6 +43,15 @@ impl Sink for Expect {
         self.found.extend_from_slice(words);
         thread::yield_now();
         Ok(())
+    }
+
+    fn before(&mut self, start: usize, into: &mut [u64]) -> Result<Before, SinkError> {
+        let settled = self.settled.lock().expect("never poisoned");
+        match settled.get(start..start + into.len()) {
+            Some(words) => into.copy_from_slice(words),
+            None => into.fill(0),
+        }
+        Ok(Before::Given)
     }
 }
 
@@ -49,6 +62,7 @@ struct Rig<A: Algorithm> {
     engine: Engine<A>,
     oracle: Vec<u64>,
     value: u64,
+    settled: Settled,
     reports: Reports,
 }
 
@@ -56,7 +70,8 @@ impl<A: Algorithm> Rig<A> {
     fn new(budget: usize, on_full: OnFull) -> Self {
         let state = A::create(&Options::words(WORDS).budget(budget, on_full)).expect("memory");
         let engine = Engine::new(state).expect("a thread");
-        Self { engine, oracle: vec![0; WORDS], value: 0, reports: Reports::default() }
+        let (settled, reports) = Default::default();
+        Self { engine, oracle: vec![0; WORDS], value: 0, settled, reports }
     }
 
     fn write(&mut self, index: usize) {
@@ -75,10 +90,16 @@ impl<A: Algorithm> Rig<A> {
     }
 
     fn snapshot(&mut self) {
-        let sink = Expect { expected: self.oracle.clone(), found: Vec::new() };
+        let settled = Arc::clone(&self.settled);
+        let sink = Expect { expected: self.oracle.clone(), found: Vec::new(), settled };
         let reports = Arc::clone(&self.reports);
         let publish = move |sink: &mut Expect, report: Report| {
+            let publication = Publication::of(&report);
+            if publication == Publication::Durable {
+                sink.settled.lock().expect("never poisoned").clone_from(&sink.expected);
+            }
             reports.lock().expect("never poisoned").push((report, sink.found.len()));
+            publication
         };
         self.engine.snapshot(Point::declare(), sink, publish).expect("no image is held");
     }
@@ -177,8 +198,9 @@ fn drop_half_way<A: Algorithm>() {
 }
 
 macro_rules! suite {
-    ($($module:ident::$algorithm:ident($($fact:expr),* $(,)?);)*) => {
-        $(mod $module {
+    ($($module:ident::$algorithm:ident { $($facts:tt)* })*) => {
+        $(#[allow(non_snake_case, reason = "named as the type")]
+        mod $algorithm {
             use stillframe_shuttle::algorithms::$module::$algorithm as Subject;
             suite!(@properties images_are_right polled_images_are_right cancelled_images_end
                 images_over_budget_end drop_half_way);
@@ -202,12 +224,12 @@ stillframe_shuttle::for_each_algorithm!(suite);
 #[test]
 fn broken_builds_are_rejected() {
     for (mutant, model) in [
-        (Mutant::ImprintNeverLogs, images_are_right::<Imprint> as fn()),
-        (Mutant::ImprintStoresBeforeLog, images_are_right::<Imprint>),
-        (Mutant::ImprintReadsHeadFirst, images_are_right::<Imprint>),
-        (Mutant::ImprintPublishesCursorEarly, polled_images_are_right::<Imprint>),
-        (Mutant::ImprintFrameAfterStore, images_are_right::<Imprint>),
-        (Mutant::HandoverChecksStopFirst, images_over_budget_end::<Imprint>),
+        (Mutant::ImprintNeverLogs, images_are_right::<imprint::Imprint> as fn()),
+        (Mutant::ImprintStoresBeforeLog, images_are_right::<imprint::Imprint>),
+        (Mutant::ImprintReadsHeadFirst, images_are_right::<imprint::Imprint>),
+        (Mutant::ImprintPublishesCursorEarly, polled_images_are_right::<imprint::Imprint>),
+        (Mutant::ImprintFrameAfterStore, images_are_right::<imprint::Imprint>),
+        (Mutant::HandoverChecksStopFirst, images_over_budget_end::<imprint::Imprint>),
     ] {
         let outcome = catch_unwind(AssertUnwindSafe(|| {
             check_random(move || with_mutant(mutant, model), schedules(4000));

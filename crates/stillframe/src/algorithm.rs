@@ -1,6 +1,7 @@
 //! The contract every snapshot algorithm fulfils, on one screen.
 
-use crate::{BeginError, CaptureError, MemoryError, Point, Progress, Sink};
+use crate::info::{Info, Unit};
+use crate::{BeginError, CaptureError, MemoryError, Point, Progress, Sink, Unavailable};
 
 /// Words in a block: the largest run a [`Sink`] receives at once (4 KiB of state). Small under the
 /// model checkers, so that they can explore several blocks.
@@ -20,6 +21,13 @@ pub trait Algorithm: Sized + Send + 'static {
     /// Name, source and costs, from the registry line.
     const INFO: Info;
 
+    /// Whether this machine lets the algorithm run.
+    ///
+    /// # Errors
+    /// [`Unavailable`]: one sentence that says what is missing.
+    fn available() -> Result<(), Unavailable> {
+        Ok(())
+    }
     /// State of `options.words` zero words.
     ///
     /// # Errors
@@ -66,6 +74,12 @@ pub trait Algorithm: Sized + Send + 'static {
         point: Point,
         sink: S,
     ) -> Result<Self::Image<S>, BeginError>;
+    /// Does a slice of what the algorithm needs of the writer's thread between two actions: a few
+    /// microseconds at most. Returns whether there is more to do. Most algorithms need nothing;
+    /// one whose [`Info::tended`] says so makes no progress without it.
+    fn tend(&mut self) -> bool {
+        false
+    }
     /// Progress and cancellation of the image under way, for any thread.
     fn progress(&self) -> Progress;
 }
@@ -87,49 +101,14 @@ pub trait Image: Send {
     /// # Errors
     /// [`CaptureError`]; what the sink holds then is not an image.
     fn capture(&mut self) -> Result<(), CaptureError>;
+    /// Declares the captured image durable: from now on it is the image before, which the next
+    /// [incremental](crate::Completeness::Incremental) image builds on. An image that ends without this
+    /// call does not count, and the next one carries its changes too.
+    fn settle(&mut self) {}
     /// The sink as this process holds it.
     fn sink_mut(&mut self) -> &mut Self::Sink;
     /// Ends the image and returns the sink.
     fn into_sink(self) -> Self::Sink;
-}
-
-/// What the registry says of an algorithm.
-#[derive(Debug, Clone, Copy)]
-#[non_exhaustive]
-pub struct Info {
-    /// Name on command lines and in tables.
-    pub name: &'static str,
-    /// Name in words.
-    pub title: &'static str,
-    /// Where it was published.
-    pub citation: &'static str,
-    /// Memory, in copies of the state.
-    pub memory: &'static str,
-    /// Cost of begin.
-    pub begin: &'static str,
-    /// What a read adds to a plain load.
-    pub read: &'static str,
-    /// What a write adds to a plain store.
-    pub write: &'static str,
-    /// Whether images live in this process: objects that state words refer to are then shared
-    /// with the image and must outlive its capture.
-    pub in_process: bool,
-}
-
-impl Info {
-    #[allow(clippy::too_many_arguments, reason = "called by the registry macro alone")]
-    pub(crate) const fn new(
-        name: &'static str,
-        title: &'static str,
-        citation: &'static str,
-        memory: &'static str,
-        begin: &'static str,
-        read: &'static str,
-        write: &'static str,
-        in_process: bool,
-    ) -> Self {
-        Self { name, title, citation, memory, begin, read, write, in_process }
-    }
 }
 
 /// Size and manner of the state memory.
@@ -148,6 +127,10 @@ pub struct Options {
     pub budget_bytes: usize,
     /// What happens when the budget is used up.
     pub on_full: OnFull,
+    /// What one flag describes, for algorithms that leave the choice.
+    pub unit: Unit,
+    /// Threads that copy, for algorithms that copy with several; at least 1.
+    pub threads: usize,
 }
 
 impl Options {
@@ -161,6 +144,8 @@ impl Options {
             prefault: false,
             budget_bytes: BUDGET_BYTES,
             on_full: OnFull::Slow,
+            unit: Unit::Word,
+            threads: 1,
         }
     }
     /// Sets [`max_words`](Self::max_words).
@@ -182,6 +167,16 @@ impl Options {
     #[must_use]
     pub fn budget(self, budget_bytes: usize, on_full: OnFull) -> Self {
         Self { budget_bytes, on_full, ..self }
+    }
+    /// Sets [`unit`](Self::unit).
+    #[must_use]
+    pub fn unit(self, unit: Unit) -> Self {
+        Self { unit, ..self }
+    }
+    /// Sets [`threads`](Self::threads).
+    #[must_use]
+    pub fn threads(self, threads: usize) -> Self {
+        Self { threads, ..self }
     }
 }
 

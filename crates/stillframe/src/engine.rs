@@ -28,6 +28,24 @@ pub struct Begun {
     pub begin: Duration,
 }
 
+/// What came of an image after its capture.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Publication {
+    /// It is durable: the next [incremental](crate::Completeness::Incremental) image may build on
+    /// it.
+    Durable,
+    /// It does not count: the next incremental image carries its changes too.
+    Failed,
+}
+
+impl Publication {
+    /// Durable exactly if `outcome` is no error.
+    #[must_use]
+    pub fn of<T, E>(outcome: &Result<T, E>) -> Self {
+        if outcome.is_ok() { Self::Durable } else { Self::Failed }
+    }
+}
+
 /// An image that was captured whole: its sink is finished.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -91,7 +109,7 @@ impl<A: Algorithm> Engine<A> {
     /// while the image is still held (make it durable there), then ends the image.
     ///
     /// `publish` is told why if the image was not captured whole; it must then throw away what the
-    /// sink has. If `publish` panics, the image ends all the same.
+    /// sink has. If `publish` panics, the image ends all the same and counts as failed.
     ///
     /// # Errors
     /// [`BeginError`]; nothing changes, the sink is dropped, `publish` is not called.
@@ -99,7 +117,9 @@ impl<A: Algorithm> Engine<A> {
         &mut self,
         point: Point,
         sink: S,
-        publish: impl FnOnce(&mut S, Result<CaptureReport, CaptureError>) + Send + 'static,
+        publish: impl FnOnce(&mut S, Result<CaptureReport, CaptureError>) -> Publication
+        + Send
+        + 'static,
     ) -> Result<Begun, BeginError> {
         let started = Instant::now();
         let mut image = self.algorithm.begin(point, sink)?;
@@ -110,7 +130,10 @@ impl<A: Algorithm> Engine<A> {
             let words = image.words();
             let report =
                 captured.map(|()| CaptureReport { begun, words, capture: started.elapsed() });
-            publish(image.sink_mut(), report);
+            let is_captured = report.is_ok();
+            if publish(image.sink_mut(), report) == Publication::Durable && is_captured {
+                image.settle();
+            }
         }));
         Ok(begun)
     }
@@ -125,6 +148,10 @@ impl<A: Algorithm> Engine<A> {
     #[must_use]
     pub fn captured(&self) -> usize {
         self.progress().captured_words()
+    }
+    /// See [`Algorithm::tend`].
+    pub fn tend(&mut self) -> bool {
+        self.algorithm.tend()
     }
     /// Progress and cancellation of the image under way, for any thread.
     #[must_use]

@@ -33,7 +33,19 @@ pub enum MemoryError {
         /// The operating system's code.
         errno: i32,
     },
+    /// The algorithm needs what this machine does not allow; see
+    /// [`Algorithm::available`](crate::Algorithm::available).
+    #[error("{what}")]
+    Unavailable {
+        /// What is missing.
+        what: &'static str,
+    },
 }
+
+/// This machine does not let an algorithm run.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Unavailable(pub String);
 
 /// An image could not be begun. The state is unchanged and the writer may go on.
 #[derive(Debug, thiserror::Error)]

@@ -7,7 +7,7 @@
 //!   image's structures happens before the writer reuses them.
 //!
 //! In between each word has one owner. `epoch`, `total` and `arena_words` are stored by the writer
-//! only, `captured` and `done` by the snapshotter (the writer resets `captured` while no image is
+//! only, `captured`, `settled` and `done` by the snapshotter (the writer resets `captured` while no image is
 //! held). Anyone may raise `stop`, and it only rises: a wish that comes late, for an image that has
 //! ended, cannot undo the wish for a newer one.
 //!
@@ -41,6 +41,8 @@ struct Writers {
 #[derive(Debug)]
 struct Snapshotters {
     captured: AtomicUsize,
+    /// Epoch of the last image that was declared durable.
+    settled: AtomicU64,
     done: AtomicU64,
 }
 
@@ -62,6 +64,7 @@ impl Handover {
             }),
             snapshotters: Line(Snapshotters {
                 captured: AtomicUsize::new(0),
+                settled: AtomicU64::new(0),
                 done: AtomicU64::new(0),
             }),
             stop: AtomicU64::new(0),
@@ -88,6 +91,13 @@ impl Handover {
             return Err(BeginError::Busy { epoch: self.writers.0.epoch.load(Ordering::Relaxed) });
         }
         Ok(())
+    }
+
+    /// Whether the newest image was declared durable. The caller is the writer and has found the
+    /// hand-over idle.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.snapshotters.0.settled.load(Ordering::Relaxed)
+            == self.writers.0.epoch.load(Ordering::Relaxed)
     }
 
     /// Begins the next image, of `total` words, and returns its epoch. The caller is the writer,
@@ -142,6 +152,11 @@ impl Handover {
     pub(crate) fn advance(&self, captured: usize) {
         let order = self.release(Mutant::HandoverRelaxedCaptured);
         self.snapshotters.0.captured.store(captured, order);
+    }
+
+    /// Declares image `epoch` durable; published by [`end`](Self::end).
+    pub(crate) fn settle(&self, epoch: u64) {
+        self.snapshotters.0.settled.store(epoch, Ordering::Relaxed);
     }
 
     /// Lets go of image `epoch`. Release: partner of [`running`](Self::running), edge 2.

@@ -28,6 +28,7 @@ mod engine;
 mod error;
 mod handover;
 mod image;
+mod info;
 mod memory;
 mod mutant;
 pub mod os;
@@ -35,15 +36,16 @@ mod point;
 mod sink;
 mod sync;
 
-pub use algorithm::{Algorithm, BLOCK_WORDS, Image, Info, OnFull, Options};
-pub use engine::{Begun, CaptureReport, Engine};
-pub use error::{BeginError, CaptureError, MemoryError};
+pub use algorithm::{Algorithm, BLOCK_WORDS, Image, OnFull, Options};
+pub use engine::{Begun, CaptureReport, Engine, Publication};
+pub use error::{BeginError, CaptureError, MemoryError, Unavailable};
 pub use handover::Progress;
 pub use image::{InProcess, View};
+pub use info::{Completeness, Info, Unit};
 pub use memory::Words;
 pub use mutant::Mutant;
 #[cfg(any(test, feature = "mutants"))]
 pub use mutant::with_mutant;
 pub use os::{Shareable, Shared};
 pub use point::Point;
-pub use sink::{Sink, SinkError};
+pub use sink::{Before, Sink, SinkError};

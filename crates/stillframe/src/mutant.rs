@@ -20,10 +20,22 @@ macro_rules! mutants {
 }
 
 mutants! {
+    // -- naive, fork
     /// Naive: the copy is taken when the capture starts, not at begin.
     NaiveCopiesLate,
     /// Fork: the parent captures its own, live memory.
     ForkCapturesParent,
+    // -- copy-on-update
+
+    // -- zigzag, piggyback
+
+    // -- ping-pong, hourglass
+
+    // -- models of page tables, userfaultfd
+
+    // -- Valkey's shape
+
+    // -- imprint
     /// Imprint: no before-image is kept.
     ImprintNeverLogs,
     /// Imprint: the new value is stored before the old one is logged.
@@ -48,6 +60,7 @@ mutants! {
     ImprintSavesHalfWord,
     /// Imprint: no Release fence between giving the image up and the first word not saved.
     ImprintNoFenceOnStop,
+    // -- the hand-over
     /// Hand-over: begin is published without Release.
     HandoverRelaxedBegin,
     /// Hand-over: the end of an image is published without Release.

@@ -9,7 +9,8 @@ use std::fmt::{self, Write as _};
 /// `begin`, and its methods neither allocate, lock nor log.
 pub trait Sink: Send {
     /// Takes the words `start..start + words.len()` as they were at begin. Calls come in rising
-    /// order without gaps; one call carries at most [`BLOCK_WORDS`](crate::BLOCK_WORDS) words.
+    /// order, without gaps but for those that [`before`](Sink::before) asked for; one call carries
+    /// at most [`BLOCK_WORDS`](crate::BLOCK_WORDS) words.
     ///
     /// When this returns, the sink is done with every object that the words refer to: an object
     /// layer may free them.
@@ -19,6 +20,19 @@ pub trait Sink: Send {
     /// [`CaptureError::Sink`](crate::CaptureError::Sink).
     fn push(&mut self, start: usize, words: &[u64]) -> Result<(), SinkError>;
 
+    /// Asked by an [incremental](crate::Completeness::Incremental) image for each block that did
+    /// not change as a whole, before it is pushed: what did the image before (the last one that was
+    /// [settled](crate::Image::settle)) hold in these words? Words that it did not have are zero.
+    ///
+    /// # Errors
+    /// As for [`push`](Sink::push); a sink that knows nothing of earlier images refuses.
+    fn before(&mut self, start: usize, into: &mut [u64]) -> Result<Before, SinkError> {
+        let _ = (start, into);
+        Err(SinkError::new(format_args!(
+            "this sink keeps no image that an incremental one could build on"
+        )))
+    }
+
     /// Called once, after the last word: flush what is buffered.
     ///
     /// # Errors
@@ -26,6 +40,15 @@ pub trait Sink: Send {
     fn finish(&mut self) -> Result<(), SinkError> {
         Ok(())
     }
+}
+
+/// What a sink does about words that did not change since the image before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Before {
+    /// It has given them: the block is completed and pushed whole (the papers' *Merge*).
+    Given,
+    /// It does without them: of this block only runs of changed units are pushed (an *increment*).
+    Skipped,
 }
 
 /// Collects the image in memory. Allocates, so it is not for the fork algorithm.

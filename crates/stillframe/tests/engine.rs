@@ -4,11 +4,13 @@
 use std::sync::mpsc;
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use stillframe::{Algorithm, Engine, Options, Point, Shared, Sink, SinkError};
+use stillframe::{Algorithm, Before, Engine, Options, Point, Publication, Shared, Sink, SinkError};
 
 /// Compares what it is given with what it expects, in whichever process it runs.
 struct Expect {
     words: Vec<u64>,
+    /// The image before.
+    before: Vec<u64>,
     pushed: Shared<AtomicU64>,
 }
 
@@ -22,19 +24,30 @@ impl Sink for Expect {
         self.pushed.fetch_add(words.len() as u64, Ordering::Relaxed);
         Ok(())
     }
+
+    fn before(&mut self, start: usize, into: &mut [u64]) -> Result<Before, SinkError> {
+        into.copy_from_slice(&self.before[start..start + into.len()]);
+        Ok(Before::Given)
+    }
 }
 
 fn images_equal_the_state_at_begin<A: Algorithm>() {
     let len = 5000;
     let mut engine = Engine::new(A::create(&Options::words(len)).unwrap()).unwrap();
     let mut oracle = vec![0; len];
+    let mut before = oracle.clone();
     let mut seed = 1u64;
     for round in 1..=20 {
         let (tell, told) = mpsc::channel();
         let pushed = Shared::new(AtomicU64::new(0)).unwrap();
-        let sink = Expect { words: oracle.clone(), pushed: pushed.clone() };
+        let sink = Expect { words: oracle.clone(), before, pushed: pushed.clone() };
+        before = oracle.clone();
         let begun = engine
-            .snapshot(Point::declare(), sink, move |_, report| tell.send(report).unwrap())
+            .snapshot(Point::declare(), sink, move |_, report| {
+                let publication = Publication::of(&report);
+                tell.send(report).unwrap();
+                publication
+            })
             .unwrap();
         assert_eq!(begun.epoch, round);
         for _ in 0..20_000 {
@@ -53,9 +66,10 @@ fn images_equal_the_state_at_begin<A: Algorithm>() {
 }
 
 macro_rules! each {
-    ($($module:ident::$algorithm:ident($($fact:expr),*);)*) => {
+    ($($module:ident::$algorithm:ident { $($facts:tt)* })*) => {
         $(#[test]
-        fn $module() {
+        #[allow(non_snake_case, reason = "named as the type")]
+        fn $algorithm() {
             images_equal_the_state_at_begin::<stillframe::algorithms::$module::$algorithm>();
         })*
     };

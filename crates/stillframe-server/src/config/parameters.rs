@@ -217,7 +217,7 @@ fn bandwidth(value: &str) -> Result<u64, String> {
 }
 
 fn algorithm(value: &str) -> Result<String, String> {
-    let names: Vec<&str> = stillframe::algorithms::ALL.iter().map(|info| info.name).collect();
+    let names: Vec<&str> = stillframe::algorithms::SERVED.iter().map(|info| info.name).collect();
     if names.contains(&value) {
         return Ok(value.to_owned());
     }

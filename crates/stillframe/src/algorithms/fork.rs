@@ -21,13 +21,14 @@
 //! A sink that panics breaks F1: Rust's panic hook allocates, and waits for ever if another thread
 //! was printing a panic at the instant of the fork. Sinks return errors instead.
 
-use crate::algorithm::{Algorithm, BLOCK_WORDS, Image, Info, Options};
+use crate::algorithm::{Algorithm, BLOCK_WORDS, Image, Options};
 use crate::error::{BeginError, CaptureError, MemoryError};
 use crate::handover::{Handover, Progress};
 use crate::image::{Held, Lease};
+use crate::info::Info;
 use crate::memory::Words;
 use crate::mutant::Mutant;
-use crate::os::{Shareable, Child, Ended, STATUS_PANICKED, Shared};
+use crate::os::{Child, Ended, STATUS_PANICKED, Shareable, Shared};
 use crate::point::Point;
 use crate::sink::{Sink, SinkError};
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
@@ -86,8 +87,7 @@ impl Algorithm for Fork {
             self.handover.is(Mutant::ForkCapturesParent).then(|| self.words.view());
         let child = Child::spawn(|| {
             if parent_captures.is_none() {
-                let outcome =
-                    held.push(|block, into| words.copy_to(block * BLOCK_WORDS, into));
+                let outcome = held.push(|block, into| words.copy_to(block * BLOCK_WORDS, into));
                 self.verdict.tell(outcome);
             }
             0
@@ -164,10 +164,7 @@ unsafe impl Shareable for Verdict {}
 
 impl Verdict {
     fn new() -> Self {
-        Self {
-            state: AtomicU32::new(UNTOLD),
-            error: std::array::from_fn(|_| AtomicU64::new(0)),
-        }
+        Self { state: AtomicU32::new(UNTOLD), error: std::array::from_fn(|_| AtomicU64::new(0)) }
     }
 
     fn reset(&self) {

@@ -24,10 +24,11 @@
 //! restores it (I3, I4). Written after the copy: the record holds what was copied. The writer's
 //! `seen` is stale: a needless record, told stale by its position in the next image (I5).
 
-use crate::algorithm::{Algorithm, BLOCK_WORDS, Info, OnFull, Options};
+use crate::algorithm::{Algorithm, BLOCK_WORDS, OnFull, Options};
 use crate::error::{BeginError, MemoryError};
 use crate::handover::{Handover, Progress};
 use crate::image::{Held, InProcess, Lease, View};
+use crate::info::Info;
 use crate::memory::Words;
 use crate::mutant::Mutant;
 use crate::os::Shared;
@@ -366,8 +367,7 @@ impl Drop for Before {
 /// Puts the old values of a chain back, newest to oldest: the oldest of a word wins (I3).
 fn put_back(arena: &Words, base: u64, chain: Head, buffer: &mut [u64], handover: &Handover) {
     let mut place = chain.position() - base + 1;
-    let mut left =
-        if handover.is(Mutant::ImprintAppliesNewestOnly) { 1 } else { chain.tag() };
+    let mut left = if handover.is(Mutant::ImprintAppliesNewestOnly) { 1 } else { chain.tag() };
     while place != 0 && left != 0 {
         let old = arena.load(place as usize - 1);
         let link = arena.load(place as usize);

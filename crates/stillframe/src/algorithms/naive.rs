@@ -11,10 +11,11 @@
 //!
 //! Deviation: the writer itself copies, at its own point of consistency, so no lock is needed.
 
-use crate::algorithm::{Algorithm, BLOCK_WORDS, Info, Options};
+use crate::algorithm::{Algorithm, BLOCK_WORDS, Options};
 use crate::error::{BeginError, MemoryError};
 use crate::handover::{Handover, Progress};
 use crate::image::{Held, InProcess, Lease, View};
+use crate::info::Info;
 use crate::memory::Words;
 use crate::mutant::Mutant;
 use crate::os::Shared;

@@ -8,7 +8,7 @@ use crate::sync::Backoff;
 use crate::{Algorithm, BLOCK_WORDS, CaptureError, OnFull, Options};
 
 use super::probe::{Manner, OpenAtEnd};
-use super::rig::{Rig, capture, complete};
+use super::rig::{Rig, capture_and_settle, complete};
 use super::{Verdict, ensure, prove, rounds};
 
 const WORDS: usize = 6 * BLOCK_WORDS;
@@ -22,7 +22,7 @@ fn rig(budget: usize, on_full: OnFull, seed: u64) -> Result<Rig<Imprint>, String
 /// An image during which nothing is written is right with any budget.
 fn quiet_image(rig: &mut Rig<Imprint>) -> Verdict {
     let (mut image, tally) = rig.begin(Manner::Plain).map_err(|error| error.to_string())?;
-    complete((capture(&mut image), tally), WORDS)
+    complete((capture_and_settle(&mut image), tally), WORDS)
 }
 
 fn wait_until(condition: impl Fn() -> bool) {
@@ -43,7 +43,7 @@ pub(super) fn slow(seed: u64) -> Verdict {
         let waits = progress.writer_waits();
         let outcome = thread::scope(|scope| {
             let _open = OpenAtEnd(&tally);
-            let captured = scope.spawn(move || capture(&mut image));
+            let captured = scope.spawn(move || capture_and_settle(&mut image));
             scope.spawn(|| {
                 wait_until(|| progress.writer_waits() > waits || tally.is_open());
                 tally.allow(usize::MAX);
@@ -111,7 +111,7 @@ fn a_cancel_frees_a_writer_that_waits() {
             let progress = rig.state.progress();
             let outcome = thread::scope(|scope| {
                 let _open = OpenAtEnd(&tally);
-                let captured = scope.spawn(move || capture(&mut image));
+                let captured = scope.spawn(move || capture_and_settle(&mut image));
                 scope.spawn(|| {
                     wait_until(|| progress.writer_waits() > 0 && tally.has_arrived(0));
                     progress.cancel();
@@ -141,7 +141,7 @@ fn a_failed_sink_frees_a_writer_that_waits() {
             let outcome = thread::scope(|scope| {
                 let captured = scope.spawn(move || {
                     wait_until(|| progress.writer_waits() > 0);
-                    let outcome = capture(&mut image);
+                    let outcome = capture_and_settle(&mut image);
                     let _ = written.recv();
                     outcome
                 });

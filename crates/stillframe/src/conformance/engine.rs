@@ -2,9 +2,9 @@
 
 use std::sync::mpsc;
 
-use crate::{Algorithm, BLOCK_WORDS, CaptureError, CaptureReport, Engine, Point};
+use crate::{Algorithm, BLOCK_WORDS, CaptureError, CaptureReport, Engine, Point, Publication};
 
-use super::probe::{Manner, Probe, Tally};
+use super::probe::{Manner, Probe, Settled, Tally};
 use super::rig::{Rig, Rng};
 use super::{Verdict, ensure, rounds};
 use crate::os::Shared;
@@ -14,13 +14,15 @@ type Report = Result<CaptureReport, CaptureError>;
 struct Desk<A: Algorithm> {
     engine: Engine<A>,
     oracle: Vec<u64>,
+    settled: Settled,
     rng: Rng,
 }
 
 impl<A: Algorithm> Desk<A> {
     fn new(words: usize, seed: u64) -> Result<Self, String> {
-        let Rig { state, oracle, rng } = Rig::<A>::new(words, seed)?;
-        Ok(Self { engine: Engine::new(state).map_err(|error| error.to_string())?, oracle, rng })
+        let Rig { state, oracle, settled, rng } = Rig::<A>::new(words, seed)?;
+        let engine = Engine::new(state).map_err(|error| error.to_string())?;
+        Ok(Self { engine, oracle, settled, rng })
     }
 
     fn writes(&mut self, count: usize) {
@@ -33,7 +35,8 @@ impl<A: Algorithm> Desk<A> {
 
     fn probe(&self, manner: Manner) -> Result<(Probe, Shared<Tally>), String> {
         let tally = Shared::new(Tally::default()).map_err(|error| error.to_string())?;
-        Ok((Probe { expected: self.oracle.clone(), tally: tally.clone(), manner }, tally))
+        let (expected, settled) = (self.oracle.clone(), self.settled.clone());
+        Ok((Probe { expected, settled, tally: tally.clone(), manner }, tally))
     }
 
     /// Starts an image; its report comes through the channel, then `after` runs.
@@ -44,9 +47,14 @@ impl<A: Algorithm> Desk<A> {
     ) -> Result<(mpsc::Receiver<Report>, Shared<Tally>), String> {
         let (probe, tally) = self.probe(manner)?;
         let (tell, told) = mpsc::channel();
-        let publish = move |_: &mut Probe, report| {
+        let publish = move |probe: &mut Probe, report| {
+            let publication = Publication::of(&report);
+            if publication == Publication::Durable {
+                probe.settle();
+            }
             let _ = tell.send(report);
             after();
+            publication
         };
         let begun = self.engine.snapshot(Point::declare(), probe, publish);
         begun.map_err(|error| error.to_string())?;
@@ -81,7 +89,7 @@ pub(super) fn images_in_a_row<A: Algorithm>(seed: u64) -> Verdict {
     entered.recv().map_err(|_| "nothing was published")?;
     ensure!(desk.engine.running(), "an image ended before it was published");
     let (probe, _) = desk.probe(Manner::Plain)?;
-    let second = desk.engine.snapshot(Point::declare(), probe, |_, _| ());
+    let second = desk.engine.snapshot(Point::declare(), probe, |_, _| Publication::Failed);
     ensure!(second.is_err(), "a second image began while the first was published");
     drop(leave);
     desk.engine.wait();

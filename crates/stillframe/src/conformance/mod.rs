@@ -64,8 +64,9 @@ fn prove(property: Property, seeds: usize) {
 }
 
 macro_rules! suite {
-    ($($module:ident::$algorithm:ident($($fact:expr),* $(,)?);)*) => {
-        $(mod $module {
+    ($($module:ident::$algorithm:ident { $($facts:tt)* })*) => {
+        $(#[allow(non_snake_case, reason = "named as the type")]
+        mod $algorithm {
             use crate::algorithms::$module::$algorithm as Subject;
             suite!(@properties
                 properties::every_word_of_every_image, 12;

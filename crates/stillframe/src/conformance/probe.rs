@@ -1,8 +1,10 @@
 //! The sink of the suite: compares what it is given with what it was told to expect.
 
+use std::sync::{Arc, Mutex, MutexGuard};
+
 use crate::os::Shared;
 use crate::sync::{AtomicU64, AtomicUsize, Backoff, Ordering};
-use crate::{Sink, SinkError};
+use crate::{Before, Sink, SinkError};
 
 use super::{Verdict, ensure};
 
@@ -96,15 +98,28 @@ impl Drop for OpenAtEnd<'_> {
     }
 }
 
+/// The last image that was settled, for those that build on it.
+pub(super) type Settled = Arc<Mutex<Vec<u64>>>;
+
 /// A sink that knows the image beforehand.
 #[derive(Debug)]
 pub(super) struct Probe {
     pub(super) expected: Vec<u64>,
+    pub(super) settled: Settled,
     pub(super) tally: Shared<Tally>,
     pub(super) manner: Manner,
 }
 
 impl Probe {
+    /// Its image is durable: the next ones may build on it.
+    pub(super) fn settle(&self) {
+        *self.settled() = self.expected.clone();
+    }
+
+    fn settled(&self) -> MutexGuard<'_, Vec<u64>> {
+        self.settled.lock().expect("nobody panics while holding it")
+    }
+
     fn behave(&self, start: usize, end: usize) -> Result<(), SinkError> {
         match self.manner {
             Manner::Slow => std::thread::yield_now(),
@@ -142,6 +157,14 @@ impl Sink for Probe {
         }
         self.tally.pushed.store(start + words.len(), Ordering::Release);
         Ok(())
+    }
+
+    fn before(&mut self, start: usize, into: &mut [u64]) -> Result<Before, SinkError> {
+        let settled = self.settled();
+        for (index, word) in (start..).zip(into) {
+            *word = settled.get(index).copied().unwrap_or(0);
+        }
+        Ok(Before::Given)
     }
 
     fn finish(&mut self) -> Result<(), SinkError> {

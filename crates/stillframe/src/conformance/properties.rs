@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use crate::{Algorithm, BLOCK_WORDS, BeginError, CaptureError, Image, MemoryError};
 
 use super::probe::{ERRNO, Manner};
-use super::rig::{Rig, capture, complete};
+use super::rig::{Rig, capture_and_settle, complete};
 use super::{Verdict, ensure, rounds};
 
 /// Every word of every image is what it was at begin, whatever is written at whatever step.
@@ -131,7 +131,7 @@ fn cancelled_at<A: Algorithm>(rig: &mut Rig<A>, at: usize) -> Verdict {
 fn refused<A: Algorithm>(rig: &mut Rig<A>, manner: Manner) -> Verdict {
     let (mut image, tally) = rig.begin(manner).map_err(|error| error.to_string())?;
     rig.writes(10)?;
-    let outcome = capture(&mut image);
+    let outcome = capture_and_settle(&mut image);
     let again = image.capture();
     ensure!(matches!(again, Err(CaptureError::Spent)), "captured twice: {again:?}");
     ensure!(image.get(0).is_none(), "a spent image has words");
@@ -156,7 +156,7 @@ pub(super) fn hundreds_of_images<A: Algorithm>(seed: u64) -> Verdict {
         ensure!(image.epoch() == number, "image {number} is numbered {}", image.epoch());
         let count = rig.rng.below(12);
         rig.writes(count)?;
-        let outcome = capture(&mut image);
+        let outcome = capture_and_settle(&mut image);
         rig.writes(count)?;
         drop(image.into_sink());
         complete((outcome, tally), words)?;
@@ -179,7 +179,7 @@ pub(super) fn busy_while_held<A: Algorithm>(seed: u64) -> Verdict {
             "a second image at step {step}: {second:?}"
         );
         if step == 1 {
-            let outcome = capture(&mut image);
+            let outcome = capture_and_settle(&mut image);
             complete((outcome, tally.clone()), words)?;
         }
     }

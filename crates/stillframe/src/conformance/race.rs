@@ -4,10 +4,10 @@ use std::thread;
 
 use crate::os::Shared;
 use crate::sync::{AtomicUsize, Ordering};
-use crate::{Algorithm, BLOCK_WORDS, Image, Point, Sink, SinkError};
+use crate::{Algorithm, BLOCK_WORDS, Before, CaptureError, Image, Point, Sink, SinkError};
 
 use super::probe::Manner;
-use super::rig::{Rig, Rng, capture, complete};
+use super::rig::{Rig, Rng, capture, capture_and_settle, complete};
 use super::{Verdict, ensure, rounds};
 
 const BLOCKS: usize = if cfg!(miri) { 4 } else { 64 };
@@ -23,6 +23,8 @@ const PAIRS: [(usize, usize); 4] = [
 /// Keeps one half of each pair until the other comes. Allocates nothing.
 struct Twins {
     value: u64,
+    /// What it was in the image before.
+    before: u64,
     torn: Shared<AtomicUsize>,
 }
 
@@ -36,6 +38,11 @@ impl Sink for Twins {
         }
         Ok(())
     }
+
+    fn before(&mut self, _: usize, into: &mut [u64]) -> Result<Before, SinkError> {
+        into.fill(self.before);
+        Ok(Before::Given)
+    }
 }
 
 /// Words that are always written together are equal in every image: to each other, and to what
@@ -43,13 +50,18 @@ impl Sink for Twins {
 pub(super) fn pairs_stay_together<A: Algorithm>(seed: u64) -> Verdict {
     let mut rig = Rig::<A>::new(BLOCKS * BLOCK_WORDS, seed)?;
     let torn = Shared::new(AtomicUsize::new(0)).map_err(|error| error.to_string())?;
-    let mut value = 0;
+    let (mut value, mut before) = (0, 0);
     for _ in 0..rounds(25) {
-        let sink = Twins { value, torn: torn.clone() };
+        let sink = Twins { value, before, torn: torn.clone() };
+        before = value;
         let begun = rig.state.begin(Point::declare(), sink);
         let mut image = begun.map_err(|error| error.to_string())?;
         let outcome = thread::scope(|scope| {
-            let thread = scope.spawn(move || capture(&mut image));
+            let thread = scope.spawn(move || {
+                capture(&mut image)?;
+                image.settle();
+                Ok::<_, CaptureError>(())
+            });
             while !thread.is_finished() {
                 value += 1;
                 for (a, b) in PAIRS {
@@ -83,13 +95,13 @@ pub(super) fn random_access<A: Algorithm>(seed: u64) -> Verdict {
                 for _ in 0..rounds(1000) {
                     let index = rng.below(words);
                     let found = image.get(index);
-                    let expected = A::INFO.in_process.then_some(expected[index]);
+                    let expected = A::INFO.random_access.then_some(expected[index]);
                     let verdict = format!("word {index} is {found:?}, not {expected:?}");
                     if found != expected {
                         return (Err(verdict), Ok(()));
                     }
                 }
-                let outcome = capture(&mut image);
+                let outcome = capture_and_settle(&mut image);
                 (if image.get(0).is_none() { Ok(()) } else { Err("not spent".into()) }, outcome)
             });
             while !thread.is_finished() {
@@ -111,7 +123,7 @@ pub(super) fn many_images_under_load<A: Algorithm>(seed: u64) -> Verdict {
         let manner = if round % 4 == 0 { Manner::Slow } else { Manner::Plain };
         let (mut image, tally) = rig.begin(manner).map_err(|error| error.to_string())?;
         let outcome = thread::scope(|scope| {
-            let thread = scope.spawn(move || capture(&mut image));
+            let thread = scope.spawn(move || capture_and_settle(&mut image));
             let mut verdict = Ok(());
             while !thread.is_finished() && verdict.is_ok() {
                 verdict = rig.writes(1);

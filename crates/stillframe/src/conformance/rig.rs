@@ -6,7 +6,7 @@ use crate::os::Shared;
 use crate::sync::{Backoff, caught};
 use crate::{Algorithm, BLOCK_WORDS, BeginError, CaptureError, Image, OnFull, Options, Point};
 
-use super::probe::{Manner, OpenAtEnd, Probe, Tally};
+use super::probe::{Manner, OpenAtEnd, Probe, Settled, Tally};
 use super::{Verdict, ensure};
 
 /// SplitMix64.
@@ -34,10 +34,19 @@ pub(super) fn capture(image: &mut impl Image) -> Outcome {
     caught(|| image.capture()).unwrap_or(Err(CaptureError::Panicked))
 }
 
+/// Captures an image and, if that succeeds, declares it durable.
+pub(super) fn capture_and_settle(image: &mut impl Image<Sink = Probe>) -> Outcome {
+    capture(image)?;
+    image.sink_mut().settle();
+    image.settle();
+    Ok(())
+}
+
 /// A state under test and a plain copy of what it should hold.
 pub(super) struct Rig<A> {
     pub(super) state: A,
     pub(super) oracle: Vec<u64>,
+    pub(super) settled: Settled,
     pub(super) rng: Rng,
 }
 
@@ -52,7 +61,7 @@ impl<A: Algorithm> Rig<A> {
     pub(super) fn create(options: &Options, seed: u64) -> Result<Self, String> {
         let state = A::create(options).map_err(|error| error.to_string())?;
         let oracle = vec![0; state.words()];
-        Ok(Self { state, oracle, rng: Rng(seed) })
+        Ok(Self { state, oracle, settled: Settled::default(), rng: Rng(seed) })
     }
 
     pub(super) fn write(&mut self, index: usize, value: u64) -> Verdict {
@@ -128,7 +137,8 @@ impl<A: Algorithm> Rig<A> {
         manner: Manner,
     ) -> Result<(A::Image<Probe>, Shared<Tally>), BeginError> {
         let tally = Shared::new(Tally::default())?;
-        let probe = Probe { expected: self.oracle.clone(), tally: tally.clone(), manner };
+        let (expected, settled) = (self.oracle.clone(), self.settled.clone());
+        let probe = Probe { expected, settled, tally: tally.clone(), manner };
         Ok((self.state.begin(Point::declare(), probe)?, tally))
     }
 
@@ -145,7 +155,7 @@ impl<A: Algorithm> Rig<A> {
         self.writes(2)?;
         let outcome = thread::scope(|scope| {
             let _open = OpenAtEnd(&tally);
-            let thread = scope.spawn(move || capture(&mut image));
+            let thread = scope.spawn(move || capture_and_settle(&mut image));
             for start in (0..words).step_by(BLOCK_WORDS) {
                 let mut backoff = Backoff::default();
                 while !tally.has_arrived(start) && !thread.is_finished() {

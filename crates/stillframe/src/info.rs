@@ -1,0 +1,107 @@
+//! What the registry says of an algorithm.
+
+use crate::algorithm::BLOCK_WORDS;
+#[cfg(doc)]
+use crate::{Algorithm, Image, Options, Sink};
+
+/// What the registry says of an algorithm.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub struct Info {
+    /// Name on command lines and in tables.
+    pub name: &'static str,
+    /// Name in words.
+    pub title: &'static str,
+    /// Where it was published.
+    pub citation: &'static str,
+    /// Memory, in copies of the state.
+    pub memory: &'static str,
+    /// Cost of begin.
+    pub begin: &'static str,
+    /// What a read adds to a plain load.
+    pub read: &'static str,
+    /// What a write adds to a plain store.
+    pub write: &'static str,
+    /// Whether images live in this process: objects that state words refer to are then shared
+    /// with the image and must outlive its capture.
+    pub in_process: bool,
+    /// Whether [`Image::get`] gives words.
+    pub random_access: bool,
+    /// What one write replaces whole; the first is taken where [`Options::unit`] is not among them.
+    pub units: &'static [Unit],
+    /// What a sink receives.
+    pub image: Completeness,
+    /// Whether images make progress only while the writer calls [`Algorithm::tend`].
+    pub tended: bool,
+}
+
+impl Info {
+    /// The facts that most algorithms share; a registry line gives what differs.
+    pub(crate) const COMMON: Self = Self {
+        name: "",
+        title: "",
+        citation: "",
+        memory: "",
+        begin: "",
+        read: "nothing",
+        write: "",
+        in_process: true,
+        random_access: true,
+        units: &[Unit::Word],
+        image: Completeness::Full,
+        tended: false,
+    };
+
+    /// The unit used when `asked` is asked for.
+    #[must_use]
+    pub fn unit(&self, asked: Unit) -> Unit {
+        if self.units.contains(&asked) { asked } else { self.units[0] }
+    }
+}
+
+/// What one flag of an algorithm describes and one write replaces whole (the unit rule: writing
+/// part of a unit means reading it, patching it and writing all of it).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unit {
+    /// 8 bytes.
+    Word,
+    /// A cache line: 64 bytes.
+    Line,
+    /// A block: 4 KiB.
+    Page,
+}
+
+impl Unit {
+    /// Every unit, in rising order.
+    pub const ALL: &[Self] = &[Self::Word, Self::Line, Self::Page];
+
+    /// Words in a unit; a power of two.
+    #[must_use]
+    pub const fn words(self) -> usize {
+        match self {
+            Self::Word => 1,
+            Self::Line if BLOCK_WORDS < 8 => BLOCK_WORDS,
+            Self::Line => 8,
+            Self::Page => BLOCK_WORDS,
+        }
+    }
+    /// Name on command lines.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Word => "word",
+            Self::Line => "line",
+            Self::Page => "page",
+        }
+    }
+}
+
+/// What a sink receives of an image.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Completeness {
+    /// Every word.
+    Full,
+    /// Only units written since the image before, unless the sink completes the image from the
+    /// one before ([`Sink::before`]).
+    Incremental,
+}
