@@ -1,0 +1,333 @@
+//! A case: one algorithm under one workload, as data that crosses to the process that runs it.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use stillframe::{BLOCK_WORDS, Unit};
+
+/// The algorithm that is none: plain memory, no snapshots. What it measures is the floor.
+pub const FLOOR: &str = "none";
+
+/// One algorithm under one workload.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Case {
+    /// Name in the registry, or [`FLOOR`].
+    pub algorithm: String,
+    /// What one flag describes, where the algorithm leaves the choice.
+    #[serde(with = "unit_name")]
+    pub unit: Unit,
+    /// State in bytes; rounded up to whole 8-byte words.
+    pub size_bytes: u64,
+    /// Bytes of an item, which one update replaces: 4 (as in the papers) or 8.
+    pub item_bytes: u32,
+    /// Updates in a tick.
+    pub updates_per_tick: u64,
+    /// Length of a tick in milliseconds, the rest of which is idle; 0: full speed, no idle time.
+    pub tick_ms: u64,
+    /// Ticks that are timed.
+    pub ticks: u64,
+    /// Most images begun in those ticks; 0: as many as there is time for.
+    pub checkpoints: u32,
+    /// Least time from one begin to the next; 0: as soon as the last image is durable.
+    pub interval_ms: u64,
+    /// Which items are updated (and read).
+    pub distribution: Distribution,
+    /// Reads that follow each update, on average, timed with it.
+    pub reads_per_update: f64,
+    /// Most bytes of image a second that the sink takes; none: no limit.
+    pub disk_rate: Option<u64>,
+    /// Where images go.
+    pub sink: SinkKind,
+    /// Ask for 2 MiB pages.
+    pub huge_pages: bool,
+    /// Threads that copy, for algorithms that copy with several.
+    pub threads: usize,
+    /// Most memory an image may take for itself; 0: a quarter of the state, at least 64 MiB.
+    pub budget_bytes: u64,
+    /// How many blocks of each image are compared with the oracle.
+    pub verify: Verify,
+    /// Seed of the updates.
+    pub seed: u64,
+    /// Whether the record keeps the latency of every tick.
+    pub trace: bool,
+    /// Flips a bit in every image on its way into the sink: the run must find it.
+    pub corrupt: bool,
+}
+
+impl Default for Case {
+    /// The defaults of `lab compare`: about three images a round of two and a half seconds.
+    fn default() -> Self {
+        Self {
+            algorithm: FLOOR.to_owned(),
+            unit: Unit::Word,
+            size_bytes: 100_000_000,
+            item_bytes: 4,
+            updates_per_tick: 64_000,
+            tick_ms: 50,
+            ticks: 40,
+            checkpoints: 0,
+            interval_ms: 0,
+            distribution: Distribution::Uniform,
+            reads_per_update: 0.0,
+            disk_rate: Some(250_000_000),
+            sink: SinkKind::Discard,
+            huge_pages: false,
+            threads: 1,
+            budget_bytes: 0,
+            verify: Verify::Full,
+            seed: 1,
+            trace: false,
+            corrupt: false,
+        }
+    }
+}
+
+impl Case {
+    /// The same workload for another algorithm.
+    #[must_use]
+    pub fn with_algorithm(&self, algorithm: &str) -> Self {
+        Self { algorithm: algorithm.to_owned(), ..self.clone() }
+    }
+    /// State in 8-byte words.
+    #[must_use]
+    pub fn words(&self) -> usize {
+        usize::try_from(self.size_bytes.div_ceil(8)).unwrap_or(usize::MAX)
+    }
+    /// Items of state.
+    #[must_use]
+    pub fn items(&self) -> u64 {
+        self.size_bytes.div_ceil(8).saturating_mul(8) / u64::from(self.item_bytes.max(1))
+    }
+    /// Blocks of 4 KiB.
+    #[must_use]
+    pub fn blocks(&self) -> usize {
+        self.words().div_ceil(BLOCK_WORDS)
+    }
+    /// The budget that is used.
+    #[must_use]
+    pub fn budget(&self) -> usize {
+        let bytes = match self.budget_bytes {
+            0 => (self.size_bytes / 4).max(64 << 20),
+            bytes => bytes,
+        };
+        usize::try_from(bytes).unwrap_or(usize::MAX)
+    }
+    /// Whether the case is the floor.
+    #[must_use]
+    pub fn is_floor(&self) -> bool {
+        self.algorithm == FLOOR
+    }
+}
+
+/// Which items are updated.
+///
+/// Ranks are scattered: rank `r` (0 is the hottest) of `n` is item `(r * p) mod n`, with `p` near
+/// `0.618 n` and coprime to `n`. Neighbours in rank so lie on different pages.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum Distribution {
+    /// Every item alike.
+    Uniform,
+    /// An item by Zipf with this exponent.
+    Zipf(f64),
+    /// A 4 KiB page by Zipf with this exponent, then any item of it alike (Li et al.: 256,000
+    /// updates with exponent 2 touch about 700 of 250,000 pages).
+    Pages(f64),
+    /// An object by Zipf, then an item of it by Zipf (Cao et al.: 2,000 items, exponent 0.5).
+    Objects {
+        /// Items in an object.
+        object_words: u64,
+        /// The exponent of both.
+        theta: f64,
+    },
+    /// Normal around the middle item; the standard deviation as a share of all items.
+    Gaussian(f64),
+}
+
+impl FromStr for Distribution {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut parts = text.split(':');
+        let name = parts.next().unwrap_or_default();
+        let rest: Vec<&str> = parts.collect();
+        let number = |text: &str| match text.parse::<f64>() {
+            Ok(number) if number.is_finite() && number > 0.0 && number <= 16.0 => Ok(number),
+            _ => Err(format!("'{text}' is not a number above 0 and at most 16")),
+        };
+        match (name, rest.as_slice()) {
+            ("uniform", []) => Ok(Self::Uniform),
+            ("zipf", [theta]) => Ok(Self::Zipf(number(theta)?)),
+            ("pages", [theta]) => Ok(Self::Pages(number(theta)?)),
+            ("gaussian", []) => Ok(Self::Gaussian(0.125)),
+            ("gaussian", [deviation]) => Ok(Self::Gaussian(number(deviation)?)),
+            ("objects", [items, theta]) => match items.parse() {
+                Ok(object_words) if object_words > 0 => {
+                    Ok(Self::Objects { object_words, theta: number(theta)? })
+                }
+                _ => Err(format!("'{items}' is not a number of items in an object")),
+            },
+            _ => Err(format!(
+                "'{text}' is no distribution; there are uniform, zipf:THETA, pages:THETA, \
+                 objects:ITEMS:THETA and gaussian[:DEVIATION]"
+            )),
+        }
+    }
+}
+
+impl fmt::Display for Distribution {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Uniform => f.write_str("uniform"),
+            Self::Zipf(theta) => write!(f, "zipf:{theta}"),
+            Self::Pages(theta) => write!(f, "pages:{theta}"),
+            Self::Objects { object_words, theta } => write!(f, "objects:{object_words}:{theta}"),
+            Self::Gaussian(deviation) => write!(f, "gaussian:{deviation}"),
+        }
+    }
+}
+
+/// Where images go.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum SinkKind {
+    /// Nowhere: words are looked at and forgotten. What an incremental image builds on is kept in
+    /// memory, as a part of the workload.
+    Discard,
+    /// Files in a directory, flushed to the disk at the end of each image.
+    File(PathBuf),
+    /// Files in memory (`/dev/shm`).
+    Tmpfs,
+}
+
+impl FromStr for SinkKind {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.split_once(':') {
+            None if text == "discard" => Ok(Self::Discard),
+            None if text == "tmpfs" => Ok(Self::Tmpfs),
+            Some(("file", directory)) if !directory.is_empty() => Ok(Self::File(directory.into())),
+            _ => Err(format!("'{text}' is no sink; there are discard, tmpfs and file:DIR")),
+        }
+    }
+}
+
+impl fmt::Display for SinkKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Discard => f.write_str("discard"),
+            Self::Tmpfs => f.write_str("tmpfs"),
+            Self::File(directory) => write!(f, "file:{}", directory.display()),
+        }
+    }
+}
+
+/// How many blocks of each image are compared with the oracle.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum Verify {
+    /// All of them.
+    Full,
+    /// Every 16th.
+    Sample,
+    /// None.
+    Off,
+}
+
+impl FromStr for Verify {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "full" => Ok(Self::Full),
+            "sample" => Ok(Self::Sample),
+            "off" => Ok(Self::Off),
+            _ => Err(format!("'{text}' is not full, sample or off")),
+        }
+    }
+}
+
+impl fmt::Display for Verify {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Full => "full",
+            Self::Sample => "sample",
+            Self::Off => "off",
+        })
+    }
+}
+
+/// The unit of that name.
+///
+/// # Errors
+/// One sentence when there is none.
+pub fn parse_unit(text: &str) -> Result<Unit, String> {
+    let named = Unit::ALL.iter().find(|unit| unit.name() == text);
+    named.copied().ok_or_else(|| format!("'{text}' is not word, line or page"))
+}
+
+/// What is written as people write it: serde goes through `Display` and `FromStr`.
+macro_rules! as_text {
+    ($($type:ty),*) => {
+        $(impl TryFrom<String> for $type {
+            type Error = String;
+            fn try_from(text: String) -> Result<Self, String> {
+                text.parse()
+            }
+        }
+        impl From<$type> for String {
+            fn from(value: $type) -> Self {
+                value.to_string()
+            }
+        })*
+    };
+}
+as_text!(Distribution, SinkKind, Verify);
+
+mod unit_name {
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+    use stillframe::Unit;
+
+    pub(super) fn serialize<S: Serializer>(unit: &Unit, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(unit.name())
+    }
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Unit, D::Error> {
+        super::parse_unit(&String::deserialize(from)?).map_err(D::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_read_as_they_are_written() {
+        for text in ["uniform", "zipf:2", "zipf:0.5", "pages:2", "objects:2000:0.5", "gaussian:0.1"]
+        {
+            assert_eq!(text.parse::<Distribution>().map(|it| it.to_string()).as_deref(), Ok(text));
+        }
+        for text in ["", "zipf", "zipf:", "zipf:x", "zipf:-1", "zipf:NaN", "objects:0:1", "uni:1"] {
+            assert!(text.parse::<Distribution>().is_err(), "{text}");
+        }
+        for text in ["discard", "tmpfs", "file:a:b"] {
+            assert_eq!(text.parse::<SinkKind>().map(|it| it.to_string()).as_deref(), Ok(text));
+        }
+        assert!("file:".parse::<SinkKind>().is_err() && "disk".parse::<SinkKind>().is_err());
+        assert!(parse_unit("page").is_ok() && parse_unit("block").is_err());
+    }
+
+    #[test]
+    fn a_case_survives_json() {
+        let case = Case {
+            distribution: Distribution::Objects { object_words: 2000, theta: 0.5 },
+            sink: SinkKind::File("out".into()),
+            unit: Unit::Page,
+            ..Case::default()
+        };
+        let json = serde_json::to_string(&case).expect("plain data");
+        assert_eq!(serde_json::from_str::<Case>(&json).expect("what was written"), case);
+    }
+}

@@ -1,0 +1,132 @@
+//! Rounds: every case once, then every case again; each in a process of its own.
+
+use std::io::{Read, Write};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::case::Case;
+use crate::error::LabError;
+use crate::record::Record;
+
+/// How far the rounds are, told before each.
+#[derive(Debug, Clone)]
+pub struct Progress {
+    /// Rounds of cases that are finished.
+    pub done: usize,
+    /// Rounds of cases in all.
+    pub total: usize,
+    /// Since the first began.
+    pub elapsed: Duration,
+    /// What is about to run; `None` at the end.
+    pub next: Option<Case>,
+}
+
+impl Progress {
+    /// How long the rest will take if it goes on like that; `None` before the first is finished.
+    #[must_use]
+    pub fn remaining(&self) -> Option<Duration> {
+        let each = self.elapsed.checked_div(u32::try_from(self.done).ok()?)?;
+        Some(each * u32::try_from(self.total - self.done).ok()?)
+    }
+}
+
+/// Runs round 1 of every case, then round 2 of every case, and so on, each in a fresh process:
+/// memory figures are clean, and a crash ends one round alone. `progress` is called before each and
+/// at the end, `sink` with each record as soon as it is there. SIGINT stops the rounds.
+///
+/// The process is this very program with the arguments `lab case`.
+///
+/// # Errors
+/// [`LabError::Interrupted`] after Ctrl-C, [`LabError::Spawn`] if no process can be had. What goes
+/// wrong within a round is told by its record.
+pub fn run_rounds(
+    cases: &[Case],
+    repeat: u32,
+    progress: &mut dyn FnMut(Progress),
+    sink: &mut dyn FnMut(&Record),
+) -> Result<Vec<Record>, LabError> {
+    let interrupted = Arc::new(AtomicBool::new(false));
+    let signal = signal_hook::consts::SIGINT;
+    let registered = signal_hook::flag::register(signal, Arc::clone(&interrupted));
+    let registered = registered.map_err(LabError::Spawn)?;
+    let started = Instant::now();
+    let total = cases.len() * repeat as usize;
+    let mut records = Vec::with_capacity(total);
+    let mut run = || {
+        for round in 1..=repeat {
+            for case in cases {
+                let (done, elapsed) = (records.len(), started.elapsed());
+                progress(Progress { done, total, elapsed, next: Some(case.clone()) });
+                let record = run_one(case, round, &interrupted)?;
+                sink(&record);
+                records.push(record);
+            }
+        }
+        progress(Progress { done: total, total, elapsed: started.elapsed(), next: None });
+        Ok(())
+    };
+    let outcome = run();
+    signal_hook::low_level::unregister(registered);
+    outcome.map(|()| records)
+}
+
+/// One round of one case in a process of its own.
+fn run_one(case: &Case, round: u32, interrupted: &AtomicBool) -> Result<Record, LabError> {
+    let program = std::env::current_exe().map_err(LabError::Spawn)?;
+    let mut child = Command::new(program)
+        .args(["lab", "case"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .map_err(LabError::Spawn)?;
+    let input = serde_json::to_vec(case).map_err(|error| LabError::Case(error.to_string()))?;
+    if let Some(mut stdin) = child.stdin.take() {
+        // A process that dies before it reads tells so by its status.
+        let _ = stdin.write_all(&input);
+    }
+    let mut stdout = child.stdout.take();
+    let reader = thread::spawn(move || {
+        let mut text = String::new();
+        let _ = stdout.as_mut().map(|stdout| stdout.read_to_string(&mut text));
+        text
+    });
+    let status = wait(&mut child, interrupted)?;
+    let text = reader.join().unwrap_or_default();
+    let record = match serde_json::from_str::<Record>(&text) {
+        Ok(record) if status.success() => record,
+        _ => Record {
+            algorithm: case.algorithm.clone(),
+            case: case.clone(),
+            failed: Some(describe(status)),
+            ..Record::default()
+        },
+    };
+    Ok(Record { round, ..record })
+}
+
+/// Waits for the end of a round, or ends it when asked to.
+fn wait(child: &mut Child, interrupted: &AtomicBool) -> Result<ExitStatus, LabError> {
+    loop {
+        if interrupted.load(Ordering::Relaxed) {
+            let _ = child.kill(); // it may have ended by the same signal
+            let _ = child.wait();
+            return Err(LabError::Interrupted);
+        }
+        if let Some(status) = child.try_wait().map_err(LabError::Spawn)? {
+            return Ok(status);
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn describe(status: ExitStatus) -> String {
+    use std::os::unix::process::ExitStatusExt;
+    match status.signal() {
+        Some(9) => "its process was killed, most likely for lack of memory".to_owned(),
+        Some(signal) => format!("its process died by signal {signal}"),
+        None => format!("its process ended with {status}"),
+    }
+}
