@@ -10,6 +10,7 @@ pub mod case;
 pub mod error;
 pub mod figures;
 pub mod record;
+pub mod report;
 pub mod rounds;
 
 pub use case::{Case, Distribution, FLOOR, SinkKind, Verify};

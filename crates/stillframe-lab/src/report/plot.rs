@@ -46,11 +46,7 @@ pub fn svg(panel: &Panel, id: &str, description: &str) -> String {
         Escaped(&panel.title),
         Escaped(&panel.y)
     ));
-    drawing.raw(format_args!(
-        r#"<desc id="{}-d">{}</desc>"#,
-        Escaped(id),
-        Escaped(description)
-    ));
+    drawing.raw(format_args!(r#"<desc id="{}-d">{}</desc>"#, Escaped(id), Escaped(description)));
     draw(&mut drawing, panel);
     drawing.raw(format_args!("</svg>"));
     drawing.finish()

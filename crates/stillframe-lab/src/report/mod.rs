@@ -1,0 +1,131 @@
+//! What a run of figures leaves behind: tables, plots and one page.
+//!
+//! Nothing here knows algorithms or workloads: figures hand over panels, tables and verdicts, this
+//! module makes text, SVG and HTML of them. Own SVG code, because a report needs four kinds of plots
+//! that read well on a phone and in the dark, with names beside lines, and no more.
+
+pub mod page;
+pub mod panel;
+pub mod plot;
+pub mod scale;
+pub mod sheet;
+pub mod style;
+pub mod svg;
+pub mod table;
+pub mod verdict;
+
+pub use panel::{Kind, Panel, Point, Series};
+pub use table::Table;
+pub use verdict::{Outcome, Verdict};
+
+use svg::{Drawing, Escaped};
+
+/// Everything a page shows.
+#[derive(Debug, Clone, Default)]
+pub struct Report {
+    /// Name and value, of the machine and the program.
+    pub environment: Vec<(String, String)>,
+    /// What makes the figures doubtful, one sentence each.
+    pub warnings: Vec<String>,
+    /// The command that made the page.
+    pub command: String,
+    /// The figures, in order.
+    pub figures: Vec<FigureReport>,
+}
+
+/// One figure, measured.
+#[derive(Debug, Clone, Default)]
+pub struct FigureReport {
+    /// Name on the command line.
+    pub name: String,
+    /// What it shows.
+    pub title: String,
+    /// Paper and number.
+    pub source: String,
+    /// What was run, in words.
+    pub workload: String,
+    /// The claims of the paper, judged.
+    pub verdicts: Vec<Verdict>,
+    /// Plots.
+    pub panels: Vec<Panel>,
+    /// What was measured, as numbers.
+    pub tables: Vec<Table>,
+    /// Name and value of what must stand beside every figure.
+    pub parameters: Vec<(String, String)>,
+    /// What is left out and why.
+    pub notes: Vec<String>,
+    /// Images taken, images compared with the oracle, words that differed.
+    pub images: Images,
+    /// The command that runs it again.
+    pub command: String,
+}
+
+/// Images behind a figure.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Images {
+    /// Taken in timed ticks.
+    pub taken: u64,
+    /// Compared with the oracle, those before and after included.
+    pub verified: u64,
+    /// Words that differed.
+    pub mismatched: u64,
+}
+
+/// All panels of a figure in one picture that stands alone, one below the other.
+#[must_use]
+pub fn picture(figure: &FigureReport) -> String {
+    let heights: Vec<f64> = figure.panels.iter().map(plot::height).collect();
+    let (width, head) = (plot::WIDTH, 26.0);
+    let height = heights.iter().sum::<f64>() + head;
+    let mut drawing = Drawing::default();
+    drawing.raw(format_args!(
+        r#"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img" "#
+    ));
+    drawing.raw(format_args!(
+        r#"width="{width}" height="{height}" aria-labelledby="t d"><title id="t">{}: {}</title>"#,
+        Escaped(&figure.name),
+        Escaped(&figure.title)
+    ));
+    drawing.raw(format_args!(r#"<desc id="d">{}</desc>"#, Escaped(&description(figure))));
+    drawing.raw(format_args!(
+        "<style>svg{{color:#222;background:#fff}}\
+         @media(prefers-color-scheme:dark){{svg{{color:#e8e8e8;background:#16181c}}}}{}{}</style>",
+        svg::SHEET,
+        style::sheet()
+    ));
+    let title = format!("{}: {}", figure.name, figure.title);
+    drawing.text("title", svg::Anchor::Start, [4.0, 14.0], &title);
+    let mut top = head;
+    for (panel, height) in figure.panels.iter().zip(heights) {
+        drawing.raw(format_args!(r#"<g transform="translate(0 {top})">"#));
+        plot::draw(&mut drawing, panel);
+        drawing.raw(format_args!("</g>"));
+        top += height;
+    }
+    drawing.raw(format_args!("</svg>\n"));
+    drawing.finish()
+}
+
+/// A figure for those who do not see it: its verdicts in sentences.
+#[must_use]
+pub fn description(figure: &FigureReport) -> String {
+    let sentences = figure.verdicts.iter().map(|verdict| {
+        format!("{}: {} ({}).", verdict.claim, verdict.outcome.word(), verdict.measured)
+    });
+    let sentences: Vec<_> = sentences.collect();
+    format!("{} {} The numbers are in the table.", figure.workload, sentences.join(" "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_picture_stands_alone_and_is_well_formed() {
+        let figure = page::tests::report().figures.remove(0);
+        let markup = picture(&figure);
+        let found = svg::elements(&markup).expect("well formed");
+        assert_eq!(found.iter().filter(|name| *name == "style").count(), 1);
+        assert!(!markup.contains("<script") && !markup.contains("url("));
+    }
+}

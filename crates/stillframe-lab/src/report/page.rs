@@ -1,0 +1,234 @@
+//! One page: environment, verdicts, then each figure. No network, no scripts.
+
+use std::fmt::Write as _;
+
+use super::svg::Escaped;
+use super::verdict::{Outcome, Verdict};
+use super::{FigureReport, Report, description, plot, sheet, style, svg};
+
+/// The page as HTML.
+#[must_use]
+pub fn html(report: &Report) -> String {
+    let mut html = String::from(
+        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
+         <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\
+         <title>Stillframe lab</title>",
+    );
+    let _ = write!(
+        html,
+        "<style>{}{}{}</style></head>\n<body><header><h1>Stillframe lab: the figures, run again</h1>",
+        sheet::SHEET,
+        svg::SHEET,
+        style::sheet()
+    );
+    head(&mut html, report);
+    html.push_str("</header>\n<main>");
+    overview(&mut html, report);
+    for figure in &report.figures {
+        section(&mut html, figure);
+    }
+    html.push_str("</main></body></html>\n");
+    html
+}
+
+fn head(html: &mut String, report: &Report) {
+    html.push_str(
+        "<p>Every published snapshot algorithm on the same machine, under the workloads of the \
+         papers. Points are medians over rounds, bars span all rounds; rounds of all algorithms \
+         are interleaved. Figures whose images differ from the oracle say so.</p>",
+    );
+    if !report.warnings.is_empty() {
+        html.push_str("<div class=\"warn\" role=\"note\">");
+        for warning in &report.warnings {
+            let _ = write!(html, "<p><strong>Warning:</strong> {}</p>", Escaped(warning));
+        }
+        html.push_str("</div>");
+    }
+    list(html, &report.environment);
+    let _ = write!(html, "<pre>{}</pre>", Escaped(&report.command));
+}
+
+/// Names and values.
+fn list(html: &mut String, entries: &[(String, String)]) {
+    html.push_str("<dl>");
+    for (name, value) in entries {
+        let _ = write!(html, "<dt>{}</dt><dd>{}</dd>", Escaped(name), Escaped(value));
+    }
+    html.push_str("</dl>");
+}
+
+/// The table of all verdicts, with how many held.
+fn overview(html: &mut String, report: &Report) {
+    let all = || report.figures.iter().flat_map(|figure| &figure.verdicts);
+    let count = |wanted: fn(&Outcome) -> bool| all().filter(|v| wanted(&v.outcome)).count();
+    let _ = write!(
+        html,
+        "<section id=\"verdicts\"><h2>What held</h2><p>Of {} claims, {} held here, {} did not, {} \
+         cannot be tested here.</p>",
+        all().count(),
+        count(|outcome| *outcome == Outcome::Held),
+        count(|outcome| *outcome == Outcome::NotHeld),
+        count(|outcome| matches!(outcome, Outcome::Untested(_)))
+    );
+    html.push_str(
+        "<div class=\"scroll\"><table class=\"verdicts\"><thead><tr><th scope=\"col\">figure</th>\
+         <th scope=\"col\">claim</th><th scope=\"col\">here</th><th scope=\"col\">measured</th>\
+         </tr></thead><tbody>",
+    );
+    for figure in &report.figures {
+        for verdict in &figure.verdicts {
+            let name = Escaped(&figure.name);
+            let _ = write!(html, "<tr><th scope=\"row\"><a href=\"#{name}\">{name}</a></th>");
+            let _ = write!(html, "<td>{}</td>", Escaped(&verdict.claim));
+            outcome(html, verdict);
+            html.push_str("</tr>");
+        }
+    }
+    html.push_str("</tbody></table></div></section>\n");
+}
+
+/// Two cells: what came of the claim, and by what.
+fn outcome(html: &mut String, verdict: &Verdict) {
+    let outcome = &verdict.outcome;
+    let _ = write!(
+        html,
+        "<td class=\"out\"><span class=\"{}\"><span aria-hidden=\"true\">{}</span> {}</span></td>",
+        outcome.class(),
+        outcome.sign(),
+        outcome.word()
+    );
+    match outcome {
+        Outcome::Untested(why) if verdict.measured.is_empty() => {
+            let _ = write!(html, "<td>{}</td>", Escaped(why));
+        }
+        Outcome::Untested(why) => {
+            let _ = write!(html, "<td>{}; {}</td>", Escaped(why), Escaped(&verdict.measured));
+        }
+        _ => {
+            let _ = write!(html, "<td>{}</td>", Escaped(&verdict.measured));
+        }
+    }
+}
+
+fn section(html: &mut String, figure: &FigureReport) {
+    let _ = write!(
+        html,
+        "<section id=\"{0}\"><h2>{0}: {1} <small>{2}</small></h2><p>{3}</p>",
+        Escaped(&figure.name),
+        Escaped(&figure.title),
+        Escaped(&figure.source),
+        Escaped(&figure.workload)
+    );
+    if figure.images.mismatched > 0 {
+        let _ = write!(
+            html,
+            "<div class=\"warn\"><p><strong>Wrong images:</strong> {} words differ from the \
+             oracle.</p></div>",
+            figure.images.mismatched
+        );
+    }
+    html.push_str("<div class=\"scroll\"><table class=\"verdicts\"><tbody>");
+    for verdict in &figure.verdicts {
+        let _ = write!(html, "<tr><th scope=\"row\">{}</th>", Escaped(&verdict.claim));
+        outcome(html, verdict);
+        html.push_str("</tr>");
+    }
+    html.push_str("</tbody></table></div>\n<div class=\"panels\">");
+    for (index, panel) in figure.panels.iter().enumerate() {
+        let id = format!("{}-{index}", figure.name);
+        html.push_str(&plot::svg(panel, &id, &description(figure)));
+    }
+    html.push_str("</div>\n");
+    numbers(html, figure);
+    html.push_str("</section>\n");
+}
+
+/// What stands below the plots: tables, notes, parameters, the command.
+fn numbers(html: &mut String, figure: &FigureReport) {
+    let open = if figure.panels.is_empty() { " open=\"\"" } else { "" };
+    if !figure.tables.is_empty() {
+        let _ = write!(html, "<details{open}><summary>The numbers as a table</summary>");
+        figure.tables.iter().for_each(|table| html.push_str(&table.html()));
+        html.push_str("</details>");
+    }
+    if !figure.notes.is_empty() {
+        html.push_str("<ul class=\"soft\">");
+        for note in &figure.notes {
+            let _ = write!(html, "<li>{}</li>", Escaped(note));
+        }
+        html.push_str("</ul>");
+    }
+    list(html, &figure.parameters);
+    let images = figure.images;
+    let _ = write!(
+        html,
+        "<p class=\"soft\">{} images taken while timed; {} compared with the oracle, {} words \
+         differed. <a href=\"{}.svg\">SVG</a></p><pre>{}</pre>",
+        images.taken,
+        images.verified,
+        images.mismatched,
+        Escaped(&figure.name),
+        Escaped(&figure.command)
+    );
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::report::{Images, Kind, Panel, Point, Series, Table};
+
+    pub(in crate::report) fn report() -> Report {
+        let text = str::to_owned;
+        let verdict = |outcome| Verdict { claim: text("a < b"), outcome, measured: text("1 & 2") };
+        let panel = Panel {
+            title: text("uniform"),
+            kind: Kind::Lines,
+            x: text("size [MB]"),
+            y: text("mean [ms]"),
+            series: vec![Series::new("naive", vec![Point::single(1.0, 2.0)])],
+        };
+        let figure = FigureReport {
+            name: text("li-10"),
+            title: text("\"mean\" <latency>"),
+            verdicts: vec![
+                verdict(Outcome::Held),
+                verdict(Outcome::NotHeld),
+                verdict(Outcome::Untested(text("no <machine>"))),
+            ],
+            panels: vec![panel.clone(), panel],
+            tables: vec![Table { title: text("t"), ..Table::default() }],
+            notes: vec![text("left out: <x>")],
+            parameters: vec![(text("unit"), text("word"))],
+            images: Images { taken: 1, verified: 2, mismatched: 3 },
+            ..FigureReport::default()
+        };
+        Report {
+            environment: vec![(text("CPU"), text("<i>"))],
+            warnings: vec![text("debug & busy")],
+            command: text("stillframe lab all"),
+            figures: vec![figure],
+        }
+    }
+
+    #[test]
+    fn the_page_is_well_formed_and_needs_no_network() {
+        let page = html(&report());
+        svg::elements(&page).expect("well formed");
+        assert!(!page.contains("<script") && !page.contains("url(") && !page.contains("@import"));
+        let outside = page.replace("http://www.w3.org/2000/svg", "");
+        assert!(!outside.contains("http"), "nothing is fetched");
+        assert!(page.contains("Of 3 claims, 1 held here, 1 did not, 1 cannot"));
+        assert!(page.contains("Wrong images"));
+    }
+
+    #[test]
+    fn ids_are_unique() {
+        let page = html(&report());
+        let mut ids: Vec<_> =
+            page.split(" id=\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+        ids.sort_unstable();
+        let all = ids.len();
+        ids.dedup();
+        assert_eq!(ids.len(), all);
+    }
+}
