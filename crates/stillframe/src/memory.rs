@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use crate::algorithm::Options;
 use crate::error::MemoryError;
-use crate::os::Region;
+use crate::os::{self, Region};
 use crate::sync::{AtomicU64, Ordering};
 
 /// An array of 64-bit words, all zero at first.
@@ -103,20 +103,36 @@ impl Words {
         self.word(index).store(value, Ordering::Relaxed);
     }
 
-    /// Copies `into.len()` words from `start` on, word by word. Panics out of bounds.
+    /// Copies `into.len()` words from `start` on, each of them whole. Panics out of bounds.
     #[inline]
     pub fn copy_to(&self, start: usize, into: &mut [u64]) {
-        let words = self.range(start, into.len());
-        for (value, word) in into.iter_mut().zip(words) {
-            *value = word.load(Ordering::Relaxed);
+        os::load_words(self.range(start, into.len()), into);
+    }
+
+    /// Replaces `len` words from `start` on by those of `from` from `from_start` on, each of them
+    /// whole. Panics out of bounds.
+    #[inline]
+    pub(crate) fn copy_from(&self, start: usize, from: &Self, from_start: usize, len: usize) {
+        os::copy_words(from.range(from_start, len), self.range(start, len));
+    }
+
+    /// Replaces the first words by all those of `from`, with `threads` threads. Panics if they do
+    /// not fit. As fast as memory goes if no [view](Self::view) of either lives, as there is none
+    /// between images; word by word otherwise.
+    pub(crate) fn copy_all(&mut self, from: &mut Self, threads: usize) {
+        let len = from.len;
+        match (self.alone(), from.alone()) {
+            (Some(to), Some(from)) => os::copy_memory(from, &mut to[..len], threads),
+            _ => self.copy_from(0, from, 0, len),
         }
     }
 
-    /// Replaces the first words by all those of `from`, word by word. Panics if they do not fit.
-    pub(crate) fn copy_all(&self, from: &Self) {
-        for (to, word) in self.range(0, from.len).iter().zip(from.range(0, from.len)) {
-            to.store(word.load(Ordering::Relaxed), Ordering::Relaxed);
-        }
+    /// All words as plain memory, if nobody else can reach them.
+    fn alone(&mut self) -> Option<&mut [u64]> {
+        Arc::get_mut(&mut self.region)?; // acquires what other owners did before they let go
+        // SAFETY: `len` words from `base` are committed and live as long as the region, of which
+        // `self`, borrowed exclusively, is the only owner; so no other reference to them exists.
+        os::plain(unsafe { NonNull::slice_from_raw_parts(self.base, self.len).as_mut() })
     }
 
     /// Two words that lie side by side, or `None` if they are out of bounds.

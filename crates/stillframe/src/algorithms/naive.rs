@@ -1,9 +1,14 @@
 //! Naive Snapshot (NS). Source: Li et al., "A Comparative Study of Consistent Snapshot Algorithms
-//! for Main-Memory Database Systems", section 3.1.1; Cao et al. 2011, where it is the baseline.
+//! for Main-Memory Database Systems", section 3.1.1; Cao et al. 2011, where it is the baseline. In
+//! parallel: Šidlauskas et al., "A Comparison of the Use of Virtual Versus Physical Snapshots for
+//! Supporting Update-Intensive Workloads", the physical snapshot.
 //!
-//! Idea: stop the writer, copy everything, let the writer go on; dump the copy.
+//! Idea: stop the writer, copy everything, let the writer go on; dump the copy. In parallel, the
+//! copy is made by `Options::threads` threads, of which the writer is one.
 //!
-//! - Memory: 2 copies. Begin: O(state), the writer copies. Read, write: nothing added. Full image.
+//! - Memory: 2 copies. Begin: O(state), the writer copies (and starts the threads, some 20
+//!   microseconds each, which live as long as the copy: an algorithm keeps no thread, and a copy that
+//!   is worth sharing takes milliseconds). Read, write: nothing added. Full image.
 //! - Unit: the word; partial writes need no care, since nothing has two homes.
 //! - N1: between begin and the end of an image only the snapshotter touches the shadow.
 //! - N2: between images only the writer touches it. The two edges of the hand-over keep N1 and N2
@@ -22,22 +27,29 @@ use crate::os::Shared;
 use crate::point::Point;
 use crate::sink::Sink;
 
+/// Copied by the writer.
+pub type Naive = Copying<false>;
+/// Copied by several threads.
+pub type NaiveParallel = Copying<true>;
+
 /// State words with naive snapshots.
 #[derive(Debug)]
-pub struct Naive {
+pub struct Copying<const PARALLEL: bool> {
     words: Words,
     /// The copy; grows with the state, at begin.
     shadow: Words,
+    threads: usize,
     handover: Shared<Handover>,
 }
 
-impl Algorithm for Naive {
+impl<const PARALLEL: bool> Algorithm for Copying<PARALLEL> {
     type Image<S: Sink + 'static> = InProcess<S, Shadow>;
-    const INFO: Info = Self::REGISTERED;
+    const INFO: Info = if PARALLEL { NaiveParallel::REGISTERED } else { Naive::REGISTERED };
 
     fn create(options: &Options) -> Result<Self, MemoryError> {
         Ok(Self {
             words: Words::create(options)?,
+            threads: if PARALLEL { options.threads } else { 1 },
             shadow: Words::create(options)?,
             handover: Shared::new(Handover::new())?,
         })
@@ -68,7 +80,7 @@ impl Algorithm for Naive {
     ) -> Result<InProcess<S, Shadow>, BeginError> {
         self.handover.check_idle()?;
         self.shadow.grow(self.words.len())?;
-        self.shadow.copy_all(&self.words);
+        self.shadow.copy_all(&mut self.words, self.threads);
         let copies_late = self.handover.is(Mutant::NaiveCopiesLate);
         let shadow = if copies_late { self.words.view() } else { self.shadow.view() };
         let lease = Lease::publish(&self.handover, self.words.len());

@@ -53,7 +53,7 @@ pub(super) struct Rig<A> {
 impl<A: Algorithm> Rig<A> {
     /// `words` words with room for as many again and a block, and a budget that suffices.
     pub(super) fn new(words: usize, seed: u64) -> Result<Self, String> {
-        let options = Options::words(words).max_words(2 * words + BLOCK_WORDS);
+        let options = Options::words(words).max_words(2 * words + BLOCK_WORDS).threads(2);
         let budget = if cfg!(miri) { 1 << 12 } else { 8 << 20 };
         Self::create(&options.budget(budget, OnFull::Cancel), seed)
     }

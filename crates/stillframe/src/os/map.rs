@@ -22,6 +22,9 @@ const HUGE_PAGE_BYTES: usize = 2 << 20;
 pub(crate) struct Region {
     base: NonNull<AtomicU64>,
     reserved_words: usize,
+    /// Size of the pages asked for: what is committed is a whole number of them, or the last one
+    /// could not be huge.
+    page_bytes: usize,
     mapping: NonNull<c_void>,
     mapping_bytes: usize,
 }
@@ -48,7 +51,9 @@ impl Region {
         // SAFETY: `padding < align`, and the mapping is longer than the words by `align` whenever
         // the kernel's own alignment may be smaller.
         let base = unsafe { mapping.byte_add(padding) };
-        let region = Self { base: base.cast(), reserved_words: words, mapping, mapping_bytes };
+        let base = base.cast();
+        let page_bytes = align;
+        let region = Self { base, reserved_words: words, page_bytes, mapping, mapping_bytes };
         if huge_pages {
             // A kernel without huge pages refuses the advice; ordinary pages serve as well.
             let _ = region.advise(0, words, Advice::LinuxHugepage);
@@ -65,9 +70,10 @@ impl Region {
         if words > self.reserved_words {
             return Err(MemoryError::Reserved { words, reserved: self.reserved_words });
         }
-        let bytes = (words * WORD_BYTES).next_multiple_of(PAGE_BYTES);
+        let bytes = (words * WORD_BYTES).next_multiple_of(self.page_bytes);
         let access = MprotectFlags::READ | MprotectFlags::WRITE;
-        // SAFETY: the range lies in this region's own mapping; access is granted, none taken away.
+        // SAFETY: the range lies in this region's own mapping, of which the part from `base` on holds
+        // the reserved words rounded up to whole pages; access is granted, none taken away.
         unsafe { rustix::mm::mprotect(self.base.as_ptr().cast(), bytes, access) }
             .map_err(|errno| refused("committing", bytes, errno))
     }

@@ -1,5 +1,6 @@
 //! All system calls of the library, and the memory that they hand out.
 
+mod copy;
 #[cfg(not(any(miri, feature = "loom", feature = "shuttle")))]
 mod map;
 #[cfg(any(miri, feature = "loom", feature = "shuttle"))]
@@ -13,5 +14,6 @@ pub use map::Shared;
 pub use shareable::Shareable;
 pub use thread::lower_priority;
 
+pub(crate) use copy::{copy_memory, copy_words, load_words, plain};
 pub(crate) use map::Region;
 pub(crate) use process::{Child, Ended, STATUS_PANICKED};

@@ -1,0 +1,139 @@
+//! Copies of many words.
+//!
+//! - [`load_words`] and [`copy_words`] copy memory that another thread may be writing: each word is
+//!   one relaxed load and one store, in no order. The compiler keeps atomics in single moves of 8
+//!   bytes, so on x86-64 the loop is one `rep movsq`: to the processor the same loop, run by
+//!   microcode with whole lines at a time (half as fast again from memory, 2.5 times in cache).
+//! - [`copy_memory`] copies memory that nobody else can reach, as `memcpy` does, which passes the
+//!   cache by: nearly twice as fast for large copies.
+
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+
+use crate::sync::{AtomicU64, Ordering};
+
+/// Below this many words the loop ends before the microcode has started.
+#[cfg(all(target_arch = "x86_64", not(any(miri, feature = "loom", feature = "shuttle"))))]
+const BULK_WORDS: usize = 32;
+
+/// Loads each word of `from`, which is as long as `into`.
+#[inline]
+pub(crate) fn load_words(from: &[AtomicU64], into: &mut [u64]) {
+    assert_eq!(from.len(), into.len());
+    #[cfg(all(target_arch = "x86_64", not(any(miri, feature = "loom", feature = "shuttle"))))]
+    if into.len() >= BULK_WORDS {
+        // SAFETY: both ranges are `into.len()` words, `into` is ours alone; see `move_words`.
+        return unsafe { move_words(from.as_ptr().cast(), into.as_mut_ptr(), into.len()) };
+    }
+    for (value, word) in into.iter_mut().zip(from) {
+        *value = word.load(Ordering::Relaxed);
+    }
+}
+
+/// Stores each word of `from` in `to`, which is as long.
+#[inline]
+pub(crate) fn copy_words(from: &[AtomicU64], to: &[AtomicU64]) {
+    assert_eq!(from.len(), to.len());
+    #[cfg(all(target_arch = "x86_64", not(any(miri, feature = "loom", feature = "shuttle"))))]
+    if to.len() >= BULK_WORDS {
+        // SAFETY: both ranges are `to.len()` words, and atomics may be stored to through a shared
+        // reference; see `move_words`.
+        return unsafe {
+            move_words(from.as_ptr().cast(), to.as_ptr().cast_mut().cast(), to.len())
+        };
+    }
+    for (to, word) in to.iter().zip(from) {
+        to.store(word.load(Ordering::Relaxed), Ordering::Relaxed);
+    }
+}
+
+/// Copies words as a sequence of aligned 8-byte moves, which x86-64 never tears (Intel SDM, volume
+/// 3, "guaranteed atomic operations"); fast strings may reorder them, as relaxed atomics may be.
+///
+/// # Safety
+/// `from` and `to` are aligned to 8 bytes and valid for `words` words; whoever else accesses `from`
+/// (and `to`, if it is shared) does so with atomic operations of words.
+#[cfg(all(target_arch = "x86_64", not(any(miri, feature = "loom", feature = "shuttle"))))]
+#[inline]
+unsafe fn move_words(from: *const u64, to: *mut u64, words: usize) {
+    // SAFETY: the direction flag is clear by the ABI; the block reads and writes what the caller
+    // vouches for, and stands for a loop of relaxed atomic loads and stores.
+    unsafe {
+        std::arch::asm!(
+            "rep movsq",
+            inout("rcx") words => _,
+            inout("rsi") from => _,
+            inout("rdi") to => _,
+            options(nostack, preserves_flags),
+        );
+    }
+}
+
+/// Atomics that nobody else can reach as plain words; `None` where a checker's atomics are more than
+/// a word.
+pub(crate) fn plain(words: &mut [AtomicU64]) -> Option<&mut [u64]> {
+    #[cfg(any(feature = "loom", feature = "shuttle"))]
+    {
+        let _ = words;
+        None
+    }
+    #[cfg(not(any(feature = "loom", feature = "shuttle")))]
+    {
+        let (first, len) = (words.as_mut_ptr().cast(), words.len());
+        // SAFETY: an `AtomicU64` has the size, alignment and values of a `u64`, and the exclusive
+        // borrow passes on to the result.
+        Some(unsafe { std::slice::from_raw_parts_mut(first, len) })
+    }
+}
+
+/// Words that a thread copies at a time: 2 MiB, some 200 microseconds. Few in tests, whose states are
+/// small.
+const SHARE_WORDS: usize = if cfg!(test) { 700 } else { 1 << 18 };
+
+/// Copies `from` to `to`, which is as long, with `threads` threads: the caller's, and others that
+/// live as long as this copy. Where no thread can be had those that there are copy more.
+pub(crate) fn copy_memory(from: &[u64], to: &mut [u64], threads: usize) {
+    assert_eq!(from.len(), to.len());
+    if threads <= 1 || from.len() <= SHARE_WORDS {
+        return to.copy_from_slice(from);
+    }
+    let others = threads.min(from.len().div_ceil(SHARE_WORDS)) - 1;
+    let shares = Mutex::new(from.chunks(SHARE_WORDS).zip(to.chunks_mut(SHARE_WORDS)));
+    let next = || shares.lock().unwrap_or_else(PoisonError::into_inner).next();
+    let copy = || {
+        while let Some((from, to)) = next() {
+            to.copy_from_slice(from);
+        }
+    };
+    thread::scope(|scope| {
+        let copier = || thread::Builder::new().name("copier".into()).spawn_scoped(scope, copy);
+        let _copiers: Vec<_> = (0..others).map_while(|_| copier().ok()).collect();
+        copy();
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_word_is_copied_once_by_any_number_of_threads() {
+        let lengths = [0, 1, 31, 32, 1000, SHARE_WORDS, 3 * SHARE_WORDS + 5];
+        for len in if cfg!(miri) { &lengths[..5] } else { &lengths[..] } {
+            let from: Vec<u64> = (1..=*len as u64).collect();
+            for threads in [1, 2, 5] {
+                let mut to = vec![0; *len];
+                copy_memory(&from, &mut to, threads);
+                assert_eq!(to, from, "{threads} threads");
+            }
+            let atomics: Vec<_> = from.iter().map(|&word| AtomicU64::new(word)).collect();
+            let mut loaded = vec![0; *len];
+            load_words(&atomics, &mut loaded);
+            assert_eq!(loaded, from);
+            let copied: Vec<_> = from.iter().map(|_| AtomicU64::new(0)).collect();
+            copy_words(&atomics, &copied);
+            load_words(&copied, &mut loaded);
+            assert_eq!(loaded, from);
+        }
+    }
+}
