@@ -135,6 +135,16 @@ impl Words {
         os::plain(unsafe { NonNull::slice_from_raw_parts(self.base, self.len).as_mut() })
     }
 
+    /// Replaces every word by zero; as fast as memory goes if no [view](Self::view) lives.
+    pub(crate) fn clear(&mut self) {
+        if let Some(words) = self.alone() {
+            return words.fill(0);
+        }
+        for word in self.range(0, self.len) {
+            word.store(0, Ordering::Relaxed);
+        }
+    }
+
     /// Two words that lie side by side, or `None` if they are out of bounds.
     #[inline]
     pub(crate) fn pair(&self, start: usize) -> Option<[&AtomicU64; 2]> {

@@ -26,6 +26,14 @@ mutants! {
     /// Fork: the parent captures its own, live memory.
     ForkCapturesParent,
     // -- copy-on-update
+    /// Copy-on-Update: the unit is copied after the new value was stored.
+    CouSavesNewValue,
+    /// Copy-on-Update: the capture decides by a look at the unit's state and takes no latch.
+    CouSkipsLatch,
+    /// Copy-on-Update: begin leaves the states of the image before.
+    CouKeepsOldBits,
+    /// Copy-on-Update: the latch is let go without Release.
+    CouRelaxedRelease,
 
     // -- zigzag, piggyback
 

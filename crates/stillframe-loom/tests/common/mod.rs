@@ -76,9 +76,18 @@ pub(crate) fn run<A: Algorithm>(
     look: Option<Look<A>>,
     faults: &Faults,
 ) {
-    let options = Options::words(WORDS).budget(budget.0, budget.1);
-    let mut state = A::create(&options).expect("loom has memory");
-    let mut oracle = vec![0; WORDS];
+    run_with::<A>(&Options::words(WORDS).budget(budget.0, budget.1), program, look, faults);
+}
+
+/// The same with any options.
+pub(crate) fn run_with<A: Algorithm>(
+    options: &Options,
+    program: &[Op],
+    look: Option<Look<A>>,
+    faults: &Faults,
+) {
+    let mut state = A::create(options).expect("loom has memory");
+    let mut oracle = vec![0; options.words];
     let mut value = 0;
     let mut snapshotter = None;
     for &op in program {
@@ -90,7 +99,7 @@ pub(crate) fn run<A: Algorithm>(
             }
             Op::Begin => {
                 snapshotter.take().map(loom::thread::JoinHandle::join);
-                let begun = state.begin(Point::declare(), Vec::with_capacity(WORDS));
+                let begun = state.begin(Point::declare(), Vec::with_capacity(oracle.len()));
                 let mut image = begun.expect("the image before has ended");
                 let (expected, faults) = (oracle.clone(), faults.clone());
                 snapshotter = Some(loom::thread::spawn(move || {

@@ -5,6 +5,7 @@ use crate::info::Info;
 #[allow(unused_imports, reason = "names for the registry lines")]
 use crate::info::{Completeness::*, Unit::*};
 
+pub mod cou;
 pub mod fork;
 pub mod imprint;
 pub mod naive;
@@ -24,6 +25,19 @@ macro_rules! for_each_algorithm {
                 name: "naive-parallel", title: "Naive Snapshot, parallel copy",
                 citation: "Sidlauskas et al. 2013, physical snapshot",
                 memory: "2", begin: "O(state / threads)", write: "nothing",
+            }
+            cou::Cou {
+                name: "cou", title: "Copy-on-Update", citation: "Li et al. 2018, section 3.1.2",
+                memory: "2 + 8 bytes a unit", begin: "O(1)",
+                write: "a load; latch and copy of the unit on first touch",
+                units: &[Page, Line, Word],
+            }
+            cou::Bacou {
+                name: "bacou", title: "Bit-Array Packed Copy-on-Update",
+                citation: "Cao et al. 2011, section 4.1",
+                memory: "2 + 2 bits a unit", begin: "O(state / unit / 32)", read: "two shifts",
+                write: "a load; latch and copy of the unit on first touch",
+                units: &[Page, Line, Word],
             }
             fork::ForkHuge {
                 name: "fork-huge", title: "Fork on 2 MiB pages",

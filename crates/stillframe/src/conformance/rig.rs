@@ -53,7 +53,10 @@ pub(super) struct Rig<A> {
 impl<A: Algorithm> Rig<A> {
     /// `words` words with room for as many again and a block, and a budget that suffices.
     pub(super) fn new(words: usize, seed: u64) -> Result<Self, String> {
-        let options = Options::words(words).max_words(2 * words + BLOCK_WORDS).threads(2);
+        // A seed for each unit in turn.
+        let unit = A::INFO.units[seed as usize % A::INFO.units.len()];
+        let options = Options::words(words).max_words(2 * words + BLOCK_WORDS);
+        let options = options.threads(2).unit(unit);
         let budget = if cfg!(miri) { 1 << 12 } else { 8 << 20 };
         Self::create(&options.budget(budget, OnFull::Cancel), seed)
     }

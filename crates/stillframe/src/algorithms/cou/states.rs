@@ -1,0 +1,204 @@
+//! The states of units: where they lie, and how a latch is taken and let go.
+
+use std::ops::Range;
+
+use super::{Bacou, Cou};
+use crate::algorithm::Options;
+use crate::error::MemoryError;
+use crate::info::Info;
+use crate::memory::Words;
+use crate::sync::{Backoff, Ordering};
+
+/// Which home of a unit holds its image.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Home {
+    /// The live words.
+    Live,
+    /// The shadow.
+    Shadow,
+}
+
+/// What a unit's state may be, in two bits: the higher says that the writer may write freely.
+pub(super) const FREE: u64 = 0b00;
+const LATCHED: u64 = 0b01;
+pub(super) const COPIED: u64 = 0b10;
+const SAVED: u64 = 0b11;
+
+/// The home that holds the image of a unit in this state, if its latch is held or not needed.
+pub(super) fn home(state: u64) -> Home {
+    if state == COPIED { Home::Shadow } else { Home::Live }
+}
+
+/// The states of all units.
+pub trait States: Sized + Send + 'static {
+    const INFO: Info;
+    /// Whether live and shadow units lie side by side.
+    const INTERLEAVED: bool;
+    fn create(options: &Options, shift: u32) -> Result<Self, MemoryError>;
+    fn grow(&mut self, units: usize) -> Result<(), MemoryError>;
+    fn view(&self) -> Self;
+    /// Makes every unit free.
+    fn begin(&mut self);
+    /// Whether a unit is copied or saved (C2). Acquire: partner of `release`.
+    fn is_done(&self, unit: usize) -> bool;
+    /// Waits for the latch of a unit and takes it if the unit is free. Returns its state before:
+    /// free, copied or saved. Acquire: partner of `release`.
+    fn latch(&self, unit: usize) -> u64;
+    /// Lets a latch go, into `state`. `order` is Release: partner of `latch` and `is_done`.
+    fn release(&self, unit: usize, state: u64, order: Ordering);
+    /// Calls `take` with each of the units of one block, and makes those saved that are free.
+    fn save(&self, units: Range<usize>, order: Ordering, take: impl FnMut(usize, Home));
+}
+
+/// A word a unit: `image << 2 | state`.
+#[derive(Debug)]
+pub struct Stamped {
+    cells: Words,
+    /// `image << 2` of the image under way.
+    mark: u64,
+}
+
+/// Memory for the states of units, `per_word` to a word.
+fn create_states(options: &Options, shift: u32, per_word: usize) -> Result<Words, MemoryError> {
+    let words = |words: usize| words.div_ceil(1 << shift).div_ceil(per_word);
+    let mut states = options.clone();
+    states.words = words(options.words);
+    states.max_words = words(options.max_words.max(options.words));
+    Words::create(&states)
+}
+
+impl States for Stamped {
+    const INFO: Info = Cou::REGISTERED;
+    const INTERLEAVED: bool = false;
+
+    fn create(options: &Options, shift: u32) -> Result<Self, MemoryError> {
+        Ok(Self { cells: create_states(options, shift, 1)?, mark: 0 })
+    }
+    fn grow(&mut self, units: usize) -> Result<(), MemoryError> {
+        self.cells.grow(units)
+    }
+    fn view(&self) -> Self {
+        Self { cells: self.cells.view(), mark: self.mark }
+    }
+    fn begin(&mut self) {
+        self.mark += 1 << 2;
+    }
+    #[inline]
+    fn is_done(&self, unit: usize) -> bool {
+        self.cells.word(unit).load(Ordering::Acquire) >= self.mark | COPIED
+    }
+    fn latch(&self, unit: usize) -> u64 {
+        let cell = self.cells.word(unit);
+        let mut now = cell.load(Ordering::Acquire);
+        let mut backoff = Backoff::default();
+        loop {
+            if now >= self.mark | COPIED {
+                return now & 0b11;
+            }
+            if now == self.mark | LATCHED {
+                backoff.wait();
+                now = cell.load(Ordering::Acquire);
+                continue;
+            }
+            let latched = self.mark | LATCHED;
+            match cell.compare_exchange(now, latched, Ordering::Acquire, Ordering::Acquire) {
+                Ok(_) => return FREE,
+                Err(changed) => now = changed,
+            }
+        }
+    }
+    #[inline]
+    fn release(&self, unit: usize, state: u64, order: Ordering) {
+        self.cells.word(unit).store(self.mark | state, order);
+    }
+    fn save(&self, units: Range<usize>, order: Ordering, mut take: impl FnMut(usize, Home)) {
+        for unit in units {
+            let state = self.latch(unit);
+            take(unit, home(state));
+            if state == FREE {
+                self.release(unit, SAVED, order);
+            }
+        }
+    }
+}
+
+/// Two bits a unit, 32 units a word. Two threads share a word: every change is an atomic
+/// read-modify-write, which also hands on what an earlier Release of a neighbour published.
+#[derive(Debug)]
+pub struct Packed(Words);
+
+const UNITS_PER_WORD: usize = 32;
+/// Each unit's lower bit.
+const LOWER: u64 = 0x5555_5555_5555_5555;
+
+impl States for Packed {
+    const INFO: Info = Bacou::REGISTERED;
+    const INTERLEAVED: bool = true;
+
+    fn create(options: &Options, shift: u32) -> Result<Self, MemoryError> {
+        create_states(options, shift, UNITS_PER_WORD).map(Self)
+    }
+    fn grow(&mut self, units: usize) -> Result<(), MemoryError> {
+        self.0.grow(units.div_ceil(UNITS_PER_WORD))
+    }
+    fn view(&self) -> Self {
+        Self(self.0.view())
+    }
+    fn begin(&mut self) {
+        self.0.clear();
+    }
+    #[inline]
+    fn is_done(&self, unit: usize) -> bool {
+        let word = self.0.word(unit / UNITS_PER_WORD).load(Ordering::Acquire);
+        word >> (2 * (unit % UNITS_PER_WORD)) & COPIED != 0
+    }
+    fn latch(&self, unit: usize) -> u64 {
+        let (word, place) = (self.0.word(unit / UNITS_PER_WORD), 2 * (unit % UNITS_PER_WORD));
+        let mut now = word.load(Ordering::Acquire);
+        let mut backoff = Backoff::default();
+        loop {
+            match now >> place & 0b11 {
+                FREE => {
+                    let latched = now | LATCHED << place;
+                    match word.compare_exchange(now, latched, Ordering::Acquire, Ordering::Acquire)
+                    {
+                        Ok(_) => return FREE,
+                        Err(changed) => now = changed,
+                    }
+                }
+                LATCHED => {
+                    backoff.wait();
+                    now = word.load(Ordering::Acquire);
+                }
+                state => return state,
+            }
+        }
+    }
+    #[inline]
+    fn release(&self, unit: usize, state: u64, order: Ordering) {
+        let change = (LATCHED ^ state) << (2 * (unit % UNITS_PER_WORD));
+        self.0.word(unit / UNITS_PER_WORD).fetch_xor(change, order);
+    }
+    /// Latches and saves 32 units at a time. Setting the lower bit latches the free ones, leaves a
+    /// latch that the writer holds, and makes copied units saved, which is the same to the writer.
+    fn save(&self, units: Range<usize>, order: Ordering, mut take: impl FnMut(usize, Home)) {
+        let mut first = units.start;
+        while first < units.end {
+            let end = units.end.min((first / UNITS_PER_WORD + 1) * UNITS_PER_WORD);
+            let word = self.0.word(first / UNITS_PER_WORD);
+            let place = |unit: usize| 2 * (unit % UNITS_PER_WORD);
+            let lower = LOWER >> (64 - 2 * (end - first)) << place(first);
+            let before = word.fetch_or(lower, Ordering::Acquire);
+            let state = |unit: usize| before >> place(unit) & 0b11;
+            for unit in (first..end).filter(|&unit| state(unit) != LATCHED) {
+                take(unit, home(state(unit)));
+            }
+            let held = lower & !before & !(before >> 1);
+            word.fetch_or(held << 1, order);
+            for unit in (first..end).filter(|&unit| state(unit) == LATCHED) {
+                take(unit, home(self.latch(unit)));
+            }
+            first = end;
+        }
+    }
+}
