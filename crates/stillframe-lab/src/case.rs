@@ -52,6 +52,8 @@ pub struct Case {
     pub seed: u64,
     /// Whether the record keeps the latency of every tick.
     pub trace: bool,
+    /// Whether memory is measured, which takes one more image after the timed ticks.
+    pub memory: bool,
     /// Flips a bit in every image on its way into the sink: the run must find it.
     pub corrupt: bool,
 }
@@ -79,6 +81,7 @@ impl Default for Case {
             verify: Verify::Full,
             seed: 1,
             trace: false,
+            memory: true,
             corrupt: false,
         }
     }

@@ -4,16 +4,32 @@
 //! - [`run_rounds`] runs cases, each round in a process of its own, rounds interleaved.
 //! - Nothing is timed but what a writer would wait for: its updates, its reads and `begin`. Making the
 //!   updates, verifying the images and measuring memory lie outside.
+//!
+//! Reading order: `case`, `record`, `session` (one round), `capture` (the sink), `oracle`, `rounds`.
 #![forbid(unsafe_code)]
 
+mod capture;
 pub mod case;
+pub mod check;
+mod cores;
+mod digest;
+mod environment;
 pub mod error;
 pub mod figures;
+mod memory;
+mod oracle;
 pub mod record;
 pub mod report;
 pub mod rounds;
+mod run;
+mod session;
+mod subject;
+mod workload;
+mod zipf;
 
 pub use case::{Case, Distribution, FLOOR, SinkKind, Verify};
+pub use environment::environment;
 pub use error::LabError;
 pub use record::{BeginUs, Environment, Latency, Record};
 pub use rounds::{Progress, run_rounds};
+pub use run::{case_from_stdin, run_case};

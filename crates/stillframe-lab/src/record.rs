@@ -25,6 +25,8 @@ pub struct Record {
     pub throughput_updates_per_s: f64,
     /// One random read, all caches as the load left them, while an image is captured.
     pub read_ns: f64,
+    /// The same while no image is held: what is to be compared with `read_ns` of `none`.
+    pub read_idle_ns: f64,
     /// Memory of the algorithm with its state before the first image.
     pub memory_base_bytes: u64,
     /// The most that was seen while an image was captured.

@@ -8,6 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::case::Case;
+use crate::environment::environment;
 use crate::error::LabError;
 use crate::record::Record;
 
@@ -50,6 +51,7 @@ pub fn run_rounds(
 ) -> Result<Vec<Record>, LabError> {
     let interrupted = Arc::new(AtomicBool::new(false));
     let signal = signal_hook::consts::SIGINT;
+    environment(); // the load before the rounds, which are a load themselves
     let registered = signal_hook::flag::register(signal, Arc::clone(&interrupted));
     let registered = registered.map_err(LabError::Spawn)?;
     let started = Instant::now();
@@ -104,7 +106,7 @@ fn run_one(case: &Case, round: u32, interrupted: &AtomicBool) -> Result<Record, 
             ..Record::default()
         },
     };
-    Ok(Record { round, ..record })
+    Ok(Record { round, environment: environment().clone(), ..record })
 }
 
 /// Waits for the end of a round, or ends it when asked to.

@@ -1,0 +1,172 @@
+//! What is refused before anything runs, each in one sentence.
+
+use stillframe::algorithms::ALL;
+use stillframe::{Completeness, Info};
+
+use crate::case::{Case, FLOOR, SinkKind};
+use crate::environment::available_bytes;
+
+/// The registry's line of that name; `None` for the floor.
+///
+/// # Errors
+/// One sentence with the nearest name.
+pub fn algorithm(name: &str) -> Result<Option<&'static Info>, String> {
+    if name == FLOOR {
+        return Ok(None);
+    }
+    ALL.iter().find(|info| info.name == name).map(Some).ok_or_else(|| {
+        let names = ALL.iter().map(|info| info.name).chain([FLOOR]);
+        let hint = nearest(name, names).map(|near| format!("; did you mean '{near}'?"));
+        let hint = hint.unwrap_or_else(|| "; 'stillframe lab list' names them all".to_owned());
+        format!("there is no algorithm '{name}'{hint}")
+    })
+}
+
+/// The name closest to what was typed, if it is close.
+pub fn nearest<'a>(typed: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let near = names.into_iter().map(|name| (distance(typed, name), name)).min();
+    near.filter(|(distance, _)| *distance <= 1 + typed.len() / 4).map(|(_, name)| name)
+}
+
+/// Letters to insert, remove or replace.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, letter) in a.chars().enumerate() {
+        let mut corner = std::mem::replace(&mut row[0], i + 1);
+        for j in 0..b.len() {
+            let replaced = corner + usize::from(letter != b[j]);
+            corner = row[j + 1];
+            row[j + 1] = replaced.min(corner + 1).min(row[j] + 1);
+        }
+    }
+    row[b.len()]
+}
+
+/// Whether a case can be run here.
+///
+/// # Errors
+/// One sentence: what cannot be, and what can.
+pub fn case(case: &Case) -> Result<(), String> {
+    let info = algorithm(&case.algorithm)?;
+    if case.ticks == 0 {
+        return Err("zero ticks leave nothing to measure; give at least 1".to_owned());
+    }
+    if case.updates_per_tick == 0 {
+        return Err("zero updates a tick leave nothing to measure; give at least 1".to_owned());
+    }
+    if !matches!(case.item_bytes, 4 | 8) {
+        return Err(format!("items of {} bytes: there are items of 4 and 8", case.item_bytes));
+    }
+    if case.size_bytes < 4096 {
+        return Err(format!("{} bytes of state: at least 4096 are needed", case.size_bytes));
+    }
+    if case.items() > 1 << 32 {
+        let most = (1_u64 << 32) * u64::from(case.item_bytes);
+        return Err(format!("{} is too large: at most {}", human(case.size_bytes), human(most)));
+    }
+    if case.threads == 0 || case.threads > 1024 {
+        return Err(format!("{} threads: from 1 to 1024 make sense", case.threads));
+    }
+    if !(0.0..=1e6).contains(&case.reads_per_update) {
+        return Err(format!("{} reads per update: from 0 to 1e6", case.reads_per_update));
+    }
+    if case.disk_rate == Some(0) {
+        return Err("a disk rate of 0 ends never; 'off' means no limit".to_owned());
+    }
+    fits(case, info, available_bytes())
+}
+
+/// Whether the memory suffices, estimated before any is taken.
+fn fits(case: &Case, info: Option<&Info>, available: u64) -> Result<(), String> {
+    let copies = copies(case, info);
+    let undo = info.is_some_and(|info| info.memory.contains("undo"));
+    let budget = if undo { case.budget() as f64 } else { 0.0 };
+    let ticks = if case.tick_ms == 0 { 16.0 } else { 1.0 };
+    let updates = case.updates_per_tick as f64 * (1.0 + case.reads_per_update) * 4.0 * ticks;
+    let fixed = budget + updates + f64::from(64 << 20);
+    let needed = case.size_bytes as f64 * copies + fixed;
+    if needed <= available as f64 {
+        return Ok(());
+    }
+    let fitting = ((available as f64 - fixed) / copies).max(0.0) as u64;
+    Err(format!(
+        "'{}' with {} of state needs about {} of memory and {} are available; a size of at most {} \
+         would fit",
+        case.algorithm,
+        human(case.size_bytes),
+        human(needed as u64),
+        human(available),
+        human(fitting)
+    ))
+}
+
+/// Copies of the state in memory at the worst moment: what the registry says, flags, and what the
+/// sink keeps.
+fn copies(case: &Case, info: Option<&Info>) -> f64 {
+    let Some(info) = info else { return 1.02 };
+    let numbers = info.memory.split(|c: char| !c.is_ascii_digit() && c != '.');
+    let stated = numbers.filter_map(|number| number.parse::<f64>().ok()).fold(1.0, f64::max);
+    let kept = match case.sink {
+        SinkKind::Discard if info.image == Completeness::Incremental => 1.0,
+        SinkKind::Tmpfs => 2.0,
+        _ => 0.0,
+    };
+    stated * 1.05 + kept
+}
+
+/// A number of bytes for people: `1.5 GiB`.
+#[must_use]
+pub fn human(bytes: u64) -> String {
+    let units = ["KiB", "MiB", "GiB", "TiB", "PiB"];
+    let mut value = bytes as f64 / 1024.0;
+    let mut unit = 0;
+    while value >= 1024.0 && unit + 1 < units.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    if bytes < 1024 { format!("{bytes} B") } else { format!("{value:.1} {}", units[unit]) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_name_is_offered() {
+        assert_eq!(algorithm("none").map(|info| info.is_none()), Ok(true));
+        for (typed, name) in [("imprnt", "imprint"), ("naiv", "naive"), ("frok", "fork")] {
+            let sentence = algorithm(typed).expect_err(typed);
+            assert!(sentence.contains(&format!("did you mean '{name}'?")), "{sentence}");
+        }
+        assert!(algorithm("xyzzyxyzzy").expect_err("no such").contains("lab list"));
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused_with_what_would() {
+        let naive = algorithm("naive").expect("registered");
+        let large = Case { size_bytes: 10 << 30, ..Case::default() }.with_algorithm("naive");
+        let sentence = fits(&large, naive, 4 << 30).expect_err("20 GiB in 4");
+        assert!(sentence.contains("at most 1.9 GiB"), "{sentence}");
+        let fitting = Case { size_bytes: 1932735283, ..large.clone() };
+        assert_eq!(fits(&fitting, naive, 4 << 30), Ok(()));
+        assert!(case(&Case { size_bytes: 1 << 50, ..large }).is_err());
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        let good = Case::default();
+        assert_eq!(case(&Case { size_bytes: 1 << 20, ..good.clone() }), Ok(()));
+        for bad in [
+            Case { ticks: 0, ..good.clone() },
+            Case { updates_per_tick: 0, ..good.clone() },
+            Case { item_bytes: 5, ..good.clone() },
+            Case { size_bytes: 10, ..good.clone() },
+            Case { threads: 0, ..good.clone() },
+            Case { reads_per_update: f64::NAN, ..good.clone() },
+            Case { disk_rate: Some(0), ..good.clone() },
+        ] {
+            assert!(case(&bad).is_err(), "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! A core each for writer and snapshotter, where there are two.
+
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+/// Which core is whose.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Cores {
+    pair: Option<(usize, usize)>,
+}
+
+impl Cores {
+    /// Two of the cores that this process may use, if it may use two. With more copying threads than
+    /// one nobody is pinned: threads inherit the cores of the one that starts them.
+    pub(crate) fn choose(threads: usize) -> Self {
+        let cores = allowed();
+        let pair = match cores.as_slice() {
+            [first, .., last] if threads <= 1 => Some((*last, *first)),
+            _ => None,
+        };
+        Self { pair }
+    }
+    pub(crate) fn are_pinned(self) -> bool {
+        self.pair.is_some()
+    }
+    /// Keeps the calling thread on the writer's core.
+    pub(crate) fn enter_writer(self) {
+        if let Some((writer, _)) = self.pair {
+            pin(writer);
+        }
+    }
+    /// Keeps the calling thread, or forked child, on the snapshotter's core.
+    pub(crate) fn enter_snapshotter(self) {
+        if let Some((_, snapshotter)) = self.pair {
+            pin(snapshotter);
+        }
+    }
+}
+
+/// The cores that this process may use.
+pub(crate) fn allowed() -> Vec<usize> {
+    let set = sched_getaffinity(None).unwrap_or_default();
+    (0..CpuSet::MAX_CPU).filter(|&core| set.is_set(core)).collect()
+}
+
+/// Best effort: figures of an unpinned thread are noisier, not wrong.
+fn pin(core: usize) {
+    let mut set = CpuSet::new();
+    set.set(core);
+    let _ = sched_setaffinity(None, &set);
+}

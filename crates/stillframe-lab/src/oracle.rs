@@ -1,0 +1,184 @@
+//! The oracle: makes all updates again in a plain array, after the run, and compares the digests of
+//! every image with those of the state at its begin. It shares nothing with an algorithm.
+
+use stillframe::{BLOCK_WORDS, Unit};
+
+use crate::case::{Case, Verify};
+use crate::digest::digest;
+use crate::workload::{Tick, Ticks, value};
+
+/// An image that was captured.
+#[derive(Debug)]
+pub(crate) struct Taken {
+    /// It holds the state before the updates of this tick.
+    pub(crate) tick: u64,
+    /// Whether it was begun in a timed tick.
+    pub(crate) timed: bool,
+    /// What the sink saw of each block; zero if nothing.
+    pub(crate) digests: Vec<u64>,
+}
+
+/// What the oracle found.
+#[derive(Debug, Default)]
+pub(crate) struct Findings {
+    pub(crate) verified_images: u32,
+    pub(crate) mismatched_words: u64,
+    pub(crate) units_per_period: Option<f64>,
+    pub(crate) pages_per_period: Option<f64>,
+}
+
+/// Compares the images, given in the order in which they were begun. If what is read in the end is
+/// given as a last one of them, reads are verified as well.
+pub(crate) fn verify(case: &Case, unit: Unit, images: &[Taken], live: Option<Taken>) -> Findings {
+    let mut ticks = Ticks::new(case);
+    let words = if case.verify == Verify::Off { 0 } else { case.words() };
+    let mut state: Vec<u64> = (0..words as u64).map(|index| ticks.initial(index)).collect();
+    let mut touched = Touched::new(case, unit);
+    let mut findings = Findings::default();
+    for image in images.iter().chain(&live) {
+        while ticks.number() < image.tick {
+            apply(case, ticks.tick(), &mut state, &mut touched);
+            ticks.advance(|| ());
+        }
+        findings.mismatched_words += mismatched_words(case.verify, &state, &image.digests);
+        touched.begin(image.timed);
+    }
+    if case.verify != Verify::Off {
+        findings.verified_images = u32::try_from(images.len()).unwrap_or(u32::MAX);
+    }
+    findings.units_per_period = touched.units.mean();
+    findings.pages_per_period = touched.pages.mean();
+    findings
+}
+
+fn apply(case: &Case, tick: &Tick, state: &mut [u64], touched: &mut Touched) {
+    for (number, &item) in tick.updates.iter().enumerate() {
+        let (item, value) = (item as usize, value(tick.key, number as u64));
+        if case.item_bytes == 4 {
+            touched.note(item / 2);
+            if let Some(word) = state.get_mut(item / 2) {
+                let shift = 32 * (item % 2);
+                *word = *word & !(u64::from(u32::MAX) << shift) | (value >> 32) << shift;
+            }
+        } else {
+            touched.note(item);
+            if let Some(word) = state.get_mut(item) {
+                *word = value;
+            }
+        }
+    }
+}
+
+/// Words in blocks whose digests differ.
+fn mismatched_words(verify: Verify, state: &[u64], digests: &[u64]) -> u64 {
+    let blocks = state.chunks(BLOCK_WORDS).enumerate();
+    let wrong = blocks.filter(|&(block, words)| {
+        verify.looks_at(block) && digests.get(block) != Some(&digest(words))
+    });
+    wrong.map(|(_, words)| words.len() as u64).sum()
+}
+
+/// Distinct units and pages of the period under way.
+#[derive(Debug)]
+struct Touched {
+    counting: bool,
+    units: Distinct,
+    pages: Distinct,
+}
+
+impl Touched {
+    fn new(case: &Case, unit: Unit) -> Self {
+        let distinct = |words: usize| Distinct::new(case.words(), words);
+        Self { counting: false, units: distinct(unit.words()), pages: distinct(BLOCK_WORDS) }
+    }
+    fn note(&mut self, word: usize) {
+        if self.counting {
+            self.units.note(word);
+            self.pages.note(word);
+        }
+    }
+    /// A period ends, another begins; the one after an untimed image does not count.
+    fn begin(&mut self, timed: bool) {
+        if self.counting {
+            self.units.end();
+            self.pages.end();
+        }
+        self.counting = timed;
+    }
+}
+
+#[derive(Debug)]
+struct Distinct {
+    shift: u32,
+    seen: Vec<u64>,
+    count: u64,
+    total: u64,
+    periods: u64,
+}
+
+impl Distinct {
+    fn new(words: usize, unit_words: usize) -> Self {
+        let seen = vec![0; words.div_ceil(unit_words).div_ceil(64)];
+        Self { shift: unit_words.trailing_zeros(), seen, count: 0, total: 0, periods: 0 }
+    }
+    fn note(&mut self, word: usize) {
+        let unit = word >> self.shift;
+        let (bits, bit) = (&mut self.seen[unit / 64], 1 << (unit % 64));
+        self.count += u64::from(*bits & bit == 0);
+        *bits |= bit;
+    }
+    fn end(&mut self) {
+        self.total += std::mem::take(&mut self.count);
+        self.periods += 1;
+        self.seen.fill(0);
+    }
+    fn mean(&self) -> Option<f64> {
+        (self.periods > 0).then(|| self.total as f64 / self.periods as f64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The digests of a state at tick 3, with one block told wrong and one not at all.
+    #[test]
+    fn what_differs_is_found() {
+        let case = Case { size_bytes: 10_000, updates_per_tick: 100, ..Case::default() };
+        let mut ticks = Ticks::new(&case);
+        let mut state: Vec<u64> = (0..1250).map(|index| ticks.initial(index)).collect();
+        let mut touched = Touched::new(&case, Unit::Word);
+        for _ in 0..3 {
+            apply(&case, ticks.tick(), &mut state, &mut touched);
+            ticks.advance(|| ());
+        }
+        let right: Vec<u64> = state.chunks(BLOCK_WORDS).map(digest).collect();
+        let found = |tick, digests: Vec<u64>| {
+            let images = [Taken { tick, timed: true, digests }];
+            verify(&case, Unit::Word, &images, None).mismatched_words
+        };
+        assert_eq!(found(3, right.clone()), 0);
+        assert_eq!(found(3, vec![right[0], right[1] ^ 1, right[2]]), 512);
+        assert_eq!(found(3, vec![right[0], right[1], 0]), 1250 - 1024);
+        assert_eq!(found(3, right[..2].to_vec()), 1250 - 1024);
+        assert_eq!(found(2, right), 1250);
+    }
+
+    #[test]
+    fn a_period_counts_each_unit_once() {
+        let case = Case { size_bytes: 3 * 4096, ..Case::default() };
+        let mut touched = Touched::new(&case, Unit::Line);
+        touched.note(0);
+        touched.begin(true);
+        for word in [0, 1, 7, 8, 511, 512, 0] {
+            touched.note(word);
+        }
+        touched.begin(true);
+        touched.note(3);
+        touched.begin(false);
+        touched.note(900);
+        touched.begin(true);
+        assert_eq!(touched.units.mean(), Some(2.5));
+        assert_eq!(touched.pages.mean(), Some(1.5));
+    }
+}

@@ -1,0 +1,60 @@
+//! One round of one case in this process: what `stillframe lab case` does.
+
+use std::io::{self, Read, Write};
+
+use rustix::process::{Signal, set_parent_process_death_signal};
+use stillframe::Algorithm;
+use stillframe::algorithms::{Visitor, dispatch};
+
+use crate::case::Case;
+use crate::record::Record;
+use crate::session;
+use crate::subject::{Availability, Floor, Snapshotted};
+
+/// Reads a case as JSON from standard input, runs it, and writes its record to standard output.
+///
+/// # Errors
+/// Input that is no case, output that cannot be written.
+pub fn case_from_stdin() -> io::Result<()> {
+    // Whoever asked for the figures is gone with them.
+    let _ = set_parent_process_death_signal(Some(Signal::KILL));
+    let mut input = String::new();
+    io::stdin().lock().read_to_string(&mut input)?;
+    let record = run_case(&serde_json::from_str(&input)?);
+    let mut output = io::stdout().lock();
+    serde_json::to_writer(&mut output, &record)?;
+    output.flush()
+}
+
+/// Runs one round of a case in this process, which should be a fresh one: memory is measured.
+#[must_use]
+pub fn run_case(case: &Case) -> Record {
+    let told = |unavailable, failed| Record {
+        algorithm: case.algorithm.clone(),
+        case: case.clone(),
+        unavailable,
+        failed,
+        ..Record::default()
+    };
+    if let Some(Some(unavailable)) = dispatch(&case.algorithm, Availability) {
+        return told(Some(unavailable), None);
+    }
+    let outcome = match case.is_floor() {
+        true => session::run::<Floor>(case),
+        false => dispatch(&case.algorithm, Runner { case })
+            .unwrap_or_else(|| Err(format!("there is no algorithm '{}'", case.algorithm))),
+    };
+    outcome.unwrap_or_else(|sentence| told(None, Some(sentence)))
+}
+
+struct Runner<'a> {
+    case: &'a Case,
+}
+
+impl Visitor for Runner<'_> {
+    type Output = Result<Record, String>;
+
+    fn visit<A: Algorithm>(self) -> Self::Output {
+        session::run::<Snapshotted<A>>(self.case)
+    }
+}

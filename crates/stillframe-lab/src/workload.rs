@@ -1,0 +1,315 @@
+//! The updates of a run, as a function of the seed, the tick and their number alone: the oracle makes
+//! them again.
+
+use crate::case::{Case, Distribution};
+use crate::zipf::Zipf;
+
+const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// SplitMix64.
+#[derive(Debug, Clone)]
+pub(crate) struct Rng(pub(crate) u64);
+
+impl Rng {
+    #[inline]
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(GOLDEN);
+        let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ mixed >> 31
+    }
+    /// A number of `[0, 1)`.
+    #[inline]
+    pub(crate) fn unit(&mut self) -> f64 {
+        (self.next() >> 11) as f64 / (1_u64 << 53) as f64
+    }
+    /// A number below `bound`.
+    #[inline]
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
+        ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
+    }
+}
+
+/// The value that update `number` of a tick writes; 4-byte items take its upper half.
+#[inline]
+pub(crate) fn value(key: u64, number: u64) -> u64 {
+    key.wrapping_add(number).wrapping_mul(GOLDEN)
+}
+
+/// The updates (and reads) of one tick, made before its stage is timed.
+#[derive(Debug, Default)]
+pub(crate) struct Tick {
+    /// What [`value`] starts from.
+    pub(crate) key: u64,
+    /// Items updated, in order.
+    pub(crate) updates: Vec<u32>,
+    /// Items read in between.
+    pub(crate) reads: Vec<u32>,
+}
+
+/// Makes ticks.
+#[derive(Debug)]
+pub(crate) struct Stream {
+    seed: u64,
+    items: u64,
+    updates: usize,
+    reads: usize,
+    pick: Pick,
+}
+
+/// How many ticks of items there are when there is no idle time to make more: they come again, with
+/// other values.
+const STREAMS_FULL_SPEED: u64 = 16;
+/// Items made before somebody else gets a turn.
+const SLICE: usize = 2048;
+
+impl Stream {
+    pub(crate) fn new(case: &Case) -> Self {
+        let updates = usize::try_from(case.updates_per_tick).unwrap_or(usize::MAX);
+        Self {
+            seed: case.seed,
+            items: case.items(),
+            updates,
+            reads: (case.updates_per_tick as f64 * case.reads_per_update) as usize,
+            pick: Pick::new(case),
+        }
+    }
+
+    /// What word `index` holds before the first update.
+    pub(crate) fn initial(&self, index: u64) -> u64 {
+        value(self.key(u64::MAX), index)
+    }
+
+    /// Makes tick `number` in place of another; `between` gets a turn now and then.
+    pub(crate) fn fill(&self, number: u64, tick: &mut Tick, mut between: impl FnMut()) {
+        let mut rng = Rng(self.key(number));
+        tick.key = rng.next();
+        for (list, count) in [(&mut tick.updates, self.updates), (&mut tick.reads, self.reads)] {
+            list.clear();
+            while list.len() < count {
+                let slice = SLICE.min(count - list.len());
+                list.extend((0..slice).map(|_| self.pick.item(self.items, &mut rng) as u32));
+                between();
+            }
+        }
+    }
+
+    /// The key of tick `number` when its items are those of another tick.
+    pub(crate) fn rekey(&self, number: u64, tick: &mut Tick) {
+        tick.key = Rng(self.key(number)).next();
+    }
+
+    fn key(&self, number: u64) -> u64 {
+        Rng(self.seed ^ number.wrapping_mul(0xd6e8_feb8_6659_fd93)).next()
+    }
+}
+
+/// The ticks of a run, one after the other.
+#[derive(Debug)]
+pub(crate) struct Ticks {
+    stream: Stream,
+    /// One that is made anew each time, or several that come again and again.
+    ticks: Vec<Tick>,
+    /// Number of the tick that is ready.
+    number: u64,
+}
+
+impl Ticks {
+    /// Stands at tick 0.
+    pub(crate) fn new(case: &Case) -> Self {
+        let stream = Stream::new(case);
+        let count = if case.tick_ms == 0 { STREAMS_FULL_SPEED } else { 1 };
+        let mut ticks: Vec<Tick> = (0..count).map(|_| Tick::default()).collect();
+        for (number, tick) in ticks.iter_mut().enumerate() {
+            stream.fill(number as u64, tick, || ());
+        }
+        Self { stream, ticks, number: 0 }
+    }
+    /// Number of the tick that is ready.
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+    /// The tick that is ready.
+    pub(crate) fn tick(&self) -> &Tick {
+        &self.ticks[(self.number % self.ticks.len() as u64) as usize]
+    }
+    /// Makes the next one ready.
+    pub(crate) fn advance(&mut self, between: impl FnMut()) {
+        self.number += 1;
+        let count = self.ticks.len() as u64;
+        let tick = &mut self.ticks[(self.number % count) as usize];
+        if count == 1 {
+            self.stream.fill(self.number, tick, between);
+        } else {
+            self.stream.rekey(self.number, tick);
+        }
+    }
+    /// See [`Stream::initial`].
+    pub(crate) fn initial(&self, index: u64) -> u64 {
+        self.stream.initial(index)
+    }
+}
+
+/// Ranks to places: `rank * step mod count`, a bijection since the two have no common factor.
+#[derive(Debug, Clone, Copy)]
+struct Scatter {
+    count: u64,
+    step: u64,
+}
+
+impl Scatter {
+    fn new(count: u64) -> Self {
+        let near = (count as f64 * 0.618_033_988_749_895) as u64;
+        let coprime = |&step: &u64| common_factor(step, count) == 1;
+        Self { count, step: (near.max(1)..).find(coprime).unwrap_or(1) }
+    }
+    fn place(self, rank: u64) -> u64 {
+        (u128::from(rank) * u128::from(self.step) % u128::from(self.count)) as u64
+    }
+}
+
+fn common_factor(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { common_factor(b, a % b) }
+}
+
+#[derive(Debug)]
+enum Pick {
+    Uniform,
+    Zipf(Zipf, Scatter),
+    /// A group of items by Zipf, then one of it alike or by a Zipf of its own.
+    Grouped {
+        groups: (Zipf, Scatter),
+        size: u64,
+        within: Option<(Zipf, Scatter)>,
+    },
+    Gaussian(f64),
+}
+
+impl Pick {
+    fn new(case: &Case) -> Self {
+        let items = case.items();
+        let zipf = |count: u64, theta| (Zipf::new(count, theta), Scatter::new(count));
+        match case.distribution {
+            Distribution::Uniform => Self::Uniform,
+            Distribution::Zipf(theta) => {
+                let (ranks, scatter) = zipf(items, theta);
+                Self::Zipf(ranks, scatter)
+            }
+            Distribution::Pages(theta) => {
+                let size = 4096 / u64::from(case.item_bytes);
+                let groups = zipf(items.div_ceil(size), theta);
+                Self::Grouped { groups, size, within: None }
+            }
+            Distribution::Objects { object_words, theta } => {
+                let size = object_words.clamp(1, items);
+                let groups = zipf(items.div_ceil(size), theta);
+                Self::Grouped { groups, size, within: Some(zipf(size, theta)) }
+            }
+            Distribution::Gaussian(deviation) => Self::Gaussian(deviation),
+        }
+    }
+
+    #[inline]
+    fn item(&self, items: u64, rng: &mut Rng) -> u64 {
+        match self {
+            Self::Uniform => rng.below(items),
+            Self::Zipf(zipf, scatter) => scatter.place(zipf.draw(|| rng.unit())),
+            Self::Grouped { groups: (zipf, scatter), size, within } => loop {
+                let group = scatter.place(zipf.draw(|| rng.unit()));
+                let item = match within {
+                    None => rng.below(*size),
+                    Some((zipf, scatter)) => scatter.place(zipf.draw(|| rng.unit())),
+                };
+                // The last group may be cut short.
+                if group * size + item < items {
+                    return group * size + item;
+                }
+            },
+            Self::Gaussian(deviation) => loop {
+                // Box and Muller; of the pair one is enough.
+                let radius = (-2.0 * (1.0 - rng.unit()).ln()).sqrt();
+                let normal = radius * (std::f64::consts::TAU * rng.unit()).cos();
+                let place = 0.5 + normal * deviation;
+                if (0.0..1.0).contains(&place) {
+                    return ((place * items as f64) as u64).min(items - 1);
+                }
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    fn case(distribution: Distribution, size_bytes: u64, updates_per_tick: u64) -> Case {
+        Case { distribution, size_bytes, updates_per_tick, ..Case::default() }
+    }
+
+    fn items(case: &Case) -> Vec<u32> {
+        Ticks::new(case).tick().updates.clone()
+    }
+
+    #[test]
+    fn scattering_loses_no_place() {
+        for count in [1, 2, 3, 10, 512, 1000, 4099] {
+            let scatter = Scatter::new(count);
+            let places: HashSet<u64> = (0..count).map(|rank| scatter.place(rank)).collect();
+            assert_eq!(places.len() as u64, count);
+            assert!(places.iter().all(|&place| place < count));
+        }
+    }
+
+    #[test]
+    fn a_tick_is_a_function_of_seed_and_number() {
+        for tick_ms in [0, 10] {
+            let case = Case {
+                tick_ms,
+                reads_per_update: 0.5,
+                ..case(Distribution::Zipf(0.99), 1 << 20, 50)
+            };
+            let (mut one, mut two) = (Ticks::new(&case), Ticks::new(&case));
+            for _ in 0..40 {
+                assert_eq!(one.tick().updates, two.tick().updates);
+                assert_eq!((one.tick().key, one.tick().reads.len()), (two.tick().key, 25));
+                let key = one.tick().key;
+                one.advance(|| ());
+                two.advance(|| ());
+                assert_ne!(one.tick().key, key);
+            }
+        }
+    }
+
+    /// Li et al.: 256k updates with exponent 2 touch 691 of 250,000 pages.
+    #[test]
+    fn skewed_pages_are_as_few_as_the_paper_found() {
+        let gigabyte = 250_000 * 4096;
+        for distribution in [Distribution::Pages(2.0), Distribution::Zipf(2.0)] {
+            let items = items(&case(distribution, gigabyte, 256_000));
+            let pages: HashSet<u32> = items.iter().map(|item| item / 1024).collect();
+            assert!((600..800).contains(&pages.len()), "{distribution}: {} pages", pages.len());
+        }
+    }
+
+    #[test]
+    fn every_distribution_keeps_within_the_state() {
+        let objects = Distribution::Objects { object_words: 2000, theta: 0.5 };
+        for distribution in [
+            Distribution::Uniform,
+            Distribution::Zipf(0.5),
+            Distribution::Pages(0.99),
+            objects,
+            Distribution::Gaussian(0.125),
+        ] {
+            for size_bytes in [4096, 100_000, 8_192_008] {
+                let case = case(distribution, size_bytes, 10_000);
+                assert!(items(&case).iter().all(|&item| u64::from(item) < case.items()));
+            }
+        }
+        let middle = items(&case(Distribution::Gaussian(0.125), 4_000_000, 10_000));
+        let near = middle.iter().filter(|&&item| (375_000..625_000).contains(&item)).count();
+        assert!((6_500..7_200).contains(&near), "{near} of 10000 within one deviation");
+    }
+}
