@@ -35,6 +35,7 @@ struct Writers {
     total: AtomicUsize,
     arena_words: AtomicUsize,
     waits: AtomicU64,
+    interruptions: AtomicU64,
 }
 
 /// The line that the snapshotter stores to.
@@ -61,6 +62,7 @@ impl Handover {
                 total: AtomicUsize::new(0),
                 arena_words: AtomicUsize::new(0),
                 waits: AtomicU64::new(0),
+                interruptions: AtomicU64::new(0),
             }),
             snapshotters: Line(Snapshotters {
                 captured: AtomicUsize::new(0),
@@ -138,6 +140,10 @@ impl Handover {
 
     pub(crate) fn note_wait(&self) {
         self.writers.0.waits.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn note_interruption(&self) {
+        self.writers.0.interruptions.fetch_add(1, Ordering::Relaxed);
     }
 
     // ---- the snapshotter's side
@@ -233,6 +239,13 @@ impl Progress {
     #[must_use]
     pub fn writer_waits(&self) -> u64 {
         self.handover.writers.0.waits.load(Ordering::Relaxed)
+    }
+    /// Times the writer was held up in a write by what the image needed first, over all images: a
+    /// table or page of memory that it copied, or waited for while another thread did. Counted by the
+    /// algorithms that model or use page tables.
+    #[must_use]
+    pub fn interruptions(&self) -> u64 {
+        self.handover.writers.0.interruptions.load(Ordering::Relaxed)
     }
     /// Asks the image under way to stop; its capture ends with
     /// [`CaptureError::Cancelled`](crate::CaptureError::Cancelled) at the next block.

@@ -22,6 +22,7 @@
 
 mod algorithm;
 pub mod algorithms;
+mod claim;
 #[cfg(test)]
 mod conformance;
 mod engine;

@@ -40,6 +40,18 @@ mutants! {
     // -- ping-pong, hourglass
 
     // -- models of page tables, userfaultfd
+    /// On-Demand-Fork: a page is written that the image shares.
+    OdfWritesSharedPage,
+    /// On-Demand-Fork: a new page is entered in a table that the image shares.
+    OdfWritesSharedTable,
+    /// On-Demand-Fork: a page that the image holds is taken for the next copy.
+    OdfReusesPages,
+    /// Async-fork: a table is copied without being claimed.
+    AsyncForkCopiesUnclaimed,
+    /// Async-fork: the writer goes on though its table is being copied.
+    AsyncForkDoesNotWait,
+    /// Async-fork: a table is declared copied without Release.
+    AsyncForkRelaxedCopied,
 
     // -- Valkey's shape
 

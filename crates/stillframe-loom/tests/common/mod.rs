@@ -120,6 +120,7 @@ pub(crate) fn run_with<A: Algorithm>(
     }
     snapshotter.map(loom::thread::JoinHandle::join);
     for (index, &expected) in oracle.iter().enumerate() {
-        assert_eq!(state.read(index), expected, "read your latest write");
+        let found = state.read(index);
+        faults.check(found == expected, || format!("word {index} reads {found}, not {expected}"));
     }
 }

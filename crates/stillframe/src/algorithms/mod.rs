@@ -9,6 +9,7 @@ pub mod cou;
 pub mod fork;
 pub mod imprint;
 pub mod naive;
+pub mod page_table;
 
 /// Calls the macro `$then` with every algorithm of the registry: `for_each_algorithm!(then)`; or with
 /// those alone that the layers above are built with: `for_each_algorithm!(served then)`.
@@ -52,6 +53,18 @@ macro_rules! for_each_algorithm {
             // -- Hourglass; Piggyback
 
             // -- models of page tables; userfaultfd; Valkey's shape
+            page_table::OnDemandFork {
+                name: "odf", title: "On-Demand-Fork, a model in user space",
+                citation: "Zhao et al. 2021, as told by Pang et al. 2023, section 3",
+                memory: "1 to 2 + tables", begin: "O(state / 2 MiB)", read: "two loads (the model's)",
+                write: "a table copy, then a page copy on first touch", units: &[Page],
+            }
+            page_table::AsyncFork {
+                name: "async-fork", title: "Async-fork, a model in user space",
+                citation: "Pang et al. 2023, section 4",
+                memory: "1 to 2 + tables", begin: "O(state / 2 MiB)", read: "two loads (the model's)",
+                write: "a page copy on first touch, seldom a table copy", units: &[Page],
+            }
         }
     };
     (served $then:ident) => {

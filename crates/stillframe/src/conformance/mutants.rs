@@ -4,7 +4,7 @@
 //! `crates/stillframe-loom`. The list below is checked against that crate's source and against
 //! `docs/proofs.md`, so that no mutant is without a judge.
 
-use crate::algorithms::{cou, fork::Fork, imprint::Imprint, naive::Naive};
+use crate::algorithms::{cou, fork::Fork, imprint::Imprint, naive::Naive, page_table};
 use crate::{Mutant, with_mutant};
 
 use super::{Property, budget, properties};
@@ -36,6 +36,12 @@ fn judge(mutant: Mutant) -> Judge {
             Suite(EVERY_WORD, properties::every_word_of_every_image::<cou::Bacou>)
         }
         Mutant::CouSkipsLatch | Mutant::CouRelaxedRelease => Model("cou_images_reject"),
+        Mutant::OdfWritesSharedPage | Mutant::OdfWritesSharedTable | Mutant::OdfReusesPages => {
+            Suite(EVERY_WORD, properties::every_word_of_every_image::<page_table::OnDemandFork>)
+        }
+        Mutant::AsyncForkCopiesUnclaimed
+        | Mutant::AsyncForkDoesNotWait
+        | Mutant::AsyncForkRelaxedCopied => Model("async_fork_images_reject"),
         Mutant::ImprintNeverLogs
         | Mutant::ImprintTrustsStaleHead
         | Mutant::ImprintFrameWithoutChain
@@ -92,7 +98,7 @@ fn every_judge_is_at_work() {
         let path = format!("{}/../../{path}", env!("CARGO_MANIFEST_DIR"));
         std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"))
     };
-    let models = ["cou", "imprint", "handover"]
+    let models = ["cou", "imprint", "handover", "paging"]
         .map(|name| read(&format!("crates/stillframe-loom/tests/{name}.rs")))
         .concat();
     let table = read("docs/proofs.md");

@@ -12,15 +12,20 @@ use std::thread;
 
 use crate::sync::{AtomicU64, Ordering};
 
-/// Below this many words the loop ends before the microcode has started.
-#[cfg(all(target_arch = "x86_64", not(any(miri, feature = "loom", feature = "shuttle"))))]
-const BULK_WORDS: usize = 32;
+/// Below this many words the loop ends before the microcode has started. Checkers see each word.
+#[cfg(target_arch = "x86_64")]
+const BULK_WORDS: usize = if cfg!(any(miri, stillframe_tsan, feature = "loom", feature = "shuttle"))
+{
+    usize::MAX
+} else {
+    32
+};
 
 /// Loads each word of `from`, which is as long as `into`.
 #[inline]
 pub(crate) fn load_words(from: &[AtomicU64], into: &mut [u64]) {
     assert_eq!(from.len(), into.len());
-    #[cfg(all(target_arch = "x86_64", not(any(miri, feature = "loom", feature = "shuttle"))))]
+    #[cfg(target_arch = "x86_64")]
     if into.len() >= BULK_WORDS {
         // SAFETY: both ranges are `into.len()` words, `into` is ours alone; see `move_words`.
         return unsafe { move_words(from.as_ptr().cast(), into.as_mut_ptr(), into.len()) };
@@ -34,7 +39,7 @@ pub(crate) fn load_words(from: &[AtomicU64], into: &mut [u64]) {
 #[inline]
 pub(crate) fn copy_words(from: &[AtomicU64], to: &[AtomicU64]) {
     assert_eq!(from.len(), to.len());
-    #[cfg(all(target_arch = "x86_64", not(any(miri, feature = "loom", feature = "shuttle"))))]
+    #[cfg(target_arch = "x86_64")]
     if to.len() >= BULK_WORDS {
         // SAFETY: both ranges are `to.len()` words, and atomics may be stored to through a shared
         // reference; see `move_words`.
@@ -53,7 +58,7 @@ pub(crate) fn copy_words(from: &[AtomicU64], to: &[AtomicU64]) {
 /// # Safety
 /// `from` and `to` are aligned to 8 bytes and valid for `words` words; whoever else accesses `from`
 /// (and `to`, if it is shared) does so with atomic operations of words.
-#[cfg(all(target_arch = "x86_64", not(any(miri, feature = "loom", feature = "shuttle"))))]
+#[cfg(target_arch = "x86_64")]
 #[inline]
 unsafe fn move_words(from: *const u64, to: *mut u64, words: usize) {
     // SAFETY: the direction flag is clear by the ABI; the block reads and writes what the caller
