@@ -12,21 +12,19 @@ use std::thread;
 
 use crate::sync::{AtomicU64, Ordering};
 
-/// Below this many words the loop ends before the microcode has started. Checkers see each word.
+/// Whether `words` words are worth the start of the microcode. Checkers must see each word.
 #[cfg(target_arch = "x86_64")]
-const BULK_WORDS: usize = if cfg!(any(miri, stillframe_tsan, feature = "loom", feature = "shuttle"))
-{
-    usize::MAX
-} else {
-    32
-};
+#[inline]
+fn in_bulk(words: usize) -> bool {
+    words >= 32 && !cfg!(any(miri, stillframe_tsan, feature = "loom", feature = "shuttle"))
+}
 
 /// Loads each word of `from`, which is as long as `into`.
 #[inline]
 pub(crate) fn load_words(from: &[AtomicU64], into: &mut [u64]) {
     assert_eq!(from.len(), into.len());
     #[cfg(target_arch = "x86_64")]
-    if into.len() >= BULK_WORDS {
+    if in_bulk(into.len()) {
         // SAFETY: both ranges are `into.len()` words, `into` is ours alone; see `move_words`.
         return unsafe { move_words(from.as_ptr().cast(), into.as_mut_ptr(), into.len()) };
     }
@@ -40,7 +38,7 @@ pub(crate) fn load_words(from: &[AtomicU64], into: &mut [u64]) {
 pub(crate) fn copy_words(from: &[AtomicU64], to: &[AtomicU64]) {
     assert_eq!(from.len(), to.len());
     #[cfg(target_arch = "x86_64")]
-    if to.len() >= BULK_WORDS {
+    if in_bulk(to.len()) {
         // SAFETY: both ranges are `to.len()` words, and atomics may be stored to through a shared
         // reference; see `move_words`.
         return unsafe {
