@@ -93,6 +93,13 @@ pub trait Image: Send {
     fn words(&self) -> usize;
     /// Number of this image, from 1.
     fn epoch(&self) -> u64;
+    /// The image that this one completes, if what its sink receives may be less than the whole: the
+    /// last one that was [settled](Self::settle) before begin. Whoever keeps increments keeps this
+    /// with each: one that builds on any other than the newest kept must not be applied, since one
+    /// between them is missing. `None`: the image is complete by itself.
+    fn builds_on(&self) -> Option<u64> {
+        None
+    }
     /// One word of the image, or `None` if the image lives in another process or `index` is out of
     /// bounds. Valid until the image is captured or dropped.
     fn get(&self, index: usize) -> Option<u64>;
@@ -102,8 +109,9 @@ pub trait Image: Send {
     /// [`CaptureError`]; what the sink holds then is not an image.
     fn capture(&mut self) -> Result<(), CaptureError>;
     /// Declares the captured image durable: from now on it is the image before, which the next
-    /// [incremental](crate::Completeness::Incremental) image builds on. An image that ends without this
-    /// call does not count, and the next one carries its changes too.
+    /// [incremental](crate::Completeness::Incremental) image builds on. An image that ends without
+    /// this call does not count, and the next one carries its changes too. Does nothing to an image
+    /// that was not captured whole.
     fn settle(&mut self) {}
     /// The sink as this process holds it.
     fn sink_mut(&mut self) -> &mut Self::Sink;
@@ -172,6 +180,11 @@ impl Options {
     #[must_use]
     pub fn unit(self, unit: Unit) -> Self {
         Self { unit, ..self }
+    }
+    /// The same manner of memory, of `size(words)` words: for arrays beside the state.
+    pub(crate) fn resized(&self, size: impl Fn(usize) -> usize) -> Self {
+        let max_words = size(self.max_words.max(self.words));
+        Self { words: size(self.words), max_words, ..self.clone() }
     }
     /// Sets [`threads`](Self::threads).
     #[must_use]

@@ -56,6 +56,8 @@ pub struct CaptureReport {
     pub words: usize,
     /// From the start of the capture to its end.
     pub capture: Duration,
+    /// See [`Image::builds_on`]: to be kept with an increment.
+    pub builds_on: Option<u64>,
 }
 
 impl<A: Algorithm> Engine<A> {
@@ -127,9 +129,9 @@ impl<A: Algorithm> Engine<A> {
         self.snapshotter.submit(Box::new(move || {
             let started = Instant::now();
             let captured = caught(|| image.capture()).unwrap_or(Err(CaptureError::Panicked));
-            let words = image.words();
-            let report =
-                captured.map(|()| CaptureReport { begun, words, capture: started.elapsed() });
+            let (words, builds_on) = (image.words(), image.builds_on());
+            let capture = started.elapsed();
+            let report = captured.map(|()| CaptureReport { begun, words, capture, builds_on });
             let is_captured = report.is_ok();
             if publish(image.sink_mut(), report) == Publication::Durable && is_captured {
                 image.settle();

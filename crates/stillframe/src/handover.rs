@@ -7,9 +7,9 @@
 //!   image's structures happens before the writer reuses them.
 //!
 //! In between each word has one owner. `epoch`, `total` and `arena_words` are stored by the writer
-//! only, `captured`, `settled` and `done` by the snapshotter (the writer resets `captured` while no image is
-//! held). Anyone may raise `stop`, and it only rises: a wish that comes late, for an image that has
-//! ended, cannot undo the wish for a newer one.
+//! only, `captured`, `settled` and `done` by the snapshotter (the writer resets `captured` while no
+//! image is held). Anyone may raise `stop`, and it only rises: a wish that comes late, for an image
+//! that has ended, cannot undo the wish for a newer one.
 //!
 //! Source: Cao et al., section 3 (the mutator begins at its own point of consistency).
 
@@ -95,11 +95,16 @@ impl Handover {
         Ok(())
     }
 
+    /// Epoch of the last image that was declared durable, 0 before the first. The caller is the
+    /// writer and has found the hand-over idle, or has just begun an image.
+    pub(crate) fn settled(&self) -> u64 {
+        self.snapshotters.0.settled.load(Ordering::Relaxed)
+    }
+
     /// Whether the newest image was declared durable. The caller is the writer and has found the
     /// hand-over idle.
     pub(crate) fn is_settled(&self) -> bool {
-        self.snapshotters.0.settled.load(Ordering::Relaxed)
-            == self.writers.0.epoch.load(Ordering::Relaxed)
+        self.settled() == self.writers.0.epoch.load(Ordering::Relaxed)
     }
 
     /// Begins the next image, of `total` words, and returns its epoch. The caller is the writer,

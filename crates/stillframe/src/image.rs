@@ -1,5 +1,9 @@
 //! What the images of all algorithms have in common: a sink, a lease on the hand-over, and the walk
-//! over the blocks. An algorithm whose images stay in this process adds a [`View`].
+//! over the blocks. An algorithm whose images stay in this process adds a [`View`], or [`Changes`]
+//! where an image is made of what changed since the one before.
+
+mod incremental;
+mod marks;
 
 use crate::algorithm::{BLOCK_WORDS, Image};
 use crate::error::CaptureError;
@@ -7,6 +11,11 @@ use crate::handover::Handover;
 use crate::mutant::Mutant;
 use crate::os::Shared;
 use crate::sink::Sink;
+
+pub use incremental::{Changes, Increment};
+pub(crate) use incremental::{fold, rewrite};
+pub use marks::Marks;
+pub(crate) use marks::low;
 
 /// How one algorithm finds the state as it was at begin.
 pub trait View: Send {
@@ -39,14 +48,7 @@ impl<S: Sink, V: View> Image for InProcess<S, V> {
         self.held.lease.epoch
     }
     fn get(&self, index: usize) -> Option<u64> {
-        if index >= self.words() || self.held.spent {
-            return None;
-        }
-        let handover = &self.held.lease.handover;
-        handover.attach(self.epoch());
-        let word = self.view.word(index);
-        // Looked at after the word: an image that was given up meanwhile has no words.
-        handover.check_stop(self.epoch()).is_ok().then_some(word)
+        self.held.get(index, || self.view.word(index))
     }
     fn capture(&mut self) -> Result<(), CaptureError> {
         self.held.spend()?;
@@ -78,12 +80,36 @@ impl<S: Sink> Held<S> {
         if std::mem::replace(&mut self.spent, true) { Err(CaptureError::Spent) } else { Ok(()) }
     }
 
-    /// Pushes the image block by block: `fill(block, buffer)` gives one block. After each block the
-    /// progress is published. A wish to stop is obeyed after `fill`: an image that was given up
-    /// before its words were copied never reaches the sink.
+    /// What `word` gives, if the image still has word `index`.
+    pub(crate) fn get(&self, index: usize, word: impl FnOnce() -> u64) -> Option<u64> {
+        let Lease { handover, epoch, words } = &self.lease;
+        if index >= *words || self.spent {
+            return None;
+        }
+        handover.attach(*epoch);
+        let word = word();
+        // Looked at after the word: an image that was given up meanwhile has no words.
+        handover.check_stop(*epoch).is_ok().then_some(word)
+    }
+
+    /// Pushes the image block by block: `fill(block, buffer)` gives one block.
     pub(crate) fn push(
         &mut self,
         mut fill: impl FnMut(usize, &mut [u64]),
+    ) -> Result<(), CaptureError> {
+        self.push_parts(|_, block, into| {
+            fill(block, into);
+            Ok(Marks::ALL)
+        })
+    }
+
+    /// Pushes the image block by block: `fill(sink, block, buffer)` gives one block, and says which
+    /// runs of it are to be pushed. After each block the progress is published. A wish to stop is
+    /// obeyed after `fill`: an image that was given up before its words were copied never reaches
+    /// the sink.
+    pub(crate) fn push_parts(
+        &mut self,
+        mut fill: impl FnMut(&mut S, usize, &mut [u64]) -> Result<Marks, CaptureError>,
     ) -> Result<(), CaptureError> {
         let Lease { handover, epoch, words } = &self.lease;
         handover.attach(*epoch);
@@ -91,17 +117,20 @@ impl<S: Sink> Held<S> {
         let mut push = |block: usize| {
             let start = block * BLOCK_WORDS;
             let buffer = &mut buffer[..BLOCK_WORDS.min(words - start)];
-            if handover.is(Mutant::HandoverChecksStopFirst) {
+            let checks_first = handover.is(Mutant::HandoverChecksStopFirst);
+            if checks_first {
                 handover.check_stop(*epoch)?;
-                fill(block, buffer);
-            } else {
-                fill(block, buffer);
+            }
+            let part = fill(&mut self.sink, block, buffer)?;
+            if !checks_first {
                 handover.check_stop(*epoch)?;
             }
             if handover.is(Mutant::HandoverAdvancesFirst) {
                 handover.advance(start + buffer.len());
             }
-            self.sink.push(start, buffer)?;
+            for run in part.runs(buffer.len()) {
+                self.sink.push(start + run.start, &buffer[run])?;
+            }
             handover.advance(start + buffer.len());
             Ok(())
         };
@@ -128,6 +157,11 @@ impl Lease {
     pub(crate) fn publish(handover: &Shared<Handover>, words: usize) -> Self {
         let epoch = handover.publish(words);
         Self { handover: handover.clone(), epoch, words }
+    }
+
+    /// Declares the image settled; published when it ends.
+    pub(crate) fn settle(&self) {
+        self.handover.settle(self.epoch);
     }
 }
 

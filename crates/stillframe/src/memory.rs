@@ -127,6 +127,50 @@ impl Words {
         }
     }
 
+    /// Replaces the words from `start` on by `from`, word by word. Panics out of bounds.
+    #[inline]
+    pub(crate) fn store_run(&self, start: usize, from: &[u64]) {
+        for (word, &value) in self.range(start, from.len()).iter().zip(from) {
+            word.store(value, Ordering::Relaxed);
+        }
+    }
+
+    /// Record `index`, where every `N` words are one. Panics out of bounds.
+    #[inline]
+    pub(crate) fn record<const N: usize>(&self, index: usize) -> &[AtomicU64; N] {
+        assert!(index < self.len / N, "record {index} of {}", self.len / N);
+        // SAFETY: the record lies below `len`, so its address is within the region.
+        let record = unsafe { self.base.add(index * N) };
+        // SAFETY: `N` words from there are below `len`; see `word`.
+        unsafe { record.cast().as_ref() }
+    }
+
+    /// Copies word `column` of each record, from record `start` on. Panics out of bounds.
+    #[inline]
+    pub(crate) fn copy_column<const N: usize>(
+        &self,
+        start: usize,
+        column: usize,
+        into: &mut [u64],
+    ) {
+        let records = self.range(start * N, into.len() * N).as_chunks::<N>().0;
+        for (value, record) in into.iter_mut().zip(records) {
+            *value = record[column].load(Ordering::Relaxed);
+        }
+    }
+
+    /// One byte: number `index % 8` in memory of word `index / 8`. Panics out of bounds.
+    #[inline]
+    pub(crate) fn load_byte(&self, index: usize) -> u8 {
+        byte::load(self.word(index / 8), index % 8)
+    }
+
+    /// Replaces one byte, and nothing beside it. Panics out of bounds.
+    #[inline]
+    pub(crate) fn store_byte(&self, index: usize, value: u8) {
+        byte::store(self.word(index / 8), index % 8, value);
+    }
+
     /// All words as plain memory, if nobody else can reach them.
     fn alone(&mut self) -> Option<&mut [u64]> {
         Arc::get_mut(&mut self.region)?; // acquires what other owners did before they let go
@@ -164,5 +208,50 @@ impl Words {
     /// zero, or as they were where the backend cannot do it.
     pub(crate) fn release(&self, from: usize) {
         self.region.release(from);
+    }
+}
+
+/// Bytes of words. A byte and the word around it must not be accessed by two threads at a time, one
+/// of them storing, unless one access happens before the other; two bytes of a word may.
+#[cfg(not(any(feature = "loom", feature = "shuttle")))]
+pub(crate) mod byte {
+    use super::{AtomicU64, Ordering};
+    use std::sync::atomic::AtomicU8;
+
+    #[inline]
+    fn byte(word: &AtomicU64, index: usize) -> &AtomicU8 {
+        let start = word.as_ptr().cast::<u8>();
+        // SAFETY: the address of one of the word's eight bytes.
+        let byte = unsafe { start.add(index % 8) };
+        // SAFETY: the byte lives as long as `word`, and is only accessed atomically. Accesses of
+        // another size that conflict are ordered, as the callers see to.
+        unsafe { AtomicU8::from_ptr(byte) }
+    }
+    #[inline]
+    pub(crate) fn load(word: &AtomicU64, index: usize) -> u8 {
+        byte(word, index).load(Ordering::Relaxed)
+    }
+    #[inline]
+    pub(crate) fn store(word: &AtomicU64, index: usize, value: u8) {
+        byte(word, index).store(value, Ordering::Relaxed);
+    }
+}
+
+/// The model checkers know no bytes: one of a word is replaced by an atomic change of the word.
+#[cfg(any(feature = "loom", feature = "shuttle"))]
+pub(crate) mod byte {
+    use super::{AtomicU64, Ordering};
+
+    pub(crate) fn load(word: &AtomicU64, index: usize) -> u8 {
+        word.load(Ordering::Relaxed).to_le_bytes()[index]
+    }
+    pub(crate) fn store(word: &AtomicU64, index: usize, value: u8) {
+        let replace = |old: u64| {
+            let mut bytes = old.to_le_bytes();
+            bytes[index] = value;
+            Some(u64::from_le_bytes(bytes))
+        };
+        let replaced = word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, replace);
+        debug_assert!(replaced.is_ok(), "it always has a new value");
     }
 }

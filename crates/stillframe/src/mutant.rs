@@ -38,6 +38,20 @@ mutants! {
     // -- zigzag, piggyback
 
     // -- ping-pong, hourglass
+    /// Ping-Pong: the shadow being written is dumped (the authors' code).
+    PingPongDumpsCurrent,
+    /// Ping-Pong: the base image is flagged in `prev`, and not dumped before the first begin.
+    PingPongFlagsBaseInPrevious,
+    /// Ping-Pong: part of a unit is written into `cur`.
+    PingPongWritesPartOfUnit,
+    /// Hourglass: a read takes the array being written (the authors' code).
+    HourglassReadsCurrent,
+    /// Hourglass: the base image is flagged in `A1`, and not dumped before the first begin.
+    HourglassFlagsBaseInOtherArray,
+    /// Hourglass: part of a unit is written into `A[U]`.
+    HourglassWritesPartOfUnit,
+    /// Incremental images: flags are cleared while an image is dumped (the paper's listing).
+    IncrementForgetsWhileDumping,
 
     // -- models of page tables, userfaultfd
     /// On-Demand-Fork: a page is written that the image shares.

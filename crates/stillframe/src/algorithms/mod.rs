@@ -7,9 +7,11 @@ use crate::info::{Completeness::*, Unit::*};
 
 pub mod cou;
 pub mod fork;
+pub mod hourglass;
 pub mod imprint;
 pub mod naive;
 pub mod page_table;
+pub mod pingpong;
 
 /// Calls the macro `$then` with every algorithm of the registry: `for_each_algorithm!(then)`; or with
 /// those alone that the layers above are built with: `for_each_algorithm!(served then)`.
@@ -49,8 +51,42 @@ macro_rules! for_each_algorithm {
             }
 
             // -- Zigzag; Ping-Pong
+            pingpong::NppCopy {
+                name: "npp-copy", title: "Ping-Pong, separate arrays, Copy",
+                citation: "Cao et al. 2011, sections 3.3 and 4", memory: "4 + 2 bytes a unit",
+                begin: "O(1)", write: "a second store and a byte", units: &[Word, Line, Page],
+            }
+            pingpong::NppMerge {
+                name: "npp-merge", title: "Ping-Pong, separate arrays, Merge",
+                citation: "Cao et al. 2011, sections 3.3 and 4", memory: "3 + 2 bytes a unit",
+                begin: "O(1)", write: "a second store and a byte", units: &[Word, Line, Page],
+                image: Incremental, random_access: false,
+            }
+            pingpong::IppCopy {
+                name: "ipp-copy", title: "Ping-Pong, interleaved, Copy",
+                citation: "Cao et al. 2011, sections 3.3 and 4", memory: "5",
+                begin: "O(1)", write: "a second store and a byte, in the same line",
+            }
+            pingpong::IppMerge {
+                name: "ipp-merge", title: "Ping-Pong, interleaved, Merge",
+                citation: "Cao et al. 2011, sections 3.3 and 4", memory: "4",
+                begin: "O(1)", write: "a second store and a byte, in the same line",
+                image: Incremental, random_access: false,
+            }
 
             // -- Hourglass; Piggyback
+            hourglass::Hourglass {
+                name: "hourglass", title: "Hourglass, Merge",
+                citation: "Li et al. 2018, section 3.2.1",
+                memory: "2 + 3 bits a unit", begin: "O(1)", read: "one bit", write: "two bits",
+                units: &[Word, Line, Page], image: Incremental, random_access: false,
+            }
+            hourglass::HourglassCopy {
+                name: "hourglass-copy", title: "Hourglass, Copy",
+                citation: "Li et al. 2018, section 3.2.1; the authors' code",
+                memory: "3 + 3 bits a unit", begin: "O(1)", read: "one bit", write: "two bits",
+                units: &[Word, Line, Page],
+            }
 
             // -- models of page tables; userfaultfd; Valkey's shape
             page_table::OnDemandFork {

@@ -9,13 +9,15 @@
 //!   works in a forked child; what it finds lies in shared memory.
 //! - `rig`: a state, its oracle, random writes, and captures stopped at every block.
 //! - `properties`: images under random schedules. `race`: at full speed. `budget`: Imprint's arena.
-//!   `engine`: the thread around an algorithm.
+//!   `engine`: the thread around an algorithm. `incremental`: units, images that do not count, and
+//!   recovery from increments.
 //!
 //! A failure names its seed; `STILLFRAME_SEED=n` runs that seed alone. `STILLFRAME_LONG=1`
 //! multiplies the work.
 
 mod budget;
 mod engine;
+mod incremental;
 mod mutants;
 mod probe;
 mod properties;
@@ -77,6 +79,8 @@ macro_rules! suite {
                 properties::hundreds_of_images, 1;
                 properties::busy_while_held, 2;
                 properties::out_of_bounds, 1;
+                incremental::every_unit, 4;
+                incremental::increments_recover, 4;
                 race::pairs_stay_together, 4;
                 race::random_access, 4;
                 race::many_images_under_load, 2;

@@ -5,9 +5,10 @@
 //! `docs/proofs.md`, so that no mutant is without a judge.
 
 use crate::algorithms::{cou, fork::Fork, imprint::Imprint, naive::Naive, page_table};
+use crate::algorithms::{hourglass::Hourglass, pingpong::NppMerge};
 use crate::{Mutant, with_mutant};
 
-use super::{Property, budget, properties};
+use super::{Property, budget, incremental, properties};
 
 const SEEDS: u64 = 8;
 
@@ -52,6 +53,24 @@ fn judge(mutant: Mutant) -> Judge {
         | Mutant::HandoverKeepsCaptured
         | Mutant::HandoverAdvancesFirst => {
             Suite(EVERY_WORD, properties::every_word_of_every_image::<Imprint>)
+        }
+        Mutant::PingPongDumpsCurrent => {
+            Suite(EVERY_WORD, properties::every_word_of_every_image::<NppMerge>)
+        }
+        Mutant::PingPongFlagsBaseInPrevious => {
+            Suite("partial_words", properties::partial_words::<NppMerge>)
+        }
+        Mutant::PingPongWritesPartOfUnit => {
+            Suite("every_unit", incremental::every_unit::<NppMerge>)
+        }
+        Mutant::HourglassReadsCurrent => {
+            Suite(EVERY_WORD, properties::every_word_of_every_image::<Hourglass>)
+        }
+        Mutant::HourglassFlagsBaseInOtherArray => {
+            Suite("partial_words", properties::partial_words::<Hourglass>)
+        }
+        Mutant::HourglassWritesPartOfUnit | Mutant::IncrementForgetsWhileDumping => {
+            Suite("every_unit", incremental::every_unit::<Hourglass>)
         }
         Mutant::HandoverIgnoresDone => {
             Suite("busy_while_held", properties::busy_while_held::<Imprint>)

@@ -1,0 +1,137 @@
+//! One flag a unit: packed, or a byte each. Flags have one owner at a time, so changing one among
+//! 64 in a word is a load and a store, no atomic change.
+
+use std::ops::Range;
+
+use crate::algorithm::{BLOCK_WORDS, Options};
+use crate::error::MemoryError;
+use crate::image::{Marks, low};
+use crate::memory::Words;
+
+/// Flags for the units of whole blocks, in groups of 64.
+fn groups(words: usize, shift: u32) -> usize {
+    (words.div_ceil(BLOCK_WORDS) * (BLOCK_WORDS >> shift)).div_ceil(64)
+}
+
+/// The units of a block.
+fn units(block: usize, shift: u32) -> Range<usize> {
+    let count = BLOCK_WORDS >> shift;
+    block * count..(block + 1) * count
+}
+
+/// A bit a unit of `1 << shift` words, 64 in a word.
+#[derive(Debug)]
+pub(crate) struct Bits {
+    words: Words,
+    shift: u32,
+}
+
+impl Bits {
+    /// Clear flags for the state that `options` describe, which fits in memory.
+    pub(crate) fn create(options: &Options, shift: u32) -> Result<Self, MemoryError> {
+        let words = Words::create(&options.resized(|words| groups(words, shift)))?;
+        Ok(Self { words, shift })
+    }
+    /// Makes room for `words` words of state.
+    pub(crate) fn grow(&mut self, words: usize) -> Result<(), MemoryError> {
+        self.words.grow(groups(words, self.shift))
+    }
+    pub(crate) fn view(&self) -> Self {
+        Self { words: self.words.view(), shift: self.shift }
+    }
+    #[inline]
+    pub(crate) fn get(&self, unit: usize) -> bool {
+        self.words.load(unit / 64) >> (unit % 64) & 1 != 0
+    }
+    #[inline]
+    pub(crate) fn set(&self, unit: usize) {
+        self.words.store(unit / 64, self.words.load(unit / 64) | 1 << (unit % 64));
+    }
+    /// Sets or clears a flag, without a branch.
+    #[inline]
+    pub(crate) fn put(&self, unit: usize, flag: bool) {
+        let others = self.words.load(unit / 64) & !(1 << (unit % 64));
+        self.words.store(unit / 64, others | u64::from(flag) << (unit % 64));
+    }
+    pub(crate) fn fill(&self, units: Range<usize>, flag: bool) {
+        let mut at = units.start;
+        while at < units.end {
+            let end = units.end.min((at / 64 + 1) * 64);
+            let mask = low(end - at) << (at % 64);
+            let old = self.words.load(at / 64);
+            let new = if flag { old | mask } else { old & !mask };
+            if new != old {
+                self.words.store(at / 64, new);
+            }
+            at = end;
+        }
+    }
+    #[inline]
+    pub(crate) fn marks(&self, block: usize) -> Marks {
+        Marks::of_units(block, self.shift, |group| self.words.load(group))
+    }
+    pub(crate) fn forget(&self, block: usize) {
+        self.fill(units(block, self.shift), false);
+    }
+}
+
+/// A byte a unit of `1 << shift` words.
+#[derive(Debug)]
+pub(crate) struct Bytes {
+    words: Words,
+    shift: u32,
+}
+
+impl Bytes {
+    /// Clear flags for the state that `options` describe, which fits in memory.
+    pub(crate) fn create(options: &Options, shift: u32) -> Result<Self, MemoryError> {
+        let words = Words::create(&options.resized(|words| 8 * groups(words, shift)))?;
+        Ok(Self { words, shift })
+    }
+    /// Makes room for `words` words of state.
+    pub(crate) fn grow(&mut self, words: usize) -> Result<(), MemoryError> {
+        self.words.grow(8 * groups(words, self.shift))
+    }
+    pub(crate) fn view(&self) -> Self {
+        Self { words: self.words.view(), shift: self.shift }
+    }
+    #[inline]
+    pub(crate) fn get(&self, unit: usize) -> bool {
+        self.words.load_byte(unit) != 0
+    }
+    #[inline]
+    pub(crate) fn set(&self, unit: usize) {
+        self.words.store_byte(unit, 1);
+    }
+    /// Eight at a time where they lie in one word.
+    pub(crate) fn fill(&self, units: Range<usize>, flag: bool) {
+        let mut at = units.start;
+        while at < units.end {
+            if at.is_multiple_of(8) && units.end - at >= 8 {
+                let new = if flag { 0x0101_0101_0101_0101 } else { 0 };
+                if self.words.load(at / 8) != new {
+                    self.words.store(at / 8, new);
+                }
+                at += 8;
+            } else {
+                self.words.store_byte(at, u8::from(flag));
+                at += 1;
+            }
+        }
+    }
+    #[inline]
+    pub(crate) fn marks(&self, block: usize) -> Marks {
+        Marks::of_units(block, self.shift, |group| {
+            (0..8).fold(0, |flags, i| flags | packed(self.words.load(8 * group + i)) << (8 * i))
+        })
+    }
+    pub(crate) fn forget(&self, block: usize) {
+        self.fill(units(block, self.shift), false);
+    }
+}
+
+/// Eight bytes, each 0 or 1, as eight bits: the product moves byte j to bit 56 + j.
+#[inline]
+fn packed(bytes: u64) -> u64 {
+    u64::from_le(bytes).wrapping_mul(0x0102_0408_1020_4080) >> 56
+}

@@ -1,0 +1,169 @@
+//! Images made of what changed since the image before, and the two ways to complete them.
+//!
+//! - *Merge*: the sink knows the image before, or does without it ([`Sink::before`]).
+//! - *Copy*: the algorithm keeps the image before in one more array, which the snapshotter rolls
+//!   forward, block by block.
+//!
+//! - D1: the marks of an increment are forgotten only once its words are part of the image before:
+//!   Merge, when the image is settled; Copy, block by block, with its words in the array.
+//! - D2: an image is marked as settled after its last mark was forgotten, both before `done`. So
+//!   the writer finds either no mark, or an image not settled, whose marks it folds ([`fold`]).
+//! - D3: between begin and `done` only the snapshotter touches the increment's words and marks.
+//!
+//! Completion is a property of the type, asked once a block: a branch that costs nothing.
+
+use crate::algorithm::{Algorithm, BLOCK_WORDS, Image};
+use crate::error::CaptureError;
+use crate::image::{Held, Lease, Marks};
+use crate::memory::Words;
+use crate::mutant::Mutant;
+use crate::sink::{Before, Sink};
+
+/// What was written between two images, as one algorithm keeps it.
+pub trait Changes: Send {
+    /// Which words of `block` changed; marks beyond the image's end mean nothing.
+    fn marks(&self, block: usize) -> Marks;
+    /// Copies the words from `start` on, all marked.
+    fn copy(&self, start: usize, into: &mut [u64]);
+    /// Clears the marks of `block`.
+    fn forget(&self, block: usize);
+}
+
+/// An image that knows what changed since the image before.
+#[derive(Debug)]
+pub struct Increment<S, C> {
+    changes: C,
+    /// The image before, kept by the algorithm.
+    previous: Option<Words>,
+    /// The last image that was settled, when this one began.
+    base: u64,
+    captured: bool,
+    held: Held<S>,
+}
+
+impl<S: Sink, C: Changes> Increment<S, C> {
+    pub(crate) fn new(changes: C, previous: Option<&Words>, sink: S, lease: Lease) -> Self {
+        let previous = previous.map(Words::view);
+        let base = lease.handover.settled();
+        Self { changes, previous, base, captured: false, held: Held::new(sink, lease) }
+    }
+}
+
+impl<S: Sink, C: Changes> Image for Increment<S, C> {
+    type Sink = S;
+
+    fn words(&self) -> usize {
+        self.held.lease.words
+    }
+    fn epoch(&self) -> u64 {
+        self.held.lease.epoch
+    }
+    fn builds_on(&self) -> Option<u64> {
+        (self.previous.is_none() && self.base != 0).then_some(self.base)
+    }
+    fn get(&self, index: usize) -> Option<u64> {
+        let previous = self.previous.as_ref()?;
+        self.held.get(index, || {
+            let mut word = [previous.load(index)];
+            if self.changes.marks(index / BLOCK_WORDS).has(index % BLOCK_WORDS) {
+                self.changes.copy(index, &mut word);
+            }
+            word[0]
+        })
+    }
+    fn capture(&mut self) -> Result<(), CaptureError> {
+        self.held.spend()?;
+        let changes = &self.changes;
+        match &self.previous {
+            Some(previous) => self.held.push(|block, into| roll(changes, previous, block, into))?,
+            None => {
+                let forgets = self.held.lease.handover.is(Mutant::IncrementForgetsWhileDumping);
+                self.held.push_parts(|sink, block, into| {
+                    let part = merge(changes, sink, block, into)?;
+                    if forgets {
+                        changes.forget(block);
+                    }
+                    Ok(part)
+                })?;
+            }
+        }
+        self.captured = true;
+        Ok(())
+    }
+    fn settle(&mut self) {
+        if !self.captured {
+            return;
+        }
+        if self.previous.is_none() {
+            (0..self.words().div_ceil(BLOCK_WORDS)).for_each(|block| self.changes.forget(block));
+        }
+        self.held.lease.settle();
+    }
+    fn sink_mut(&mut self) -> &mut S {
+        &mut self.held.sink
+    }
+    fn into_sink(self) -> S {
+        self.held.sink
+    }
+}
+
+/// Merge: lays the changes of a block over what the sink knows of it. Returns what is to be pushed.
+fn merge<S: Sink>(
+    changes: &impl Changes,
+    sink: &mut S,
+    block: usize,
+    into: &mut [u64],
+) -> Result<Marks, CaptureError> {
+    let start = block * BLOCK_WORDS;
+    let marks = changes.marks(block);
+    let is_whole = marks.are_all(into.len()) || sink.before(start, into)? == Before::Given;
+    for run in marks.runs(into.len()) {
+        changes.copy(start + run.start, &mut into[run]);
+    }
+    Ok(if is_whole { Marks::ALL } else { marks })
+}
+
+/// Copy: lays the changes of a block over the image before, which is then this image (D1).
+fn roll(changes: &impl Changes, previous: &Words, block: usize, into: &mut [u64]) {
+    let start = block * BLOCK_WORDS;
+    let marks = changes.marks(block);
+    if !marks.are_all(into.len()) {
+        previous.copy_to(start, into);
+    }
+    for run in marks.runs(into.len()) {
+        changes.copy(start + run.start, &mut into[run.clone()]);
+        previous.store_run(start + run.start, &into[run]);
+    }
+    changes.forget(block);
+}
+
+/// Makes the marked words of an image that was not settled part of the current period again: each
+/// unit that was not written since is rewritten with its latest value. O(changed).
+///
+/// The caller is the writer, at begin, and has found the hand-over idle, so it owns both sides.
+#[cold]
+#[inline(never)]
+pub(crate) fn fold<A: Algorithm>(
+    state: &mut A,
+    failed: &impl Changes,
+    current: &impl Changes,
+    unit_words: usize,
+) {
+    let words = state.words();
+    for start in (0..words).step_by(BLOCK_WORDS) {
+        let block = start / BLOCK_WORDS;
+        let missing = failed.marks(block).without(current.marks(block));
+        for run in missing.runs(BLOCK_WORDS.min(words - start)) {
+            for index in run.step_by(unit_words) {
+                rewrite(state, start + index);
+            }
+        }
+        failed.forget(block);
+    }
+}
+
+/// Writes a word as it is: its unit then counts as written.
+pub(crate) fn rewrite<A: Algorithm>(state: &mut A, index: usize) {
+    let value = state.read(index);
+    state.write(index, value);
+}
