@@ -17,8 +17,9 @@ use stillframe::{CaptureError, CaptureReport, Publication, Sink, SinkError};
 
 use crate::checkpoint::Header;
 use crate::checkpoint::writer::Writer;
+use crate::disk::directory::{Directory, Output};
 use crate::error::Error;
-use crate::files::{Directory, Output};
+use crate::mutant::Mutant;
 use crate::names::{self, TEMPORARY};
 use crate::stats::Stats;
 
@@ -53,6 +54,9 @@ impl Sink for CheckpointFile {
         self.0.push(start, words)
     }
     fn finish(&mut self) -> Result<(), SinkError> {
+        if self.0.output().is(Mutant::PublishBeforeFooter) {
+            return Ok(());
+        }
         self.0.finish()
     }
 }
@@ -134,7 +138,7 @@ impl Desk {
         let started = Instant::now();
         let published = captured
             .map_err(|source| Error::Capture { number, source })
-            .and_then(|report| self.make_durable(file.0.output(), &header).map(|()| report));
+            .and_then(|report| self.make_durable(&mut file.0, &header).map(|()| report));
         let took = started.elapsed();
         let tidied = match published {
             Ok(_) => self.remove_old(number),
@@ -168,15 +172,31 @@ impl Desk {
         publication
     }
 
-    fn make_durable(&self, file: &Output, header: &Header) -> Result<(), Error> {
+    fn make_durable(&self, writer: &mut Writer<Output>, header: &Header) -> Result<(), Error> {
         let temporary = self.directory.at(TEMPORARY);
+        let name = names::checkpoint(header.number);
+        if self.directory.is(Mutant::OldRemovedFirst) {
+            self.remove_below(header.number)?;
+        }
+        if self.directory.is(Mutant::PublishBeforeFooter) {
+            self.directory.rename(TEMPORARY, &name)?;
+            self.directory.sync()?;
+            let _ = writer.finish();
+            return writer.output().sync().map_err(Error::file("syncing", temporary));
+        }
+        let file = writer.output();
         let length = file.length().map_err(Error::file("measuring", &temporary))?;
         if u128::from(length) != header.file_bytes() {
             let lost = std::io::Error::other("the file lost bytes that were written");
             return Err(Error::file("measuring", temporary)(lost));
         }
-        file.sync().map_err(Error::file("syncing", temporary))?;
-        self.directory.rename(TEMPORARY, &names::checkpoint(header.number))?;
+        if !self.directory.is(Mutant::FileNotSynced) {
+            file.sync().map_err(Error::file("syncing", temporary))?;
+        }
+        self.directory.rename(TEMPORARY, &name)?;
+        if self.directory.is(Mutant::NamesNotSynced) {
+            return Ok(());
+        }
         self.directory.sync()
     }
 
@@ -184,11 +204,13 @@ impl Desk {
     fn remove_old(&self, number: u64) -> Result<(), Error> {
         let [_, before] = self.lock().sound;
         self.lock().sound = [before, Some(number)];
+        before.map_or(Ok(()), |before| self.remove_below(before))
+    }
+
+    fn remove_below(&self, number: u64) -> Result<(), Error> {
         let mut removed = Ok(());
-        for old in names::list(&self.directory)?.numbers {
-            if before.is_some_and(|before| old < before) {
-                removed = removed.and(self.directory.remove(&names::checkpoint(old)));
-            }
+        for old in names::list(&self.directory)?.numbers.into_iter().filter(|&old| old < number) {
+            removed = removed.and(self.directory.remove(&names::checkpoint(old)));
         }
         removed
     }

@@ -32,14 +32,17 @@
 //!
 //! Reading order: [`Store`], [`Options`], [`Stats`], [`Recovery`]. Inside: `checkpoint` is the
 //! format, reader and writer; `recovery` finds the newest sound checkpoint; `desk` makes one
-//! durable; `files` is all that touches the file system.
+//! durable; [`disk`] is the seam to the file system, and the disk that tests crash.
 
 #![forbid(unsafe_code)]
 
 mod checkpoint;
+#[cfg(test)]
+mod crash;
 mod desk;
+pub mod disk;
 mod error;
-mod files;
+mod mutant;
 mod names;
 mod options;
 mod recovery;

@@ -1,7 +1,7 @@
 //! The names of checkpoint files; the table is in `docs/formats/checkpoint.md`.
 
+use crate::disk::directory::Directory;
 use crate::error::Error;
-use crate::files::Directory;
 
 /// The file that is being written, or prepared for.
 pub(crate) const TEMPORARY: &str = "checkpoint.tmp";
@@ -37,6 +37,8 @@ pub(crate) struct Listing {
     pub(crate) numbers: Vec<u64>,
     /// The first number that no file has borne.
     pub(crate) next: u64,
+    /// Whether there is a file that never became a checkpoint.
+    pub(crate) leftover: bool,
 }
 
 pub(crate) fn list(directory: &Directory) -> Result<Listing, Error> {
@@ -46,7 +48,7 @@ pub(crate) fn list(directory: &Directory) -> Result<Listing, Error> {
     let sound = found.iter().filter(|(_, is_damaged)| !is_damaged);
     let mut numbers: Vec<u64> = sound.map(|&(number, _)| number).collect();
     numbers.sort_unstable_by(|left, right| right.cmp(left));
-    Ok(Listing { numbers, next })
+    Ok(Listing { numbers, next, leftover: names.iter().any(|name| name == TEMPORARY) })
 }
 
 #[cfg(test)]

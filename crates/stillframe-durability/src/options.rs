@@ -1,6 +1,9 @@
 //! What a store is opened with.
 
+use std::sync::Arc;
 use std::time::Duration;
+
+use crate::disk::Disk;
 
 /// How large the state is, and when it is checkpointed.
 #[derive(Debug, Clone)]
@@ -13,6 +16,8 @@ pub struct Options {
     pub every: Option<Duration>,
     /// Whether [`Store::close`](crate::Store::close) takes a last checkpoint.
     pub checkpoint_on_close: bool,
+    /// Where the files are, if not in a directory of the machine's file system.
+    pub disk: Option<Arc<dyn Disk>>,
 }
 
 impl Options {
@@ -24,7 +29,7 @@ impl Options {
     /// A state in memory of one's own choosing: room to grow, huge pages, budget of an image.
     #[must_use]
     pub fn memory(memory: stillframe::Options) -> Self {
-        Self { memory, every: None, checkpoint_on_close: false }
+        Self { memory, every: None, checkpoint_on_close: false, disk: None }
     }
     /// Begins a checkpoint at the first [`point`](crate::Store::point) after each interval. If one
     /// takes longer than that, the next begins right after it.
@@ -36,5 +41,12 @@ impl Options {
     #[must_use]
     pub fn checkpoint_on_close(self) -> Self {
         Self { checkpoint_on_close: true, ..self }
+    }
+    /// Keeps the files on `disk`, such as a [`SimulatedDisk`](crate::disk::SimulatedDisk). The
+    /// directory that the store is opened with is then but its name in messages; that nobody else
+    /// uses the disk meanwhile is up to the caller.
+    #[must_use]
+    pub fn disk(self, disk: Arc<dyn Disk>) -> Self {
+        Self { disk: Some(disk), ..self }
     }
 }

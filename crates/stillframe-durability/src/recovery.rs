@@ -13,8 +13,8 @@ use stillframe::Algorithm;
 
 use crate::checkpoint::damage::Damage;
 use crate::checkpoint::reader::Reader;
+use crate::disk::directory::Directory;
 use crate::error::Error;
-use crate::files::Directory;
 use crate::names::{self, TEMPORARY};
 
 /// What [`Store::open`](crate::Store::open) found.
@@ -79,9 +79,9 @@ pub(crate) fn recover<A: Algorithm>(
     directory: &Directory,
     memory: &stillframe::Options,
 ) -> Result<Recovered<A>, Error> {
-    let leftover = directory.at(TEMPORARY).exists();
-    directory.remove(TEMPORARY)?;
     let listing = names::list(directory)?;
+    let leftover = listing.leftover;
+    directory.remove(TEMPORARY)?;
     let mut recovery = Recovery { leftover, ..Recovery::default() };
     for &number in &listing.numbers {
         match load(directory, number, memory)? {
@@ -189,7 +189,7 @@ mod tests {
     #[test]
     fn every_flip_and_every_truncation_falls_back_to_the_older_one() {
         let data = tempfile::tempdir().expect("a directory");
-        let directory = Directory::open(data.path()).expect("writable");
+        let directory = Directory::open(data.path(), None).expect("writable");
         fs::write(directory.at(&names::checkpoint(1)), file(1)).expect("writable");
         let sound = file(2);
         assert_eq!(recover_from(&directory, &sound), (2, 0));

@@ -9,8 +9,8 @@ use stillframe::{Algorithm, CaptureError, Engine, MemoryError, Point};
 
 use crate::checkpoint::Header;
 use crate::desk::Desk;
+use crate::disk::directory::Directory;
 use crate::error::Error;
-use crate::files::Directory;
 use crate::options::Options;
 use crate::recovery::{Recovered, Recovery, recover};
 use crate::schedule::Schedule;
@@ -55,7 +55,7 @@ impl<A: Algorithm> Store<A> {
     /// # Errors
     /// [`Error`]; nothing is lost by trying again.
     pub fn open_with(directory: impl AsRef<Path>, options: Options) -> Result<Self, Error> {
-        let directory = Directory::open(directory.as_ref())?;
+        let directory = Directory::open(directory.as_ref(), options.disk)?;
         let Recovered { algorithm, recovery, next } = recover(&directory, &options.memory)?;
         let engine = Engine::new(algorithm).map_err(Error::Thread)?;
         let recovered = recovery.loaded.as_ref().map(|loaded| loaded.number);

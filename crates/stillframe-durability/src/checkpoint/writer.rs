@@ -57,8 +57,8 @@ impl<W: Write> Writer<W> {
     }
 
     /// The file.
-    pub(crate) fn output(&self) -> &W {
-        &self.output
+    pub(crate) fn output(&mut self) -> &mut W {
+        &mut self.output
     }
 
     /// Takes the next words of the image.

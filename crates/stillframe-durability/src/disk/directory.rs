@@ -1,0 +1,227 @@
+//! A disk as the rest of this crate uses it: with paths for messages, with patience for calls that
+//! were interrupted or did half, and with none for a file that failed.
+//!
+//! - A file that once failed a write or a sync refuses every later call. After a failed sync the
+//!   page cache may show bytes that are on no disk, and a second sync would succeed all the same.
+//! - A sync is never tried again, also not an interrupted one.
+//! - Writing neither allocates, locks nor logs: it may run in a forked child.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::real::RealDisk;
+use super::{Disk, DiskFile};
+use crate::error::Error;
+use crate::mutant::{Mutant, Mutation};
+
+/// Bytes written before they are hurried to the disk: large enough for a disk to be fast, small
+/// enough that neither a sync at the end nor the page cache notices.
+const BEHIND_BYTES: u64 = 8 << 20;
+
+/// A directory and its disk.
+#[derive(Debug)]
+pub(crate) struct Directory {
+    path: PathBuf,
+    disk: Arc<dyn Disk>,
+    mutation: Mutation,
+}
+
+impl Directory {
+    /// The directory at `path`, which is created if need be; or `disk`, of which `path` is but the
+    /// name.
+    pub(crate) fn open(path: &Path, disk: Option<Arc<dyn Disk>>) -> Result<Self, Error> {
+        let disk = match disk {
+            Some(disk) => disk,
+            None => Arc::new(RealDisk::open(path)?),
+        };
+        Ok(Self { path: path.to_path_buf(), disk, mutation: Mutation::current() })
+    }
+
+    /// For tests: whether this mistake is to be made.
+    pub(crate) fn is(&self, mutant: Mutant) -> bool {
+        self.mutation.is(mutant)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Where `name` lies.
+    pub(crate) fn at(&self, name: &str) -> PathBuf {
+        self.path.join(name)
+    }
+
+    /// The names in the directory, in no order.
+    pub(crate) fn names(&self) -> Result<Vec<String>, Error> {
+        patiently(|| self.disk.names()).map_err(Error::file("listing", &self.path))
+    }
+
+    /// An empty new file in the place of whatever had the name.
+    pub(crate) fn create(&self, name: &str) -> Result<Output, Error> {
+        let file = patiently(|| self.disk.create(name));
+        let file = file.map_err(Error::file("creating", self.at(name)))?;
+        Ok(Output { file, end: 0, behind: 0, failed: false, mutation: self.mutation })
+    }
+
+    /// A file and its length.
+    pub(crate) fn open_file(&self, name: &str) -> Result<(Input, u64), Error> {
+        let open = || -> io::Result<(Input, u64)> {
+            let file = patiently(|| self.disk.open(name))?;
+            let length = patiently(|| file.length())?;
+            Ok((Input { file, offset: 0 }, length))
+        };
+        open().map_err(Error::file("opening", self.at(name)))
+    }
+
+    /// Replaces whatever had the new name.
+    pub(crate) fn rename(&self, from: &str, to: &str) -> Result<(), Error> {
+        let renamed = patiently(|| self.disk.rename(from, to));
+        renamed.map_err(Error::file("renaming", self.at(from)))
+    }
+
+    /// Removes a file if it is there.
+    pub(crate) fn remove(&self, name: &str) -> Result<(), Error> {
+        match patiently(|| self.disk.remove(name)) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                Err(Error::file("removing", self.at(name))(error))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns when all changes of names have reached the disk.
+    pub(crate) fn sync(&self) -> Result<(), Error> {
+        self.disk.sync_names().map_err(Error::file("syncing", &self.path))
+    }
+}
+
+fn patiently<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    loop {
+        match call() {
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            result => return result,
+        }
+    }
+}
+
+/// A file that is written once, front to back.
+#[derive(Debug)]
+pub(crate) struct Output {
+    file: Box<dyn DiskFile>,
+    /// Where the next byte goes.
+    end: u64,
+    /// Up to where the bytes were hurried to the disk.
+    behind: u64,
+    failed: bool,
+    mutation: Mutation,
+}
+
+impl Output {
+    /// For tests: whether this mistake is to be made.
+    pub(crate) fn is(&self, mutant: Mutant) -> bool {
+        self.mutation.is(mutant)
+    }
+
+    /// Returns when all bytes have reached the disk.
+    pub(crate) fn sync(&mut self) -> io::Result<()> {
+        if self.is(Mutant::FailedFileIsTrusted) {
+            return self.file.sync().or_else(|_| self.file.sync());
+        }
+        self.once(|file| file.sync())?;
+        self.file.write_behind(0..u64::MAX);
+        Ok(())
+    }
+
+    /// Bytes in the file, whichever process wrote them.
+    pub(crate) fn length(&mut self) -> io::Result<u64> {
+        self.once(|file| patiently(|| file.length()))
+    }
+
+    /// Calls a file that has not failed, and remembers if it does now.
+    fn once<T>(&mut self, call: impl FnOnce(&dyn DiskFile) -> io::Result<T>) -> io::Result<T> {
+        if self.failed {
+            return Err(ErrorKind::Other.into()); // allocates nothing
+        }
+        let result = call(&*self.file);
+        self.failed |= result.is_err();
+        result
+    }
+}
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let end = self.end;
+        let written = self.once(|file| patiently(|| file.write_at(end, bytes)))?;
+        self.end += written as u64;
+        if self.end - self.behind >= BEHIND_BYTES {
+            // The stretch before this one is on the disk by now, and leaves the page cache.
+            self.file.write_behind(self.behind.saturating_sub(BEHIND_BYTES)..self.end);
+            self.behind = self.end;
+        }
+        Ok(written)
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A file that is read, front to back.
+#[derive(Debug)]
+pub(crate) struct Input {
+    file: Box<dyn DiskFile>,
+    offset: u64,
+}
+
+impl Read for Input {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        let read = patiently(|| self.file.read_at(self.offset, bytes))?;
+        self.offset += read as u64;
+        Ok(read)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Fault, SimulatedDisk};
+    use super::*;
+
+    fn directory(disk: &SimulatedDisk) -> Directory {
+        Directory::open(Path::new("simulated"), Some(Arc::new(disk.clone()))).expect("it is there")
+    }
+
+    #[test]
+    fn a_file_that_failed_once_refuses_every_later_call() {
+        type Call = fn(&mut Output) -> io::Result<()>;
+        let write: Call = |file| file.write(&[1; 10]).map(drop);
+        let calls: [Call; 3] = [write, Output::sync, |file| file.length().map(drop)];
+        for failing in calls {
+            let disk = SimulatedDisk::default();
+            let mut file = directory(&disk).create("f").expect("sound");
+            disk.fail_at(disk.calls() + 1, Fault::IO);
+            assert_eq!(failing(&mut file).expect_err("told to").raw_os_error(), Some(5));
+            for later in calls {
+                assert!(later(&mut file).is_err(), "refused");
+            }
+            assert_eq!(disk.calls(), 2, "the disk was not asked again");
+        }
+    }
+
+    #[test]
+    fn short_and_interrupted_calls_are_completed() {
+        let bytes: Vec<u8> = (0..100).collect();
+        for fault in [Fault::ShortWrite, Fault::INTERRUPTED] {
+            for call in 1..=7 {
+                let disk = SimulatedDisk::default();
+                disk.fail_at(call, fault);
+                let directory = directory(&disk);
+                directory.create("f").expect("tried again").write_all(&bytes).expect("completed");
+                directory.rename("f", "g").expect("tried again");
+                let (mut input, length) = directory.open_file("g").expect("tried again");
+                let mut back = Vec::new();
+                input.read_to_end(&mut back).expect("tried again");
+                assert_eq!((back, length), (bytes.clone(), 100), "{fault:?} at call {call}");
+            }
+        }
+    }
+}
