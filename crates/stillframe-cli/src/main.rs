@@ -1,6 +1,7 @@
 //! The `stillframe` binary. Exit status: 0 done, 1 the work failed, 2 wrong usage.
 #![forbid(unsafe_code)]
 
+mod lab;
 mod logs;
 mod serve;
 
@@ -23,12 +24,15 @@ struct Cli {
 enum Command {
     /// Run a server for Redis clients, saving in the background without fork.
     #[command(after_help = serve::EXAMPLES)]
-    Serve(serve::Arguments),
+    Serve(Box<serve::Arguments>),
+    /// Compare snapshot algorithms, every image verified.
+    Lab(lab::Arguments),
 }
 
 fn main() -> ExitCode {
     match Cli::parse().command {
         Command::Serve(arguments) => serve::run(&arguments),
+        Command::Lab(arguments) => lab::run(arguments),
     }
 }
 

@@ -101,18 +101,31 @@ fn fits(case: &Case, info: Option<&Info>, available: u64) -> Result<(), String> 
     ))
 }
 
-/// Copies of the state in memory at the worst moment: what the registry says, flags, and what the
-/// sink keeps.
+/// Copies of the state in memory at the worst moment: what the registry says, and what the sink
+/// keeps.
 fn copies(case: &Case, info: Option<&Info>) -> f64 {
     let Some(info) = info else { return 1.02 };
-    let numbers = info.memory.split(|c: char| !c.is_ascii_digit() && c != '.');
-    let stated = numbers.filter_map(|number| number.parse::<f64>().ok()).fold(1.0, f64::max);
     let kept = match case.sink {
         SinkKind::Discard if info.image == Completeness::Incremental => 1.0,
         SinkKind::Tmpfs => 2.0,
         _ => 0.0,
     };
-    stated * 1.05 + kept
+    let unit_bytes = info.unit(case.unit).words() as f64 * 8.0;
+    stated_copies(info.memory, unit_bytes) * 1.02 + kept
+}
+
+/// Reads the registry's column: `2`, `1 to 2`, `2 + 8 bytes a unit`, `3 + 3 bits a unit`.
+fn stated_copies(memory: &str, unit_bytes: f64) -> f64 {
+    let largest = |part: &str| {
+        let numbers = part.split(|c: char| !c.is_ascii_digit() && c != '.');
+        numbers.filter_map(|number| number.parse::<f64>().ok()).fold(0.0, f64::max)
+    };
+    let terms = memory.split('+').map(|part| match part {
+        _ if part.contains("byte") => largest(part) / unit_bytes,
+        _ if part.contains("bit") => largest(part) / 8.0 / unit_bytes,
+        _ => largest(part),
+    });
+    terms.sum::<f64>().max(1.0)
 }
 
 /// A number of bytes for people: `1.5 GiB`.
@@ -140,6 +153,20 @@ mod tests {
             assert!(sentence.contains(&format!("did you mean '{name}'?")), "{sentence}");
         }
         assert!(algorithm("xyzzyxyzzy").expect_err("no such").contains("lab list"));
+    }
+
+    #[test]
+    fn memory_is_read_from_the_registry() {
+        for (memory, copies) in [
+            ("2", 2.0),
+            ("1 to 2", 2.0),
+            ("1 + undo", 1.0),
+            ("2 + 8 bytes a unit", 3.0),
+            ("3 + 4 bits a unit", 3.0625),
+            ("what it takes", 1.0),
+        ] {
+            assert_eq!(stated_copies(memory, 8.0), copies, "{memory}");
+        }
     }
 
     #[test]

@@ -11,6 +11,7 @@
 mod capture;
 pub mod case;
 pub mod check;
+pub mod comparison;
 mod cores;
 mod digest;
 mod environment;

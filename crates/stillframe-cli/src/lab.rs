@@ -1,0 +1,40 @@
+//! `stillframe lab`: every snapshot algorithm, measured while its images are verified.
+
+mod compare;
+mod list;
+mod values;
+
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+
+use crate::fail;
+
+#[derive(Args)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Show the algorithms and the figures with their sources.
+    List(list::Arguments),
+    /// Run algorithms under one workload and print one table.
+    #[command(after_help = compare::EXAMPLES)]
+    Compare(Box<compare::Arguments>),
+    /// Run one round: JSON of a case on standard input, of its record on standard output.
+    #[command(hide = true)]
+    Case,
+}
+
+pub(crate) fn run(arguments: Arguments) -> ExitCode {
+    match arguments.command {
+        Command::List(arguments) => list::run(&arguments),
+        Command::Compare(arguments) => compare::run(&arguments),
+        Command::Case => match stillframe_lab::case_from_stdin() {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => fail(2, &format_args!("lab case: {error}")),
+        },
+    }
+}

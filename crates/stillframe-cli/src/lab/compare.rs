@@ -1,0 +1,349 @@
+//! `stillframe lab compare`: flags to cases, rounds to a table.
+
+use std::fs::{self, File};
+use std::io::{self, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+use stillframe::Unit;
+use stillframe::algorithms::ALL;
+use stillframe_lab::{
+    Case, Distribution, FLOOR, LabError, Progress, Record, SinkKind, Verify, case, check,
+    comparison, environment, run_rounds,
+};
+
+use super::values::{Rate, count, milliseconds, rate, size};
+use crate::fail;
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  stillframe lab compare                        every algorithm, about three minutes
+  stillframe lab compare --algorithms imprint,fork --size 1000MB --updates-per-tick 256k
+      --tick 100ms --ticks 200                  as in the papers
+  stillframe lab compare --tick 0 --disk-rate off --distribution zipf:0.99 --unit page
+  stillframe lab compare --sink file --dir /data --reads-per-update 4
+
+Distributions: uniform; zipf:THETA (items by Zipf's law, scattered over the state); pages:THETA (4 KiB
+pages by Zipf, any item in one; Li et al.); objects:ITEMS:THETA (objects by Zipf, then an item in
+one by Zipf; Cao et al. have objects:2000:0.5); gaussian[:DEVIATION].
+Sizes: 64MB, 1GiB (powers of 1024); counts: 256k, 1M (thousands).
+Each round runs in a process of its own, all algorithms once before any of them again. What is
+timed: begin, updates and reads of a tick. Every block of every image is compared with a replay of
+all updates, outside what is timed. Memory is the proportional set size of the process and its
+children less the lab's own buffers, sampled at 50, 90 and 99 % of one more image after the timed
+ticks. Exit status: 0 done, 1 an image was wrong or a round broke, 2 wrong usage, 130 Ctrl-C
+(finished rounds are kept).";
+
+#[derive(Args)]
+pub(crate) struct Arguments {
+    /// Names, with commas between them, or all; 'none' (no snapshots) always runs as the floor
+    #[arg(long, value_name = "NAMES", default_value = "all")]
+    algorithms: String,
+    /// State
+    #[arg(long, value_name = "SIZE", default_value = "100MB", value_parser = size)]
+    size: u64,
+    /// Bytes an update replaces: 4 or 8
+    #[arg(long, value_name = "BYTES", default_value = "4")]
+    item_bytes: u32,
+    /// Updates in a tick
+    #[arg(long, value_name = "COUNT", default_value = "64k", value_parser = count)]
+    updates_per_tick: u64,
+    /// Length of a tick; 0: full speed, no idle time
+    #[arg(long, value_name = "TIME", default_value = "50ms", value_parser = milliseconds)]
+    tick: u64,
+    /// Ticks that are timed [default: 40, or what --checkpoints need]
+    #[arg(long, value_name = "COUNT", value_parser = count)]
+    ticks: Option<u64>,
+    /// Most images in a round [default: one after the other]
+    #[arg(long, value_name = "COUNT")]
+    checkpoints: Option<u32>,
+    /// Least time from one begin to the next
+    #[arg(long, value_name = "TIME", default_value = "0", value_parser = milliseconds)]
+    interval: u64,
+    /// Which items are updated
+    #[arg(long, value_name = "NAME", default_value = "uniform")]
+    distribution: Distribution,
+    /// What one flag describes: word, line or page, where an algorithm leaves the choice
+    #[arg(long, default_value = "word", value_parser = case::parse_unit)]
+    unit: Unit,
+    /// Reads that follow each update, on average, timed with it
+    #[arg(long, value_name = "RATIO", default_value = "0")]
+    reads_per_update: f64,
+    /// Most bytes of image a second, or off
+    #[arg(long, value_name = "RATE", default_value = "250MB/s", value_parser = rate)]
+    disk_rate: Rate,
+    /// Where images go: discard, file (flushed to the disk) or tmpfs
+    #[arg(long, value_name = "KIND", default_value = "discard",
+          value_parser = ["discard", "file", "tmpfs"])]
+    sink: String,
+    /// Directory of '--sink file' [default: that of --out]
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+    /// Ask for 2 MiB pages
+    #[arg(long)]
+    huge_pages: bool,
+    /// Threads that copy, where an algorithm has several
+    #[arg(long, value_name = "COUNT", default_value = "1")]
+    threads: usize,
+    /// Most memory an image may take for itself [default: a quarter of the state, at least 64MB]
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    budget: Option<u64>,
+    /// Rounds
+    #[arg(long, value_name = "COUNT", default_value = "3")]
+    repeat: u32,
+    /// Seed of the updates
+    #[arg(long, default_value = "1")]
+    seed: u64,
+    /// Blocks of each image that are compared with the oracle: full, sample (every 16th) or off
+    #[arg(long, default_value = "full")]
+    verify: Verify,
+    /// Keep the latency of every tick in the records
+    #[arg(long)]
+    trace: bool,
+    /// Corrupt every image on purpose: the run must find it and exit with status 1
+    #[arg(long)]
+    self_test: bool,
+    /// Directory of compare.jsonl, created if missing
+    #[arg(long, value_name = "DIR", default_value = "stillframe-lab")]
+    out: PathBuf,
+    /// File of the records instead, one JSON object an algorithm and round; -: standard output
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+/// What the flags come to.
+struct Plan {
+    cases: Vec<Case>,
+    repeat: u32,
+    /// `-` for standard output.
+    json: PathBuf,
+}
+
+impl Arguments {
+    fn plan(&self) -> Result<Plan, String> {
+        if self.repeat == 0 {
+            return Err("--repeat 0: zero rounds leave nothing to compare".to_owned());
+        }
+        if self.self_test && self.verify == Verify::Off {
+            return Err("--self-test needs a verifier: leave --verify off away".to_owned());
+        }
+        if self.dir.is_some() && self.sink != "file" {
+            return Err(format!("--dir is for '--sink file', not '--sink {}'", self.sink));
+        }
+        let case = Case {
+            unit: self.unit,
+            size_bytes: self.size,
+            item_bytes: self.item_bytes,
+            updates_per_tick: self.updates_per_tick,
+            tick_ms: self.tick,
+            ticks: self.ticks.unwrap_or_else(|| self.ticks_needed()),
+            checkpoints: self.checkpoints.unwrap_or(0),
+            interval_ms: self.interval,
+            distribution: self.distribution,
+            reads_per_update: self.reads_per_update,
+            disk_rate: self.disk_rate.0,
+            sink: match self.sink.as_str() {
+                "file" => SinkKind::File(self.dir.clone().unwrap_or_else(|| self.out.clone())),
+                "tmpfs" => SinkKind::Tmpfs,
+                _ => SinkKind::Discard,
+            },
+            huge_pages: self.huge_pages,
+            threads: self.threads,
+            budget_bytes: self.budget.unwrap_or(0),
+            verify: self.verify,
+            seed: self.seed,
+            trace: self.trace,
+            corrupt: self.self_test,
+            ..Case::default()
+        };
+        if self.checkpoints == Some(0) {
+            return Err("--checkpoints 0: without an image there is nothing to compare".to_owned());
+        }
+        if u64::from(case.checkpoints) > case.ticks {
+            return Err(format!(
+                "--checkpoints {} do not fit --ticks {}: a tick begins one at most",
+                case.checkpoints, case.ticks
+            ));
+        }
+        let cases: Vec<Case> = self.names()?.iter().map(|name| case.with_algorithm(name)).collect();
+        cases.iter().try_for_each(check::case)?;
+        let json = self.json.clone().unwrap_or_else(|| self.out.join("compare.jsonl"));
+        Ok(Plan { cases, repeat: self.repeat, json })
+    }
+
+    /// The floor first, then each name once.
+    fn names(&self) -> Result<Vec<&str>, String> {
+        let mut names = vec![FLOOR];
+        if self.algorithms == "all" {
+            names.extend(ALL.iter().map(|info| info.name));
+            return Ok(names);
+        }
+        for name in self.algorithms.split(',').map(str::trim) {
+            check::algorithm(name)?;
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        Ok(names)
+    }
+
+    /// Ticks in which the checkpoints asked for can be taken, by the disk rate or a gigabyte a second.
+    fn ticks_needed(&self) -> u64 {
+        let Some(checkpoints) = self.checkpoints else { return Case::default().ticks };
+        let image_s = self.size as f64 / self.disk_rate.0.unwrap_or(1 << 30) as f64;
+        let each_s = image_s.max(self.interval as f64 / 1e3);
+        // Without idle time, an update is taken to cost 20 ns.
+        let tick_s = (self.tick as f64 / 1e3).max(self.updates_per_tick as f64 * 20e-9);
+        let each = (each_s / tick_s.max(1e-6)).ceil() as u64 + 2;
+        each.saturating_mul(u64::from(checkpoints)) * 10 / 9 + 1
+    }
+}
+
+pub(crate) fn run(arguments: &Arguments) -> ExitCode {
+    let plan = match arguments.plan() {
+        Ok(plan) => plan,
+        Err(problem) => return fail(2, &format_args!("{problem} (see 'lab compare --help')")),
+    };
+    let mut output = match open(arguments, &plan.json) {
+        Ok(output) => output,
+        Err(problem) => return fail(2, &problem),
+    };
+    for warning in &environment().warnings {
+        eprintln!("stillframe: warning: {warning}");
+    }
+    let mut records: Vec<Record> = Vec::new();
+    let mut written = Ok(());
+    let outcome =
+        run_rounds(&plan.cases, plan.repeat, &mut |progress| show(&progress), &mut |it| {
+            if let Some(why) = &it.failed {
+                clear_line();
+                eprintln!("stillframe: {}, round {}: {why}", it.algorithm, it.round);
+            }
+            let line = serde_json::to_string(it).map_err(io::Error::other);
+            let line =
+                line.and_then(|line| writeln!(output, "{line}")).and_then(|()| output.flush());
+            written = std::mem::replace(&mut written, Ok(())).and(line);
+            records.push(it.clone());
+        });
+    clear_line();
+    print(&records, &plan);
+    match (outcome, written) {
+        (Err(LabError::Interrupted), _) => {
+            fail(130, &format_args!("interrupted; {} rounds are kept", records.len()))
+        }
+        (Err(error), _) => fail(1, &error),
+        (_, Err(error)) => {
+            fail(1, &format_args!("writing {} failed: {error}", plan.json.display()))
+        }
+        _ if records.iter().any(Record::is_wrong) => {
+            fail(1, &"not every round gave right images: see the column 'wrong' and the remarks")
+        }
+        _ => ExitCode::SUCCESS,
+    }
+}
+
+/// The file of the records, and the directories that the run writes to.
+fn open(arguments: &Arguments, json: &Path) -> Result<Box<dyn Write>, String> {
+    let directory = |path: &Path| {
+        fs::create_dir_all(path)
+            .map_err(|error| format!("creating the directory {} failed: {error}", path.display()))
+    };
+    if arguments.sink == "file" {
+        directory(arguments.dir.as_ref().unwrap_or(&arguments.out))?;
+    }
+    if json == Path::new("-") {
+        return Ok(Box::new(io::stdout()));
+    }
+    if arguments.json.is_none() {
+        directory(&arguments.out)?;
+    }
+    let file = File::create(json);
+    let file = file.map_err(|error| format!("creating {} failed: {error}", json.display()))?;
+    Ok(Box::new(file))
+}
+
+/// The table and what belongs to it; on standard error where the records take the other.
+fn print(records: &[Record], plan: &Plan) {
+    let is_piped = plan.json == Path::new("-");
+    let colours = if is_piped { io::stderr().is_terminal() } else { io::stdout().is_terminal() };
+    let (table, wrong) = comparison::table(records);
+    let mut text = String::new();
+    // One line of title, one of columns, then the rows.
+    for (number, line) in table.text().lines().enumerate().skip(1) {
+        let red = colours && number >= 2 && wrong.get(number - 2) == Some(&true);
+        text += &if red { format!("\x1b[31m{line}\x1b[0m\n") } else { format!("{line}\n") };
+    }
+    text += &format!("\n{}\n", comparison::LEGEND);
+    for remark in comparison::remarks(records) {
+        text += &format!("! {remark}\n");
+    }
+    if let Some(case) = plan.cases.first() {
+        text += &format!("{}\n", describe(case, plan.repeat));
+    }
+    if !is_piped {
+        text += &format!("Records: {}\n", plan.json.display());
+    }
+    let written = match is_piped {
+        true => io::stderr().lock().write_all(text.as_bytes()),
+        false => io::stdout().lock().write_all(text.as_bytes()),
+    };
+    let _ = written; // a reader that has seen enough is no failure
+}
+
+fn describe(case: &Case, repeat: u32) -> String {
+    let environment = environment();
+    let speed = match case.tick_ms {
+        0 => "at full speed".to_owned(),
+        tick_ms => format!("of {tick_ms} ms"),
+    };
+    let rate = case.disk_rate.map_or("no rate limit".to_owned(), |rate| check::human(rate) + "/s");
+    format!(
+        "{} of {}-byte items; {} updates a tick, {}, {} reads an update; {} ticks {speed}; sink {}, \
+         {rate}; {repeat} rounds; seed {}.\n{}, {} cores, {} memory, Linux {}, huge pages {}{}; load \
+         {:.2} before; {} build{}.",
+        check::human(case.size_bytes),
+        case.item_bytes,
+        case.updates_per_tick,
+        case.distribution,
+        case.reads_per_update,
+        case.ticks,
+        case.sink,
+        case.seed,
+        environment.cpu,
+        environment.cores,
+        check::human(environment.memory_bytes),
+        environment.kernel,
+        environment.huge_pages,
+        if case.huge_pages { " (asked for)" } else { "" },
+        environment.load,
+        environment.profile,
+        environment.commit.as_ref().map_or(String::new(), |commit| format!(" of {commit}")),
+    )
+}
+
+/// One line that is written over again, on a terminal.
+fn show(progress: &Progress) {
+    let Some(next) = &progress.next else { return };
+    if io::stderr().is_terminal() {
+        let left =
+            progress.remaining().map_or(String::new(), |left| format!(", {} left", time(left)));
+        let (number, total) = (progress.done + 1, progress.total);
+        eprint!(
+            "\r\x1b[K[{number}/{total}] {}, {} so far{left}",
+            next.algorithm,
+            time(progress.elapsed)
+        );
+    }
+}
+
+fn clear_line() {
+    if io::stderr().is_terminal() {
+        eprint!("\r\x1b[K");
+    }
+}
+
+fn time(duration: Duration) -> String {
+    format!("{}:{:02}", duration.as_secs() / 60, duration.as_secs() % 60)
+}

@@ -1,0 +1,107 @@
+//! `stillframe lab list`: what can be measured, and where it comes from.
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use clap::Args;
+use serde::Serialize;
+use stillframe::algorithms::{ALL, Visitor, dispatch};
+use stillframe::{Algorithm, Completeness, Info};
+use stillframe_lab::figures::{self, Listing};
+
+use crate::fail;
+
+#[derive(Args)]
+pub(crate) struct Arguments {
+    /// One JSON object instead of text
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Catalogue {
+    algorithms: Vec<Entry>,
+    figures: Vec<Listing>,
+}
+
+#[derive(Serialize)]
+struct Entry {
+    name: &'static str,
+    title: &'static str,
+    citation: &'static str,
+    units: Vec<&'static str>,
+    image: &'static str,
+    memory: &'static str,
+    begin: &'static str,
+    read: &'static str,
+    write: &'static str,
+    tended: bool,
+    /// Why this machine does not let it run.
+    unavailable: Option<String>,
+}
+
+impl Entry {
+    fn new(info: &Info) -> Self {
+        Self {
+            name: info.name,
+            title: info.title,
+            citation: info.citation,
+            units: info.units.iter().map(|unit| unit.name()).collect(),
+            image: match info.image {
+                Completeness::Full => "full",
+                Completeness::Incremental => "incremental",
+            },
+            memory: info.memory,
+            begin: info.begin,
+            read: info.read,
+            write: info.write,
+            tended: info.tended,
+            unavailable: dispatch(info.name, Availability).flatten(),
+        }
+    }
+}
+
+struct Availability;
+
+impl Visitor for Availability {
+    type Output = Option<String>;
+    fn visit<A: Algorithm>(self) -> Option<String> {
+        A::available().err().map(|unavailable| unavailable.to_string())
+    }
+}
+
+pub(crate) fn run(arguments: &Arguments) -> ExitCode {
+    let algorithms = ALL.iter().map(Entry::new).collect();
+    let catalogue = Catalogue { algorithms, figures: figures::list() };
+    let text = if arguments.json {
+        serde_json::to_string_pretty(&catalogue).map(|json| json + "\n").map_err(io::Error::other)
+    } else {
+        Ok(catalogue.text())
+    };
+    match text.and_then(|text| io::stdout().lock().write_all(text.as_bytes())) {
+        // A reader that has seen enough is no failure.
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => fail(1, &error),
+        _ => ExitCode::SUCCESS,
+    }
+}
+
+impl Catalogue {
+    fn text(&self) -> String {
+        let mut text = "Algorithms (lab compare --algorithms NAME,...)\n".to_owned();
+        for entry in &self.algorithms {
+            let Entry { name, title, citation, image, memory, begin, read, write, .. } = entry;
+            let units = entry.units.join(", ");
+            text += &format!("\n  {name}: {title}. {citation}\n");
+            text += &format!("    unit {units}; {image} image; memory {memory} copies\n");
+            text += &format!("    begin {begin}; a read adds {read}; a write adds {write}\n");
+            if let Some(why) = &entry.unavailable {
+                text += &format!("    unavailable here: {why}\n");
+            }
+        }
+        text += "\nFigures (lab figure NAME)\n\n";
+        for Listing { name, title, source } in &self.figures {
+            text += &format!("  {name:<18} {title}. {source}\n");
+        }
+        text
+    }
+}
