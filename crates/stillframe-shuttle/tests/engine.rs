@@ -134,6 +134,7 @@ fn polled_images_are_right<A: Algorithm>() {
             let now = rig.engine.captured();
             assert!(captured <= now && now <= WORDS, "{captured}, then {now} captured");
             captured = now;
+            rig.engine.tend();
             thread::yield_now();
         }
     }

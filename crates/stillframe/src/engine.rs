@@ -8,7 +8,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::sync::{Condvar, Mutex, MutexGuard, caught, thread};
+use crate::sync::{Backoff, Condvar, Mutex, MutexGuard, caught, thread};
 use crate::{Algorithm, BeginError, CaptureError, Image, MemoryError, Point, Progress, Sink, os};
 
 /// State words with an algorithm and a thread that captures their images.
@@ -161,9 +161,18 @@ impl<A: Algorithm> Engine<A> {
         self.algorithm.progress()
     }
     /// Waits until no image is held. If the snapshotter thread has not come to it yet, the calling
-    /// thread captures and publishes the image itself.
-    pub fn wait(&self) {
-        self.snapshotter.wait();
+    /// thread captures and publishes the image itself; of an algorithm that is
+    /// [tended](crate::Info::tended) it does the tending instead.
+    pub fn wait(&mut self) {
+        if !A::INFO.tended {
+            return self.snapshotter.wait();
+        }
+        let mut backoff = Backoff::default();
+        while self.snapshotter.is_busy() {
+            if !self.algorithm.tend() {
+                backoff.wait();
+            }
+        }
     }
 }
 
@@ -212,6 +221,11 @@ impl Snapshotter {
 
     fn submit(&self, job: Job) {
         self.desk.change(|state| state.job = Some(job));
+    }
+
+    fn is_busy(&self) -> bool {
+        let state = self.desk.lock();
+        state.working || state.job.is_some()
     }
 
     /// A job that the thread has not begun is done by the one who waits: on a busy machine a thread

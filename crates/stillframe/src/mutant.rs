@@ -68,6 +68,14 @@ mutants! {
     AsyncForkRelaxedCopied,
 
     // -- Valkey's shape
+    /// Valkey's shape: a unit is cloned after the new value was stored.
+    ValkeySavesAfterWrite,
+    /// Valkey's shape: the walk takes live words where there is a clone.
+    ValkeyForgetsClone,
+    /// Valkey's shape: the walk puts blocks into places that the capture has not read.
+    ValkeyOverrunsQueue,
+    /// Valkey's shape: a block is handed over without Release.
+    ValkeyRelaxedHandOver,
 
     // -- imprint
     /// Imprint: no before-image is kept.

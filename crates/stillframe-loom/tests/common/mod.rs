@@ -63,6 +63,8 @@ pub(crate) enum Op {
     Begin,
     /// Writes a new value into a word.
     Write(usize),
+    /// Does a slice of what the algorithm needs of the writer's thread.
+    Tend,
 }
 
 /// What the snapshotter does with an image before it captures it.
@@ -97,7 +99,9 @@ pub(crate) fn run_with<A: Algorithm>(
                 state.write(index, value);
                 oracle[index] = value;
             }
+            Op::Tend => _ = state.tend(),
             Op::Begin => {
+                tend_until_idle(&mut state);
                 snapshotter.take().map(loom::thread::JoinHandle::join);
                 let begun = state.begin(Point::declare(), Vec::with_capacity(oracle.len()));
                 let mut image = begun.expect("the image before has ended");
@@ -118,9 +122,19 @@ pub(crate) fn run_with<A: Algorithm>(
             }
         }
     }
+    tend_until_idle(&mut state);
     snapshotter.map(loom::thread::JoinHandle::join);
     for (index, &expected) in oracle.iter().enumerate() {
         let found = state.read(index);
         faults.check(found == expected, || format!("word {index} reads {found}, not {expected}"));
+    }
+}
+
+/// Does what an image needs of the writer's thread until it ends.
+fn tend_until_idle<A: Algorithm>(state: &mut A) {
+    while A::INFO.tended && state.progress().running() {
+        if !state.tend() {
+            loom::thread::yield_now();
+        }
     }
 }

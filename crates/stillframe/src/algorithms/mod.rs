@@ -12,6 +12,7 @@ pub mod imprint;
 pub mod naive;
 pub mod page_table;
 pub mod pingpong;
+pub mod valkey;
 
 /// Calls the macro `$then` with every algorithm of the registry: `for_each_algorithm!(then)`; or with
 /// those alone that the layers above are built with: `for_each_algorithm!(served then)`.
@@ -100,6 +101,12 @@ macro_rules! for_each_algorithm {
                 citation: "Pang et al. 2023, section 4",
                 memory: "1 to 2 + tables", begin: "O(state / 2 MiB)", read: "two loads (the model's)",
                 write: "a page copy on first touch, seldom a table copy", units: &[Page],
+            }
+            valkey::Valkey {
+                name: "valkey", title: "Valkey's shape", citation: "Valkey, forkless save, 2026",
+                memory: "1 + 8 bytes a unit + clones", begin: "O(1)",
+                write: "a load; clone of the unit on first touch; slices of a copy of the state",
+                units: &[Word, Line, Page], tended: true,
             }
         }
     };

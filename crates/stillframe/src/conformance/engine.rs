@@ -8,6 +8,7 @@ use super::probe::{Manner, Probe, Settled, Tally};
 use super::rig::{Rig, Rng};
 use super::{Verdict, ensure, rounds};
 use crate::os::Shared;
+use crate::sync::Backoff;
 
 type Report = Result<CaptureReport, CaptureError>;
 
@@ -61,11 +62,23 @@ impl<A: Algorithm> Desk<A> {
         Ok((told, tally))
     }
 
+    /// What the snapshotter's thread tells, the writer's thread doing its slices meanwhile.
+    fn receive<T>(&mut self, told: &mpsc::Receiver<T>) -> Result<T, String> {
+        let mut backoff = Backoff::default();
+        loop {
+            match told.try_recv() {
+                Ok(message) => return Ok(message),
+                Err(mpsc::TryRecvError::Disconnected) => return Err("nothing was published".into()),
+                Err(mpsc::TryRecvError::Empty) if self.engine.tend() => {}
+                Err(mpsc::TryRecvError::Empty) => backoff.wait(),
+            }
+        }
+    }
+
     fn image(&mut self) -> Verdict {
         let (told, tally) = self.snapshot(Manner::Plain, || ())?;
         self.writes(50);
-        let report = told.recv().map_err(|_| "nothing was published")?;
-        let report = report.map_err(|error| error.to_string())?;
+        let report = self.receive(&told)?.map_err(|error| error.to_string())?;
         ensure!(report.words == self.oracle.len(), "{} words", report.words);
         self.engine.wait();
         ensure!(!self.engine.running(), "an image runs after the wait for its end");
@@ -86,7 +99,7 @@ pub(super) fn images_in_a_row<A: Algorithm>(seed: u64) -> Verdict {
         let _ = enter.send(());
         let _ = left.recv();
     })?;
-    entered.recv().map_err(|_| "nothing was published")?;
+    desk.receive(&entered)?;
     ensure!(desk.engine.running(), "an image ended before it was published");
     let (probe, _) = desk.probe(Manner::Plain)?;
     let second = desk.engine.snapshot(Point::declare(), probe, |_, _| Publication::Failed);
@@ -116,7 +129,7 @@ pub(super) fn bad_sinks_and_publishers<A: Algorithm>(seed: u64) -> Verdict {
             }
         })?;
         desk.writes(10);
-        let report = told.recv().map_err(|_| "nothing was published")?;
+        let report = desk.receive(&told)?;
         let right = match manner {
             Manner::FailsAt(_) => matches!(report, Err(CaptureError::Sink(_))),
             Manner::PanicsAt(_) => matches!(report, Err(CaptureError::Panicked)),

@@ -5,7 +5,7 @@
 //! `docs/proofs.md`, so that no mutant is without a judge.
 
 use crate::algorithms::{cou, fork::Fork, imprint::Imprint, naive::Naive, page_table};
-use crate::algorithms::{hourglass::Hourglass, pingpong::NppMerge};
+use crate::algorithms::{hourglass::Hourglass, pingpong::NppMerge, valkey::Valkey};
 use crate::{Mutant, with_mutant};
 
 use super::{Property, budget, incremental, properties};
@@ -43,6 +43,12 @@ fn judge(mutant: Mutant) -> Judge {
         Mutant::AsyncForkCopiesUnclaimed
         | Mutant::AsyncForkDoesNotWait
         | Mutant::AsyncForkRelaxedCopied => Model("async_fork_images_reject"),
+        Mutant::ValkeySavesAfterWrite | Mutant::ValkeyForgetsClone => {
+            Suite(EVERY_WORD, properties::every_word_of_every_image::<Valkey>)
+        }
+        Mutant::ValkeyOverrunsQueue | Mutant::ValkeyRelaxedHandOver => {
+            Model("valkey_images_reject")
+        }
         Mutant::ImprintNeverLogs
         | Mutant::ImprintTrustsStaleHead
         | Mutant::ImprintFrameWithoutChain
@@ -117,7 +123,7 @@ fn every_judge_is_at_work() {
         let path = format!("{}/../../{path}", env!("CARGO_MANIFEST_DIR"));
         std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"))
     };
-    let models = ["cou", "imprint", "handover", "paging"]
+    let models = ["cou", "imprint", "handover", "paging", "valkey"]
         .map(|name| read(&format!("crates/stillframe-loom/tests/{name}.rs")))
         .concat();
     let table = read("docs/proofs.md");

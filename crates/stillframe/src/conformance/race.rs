@@ -7,7 +7,7 @@ use crate::sync::{AtomicUsize, Ordering};
 use crate::{Algorithm, BLOCK_WORDS, Before, CaptureError, Image, Point, Sink, SinkError};
 
 use super::probe::Manner;
-use super::rig::{Rig, Rng, capture, capture_and_settle, complete};
+use super::rig::{CancelAtEnd, Rig, Rng, capture, capture_and_settle, complete, join};
 use super::{Verdict, ensure, rounds};
 
 const BLOCKS: usize = if cfg!(miri) { 4 } else { 64 };
@@ -56,7 +56,9 @@ pub(super) fn pairs_stay_together<A: Algorithm>(seed: u64) -> Verdict {
         before = value;
         let begun = rig.state.begin(Point::declare(), sink);
         let mut image = begun.map_err(|error| error.to_string())?;
+        let progress = rig.state.progress();
         let outcome = thread::scope(|scope| {
+            let _cancel = CancelAtEnd(&progress);
             let thread = scope.spawn(move || {
                 capture(&mut image)?;
                 image.settle();
@@ -70,10 +72,11 @@ pub(super) fn pairs_stay_together<A: Algorithm>(seed: u64) -> Verdict {
                 }
                 let read = PAIRS.map(|(a, b)| [rig.state.read(a), rig.state.read(b)]);
                 assert_eq!(read, [[value; 2]; 4], "read your latest write");
+                rig.state.tend();
             }
-            thread.join()
-        });
-        outcome.map_err(|_| "panicked")?.map_err(|error| error.to_string())?;
+            join(&mut rig.state, thread)
+        })?;
+        outcome.map_err(|error| error.to_string())?;
         let torn = torn.load(Ordering::Relaxed);
         ensure!(torn == 0, "{torn} words of pairs were not as at begin");
     }
@@ -106,8 +109,9 @@ pub(super) fn random_access<A: Algorithm>(seed: u64) -> Verdict {
             });
             while !thread.is_finished() {
                 let _ = rig.writes(1);
+                rig.state.tend();
             }
-            thread.join().map_err(|_| "panicked".to_owned())
+            join(&mut rig.state, thread)
         })?;
         verdict?;
         complete((outcome, tally), words)?;
@@ -127,8 +131,9 @@ pub(super) fn many_images_under_load<A: Algorithm>(seed: u64) -> Verdict {
             let mut verdict = Ok(());
             while !thread.is_finished() && verdict.is_ok() {
                 verdict = rig.writes(1);
+                rig.state.tend();
             }
-            let outcome = thread.join().map_err(|_| "panicked".to_owned());
+            let outcome = join(&mut rig.state, thread);
             verdict.and(outcome)
         })?;
         complete((outcome, tally), words)?;

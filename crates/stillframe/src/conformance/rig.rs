@@ -1,10 +1,12 @@
 //! A state beside its oracle, random writes to both, and captures stopped at every block.
 
-use std::thread;
+use std::thread::{self, ScopedJoinHandle};
 
 use crate::os::Shared;
 use crate::sync::{Backoff, caught};
-use crate::{Algorithm, BLOCK_WORDS, BeginError, CaptureError, Image, OnFull, Options, Point};
+use crate::{
+    Algorithm, BLOCK_WORDS, BeginError, CaptureError, Image, OnFull, Options, Point, Progress,
+};
 
 use super::probe::{Manner, OpenAtEnd, Probe, Settled, Tally};
 use super::{Verdict, ensure};
@@ -40,6 +42,29 @@ pub(super) fn capture_and_settle(image: &mut impl Image<Sink = Probe>) -> Outcom
     image.sink_mut().settle();
     image.settle();
     Ok(())
+}
+
+/// Waits for the thread that captures, doing its slices of the writer's thread meanwhile.
+pub(super) fn join<T>(
+    state: &mut impl Algorithm,
+    thread: ScopedJoinHandle<'_, T>,
+) -> Result<T, String> {
+    let mut backoff = Backoff::default();
+    while !thread.is_finished() {
+        if !state.tend() {
+            backoff.wait();
+        }
+    }
+    thread.join().map_err(|_| "the capture panicked".to_owned())
+}
+
+/// Cancels the image under way when a test ends early: nobody would tend to it.
+pub(super) struct CancelAtEnd<'a>(pub(super) &'a Progress);
+
+impl Drop for CancelAtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.cancel();
+    }
 }
 
 /// A state under test and a plain copy of what it should hold.
@@ -158,11 +183,14 @@ impl<A: Algorithm> Rig<A> {
         self.writes(2)?;
         let outcome = thread::scope(|scope| {
             let _open = OpenAtEnd(&tally);
+            let _cancel = CancelAtEnd(&progress);
             let thread = scope.spawn(move || capture_and_settle(&mut image));
             for start in (0..words).step_by(BLOCK_WORDS) {
                 let mut backoff = Backoff::default();
                 while !tally.has_arrived(start) && !thread.is_finished() {
-                    backoff.wait();
+                    if !self.state.tend() {
+                        backoff.wait();
+                    }
                 }
                 let captured = progress.captured_words();
                 ensure!(captured <= start, "{captured} words captured while at {start}");
@@ -173,7 +201,7 @@ impl<A: Algorithm> Rig<A> {
                 tally.allow(start + BLOCK_WORDS.min(words - start));
             }
             between(self, words.div_ceil(BLOCK_WORDS))?;
-            thread.join().map_err(|_| "the capture panicked".to_owned())
+            join(&mut self.state, thread)
         })?;
         ensure!(!progress.running(), "an image runs after its end");
         Ok((outcome, tally))
