@@ -1,5 +1,6 @@
-//! Valkey's shape: the hand-over of blocks from the writer's walk to the capture, through a queue of
-//! two places; 3 blocks of 2 words, two consecutive images, a pool that suffices or holds one clone.
+//! Valkey's shape: the hand-over of blocks from the writer's walk to the capture, through a queue
+//! of two places; 3 blocks of 2 words, two consecutive images, a pool that suffices or holds one
+//! clone.
 
 mod common;
 
@@ -60,8 +61,8 @@ fn valkey_images_reject() {
     }
 }
 
-/// A writer with a full pool walks until its unit is saved, waiting for the capture; or the image is
-/// given up before a wrong word reaches its sink.
+/// A writer with a full pool walks until its unit is saved, waiting for the capture; or the image
+/// is given up before a wrong word reaches its sink.
 #[test]
 fn valkey_full_pool() {
     for ops in [&[B, W(0), W(4), W(1)] as &[Op], &[B, W(5), W(3), W(0), B, W(1)]] {

@@ -11,26 +11,28 @@
 //! - Memory: 2 copies, and a word (`cou`) or two bits (`bacou`) a unit. Full image.
 //! - Unit: word, line or page; all of it is saved, so partial writes need no care.
 //! - Begin: O(1) for `cou`: a unit's state carries the number of its image, and one of an older
-//!   image counts as free. The numbers only rise and have 62 bits. `bacou` clears its bits, 32 units
-//!   at a time, as Cao et al. do. Write: a load and a branch; on first touch the latch and a copy.
-//!   Read: nothing for `cou`; `bacou` interleaves live and shadow units, which costs two shifts.
+//!   image counts as free. The numbers only rise and have 62 bits. `bacou` clears its bits, 32
+//!   units at a time, as Cao et al. do. Write: a load and a branch; on first touch the latch and a
+//!   copy. Read: nothing for `cou`; `bacou` interleaves live and shadow units, which costs two
+//!   shifts.
 //! - A unit is *free*, *latched*, *copied* (its shadow is its image) or *saved* (captured).
-//! - C1: only who holds the latch touches the live words of a free unit for the image; each latch is
-//!   held for a copy of one unit (`bacou`: for the copy of at most 32 units within a block).
+//! - C1: only who holds the latch touches the live words of a free unit for the image; each latch
+//!   is held for a copy of one unit (`bacou`: for the copy of at most 32 units within a block).
 //! - C2: copied and saved last until the image ends, and from then on nobody reads the unit's live
 //!   words for the image: the writer needs no latch.
-//! - C3: what the writer stores follows in its program after it saw or made its unit copied or saved.
+//! - C3: what the writer stores follows in its program after it saw or made its unit copied or
+//!   saved.
 //! - C4: only the writer makes a unit copied, only the capture makes it saved.
 //!
 //! The cases for a first write that races with the capture: the writer latches first: the capture
 //! waits for the latch and finds the unit copied, and its Acquire meets the Release that let go, so
 //! it sees the whole shadow. The capture latches first: its loads precede the Release that made the
-//! unit saved, which the writer's Acquire meets before it stores (C3). A look outside the latch that
-//! says *free* is a hint; the exchange that takes the latch looks again.
+//! unit saved, which the writer's Acquire meets before it stores (C3). A look outside the latch
+//! that says *free* is a hint; the exchange that takes the latch looks again.
 //!
-//! Deviations: copied and saved need not be told apart by the writer, so three bits become two; O(1)
-//! begin for `cou`, where the papers reset the bits; the unit's state is looked at only while an
-//! image is wanted; the writer's own reads take no latch, since nothing changes behind its back
+//! Deviations: copied and saved need not be told apart by the writer, so three bits become two;
+//! O(1) begin for `cou`, where the papers reset the bits; the unit's state is looked at only while
+//! an image is wanted; the writer's own reads take no latch, since nothing changes behind its back
 //! (Cao et al. latch "the blocks it references").
 
 use std::ops::Range;

@@ -3,9 +3,9 @@
 //!
 //! Idea: each unit carries the number of the image it was last saved for. The writer's thread walks
 //! the state in slices ([`Algorithm::tend`]) and hands blocks to one background serialiser, the
-//! capture, through a bounded queue. Who writes a unit that the walk has not reached saves it first:
-//! it clones the old unit into a bounded pool, from which the walk puts it into its block. If the
-//! pool is full the writer walks, and waits for the serialiser.
+//! capture, through a bounded queue. Who writes a unit that the walk has not reached saves it
+//! first: it clones the old unit into a bounded pool, from which the walk puts it into its block.
+//! If the pool is full the writer walks, and waits for the serialiser.
 //!
 //! - Memory: 1 copy, 8 bytes a unit, the queue (256 KiB), and a pool of at most `budget_bytes` for
 //!   clones whose turn has not come. Begin: O(1). Read: nothing. Full image.
@@ -15,29 +15,31 @@
 //! - V1: the walk, the pool and the stamps belong to whoever holds the lock of [`Walk`].
 //! - V2: a unit ahead of the walk is live or, if its stamp is of this image, in the pool; a block
 //!   behind the walk is in the queue until the capture has pushed it.
-//! - V3: the capture reads the queue alone. `handed` (Release, Acquire) orders a block's words before
-//!   its reading; the progress of the hand-over orders the reading before the place is used again.
+//! - V3: the capture reads the queue alone. `handed` (Release, Acquire) orders a block's words
+//!   before its reading; the progress of the hand-over orders the reading before the place is used
+//!   again.
 //! - V4: a unit's stamp, once of this image, stays; the walk only goes on. So what the writer knows
 //!   without the lock may be old, never wrong.
 //!
-//! **Who walks.** Whoever holds the lock may, and that must be the writer's thread, or this would be
-//! another algorithm: an image captured by another thread makes no progress while the writer does
-//! not tend. Two cases have nobody to tend and the capture walks itself: it runs on the thread that
-//! began the image (were the state moved to yet another thread, the lock would keep V1), or the
-//! state was dropped. A write does no slice: like Valkey's it pays for its own unit alone, and a
-//! slice in each write would cost every write what only the idle time between actions should.
+//! **Who walks.** Whoever holds the lock may, and that must be the writer's thread, or this would
+//! be another algorithm: an image captured by another thread makes no progress while the writer
+//! does not tend. Two cases have nobody to tend and the capture walks itself: it runs on the thread
+//! that began the image (were the state moved to yet another thread, the lock would keep V1), or
+//! the state was dropped. A write does no slice: like Valkey's it pays for its own unit alone, and
+//! a slice in each write would cost every write what only the idle time between actions should.
 //!
-//! The cases for a first write ahead of the walk: there is a clone before the new word is stored, by
-//! the same thread, so the walk finds it (V2). Behind the walk: the block was copied before. Given
-//! up (over its budget, cancelled): the writer learns or decides it under the lock, so whoever reads
-//! an unsaved word under the lock later finds the stop when it looks afterwards.
+//! The cases for a first write ahead of the walk: there is a clone before the new word is stored,
+//! by the same thread, so the walk finds it (V2). Behind the walk: the block was copied before.
+//! Given up (over its budget, cancelled): the writer learns or decides it under the lock, so
+//! whoever reads an unsaved word under the lock later finds the stop when it looks afterwards.
 //!
 //! Deviations from Valkey: its file takes keys in any order, so a key saved early leaves the pool
 //! (1 MiB, small strings only) at once, and other writers wait for the serialiser. A sink takes
 //! blocks in order, so a clone waits in the pool for its block's turn; the pool is therefore as
-//! large as every algorithm's budget, and `Options::budget` sets Valkey's figure where it is wanted.
+//! large as every algorithm's budget, and `Options::budget` sets Valkey's figure where it is
+//! wanted.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use crate::algorithm::{Algorithm, BLOCK_WORDS, OnFull, Options};
 use crate::error::{BeginError, MemoryError};
@@ -49,14 +51,14 @@ use crate::mutant::Mutant;
 use crate::os::Shared;
 use crate::point::Point;
 use crate::sink::Sink;
-use crate::sync::{AtomicUsize, Backoff, Mutex, MutexGuard, Ordering, thread};
+use crate::sync::{AtomicUsize, Backoff, Mutex, Ordering, thread};
 
-/// Blocks that the queue holds.
-const QUEUE_BLOCKS: usize = if BLOCK_WORDS == 512 { 64 } else { 2 };
+mod walk;
+
+use walk::{Desk, Pool, QUEUE_BLOCKS, SLOT_BITS, Walk};
+
 /// Blocks in a slice of the walk: some microseconds.
 const SLICE_BLOCKS: usize = if BLOCK_WORDS == 512 { 4 } else { 1 };
-/// Bits of a stamp that tell where in the pool the clone is; those above tell the image.
-const SLOT_BITS: u32 = 24;
 /// Pool that stays with the process between images, in words (1 MiB).
 const KEPT_WORDS: usize = 1 << 17;
 
@@ -79,148 +81,6 @@ pub struct Valkey {
     walked: usize,
     /// Blocks of the image under way; those beyond were added later.
     blocks: usize,
-}
-
-/// What the writer and the capture share.
-#[derive(Debug)]
-struct Desk {
-    walk: Mutex<Walk>,
-    /// Blocks of the image under way that were put into the queue.
-    handed: AtomicUsize,
-    /// Block `b` lies at place `b % QUEUE_BLOCKS`.
-    queue: Words,
-    /// 1 when the state was dropped.
-    deserted: AtomicUsize,
-}
-
-/// The walk over the state as it was at begin.
-#[derive(Debug)]
-struct Walk {
-    words: Words,
-    stamps: Words,
-    pool: Pool,
-    mark: u64,
-    /// The next block.
-    next: usize,
-}
-
-/// Clones of units.
-#[derive(Debug)]
-struct Pool {
-    words: Words,
-    shift: u32,
-    /// Slots.
-    size: u64,
-    /// Slots never used by this image start here.
-    fresh: u64,
-    /// Plus one, the slot freed last, which holds the same of the one before; 0 ends the list.
-    freed: u64,
-    /// Slots in use.
-    used: u64,
-}
-
-impl Pool {
-    fn create(options: &Options, shift: u32) -> Result<Self, MemoryError> {
-        let size = (options.budget_bytes / 8 >> shift).min(1 << SLOT_BITS);
-        let words = Options::words(size << shift).huge_pages(options.huge_pages);
-        let words = Words::create(&words)?;
-        Ok(Self { words, shift, size: size as u64, fresh: 0, freed: 0, used: 0 })
-    }
-    fn reset(&mut self) {
-        (self.fresh, self.freed, self.used) = (0, 0, 0);
-    }
-    fn at(&self, slot: u64) -> usize {
-        (slot as usize) << self.shift
-    }
-    fn take(&mut self) -> Option<u64> {
-        let slot = if self.freed > 0 {
-            let slot = self.freed - 1;
-            self.freed = self.words.load(self.at(slot));
-            slot
-        } else if self.fresh < self.size {
-            self.fresh += 1;
-            self.fresh - 1
-        } else {
-            return None;
-        };
-        self.used += 1;
-        Some(slot)
-    }
-    fn free(&mut self, slot: u64) {
-        self.words.store(self.at(slot), self.freed);
-        self.freed = slot + 1;
-        self.used -= 1;
-    }
-}
-
-impl Walk {
-    fn blocks(&self) -> usize {
-        self.words.len().div_ceil(BLOCK_WORDS)
-    }
-
-    /// Clones a unit that is ahead of the walk, unless the pool is full.
-    fn clone_unit(&mut self, unit: usize) -> bool {
-        let start = unit << self.pool.shift;
-        if start >= self.words.len() {
-            return true; // added after begin
-        }
-        let Some(slot) = self.pool.take() else { return false };
-        let len = (self.words.len() - start).min(1 << self.pool.shift);
-        self.pool.words.copy_from(self.pool.at(slot), &self.words, start, len);
-        self.stamps.store(unit, self.mark | slot);
-        true
-    }
-
-    /// Puts up to `most` blocks into the queue. Returns how many there was room for.
-    fn advance(&mut self, most: usize, desk: &Desk, handover: &Handover) -> usize {
-        // Acquire in `captured`: the capture has read what lies in the places up to there (V3).
-        let captured = handover.captured().div_ceil(BLOCK_WORDS);
-        let mut end = self.blocks().min(captured + QUEUE_BLOCKS);
-        if handover.is(Mutant::ValkeyOverrunsQueue) {
-            end = self.blocks();
-        }
-        let end = end.min(self.next + most);
-        let count = end.saturating_sub(self.next);
-        for _ in 0..count {
-            self.hand_over(desk, handover);
-        }
-        count
-    }
-
-    /// Puts the next block into the queue.
-    fn hand_over(&mut self, desk: &Desk, handover: &Handover) {
-        let (start, shift) = (self.next * BLOCK_WORDS, self.pool.shift);
-        let end = self.words.len().min(start + BLOCK_WORDS);
-        let place = self.next % QUEUE_BLOCKS * BLOCK_WORDS;
-        desk.queue.copy_from(place, &self.words, start, end - start);
-        let first = start >> shift;
-        let mut stamps = [0; BLOCK_WORDS];
-        let stamps = &mut stamps[..end.div_ceil(1 << shift) - first];
-        self.stamps.copy_to(first, stamps);
-        for (unit, &stamp) in (first..).zip(&*stamps) {
-            if stamp < self.mark {
-                continue;
-            }
-            let (slot, at) = (stamp - self.mark, unit << shift);
-            if !handover.is(Mutant::ValkeyForgetsClone) {
-                let len = (end - at).min(1 << shift);
-                let clone = self.pool.at(slot);
-                desk.queue.copy_from(place + at - start, &self.pool.words, clone, len);
-            }
-            self.pool.free(slot);
-        }
-        self.next += 1;
-        let relaxed = handover.is(Mutant::ValkeyRelaxedHandOver);
-        let order = if relaxed { Ordering::Relaxed } else { Ordering::Release };
-        desk.handed.store(self.next, order); // partner: `Serialiser::block`
-    }
-}
-
-impl Desk {
-    // A poisoned lock is taken all the same: nothing that can panic is done while it is held.
-    fn lock(&self) -> MutexGuard<'_, Walk> {
-        self.walk.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Algorithm for Valkey {
