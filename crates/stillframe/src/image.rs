@@ -28,6 +28,8 @@ pub trait View: Send {
 /// An image that lives in this process.
 #[derive(Debug)]
 pub struct InProcess<S, V> {
+    /// Before the lease, so that what an algorithm does when its view is dropped (Piggyback copies
+    /// what it has not yet) is done when the image ends.
     view: V,
     held: Held<S>,
 }

@@ -189,6 +189,11 @@ impl Words {
         }
     }
 
+    /// All words.
+    pub(crate) fn as_slice(&self) -> &[AtomicU64] {
+        self.range(0, self.len)
+    }
+
     /// Two words that lie side by side, or `None` if they are out of bounds.
     #[inline]
     pub(crate) fn pair(&self, start: usize) -> Option<[&AtomicU64; 2]> {
@@ -218,8 +223,9 @@ pub(crate) mod byte {
     use super::{AtomicU64, Ordering};
     use std::sync::atomic::AtomicU8;
 
+    /// A byte as an atomic of its own, for orderings and exchanges.
     #[inline]
-    fn byte(word: &AtomicU64, index: usize) -> &AtomicU8 {
+    pub(crate) fn byte(word: &AtomicU64, index: usize) -> &AtomicU8 {
         let start = word.as_ptr().cast::<u8>();
         // SAFETY: the address of one of the word's eight bytes.
         let byte = unsafe { start.add(index % 8) };

@@ -36,6 +36,22 @@ mutants! {
     CouRelaxedRelease,
 
     // -- zigzag, piggyback
+    /// Zigzag: the second copy of the state starts with whatever memory held.
+    ZigzagSecondCopyUninitialised,
+    /// Zigzag: begin negates nothing.
+    ZigzagForgetsNegation,
+    /// Zigzag: begin lets all targets change sides, those of units not written as well.
+    ZigzagFlipsTargets,
+    /// Two homes: a word of a larger unit is written into the other home alone.
+    TwoHomesWritePart,
+    /// Piggyback as printed: the copier sets the flag, then copies; nobody claims.
+    PiggybackFlagThenCopy,
+    /// Piggyback as published in C: the copier copies, then sets the flag; nobody claims.
+    PiggybackCopyThenFlag,
+    /// Piggyback: that a unit was copied is published without Release.
+    PiggybackRelaxedCopied,
+    /// Piggyback: an image that ends half-way leaves the other units uncopied.
+    PiggybackForgetsRest,
 
     // -- ping-pong, hourglass
     /// Ping-Pong: the shadow being written is dumped (the authors' code).

@@ -65,6 +65,11 @@ pub(crate) enum Op {
     Write(usize),
     /// Does a slice of what the algorithm needs of the writer's thread.
     Tend,
+    /// Lets the snapshotter go first. loom 0.7 remembers one access of an atomic: a lone read that
+    /// comes before another thread's read and change of it is not tried after them, the reverse is.
+    Yield,
+    /// Reads a word, which must hold what was last written.
+    Read(usize),
 }
 
 /// What the snapshotter does with an image before it captures it.
@@ -100,6 +105,15 @@ pub(crate) fn run_with<A: Algorithm>(
                 oracle[index] = value;
             }
             Op::Tend => _ = state.tend(),
+            Op::Yield => loom::thread::yield_now(),
+            Op::Read(index) => {
+                let found = state.read(index);
+                if found != oracle[index] {
+                    // loom cannot unwind a thread that holds an image.
+                    snapshotter.take().map(loom::thread::JoinHandle::join);
+                }
+                check_read(found, index, &oracle, faults);
+            }
             Op::Begin => {
                 tend_until_idle(&mut state);
                 snapshotter.take().map(loom::thread::JoinHandle::join);
@@ -124,10 +138,14 @@ pub(crate) fn run_with<A: Algorithm>(
     }
     tend_until_idle(&mut state);
     snapshotter.map(loom::thread::JoinHandle::join);
-    for (index, &expected) in oracle.iter().enumerate() {
-        let found = state.read(index);
-        faults.check(found == expected, || format!("word {index} reads {found}, not {expected}"));
-    }
+    (0..oracle.len()).for_each(|index| check_read(state.read(index), index, &oracle, faults));
+}
+
+/// Read your latest write.
+fn check_read(found: u64, index: usize, oracle: &[u64], faults: &Faults) {
+    faults.check(found == oracle[index], || {
+        format!("word {index} reads {found}, the state is {oracle:?}")
+    });
 }
 
 /// Does what an image needs of the writer's thread until it ends.

@@ -11,8 +11,10 @@ pub mod hourglass;
 pub mod imprint;
 pub mod naive;
 pub mod page_table;
+pub mod piggyback;
 pub mod pingpong;
 pub mod valkey;
+pub mod zigzag;
 
 /// Calls the macro `$then` with every algorithm of the registry: `for_each_algorithm!(then)`; or with
 /// those alone that the layers above are built with: `for_each_algorithm!(served then)`.
@@ -52,6 +54,32 @@ macro_rules! for_each_algorithm {
             }
 
             // -- Zigzag; Ping-Pong
+            zigzag::Nzz {
+                name: "nzz", title: "Zigzag, naive layout",
+                citation: "Cao et al. 2011, sections 3.2 and 4.2",
+                memory: "2 + 2 bytes a unit", begin: "O(units), 8 at a time",
+                read: "a flag", write: "2 flags; a unit copy on first touch",
+                units: &[Word, Line, Page],
+            }
+            zigzag::Izz {
+                name: "izz", title: "Zigzag, interleaved",
+                citation: "Cao et al. 2011, sections 3.2 and 4.2",
+                memory: "2.7", begin: "O(state), a line each",
+                read: "a flag in the same line", write: "2 flags in the same line",
+            }
+            zigzag::Pzz {
+                name: "pzz", title: "Zigzag, packed lines",
+                citation: "Cao et al. 2011, sections 3.2 and 4.2",
+                memory: "2.7", begin: "O(state), a line each",
+                read: "a flag in the same line", write: "2 flags in the same line",
+            }
+            zigzag::Bazz {
+                name: "bazz", title: "Zigzag, packed bits",
+                citation: "Cao et al. 2011, sections 3.2 and 4.2",
+                memory: "2 + 2 bits a unit", begin: "O(units), 64 at a time",
+                read: "a bit", write: "2 bits; a unit copy on first touch",
+                units: &[Word, Line, Page],
+            }
             pingpong::NppCopy {
                 name: "npp-copy", title: "Ping-Pong, separate arrays, Copy",
                 citation: "Cao et al. 2011, sections 3.3 and 4", memory: "4 + 2 bytes a unit",
@@ -86,6 +114,13 @@ macro_rules! for_each_algorithm {
                 name: "hourglass-copy", title: "Hourglass, Copy",
                 citation: "Li et al. 2018, section 3.2.1; the authors' code",
                 memory: "3 + 3 bits a unit", begin: "O(1)", read: "one bit", write: "two bits",
+                units: &[Word, Line, Page],
+            }
+            piggyback::Piggyback {
+                name: "piggyback", title: "Piggyback",
+                citation: "Li et al. 2018, section 3.2.2",
+                memory: "2 + 1 byte a unit", begin: "O(1)", read: "a flag",
+                write: "a flag; a claim and a unit copy on first touch",
                 units: &[Word, Line, Page],
             }
 

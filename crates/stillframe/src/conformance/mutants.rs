@@ -4,9 +4,11 @@
 //! `crates/stillframe-loom`. The list below is checked against that crate's source and against
 //! `docs/proofs.md`, so that no mutant is without a judge.
 
+use crate::algorithms::piggyback::Piggyback;
+use crate::algorithms::zigzag::{Bazz, Izz, Nzz, Pzz};
 use crate::algorithms::{cou, fork::Fork, imprint::Imprint, naive::Naive, page_table};
 use crate::algorithms::{hourglass::Hourglass, pingpong::NppMerge, valkey::Valkey};
-use crate::{Mutant, with_mutant};
+use crate::{Algorithm, Mutant, with_mutant};
 
 use super::{Property, budget, incremental, properties};
 
@@ -16,39 +18,60 @@ const SEEDS: u64 = 8;
 enum Judge {
     /// The suite, by a property.
     Suite(&'static str, Property),
+    /// The suite, by a property of each of several algorithms.
+    Each(&'static str, &'static [Property]),
     /// A test under loom.
     Model(&'static str),
 }
 
+const EVERY_WORD: &str = "every_word_of_every_image";
+
+const ZIGZAGS: &[Property] = &[
+    properties::every_word_of_every_image::<Nzz>,
+    properties::every_word_of_every_image::<Izz>,
+    properties::every_word_of_every_image::<Pzz>,
+    properties::every_word_of_every_image::<Bazz>,
+];
+const GROWTH_OF_ZIGZAGS: &[Property] =
+    &[properties::growth_during_images::<Nzz>, properties::growth_during_images::<Bazz>];
+/// Those whose units may be larger than a word.
+const TWO_HOMES: &[Property] = &[
+    properties::every_word_of_every_image::<Nzz>,
+    properties::every_word_of_every_image::<Bazz>,
+    properties::every_word_of_every_image::<Piggyback>,
+];
+
+fn every_word<A: Algorithm>() -> Judge {
+    Judge::Suite(EVERY_WORD, properties::every_word_of_every_image::<A>)
+}
+
 fn judge(mutant: Mutant) -> Judge {
-    use Judge::{Model, Suite};
-    const EVERY_WORD: &str = "every_word_of_every_image";
+    use Judge::{Each, Model, Suite};
     match mutant {
-        Mutant::NaiveCopiesLate => {
-            Suite(EVERY_WORD, properties::every_word_of_every_image::<Naive>)
-        }
-        Mutant::ForkCapturesParent => {
-            Suite(EVERY_WORD, properties::every_word_of_every_image::<Fork>)
-        }
-        Mutant::CouSavesNewValue => {
-            Suite(EVERY_WORD, properties::every_word_of_every_image::<cou::Cou>)
-        }
-        Mutant::CouKeepsOldBits => {
-            Suite(EVERY_WORD, properties::every_word_of_every_image::<cou::Bacou>)
-        }
+        Mutant::NaiveCopiesLate => every_word::<Naive>(),
+        Mutant::ForkCapturesParent => every_word::<Fork>(),
+        Mutant::CouSavesNewValue => every_word::<cou::Cou>(),
+        Mutant::CouKeepsOldBits => every_word::<cou::Bacou>(),
         Mutant::CouSkipsLatch | Mutant::CouRelaxedRelease => Model("cou_images_reject"),
         Mutant::OdfWritesSharedPage | Mutant::OdfWritesSharedTable | Mutant::OdfReusesPages => {
-            Suite(EVERY_WORD, properties::every_word_of_every_image::<page_table::OnDemandFork>)
+            every_word::<page_table::OnDemandFork>()
         }
         Mutant::AsyncForkCopiesUnclaimed
         | Mutant::AsyncForkDoesNotWait
         | Mutant::AsyncForkRelaxedCopied => Model("async_fork_images_reject"),
-        Mutant::ValkeySavesAfterWrite | Mutant::ValkeyForgetsClone => {
-            Suite(EVERY_WORD, properties::every_word_of_every_image::<Valkey>)
-        }
+        Mutant::ValkeySavesAfterWrite | Mutant::ValkeyForgetsClone => every_word::<Valkey>(),
         Mutant::ValkeyOverrunsQueue | Mutant::ValkeyRelaxedHandOver => {
             Model("valkey_images_reject")
         }
+        Mutant::ZigzagSecondCopyUninitialised => Each("growth_during_images", GROWTH_OF_ZIGZAGS),
+        Mutant::ZigzagForgetsNegation | Mutant::ZigzagFlipsTargets => Each(EVERY_WORD, ZIGZAGS),
+        Mutant::TwoHomesWritePart => Each(EVERY_WORD, TWO_HOMES),
+        Mutant::PiggybackForgetsRest => {
+            Suite("images_that_fail", properties::images_that_fail::<Piggyback>)
+        }
+        Mutant::PiggybackFlagThenCopy
+        | Mutant::PiggybackCopyThenFlag
+        | Mutant::PiggybackRelaxedCopied => Model("piggyback_images_reject"),
         Mutant::ImprintNeverLogs
         | Mutant::ImprintTrustsStaleHead
         | Mutant::ImprintFrameWithoutChain
@@ -57,21 +80,15 @@ fn judge(mutant: Mutant) -> Judge {
         | Mutant::ImprintSavesHalfWord
         | Mutant::ImprintPublishesCursorEarly
         | Mutant::HandoverKeepsCaptured
-        | Mutant::HandoverAdvancesFirst => {
-            Suite(EVERY_WORD, properties::every_word_of_every_image::<Imprint>)
-        }
-        Mutant::PingPongDumpsCurrent => {
-            Suite(EVERY_WORD, properties::every_word_of_every_image::<NppMerge>)
-        }
+        | Mutant::HandoverAdvancesFirst => every_word::<Imprint>(),
+        Mutant::PingPongDumpsCurrent => every_word::<NppMerge>(),
         Mutant::PingPongFlagsBaseInPrevious => {
             Suite("partial_words", properties::partial_words::<NppMerge>)
         }
         Mutant::PingPongWritesPartOfUnit => {
             Suite("every_unit", incremental::every_unit::<NppMerge>)
         }
-        Mutant::HourglassReadsCurrent => {
-            Suite(EVERY_WORD, properties::every_word_of_every_image::<Hourglass>)
-        }
+        Mutant::HourglassReadsCurrent => every_word::<Hourglass>(),
         Mutant::HourglassFlagsBaseInOtherArray => {
             Suite("partial_words", properties::partial_words::<Hourglass>)
         }
@@ -104,13 +121,21 @@ fn judge(mutant: Mutant) -> Judge {
 #[cfg_attr(miri, ignore = "its few images are too few to meet every mistake")]
 fn the_suite_rejects_every_mutant() {
     for &mutant in Mutant::ALL {
-        let Judge::Suite(_, property) = judge(mutant) else { continue };
-        let rejected = (1..=SEEDS).find_map(|seed| {
-            assert_eq!(property(seed), Ok(()), "the sound build, seed {seed}");
-            with_mutant(mutant, || property(seed)).err()
-        });
-        let why = rejected.unwrap_or_else(|| panic!("{mutant:?} is accepted"));
-        println!("{mutant:?}: {why}");
+        let judge = judge(mutant);
+        let properties = match &judge {
+            Judge::Suite(_, property) => std::slice::from_ref(property),
+            Judge::Each(_, properties) => properties,
+            Judge::Model(_) => continue,
+        };
+        for (number, property) in properties.iter().enumerate() {
+            let rejected = (1..=SEEDS).find_map(|seed| {
+                assert_eq!(property(seed), Ok(()), "the sound build, seed {seed}");
+                with_mutant(mutant, || property(seed)).err()
+            });
+            let why =
+                rejected.unwrap_or_else(|| panic!("{mutant:?} is accepted by judge {number}"));
+            println!("{mutant:?}: {why}");
+        }
     }
 }
 
@@ -123,13 +148,13 @@ fn every_judge_is_at_work() {
         let path = format!("{}/../../{path}", env!("CARGO_MANIFEST_DIR"));
         std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"))
     };
-    let models = ["cou", "imprint", "handover", "paging", "valkey"]
+    let models = ["cou", "imprint", "handover", "paging", "piggyback", "valkey"]
         .map(|name| read(&format!("crates/stillframe-loom/tests/{name}.rs")))
         .concat();
     let table = read("docs/proofs.md");
     for &mutant in Mutant::ALL {
         let name = match judge(mutant) {
-            Judge::Suite(name, _) => name,
+            Judge::Suite(name, _) | Judge::Each(name, _) => name,
             Judge::Model(name) => {
                 let body = models.split(&format!("fn {name}()")).nth(1);
                 let body = body.and_then(|rest| rest.split("\n}\n").next()).unwrap_or_default();

@@ -1,0 +1,264 @@
+//! Piggyback (PB). Source: Li et al., "A Comparative Study of Consistent Snapshot Algorithms for
+//! Main-Memory Database Systems" (2018), section 3.2.2 and its Algorithm 3, which loses updates as
+//! printed and as published in C (docs/errata.md); the claim protocol below is ours.
+//!
+//! Idea: two arrays. In a period the writer writes `A[U]`; `A[D]`, the other one, is the image,
+//! whole and not written. Begin swaps `U` and `D`. While the image is dumped, the snapshotter
+//! copies (*piggyback*) each unit whose latest value is in `A[D]` alone into `A[U]`, so that `A[U]`
+//! is complete when the next begin makes it the image. One byte a unit tells where its latest value
+//! is.
+//!
+//! - Memory: 2 copies + 1 byte a unit. Begin: O(1). Read: a flag, then an indexed load. Write: the
+//!   flag; the first write of a unit in a period claims it (one CAS), and copies it if it is larger
+//!   than the word. Full image, with random access: the image is `A[D]`.
+//! - Unit: a word, line or page. A part is written after the whole unit is in `A[U]` (the unit
+//!   rule).
+//! - P1: at begin no unit is only in `A[D]` or being copied, so `A[U]` is complete and latest.
+//! - P2: between two begins nobody writes `A[D]`.
+//! - P3: a unit's flag says `D` or `COPYING` exactly while its latest value is in `A[D]` alone, or
+//!   may be; then reads take it from there, which is right by P2, and never wait.
+//!
+//! Who may change a flag in a period, and the races by cases. `EQUAL` or `U`: the writer alone, by
+//! plain stores; the copier leaves such units alone for the rest of the period. `D`: whoever wins
+//! the CAS, the writer (to `U`) or the copier (to `COPYING`). `COPYING`: the copier alone.
+//! - The copier wins: it writes `A[U][k]`, the writer does not. It ends with a Release store of
+//!   `EQUAL`, whose partner is the writer's Acquire load: who sees `EQUAL` sees the copy. A writer
+//!   that wants the unit meanwhile waits for one unit copy.
+//! - The writer wins: the copier's CAS fails, for good. Both CAS are relaxed: what they decide is
+//!   who goes on, and both contenders know all of `A[D]` from before begin (edge 1).
+//! - The copier loads a stale `D`: its CAS sees the newest value and fails. The writer reads a
+//!   stale `D` or `COPYING`: it reads `A[D][k]`, which has the same value.
+//! - The next begin sees all that the copier did, and the next copier all that the writer did, by
+//!   the two edges of the hand-over.
+//!
+//! An image that ends early (dropped, cancelled, refused) must still complete `A[U]` (P1). The view
+//! does it when it is dropped, on the snapshotter's thread and before the lease ends: begin stays
+//! O(1), and the hand-over says "running" until it is done. The writer at its next begin would
+//! stall for O(state).
+//!
+//! Deviations: the claim; no state "being written" besides `U`, which the writer alone would see;
+//! a read of an `EQUAL` unit takes `A[U]`, where the next write goes, not always the first array;
+//! the copy of a block is part of its dump (the paper: before; the C code: after), so that the
+//! block is read from memory once.
+
+mod locations;
+
+use std::cell::Cell;
+
+use crate::algorithm::{Algorithm, BLOCK_WORDS, Options};
+use crate::error::{BeginError, MemoryError};
+use crate::handover::{Handover, Progress};
+use crate::image::{Held, InProcess, Lease, View};
+use crate::info::Info;
+use crate::memory::Words;
+use crate::mutant::Mutant;
+use crate::os::Shared;
+use crate::point::Point;
+use crate::sink::Sink;
+use crate::sync::{Backoff, Ordering};
+
+use locations::{Locations, Value};
+
+/// The latest value is in both arrays.
+const EQUAL: Value = 0;
+/// It is in one array alone: `ONLY + home`.
+const ONLY: Value = 1;
+/// It is in `A[D]`; the copier is writing it into `A[U]`.
+const COPYING: Value = 3;
+
+/// State words in two arrays that take turns.
+#[derive(Debug)]
+pub struct Piggyback {
+    homes: [Words; 2],
+    /// `EQUAL`, `ONLY + home` or `COPYING` for each unit.
+    locations: Locations,
+    /// `U`: the home that is written in this period.
+    current: usize,
+    /// Bit `state` is the home to read a unit in that state from.
+    sources: usize,
+    /// Words in a unit, as a shift.
+    shift: u32,
+    handover: Shared<Handover>,
+}
+
+impl Algorithm for Piggyback {
+    type Image<S: Sink + 'static> = InProcess<S, Copier>;
+    const INFO: Info = Self::REGISTERED;
+
+    fn create(options: &Options) -> Result<Self, MemoryError> {
+        let shift = Self::INFO.unit(options.unit).words().trailing_zeros();
+        Ok(Self {
+            homes: [Words::create(options)?, Words::create(options)?],
+            locations: Locations::create(options, shift)?,
+            current: 0,
+            sources: sources(0),
+            shift,
+            handover: Shared::new(Handover::new())?,
+        })
+    }
+
+    fn words(&self) -> usize {
+        self.homes[0].len()
+    }
+
+    /// New words are zero in both homes, whatever the flag of the unit says that they extend.
+    fn grow(&mut self, words: usize) -> Result<(), MemoryError> {
+        self.homes[1].grow(words)?;
+        self.locations.grow(words, self.shift)?;
+        self.homes[0].grow(words) // last: it tells the length
+    }
+
+    #[inline]
+    fn read(&self, index: usize) -> u64 {
+        // Acquire: partner of the Release in `Copier::copy`.
+        let state = self.locations.load(index >> self.shift, Ordering::Acquire);
+        self.homes[self.source(state)].load(index)
+    }
+
+    #[inline]
+    fn write(&mut self, index: usize, value: u64) {
+        let unit = index >> self.shift;
+        let state = self.locations.load(unit, Ordering::Acquire); // as in `read`
+        if self.source(state) != self.current {
+            self.claim(unit);
+        }
+        // From here on the copier leaves the unit alone.
+        self.homes[self.current & 1].store(index, value);
+        self.locations.store(unit, ONLY + self.current as Value, Ordering::Relaxed);
+    }
+
+    fn begin<S: Sink + 'static>(
+        &mut self,
+        _point: Point,
+        sink: S,
+    ) -> Result<InProcess<S, Copier>, BeginError> {
+        self.handover.check_idle()?;
+        let copier = Copier {
+            homes: self.homes.each_ref().map(Words::view),
+            locations: self.locations.view(),
+            image: self.current,
+            shift: self.shift,
+            done: Cell::new(0),
+            handover: self.handover.clone(),
+        };
+        self.current = 1 - self.current;
+        self.sources = sources(self.current);
+        let lease = Lease::publish(&self.handover, self.words());
+        Ok(InProcess::new(copier, Held::new(sink, lease)))
+    }
+
+    fn progress(&self) -> Progress {
+        Progress::new(&self.handover)
+    }
+}
+
+/// Where to read a unit from, by its state, in a period in which `current` is written.
+const fn sources(current: usize) -> usize {
+    let other = 1 - current;
+    current << EQUAL | 1 << (ONLY + 1) | other << COPYING
+}
+
+impl Piggyback {
+    #[inline]
+    fn source(&self, state: Value) -> usize {
+        self.sources >> state & 1
+    }
+
+    /// Takes a unit whose latest value may be in `A[D]` alone away from the copier.
+    #[inline(never)]
+    fn claim(&mut self, unit: usize) {
+        let (old, new) = (ONLY + 1 - self.current as Value, ONLY + self.current as Value);
+        let mut backoff = Backoff::default();
+        while !is_unclaimed(&self.handover) && !self.locations.claim(unit, old, new) {
+            // It is being copied, or has been.
+            if self.locations.load(unit, Ordering::Acquire) == EQUAL {
+                return;
+            }
+            backoff.wait();
+        }
+        if self.shift == 0 || self.handover.is(Mutant::TwoHomesWritePart) {
+            return; // all of it is about to be written
+        }
+        let start = unit << self.shift;
+        let length = self.words().saturating_sub(start).min(1 << self.shift);
+        let current = self.current & 1;
+        self.homes[current].copy_from(start, &self.homes[1 - current], start, length);
+    }
+}
+
+/// The mistakes of the printed and of the published version.
+fn is_unclaimed(handover: &Handover) -> bool {
+    handover.is(Mutant::PiggybackFlagThenCopy) || handover.is(Mutant::PiggybackCopyThenFlag)
+}
+
+/// The image, and the duty to complete the other array.
+#[derive(Debug)]
+pub struct Copier {
+    homes: [Words; 2],
+    locations: Locations,
+    /// `D`: the home that is the image.
+    image: usize,
+    shift: u32,
+    /// Words before are no longer in the image's home alone.
+    done: Cell<usize>,
+    handover: Shared<Handover>,
+}
+
+impl Copier {
+    /// Copies the units of `length` words from `start` on into the other home where they are in the
+    /// image's home alone.
+    fn copy(&self, start: usize, length: usize) {
+        let end = start + length;
+        for unit in start >> self.shift..end.div_ceil(1 << self.shift) {
+            if self.locations.load(unit, Ordering::Relaxed) == ONLY + self.image as Value {
+                self.copy_unit(unit);
+            }
+        }
+        self.done.set(end);
+    }
+
+    fn copy_unit(&self, unit: usize) {
+        let (from, to) = (&self.homes[self.image & 1], &self.homes[(1 - self.image) & 1]);
+        let start = unit << self.shift;
+        let length = (from.len() - start).min(1 << self.shift);
+        if self.handover.is(Mutant::PiggybackFlagThenCopy) {
+            self.locations.store(unit, EQUAL, Ordering::Release);
+        } else if !self.handover.is(Mutant::PiggybackCopyThenFlag)
+            && !self.locations.claim(unit, ONLY + self.image as Value, COPYING)
+        {
+            return; // the writer was first
+        }
+        to.copy_from(start, from, start, length);
+        if self.handover.is(Mutant::PiggybackRelaxedCopied) {
+            self.locations.store(unit, EQUAL, Ordering::Relaxed);
+        } else if !self.handover.is(Mutant::PiggybackFlagThenCopy) {
+            // Partner: the Acquire loads in `read`, `write` and `claim`.
+            self.locations.store(unit, EQUAL, Ordering::Release);
+        }
+    }
+}
+
+impl View for Copier {
+    fn block(&self, block: usize, into: &mut [u64]) {
+        let start = block * BLOCK_WORDS;
+        self.homes[self.image & 1].copy_to(start, into);
+        self.copy(start, into.len());
+    }
+
+    fn word(&self, index: usize) -> u64 {
+        self.homes[self.image & 1].load(index)
+    }
+}
+
+impl Drop for Copier {
+    /// Completes what an image that ended early left (P1); the lease ends after this.
+    fn drop(&mut self) {
+        if self.handover.is(Mutant::PiggybackForgetsRest) {
+            return;
+        }
+        let words = self.homes[self.image & 1].len();
+        while self.done.get() < words {
+            self.copy(self.done.get(), BLOCK_WORDS.min(words - self.done.get()));
+        }
+    }
+}

@@ -1,0 +1,393 @@
+//! Where Zigzag's homes and flags lie: four layouts of Cao et al. 2011, section 4.2.
+//!
+//! ```text
+//! NZZ   A0: w w w w ..   A1: w w w w ..   MR: b b b b ..   MW: b b b b ..     a byte a flag
+//! IZZ   line: [A0 A1] [A0 A1] [A0 A1] [MR MR MR .. MW MW MW] [-]              3 words a line
+//! PZZ   line: [A0 A0 A0] [A1 A1 A1] [MR MR MR ..] [MW MW MW ..]               3 words a line
+//! BAZZ  A0: w w w w ..   A1: w w w w ..   line: [256 bits of MR] [the 256 of MW]
+//! ```
+//!
+//! The paper's words have 4 bytes, ours 8, so three (not six) fit a line of 64 bytes with their
+//! flags. Their flags are single bits of a word that is loaded and stored whole, which negates a
+//! line with one instruction in IZZ too. Byte flags of NZZ are negated eight at a time, bits of
+//! BAZZ 64: all four are bound by memory there, not by instructions.
+
+use std::fmt::Debug;
+use std::marker::PhantomData;
+
+use super::{Bazz, Izz, Nzz, Pzz};
+use crate::algorithm::Options;
+use crate::error::MemoryError;
+use crate::info::Info;
+use crate::memory::Words;
+use crate::sync::{AtomicU64, Ordering};
+
+const LINE_WORDS: usize = 8;
+
+/// Two homes for each word, two flags for each unit. Both homes are zero at first, both flags 0.
+pub trait Layout: Debug + Send + Sized + 'static {
+    /// The registry line.
+    const INFO: Info;
+
+    /// For `options.words` words, in units of `1 << shift`.
+    ///
+    /// # Errors
+    /// [`MemoryError`] when the memory cannot be had.
+    fn create(options: &Options, shift: u32) -> Result<Self, MemoryError>;
+    /// Words in use.
+    fn len(&self) -> usize;
+    /// Whether there is no word at all.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+    /// Extends to `words` words, more than now; the new ones are zero in both homes.
+    ///
+    /// # Errors
+    /// [`MemoryError`]; nothing changes.
+    fn grow(&mut self, words: usize, shift: u32) -> Result<(), MemoryError>;
+    /// The same memory for another thread, with the length of now.
+    #[must_use]
+    fn view(&self) -> Self;
+
+    /// A word in one of its homes. Panics if `index` is out of bounds.
+    fn word(&self, home: usize, index: usize) -> &AtomicU64;
+    /// `MR`: the home of the latest value.
+    fn latest(&self, unit: usize) -> usize;
+    /// `MW`: the home that is written in this period.
+    fn target(&self, unit: usize) -> usize;
+    /// Sets `MR`.
+    fn set_latest(&self, unit: usize, home: usize);
+    /// `MW := !MR` for all units.
+    fn negate(&self);
+    /// `MW := !MW` for all units: the mistake that the picture of two copies taking turns invites.
+    fn flip_targets(&self);
+
+    /// Copies words `start..end` from one home to the other.
+    fn move_run(&self, start: usize, end: usize, from: usize, to: usize) {
+        for index in start..end {
+            let value = self.word(from, index).load(Ordering::Relaxed);
+            self.word(to, index).store(value, Ordering::Relaxed);
+        }
+    }
+    /// Copies `into.len()` words of one home from `start` on.
+    fn copy_to(&self, home: usize, start: usize, into: &mut [u64]) {
+        for (index, value) in (start..).zip(into) {
+            *value = self.word(home, index).load(Ordering::Relaxed);
+        }
+    }
+}
+
+fn homes(options: &Options) -> Result<[Words; 2], MemoryError> {
+    Ok([Words::create(options)?, Words::create(options)?])
+}
+
+/// NZZ: four arrays, one byte a flag.
+#[derive(Debug)]
+pub struct Separate {
+    homes: [Words; 2],
+    latest: Words,
+    targets: Words,
+}
+
+impl Separate {
+    fn flag_words(words: usize, shift: u32) -> usize {
+        words.div_ceil(1 << shift).div_ceil(8)
+    }
+
+    fn set_targets(&self, from: &Words) {
+        const ONES: u64 = 0x0101_0101_0101_0101;
+        for (from, targets) in from.as_slice().iter().zip(self.targets.as_slice()) {
+            targets.store(from.load(Ordering::Relaxed) ^ ONES, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Layout for Separate {
+    const INFO: Info = Nzz::REGISTERED;
+
+    fn create(options: &Options, shift: u32) -> Result<Self, MemoryError> {
+        let flags = options.resized(|words| Self::flag_words(words, shift));
+        Ok(Self {
+            homes: homes(options)?,
+            latest: Words::create(&flags)?,
+            targets: Words::create(&flags)?,
+        })
+    }
+
+    fn len(&self) -> usize {
+        self.homes[0].len()
+    }
+
+    fn grow(&mut self, words: usize, shift: u32) -> Result<(), MemoryError> {
+        let flags = Self::flag_words(words, shift);
+        self.homes[1].grow(words)?;
+        self.latest.grow(flags)?;
+        self.targets.grow(flags)?;
+        self.homes[0].grow(words) // last: it tells the length
+    }
+
+    fn view(&self) -> Self {
+        Self {
+            homes: self.homes.each_ref().map(Words::view),
+            latest: self.latest.view(),
+            targets: self.targets.view(),
+        }
+    }
+
+    #[inline]
+    fn word(&self, home: usize, index: usize) -> &AtomicU64 {
+        self.homes[home & 1].word(index)
+    }
+
+    #[inline]
+    fn latest(&self, unit: usize) -> usize {
+        usize::from(self.latest.load_byte(unit))
+    }
+
+    #[inline]
+    fn target(&self, unit: usize) -> usize {
+        usize::from(self.targets.load_byte(unit))
+    }
+
+    #[inline]
+    fn set_latest(&self, unit: usize, home: usize) {
+        self.latest.store_byte(unit, home as u8);
+    }
+
+    fn negate(&self) {
+        self.set_targets(&self.latest);
+    }
+
+    fn flip_targets(&self) {
+        self.set_targets(&self.targets);
+    }
+
+    fn move_run(&self, start: usize, end: usize, from: usize, to: usize) {
+        self.homes[to & 1].copy_from(start, &self.homes[from & 1], start, end - start);
+    }
+
+    fn copy_to(&self, home: usize, start: usize, into: &mut [u64]) {
+        self.homes[home & 1].copy_to(start, into);
+    }
+}
+
+/// BAZZ: separate homes; each line of flags holds 256 bits of `MR`, then the 256 of `MW`.
+#[derive(Debug)]
+pub struct BitPacked {
+    homes: [Words; 2],
+    flags: Words,
+}
+
+impl BitPacked {
+    const UNITS_PER_LINE: usize = 256;
+    /// From a word of `MR` to that of `MW`.
+    const TARGETS: usize = LINE_WORDS / 2;
+
+    fn flag_words(words: usize, shift: u32) -> usize {
+        words.div_ceil(1 << shift).div_ceil(Self::UNITS_PER_LINE) * LINE_WORDS
+    }
+
+    /// The word that holds a unit's bit of `MR`.
+    #[inline]
+    fn place(unit: usize) -> usize {
+        unit / Self::UNITS_PER_LINE * LINE_WORDS + unit / 64 % Self::TARGETS
+    }
+
+    fn set_targets(&self, from: usize) {
+        for line in self.flags.as_slice().chunks_exact(LINE_WORDS) {
+            for (from, target) in line[from..].iter().zip(&line[Self::TARGETS..]) {
+                target.store(!from.load(Ordering::Relaxed), Ordering::Relaxed);
+            }
+        }
+    }
+}
+
+impl Layout for BitPacked {
+    const INFO: Info = Bazz::REGISTERED;
+
+    fn create(options: &Options, shift: u32) -> Result<Self, MemoryError> {
+        let flags = options.resized(|words| Self::flag_words(words, shift));
+        Ok(Self { homes: homes(options)?, flags: Words::create(&flags)? })
+    }
+
+    fn len(&self) -> usize {
+        self.homes[0].len()
+    }
+
+    fn grow(&mut self, words: usize, shift: u32) -> Result<(), MemoryError> {
+        self.homes[1].grow(words)?;
+        self.flags.grow(Self::flag_words(words, shift))?;
+        self.homes[0].grow(words) // last: it tells the length
+    }
+
+    fn view(&self) -> Self {
+        Self { homes: self.homes.each_ref().map(Words::view), flags: self.flags.view() }
+    }
+
+    #[inline]
+    fn word(&self, home: usize, index: usize) -> &AtomicU64 {
+        self.homes[home & 1].word(index)
+    }
+
+    #[inline]
+    fn latest(&self, unit: usize) -> usize {
+        (self.flags.load(Self::place(unit)) >> (unit % 64)) as usize & 1
+    }
+
+    #[inline]
+    fn target(&self, unit: usize) -> usize {
+        (self.flags.load(Self::place(unit) + Self::TARGETS) >> (unit % 64)) as usize & 1
+    }
+
+    #[inline]
+    fn set_latest(&self, unit: usize, home: usize) {
+        let word = self.flags.word(Self::place(unit));
+        let others = word.load(Ordering::Relaxed) & !(1 << (unit % 64));
+        word.store(others | (home as u64) << (unit % 64), Ordering::Relaxed);
+    }
+
+    fn negate(&self) {
+        self.set_targets(0);
+    }
+
+    fn flip_targets(&self) {
+        self.set_targets(Self::TARGETS);
+    }
+
+    fn move_run(&self, start: usize, end: usize, from: usize, to: usize) {
+        self.homes[to & 1].copy_from(start, &self.homes[from & 1], start, end - start);
+    }
+
+    fn copy_to(&self, home: usize, start: usize, into: &mut [u64]) {
+        self.homes[home & 1].copy_to(start, into);
+    }
+}
+
+/// IZZ and PZZ: lines of [`SLOTS`] words with both homes and all flags of each.
+#[derive(Debug)]
+pub struct InLine<O> {
+    lines: Words,
+    /// State words, and most of them; the lines have room for a few more.
+    len: usize,
+    max_len: usize,
+    order: PhantomData<O>,
+}
+
+/// Words of state in a line.
+const SLOTS: usize = 3;
+/// The word of a line that holds the bits of `MR`, the lowest first.
+const LATEST: usize = 6;
+
+/// The order of what a line holds.
+pub trait Order: Debug + Send + 'static {
+    /// The registry line.
+    const INFO: Info;
+    /// The word of a line, and the lowest bit in it, where the bits of `MW` are.
+    const TARGETS: (usize, u32);
+    /// The word of a line that is home `home` of the word in `slot`.
+    fn place(home: usize, slot: usize) -> usize;
+}
+
+/// IZZ: word after word, each with both homes; the flags share a word.
+#[derive(Debug)]
+pub struct Row;
+
+impl Order for Row {
+    const INFO: Info = Izz::REGISTERED;
+    const TARGETS: (usize, u32) = (LATEST, 32);
+    #[inline]
+    fn place(home: usize, slot: usize) -> usize {
+        2 * slot + home
+    }
+}
+
+/// PZZ: column after column, as in PAX.
+#[derive(Debug)]
+pub struct Column;
+
+impl Order for Column {
+    const INFO: Info = Pzz::REGISTERED;
+    const TARGETS: (usize, u32) = (LATEST + 1, 0);
+    #[inline]
+    fn place(home: usize, slot: usize) -> usize {
+        SLOTS * home + slot
+    }
+}
+
+impl<O: Order> InLine<O> {
+    fn line_words(words: usize) -> usize {
+        words.div_ceil(SLOTS) * LINE_WORDS
+    }
+
+    /// Sets the bits of `MW` in each line to what `target` makes of those of `MR` and `MW`.
+    fn set_targets(&self, target: impl Fn(u64, u64) -> u64) {
+        let (place, shift) = O::TARGETS;
+        let mask = ((1 << SLOTS) - 1) << shift;
+        for line in self.lines.as_slice().chunks_exact(LINE_WORDS) {
+            let latest = line[LATEST].load(Ordering::Relaxed);
+            let word = line[place].load(Ordering::Relaxed);
+            let bits = target(latest, word >> shift) << shift & mask;
+            line[place].store(word & !mask | bits, Ordering::Relaxed);
+        }
+    }
+}
+
+impl<O: Order> Layout for InLine<O> {
+    const INFO: Info = O::INFO;
+
+    fn create(options: &Options, _shift: u32) -> Result<Self, MemoryError> {
+        let lines = Words::create(&options.resized(Self::line_words))?;
+        let max_len = options.max_words.max(options.words);
+        Ok(Self { lines, len: options.words, max_len, order: PhantomData })
+    }
+
+    fn len(&self) -> usize {
+        self.len
+    }
+
+    fn grow(&mut self, words: usize, _shift: u32) -> Result<(), MemoryError> {
+        if words > self.max_len {
+            return Err(MemoryError::Reserved { words, reserved: self.max_len });
+        }
+        self.lines.grow(Self::line_words(words))?;
+        self.len = words;
+        Ok(())
+    }
+
+    fn view(&self) -> Self {
+        Self { lines: self.lines.view(), order: PhantomData, ..*self }
+    }
+
+    #[inline]
+    fn word(&self, home: usize, index: usize) -> &AtomicU64 {
+        assert!(index < self.len, "word {index} of {}", self.len);
+        self.lines.word(index / SLOTS * LINE_WORDS + O::place(home & 1, index % SLOTS))
+    }
+
+    #[inline]
+    fn latest(&self, unit: usize) -> usize {
+        (self.lines.load(unit / SLOTS * LINE_WORDS + LATEST) >> (unit % SLOTS)) as usize & 1
+    }
+
+    #[inline]
+    fn target(&self, unit: usize) -> usize {
+        let (place, shift) = O::TARGETS;
+        let word = self.lines.load(unit / SLOTS * LINE_WORDS + place);
+        (word >> (shift as usize + unit % SLOTS)) as usize & 1
+    }
+
+    #[inline]
+    fn set_latest(&self, unit: usize, home: usize) {
+        let word = self.lines.word(unit / SLOTS * LINE_WORDS + LATEST);
+        let others = word.load(Ordering::Relaxed) & !(1 << (unit % SLOTS));
+        word.store(others | (home as u64) << (unit % SLOTS), Ordering::Relaxed);
+    }
+
+    fn negate(&self) {
+        self.set_targets(|latest, _| !latest);
+    }
+
+    fn flip_targets(&self) {
+        self.set_targets(|_, target| !target);
+    }
+}

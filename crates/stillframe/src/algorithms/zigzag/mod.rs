@@ -1,0 +1,176 @@
+//! Zigzag (ZZ). Source: Cao et al., "Fast Checkpoint Recovery Algorithms for Frequently Consistent
+//! Applications" (SIGMOD 2011), section 3.2, with the memory layouts of section 4.2; Li et al.
+//! 2018, section 3.1.3.
+//!
+//! Idea: every unit has two homes, `A0` and `A1`. `MR` tells which one holds the latest value, `MW`
+//! which one is written in this period. At its point of consistency the writer sets `MW := !MR` for
+//! all units: what is latest now is not written until the next image, and is that image.
+//!
+//! - Memory: 2 copies + 2 flags a unit ([`layouts`] tells how each lays them out). Begin: O(units),
+//!   the negation. Read: a flag, then an indexed load. Write: a flag more; the first write of a
+//!   unit larger than a word copies the unit. Full image, wait-free, with random access.
+//! - Unit: a word, line or page; [`Izz`] and [`Pzz`] word only, since their layout is about words.
+//! - I1: `MW` does not change between two begins, so `A[!MW[k]][k]` is written by nobody in
+//!   between.
+//! - I2: right after begin `!MW[k] = MR[k]`, so that immutable home is what was latest.
+//! - I3: both homes of a word are equal (zero) until it is first written.
+//!
+//! Races: none. `MR` is the writer's alone; `MW` is stored at begin only, between the two edges of
+//! the hand-over; by I1 the snapshotter reads what nobody writes. Where bits of `MR` and `MW` share
+//! a word (IZZ), the writer stores the bits of `MW` as they were, in one atomic store.
+//!
+//! Deviations. (a) Flags start as 0 and 0, not `MR` 0 and `MW` 1: until the first begin no image
+//! needs the other home, and memory from the system need not be touched. (b) The unit rule: a part
+//! of a unit is written as the whole unit, copied from its latest home first; the papers write
+//! whole units only, the published code writes parts (docs/errata.md).
+
+mod layouts;
+
+use crate::algorithm::{Algorithm, BLOCK_WORDS, Options};
+use crate::error::{BeginError, MemoryError};
+use crate::handover::{Handover, Progress};
+use crate::image::{Held, InProcess, Lease, View};
+use crate::info::Info;
+use crate::mutant::Mutant;
+use crate::os::Shared;
+use crate::point::Point;
+use crate::sink::Sink;
+use crate::sync::Ordering;
+
+pub use layouts::{BitPacked, Column, InLine, Layout, Row, Separate};
+
+/// Zigzag with separate arrays and one byte a flag.
+pub type Nzz = Zigzag<Separate>;
+/// Zigzag with records: the homes and flags of a word lie in one cache line.
+pub type Izz = Zigzag<InLine<Row>>;
+/// Zigzag with lines that hold one column each of homes and flags.
+pub type Pzz = Zigzag<InLine<Column>>;
+/// Zigzag with separate homes and one array of packed bits.
+pub type Bazz = Zigzag<BitPacked>;
+
+/// State words with two homes each.
+#[derive(Debug)]
+pub struct Zigzag<L> {
+    layout: L,
+    /// Words in a unit, as a shift.
+    shift: u32,
+    handover: Shared<Handover>,
+}
+
+impl<L: Layout> Algorithm for Zigzag<L> {
+    type Image<S: Sink + 'static> = InProcess<S, Frozen<L>>;
+    const INFO: Info = L::INFO;
+
+    fn create(options: &Options) -> Result<Self, MemoryError> {
+        let shift = L::INFO.unit(options.unit).words().trailing_zeros();
+        let layout = L::create(options, shift)?;
+        let mut state = Self { layout, shift, handover: Shared::new(Handover::new())? };
+        state.spoil_second_copy(0);
+        Ok(state)
+    }
+
+    fn words(&self) -> usize {
+        self.layout.len()
+    }
+
+    fn grow(&mut self, words: usize) -> Result<(), MemoryError> {
+        let before = self.words();
+        if words > before {
+            self.layout.grow(words, self.shift)?;
+            self.spoil_second_copy(before);
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn read(&self, index: usize) -> u64 {
+        let home = self.layout.latest(index >> self.shift);
+        self.layout.word(home, index).load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    fn write(&mut self, index: usize, value: u64) {
+        let unit = index >> self.shift;
+        let home = self.layout.target(unit);
+        if self.shift != 0 {
+            let latest = self.layout.latest(unit);
+            if latest != home {
+                self.move_unit(unit, latest, home);
+            }
+        }
+        self.layout.word(home, index).store(value, Ordering::Relaxed);
+        self.layout.set_latest(unit, home);
+    }
+
+    fn begin<S: Sink + 'static>(
+        &mut self,
+        _point: Point,
+        sink: S,
+    ) -> Result<InProcess<S, Frozen<L>>, BeginError> {
+        self.handover.check_idle()?;
+        if self.handover.is(Mutant::ZigzagFlipsTargets) {
+            self.layout.flip_targets();
+        } else if !self.handover.is(Mutant::ZigzagForgetsNegation) {
+            self.layout.negate();
+        }
+        let frozen = Frozen { layout: self.layout.view(), shift: self.shift };
+        let lease = Lease::publish(&self.handover, self.words());
+        Ok(InProcess::new(frozen, Held::new(sink, lease)))
+    }
+
+    fn progress(&self) -> Progress {
+        Progress::new(&self.handover)
+    }
+}
+
+impl<L: Layout> Zigzag<L> {
+    /// The unit rule: before a part of a unit is written into the other home, all of it is.
+    #[inline(never)]
+    fn move_unit(&mut self, unit: usize, from: usize, to: usize) {
+        if self.handover.is(Mutant::TwoHomesWritePart) {
+            return;
+        }
+        let start = unit << self.shift;
+        let end = self.words().min((unit + 1) << self.shift);
+        self.layout.move_run(start, end.max(start), from, to);
+        self.layout.set_latest(unit, to);
+    }
+
+    /// The authors' mistake: the second copy of words `from..` is never set.
+    fn spoil_second_copy(&mut self, from: usize) {
+        if self.handover.is(Mutant::ZigzagSecondCopyUninitialised) {
+            for index in from..self.words() {
+                self.layout.word(1, index).store(0xdead_beef, Ordering::Relaxed);
+            }
+        }
+    }
+}
+
+/// The homes that are not written until the next begin.
+#[derive(Debug)]
+pub struct Frozen<L> {
+    layout: L,
+    shift: u32,
+}
+
+impl<L: Layout> View for Frozen<L> {
+    fn block(&self, block: usize, into: &mut [u64]) {
+        let start = block * BLOCK_WORDS;
+        if self.shift == 0 {
+            for (offset, word) in into.iter_mut().enumerate() {
+                *word = self.word(start + offset);
+            }
+            return;
+        }
+        let first = start >> self.shift;
+        for (unit, run) in (first..).zip(into.chunks_mut(1 << self.shift)) {
+            self.layout.copy_to(1 - self.layout.target(unit), unit << self.shift, run);
+        }
+    }
+
+    #[inline]
+    fn word(&self, index: usize) -> u64 {
+        let home = 1 - self.layout.target(index >> self.shift);
+        self.layout.word(home, index).load(Ordering::Relaxed)
+    }
+}
