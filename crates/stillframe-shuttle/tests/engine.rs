@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use shuttle::rand::{Rng as _, thread_rng};
 use shuttle::{check_pct, check_random, thread};
-use stillframe_shuttle::algorithms::imprint;
+use stillframe_shuttle::algorithms::{cou, imprint, valkey};
 use stillframe_shuttle::{Algorithm, CaptureError, CaptureReport, Engine, Mutant, OnFull, Options};
 use stillframe_shuttle::{BLOCK_WORDS, Before, Point, Publication, Sink, SinkError, with_mutant};
 
@@ -230,6 +230,9 @@ fn broken_builds_are_rejected() {
         (Mutant::ImprintReadsHeadFirst, images_are_right::<imprint::Imprint>),
         (Mutant::ImprintPublishesCursorEarly, polled_images_are_right::<imprint::Imprint>),
         (Mutant::ImprintFrameAfterStore, images_are_right::<imprint::Imprint>),
+        (Mutant::CouSkipsLatch, images_are_right::<cou::Cou>),
+        (Mutant::CouSkipsLatch, images_are_right::<cou::Bacou>),
+        (Mutant::ValkeyForgetsClone, polled_images_are_right::<valkey::Valkey>),
         (Mutant::HandoverChecksStopFirst, images_over_budget_end::<imprint::Imprint>),
     ] {
         let outcome = catch_unwind(AssertUnwindSafe(|| {

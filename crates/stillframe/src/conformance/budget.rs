@@ -1,26 +1,27 @@
-//! Imprint's arena: never above its budget, whatever the writer does.
+//! Imprint's arena and the pool of Valkey's shape: never above their budget, whatever the writer
+//! does.
 
 use std::thread;
 
-use crate::algorithms::imprint::Imprint;
+use crate::algorithms::{imprint::Imprint, valkey::Valkey};
 use crate::handover::Handover;
 use crate::sync::Backoff;
 use crate::{Algorithm, BLOCK_WORDS, CaptureError, OnFull, Options};
 
 use super::probe::{Manner, OpenAtEnd};
-use super::rig::{Rig, capture_and_settle, complete};
+use super::rig::{Rig, capture_and_settle, complete, join};
 use super::{Verdict, ensure, prove, rounds};
 
 const WORDS: usize = 6 * BLOCK_WORDS;
 /// A handful of records; no frame fits.
 const BUDGET: usize = 8 * 11;
 
-fn rig(budget: usize, on_full: OnFull, seed: u64) -> Result<Rig<Imprint>, String> {
+fn rig<A: Algorithm>(budget: usize, on_full: OnFull, seed: u64) -> Result<Rig<A>, String> {
     Rig::create(&Options::words(WORDS).budget(budget, on_full), seed)
 }
 
 /// An image during which nothing is written is right with any budget.
-fn quiet_image(rig: &mut Rig<Imprint>) -> Verdict {
+fn quiet_image<A: Algorithm>(rig: &mut Rig<A>) -> Verdict {
     let (mut image, tally) = rig.begin(Manner::Plain).map_err(|error| error.to_string())?;
     complete((capture_and_settle(&mut image), tally), WORDS)
 }
@@ -34,8 +35,8 @@ fn wait_until(condition: impl Fn() -> bool) {
 
 /// The writer is held up while the sink holds the first block, until the capture passes the block
 /// that the writer wants.
-pub(super) fn slow(seed: u64) -> Verdict {
-    let mut rig = rig(BUDGET, OnFull::Slow, seed)?;
+pub(super) fn slow<A: Algorithm>(seed: u64) -> Verdict {
+    let mut rig = rig::<A>(BUDGET, OnFull::Slow, seed)?;
     for _ in 0..5 {
         rig.writes(20)?;
         let (mut image, tally) = rig.begin(Manner::Gated).map_err(|error| error.to_string())?;
@@ -54,7 +55,7 @@ pub(super) fn slow(seed: u64) -> Verdict {
                 ensure!(arena <= BUDGET, "{arena} bytes of arena");
             }
             tally.allow(usize::MAX);
-            captured.join().map_err(|_| "panicked".to_owned())
+            join(&mut rig.state, captured)
         })?;
         complete((outcome, tally), WORDS)?;
         ensure!(progress.writer_waits() > waits, "the writer never waited");
@@ -64,7 +65,7 @@ pub(super) fn slow(seed: u64) -> Verdict {
 
 /// The image is given up, the writer is not held up, and the next image is right.
 pub(super) fn cancel(seed: u64) -> Verdict {
-    let mut rig = rig(BUDGET, OnFull::Cancel, seed)?;
+    let mut rig = rig::<Imprint>(BUDGET, OnFull::Cancel, seed)?;
     for round in 0..rounds(6) {
         let at = round % 3;
         let (outcome, tally) = rig.image_stopped_at_blocks(|rig, block| {
@@ -106,7 +107,7 @@ pub(super) fn late_cancel(_seed: u64) -> Verdict {
 fn a_cancel_frees_a_writer_that_waits() {
     prove(
         |seed| {
-            let mut rig = rig(0, OnFull::Slow, seed)?;
+            let mut rig = rig::<Imprint>(0, OnFull::Slow, seed)?;
             let (mut image, tally) = rig.begin(Manner::Gated).map_err(|error| error.to_string())?;
             let progress = rig.state.progress();
             let outcome = thread::scope(|scope| {
@@ -133,7 +134,7 @@ fn a_cancel_frees_a_writer_that_waits() {
 fn a_failed_sink_frees_a_writer_that_waits() {
     prove(
         |seed| {
-            let mut rig = rig(0, OnFull::Slow, seed)?;
+            let mut rig = rig::<Imprint>(0, OnFull::Slow, seed)?;
             let begun = rig.begin(Manner::FailsAt(0));
             let (mut image, _) = begun.map_err(|error| error.to_string())?;
             let progress = rig.state.progress();
@@ -158,7 +159,31 @@ fn a_failed_sink_frees_a_writer_that_waits() {
 
 #[test]
 fn a_slow_capture_slows_the_writer() {
-    prove(slow, 5);
+    prove(slow::<Imprint>, 5);
+    prove(slow::<Valkey>, 5);
+}
+
+/// With nobody to tend, the capture does the walk itself: on the thread that began the image, or
+/// after the state was dropped.
+#[test]
+fn a_deserted_capture_walks_itself() {
+    prove(
+        |seed| {
+            let mut rig = rig::<Valkey>(1 << 12, OnFull::Slow, seed)?;
+            rig.writes(20)?;
+            quiet_image(&mut rig)?;
+            rig.writes(20)?;
+            let (mut image, tally) = rig.begin(Manner::Plain).map_err(|error| error.to_string())?;
+            rig.writes(5)?;
+            let outcome = thread::scope(|scope| {
+                let captured = scope.spawn(move || capture_and_settle(&mut image));
+                drop(rig);
+                captured.join().map_err(|_| "panicked".to_owned())
+            })?;
+            complete((outcome, tally), WORDS)
+        },
+        5,
+    );
 }
 
 #[test]
