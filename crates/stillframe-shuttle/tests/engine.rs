@@ -212,7 +212,8 @@ macro_rules! suite {
         fn $property() {
             use stillframe_shuttle::Algorithm;
             // A forked child is another process, which no scheduler of threads drives.
-            if Subject::INFO.in_process {
+            // Nor does one answer page faults.
+            if Subject::INFO.in_process && Subject::available().is_ok() {
                 super::explore(super::$property::<Subject>);
             }
         })*

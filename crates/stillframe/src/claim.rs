@@ -4,7 +4,8 @@
 //! - C1: in one image an item is claimed once. Whoever claimed it owns what the item stands for
 //!   until it finishes; the other one waits, for a time bounded by one item's work.
 //! - C2: what the claimer did happens before whatever anyone does who has found the item finished.
-//! - C3: a state tells its image, and images are numbered upwards: begin resets nothing.
+//! - C3: a state tells its image, and images are numbered upwards: begin resets nothing. For an
+//!   image that has ended, every item counts as finished.
 
 use crate::algorithm::Options;
 use crate::error::MemoryError;
@@ -54,16 +55,18 @@ impl Claims {
 
     /// Claims an item in image `epoch`.
     ///
-    /// The swap itself orders nothing: what the claimer is about to touch was left alone by the other
-    /// thread since begin, whose edge both have passed (the writer by doing it). The loads acquire:
-    /// partner of [`finish`](Self::finish), C2.
+    /// The swap itself orders nothing: what the claimer is about to touch was left alone by the
+    /// other thread since begin, whose edge both have passed (the writer by doing it). The loads
+    /// acquire: partner of [`finish`](Self::finish), C2.
     pub(crate) fn claim(&self, item: usize, epoch: u64) -> Claim {
         let state = self.states.word(item);
         let seen = state.load(Ordering::Acquire);
         if self.handover.is(Mutant::AsyncForkCopiesUnclaimed) {
             return if seen == epoch << 1 | FINISHED { Claim::Finished } else { Claim::Mine };
         }
-        let found = if seen >> 1 == epoch {
+        let found = if seen >> 1 > epoch {
+            return Claim::Finished; // the caller comes late, for an image that has ended
+        } else if seen >> 1 == epoch {
             seen
         } else {
             let (relaxed, acquire) = (Ordering::Relaxed, Ordering::Acquire);

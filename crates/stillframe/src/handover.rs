@@ -246,8 +246,8 @@ impl Progress {
         self.handover.writers.0.waits.load(Ordering::Relaxed)
     }
     /// Times the writer was held up in a write by what the image needed first, over all images: a
-    /// table or page of memory that it copied, or waited for while another thread did. Counted by the
-    /// algorithms that model or use page tables.
+    /// table or page of memory that it copied, or waited for while another thread did. Counted by
+    /// the algorithms that model or use page tables.
     #[must_use]
     pub fn interruptions(&self) -> u64 {
         self.handover.writers.0.interruptions.load(Ordering::Relaxed)

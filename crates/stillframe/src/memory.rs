@@ -79,6 +79,16 @@ impl Words {
         }
     }
 
+    /// The same array, every word of which is touched before it is used.
+    pub(crate) fn prefaulted(self) -> Self {
+        Self { prefault: true, ..self }
+    }
+
+    /// The memory itself, for requests to the kernel.
+    pub(crate) fn region(&self) -> &Arc<Region> {
+        &self.region
+    }
+
     /// One word. Panics if `index` is out of bounds.
     #[inline]
     pub(crate) fn word(&self, index: usize) -> &AtomicU64 {

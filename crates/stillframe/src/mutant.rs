@@ -82,6 +82,10 @@ mutants! {
     AsyncForkDoesNotWait,
     /// Async-fork: a table is declared copied without Release.
     AsyncForkRelaxedCopied,
+    /// userfaultfd: a page is unprotected before it is saved.
+    UserFaultUnprotectsFirst,
+    /// userfaultfd: the capture takes the live page though it was saved.
+    UserFaultIgnoresShadow,
 
     // -- Valkey's shape
     /// Valkey's shape: a unit is cloned after the new value was stored.

@@ -8,9 +8,9 @@
 //! - Memory: 1 to 2 copies, by pages written. Begin: O(page table). Read: nothing added. Write: a
 //!   page fault and a page copy on first touch. Full image, in another process.
 //! - Unit: the page, and the kernel's business; partial writes need no care.
-//! - On huge pages begin copies one entry for 2 MiB in place of 512. Since Linux 5.8 the first write
-//!   to a huge page splits its mapping and copies 4 KiB, not 2 MiB; the rest of the 2 MiB then costs
-//!   a fault a page as usual, and memory grows by 4 KiB pages as well.
+//! - On huge pages begin copies one entry for 2 MiB in place of 512. Since Linux 5.8 the first
+//!   write to a huge page splits its mapping and copies 4 KiB, not 2 MiB; the rest of the 2 MiB
+//!   then costs a fault a page as usual, and memory grows by 4 KiB pages as well.
 //! - F1: the child neither allocates, locks nor logs between fork and exit: another thread of the
 //!   parent may have held any lock at the instant of the fork.
 //! - F2: the child never returns into its caller; every way for it to end is told to the parent:

@@ -13,6 +13,7 @@ pub mod naive;
 pub mod page_table;
 pub mod piggyback;
 pub mod pingpong;
+pub mod userfault;
 pub mod valkey;
 pub mod zigzag;
 
@@ -142,6 +143,11 @@ macro_rules! for_each_algorithm {
                 memory: "1 + 8 bytes a unit + clones", begin: "O(1)",
                 write: "a load; clone of the unit on first touch; slices of a copy of the state",
                 units: &[Word, Line, Page], tended: true,
+            }
+            userfault::UserFault {
+                name: "uffd", title: "Write protection by userfaultfd",
+                citation: "ours; userfaultfd(2)", memory: "1 to 2", begin: "O(page table)",
+                write: "a fault answered by another thread, on first touch", units: &[Page],
             }
         }
     };

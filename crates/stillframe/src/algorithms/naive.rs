@@ -7,8 +7,8 @@
 //! copy is made by `Options::threads` threads, of which the writer is one.
 //!
 //! - Memory: 2 copies. Begin: O(state), the writer copies (and starts the threads, some 20
-//!   microseconds each, which live as long as the copy: an algorithm keeps no thread, and a copy that
-//!   is worth sharing takes milliseconds). Read, write: nothing added. Full image.
+//!   microseconds each, which live as long as the copy: an algorithm keeps no thread, and a copy
+//!   that is worth sharing takes milliseconds). Read, write: nothing added. Full image.
 //! - Unit: the word; partial writes need no care, since nothing has two homes.
 //! - N1: between begin and the end of an image only the snapshotter touches the shadow.
 //! - N2: between images only the writer touches it. The two edges of the hand-over keep N1 and N2

@@ -12,9 +12,9 @@
 //! - A model: it shows how often and when the writer is held up
 //!   ([`Progress::interruptions`]), not what a kernel's fault costs. Every read and write walks the
 //!   table in software (two loads more), which is the model's own cost, not the algorithms'.
-//! - Memory: 1 to 2 copies, by pages written, and 24 bytes a page of tables. Prefaulted, the pool is
-//!   2 copies from the start. Begin: O(root), 8 bytes for 2 MiB. Write: a table copy on the first
-//!   write to 2 MiB, a page copy on the first write to 4 KiB. Full image.
+//! - Memory: 1 to 2 copies, by pages written, and 24 bytes a page of tables. Prefaulted, the pool
+//!   is 2 copies from the start. Begin: O(root), 8 bytes for 2 MiB. Write: a table copy on the
+//!   first write to 2 MiB, a page copy on the first write to 4 KiB. Full image.
 //! - Unit: the page; a page is copied whole before a part of it is written.
 //! - T1: the writer's root has one owner, the writer. The image has the copy of it.
 //! - T2: a table that is marked shared in the writer's root is written by nobody but the one who
@@ -26,9 +26,9 @@
 //!   `spare` has one slot for each page, and a copy exchanges one: they cannot run out.
 //!
 //! The cases for a table when the writer must write below it (Async-fork): copied: its pages are
-//! marked (C2), T3 holds. Being copied: the writer waits, for one table at most. Not yet: the writer
-//! claims and copies it, and the snapshotter finds it done. The image is done: the mark is cleared
-//! without a copy, as a kernel reuses a page that it finds to be mapped once.
+//! marked (C2), T3 holds. Being copied: the writer waits, for one table at most. Not yet: the
+//! writer claims and copies it, and the snapshotter finds it done. The image is done: the mark is
+//! cleared without a copy, as a kernel reuses a page that it finds to be mapped once.
 
 use crate::algorithm::{Algorithm, BLOCK_WORDS, Options};
 use crate::claim::{Claim, Claims};
@@ -359,7 +359,7 @@ mod tests {
                 assert_eq!(image.get(table * TABLE * BLOCK_WORDS), Some(0));
             }
         }
-        assert_eq!(interruptions::<OnDemandFork>(|image| ask(image)), 4);
-        assert_eq!(interruptions::<AsyncFork>(|image| ask(image)), 0);
+        assert_eq!(interruptions::<OnDemandFork>(ask), 4);
+        assert_eq!(interruptions::<AsyncFork>(ask), 0);
     }
 }

@@ -72,8 +72,8 @@ unsafe fn move_words(from: *const u64, to: *mut u64, words: usize) {
     }
 }
 
-/// Atomics that nobody else can reach as plain words; `None` where a checker's atomics are more than
-/// a word.
+/// Atomics that nobody else can reach as plain words; `None` where a checker's atomics are more
+/// than a word.
 pub(crate) fn plain(words: &mut [AtomicU64]) -> Option<&mut [u64]> {
     #[cfg(any(feature = "loom", feature = "shuttle"))]
     {
@@ -89,8 +89,8 @@ pub(crate) fn plain(words: &mut [AtomicU64]) -> Option<&mut [u64]> {
     }
 }
 
-/// Words that a thread copies at a time: 2 MiB, some 200 microseconds. Few in tests, whose states are
-/// small.
+/// Words that a thread copies at a time: 2 MiB, some 200 microseconds. Few in tests, whose states
+/// are small.
 const SHARE_WORDS: usize = if cfg!(test) { 700 } else { 1 << 18 };
 
 /// Copies `from` to `to`, which is as long, with `threads` threads: the caller's, and others that

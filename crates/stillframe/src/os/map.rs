@@ -2,7 +2,7 @@
 
 use std::ffi::c_void;
 use std::fmt;
-use std::ops::Deref;
+use std::ops::{Deref, Range};
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
@@ -65,6 +65,12 @@ impl Region {
         self.base
     }
 
+    /// The addresses of the reserved words, whole pages.
+    pub(crate) fn bytes(&self) -> Range<usize> {
+        let start = self.base.as_ptr().addr();
+        start..start + (self.reserved_words * WORD_BYTES).next_multiple_of(self.page_bytes)
+    }
+
     /// Makes words `0..words` readable and writable.
     pub(crate) fn commit(&self, words: usize) -> Result<(), MemoryError> {
         if words > self.reserved_words {
@@ -72,8 +78,8 @@ impl Region {
         }
         let bytes = (words * WORD_BYTES).next_multiple_of(self.page_bytes);
         let access = MprotectFlags::READ | MprotectFlags::WRITE;
-        // SAFETY: the range lies in this region's own mapping, of which the part from `base` on holds
-        // the reserved words rounded up to whole pages; access is granted, none taken away.
+        // SAFETY: the range lies in this region's own mapping, of which the part from `base` on
+        // holds the reserved words rounded up to whole pages; access is granted, none taken away.
         unsafe { rustix::mm::mprotect(self.base.as_ptr().cast(), bytes, access) }
             .map_err(|errno| refused("committing", bytes, errno))
     }

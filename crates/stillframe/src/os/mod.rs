@@ -9,6 +9,11 @@ mod map;
 mod process;
 mod shareable;
 mod thread;
+#[cfg(not(any(miri, feature = "loom", feature = "shuttle")))]
+mod userfault;
+#[cfg(any(miri, feature = "loom", feature = "shuttle"))]
+#[path = "no_userfault.rs"]
+mod userfault;
 
 pub use map::Shared;
 pub use shareable::Shareable;
@@ -17,3 +22,4 @@ pub use thread::lower_priority;
 pub(crate) use copy::{copy_memory, copy_words, load_words, plain};
 pub(crate) use map::Region;
 pub(crate) use process::{Child, Ended, STATUS_PANICKED};
+pub(crate) use userfault::{FaultHandler, UserFaults};
