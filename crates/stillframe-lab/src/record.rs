@@ -41,8 +41,11 @@ pub struct Record {
     pub verified_images: u32,
     /// Words in blocks that differ from the oracle, over all images.
     pub mismatched_words: u64,
-    /// Times the writer had to wait for, or do the work of, the snapshotter.
+    /// Times the writer had to wait for the capture in timed ticks: its budget was used up.
     pub writer_waits: u64,
+    /// Times the writer was held up in a write of timed ticks by what the image needed first, where
+    /// an algorithm counts it.
+    pub interruptions: u64,
     /// The unit that was really used: `word`, `line` or `page`.
     pub unit: String,
     /// Distinct units written in a period (from one begin to the next), mean.

@@ -1,6 +1,7 @@
 //! Rounds: every case once, then every case again; each in a process of its own.
 
 use std::io::{Read, Write};
+use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -95,29 +96,53 @@ fn run_one(case: &Case, round: u32, interrupted: &AtomicBool) -> Result<Record, 
         let _ = stdout.as_mut().map(|stdout| stdout.read_to_string(&mut text));
         text
     });
-    let status = wait(&mut child, interrupted)?;
+    let limit = longest(case);
+    let status = wait(&mut child, limit, interrupted)?;
     let text = reader.join().unwrap_or_default();
-    let record = match serde_json::from_str::<Record>(&text) {
-        Ok(record) if status.success() => record,
-        _ => Record {
-            algorithm: case.algorithm.clone(),
-            case: case.clone(),
-            failed: Some(describe(status)),
-            ..Record::default()
-        },
+    let failed = match (status, serde_json::from_str::<Record>(&text)) {
+        (Some(status), Ok(record)) if status.success() => Ok(record),
+        (Some(status), _) => Err(describe(status)),
+        (None, _) => Err(format!("it did not end within {} s and was ended", limit.as_secs())),
     };
+    let record = failed.unwrap_or_else(|sentence| Record {
+        algorithm: case.algorithm.clone(),
+        case: case.clone(),
+        failed: Some(sentence),
+        ..Record::default()
+    });
     Ok(Record { round, environment: environment().clone(), ..record })
 }
 
-/// Waits for the end of a round, or ends it when asked to.
-fn wait(child: &mut Child, interrupted: &AtomicBool) -> Result<ExitStatus, LabError> {
+/// How long a round may take: many times what the slowest algorithm needs, so that one that hangs
+/// does not hold up the others for ever.
+fn longest(case: &Case) -> Duration {
+    let tick_s = case.tick_ms as f64 / 1e3 + case.updates_per_tick as f64 * 1e-6;
+    let image_s =
+        case.size_bytes as f64 / case.disk_rate.unwrap_or(u64::MAX).min(200_000_000) as f64;
+    let expected_s = case.ticks as f64 * tick_s + 5.0 * image_s;
+    Duration::try_from_secs_f64(120.0 + 20.0 * expected_s).unwrap_or(Duration::MAX)
+}
+
+/// Waits for the end of a round, or ends it: when asked to, or, with `None`, when it takes too long.
+fn wait(
+    child: &mut Child,
+    limit: Duration,
+    interrupted: &AtomicBool,
+) -> Result<Option<ExitStatus>, LabError> {
+    let started = Instant::now();
     loop {
-        if interrupted.load(Ordering::Relaxed) {
-            let _ = child.kill(); // it may have ended by the same signal
+        let status = child.try_wait().map_err(LabError::Spawn)?;
+        // On a terminal the same Ctrl-C ends the round.
+        let is_interrupted = status.and_then(|it| it.signal()) == Some(signal_hook::consts::SIGINT);
+        let is_late = started.elapsed() > limit;
+        if status.is_none() && (is_late || interrupted.load(Ordering::Relaxed)) {
+            let _ = child.kill(); // it may have ended this very moment
             let _ = child.wait();
+        }
+        if is_interrupted || interrupted.load(Ordering::Relaxed) {
             return Err(LabError::Interrupted);
         }
-        if let Some(status) = child.try_wait().map_err(LabError::Spawn)? {
+        if status.is_some() || is_late {
             return Ok(status);
         }
         thread::sleep(Duration::from_millis(20));
@@ -125,7 +150,6 @@ fn wait(child: &mut Child, interrupted: &AtomicBool) -> Result<ExitStatus, LabEr
 }
 
 fn describe(status: ExitStatus) -> String {
-    use std::os::unix::process::ExitStatusExt;
     match status.signal() {
         Some(9) => "its process was killed, most likely for lack of memory".to_owned(),
         Some(signal) => format!("its process died by signal {signal}"),

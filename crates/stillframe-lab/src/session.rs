@@ -68,6 +68,8 @@ struct Log {
     images_s: Vec<f64>,
     image_ticks: Vec<(u32, u32)>,
     last_begin: Option<Instant>,
+    /// Waits and interruptions of the writer.
+    held_up: [u64; 2],
 }
 
 impl<'a, S: Subject> Session<'a, S> {
@@ -114,6 +116,7 @@ impl<'a, S: Subject> Session<'a, S> {
     fn timed_ticks(&mut self) -> Result<(), String> {
         self.log.timed = true;
         self.log.first_tick = self.ticks.number();
+        let before = self.held_up();
         let lead = (self.case.ticks / 10).min(20);
         let interval = Duration::from_millis(self.case.interval_ms);
         for number in 0..self.case.ticks {
@@ -126,7 +129,15 @@ impl<'a, S: Subject> Session<'a, S> {
             self.tick(due.then_some(Begin { paced: true }))?;
         }
         self.log.timed = false;
+        let after = self.held_up();
+        self.log.held_up = [after[0] - before[0], after[1] - before[1]];
         self.until_idle()
+    }
+
+    /// Waits and interruptions of the writer so far.
+    fn held_up(&self) -> [u64; 2] {
+        let progress = self.subject.progress();
+        progress.map_or([0; 2], |progress| [progress.writer_waits(), progress.interruptions()])
     }
 
     /// One more image, during which memory is measured. Returns the most that was seen.
@@ -223,7 +234,6 @@ impl<'a, S: Subject> Session<'a, S> {
     fn finish(self, memory_peak_bytes: u64) -> Result<Record, String> {
         let Self { case, cores, subject, ticks, depot, reads, taken, log, memory_base, .. } = self;
         let unit = S::INFO.map_or(Unit::Word, |info: Info| info.unit(case.unit));
-        let waits = subject.progress().map_or(0, |progress| progress.writer_waits());
         let live = (case.verify != Verify::Off).then(|| live_state(case, &subject, ticks.number()));
         drop(subject);
         drop(depot);
@@ -239,7 +249,6 @@ impl<'a, S: Subject> Session<'a, S> {
             memory_peak_bytes,
             verified_images: findings.verified_images,
             mismatched_words: findings.mismatched_words,
-            writer_waits: waits,
             unit: unit.name().to_owned(),
             units_per_period: findings.units_per_period,
             pages_per_period: findings.pages_per_period,
@@ -287,6 +296,7 @@ impl Log {
         record.images_s = self.images_s.iter().map(|&seconds| seconds as f32).collect();
         record.image_s = (!self.images_s.is_empty()).then(|| median(self.images_s));
         record.image_ticks = self.image_ticks;
+        [record.writer_waits, record.interruptions] = self.held_up;
         let trace = || self.stages_ms.iter().map(|&stage_ms| stage_ms as f32).collect();
         record.trace_ms = record.case.trace.then(trace);
     }

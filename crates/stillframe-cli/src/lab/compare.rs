@@ -300,9 +300,9 @@ fn describe(case: &Case, repeat: u32) -> String {
     };
     let rate = case.disk_rate.map_or("no rate limit".to_owned(), |rate| check::human(rate) + "/s");
     format!(
-        "{} of {}-byte items; {} updates a tick, {}, {} reads an update; {} ticks {speed}; sink {}, \
-         {rate}; {repeat} rounds; seed {}.\n{}, {} cores, {} memory, Linux {}, huge pages {}{}; load \
-         {:.2} before; {} build{}.",
+        "{} of {}-byte items; {} updates a tick, {}, {} reads an update; {} ticks {speed}; \
+         sink {}, {rate}; {repeat} rounds; seed {}.\n\
+         {}, {} cores, {} memory, Linux {}, huge pages {}{}; load {:.2} before; {} build{}.",
         check::human(case.size_bytes),
         case.item_bytes,
         case.updates_per_tick,
