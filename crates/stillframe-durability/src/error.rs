@@ -63,6 +63,14 @@ pub enum Error {
         /// Every checkpoint there with its damage, newest first.
         skipped: Vec<Skipped>,
     },
+    /// The log does not hold what was written.
+    #[error("the log {} is damaged: {damage}; put back a copy of it", path.display())]
+    Log {
+        /// The segment.
+        path: PathBuf,
+        /// What is wrong with it.
+        damage: crate::log::damage::Damage,
+    },
     /// No memory for the state.
     #[error("no memory for the state: {0}")]
     Memory(#[from] MemoryError),

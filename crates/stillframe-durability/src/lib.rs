@@ -32,7 +32,8 @@
 //!
 //! Reading order: [`Store`], [`Options`], [`Stats`], [`Recovery`]. Inside: `checkpoint` is the
 //! format, reader and writer; `recovery` finds the newest sound checkpoint; `desk` makes one
-//! durable; [`disk`] is the seam to the file system, and the disk that tests crash.
+//! durable; `log` reads and writes the logical log; [`disk`] is the seam to the file system, with
+//! the disk that tests crash.
 
 #![forbid(unsafe_code)]
 
@@ -42,6 +43,8 @@ mod crash;
 mod desk;
 pub mod disk;
 mod error;
+#[cfg_attr(not(test), expect(dead_code, reason = "the store's log will be built on it"))]
+mod log;
 mod mutant;
 mod names;
 mod options;
@@ -52,6 +55,7 @@ mod store;
 
 pub use checkpoint::damage::Damage;
 pub use error::Error;
+pub use log::damage::Damage as LogDamage;
 pub use options::Options;
 pub use recovery::{Loaded, Recovery, Skipped};
 pub use stats::{Running, Stats};

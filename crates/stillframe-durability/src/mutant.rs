@@ -16,6 +16,16 @@ pub(crate) enum Mutant {
     OldRemovedFirst,
     /// A file whose sync failed is synced again, and trusted.
     FailedFileIsTrusted,
+    /// A segment of the log gets its name though its start is not on the disk.
+    LogStartNotSynced,
+    /// A record counts as durable though its segment has no name on the disk.
+    LogNamesNotSynced,
+    /// A segment begins though records before it are not on the disk.
+    LogRotatesUnsynced,
+    /// What was recovered counts as durable, though nothing proves that it is on the disk.
+    LogTrustsItsTail,
+    /// A record says that all before it are on the disk.
+    LogProvesTooMuch,
 }
 
 #[cfg(not(test))]

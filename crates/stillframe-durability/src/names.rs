@@ -11,7 +11,18 @@ const DAMAGED: &str = ".damaged";
 const DIGITS: usize = 20;
 
 pub(crate) fn checkpoint(number: u64) -> String {
-    format!("{PREFIX}{number:0DIGITS$}")
+    numbered(PREFIX, number)
+}
+
+/// A name that sorts by its number.
+pub(crate) fn numbered(prefix: &str, number: u64) -> String {
+    format!("{prefix}{number:0DIGITS$}")
+}
+
+/// The number that [`numbered`] wrote after its prefix.
+pub(crate) fn digits(text: &str) -> Option<u64> {
+    let is_ours = text.len() == DIGITS && text.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse().ok().filter(|&number| is_ours && number < u64::MAX)
 }
 
 pub(crate) fn damaged(number: u64) -> String {
@@ -25,9 +36,7 @@ fn number(name: &str) -> Option<(u64, bool)> {
         Some(digits) => (digits, true),
         None => (rest, false),
     };
-    let is_ours = digits.len() == DIGITS && digits.bytes().all(|byte| byte.is_ascii_digit());
-    let number = digits.parse().ok().filter(|&number| is_ours && number < u64::MAX)?;
-    Some((number, is_damaged))
+    Some((self::digits(digits)?, is_damaged))
 }
 
 /// The checkpoints of a directory.

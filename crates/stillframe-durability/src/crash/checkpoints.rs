@@ -1,27 +1,21 @@
-//! Checkpoints and crashes: the proof that what was acknowledged is there after any of them.
-//!
-//! A store runs on a simulated disk. At crash points all over the history of the disk the power is
-//! lost, with some of what was not synced, and the state is recovered. The oracle knows the state
-//! at each checkpoint's point, and which were acknowledged when. What is recovered must be
-//! - the state at one of these points, whole (before the first one: zeros),
+//! Checkpoints: what is recovered must be
+//! - the state at the point of a checkpoint, whole (before the first one: zeros),
 //! - not older than the last one that was acknowledged,
 //! - without any damage on the way: a crash never leaves a file that looks like a checkpoint.
-//!
-//! The mutants show that the proof can fail: each mistake must be found.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use stillframe::Algorithm;
 use stillframe::algorithms::imprint::Imprint;
 use stillframe::algorithms::naive::Naive;
 
+use super::{Random, crash_everywhere, enough, must_find, seed};
 use crate::disk::directory::Directory;
 use crate::disk::{Fault, Files, Platter, SimulatedDisk};
 use crate::error::Error;
-use crate::mutant::{Mutant, Mutation};
+use crate::mutant::Mutant;
 use crate::options::Options;
 use crate::recovery::recover;
 use crate::store::Store;
@@ -30,8 +24,10 @@ fn open<A: Algorithm>(disk: &SimulatedDisk, words: usize) -> Result<Store<A>, Er
     Store::open_with(Path::new("simulated"), Options::words(words).disk(Arc::new(disk.clone())))
 }
 
+type Found = Result<(u64, Vec<u64>), String>;
+
 /// The number of the checkpoint that `files` yield, 0 for none, and the state; or what is wrong.
-fn recovered(files: &Files, words: usize) -> Result<(u64, Vec<u64>), String> {
+fn recovered(files: &Files, words: usize) -> Found {
     let directory =
         Directory::open(Path::new("crashed"), Some(Arc::new(SimulatedDisk::holding(files))))
             .map_err(|error| error.to_string())?;
@@ -60,19 +56,16 @@ impl Oracle {
         Self { states: BTreeMap::from([(0, vec![0; words])]), acknowledged: vec![(0, 0)] }
     }
 
-    fn judge(
-        &self,
-        changes: usize,
-        result: Result<(u64, Vec<u64>), String>,
-    ) -> Result<u64, String> {
-        let (number, state) = result?;
+    fn judge(&self, changes: usize, found: &Found) -> Result<u64, String> {
+        let (number, state) = found.as_ref().map_err(String::clone)?;
+        let number = *number;
         let acknowledged = self.acknowledged.iter().rev().find(|(at, _)| *at <= changes);
         let oldest = acknowledged.map_or(0, |&(_, number)| number);
         if number < oldest {
             return Err(format!("checkpoint {oldest} was acknowledged, {number} was recovered"));
         }
         match self.states.get(&number) {
-            Some(expected) if *expected == state => Ok(number),
+            Some(expected) if expected == state => Ok(number),
             Some(_) => Err(format!("checkpoint {number} holds another state than at its point")),
             None => Err(format!("checkpoint {number} was never begun")),
         }
@@ -87,44 +80,9 @@ fn pattern(round: u64, words: usize) -> Vec<u64> {
 
 // ---- every crash point of a small store
 
-const WINDOW_WRITES: usize = 3;
-
-/// Crashes everywhere in the history of `disk`: every prefix, every subset of what the last three
-/// writes and all changes of names left in doubt, with none and with all of earlier writes. Returns
-/// how many crash points there were, or the first that was not survived.
-fn crash_everywhere(disk: &SimulatedDisk, oracle: &Oracle, words: usize) -> Result<u64, String> {
-    let history = disk.history();
-    let mut platter = Platter::default();
-    let mut known: HashMap<Files, Result<(u64, Vec<u64>), String>> = HashMap::new();
-    let mut points = 0;
-    for changes in 0..=history.len() {
-        if changes > 0 {
-            platter.apply(&history[changes - 1]);
-        }
-        let (recent, earlier) = platter.in_doubt(WINDOW_WRITES);
-        assert!(recent.len() <= 16, "{} pieces are too many to try all subsets", recent.len());
-        for mask in 0..1u32 << recent.len() {
-            for older in if earlier.is_empty() { &[false][..] } else { &[false, true] } {
-                let files = platter.lose_power(|number| match recent.binary_search(&number) {
-                    Ok(index) => mask >> index & 1 == 1,
-                    Err(_) => *older,
-                });
-                let result = match known.get(&files) {
-                    Some(result) => result.clone(),
-                    None => {
-                        let result = recovered(&files, words);
-                        known.insert(files, result.clone());
-                        result
-                    }
-                };
-                points += 1;
-                oracle.judge(changes, result).map_err(|wrong| {
-                    format!("after {changes} changes, subset {mask:b}, earlier {older}: {wrong}")
-                })?;
-            }
-        }
-    }
-    Ok(points)
+fn crash_store(disk: &SimulatedDisk, oracle: &Oracle, words: usize) -> Result<u64, String> {
+    let judge = |changes, found: &Found| oracle.judge(changes, found).map(drop);
+    crash_everywhere(disk, |files| recovered(files, words), judge)
 }
 
 /// Four checkpoints of a small store, the last by a second process.
@@ -148,7 +106,7 @@ fn small_run(words: usize) -> (SimulatedDisk, Oracle) {
 fn a_small_store_survives_every_crash() {
     for words in [0, 3, 150] {
         let (disk, oracle) = small_run(words);
-        let points = crash_everywhere(&disk, &oracle, words).expect("every crash is survived");
+        let points = crash_store(&disk, &oracle, words).expect("every crash is survived");
         println!("{words} words: {} changes, {points} crash points", disk.changes());
     }
 }
@@ -161,46 +119,14 @@ fn each_mistake_in_the_protocol_is_found() {
         Mutant::PublishBeforeFooter,
         Mutant::OldRemovedFirst,
     ] {
-        Mutation::set(Some(mutant));
-        let (disk, oracle) = small_run(3);
-        let found = crash_everywhere(&disk, &oracle, 3);
-        Mutation::set(None);
-        println!("{mutant:?}: {}", found.expect_err("a mistake was not found"));
+        must_find(mutant, || {
+            let (disk, oracle) = small_run(3);
+            crash_store(&disk, &oracle, 3)
+        });
     }
 }
 
 // ---- random crash points of larger stores, life after life
-
-/// xorshift64; the seed is not 0.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-    fn below(&mut self, bound: u64) -> u64 {
-        (self.next() >> 11) % bound
-    }
-    /// A subset of pieces: few, half or most of them.
-    fn subset(&mut self) -> impl FnMut(u64) -> bool {
-        let (chance, mut random) = ([0, 10, 50, 90, 100][self.below(5) as usize], self.next());
-        move |_| {
-            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            (random >> 33) % 100 < chance
-        }
-    }
-}
-
-fn seed() -> u64 {
-    let given = std::env::var("STILLFRAME_SEED").ok().and_then(|seed| seed.parse().ok());
-    let clock = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970");
-    let seed = given.unwrap_or(clock.as_nanos() as u64) | 1;
-    println!("seed {seed}; STILLFRAME_SEED={seed} repeats it");
-    seed
-}
 
 /// One life of a store: checkpoints while the writer goes on, with a fault at a random call, if
 /// any. Tells the oracle what happened, failures included.
@@ -244,9 +170,8 @@ fn live(disk: &SimulatedDisk, oracle: &mut Oracle, words: usize, random: &mut Ra
 fn larger_stores_survive_random_crashes_life_after_life() {
     let seed = seed();
     let mut random = Random(seed);
-    let enough = if std::env::var_os("STILLFRAME_LONG").is_some() { 2_000_000 } else { 20_000 };
     let mut points = 0;
-    while points < enough {
+    while points < enough() {
         let most = [10, 100, 100, 500, 500, 2_000, 2_000, 20_000][random.below(8) as usize];
         let words = 1 + random.below(most) as usize;
         let (mut files, mut oracle) = (Files::new(), Oracle::new(words));
@@ -262,7 +187,7 @@ fn larger_stores_survive_random_crashes_life_after_life() {
                 }
                 for _ in 0..2 {
                     let crashed = platter.lose_power(random.subset());
-                    let judged = oracle.judge(changes, recovered(&crashed, words));
+                    let judged = oracle.judge(changes, &recovered(&crashed, words));
                     points += 1;
                     let number = judged.unwrap_or_else(|wrong| {
                         panic!(
@@ -336,7 +261,7 @@ fn fail_every_call(fault: Fault, words: usize) -> Result<(u64, u64), String> {
         if is_harmless && errors.iter().any(|error| !error.starts_with("syncing")) {
             return Err(format!("call {call}: told {errors:?}"));
         }
-        let crashed = crash_everywhere(&disk, &oracle, words);
+        let crashed = crash_store(&disk, &oracle, words);
         points += crashed.map_err(|wrong| format!("{fault:?} at call {call}: {wrong}"))?;
     }
     unreachable!("a run has so many calls and no more");
@@ -352,8 +277,7 @@ fn a_store_survives_the_failure_of_any_call() {
 
 #[test]
 fn trust_in_a_file_that_failed_is_found() {
-    Mutation::set(Some(Mutant::FailedFileIsTrusted));
-    let found = fail_every_call(Fault::IO, 3);
-    Mutation::set(None);
-    println!("{}", found.expect_err("a mistake was not found"));
+    must_find(Mutant::FailedFileIsTrusted, || {
+        fail_every_call(Fault::IO, 3).map(|(_, points)| points)
+    });
 }

@@ -1,0 +1,100 @@
+//! Crashes: the proof that what was acknowledged is there after any of them.
+//!
+//! A program runs on a simulated disk. At crash points all over the disk's history the power is
+//! lost, with some of what was not synced; what is recovered then is compared with an oracle that
+//! knows what was acknowledged when. The mutants show that the proof can fail: each mistake must be
+//! found.
+
+use std::collections::HashMap;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use crate::disk::{Files, Platter, SimulatedDisk};
+use crate::mutant::{Mutant, Mutation};
+
+mod checkpoints;
+mod log;
+
+const WINDOW_WRITES: usize = 3;
+
+/// Crashes everywhere in the history of `disk`, which was empty: every prefix, every subset of what
+/// the last three writes and all changes of names left in doubt, with none and with all of earlier
+/// writes. `recover` tells what is found, `judge` after how many changes that is what is wrong with
+/// it. Returns how many crash points there were, or the first that was not survived.
+fn crash_everywhere<T>(
+    disk: &SimulatedDisk,
+    recover: impl Fn(&Files) -> T,
+    judge: impl Fn(usize, &T) -> Result<(), String>,
+) -> Result<u64, String> {
+    let history = disk.history();
+    let mut platter = Platter::default();
+    let mut known: HashMap<Files, T> = HashMap::new();
+    let mut points = 0;
+    for changes in 0..=history.len() {
+        if changes > 0 {
+            platter.apply(&history[changes - 1]);
+        }
+        let (recent, earlier) = platter.in_doubt(WINDOW_WRITES);
+        assert!(recent.len() <= 16, "{} pieces are too many to try all subsets", recent.len());
+        for mask in 0..1u32 << recent.len() {
+            for older in if earlier.is_empty() { &[false][..] } else { &[false, true] } {
+                let files = platter.lose_power(|number| match recent.binary_search(&number) {
+                    Ok(index) => mask >> index & 1 == 1,
+                    Err(_) => *older,
+                });
+                points += 1;
+                let found = known.entry(files).or_insert_with_key(&recover);
+                judge(changes, found).map_err(|wrong| {
+                    format!("after {changes} changes, subset {mask:b}, earlier {older}: {wrong}")
+                })?;
+            }
+        }
+    }
+    Ok(points)
+}
+
+/// Runs `proof` on code that makes a mistake; it must fail.
+fn must_find(mutant: Mutant, proof: impl FnOnce() -> Result<u64, String>) {
+    Mutation::set(Some(mutant));
+    let found = proof();
+    Mutation::set(None);
+    match found {
+        Err(wrong) => println!("{mutant:?}: {wrong}"),
+        Ok(points) => panic!("{mutant:?} was not found at {points} crash points"),
+    }
+}
+
+/// Crash points of a random test.
+fn enough() -> u64 {
+    if std::env::var_os("STILLFRAME_LONG").is_some() { 2_000_000 } else { 20_000 }
+}
+
+/// xorshift64; the seed is not 0.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+    fn below(&mut self, bound: u64) -> u64 {
+        (self.next() >> 11) % bound
+    }
+    /// A subset of pieces: few, half or most of them.
+    fn subset(&mut self) -> impl FnMut(u64) -> bool {
+        let (chance, mut random) = ([0, 10, 50, 90, 100][self.below(5) as usize], self.next());
+        move |_| {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (random >> 33) % 100 < chance
+        }
+    }
+}
+
+fn seed() -> u64 {
+    let given = std::env::var("STILLFRAME_SEED").ok().and_then(|seed| seed.parse().ok());
+    let clock = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970");
+    let seed = given.unwrap_or(clock.as_nanos() as u64) | 1;
+    println!("seed {seed}; STILLFRAME_SEED={seed} repeats it");
+    seed
+}

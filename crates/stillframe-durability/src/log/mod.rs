@@ -1,0 +1,209 @@
+//! The logical log: records in segments, each segment one file. Version 1, little-endian.
+//!
+//! ```text
+//! byte  0                8        12       16               24               32
+//!       +----------------+--------+--------+----------------+----------------+
+//!       | "STILLLOG"     |version | zero   | sequence number| created, ms    |
+//!       |                | 1      |        | of first record|                |
+//!       +----------------+--------+--------+----------------+------+---------+
+//!       | nonce          | creator, zero padded             | zero | CRC-32C |
+//!       +----------------+----------------------------------+------+---------+
+//! byte  32               40                                 56     60        64
+//!
+//! record+--------+--------+----------------+---------+--------------------------+
+//!       | CRC-32C| bytes  | sequence number|unsynced | payload                  |
+//!       +--------+--------+----------------+---------+--------------------------+
+//! byte  +0       +4       +8               +16       +20                +20+bytes
+//!       ... records without gaps, to the end of the file
+//! ```
+//!
+//! Invariants of the writer:
+//! - W1: A segment gets its name, `log-` and the number of its first record, after its header and
+//!   whatever it starts with were synced, and that happens after every record of a lower number
+//!   was. So a name alone proves that all records below it were on the disk, and a bad header is
+//!   damage, never a crash.
+//! - W2: `unsynced` counts the records before this one that were not known to be on the disk when
+//!   it was written. So a record with number `s` proves that all up to `s - 1 - unsynced` were.
+//! - W3: Within the log each record is one more than the one before. A record's CRC covers the
+//!   segment's nonce and all of the record but itself: bytes of another segment, and payloads that
+//!   look like records, are none.
+//!
+//! Torn tail or damage? A segment is read up to the first record of the next one; let `k` be the
+//! first number of which there is no valid record. If a name (W1) or a valid record further on (W2)
+//! proves that `k` was on the disk, then something changed it there: **damage**. It names the
+//! segment, the offset, the record, and what else is lost. If nothing proves it, then `k` was never
+//! acknowledged, or the log holds no evidence that it was: a **torn tail**. Valid records may even
+//! follow it, because a disk reorders what was not synced; "something valid follows" would take such
+//! a crash for damage, and refuse to start after it. Conversely each record that was
+//! acknowledged is proved by the first one written after that.
+//!
+//! What follows `k` is left where it is: the log goes on in a new segment, which supersedes what an
+//! older one holds from its first number on. It starts with a copy of the records that were found
+//! valid and are *not* proved. They may lie in the page cache alone, and a sync would not tell: it
+//! may have failed once, in a process that is gone.
+
+pub(crate) mod damage;
+pub(crate) mod reader;
+pub(crate) mod writer;
+
+use damage::Damage;
+
+use crate::disk::directory::Directory;
+use crate::error::Error;
+use crate::names;
+
+/// Bytes of the header of a segment.
+pub(crate) const HEADER_BYTES: usize = 64;
+/// Bytes before the payload of a record.
+pub(crate) const RECORD_HEAD_BYTES: usize = 20;
+/// The version written, and the newest one read.
+pub(crate) const VERSION: u32 = 1;
+
+const MAGIC: [u8; 8] = *b"STILLLOG";
+const PREFIX: &str = "log-";
+const TEMPORARY: &str = "log.tmp";
+const CREATOR_BYTES: usize = 16;
+
+/// The head of a segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Header {
+    /// Sequence number of the first record, from 1.
+    pub(crate) first: u64,
+    /// Milliseconds since 1970, for people.
+    pub(crate) created_ms: u64,
+    /// A number that nobody who writes payloads can know.
+    pub(crate) nonce: u64,
+    creator: [u8; CREATOR_BYTES],
+}
+
+impl Header {
+    pub(crate) fn new(first: u64, created_ms: u64, nonce: u64, creator: &str) -> Self {
+        let mut name = [0; CREATOR_BYTES];
+        for (to, from) in name.iter_mut().zip(creator.bytes()) {
+            *to = from;
+        }
+        Self { first, created_ms, nonce, creator: name }
+    }
+
+    fn encode(&self) -> [u8; HEADER_BYTES] {
+        let mut bytes = [0; HEADER_BYTES];
+        bytes[0..8].copy_from_slice(&MAGIC);
+        bytes[8..12].copy_from_slice(&VERSION.to_le_bytes());
+        bytes[16..24].copy_from_slice(&self.first.to_le_bytes());
+        bytes[24..32].copy_from_slice(&self.created_ms.to_le_bytes());
+        bytes[32..40].copy_from_slice(&self.nonce.to_le_bytes());
+        bytes[40..56].copy_from_slice(&self.creator);
+        let checksum = crc_fast::crc32_iscsi(&bytes[..60]);
+        bytes[60..64].copy_from_slice(&checksum.to_le_bytes());
+        bytes
+    }
+
+    fn decode(bytes: &[u8]) -> Result<Self, Damage> {
+        let Some(bytes) = bytes.first_chunk::<HEADER_BYTES>() else {
+            return Err(Damage::HeaderCut { length: bytes.len() });
+        };
+        if bytes[0..8] != MAGIC {
+            return Err(Damage::Magic);
+        }
+        if crc_fast::crc32_iscsi(&bytes[..60]) != u32_at(bytes, 60) {
+            return Err(Damage::HeaderChecksum);
+        }
+        let version = u32_at(bytes, 8);
+        if version > VERSION {
+            return Err(Damage::NewerVersion { version, supported: VERSION });
+        }
+        let zeros = (u32_at(bytes, 12), u32_at(bytes, 56));
+        if version == 0 || zeros != (0, 0) || u64_at(bytes, 16) == 0 {
+            return Err(Damage::Fields);
+        }
+        let mut creator = [0; CREATOR_BYTES];
+        creator.copy_from_slice(&bytes[40..56]);
+        Ok(Self {
+            first: u64_at(bytes, 16),
+            created_ms: u64_at(bytes, 24),
+            nonce: u64_at(bytes, 32),
+            creator,
+        })
+    }
+}
+
+/// One record, checked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Record<'a> {
+    pub(crate) sequence: u64,
+    unsynced: u32,
+    pub(crate) payload: &'a [u8],
+}
+
+impl<'a> Record<'a> {
+    /// The record at the start of `bytes`, if there is a valid one.
+    fn decode(bytes: &'a [u8], nonce: u64) -> Option<Self> {
+        let head = bytes.first_chunk::<RECORD_HEAD_BYTES>()?;
+        let payload = bytes[RECORD_HEAD_BYTES..].get(..u32_at(head, 4) as usize)?;
+        if checksum(nonce, &head[4..], payload) != u32_at(head, 0) {
+            return None;
+        }
+        Some(Self { sequence: u64_at(head, 8), unsynced: u32_at(head, 16), payload })
+    }
+
+    /// Appends the record to `bytes`, if its length can be told.
+    fn encode(&self, nonce: u64, bytes: &mut Vec<u8>) -> Option<()> {
+        let length = u32::try_from(self.payload.len()).ok()?;
+        let mut head = [0; RECORD_HEAD_BYTES];
+        head[4..8].copy_from_slice(&length.to_le_bytes());
+        head[8..16].copy_from_slice(&self.sequence.to_le_bytes());
+        head[16..20].copy_from_slice(&self.unsynced.to_le_bytes());
+        let checksum = checksum(nonce, &head[4..], self.payload);
+        head[0..4].copy_from_slice(&checksum.to_le_bytes());
+        bytes.extend_from_slice(&head);
+        bytes.extend_from_slice(self.payload);
+        Some(())
+    }
+
+    fn bytes(&self) -> usize {
+        RECORD_HEAD_BYTES + self.payload.len()
+    }
+
+    /// The highest number of which this record proves that it was on the disk (W2).
+    fn proves(&self) -> u64 {
+        self.sequence.saturating_sub(1).saturating_sub(u64::from(self.unsynced))
+    }
+}
+
+fn checksum(nonce: u64, head: &[u8], payload: &[u8]) -> u32 {
+    let mut digest = crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc32Iscsi);
+    digest.update(&nonce.to_le_bytes());
+    digest.update(head);
+    digest.update(payload);
+    digest.finalize() as u32 // a CRC-32 in a u64
+}
+
+/// The name of the segment whose first record is `first`.
+pub(crate) fn name(first: u64) -> String {
+    names::numbered(PREFIX, first)
+}
+
+/// The first numbers of the segments, rising.
+pub(crate) fn segments(directory: &Directory) -> Result<Vec<u64>, Error> {
+    let names = directory.names()?;
+    let ours = names.iter().filter_map(|name| names::digits(name.strip_prefix(PREFIX)?));
+    let mut firsts: Vec<u64> = ours.filter(|&first| first > 0).collect();
+    firsts.sort_unstable();
+    Ok(firsts)
+}
+
+/// Reads a field at a place that the caller knows to be in bounds.
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    let mut field = [0; 4];
+    field.copy_from_slice(&bytes[at..at + 4]);
+    u32::from_le_bytes(field)
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    let mut field = [0; 8];
+    field.copy_from_slice(&bytes[at..at + 8]);
+    u64::from_le_bytes(field)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,217 @@
+//! The format against itself: what is written is read, and what is damaged is told.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::reader::{Report, Segment, Torn, recover};
+use super::writer::Writer;
+use super::*;
+use crate::disk::SimulatedDisk;
+
+const NONCE: u64 = 0x5EED_0123_4567_89AB;
+
+/// A segment from record 5 on. Each batch is synced before the next is written.
+fn segment(batches: &[&[&[u8]]]) -> Vec<u8> {
+    let mut bytes = Header::new(5, 1_790_000_000_000, NONCE, "test").encode().to_vec();
+    let (mut sequence, mut synced) = (5, 4);
+    for batch in batches {
+        for payload in *batch {
+            let unsynced = (sequence - 1 - synced) as u32;
+            let record = Record { sequence, unsynced, payload };
+            record.encode(NONCE, &mut bytes).expect("it is short");
+            sequence += 1;
+        }
+        synced = sequence - 1;
+    }
+    bytes
+}
+
+type Found = Result<(Vec<Vec<u8>>, Option<Torn>), Damage>;
+
+/// Reads a segment that nothing is known of but its name.
+fn read(bytes: &[u8], until: Option<u64>) -> Found {
+    let proved = until.map_or(4, |until| until - 1);
+    let mut payloads = Vec::new();
+    let segment = Segment { first: 5, until, proved, bytes };
+    let (next, torn) = segment.read(|record| payloads.push(record.payload.to_vec()))?;
+    assert_eq!(next, 5 + payloads.len() as u64);
+    Ok((payloads, torn))
+}
+
+const BATCHES: &[&[&[u8]]] = &[&[b"one"], &[b"", b"three"], &[b"4444", b"five", b"6"]];
+
+/// Where each record of `BATCHES` starts, and where the last one ends.
+fn edges() -> Vec<usize> {
+    let payloads = BATCHES.iter().flat_map(|batch| *batch);
+    let mut edges = vec![HEADER_BYTES];
+    for payload in payloads {
+        edges.push(edges[edges.len() - 1] + RECORD_HEAD_BYTES + payload.len());
+    }
+    edges
+}
+
+fn payloads(count: usize) -> Vec<Vec<u8>> {
+    let payloads = BATCHES.iter().flat_map(|batch| *batch);
+    payloads.take(count).map(|payload| payload.to_vec()).collect()
+}
+
+#[test]
+fn records_come_back_as_they_were() {
+    let bytes = segment(BATCHES);
+    assert_eq!(bytes.len(), *edges().last().expect("several"));
+    assert_eq!(read(&bytes, None), Ok((payloads(6), None)));
+    assert_eq!(read(&bytes, Some(11)), Ok((payloads(6), None)));
+    assert_eq!(read(&bytes, Some(9)), Ok((payloads(4), None)), "what is superseded is not read");
+    assert_eq!(read(&segment(&[]), None), Ok((payloads(0), None)));
+}
+
+#[test]
+fn the_first_version_stays_readable_byte_for_byte() {
+    let hex: String = segment(&[&[b"ab"]]).iter().map(|byte| format!("{byte:02x}")).collect();
+    assert_eq!(hex, include_str!("version_1.hex").replace(char::is_whitespace, ""));
+}
+
+/// Records 5 to 7 are proved by those of the last batch, 8 to 10 by nothing.
+#[test]
+fn every_flipped_bit_is_damage_where_it_is_proved_and_else_a_torn_tail() {
+    let (mut bytes, edges) = (segment(BATCHES), edges());
+    for bit in 0..bytes.len() * 8 {
+        bytes[bit / 8] ^= 1 << (bit % 8);
+        let found = read(&bytes, None);
+        let record = edges.partition_point(|&edge| edge <= bit / 8);
+        match record.checked_sub(1) {
+            None => assert!(found.is_err(), "bit {bit}, in the header"),
+            Some(index @ 0..3) => {
+                let (offset, sequence) = (edges[index], 5 + index as u64);
+                let damage = Damage::Record { offset, sequence, last: 7 };
+                assert_eq!(found, Err(damage), "bit {bit}");
+            }
+            Some(index) => {
+                let (offset, length) = (edges[index], bytes.len() - edges[index]);
+                let torn = Torn { segment: 5, offset, bytes: length };
+                assert_eq!(found, Ok((payloads(index), Some(torn))), "bit {bit}");
+            }
+        }
+        // Where the name of a later segment proves all, all is damage.
+        assert!(read(&bytes, Some(11)).is_err(), "bit {bit}");
+        bytes[bit / 8] ^= 1 << (bit % 8);
+    }
+}
+
+#[test]
+fn every_truncation_gives_a_prefix_or_damage() {
+    let (bytes, edges) = (segment(BATCHES), edges());
+    for length in 0..bytes.len() {
+        let cut = &bytes[..length];
+        if length < HEADER_BYTES {
+            assert_eq!(read(cut, None), Err(Damage::HeaderCut { length }));
+            continue;
+        }
+        let whole = edges.partition_point(|&edge| edge <= length) - 1;
+        let (offset, rest) = (edges[whole], length - edges[whole]);
+        let torn = (rest > 0).then_some(Torn { segment: 5, offset, bytes: rest });
+        assert_eq!(read(cut, None), Ok((payloads(whole), torn)), "{length} bytes");
+        let damage = Damage::Record { offset, sequence: 5 + whole as u64, last: 10 };
+        assert_eq!(read(cut, Some(11)), Err(damage), "{length} bytes");
+    }
+}
+
+#[test]
+fn a_tail_of_anything_is_torn() {
+    let bytes = segment(&[&[b"one"]]);
+    let tails = [vec![0; 1], vec![0; 5000], vec![0xFF; 5000], bytes.clone(), bytes[64..].to_vec()];
+    for tail in tails {
+        let torn = Torn { segment: 5, offset: bytes.len(), bytes: tail.len() };
+        assert_eq!(read(&[&bytes[..], &tail].concat(), None), Ok((payloads(1), Some(torn))));
+    }
+}
+
+#[test]
+fn records_within_a_payload_prove_nothing() {
+    let mut fake = Vec::new();
+    let record = Record { sequence: 6, unsynced: 0, payload: b"fake" };
+    record.encode(NONCE + 1, &mut fake).expect("it is short");
+    let mut bytes = segment(&[&[&fake]]);
+    bytes[HEADER_BYTES] ^= 1;
+    assert!(matches!(read(&bytes, None), Ok((records, Some(_))) if records.is_empty()));
+}
+
+#[test]
+fn a_segment_under_another_name_or_of_a_newer_version_is_told() {
+    let bytes = segment(BATCHES);
+    let other = Segment { first: 6, until: None, proved: 5, bytes: &bytes };
+    assert_eq!(other.read(|_| {}), Err(Damage::Misnamed { first: 5, named: 6 }));
+    let mut newer = bytes;
+    newer[8] = 2;
+    let checksum = crc_fast::crc32_iscsi(&newer[..60]);
+    newer[60..64].copy_from_slice(&checksum.to_le_bytes());
+    assert_eq!(read(&newer, None), Err(Damage::NewerVersion { version: 2, supported: 1 }));
+}
+
+// ---- several segments
+
+/// Segments of records 1 to 3, 4 to 6, and 7 to 9, the last one in doubt.
+fn log() -> Arc<Directory> {
+    let disk = Arc::new(SimulatedDisk::default());
+    let directory = Directory::open(Path::new("simulated"), Some(disk)).expect("it is there");
+    let directory = Arc::new(directory);
+    let header = Header::new(0, 0, NONCE, "test");
+    let found = Report { next: 1, ..Report::default() };
+    let mut writer =
+        Writer::resume(Arc::clone(&directory), &found, header).expect("the disk is sound");
+    for number in 1..=9u64 {
+        assert_eq!(writer.append(&number.to_le_bytes()).expect("it is short"), number);
+        match number {
+            3 | 6 => writer = writer.rotate(0, NONCE + number).expect("the disk is sound"),
+            9 => writer.write().expect("the disk is sound"),
+            _ => assert_eq!(writer.sync().expect("the disk is sound"), number),
+        }
+    }
+    directory
+}
+
+fn recover_from(directory: &Directory, from: u64) -> Result<(Vec<u64>, Report), Error> {
+    let mut numbers = Vec::new();
+    let report = recover(directory, from, |number, payload| {
+        assert_eq!(payload, number.to_le_bytes());
+        numbers.push(number);
+    })?;
+    Ok((numbers, report))
+}
+
+#[test]
+fn a_log_is_read_from_any_record_on() {
+    let directory = log();
+    for from in 1..=10 {
+        let (numbers, report) = recover_from(&directory, from).expect("it is sound");
+        assert_eq!(numbers, Vec::from_iter(from..10));
+        assert_eq!((report.next, report.torn), (10, None));
+        // Record 9 was written when 8 was on the disk; of 9 itself there is no proof.
+        assert_eq!(report.unproved, [9u64.to_le_bytes()]);
+    }
+}
+
+#[test]
+fn a_log_that_ends_before_the_state_goes_on_after_it() {
+    let directory = log();
+    let (numbers, report) = recover_from(&directory, 20).expect("it is sound");
+    assert_eq!((numbers, report.next, report.unproved.len()), (vec![], 20, 0));
+    let header = Header::new(0, 0, NONCE, "test");
+    Writer::resume(Arc::clone(&directory), &report, header).expect("the disk is sound");
+    assert_eq!(recover_from(&directory, 20).expect("it is sound").1.next, 20);
+    let error = recover_from(&directory, 1).expect_err("10 to 19 are nowhere").to_string();
+    assert!(error.contains("log-00000000000000000007 is damaged"), "{error}");
+    assert!(error.contains("record 10 is not what was written, and records up to 19"), "{error}");
+}
+
+#[test]
+fn a_segment_that_is_gone_is_told() {
+    let directory = log();
+    directory.remove(&name(4)).expect("it is there");
+    let error = recover_from(&directory, 1).expect_err("4 to 6 are gone").to_string();
+    assert!(error.contains("record 4 is not what was written, and records up to 6"), "{error}");
+    assert_eq!(recover_from(&directory, 7).expect("not needed").0, [7, 8, 9]);
+    directory.remove(&name(1)).expect("it is there");
+    let error = recover_from(&directory, 1).expect_err("1 to 6 are gone").to_string();
+    assert!(error.contains("records 1 to 6 are in no file"), "{error}");
+}

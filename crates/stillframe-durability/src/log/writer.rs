@@ -1,0 +1,114 @@
+//! Appends records to a log.
+//!
+//! - A record is acknowledged by [`Writer::sync`] alone.
+//! - After an error the writer is of no use: what it had not synced is in doubt. The log goes on
+//!   after a recovery.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::reader::Report;
+use super::{Header, Record, TEMPORARY, name};
+use crate::disk::directory::{Directory, Output};
+use crate::error::Error;
+use crate::mutant::Mutant;
+
+/// A log that is being written.
+#[derive(Debug)]
+pub(crate) struct Writer {
+    directory: Arc<Directory>,
+    path: PathBuf,
+    header: Header,
+    output: Output,
+    /// Records that are not in the file yet.
+    buffer: Vec<u8>,
+    /// The number of the next record.
+    next: u64,
+    /// All records up to this one are on the disk.
+    synced: u64,
+}
+
+impl Writer {
+    /// Goes on after a recovery, in a new segment of which `header` tells all but the first record.
+    /// What was found and is not proved to be on the disk is written anew.
+    pub(crate) fn resume(
+        directory: Arc<Directory>,
+        found: &Report,
+        header: Header,
+    ) -> Result<Self, Error> {
+        let mut unproved = Vec::from_iter(&found.unproved);
+        if directory.is(Mutant::LogTrustsItsTail) {
+            unproved.clear();
+        }
+        let first = found.next - unproved.len() as u64;
+        Self::create(directory, Header { first, ..header }, &unproved)
+    }
+
+    /// A new segment that starts with `records`; all before are on the disk (W1).
+    fn create(
+        directory: Arc<Directory>,
+        header: Header,
+        records: &[&Vec<u8>],
+    ) -> Result<Self, Error> {
+        let name = name(header.first);
+        let path = directory.at(&name);
+        let output = directory.create(TEMPORARY)?;
+        let (buffer, next) = (header.encode().to_vec(), header.first);
+        let mut writer = Self { directory, path, header, output, buffer, next, synced: next - 1 };
+        for record in records {
+            writer.append(record)?;
+        }
+        if writer.directory.is(Mutant::LogStartNotSynced) {
+            writer.write()?;
+        } else {
+            writer.sync()?;
+        }
+        writer.directory.rename(TEMPORARY, &name)?;
+        if !writer.directory.is(Mutant::LogNamesNotSynced) {
+            writer.directory.sync()?;
+        }
+        Ok(writer)
+    }
+
+    /// Adds a record, in memory; tells its number.
+    pub(crate) fn append(&mut self, payload: &[u8]) -> Result<u64, Error> {
+        let sequence = self.next;
+        let unsynced = u32::try_from(sequence - 1 - self.synced).unwrap_or(u32::MAX);
+        let unsynced = if self.directory.is(Mutant::LogProvesTooMuch) { 0 } else { unsynced };
+        let record = Record { sequence, unsynced, payload };
+        record.encode(self.header.nonce, &mut self.buffer).ok_or_else(|| {
+            let long = std::io::Error::from(std::io::ErrorKind::FileTooLarge);
+            Error::file("adding a record of 4 GiB or more to", &self.path)(long)
+        })?;
+        self.next += 1;
+        Ok(sequence)
+    }
+
+    /// Hands all records to the operating system: they survive the end of this process.
+    pub(crate) fn write(&mut self) -> Result<(), Error> {
+        let written = self.output.write_all(&self.buffer);
+        written.map_err(Error::file("writing", &self.path))?;
+        self.buffer.clear();
+        Ok(())
+    }
+
+    /// Makes all records durable; tells the number of the last one.
+    pub(crate) fn sync(&mut self) -> Result<u64, Error> {
+        self.write()?;
+        self.output.sync().map_err(Error::file("syncing", &self.path))?;
+        self.synced = self.next - 1;
+        Ok(self.synced)
+    }
+
+    /// Goes on in a new segment; all records so far become durable.
+    pub(crate) fn rotate(mut self, created_ms: u64, nonce: u64) -> Result<Self, Error> {
+        if self.directory.is(Mutant::LogRotatesUnsynced) {
+            self.write()?;
+        } else {
+            self.sync()?;
+        }
+        let header = Header { first: self.next, created_ms, nonce, ..self.header };
+        Self::create(self.directory, header, &[])
+    }
+}
