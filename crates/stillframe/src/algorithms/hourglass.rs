@@ -7,8 +7,9 @@
 //!
 //! - Memory: 2 copies and 3 bits a unit (`hourglass`, whose sink merges); one copy more
 //!   (`hourglass-copy`). Begin: O(1), but O(changed) after an image that was not settled. Read: one
-//!   bit of `br`. Write: two bits. Unit: word, line or page; the first write of a period into a
-//!   longer unit copies it if its latest value is in the other array (the unit rule).
+//!   bit of `br`. Write: one bit, two on the first touch of a period. Unit: word, line or page; the
+//!   first touch of a longer unit copies it if its latest value is in the other array (the unit
+//!   rule).
 //! - An image is incremental, and cannot be otherwise: a unit written in period p - 2 and not since
 //!   lies in `A[U]`, where the next write replaces it; only the image of p - 2 holds it.
 //!
@@ -117,14 +118,15 @@ impl<const COPY: bool> Algorithm for Glass<COPY> {
 
     #[inline]
     fn write(&mut self, index: usize, value: u64) {
-        let unit = index >> self.shift;
-        if self.shift != 0 {
+        let (unit, current) = (index >> self.shift, self.current & 1);
+        if self.shift != 0 && !self.written[current].get(unit) {
             self.carry(index, unit);
         }
-        let current = self.current & 1;
         self.arrays[current].store(index, value);
-        self.written[current].set(unit);
-        self.latest.put(unit, current == 1);
+        if !self.written[current].get(unit) {
+            self.written[current].set(unit);
+            self.latest.put(unit, current == 1);
+        } // else `br` is right: H2
     }
 
     fn begin<S: Sink + 'static>(
@@ -158,7 +160,7 @@ impl<const COPY: bool> Glass<COPY> {
         words.div_ceil(1 << self.shift)
     }
 
-    /// Brings a unit of several words into `A[U]` before a part of it is written.
+    /// Brings all of a unit of several words into `A[U]` before the first write of a period.
     #[inline]
     fn carry(&self, index: usize, unit: usize) {
         assert!(index < self.words(), "word {index} of {}", self.words());
