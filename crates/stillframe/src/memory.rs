@@ -113,6 +113,12 @@ impl Words {
         self.word(index).store(value, Ordering::Relaxed);
     }
 
+    /// Asks the processor to bring a word near: a hint, for any index.
+    #[inline]
+    pub(crate) fn prefetch(&self, index: usize) {
+        os::prefetch(self.base.as_ptr().wrapping_add(index));
+    }
+
     /// Copies `into.len()` words from `start` on, each of them whole. Panics out of bounds.
     #[inline]
     pub fn copy_to(&self, start: usize, into: &mut [u64]) {

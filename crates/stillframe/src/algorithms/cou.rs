@@ -124,6 +124,12 @@ impl Homes {
     fn shadow_at(&self, index: usize) -> usize {
         self.live_at(index) + if self.interleaved { 1 << self.shift } else { 0 }
     }
+    /// Brings a word and its shadow near.
+    #[inline]
+    fn prefetch(&self, index: usize) {
+        self.live.prefetch(self.live_at(index));
+        self.shadow.prefetch(self.shadow_at(index));
+    }
     /// Copies `words`, which lie in one unit, into the shadow.
     fn save(&self, words: Range<usize>) {
         let (to, from) = (self.shadow_at(words.start), self.live_at(words.start));
@@ -132,9 +138,13 @@ impl Homes {
     /// Copies the words from `index` on, which lie in one unit, out of one of its homes.
     #[inline]
     fn copy_to(&self, home: Home, index: usize, into: &mut [u64]) {
-        match home {
-            Home::Live => self.live.copy_to(self.live_at(index), into),
-            Home::Shadow => self.shadow.copy_to(self.shadow_at(index), into),
+        let (words, at) = match home {
+            Home::Live => (&self.live, self.live_at(index)),
+            Home::Shadow => (&self.shadow, self.shadow_at(index)),
+        };
+        match into {
+            [word] => *word = words.load(at), // the only one of the unit, as a rule
+            into => words.copy_to(at, into),
         }
     }
 }
@@ -231,6 +241,8 @@ impl<S: States> CopyOnUpdate<S> {
             return;
         }
         let unit = index >> self.homes.shift;
+        // The exchange below waits for every load before it and holds up every one after it.
+        self.homes.prefetch(index);
         if self.states.latch(unit) != FREE {
             return;
         }

@@ -204,6 +204,8 @@ impl Valkey {
     #[cold]
     #[inline(never)]
     fn first_touch(&mut self, index: usize, new: u64) {
+        // The exchange in the lock holds up every load after it.
+        self.words.prefetch(index);
         if self.handover.is(Mutant::ValkeySavesAfterWrite) {
             self.words.store(index, new);
         }

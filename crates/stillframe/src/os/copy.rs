@@ -50,6 +50,18 @@ pub(crate) fn copy_words(from: &[AtomicU64], to: &[AtomicU64]) {
     }
 }
 
+/// Asks the processor to bring what lies at `word` near. Nothing is accessed: any address will do.
+#[inline]
+pub(crate) fn prefetch(word: *const AtomicU64) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    // SAFETY: a prefetch reads nothing that the program can see, and does not fault.
+    unsafe {
+        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(word.cast());
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    let _ = word;
+}
+
 /// Copies words as a sequence of aligned 8-byte moves, which x86-64 never tears (Intel SDM, volume
 /// 3, "guaranteed atomic operations"); fast strings may reorder them, as relaxed atomics may be.
 ///
