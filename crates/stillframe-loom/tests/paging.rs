@@ -34,6 +34,7 @@ fn async_fork_images_reject() {
     for mutant in [
         Mutant::AsyncForkCopiesUnclaimed,
         Mutant::AsyncForkDoesNotWait,
+        Mutant::AsyncForkMarksLate,
         Mutant::AsyncForkRelaxedCopied,
     ] {
         let all = PROGRAMS.map(|ops| program::<AsyncFork>(ops, None));

@@ -53,6 +53,11 @@ impl Claims {
         Self { states: self.states.view(), handover: self.handover.clone() }
     }
 
+    /// Whether this build makes a mistake on purpose.
+    pub(crate) fn is(&self, mutant: Mutant) -> bool {
+        self.handover.is(mutant)
+    }
+
     /// Claims an item in image `epoch`.
     ///
     /// The swap itself orders nothing: what the claimer is about to touch was left alone by the
@@ -61,7 +66,7 @@ impl Claims {
     pub(crate) fn claim(&self, item: usize, epoch: u64) -> Claim {
         let state = self.states.word(item);
         let seen = state.load(Ordering::Acquire);
-        if self.handover.is(Mutant::AsyncForkCopiesUnclaimed) {
+        if self.is(Mutant::AsyncForkCopiesUnclaimed) {
             return if seen == epoch << 1 | FINISHED { Claim::Finished } else { Claim::Mine };
         }
         let found = if seen >> 1 > epoch {
@@ -80,7 +85,7 @@ impl Claims {
 
     /// The caller's work on an item is done. Release: partner of [`claim`](Self::claim).
     pub(crate) fn finish(&self, item: usize, epoch: u64) {
-        let relaxed = self.handover.is(Mutant::AsyncForkRelaxedCopied);
+        let relaxed = self.is(Mutant::AsyncForkRelaxedCopied);
         let order = if relaxed { Ordering::Relaxed } else { Ordering::Release };
         self.states.word(item).store(epoch << 1 | FINISHED, order);
     }

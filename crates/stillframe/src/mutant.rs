@@ -80,6 +80,8 @@ mutants! {
     AsyncForkCopiesUnclaimed,
     /// Async-fork: the writer goes on though its table is being copied.
     AsyncForkDoesNotWait,
+    /// Async-fork, as printed: a table is declared copied before its pages are marked.
+    AsyncForkMarksLate,
     /// Async-fork: a table is declared copied without Release.
     AsyncForkRelaxedCopied,
     /// userfaultfd: a page is unprotected before it is saved.

@@ -25,6 +25,10 @@
 //! - T4: a page that the writer has replaced is not used again before the image is done (edge 2).
 //!   `spare` has one slot for each page, and a copy exchanges one: they cannot run out.
 //!
+//! Deviations: the paper's listing tests a flag and then copies; its prose adds a lock, which is a
+//! claim here. It declares a table copied before its pages are marked; here after
+//! (`docs/errata.md`).
+//!
 //! The cases for a table when the writer must write below it (Async-fork): copied: its pages are
 //! marked (C2), T3 holds. Being copied: the writer waits, for one table at most. Not yet: the
 //! writer claims and copies it, and the snapshotter finds it done. The image is done: the mark is
@@ -254,8 +258,7 @@ impl<const ASYNC: bool> PageTables<ASYNC> {
             Claim::Finished => {}
             Claim::Mine => {
                 self.handover.note_interruption();
-                copy_table(&self.tables, base);
-                self.claims.finish(table, self.epoch);
+                copy_table(&self.tables, base, table, &self.claims, self.epoch);
             }
             Claim::Theirs => {
                 self.handover.note_interruption();
@@ -273,12 +276,22 @@ fn other(base: usize) -> usize {
     first + (first + TABLE - base)
 }
 
-/// Copies the table at `base` for the image, and marks its pages (T3). The caller has claimed it.
-fn copy_table(tables: &Words, base: usize) {
+/// Copies the table at `base` for the image, and marks its pages (T3), then declares it copied: in
+/// the paper's listing it is the other way round. The caller has claimed it.
+fn copy_table(tables: &Words, base: usize, table: usize, claims: &Claims, epoch: u64) {
+    let marks_late = claims.is(Mutant::AsyncForkMarksLate);
     for entry in 0..TABLE {
         let page = tables.load(base + entry);
         tables.store(other(base) + entry, page);
-        tables.store(base + entry, page | SHARED);
+        if !marks_late {
+            tables.store(base + entry, page | SHARED);
+        }
+    }
+    claims.finish(table, epoch);
+    if marks_late {
+        for entry in 0..TABLE {
+            tables.store(base + entry, tables.load(base + entry) | SHARED);
+        }
     }
 }
 
@@ -302,8 +315,7 @@ impl<const ASYNC: bool> Tables<ASYNC> {
         match self.claims.claim(table, self.epoch) {
             Claim::Finished => {}
             Claim::Mine => {
-                copy_table(&self.tables, base);
-                self.claims.finish(table, self.epoch);
+                copy_table(&self.tables, base, table, &self.claims, self.epoch);
             }
             Claim::Theirs => self.claims.wait(table, self.epoch),
         }

@@ -59,6 +59,7 @@ fn judge(mutant: Mutant) -> Judge {
         }
         Mutant::AsyncForkCopiesUnclaimed
         | Mutant::AsyncForkDoesNotWait
+        | Mutant::AsyncForkMarksLate
         | Mutant::AsyncForkRelaxedCopied => Model("async_fork_images_reject"),
         Mutant::UserFaultUnprotectsFirst | Mutant::UserFaultIgnoresShadow => {
             every_word::<UserFault>()
