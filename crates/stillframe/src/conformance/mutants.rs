@@ -46,6 +46,14 @@ fn every_word<A: Algorithm>() -> Judge {
     Judge::Suite(EVERY_WORD, properties::every_word_of_every_image::<A>)
 }
 
+fn partial_words<A: Algorithm>() -> Judge {
+    Judge::Suite("partial_words", properties::partial_words::<A>)
+}
+
+fn every_unit<A: Algorithm>() -> Judge {
+    Judge::Suite("every_unit", incremental::every_unit::<A>)
+}
+
 fn judge(mutant: Mutant) -> Judge {
     use Judge::{Each, Model, Suite};
     match mutant {
@@ -87,18 +95,12 @@ fn judge(mutant: Mutant) -> Judge {
         | Mutant::HandoverKeepsCaptured
         | Mutant::HandoverAdvancesFirst => every_word::<Imprint>(),
         Mutant::PingPongDumpsCurrent => every_word::<NppMerge>(),
-        Mutant::PingPongFlagsBaseInPrevious => {
-            Suite("partial_words", properties::partial_words::<NppMerge>)
-        }
-        Mutant::PingPongWritesPartOfUnit => {
-            Suite("every_unit", incremental::every_unit::<NppMerge>)
-        }
+        Mutant::PingPongFlagsBaseInPrevious => partial_words::<NppMerge>(),
+        Mutant::PingPongWritesPartOfUnit => every_unit::<NppMerge>(),
         Mutant::HourglassReadsCurrent => every_word::<Hourglass>(),
-        Mutant::HourglassFlagsBaseInOtherArray => {
-            Suite("partial_words", properties::partial_words::<Hourglass>)
-        }
+        Mutant::HourglassFlagsBaseInOtherArray => partial_words::<Hourglass>(),
         Mutant::HourglassWritesPartOfUnit | Mutant::IncrementForgetsWhileDumping => {
-            Suite("every_unit", incremental::every_unit::<Hourglass>)
+            every_unit::<Hourglass>()
         }
         Mutant::HandoverIgnoresDone => {
             Suite("busy_while_held", properties::busy_while_held::<Imprint>)
