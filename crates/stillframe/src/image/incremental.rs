@@ -5,7 +5,8 @@
 //!   forward, block by block.
 //!
 //! - D1: the marks of an increment are forgotten only once its words are part of the image before:
-//!   Merge, when the image is settled; Copy, block by block, with its words in the array.
+//!   Merge, when the image is settled; Copy, block by block, with its words in the array, so that
+//!   it is settled once it was captured whole.
 //! - D2: an image is marked as settled after its last mark was forgotten, both before `done`. So
 //!   the writer finds either no mark, or an image not settled, whose marks it folds ([`fold`]).
 //! - D3: between begin and `done` only the snapshotter touches the increment's words and marks.
@@ -75,7 +76,11 @@ impl<S: Sink, C: Changes> Image for Increment<S, C> {
         self.held.spend()?;
         let changes = &self.changes;
         match &self.previous {
-            Some(previous) => self.held.push(|block, into| roll(changes, previous, block, into))?,
+            Some(previous) => {
+                self.held.push(|block, into| roll(changes, previous, block, into))?;
+                // Whether it becomes durable or not, the next one builds on it.
+                self.held.lease.settle();
+            }
             None => {
                 let forgets = self.held.lease.handover.is(Mutant::IncrementForgetsWhileDumping);
                 self.held.push_parts(|sink, block, into| {
@@ -91,13 +96,10 @@ impl<S: Sink, C: Changes> Image for Increment<S, C> {
         Ok(())
     }
     fn settle(&mut self) {
-        if !self.captured {
-            return;
-        }
-        if self.previous.is_none() {
+        if self.captured && self.previous.is_none() {
             (0..self.words().div_ceil(BLOCK_WORDS)).for_each(|block| self.changes.forget(block));
+            self.held.lease.settle();
         }
-        self.held.lease.settle();
     }
     fn sink_mut(&mut self) -> &mut S {
         &mut self.held.sink
