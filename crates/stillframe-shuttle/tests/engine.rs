@@ -228,7 +228,7 @@ fn broken_builds_are_rejected() {
     for (mutant, model) in [
         (Mutant::ImprintNeverLogs, images_are_right::<imprint::Imprint> as fn()),
         (Mutant::ImprintStoresBeforeLog, images_are_right::<imprint::Imprint>),
-        (Mutant::ImprintReadsHeadFirst, images_are_right::<imprint::Imprint>),
+        (Mutant::ImprintReadsEndFirst, images_are_right::<imprint::Imprint>),
         (Mutant::ImprintPublishesCursorEarly, polled_images_are_right::<imprint::Imprint>),
         (Mutant::ImprintFrameAfterStore, images_are_right::<imprint::Imprint>),
         (Mutant::CouSkipsLatch, images_are_right::<cou::Cou>),

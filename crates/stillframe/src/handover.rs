@@ -139,8 +139,12 @@ impl Handover {
         !self.running() || self.check_stop(epoch).is_err()
     }
 
+    /// The first `words` words of the undo arena are the snapshotter's. Release: partner of
+    /// [`arena_words`](Self::arena_words).
+    #[inline]
     pub(crate) fn note_arena(&self, words: usize) {
-        self.writers.0.arena_words.store(words, Ordering::Relaxed);
+        let order = self.release(Mutant::ImprintNoReleaseFence);
+        self.writers.0.arena_words.store(words, order);
     }
 
     pub(crate) fn note_wait(&self) {
@@ -152,6 +156,12 @@ impl Handover {
     }
 
     // ---- the snapshotter's side
+
+    /// Words of the undo arena that the writer has published for this image. Acquire: partner of
+    /// [`note_arena`](Self::note_arena).
+    pub(crate) fn arena_words(&self) -> usize {
+        self.writers.0.arena_words.load(Ordering::Acquire)
+    }
 
     /// Takes over image `epoch`. Acquire: partner of [`publish`](Self::publish), edge 1.
     pub(crate) fn attach(&self, epoch: u64) {
@@ -188,6 +198,7 @@ impl Handover {
         self.stop.fetch_max(stop, Ordering::Release); // partner: `check_stop`
     }
 
+    #[inline]
     fn release(&self, relaxed: Mutant) -> Ordering {
         if self.is(relaxed) { Ordering::Relaxed } else { Ordering::Release }
     }
@@ -235,7 +246,7 @@ impl Progress {
     pub fn total_words(&self) -> usize {
         self.handover.writers.0.total.load(Ordering::Relaxed)
     }
-    /// Bytes of undo arena in use by the newest image (refreshed every few writes).
+    /// Bytes of undo arena in use by the newest image.
     #[must_use]
     pub fn arena_bytes(&self) -> usize {
         self.handover.writers.0.arena_words.load(Ordering::Relaxed) * 8

@@ -92,7 +92,9 @@ impl Words {
     /// One word. Panics if `index` is out of bounds.
     #[inline]
     pub(crate) fn word(&self, index: usize) -> &AtomicU64 {
-        assert!(index < self.len, "word {index} of {}", self.len);
+        if index >= self.len {
+            self.out_of_bounds(index, 1);
+        }
         // SAFETY: `index < len`, so the address is within the region.
         let word = unsafe { self.base.add(index) };
         // SAFETY: `len` words from `base` are committed for as long as `region`, which `self` owns
@@ -210,19 +212,35 @@ impl Words {
         self.range(0, self.len)
     }
 
-    /// Two words that lie side by side, or `None` if they are out of bounds.
+    /// Replaces two words that lie side by side. Panics out of bounds.
     #[inline]
-    pub(crate) fn pair(&self, start: usize) -> Option<[&AtomicU64; 2]> {
-        (start + 1 < self.len).then(|| [self.word(start), self.word(start + 1)])
+    pub(crate) fn store_pair(&self, start: usize, values: [u64; 2]) {
+        for (word, value) in self.range(start, 2).iter().zip(values) {
+            word.store(value, Ordering::Relaxed);
+        }
     }
 
     #[inline]
     fn range(&self, start: usize, len: usize) -> &[AtomicU64] {
-        assert!(start <= self.len && len <= self.len - start, "{len} words at {start}");
+        if start > self.len || len > self.len - start {
+            self.out_of_bounds(start, len);
+        }
         // SAFETY: `start <= len`, so the address is within the region or one past its end.
         let base = unsafe { self.base.add(start) };
         // SAFETY: the range was checked against `len`; see `word`.
         unsafe { NonNull::slice_from_raw_parts(base, len).as_ref() }
+    }
+
+    /// Takes its numbers by value, so that nothing on the hot path has an address.
+    #[cold]
+    #[inline(never)]
+    fn out_of_bounds(&self, start: usize, len: usize) -> ! {
+        panic!("{len} words at {start} of {}", self.len);
+    }
+
+    /// Makes the words `from..to` resident. What the kernel refuses is touched later, at a cost.
+    pub(crate) fn populate(&self, from: usize, to: usize) {
+        let _ = self.region.prefault(from, to);
     }
 
     /// Gives the memory of the words from `from` on back to the operating system: they read as

@@ -104,19 +104,21 @@ mutants! {
     ImprintNeverLogs,
     /// Imprint: the new value is stored before the old one is logged.
     ImprintStoresBeforeLog,
-    /// Imprint: no Release fence between the head and the new value.
+    /// Imprint: no Release between an entry, the end of the log and the new value.
     ImprintNoReleaseFence,
-    /// Imprint: no Acquire fence between the copied values and the head.
+    /// Imprint: no Acquire fence between the copied values and the end of the log.
     ImprintNoAcquireFence,
-    /// Imprint: the head is read before the block is copied.
-    ImprintReadsHeadFirst,
+    /// Imprint: the end of the log is read before the block is copied.
+    ImprintReadsEndFirst,
     /// Imprint: a block counts as captured before it is.
     ImprintPublishesCursorEarly,
-    /// Imprint: a frame of an older image is taken for one of this image.
+    /// Imprint: the marks of an older image are taken for those of this image.
+    ImprintKeepsMarks,
+    /// Imprint: an entry of an older image is taken for one of this image.
     ImprintTrustsStaleHead,
-    /// Imprint: a frame is built from the block alone.
+    /// Imprint: a frame alone is taken for the image, without the records before it.
     ImprintFrameWithoutChain,
-    /// Imprint: a frame is built after the new value was stored.
+    /// Imprint: a frame is copied after the new value was stored.
     ImprintFrameAfterStore,
     /// Imprint: only the newest record of a block is put back.
     ImprintAppliesNewestOnly,

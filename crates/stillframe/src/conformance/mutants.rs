@@ -86,6 +86,7 @@ fn judge(mutant: Mutant) -> Judge {
         | Mutant::PiggybackCopyThenFlag
         | Mutant::PiggybackRelaxedCopied => Model("piggyback_images_reject"),
         Mutant::ImprintNeverLogs
+        | Mutant::ImprintKeepsMarks
         | Mutant::ImprintTrustsStaleHead
         | Mutant::ImprintFrameWithoutChain
         | Mutant::ImprintFrameAfterStore
@@ -112,7 +113,7 @@ fn judge(mutant: Mutant) -> Judge {
         Mutant::ImprintStoresBeforeLog
         | Mutant::ImprintNoReleaseFence
         | Mutant::ImprintNoAcquireFence
-        | Mutant::ImprintReadsHeadFirst => Model("imprint_images_reject"),
+        | Mutant::ImprintReadsEndFirst => Model("imprint_images_reject"),
         Mutant::ImprintNoFenceOnStop | Mutant::HandoverChecksStopFirst => {
             Model("imprint_over_budget_rejects")
         }

@@ -1,0 +1,274 @@
+//! Imprint: before-images in place of a second copy. Source: ours; argued in `docs/imprint.md`,
+//! modelled under loom in `crates/stillframe-loom`.
+//!
+//! Idea: one array `A`, written in place. While an image is captured, the writer appends the old
+//! value of a word of an uncaptured block to a log before it replaces it. It keeps no index of the
+//! log: the snapshotter, which has the time, sorts the log by block, copies a block and puts the
+//! old values back into its copy. A block written often gets one *frame*, a copy of it in the log,
+//! and is then written freely.
+//!
+//! - Memory: 1 copy + 10 bytes a block + log. Begin: O(1). Read: nothing added. Write: while an
+//!   image is captured at most a 16-byte record, and one block copy per `LIMIT` records. Full image.
+//! - An entry of the log is a record, {old value, index}, or a frame, {-, block} and the block.
+//! - Unit: the word. A partial write reads, patches and writes a whole word.
+//! - I1: the log up to its published end belongs to the snapshotter, the rest to the writer; the
+//!   index of the log is the snapshotter's alone.
+//! - I2: a new word is visible only after the published end covers the entry that holds its old
+//!   value: Release fence before the store, Acquire fence after the copy.
+//! - I3: the oldest record of a word that is older than the block's frame holds its image value.
+//! - I4: a word of a frame that no older record names is of the image, as is a word of the live
+//!   block that no entry names.
+//! - I5: a mark is of this image: begin exchanges the marks for those that were cleared while the
+//!   image before was held. Positions in the log only rise, over all images, so the index tells
+//!   entries of older images by their position. So begin resets nothing.
+//!
+//! The cases for a word while its block is copied: not written before the copy: the live value is
+//! the image. Written before, or while the block is copied: its record or its frame is found (I2)
+//! and restores it (I3, I4). Written after the copy: the entry holds what was copied. What the
+//! writer knows of the capture is stale: a needless entry, of a block that is not asked for again.
+
+mod before;
+mod marks;
+
+pub use self::before::Before;
+use self::marks::Marks;
+use crate::algorithm::{Algorithm, BLOCK_WORDS, OnFull, Options};
+use crate::error::{BeginError, MemoryError};
+use crate::handover::{Handover, Progress};
+use crate::image::{Held, InProcess, Lease};
+use crate::info::Info;
+use crate::memory::Words;
+use crate::mutant::Mutant;
+use crate::os::Shared;
+use crate::point::Point;
+use crate::sink::Sink;
+use crate::sync::{Backoff, Ordering, fence};
+
+/// Records of a block before it gets a frame. A frame costs a block copy and as much log as
+/// `BLOCK_WORDS / 2` records.
+const LIMIT: u64 = if BLOCK_WORDS == 512 { 128 } else { 2 };
+/// Words of a record, and of what comes before the words of a frame.
+const ENTRY: usize = 2;
+/// Words of log between two looks at how far the capture is.
+const REFRESH: usize = ENTRY * if BLOCK_WORDS == 512 { 64 } else { 2 };
+/// In the second word of an entry: it is a frame.
+const FRAME: u64 = 1 << 63;
+
+/// State words with before-images.
+#[derive(Debug)]
+pub struct Imprint {
+    words: Words,
+    /// First word that is not captured, for all the writer knows.
+    open: usize,
+    /// Words from there to the end of the last block of the image; 0 when nothing is to be saved.
+    span: usize,
+    /// What the log holds of each block.
+    marks: Marks,
+    log: Words,
+    /// Words of the log in use by this image.
+    used: usize,
+    /// Words of the log that may be used before the next look at the capture.
+    limit: usize,
+    handover: Shared<Handover>,
+    /// Marks for the next image; cleared when this one ends.
+    next_marks: Marks,
+    /// The snapshotter's index of the log.
+    heads: Words,
+    /// Position of the log's first word in this image.
+    base: u64,
+    on_full: OnFull,
+}
+
+impl Algorithm for Imprint {
+    type Image<S: Sink + 'static> = InProcess<S, Before>;
+    const INFO: Info = Self::REGISTERED;
+
+    fn create(options: &Options) -> Result<Self, MemoryError> {
+        let blocks = options.words.div_ceil(BLOCK_WORDS);
+        let max_blocks = options.max_words.max(options.words).div_ceil(BLOCK_WORDS);
+        let by_block = Options { words: blocks, max_words: max_blocks, ..options.clone() };
+        let log = Options::words(options.budget_bytes / 8).huge_pages(options.huge_pages);
+        Ok(Self {
+            words: Words::create(options)?,
+            open: 0,
+            span: 0,
+            marks: Marks::create(&by_block)?,
+            log: Words::create(&log)?,
+            used: 0,
+            limit: 0,
+            handover: Shared::new(Handover::new())?,
+            next_marks: Marks::create(&by_block)?,
+            heads: Words::create(&by_block)?,
+            base: 1, // the index starts as 0, which is of no image
+            on_full: options.on_full,
+        })
+    }
+
+    fn words(&self) -> usize {
+        self.words.len()
+    }
+
+    fn grow(&mut self, words: usize) -> Result<(), MemoryError> {
+        let blocks = words.div_ceil(BLOCK_WORDS);
+        self.heads.grow(blocks)?;
+        self.marks.grow(blocks)?;
+        self.next_marks.grow(blocks)?;
+        self.words.grow(words)
+    }
+
+    #[inline]
+    fn read(&self, index: usize) -> u64 {
+        self.words.load(index)
+    }
+
+    #[inline]
+    fn write(&mut self, index: usize, value: u64) {
+        if self.is_open(index) {
+            self.save(index, value);
+        }
+        self.words.store(index, value);
+    }
+
+    fn begin<S: Sink + 'static>(
+        &mut self,
+        _point: Point,
+        sink: S,
+    ) -> Result<InProcess<S, Before>, BeginError> {
+        self.handover.check_idle()?;
+        if !self.handover.is(Mutant::ImprintKeepsMarks) {
+            std::mem::swap(&mut self.marks, &mut self.next_marks);
+        }
+        if !self.handover.is(Mutant::ImprintTrustsStaleHead) {
+            self.base += self.used as u64;
+        }
+        self.used = 0;
+        self.limit = 0;
+        self.open = 0;
+        self.span = self.words.len().next_multiple_of(BLOCK_WORDS);
+        let before = Before::new(self);
+        let lease = Lease::publish(&self.handover, self.words.len());
+        Ok(InProcess::new(before, Held::new(sink, lease)))
+    }
+
+    fn progress(&self) -> Progress {
+        Progress::new(&self.handover)
+    }
+}
+
+impl Imprint {
+    /// Whether the image may need the old value of a word: its block is neither captured nor added
+    /// after begin. One comparison tells that, and also that there is no image.
+    #[inline]
+    fn is_open(&self, index: usize) -> bool {
+        index.wrapping_sub(self.open) < self.span
+    }
+
+    /// Makes sure that the image keeps the value of word `index`, which is about to become `new`.
+    ///
+    /// What bounds the speed is how many of these the processor overlaps, each waiting for its word
+    /// to come from memory. So no branch depends on that word, what is looked at is a byte a block,
+    /// which the caches hold, and what is rare is elsewhere.
+    #[inline]
+    fn save(&mut self, index: usize, new: u64) {
+        let block = index / BLOCK_WORDS;
+        let mark = self.marks.get(block);
+        if mark >= LIMIT {
+            if mark != Marks::FRAMED {
+                self.frame(block, index, new);
+            }
+            return;
+        }
+        if self.used >= self.limit && !self.look(block) {
+            return;
+        }
+        let old = self.words.load(index);
+        if self.handover.is(Mutant::ImprintNeverLogs) {
+            return;
+        }
+        if self.handover.is(Mutant::ImprintStoresBeforeLog) {
+            self.words.store(index, new);
+        }
+        let half = self.handover.is(Mutant::ImprintSavesHalfWord);
+        let old = if half { old & u64::from(u32::MAX) } else { old };
+        self.log.store_pair(self.used, [old, index as u64]);
+        self.marks.set(block, mark + 1);
+        self.publish(ENTRY);
+    }
+
+    /// Looks how far the capture is. Returns whether `block` is still to be saved, and there is
+    /// room for a record.
+    #[cold]
+    #[inline(never)]
+    fn look(&mut self, block: usize) -> bool {
+        self.refresh();
+        if self.is_open(block * BLOCK_WORDS) && self.used >= self.limit {
+            self.give_way(block);
+        }
+        self.is_open(block * BLOCK_WORDS)
+    }
+
+    fn refresh(&mut self) {
+        self.limit = (self.used + REFRESH).min(self.log.len() / ENTRY * ENTRY);
+        if self.handover.is_over() {
+            return self.give_up();
+        }
+        let end = self.open + self.span;
+        self.open = self.handover.captured().next_multiple_of(BLOCK_WORDS);
+        self.span = end - self.open;
+    }
+
+    /// Saves nothing more for this image: it ended, or its capture was told to stop. In the latter
+    /// case whoever sees a word that was not saved sees the stop: partner of the Acquire fence in
+    /// [`Before`], which is followed by a look at the stop.
+    fn give_up(&mut self) {
+        self.span = 0;
+        if !self.handover.is(Mutant::ImprintNoFenceOnStop) {
+            fence(Ordering::Release);
+        }
+    }
+
+    /// Saves a block as it is; its records, which are older, tell the rest of its image.
+    #[cold]
+    #[inline(never)]
+    fn frame(&mut self, block: usize, index: usize, new: u64) {
+        if self.log.len() - self.used < ENTRY + BLOCK_WORDS {
+            return self.give_way(block);
+        }
+        if self.handover.is(Mutant::ImprintFrameAfterStore) {
+            self.words.store(index, new);
+        }
+        let start = block * BLOCK_WORDS;
+        self.log.store(self.used + 1, FRAME | block as u64);
+        for offset in 0..BLOCK_WORDS.min(self.words.len() - start) {
+            self.log.store(self.used + ENTRY + offset, self.words.load(start + offset));
+        }
+        self.marks.set(block, Marks::FRAMED);
+        self.publish(ENTRY + BLOCK_WORDS);
+    }
+
+    /// Publishes what was put at the end of the log, before the new value that the caller stores
+    /// next (I2). Partner: the Acquire fence in [`Before`].
+    #[inline]
+    fn publish(&mut self, words: usize) {
+        self.used += words;
+        self.handover.note_arena(self.used);
+        if !self.handover.is(Mutant::ImprintNoReleaseFence) {
+            fence(Ordering::Release);
+        }
+    }
+
+    /// The budget is used: waits for the capture to pass `block` or to stop, or stops it.
+    #[cold]
+    fn give_way(&mut self, block: usize) {
+        if self.on_full == OnFull::Cancel {
+            self.handover.stop_over_budget();
+            return self.give_up();
+        }
+        self.handover.note_wait();
+        let mut backoff = Backoff::default();
+        while self.is_open(block * BLOCK_WORDS) {
+            backoff.wait();
+            self.refresh();
+        }
+    }
+}
