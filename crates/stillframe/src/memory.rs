@@ -79,11 +79,6 @@ impl Words {
         }
     }
 
-    /// The same array, every word of which is touched before it is used.
-    pub(crate) fn prefaulted(self) -> Self {
-        Self { prefault: true, ..self }
-    }
-
     /// The memory itself, for requests to the kernel.
     pub(crate) fn region(&self) -> &Arc<Region> {
         &self.region

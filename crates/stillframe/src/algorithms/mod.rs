@@ -17,8 +17,8 @@ pub mod userfault;
 pub mod valkey;
 pub mod zigzag;
 
-/// Calls the macro `$then` with every algorithm of the registry: `for_each_algorithm!(then)`; or with
-/// those alone that the layers above are built with: `for_each_algorithm!(served then)`.
+/// Calls the macro `$then` with every algorithm of the registry: `for_each_algorithm!(then)`; or
+/// with those alone that the layers above are built with: `for_each_algorithm!(served then)`.
 ///
 /// A line gives the type (or an alias) and the facts that differ from [`Info`]'s common ones. All
 /// else (names on command lines, tables, tests) follows.

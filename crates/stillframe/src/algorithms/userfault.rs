@@ -96,7 +96,6 @@ impl Algorithm for UserFault {
         let room = |words: usize| Options { words: 0, max_words: words, ..options.clone() };
         let words = Words::create(&room(whole))?;
         let faults = Arc::new(UserFaults::register(words.region())?);
-        let words = if faults.needs_populated() { words.prefaulted() } else { words };
         let handover = Shared::new(Handover::new())?;
         let current = Arc::new(Current::default());
         let theirs = Arc::clone(&current);
@@ -130,6 +129,12 @@ impl Algorithm for UserFault {
         self.slots.grow(pages)?;
         self.shadow.grow(pages * BLOCK_WORDS)?;
         self.words.grow(pages * BLOCK_WORDS)?;
+        if self.faults.needs_populated() {
+            // A page that was never touched would stay unprotected. Those beyond `len` are zero.
+            for page in self.len.div_ceil(BLOCK_WORDS)..pages {
+                self.words.store(page * BLOCK_WORDS, 0);
+            }
+        }
         self.len = self.len.max(words);
         Ok(())
     }
