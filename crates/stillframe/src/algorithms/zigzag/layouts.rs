@@ -319,6 +319,11 @@ impl<O: Order> InLine<O> {
         words.div_ceil(SLOTS) * LINE_WORDS
     }
 
+    #[inline]
+    fn line(&self, index: usize) -> &[AtomicU64; LINE_WORDS] {
+        self.lines.record(index / SLOTS)
+    }
+
     /// Sets the bits of `MW` in each line to what `target` makes of those of `MR` and `MW`.
     fn set_targets(&self, target: impl Fn(u64, u64) -> u64) {
         let (place, shift) = O::TARGETS;
@@ -360,25 +365,25 @@ impl<O: Order> Layout for InLine<O> {
 
     #[inline]
     fn word(&self, home: usize, index: usize) -> &AtomicU64 {
-        assert!(index < self.len, "word {index} of {}", self.len);
-        self.lines.word(index / SLOTS * LINE_WORDS + O::place(home & 1, index % SLOTS))
+        assert!(index < self.len, "a word out of bounds");
+        &self.line(index)[O::place(home & 1, index % SLOTS)]
     }
 
     #[inline]
     fn latest(&self, unit: usize) -> usize {
-        (self.lines.load(unit / SLOTS * LINE_WORDS + LATEST) >> (unit % SLOTS)) as usize & 1
+        (self.line(unit)[LATEST].load(Ordering::Relaxed) >> (unit % SLOTS)) as usize & 1
     }
 
     #[inline]
     fn target(&self, unit: usize) -> usize {
         let (place, shift) = O::TARGETS;
-        let word = self.lines.load(unit / SLOTS * LINE_WORDS + place);
+        let word = self.line(unit)[place].load(Ordering::Relaxed);
         (word >> (shift as usize + unit % SLOTS)) as usize & 1
     }
 
     #[inline]
     fn set_latest(&self, unit: usize, home: usize) {
-        let word = self.lines.word(unit / SLOTS * LINE_WORDS + LATEST);
+        let word = &self.line(unit)[LATEST];
         let others = word.load(Ordering::Relaxed) & !(1 << (unit % SLOTS));
         word.store(others | (home as u64) << (unit % SLOTS), Ordering::Relaxed);
     }

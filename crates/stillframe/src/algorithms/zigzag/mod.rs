@@ -84,15 +84,15 @@ impl<L: Layout> Algorithm for Zigzag<L> {
 
     #[inline]
     fn read(&self, index: usize) -> u64 {
-        let home = self.layout.latest(index >> self.shift);
+        let home = self.layout.latest(index >> self.shift());
         self.layout.word(home, index).load(Ordering::Relaxed)
     }
 
     #[inline]
     fn write(&mut self, index: usize, value: u64) {
-        let unit = index >> self.shift;
+        let unit = index >> self.shift();
         let home = self.layout.target(unit);
-        if self.shift != 0 {
+        if self.shift() != 0 {
             let latest = self.layout.latest(unit);
             if latest != home {
                 self.move_unit(unit, latest, home);
@@ -123,7 +123,19 @@ impl<L: Layout> Algorithm for Zigzag<L> {
     }
 }
 
+/// The shift of a layout's units: a constant where there is one unit, so that its division of an
+/// index into line and place is done once.
+#[inline]
+fn shift_of<L: Layout>(shift: u32) -> u32 {
+    if L::INFO.units.len() == 1 { 0 } else { shift }
+}
+
 impl<L: Layout> Zigzag<L> {
+    #[inline]
+    fn shift(&self) -> u32 {
+        shift_of::<L>(self.shift)
+    }
+
     /// The unit rule: before a part of a unit is written into the other home, all of it is.
     #[inline(never)]
     fn move_unit(&mut self, unit: usize, from: usize, to: usize) {
@@ -153,10 +165,17 @@ pub struct Frozen<L> {
     shift: u32,
 }
 
+impl<L: Layout> Frozen<L> {
+    #[inline]
+    fn shift(&self) -> u32 {
+        shift_of::<L>(self.shift)
+    }
+}
+
 impl<L: Layout> View for Frozen<L> {
     fn block(&self, block: usize, into: &mut [u64]) {
         let start = block * BLOCK_WORDS;
-        if self.shift == 0 {
+        if self.shift() == 0 {
             for (offset, word) in into.iter_mut().enumerate() {
                 *word = self.word(start + offset);
             }
@@ -170,7 +189,7 @@ impl<L: Layout> View for Frozen<L> {
 
     #[inline]
     fn word(&self, index: usize) -> u64 {
-        let home = 1 - self.layout.target(index >> self.shift);
+        let home = 1 - self.layout.target(index >> self.shift());
         self.layout.word(home, index).load(Ordering::Relaxed)
     }
 }
