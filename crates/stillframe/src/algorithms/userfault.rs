@@ -283,3 +283,32 @@ impl Drop for Protected {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Image;
+
+    #[test]
+    fn a_write_faults_once_a_page_while_an_image_needs_it() {
+        if UserFault::available().is_err() {
+            return; // the suite says so
+        }
+        let mut state = UserFault::create(&Options::words(4 * BLOCK_WORDS)).expect("memory");
+        let faults = |state: &mut UserFault, pages: Range<usize>| {
+            let before = state.progress().interruptions();
+            for page in pages.clone().chain(pages) {
+                state.write(page * BLOCK_WORDS + 7, 1);
+            }
+            state.progress().interruptions() - before
+        };
+        assert_eq!(faults(&mut state, 0..4), 0, "no image was begun");
+        let mut image = state.begin(Point::declare(), Vec::new()).expect("idle");
+        assert_eq!(faults(&mut state, 0..2), 2);
+        image.capture().expect("captured");
+        assert_eq!(faults(&mut state, 0..4), 0, "all is captured");
+        drop(image);
+        drop(state.begin(Point::declare(), Vec::new()).expect("idle"));
+        assert_eq!(faults(&mut state, 0..4), 0, "the image was dropped");
+    }
+}
