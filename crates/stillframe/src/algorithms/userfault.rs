@@ -284,7 +284,7 @@ impl Drop for Protected {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(any(miri, feature = "loom", feature = "shuttle"))))]
 mod tests {
     use super::*;
     use crate::Image;
