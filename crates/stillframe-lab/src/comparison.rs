@@ -117,6 +117,22 @@ pub fn remarks(records: &[Record]) -> Vec<String> {
     remarks
 }
 
+/// What the load touched from one begin to the next: the more, the more an algorithm must copy.
+#[must_use]
+pub fn touched(records: &[Record]) -> Option<String> {
+    let range = |of: fn(&Record) -> Option<f64>| {
+        let mut values: Vec<f64> = records.iter().filter_map(of).collect();
+        values.sort_by(f64::total_cmp);
+        let (least, most) = (values.first()?, values.last()?);
+        Some(if least == most { format!("{least:.0}") } else { format!("{least:.0} to {most:.0}") })
+    };
+    let pages = range(|record| record.pages_per_period)?;
+    let units = range(|record| record.units_per_period)?;
+    Some(format!(
+        "From one begin to the next {units} distinct units and {pages} pages were written."
+    ))
+}
+
 struct Row<'a> {
     name: &'a str,
     /// Those with figures in them, and those that broke.

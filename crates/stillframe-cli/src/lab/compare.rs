@@ -282,6 +282,7 @@ fn print(records: &[Record], plan: &Plan) {
     if let Some(case) = plan.cases.first() {
         text += &format!("{}\n", describe(case, plan.repeat));
     }
+    text += &comparison::touched(records).map_or(String::new(), |touched| touched + "\n");
     if !is_piped {
         text += &format!("Records: {}\n", plan.json.display());
     }
