@@ -1,7 +1,9 @@
 //! `stillframe lab`: every snapshot algorithm, measured while its images are verified.
 
 mod compare;
+mod figure;
 mod list;
+mod progress;
 mod values;
 
 use std::process::ExitCode;
@@ -23,6 +25,12 @@ enum Command {
     /// Run algorithms under one workload and print one table.
     #[command(after_help = compare::EXAMPLES)]
     Compare(Box<compare::Arguments>),
+    /// Run one figure of a paper again: plot, numbers, and whether its claims hold here.
+    #[command(after_help = figure::EXAMPLES)]
+    Figure(figure::One),
+    /// Run every figure again and write one page.
+    #[command(after_help = figure::EXAMPLES)]
+    All(figure::All),
     /// Run one round: JSON of a case on standard input, of its record on standard output.
     #[command(hide = true)]
     Case,
@@ -32,6 +40,8 @@ pub(crate) fn run(arguments: Arguments) -> ExitCode {
     match arguments.command {
         Command::List(arguments) => list::run(&arguments),
         Command::Compare(arguments) => compare::run(&arguments),
+        Command::Figure(arguments) => figure::one(&arguments),
+        Command::All(arguments) => figure::all(&arguments),
         Command::Case => match stillframe_lab::case_from_stdin() {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => fail(2, &format_args!("lab case: {error}")),

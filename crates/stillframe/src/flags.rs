@@ -75,10 +75,6 @@ impl Bits {
     }
 }
 
-/// Whether eight byte flags are looked at and changed as one word. Miri's model of weak memory gives
-/// up on words and bytes of one address, also where one access happens before the other.
-const EIGHT_AT_ONCE: bool = !cfg!(miri);
-
 /// A byte a unit of `1 << shift` words.
 #[derive(Debug)]
 pub(crate) struct Bytes {
@@ -111,7 +107,7 @@ impl Bytes {
     pub(crate) fn fill(&self, units: Range<usize>, flag: bool) {
         let mut at = units.start;
         while at < units.end {
-            if EIGHT_AT_ONCE && at.is_multiple_of(8) && units.end - at >= 8 {
+            if at.is_multiple_of(8) && units.end - at >= 8 {
                 let new = if flag { 0x0101_0101_0101_0101 } else { 0 };
                 if self.words.load(at / 8) != new {
                     self.words.store(at / 8, new);
@@ -126,16 +122,8 @@ impl Bytes {
     #[inline]
     pub(crate) fn marks(&self, block: usize) -> Marks {
         Marks::of_units(block, self.shift, |group| {
-            (0..8).fold(0, |flags, i| flags | self.eight(8 * group + i) << (8 * i))
+            (0..8).fold(0, |flags, i| flags | packed(self.words.load(8 * group + i)) << (8 * i))
         })
-    }
-    /// The flags of one word, as bits.
-    #[inline]
-    fn eight(&self, word: usize) -> u64 {
-        if EIGHT_AT_ONCE {
-            return packed(self.words.load(word));
-        }
-        (0..8).fold(0, |flags, i| flags | u64::from(self.get(8 * word + i)) << i)
     }
     pub(crate) fn forget(&self, block: usize) {
         self.fill(units(block, self.shift), false);

@@ -4,16 +4,16 @@ use std::fs::{self, File};
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Duration;
 
 use clap::Args;
 use stillframe::Unit;
 use stillframe::algorithms::ALL;
 use stillframe_lab::{
-    Case, Distribution, FLOOR, LabError, Progress, Record, SinkKind, Verify, case, check,
-    comparison, environment, run_rounds,
+    Case, Distribution, FLOOR, LabError, Record, SinkKind, Verify, case, check, comparison,
+    environment, run_rounds,
 };
 
+use super::progress::{clear_line, show};
 use super::values::{Rate, count, milliseconds, rate, size};
 use crate::fail;
 
@@ -322,29 +322,4 @@ fn describe(case: &Case, repeat: u32) -> String {
         environment.profile,
         environment.commit.as_ref().map_or(String::new(), |commit| format!(" of {commit}")),
     )
-}
-
-/// One line that is written over again, on a terminal.
-fn show(progress: &Progress) {
-    let Some(next) = &progress.next else { return };
-    if io::stderr().is_terminal() {
-        let left =
-            progress.remaining().map_or(String::new(), |left| format!(", {} left", time(left)));
-        let (number, total) = (progress.done + 1, progress.total);
-        eprint!(
-            "\r\x1b[K[{number}/{total}] {}, {} so far{left}",
-            next.algorithm,
-            time(progress.elapsed)
-        );
-    }
-}
-
-fn clear_line() {
-    if io::stderr().is_terminal() {
-        eprint!("\r\x1b[K");
-    }
-}
-
-fn time(duration: Duration) -> String {
-    format!("{}:{:02}", duration.as_secs() / 60, duration.as_secs() % 60)
 }

@@ -1,4 +1,97 @@
-//! The figures of the papers that the lab runs again.
+//! The figures of the papers that the lab runs again: one declarative entry each.
+//!
+//! An entry says what is run (facets: algorithms under a swept workload), what is drawn of it, which
+//! metrics its table shows, and how each claim of the paper is judged. Workloads that two figures
+//! share are run once. Sizes are the papers' own (`--full`) or scaled so that all figures together
+//! take minutes (`--quick`): the number of updates per unit and period stays, the idle time goes.
+
+mod async_fork;
+pub mod build;
+mod cao;
+pub mod data;
+pub mod direct;
+pub mod judge;
+mod li;
+mod li_table;
+pub mod metric;
+mod ours;
+pub mod plan;
+pub mod run;
+mod sidlauskas;
+
+use data::Data;
+use judge::Judgement;
+use metric::Metric;
+use plan::{Facet, Size};
+
+use crate::check;
+use crate::report::Panel;
+
+/// A figure of a paper, to be run again.
+#[derive(Debug)]
+pub struct Figure {
+    /// Name on the command line.
+    pub name: &'static str,
+    /// Paper and number.
+    pub source: &'static str,
+    /// What it shows.
+    pub title: &'static str,
+    /// What is run, in words.
+    pub workload: &'static str,
+    /// What is swept, with its unit.
+    pub swept: &'static str,
+    /// The runs.
+    pub facets: fn(Size) -> Vec<Facet>,
+    /// Metrics of the table.
+    pub columns: &'static [&'static Metric],
+    /// What is measured apart from cases.
+    pub direct: Option<Direct>,
+    /// Claims, in our words.
+    pub claims: &'static [Claim],
+}
+
+/// What is measured apart from cases.
+#[derive(Debug)]
+pub struct Direct {
+    /// Seconds it takes, about.
+    pub seconds: fn(Size) -> f64,
+    /// Measures.
+    pub measure: fn(Size) -> Result<Vec<Panel>, String>,
+}
+
+/// A claim of the paper and the rule that judges it.
+#[derive(Debug)]
+pub struct Claim {
+    /// In our words.
+    pub text: &'static str,
+    /// The rule.
+    pub judge: fn(&Data<'_>) -> Judgement,
+}
+
+/// Every figure, in the order of the papers.
+#[must_use]
+pub fn all() -> Vec<&'static Figure> {
+    let papers =
+        [li::FIGURES, cao::FIGURES, async_fork::FIGURES, sidlauskas::FIGURES, ours::FIGURES];
+    papers.into_iter().flatten().collect()
+}
+
+/// The figure of that name.
+///
+/// # Errors
+/// One sentence that names the nearest.
+pub fn find(name: &str) -> Result<&'static Figure, String> {
+    let wanted = name.to_lowercase();
+    if let Some(figure) = all().into_iter().find(|figure| figure.name == wanted) {
+        return Ok(figure);
+    }
+    let hint = check::nearest(&wanted, all().iter().map(|figure| figure.name));
+    let hint = hint.map_or_else(
+        || "; 'stillframe lab list' names them all".to_owned(),
+        |near| format!("; did you mean '{near}'?"),
+    );
+    Err(format!("there is no figure '{name}'{hint}"))
+}
 
 /// A figure as `lab list` shows it.
 #[derive(Debug, Clone, serde::Serialize)]
@@ -14,5 +107,55 @@ pub struct Listing {
 /// Every figure.
 #[must_use]
 pub fn list() -> Vec<Listing> {
-    Vec::new()
+    let listing = |it: &Figure| Listing { name: it.name, title: it.title, source: it.source };
+    all().into_iter().map(listing).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_a_wrong_one_suggests_the_nearest() {
+        let mut names: Vec<_> = all().iter().map(|figure| figure.name).collect();
+        let count = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), count);
+        assert!(find("LI-10").is_ok());
+        let error = find("cao5").expect_err("no such figure");
+        assert!(error.contains("did you mean 'cao-5'"), "{error}");
+        assert!(find("figure").expect_err("no such figure").contains("lab list"));
+    }
+
+    #[test]
+    fn every_figure_asked_for_is_there_and_can_be_planned() {
+        for (paper, numbers) in [
+            ("li", &["10", "11", "12", "13", "14", "15", "16", "17", "18", "19", "t2"][..]),
+            ("cao", &["3", "4", "5", "6", "7", "8", "9", "14"]),
+            ("async-fork", &["3", "11"]),
+            ("sidlauskas", &["1", "2", "3", "4"]),
+            ("ours", &["1", "2"]),
+        ] {
+            for number in numbers {
+                let figure = find(&format!("{paper}-{number}")).expect("asked for");
+                for size in [Size::QUICK, Size::FULL] {
+                    let facets = (figure.facets)(size);
+                    assert!(!facets.is_empty() || figure.direct.is_some(), "{}", figure.name);
+                    for facet in &facets {
+                        assert!(!facet.spots.is_empty(), "{}", figure.name);
+                        assert!(facet.spots.is_sorted_by(|a, b| a.0 < b.0), "{}", figure.name);
+                    }
+                }
+                assert!(!figure.claims.is_empty(), "{}", figure.name);
+            }
+        }
+    }
+
+    #[test]
+    fn the_quick_set_ends_in_twenty_minutes() {
+        let plan = run::Plan::new(&all(), Size::QUICK, run::QUICK_ROUNDS);
+        // What is left of twenty minutes is for what the estimate gets wrong.
+        assert!(plan.estimate_s() < 1100.0, "{}", plan.text());
+    }
 }

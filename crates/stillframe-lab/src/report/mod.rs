@@ -18,6 +18,8 @@ pub use panel::{Kind, Panel, Point, Series};
 pub use table::Table;
 pub use verdict::{Outcome, Verdict};
 
+use std::fmt::Write as _;
+
 use svg::{Drawing, Escaped};
 
 /// Everything a page shows.
@@ -104,6 +106,25 @@ pub fn picture(figure: &FigureReport) -> String {
     }
     drawing.raw(format_args!("</svg>\n"));
     drawing.finish()
+}
+
+/// A figure as text: verdicts, tables, notes.
+#[must_use]
+pub fn text(figure: &FigureReport) -> String {
+    let mut text = format!("{}: {} ({})\n", figure.name, figure.title, figure.source);
+    for Verdict { claim, outcome, measured } in &figure.verdicts {
+        let why = if let Outcome::Untested(why) = outcome { why } else { measured };
+        let _ = writeln!(text, "  {} {}: {claim} [{why}]", outcome.sign(), outcome.word());
+    }
+    for table in &figure.tables {
+        text.push_str(&table.text());
+    }
+    for note in &figure.notes {
+        let _ = writeln!(text, "  note: {note}");
+    }
+    let Images { taken, verified, mismatched } = figure.images;
+    let _ = writeln!(text, "  {taken} images, {verified} verified, {mismatched} words differed");
+    text
 }
 
 /// A figure for those who do not see it: its verdicts in sentences.

@@ -52,7 +52,7 @@ fn head(html: &mut String, report: &Report) {
 fn list(html: &mut String, entries: &[(String, String)]) {
     html.push_str("<dl>");
     for (name, value) in entries {
-        let _ = write!(html, "<dt>{}</dt><dd>{}</dd>", Escaped(name), Escaped(value));
+        let _ = write!(html, "<div><dt>{}</dt><dd>{}</dd></div>", Escaped(name), Escaped(value));
     }
     html.push_str("</dl>");
 }

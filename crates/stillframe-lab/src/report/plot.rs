@@ -1,6 +1,6 @@
 //! Drawing panels: axes, series, names beside them.
 //!
-//! A panel is drawn for a width of 520, which a phone shows at two thirds and a desk at full size;
+//! A panel is drawn for a width of 440, which a phone shows a little smaller and a desk larger;
 //! names stand beside the lines they belong to, so that no legend has to be looked up.
 
 use super::panel::{Kind, Panel, Point, Series};
@@ -8,9 +8,9 @@ use super::scale::{Scale, number};
 use super::svg::{Anchor, Drawing, Escaped};
 
 /// Width of every panel.
-pub const WIDTH: f64 = 520.0;
-const LEFT: f64 = 58.0;
-const TOP: f64 = 34.0;
+pub const WIDTH: f64 = 440.0;
+const LEFT: f64 = 50.0;
+const TOP: f64 = 46.0;
 const BOTTOM: f64 = 46.0;
 const STRIP: f64 = 46.0;
 const ROW: f64 = 22.0;
@@ -24,8 +24,8 @@ const LEADING: f64 = 14.0;
 pub fn height(panel: &Panel) -> f64 {
     let shown = panel.series.iter().filter(|series| !series.points.is_empty()).count() as f64;
     match panel.kind {
-        Kind::Lines => (TOP + BOTTOM + LEADING * shown).max(320.0),
-        Kind::Scatter => 400.0,
+        Kind::Lines => (TOP + BOTTOM + LEADING * shown).max(290.0),
+        Kind::Scatter => 420.0,
         Kind::Strips => TOP + BOTTOM + STRIP * shown,
         Kind::Rows => TOP + BOTTOM + ROW * shown,
     }
@@ -54,7 +54,7 @@ pub fn svg(panel: &Panel, id: &str, description: &str) -> String {
 
 /// Draws a panel at the origin.
 pub fn draw(drawing: &mut Drawing, panel: &Panel) {
-    drawing.text("title", Anchor::Start, [4.0, 12.0], &panel.title);
+    drawing.text("title", Anchor::Start, [4.0, 10.0], &panel.title);
     if panel.is_empty() {
         let middle = [WIDTH / 2.0, height(panel) / 2.0];
         return drawing.text("", Anchor::Middle, middle, "nothing was measured");
@@ -82,7 +82,7 @@ impl Frame {
 
     /// Grid, ticks and names of both axes.
     fn axes(&self, drawing: &mut Drawing, panel: &Panel, x_ticks: &[f64]) {
-        drawing.text("axis", Anchor::Start, [4.0, TOP - 8.0 - 2.0], &panel.y);
+        drawing.text("axis", Anchor::Start, [4.0, TOP - 16.0], &panel.y);
         for tick in self.y.ticks() {
             let y = self.y.place(tick);
             drawing.line("grid", [LEFT, y, self.right, y]);
@@ -235,7 +235,7 @@ fn strips(drawing: &mut Drawing, panel: &Panel) {
     let x = Scale::swept(&ends, LEFT, right, 0.0);
     let axis = Scale::fit(ends.into_iter(), LEFT, right).ticks();
     let ticks: Vec<f64> = axis.into_iter().filter(|t| (ends[0]..=ends[1]).contains(t)).collect();
-    drawing.text("axis", Anchor::Start, [4.0, TOP - 10.0], &panel.y);
+    drawing.text("axis", Anchor::Start, [4.0, TOP - 16.0], &panel.y);
     for (index, series) in shown(panel).enumerate() {
         let floor = TOP + STRIP * (index + 1) as f64;
         let y = Scale::fit(all_ys(panel), floor, floor - STRIP + 16.0);

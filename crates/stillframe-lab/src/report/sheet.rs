@@ -21,9 +21,9 @@ section{border-top:1px solid var(--edge);padding-top:26px;margin-top:34px}\
 .warn p{margin:4px 0}\
 .panels{display:grid;gap:18px 24px;grid-template-columns:repeat(auto-fit,minmax(min(100%,440px),1fr));\
 margin:14px 0}\
-.panels svg{width:100%;max-width:640px;height:auto;display:block}\
-dl{display:grid;grid-template-columns:minmax(110px,max-content) 1fr;gap:2px 14px;margin:10px 0;\
-font-size:.88rem}dt{color:var(--soft)}dd{margin:0;min-width:0}\
+.panels svg{width:100%;max-width:560px;height:auto;display:block}\
+dl{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,250px),1fr));gap:6px 20px;\
+margin:12px 0;font-size:.88rem}dt{color:var(--soft);font-size:.8rem}dd{margin:0;min-width:0}\
 .scroll{overflow-x:auto;margin:10px 0}\
 table{border-collapse:collapse;font-size:.85rem;font-variant-numeric:tabular-nums}\
 caption{text-align:left;color:var(--soft);padding-bottom:4px}\
@@ -37,6 +37,5 @@ details{margin:10px 0}summary{cursor:pointer;color:var(--link);padding:4px 0}\
 ul{padding-left:20px;margin:8px 0}li{margin:3px 0}\
 @media(max-width:640px){h1{font-size:1.4rem}.verdicts thead{display:none}\
 .verdicts tr{display:block;border-bottom:1px solid var(--edge);padding:8px 0}\
-.verdicts td,.verdicts th{display:block;border:0;padding:1px 0}dl{grid-template-columns:1fr}\
-dd{margin-bottom:5px}}\
+.verdicts td,.verdicts th{display:block;border:0;padding:1px 0}}\
 @media print{.panels{display:block}section{break-inside:avoid}}";

@@ -113,7 +113,7 @@ impl Drawing {
 /// Rules for what drawings contain; `color` comes from the surroundings.
 pub const SHEET: &str = "\
 text{font:12px system-ui,sans-serif;fill:currentColor}\
-text.small{font-size:11px}text.axis{font-size:12px;font-weight:600}text.title{font-weight:600;\
+text.small{font-size:11px}text.axis{font-size:12px;opacity:.8}text.title{font-weight:600;\
 font-size:13px}.grid{stroke:currentColor;stroke-opacity:.16}.frame{stroke:currentColor;\
 stroke-opacity:.55}.l{fill:none;stroke:currentColor;stroke-linejoin:round}.m{fill:currentColor}\
 .o{fill:none;stroke:currentColor;stroke-width:1.6}.x{stroke:currentColor;stroke-width:1.8}\

@@ -1,0 +1,128 @@
+//! `stillframe lab figure` and `lab all`: the figures of the papers, run again.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use stillframe_lab::environment;
+use stillframe_lab::figures::plan::Size;
+use stillframe_lab::figures::run::{FULL_ROUNDS, Finished, Plan, QUICK_ROUNDS, RunError, command};
+use stillframe_lab::figures::{self, Figure};
+use stillframe_lab::report;
+
+use super::progress::{clear_line, show};
+use crate::fail;
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  stillframe lab figure li-10                   one figure, a minute or a few
+  stillframe lab all --quick --out results      all of them, less than 20 minutes on two cores
+  stillframe lab all --quick --dry-run          what would be run, and how long it would take
+  stillframe lab figure li-14 --full            the paper's own parameters: gigabytes, hours
+
+Writes index.html (one page, no network needed), results.jsonl and one SVG for each figure. A point is
+the median over rounds, bars span all rounds; rounds of all algorithms are interleaved. Workloads
+that figures share are run once. 'held' compares medians by the rule that stands with the claim.
+Exit status: 0 done, 1 an image was wrong or a round broke, 2 wrong usage, 130 Ctrl-C (the page
+has what is finished).";
+
+#[derive(Args)]
+pub(crate) struct One {
+    /// Name of the figure; 'lab list' names them all
+    name: String,
+    #[command(flatten)]
+    manner: Manner,
+}
+
+#[derive(Args)]
+pub(crate) struct All {
+    #[command(flatten)]
+    manner: Manner,
+}
+
+#[derive(Args)]
+struct Manner {
+    /// Scaled parameters that keep the shape (the default)
+    #[arg(long, conflicts_with = "full")]
+    quick: bool,
+    /// The papers' own parameters, as far as memory allows
+    #[arg(long)]
+    full: bool,
+    /// Rounds [default: 2; with --full 3]
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    repeat: Option<u32>,
+    /// Directory of the page, created if missing
+    #[arg(long, value_name = "DIR", default_value = "stillframe-lab")]
+    out: PathBuf,
+    /// Print what would be run and how long it would take, and run nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Divide sizes and updates, to try the machinery out: figures mean nothing then
+    #[arg(long, value_name = "FACTOR", default_value = "1", hide = true,
+          value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    scale: u64,
+}
+
+pub(crate) fn one(arguments: &One) -> ExitCode {
+    match figures::find(&arguments.name) {
+        Ok(figure) => arguments.manner.run(&[figure], &["figure", figure.name]),
+        Err(problem) => fail(2, &problem),
+    }
+}
+
+pub(crate) fn all(arguments: &All) -> ExitCode {
+    arguments.manner.run(&figures::all(), &["all"])
+}
+
+impl Manner {
+    fn run(&self, figures: &[&'static Figure], words: &[&str]) -> ExitCode {
+        // --quick is the default and changes nothing; clap refuses both.
+        let size = Size { is_full: self.full && !self.quick, shrink: self.scale };
+        let rounds = self.repeat.unwrap_or(if size.is_full { FULL_ROUNDS } else { QUICK_ROUNDS });
+        let plan = Plan::new(figures, size, rounds);
+        if self.dry_run {
+            return print(&plan.text());
+        }
+        for warning in &environment().warnings {
+            eprintln!("stillframe: warning: {warning}");
+        }
+        eprint!("{}", plan.text());
+        let repeat = self.repeat.map_or(String::new(), |repeat| format!(" --repeat {repeat}"));
+        let command = format!("{}{repeat} --out {}", command(words, size), self.out.display());
+        let outcome = plan.run(&self.out, &command, &mut |progress| show(&progress));
+        clear_line();
+        match outcome {
+            Ok(finished) => self.tell(&finished),
+            Err(error @ RunError::Unwritable { .. }) => fail(2, &error),
+            Err(error) => fail(1, &error),
+        }
+    }
+
+    fn tell(&self, finished: &Finished) -> ExitCode {
+        let figures = finished.report.figures.iter();
+        let mut text = figures.map(report::text).collect::<Vec<_>>().join("\n");
+        text += &format!("\nPage: {}\n", self.out.join("index.html").display());
+        let printed = print(&text);
+        if finished.is_interrupted {
+            return fail(130, &"interrupted; the page has what is finished");
+        }
+        match finished.wrong_rounds {
+            0 => printed,
+            rounds => fail(
+                1,
+                &format_args!(
+                    "{rounds} rounds broke or gave wrong images: see the notes of the figures"
+                ),
+            ),
+        }
+    }
+}
+
+fn print(text: &str) -> ExitCode {
+    match io::stdout().lock().write_all(text.as_bytes()) {
+        // A reader that has seen enough is no failure.
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => fail(1, &error),
+        _ => ExitCode::SUCCESS,
+    }
+}

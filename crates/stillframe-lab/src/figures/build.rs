@@ -1,0 +1,248 @@
+//! From what was measured to what the report shows.
+
+use std::collections::BTreeSet;
+
+use super::data::{Data, View};
+use super::metric::Metric;
+use super::plan::{Facet, Plot, Size};
+use super::{Figure, run};
+use crate::case::Case;
+use crate::record::Record;
+use crate::report::scale::number;
+use crate::report::style::Style;
+use crate::report::{FigureReport, Images, Kind, Outcome, Panel, Point, Series, Table, Verdict};
+
+/// The report of a figure.
+#[must_use]
+pub fn report(figure: &Figure, data: &Data<'_>, size: Size) -> FigureReport {
+    let plots = |facet: &Facet| -> Vec<Panel> {
+        facet.plots.iter().map(|&plot| panel(figure, data, facet, plot)).collect()
+    };
+    let mut panels: Vec<Panel> = data.facets.iter().flat_map(plots).collect();
+    panels.extend_from_slice(data.direct);
+    let mut tables: Vec<Table> = data.facets.iter().map(|it| table(figure, data, it)).collect();
+    tables.extend(data.direct.iter().map(direct_table));
+    FigureReport {
+        name: figure.name.to_owned(),
+        title: figure.title.to_owned(),
+        source: figure.source.to_owned(),
+        workload: figure.workload.to_owned(),
+        verdicts: verdicts(figure, data),
+        panels,
+        tables,
+        parameters: parameters(data),
+        notes: notes(data),
+        images: images(data),
+        command: run::command(&["figure", figure.name], size),
+    }
+}
+
+/// Every claim, judged; none is judged by wrong images.
+fn verdicts(figure: &Figure, data: &Data<'_>) -> Vec<Verdict> {
+    let wrong = images(data).mismatched;
+    let verdict = |claim: &super::Claim| {
+        let judged = (claim.judge)(data);
+        let outcome = match wrong {
+            0 => judged.outcome,
+            _ => Outcome::Untested("images were wrong".to_owned()),
+        };
+        Verdict { claim: claim.text.to_owned(), outcome, measured: judged.measured }
+    };
+    figure.claims.iter().map(verdict).collect()
+}
+
+fn panel(figure: &Figure, data: &Data<'_>, facet: &Facet, plot: Plot) -> Panel {
+    let last = facet.spots.len().saturating_sub(1);
+    let view = |metric| View { data, facet, metric };
+    let each = |points: &dyn Fn(&str) -> Vec<Point>| -> Vec<Series> {
+        facet.algorithms.iter().map(|name| Series::new(name, points(name))).collect()
+    };
+    let single =
+        |metric: &'static Metric, name: &str| view(metric).point(name, last).into_iter().collect();
+    let (kind, x, y, series) = match plot {
+        Plot::Lines(it) => {
+            (Kind::Lines, figure.swept.to_owned(), it.label(), each(&|name| view(it).points(name)))
+        }
+        Plot::Across(it) => (Kind::Lines, figure.swept.to_owned(), it.label(), across(data, it)),
+        Plot::Rows(it) => (Kind::Rows, String::new(), it.label(), each(&|name| single(it, name))),
+        Plot::Strips => {
+            let strip = |name: &str| trace(data.rounds(facet, last, name));
+            (Kind::Strips, "tick".to_owned(), "update stage [ms]".to_owned(), each(&strip))
+        }
+        Plot::Plane(across, up) => {
+            let place = |name: &str| {
+                let x = view(across).value(name, last);
+                let at = |x| view(up).point(name, last).map(|point| Point { x, ..point });
+                x.and_then(at).into_iter().collect()
+            };
+            (Kind::Scatter, across.label(), up.label(), each(&place))
+        }
+    };
+    Panel { title: facet.title.clone(), kind, x, y, series }
+}
+
+/// One line for each facet, of its first algorithm.
+fn across(data: &Data<'_>, metric: &Metric) -> Vec<Series> {
+    let facets = data.facets.iter().enumerate();
+    let line = |(index, facet): (usize, &Facet)| {
+        let points = facet.algorithms.first().map(|name| View { data, facet, metric }.points(name));
+        Series {
+            name: facet.title.clone(),
+            style: Style::numbered(index),
+            points: points.unwrap_or_default(),
+        }
+    };
+    facets.map(line).collect()
+}
+
+/// Every tick of the first round that has a trace.
+fn trace(rounds: &[Record]) -> Vec<Point> {
+    let trace = rounds.iter().find_map(|record| record.trace_ms.as_ref());
+    let ticks = trace.into_iter().flatten().enumerate();
+    ticks.map(|(tick, &ms)| Point::single(tick as f64, f64::from(ms))).collect()
+}
+
+fn table(figure: &Figure, data: &Data<'_>, facet: &Facet) -> Table {
+    let is_swept = facet.spots.len() > 1;
+    let swept = is_swept.then(|| figure.swept.to_owned());
+    let metrics = figure.columns.iter().map(|metric| metric.label());
+    let columns = ["algorithm".to_owned()].into_iter().chain(swept).chain(metrics).collect();
+    let mut rows = Vec::new();
+    for name in &facet.algorithms {
+        for (spot, (x, _)) in facet.spots.iter().enumerate() {
+            let cells: Vec<String> = figure
+                .columns
+                .iter()
+                .map(|metric| {
+                    View { data, facet, metric }.point(name, spot).map_or("-".into(), cell)
+                })
+                .collect();
+            if cells.iter().any(|cell| cell != "-") {
+                let x = is_swept.then(|| number(*x));
+                rows.push([(*name).to_owned()].into_iter().chain(x).chain(cells).collect());
+            }
+        }
+    }
+    Table { title: format!("{}: median (least to most of all rounds)", facet.title), columns, rows }
+}
+
+fn cell(point: Point) -> String {
+    let (low, y, high) = (number(point.low), number(point.y), number(point.high));
+    if low == high { y } else { format!("{y} ({low} to {high})") }
+}
+
+fn direct_table(panel: &Panel) -> Table {
+    let rows = panel.series.iter().flat_map(|series| {
+        let x = |x: f64| if panel.x.is_empty() { String::new() } else { number(x) };
+        let row = move |point: &Point| vec![series.name.clone(), x(point.x), cell(*point)];
+        series.points.iter().map(row)
+    });
+    Table {
+        title: panel.title.clone(),
+        columns: vec!["what".to_owned(), panel.x.clone(), panel.y.clone()],
+        rows: rows.collect(),
+    }
+}
+
+fn images(data: &Data<'_>) -> Images {
+    data.records().fold(Images::default(), |sum, record| Images {
+        taken: sum.taken + u64::from(record.images),
+        verified: sum.verified + u64::from(record.verified_images),
+        mismatched: sum.mismatched + record.mismatched_words,
+    })
+}
+
+/// What must stand beside every figure.
+fn parameters(data: &Data<'_>) -> Vec<(String, String)> {
+    let cases: Vec<&Case> =
+        data.facets.iter().flat_map(|facet| &facet.spots).map(|(_, case)| case).collect();
+    let Some(record) = data.records().find(|record| record.is_measured()) else {
+        return Vec::new();
+    };
+    let several = |of: &dyn Fn(&Case) -> String| -> String {
+        let mut seen: Vec<String> = Vec::new();
+        for text in cases.iter().map(|case| of(case)) {
+            if !seen.contains(&text) {
+                seen.push(text);
+            }
+        }
+        seen.join(", ")
+    };
+    let mb = |case: &Case| format!("{} MB", number(case.size_bytes as f64 / 1e6));
+    let ticks = |case: &Case| match case.tick_ms {
+        0 => format!("{} at full speed", case.ticks),
+        ms => format!("{} of {ms} ms", case.ticks),
+    };
+    let rate = |case: &Case| case.disk_rate.map_or("no limit".into(), mb_per_s);
+    let pages =
+        |case: &Case| if case.huge_pages { "asked for" } else { "not asked for" }.to_owned();
+    let environment = &record.environment;
+    let pinned = if record.pinned { "a core each" } else { "not pinned" };
+    let rounds = data.records().map(|record| record.round).max().unwrap_or(0);
+    [
+        ("state", several(&mb)),
+        ("distribution", several(&|case| case.distribution.to_string())),
+        ("item", several(&|case| format!("{} bytes", case.item_bytes))),
+        ("updates per tick", several(&|case| number(case.updates_per_tick as f64))),
+        ("ticks", several(&ticks)),
+        ("least time between begins", several(&|case| format!("{} ms", case.interval_ms))),
+        ("image rate", several(&rate)),
+        ("reads per update", several(&|case| number(case.reads_per_update))),
+        ("unit", units(data)),
+        ("units written per period", range(data, |it| it.units_per_period)),
+        ("pages written per period", range(data, |it| it.pages_per_period)),
+        ("2 MiB pages", format!("{}; THP is '{}'", several(&pages), environment.huge_pages)),
+        ("cores", format!("{}; writer and snapshotter {pinned}", environment.cores)),
+        ("rounds", rounds.to_string()),
+    ]
+    .map(|(name, value)| (name.to_owned(), value))
+    .into()
+}
+
+fn mb_per_s(rate: u64) -> String {
+    format!("{} MB/s", number(rate as f64 / 1e6))
+}
+
+/// The units that were really used, with who used them.
+fn units(data: &Data<'_>) -> String {
+    let used: BTreeSet<(&str, &str)> = data
+        .records()
+        .filter(|record| record.is_measured() && !record.case.is_floor())
+        .map(|record| (&*record.unit, &*record.algorithm))
+        .collect();
+    let unit = |name: &str| {
+        let who: Vec<&str> = used.iter().filter(|(unit, _)| *unit == name).map(|it| it.1).collect();
+        (!who.is_empty()).then(|| format!("{name}: {}", who.join(", ")))
+    };
+    ["word", "line", "page"].into_iter().filter_map(unit).collect::<Vec<_>>().join("; ")
+}
+
+fn range(data: &Data<'_>, of: fn(&Record) -> Option<f64>) -> String {
+    let values: Vec<f64> = data.records().filter_map(of).collect();
+    match Point::of(0.0, &values) {
+        Some(point) if point.low == point.high => number(point.y),
+        Some(point) => format!("{} to {}", number(point.low), number(point.high)),
+        None => "-".to_owned(),
+    }
+}
+
+/// What is left out and why; each reason once.
+fn notes(data: &Data<'_>) -> Vec<String> {
+    let mut notes: Vec<String> = Vec::new();
+    for facet in data.facets {
+        for name in &facet.algorithms {
+            let Some(why) = data.missing(facet, name) else { continue };
+            let place =
+                if facet.unit.is_some() { format!(" ({})", facet.title) } else { "".into() };
+            let note = format!("{name} is left out{place}: {why}");
+            if !notes.contains(&note) {
+                notes.push(note);
+            }
+        }
+    }
+    for record in data.records().filter(|record| record.mismatched_words > 0) {
+        notes.push(format!("{} gave wrong images in round {}", record.algorithm, record.round));
+    }
+    notes.dedup();
+    notes
+}

@@ -1,0 +1,273 @@
+//! Cao et al.: "Fast Checkpoint Recovery Algorithms for Frequently Consistent Applications" (2011),
+//! figures 3 to 9 and 14.
+//!
+//! Their workload: objects of 8 KB (2,000 four-byte words), object and word both by Zipf with
+//! exponent 0.5, 200 MB, a period of about 4 s, the writer of images turned off. What is measured is
+//! the time of the mutator above the floor, over one period. Scaled, state and period are a quarter,
+//! so that as large a share of the state is written in a period; a tick is 0.1 s of theirs, with
+//! most of the idle time cut.
+
+use super::data::{Data, View};
+use super::judge::{At, Judgement, within};
+use super::metric::{BEGIN, MEAN, Metric, OVERHEAD, PEAK, SPIKE, WORST};
+use super::plan::{Facet, Plot, Size, shrunk};
+use super::{Claim, Figure};
+use crate::case::{Case, Distribution};
+
+const ZIGZAGS: &[&str] = &["none", "nzz", "izz", "pzz", "bazz"];
+const PING_PONGS: &[&str] = &["none", "npp-merge", "ipp-merge"];
+const BEST: &[&str] = &["none", "naive", "bacou", "bazz", "ipp-merge", "imprint"];
+const RATE: &str = "updates per second";
+
+/// A workload at that many updates in a second of the paper's time.
+fn case(size: Size, mb: u64, per_second: u64) -> Case {
+    let (tick_ms, period) = size.pick((25, 10), (100, 40));
+    let case = Case {
+        size_bytes: mb * 1_000_000,
+        updates_per_tick: per_second / 10,
+        tick_ms,
+        ticks: period * size.pick(2, 10) + period / 2,
+        interval_ms: period * tick_ms,
+        distribution: Distribution::Objects { object_words: 2000, theta: 0.5 },
+        disk_rate: None,
+        trace: true,
+        memory: false,
+        ..Case::default()
+    };
+    shrunk(case, size)
+}
+
+fn base_mb(size: Size) -> u64 {
+    size.pick(50, 200)
+}
+
+fn rates(size: Size) -> &'static [u64] {
+    let full =
+        &[10_000, 40_000, 80_000, 160_000, 320_000, 640_000, 1_280_000, 2_560_000, 5_120_000];
+    size.pick(&[40_000, 320_000, 1_280_000, 5_120_000], full)
+}
+
+fn by_rate(size: Size, algorithms: &[&'static str]) -> Vec<Facet> {
+    let spot = |&rate: &u64| (rate as f64, case(size, base_mb(size), rate));
+    let spots = rates(size).iter().map(spot).collect();
+    vec![Facet::new("objects by Zipf 0.5", algorithms, spots, &[Plot::Lines(&OVERHEAD)])]
+}
+
+/// State of rising size, `base` updates a second at the base size and in proportion else.
+fn by_size(size: Size, base: u64) -> Vec<Facet> {
+    let sizes: &[u64] = size.pick(&[25, 50, 100], &[100, 200, 400, 800, 1600]);
+    let spot = |&mb: &u64| (mb as f64, case(size, mb, base * mb / base_mb(size)));
+    let spots = sizes.iter().map(spot).collect();
+    vec![Facet::new("objects by Zipf 0.5", BEST, spots, &[Plot::Lines(&OVERHEAD)])]
+}
+
+fn trace(size: Size, per_second: u64) -> Vec<Facet> {
+    let spot = (per_second as f64, case(size, base_mb(size), per_second));
+    vec![Facet::new("one strip per algorithm", BEST, vec![spot], &[Plot::Strips])]
+}
+
+fn by_page(size: Size) -> Vec<Facet> {
+    let facet = |(title, huge_pages)| {
+        let spot =
+            |rate: u64| (rate as f64, Case { huge_pages, ..case(size, base_mb(size), rate) });
+        let spots = [320_000, 1_280_000].map(spot).into();
+        Facet::new(title, BEST, spots, &[Plot::Lines(&OVERHEAD)])
+    };
+    [("4 KiB pages", false), ("2 MiB pages", true)].map(facet).into()
+}
+
+fn on(data: &Data<'_>, metric: &Metric, rule: impl FnOnce(View<'_>) -> Judgement) -> Judgement {
+    within(data, 0, metric, rule)
+}
+
+/// How much of the overhead large pages take away, at the higher rate: within `share`.
+fn cut(data: &Data<'_>, name: &str, share: std::ops::RangeInclusive<f64>) -> Judgement {
+    let [small, large] = [0, 1].map(|facet| {
+        let facet = data.facets.get(facet)?;
+        View { data, facet, metric: &OVERHEAD }.value(name, 1)
+    });
+    match (small, large) {
+        (Some(small), Some(large)) if small > 0.0 => {
+            let cut = 1.0 - large / small;
+            Judgement::of(share.contains(&cut), format!("{name}: cut by {:.0} %", cut * 100.0))
+        }
+        (Some(_), Some(_)) => Judgement::untested(format!("{name} has no overhead to cut")),
+        _ => Judgement::untested(format!("{name} was not measured")),
+    }
+}
+
+const BASE: Figure = Figure {
+    name: "",
+    source: "",
+    title: "",
+    workload: "Objects of 2,000 four-byte words, object and word by Zipf 0.5; images as fast as \
+               they can be read, one each period; time of the writer above the row 'none'.",
+    swept: RATE,
+    facets: |_| Vec::new(),
+    columns: &[&OVERHEAD, &MEAN, &WORST, &BEGIN],
+    direct: None,
+    claims: &[],
+};
+
+pub(super) const FIGURES: &[Figure] = &[
+    Figure {
+        name: "cao-3",
+        source: "Cao et al. 2011, figure 3",
+        title: "overhead of the Zigzag layouts",
+        facets: |size| by_rate(size, ZIGZAGS),
+        claims: &[Claim {
+            text: "BAZZ is the best layout except at extreme rates",
+            judge: |data| {
+                on(data, &OVERHEAD, |it| {
+                    it.above(&["nzz", "izz", "pzz"], &["bazz"], 0.95, At::ButLast)
+                })
+            },
+        }],
+        ..BASE
+    },
+    Figure {
+        name: "cao-4",
+        source: "Cao et al. 2011, figure 4",
+        title: "overhead of the Ping-Pong layouts",
+        facets: |size| by_rate(size, PING_PONGS),
+        claims: &[Claim {
+            text: "IPP has about a sixth of NPP's overhead (held: a third or less at every rate)",
+            judge: |data| {
+                on(data, &OVERHEAD, |it| it.above(&["npp-merge"], &["ipp-merge"], 3.0, At::Each))
+            },
+        }],
+        ..BASE
+    },
+    Figure {
+        name: "cao-5",
+        source: "Cao et al. 2011, figure 5",
+        title: "overhead against update rate",
+        facets: |size| by_rate(size, BEST),
+        claims: &[
+            Claim {
+                text: "NS is flat",
+                judge: |data| on(data, &OVERHEAD, |it| it.flat(&["naive"], 1.5)),
+            },
+            Claim {
+                text: "NS is below BACOU and BAZZ at high rates",
+                judge: |data| {
+                    on(data, &OVERHEAD, |it| {
+                        it.above(&["bacou", "bazz"], &["naive"], 1.0, At::Last)
+                    })
+                },
+            },
+            Claim {
+                text: "IPP is the best or near the best (1.2x) except at the highest rate",
+                judge: |data| {
+                    on(data, &OVERHEAD, |it| {
+                        let rest = ["naive", "bacou", "bazz"];
+                        it.above(&rest, &["ipp-merge"], 1.0 / 1.2, At::ButLast)
+                    })
+                },
+            },
+        ],
+        ..BASE
+    },
+    Figure {
+        name: "cao-6",
+        source: "Cao et al. 2011, figure 6",
+        title: "overhead against size, 0.08 % of the state updated a second",
+        swept: "state [MB]",
+        facets: |size| by_size(size, 40_000),
+        claims: &[Claim {
+            text: "IPP has about a tenth of NS's overhead at every size (held: a fifth or less)",
+            judge: |data| {
+                on(data, &OVERHEAD, |it| it.above(&["naive"], &["ipp-merge"], 5.0, At::Each))
+            },
+        }],
+        ..BASE
+    },
+    Figure {
+        name: "cao-7",
+        source: "Cao et al. 2011, figure 7",
+        title: "overhead against size, 2.56 % of the state updated a second",
+        swept: "state [MB]",
+        facets: |size| by_size(size, 1_280_000),
+        claims: &[
+            Claim {
+                text: "NS is the best at every size",
+                judge: |data| {
+                    on(data, &OVERHEAD, |it| {
+                        it.above(&["bacou", "bazz", "ipp-merge"], &["naive"], 0.95, At::Each)
+                    })
+                },
+            },
+            Claim {
+                text: "IPP stays below BACOU and BAZZ",
+                judge: |data| {
+                    on(data, &OVERHEAD, |it| {
+                        it.above(&["bacou", "bazz"], &["ipp-merge"], 1.0, At::Each)
+                    })
+                },
+            },
+        ],
+        ..BASE
+    },
+    Figure {
+        name: "cao-8",
+        source: "Cao et al. 2011, figure 8",
+        title: "latency in steps of 0.1 s, 320,000 updates a second",
+        facets: |size| trace(size, 320_000),
+        columns: &[&MEAN, &WORST, &PEAK, &SPIKE, &OVERHEAD],
+        claims: &[
+            Claim {
+                text: "IPP is nearly constant (worst step at most twice the median)",
+                judge: |data| on(data, &PEAK, |it| it.most(&["ipp-merge"], 2.0)),
+            },
+            Claim {
+                text: "peaks: NS far above BACOU and BAZZ (29, 6 and 4 ms there), IPP lowest",
+                judge: |data| {
+                    let first = on(data, &WORST, |it| {
+                        it.above(&["naive"], &["bacou", "bazz"], 2.0, At::Last)
+                    });
+                    first.and(on(data, &WORST, |it| {
+                        it.above(&["bacou", "bazz"], &["ipp-merge"], 1.0, At::Last)
+                    }))
+                },
+            },
+        ],
+        ..BASE
+    },
+    Figure {
+        name: "cao-9",
+        source: "Cao et al. 2011, figure 9",
+        title: "latency in steps of 0.1 s, 1,280,000 updates a second",
+        facets: |size| trace(size, 1_280_000),
+        columns: &[&MEAN, &WORST, &PEAK, &SPIKE, &OVERHEAD],
+        claims: &[Claim {
+            text: "BAZZ's mean rises most (10 ms a step there), above IPP and BACOU",
+            judge: |data| {
+                on(data, &MEAN, |it| it.above(&["bazz"], &["ipp-merge", "bacou"], 1.0, At::Last))
+            },
+        }],
+        ..BASE
+    },
+    Figure {
+        name: "cao-14",
+        source: "Cao et al. 2011, figure 14",
+        title: "overhead with pages of 4 KiB and 2 MiB",
+        facets: by_page,
+        claims: &[
+            Claim {
+                text: "large pages cut IPP's overhead by about 80 % (held: 60 to 100)",
+                judge: |data| cut(data, "ipp-merge", 0.6..=1.0),
+            },
+            Claim {
+                text: "they cut BAZZ's by 40 to 60 % (held: 30 to 70)",
+                judge: |data| cut(data, "bazz", 0.3..=0.7),
+            },
+            Claim {
+                text: "they do little for NS and BACOU (held: within 25 %)",
+                judge: |data| {
+                    cut(data, "naive", -0.25..=0.25).and(cut(data, "bacou", -0.25..=0.25))
+                },
+            },
+        ],
+        ..BASE
+    },
+];

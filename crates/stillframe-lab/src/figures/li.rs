@@ -1,0 +1,351 @@
+//! Li et al.: "A Comparative Study of Consistent Snapshot Algorithms for Main-Memory Database
+//! Systems" (2018), figures 10 to 19 and table 2.
+//!
+//! Their workload: 4-byte items, pages drawn by Zipf with exponent 2, 16k to 256k updates in a tick
+//! of 100 ms, an image every 10 s or as soon as the one before is on disk. Scaled, sizes are a
+//! tenth to a twentieth, the disk twice as fast and the tick a fifth as long: what is cut is idle
+//! time. Every image is of all the state, increments are merged into the image before.
+//!
+//! With exponent 2, one tick touches about 700 of 250,000 pages, which hides every cost of copying;
+//! uniform updates and Zipf 0.99 over items stand beside it.
+
+use super::data::{Data, View};
+use super::judge::{At, Judgement, within};
+use super::metric::{BEGIN, IMAGE, MEAN, MEMORY, Metric, SPIKE, THROUGHPUT, WORST};
+use super::plan::{Facet, Plot, Size, shrunk};
+use super::{Claim, Figure};
+use crate::case::{Case, Distribution};
+
+/// NS, COU, Fork, ZZ, PP (both layouts), HG, PB; ours; the floor.
+pub(super) const ALGORITHMS: &[&str] = &[
+    "none",
+    "naive",
+    "cou",
+    "fork",
+    "bazz",
+    "npp-merge",
+    "ipp-merge",
+    "hourglass",
+    "piggyback",
+    "imprint",
+];
+const PAPERS: &[&str] =
+    &["naive", "cou", "fork", "bazz", "npp-merge", "ipp-merge", "hourglass", "piggyback"];
+const SLOW_BEGIN: &[&str] = &["naive", "cou", "fork", "bazz"];
+const FAST_BEGIN: &[&str] = &["npp-merge", "ipp-merge", "hourglass", "piggyback"];
+const SCALABLE: &[&str] = &["none", "fork", "hourglass", "piggyback", "imprint"];
+
+pub(super) const PAPER: Distribution = Distribution::Pages(2.0);
+pub(super) const UNIFORM: Distribution = Distribution::Uniform;
+pub(super) const ZIPF: Distribution = Distribution::Zipf(0.99);
+
+/// The workload at a size, a rate and a distribution.
+pub(super) fn case(size: Size, mb: u64, updates_per_tick: u64, of: Distribution) -> Case {
+    // Scaled, two images begin and end.
+    let (tick_ms, rate, images) = size.pick((20, 500, 1), (100, 250, 10));
+    let image_ms = mb * 1000 / rate;
+    let interval_ms = size.pick(image_ms * 13 / 10 + 60, (image_ms * 13 / 10).max(10_000));
+    let case = Case {
+        size_bytes: mb * 1_000_000,
+        updates_per_tick,
+        tick_ms,
+        ticks: interval_ms * images / tick_ms + image_ms / tick_ms + 6,
+        interval_ms,
+        distribution: of,
+        disk_rate: Some(rate * 1_000_000),
+        trace: true,
+        memory: updates_per_tick == 256_000,
+        ..Case::default()
+    };
+    shrunk(case, size)
+}
+
+fn base_mb(size: Size) -> u64 {
+    size.pick(100, 1000)
+}
+
+fn by_frequency(size: Size, of: Distribution, plots: &[Plot]) -> Facet {
+    let all: &[u64] = &[16_000, 32_000, 64_000, 128_000, 256_000];
+    let few: &[u64] = if of == PAPER { &[16_000, 64_000, 256_000] } else { &[16_000, 256_000] };
+    let spot = |&rate: &u64| (rate as f64, case(size, base_mb(size), rate, of));
+    let spots = size.pick(few, all).iter().map(spot).collect();
+    Facet::new(title(of), ALGORITHMS, spots, plots)
+}
+
+fn sizes(size: Size) -> &'static [u64] {
+    size.pick(&[50, 100, 200], &[1000, 2000, 4000, 8000])
+}
+
+/// The sweep of size at 256k updates a tick.
+pub(super) fn by_size(
+    size: Size,
+    of: Distribution,
+    algorithms: &[&'static str],
+    plots: &[Plot],
+) -> Facet {
+    let few = if of == PAPER { sizes(size) } else { size.pick(&[50, 100][..], sizes(size)) };
+    let spot = |&mb: &u64| (mb as f64, case(size, mb, 256_000, of));
+    Facet::new(title(of), algorithms, few.iter().map(spot).collect(), plots)
+}
+
+/// Full speed, no limit of the disk.
+pub(super) fn full_speed(size: Size) -> Facet {
+    let (mb, interval_ms, ticks) = size.pick((200, 250, 60), (8000, 10_000, 4000));
+    let base = case(size, mb, 256_000, PAPER);
+    let case = Case { tick_ms: 0, interval_ms, ticks, disk_rate: None, ..base };
+    let spots = vec![(mb as f64, shrunk(case, size))];
+    Facet::new("full speed, dump off", ALGORITHMS, spots, &[Plot::Rows(&THROUGHPUT)])
+}
+
+pub(super) fn title(of: Distribution) -> String {
+    match of {
+        Distribution::Uniform => "uniform".to_owned(),
+        Distribution::Zipf(theta) => format!("Zipf {theta} over items"),
+        Distribution::Pages(theta) => format!("Zipf {theta} over pages, as in the paper"),
+        other => other.to_string(),
+    }
+}
+
+const RATE: &str = "updates per tick";
+const SIZE: &str = "state [MB]";
+
+const BASE: Figure = Figure {
+    name: "",
+    source: "",
+    title: "",
+    workload: "4-byte items, ticks with idle time, one image after the other into a sink of \
+               limited rate, increments merged.",
+    swept: RATE,
+    facets: |_| Vec::new(),
+    columns: &[&MEAN, &WORST, &BEGIN, &IMAGE, &MEMORY],
+    direct: None,
+    claims: &[],
+};
+
+pub(super) const FIGURES: &[Figure] = &[
+    Figure {
+        name: "li-10",
+        source: "Li et al. 2018, figure 10",
+        title: "mean tick against update frequency",
+        facets: |size| {
+            [PAPER, UNIFORM, ZIPF].map(|of| by_frequency(size, of, &[Plot::Lines(&MEAN)])).into()
+        },
+        claims: &[
+            Claim {
+                text: "NS is the lowest at the highest frequency",
+                judge: |data| {
+                    on(data, &MEAN, |it| it.above(&PAPERS[1..], &["naive"], 0.95, At::Last))
+                },
+            },
+            Claim {
+                text: "COU and Ping-Pong are clearly above NS, Fork, Hourglass and Piggyback",
+                judge: |data| {
+                    let low = ["naive", "fork", "hourglass", "piggyback"];
+                    on(data, &MEAN, |it| it.above(&["cou", "npp-merge"], &low, 1.1, At::Last))
+                },
+            },
+            Claim {
+                text: "Zigzag is low, slightly above Hourglass and Piggyback",
+                judge: |data| {
+                    let low = ["hourglass", "piggyback"];
+                    let above = on(data, &MEAN, |it| it.above(&["bazz"], &low, 1.0, At::Last));
+                    let near = on(data, &MEAN, |it| it.above(&low, &["bazz"], 0.6, At::Last));
+                    above.and(near)
+                },
+            },
+            Claim {
+                text: "the order is the same under uniform updates (not in the paper): Hourglass, \
+                       Piggyback and Fork stay within 1.3x of NS",
+                judge: |data| {
+                    let low = ["hourglass", "piggyback", "fork"];
+                    within(data, 1, &MEAN, |it| it.above(&["naive"], &low, 1.0 / 1.3, At::Last))
+                },
+            },
+        ],
+        ..BASE
+    },
+    Figure {
+        name: "li-11",
+        source: "Li et al. 2018, figure 11",
+        title: "mean tick against size of the state",
+        swept: SIZE,
+        facets: |size| vec![by_size(size, PAPER, ALGORITHMS, &[Plot::Lines(&MEAN)])],
+        claims: &[Claim {
+            text: "size has almost no effect on the mean tick",
+            judge: |data| on(data, &MEAN, |it| it.flat(PAPERS, 1.25)),
+        }],
+        ..BASE
+    },
+    Figure {
+        name: "li-12",
+        source: "Li et al. 2018, figure 12",
+        title: "latency of every tick",
+        facets: |size| vec![trace(size, ALGORITHMS)],
+        columns: &[&MEAN, &WORST, &SPIKE, &BEGIN],
+        claims: &[
+            Claim {
+                text: "NS, COU, Fork and Zigzag have a spike where an image begins",
+                judge: |data| on(data, &SPIKE, |it| it.least(SLOW_BEGIN, 2.0)),
+            },
+            Claim {
+                text: "Ping-Pong, Hourglass and Piggyback have none",
+                judge: |data| on(data, &SPIKE, |it| it.most(FAST_BEGIN, 2.0)),
+            },
+        ],
+        ..BASE
+    },
+    Figure {
+        name: "li-13",
+        source: "Li et al. 2018, figure 13",
+        title: "latency of every tick, without NS, COU and Ping-Pong",
+        facets: |size| {
+            vec![trace(size, &["none", "fork", "bazz", "hourglass", "piggyback", "imprint"])]
+        },
+        columns: &[&MEAN, &WORST, &SPIKE, &BEGIN],
+        claims: &[Claim {
+            text: "the spikes of Fork and Zigzag stand clear of Hourglass and Piggyback",
+            judge: |data| {
+                let low = ["hourglass", "piggyback"];
+                on(data, &SPIKE, |it| it.above(&["fork", "bazz"], &low, 1.5, At::Last))
+            },
+        }],
+        ..BASE
+    },
+    Figure {
+        name: "li-14",
+        source: "Li et al. 2018, figure 14",
+        title: "worst tick against size of the state",
+        swept: SIZE,
+        facets: |size| {
+            let facet = |of| by_size(size, of, ALGORITHMS, &[Plot::Lines(&WORST)]);
+            [PAPER, UNIFORM, ZIPF].map(facet).into()
+        },
+        claims: &[
+            Claim {
+                text: "Ping-Pong, Hourglass and Piggyback are orders of magnitude below NS, COU, \
+                       Fork and Zigzag",
+                judge: |data| {
+                    on(data, &WORST, |it| it.above(SLOW_BEGIN, FAST_BEGIN, 10.0, At::Last))
+                },
+            },
+            Claim {
+                text: "they are flat in size",
+                judge: |data| on(data, &WORST, |it| it.grows(FAST_BEGIN, -0.35..=0.35)),
+            },
+            Claim {
+                text: "NS, COU, Fork and Zigzag grow with size",
+                judge: |data| on(data, &WORST, |it| it.grows(SLOW_BEGIN, 0.5..=1.5)),
+            },
+        ],
+        ..BASE
+    },
+    Figure {
+        name: "li-15",
+        source: "Li et al. 2018, figure 15",
+        title: "worst tick against update frequency",
+        facets: |size| vec![by_frequency(size, PAPER, &[Plot::Lines(&WORST)])],
+        claims: &[Claim {
+            text: "the worst tick of NS, COU, Fork and Zigzag does not depend on the frequency",
+            judge: |data| on(data, &WORST, |it| it.flat(SLOW_BEGIN, 1.5)),
+        }],
+        ..BASE
+    },
+    Figure {
+        name: "li-16",
+        source: "Li et al. 2018, figure 16",
+        title: "most updates a second",
+        swept: SIZE,
+        facets: |size| vec![full_speed(size)],
+        columns: &[&THROUGHPUT, &MEAN, &WORST, &BEGIN, &MEMORY],
+        claims: &[
+            Claim {
+                text: "Hourglass, Piggyback and Fork reach the most",
+                judge: |data| {
+                    let high = ["hourglass", "piggyback", "fork"];
+                    let low = ["naive", "cou", "bazz", "npp-merge", "ipp-merge"];
+                    on(data, &THROUGHPUT, |it| it.above(&high, &low, 0.97, At::Last))
+                },
+            },
+            Claim {
+                text: "NS is pulled below them by its spike",
+                judge: |data| {
+                    let high = ["hourglass", "piggyback", "fork"];
+                    on(data, &THROUGHPUT, |it| it.above(&high, &["naive"], 1.03, At::Last))
+                },
+            },
+        ],
+        ..BASE
+    },
+    Figure {
+        name: "li-17",
+        source: "Li et al. 2018, figure 17",
+        title: "time of an image against size of the state",
+        swept: SIZE,
+        facets: |size| vec![by_size(size, PAPER, &ALGORITHMS[1..], &[Plot::Lines(&IMAGE)])],
+        claims: &[
+            Claim {
+                text: "it is linear in size",
+                judge: |data| on(data, &IMAGE, |it| it.grows(PAPERS, 0.8..=1.2)),
+            },
+            Claim {
+                text: "it is about equal among algorithms",
+                judge: |data| on(data, &IMAGE, |it| it.alike(PAPERS, 1.25)),
+            },
+        ],
+        ..BASE
+    },
+    Figure {
+        name: "li-18",
+        source: "Li et al. 2018, figure 18",
+        title: "time of an image against update frequency",
+        facets: |size| {
+            let facet = by_frequency(size, PAPER, &[Plot::Lines(&IMAGE)]);
+            vec![Facet { algorithms: ALGORITHMS[1..].to_vec(), ..facet }]
+        },
+        claims: &[Claim {
+            text: "it does not depend on the frequency",
+            judge: |data| on(data, &IMAGE, |it| it.flat(PAPERS, 1.25)),
+        }],
+        ..BASE
+    },
+    Figure {
+        name: "li-19",
+        source: "Li et al. 2018, figure 19",
+        title: "worst tick of Fork, Hourglass and Piggyback against size",
+        swept: SIZE,
+        facets: |size| vec![scalable(size)],
+        claims: &[
+            Claim {
+                text: "Fork's begin grows with the page table, 8 bytes for each 4 KiB",
+                judge: |data| on(data, &BEGIN, |it| it.grows(&["fork"], 0.6..=1.4)),
+            },
+            Claim {
+                text: "the worst ticks of Hourglass and Piggyback are flat",
+                judge: |data| {
+                    on(data, &WORST, |it| it.grows(&["hourglass", "piggyback"], -0.35..=0.35))
+                },
+            },
+        ],
+        ..BASE
+    },
+    super::li_table::FIGURE,
+];
+
+/// A rule on the facet with the paper's own distribution.
+fn on(data: &Data<'_>, metric: &Metric, rule: impl FnOnce(View<'_>) -> Judgement) -> Judgement {
+    within(data, 0, metric, rule)
+}
+
+fn trace(size: Size, algorithms: &[&'static str]) -> Facet {
+    let spot = (256_000.0, case(size, base_mb(size), 256_000, PAPER));
+    Facet::new(title(PAPER), algorithms, vec![spot], &[Plot::Strips])
+}
+
+fn scalable(size: Size) -> Facet {
+    let plots = [Plot::Lines(&WORST), Plot::Lines(&BEGIN)];
+    let mut facet = by_size(size, PAPER, SCALABLE, &plots);
+    if !size.is_full {
+        facet.spots.push((400.0, case(size, 400, 256_000, PAPER)));
+    }
+    facet
+}

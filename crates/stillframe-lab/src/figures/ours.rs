@@ -1,0 +1,185 @@
+//! Figures of our own: who is dominated by whom, and what begin costs by size.
+
+use stillframe::Unit;
+use stillframe::algorithms::ALL;
+
+use super::data::{Data, View};
+use super::judge::{Judgement, within};
+use super::li;
+use super::metric::{
+    BEGIN, HELD, HELD_RATIO, IMAGE, MEMORY, MEMORY_RATIO, Metric, READ, READ_RATIO, WORST,
+    WORST_RATIO,
+};
+use super::plan::{Facet, Plot, Size};
+use super::{Claim, Figure};
+use crate::case::{Distribution, FLOOR};
+
+/// In each of these less is better.
+const COLUMNS: &[&Metric] = &[&HELD, &WORST, &BEGIN, &READ, &MEMORY, &IMAGE];
+
+pub(super) const FIGURES: &[Figure] = &[
+    Figure {
+        name: "ours-1",
+        source: "ours",
+        title: "the frontier: who is dominated by whom",
+        workload: "Every algorithm of the registry, 256k updates of 4 bytes a tick, one image after \
+                   the other; each with the unit it was published with, then with one unit for all.",
+        swept: "state [MB]",
+        facets: frontier,
+        columns: &[
+            &HELD,
+            &HELD_RATIO,
+            &WORST,
+            &WORST_RATIO,
+            &BEGIN,
+            &READ,
+            &READ_RATIO,
+            &MEMORY,
+            &MEMORY_RATIO,
+            &IMAGE,
+        ],
+        direct: None,
+        claims: &[
+            Claim {
+                text: "no algorithm is as good as Imprint in every column, for any distribution",
+                judge: undominated,
+            },
+            Claim {
+                text: "Imprint: mean tick while an image is held at most 1.25x of none",
+                judge: |data| within(data, 0, &HELD_RATIO, |it| it.most(&["imprint"], 1.25)),
+            },
+            Claim {
+                text: "Imprint: worst tick at most 2x the worst of none",
+                judge: |data| within(data, 0, &WORST_RATIO, |it| it.most(&["imprint"], 2.0)),
+            },
+            Claim {
+                text: "Imprint: reads at most 1.02x of none",
+                judge: |data| within(data, 0, &READ_RATIO, |it| it.most(&["imprint"], 1.02)),
+            },
+            Claim {
+                text: "Imprint: peak memory at most 1.10x of none",
+                judge: |data| within(data, 0, &MEMORY_RATIO, |it| it.most(&["imprint"], 1.1)),
+            },
+            Claim {
+                text: "no algorithm of the papers is better than Imprint by more than 5 % in any \
+                       column, uniform updates",
+                judge: unbeaten,
+            },
+        ],
+    },
+    Figure {
+        name: "ours-2",
+        source: "ours",
+        title: "begin against size of the state",
+        workload: "As li-14, with those algorithms that Li et al. do not have.",
+        swept: "state [MB]",
+        facets: begin_by_size,
+        columns: &[&BEGIN, &WORST],
+        direct: None,
+        claims: &[
+            Claim {
+                text: "begin of Imprint takes at most 10 us at every size",
+                judge: |data| within(data, 0, &BEGIN, |it| it.most(&["imprint"], 10.0)),
+            },
+            Claim {
+                text: "it is flat",
+                judge: |data| within(data, 0, &BEGIN, |it| it.grows(&["imprint"], -0.3..=0.3)),
+            },
+        ],
+    },
+];
+
+/// All names, the floor first.
+fn everyone() -> Vec<&'static str> {
+    [FLOOR].into_iter().chain(ALL.iter().map(|info| info.name)).collect()
+}
+
+fn frontier(size: Size) -> Vec<Facet> {
+    let mb = size.pick(100, 1000);
+    let facet = |of: Distribution, plots: &[Plot]| {
+        let spots = vec![(mb as f64, li::case(size, mb, 256_000, of))];
+        Facet::new(li::title(of), &everyone(), spots, plots)
+    };
+    let rows = [Plot::Plane(&MEMORY, &HELD), Plot::Rows(&HELD), Plot::Rows(&WORST)];
+    let mut facets = vec![facet(li::UNIFORM, &rows), facet(li::ZIPF, &rows[..1])];
+    if size.is_full {
+        let rest = [Distribution::Zipf(0.5), Distribution::Zipf(2.0)];
+        facets.extend(rest.map(|of| facet(of, &rows[..1])));
+    }
+    let units = size.pick(&[Unit::Line, Unit::Page][..], Unit::ALL);
+    facets.extend(units.iter().map(|&unit| {
+        let facet = facet(li::UNIFORM, &[Plot::Rows(&HELD)]).with_unit(unit);
+        Facet { title: format!("uniform, unit of a {}", unit.name()), ..facet }
+    }));
+    facets
+}
+
+fn begin_by_size(size: Size) -> Vec<Facet> {
+    let plots = [Plot::Lines(&BEGIN)];
+    let mut facet = li::by_size(size, li::PAPER, &li::ALGORITHMS[1..], &plots);
+    let more = ["naive-parallel", "fork-huge", "odf", "async-fork", "uffd", "valkey"];
+    facet.algorithms.extend(more);
+    vec![facet]
+}
+
+/// Values of every column at the last spot.
+fn columns(data: &Data<'_>, facet: &Facet, name: &str) -> Vec<Option<f64>> {
+    let last = facet.spots.len().saturating_sub(1);
+    let value = |metric: &&'static Metric| View { data, facet, metric }.value(name, last);
+    COLUMNS.iter().map(value).collect()
+}
+
+/// Algorithms that are at least as good as `name` in every column and better in one, by more than
+/// noise.
+pub(super) fn dominators(data: &Data<'_>, facet: &Facet, name: &str) -> Vec<&'static str> {
+    let own = columns(data, facet, name);
+    let dominates = |other: &&&'static str| {
+        let theirs = columns(data, facet, other);
+        let pairs: Option<Vec<(f64, f64)>> =
+            own.iter().zip(theirs).map(|(&a, b)| a.zip(b)).collect();
+        let Some(pairs) = pairs else { return false };
+        let no_worse = pairs.iter().all(|(own, theirs)| theirs <= own);
+        no_worse && pairs.iter().any(|(own, theirs)| theirs * 1.05 < *own)
+    };
+    let others = facet.algorithms.iter().filter(|&&other| other != name && other != FLOOR);
+    others.filter(dominates).copied().collect()
+}
+
+fn undominated(data: &Data<'_>) -> Judgement {
+    let measured = |facet: &&Facet| columns(data, facet, "imprint").iter().all(Option::is_some);
+    let facets: Vec<&Facet> = data.facets.iter().filter(|f| f.unit.is_none()).collect();
+    let facets: Vec<&Facet> = facets.into_iter().filter(measured).collect();
+    if facets.is_empty() {
+        return Judgement::untested("imprint was not measured in every column");
+    }
+    let told = |facet: &&Facet| {
+        let by = dominators(data, facet, "imprint");
+        (!by.is_empty()).then(|| format!("{}: {}", facet.title, by.join(", ")))
+    };
+    let by: Vec<String> = facets.iter().filter_map(told).collect();
+    let text = if by.is_empty() { "by none".to_owned() } else { by.join("; ") };
+    Judgement::of(by.is_empty(), text)
+}
+
+fn unbeaten(data: &Data<'_>) -> Judgement {
+    let Some(facet) = data.facets.first() else {
+        return Judgement::untested("not among the runs of this size");
+    };
+    let own = columns(data, facet, "imprint");
+    if own.iter().all(Option::is_none) {
+        return Judgement::untested("imprint was not measured");
+    }
+    let mut beaten = Vec::new();
+    for (column, own) in own.iter().enumerate() {
+        let rivals = facet.algorithms.iter().filter(|&&name| name != "imprint" && name != FLOOR);
+        let values = rivals.filter_map(|name| Some((columns(data, facet, name)[column]?, name)));
+        let best = values.min_by(|a, b| a.0.total_cmp(&b.0));
+        if let (Some(own), Some((best, name))) = (own, best)
+            && best * 1.05 < *own
+        {
+            beaten.push(format!("{} by {name} ({:.2}x)", COLUMNS[column].name, own / best));
+        }
+    }
+    let text = if beaten.is_empty() { "in none".to_owned() } else { beaten.join("; ") };
+    Judgement::of(beaten.is_empty(), text)
+}

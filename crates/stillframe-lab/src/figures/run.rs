@@ -1,0 +1,301 @@
+//! Running figures: plan, rounds, report.
+
+use std::fmt::Write as _;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use serde_json::json;
+
+use super::data::{Cache, Data};
+use super::plan::{self, Facet, Size};
+use super::{Figure, build};
+use crate::case::Case;
+use crate::check;
+use crate::environment::environment;
+use crate::error::LabError;
+use crate::record::{Environment, Record};
+use crate::report::{self, Panel, Report, Table, page};
+use crate::rounds::{Progress, run_rounds};
+
+/// Rounds of the scaled set.
+pub const QUICK_ROUNDS: u32 = 2;
+/// Rounds of the papers' own set.
+pub const FULL_ROUNDS: u32 = 3;
+
+/// What is to be run.
+#[derive(Debug)]
+pub struct Plan {
+    figures: Vec<(&'static Figure, Vec<Facet>)>,
+    size: Size,
+    rounds: u32,
+    cases: Vec<Case>,
+    /// Cases that this machine has no room for, and why.
+    refused: Vec<(Case, String)>,
+}
+
+/// What came of a run.
+#[derive(Debug)]
+pub struct Finished {
+    /// As the page shows it.
+    pub report: Report,
+    /// Whether Ctrl-C came before the last round.
+    pub is_interrupted: bool,
+    /// Rounds that failed or gave wrong images.
+    pub wrong_rounds: usize,
+}
+
+/// Why figures could not be run.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RunError {
+    /// The output cannot be written.
+    #[error("{path} cannot be written: {source}; give another directory with --out")]
+    Unwritable {
+        /// What was to be written.
+        path: PathBuf,
+        /// Why it cannot.
+        source: io::Error,
+    },
+    /// The rounds could not go on.
+    #[error(transparent)]
+    Lab(#[from] LabError),
+}
+
+/// A command of ours as people type it.
+#[must_use]
+pub fn command(arguments: &[&str], size: Size) -> String {
+    let full = if size.is_full { " --full" } else { "" };
+    let scale = if size.shrink > 1 { format!(" --scale {}", size.shrink) } else { String::new() };
+    format!("stillframe lab {}{full}{scale}", arguments.join(" "))
+}
+
+impl Plan {
+    /// Every case of the figures once.
+    #[must_use]
+    pub fn new(figures: &[&'static Figure], size: Size, rounds: u32) -> Self {
+        let figures: Vec<_> = figures.iter().map(|&it| (it, (it.facets)(size))).collect();
+        let all = plan::distinct(figures.iter().flat_map(|(_, facets)| facets));
+        let (mut cases, mut refused) = (Vec::new(), Vec::new());
+        for case in all {
+            match check::case(&case) {
+                Ok(()) => cases.push(case),
+                Err(why) => refused.push((case, why)),
+            }
+        }
+        Self { figures, size, rounds, cases, refused }
+    }
+    /// Different cases that are run.
+    #[must_use]
+    pub fn cases(&self) -> usize {
+        self.cases.len()
+    }
+    /// Seconds that it takes, about.
+    #[must_use]
+    pub fn estimate_s(&self) -> f64 {
+        let direct = self.figures.iter().filter_map(|(it, _)| it.direct.as_ref());
+        let direct_s: f64 = direct.map(|direct| (direct.seconds)(self.size)).sum();
+        let cases_s: f64 = self.cases.iter().map(plan::estimate_s).sum();
+        cases_s * f64::from(self.rounds) + direct_s
+    }
+    /// Figures, cases and time, for people.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let row = |(figure, facets): &(&Figure, Vec<Facet>)| {
+            let cases = plan::distinct(facets);
+            let each_s: f64 = cases.iter().map(plan::estimate_s).sum();
+            let direct_s = figure.direct.as_ref().map_or(0.0, |it| (it.seconds)(self.size));
+            let all_s = each_s * f64::from(self.rounds) + direct_s;
+            let cells = [figure.name, &cases.len().to_string(), &minutes(all_s), figure.title];
+            cells.map(str::to_owned).into()
+        };
+        let columns = ["figure", "cases", "alone", "title"].map(str::to_owned).into();
+        let rows = self.figures.iter().map(row).collect();
+        let title = "Figures (cases that figures share are run once)".to_owned();
+        let mut text = Table { title, columns, rows }.text();
+        let _ = writeln!(
+            text,
+            "{} different cases, {} rounds: about {} in all",
+            self.cases.len(),
+            self.rounds,
+            minutes(self.estimate_s())
+        );
+        if !self.refused.is_empty() {
+            let _ = writeln!(text, "{} cases do not fit here and are left out", self.refused.len());
+        }
+        text
+    }
+
+    /// Runs everything and writes `index.html`, `results.jsonl` and one SVG for each figure into
+    /// `out`. After Ctrl-C the report has what is finished.
+    ///
+    /// # Errors
+    /// [`RunError`]; unwritable output is found before anything runs.
+    pub fn run(
+        &self,
+        out: &Path,
+        command: &str,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<Finished, RunError> {
+        let results = out.join("results.jsonl");
+        let unwritable = |path: &Path| {
+            let path = path.to_owned();
+            move |source| RunError::Unwritable { path, source }
+        };
+        fs::create_dir_all(out).map_err(unwritable(out))?;
+        let mut file = File::create(&results).map_err(unwritable(&results))?;
+        let mut cache = Cache::default();
+        for (case, why) in &self.refused {
+            cache.add(refusal(case, why));
+        }
+        let direct = self.measure_direct(&mut file).map_err(unwritable(&results))?;
+        let (mut failure, mut wrong_rounds) = (None, 0);
+        let mut keep = |record: &Record| {
+            let line = serde_json::to_string(record).map_err(io::Error::from);
+            let written = line.and_then(|line| writeln!(file, "{line}"));
+            failure = failure.take().or(written.err());
+            wrong_rounds += usize::from(record.is_wrong());
+            cache.add(record.clone());
+        };
+        let outcome = run_rounds(&self.cases, self.rounds, progress, &mut keep);
+        if let Some(source) = failure {
+            return Err(unwritable(&results)(source));
+        }
+        let is_interrupted = match outcome {
+            Ok(_) => false,
+            Err(LabError::Interrupted) => true,
+            Err(error) => return Err(error.into()),
+        };
+        let mut report = self.report(&cache, &direct, command);
+        if is_interrupted {
+            report.warnings.push("the run was interrupted: rounds are missing".to_owned());
+        }
+        write_all(out, &report).map_err(|(path, source)| unwritable(&path)(source))?;
+        Ok(Finished { report, is_interrupted, wrong_rounds })
+    }
+
+    /// What figures measure apart from cases, one list a figure.
+    fn measure_direct(&self, file: &mut File) -> io::Result<Vec<Result<Vec<Panel>, String>>> {
+        let mut measured = Vec::new();
+        for (figure, _) in &self.figures {
+            let panels =
+                figure.direct.as_ref().map_or(Ok(Vec::new()), |it| (it.measure)(self.size));
+            for panel in panels.iter().flatten() {
+                for series in &panel.series {
+                    for point in &series.points {
+                        let line = json!({
+                            "figure": figure.name, "panel": panel.title, "metric": panel.y,
+                            "series": series.name, "x": point.x, "median": point.y,
+                            "low": point.low, "high": point.high,
+                        });
+                        writeln!(file, "{line}")?;
+                    }
+                }
+            }
+            measured.push(panels);
+        }
+        Ok(measured)
+    }
+
+    fn report(
+        &self,
+        cache: &Cache,
+        direct: &[Result<Vec<Panel>, String>],
+        command: &str,
+    ) -> Report {
+        let figures = self.figures.iter().zip(direct).map(|((figure, facets), direct)| {
+            let panels = direct.as_deref().unwrap_or_default();
+            let data = Data { facets, cache, direct: panels };
+            let mut report = build::report(figure, &data, self.size);
+            report.notes.extend(direct.as_ref().err().cloned());
+            report
+        });
+        let environment = environment();
+        Report {
+            environment: machine(environment),
+            warnings: environment.warnings.clone(),
+            command: command.to_owned(),
+            figures: figures.collect(),
+        }
+    }
+}
+
+fn refusal(case: &Case, why: &str) -> Record {
+    Record {
+        algorithm: case.algorithm.clone(),
+        case: case.clone(),
+        unavailable: Some(why.to_owned()),
+        ..Record::default()
+    }
+}
+
+fn machine(it: &Environment) -> Vec<(String, String)> {
+    let commit = it.commit.clone().unwrap_or_else(|| "unknown".to_owned());
+    [
+        ("processor", it.cpu.clone()),
+        ("cores", it.cores.to_string()),
+        ("memory", check::human(it.memory_bytes)),
+        ("kernel", it.kernel.clone()),
+        ("transparent huge pages", it.huge_pages.clone()),
+        ("load before the run", format!("{:.2}", it.load)),
+        ("build", format!("{}, commit {commit}", it.profile)),
+    ]
+    .map(|(name, value)| (name.to_owned(), value))
+    .into()
+}
+
+fn write_all(out: &Path, report: &Report) -> Result<(), (PathBuf, io::Error)> {
+    let write = |name: String, text: String| {
+        let path = out.join(name);
+        fs::write(&path, text).map_err(|error| (path, error))
+    };
+    for figure in &report.figures {
+        write(format!("{}.svg", figure.name), report::picture(figure))?;
+    }
+    write("index.html".to_owned(), page::html(report))
+}
+
+/// A time for people.
+#[must_use]
+pub fn minutes(seconds: f64) -> String {
+    match seconds {
+        s if s < 99.5 => format!("{s:.0} s"),
+        s if s < 5400.0 => format!("{:.0} min", s / 60.0),
+        s => format!("{:.1} h", s / 3600.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::figures;
+
+    #[test]
+    fn a_plan_tells_figures_cases_and_time() {
+        let figures =
+            [figures::find("li-10").expect("known"), figures::find("li-15").expect("known")];
+        let plan = Plan::new(&figures, Size::QUICK, 2);
+        let alone = Plan::new(&figures[..1], Size::QUICK, 2);
+        assert_eq!(plan.cases(), alone.cases(), "li-15 shares all of its cases with li-10");
+        let text = plan.text();
+        assert!(text.contains("li-15") && text.contains("2 rounds"), "{text}");
+    }
+
+    #[test]
+    fn output_that_cannot_be_written_is_found_before_anything_runs() {
+        let file = tempfile::NamedTempFile::new().expect("a temporary file");
+        let plan = Plan::new(&figures::all(), Size::QUICK, 1);
+        let mut rounds = 0;
+        let error = plan.run(file.path(), "", &mut |_| rounds += 1).expect_err("it is a file");
+        assert!(error.to_string().contains("--out"), "{error}");
+        assert_eq!(rounds, 0);
+    }
+
+    #[test]
+    fn cases_that_do_not_fit_are_refused_with_a_sentence() {
+        let plan = Plan::new(&figures::all(), Size::FULL, 1);
+        for (case, why) in &plan.refused {
+            assert!(why.contains("memory") || why.contains("large"), "{}: {why}", case.algorithm);
+        }
+    }
+}
