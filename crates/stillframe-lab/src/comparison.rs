@@ -67,12 +67,7 @@ images: taken in timed ticks, of all rounds; wrong: words in blocks that differ 
 /// The table, and for each row whether its images were wrong (or a round broke).
 #[must_use]
 pub fn table(records: &[Record]) -> (Table, Vec<bool>) {
-    let mut names: Vec<&str> = Vec::new();
-    for record in records {
-        if !names.contains(&record.algorithm.as_str()) {
-            names.push(&record.algorithm);
-        }
-    }
+    let names = names(records);
     let rows: Vec<Row<'_>> = names.iter().map(|name| Row::new(name, records)).collect();
     let mut columns = vec!["algorithm".to_owned(), "unit".to_owned()];
     columns.extend(COLUMNS.iter().map(|column| format!("{} ", column.name)));
@@ -94,6 +89,17 @@ pub fn table(records: &[Record]) -> (Table, Vec<bool>) {
     }
     let wrong = rows.iter().map(|row| row.records.iter().any(|record| record.is_wrong())).collect();
     (Table { title: String::new(), columns, rows: cells }, wrong)
+}
+
+/// Every algorithm once, in the order of the records.
+pub(crate) fn names(records: &[Record]) -> Vec<&str> {
+    let mut names: Vec<&str> = Vec::new();
+    for record in records {
+        if !names.contains(&record.algorithm.as_str()) {
+            names.push(&record.algorithm);
+        }
+    }
+    names
 }
 
 /// What the table cannot show: one sentence for each algorithm that gave no figures, or few.

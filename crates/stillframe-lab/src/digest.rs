@@ -3,7 +3,7 @@
 //! Four lanes of multiply and fold: each step takes two words, xors one with the lane and the other
 //! with a constant of the lane, multiplies them to 128 bits and folds these to 64. It is no defence
 //! against an adversary, but two blocks of which one was not made from the other agree once in
-//! 2^64. Every contestant pays the same: about 0.15 us a block of 4 KiB, on the snapshotter's core
+//! 2^64. Every contestant pays the same: about 0.12 us a block of 4 KiB, on the snapshotter's core
 //! (`cargo test --release -p stillframe-lab digest -- --nocapture` prints it).
 
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -12,6 +12,7 @@ mod capture;
 pub mod case;
 pub mod check;
 pub mod comparison;
+pub mod comparison_page;
 mod cores;
 mod digest;
 mod environment;

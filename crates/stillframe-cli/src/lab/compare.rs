@@ -10,7 +10,7 @@ use stillframe::Unit;
 use stillframe::algorithms::ALL;
 use stillframe_lab::{
     Case, Distribution, FLOOR, LabError, Record, SinkKind, Verify, case, check, comparison,
-    environment, run_rounds,
+    comparison_page, environment, run_rounds,
 };
 
 use super::progress::{clear_line, show};
@@ -105,7 +105,7 @@ pub(crate) struct Arguments {
     /// Corrupt every image on purpose: the run must find it and exit with status 1
     #[arg(long)]
     self_test: bool,
-    /// Directory of compare.jsonl, created if missing
+    /// Directory of compare.jsonl and compare.html, created if missing
     #[arg(long, value_name = "DIR", default_value = "stillframe-lab")]
     out: PathBuf,
     /// File of the records instead, one JSON object an algorithm and round; -: standard output
@@ -119,6 +119,8 @@ struct Plan {
     repeat: u32,
     /// `-` for standard output.
     json: PathBuf,
+    /// Beside the records, unless these go elsewhere.
+    page: Option<PathBuf>,
 }
 
 impl Arguments {
@@ -170,7 +172,8 @@ impl Arguments {
         let cases: Vec<Case> = self.names()?.iter().map(|name| case.with_algorithm(name)).collect();
         cases.iter().try_for_each(check::case)?;
         let json = self.json.clone().unwrap_or_else(|| self.out.join("compare.jsonl"));
-        Ok(Plan { cases, repeat: self.repeat, json })
+        let page = self.json.is_none().then(|| self.out.join("compare.html"));
+        Ok(Plan { cases, repeat: self.repeat, json, page })
     }
 
     /// The floor first, then each name once.
@@ -228,19 +231,27 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
             records.push(it.clone());
         });
     clear_line();
+    let written = written.and(plan.write_page(&records));
     print(&records, &plan);
     match (outcome, written) {
         (Err(LabError::Interrupted), _) => {
             fail(130, &format_args!("interrupted; {} rounds are kept", records.len()))
         }
         (Err(error), _) => fail(1, &error),
-        (_, Err(error)) => {
-            fail(1, &format_args!("writing {} failed: {error}", plan.json.display()))
-        }
+        (_, Err(error)) => fail(1, &format_args!("writing the results failed: {error}")),
         _ if records.iter().any(Record::is_wrong) => {
             fail(1, &"not every round gave right images: see the column 'wrong' and the remarks")
         }
         _ => ExitCode::SUCCESS,
+    }
+}
+
+impl Plan {
+    fn write_page(&self, records: &[Record]) -> io::Result<()> {
+        let (Some(page), Some(case)) = (&self.page, self.cases.first()) else { return Ok(()) };
+        let words = std::env::args().skip(1).collect::<Vec<_>>().join(" ");
+        let command = format!("stillframe {words}");
+        fs::write(page, comparison_page::html(records, &describe(case, self.repeat), &command))
     }
 }
 
@@ -285,6 +296,9 @@ fn print(records: &[Record], plan: &Plan) {
     text += &comparison::touched(records).map_or(String::new(), |touched| touched + "\n");
     if !is_piped {
         text += &format!("Records: {}\n", plan.json.display());
+    }
+    if let Some(page) = &plan.page {
+        text += &format!("Page: {}\n", page.display());
     }
     let written = match is_piped {
         true => io::stderr().lock().write_all(text.as_bytes()),

@@ -60,6 +60,9 @@ fn list(html: &mut String, entries: &[(String, String)]) {
 /// The table of all verdicts, with how many held.
 fn overview(html: &mut String, report: &Report) {
     let all = || report.figures.iter().flat_map(|figure| &figure.verdicts);
+    if all().next().is_none() {
+        return;
+    }
     let count = |wanted: fn(&Outcome) -> bool| all().filter(|v| wanted(&v.outcome)).count();
     let _ = write!(
         html,
