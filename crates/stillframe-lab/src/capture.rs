@@ -1,7 +1,7 @@
 //! The sink of every run, and what it works with from one image to the next.
 //!
-//! It may run in a forked child: whatever it needs is made before begin, its `push` neither allocates
-//! nor locks, and the digests lie in shared memory.
+//! It may run in a forked child: whatever it needs is made before begin, its `push` neither
+//! allocates nor locks, and the digests lie in shared memory.
 
 use std::fs::File;
 use std::mem;
@@ -154,12 +154,9 @@ impl Depot {
     }
 
     /// What runs after the capture, on the snapshotter's thread.
-    pub(crate) fn publisher(
-        &self,
-    ) -> impl FnOnce(&mut LabSink, Result<CaptureReport, CaptureError>) -> Publication + Send + 'static
-    {
+    pub(crate) fn publisher(&self) -> impl Publish {
         let returned = Arc::clone(&self.returned);
-        move |sink, report| {
+        move |sink: &mut LabSink, report: Result<CaptureReport, CaptureError>| {
             let publication = Publication::of(&report);
             let result = report.map(|_| ()).map_err(|error| error.to_string());
             let mut returned = lock(&returned);
@@ -179,6 +176,17 @@ impl Depot {
 fn lock(returned: &Mutex<Returned>) -> std::sync::MutexGuard<'_, Returned> {
     // What a panicking holder left is whole: each change is one assignment.
     returned.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+/// What an engine runs after a capture.
+pub(crate) trait Publish:
+    FnOnce(&mut LabSink, Result<CaptureReport, CaptureError>) -> Publication + Send + 'static
+{
+}
+
+impl<F> Publish for F where
+    F: FnOnce(&mut LabSink, Result<CaptureReport, CaptureError>) -> Publication + Send + 'static
+{
 }
 
 /// Looks at every block, and stores it if there is a place.

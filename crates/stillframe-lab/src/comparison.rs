@@ -4,7 +4,7 @@ use crate::case::FLOOR;
 use crate::record::{Record, quantile};
 use crate::report::Table;
 
-/// A column: its name, where its value lies in a record, how it is written, and which end is better.
+/// A column: its name, where its value lies in a record, how it is written, which end is better.
 struct Column {
     name: &'static str,
     value: fn(&Record) -> Option<f64>,
@@ -58,8 +58,8 @@ fn copies(record: &Record, bytes: u64) -> Option<f64> {
 
 /// What the columns mean, for below the table.
 pub const LEGEND: &str = "\
-Medians of the rounds, ± half their range; * is the best algorithm of a column. A tick is its update
-stage with the begin in it: mean, 99 % and worst of all ticks; captured: mean of those that met an
+Medians of the rounds, ± half their range; * is the best algorithm of a column. A tick is its
+update stage with the begin in it: mean, 99 % and worst of all ticks; captured: mean of those that met an
 image. Mupd/s: updates by the time of all stages. read: one of many independent random reads while
 an image is captured. memory: at most, in sizes of the state. image: from begin to durable.
 images: taken in timed ticks, of all rounds; wrong: words in blocks that differ from the oracle.";

@@ -9,8 +9,8 @@ pub(crate) struct Cores {
 }
 
 impl Cores {
-    /// Two of the cores that this process may use, if it may use two. With more copying threads than
-    /// one nobody is pinned: threads inherit the cores of the one that starts them.
+    /// Two of the cores that this process may use, if it may use two. With several copying threads
+    /// nobody is pinned: threads inherit the cores of the one that starts them.
     pub(crate) fn choose(threads: usize) -> Self {
         let cores = allowed();
         let pair = match cores.as_slice() {

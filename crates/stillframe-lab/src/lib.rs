@@ -2,10 +2,10 @@
 //!
 //! - A [`Case`] is one algorithm under one workload; a [`Record`] is what one round of it gave.
 //! - [`run_rounds`] runs cases, each round in a process of its own, rounds interleaved.
-//! - Nothing is timed but what a writer would wait for: its updates, its reads and `begin`. Making the
-//!   updates, verifying the images and measuring memory lie outside.
+//! - Nothing is timed but what a writer would wait for: its updates, its reads and `begin`. Making
+//!   the updates, verifying the images and measuring memory lie outside.
 //!
-//! Reading order: `case`, `record`, `session` (one round), `capture` (the sink), `oracle`, `rounds`.
+//! Reading order: `case`, `record`, `session` (a round), `capture` (the sink), `oracle`, `rounds`.
 #![forbid(unsafe_code)]
 
 mod capture;
@@ -20,6 +20,7 @@ pub mod error;
 pub mod figures;
 mod memory;
 mod oracle;
+mod reads;
 pub mod record;
 pub mod report;
 pub mod rounds;

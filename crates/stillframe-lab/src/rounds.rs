@@ -123,7 +123,7 @@ fn longest(case: &Case) -> Duration {
     Duration::try_from_secs_f64(120.0 + 20.0 * expected_s).unwrap_or(Duration::MAX)
 }
 
-/// Waits for the end of a round, or ends it: when asked to, or, with `None`, when it takes too long.
+/// Waits for the end of a round, or ends it: when asked to, or, with `None`, when it is late.
 fn wait(
     child: &mut Child,
     limit: Duration,

@@ -4,8 +4,8 @@
 //!   make the state | base image | timed ticks ................ | memory image | verify
 //!                    untimed      begin | capture | begin | ..   untimed        state freed
 //! ```
-//! A tick: [stage: begin if one is due, then the updates] then, outside the stage: reads are probed,
-//! the updates of the next tick are made, idle until the tick is over. `begin` opens the stage: the
+//! A tick: [stage: begin if one is due, then the updates] then, outside the stage: reads are
+//! probed, the updates of the next tick are made, idle until the tick is over. `begin` opens the stage: the
 //! state is that at the end of the tick before, and the first updates meet the fresh image.
 //!
 //! The base image makes incremental algorithms start alike: each later image is an increment.
@@ -21,9 +21,10 @@ use crate::cores::Cores;
 use crate::digest::digest;
 use crate::memory;
 use crate::oracle::{self, Taken};
+use crate::reads::Reads;
 use crate::record::{BeginUs, Latency, Record, quantile};
 use crate::subject::Subject;
-use crate::workload::{Rng, Tick, Ticks, value};
+use crate::workload::{Tick, Ticks, value};
 
 use stillframe::{BLOCK_WORDS, Info, Unit};
 
@@ -365,40 +366,4 @@ fn apply<S: Subject>(
         }
     }
     seen
-}
-
-/// What a read costs: short loops of random reads between stages, with the caches as the load left
-/// them, while an image is held and while none is.
-struct Reads {
-    items: Vec<u32>,
-    next: usize,
-    half: bool,
-    held_ns: Vec<f64>,
-    idle_ns: Vec<f64>,
-}
-
-impl Reads {
-    const ITEMS: usize = 1 << 16;
-    const PROBE: usize = 1 << 12;
-
-    fn new(case: &Case) -> Self {
-        let mut rng = Rng(case.seed ^ 0x5ead);
-        let items = (0..Self::ITEMS).map(|_| rng.below(case.items()) as u32).collect();
-        let (held_ns, idle_ns) = (Vec::new(), Vec::new());
-        Self { items, next: 0, half: case.item_bytes == 4, held_ns, idle_ns }
-    }
-
-    fn probe<S: Subject>(&mut self, subject: &S, held: bool) {
-        let items = &self.items[self.next..self.next + Self::PROBE];
-        self.next = (self.next + Self::PROBE) % Self::ITEMS;
-        let started = Instant::now();
-        let sum = if self.half {
-            items.iter().fold(0, |sum, &item| sum ^ u64::from(subject.read_u32(item as usize)))
-        } else {
-            items.iter().fold(0, |sum, &item| sum ^ subject.read(item as usize))
-        };
-        black_box(sum);
-        let each_ns = started.elapsed().as_nanos() as f64 / Self::PROBE as f64;
-        if held { &mut self.held_ns } else { &mut self.idle_ns }.push(each_ns);
-    }
 }

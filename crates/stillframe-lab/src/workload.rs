@@ -1,5 +1,5 @@
-//! The updates of a run, as a function of the seed, the tick and their number alone: the oracle makes
-//! them again.
+//! The updates of a run, as a function of the seed, the tick and their number alone: the oracle
+//! makes them again.
 
 use crate::case::{Case, Distribution};
 use crate::zipf::Zipf;

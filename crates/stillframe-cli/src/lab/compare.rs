@@ -25,8 +25,8 @@ Examples:
   stillframe lab compare --tick 0 --disk-rate off --distribution zipf:0.99 --unit page
   stillframe lab compare --sink file --dir /data --reads-per-update 4
 
-Distributions: uniform; zipf:THETA (items by Zipf's law, scattered over the state); pages:THETA (4 KiB
-pages by Zipf, any item in one; Li et al.); objects:ITEMS:THETA (objects by Zipf, then an item in
+Distributions: uniform; zipf:THETA (items by Zipf's law, scattered over the state); pages:THETA
+(4 KiB pages by Zipf, any item in one; Li et al.); objects:ITEMS:THETA (objects by Zipf, then an item in
 one by Zipf; Cao et al. have objects:2000:0.5); gaussian[:DEVIATION].
 Sizes: 64MB, 1GiB (powers of 1024); counts: 256k, 1M (thousands).
 Each round runs in a process of its own, all algorithms once before any of them again. What is
@@ -192,7 +192,7 @@ impl Arguments {
         Ok(names)
     }
 
-    /// Ticks in which the checkpoints asked for can be taken, by the disk rate or a gigabyte a second.
+    /// Ticks that the checkpoints asked for need, by the disk rate or a gigabyte a second.
     fn ticks_needed(&self) -> u64 {
         let Some(checkpoints) = self.checkpoints else { return Case::default().ticks };
         let image_s = self.size as f64 / self.disk_rate.0.unwrap_or(1 << 30) as f64;
