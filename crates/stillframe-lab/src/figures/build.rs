@@ -78,7 +78,12 @@ fn panel(figure: &Figure, data: &Data<'_>, facet: &Facet, plot: Plot) -> Panel {
             (Kind::Scatter, across.label(), up.label(), each(&place))
         }
     };
-    Panel { title: facet.title.clone(), kind, x, y, series }
+    let title = match plot {
+        Plot::Rows(it) => format!("{}: {}", facet.title, it.name),
+        Plot::Across(it) => it.name.to_owned(),
+        _ => facet.title.clone(),
+    };
+    Panel { title, kind, x, y, series }
 }
 
 /// One line for each facet, of its first algorithm.
@@ -226,20 +231,24 @@ fn range(data: &Data<'_>, of: fn(&Record) -> Option<f64>) -> String {
     }
 }
 
-/// What is left out and why; each reason once.
+/// What is left out and why; each reason once, with all whom it concerns.
 fn notes(data: &Data<'_>) -> Vec<String> {
-    let mut notes: Vec<String> = Vec::new();
+    let mut left_out: Vec<(String, Vec<&str>)> = Vec::new();
     for facet in data.facets {
-        for name in &facet.algorithms {
+        for &name in &facet.algorithms {
             let Some(why) = data.missing(facet, name) else { continue };
-            let place =
-                if facet.unit.is_some() { format!(" ({})", facet.title) } else { "".into() };
-            let note = format!("{name} is left out{place}: {why}");
-            if !notes.contains(&note) {
-                notes.push(note);
+            let place = if facet.unit.is_some() { &*facet.title } else { "" };
+            let reason = if place.is_empty() { why } else { format!("{place}: {why}") };
+            match left_out.iter_mut().find(|(other, _)| *other == reason) {
+                Some((_, names)) if names.contains(&name) => {}
+                Some((_, names)) => names.push(name),
+                None => left_out.push((reason, vec![name])),
             }
         }
     }
+    let told =
+        |(reason, names): (String, Vec<&str>)| format!("left out: {} ({reason})", names.join(", "));
+    let mut notes: Vec<String> = left_out.into_iter().map(told).collect();
     for record in data.records().filter(|record| record.mismatched_words > 0) {
         notes.push(format!("{} gave wrong images in round {}", record.algorithm, record.round));
     }

@@ -73,6 +73,21 @@ pub struct Images {
     pub mismatched: u64,
 }
 
+impl Images {
+    /// What was verified.
+    #[must_use]
+    pub fn sentence(self) -> String {
+        let Self { taken, verified, mismatched } = self;
+        match (taken, verified) {
+            (0, 0) => "Single operations were timed; no image was verified.".to_owned(),
+            _ => format!(
+                "{taken} images taken while timed; {verified} compared with the oracle, \
+                 {mismatched} words differed."
+            ),
+        }
+    }
+}
+
 /// All panels of a figure in one picture that stands alone, one below the other.
 #[must_use]
 pub fn picture(figure: &FigureReport) -> String {
@@ -122,8 +137,7 @@ pub fn text(figure: &FigureReport) -> String {
     for note in &figure.notes {
         let _ = writeln!(text, "  note: {note}");
     }
-    let Images { taken, verified, mismatched } = figure.images;
-    let _ = writeln!(text, "  {taken} images, {verified} verified, {mismatched} words differed");
+    let _ = writeln!(text, "  {}", figure.images.sentence());
     text
 }
 

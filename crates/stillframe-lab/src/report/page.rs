@@ -162,14 +162,10 @@ fn numbers(html: &mut String, figure: &FigureReport) {
         html.push_str("</ul>");
     }
     list(html, &figure.parameters);
-    let images = figure.images;
     let _ = write!(
         html,
-        "<p class=\"soft\">{} images taken while timed; {} compared with the oracle, {} words \
-         differed. <a href=\"{}.svg\">SVG</a></p><pre>{}</pre>",
-        images.taken,
-        images.verified,
-        images.mismatched,
+        "<p class=\"soft\">{} <a href=\"{}.svg\">SVG</a></p><pre>{}</pre>",
+        figure.images.sentence(),
         Escaped(&figure.name),
         Escaped(&figure.command)
     );

@@ -24,7 +24,7 @@ pub enum Kind {
     Lines,
     /// Many points over time: one strip for each series, on the same scales.
     Strips,
-    /// Single points in a plane, named beside.
+    /// Single points in a plane, named beside; without spread, which would hide the names.
     Scatter,
     /// One row for each series, its value along the row.
     Rows,

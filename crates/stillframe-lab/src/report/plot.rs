@@ -193,7 +193,6 @@ fn scatter(drawing: &mut Drawing, panel: &Panel) {
     for series in shown(panel) {
         drawing.raw(format_args!(r#"<g class="{}">"#, series.style.class));
         for point in &series.points {
-            spread(drawing, &frame, point);
             drawing.marker(series.style.marker, frame.place(point));
         }
         if let Some(point) = series.points.last() {
