@@ -26,8 +26,8 @@ Examples:
   stillframe lab compare --sink file --dir /data --reads-per-update 4
 
 Distributions: uniform; zipf:THETA (items by Zipf's law, scattered over the state); pages:THETA
-(4 KiB pages by Zipf, any item in one; Li et al.); objects:ITEMS:THETA (objects by Zipf, then an item in
-one by Zipf; Cao et al. have objects:2000:0.5); gaussian[:DEVIATION].
+(4 KiB pages by Zipf, any item in one; Li et al.); objects:ITEMS:THETA (objects by Zipf, then an
+item in one by Zipf; Cao et al. have objects:2000:0.5); gaussian[:DEVIATION].
 Sizes: 64MB, 1GiB (powers of 1024); counts: 256k, 1M (thousands).
 Each round runs in a process of its own, all algorithms once before any of them again. What is
 timed: begin, updates and reads of a tick. Every block of every image is compared with a replay of
