@@ -263,7 +263,7 @@ impl Layout for BitPacked {
     }
 }
 
-/// IZZ and PZZ: lines of [`SLOTS`] words with both homes and all flags of each.
+/// IZZ and PZZ: lines of `SLOTS` words with both homes and all flags of each.
 #[derive(Debug)]
 pub struct InLine<O> {
     lines: Words,

@@ -6,7 +6,7 @@
 //! which one is written in this period. At its point of consistency the writer sets `MW := !MR` for
 //! all units: what is latest now is not written until the next image, and is that image.
 //!
-//! - Memory: 2 copies + 2 flags a unit ([`layouts`] tells how each lays them out). Begin: O(units),
+//! - Memory: 2 copies + 2 flags a unit (`layouts` tells how each lays them out). Begin: O(units),
 //!   the negation. Read: a flag, then an indexed load. Write: a flag more; the first write of a
 //!   unit larger than a word copies the unit. Full image, wait-free, with random access.
 //! - Unit: a word, line or page; [`Izz`] and [`Pzz`] word only, since their layout is about words.
