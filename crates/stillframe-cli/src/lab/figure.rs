@@ -21,8 +21,8 @@ Examples:
   stillframe lab all --quick --dry-run          what would be run, and how long it would take
   stillframe lab figure li-14 --full            the paper's own parameters: gigabytes, hours
 
-Writes index.html (one page, no network needed), results.jsonl and one SVG for each figure. A point is
-the median over rounds, bars span all rounds; rounds of all algorithms are interleaved. Workloads
+Writes index.html (one page, no network needed), results.jsonl and one SVG for each figure. A point
+is the median over rounds, bars span all rounds; rounds of all algorithms are interleaved. Workloads
 that figures share are run once. 'held' compares medians by the rule that stands with the claim.
 Exit status: 0 done, 1 an image was wrong or a round broke, 2 wrong usage, 130 Ctrl-C (the page
 has what is finished).";

@@ -25,6 +25,7 @@ pub(super) const FIGURES: &[Figure] = &[
         facets: |size| vec![forks(size)],
         columns: &[&BEGIN_MS, &WORST],
         direct: None,
+        tables: |_| Vec::new(),
         claims: &[
             Claim {
                 text: "fork is linear in size",
@@ -51,6 +52,7 @@ pub(super) const FIGURES: &[Figure] = &[
             seconds: |size| size.pick(4.5, 24.0),
             measure: direct::interruptions,
         }),
+        tables: |_| Vec::new(),
         claims: &[Claim {
             text: "Async-fork interrupts the writer far less often: 446 against 7348 times (held: \
                    a fifth or less)",

@@ -22,6 +22,7 @@ pub fn report(figure: &Figure, data: &Data<'_>, size: Size) -> FigureReport {
     panels.extend_from_slice(data.direct);
     let mut tables: Vec<Table> = data.facets.iter().map(|it| table(figure, data, it)).collect();
     tables.extend(data.direct.iter().map(direct_table));
+    tables.extend((figure.tables)(data));
     FigureReport {
         name: figure.name.to_owned(),
         title: figure.title.to_owned(),

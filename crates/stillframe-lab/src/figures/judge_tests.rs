@@ -1,3 +1,5 @@
+//! Rules on made-up records: held, not held, nothing to judge by.
+
 use super::*;
 use crate::case::Case;
 use crate::figures::data::Cache;

@@ -119,6 +119,7 @@ const BASE: Figure = Figure {
     facets: |_| Vec::new(),
     columns: &[&MEAN, &WORST, &BEGIN, &IMAGE, &MEMORY],
     direct: None,
+    tables: |_| Vec::new(),
     claims: &[],
 };
 

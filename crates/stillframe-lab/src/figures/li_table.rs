@@ -15,6 +15,7 @@ pub(super) const FIGURE: Figure = Figure {
     facets,
     columns: &[&MEAN, &WORST, &SPIKE, &BEGIN, &THROUGHPUT, &MEMORY],
     direct: None,
+    tables: |_| Vec::new(),
     claims: &[
         Claim {
             text: "(*) the mean tick of COU and Ping-Pong is high",

@@ -1,9 +1,10 @@
 //! The figures of the papers that the lab runs again: one declarative entry each.
 //!
-//! An entry says what is run (facets: algorithms under a swept workload), what is drawn of it, which
-//! metrics its table shows, and how each claim of the paper is judged. Workloads that two figures
-//! share are run once. Sizes are the papers' own (`--full`) or scaled so that all figures together
-//! take minutes (`--quick`): the number of updates per unit and period stays, the idle time goes.
+//! An entry says what is run (facets: algorithms under a swept workload), what is drawn of it,
+//! which metrics its table shows, and how each claim of the paper is judged. Workloads that two
+//! figures share are run once. Sizes are the papers' own (`--full`) or scaled so that all figures
+//! together take minutes (`--quick`): the number of updates per unit and period stays, the idle
+//! time goes.
 
 mod async_fork;
 pub mod build;
@@ -25,7 +26,7 @@ use metric::Metric;
 use plan::{Facet, Size};
 
 use crate::check;
-use crate::report::Panel;
+use crate::report::{Panel, Table};
 
 /// A figure of a paper, to be run again.
 #[derive(Debug)]
@@ -46,6 +47,8 @@ pub struct Figure {
     pub columns: &'static [&'static Metric],
     /// What is measured apart from cases.
     pub direct: Option<Direct>,
+    /// Tables beside that of the columns.
+    pub tables: fn(&Data<'_>) -> Vec<Table>,
     /// Claims, in our words.
     pub claims: &'static [Claim],
 }

@@ -13,6 +13,7 @@ use super::metric::{
 use super::plan::{Facet, Plot, Size};
 use super::{Claim, Figure};
 use crate::case::{Distribution, FLOOR};
+use crate::report::Table;
 
 /// In each of these less is better.
 const COLUMNS: &[&Metric] = &[&HELD, &WORST, &BEGIN, &READ, &MEMORY, &IMAGE];
@@ -39,6 +40,7 @@ pub(super) const FIGURES: &[Figure] = &[
             &IMAGE,
         ],
         direct: None,
+        tables: dominance,
         claims: &[
             Claim {
                 text: "no algorithm is as good as Imprint in every column, for any distribution",
@@ -76,6 +78,7 @@ pub(super) const FIGURES: &[Figure] = &[
         facets: begin_by_size,
         columns: &[&BEGIN, &WORST],
         direct: None,
+        tables: |_| Vec::new(),
         claims: &[
             Claim {
                 text: "begin of Imprint takes at most 10 us at every size",
@@ -129,9 +132,9 @@ fn columns(data: &Data<'_>, facet: &Facet, name: &str) -> Vec<Option<f64>> {
     COLUMNS.iter().map(value).collect()
 }
 
-/// Algorithms that are at least as good as `name` in every column and better in one, by more than
-/// noise.
-pub(super) fn dominators(data: &Data<'_>, facet: &Facet, name: &str) -> Vec<&'static str> {
+/// Algorithms that are at least as good as `name` in every column and better by more than 5 % in
+/// one.
+fn dominators(data: &Data<'_>, facet: &Facet, name: &str) -> Vec<&'static str> {
     let own = columns(data, facet, name);
     let dominates = |other: &&&'static str| {
         let theirs = columns(data, facet, other);
@@ -143,6 +146,25 @@ pub(super) fn dominators(data: &Data<'_>, facet: &Facet, name: &str) -> Vec<&'st
     };
     let others = facet.algorithms.iter().filter(|&&other| other != name && other != FLOOR);
     others.filter(dominates).copied().collect()
+}
+
+/// For each distribution: who dominates whom.
+fn dominance(data: &Data<'_>) -> Vec<Table> {
+    let names: Vec<String> = COLUMNS.iter().map(|metric| metric.name.to_owned()).collect();
+    let table = |facet: &Facet| {
+        let row = |&name: &&'static str| {
+            let is_whole = columns(data, facet, name).iter().all(Option::is_some);
+            let by = dominators(data, facet, name);
+            let by = if by.is_empty() { "nobody".to_owned() } else { by.join(", ") };
+            (name != FLOOR && is_whole).then(|| vec![name.to_owned(), by])
+        };
+        Table {
+            title: format!("{}: as good in {}, better in one", facet.title, names.join(", ")),
+            columns: ["algorithm", "is dominated by"].map(str::to_owned).into(),
+            rows: facet.algorithms.iter().filter_map(row).collect(),
+        }
+    };
+    data.facets.iter().filter(|facet| facet.unit.is_none()).map(table).collect()
 }
 
 fn undominated(data: &Data<'_>) -> Judgement {

@@ -1,5 +1,5 @@
-//! Sidlauskas, Jensen and Saltenis: "A Comparison of the Use of Virtual Versus Physical Snapshots for
-//! Supporting Update-Intensive Workloads" (2012): the four charts of the poster.
+//! Sidlauskas, Jensen and Saltenis: "A Comparison of the Use of Virtual Versus Physical Snapshots
+//! for Supporting Update-Intensive Workloads" (2012): the four charts of the poster.
 //!
 //! Only the poster's text is known to us, so that charts are told by their captions. Query threads
 //! in the forked child (chart 2) are left out: a forked child of a threaded process may run nothing
@@ -26,6 +26,7 @@ pub(super) const FIGURES: &[Figure] = &[
         facets: by_threads,
         columns: &[&BEGIN_MS, &COPY_RATE],
         direct: Some(Direct { seconds: |_| 2.0, measure: direct::bandwidth }),
+        tables: |_| Vec::new(),
         claims: &[Claim {
             text: "copying uses 76 to 88 % of the memory bandwidth (held: 76 % or more)",
             judge: share_of_bandwidth,
@@ -41,6 +42,7 @@ pub(super) const FIGURES: &[Figure] = &[
         facets: |size| vec![creation(size)],
         columns: &[&BEGIN_MS, &IMAGE],
         direct: None,
+        tables: |_| Vec::new(),
         claims: &[
             Claim {
                 text: "virtual snapshots on 4 KiB pages compete with physical ones only when small \
@@ -71,6 +73,7 @@ pub(super) const FIGURES: &[Figure] = &[
         facets: |_| Vec::new(),
         columns: &[],
         direct: Some(Direct { seconds: |_| 3.0, measure: direct::first_writes }),
+        tables: |_| Vec::new(),
         claims: &[Claim {
             text: "one copy-on-write of 2 MiB costs far more than one of 4 KiB (held: 10x)",
             judge: huge_fault,
@@ -86,6 +89,7 @@ pub(super) const FIGURES: &[Figure] = &[
         facets: by_skew,
         columns: &[&THROUGHPUT, &WORST, &BEGIN_MS],
         direct: None,
+        tables: |_| Vec::new(),
         claims: &[
             Claim {
                 text: "physical snapshots win with little skew",

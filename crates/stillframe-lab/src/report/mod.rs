@@ -1,8 +1,8 @@
 //! What a run of figures leaves behind: tables, plots and one page.
 //!
 //! Nothing here knows algorithms or workloads: figures hand over panels, tables and verdicts, this
-//! module makes text, SVG and HTML of them. Own SVG code, because a report needs four kinds of plots
-//! that read well on a phone and in the dark, with names beside lines, and no more.
+//! module makes text, SVG and HTML of them. Own SVG code, because a report needs four kinds of
+//! plots that read well on a phone and in the dark, with names beside lines, and no more.
 
 pub mod page;
 pub mod panel;

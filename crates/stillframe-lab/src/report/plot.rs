@@ -196,7 +196,12 @@ fn scatter(drawing: &mut Drawing, panel: &Panel) {
             drawing.marker(series.style.marker, frame.place(point));
         }
         if let Some(point) = series.points.last() {
-            let (x, y) = beside(&series.name, frame.place(point), [right, bottom], &mut taken);
+            let [px, py] = frame.place(point);
+            let (x, y) = beside(&series.name, [px, py], [right, bottom], &mut taken);
+            if (y - py).abs() > 12.0 {
+                let edge = if y > py { y - 6.0 } else { y + 6.0 };
+                drawing.line("lead", [px, py, px.clamp(x, x + 20.0), edge]);
+            }
             drawing.text("small", Anchor::Start, [x, y], &series.name);
         }
         drawing.raw(format_args!("</g>"));

@@ -1,3 +1,5 @@
+//! Plots are well formed, whole and within their picture, whatever the points are.
+
 use super::*;
 use crate::report::svg::elements;
 

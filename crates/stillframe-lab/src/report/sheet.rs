@@ -19,7 +19,8 @@ section{border-top:1px solid var(--edge);padding-top:26px;margin-top:34px}\
 .soft{color:var(--soft)}\
 .warn{border-left:4px solid var(--fell);background:var(--card);padding:8px 12px;margin:12px 0}\
 .warn p{margin:4px 0}\
-.panels{display:grid;gap:18px 24px;grid-template-columns:repeat(auto-fit,minmax(min(100%,440px),1fr));\
+.panels{display:grid;gap:18px 24px;\
+grid-template-columns:repeat(auto-fit,minmax(min(100%,440px),1fr));\
 margin:14px 0}\
 .panels svg{width:100%;max-width:560px;height:auto;display:block}\
 dl{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,250px),1fr));gap:6px 20px;\

@@ -2,8 +2,8 @@
 //! registry.
 //!
 //! Seven colours that people with colour-blindness can tell apart (Okabe and Ito, without yellow,
-//! which is lost on white), eight markers and four dashes: seven and eight have no common factor, so
-//! that no two of the first 56 algorithms share both colour and marker.
+//! which is lost on white), eight markers and four dashes: seven and eight have no common factor,
+//! so that no two of the first 56 algorithms share both colour and marker.
 
 use stillframe::algorithms;
 
