@@ -1,55 +1,76 @@
 //! What the log holds of each block, as far as the writer must know it.
 
+#[cfg(any(feature = "loom", feature = "shuttle"))]
+use crate::sync::AtomicU64 as Mark;
+#[cfg(not(any(feature = "loom", feature = "shuttle")))]
+use std::sync::atomic::AtomicU8 as Mark;
+
 use crate::algorithm::Options;
 use crate::error::MemoryError;
 use crate::memory::Words;
+use crate::sync::Ordering;
 
-/// One byte a block: the number of its records, or [`FRAMED`](Self::FRAMED). A byte, so that the
-/// marks of a gigabyte stay in a core's own cache; eight to an atomic word, all of one owner.
+/// One mark a block: the number of its records, or [`CLOSED`](Self::CLOSED). A byte, so that the
+/// marks of a gigabyte stay in a core's own cache; a word under the model checkers, whose atomics
+/// have no bytes.
 #[derive(Debug)]
-pub(super) struct Marks(Words);
+pub(super) struct Marks {
+    words: Words,
+    blocks: usize,
+}
 
-/// Blocks to a word.
-const LANES: usize = 8;
+/// Marks to a word of memory.
+const LANES: usize = if cfg!(any(feature = "loom", feature = "shuttle")) { 1 } else { 8 };
 
-const _: () = assert!(super::LIMIT < Marks::FRAMED);
+const _: () = assert!(super::LIMIT < Marks::CLOSED);
 
 impl Marks {
-    /// The block has a frame: nothing more of it is logged.
-    pub(super) const FRAMED: u64 = 255;
+    /// Nothing more of the block is to be saved: it has a frame, is captured, or was added later.
+    pub(super) const CLOSED: u8 = 255;
 
     /// `options` speak of blocks.
     pub(super) fn create(options: &Options) -> Result<Self, MemoryError> {
-        let words = options.words.div_ceil(LANES);
+        let blocks = options.words;
+        let words = blocks.div_ceil(LANES);
         let max_words = options.max_words.div_ceil(LANES);
-        Ok(Self(Words::create(&Options { words, max_words, ..options.clone() })?))
+        let words = Words::create(&Options { words, max_words, ..options.clone() })?;
+        Ok(Self { words, blocks })
     }
 
     pub(super) fn grow(&mut self, blocks: usize) -> Result<(), MemoryError> {
-        self.0.grow(blocks.div_ceil(LANES))
+        self.words.grow(blocks.div_ceil(LANES))?;
+        self.blocks = self.blocks.max(blocks);
+        Ok(())
     }
 
     pub(super) fn view(&self) -> Self {
-        Self(self.0.view())
+        Self { words: self.words.view(), blocks: self.blocks }
     }
 
     #[inline]
-    pub(super) fn get(&self, block: usize) -> u64 {
-        self.0.load(block / LANES) >> Self::lane(block) & 255
+    #[allow(clippy::unnecessary_cast, reason = "a mark is a word under the model checkers")]
+    pub(super) fn get(&self, block: usize) -> u8 {
+        self.mark(block).load(Ordering::Relaxed) as u8
     }
 
     #[inline]
-    pub(super) fn set(&self, block: usize, mark: u64) {
-        let others = self.0.load(block / LANES) & !(255 << Self::lane(block));
-        self.0.store(block / LANES, others | mark << Self::lane(block));
+    #[allow(clippy::useless_conversion, reason = "a mark is a word under the model checkers")]
+    pub(super) fn set(&self, block: usize, mark: u8) {
+        self.mark(block).store(mark.into(), Ordering::Relaxed);
     }
 
     pub(super) fn clear(&self) {
-        (0..self.0.len()).for_each(|word| self.0.store(word, 0));
+        (0..self.words.len()).for_each(|word| self.words.store(word, 0));
     }
 
     #[inline]
-    fn lane(block: usize) -> usize {
-        block % LANES * 8
+    fn mark(&self, block: usize) -> &Mark {
+        assert!(block < self.blocks, "every block has a mark");
+        let marks = self.words.as_slice().as_ptr().cast::<Mark>();
+        // SAFETY: the words hold `LANES` marks each, `blocks` of them or more.
+        let mark = unsafe { marks.add(block) };
+        // SAFETY: the words live as long as `self`, and any byte of theirs is a valid mark. `clear`
+        // stores whole words over marks that nobody loads or stores meanwhile.
+        unsafe { &*mark }
     }
 }

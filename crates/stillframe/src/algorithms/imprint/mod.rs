@@ -18,9 +18,10 @@
 //! - I3: the oldest record of a word that is older than the block's frame holds its image value.
 //! - I4: a word of a frame that no older record names is of the image, as is a word of the live
 //!   block that no entry names.
-//! - I5: a mark is of this image: begin exchanges the marks for those that were cleared while the
-//!   image before was held. Positions in the log only rise, over all images, so the index tells
-//!   entries of older images by their position. So begin resets nothing.
+//! - I5: a block whose mark is closed has a frame, is captured, or was added after begin, and stays
+//!   so until the next begin. That exchanges the marks for those that were cleared when the image
+//!   before ended. Positions in the log only rise, over all images, so the index tells entries of
+//!   older images by their position. So begin resets nothing.
 //!
 //! The cases for a word while its block is copied: not written before the copy: the live value is
 //! the image. Written before, or while the block is copied: its record or its frame is found (I2)
@@ -46,7 +47,7 @@ use crate::sync::{Backoff, Ordering, fence};
 
 /// Records of a block before it gets a frame. A frame costs a block copy and as much log as
 /// `BLOCK_WORDS / 2` records.
-const LIMIT: u64 = if BLOCK_WORDS == 512 { 128 } else { 2 };
+const LIMIT: u8 = if BLOCK_WORDS == 512 { 128 } else { 2 };
 /// Words of a record, and of what comes before the words of a frame.
 const ENTRY: usize = 2;
 /// Words of log between two looks at how far the capture is.
@@ -60,7 +61,7 @@ pub struct Imprint {
     words: Words,
     /// First word that is not captured, for all the writer knows.
     open: usize,
-    /// Words from there to the end of the last block of the image; 0 when nothing is to be saved.
+    /// Words from there to the end of the image's last block; 0 when nothing is to be saved.
     span: usize,
     /// What the log holds of each block.
     marks: Marks,
@@ -123,10 +124,16 @@ impl Algorithm for Imprint {
 
     #[inline]
     fn write(&mut self, index: usize, value: u64) {
-        if self.is_open(index) {
-            self.save(index, value);
+        let word = self.words.word(index);
+        if self.span != 0 {
+            let block = index / BLOCK_WORDS;
+            let mark = self.marks.get(block);
+            if mark != Marks::CLOSED {
+                self.save(index, mark, value);
+                return self.words.store(index, value);
+            }
         }
-        self.words.store(index, value);
+        word.store(value, Ordering::Relaxed);
     }
 
     fn begin<S: Sink + 'static>(
@@ -167,16 +174,17 @@ impl Imprint {
     ///
     /// What bounds the speed is how many of these the processor overlaps, each waiting for its word
     /// to come from memory. So no branch depends on that word, what is looked at is a byte a block,
-    /// which the caches hold, and what is rare is elsewhere.
+    /// which the caches hold, and what is rare is elsewhere. A block that needs nothing more is
+    /// marked so when that is found, for whatever reason: the caller's test of the mark is then one
+    /// branch that hot words always take alike.
     #[inline]
-    fn save(&mut self, index: usize, new: u64) {
+    fn save(&mut self, index: usize, mark: u8, new: u64) {
         let block = index / BLOCK_WORDS;
-        let mark = self.marks.get(block);
+        if !self.is_open(index) {
+            return self.marks.set(block, Marks::CLOSED);
+        }
         if mark >= LIMIT {
-            if mark != Marks::FRAMED {
-                self.frame(block, index, new);
-            }
-            return;
+            return self.frame(block, index, new);
         }
         if self.used >= self.limit && !self.look(block) {
             return;
@@ -242,7 +250,7 @@ impl Imprint {
         for offset in 0..BLOCK_WORDS.min(self.words.len() - start) {
             self.log.store(self.used + ENTRY + offset, self.words.load(start + offset));
         }
-        self.marks.set(block, Marks::FRAMED);
+        self.marks.set(block, Marks::CLOSED);
         self.publish(ENTRY + BLOCK_WORDS);
     }
 
