@@ -32,8 +32,8 @@
 //! first number of which there is no valid record. If a name (W1) or a valid record further on (W2)
 //! proves that `k` was on the disk, then something changed it there: **damage**. It names the
 //! segment, the offset, the record, and what else is lost. If nothing proves it, then `k` was never
-//! acknowledged, or the log holds no evidence that it was: a **torn tail**. Valid records may even
-//! follow it, because a disk reorders what was not synced; "something valid follows" would take such
+//! acknowledged, or the log holds no evidence that it was: a **torn tail**. Valid records may
+//! even follow it, because a disk reorders what was not synced; "something valid follows" would take such
 //! a crash for damage, and refuse to start after it. Conversely each record that was
 //! acknowledged is proved by the first one written after that.
 //!
