@@ -60,7 +60,7 @@ impl Marks {
     }
 
     pub(super) fn clear(&self) {
-        (0..self.words.len()).for_each(|word| self.words.store(word, 0));
+        (0..self.blocks).for_each(|block| self.set(block, 0));
     }
 
     #[inline]
@@ -69,8 +69,8 @@ impl Marks {
         let marks = self.words.as_slice().as_ptr().cast::<Mark>();
         // SAFETY: the words hold `LANES` marks each, `blocks` of them or more.
         let mark = unsafe { marks.add(block) };
-        // SAFETY: the words live as long as `self`, and any byte of theirs is a valid mark. `clear`
-        // stores whole words over marks that nobody loads or stores meanwhile.
+        // SAFETY: the words live as long as `self`, and any byte of theirs is a valid mark, which
+        // is only ever loaded and stored as one.
         unsafe { &*mark }
     }
 }
