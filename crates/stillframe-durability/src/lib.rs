@@ -43,6 +43,7 @@ mod crash;
 mod desk;
 pub mod disk;
 mod error;
+pub mod inspect;
 #[cfg_attr(not(test), expect(dead_code, reason = "the store's log will be built on it"))]
 mod log;
 mod mutant;

@@ -30,7 +30,7 @@ pub(crate) fn damaged(number: u64) -> String {
 }
 
 /// The number in the name of a checkpoint, or of a damaged one.
-fn number(name: &str) -> Option<(u64, bool)> {
+pub(crate) fn number(name: &str) -> Option<(u64, bool)> {
     let rest = name.strip_prefix(PREFIX)?;
     let (digits, is_damaged) = match rest.strip_suffix(DAMAGED) {
         Some(digits) => (digits, true),

@@ -6,6 +6,7 @@
 //!   [`Reader::load`] returns `Ok` are they a checkpoint: the footer may still disagree.
 
 use std::io::{ErrorKind, Read};
+use std::ops::ControlFlow;
 
 use super::damage::Damage;
 use super::{
@@ -65,6 +66,33 @@ impl<R: Read> Reader<R> {
             take(start as usize, &words[..count]);
         }
         self.check_footer()
+    }
+
+    /// Reads all blocks and the footer, and hands everything that is wrong to `found`, until that
+    /// has enough.
+    pub(crate) fn verify(mut self, mut found: impl FnMut(Damage) -> ControlFlow<()>) {
+        let per_block = u64::from(self.header.words_per_block);
+        let mut bytes = vec![0; BLOCK_HEADER_BYTES + per_block.min(self.header.words) as usize * 8];
+        let mut sound = true;
+        for block in 0..self.header.blocks() {
+            let start = block * per_block;
+            let count = per_block.min(self.header.words - start) as usize;
+            let bytes = &mut bytes[..BLOCK_HEADER_BYTES + count * 8];
+            let next = self.offset + bytes.len() as u64;
+            if let Err(damage) = self.read_block(block, start, bytes) {
+                let unreadable = matches!(damage, Damage::Unreadable { .. });
+                if found(damage).is_break() || unreadable {
+                    return;
+                }
+                (self.offset, sound) = (next, false);
+            }
+        }
+        if let Err(damage) = self.check_footer() {
+            // Behind a damaged block the digest cannot match.
+            if sound || !matches!(damage, Damage::Digest { .. }) {
+                let _ = found(damage); // it was the last
+            }
+        }
     }
 
     fn read_block(&mut self, block: u64, start: u64, bytes: &mut [u8]) -> Result<(), Damage> {

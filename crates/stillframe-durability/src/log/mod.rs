@@ -60,8 +60,8 @@ pub(crate) const RECORD_HEAD_BYTES: usize = 20;
 pub(crate) const VERSION: u32 = 1;
 
 const MAGIC: [u8; 8] = *b"STILLLOG";
-const PREFIX: &str = "log-";
-const TEMPORARY: &str = "log.tmp";
+pub(crate) const PREFIX: &str = "log-";
+pub(crate) const TEMPORARY: &str = "log.tmp";
 const CREATOR_BYTES: usize = 16;
 
 /// The head of a segment.
@@ -85,7 +85,13 @@ impl Header {
         Self { first, created_ms, nonce, creator: name }
     }
 
-    fn encode(&self) -> [u8; HEADER_BYTES] {
+    /// Who wrote the segment.
+    pub(crate) fn creator(&self) -> String {
+        let name: Vec<u8> = self.creator.iter().copied().take_while(|&byte| byte != 0).collect();
+        String::from_utf8_lossy(&name).into_owned()
+    }
+
+    pub(crate) fn encode(&self) -> [u8; HEADER_BYTES] {
         let mut bytes = [0; HEADER_BYTES];
         bytes[0..8].copy_from_slice(&MAGIC);
         bytes[8..12].copy_from_slice(&VERSION.to_le_bytes());
@@ -98,7 +104,7 @@ impl Header {
         bytes
     }
 
-    fn decode(bytes: &[u8]) -> Result<Self, Damage> {
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, Damage> {
         let Some(bytes) = bytes.first_chunk::<HEADER_BYTES>() else {
             return Err(Damage::HeaderCut { length: bytes.len() });
         };
@@ -131,7 +137,7 @@ impl Header {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Record<'a> {
     pub(crate) sequence: u64,
-    unsynced: u32,
+    pub(crate) unsynced: u32,
     pub(crate) payload: &'a [u8],
 }
 
@@ -147,7 +153,7 @@ impl<'a> Record<'a> {
     }
 
     /// Appends the record to `bytes`, if its length can be told.
-    fn encode(&self, nonce: u64, bytes: &mut Vec<u8>) -> Option<()> {
+    pub(crate) fn encode(&self, nonce: u64, bytes: &mut Vec<u8>) -> Option<()> {
         let length = u32::try_from(self.payload.len()).ok()?;
         let mut head = [0; RECORD_HEAD_BYTES];
         head[4..8].copy_from_slice(&length.to_le_bytes());

@@ -1,0 +1,98 @@
+//! A checkpoint file, block by block.
+
+use std::io::Read;
+use std::ops::{ControlFlow, Range};
+
+use super::{Examined, Flaw};
+use crate::checkpoint::damage::Damage;
+use crate::checkpoint::reader::Reader;
+use crate::checkpoint::{FOOTER_BYTES, HEADER_BYTES, VERSION};
+
+/// Damaged blocks after which reading ends.
+const FLAWS_MAX: usize = 100;
+
+/// What the header of a checkpoint says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Checkpoint {
+    /// Version of the format.
+    pub version: u32,
+    /// Its number: the epoch of the image over the life of the state.
+    pub number: u64,
+    /// Words of state.
+    pub words: u64,
+    /// Words in each block but the last.
+    pub words_per_block: u32,
+    /// Blocks.
+    pub blocks: u64,
+    /// When it was begun, in milliseconds since 1970 by the clock of then.
+    pub created_ms: u64,
+    /// The algorithm that took the image.
+    pub algorithm: String,
+}
+
+impl Checkpoint {
+    /// Reads a file of `length` bytes to its end. `named` is the number in its name, if it has one.
+    pub fn examine(input: impl Read, length: u64, named: Option<u64>) -> Examined<Self> {
+        let flaw = |damage: &Damage| Flaw { bytes: range(damage, length), problem: text(damage) };
+        let reader = match Reader::open(input, length) {
+            Ok(reader) => reader,
+            Err(damage) => {
+                let newer = matches!(damage, Damage::NewerVersion { .. });
+                return Examined { facts: None, flaws: vec![flaw(&damage)], newer };
+            }
+        };
+        let header = *reader.header();
+        let facts = Self {
+            version: VERSION,
+            number: header.number,
+            words: header.words,
+            words_per_block: header.words_per_block,
+            blocks: header.blocks(),
+            created_ms: header.created_ms,
+            algorithm: header.algorithm(),
+        };
+        let misnamed = named.filter(|&named| named != header.number);
+        let misnamed = misnamed.map(|named| Damage::Misnamed { number: header.number, named });
+        let mut flaws: Vec<Flaw> = misnamed.iter().map(flaw).collect();
+        reader.verify(|damage| {
+            flaws.push(flaw(&damage));
+            if flaws.len() < FLAWS_MAX {
+                return ControlFlow::Continue(());
+            }
+            let problem = "the rest was not looked at: there is too much damage".to_owned();
+            let from = flaws.last().map_or(0, |last| last.bytes.end);
+            flaws.push(Flaw { bytes: from..length.max(from), problem });
+            ControlFlow::Break(())
+        });
+        Examined { facts: Some(facts), flaws, newer: false }
+    }
+}
+
+fn text(damage: &Damage) -> String {
+    let text = damage.to_string();
+    // The place is told beside it.
+    text.split_once(": ").map_or(text.clone(), |(_, problem)| problem.to_owned())
+}
+
+fn range(damage: &Damage, length: u64) -> Range<u64> {
+    match *damage {
+        Damage::Magic => 0..8,
+        Damage::NewerVersion { .. } => 8..12,
+        Damage::HeaderChecksum => 0..HEADER_BYTES as u64,
+        Damage::Field { offset, .. } => offset..offset + 4,
+        Damage::Misnamed { .. } => 24..32,
+        Damage::Truncated { length, expected } => {
+            length..u64::try_from(expected).unwrap_or(u64::MAX)
+        }
+        Damage::Trailing { length, expected } => {
+            u64::try_from(expected).unwrap_or(u64::MAX)..length
+        }
+        Damage::BlockHead { offset, .. } => offset..offset + 16,
+        Damage::BlockChecksum { offset, bytes, .. } => offset..offset + bytes,
+        Damage::Footer { offset } => offset..offset + FOOTER_BYTES as u64,
+        // The blocks are sound, each by itself: the digest alone says that they are not of one file.
+        Damage::Digest { .. } => 0..length,
+        Damage::Unreadable { offset, .. } => offset..length.max(offset),
+    }
+}

@@ -1,0 +1,73 @@
+//! Reads the files of a store without opening it: what they say of themselves, and which of their
+//! bytes are not what was written. For tools; nothing here changes a file or takes the lock.
+//!
+//! - Memory is bounded whatever a file says: a block of at most 1 MiB, or a window of a log.
+//! - Reading goes on past a damaged block, because its place does not depend on it, so that all
+//!   damage of a checkpoint is told. In a log nothing behind a damaged record has a place.
+
+mod checkpoint;
+mod segment;
+
+use std::ops::Range;
+
+pub use checkpoint::Checkpoint;
+pub use segment::{Neighbours, Segment};
+
+use crate::{log, names};
+
+/// A stretch of bytes that is not what was written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Flaw {
+    /// Where it is. Bytes that are missing lie past the end of the file.
+    pub bytes: Range<u64>,
+    /// What is wrong, in a sentence.
+    pub problem: String,
+}
+
+/// What an examination found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Examined<F> {
+    /// What the file says of itself, if its header is sound.
+    pub facts: Option<F>,
+    /// What is wrong with it; nothing if it is sound.
+    pub flaws: Vec<Flaw>,
+    /// The file is of a later format, so that nothing can be said of it.
+    pub newer: bool,
+}
+
+/// The name of a file in the directory of a store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Name {
+    /// A checkpoint, by its number.
+    Checkpoint(u64),
+    /// A checkpoint that was set aside because it is damaged.
+    SetAside(u64),
+    /// A segment of the log, by the number of its first record.
+    Segment(u64),
+    /// A file that was never finished, or not yet.
+    Unfinished,
+}
+
+impl Name {
+    /// What `name` means, if it is one that a store gives.
+    #[must_use]
+    pub fn parse(name: &str) -> Option<Self> {
+        if name == names::TEMPORARY || name == log::TEMPORARY {
+            return Some(Self::Unfinished);
+        }
+        if let Some((number, is_damaged)) = names::number(name) {
+            return Some(if is_damaged {
+                Self::SetAside(number)
+            } else {
+                Self::Checkpoint(number)
+            });
+        }
+        names::digits(name.strip_prefix(log::PREFIX)?).map(Self::Segment)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,253 @@
+//! A segment of the log, through a window.
+//!
+//! The rule of torn tail and damage is the one argued at the head of `log`, and a test compares the
+//! two readers. This one holds 64 KiB instead of the segment, and does not hand records out.
+
+use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
+use std::ops::Range;
+
+use super::{Examined, Flaw};
+use crate::log::damage::Damage;
+use crate::log::{HEADER_BYTES, Header, RECORD_HEAD_BYTES, VERSION};
+
+const WINDOW_BYTES: usize = 64 << 10;
+
+/// What a segment holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Segment {
+    /// Version of the format.
+    pub version: u32,
+    /// Sequence number of its first record.
+    pub first: u64,
+    /// When it was begun, in milliseconds since 1970 by the clock of then.
+    pub created_ms: u64,
+    /// The program that wrote it.
+    pub creator: String,
+    /// Valid records from the first on. Those that a later segment supersedes do not count.
+    pub records: u64,
+    /// Bytes of their payloads.
+    pub payload_bytes: u64,
+    /// Bytes behind the last record that a crash tore: nothing proves that they ever were records
+    /// on the disk. Recovery leaves them out.
+    pub torn: Option<Range<u64>>,
+}
+
+/// What is known of a segment from outside: its name, and the segments after it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Neighbours {
+    /// The number in its name.
+    pub named: Option<u64>,
+    /// The number in the name of the next segment, which supersedes this one from there on.
+    pub until: Option<u64>,
+    /// The number in the name of the last segment, which proves that all before were on the disk.
+    pub last: Option<u64>,
+}
+
+impl Segment {
+    /// Reads a file of `length` bytes to its end.
+    pub fn examine(input: impl Read + Seek, length: u64, beside: Neighbours) -> Examined<Self> {
+        let mut window =
+            Window { input, length, bytes: Vec::new(), start: 0, crc_bytes_left: None };
+        match examine(&mut window, beside) {
+            Ok(examined) => examined,
+            Err(error) => {
+                let problem = format!("reading failed: {error}");
+                let flaws = vec![Flaw { bytes: window.start..length.max(window.start), problem }];
+                Examined { facts: None, flaws, newer: false }
+            }
+        }
+    }
+}
+
+fn examine<R: Read + Seek>(
+    window: &mut Window<R>,
+    beside: Neighbours,
+) -> io::Result<Examined<Segment>> {
+    let length = window.length;
+    let header = match Header::decode(window.get(0, HEADER_BYTES)?) {
+        Ok(header) => header,
+        Err(damage) => {
+            let newer = matches!(damage, Damage::NewerVersion { .. });
+            return Ok(Examined { facts: None, flaws: vec![flaw(&damage, length)], newer });
+        }
+    };
+    let mut facts = Segment {
+        version: VERSION,
+        first: header.first,
+        created_ms: header.created_ms,
+        creator: header.creator(),
+        records: 0,
+        payload_bytes: 0,
+        torn: None,
+    };
+    if let Some(named) = beside.named.filter(|&named| named != header.first) {
+        let damage = Damage::Misnamed { first: header.first, named };
+        return Ok(Examined {
+            facts: Some(facts),
+            flaws: vec![flaw(&damage, length)],
+            newer: false,
+        });
+    }
+    let (mut sequence, mut offset) = (header.first, HEADER_BYTES as u64);
+    let mut flaws = Vec::new();
+    while beside.until.is_none_or(|until| sequence < until) {
+        let record = window.record(offset, header.nonce)?.filter(|it| it.sequence == sequence);
+        if let Some(record) = record {
+            facts.records += 1;
+            facts.payload_bytes += record.bytes - RECORD_HEAD_BYTES as u64;
+            offset += record.bytes;
+            sequence = sequence.saturating_add(1);
+            continue;
+        }
+        let proved = beside.last.map_or(0, |last| last.saturating_sub(1));
+        match window.proved_by(offset, sequence, header.nonce)? {
+            None => flaws.push(Flaw {
+                bytes: offset..length,
+                problem: format!(
+                    "record {sequence} is missing or damaged, and what follows looks like so many \
+                     records that it was not looked at to the end"
+                ),
+            }),
+            Some(found) if found.max(proved) >= sequence => {
+                let last = found.max(proved);
+                flaws.push(Flaw {
+                    bytes: offset..length.max(offset),
+                    problem: format!(
+                        "record {sequence} is not what was written, and records up to {last} were \
+                         on the disk"
+                    ),
+                });
+            }
+            Some(_) => facts.torn = (offset < length).then_some(offset..length),
+        }
+        break;
+    }
+    Ok(Examined { facts: Some(facts), flaws, newer: false })
+}
+
+fn flaw(damage: &Damage, length: u64) -> Flaw {
+    let bytes = match damage {
+        Damage::HeaderCut { length } => *length as u64..HEADER_BYTES as u64,
+        Damage::Magic => 0..8,
+        Damage::NewerVersion { .. } => 8..12,
+        Damage::HeaderChecksum | Damage::Fields => 0..HEADER_BYTES as u64,
+        Damage::Misnamed { .. } => 16..24,
+        _ => 0..length,
+    };
+    let text = damage.to_string();
+    // The place is told beside it.
+    let problem = text.split_once(": ").map_or(text.clone(), |(_, problem)| problem.to_owned());
+    Flaw { bytes, problem }
+}
+
+/// The head of a valid record.
+struct Head {
+    sequence: u64,
+    unsynced: u32,
+    /// Of the whole record.
+    bytes: u64,
+}
+
+/// A part of a file in memory.
+struct Window<R> {
+    input: R,
+    length: u64,
+    bytes: Vec<u8>,
+    /// Where `bytes` starts in the file.
+    start: u64,
+    /// While searching: bytes of candidates that may still be looked at.
+    crc_bytes_left: Option<u64>,
+}
+
+impl<R: Read + Seek> Window<R> {
+    /// The `count` bytes at `offset`, at most a window's, fewer at the end of the file.
+    fn get(&mut self, offset: u64, count: usize) -> io::Result<&[u8]> {
+        let count = count.min(WINDOW_BYTES);
+        let wanted = offset.saturating_add(count as u64).min(self.length);
+        let end = self.start + self.bytes.len() as u64;
+        if offset < self.start || wanted > end {
+            self.bytes.clear();
+            self.start = offset;
+            self.input.seek(SeekFrom::Start(offset))?;
+            let room = (self.length.saturating_sub(offset)).min(WINDOW_BYTES as u64);
+            self.input.by_ref().take(room).read_to_end(&mut self.bytes)?;
+            if (self.bytes.len() as u64) < room {
+                return Err(io::Error::new(ErrorKind::UnexpectedEof, "the file became shorter"));
+            }
+        }
+        let from = usize::try_from(offset - self.start).unwrap_or(usize::MAX);
+        let rest = self.bytes.get(from..).unwrap_or_default();
+        Ok(&rest[..rest.len().min(count)])
+    }
+
+    /// The record at `offset`, if there is a valid one.
+    fn record(&mut self, offset: u64, nonce: u64) -> io::Result<Option<Head>> {
+        let Some(head) = self.get(offset, RECORD_HEAD_BYTES)?.first_chunk::<RECORD_HEAD_BYTES>()
+        else {
+            return Ok(None);
+        };
+        let head = *head;
+        let payload_bytes = u64::from(u32_at(&head, 4));
+        let bytes = RECORD_HEAD_BYTES as u64 + payload_bytes;
+        if self.length - offset < bytes {
+            return Ok(None);
+        }
+        if let Some(left) = &mut self.crc_bytes_left {
+            *left = left.saturating_sub(payload_bytes);
+            if *left == 0 {
+                return Ok(None);
+            }
+        }
+        let mut digest = crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc32Iscsi);
+        digest.update(&nonce.to_le_bytes());
+        digest.update(&head[4..]);
+        let (mut at, end) = (offset + RECORD_HEAD_BYTES as u64, offset + bytes);
+        while at < end {
+            let count = usize::try_from(end - at).unwrap_or(WINDOW_BYTES);
+            let piece = self.get(at, count)?;
+            digest.update(piece);
+            at += piece.len() as u64;
+        }
+        if digest.finalize() as u32 != u32_at(&head, 0) {
+            return Ok(None);
+        }
+        Ok(Some(Head { sequence: u64_at(&head, 8), unsynced: u32_at(&head, 16), bytes }))
+    }
+
+    /// The highest number that a valid record from `offset` on proves to have been on the disk;
+    /// record `sequence` should be there. `None`: whoever wrote the file made so many places look
+    /// like the start of a long record that looking at all would take for ever.
+    fn proved_by(&mut self, offset: u64, sequence: u64, nonce: u64) -> io::Result<Option<u64>> {
+        let (mut at, mut proved) = (offset, 0);
+        self.crc_bytes_left = Some((self.length - offset).saturating_mul(16).max(64 << 20));
+        while self.length - at >= RECORD_HEAD_BYTES as u64 {
+            // So many records may lie between; a cheap test first, for nearly every place fails it.
+            let most = (at - offset) / RECORD_HEAD_BYTES as u64;
+            let named = u64_at(self.get(at, RECORD_HEAD_BYTES)?, 8);
+            let likely = named.wrapping_sub(sequence) <= most;
+            let record = if likely { self.record(at, nonce)? } else { None };
+            if self.crc_bytes_left == Some(0) {
+                return Ok(None);
+            }
+            let proves =
+                |it: &Head| it.sequence.saturating_sub(1).saturating_sub(it.unsynced.into());
+            proved = proved.max(record.as_ref().map_or(0, proves));
+            at += record.map_or(1, |record| record.bytes);
+        }
+        Ok(Some(proved))
+    }
+}
+
+/// Reads a field at a place that the caller knows to be in bounds.
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    let mut field = [0; 4];
+    field.copy_from_slice(&bytes[at..at + 4]);
+    u32::from_le_bytes(field)
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    let mut field = [0; 8];
+    field.copy_from_slice(&bytes[at..at + 8]);
+    u64::from_le_bytes(field)
+}
