@@ -114,7 +114,7 @@ impl<R: Read> Decoder<R> {
     pub fn next(&mut self) -> Result<Option<Event<'_>>, DecodeError> {
         let version = match self.state {
             State::Start => {
-                let version = self.header()?;
+                let version = self.source.header()?;
                 self.state = State::Body { version };
                 version
             }
@@ -132,23 +132,6 @@ impl<R: Read> Decoder<R> {
         self.event(version).map(Some)
     }
 
-    /// "REDIS" and the version.
-    fn header(&mut self) -> Result<u32, DecodeError> {
-        let header = self.source.array::<9>("the header").map_err(|error| match error {
-            DecodeError::Damaged { .. } => DecodeError::NotRdb,
-            other => other,
-        })?;
-        let digits = header.strip_prefix(MAGIC).ok_or(DecodeError::NotRdb)?;
-        let found = digits.iter().try_fold(0, |number, digit| {
-            let digit = char::from(*digit).to_digit(10).ok_or(DecodeError::NotRdb)?;
-            Ok(number * 10 + digit)
-        })?;
-        if !(1..=VERSION).contains(&found) {
-            return Err(DecodeError::UnsupportedVersion { found });
-        }
-        Ok(found)
-    }
-
     fn event(&mut self, version: u32) -> Result<Event<'_>, DecodeError> {
         let offset = self.source.offset();
         let mut expire_at_ms = None;
@@ -156,9 +139,7 @@ impl<R: Read> Decoder<R> {
         let mut inside_entry = false;
         loop {
             let at = self.source.offset();
-            let op = self.source.next_byte()?.ok_or_else(|| {
-                damaged(at, "the file ends where a key or the end mark is expected".into())
-            })?;
+            let op = self.source.op()?;
             match op {
                 OP_EXPIRE_MS => {
                     let ms = i64::from_le_bytes(self.source.array("an expiry")?);
@@ -184,7 +165,10 @@ impl<R: Read> Decoder<R> {
                     let expires = self.source.length("the number of expiring keys")?;
                     return Ok(Event::ResizeDb { keys, expires });
                 }
-                OP_EOF => return self.end(version),
+                OP_EOF => {
+                    self.state = State::Ended;
+                    return Ok(Event::Eof { verified: self.source.end(version)? });
+                }
                 OP_FUNCTION | OP_FUNCTION_PRERELEASE | OP_MODULE_AUX => {
                     return Err(self.refused_section(op, offset)?);
                 }
@@ -207,20 +191,6 @@ impl<R: Read> Decoder<R> {
         let integer = self.source.string(&mut self.value)?;
         let value = integer.map_or(Value::Bytes(&self.value), Value::Int);
         Ok(Event::Entry { db: self.db, key: &self.key, value, expire_at_ms })
-    }
-
-    fn end(&mut self, version: u32) -> Result<Event<'_>, DecodeError> {
-        self.state = State::Ended;
-        if version < FIRST_VERSION_WITH_CHECKSUM {
-            return Ok(Event::Eof { verified: false });
-        }
-        let computed = self.source.checksum();
-        let offset = self.source.offset();
-        let written = u64::from_le_bytes(self.source.array("the checksum")?);
-        if written != 0 && written != computed {
-            return Err(DecodeError::Checksum { offset, computed, written });
-        }
-        Ok(Event::Eof { verified: written != 0 })
     }
 
     /// The error that names the key of type `kind`, whose record starts at `offset`.

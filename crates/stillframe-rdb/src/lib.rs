@@ -47,15 +47,19 @@ mod encode;
 mod error;
 mod format;
 mod lzf;
+mod scan;
 mod sheet;
 mod source;
+mod walk;
 
 pub use crc64::Crc64;
 pub use decode::{Decoder, Event};
 pub use encode::{Encoder, Origin, Workspace};
 pub use error::DecodeError;
 pub use format::VERSION;
+pub use scan::{Database, Summary, scan};
 pub use sheet::Output;
+pub use walk::VALUE_TYPES;
 
 /// The value of a key, or of an aux field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

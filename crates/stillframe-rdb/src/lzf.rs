@@ -173,6 +173,77 @@ fn repeat(out: &mut Vec<u8>, distance: usize, mut count: usize) -> Option<()> {
     Some(())
 }
 
+/// Tells whether a packed string that comes in pieces would unpack, as [`decompress`] would say,
+/// without unpacking it: only lengths are looked at.
+pub(crate) struct Check {
+    /// Bytes that it should unpack to, and that it has so far.
+    wanted: u64,
+    unpacked: u64,
+    packed: u64,
+    next: Next,
+}
+
+/// What the next byte is.
+enum Next {
+    Control,
+    Literals {
+        left: u64,
+    },
+    /// The length of a repetition goes on; `high` bits of its distance are known.
+    More {
+        high: u64,
+    },
+    Low {
+        high: u64,
+        count: u64,
+    },
+    Wrong,
+}
+
+impl Check {
+    pub(crate) fn new(wanted: u64) -> Self {
+        Self { wanted, unpacked: 0, packed: 0, next: Next::Control }
+    }
+
+    pub(crate) fn update(&mut self, mut piece: &[u8]) {
+        self.packed += piece.len() as u64;
+        while let [byte, rest @ ..] = piece {
+            let byte = u64::from(*byte);
+            piece = rest;
+            self.next = match self.next {
+                Next::Control => match (byte >> 5, byte & 31) {
+                    (0, run) => Next::Literals { left: run + 1 },
+                    (7, high) => Next::More { high },
+                    (count, high) => Next::Low { high, count: count + 2 },
+                },
+                Next::Literals { left } => {
+                    let step = (left - 1).min(rest.len() as u64);
+                    piece = &rest[step as usize..];
+                    self.unpacked += 1 + step;
+                    match left - 1 - step {
+                        0 => Next::Control,
+                        left => Next::Literals { left },
+                    }
+                }
+                Next::More { high } => Next::Low { high, count: 7 + byte + 2 },
+                Next::Low { high, .. } if (high << 8 | byte) + 1 > self.unpacked => Next::Wrong,
+                Next::Low { count, .. } => {
+                    self.unpacked += count;
+                    Next::Control
+                }
+                Next::Wrong => return,
+            };
+        }
+    }
+
+    /// Whether all pieces together are a string of the length wanted.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.wanted <= EXPANSION_MAX.saturating_mul(self.packed)
+            && matches!(self.next, Next::Control)
+            && self.unpacked == self.wanted
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -280,6 +351,23 @@ mod tests {
             let length = pack(&mut Compressor::new(), &input).len();
             let fits = Compressor::new().compress(&input, &mut vec![0; room]);
             prop_assert_eq!(fits, (length <= room).then_some(length));
+        }
+
+        #[test]
+        fn the_check_agrees_with_unpacking_whatever_the_pieces(
+            seed in prop::collection::vec(any::<u8>(), 0..60), times in 1usize..20,
+            flip in prop::option::of((any::<usize>(), 1u8..)), piece in 1usize..40, more in 0u64..2
+        ) {
+            let input = seed.repeat(times);
+            let mut packed = pack(&mut Compressor::new(), &input);
+            if let (Some((at, bits)), false) = (flip, packed.is_empty()) {
+                let at = at % packed.len();
+                packed[at] ^= bits;
+            }
+            let length = input.len() as u64 + more;
+            let mut check = Check::new(length);
+            packed.chunks(piece).for_each(|piece| check.update(piece));
+            prop_assert_eq!(check.is_whole(), unpack(&packed, length).is_some());
         }
 
         #[test]

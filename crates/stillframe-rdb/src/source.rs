@@ -5,7 +5,7 @@ use std::io::{ErrorKind, Read, Write};
 
 use crate::crc64::Crc64;
 use crate::format::*;
-use crate::{DecodeError, lzf};
+use crate::{DecodeError, Value, lzf};
 
 const BUFFER_BYTES: usize = 128 * 1024;
 
@@ -108,6 +108,45 @@ impl<R: Read> Source<R> {
         Ok(bytes)
     }
 
+    /// "REDIS" and the version.
+    pub(crate) fn header(&mut self) -> Result<u32, DecodeError> {
+        let header = self.array::<9>("the header").map_err(|error| match error {
+            DecodeError::Damaged { .. } => DecodeError::NotRdb,
+            other => other,
+        })?;
+        let digits = header.strip_prefix(MAGIC).ok_or(DecodeError::NotRdb)?;
+        let found = digits.iter().try_fold(0, |number, digit| {
+            let digit = char::from(*digit).to_digit(10).ok_or(DecodeError::NotRdb)?;
+            Ok(number * 10 + digit)
+        })?;
+        if !(1..=VERSION).contains(&found) {
+            return Err(DecodeError::UnsupportedVersion { found });
+        }
+        Ok(found)
+    }
+
+    /// The byte that says what comes next.
+    pub(crate) fn op(&mut self) -> Result<u8, DecodeError> {
+        let at = self.offset();
+        self.next_byte()?.ok_or_else(|| {
+            damaged(at, "the file ends where a key or the end mark is expected".into())
+        })
+    }
+
+    /// What follows the end mark; tells whether there is a checksum, which is right then.
+    pub(crate) fn end(&mut self, version: u32) -> Result<bool, DecodeError> {
+        if version < FIRST_VERSION_WITH_CHECKSUM {
+            return Ok(false);
+        }
+        let computed = self.checksum();
+        let offset = self.offset();
+        let written = u64::from_le_bytes(self.array("the checksum")?);
+        if written != 0 && written != computed {
+            return Err(DecodeError::Checksum { offset, computed, written });
+        }
+        Ok(written != 0)
+    }
+
     fn length_or_special(&mut self) -> Result<Length, DecodeError> {
         let offset = self.offset();
         let [first] = self.array("a length")?;
@@ -139,23 +178,21 @@ impl<R: Read> Source<R> {
     /// A string in any encoding: an integer is returned, all others are left in `out`.
     pub(crate) fn string(&mut self, out: &mut Vec<u8>) -> Result<Option<i64>, DecodeError> {
         let offset = self.offset();
-        let value = match self.length_or_special()? {
-            Length::Plain(length) => {
-                self.bytes(offset, length, out)?;
-                return Ok(None);
-            }
-            Length::Special(STRING_INT8) => i8::from_le_bytes(self.array("an integer")?).into(),
-            Length::Special(STRING_INT16) => i16::from_le_bytes(self.array("an integer")?).into(),
-            Length::Special(STRING_INT32) => i32::from_le_bytes(self.array("an integer")?).into(),
-            Length::Special(STRING_LZF) => {
-                self.packed_string(offset, out)?;
-                return Ok(None);
-            }
-            Length::Special(form) => {
-                return Err(damaged(offset, format!("no string starts with byte 0x{form:02x}")));
-            }
-        };
-        Ok(Some(value))
+        match self.length_or_special()? {
+            Length::Plain(length) => self.bytes(offset, length, out).map(|()| None),
+            Length::Special(STRING_LZF) => self.packed_string(offset, out).map(|()| None),
+            Length::Special(form) => self.integer(offset, form).map(Some),
+        }
+    }
+
+    /// The integer that a string of the special form `form` is.
+    fn integer(&mut self, offset: u64, form: u8) -> Result<i64, DecodeError> {
+        Ok(match form {
+            STRING_INT8 => i8::from_le_bytes(self.array("an integer")?).into(),
+            STRING_INT16 => i16::from_le_bytes(self.array("an integer")?).into(),
+            STRING_INT32 => i32::from_le_bytes(self.array("an integer")?).into(),
+            _ => return Err(damaged(offset, format!("no string starts with byte 0x{form:02x}"))),
+        })
     }
 
     /// A string in any encoding, as bytes in `out`.
@@ -177,23 +214,29 @@ impl<R: Read> Source<R> {
         trim(&mut packed);
         self.packed = packed;
         result?;
-        unpacked.ok_or_else(|| {
-            let text =
-                format!("{packed_length} bytes of LZF do not unpack to a string of {length} bytes");
-            damaged(offset, text)
-        })
+        unpacked.ok_or_else(|| not_lzf(offset, packed_length, length))
     }
 
     /// `length` bytes of the string whose encoding starts at `offset`. Memory follows the bytes
     /// that really come.
     fn bytes(&mut self, offset: u64, length: u64, out: &mut Vec<u8>) -> Result<(), DecodeError> {
+        out.clear();
+        self.pieces(offset, length, |piece| out.extend_from_slice(piece))
+    }
+
+    /// `length` bytes of the string whose encoding starts at `offset`, piece by piece.
+    fn pieces(
+        &mut self,
+        offset: u64,
+        length: u64,
+        mut take: impl FnMut(&[u8]),
+    ) -> Result<(), DecodeError> {
         let past_end =
             || damaged(offset, format!("string of {length} bytes runs past the end of the file"));
         let end = self.offset().checked_add(length);
         if self.file_bytes.is_some_and(|bytes| end.is_none_or(|end| end > bytes)) {
             return Err(past_end());
         }
-        out.clear();
         let mut missing = length;
         while missing > 0 {
             if !self.fill()? {
@@ -201,12 +244,54 @@ impl<R: Read> Source<R> {
             }
             let waiting = &self.buffer[self.start..self.end];
             let step = usize::try_from(missing).map_or(waiting.len(), |m| m.min(waiting.len()));
-            out.extend_from_slice(&waiting[..step]);
+            take(&waiting[..step]);
             self.start += step;
             missing -= step as u64;
         }
         Ok(())
     }
+
+    /// Steps over `length` bytes of what starts at `offset`.
+    pub(crate) fn skip(&mut self, offset: u64, length: u64) -> Result<(), DecodeError> {
+        self.pieces(offset, length, |_| {})
+    }
+
+    /// Steps over a string in any encoding; a packed one is checked.
+    pub(crate) fn skip_string(&mut self) -> Result<(), DecodeError> {
+        let mut nothing = Vec::new();
+        self.string_up_to(0, &mut nothing).map(drop)
+    }
+
+    /// A string in any encoding; `None` if it has more than `most` bytes, or is packed: then it is
+    /// checked and not held.
+    pub(crate) fn string_up_to<'a>(
+        &mut self,
+        most: u64,
+        out: &'a mut Vec<u8>,
+    ) -> Result<Option<Value<'a>>, DecodeError> {
+        let offset = self.offset();
+        match self.length_or_special()? {
+            Length::Plain(length) if length <= most => {
+                self.bytes(offset, length, out)?;
+                Ok(Some(Value::Bytes(out)))
+            }
+            Length::Plain(length) => self.skip(offset, length).map(|()| None),
+            Length::Special(STRING_LZF) => self.skip_packed(offset).map(|()| None),
+            Length::Special(form) => self.integer(offset, form).map(|int| Some(Value::Int(int))),
+        }
+    }
+
+    fn skip_packed(&mut self, offset: u64) -> Result<(), DecodeError> {
+        let packed_length = self.length("the packed length of a string")?;
+        let length = self.length("the unpacked length of a string")?;
+        let mut check = lzf::Check::new(length);
+        self.pieces(offset, packed_length, |piece| check.update(piece))?;
+        if check.is_whole() { Ok(()) } else { Err(not_lzf(offset, packed_length, length)) }
+    }
+}
+
+fn not_lzf(offset: u64, packed: u64, length: u64) -> DecodeError {
+    damaged(offset, format!("{packed} bytes of LZF do not unpack to a string of {length} bytes"))
 }
 
 pub(crate) fn damaged(offset: u64, what: String) -> DecodeError {

@@ -1,0 +1,201 @@
+//! Looks through an RDB file without holding what is in it: structure and checksum of everything
+//! that Redis 7.0 writes, also of types that [`Decoder`](crate::Decoder) refuses.
+//!
+//! - Memory does not depend on the file: strings are skipped in pieces, packed ones checked without
+//!   being unpacked, and what is counted is counted in tables of a fixed size.
+//! - Time is linear in the bytes that there are: each element of whatever count a file claims takes
+//!   at least one byte.
+//! - What stands inside one string (a ziplist, a listpack) is not looked into: the checksum covers
+//!   it.
+
+use std::io::Read;
+
+use crate::format::*;
+use crate::source::{Source, damaged};
+use crate::walk::{VALUE_TYPES, module_value, place, value};
+use crate::{DecodeError, Value};
+
+/// Aux fields that are kept.
+const AUX_MAX: usize = 64;
+/// Bytes of a name or value of an aux field that are kept.
+const AUX_BYTES_MAX: u64 = 256;
+/// Databases that are counted each by itself.
+const DATABASES_MAX: usize = 1024;
+
+/// What a file holds, as far as it was read.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Summary {
+    /// Version of the format.
+    pub version: u32,
+    /// Aux fields in their order, as text; at most the first 64.
+    pub aux: Vec<(String, String)>,
+    /// The databases that have keys, in the order they were met; at most the first 1,024.
+    pub databases: Vec<Database>,
+    /// Keys of databases beyond these.
+    pub keys_elsewhere: u64,
+    /// Function libraries.
+    pub functions: u64,
+    /// Sections of modules.
+    pub modules: u64,
+    /// The file has a checksum, and it is right.
+    pub verified: bool,
+    /// Bytes read.
+    pub bytes: u64,
+}
+
+/// One database of a file.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Database {
+    /// Its number.
+    pub number: u64,
+    /// Keys by type: string, list, set, sorted set, hash, stream, module.
+    pub keys: [u64; VALUE_TYPES.len()],
+    /// Keys that expire.
+    pub expires: u64,
+    /// The first and the last moment at which one does, in unix milliseconds.
+    pub expire_at_ms: Option<(i64, i64)>,
+}
+
+impl Database {
+    /// Keys of all types.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.keys.iter().sum()
+    }
+}
+
+/// Reads a file of `bytes` bytes to its end. Gives what was read, and why reading ended early.
+pub fn scan(reader: impl Read, bytes: u64) -> (Summary, Option<DecodeError>) {
+    let mut source = Source::new(reader);
+    source.set_file_bytes(bytes);
+    let mut scan = Scan { source, summary: Summary::default(), db: 0, at: None };
+    let result = scan.file();
+    scan.summary.bytes = scan.source.offset();
+    (scan.summary, result.err())
+}
+
+struct Scan<R> {
+    source: Source<R>,
+    summary: Summary,
+    /// The database selected, and its place in the summary once it has keys there.
+    db: u64,
+    at: Option<usize>,
+}
+
+impl<R: Read> Scan<R> {
+    fn file(&mut self) -> Result<(), DecodeError> {
+        self.summary.version = self.source.header()?;
+        while self.section()? {}
+        let offset = self.source.offset();
+        match self.source.next_byte()? {
+            None => Ok(()),
+            Some(_) => Err(DecodeError::TrailingBytes { offset }),
+        }
+    }
+
+    /// Reads what comes next; `false`: it was the end.
+    fn section(&mut self) -> Result<bool, DecodeError> {
+        let (mut expire_at_ms, mut inside_entry) = (None, false);
+        loop {
+            let at = self.source.offset();
+            let op = self.source.op()?;
+            match op {
+                OP_EXPIRE_MS => {
+                    expire_at_ms = Some(i64::from_le_bytes(self.source.array("an expiry")?));
+                }
+                OP_EXPIRE_S => {
+                    let seconds = i32::from_le_bytes(self.source.array("an expiry")?);
+                    expire_at_ms = Some(i64::from(seconds) * 1000);
+                }
+                OP_IDLE => drop(self.source.length("the idle time of a key")?),
+                OP_FREQ => drop(self.source.array::<1>("the use count of a key")?),
+                OP_FUNCTION_PRERELEASE..=OP_EOF | OP_FUNCTION if inside_entry => {
+                    let text = format!("byte 0x{op:02x} stands between a key's expiry and the key");
+                    return Err(damaged(at, text));
+                }
+                OP_FUNCTION_PRERELEASE..=OP_EOF | OP_FUNCTION => return self.other(op, at),
+                kind => {
+                    let place = place(kind, at)?;
+                    self.source.skip_string()?; // the key
+                    value(&mut self.source, kind)?;
+                    self.count(place, expire_at_ms);
+                    return Ok(true);
+                }
+            }
+            inside_entry = true;
+        }
+    }
+
+    /// A section that is not a key.
+    fn other(&mut self, op: u8, at: u64) -> Result<bool, DecodeError> {
+        match op {
+            OP_AUX => self.aux()?,
+            OP_SELECT_DB => {
+                self.db = self.source.length("the number of a database")?;
+                self.at = self.summary.databases.iter().position(|it| it.number == self.db);
+            }
+            OP_RESIZE_DB => {
+                self.source.length("the number of keys")?;
+                self.source.length("the number of expiring keys")?;
+            }
+            OP_FUNCTION => {
+                self.source.skip_string()?;
+                self.summary.functions += 1;
+            }
+            OP_MODULE_AUX => {
+                module_value(&mut self.source)?;
+                self.summary.modules += 1;
+            }
+            OP_EOF => {
+                self.summary.verified = self.source.end(self.summary.version)?;
+                return Ok(false);
+            }
+            _ => {
+                let what = "a function library of a pre-release of Redis 7".to_owned();
+                return Err(DecodeError::UnsupportedSection { offset: at, what });
+            }
+        }
+        Ok(true)
+    }
+
+    fn aux(&mut self) -> Result<(), DecodeError> {
+        let name = self.source.start_of_text(AUX_BYTES_MAX)?;
+        let value = self.source.start_of_text(AUX_BYTES_MAX)?;
+        if self.summary.aux.len() < AUX_MAX {
+            self.summary.aux.push((name, value));
+        }
+        Ok(())
+    }
+
+    fn count(&mut self, place: usize, expire_at_ms: Option<i64>) {
+        let databases = &mut self.summary.databases;
+        if self.at.is_none() && databases.len() < DATABASES_MAX {
+            self.at = Some(databases.len());
+            databases.push(Database { number: self.db, ..Database::default() });
+        }
+        let Some(database) = self.at.and_then(|at| databases.get_mut(at)) else {
+            self.summary.keys_elsewhere += 1;
+            return;
+        };
+        database.keys[place] += 1;
+        if let Some(at) = expire_at_ms {
+            database.expires += 1;
+            let (first, last) = database.expire_at_ms.unwrap_or((at, at));
+            database.expire_at_ms = Some((first.min(at), last.max(at)));
+        }
+    }
+}
+
+impl<R: Read> Source<R> {
+    /// A short string as text; of a longer one that it is longer.
+    fn start_of_text(&mut self, most: u64) -> Result<String, DecodeError> {
+        let mut bytes = Vec::new();
+        Ok(match self.string_up_to(most, &mut bytes)? {
+            Some(Value::Int(value)) => value.to_string(),
+            Some(Value::Bytes(bytes)) => bytes.escape_ascii().to_string(),
+            None => format!("(more than {most} bytes)"),
+        })
+    }
+}
