@@ -57,8 +57,8 @@ fn images_equal_the_state_at_begin<A: Algorithm>() {
             oracle[index] = seed;
             assert_eq!(engine.read(index), seed);
         }
-        let report = told.recv().unwrap().unwrap();
         engine.wait();
+        let report = told.recv().unwrap().unwrap();
         assert_eq!(report.words, len);
         assert_eq!(pushed.load(Ordering::Relaxed), len as u64);
         assert!(!engine.running());
