@@ -60,8 +60,8 @@ fn copies(record: &Record, bytes: u64) -> Option<f64> {
 pub const LEGEND: &str = "\
 Medians of the rounds, ± half their range; * is the best algorithm of a column. A tick is its
 update stage with the begin in it: mean, 99 % and worst of all ticks; captured: mean of those that
-met an image. Mupd/s: updates by the time of all stages. read: one of many independent random reads while
-an image is captured. memory: at most, in sizes of the state. image: from begin to durable.
+met an image. Mupd/s: updates by the time of all stages. read: one of many independent random reads
+while an image is captured. memory: at most, in sizes of the state. image: from begin to durable.
 images: taken in timed ticks, of all rounds; wrong: words in blocks that differ from the oracle.";
 
 /// The table, and for each row whether its images were wrong (or a round broke).

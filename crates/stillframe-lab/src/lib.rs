@@ -27,6 +27,7 @@ pub mod rounds;
 mod run;
 mod session;
 mod subject;
+pub mod summary;
 mod workload;
 mod zipf;
 

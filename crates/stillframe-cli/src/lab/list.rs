@@ -1,6 +1,7 @@
 //! `stillframe lab list`: what can be measured, and where it comes from.
 
 use std::io::{self, Write};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
@@ -8,6 +9,7 @@ use serde::Serialize;
 use stillframe::algorithms::{ALL, Visitor, dispatch};
 use stillframe::{Algorithm, Completeness, Info};
 use stillframe_lab::figures::{self, Listing};
+use stillframe_lab::{Record, summary};
 
 use crate::fail;
 
@@ -16,6 +18,12 @@ pub(crate) struct Arguments {
     /// One JSON object instead of text
     #[arg(long)]
     json: bool,
+    /// The algorithms as a table in Markdown, as documents have it
+    #[arg(long, conflicts_with = "json")]
+    markdown: bool,
+    /// Records of 'lab compare', whose figures go into that table
+    #[arg(long, value_name = "FILE", requires = "markdown")]
+    results: Option<PathBuf>,
 }
 
 #[derive(Serialize)]
@@ -71,6 +79,12 @@ impl Visitor for Availability {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> ExitCode {
+    if arguments.markdown {
+        return match arguments.results.as_deref().map_or_else(|| Ok(Vec::new()), read) {
+            Ok(records) => put(Ok(summary::markdown(&records))),
+            Err(problem) => fail(2, &problem),
+        };
+    }
     let algorithms = ALL.iter().map(Entry::new).collect();
     let catalogue = Catalogue { algorithms, figures: figures::list() };
     let text = if arguments.json {
@@ -78,6 +92,24 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     } else {
         Ok(catalogue.text())
     };
+    put(text)
+}
+
+/// The records in a file, one JSON object a line.
+fn read(path: &Path) -> Result<Vec<Record>, String> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| format!("reading {}: {error}", path.display()))?;
+    text.lines()
+        .enumerate()
+        .map(|(line, text)| {
+            serde_json::from_str(text).map_err(|error| {
+                format!("{}: line {} is no record: {error}", path.display(), line + 1)
+            })
+        })
+        .collect()
+}
+
+fn put(text: io::Result<String>) -> ExitCode {
     match text.and_then(|text| io::stdout().lock().write_all(text.as_bytes())) {
         // A reader that has seen enough is no failure.
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => fail(1, &error),

@@ -122,7 +122,7 @@ impl Algorithm for Imprint {
         self.words.load(index)
     }
 
-    #[inline]
+    #[inline(always)]
     fn write(&mut self, index: usize, value: u64) {
         let word = self.words.word(index);
         if self.span != 0 {
@@ -177,7 +177,7 @@ impl Imprint {
     /// which the caches hold, and what is rare is elsewhere. A block that needs nothing more is
     /// marked so when that is found, for whatever reason: the caller's test of the mark is then one
     /// branch that hot words always take alike.
-    #[inline]
+    #[inline(always)]
     fn save(&mut self, index: usize, mark: u8, new: u64) {
         let block = index / BLOCK_WORDS;
         if !self.is_open(index) {
@@ -256,7 +256,7 @@ impl Imprint {
 
     /// Publishes what was put at the end of the log, before the new value that the caller stores
     /// next (I2). Partner: the Acquire fence in [`Before`].
-    #[inline]
+    #[inline(always)]
     fn publish(&mut self, words: usize) {
         self.used += words;
         self.handover.note_arena(self.used);
