@@ -1,10 +1,15 @@
 //! The `stillframe` binary. Exit status: 0 done, 1 the work failed, 2 wrong usage.
 #![forbid(unsafe_code)]
 
+mod check;
+mod files;
+mod import;
+mod inspect;
 mod lab;
 mod logs;
 mod serve;
 
+use std::io::Write;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -25,6 +30,15 @@ enum Command {
     /// Run a server for Redis clients, saving in the background without fork.
     #[command(after_help = serve::EXAMPLES)]
     Serve(Box<serve::Arguments>),
+    /// Verify checkpoints, logs and RDB files, and say which bytes are bad.
+    #[command(after_help = check::EXAMPLES)]
+    Check(check::Arguments),
+    /// Show what checkpoints, logs and RDB files hold.
+    #[command(after_help = inspect::EXAMPLES)]
+    Inspect(inspect::Arguments),
+    /// Import the data of a Redis server: append-only directory, append-only file or RDB file.
+    #[command(after_help = import::EXAMPLES)]
+    Import(import::Arguments),
     /// Compare snapshot algorithms, every image verified.
     Lab(lab::Arguments),
 }
@@ -32,8 +46,19 @@ enum Command {
 fn main() -> ExitCode {
     match Cli::parse().command {
         Command::Serve(arguments) => serve::run(&arguments),
+        Command::Check(arguments) => check::run(&arguments),
+        Command::Inspect(arguments) => inspect::run(&arguments),
+        Command::Import(arguments) => import::run(&arguments),
         Command::Lab(arguments) => lab::run(arguments),
     }
+}
+
+/// Prints text; if nobody reads it any more, the status to end with.
+fn print(text: &str) -> Result<(), ExitCode> {
+    std::io::stdout().write_all(text.as_bytes()).map_err(|error| match error.kind() {
+        std::io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        _ => fail(1, &format_args!("cannot write the report: {error}")),
+    })
 }
 
 /// Tells what went wrong, in one sentence, on standard error.

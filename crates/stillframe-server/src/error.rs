@@ -54,4 +54,21 @@ pub enum ServeError {
         /// What is wrong with it and where.
         problem: String,
     },
+    /// There is data where data is to be imported to.
+    #[error(
+        "{} is there already; import into another data directory (--dir), or move it away",
+        path.display()
+    )]
+    Occupied {
+        /// The dump file.
+        path: PathBuf,
+    },
+    /// What was imported cannot be saved.
+    #[error("cannot write {}: {problem}", path.display())]
+    Save {
+        /// The dump file.
+        path: PathBuf,
+        /// Why.
+        problem: String,
+    },
 }

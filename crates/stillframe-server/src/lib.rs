@@ -14,6 +14,7 @@ mod config;
 mod connection;
 mod cron;
 mod error;
+mod import;
 mod listen;
 mod persistence;
 mod poll;
@@ -27,6 +28,7 @@ mod state;
 
 pub use config::{Config, FileError, LogLevel, Size, parse_size};
 pub use error::ServeError;
+pub use import::{Imported, import};
 pub use start::serve;
 
 /// The version of Redis whose commands, replies and files these are.

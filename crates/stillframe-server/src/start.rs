@@ -64,7 +64,8 @@ fn run<A: Algorithm>(mut config: Config) -> Result<(), ServeError> {
     Server::new(keyspace, state, table, poller, listeners, signalled).run()
 }
 
-fn keyspace_options(config: &Config) -> KeyspaceOptions {
+/// How the configuration wants a keyspace to be.
+pub(crate) fn keyspace_options(config: &Config) -> KeyspaceOptions {
     let budget = config.snapshot_memory.bytes(process::machine_memory_bytes());
     let mut options = KeyspaceOptions::default();
     options.budget_bytes = usize::try_from(budget).unwrap_or(usize::MAX);

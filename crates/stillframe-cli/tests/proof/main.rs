@@ -11,6 +11,7 @@ mod support;
 
 mod clients;
 mod files;
+mod import;
 mod kill;
 mod lifecycle;
 mod memory;
@@ -19,5 +20,6 @@ mod random;
 mod requests;
 mod saving;
 mod startup;
+mod tools;
 mod torn;
 mod transcript;

@@ -91,7 +91,7 @@ fn range(damage: &Damage, length: u64) -> Range<u64> {
         Damage::BlockHead { offset, .. } => offset..offset + 16,
         Damage::BlockChecksum { offset, bytes, .. } => offset..offset + bytes,
         Damage::Footer { offset } => offset..offset + FOOTER_BYTES as u64,
-        // The blocks are sound, each by itself: the digest alone says that they are not of one file.
+        // Each block is sound by itself; the digest says that they are not of one file.
         Damage::Digest { .. } => 0..length,
         Damage::Unreadable { offset, .. } => offset..length.max(offset),
     }

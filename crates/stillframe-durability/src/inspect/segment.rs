@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use super::{Examined, Flaw};
 use crate::log::damage::Damage;
-use crate::log::{HEADER_BYTES, Header, RECORD_HEAD_BYTES, VERSION};
+use crate::log::{HEADER_BYTES, Header, RECORD_HEAD_BYTES, VERSION, reader};
 
 const WINDOW_BYTES: usize = 64 << 10;
 
@@ -57,6 +57,21 @@ impl Segment {
                 Examined { facts: None, flaws, newer: false }
             }
         }
+    }
+
+    /// How many records recovery would take from these bytes, and what tail it would leave out.
+    /// For tests that compare the two readers.
+    #[doc(hidden)]
+    pub fn recover(
+        bytes: &[u8],
+        beside: Neighbours,
+    ) -> Result<(u64, Option<Range<u64>>), crate::LogDamage> {
+        let (first, until) = (beside.named.unwrap_or_default(), beside.until);
+        let proved = beside.last.map_or(0, |last| last.saturating_sub(1));
+        let mut records = 0;
+        let segment = reader::Segment { first, until, proved, bytes };
+        let (_, torn) = segment.read(|_| records += 1)?;
+        Ok((records, torn.map(|torn| torn.offset as u64..(torn.offset + torn.bytes) as u64)))
     }
 }
 

@@ -5,7 +5,6 @@ use std::io::Cursor;
 use super::*;
 use crate::checkpoint;
 use crate::checkpoint::writer::Writer;
-use crate::log::reader;
 use crate::log::{Header, Record};
 
 const NONCE: u64 = 0x5EED_0123_4567_89AB;
@@ -114,16 +113,13 @@ fn a_checkpoint_under_another_name_is_told() {
 
 const BATCHES: &[&[&[u8]]] = &[&[b"one"], &[b"", b"three"], &[b"4444", b"five", b"6"]];
 
-/// What recovery makes of the same bytes.
+/// Both readers make the same of these bytes.
 fn agree(file: &[u8], until: Option<u64>, context: &str) {
-    let mut records = 0;
-    let proved = until.map_or(4, |until| until - 1);
-    let found = reader::Segment { first: 5, until, proved, bytes: file }.read(|_| records += 1);
+    let recovered = Segment::recover(file, Neighbours { named: Some(5), until, last: until });
     let examined = examine_segment(file, until);
-    match (found, examined.flaws.is_empty(), examined.facts) {
-        (Ok((_, torn)), true, Some(facts)) => {
-            let torn = torn.map(|torn| torn.offset as u64..(torn.offset + torn.bytes) as u64);
-            assert_eq!((records, torn), (facts.records, facts.torn), "{context}");
+    match (recovered, examined.flaws.is_empty(), examined.facts) {
+        (Ok(recovered), true, Some(facts)) => {
+            assert_eq!(recovered, (facts.records, facts.torn), "{context}");
         }
         (Err(_), false, _) => {}
         (found, _, facts) => panic!("{context}: {found:?}, {:?}, {facts:?}", examined.flaws),

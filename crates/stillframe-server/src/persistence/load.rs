@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use stillframe::Algorithm;
 use stillframe_keyspace::{DATABASES, Expire, Keyspace};
-use stillframe_rdb::{Decoder, Event, Value};
+use stillframe_rdb::{DecodeError, Decoder, Event, Value};
 
 use crate::ServeError;
 
@@ -42,6 +42,26 @@ pub(crate) fn load<A: Algorithm>(
         Err(error) => return Err(failed(error.to_string())),
     };
     let bytes = file.metadata().map_err(|error| failed(error.to_string()))?.len();
+    let (loaded, end) = load_file(keyspace, path, (file, bytes), now, signalled)?;
+    if end < bytes && !loaded.interrupted {
+        return Err(failed(DecodeError::TrailingBytes { offset: end }.to_string()));
+    }
+    Ok(loaded)
+}
+
+/// Loads an RDB file, of so many bytes, up to its end mark and checksum; tells where that is. More
+/// may follow.
+///
+/// # Errors
+/// As for [`load`].
+pub(crate) fn load_file<A: Algorithm>(
+    keyspace: &mut Keyspace<A>,
+    path: &Path,
+    (file, bytes): (File, u64),
+    now: i64,
+    signalled: &AtomicBool,
+) -> Result<(Loaded, u64), ServeError> {
+    let failed = |problem| ServeError::Load { path: path.to_owned(), problem };
     let started = Instant::now();
     let mut told = started;
     let mut loaded = Loaded::default();
@@ -49,7 +69,7 @@ pub(crate) fn load<A: Algorithm>(
     loop {
         let offset = decoder.offset();
         match decoder.next().map_err(|error| failed(error.to_string()))? {
-            None => break,
+            None | Some(Event::Eof { .. }) => break,
             Some(Event::Entry { expire_at_ms: Some(at), .. }) if at <= now => loaded.expired += 1,
             Some(Event::Entry { db, key, value, expire_at_ms }) => {
                 let db =
@@ -68,7 +88,7 @@ pub(crate) fn load<A: Algorithm>(
                 if loaded.keys.is_multiple_of(1024) {
                     loaded.interrupted = signalled.load(Ordering::Relaxed);
                     if loaded.interrupted {
-                        return Ok(loaded);
+                        return Ok((loaded, offset));
                     }
                     report_progress(&mut told, loaded.keys, offset, bytes);
                 }
@@ -83,7 +103,7 @@ pub(crate) fn load<A: Algorithm>(
         started.elapsed().as_secs_f64(),
         loaded.expired
     );
-    Ok(loaded)
+    Ok((loaded, decoder.offset()))
 }
 
 fn report_progress(told: &mut Instant, keys: u64, offset: u64, bytes: u64) {

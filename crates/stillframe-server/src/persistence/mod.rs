@@ -26,7 +26,7 @@ use crate::state::ServerState;
 
 pub(crate) use directory::Directory;
 use directory::Publisher;
-pub(crate) use load::{Loaded, load};
+pub(crate) use load::{Loaded, load, load_file};
 use sink::{Counters, DumpFile, RdbSink};
 
 /// Pause after a failed save before the schedule tries again.

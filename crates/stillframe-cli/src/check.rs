@@ -1,0 +1,89 @@
+//! `stillframe check`: which bytes of a file are not what was written.
+
+use std::fmt::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+
+use crate::files::{self, Finding, Health};
+use crate::{fail, print};
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  stillframe check stillframe-data/dump.rdb     an RDB file, of Redis too
+  stillframe check data                         every checkpoint, log and RDB file of a directory
+  stillframe check --json data                  one JSON object a file; start and end of a flaw are
+                                                byte offsets, end is exclusive
+
+The kind of a file is told by its first bytes. Nothing is changed, and a store or server may be
+running. A log that ends in bytes which are no records is 'torn': a loss of power leaves that, and
+the next start leaves them out; but damage to the very last records looks the same.
+Exit status: 0 all sound, 1 something is damaged, torn or unreadable, 2 wrong usage or no such file.";
+
+#[derive(Args)]
+pub(crate) struct Arguments {
+    /// Files, or directories of them
+    #[arg(required = true, value_name = "PATH")]
+    paths: Vec<PathBuf>,
+    /// One JSON object a file instead of text
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> ExitCode {
+    report(&arguments.paths, |finding| match arguments.json {
+        true => json(&Finding { facts: None, ..finding.clone() }),
+        false => text(finding),
+    })
+}
+
+/// Looks at all paths, prints each finding as `show` has it, and tells how they are.
+pub(crate) fn report(paths: &[PathBuf], show: impl Fn(&Finding) -> String) -> ExitCode {
+    let (mut bad, mut wrong) = (false, false);
+    for path in paths {
+        match files::find(path) {
+            Ok(findings) => {
+                for finding in findings {
+                    bad |= !matches!(finding.health, Health::Sound | Health::Skipped);
+                    if let Err(status) = print(&show(&finding)) {
+                        return status;
+                    }
+                }
+            }
+            Err(problem) => {
+                fail(2, &problem);
+                wrong = true;
+            }
+        }
+    }
+    ExitCode::from(if bad { 1 } else { u8::from(wrong) * 2 })
+}
+
+pub(crate) fn json(finding: &Finding) -> String {
+    serde_json::to_string(finding).map_or_else(|error| error.to_string(), |line| line + "\n")
+}
+
+/// A line, and one more for each flaw.
+pub(crate) fn text(finding: &Finding) -> String {
+    let health = match finding.health {
+        Health::Sound => "sound",
+        Health::Torn => "torn",
+        Health::Damaged => "damaged",
+        Health::Unreadable => "unreadable",
+        Health::Skipped => "skipped",
+    };
+    let mut text = format!("{}: {health}", finding.path.display());
+    if let Some(notice) = &finding.notice {
+        let _ = write!(text, " ({notice})"); // a String takes all
+    }
+    text.push('\n');
+    for flaw in &finding.flaws {
+        let place = match flaw.bytes.end.saturating_sub(flaw.bytes.start) {
+            0 | 1 => format!("byte {}", flaw.bytes.start),
+            _ => format!("bytes {} to {}", flaw.bytes.start, flaw.bytes.end - 1),
+        };
+        let _ = writeln!(text, "  {place}: {}", flaw.problem);
+    }
+    text
+}

@@ -1,0 +1,207 @@
+//! What `check` and `inspect` find in files: kind, health, facts.
+//!
+//! - The kind is told by the first bytes, not by the name. A name only adds what must agree with
+//!   it, and says that a file which is none of these was one once.
+//! - Nothing is written, no lock is taken; what a running store removes meanwhile is passed over.
+//! - Memory is bounded whatever a file says; a path that is no file and no directory is refused.
+
+mod examine;
+mod facts;
+mod open;
+
+use std::io;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use serde::{Serialize, Serializer};
+use stillframe_durability::inspect::{Name, Neighbours};
+
+pub(crate) use examine::examine;
+pub(crate) use facts::{CheckpointFacts, Facts, LogFacts, RdbFacts};
+
+/// What kind of file it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Kind {
+    Checkpoint,
+    Log,
+    Rdb,
+    /// None of these.
+    Unknown,
+}
+
+/// How it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Health {
+    Sound,
+    /// A log whose last bytes are no records: what a loss of power leaves, or damage to the end of
+    /// the last batch.
+    Torn,
+    Damaged,
+    /// Of a later format, or with parts that cannot be read.
+    Unreadable,
+    /// Not looked at, because nothing will ever read it.
+    Skipped,
+}
+
+/// Bytes that are not what was written.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct Flaw {
+    #[serde(flatten, serialize_with = "start_and_end")]
+    pub(crate) bytes: Range<u64>,
+    pub(crate) problem: String,
+}
+
+fn start_and_end<S: Serializer>(range: &Range<u64>, serializer: S) -> Result<S::Ok, S::Error> {
+    #[derive(Serialize)]
+    struct StartAndEnd {
+        start: u64,
+        end: u64,
+    }
+    StartAndEnd { start: range.start, end: range.end }.serialize(serializer)
+}
+
+fn lossy<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&path.to_string_lossy())
+}
+
+/// What was found of one file.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Finding {
+    #[serde(serialize_with = "lossy")]
+    pub(crate) path: PathBuf,
+    pub(crate) kind: Kind,
+    pub(crate) health: Health,
+    pub(crate) bytes: u64,
+    pub(crate) flaws: Vec<Flaw>,
+    /// What else is to be known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) notice: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) facts: Option<Facts>,
+}
+
+/// What is known of a file beside its bytes.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Beside {
+    pub(crate) name: Option<Name>,
+    pub(crate) until: Option<u64>,
+    pub(crate) last: Option<u64>,
+}
+
+impl Beside {
+    fn number(&self) -> Option<u64> {
+        match self.name {
+            Some(Name::Checkpoint(number) | Name::SetAside(number)) => Some(number),
+            _ => None,
+        }
+    }
+
+    fn neighbours(&self) -> Neighbours {
+        let named = match self.name {
+            Some(Name::Segment(first)) => Some(first),
+            _ => None,
+        };
+        Neighbours { named, until: self.until, last: self.last }
+    }
+}
+
+/// Looks at a file, or at all files of a directory.
+///
+/// # Errors
+/// One sentence: why the path cannot be looked at.
+pub(crate) fn find(path: &Path) -> Result<Vec<Finding>, String> {
+    let failed = |error| format!("cannot read {}: {error}", path.display());
+    if std::fs::metadata(path).map_err(failed)?.is_dir() {
+        return directory(path);
+    }
+    let name = path.file_name().and_then(|name| Name::parse(name.to_str()?));
+    Ok(vec![file(path, Beside { name, ..Beside::default() }).map_err(failed)?])
+}
+
+fn file(path: &Path, beside: Beside) -> io::Result<Finding> {
+    let (file, bytes) = open::regular(path)?;
+    if let Some(problem) = open::mostly_holes(&file, bytes)? {
+        let flaws = vec![Flaw { bytes: 0..bytes, problem }];
+        return Ok(Finding { flaws, ..Finding::of(path, Kind::Unknown, Health::Damaged, bytes) });
+    }
+    let mut finding = examine(file, bytes, beside);
+    finding.path = path.to_owned();
+    Ok(finding)
+}
+
+impl Finding {
+    fn of(path: &Path, kind: Kind, health: Health, bytes: u64) -> Self {
+        let path = path.to_owned();
+        Self { path, kind, health, bytes, flaws: Vec::new(), notice: None, facts: None }
+    }
+
+    fn skipped(path: &Path, bytes: u64, why: &str) -> Self {
+        let notice = Some(why.to_owned());
+        Self { notice, ..Self::of(path, Kind::Unknown, Health::Skipped, bytes) }
+    }
+}
+
+/// The files of a directory that are ours, in the order of their names. Directories in it are not
+/// looked into.
+fn directory(path: &Path) -> Result<Vec<Finding>, String> {
+    let failed = |error| format!("cannot read {}: {error}", path.display());
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(path).map_err(failed)? {
+        names.push(entry.map_err(failed)?.file_name());
+    }
+    names.sort_unstable();
+    let parse = |name: &std::ffi::OsString| name.to_str().and_then(Name::parse);
+    let segments: Vec<u64> = names
+        .iter()
+        .filter_map(|name| match parse(name) {
+            Some(Name::Segment(first)) => Some(first),
+            _ => None,
+        })
+        .collect(); // sorted, because their names are
+    let mut findings = Vec::new();
+    for name in &names {
+        let path = path.join(name);
+        let name = parse(name);
+        let mut beside = Beside { name, ..Beside::default() };
+        if let Some(Name::Segment(first)) = name {
+            beside.until = segments.iter().copied().find(|&next| next > first);
+            beside.last = segments.last().copied();
+        }
+        match member(&path, beside) {
+            Ok(finding) => findings.extend(finding),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(format!("cannot read {}: {error}", path.display())),
+        }
+    }
+    if findings.is_empty() {
+        return Err(format!("{} holds no checkpoint, log or RDB file", path.display()));
+    }
+    Ok(findings)
+}
+
+/// A file of a directory, if it is ours.
+fn member(path: &Path, beside: Beside) -> io::Result<Option<Finding>> {
+    let metadata = std::fs::metadata(path)?;
+    let text = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let unfinished = beside.name == Some(Name::Unfinished)
+        || text.starts_with("temp-") && text.ends_with(".rdb");
+    let why = match beside.name {
+        _ if unfinished => "never finished: the next start removes it",
+        Some(Name::SetAside(_)) => "set aside as damaged: nothing reads it",
+        _ => "",
+    };
+    if !why.is_empty() {
+        return Ok(Some(Finding::skipped(path, metadata.len(), why)));
+    }
+    if !metadata.is_file() {
+        return Ok(None);
+    }
+    let finding = file(path, beside)?;
+    let was_ours = beside.name.is_some() || text.ends_with(".rdb");
+    Ok(Some(finding).filter(|finding| finding.kind != Kind::Unknown || was_ours))
+}
+
+#[cfg(test)]
+mod tests;

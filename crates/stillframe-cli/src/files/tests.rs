@@ -1,0 +1,152 @@
+//! Every flipped bit and every truncation of each kind of file is told; random damage to larger
+//! ones, too.
+
+use std::io::Cursor;
+
+use stillframe_durability::{Options, Store};
+use stillframe_rdb::{Encoder, Origin, Value};
+
+use super::*;
+
+fn health(file: &[u8], beside: Beside) -> Health {
+    examine(Cursor::new(file), file.len() as u64, beside).health
+}
+
+/// A checkpoint of `words` words that depend on their place.
+fn checkpoint(words: usize) -> Vec<u8> {
+    let data = tempfile::tempdir().expect("a directory");
+    let mut store: Store = Store::open(data.path(), Options::words(words)).expect("a store");
+    for word in 0..words {
+        store.write(word, (word as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15));
+    }
+    let number = store.checkpoint_and_wait().expect("a checkpoint");
+    std::fs::read(data.path().join(format!("checkpoint-{number:020}"))).expect("it is there")
+}
+
+/// The segment that keeps the format of logs as it is; its one record is number 5.
+fn segment() -> Vec<u8> {
+    let hex = include_str!("../../../stillframe-durability/src/log/version_1.hex");
+    let digits: Vec<u32> = hex.chars().filter_map(|digit| digit.to_digit(16)).collect();
+    digits.chunks_exact(2).map(|pair| (pair[0] * 16 + pair[1]) as u8).collect()
+}
+
+fn rdb(keys: u64) -> Vec<u8> {
+    let mut file = Vec::new();
+    let mut encoder = Encoder::new(&mut file);
+    let origin = Origin { created_s: 1_700_000_000, used_memory_bytes: 1, aof_base: false };
+    encoder.begin(&origin).expect("a Vec takes all");
+    for key in 0..keys {
+        let text = format!("{key} ").repeat(1 + key as usize % 50);
+        let expire = (key % 3 == 0).then_some(1_800_000_000_000);
+        let name = format!("key:{key}");
+        let value = Value::Bytes(text.as_bytes());
+        encoder.entry(key % 4, name.as_bytes(), value, expire).expect("a Vec takes all");
+    }
+    encoder.finish().expect("a Vec takes all");
+    file
+}
+
+/// What the name of a segment after this one says.
+const FOLLOWED: Beside = Beside { name: Some(Name::Segment(5)), until: Some(6), last: Some(6) };
+
+#[test]
+fn sound_files_are_sound() {
+    assert_eq!(health(&checkpoint(9), Beside::default()), Health::Sound);
+    assert_eq!(health(&segment(), Beside::default()), Health::Sound);
+    assert_eq!(health(&segment(), FOLLOWED), Health::Sound);
+    assert_eq!(health(&rdb(7), Beside::default()), Health::Sound);
+}
+
+#[test]
+fn every_flipped_bit_of_every_kind_is_told() {
+    let files = [
+        (checkpoint(9), Beside::default()),
+        (segment(), Beside::default()),
+        (segment(), FOLLOWED),
+        (rdb(7), Beside::default()),
+    ];
+    for (mut file, beside) in files {
+        for bit in 0..file.len() * 8 {
+            file[bit / 8] ^= 1 << (bit % 8);
+            let finding = examine(Cursor::new(&file), file.len() as u64, beside);
+            assert_ne!(finding.health, Health::Sound, "bit {bit}");
+            let byte = (bit / 8) as u64;
+            let version = matches!(finding.health, Health::Unreadable);
+            let told = finding.flaws.iter().any(|flaw| flaw.bytes.contains(&byte));
+            // A changed length may make sense until the file ends, or does not end, elsewhere.
+            let told = told || finding.kind == Kind::Rdb && finding.flaws.len() == 1;
+            assert!(told || version, "bit {bit}: {:?}", finding.flaws);
+            file[bit / 8] ^= 1 << (bit % 8);
+        }
+    }
+}
+
+#[test]
+fn every_truncation_of_every_kind_is_told() {
+    for (file, beside) in
+        [(checkpoint(9), Beside::default()), (segment(), FOLLOWED), (rdb(7), Beside::default())]
+    {
+        for length in 0..file.len() {
+            assert_ne!(health(&file[..length], beside), Health::Sound, "{length} bytes");
+        }
+    }
+    // Alone, a segment without its last record is a segment in which that was never written.
+    let file = segment();
+    for length in 0..file.len() {
+        let alone = health(&file[..length], Beside::default());
+        assert_eq!(alone == Health::Sound, length == 64, "{length} bytes");
+    }
+}
+
+#[test]
+fn random_damage_and_swapped_blocks_are_told() {
+    let seed = std::env::var("STILLFRAME_SEED").ok().and_then(|seed| seed.parse().ok());
+    let seed: u64 = seed.unwrap_or_else(|| u64::from(std::process::id()));
+    println!("STILLFRAME_SEED={seed}");
+    let mut state = seed | 1;
+    let mut random = |below: usize| {
+        state = state.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(0x1405_7B7E_F767_814F);
+        (state >> 33) as usize % below
+    };
+    let rounds = if std::env::var_os("STILLFRAME_LONG").is_some() { 5_000 } else { 100 };
+    for sound in [checkpoint(50_000), rdb(2_000)] {
+        for round in 0..rounds {
+            let mut file = sound.clone();
+            match round % 4 {
+                0 => (0..=random(20)).for_each(|_| file[random(sound.len())] ^= 1 << random(8)),
+                1 => file.truncate(random(sound.len())),
+                2 => {
+                    // Two stretches change places: sectors, or whole blocks of a checkpoint.
+                    let bytes = [512, 4096, 16 + 65_536][random(3)].min(sound.len() / 4);
+                    let (a, b) = (random(sound.len() - bytes), random(sound.len() - bytes));
+                    file[a..a + bytes].copy_from_slice(&sound[b..b + bytes]);
+                    file[b..b + bytes].copy_from_slice(&sound[a..a + bytes]);
+                }
+                _ => {
+                    let (at, bytes) = (random(sound.len()), 1 + random(5000));
+                    let end = (at + bytes).min(sound.len());
+                    file[at..end].fill(random(256) as u8);
+                }
+            }
+            if file != sound {
+                let found = health(&file, Beside::default());
+                assert_ne!(found, Health::Sound, "seed {seed}, round {round}");
+            }
+        }
+    }
+    let mut file = checkpoint(50_000);
+    let block = 16 + 65_536;
+    let (first, second) = file[64..].split_at_mut(block);
+    first.swap_with_slice(&mut second[..block]);
+    let flaws = examine(Cursor::new(&file), file.len() as u64, Beside::default()).flaws;
+    assert_eq!(flaws.len(), 2, "{flaws:?}");
+}
+
+#[test]
+fn what_is_none_of_ours_is_damaged() {
+    for file in [&b""[..], b"R", b"STILLCK", b"*3\r\n$3\r\nSET\r\n", &[0; 100]] {
+        let finding = examine(Cursor::new(file), file.len() as u64, Beside::default());
+        assert_eq!((finding.kind, finding.health), (Kind::Unknown, Health::Damaged));
+        assert_eq!(finding.flaws.len(), 1);
+    }
+}

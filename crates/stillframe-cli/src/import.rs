@@ -1,0 +1,55 @@
+//! `stillframe import`: the data of a Redis server, once.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use stillframe_server::{Config, LogLevel};
+
+use crate::{fail, logs, print};
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  stillframe import /var/lib/redis --dir data               its appendonlydir
+  stillframe import old/appendonly.aof --dir data           one append-only file, before Redis 7
+  stillframe import /var/lib/redis/dump.rdb --dir data      an RDB file
+  stillframe serve --dir data                               then serve it
+
+Stop Redis first, or import a copy: what is imported is only read. The data directory must not hold
+a dump file yet. An unfinished command at the very end is left out, with a notice; any other damage,
+and any command or type that this server does not have, is refused with its file and place.";
+
+#[derive(Args)]
+pub(crate) struct Arguments {
+    /// A directory of Redis, its appendonlydir, an append-only file, or an RDB file
+    #[arg(value_name = "FROM")]
+    from: PathBuf,
+    /// Data directory to write to, created if missing [default: ./stillframe-data]
+    #[arg(long, value_name = "DIR")]
+    dir: Option<String>,
+    /// Name of the dump file in it [default: dump.rdb]
+    #[arg(long, value_name = "NAME")]
+    dbfilename: Option<String>,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> ExitCode {
+    let mut config = Config::default();
+    let settings = [("dir", &arguments.dir), ("dbfilename", &arguments.dbfilename)];
+    for (name, value) in settings {
+        if let Some(value) = value
+            && let Err(problem) = config.set(name, &[value])
+        {
+            return fail(2, &format_args!("--{problem} (see 'stillframe import --help')"));
+        }
+    }
+    logs::start(LogLevel::Notice);
+    match stillframe_server::import(&arguments.from, config) {
+        Ok(imported) => {
+            let (keys, commands) = (imported.keys, imported.commands);
+            let dump = imported.dump.display();
+            let line = format!("imported {keys} keys after {commands} commands into {dump}\n");
+            print(&line).err().unwrap_or(ExitCode::SUCCESS)
+        }
+        Err(error) => fail(1, &error),
+    }
+}

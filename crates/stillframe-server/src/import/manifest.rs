@@ -1,0 +1,161 @@
+//! The manifest of an append-only directory: which files there are, and in which order they count.
+//!
+//! ```text
+//! file appendonly.aof.2.base.rdb seq 2 type b     the base: one at most
+//! file appendonly.aof.1.incr.aof seq 1 type h     history: to be deleted, not read
+//! file appendonly.aof.4.incr.aof seq 4 type i     commands since the base, in rising order
+//! ```
+//!
+//! Words may be quoted as in a request; lines that start with `#` say nothing; unknown pairs are
+//! passed over.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use stillframe_resp::{Limits, Parser};
+
+/// Longest manifest that is read: a hundred times what one of many files needs.
+const BYTES_MAX: u64 = 1 << 20;
+
+/// The names of the files to load.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Manifest {
+    pub(super) base: Option<String>,
+    /// In their order.
+    pub(super) incremental: Vec<String>,
+}
+
+/// The one manifest of a directory.
+pub(super) fn find(directory: &Path) -> Result<PathBuf, String> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(directory).map_err(|error| error.to_string())? {
+        let name = entry.map_err(|error| error.to_string())?.file_name();
+        let Some(name) = name.to_str() else { continue };
+        if name.ends_with(".manifest") && !name.starts_with("temp") {
+            found.push(name.to_owned());
+        }
+    }
+    found.sort_unstable();
+    match &found[..] {
+        [name] => Ok(directory.join(name)),
+        [] => Err("it has no manifest: name an append-only directory of Redis 7, an append-only \
+                   file or an RDB file"
+            .to_owned()),
+        many => Err(format!("it has {} manifests: {}", many.len(), many.join(", "))),
+    }
+}
+
+impl Manifest {
+    pub(super) fn read(path: &Path) -> Result<Self, String> {
+        let mut text = Vec::new();
+        let file = File::open(path).map_err(|error| error.to_string())?;
+        let read = file.take(BYTES_MAX + 1).read_to_end(&mut text);
+        read.map_err(|error| error.to_string())?;
+        if text.len() as u64 > BYTES_MAX {
+            return Err(format!("it has more than {BYTES_MAX} bytes"));
+        }
+        Self::parse(&text)
+    }
+
+    fn parse(text: &[u8]) -> Result<Self, String> {
+        let mut manifest = Self::default();
+        let mut highest = None;
+        for (number, line) in (1..).zip(text.split(|&byte| byte == b'\n')) {
+            let line = line.strip_suffix(b"\r").unwrap_or(line);
+            if line.is_empty() || line.starts_with(b"#") {
+                continue;
+            }
+            let wrong = |what: &str| format!("line {number}: {what}");
+            let entry = Entry::parse(line).map_err(|what| wrong(&what))?;
+            match entry.kind {
+                b'h' => {}
+                b'b' if manifest.base.is_none() => manifest.base = Some(entry.name),
+                b'b' => return Err(wrong("there are two base files")),
+                b'i' if highest.is_none_or(|highest| highest < entry.sequence) => {
+                    highest = Some(entry.sequence);
+                    manifest.incremental.push(entry.name);
+                }
+                b'i' => return Err(wrong("the sequence of incremental files does not rise")),
+                other => {
+                    let kind = [other].escape_ascii().to_string();
+                    return Err(wrong(&format!("there is no type '{kind}'")));
+                }
+            }
+        }
+        Ok(manifest)
+    }
+}
+
+struct Entry {
+    name: String,
+    sequence: u64,
+    kind: u8,
+}
+
+impl Entry {
+    fn parse(line: &[u8]) -> Result<Self, String> {
+        // The parser takes a line that starts with '*' for something else.
+        let mut line = [line, b"\n"].concat();
+        let mut parser = Parser::new(Limits::OPEN);
+        let whole = matches!(parser.parse(&mut line), Ok(Some(used)) if used == line.len());
+        let words: Vec<&[u8]> =
+            parser.args().iter().map(|range| &line[range.clone()]).filter(|_| whole).collect();
+        if words.len() < 6 || !words.len().is_multiple_of(2) {
+            return Err("this is not a list of words in pairs, file, seq and type".to_owned());
+        }
+        let value = |key: &str| {
+            let pair = words.chunks_exact(2).find(|pair| pair[0] == key.as_bytes());
+            pair.map(|pair| pair[1]).ok_or_else(|| format!("'{key}' is missing"))
+        };
+        let name = std::str::from_utf8(value("file")?).map_err(|_| "the name is no text")?;
+        if name.is_empty() || name.contains(['/', '\0']) || name == "." || name == ".." {
+            return Err(format!("'{}' is a path, not the name of a file", name.escape_debug()));
+        }
+        let sequence = std::str::from_utf8(value("seq")?).ok().and_then(|seq| seq.parse().ok());
+        let sequence = sequence.ok_or("the sequence is no number")?;
+        let kind = match value("type")? {
+            [kind] => *kind,
+            _ => return Err("a type is one letter".to_owned()),
+        };
+        Ok(Self { name: name.to_owned(), sequence, kind })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_redis_writes_is_read() {
+        let text = b"file a.2.base.rdb seq 2 type b\n# a comment\nfile a.1.incr.aof seq 1 type h\n\
+            file \"a b.3\\x41.aof\" seq 3 type i extra pair\r\nfile a.4.incr.aof seq 4 type i\n";
+        let manifest = Manifest::parse(text).expect("it is one");
+        assert_eq!(manifest.base.as_deref(), Some("a.2.base.rdb"));
+        assert_eq!(manifest.incremental, ["a b.3A.aof", "a.4.incr.aof"]);
+    }
+
+    #[test]
+    fn what_it_does_not_write_is_refused_with_its_line() {
+        let long = [b"file ".repeat(3), vec![b'x'; 70_000]].concat();
+        for (text, problem) in [
+            (&b"file a seq 1"[..], "line 1: this is not a list"),
+            (b"\nfile ../a seq 1 type i", "line 2: '../a' is a path"),
+            (b"file \"..\" seq 1 type i", "is a path"),
+            (b"file a\\x00 seq x type i", "no number"),
+            (b"file \"a\\x00\" seq 1 type i", "is a path"),
+            (b"file a seq -1 type i", "the sequence is no number"),
+            (b"file a seq 1 type q", "there is no type 'q'"),
+            (b"file a seq 1 type bb", "one letter"),
+            (b"file a seq 1 type b\nfile b seq 2 type b", "line 2: there are two base files"),
+            (b"file a seq 2 type i\nfile b seq 2 type i", "line 2: the sequence"),
+            (b"seq 1 type i name a", "'file' is missing"),
+            (b"file \"a seq 1 type i", "line 1: this is not a list"),
+            (b"*3\r\n$1\r\na", "line 1"),
+            (&long, "line 1"),
+        ] {
+            let refused = Manifest::parse(text).expect_err("it is none");
+            assert!(refused.contains(problem), "{}: {refused}", text.escape_ascii());
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! Importing what Redis wrote: an append-only directory of Redis 7, a single append-only file of
+//! older ones, or an RDB file; the result is a dump file in a data directory that had none.
+//!
+//! - What is imported is only read. Nothing is there afterwards, or the whole: the dump appears by
+//!   `rename` when all was replayed.
+//! - As in Redis, the clock stands still while commands are replayed: a key that has expired by now
+//!   may have been changed, or persisted, before it had.
+//! - A last command, or a transaction, that is not whole at the very end was never acknowledged:
+//!   it is left out, with a notice. Anything else that is wrong is an error that names file and
+//!   offset. An append-only file has no checksums: a changed value is not found by anybody.
+
+mod commands;
+mod manifest;
+mod replay;
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+
+use stillframe::Algorithm;
+use stillframe::algorithms::{self, Visitor};
+use stillframe_keyspace::{CreateError, Keyspace};
+
+use crate::persistence::{self, Directory, Loaded, Saves};
+use crate::poll::Poller;
+use crate::start::keyspace_options;
+use crate::state::ServerState;
+use crate::{Config, ServeError};
+use manifest::Manifest;
+use replay::Replay;
+
+/// What was imported.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Imported {
+    /// Keys, those included that have expired by now.
+    pub keys: u64,
+    /// Commands replayed, those of transactions included.
+    pub commands: u64,
+    /// The dump file that was written.
+    pub dump: PathBuf,
+    /// What was left out, if anything: a sentence each.
+    pub notices: Vec<String>,
+}
+
+/// Imports `from` into the data directory of `config`, which must not have a dump file yet.
+///
+/// `from` is a directory with a manifest, the directory above (which has `appendonlydir`), an
+/// append-only file, or an RDB file.
+///
+/// # Errors
+/// [`ServeError`] in one sentence.
+pub fn import(from: &Path, config: Config) -> Result<Imported, ServeError> {
+    struct Import<'a>(&'a Path, Config);
+    impl Visitor for Import<'_> {
+        type Output = Result<Imported, ServeError>;
+        fn visit<A: Algorithm>(self) -> Self::Output {
+            run::<A>(self.0, self.1)
+        }
+    }
+    let name = config.snapshot.clone();
+    algorithms::dispatch_served(&name, Import(from, config))
+        .expect("the setting was checked when it was set")
+}
+
+/// A file to load, and what it may be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Part {
+    path: PathBuf,
+    /// The last one may end within a command.
+    last: bool,
+}
+
+fn run<A: Algorithm>(from: &Path, config: Config) -> Result<Imported, ServeError> {
+    let parts = parts(from)?;
+    let directory = Directory::open(&config.dir, &config.dbfilename)?;
+    let dump = directory.dump().to_owned();
+    if dump.try_exists().unwrap_or(true) {
+        return Err(ServeError::Occupied { path: dump });
+    }
+    let poller = Poller::new().map_err(ServeError::Events)?;
+    let mut keyspace = Keyspace::<A>::create(&keyspace_options(&config))?;
+    let saves = Saves::new(directory, Loaded::default(), poller.waker());
+    let saves = saves.map_err(CreateError::from)?;
+    let table = crate::commands::table::<A>();
+    let mut state = ServerState::new(config, saves, table.all().len(), 0);
+    let mut replay = Replay::new(&table);
+    for part in &parts {
+        let failed = |problem| ServeError::Load { path: part.path.clone(), problem };
+        let (file, start) = load_base(&mut keyspace, &part.path)?;
+        replay.file(&mut keyspace, &mut state, file, start, part).map_err(failed)?;
+    }
+    let keys = keyspace.stats().keys as u64;
+    let saved = persistence::save_and_wait(&mut keyspace, &mut state);
+    saved.map_err(|problem| ServeError::Save { path: dump.clone(), problem })?;
+    Ok(Imported { keys, commands: replay.commands, dump, notices: replay.notices })
+}
+
+/// Loads the RDB file that `path` is or starts with. Gives the file, and where commands begin.
+fn load_base<A: Algorithm>(
+    keyspace: &mut Keyspace<A>,
+    path: &Path,
+) -> Result<(File, u64), ServeError> {
+    let failed =
+        |error: io::Error| ServeError::Load { path: path.to_owned(), problem: error.to_string() };
+    // A pipe must not hold us up.
+    let flags = rustix::fs::OFlags::NONBLOCK.bits() as i32;
+    let mut file = OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(failed)?;
+    let metadata = file.metadata().map_err(failed)?;
+    if !metadata.is_file() {
+        return Err(failed(io::Error::other("it is not a regular file")));
+    }
+    let mut magic = Vec::new();
+    file.by_ref().take(5).read_to_end(&mut magic).map_err(failed)?;
+    file.rewind().map_err(failed)?;
+    if magic != b"REDIS" {
+        return Ok((file, 0));
+    }
+    // Nothing has expired: see the head of this module.
+    let never = AtomicBool::new(false);
+    let base = (file.try_clone().map_err(failed)?, metadata.len());
+    let (_, end) = persistence::load_file(keyspace, path, base, i64::MIN, &never)?;
+    file.seek(SeekFrom::Start(end)).map_err(failed)?;
+    Ok((file, end))
+}
+
+/// The files that `from` stands for, in their order.
+fn parts(from: &Path) -> Result<Vec<Part>, ServeError> {
+    let failed = |path: &Path, problem| ServeError::Load { path: path.to_owned(), problem };
+    let metadata = std::fs::metadata(from).map_err(|error| failed(from, error.to_string()))?;
+    if !metadata.is_dir() {
+        return Ok(vec![Part { path: from.to_owned(), last: true }]);
+    }
+    let below = from.join("appendonlydir");
+    let from = if below.is_dir() { below.as_path() } else { from };
+    let path = manifest::find(from).map_err(|problem| failed(from, problem))?;
+    let manifest = Manifest::read(&path).map_err(|problem| failed(&path, problem))?;
+    let names = manifest.base.iter().chain(&manifest.incremental);
+    let mut parts: Vec<Part> =
+        names.map(|name| Part { path: from.join(name), last: false }).collect();
+    match parts.last_mut() {
+        Some(part) => part.last = true,
+        None => return Err(failed(&path, "it names no file to load".to_owned())),
+    }
+    Ok(parts)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,94 @@
+#!/usr/bin/env python3
+"""Writes the seed corpora of the fuzz targets: fuzz/seeds.py. They are committed; run this again after
+a change of a format. The targets make checksums right themselves, so most seeds carry zeros there."""
+
+import pathlib
+import struct
+
+HERE = pathlib.Path(__file__).parent
+SOURCES = HERE.parent / "crates" / "stillframe-durability" / "src"
+
+
+def fixture(path):
+    return bytes.fromhex("".join((SOURCES / path / "version_1.hex").read_text().split()))
+
+
+def checkpoint(words, per_block):
+    file = b"STILLCKP" + struct.pack("<IIQQQ16sII", 1, per_block, words, 7, 1, b"imprint", 0, 0)
+    for start in range(0, words, per_block):
+        count = min(per_block, words - start)
+        file += struct.pack("<IIQ", 0, count * 8, start)
+        file += b"".join(struct.pack("<Q", start + word) for word in range(count))
+    return file + b"STILLEND" + struct.pack("<QQQQ", 7, words, -(-words // per_block), 0)
+
+
+def log(first, payloads, unsynced):
+    file = b"STILLLOG" + struct.pack("<IIQQQ16sII", 1, 0, first, 1, 42, b"test", 0, 0)
+    for number, payload in enumerate(payloads):
+        file += struct.pack("<IIQI", 5, len(payload), first + number, min(number, unsynced)) + payload
+    return file
+
+
+def rdb():
+    stream_id = b"\x10" + bytes(range(16))
+    group = b"\x01\x01g\x01\x02%s\x01" + bytes(24) + b"\x05\x01\x01c" + bytes(8) + b"\x01" + bytes(16)
+    streams = b"\x01" + stream_id + b"\x02lp\x01\x02\x03"
+    value = {
+        0: b"\x01v",
+        1: b"\x02\x01a\xc0\x05",
+        3: b"\x02\x01a\x011\x01b\xfd",
+        4: b"\x01\x01a\x01b",
+        5: b"\x01\x01a12345678",
+        7: b"\x81\0\0\0\0\0\0\0\x01\x01\x05\x02\x06\x031234\x0412345678\x05\x01s\0",
+        15: streams + group % b"",
+        16: b"\x01z",
+        18: b"\x02\x01\x01a\x02\x01b",
+        19: streams + b"\x01\x02\x03\x04\x05" + group % b"\x03",
+    }
+    seeds = {f"type-{kind}": bytes([kind]) + b"\x01k" + text for kind, text in value.items()}
+    seeds["strings"] = (
+        b"\xfa\x09redis-ver\x067.0.15\xfe\x00\xfb\x03\x01\x00\x01i\xc1\x39\x30\x00\x01l\xc3\x04\x0a\x00a"
+        b"\xe0\x00\xfc\x00\x00\x01\x00\x00\x00\x00\x00\xf9\x07\x00\x40\x01m\x80\x00\x00\x00\x01v"
+    )
+    seeds["sections"] = b"\xf5\x03lib\xf7\x01\x02\x01\x02\x01\x00\xfe\x03\xfd\x01\x00\x00\x00\xf8\x05\x00\x01k\xc2abcd"
+    seeds["whole"] = b"REDIS0004\xfe\x00\x00\x01k\x01v\xff"
+    return seeds
+
+
+def resp():
+    set_ex = b"*5\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\nv\r\n$2\r\nPX\r\n$4\r\n1000\r\n"
+    return {
+        "set": b"\x07" + set_ex,
+        "pipeline": b"\x03" + set_ex * 2 + b"*1\r\n$4\r\nPING\r\n*0\r\n*-1\r\n",
+        "inline": b"\x05SET \"a\\x41\\n\" 'b c'\r\nPING\n\r\n",
+        "lengths": b"\x01*2\r\n$16\r\n0123456789abcdef\r\n$0\r\n\r\n*1\r\n$99\r\n",
+        "replies": b"%1\r\n+a\r\n*3\r\n:1\r\n$-1\r\n_\r\n",
+        "numbers": b"~2\r\n,1.5\r\n#t\r\n",
+        "errors": b"\x02*1\r\nx\r\n",
+    }
+
+
+CORPORA = {
+    "checkpoint": {
+        "version-1": fixture("checkpoint"),
+        "empty": checkpoint(0, 1),
+        "blocks": checkpoint(9, 4),
+        "word": checkpoint(1, 2),
+    },
+    "log": {
+        "version-1": fixture("log"),
+        "empty": log(1, [], 0),
+        "batch": log(5, [b"one", b"", b"three", b"4444"], 0),
+        "unsynced": log(5, [b"one", b"", b"three", b"4444"], 9),
+        "torn": log(5, [b"one"], 0) + bytes(30),
+    },
+    "rdb": rdb(),
+    "resp": resp(),
+    "canary": {"get": b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\nv\r\n"},
+}
+
+for target, seeds in CORPORA.items():
+    folder = HERE / "corpus" / target
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, seed in seeds.items():
+        (folder / name).write_bytes(seed)
