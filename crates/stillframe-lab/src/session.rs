@@ -6,7 +6,8 @@
 //! ```
 //! A tick: [stage: begin if one is due, then the updates] then, outside the stage: reads are
 //! probed, the updates of the next tick are made, idle until the tick is over. `begin` opens the
-//! stage: the state is that at the end of the tick before, and the first updates meet the fresh image.
+//! stage: the state is that at the end of the tick before, and the first updates meet the fresh
+//! image.
 //!
 //! The base image makes incremental algorithms start alike: each later image is an increment.
 

@@ -33,8 +33,8 @@
 //! proves that `k` was on the disk, then something changed it there: **damage**. It names the
 //! segment, the offset, the record, and what else is lost. If nothing proves it, then `k` was never
 //! acknowledged, or the log holds no evidence that it was: a **torn tail**. Valid records may
-//! even follow it, because a disk reorders what was not synced; "something valid follows" would take such
-//! a crash for damage, and refuse to start after it. Conversely each record that was
+//! even follow it, because a disk reorders what was not synced; "something valid follows" would
+//! take such a crash for damage, and refuse to start after it. Conversely each record that was
 //! acknowledged is proved by the first one written after that.
 //!
 //! What follows `k` is left where it is: the log goes on in a new segment, which supersedes what an

@@ -8,7 +8,8 @@
 //! and is then written freely.
 //!
 //! - Memory: 1 copy + 10 bytes a block + log. Begin: O(1). Read: nothing added. Write: while an
-//!   image is captured at most a 16-byte record, and one block copy per `LIMIT` records. Full image.
+//!   image is captured at most a 16-byte record, and one block copy per `LIMIT` records. Full
+//!   image.
 //! - An entry of the log is a record, {old value, index}, or a frame, {-, block} and the block.
 //! - Unit: the word. A partial write reads, patches and writes a whole word.
 //! - I1: the log up to its published end belongs to the snapshotter, the rest to the writer; the
