@@ -113,8 +113,8 @@ impl<'a, A: Algorithm> Replay<'a, A> {
         if let Some(within) = whole_command_within(file.tail()) {
             return Err(format!(
                 "damaged in the command at byte {at}: it would reach past the end of the file, and \
-                 a whole command stands in it at byte {}; cut a copy of the file at byte {at} to do \
-                 without what follows",
+                 a whole command stands in it at byte {}; cut a copy of the file at byte {at} to \
+                 do without what follows",
                 at + within as u64
             ));
         }
