@@ -9,8 +9,8 @@ HERE = pathlib.Path(__file__).parent
 SOURCES = HERE.parent / "crates" / "stillframe-durability" / "src"
 
 
-def fixture(path):
-    return bytes.fromhex("".join((SOURCES / path / "version_1.hex").read_text().split()))
+def fixture(path, version):
+    return bytes.fromhex("".join((SOURCES / path / f"version_{version}.hex").read_text().split()))
 
 
 def checkpoint(words, per_block):
@@ -23,9 +23,9 @@ def checkpoint(words, per_block):
 
 
 def log(first, payloads, unsynced):
-    file = b"STILLLOG" + struct.pack("<IIQQQ16sII", 1, 0, first, 1, 42, b"test", 0, 0)
+    file = b"STILLLOG" + struct.pack("<IIQQQ16sII", 2, 0, first, 1, 42, b"test", 0, 0)
     for number, payload in enumerate(payloads):
-        file += struct.pack("<IIQI", 5, len(payload), first + number, min(number, unsynced)) + payload
+        file += struct.pack("<IIQIQ", 5, len(payload), first + number, min(number, unsynced), 9) + payload
     return file
 
 
@@ -70,13 +70,14 @@ def resp():
 
 CORPORA = {
     "checkpoint": {
-        "version-1": fixture("checkpoint"),
+        "version-1": fixture("checkpoint", 1),
+        "version-2": fixture("checkpoint", 2),
         "empty": checkpoint(0, 1),
         "blocks": checkpoint(9, 4),
         "word": checkpoint(1, 2),
     },
     "log": {
-        "version-1": fixture("log"),
+        "version-2": fixture("log", 2),
         "empty": log(1, [], 0),
         "batch": log(5, [b"one", b"", b"three", b"4444"], 0),
         "unsynced": log(5, [b"one", b"", b"three", b"4444"], 9),

@@ -5,13 +5,15 @@
 //! ```
 
 use std::error::Error;
+use std::fs::File;
 use std::hint::black_box;
+use std::io::Write;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use stillframe::Algorithm;
 use stillframe::algorithms::{SERVED, Visitor, dispatch_served};
-use stillframe_durability::{Options, Store};
+use stillframe_durability::{LogOptions, Options, Policy, Store};
 
 const STEPS: usize = 20_000_000;
 
@@ -34,6 +36,54 @@ fn main() -> Result<(), Box<dyn Error>> {
         let visit = Measure { words, directory: &Path::new(&directory).join(info.name) };
         dispatch_served(info.name, visit).ok_or("the registry knows its own names")??;
     }
+    log_costs(Path::new(&directory))
+}
+
+const ACTION: [u8; 32] = [7; 32];
+const ACTIONS: u32 = 1_000_000;
+
+/// A log of small actions: what one costs the application, and how many become durable a second,
+/// beside what the disk does if each is synced alone.
+fn log_costs(directory: &Path) -> Result<(), Box<dyn Error>> {
+    let open = |policy: Policy| -> Result<Store, Box<dyn Error>> {
+        let options = Options::words(1).log(LogOptions::policy(policy));
+        let directory = directory.join(format!("log-{policy:?}"));
+        Ok(Store::open_with_log(directory, options, |_, _| Ok(()))?)
+    };
+    println!("\n{ACTIONS} actions of {} bytes   ns each  durable/s  records/sync", ACTION.len());
+    for policy in [Policy::Always, Policy::EverySecond, Policy::No] {
+        let mut store = open(policy)?;
+        let started = Instant::now();
+        let mut last = 0;
+        for _ in 0..ACTIONS {
+            last = store.log(black_box(&ACTION))?;
+        }
+        let logged = started.elapsed();
+        store.wait_durable(last)?;
+        let rate = f64::from(ACTIONS) / started.elapsed().as_secs_f64();
+        let stats = store.stats().log.ok_or("it was opened with one")?;
+        let each = logged.as_secs_f64() * 1e9 / f64::from(ACTIONS);
+        let per_sync = stats.records / stats.syncs.max(1);
+        println!("{:32} {each:7.1} {rate:10.0} {per_sync:13}", format!("{policy:?}"));
+        store.close()?;
+        let store = open(policy)?;
+        let replayed = store.recovery().log.as_ref().ok_or("it was opened with one")?;
+        println!("{:32} {} replayed in {:?}", "", replayed.records, replayed.duration);
+    }
+    let mut store = open(Policy::Always)?;
+    let started = Instant::now();
+    for _ in 0..1000 {
+        let sequence = store.log(&ACTION)?;
+        store.wait_durable(sequence)?;
+    }
+    println!("one by one: {:.0} a second", 1000.0 / started.elapsed().as_secs_f64());
+    let mut file = File::create(directory.join("raw"))?;
+    let started = Instant::now();
+    for _ in 0..1000 {
+        file.write_all(&[7; 60])?;
+        file.sync_all()?;
+    }
+    println!("write and fsync of a file: {:.0} a second", 1000.0 / started.elapsed().as_secs_f64());
     Ok(())
 }
 

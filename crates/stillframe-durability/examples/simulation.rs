@@ -5,15 +5,18 @@
 //! cargo run --example simulation -- DIRECTORY [--ticks N] [--crash-after N]
 //! ```
 //!
+//! Each tick depends on the state and on the wind, which comes from outside. So the wind is logged,
+//! and ticks after the last checkpoint are done again with the wind that they had.
+//!
 //! Every tick moves every particle and lets some pairs collide: they swap their velocities. So two
 //! sums are known at the end of each tick, and a state caught within one would give itself away:
 //! the velocities always add up to the same, and the positions to that times the number of ticks.
 
 use std::error::Error;
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use stillframe_durability::{Options, Store};
+use stillframe_durability::{LogOptions, Options, Policy, Store};
 
 const PARTICLES: usize = 20_000;
 const MOMENTUM: u64 = (PARTICLES * (PARTICLES + 1) / 2) as u64;
@@ -53,18 +56,22 @@ fn run() -> Result<(), Box<dyn Error>> {
         }
     }
 
-    let options = Options::words(WORDS).every(Duration::from_millis(20)).checkpoint_on_close();
-    let mut state: Store = Store::open(directory, options)?;
-    if state.recovery().loaded.is_none() {
-        for particle in 0..PARTICLES {
-            state.write(velocity(particle), particle as u64 + 1);
-        }
-    }
+    let options = Options::words(WORDS)
+        .every(Duration::from_millis(20))
+        .checkpoint_on_close()
+        .log(LogOptions::policy(Policy::EverySecond));
+    let mut state = Store::open_with_log(directory, options, |state, action| {
+        tick(state, u64::from_le_bytes(action.bytes.try_into()?));
+        Ok(())
+    })?;
     check(&state)?;
     println!("starting at tick {}", state.read(TICK));
 
     for done in 0..ticks {
-        tick(&mut state);
+        let clock = SystemTime::now().duration_since(UNIX_EPOCH)?;
+        let wind = u64::from(clock.subsec_nanos());
+        state.log(&wind.to_le_bytes())?;
+        tick(&mut state, wind);
         state.point(); // the tick is over: a checkpoint may begin here
         if done == crash_after {
             std::process::abort();
@@ -79,14 +86,19 @@ fn run() -> Result<(), Box<dyn Error>> {
     Ok(state.close()?)
 }
 
-fn tick(state: &mut Store) {
+fn tick(state: &mut Store, wind: u64) {
     let tick = state.read(TICK);
+    if tick == 0 {
+        for particle in 0..PARTICLES {
+            state.write(velocity(particle), particle as u64 + 1);
+        }
+    }
     for particle in 0..PARTICLES {
         let moved = state.read(position(particle)).wrapping_add(state.read(velocity(particle)));
         state.write(position(particle), moved);
     }
     for collision in 0..PARTICLES / 10 {
-        let left = (collision * 7919 + tick as usize * 31) % PARTICLES;
+        let left = (collision * 7919 + wind as usize) % PARTICLES;
         let right = (collision * 104_729 + tick as usize) % PARTICLES;
         let (one, other) = (state.read(velocity(left)), state.read(velocity(right)));
         state.write(velocity(left), other);
@@ -100,7 +112,8 @@ fn check(state: &Store) -> Result<(), String> {
         (0..PARTICLES).map(|particle| state.read(word(particle))).fold(0, u64::wrapping_add)
     };
     let (positions, momentum, tick) = (sum(position), sum(velocity), state.read(TICK));
-    if momentum == MOMENTUM && positions == tick.wrapping_mul(MOMENTUM) {
+    let expected = if tick == 0 { 0 } else { MOMENTUM }; // the first tick brings the particles
+    if momentum == expected && positions == tick.wrapping_mul(MOMENTUM) {
         return Ok(());
     }
     Err(format!("tick {tick} is not whole: momentum {momentum}, positions {positions}"))

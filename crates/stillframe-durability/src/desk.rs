@@ -6,11 +6,13 @@
 //! - The next file is created and its buffer allocated *before* its checkpoint begins, on the
 //!   snapshotter's thread: begin makes no system call that could wait for the disk, and a forked
 //!   child finds all it needs.
+//! - A checkpoint is not published before all actions in it are durable in the log: then what the
+//!   log holds never ends before a checkpoint.
 //! - A checkpoint exists from the rename on. Before, a failure at any step removes the file. Older
 //!   ones go only when two newer are *known* to be sound: made, or recovered, by this very store.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use stillframe::{CaptureError, CaptureReport, Publication, Sink, SinkError};
@@ -19,16 +21,20 @@ use crate::checkpoint::Header;
 use crate::checkpoint::writer::Writer;
 use crate::disk::directory::{Directory, Output};
 use crate::error::Error;
+use crate::log::logger;
 use crate::mutant::Mutant;
 use crate::names::{self, TEMPORARY};
+use crate::retention::{self, Retention};
 use crate::stats::Stats;
+use crate::store::now_ms;
 
 #[derive(Debug)]
 pub(crate) struct Desk {
     /// Whether the next point of consistency shall begin a checkpoint. It carries no data, so it
     /// is relaxed throughout: a thread that sets it means "soon", not "after this".
     due: AtomicBool,
-    directory: Directory,
+    directory: Arc<Directory>,
+    retention: Retention,
     state: Mutex<State>,
 }
 
@@ -63,12 +69,17 @@ impl Sink for CheckpointFile {
 
 impl Desk {
     /// Shows at once whether the directory can be written: the first file is created.
-    pub(crate) fn new(directory: Directory, recovered: Option<u64>) -> Result<Self, Error> {
+    pub(crate) fn new(
+        directory: Arc<Directory>,
+        retention: Retention,
+        recovered: Option<u64>,
+    ) -> Result<Self, Error> {
         let stats = Stats { recovered, newest: recovered, ..Stats::default() };
         let spare = Some(create_file(&directory)?);
         let sound = [None, recovered];
         let state = State { stats, sound, spare, running: None, outcome: None };
-        Ok(Self { due: AtomicBool::new(false), directory, state: Mutex::new(state) })
+        let (due, state) = (AtomicBool::new(false), Mutex::new(state));
+        Ok(Self { due, directory, retention, state })
     }
 
     // ---- the application's thread
@@ -132,13 +143,14 @@ impl Desk {
         &self,
         file: &mut CheckpointFile,
         captured: Result<CaptureReport, CaptureError>,
+        log: Option<&logger::Shared>,
     ) -> Publication {
         let header = *file.0.header();
         let number = header.number;
         let started = Instant::now();
         let published = captured
             .map_err(|source| Error::Capture { number, source })
-            .and_then(|report| self.make_durable(&mut file.0, &header).map(|()| report));
+            .and_then(|report| self.make_durable(&mut file.0, &header, log).map(|()| report));
         let took = started.elapsed();
         let tidied = match published {
             Ok(_) => self.remove_old(number),
@@ -172,11 +184,19 @@ impl Desk {
         publication
     }
 
-    fn make_durable(&self, writer: &mut Writer<Output>, header: &Header) -> Result<(), Error> {
+    fn make_durable(
+        &self,
+        writer: &mut Writer<Output>,
+        header: &Header,
+        log: Option<&logger::Shared>,
+    ) -> Result<(), Error> {
         let temporary = self.directory.at(TEMPORARY);
         let name = names::checkpoint(header.number);
         if self.directory.is(Mutant::OldRemovedFirst) {
-            self.remove_below(header.number)?;
+            retention::remove_below(&self.directory, header.number)?;
+        }
+        if self.directory.is(Mutant::LogTruncatedFirst) {
+            retention::truncate(&self.directory, header.log_from)?;
         }
         if self.directory.is(Mutant::PublishBeforeFooter) {
             self.directory.rename(TEMPORARY, &name)?;
@@ -193,6 +213,9 @@ impl Desk {
         if !self.directory.is(Mutant::FileNotSynced) {
             file.sync().map_err(Error::file("syncing", temporary))?;
         }
+        if let Some(log) = log.filter(|_| !self.directory.is(Mutant::CheckpointOvertakesLog)) {
+            log.wait_durable(header.log_from.saturating_sub(1))?;
+        }
         self.directory.rename(TEMPORARY, &name)?;
         if self.directory.is(Mutant::NamesNotSynced) {
             return Ok(());
@@ -204,15 +227,9 @@ impl Desk {
     fn remove_old(&self, number: u64) -> Result<(), Error> {
         let [_, before] = self.lock().sound;
         self.lock().sound = [before, Some(number)];
-        before.map_or(Ok(()), |before| self.remove_below(before))
-    }
-
-    fn remove_below(&self, number: u64) -> Result<(), Error> {
-        let mut removed = Ok(());
-        for old in names::list(&self.directory)?.numbers.into_iter().filter(|&old| old < number) {
-            removed = removed.and(self.directory.remove(&names::checkpoint(old)));
-        }
-        removed
+        before.map_or(Ok(()), |sound| {
+            retention::apply(&self.directory, self.retention, sound, now_ms())
+        })
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

@@ -63,19 +63,103 @@ pub enum Error {
         /// Every checkpoint there with its damage, newest first.
         skipped: Vec<Skipped>,
     },
+    /// The disk does not give the newest checkpoint. To go back to an older one behind its back
+    /// could lose what was acknowledged.
+    #[error(
+        "{} cannot be read: {damage}; check the disk, or move the file away to go back to the \
+         checkpoint before it",
+        path.display()
+    )]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// Where, and why.
+        damage: crate::checkpoint::damage::Damage,
+    },
     /// The log does not hold what was written.
-    #[error("the log {} is damaged: {damage}; put back a copy of it", path.display())]
+    #[error(
+        "the log {} is damaged: {damage}; put back a copy of it, or accept the loss to go on \
+         without that record and all after it",
+        path.display()
+    )]
     Log {
         /// The segment.
         path: PathBuf,
         /// What is wrong with it.
         damage: crate::log::damage::Damage,
     },
+    /// The directory has a log, and the store was opened without.
+    #[error(
+        "{} holds a log of actions since the last checkpoint; open it with `open_with_log`, which \
+         applies them",
+        directory.display()
+    )]
+    NeedsLog {
+        /// The directory.
+        directory: PathBuf,
+    },
+    /// The store was opened without a log.
+    #[error("this store keeps no log; open it with `open_with_log`")]
+    NoLog,
+    /// A checkpoint or a record was asked for while the log is being replayed.
+    #[error("the log is being replayed; apply the action, and nothing else")]
+    Replaying,
+    /// The application could not apply an action of the log.
+    #[error(
+        "record {sequence} of the log could not be applied: {source}; use the program that wrote it"
+    )]
+    Replay {
+        /// Number of the record.
+        sequence: u64,
+        /// What the application says.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// An action is too long for a record.
+    #[error("an action of {bytes} bytes is too long for the log; keep it below 4 GiB")]
+    ActionTooLong {
+        /// Its length.
+        bytes: usize,
+    },
+    /// Someone waits for a record that was never added.
+    #[error(
+        "there is no record {sequence} in the log, which ends with {last}; wait for one of those"
+    )]
+    NoSuchRecord {
+        /// The number asked for.
+        sequence: u64,
+        /// The last record there is.
+        last: u64,
+    },
+    /// The log failed before: what it had not made durable then never will be.
+    #[error("the log failed: {source}; records up to {durable} are durable, open the store again")]
+    LogFailed {
+        /// The last record that is durable.
+        durable: u64,
+        /// Why it failed.
+        source: std::sync::Arc<Error>,
+    },
+    /// There is no checkpoint from which one could get to the point asked for.
+    #[error(
+        "no checkpoint in {} is as old as that; the oldest is number {oldest}",
+        directory.display()
+    )]
+    TooEarly {
+        /// The directory.
+        directory: PathBuf,
+        /// The oldest checkpoint.
+        oldest: u64,
+    },
+    /// The directory for a recovered state holds one already.
+    #[error("{} is not empty; name a new directory for the recovered state", directory.display())]
+    NotEmpty {
+        /// The directory.
+        directory: PathBuf,
+    },
     /// No memory for the state.
     #[error("no memory for the state: {0}")]
     Memory(#[from] MemoryError),
     /// No thread for the snapshotter or the schedule.
-    #[error("no thread for checkpoints: {0}; raise the limit of threads")]
+    #[error("no thread for checkpoints or the log: {0}; raise the limit of threads")]
     Thread(#[source] io::Error),
     /// The image for a checkpoint could not be begun.
     #[error("checkpoint {number} could not begin: {source}; those before it are intact")]

@@ -1,4 +1,4 @@
-//! Checkpoints and recovery for state held in stillframe memory.
+//! Checkpoints, a log and recovery for state held in stillframe memory.
 //!
 //! A [`Store`] is an array of 64-bit words that survives its process. The application reads and
 //! writes it at the speed of memory and says where its state is valid; checkpoints begin there in
@@ -30,10 +30,14 @@
 //! # }
 //! ```
 //!
-//! Reading order: [`Store`], [`Options`], [`Stats`], [`Recovery`]. Inside: `checkpoint` is the
-//! format, reader and writer; `recovery` finds the newest sound checkpoint; `desk` makes one
-//! durable; `log` reads and writes the logical log; [`disk`] is the seam to the file system, with
-//! the disk that tests crash.
+//! What must not be lost between two checkpoints is logged before it is done:
+//! [`Store::open_with_log`] has the example.
+//!
+//! Reading order: [`Store`], [`Options`], [`LogOptions`], [`Stats`], [`Recovery`]. Inside:
+//! `checkpoint` is the format, reader and writer; `recovery` finds the newest sound checkpoint;
+//! `store::replay` applies the log after it; `desk` makes a checkpoint durable; `retention` removes
+//! old ones; `log` is the format, reader and writer of the logical log, and its thread, `logger`;
+//! [`disk`] is the seam to the file system, with the disk that tests crash.
 
 #![forbid(unsafe_code)]
 
@@ -44,12 +48,12 @@ mod desk;
 pub mod disk;
 mod error;
 pub mod inspect;
-#[cfg_attr(not(test), expect(dead_code, reason = "the store's log will be built on it"))]
 mod log;
 mod mutant;
 mod names;
 mod options;
 mod recovery;
+mod retention;
 mod schedule;
 mod stats;
 mod store;
@@ -57,7 +61,11 @@ mod store;
 pub use checkpoint::damage::Damage;
 pub use error::Error;
 pub use log::damage::Damage as LogDamage;
+pub use log::options::{LogOptions, Policy};
+pub use log::reader::Progress;
 pub use options::Options;
-pub use recovery::{Loaded, Recovery, Skipped};
-pub use stats::{Running, Stats};
+pub use recovery::{Loaded, LostRecords, Recovery, Replayed, Skipped, TornTail};
+pub use retention::Retention;
+pub use stats::{LogStats, Running, Stats};
 pub use store::Store;
+pub use store::replay::{Action, ApplyError, Until};

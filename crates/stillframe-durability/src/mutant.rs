@@ -26,6 +26,16 @@ pub(crate) enum Mutant {
     LogTrustsItsTail,
     /// A record says that all before it are on the disk.
     LogProvesTooMuch,
+    /// A record counts as durable before it is synced.
+    LogAcknowledgedEarly,
+    /// The log loses what a checkpoint covers before the checkpoint is on the disk.
+    LogTruncatedFirst,
+    /// Actions are applied twice.
+    ReplayedTwice,
+    /// Actions that are in the checkpoint are applied again.
+    PositionSkipped,
+    /// A checkpoint is published though actions in it are not in the log yet.
+    CheckpointOvertakesLog,
 }
 
 #[cfg(not(test))]

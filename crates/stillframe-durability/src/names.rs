@@ -7,7 +7,8 @@ use crate::error::Error;
 pub(crate) const TEMPORARY: &str = "checkpoint.tmp";
 
 const PREFIX: &str = "checkpoint-";
-const DAMAGED: &str = ".damaged";
+/// Ends the name of a file that recovery set aside.
+pub(crate) const DAMAGED: &str = ".damaged";
 const DIGITS: usize = 20;
 
 pub(crate) fn checkpoint(number: u64) -> String {

@@ -4,6 +4,8 @@
 //!   another name: it must not count as one of the generations that are kept.
 //! - Checkpoints that are all damaged never become an empty state.
 //! - One that is sound but of a newer version stops the recovery: what lies behind it is older.
+//! - So does one that the disk does not give: that is no proof of damage, and an older one may lie
+//!   behind what was acknowledged.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -11,10 +13,12 @@ use std::time::{Duration, Instant};
 
 use stillframe::Algorithm;
 
+use crate::checkpoint::Header;
 use crate::checkpoint::damage::Damage;
 use crate::checkpoint::reader::Reader;
 use crate::disk::directory::Directory;
 use crate::error::Error;
+use crate::log::damage::Damage as LogDamage;
 use crate::names::{self, TEMPORARY};
 
 /// What [`Store::open`](crate::Store::open) found.
@@ -27,6 +31,70 @@ pub struct Recovery {
     pub skipped: Vec<Skipped>,
     /// Whether an unfinished checkpoint was thrown away: the last process did not end cleanly.
     pub leftover: bool,
+    /// The actions since, if the store was opened with a log.
+    pub log: Option<Replayed>,
+}
+
+/// What was found in the log.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct Replayed {
+    /// Records applied.
+    pub records: u64,
+    /// Bytes of actions in them.
+    pub bytes: u64,
+    /// Number of the last record that is in the state, 0 if there is none.
+    pub last: u64,
+    /// How long replaying took, with all checks.
+    pub duration: Duration,
+    /// What was cut off the end, as a crash leaves it: no record in it was ever acknowledged.
+    pub torn: Option<TornTail>,
+    /// What is lost, if the [`Options`](crate::Options) accept that.
+    pub lost: Option<LostRecords>,
+}
+
+/// The end of a log that a crash left half-written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TornTail {
+    /// The segment.
+    pub path: PathBuf,
+    /// Where the tail starts.
+    pub offset: usize,
+    /// Its length.
+    pub bytes: usize,
+}
+
+/// Records that a damaged log has lost.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LostRecords {
+    /// The damaged segment, under its name before it was moved aside.
+    pub path: PathBuf,
+    /// What is wrong with it.
+    pub damage: LogDamage,
+    /// The first record that is lost.
+    pub first: u64,
+    /// The last one of which there is a trace; `None` if there is none of any.
+    pub last: Option<u64>,
+}
+
+impl fmt::Display for TornTail {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { path, offset, bytes } = self;
+        write!(f, "{}: {bytes} bytes from byte {offset} on were never acknowledged", path.display())
+    }
+}
+
+impl fmt::Display for LostRecords {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { path, damage, first, last } = self;
+        write!(f, "{}: {damage}; lost: all records from {first} on, ", path.display())?;
+        match last {
+            Some(last) => write!(f, "of which there were {} at least", last + 1 - first),
+            None => write!(f, "of which there is no trace"),
+        }
+    }
 }
 
 /// The checkpoint that a state was loaded from.
@@ -45,6 +113,8 @@ pub struct Loaded {
     pub created_ms: u64,
     /// The algorithm that took it.
     pub algorithm: String,
+    /// Number of the first record of the log that is not in it, 0 if there was no log.
+    pub log_from: u64,
     /// How long loading took, with all checks.
     pub duration: Duration,
 }
@@ -80,47 +150,64 @@ pub(crate) fn recover<A: Algorithm>(
     memory: &stillframe::Options,
 ) -> Result<Recovered<A>, Error> {
     let listing = names::list(directory)?;
-    let leftover = listing.leftover;
     directory.remove(TEMPORARY)?;
-    let mut recovery = Recovery { leftover, ..Recovery::default() };
-    for &number in &listing.numbers {
-        match load(directory, number, memory)? {
-            Ok((algorithm, loaded)) => {
-                recovery.loaded = Some(loaded);
-                set_aside(directory, &mut recovery.skipped)?;
-                return Ok(Recovered { algorithm, recovery, next: listing.next });
-            }
+    let (found, mut skipped) = find(directory, &listing.numbers, memory, |_| true)?;
+    if found.is_some() {
+        set_aside(directory, &mut skipped)?;
+    } else if !skipped.is_empty() {
+        return Err(Error::NoneSound { directory: directory.path().to_path_buf(), skipped });
+    }
+    let (algorithm, loaded) = match found {
+        Some((algorithm, loaded)) => (algorithm, Some(loaded)),
+        None => (A::create(memory)?, None),
+    };
+    let recovery = Recovery { loaded, skipped, leftover: listing.leftover, log: None };
+    Ok(Recovered { algorithm, recovery, next: listing.next })
+}
+
+type Found<A> = (Option<(A, Loaded)>, Vec<Skipped>);
+
+/// The first of these checkpoints that is sound and wanted, and the damaged ones before it.
+pub(crate) fn find<A: Algorithm>(
+    directory: &Directory,
+    numbers: &[u64],
+    memory: &stillframe::Options,
+    is_wanted: impl Fn(&Header) -> bool,
+) -> Result<Found<A>, Error> {
+    let mut skipped = Vec::new();
+    for &number in numbers {
+        match load(directory, number, memory, &is_wanted)? {
+            Ok(found @ Some(_)) => return Ok((found, skipped)),
+            Ok(None) => {}
             Err(damage) => {
                 let path = directory.at(&names::checkpoint(number));
-                recovery.skipped.push(Skipped { number, path, damage });
+                skipped.push(Skipped { number, path, damage });
             }
         }
     }
-    if recovery.skipped.is_empty() {
-        return Ok(Recovered { algorithm: A::create(memory)?, recovery, next: listing.next });
-    }
-    Err(Error::NoneSound { directory: directory.path().to_path_buf(), skipped: recovery.skipped })
+    Ok((None, skipped))
 }
 
 fn load<A: Algorithm>(
     directory: &Directory,
     number: u64,
     memory: &stillframe::Options,
-) -> Result<Result<(A, Loaded), Damage>, Error> {
+    is_wanted: impl Fn(&Header) -> bool,
+) -> Result<Result<Option<(A, Loaded)>, Damage>, Error> {
     let started = Instant::now();
     let name = names::checkpoint(number);
     let path = directory.at(&name);
     let (input, bytes) = directory.open_file(&name)?;
     let reader = match Reader::open(input, bytes) {
-        Err(Damage::NewerVersion { version, supported }) => {
-            return Err(Error::NewerVersion { path, version, supported });
-        }
-        Err(damage) => return Ok(Err(damage)),
+        Err(damage) => return damaged(path, damage).map(Err),
         Ok(reader) => reader,
     };
     let header = *reader.header();
     if header.number != number {
         return Ok(Err(Damage::Misnamed { number: header.number, named: number }));
+    }
+    if !is_wanted(&header) {
+        return Ok(Ok(None));
     }
     // The file is as long as its words demand, so memory is asked for on the word of the disk.
     let words = header.words as usize;
@@ -129,7 +216,7 @@ fn load<A: Algorithm>(
     memory.max_words = memory.max_words.max(words);
     let mut algorithm = A::create(&memory)?;
     if let Err(damage) = reader.load(|start, words| algorithm.write_run(start, words)) {
-        return Ok(Err(damage));
+        return damaged(path, damage).map(Err);
     }
     let loaded = Loaded {
         number,
@@ -138,9 +225,21 @@ fn load<A: Algorithm>(
         bytes,
         created_ms: header.created_ms,
         algorithm: header.algorithm(),
+        log_from: header.log_from,
         duration: started.elapsed(),
     };
-    Ok(Ok((algorithm, loaded)))
+    Ok(Ok(Some((algorithm, loaded))))
+}
+
+/// Damage that one may look behind; else the error.
+fn damaged(path: PathBuf, damage: Damage) -> Result<Damage, Error> {
+    match damage {
+        Damage::NewerVersion { version, supported } => {
+            Err(Error::NewerVersion { path, version, supported })
+        }
+        Damage::Unreadable { .. } => Err(Error::Unreadable { path, damage }),
+        damage => Ok(damage),
+    }
 }
 
 fn set_aside(directory: &Directory, skipped: &mut [Skipped]) -> Result<(), Error> {
@@ -159,7 +258,6 @@ mod tests {
     use stillframe::algorithms::naive::Naive;
 
     use super::*;
-    use crate::checkpoint::Header;
     use crate::checkpoint::writer::Writer;
 
     fn file(number: u64) -> Vec<u8> {

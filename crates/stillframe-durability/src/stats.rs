@@ -32,6 +32,36 @@ pub struct Stats {
     pub arena_bytes: usize,
     /// Times a write had to wait because an image had used up its budget.
     pub writer_waits: u64,
+    /// The log, if the store keeps one.
+    pub log: Option<LogStats>,
+}
+
+/// Counts and times of a log since the store was opened.
+#[derive(Debug, Clone, Default, PartialEq)]
+#[non_exhaustive]
+pub struct LogStats {
+    /// Number of the last record.
+    pub last: u64,
+    /// Number of the last record that is durable.
+    pub durable: u64,
+    /// Records that are not.
+    pub lag: u64,
+    /// Bytes of records that are not in the file yet.
+    pub waiting_bytes: usize,
+    /// Records added.
+    pub records: u64,
+    /// Bytes of actions in them.
+    pub bytes: u64,
+    /// Batches in which they were written.
+    pub batches: u64,
+    /// Syncs of the log's file, but for those that begin and end a segment.
+    pub syncs: u64,
+    /// Times a record had to wait because too many waited for the disk.
+    pub waits: u64,
+    /// How long, together.
+    pub wait_time: Duration,
+    /// Why the log failed, if it did: it takes no more records.
+    pub failed: Option<String>,
 }
 
 /// A checkpoint under way.

@@ -88,12 +88,44 @@ fn a_simulation_that_aborts_goes_on_from_a_whole_tick() {
     assert!(tick_after(&output, "starting at tick ") <= 201);
 }
 
+/// The numbers in a line of text.
+fn numbers(text: &str) -> Vec<u64> {
+    text.split([' ', '\n']).filter_map(|word| word.parse().ok()).collect()
+}
+
 #[test]
-fn the_books_of_a_key_value_store_balance_after_each_kill() {
+fn what_a_key_value_store_acknowledged_is_there_after_each_kill() {
     let directory = tempdir().expect("a directory");
-    kill_rounds("key_value", directory.path(), &["transfer"]);
-    let output = run("key_value", directory.path(), &["get", "1"]);
-    assert!(output.status.success(), "{}", text(&output.stderr));
+    let (path, told) = (directory.path().join("data"), directory.path().join("told"));
+    let clock = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970");
+    let seed = clock.subsec_nanos();
+    let rounds = if std::env::var_os("STILLFRAME_LONG").is_some() { 1000 } else { ROUNDS };
+    for round in 0..rounds {
+        let mut child = Command::new(example("key_value"))
+            .arg(&path)
+            .arg("transfer")
+            .stdout(std::fs::File::create(&told).expect("writable"))
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the example starts");
+        let pause = u64::from(seed).wrapping_add(round).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
+        std::thread::sleep(Duration::from_millis(20 + pause % 150));
+        child.kill().expect("it is ours");
+        let output = child.wait_with_output().expect("it is dead");
+        let place = format!("seed {seed}, round {round}");
+        assert_eq!(output.status.signal(), Some(9), "{place}: {}", text(&output.stderr));
+
+        let told = std::fs::read_to_string(&told).expect("it is text");
+        let whole = told.rfind('\n').map_or("", |end| &told[..end]);
+        let acknowledged = numbers(whole).pop().unwrap_or(0);
+        let output = run("key_value", &path, &["count"]);
+        assert!(output.status.success(), "{place}: {}", text(&output.stderr));
+        let [keys, actions, money] = numbers(&text(&output.stdout))[..] else { panic!("{place}") };
+        assert!(actions >= acknowledged, "{place}: {acknowledged} acknowledged, {actions} there");
+        assert_eq!(money, keys * 100, "{place}: a transfer is torn");
+    }
+    let output = run("key_value", &path, &["count"]);
+    println!("{rounds} rounds: {}", text(&output.stdout));
 }
 
 #[test]

@@ -5,6 +5,8 @@ use stillframe_durability::inspect::Checkpoint;
 use crate::{put_u32, seal_header, u32_at, u64_at};
 
 const HEADER_BYTES: usize = 64;
+/// What version 2 adds to it.
+const HEADER_MORE_BYTES: usize = 32;
 const BLOCK_HEADER_BYTES: usize = 16;
 const FOOTER_BYTES: usize = 40;
 
@@ -30,7 +32,8 @@ fn examine(file: &[u8]) {
     }
     let bytes = facts.words * 8
         + facts.blocks * BLOCK_HEADER_BYTES as u64
-        + (HEADER_BYTES + FOOTER_BYTES) as u64;
+        + (HEADER_BYTES + FOOTER_BYTES) as u64
+        + if facts.version == 1 { 0 } else { HEADER_MORE_BYTES as u64 };
     assert_eq!(bytes, file.len() as u64, "a sound file has the length that its header says");
     // One bit of a sound file changed is found, wherever it is.
     let bit = u32_at(file, HEADER_BYTES).unwrap_or_default() as usize % (file.len() * 8);

@@ -7,7 +7,7 @@ use stillframe_durability::inspect::{Neighbours, Segment};
 use crate::{put_u32, seal_header, u32_at, u64_at};
 
 const HEADER_BYTES: usize = 64;
-const RECORD_HEAD_BYTES: usize = 20;
+const RECORD_HEAD_BYTES: usize = 28;
 
 /// Reads `data` as a segment of a log, as it is and with right checksums; the last and alone, and
 /// as one that others follow.
@@ -45,7 +45,7 @@ fn examine(file: &[u8]) {
 /// Makes the checksums of the header and of the records right; in most files the numbers as well.
 fn seal(file: &mut [u8]) {
     let Some(nonce) = u64_at(file, 32) else { return };
-    put_u32(file, 8, 1);
+    put_u32(file, 8, 2);
     put_u32(file, 12, 0);
     put_u32(file, 56, 0);
     seal_header(file, b"STILLLOG");

@@ -25,7 +25,7 @@ fn checkpoint(words: usize) -> Vec<u8> {
 
 /// The segment that keeps the format of logs as it is; its one record is number 5.
 fn segment() -> Vec<u8> {
-    let hex = include_str!("../../../stillframe-durability/src/log/version_1.hex");
+    let hex = include_str!("../../../stillframe-durability/src/log/version_2.hex");
     let digits: Vec<u32> = hex.chars().filter_map(|digit| digit.to_digit(16)).collect();
     digits.chunks_exact(2).map(|pair| (pair[0] * 16 + pair[1]) as u8).collect()
 }

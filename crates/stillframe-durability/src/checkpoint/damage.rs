@@ -21,6 +21,9 @@ pub enum Damage {
     /// The header is not what was written.
     #[error("byte 60: the checksum of the header, bytes 0 to 59, does not match")]
     HeaderChecksum,
+    /// The second half of the header is not what was written.
+    #[error("byte 92: the checksum of the header, bytes 64 to 91, does not match")]
+    PositionChecksum,
     /// The header is what was written, and makes no sense.
     #[error("byte {offset}: the {field} is {value}, which no program writes")]
     Field {

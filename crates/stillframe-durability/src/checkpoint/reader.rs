@@ -10,7 +10,8 @@ use std::ops::ControlFlow;
 
 use super::damage::Damage;
 use super::{
-    BLOCK_HEADER_BYTES, FOOTER_BYTES, HEADER_BYTES, Header, digest, encode_footer, u32_at, u64_at,
+    BLOCK_HEADER_BYTES, FOOTER_BYTES, HEADER_BYTES, HEADER_HALF_BYTES, Header, digest,
+    encode_footer, u32_at, u64_at,
 };
 
 /// A checkpoint file whose header is sound and whose length is right.
@@ -25,13 +26,13 @@ pub(crate) struct Reader<R> {
 impl<R: Read> Reader<R> {
     /// Reads the header of a file of `length` bytes.
     pub(crate) fn open(input: R, length: u64) -> Result<Self, Damage> {
-        if length < HEADER_BYTES as u64 {
-            return Err(Damage::Truncated { length, expected: HEADER_BYTES as u128 });
+        if length < HEADER_HALF_BYTES as u64 {
+            return Err(Damage::Truncated { length, expected: HEADER_HALF_BYTES as u128 });
         }
-        let mut bytes = [0; HEADER_BYTES];
+        let mut bytes = [0; HEADER_HALF_BYTES];
         let mut input = input;
         read(&mut input, 0, &mut bytes)?;
-        let header = Header::decode(&bytes)?;
+        let mut header = Header::decode(&bytes)?;
         let expected = header.file_bytes();
         if u128::from(length) < expected {
             return Err(Damage::Truncated { length, expected });
@@ -41,7 +42,14 @@ impl<R: Read> Reader<R> {
         }
         let mut digest = digest();
         digest.update(&bytes);
-        Ok(Self { input, header, offset: HEADER_BYTES as u64, digest })
+        let offset = header.header_bytes() as u64;
+        if offset == HEADER_BYTES as u64 {
+            let mut bytes = [0; HEADER_BYTES - HEADER_HALF_BYTES];
+            read(&mut input, HEADER_HALF_BYTES as u64, &mut bytes)?;
+            header.decode_second(&bytes)?;
+            digest.update(&bytes);
+        }
+        Ok(Self { input, header, offset, digest })
     }
 
     /// What the header says.
@@ -125,6 +133,18 @@ impl<R: Read> Reader<R> {
         }
         Ok(())
     }
+}
+
+/// The header at the start of `bytes`; nothing is known of the rest of the file.
+pub(crate) fn peek(bytes: &[u8]) -> Result<Header, Damage> {
+    let length = bytes.len() as u64;
+    let cut = Damage::Truncated { length, expected: HEADER_BYTES as u128 };
+    let (first, second) = bytes.split_first_chunk().ok_or(cut.clone())?;
+    let mut header = Header::decode(first)?;
+    if header.header_bytes() == HEADER_BYTES {
+        header.decode_second(second.first_chunk().ok_or(cut)?)?;
+    }
+    Ok(header)
 }
 
 fn read(input: &mut impl Read, offset: u64, bytes: &mut [u8]) -> Result<(), Damage> {

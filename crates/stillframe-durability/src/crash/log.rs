@@ -1,6 +1,7 @@
 //! The log: what is recovered must be the records `1..=n` as they were written, with every one that
 //! was acknowledged, and a crash must never be taken for damage.
 
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -27,10 +28,12 @@ fn payload(number: u64, length: usize) -> Vec<u8> {
 /// Reads the records from the first on, and checks each.
 fn read(directory: &Directory) -> Result<Report, Error> {
     let mut next = 1;
-    recover(directory, 1, |number, bytes| {
+    recover(directory, 0, false, |record, _| {
+        let (number, bytes) = (record.sequence, record.payload);
         assert_eq!(number, next, "without gaps");
         assert!(bytes == payload(number, bytes.len()), "record {number} is another");
         next += 1;
+        Ok(ControlFlow::Continue(()))
     })
 }
 
@@ -70,7 +73,7 @@ fn open(disk: &SimulatedDisk, oracle: &mut Oracle) -> Result<Writer, Error> {
 /// Appends records of these lengths.
 fn append(writer: &mut Writer, next: &mut u64, lengths: &[usize]) {
     for &length in lengths {
-        let number = writer.append(&payload(*next, length)).expect("it is short");
+        let number = writer.append(*next, &payload(*next, length)).expect("it is short");
         assert_eq!(number, *next);
         *next += 1;
     }

@@ -13,6 +13,7 @@ use crate::mutant::{Mutant, Mutation};
 
 mod checkpoints;
 mod log;
+mod store;
 
 const WINDOW_WRITES: usize = 3;
 

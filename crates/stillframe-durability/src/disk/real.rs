@@ -16,7 +16,8 @@ use rustix::fs::{Advice, fadvise};
 use super::{Disk, DiskFile};
 use crate::error::Error;
 
-const LOCK: &str = "lock";
+/// Held by the process that has the directory open.
+pub(crate) const LOCK: &str = "lock";
 /// How long the children of a dead process may take to follow it.
 const CHILDREN_END: Duration = Duration::from_secs(10);
 

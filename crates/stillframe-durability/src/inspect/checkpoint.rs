@@ -6,7 +6,7 @@ use std::ops::{ControlFlow, Range};
 use super::{Examined, Flaw};
 use crate::checkpoint::damage::Damage;
 use crate::checkpoint::reader::Reader;
-use crate::checkpoint::{FOOTER_BYTES, HEADER_BYTES, VERSION};
+use crate::checkpoint::{FOOTER_BYTES, HEADER_BYTES, HEADER_HALF_BYTES};
 
 /// Damaged blocks after which reading ends.
 const FLAWS_MAX: usize = 100;
@@ -29,6 +29,10 @@ pub struct Checkpoint {
     pub created_ms: u64,
     /// The algorithm that took the image.
     pub algorithm: String,
+    /// Number of the first record of the log that is not in it, 0 if there was no log.
+    pub log_from: u64,
+    /// The program that wrote it; empty in version 1.
+    pub creator: String,
 }
 
 impl Checkpoint {
@@ -44,13 +48,15 @@ impl Checkpoint {
         };
         let header = *reader.header();
         let facts = Self {
-            version: VERSION,
+            version: header.version,
             number: header.number,
             words: header.words,
             words_per_block: header.words_per_block,
             blocks: header.blocks(),
             created_ms: header.created_ms,
             algorithm: header.algorithm(),
+            log_from: header.log_from,
+            creator: header.creator(),
         };
         let misnamed = named.filter(|&named| named != header.number);
         let misnamed = misnamed.map(|named| Damage::Misnamed { number: header.number, named });
@@ -79,7 +85,8 @@ fn range(damage: &Damage, length: u64) -> Range<u64> {
     match *damage {
         Damage::Magic => 0..8,
         Damage::NewerVersion { .. } => 8..12,
-        Damage::HeaderChecksum => 0..HEADER_BYTES as u64,
+        Damage::HeaderChecksum => 0..HEADER_HALF_BYTES as u64,
+        Damage::PositionChecksum => HEADER_HALF_BYTES as u64..HEADER_BYTES as u64,
         Damage::Field { offset, .. } => offset..offset + 4,
         Damage::Misnamed { .. } => 24..32,
         Damage::Truncated { length, expected } => {

@@ -69,8 +69,11 @@ impl Segment {
         let (first, until) = (beside.named.unwrap_or_default(), beside.until);
         let proved = beside.last.map_or(0, |last| last.saturating_sub(1));
         let mut records = 0;
-        let segment = reader::Segment { first, until, proved, bytes };
-        let (_, torn) = segment.read(|_| records += 1)?;
+        let mut segment = reader::Segment::open(first, until, proved, bytes)?;
+        while segment.next()?.is_some() {
+            records += 1;
+        }
+        let torn = segment.torn();
         Ok((records, torn.map(|torn| torn.offset as u64..(torn.offset + torn.bytes) as u64)))
     }
 }

@@ -5,7 +5,7 @@ use std::io::Cursor;
 use super::*;
 use crate::checkpoint;
 use crate::checkpoint::writer::Writer;
-use crate::log::{Header, Record};
+use crate::log::{Header, RECORD_HEAD_BYTES, Record};
 
 const NONCE: u64 = 0x5EED_0123_4567_89AB;
 
@@ -32,7 +32,9 @@ fn segment_file(batches: &[&[&[u8]]]) -> Vec<u8> {
     for batch in batches {
         for payload in *batch {
             let unsynced = (sequence - 1 - synced) as u32;
-            Record { sequence, unsynced, payload }.encode(NONCE, &mut bytes).expect("it is short");
+            Record { sequence, unsynced, time_ms: 9, payload }
+                .encode(NONCE, &mut bytes)
+                .expect("it is short");
             sequence += 1;
         }
         synced = sequence - 1;
@@ -72,14 +74,14 @@ fn every_truncation_and_every_tail_of_a_checkpoint_is_told() {
 #[test]
 fn every_damaged_block_is_told_and_too_many_end_the_reading() {
     let mut file = checkpoint_file(1000);
-    let block = 64 + 2 * (16 + 32);
+    let block = checkpoint::HEADER_BYTES + 2 * (16 + 32);
     file[block + 20] ^= 1;
     file[block + 48 + 20] ^= 1;
     let flaws = examine_checkpoint(&file).flaws;
     let places: Vec<_> = flaws.iter().map(|flaw| flaw.bytes.clone()).collect();
     let block = block as u64;
     assert_eq!(places, [block..block + 48, block + 48..block + 96]);
-    file[64..].fill(0);
+    file[checkpoint::HEADER_BYTES..].fill(0);
     let flaws = examine_checkpoint(&file).flaws;
     assert_eq!(flaws.len(), 101);
     assert_eq!(flaws[100].bytes.end, file.len() as u64);
@@ -88,8 +90,9 @@ fn every_damaged_block_is_told_and_too_many_end_the_reading() {
 #[test]
 fn two_blocks_swapped_or_from_another_checkpoint_are_told() {
     let (file, mut swapped) = (checkpoint_file(12), checkpoint_file(12));
-    swapped[64..112].copy_from_slice(&file[112..160]);
-    swapped[112..160].copy_from_slice(&file[64..112]);
+    let first = checkpoint::HEADER_BYTES;
+    swapped[first..first + 48].copy_from_slice(&file[first + 48..first + 96]);
+    swapped[first + 48..first + 96].copy_from_slice(&file[first..first + 48]);
     assert_eq!(examine_checkpoint(&swapped).flaws.len(), 2);
     let mut other = checkpoint::Header::new(12, 7, 1_790_000_000_000, "imprint");
     other.words_per_block = 4;
@@ -98,7 +101,7 @@ fn two_blocks_swapped_or_from_another_checkpoint_are_told() {
     writer.push(0, &[1; 12]).expect("a Vec takes all");
     writer.finish().expect("a Vec takes all");
     let mut mixed = file.clone();
-    mixed[64..112].copy_from_slice(&foreign[64..112]);
+    mixed[first..first + 48].copy_from_slice(&foreign[first..first + 48]);
     let flaws = examine_checkpoint(&mixed).flaws;
     assert_eq!(flaws.len(), 1, "each block is sound, the digest is not: {flaws:?}");
 }
@@ -188,14 +191,14 @@ fn endless_candidates_end_the_search() {
     let mut file = segment_file(&[]);
     // Each place claims to be the record that is missing, as long as what is left.
     let record = |left: usize| {
-        let mut head = [0; 20];
+        let mut head = [0; RECORD_HEAD_BYTES];
         head[4..8].copy_from_slice(&(left as u32).to_le_bytes());
         head[8..16].copy_from_slice(&5u64.to_le_bytes());
         head
     };
-    let total = 200_000 * 20;
-    for at in 0..total / 20 {
-        file.extend_from_slice(&record(total - (at + 1) * 20));
+    let total = 200_000 * RECORD_HEAD_BYTES;
+    for at in 0..total / RECORD_HEAD_BYTES {
+        file.extend_from_slice(&record(total - (at + 1) * RECORD_HEAD_BYTES));
     }
     let flaws = examine_segment(&file, None).flaws;
     assert!(flaws[0].problem.contains("not looked at to the end"), "{flaws:?}");

@@ -51,6 +51,12 @@ pub enum Damage {
         /// The last record of which there is proof that it was on the disk.
         last: u64,
     },
+    /// A checkpoint says that there was a log, and there is none.
+    #[error("the log from record {from} on is in no file")]
+    Gone {
+        /// The first that is lost, if there ever was one.
+        from: u64,
+    },
     /// The log begins too late.
     #[error("records {from} to {to} are in no file")]
     Missing {

@@ -1,19 +1,19 @@
-//! The logical log: records in segments, each segment one file. Version 1, little-endian.
+//! The logical log: records in segments, each segment one file. Version 2, little-endian.
 //!
 //! ```text
 //! byte  0                8        12       16               24               32
 //!       +----------------+--------+--------+----------------+----------------+
 //!       | "STILLLOG"     |version | zero   | sequence number| created, ms    |
-//!       |                | 1      |        | of first record|                |
+//!       |                | 2      |        | of first record|                |
 //!       +----------------+--------+--------+----------------+------+---------+
 //!       | nonce          | creator, zero padded             | zero | CRC-32C |
 //!       +----------------+----------------------------------+------+---------+
 //! byte  32               40                                 56     60        64
 //!
-//! record+--------+--------+----------------+---------+--------------------------+
-//!       | CRC-32C| bytes  | sequence number|unsynced | payload                  |
-//!       +--------+--------+----------------+---------+--------------------------+
-//! byte  +0       +4       +8               +16       +20                +20+bytes
+//! record+--------+--------+----------------+---------+----------------+----------------+
+//!       | CRC-32C| bytes  | sequence number|unsynced | time, ms       | payload        |
+//!       +--------+--------+----------------+---------+----------------+----------------+
+//! byte  +0       +4       +8               +16       +20              +28      +28+bytes
 //!       ... records without gaps, to the end of the file
 //! ```
 //!
@@ -27,15 +27,21 @@
 //! - W3: Within the log each record is one more than the one before. A record's CRC covers the
 //!   segment's nonce and all of the record but itself: bytes of another segment, and payloads that
 //!   look like records, are none.
+//! - W4: `time` never falls from one record to the next, whatever the clock does; so "until that
+//!   time" is a prefix of the log.
+//! - W5: A checkpoint is published after every record below its position was synced. So the
+//!   position proves, as a name does, that they were on the disk.
+//!
+//! Version 1 had no times. No store ever wrote it, so it is not read.
 //!
 //! Torn tail or damage? A segment is read up to the first record of the next one; let `k` be the
-//! first number of which there is no valid record. If a name (W1) or a valid record further on (W2)
-//! proves that `k` was on the disk, then something changed it there: **damage**. It names the
-//! segment, the offset, the record, and what else is lost. If nothing proves it, then `k` was never
-//! acknowledged, or the log holds no evidence that it was: a **torn tail**. Valid records may
-//! even follow it, because a disk reorders what was not synced; "something valid follows" would
-//! take such a crash for damage, and refuse to start after it. Conversely each record that was
-//! acknowledged is proved by the first one written after that.
+//! first number of which there is no valid record. If a name (W1), the checkpoint (W5) or a valid
+//! record further on (W2) proves that `k` was on the disk, then something changed it there:
+//! **damage**. It names the segment, the offset, the record, and what else is lost. If nothing
+//! proves it, then `k` was never acknowledged, or the log holds no evidence that it was: a **torn
+//! tail**. Valid records may even follow it, because a disk reorders what was not synced;
+//! "something valid follows" would take such a crash for damage, and refuse to start after it.
+//! Conversely each record that was acknowledged is proved by the first one written after that.
 //!
 //! What follows `k` is left where it is: the log goes on in a new segment, which supersedes what an
 //! older one holds from its first number on. It starts with a copy of the records that were found
@@ -43,6 +49,8 @@
 //! may have failed once, in a process that is gone.
 
 pub(crate) mod damage;
+pub(crate) mod logger;
+pub(crate) mod options;
 pub(crate) mod reader;
 pub(crate) mod writer;
 
@@ -55,12 +63,13 @@ use crate::names;
 /// Bytes of the header of a segment.
 pub(crate) const HEADER_BYTES: usize = 64;
 /// Bytes before the payload of a record.
-pub(crate) const RECORD_HEAD_BYTES: usize = 20;
-/// The version written, and the newest one read.
-pub(crate) const VERSION: u32 = 1;
+pub(crate) const RECORD_HEAD_BYTES: usize = 28;
+/// The version written, and the only one read.
+pub(crate) const VERSION: u32 = 2;
 
 const MAGIC: [u8; 8] = *b"STILLLOG";
 pub(crate) const PREFIX: &str = "log-";
+/// The file of a segment that is being made.
 pub(crate) const TEMPORARY: &str = "log.tmp";
 const CREATOR_BYTES: usize = 16;
 
@@ -119,7 +128,7 @@ impl Header {
             return Err(Damage::NewerVersion { version, supported: VERSION });
         }
         let zeros = (u32_at(bytes, 12), u32_at(bytes, 56));
-        if version == 0 || zeros != (0, 0) || u64_at(bytes, 16) == 0 {
+        if version < VERSION || zeros != (0, 0) || u64_at(bytes, 16) == 0 {
             return Err(Damage::Fields);
         }
         let mut creator = [0; CREATOR_BYTES];
@@ -138,6 +147,8 @@ impl Header {
 pub(crate) struct Record<'a> {
     pub(crate) sequence: u64,
     pub(crate) unsynced: u32,
+    /// Milliseconds since 1970, when it was added.
+    pub(crate) time_ms: u64,
     pub(crate) payload: &'a [u8],
 }
 
@@ -149,7 +160,12 @@ impl<'a> Record<'a> {
         if checksum(nonce, &head[4..], payload) != u32_at(head, 0) {
             return None;
         }
-        Some(Self { sequence: u64_at(head, 8), unsynced: u32_at(head, 16), payload })
+        Some(Self {
+            sequence: u64_at(head, 8),
+            unsynced: u32_at(head, 16),
+            time_ms: u64_at(head, 20),
+            payload,
+        })
     }
 
     /// Appends the record to `bytes`, if its length can be told.
@@ -159,6 +175,7 @@ impl<'a> Record<'a> {
         head[4..8].copy_from_slice(&length.to_le_bytes());
         head[8..16].copy_from_slice(&self.sequence.to_le_bytes());
         head[16..20].copy_from_slice(&self.unsynced.to_le_bytes());
+        head[20..28].copy_from_slice(&self.time_ms.to_le_bytes());
         let checksum = checksum(nonce, &head[4..], self.payload);
         head[0..4].copy_from_slice(&checksum.to_le_bytes());
         bytes.extend_from_slice(&head);
@@ -189,6 +206,18 @@ pub(crate) fn name(first: u64) -> String {
     names::numbered(PREFIX, first)
 }
 
+/// The name of a segment that recovery was told to do without.
+pub(crate) fn damaged_name(first: u64) -> String {
+    name(first) + names::DAMAGED
+}
+
+/// A number that nobody who writes payloads can know: the keys of a hash table of the standard
+/// library come from the operating system.
+pub(crate) fn nonce() -> u64 {
+    use std::hash::{BuildHasher, Hasher, RandomState};
+    RandomState::new().build_hasher().finish()
+}
+
 /// The first numbers of the segments, rising.
 pub(crate) fn segments(directory: &Directory) -> Result<Vec<u64>, Error> {
     let names = directory.names()?;
@@ -196,6 +225,15 @@ pub(crate) fn segments(directory: &Directory) -> Result<Vec<u64>, Error> {
     let mut firsts: Vec<u64> = ours.filter(|&first| first > 0).collect();
     firsts.sort_unstable();
     Ok(firsts)
+}
+
+/// Moves all segments from record `next` on out of the way, newest first: those that are left
+/// tell of the damage until the last one is gone.
+pub(crate) fn set_aside(directory: &Directory, next: u64) -> Result<(), Error> {
+    for first in segments(directory)?.into_iter().rev().take_while(|&first| first >= next) {
+        directory.rename(&name(first), &damaged_name(first))?;
+    }
+    directory.sync()
 }
 
 /// Reads a field at a place that the caller knows to be in bounds.

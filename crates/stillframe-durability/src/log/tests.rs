@@ -1,5 +1,7 @@
 //! The format against itself: what is written is read, and what is damaged is told.
 
+use std::io::{Read, Write};
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -9,15 +11,16 @@ use super::*;
 use crate::disk::SimulatedDisk;
 
 const NONCE: u64 = 0x5EED_0123_4567_89AB;
+const TIME: u64 = 1_790_000_000_000;
 
 /// A segment from record 5 on. Each batch is synced before the next is written.
 fn segment(batches: &[&[&[u8]]]) -> Vec<u8> {
-    let mut bytes = Header::new(5, 1_790_000_000_000, NONCE, "test").encode().to_vec();
+    let mut bytes = Header::new(5, TIME, NONCE, "test").encode().to_vec();
     let (mut sequence, mut synced) = (5, 4);
     for batch in batches {
         for payload in *batch {
             let unsynced = (sequence - 1 - synced) as u32;
-            let record = Record { sequence, unsynced, payload };
+            let record = Record { sequence, unsynced, time_ms: TIME + sequence, payload };
             record.encode(NONCE, &mut bytes).expect("it is short");
             sequence += 1;
         }
@@ -32,10 +35,13 @@ type Found = Result<(Vec<Vec<u8>>, Option<Torn>), Damage>;
 fn read(bytes: &[u8], until: Option<u64>) -> Found {
     let proved = until.map_or(4, |until| until - 1);
     let mut payloads = Vec::new();
-    let segment = Segment { first: 5, until, proved, bytes };
-    let (next, torn) = segment.read(|record| payloads.push(record.payload.to_vec()))?;
-    assert_eq!(next, 5 + payloads.len() as u64);
-    Ok((payloads, torn))
+    let mut segment = Segment::open(5, until, proved, bytes)?;
+    while let Some(record) = segment.next()? {
+        assert_eq!(record.sequence, 5 + payloads.len() as u64);
+        assert_eq!(record.time_ms, TIME + record.sequence);
+        payloads.push(record.payload.to_vec());
+    }
+    Ok((payloads, segment.torn()))
 }
 
 const BATCHES: &[&[&[u8]]] = &[&[b"one"], &[b"", b"three"], &[b"4444", b"five", b"6"]];
@@ -66,9 +72,9 @@ fn records_come_back_as_they_were() {
 }
 
 #[test]
-fn the_first_version_stays_readable_byte_for_byte() {
+fn the_second_version_stays_readable_byte_for_byte() {
     let hex: String = segment(&[&[b"ab"]]).iter().map(|byte| format!("{byte:02x}")).collect();
-    assert_eq!(hex, include_str!("version_1.hex").replace(char::is_whitespace, ""));
+    assert_eq!(hex, include_str!("version_2.hex").replace(char::is_whitespace, ""));
 }
 
 /// Records 5 to 7 are proved by those of the last batch, 8 to 10 by nothing.
@@ -129,7 +135,7 @@ fn a_tail_of_anything_is_torn() {
 #[test]
 fn records_within_a_payload_prove_nothing() {
     let mut fake = Vec::new();
-    let record = Record { sequence: 6, unsynced: 0, payload: b"fake" };
+    let record = Record { sequence: 6, unsynced: 0, time_ms: 0, payload: b"fake" };
     record.encode(NONCE + 1, &mut fake).expect("it is short");
     let mut bytes = segment(&[&[&fake]]);
     bytes[HEADER_BYTES] ^= 1;
@@ -138,14 +144,17 @@ fn records_within_a_payload_prove_nothing() {
 
 #[test]
 fn a_segment_under_another_name_or_of_a_newer_version_is_told() {
-    let bytes = segment(BATCHES);
-    let other = Segment { first: 6, until: None, proved: 5, bytes: &bytes };
-    assert_eq!(other.read(|_| {}), Err(Damage::Misnamed { first: 5, named: 6 }));
-    let mut newer = bytes;
-    newer[8] = 2;
-    let checksum = crc_fast::crc32_iscsi(&newer[..60]);
-    newer[60..64].copy_from_slice(&checksum.to_le_bytes());
-    assert_eq!(read(&newer, None), Err(Damage::NewerVersion { version: 2, supported: 1 }));
+    let mut bytes = segment(BATCHES);
+    let other = Segment::open(6, None, 5, &bytes).err();
+    assert_eq!(other, Some(Damage::Misnamed { first: 5, named: 6 }));
+    let mut of_version = |version| {
+        bytes[8] = version;
+        let checksum = crc_fast::crc32_iscsi(&bytes[..60]);
+        bytes[60..64].copy_from_slice(&checksum.to_le_bytes());
+        read(&bytes, None).expect_err("it is another version")
+    };
+    assert_eq!(of_version(3), Damage::NewerVersion { version: 3, supported: 2 });
+    assert_eq!(of_version(1), Damage::Fields, "no store ever wrote it");
 }
 
 // ---- several segments
@@ -160,7 +169,7 @@ fn log() -> Arc<Directory> {
     let mut writer =
         Writer::resume(Arc::clone(&directory), &found, header).expect("the disk is sound");
     for number in 1..=9u64 {
-        assert_eq!(writer.append(&number.to_le_bytes()).expect("it is short"), number);
+        assert_eq!(writer.append(TIME, &number.to_le_bytes()).expect("it is short"), number);
         match number {
             3 | 6 => writer = writer.rotate(0, NONCE + number).expect("the disk is sound"),
             9 => writer.write().expect("the disk is sound"),
@@ -171,10 +180,20 @@ fn log() -> Arc<Directory> {
 }
 
 fn recover_from(directory: &Directory, from: u64) -> Result<(Vec<u64>, Report), Error> {
+    recover_with(directory, from, false)
+}
+
+fn recover_with(
+    directory: &Directory,
+    from: u64,
+    accept_loss: bool,
+) -> Result<(Vec<u64>, Report), Error> {
     let mut numbers = Vec::new();
-    let report = recover(directory, from, |number, payload| {
-        assert_eq!(payload, number.to_le_bytes());
-        numbers.push(number);
+    let report = recover(directory, from, accept_loss, |record, progress| {
+        assert_eq!(record.payload, record.sequence.to_le_bytes());
+        assert!(progress.bytes <= progress.total_bytes);
+        numbers.push(record.sequence);
+        Ok(ControlFlow::Continue(()))
     })?;
     Ok((numbers, report))
 }
@@ -186,22 +205,54 @@ fn a_log_is_read_from_any_record_on() {
         let (numbers, report) = recover_from(&directory, from).expect("it is sound");
         assert_eq!(numbers, Vec::from_iter(from..10));
         assert_eq!((report.next, report.torn), (10, None));
-        // Record 9 was written when 8 was on the disk; of 9 itself there is no proof.
-        assert_eq!(report.unproved, [9u64.to_le_bytes()]);
+        // Record 9 was written when 8 was on the disk; of 9 itself only a checkpoint is proof.
+        let unproved = (TIME, 9u64.to_le_bytes().to_vec());
+        assert_eq!(report.unproved, Vec::from_iter((from < 10).then_some(unproved)));
     }
 }
 
 #[test]
-fn a_log_that_ends_before_the_state_goes_on_after_it() {
+fn a_log_that_ends_before_the_checkpoint_is_damaged() {
     let directory = log();
-    let (numbers, report) = recover_from(&directory, 20).expect("it is sound");
-    assert_eq!((numbers, report.next, report.unproved.len()), (vec![], 20, 0));
-    let header = Header::new(0, 0, NONCE, "test");
-    Writer::resume(Arc::clone(&directory), &report, header).expect("the disk is sound");
-    assert_eq!(recover_from(&directory, 20).expect("it is sound").1.next, 20);
-    let error = recover_from(&directory, 1).expect_err("10 to 19 are nowhere").to_string();
+    let error = recover_from(&directory, 20).expect_err("10 to 19 are nowhere").to_string();
     assert!(error.contains("log-00000000000000000007 is damaged"), "{error}");
     assert!(error.contains("record 10 is not what was written, and records up to 19"), "{error}");
+    let empty = Directory::open(Path::new("empty"), Some(Arc::new(SimulatedDisk::default())));
+    let empty = empty.expect("it is there");
+    let error = recover_from(&empty, 20).expect_err("there is no log").to_string();
+    assert!(error.contains("the log from record 20 on is in no file"), "{error}");
+    assert!(recover_from(&empty, 1).is_err(), "there was one");
+    assert_eq!(recover_from(&empty, 0).expect("it never had any").1.next, 1);
+}
+
+#[test]
+fn a_loss_that_is_accepted_is_told_and_stays_behind() {
+    for (segment, index, from, kept, last) in
+        [(4, 0, 1, 3, 9), (4, 1, 1, 4, 9), (1, 2, 2, 2, 9), (7, 0, 7, 6, 9), (7, 1, 10, 9, 9)]
+    {
+        let directory = log();
+        let (mut input, _) = directory.open_file(&name(segment)).expect("it is there");
+        let mut bytes = Vec::new();
+        input.read_to_end(&mut bytes).expect("it is sound");
+        bytes[HEADER_BYTES + index * (RECORD_HEAD_BYTES + 8) + 3] ^= 1;
+        let mut output = directory.create(&name(segment)).expect("the disk is sound");
+        output.write_all(&bytes).expect("the disk is sound");
+        recover_from(&directory, from).expect_err("by default nothing is lost");
+
+        let (numbers, report) = recover_with(&directory, from, true).expect("it was accepted");
+        assert_eq!(numbers, Vec::from_iter(from..=kept), "segment {segment}, record {index}");
+        let lost = report.lost.clone().expect("told");
+        assert_eq!((report.next, lost.segment, lost.last), (kept + 1, segment, last));
+        assert!(report.unproved.is_empty());
+        set_aside(&directory, report.next).expect("the disk is sound");
+        let header = Header::new(0, 0, NONCE, "test");
+        let mut writer = Writer::resume(Arc::clone(&directory), &report, header).expect("sound");
+        let next = report.next;
+        assert_eq!(writer.append(TIME, &next.to_le_bytes()).expect("it is short"), next);
+        writer.sync().expect("the disk is sound");
+        let (numbers, report) = recover_from(&directory, from).expect("it is whole again");
+        assert_eq!((numbers, report.next), (Vec::from_iter(from..=next), next + 1));
+    }
 }
 
 #[test]

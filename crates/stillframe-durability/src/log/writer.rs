@@ -27,6 +27,8 @@ pub(crate) struct Writer {
     next: u64,
     /// All records up to this one are on the disk.
     synced: u64,
+    /// Bytes in the file.
+    bytes: u64,
 }
 
 impl Writer {
@@ -37,7 +39,8 @@ impl Writer {
         found: &Report,
         header: Header,
     ) -> Result<Self, Error> {
-        let mut unproved = Vec::from_iter(&found.unproved);
+        let mut unproved: Vec<_> =
+            found.unproved.iter().map(|(time, payload)| (*time, &payload[..])).collect();
         if directory.is(Mutant::LogTrustsItsTail) {
             unproved.clear();
         }
@@ -49,15 +52,16 @@ impl Writer {
     fn create(
         directory: Arc<Directory>,
         header: Header,
-        records: &[&Vec<u8>],
+        records: &[(u64, &[u8])],
     ) -> Result<Self, Error> {
         let name = name(header.first);
         let path = directory.at(&name);
         let output = directory.create(TEMPORARY)?;
         let (buffer, next) = (header.encode().to_vec(), header.first);
-        let mut writer = Self { directory, path, header, output, buffer, next, synced: next - 1 };
-        for record in records {
-            writer.append(record)?;
+        let synced = next - 1;
+        let mut writer = Self { directory, path, header, output, buffer, next, synced, bytes: 0 };
+        for &(time_ms, payload) in records {
+            writer.append(time_ms, payload)?;
         }
         if writer.directory.is(Mutant::LogStartNotSynced) {
             writer.write()?;
@@ -72,11 +76,11 @@ impl Writer {
     }
 
     /// Adds a record, in memory; tells its number.
-    pub(crate) fn append(&mut self, payload: &[u8]) -> Result<u64, Error> {
+    pub(crate) fn append(&mut self, time_ms: u64, payload: &[u8]) -> Result<u64, Error> {
         let sequence = self.next;
         let unsynced = u32::try_from(sequence - 1 - self.synced).unwrap_or(u32::MAX);
         let unsynced = if self.directory.is(Mutant::LogProvesTooMuch) { 0 } else { unsynced };
-        let record = Record { sequence, unsynced, payload };
+        let record = Record { sequence, unsynced, time_ms, payload };
         record.encode(self.header.nonce, &mut self.buffer).ok_or_else(|| {
             let long = std::io::Error::from(std::io::ErrorKind::FileTooLarge);
             Error::file("adding a record of 4 GiB or more to", &self.path)(long)
@@ -89,6 +93,7 @@ impl Writer {
     pub(crate) fn write(&mut self) -> Result<(), Error> {
         let written = self.output.write_all(&self.buffer);
         written.map_err(Error::file("writing", &self.path))?;
+        self.bytes += self.buffer.len() as u64;
         self.buffer.clear();
         Ok(())
     }
@@ -101,11 +106,31 @@ impl Writer {
         Ok(self.synced)
     }
 
+    /// Bytes in memory, not in the file yet.
+    pub(crate) fn buffered(&self) -> usize {
+        self.buffer.len()
+    }
+
+    /// Bytes in the file.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// All records up to this one are on the disk.
+    pub(crate) fn synced(&self) -> u64 {
+        self.synced
+    }
+
+    /// The number of the last record.
+    pub(crate) fn last(&self) -> u64 {
+        self.next - 1
+    }
+
     /// Goes on in a new segment; all records so far become durable.
     pub(crate) fn rotate(mut self, created_ms: u64, nonce: u64) -> Result<Self, Error> {
         if self.directory.is(Mutant::LogRotatesUnsynced) {
             self.write()?;
-        } else {
+        } else if self.synced < self.last() {
             self.sync()?;
         }
         let header = Header { first: self.next, created_ms, nonce, ..self.header };

@@ -1,4 +1,6 @@
-//! The store: state memory with checkpoints behind it.
+//! The store: state memory with checkpoints and a log behind it.
+
+pub(crate) mod replay;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,6 +13,8 @@ use crate::checkpoint::Header;
 use crate::desk::Desk;
 use crate::disk::directory::Directory;
 use crate::error::Error;
+use crate::log;
+use crate::log::logger::{Logger, Shared};
 use crate::options::Options;
 use crate::recovery::{Recovered, Recovery, recover};
 use crate::schedule::Schedule;
@@ -23,6 +27,10 @@ use crate::stats::{Running, Stats};
 /// which takes microseconds, and is written by a second thread while the application goes on. What
 /// [`open`](Self::open) finds after a crash is the state as it was at such a point, whole.
 ///
+/// With a log ([`open_with_log`](Self::open_with_log)) nothing is lost in between: the application
+/// [logs](Self::log) each action before it applies it, and applies the actions since the last
+/// checkpoint again after a crash.
+///
 /// With the algorithm [`Fork`](stillframe::algorithms::fork::Fork) a checkpoint is given up if the
 /// thread that began it ends first.
 #[derive(Debug)]
@@ -33,8 +41,20 @@ pub struct Store<A: Algorithm = Imprint> {
     /// Number of the next checkpoint.
     next: u64,
     checkpoint_on_close: bool,
+    log: Journal,
     // The thread that it holds ends with it.
-    _schedule: Option<Schedule>,
+    schedule: Option<Schedule>,
+}
+
+/// The log of a store.
+#[derive(Debug)]
+enum Journal {
+    /// There is none.
+    None,
+    /// It is being replayed.
+    Replaying,
+    /// It is being written.
+    Open(Logger),
 }
 
 impl Store {
@@ -55,25 +75,47 @@ impl<A: Algorithm> Store<A> {
     /// # Errors
     /// [`Error`]; nothing is lost by trying again.
     pub fn open_with(directory: impl AsRef<Path>, options: Options) -> Result<Self, Error> {
-        let directory = Directory::open(directory.as_ref(), options.disk)?;
-        let Recovered { algorithm, recovery, next } = recover(&directory, &options.memory)?;
+        let directory = Arc::new(Directory::open(directory.as_ref(), options.disk.clone())?);
+        let needs_log = || Error::NeedsLog { directory: directory.path().to_path_buf() };
+        if !log::segments(&directory)?.is_empty() {
+            return Err(needs_log());
+        }
+        let recovered = recover(&directory, &options.memory)?;
+        if recovered.recovery.loaded.as_ref().is_some_and(|loaded| loaded.log_from > 0) {
+            return Err(needs_log());
+        }
+        let mut store = Self::assemble(&directory, recovered, &options)?;
+        store.start_schedule(&options)?;
+        Ok(store)
+    }
+
+    /// A store that is neither logged nor scheduled yet.
+    fn assemble(
+        directory: &Arc<Directory>,
+        recovered: Recovered<A>,
+        options: &Options,
+    ) -> Result<Self, Error> {
+        let Recovered { algorithm, recovery, next } = recovered;
         let engine = Engine::new(algorithm).map_err(Error::Thread)?;
-        let recovered = recovery.loaded.as_ref().map(|loaded| loaded.number);
-        let desk = Arc::new(Desk::new(directory, recovered)?);
-        let theirs = Arc::clone(&desk);
-        let schedule = options
-            .every
-            .map(|interval| Schedule::start(interval, move || theirs.set_due(true)))
-            .transpose()
-            .map_err(Error::Thread)?;
+        let number = recovery.loaded.as_ref().map(|loaded| loaded.number);
+        let desk = Arc::new(Desk::new(Arc::clone(directory), options.retention, number)?);
         Ok(Self {
             engine,
             desk,
             recovery,
             next,
             checkpoint_on_close: options.checkpoint_on_close,
-            _schedule: schedule,
+            log: Journal::None,
+            schedule: None,
         })
+    }
+
+    fn start_schedule(&mut self, options: &Options) -> Result<(), Error> {
+        let Some(interval) = options.every else { return Ok(()) };
+        let desk = Arc::clone(&self.desk);
+        let schedule = Schedule::start(interval, move || desk.set_due(true));
+        self.schedule = Some(schedule.map_err(Error::Thread)?);
+        Ok(())
     }
 
     /// What was found when the store was opened.
@@ -128,6 +170,50 @@ impl<A: Algorithm> Store<A> {
     #[inline]
     pub fn write_u32(&mut self, index: usize, value: u32) {
         self.engine.algorithm_mut().write_u32(index, value);
+    }
+
+    // ---- the log
+
+    /// Adds an action to the log and tells its number, from 1. Call it between points, before the
+    /// action is applied: a checkpoint at the next [`point`](Self::point) counts it as applied.
+    /// What the action does to the state must depend on nothing but its bytes and the state.
+    ///
+    /// This copies the bytes and returns; it waits only if too many actions wait for the disk. The
+    /// action is certain to survive once [`durable`](Self::durable) has reached its number.
+    ///
+    /// # Errors
+    /// [`Error`]: the action is not in the log, and must not be applied. After
+    /// [`Error::LogFailed`] there is nothing to do but to open the store again.
+    #[inline]
+    pub fn log(&mut self, action: &[u8]) -> Result<u64, Error> {
+        match &self.log {
+            Journal::Open(log) => log.shared().append(action),
+            Journal::None => Err(Error::NoLog),
+            Journal::Replaying => Err(Error::Replaying),
+        }
+    }
+
+    /// The number of the last action that is certain to survive; 0 if there is none. Its caller may
+    /// hold back replies until then; [`LogOptions::on_durable`](crate::LogOptions::on_durable)
+    /// tells when it is worth to look.
+    #[must_use]
+    pub fn durable(&self) -> u64 {
+        self.logger().map_or(0, |log| log.durable())
+    }
+
+    /// Returns when the actions up to this number are certain to survive, whatever the policy.
+    ///
+    /// # Errors
+    /// [`Error::LogFailed`]: nobody knows whether they are.
+    pub fn wait_durable(&self, sequence: u64) -> Result<(), Error> {
+        self.logger().ok_or(Error::NoLog)?.wait_durable(sequence)
+    }
+
+    fn logger(&self) -> Option<&Arc<Shared>> {
+        match &self.log {
+            Journal::Open(log) => Some(log.shared()),
+            Journal::None | Journal::Replaying => None,
+        }
     }
 
     // ---- checkpoints
@@ -188,28 +274,30 @@ impl<A: Algorithm> Store<A> {
             running,
             arena_bytes: progress.arena_bytes(),
             writer_waits: progress.writer_waits(),
+            log: self.logger().map(|log| log.stats()),
             ..stats
         }
     }
 
     /// Waits for the checkpoint under way, takes a last one if the [`Options`] say so (the state
-    /// must be valid then), and gives the directory free. Dropping a store gives up the checkpoint
-    /// under way instead.
+    /// must be valid then), makes the log durable, and gives the directory free. Dropping a store
+    /// gives up the checkpoint under way instead.
     ///
     /// # Errors
-    /// Why the last checkpoint failed.
+    /// Why the last checkpoint or the log failed.
     pub fn close(mut self) -> Result<(), Error> {
-        let ended = self.wait();
-        if self.checkpoint_on_close {
-            self.checkpoint_and_wait()?;
-            return Ok(());
+        let ended = self.wait().map(drop);
+        let ended =
+            if self.checkpoint_on_close { self.checkpoint_and_wait().map(drop) } else { ended };
+        match std::mem::replace(&mut self.log, Journal::None) {
+            Journal::Open(log) => ended.and(log.close()),
+            Journal::None | Journal::Replaying => ended,
         }
-        ended.map(drop)
     }
 
     #[cold]
     fn point_when_due(&mut self) -> Option<u64> {
-        if self.engine.running() {
+        if self.engine.running() || matches!(self.log, Journal::Replaying) {
             return None; // stays due
         }
         self.begin().ok() // a failure is in the stats
@@ -226,11 +314,19 @@ impl<A: Algorithm> Store<A> {
     }
 
     fn begin_numbered(&mut self, number: u64, started: Instant) -> Result<(), Error> {
-        let words = self.engine.words();
-        let header = Header::new(words, number, now_ms(), A::INFO.name);
+        let mut header = Header::new(self.engine.words(), number, now_ms(), A::INFO.name);
+        let log = match &self.log {
+            Journal::Open(log) => Some(Arc::clone(log.shared())),
+            Journal::None => None,
+            Journal::Replaying => return Err(Error::Replaying),
+        };
+        if let Some((last, time_ms)) = log.as_ref().map(|log| log.last()) {
+            header.log_from = last + 1;
+            header.created_ms = header.created_ms.max(time_ms);
+        }
         let file = self.desk.begin(header, started)?;
         let desk = Arc::clone(&self.desk);
-        let publish = move |file: &mut _, captured| desk.publish(file, captured);
+        let publish = move |file: &mut _, captured| desk.publish(file, captured, log.as_deref());
         let begun = self.engine.snapshot(Point::declare(), file, publish);
         begun.map_err(|source| Error::Begin { number, source })?;
         Ok(())
@@ -245,7 +341,8 @@ impl<A: Algorithm> Drop for Store<A> {
     }
 }
 
-fn now_ms() -> u64 {
+/// Milliseconds since 1970.
+pub(crate) fn now_ms() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }

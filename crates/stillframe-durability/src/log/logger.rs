@@ -1,0 +1,399 @@
+//! The thread that writes the log, with group commit: while the disk is busy with one batch, the
+//! application fills the next.
+//!
+//! - The lock is held to move bytes in memory, never during a call of the disk.
+//! - A record counts as durable when a sync that began after it was written has succeeded.
+//! - The first error is the last: the log is poisoned, what waits is given up, and every later call
+//!   tells why. Nothing is durable that was not before.
+//! - Records that wait for the disk are bounded by `waiting_bytes_max`, or one record.
+
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{Builder, JoinHandle};
+use std::time::{Duration, Instant};
+
+use super::nonce;
+use super::options::{LogOptions, Policy};
+use super::writer::Writer;
+use crate::error::Error;
+use crate::mutant::{Mutant, Mutation};
+use crate::stats::LogStats;
+use crate::store::now_ms;
+
+/// Bytes handed to the disk in one call, about.
+const WRITE_BYTES: usize = 1 << 20;
+const SECOND: Duration = Duration::from_secs(1);
+
+/// A log that a thread of its own writes. When dropped, it first writes and syncs what it has.
+#[derive(Debug)]
+pub(crate) struct Logger {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Shared {
+    options: LogOptions,
+    /// All records up to this one are on the disk. Stored under the lock; a relaxed load elsewhere
+    /// may be late, and promises nothing else.
+    durable: AtomicU64,
+    state: Mutex<State>,
+    /// There is work for the logger.
+    work: Condvar,
+    /// Memory was given free, or records became durable, or none will.
+    done: Condvar,
+}
+
+#[derive(Debug)]
+struct State {
+    waiting: Batch,
+    /// Bytes of records that are not in the file yet, those that the logger has taken included.
+    held_bytes: usize,
+    /// Number of the last record.
+    last: u64,
+    /// Its time.
+    time_ms: u64,
+    /// Someone waits until the records up to this one are durable.
+    wanted: u64,
+    /// Whether the logger waits for `work`, and whether anyone waits for `done`.
+    is_idle: bool,
+    waiters: usize,
+    is_closed: bool,
+    failed: Option<Arc<Error>>,
+    stats: LogStats,
+}
+
+/// Records in memory.
+#[derive(Debug, Default)]
+struct Batch {
+    bytes: Vec<u8>,
+    /// Time of each record, and where it ends.
+    ends: Vec<(u64, usize)>,
+}
+
+impl Batch {
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.ends.clear();
+    }
+}
+
+impl Logger {
+    /// Writes to `writer`, whose last record was added at `time_ms`.
+    pub(crate) fn start(writer: Writer, time_ms: u64, options: LogOptions) -> io::Result<Self> {
+        let last = writer.last();
+        let state = State {
+            waiting: Batch::default(),
+            held_bytes: 0,
+            last,
+            time_ms,
+            wanted: 0,
+            is_idle: false,
+            waiters: 0,
+            is_closed: false,
+            failed: None,
+            stats: LogStats::default(),
+        };
+        let shared = Arc::new(Shared {
+            options,
+            durable: AtomicU64::new(last),
+            state: Mutex::new(state),
+            work: Condvar::new(),
+            done: Condvar::new(),
+        });
+        let theirs = Arc::clone(&shared);
+        let mutation = Mutation::current();
+        let thread = Builder::new().name("logger".into()).spawn(move || {
+            Thread { shared: theirs, synced_at: Instant::now(), mutation }.run(writer)
+        })?;
+        Ok(Self { shared, thread: Some(thread) })
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    /// Writes and syncs what is there, and ends.
+    pub(crate) fn close(mut self) -> Result<(), Error> {
+        self.end();
+        let state = self.shared.lock();
+        state.failed.as_ref().map_or(Ok(()), |failed| Err(self.shared.poisoned(failed)))
+    }
+
+    fn end(&mut self) {
+        self.shared.lock().is_closed = true;
+        self.shared.work.notify_all();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join(); // a panic of its has poisoned the log
+        }
+    }
+}
+
+impl Drop for Logger {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+impl Shared {
+    /// Adds a record; tells its number. Waits if too many wait for the disk.
+    pub(crate) fn append(&self, action: &[u8]) -> Result<u64, Error> {
+        let bytes = action.len();
+        if u32::try_from(bytes).is_err() {
+            return Err(Error::ActionTooLong { bytes });
+        }
+        let now = now_ms();
+        let mut state = self.lock();
+        let most = self.options.waiting_bytes_max;
+        let is_full = |held: usize| held > 0 && held.saturating_add(bytes) > most;
+        if is_full(state.held_bytes) {
+            state.stats.waits += 1;
+            let started = Instant::now();
+            while is_full(state.held_bytes) && state.failed.is_none() {
+                state = self.wait_done(state);
+            }
+            state.stats.wait_time += started.elapsed();
+        }
+        if let Some(failed) = &state.failed {
+            return Err(self.poisoned(failed));
+        }
+        state.time_ms = state.time_ms.max(now);
+        state.last += 1;
+        state.held_bytes += bytes;
+        state.stats.records += 1;
+        state.stats.bytes += bytes as u64;
+        let time_ms = state.time_ms;
+        state.waiting.bytes.extend_from_slice(action);
+        let end = state.waiting.bytes.len();
+        state.waiting.ends.push((time_ms, end));
+        let (last, records) = (state.last, state.waiting.ends.len());
+        // One record starts a batch, and enough end it.
+        let is_work = records == 1 || records >= self.options.batch_records;
+        let wake = is_work && std::mem::take(&mut state.is_idle);
+        drop(state);
+        if wake {
+            self.work.notify_one();
+        }
+        Ok(last)
+    }
+
+    /// Returns when all records up to `sequence` are durable, which it hurries.
+    pub(crate) fn wait_durable(&self, sequence: u64) -> Result<(), Error> {
+        if self.durable() >= sequence {
+            return Ok(());
+        }
+        let mut state = self.lock();
+        if sequence > state.last {
+            return Err(Error::NoSuchRecord { sequence, last: state.last });
+        }
+        state.wanted = state.wanted.max(sequence);
+        self.work.notify_one();
+        loop {
+            if self.durable() >= sequence {
+                return Ok(());
+            }
+            if let Some(failed) = &state.failed {
+                return Err(self.poisoned(failed));
+            }
+            state = self.wait_done(state);
+        }
+    }
+
+    /// The number of the last record that is known to be durable.
+    pub(crate) fn durable(&self) -> u64 {
+        self.durable.load(Ordering::Relaxed)
+    }
+
+    /// Number and time of the last record.
+    pub(crate) fn last(&self) -> (u64, u64) {
+        let state = self.lock();
+        (state.last, state.time_ms)
+    }
+
+    pub(crate) fn stats(&self) -> LogStats {
+        let state = self.lock();
+        let durable = self.durable();
+        LogStats {
+            last: state.last,
+            durable,
+            lag: state.last - durable,
+            waiting_bytes: state.held_bytes,
+            failed: state.failed.as_ref().map(|failed| failed.to_string()),
+            ..state.stats.clone()
+        }
+    }
+
+    fn poisoned(&self, source: &Arc<Error>) -> Error {
+        Error::LogFailed { durable: self.durable(), source: Arc::clone(source) }
+    }
+
+    fn wait_done<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        state.waiters += 1;
+        let mut state = self.done.wait(state).unwrap_or_else(PoisonError::into_inner);
+        state.waiters -= 1;
+        state
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // A poisoned lock is taken all the same: nothing panics between the statements it guards.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn fail(&self, error: Error) {
+        let error = Arc::new(error);
+        let mut state = self.lock();
+        state.waiting = Batch::default();
+        state.held_bytes = 0;
+        state.failed = Some(Arc::clone(&error));
+        drop(state);
+        self.done.notify_all();
+        if let Some(told) = &self.options.on_durable {
+            told.tell(Err(&error));
+        }
+    }
+}
+
+/// The logger's side.
+struct Thread {
+    shared: Arc<Shared>,
+    synced_at: Instant,
+    mutation: Mutation,
+}
+
+/// What to do with a batch.
+struct Order {
+    sync: bool,
+    close: bool,
+}
+
+impl Thread {
+    fn run(mut self, writer: Writer) {
+        let _ended = Ended(Arc::clone(&self.shared));
+        if let Err(error) = self.write_all(writer) {
+            self.shared.fail(error);
+        }
+    }
+
+    fn write_all(&mut self, mut writer: Writer) -> Result<(), Error> {
+        let mut batch = Batch::default();
+        loop {
+            let order = self.take(&mut batch, writer.synced() < writer.last());
+            if self.mutation.is(Mutant::LogAcknowledgedEarly) {
+                let last = writer.last() + batch.ends.len() as u64;
+                self.told_durable(last);
+            }
+            self.write(&mut writer, &mut batch)?;
+            if order.sync && writer.synced() < writer.last() {
+                writer.sync()?;
+                self.synced_at = Instant::now();
+                self.shared.lock().stats.syncs += 1;
+                self.told_durable(writer.synced());
+            }
+            if order.close {
+                return Ok(());
+            }
+            if writer.bytes() >= self.shared.options.segment_bytes {
+                writer = writer.rotate(now_ms(), nonce())?;
+                self.synced_at = Instant::now();
+                self.told_durable(writer.synced());
+            }
+        }
+    }
+
+    /// Waits for records, or for a reason to sync those that are written.
+    fn take(&self, batch: &mut Batch, is_unsynced: bool) -> Order {
+        let options = &self.shared.options;
+        let mut state = self.shared.lock();
+        let mut due = None;
+        let is_timed = options.policy == Policy::EverySecond && is_unsynced;
+        while state.waiting.ends.len() < options.batch_records.max(1)
+            && !state.is_closed
+            && state.wanted <= self.shared.durable()
+        {
+            if !state.waiting.ends.is_empty() {
+                // A smaller batch, from the moment it is seen.
+                due.get_or_insert_with(|| Instant::now() + options.linger);
+            }
+            let second = is_timed.then(|| self.synced_at + SECOND);
+            let until = [due, second].into_iter().flatten().min();
+            let pause = until.map(|until| until.saturating_duration_since(Instant::now()));
+            if pause.is_some_and(|pause| pause.is_zero()) {
+                break;
+            }
+            state.is_idle = true;
+            state = match pause {
+                None => self.shared.work.wait(state).unwrap_or_else(PoisonError::into_inner),
+                Some(pause) => {
+                    let woken = self.shared.work.wait_timeout(state, pause);
+                    woken.unwrap_or_else(PoisonError::into_inner).0
+                }
+            };
+        }
+        state.is_idle = false;
+        std::mem::swap(batch, &mut state.waiting);
+        let is_wanted = state.wanted > self.shared.durable();
+        if !batch.ends.is_empty() {
+            state.stats.batches += 1;
+        }
+        let sync = match options.policy {
+            Policy::Always => true,
+            Policy::EverySecond => self.synced_at.elapsed() >= SECOND,
+            Policy::No => false,
+        };
+        Order { sync: sync || is_wanted || state.is_closed, close: state.is_closed }
+    }
+
+    /// Hands the batch to the operating system, and its memory back to the application.
+    fn write(&self, writer: &mut Writer, batch: &mut Batch) -> Result<(), Error> {
+        let mut start = 0;
+        for &(time_ms, end) in &batch.ends {
+            writer.append(time_ms, &batch.bytes[start..end])?;
+            start = end;
+            if writer.buffered() >= WRITE_BYTES {
+                writer.write()?;
+            }
+        }
+        writer.write()?;
+        let bytes = batch.bytes.len();
+        batch.clear();
+        let mut state = self.shared.lock();
+        state.held_bytes -= bytes;
+        let is_awaited = state.waiters > 0;
+        drop(state);
+        if is_awaited {
+            self.shared.done.notify_all();
+        }
+        Ok(())
+    }
+
+    fn told_durable(&self, durable: u64) {
+        let state = self.shared.lock();
+        let is_news = self.shared.durable() < durable;
+        self.shared.durable.store(durable.max(self.shared.durable()), Ordering::Relaxed);
+        let is_awaited = state.waiters > 0;
+        drop(state);
+        if is_awaited {
+            self.shared.done.notify_all();
+        }
+        if let Some(told) = self.shared.options.on_durable.as_ref().filter(|_| is_news) {
+            told.tell(Ok(durable));
+        }
+    }
+}
+
+/// Poisons the log if the logger panics, for which only the application's callback gives cause.
+struct Ended(Arc<Shared>);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let mut state = self.0.lock();
+            let panicked = io::Error::other("the callback of its options panicked");
+            state.failed = Some(Arc::new(Error::file("writing", "the log")(panicked)));
+            state.held_bytes = 0;
+            drop(state);
+            self.0.done.notify_all();
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! How a store keeps its log.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::error::Error;
+
+/// When the records of a log are made durable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Policy {
+    /// At once: the next batch is synced while the application goes on.
+    #[default]
+    Always,
+    /// They are written at once, which survives the end of the process, and synced once a second,
+    /// which survives a loss of power.
+    EverySecond,
+    /// They are written at once, and synced when the operating system likes, when a segment ends,
+    /// when a checkpoint is published, or when someone waits for it.
+    No,
+}
+
+/// How a store keeps its log.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct LogOptions {
+    /// When records are made durable; [`Policy::Always`] by default.
+    pub policy: Policy,
+    /// Records that are worth a sync: a batch of so many does not wait for `linger`. A batch takes
+    /// all records that are there, however many; 500 by default.
+    pub batch_records: usize,
+    /// How long a smaller batch waits for more. None by default: whoever is alone need not wait,
+    /// and whoever is not finds company while the disk is busy.
+    pub linger: Duration,
+    /// Bytes of records that wait for the disk at most; then [`Store::log`](crate::Store::log)
+    /// waits as well. 64 MiB by default. Up to three times as much memory is used.
+    pub waiting_bytes_max: usize,
+    /// Length from which on a segment is ended; 16 MiB by default.
+    pub segment_bytes: u64,
+    pub(crate) on_durable: Option<OnDurable>,
+}
+
+impl Default for LogOptions {
+    fn default() -> Self {
+        Self {
+            policy: Policy::Always,
+            batch_records: 500,
+            linger: Duration::ZERO,
+            waiting_bytes_max: 64 << 20,
+            segment_bytes: 16 << 20,
+            on_durable: None,
+        }
+    }
+}
+
+impl LogOptions {
+    /// The defaults, with this policy.
+    #[must_use]
+    pub fn policy(policy: Policy) -> Self {
+        Self { policy, ..Self::default() }
+    }
+    /// Waits for `records`, but no longer than `linger`, before a batch is written.
+    #[must_use]
+    pub fn batch(self, records: usize, linger: Duration) -> Self {
+        Self { batch_records: records, linger, ..self }
+    }
+    /// Lets so many bytes of records wait for the disk.
+    #[must_use]
+    pub fn waiting_bytes_max(self, bytes: usize) -> Self {
+        Self { waiting_bytes_max: bytes, ..self }
+    }
+    /// Ends a segment when it is so long.
+    #[must_use]
+    pub fn segment_bytes(self, bytes: u64) -> Self {
+        Self { segment_bytes: bytes, ..self }
+    }
+    /// Calls `told` after each sync with the number of the last durable record, and once with the
+    /// error if the log fails. It is called by the logger's thread, which writes nothing meanwhile:
+    /// let it wake up whoever holds replies back, and return.
+    #[must_use]
+    pub fn on_durable(self, told: impl Fn(Result<u64, &Error>) + Send + Sync + 'static) -> Self {
+        Self { on_durable: Some(OnDurable(Arc::new(told))), ..self }
+    }
+}
+
+type Told = dyn Fn(Result<u64, &Error>) + Send + Sync;
+
+/// Whom to tell what is durable.
+#[derive(Clone)]
+pub(crate) struct OnDurable(Arc<Told>);
+
+impl OnDurable {
+    pub(crate) fn tell(&self, durable: Result<u64, &Error>) {
+        (self.0)(durable);
+    }
+}
+
+impl fmt::Debug for OnDurable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("OnDurable")
+    }
+}

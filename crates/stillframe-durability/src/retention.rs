@@ -1,0 +1,127 @@
+//! Which checkpoints, and how much of the log before them, are kept.
+//!
+//! - Two checkpoints that are known to be sound are kept in any case, whatever the rule says.
+//! - The log is kept from the oldest checkpoint on that is: each one leads to all later states.
+
+use std::io::Read;
+use std::time::Duration;
+
+use crate::checkpoint::{HEADER_BYTES, reader};
+use crate::disk::directory::Directory;
+use crate::error::Error;
+use crate::{log, names};
+
+/// How far back a store can be recovered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Retention {
+    /// Checkpoints kept; 2 at least.
+    pub generations: usize,
+    /// Beyond these, as many as it takes to get to any time so long ago.
+    pub age: Option<Duration>,
+    /// But no more than so many bytes of checkpoints and log altogether, but for two checkpoints.
+    pub bytes_max: Option<u64>,
+}
+
+impl Default for Retention {
+    fn default() -> Self {
+        Self { generations: 2, age: None, bytes_max: None }
+    }
+}
+
+/// A checkpoint, as far as it matters here.
+struct Generation {
+    created_ms: u64,
+    log_from: u64,
+    bytes: u64,
+}
+
+/// Removes what is kept no longer, now that the checkpoint `sound` and one after it are known to
+/// be sound.
+pub(crate) fn apply(
+    directory: &Directory,
+    rule: Retention,
+    sound: u64,
+    now_ms: u64,
+) -> Result<(), Error> {
+    let mut numbers = names::list(directory)?.numbers.into_iter();
+    let mut kept: Vec<Generation> = Vec::new();
+    let segments = lengths(directory)?;
+    let floor = loop {
+        let Some(number) = numbers.next() else { break 0 };
+        let generation = look(directory, number)?;
+        if number >= sound || rule.keeps(&kept, &generation, &segments, now_ms) {
+            kept.push(generation);
+        } else {
+            break number + 1;
+        }
+    };
+    let removed = remove_below(directory, floor);
+    let from = kept.iter().map(|generation| generation.log_from).min().unwrap_or(0);
+    removed.and(truncate(directory, from))
+}
+
+impl Retention {
+    fn keeps(
+        &self,
+        newer: &[Generation],
+        older: &Generation,
+        segments: &[(u64, u64)],
+        now_ms: u64,
+    ) -> bool {
+        // The one before the first that is too young to lead there.
+        let is_needed = self.age.is_some_and(|age| {
+            let then = now_ms.saturating_sub(u64::try_from(age.as_millis()).unwrap_or(u64::MAX));
+            newer.last().is_none_or(|newer| newer.created_ms > then)
+        });
+        let bytes: u64 = newer.iter().chain([older]).map(|generation| generation.bytes).sum();
+        let first = needed(segments.iter().map(|&(first, _)| first), older.log_from);
+        let log: u64 = segments[first..].iter().map(|(_, bytes)| bytes).sum();
+        let fits = self.bytes_max.is_none_or(|most| bytes.saturating_add(log) <= most);
+        fits && (newer.len() < self.generations || is_needed)
+    }
+}
+
+/// The index of the segment that holds record `from`: the last that begins no later.
+fn needed(firsts: impl Iterator<Item = u64>, from: u64) -> usize {
+    firsts.take_while(|&first| first <= from).count().saturating_sub(1)
+}
+
+/// The segments with their lengths.
+fn lengths(directory: &Directory) -> Result<Vec<(u64, u64)>, Error> {
+    let mut segments = Vec::new();
+    for first in log::segments(directory)? {
+        segments.push((first, directory.open_file(&log::name(first))?.1));
+    }
+    Ok(segments)
+}
+
+fn look(directory: &Directory, number: u64) -> Result<Generation, Error> {
+    let (input, bytes) = directory.open_file(&names::checkpoint(number))?;
+    let mut head = Vec::with_capacity(HEADER_BYTES);
+    let read = input.take(HEADER_BYTES as u64).read_to_end(&mut head);
+    read.map_err(Error::file("reading", directory.at(&names::checkpoint(number))))?;
+    // Of one that is damaged nothing is known: it leads nowhere, and needs the whole log.
+    let header = reader::peek(&head).ok();
+    Ok(Generation {
+        created_ms: header.map_or(0, |header| header.created_ms),
+        log_from: header.map_or(0, |header| header.log_from),
+        bytes,
+    })
+}
+
+/// Removes all checkpoints with lower numbers.
+pub(crate) fn remove_below(directory: &Directory, number: u64) -> Result<(), Error> {
+    let mut removed = Ok(());
+    for old in names::list(directory)?.numbers.into_iter().filter(|&old| old < number) {
+        removed = removed.and(directory.remove(&names::checkpoint(old)));
+    }
+    removed
+}
+
+/// Removes the segments of which no record from `from` on is.
+pub(crate) fn truncate(directory: &Directory, from: u64) -> Result<(), Error> {
+    let firsts = log::segments(directory)?;
+    let needed = needed(firsts.iter().copied(), from);
+    firsts[..needed].iter().try_for_each(|&first| directory.remove(&log::name(first)))
+}

@@ -1,0 +1,247 @@
+//! Opens a store with a log: checkpoint, replay, log.
+//!
+//! - The actions are applied to a store that neither logs nor checkpoints; what is on the disk does
+//!   not change until all of them were. So a replay that is interrupted is simply done again.
+//! - Only then are leftovers removed, lost records moved aside, and a new segment begun.
+
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+use stillframe::Algorithm;
+use stillframe::algorithms::imprint::Imprint;
+
+use super::{Journal, Store, now_ms};
+use crate::checkpoint::Header as CheckpointHeader;
+use crate::disk::directory::Directory;
+use crate::error::Error;
+use crate::log::logger::Logger;
+use crate::log::reader::{self, Progress, Report};
+use crate::log::writer::Writer;
+use crate::log::{self, Header};
+use crate::mutant::Mutant;
+use crate::names;
+use crate::options::Options;
+use crate::recovery::{
+    Loaded, LostRecords, Recovered, Recovery, Replayed, TornTail, find, recover,
+};
+
+/// An action of the log, to be applied again.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub struct Action<'a> {
+    /// Its number.
+    pub sequence: u64,
+    /// When it was logged, in milliseconds since 1970; never less than the one before.
+    pub time_ms: u64,
+    /// What was logged.
+    pub bytes: &'a [u8],
+    /// How much of the log has been read.
+    pub progress: Progress,
+}
+
+/// A point in the past.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Until {
+    /// After the action of this number.
+    Sequence(u64),
+    /// After the last action that was logged no later than so many milliseconds since 1970.
+    TimeMs(u64),
+}
+
+/// Why an application cannot apply an action.
+pub type ApplyError = Box<dyn std::error::Error + Send + Sync>;
+
+impl Store<Imprint> {
+    /// [`open`](Store::open) with a log: the newest sound checkpoint, then `apply` for every action
+    /// since, in the order in which they were logged. From then on [`log`](Store::log) adds to it.
+    ///
+    /// ```
+    /// # use stillframe_durability::{Error, Options, Store};
+    /// # fn main() -> Result<(), Error> {
+    /// # let data = tempfile::tempdir().expect("a temporary directory");
+    /// // A counter; an action is what is added to it.
+    /// fn add(counter: &mut Store, action: &[u8]) {
+    ///     let sum: u64 = action.iter().map(|&byte| u64::from(byte)).sum();
+    ///     counter.write(0, counter.read(0) + sum);
+    /// }
+    /// let open = || {
+    ///     Store::open_with_log(data.path(), Options::words(1), |counter, action| {
+    ///         add(counter, action.bytes);
+    ///         Ok(())
+    ///     })
+    /// };
+    /// let mut counter = open()?;
+    /// let sequence = counter.log(&[3, 4])?;
+    /// add(&mut counter, &[3, 4]);
+    /// counter.point();
+    /// counter.wait_durable(sequence)?; // now it may be acknowledged
+    /// drop(counter); // or a crash
+    /// assert_eq!(open()?.read(0), 7);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error`]; nothing is lost by trying again. [`Error::Log`] if the log is damaged before its
+    /// torn tail, unless the options [accept that](Options::accept_log_loss).
+    pub fn open_with_log(
+        directory: impl AsRef<Path>,
+        options: Options,
+        apply: impl FnMut(&mut Self, &Action<'_>) -> Result<(), ApplyError>,
+    ) -> Result<Self, Error> {
+        Self::open_logged(directory, options, apply)
+    }
+}
+
+impl<A: Algorithm> Store<A> {
+    /// [`open_with_log`](Store::open_with_log) with an algorithm of one's choice.
+    ///
+    /// # Errors
+    /// [`Error`]; nothing is lost by trying again.
+    pub fn open_logged(
+        directory: impl AsRef<Path>,
+        options: Options,
+        apply: impl FnMut(&mut Self, &Action<'_>) -> Result<(), ApplyError>,
+    ) -> Result<Self, Error> {
+        let directory = Arc::new(Directory::open(directory.as_ref(), options.disk.clone())?);
+        let recovered = recover(&directory, &options.memory)?;
+        let mut store = Self::assemble(&directory, recovered, &options)?;
+        let found = store.replay(&directory, options.accept_log_loss, None, apply)?;
+        if directory.names()?.iter().any(|name| name == log::TEMPORARY) {
+            store.recovery.leftover = true; // the first segment replaces it
+        }
+        if found.lost.is_some() {
+            log::set_aside(&directory, found.next)?;
+        }
+        store.start_log(directory, &found, &options)?;
+        Ok(store)
+    }
+
+    /// The state as it was in the past, in a new store in `target`, durably. The one in `source`
+    /// must not be open, and stays as it is. How far it goes back is a matter of its
+    /// [`Retention`](crate::Retention).
+    ///
+    /// # Errors
+    /// [`Error`]; [`Error::TooEarly`] if nothing leads there any more.
+    pub fn recover_until(
+        source: impl AsRef<Path>,
+        until: Until,
+        target: impl AsRef<Path>,
+        options: Options,
+        apply: impl FnMut(&mut Self, &Action<'_>) -> Result<(), ApplyError>,
+    ) -> Result<Self, Error> {
+        let source = source.as_ref();
+        if !source.is_dir() {
+            let missing = std::io::ErrorKind::NotFound.into();
+            return Err(Error::file("opening", source)(missing));
+        }
+        let source = Directory::open(source, None)?;
+        let (algorithm, recovery) = before(&source, until, &options)?;
+        let target = Arc::new(Directory::open(target.as_ref(), options.disk.clone())?);
+        if target.names()?.iter().any(|name| name != crate::disk::real::LOCK) {
+            return Err(Error::NotEmpty { directory: target.path().to_path_buf() });
+        }
+        let fresh = Recovered { algorithm, recovery: Recovery::default(), next: 1 };
+        let mut store = Self::assemble(&target, fresh, &options)?;
+        store.recovery = recovery;
+        store.replay(&source, options.accept_log_loss, Some(until), apply)?;
+        let fresh = Report { next: 1, ..Report::default() };
+        store.start_log(target, &fresh, &options)?;
+        store.checkpoint_and_wait()?;
+        Ok(store)
+    }
+
+    /// Applies the actions that are not in the checkpoint.
+    fn replay(
+        &mut self,
+        directory: &Directory,
+        accept_loss: bool,
+        until: Option<Until>,
+        mut apply: impl FnMut(&mut Self, &Action<'_>) -> Result<(), ApplyError>,
+    ) -> Result<Report, Error> {
+        let started = Instant::now();
+        let mut from = self.recovery.loaded.as_ref().map_or(0, |loaded| loaded.log_from);
+        if directory.is(Mutant::PositionSkipped) {
+            from = 0;
+        }
+        self.log = Journal::Replaying;
+        let mut replayed = Replayed { last: from.saturating_sub(1), ..Replayed::default() };
+        let report = reader::recover(directory, from, accept_loss, |record, progress| {
+            let (sequence, time_ms, bytes) = (record.sequence, record.time_ms, record.payload);
+            let is_beyond = match until {
+                None => false,
+                Some(Until::Sequence(last)) => sequence > last,
+                Some(Until::TimeMs(last)) => time_ms > last,
+            };
+            if is_beyond {
+                return Ok(ControlFlow::Break(()));
+            }
+            let action = Action { sequence, time_ms, bytes, progress };
+            let times = if directory.is(Mutant::ReplayedTwice) { 2 } else { 1 };
+            for _ in 0..times {
+                let applied = apply(self, &action);
+                applied.map_err(|source| Error::Replay { sequence, source })?;
+            }
+            replayed.records += 1;
+            replayed.bytes += bytes.len() as u64;
+            replayed.last = sequence;
+            Ok(ControlFlow::Continue(()))
+        })?;
+        replayed.duration = started.elapsed();
+        replayed.torn = report.torn.as_ref().map(|torn| TornTail {
+            path: directory.at(&log::name(torn.segment)),
+            offset: torn.offset,
+            bytes: torn.bytes,
+        });
+        replayed.lost = report.lost.as_ref().map(|lost| LostRecords {
+            path: directory.at(&log::name(lost.segment)),
+            damage: lost.damage.clone(),
+            first: report.next,
+            last: (lost.last >= report.next).then_some(lost.last),
+        });
+        self.recovery.log = Some(replayed);
+        Ok(report)
+    }
+
+    /// Goes on logging after what was found.
+    fn start_log(
+        &mut self,
+        directory: Arc<Directory>,
+        found: &Report,
+        options: &Options,
+    ) -> Result<(), Error> {
+        let created_ms = now_ms().max(found.time_ms);
+        let header = Header::new(found.next, created_ms, log::nonce(), A::INFO.name);
+        let writer = Writer::resume(directory, found, header)?;
+        let checkpointed = self.recovery.loaded.as_ref().map_or(0, |loaded| loaded.created_ms);
+        let logger = Logger::start(writer, found.time_ms.max(checkpointed), options.log.clone());
+        self.log = Journal::Open(logger.map_err(Error::Thread)?);
+        self.start_schedule(options)
+    }
+}
+
+/// The newest checkpoint that is not after `until`; zeros, if the log tells all from the start.
+fn before<A: Algorithm>(
+    directory: &Directory,
+    until: Until,
+    options: &Options,
+) -> Result<(A, Recovery), Error> {
+    let numbers = names::list(directory)?.numbers;
+    let is_before = |header: &CheckpointHeader| match until {
+        Until::Sequence(last) => header.log_from.saturating_sub(1) <= last,
+        Until::TimeMs(last) => header.created_ms <= last,
+    };
+    let (found, skipped) = find(directory, &numbers, &options.memory, is_before)?;
+    let recovery = |loaded: Option<Loaded>| Recovery { loaded, skipped, ..Recovery::default() };
+    if let Some((algorithm, loaded)) = found {
+        return Ok((algorithm, recovery(Some(loaded))));
+    }
+    match numbers.last() {
+        Some(&oldest) if log::segments(directory)?.first() != Some(&1) => {
+            Err(Error::TooEarly { directory: directory.path().to_path_buf(), oldest })
+        }
+        _ => Ok((A::create(&options.memory)?, recovery(None))),
+    }
+}
