@@ -225,7 +225,8 @@ impl<'a> Segment<'a> {
         let record = Record::decode(rest, self.nonce).filter(|it| it.sequence == sequence);
         if let Some(record) = record {
             self.offset += record.bytes();
-            self.sequence = self.sequence.saturating_add(1); // a forged number is no reason to panic
+            // A forged number is no reason to panic.
+            self.sequence = self.sequence.saturating_add(1);
             return Ok(Some(record));
         }
         let last = self.proved.max(traces(rest, sequence, self.nonce).proved);

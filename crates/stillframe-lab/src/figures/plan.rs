@@ -34,7 +34,7 @@ impl Size {
 pub struct Facet {
     /// What tells it from the other facets.
     pub title: String,
-    /// Names of algorithms, [`FLOOR`] among them where a metric needs it.
+    /// Names of algorithms, the floor among them where a metric needs it.
     pub algorithms: Vec<&'static str>,
     /// The swept variable and the workload at that value, in rising order.
     pub spots: Vec<(f64, Case)>,

@@ -27,7 +27,7 @@ const _: () = assert!(BLOCK_WORDS <= 1 << 15);
 ///
 /// The index: a block's head is the position of its newest entry, and the second word of an indexed
 /// entry is a link, `next << 16 | offset`, where `next` is the place of the block's entry before in
-/// the log plus one, or 0, and `offset` that of the word in the block, or [`WHOLE`].
+/// the log plus one, or 0, and `offset` that of the word in the block, or `WHOLE`.
 #[derive(Debug)]
 pub struct Before {
     words: Words,
