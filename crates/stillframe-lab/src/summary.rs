@@ -53,20 +53,18 @@ fn figures(name: &str, records: &[Record]) -> String {
         (Some(value), Some(floor)) if floor > 0.0 => format!("{:.2}x", value / floor),
         _ => "-".to_owned(),
     };
-    let begin = median(name, |it| it.begin_us.map_or(0.0, |begin| begin.p50));
+    let Some(begin) = median(name, |it| it.begin_us.map_or(0.0, |begin| begin.p50)) else {
+        return " - | - | - | - | - | - |".to_owned();
+    };
     let wrong: u64 = records
         .iter()
         .filter(|it| it.algorithm == name)
         .map(|record| record.mismatched_words)
         .sum();
-    if begin.is_none() {
-        return " - | - | - | - | - | - |".to_owned();
-    }
     format!(
-        " {} | {} | {} | {} | {} | {wrong} |",
+        " {} | {} | {begin:.1} | {} | {} | {wrong} |",
         ratio(|it| it.tick_latency_capture_ms.mean),
         ratio(|it| it.tick_latency_ms.max),
-        begin.map_or_else(|| "-".to_owned(), |begin| format!("{begin:.1}")),
         ratio(|it| if it.read_idle_ns > 0.0 { it.read_idle_ns } else { it.read_ns }),
         ratio(|it| it.memory_peak_bytes as f64),
     )
