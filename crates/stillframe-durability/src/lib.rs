@@ -47,6 +47,7 @@ mod crash;
 mod desk;
 pub mod disk;
 mod error;
+mod fields;
 pub mod inspect;
 mod log;
 mod mutant;

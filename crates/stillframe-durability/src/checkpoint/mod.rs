@@ -44,6 +44,7 @@ pub(crate) mod damage;
 pub(crate) mod reader;
 pub(crate) mod writer;
 
+use crate::fields::{NAME_BYTES, padded, u32_at, u64_at, unpadded};
 use damage::Damage;
 
 /// Bytes of the header.
@@ -63,7 +64,6 @@ pub(crate) const VERSION: u32 = 2;
 
 const MAGIC: [u8; 8] = *b"STILLCKP";
 const FOOTER_MAGIC: [u8; 8] = *b"STILLEND";
-const NAME_BYTES: usize = 16;
 /// The program that writes.
 const CREATOR: &str =
     concat!("stillframe ", env!("CARGO_PKG_VERSION_MAJOR"), ".", env!("CARGO_PKG_VERSION_MINOR"));
@@ -200,19 +200,6 @@ impl Header {
     }
 }
 
-/// As much of a name as there is room for.
-fn padded(name: &str) -> [u8; NAME_BYTES] {
-    let mut bytes = [0; NAME_BYTES];
-    for (to, from) in bytes.iter_mut().zip(name.bytes()) {
-        *to = from;
-    }
-    bytes
-}
-
-fn unpadded(name: [u8; NAME_BYTES]) -> String {
-    String::from_utf8_lossy(name.split(|&byte| byte == 0).next().unwrap_or_default()).into_owned()
-}
-
 /// The block's header; `block` starts with room for it.
 fn seal_block(block: &mut [u8], start: u64) {
     let bytes = (block.len() - BLOCK_HEADER_BYTES) as u32;
@@ -234,19 +221,6 @@ fn encode_footer(header: &Header) -> [u8; FOOTER_BYTES - 8] {
 
 fn digest() -> crc_fast::Digest {
     crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc64Nvme)
-}
-
-/// Reads a field at a place that the caller knows to be in bounds.
-fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    let mut field = [0; 4];
-    field.copy_from_slice(&bytes[at..at + 4]);
-    u32::from_le_bytes(field)
-}
-
-fn u64_at(bytes: &[u8], at: usize) -> u64 {
-    let mut field = [0; 8];
-    field.copy_from_slice(&bytes[at..at + 8]);
-    u64::from_le_bytes(field)
 }
 
 #[cfg(test)]

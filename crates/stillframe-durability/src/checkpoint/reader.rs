@@ -11,8 +11,9 @@ use std::ops::ControlFlow;
 use super::damage::Damage;
 use super::{
     BLOCK_HEADER_BYTES, FOOTER_BYTES, HEADER_BYTES, HEADER_HALF_BYTES, Header, digest,
-    encode_footer, u32_at, u64_at,
+    encode_footer,
 };
+use crate::fields::{u32_at, u64_at};
 
 /// A checkpoint file whose header is sound and whose length is right.
 pub(crate) struct Reader<R> {

@@ -7,8 +7,9 @@ use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
 use std::ops::Range;
 
 use super::{Examined, Flaw};
+use crate::fields::{u32_at, u64_at};
 use crate::log::damage::Damage;
-use crate::log::{HEADER_BYTES, Header, RECORD_HEAD_BYTES, VERSION, reader};
+use crate::log::{HEADER_BYTES, Header, RECORD_HEAD_BYTES, VERSION, proves, reader};
 
 const WINDOW_BYTES: usize = 64 << 10;
 
@@ -44,6 +45,13 @@ pub struct Neighbours {
     pub last: Option<u64>,
 }
 
+impl Neighbours {
+    /// Records up to this number were on the disk, by the name of the last segment.
+    fn proved(&self) -> u64 {
+        self.last.map_or(0, |last| last.saturating_sub(1))
+    }
+}
+
 impl Segment {
     /// Reads a file of `length` bytes to its end.
     pub fn examine(input: impl Read + Seek, length: u64, beside: Neighbours) -> Examined<Self> {
@@ -67,7 +75,7 @@ impl Segment {
         beside: Neighbours,
     ) -> Result<(u64, Option<Range<u64>>), crate::LogDamage> {
         let (first, until) = (beside.named.unwrap_or_default(), beside.until);
-        let proved = beside.last.map_or(0, |last| last.saturating_sub(1));
+        let proved = beside.proved();
         let mut records = 0;
         let mut segment = reader::Segment::open(first, until, proved, bytes)?;
         while segment.next()?.is_some() {
@@ -118,7 +126,7 @@ fn examine<R: Read + Seek>(
             sequence = sequence.saturating_add(1);
             continue;
         }
-        let proved = beside.last.map_or(0, |last| last.saturating_sub(1));
+        let proved = beside.proved();
         match window.proved_by(offset, sequence, header.nonce)? {
             None => flaws.push(Flaw {
                 bytes: offset..length,
@@ -248,24 +256,10 @@ impl<R: Read + Seek> Window<R> {
             if self.crc_bytes_left == Some(0) {
                 return Ok(None);
             }
-            let proves =
-                |it: &Head| it.sequence.saturating_sub(1).saturating_sub(it.unsynced.into());
+            let proves = |it: &Head| proves(it.sequence, it.unsynced);
             proved = proved.max(record.as_ref().map_or(0, proves));
             at += record.map_or(1, |record| record.bytes);
         }
         Ok(Some(proved))
     }
-}
-
-/// Reads a field at a place that the caller knows to be in bounds.
-fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    let mut field = [0; 4];
-    field.copy_from_slice(&bytes[at..at + 4]);
-    u32::from_le_bytes(field)
-}
-
-fn u64_at(bytes: &[u8], at: usize) -> u64 {
-    let mut field = [0; 8];
-    field.copy_from_slice(&bytes[at..at + 8]);
-    u64::from_le_bytes(field)
 }

@@ -58,6 +58,7 @@ use damage::Damage;
 
 use crate::disk::directory::Directory;
 use crate::error::Error;
+use crate::fields::{NAME_BYTES, padded, u32_at, u64_at, unpadded};
 use crate::names;
 
 /// Bytes of the header of a segment.
@@ -71,7 +72,6 @@ const MAGIC: [u8; 8] = *b"STILLLOG";
 pub(crate) const PREFIX: &str = "log-";
 /// The file of a segment that is being made.
 pub(crate) const TEMPORARY: &str = "log.tmp";
-const CREATOR_BYTES: usize = 16;
 
 /// The head of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,22 +82,17 @@ pub(crate) struct Header {
     pub(crate) created_ms: u64,
     /// A number that nobody who writes payloads can know.
     pub(crate) nonce: u64,
-    creator: [u8; CREATOR_BYTES],
+    creator: [u8; NAME_BYTES],
 }
 
 impl Header {
     pub(crate) fn new(first: u64, created_ms: u64, nonce: u64, creator: &str) -> Self {
-        let mut name = [0; CREATOR_BYTES];
-        for (to, from) in name.iter_mut().zip(creator.bytes()) {
-            *to = from;
-        }
-        Self { first, created_ms, nonce, creator: name }
+        Self { first, created_ms, nonce, creator: padded(creator) }
     }
 
     /// Who wrote the segment.
     pub(crate) fn creator(&self) -> String {
-        let name: Vec<u8> = self.creator.iter().copied().take_while(|&byte| byte != 0).collect();
-        String::from_utf8_lossy(&name).into_owned()
+        unpadded(self.creator)
     }
 
     pub(crate) fn encode(&self) -> [u8; HEADER_BYTES] {
@@ -131,7 +126,7 @@ impl Header {
         if version < VERSION || zeros != (0, 0) || u64_at(bytes, 16) == 0 {
             return Err(Damage::Fields);
         }
-        let mut creator = [0; CREATOR_BYTES];
+        let mut creator = [0; NAME_BYTES];
         creator.copy_from_slice(&bytes[40..56]);
         Ok(Self {
             first: u64_at(bytes, 16),
@@ -189,8 +184,13 @@ impl<'a> Record<'a> {
 
     /// The highest number of which this record proves that it was on the disk (W2).
     fn proves(&self) -> u64 {
-        self.sequence.saturating_sub(1).saturating_sub(u64::from(self.unsynced))
+        proves(self.sequence, self.unsynced)
     }
+}
+
+/// What a valid record with these fields proves (W2).
+pub(crate) fn proves(sequence: u64, unsynced: u32) -> u64 {
+    sequence.saturating_sub(1).saturating_sub(u64::from(unsynced))
 }
 
 fn checksum(nonce: u64, head: &[u8], payload: &[u8]) -> u32 {
@@ -234,19 +234,6 @@ pub(crate) fn set_aside(directory: &Directory, next: u64) -> Result<(), Error> {
         directory.rename(&name(first), &damaged_name(first))?;
     }
     directory.sync()
-}
-
-/// Reads a field at a place that the caller knows to be in bounds.
-fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    let mut field = [0; 4];
-    field.copy_from_slice(&bytes[at..at + 4]);
-    u32::from_le_bytes(field)
-}
-
-fn u64_at(bytes: &[u8], at: usize) -> u64 {
-    let mut field = [0; 8];
-    field.copy_from_slice(&bytes[at..at + 8]);
-    u64::from_le_bytes(field)
 }
 
 #[cfg(test)]

@@ -10,9 +10,10 @@ use std::io::Read;
 use std::ops::ControlFlow;
 
 use super::damage::Damage;
-use super::{HEADER_BYTES, Header, RECORD_HEAD_BYTES, Record, name, segments, u64_at};
+use super::{HEADER_BYTES, Header, RECORD_HEAD_BYTES, Record, name, segments};
 use crate::disk::directory::Directory;
 use crate::error::Error;
+use crate::fields::u64_at;
 
 /// What was read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

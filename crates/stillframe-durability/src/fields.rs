@@ -1,0 +1,33 @@
+//! Fields of the file formats, little-endian. The places are the caller's to know: each is in
+//! bounds.
+
+/// Bytes of a name in a header, zero padded.
+pub(crate) const NAME_BYTES: usize = 16;
+
+/// The four bytes at `at` as a number.
+pub(crate) fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    let mut field = [0; 4];
+    field.copy_from_slice(&bytes[at..at + 4]);
+    u32::from_le_bytes(field)
+}
+
+/// The eight bytes at `at` as a number.
+pub(crate) fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    let mut field = [0; 8];
+    field.copy_from_slice(&bytes[at..at + 8]);
+    u64::from_le_bytes(field)
+}
+
+/// As much of a name as there is room for.
+pub(crate) fn padded(name: &str) -> [u8; NAME_BYTES] {
+    let mut bytes = [0; NAME_BYTES];
+    for (to, from) in bytes.iter_mut().zip(name.bytes()) {
+        *to = from;
+    }
+    bytes
+}
+
+/// The name before its padding.
+pub(crate) fn unpadded(name: [u8; NAME_BYTES]) -> String {
+    String::from_utf8_lossy(name.split(|&byte| byte == 0).next().unwrap_or_default()).into_owned()
+}
