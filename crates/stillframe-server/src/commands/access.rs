@@ -50,6 +50,16 @@ impl<A: Algorithm> Context<'_, A> {
         self.server.watches.touch(self.session.db, key);
     }
 
+    /// As [`changed`](Self::changed), for a change that keyspace notifications name: `class` is
+    /// Redis's letter for its kind (`l` list, `s` set, `h` hash, `z` sorted set, `$` string,
+    /// `g` any type), `event` what happened.
+    #[inline]
+    pub(super) fn changed_as(&mut self, key: &[u8], class: char, event: &'static str) {
+        // Nobody can subscribe to notifications yet.
+        let _ = (class, event);
+        self.changed(key);
+    }
+
     /// The outcome of storing `key`: a success is a change; a failure replaces what the command
     /// has answered since `start`.
     #[inline]

@@ -35,7 +35,7 @@ fn del<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
     for key in &args[1..] {
         // Asked first, because a key whose time has come is absent and not deleted by this.
         if ctx.exists(key) && ctx.keyspace.remove(db, key) {
-            ctx.changed(key);
+            ctx.changed_as(key, 'g', "del");
             deleted += 1;
         }
     }
