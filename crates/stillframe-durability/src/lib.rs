@@ -64,6 +64,7 @@ pub use error::Error;
 pub use log::damage::Damage as LogDamage;
 pub use log::options::{LogOptions, Policy};
 pub use log::reader::Progress;
+pub use log::standalone::{Log, LogHandle};
 pub use options::Options;
 pub use recovery::{Loaded, LostRecords, Recovery, Replayed, Skipped, TornTail};
 pub use retention::Retention;

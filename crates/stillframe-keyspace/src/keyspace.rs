@@ -46,6 +46,9 @@ pub struct Keyspace<A: Algorithm> {
     /// The slot that was found last: the next call is often for the same key.
     recent: Option<u32>,
     expired_total: u64,
+    /// Keys that have expired since they were last taken, if they are to be kept.
+    expired: Vec<(usize, Box<[u8]>)>,
+    keeps_expired: bool,
     /// The database whose turn it is to have expired keys looked for.
     expire_turn: usize,
 }
@@ -89,6 +92,8 @@ impl<A: Algorithm> Keyspace<A> {
             hasher: RandomState::new(),
             recent: None,
             expired_total: 0,
+            expired: Vec::new(),
+            keeps_expired: false,
             expire_turn: 0,
         })
     }
@@ -266,6 +271,19 @@ impl<A: Algorithm> Keyspace<A> {
         }
     }
 
+    /// From now on [`take_expired`](Self::take_expired) tells which keys have expired, or no more.
+    pub fn keep_expired(&mut self, keep: bool) {
+        self.keeps_expired = keep;
+        if !keep {
+            self.expired = Vec::new();
+        }
+    }
+
+    /// Databases and keys that have expired and were deleted since this was last asked, in order.
+    pub fn take_expired(&mut self) -> Vec<(usize, Box<[u8]>)> {
+        std::mem::take(&mut self.expired)
+    }
+
     pub(crate) fn hash(&self, key: &[u8]) -> u64 {
         let mut hasher = self.hasher.build_hasher();
         hasher.write(key);
@@ -303,7 +321,11 @@ impl<A: Algorithm> Keyspace<A> {
     }
 
     fn delete_if_expired(&mut self, slot: u32, now: i64) -> bool {
-        let expired = self.slots.entry(slot).is_some_and(|entry| is_expired(entry, now));
+        let entry = self.slots.entry(slot).filter(|entry| is_expired(entry, now));
+        let expired = entry.is_some();
+        if let Some(entry) = entry.filter(|_| self.keeps_expired) {
+            self.expired.push((entry.db(), entry.key().into()));
+        }
         if expired {
             self.delete(slot);
             self.expired_total += 1;
@@ -380,6 +402,23 @@ mod tests {
         assert_eq!(keyspace.expire_cycle(i64::MAX - 1, 1000), 100);
         assert_eq!(keyspace.stats().keys, 0);
         assert_eq!(keyspace.expire_cycle(0, 1000), 0);
+    }
+
+    #[test]
+    fn expired_keys_are_told_once_if_someone_asks() {
+        let mut keyspace = keyspace();
+        let expire = |keyspace: &mut Keyspace<_>, db| {
+            keyspace.set(db, b"a", b"1", Expire::At(10)).unwrap();
+            assert!(!keyspace.contains(db, b"a", 10));
+        };
+        expire(&mut keyspace, 0);
+        assert!(keyspace.take_expired().is_empty());
+        keyspace.keep_expired(true);
+        expire(&mut keyspace, 1);
+        expire(&mut keyspace, 2);
+        let told = [1, 2].map(|db| (db, Box::from(&b"a"[..])));
+        assert_eq!(keyspace.take_expired(), told);
+        assert!(keyspace.take_expired().is_empty());
     }
 
     #[test]

@@ -15,6 +15,8 @@ pub(crate) struct Session {
     pub(crate) db: usize,
     /// Protocol of replies.
     pub(crate) protocol: Protocol,
+    /// Nobody's: requests of a log or of a primary, which nothing refuses.
+    pub(crate) internal: bool,
     /// Whether the password was given, or none is required.
     pub(crate) authenticated: bool,
     /// Name given by CLIENT SETNAME, or empty.
@@ -51,6 +53,7 @@ impl Session {
             id,
             db: 0,
             protocol: Protocol::Resp2,
+            internal: false,
             authenticated,
             name: Vec::new(),
             transaction: None,
@@ -62,5 +65,12 @@ impl Session {
             connected: now,
             active: now,
         }
+    }
+
+    /// The session of requests that come from a log, an append-only file or a primary.
+    pub(crate) fn internal() -> Self {
+        let nobody = SocketAddr::from(([127, 0, 0, 1], 0));
+        let session = Self::new(0, nobody, nobody, -1, true, Instant::now());
+        Self { internal: true, ..session }
     }
 }

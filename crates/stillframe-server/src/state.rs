@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use crate::commands::transactions::Watches;
 use crate::config::Config;
 use crate::connection::Clients;
+use crate::effects::Effects;
 use crate::persistence::Saves;
 use crate::random::Random;
 
@@ -21,6 +22,8 @@ pub(crate) struct ServerState {
     pub(crate) watches: Watches,
     /// Saving, and how it went.
     pub(crate) saves: Saves,
+    /// What requests did, for the log and for replicas.
+    pub(crate) effects: Effects,
     /// Changes of the data set since the last successful save.
     pub(crate) dirty: u64,
     /// EXEC is running the queued requests of a transaction.
@@ -52,6 +55,7 @@ impl ServerState {
             clients: Clients::default(),
             watches: Watches::default(),
             saves,
+            effects: Effects::default(),
             dirty: 0,
             in_exec: false,
             stopping: false,

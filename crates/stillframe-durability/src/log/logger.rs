@@ -47,6 +47,7 @@ pub(crate) struct Shared {
 
 #[derive(Debug)]
 struct State {
+    policy: Policy,
     waiting: Batch,
     /// Bytes of records that are not in the file yet, those that the logger has taken included.
     held_bytes: usize,
@@ -84,6 +85,7 @@ impl Logger {
     pub(crate) fn start(writer: Writer, time_ms: u64, options: LogOptions) -> io::Result<Self> {
         let last = writer.last();
         let state = State {
+            policy: options.policy,
             waiting: Batch::default(),
             held_bytes: 0,
             last,
@@ -200,6 +202,12 @@ impl Shared {
         }
     }
 
+    /// From now on records are made durable by `policy`.
+    pub(crate) fn set_policy(&self, policy: Policy) {
+        self.lock().policy = policy;
+        self.work.notify_one();
+    }
+
     /// The number of the last record that is known to be durable.
     pub(crate) fn durable(&self) -> u64 {
         self.durable.load(Ordering::Relaxed)
@@ -306,7 +314,7 @@ impl Thread {
         let options = &self.shared.options;
         let mut state = self.shared.lock();
         let mut due = None;
-        let is_timed = options.policy == Policy::EverySecond && is_unsynced;
+        let is_timed = state.policy == Policy::EverySecond && is_unsynced;
         while state.waiting.ends.len() < options.batch_records.max(1)
             && !state.is_closed
             && state.wanted <= self.shared.durable()
@@ -336,7 +344,7 @@ impl Thread {
         if !batch.ends.is_empty() {
             state.stats.batches += 1;
         }
-        let sync = match options.policy {
+        let sync = match state.policy {
             Policy::Always => true,
             Policy::EverySecond => self.synced_at.elapsed() >= SECOND,
             Policy::No => false,

@@ -52,6 +52,7 @@ pub(crate) mod damage;
 pub(crate) mod logger;
 pub(crate) mod options;
 pub(crate) mod reader;
+pub(crate) mod standalone;
 pub(crate) mod writer;
 
 use damage::Damage;

@@ -161,46 +161,13 @@ impl<A: Algorithm> Store<A> {
         until: Option<Until>,
         mut apply: impl FnMut(&mut Self, &Action<'_>) -> Result<(), ApplyError>,
     ) -> Result<Report, Error> {
-        let started = Instant::now();
         let mut from = self.recovery.loaded.as_ref().map_or(0, |loaded| loaded.log_from);
         if directory.is(Mutant::PositionSkipped) {
             from = 0;
         }
         self.log = Journal::Replaying;
-        let mut replayed = Replayed { last: from.saturating_sub(1), ..Replayed::default() };
-        let report = reader::recover(directory, from, accept_loss, |record, progress| {
-            let (sequence, time_ms, bytes) = (record.sequence, record.time_ms, record.payload);
-            let is_beyond = match until {
-                None => false,
-                Some(Until::Sequence(last)) => sequence > last,
-                Some(Until::TimeMs(last)) => time_ms > last,
-            };
-            if is_beyond {
-                return Ok(ControlFlow::Break(()));
-            }
-            let action = Action { sequence, time_ms, bytes, progress };
-            let times = if directory.is(Mutant::ReplayedTwice) { 2 } else { 1 };
-            for _ in 0..times {
-                let applied = apply(self, &action);
-                applied.map_err(|source| Error::Replay { sequence, source })?;
-            }
-            replayed.records += 1;
-            replayed.bytes += bytes.len() as u64;
-            replayed.last = sequence;
-            Ok(ControlFlow::Continue(()))
-        })?;
-        replayed.duration = started.elapsed();
-        replayed.torn = report.torn.as_ref().map(|torn| TornTail {
-            path: directory.at(&log::name(torn.segment)),
-            offset: torn.offset,
-            bytes: torn.bytes,
-        });
-        replayed.lost = report.lost.as_ref().map(|lost| LostRecords {
-            path: directory.at(&log::name(lost.segment)),
-            damage: lost.damage.clone(),
-            first: report.next,
-            last: (lost.last >= report.next).then_some(lost.last),
-        });
+        let (report, replayed) =
+            replay(directory, from, accept_loss, until, |action| apply(self, action))?;
         self.recovery.log = Some(replayed);
         Ok(report)
     }
@@ -220,6 +187,51 @@ impl<A: Algorithm> Store<A> {
         self.log = Journal::Open(logger.map_err(Error::Thread)?);
         self.start_schedule(options)
     }
+}
+
+/// Hands the actions from record `from` on to `apply`, up to `until`.
+pub(crate) fn replay(
+    directory: &Directory,
+    from: u64,
+    accept_loss: bool,
+    until: Option<Until>,
+    mut apply: impl FnMut(&Action<'_>) -> Result<(), ApplyError>,
+) -> Result<(Report, Replayed), Error> {
+    let started = Instant::now();
+    let mut replayed = Replayed { last: from.saturating_sub(1), ..Replayed::default() };
+    let report = reader::recover(directory, from, accept_loss, |record, progress| {
+        let (sequence, time_ms, bytes) = (record.sequence, record.time_ms, record.payload);
+        let is_beyond = match until {
+            None => false,
+            Some(Until::Sequence(last)) => sequence > last,
+            Some(Until::TimeMs(last)) => time_ms > last,
+        };
+        if is_beyond {
+            return Ok(ControlFlow::Break(()));
+        }
+        let action = Action { sequence, time_ms, bytes, progress };
+        let times = if directory.is(Mutant::ReplayedTwice) { 2 } else { 1 };
+        for _ in 0..times {
+            apply(&action).map_err(|source| Error::Replay { sequence, source })?;
+        }
+        replayed.records += 1;
+        replayed.bytes += bytes.len() as u64;
+        replayed.last = sequence;
+        Ok(ControlFlow::Continue(()))
+    })?;
+    replayed.duration = started.elapsed();
+    replayed.torn = report.torn.as_ref().map(|torn| TornTail {
+        path: directory.at(&log::name(torn.segment)),
+        offset: torn.offset,
+        bytes: torn.bytes,
+    });
+    replayed.lost = report.lost.as_ref().map(|lost| LostRecords {
+        path: directory.at(&log::name(lost.segment)),
+        damage: lost.damage.clone(),
+        first: report.next,
+        last: (lost.last >= report.next).then_some(lost.last),
+    });
+    Ok((report, replayed))
 }
 
 /// The newest checkpoint that is not after `until`; zeros, if the log tells all from the start.

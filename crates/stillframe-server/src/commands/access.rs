@@ -60,6 +60,29 @@ impl<A: Algorithm> Context<'_, A> {
         self.changed(key);
     }
 
+    /// Tells, in place of the request itself, a request that does the same whenever it is replayed:
+    /// see [`Effects`](crate::effects::Effects). May be called several times.
+    pub(super) fn effect(&mut self, args: &[&[u8]]) {
+        self.effect_in(self.session.db, args);
+    }
+
+    /// As [`effect`](Self::effect), in another database than the client's.
+    pub(super) fn effect_in(&mut self, db: usize, args: &[&[u8]]) {
+        let effects = &mut self.server.effects;
+        if effects.wanted() {
+            effects.set_told();
+            effects.add_expired(self.keyspace);
+            effects.add(db, args);
+        }
+    }
+
+    /// Tells that the request need not be replayed, whatever it changed.
+    pub(super) fn no_effect(&mut self) {
+        if self.server.effects.wanted() {
+            self.server.effects.set_told();
+        }
+    }
+
     /// The outcome of storing `key`: a success is a change; a failure replaces what the command
     /// has answered since `start`.
     #[inline]

@@ -79,6 +79,7 @@ fn incrbyfloat<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
     let start = ctx.out.position();
     let outcome = ctx.keyspace.set(db, key, &text, Expire::Keep);
     if ctx.stored(key, start, outcome).is_some() {
+        ctx.effect(&[b"SET", key, &text, b"KEEPTTL"]);
         ctx.out.bulk(text);
     }
 }

@@ -149,8 +149,10 @@ pub(super) fn expire_at<A: Algorithm>(ctx: &mut Context<'_, A>, key: &[u8], inst
     let db = ctx.session.db;
     if instant <= ctx.now {
         ctx.keyspace.remove(db, key);
+        ctx.effect(&[b"DEL", key]);
     } else {
         ctx.keyspace.set_expire(db, key, Some(instant));
+        ctx.effect(&[b"PEXPIREAT", key, instant.to_string().as_bytes()]);
     }
     ctx.changed(key);
 }
@@ -184,6 +186,7 @@ pub(super) fn make_eternal<A: Algorithm>(ctx: &mut Context<'_, A>, key: &[u8]) -
     let ends = entry.is_some_and(|entry| entry.expire_at().is_some());
     if ends {
         ctx.keyspace.set_expire(db, key, None);
+        ctx.effect(&[b"PERSIST", key]);
         ctx.changed(key);
     }
     ends

@@ -21,6 +21,7 @@ mod lcs;
 mod natural;
 mod numbers;
 mod persistence;
+mod replay;
 mod scan;
 mod set;
 mod strings;
@@ -34,6 +35,7 @@ use stillframe::Algorithm;
 use stillframe_keyspace::Keyspace;
 use stillframe_resp::Out;
 
+pub(crate) use replay::{apply, named};
 pub(crate) use table::{
     ALL_KEYS, Command, KEY_VALUE_PAIRS, Keys, Lookup, NO_KEYS, ONE_KEY, SECOND_KEY, TWO_KEYS,
     Table, flags,
@@ -103,8 +105,12 @@ pub(crate) fn dispatch<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
 /// Runs a command that was looked up and checked, and counts it.
 pub(crate) fn run<A: Algorithm>(ctx: &mut Context<'_, A>, index: usize, args: &[&[u8]]) {
     let start = ctx.out.buffer.len();
+    let dirty = ctx.server.dirty;
     ctx.session.last_command = index;
     (ctx.table.get(index).handler)(ctx, args);
+    if ctx.server.effects.wanted() {
+        note_effects(ctx, args, ctx.server.dirty > dirty);
+    }
     let stats = &mut ctx.server.stats;
     stats.commands_processed += 1;
     let counters = &mut stats.commands[index];
@@ -115,8 +121,27 @@ pub(crate) fn run<A: Algorithm>(ctx: &mut Context<'_, A>, index: usize, args: &[
     }
 }
 
+/// Keeps what the handler that has just run did: what it told, or, if it changed anything, the
+/// request itself.
+#[inline(never)]
+fn note_effects<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]], changed: bool) {
+    let Context { keyspace, server, session, .. } = ctx;
+    let effects = &mut server.effects;
+    let told = effects.take_told();
+    effects.add_expired(keyspace);
+    if changed && !told {
+        effects.add(session.db, args);
+    }
+    if !server.in_exec {
+        effects.seal();
+    }
+}
+
 /// Why the command may not run now.
 fn refusal<A: Algorithm>(ctx: &Context<'_, A>, command: &Command<A>) -> Option<&'static str> {
+    if ctx.session.internal {
+        return None;
+    }
     if !ctx.session.authenticated && !command.has(flags::NO_AUTH) {
         return Some("NOAUTH Authentication required.");
     }

@@ -159,7 +159,13 @@ fn store<A: Algorithm>(
     answer: Answer,
 ) {
     let outcome = ctx.keyspace.set(ctx.session.db, key, value, expire);
-    if ctx.stored(key, start, outcome).is_some() && answer == Answer::Ok {
+    if ctx.stored(key, start, outcome).is_none() {
+        return;
+    }
+    if let Expire::At(instant) = expire {
+        ctx.effect(&[b"SET", key, value, b"PXAT", instant.to_string().as_bytes()]);
+    }
+    if answer == Answer::Ok {
         ctx.out.ok();
     }
 }
@@ -246,8 +252,14 @@ fn msetnx<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
 fn store_pairs<A: Algorithm>(ctx: &mut Context<'_, A>, pairs: &[&[u8]]) -> bool {
     let (db, start) = (ctx.session.db, ctx.out.position());
     ctx.keyspace.warm(db, pairs.iter().step_by(2).copied());
-    pairs.as_chunks().0.iter().all(|&[key, value]| {
+    for (index, &[key, value]) in pairs.as_chunks().0.iter().enumerate() {
         let outcome = ctx.keyspace.set(db, key, value, Expire::Never);
-        ctx.stored(key, start, outcome).is_some()
-    })
+        if ctx.stored(key, start, outcome).is_none() {
+            if let Some(done @ [_, ..]) = pairs.get(..index * 2) {
+                ctx.effect(&[&[&b"MSET"[..]], done].concat());
+            }
+            return false;
+        }
+    }
+    true
 }

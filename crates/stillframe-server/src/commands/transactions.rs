@@ -135,6 +135,7 @@ fn exec<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
     ctx.server.in_exec = true;
     transaction.for_each(|command, args| run(ctx, command, args));
     ctx.server.in_exec = false;
+    ctx.no_effect(); // its requests told theirs
 }
 
 /// `WATCH key...`

@@ -1,0 +1,203 @@
+//! A log without a store: for whoever keeps state, and images of it, in another manner.
+//!
+//! - An image notes its *position*, the number of the first record that it lacks. It is published
+//!   after every record below that was made durable ([`LogHandle::wait_durable`]); so the position
+//!   is proof that they were on the disk (W5), and what ends before it is damaged.
+//! - Records below the position of a published image may go ([`LogHandle::truncate`]). A crash
+//!   before they have gone is harmless: they are not read.
+//! - As with a store, reading changes nothing, and may be interrupted and repeated.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::logger::{Logger, Shared};
+use super::options::{LogOptions, Policy};
+use super::reader::Report;
+use super::writer::Writer;
+use super::{Header, nonce, segments, set_aside};
+use crate::disk::directory::Directory;
+use crate::error::Error;
+use crate::recovery::Replayed;
+use crate::retention;
+use crate::stats::LogStats;
+use crate::store::now_ms;
+use crate::store::replay::{Action, ApplyError, Until, replay};
+
+/// A log in a directory of its own, written by a thread of its own. When dropped, it first writes
+/// and syncs what it has.
+///
+/// ```
+/// use stillframe_durability::{Log, LogOptions};
+///
+/// # fn main() -> Result<(), stillframe_durability::Error> {
+/// # let folder = tempfile::tempdir().expect("a temporary directory");
+/// # let folder = folder.path().join("log");
+/// let log = Log::create(&folder, 1, "example", LogOptions::default())?;
+/// let sequence = log.append(b"an action")?;
+/// log.handle().wait_durable(sequence)?; // now it may be acknowledged
+/// log.close()?;
+/// let mut actions = 0;
+/// Log::read(&folder, 1, false, None, |action| {
+///     assert_eq!((action.sequence, action.bytes), (1, &b"an action"[..]));
+///     actions += 1;
+///     Ok(())
+/// })?;
+/// assert_eq!(actions, 1);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct Log {
+    logger: Logger,
+    handle: LogHandle,
+}
+
+/// A handle for the thread that publishes images.
+#[derive(Debug, Clone)]
+pub struct LogHandle {
+    directory: Arc<Directory>,
+    shared: Arc<Shared>,
+}
+
+impl Log {
+    /// Begins a log in `directory`, which is created if need be and must hold none. Its first
+    /// record will have the number `first`; `creator` is noted in its files, for people.
+    ///
+    /// # Errors
+    /// [`Error`]; nothing was logged.
+    pub fn create(
+        directory: impl AsRef<Path>,
+        first: u64,
+        creator: &str,
+        options: LogOptions,
+    ) -> Result<Self, Error> {
+        let directory = Arc::new(Directory::open(directory.as_ref(), None)?);
+        if !segments(&directory)?.is_empty() {
+            return Err(Error::NotEmpty { directory: directory.path().to_path_buf() });
+        }
+        let found = Report { next: first.max(1), ..Report::default() };
+        Self::start(directory, &found, creator, options)
+    }
+
+    /// Goes on with the log in `directory`, after every record from `from` on was handed to
+    /// `apply`. `from` is the position of the image that the caller has loaded.
+    ///
+    /// # Errors
+    /// [`Error`]; nothing is lost by trying again. [`Error::Log`] if the log is damaged before its
+    /// torn tail, unless `accept_loss`: then what is lost is told, and moved aside.
+    pub fn open(
+        directory: impl AsRef<Path>,
+        from: u64,
+        accept_loss: bool,
+        creator: &str,
+        options: LogOptions,
+        apply: impl FnMut(&Action<'_>) -> Result<(), ApplyError>,
+    ) -> Result<(Self, Replayed), Error> {
+        let directory = Arc::new(existing(directory.as_ref())?);
+        let (found, replayed) = replay(&directory, from, accept_loss, None, apply)?;
+        if found.lost.is_some() {
+            set_aside(&directory, found.next)?;
+        }
+        Ok((Self::start(directory, &found, creator, options)?, replayed))
+    }
+
+    /// Hands the records of a log from `from` on to `apply`, up to `until`, and changes nothing.
+    ///
+    /// # Errors
+    /// [`Error`], as for [`open`](Self::open).
+    pub fn read(
+        directory: impl AsRef<Path>,
+        from: u64,
+        accept_loss: bool,
+        until: Option<Until>,
+        apply: impl FnMut(&Action<'_>) -> Result<(), ApplyError>,
+    ) -> Result<Replayed, Error> {
+        let directory = existing(directory.as_ref())?;
+        replay(&directory, from, accept_loss, until, apply).map(|(_, replayed)| replayed)
+    }
+
+    fn start(
+        directory: Arc<Directory>,
+        found: &Report,
+        creator: &str,
+        options: LogOptions,
+    ) -> Result<Self, Error> {
+        let header = Header::new(found.next, now_ms().max(found.time_ms), nonce(), creator);
+        let writer = Writer::resume(Arc::clone(&directory), found, header)?;
+        let logger = Logger::start(writer, found.time_ms, options).map_err(Error::Thread)?;
+        let handle = LogHandle { directory, shared: Arc::clone(logger.shared()) };
+        Ok(Self { logger, handle })
+    }
+
+    /// Adds a record and tells its number. It waits for the disk only if
+    /// [`LogOptions::waiting_bytes_max`] are waiting already.
+    ///
+    /// # Errors
+    /// [`Error`] if the log has failed before.
+    pub fn append(&self, action: &[u8]) -> Result<u64, Error> {
+        self.handle.shared.append(action)
+    }
+
+    /// The number of the last record that is known to be durable.
+    #[must_use]
+    pub fn durable(&self) -> u64 {
+        self.handle.shared.durable()
+    }
+
+    /// The number of the last record.
+    #[must_use]
+    pub fn last(&self) -> u64 {
+        self.handle.shared.last().0
+    }
+
+    /// Counts and times.
+    #[must_use]
+    pub fn stats(&self) -> LogStats {
+        self.handle.shared.stats()
+    }
+
+    /// From now on records are made durable by `policy`.
+    pub fn set_policy(&self, policy: Policy) {
+        self.handle.shared.set_policy(policy);
+    }
+
+    /// A handle for another thread.
+    #[must_use]
+    pub fn handle(&self) -> LogHandle {
+        self.handle.clone()
+    }
+
+    /// Ends the log, when all its records are durable.
+    ///
+    /// # Errors
+    /// [`Error`] if they are not.
+    pub fn close(self) -> Result<(), Error> {
+        self.logger.close()
+    }
+}
+
+impl LogHandle {
+    /// Returns when all records up to `sequence` are durable, which it hurries.
+    ///
+    /// # Errors
+    /// [`Error`] if they never will be.
+    pub fn wait_durable(&self, sequence: u64) -> Result<(), Error> {
+        self.shared.wait_durable(sequence)
+    }
+
+    /// Removes the files that hold no record from `from` on: a published image covers them.
+    ///
+    /// # Errors
+    /// [`Error`]; what is left over does no harm.
+    pub fn truncate(&self, from: u64) -> Result<(), Error> {
+        retention::truncate(&self.directory, from)
+    }
+}
+
+/// A directory that is there: looking must not make one.
+fn existing(path: &Path) -> Result<Directory, Error> {
+    if !path.is_dir() {
+        return Err(Error::file("opening", path)(std::io::ErrorKind::NotFound.into()));
+    }
+    Directory::open(path, None)
+}

@@ -1,0 +1,48 @@
+//! Requests that were answered once and are run again: those of a log, of an append-only file, of a
+//! primary.
+//!
+//! - Only commands that write, and SELECT, MULTI and EXEC, are among them; anything else is refused,
+//!   as is a command that this server does not have.
+//! - An error reply means that the data is not what it was when the request was first answered.
+
+use stillframe::Algorithm;
+
+use super::{Context, Lookup, dispatch, flags};
+
+/// Runs a request again. The session ought to be [internal](crate::session::Session::internal) and
+/// the clock to stand still; the reply is left in the context's output.
+///
+/// # Errors
+/// Why it could not be done: the end of a sentence that [`named`] begins.
+pub(crate) fn apply<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) -> Result<(), String> {
+    let Lookup::Found(index) = ctx.table.lookup(args) else {
+        return Err("cannot be replayed: this server does not have the command".to_owned());
+    };
+    let command = ctx.table.get(index);
+    if !command.has(flags::WRITE) && !matches!(command.name, "select" | "multi" | "exec") {
+        return Err("cannot be replayed: it is no command that changes data".to_owned());
+    }
+    let (start, errors) = (ctx.out.position(), ctx.server.stats.error_replies);
+    dispatch(ctx, args);
+    let _ = ctx.keyspace.tend(); // nobody waits for its housekeeping
+    if ctx.server.stats.error_replies == errors {
+        return Ok(());
+    }
+    let reply = String::from_utf8_lossy(ctx.out.buffer.get(start..).unwrap_or_default());
+    let error = reply.lines().find_map(|line| line.strip_prefix('-')).unwrap_or_default();
+    Err(format!("does not succeed as it once did: {error}"))
+}
+
+/// A request for an error's text: its name, and its first argument, which is the key of most.
+pub(crate) fn named(args: &[&[u8]]) -> String {
+    const SHOWN_BYTES_MAX: usize = 100;
+    let shown = |bytes: &[u8]| match bytes.get(..SHOWN_BYTES_MAX) {
+        Some(start) if bytes.len() > SHOWN_BYTES_MAX => format!("{}...", start.escape_ascii()),
+        _ => bytes.escape_ascii().to_string(),
+    };
+    let name = shown(args.first().copied().unwrap_or_default()).to_uppercase();
+    match args.get(1) {
+        Some(key) => format!("{name} of key \"{}\"", shown(key)),
+        None => name,
+    }
+}
