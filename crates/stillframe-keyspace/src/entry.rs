@@ -8,7 +8,8 @@
 //!                                                       |<----------- room bytes ------------>|
 //! ```
 //! `stamp` is era << 8 | kind << 4 | db. `value` is, by kind: the integer; the length of the inline
-//! text; or a reference-counted blob for texts above [`INLINE_MAX`].
+//! text; a reference-counted blob for texts above [`INLINE_MAX`]; the length and count of a small
+//! collection, which lies inline as a packed run; or a reference-counted [`Trunk`] for a large one.
 //!
 //! Invariants
 //! - The address of an entry and its key never change; neither does `stamp`, but for the kind.
@@ -24,9 +25,12 @@ use std::mem::ManuallyDrop;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
-use crate::value::Value;
+use crate::collection::{Collection, Form};
+use crate::packed::{Chunk, Run};
+use crate::trunk::Trunk;
+use crate::value::{Type, Value};
 
-/// Longest value that lies in the entry itself. Above, copying costs more than the two further
+/// Longest text or collection that lies in the entry itself. Above, copying costs more than the two further
 /// allocations of a blob, and sharing it makes EXPIRE, RENAME and COPY independent of its size.
 pub(crate) const INLINE_MAX: usize = 4096;
 /// `expire_at` of a key that lives for ever.
@@ -62,13 +66,67 @@ union Word {
     int: i64,
     len: u64,
     blob: ManuallyDrop<Blob>,
+    packed: Packed,
+    trunk: ManuallyDrop<Arc<Trunk>>,
 }
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Packed {
+    len: u32,
+    /// Elements; the highest bit is `loose`.
+    count: u32,
+}
+
+const LOOSE: u32 = 1 << 31;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    Int = 0,
-    Inline = 1,
-    Blob = 2,
+    Int,
+    Inline,
+    Blob,
+    /// A collection of this type in one inline run.
+    Packed(Type),
+    /// A collection of this type as a [`Trunk`].
+    Trunk(Type),
+}
+
+impl Kind {
+    /// Its four bits of the stamp.
+    fn bits(self) -> u64 {
+        match self {
+            Self::Int => 0,
+            Self::Inline => 1,
+            Self::Blob => 2,
+            Self::Packed(kind) => 4 + collection_bits(kind),
+            Self::Trunk(kind) => 8 + collection_bits(kind),
+        }
+    }
+
+    fn of_bits(bits: u64) -> Self {
+        let kind = match bits & 3 {
+            0 => Type::List,
+            1 => Type::Hash,
+            2 => Type::Set,
+            _ => Type::Sorted,
+        };
+        match bits {
+            0 => Self::Int,
+            1 => Self::Inline,
+            4..8 => Self::Packed(kind),
+            8.. => Self::Trunk(kind),
+            _ => Self::Blob,
+        }
+    }
+}
+
+fn collection_bits(kind: Type) -> u64 {
+    match kind {
+        Type::List | Type::String => 0, // a string is never kept so
+        Type::Hash => 1,
+        Type::Set => 2,
+        Type::Sorted => 3,
+    }
 }
 
 /// A value on its way into an entry.
@@ -77,9 +135,21 @@ pub(crate) enum New<'a> {
     /// Two parts one after the other, together at most [`INLINE_MAX`] bytes.
     Inline(&'a [u8], &'a [u8]),
     Blob(Blob),
+    /// A collection in one run of at most [`INLINE_MAX`] bytes.
+    Packed {
+        kind: Type,
+        run: &'a [u8],
+        count: usize,
+        loose: bool,
+    },
+    Trunk(Type, Arc<Trunk>),
 }
 
 impl<'a> New<'a> {
+    pub(crate) fn packed(kind: Type, chunk: &'a Chunk, loose: bool) -> Self {
+        Self::Packed { kind, run: &chunk.bytes, count: chunk.count, loose }
+    }
+
     /// `text`, kept inline or as a blob by its length.
     pub(crate) fn text(text: &'a [u8]) -> Self {
         if text.len() <= INLINE_MAX {
@@ -89,10 +159,28 @@ impl<'a> New<'a> {
         }
     }
 
-    fn inline_len(&self) -> usize {
+    /// What lies in the entry, in two parts.
+    fn inline(&self) -> [&'a [u8]; 2] {
         match self {
-            Self::Inline(first, second) => first.len() + second.len(),
-            Self::Int(_) | Self::Blob(_) => 0,
+            Self::Inline(first, second) => [first, second],
+            Self::Packed { run, .. } => [run, &[]],
+            Self::Int(_) | Self::Blob(_) | Self::Trunk(..) => [&[], &[]],
+        }
+    }
+
+    fn into_word(self) -> (Kind, Word) {
+        match self {
+            Self::Int(int) => (Kind::Int, Word { int }),
+            Self::Inline(a, b) => (Kind::Inline, Word { len: (a.len() + b.len()) as u64 }),
+            Self::Blob(blob) => (Kind::Blob, Word { blob: ManuallyDrop::new(blob) }),
+            Self::Packed { kind, run, count, loose } => {
+                let count = count as u32 | if loose { LOOSE } else { 0 };
+                let packed = Packed { len: run.len() as u32, count };
+                (Kind::Packed(kind), Word { packed })
+            }
+            Self::Trunk(kind, trunk) => {
+                (Kind::Trunk(kind), Word { trunk: ManuallyDrop::new(trunk) })
+            }
         }
     }
 }
@@ -127,6 +215,15 @@ impl Entry {
                 Value::Bytes(&self.0.tail[start..start + self.inline_len()])
             }
             Kind::Blob => Value::Bytes(self.blob()),
+            Kind::Packed(kind) => {
+                let (run, count, loose) = self.packed(kind);
+                Value::collection(kind, Collection { form: Form::Packed { run, count }, loose })
+            }
+            Kind::Trunk(kind) => {
+                let trunk = self.trunk();
+                let form = Form::Tree(trunk);
+                Value::collection(kind, Collection { form, loose: trunk.loose })
+            }
         }
     }
 
@@ -139,21 +236,27 @@ impl Entry {
         self.0.expire_at
     }
 
-    /// Bytes it takes, a shared blob counted in full.
+    /// Bytes it takes, a shared blob or node counted in full.
     pub(crate) fn bytes(&self) -> usize {
         let blob = match self.kind() {
             Kind::Blob => size_of::<Vec<u8>>() + 16 + self.blob().capacity(),
-            Kind::Int | Kind::Inline => 0,
+            Kind::Trunk(_) => self.trunk().bytes(),
+            Kind::Int | Kind::Inline | Kind::Packed(_) => 0,
         };
         size_of_val(self) + blob
     }
 
-    /// The value for another entry: a blob is shared, not copied.
+    /// The value for another entry: what does not lie inline is shared, not copied.
     pub(crate) fn share(&self) -> New<'_> {
-        match self.value() {
-            Value::Int(int) => New::Int(int),
-            Value::Bytes(text) if self.kind() == Kind::Inline => New::Inline(text, &[]),
-            Value::Bytes(_) => New::Blob(Arc::clone(self.blob())),
+        match (self.kind(), self.value()) {
+            (Kind::Trunk(kind), _) => New::Trunk(kind, Arc::clone(self.trunk())),
+            (Kind::Packed(kind), _) => {
+                let (run, count, loose) = self.packed(kind);
+                New::Packed { kind, run: run.rest, count, loose }
+            }
+            (_, Value::Int(int)) => New::Int(int),
+            (Kind::Inline, Value::Bytes(text)) => New::Inline(text, &[]),
+            _ => New::Blob(Arc::clone(self.blob())),
         }
     }
 
@@ -164,29 +267,19 @@ impl Entry {
     /// Replaces an integer or inline value in place, or gives `new` back if it needs another
     /// allocation (or would leave much of this one unused).
     pub(crate) fn overwrite<'a>(&mut self, new: New<'a>) -> Result<(), New<'a>> {
-        if self.kind() == Kind::Blob {
+        let [first, second] = new.inline();
+        let len = first.len() + second.len();
+        let is_inline = matches!(new, New::Inline(..) | New::Packed { .. });
+        let reserve = self.reserve_mut();
+        let fits = len <= reserve.len() && len + 64 >= reserve.len() / 2;
+        if matches!(new, New::Blob(_) | New::Trunk(..)) || self.owns() || is_inline && !fits {
             return Err(new);
         }
-        match new {
-            New::Int(int) => {
-                self.set_kind(Kind::Int);
-                self.0.value.int = int;
-                Ok(())
-            }
-            New::Inline(first, second) => {
-                let reserve = self.reserve_mut();
-                let len = first.len() + second.len();
-                if len > reserve.len() || len + 64 < reserve.len() / 2 {
-                    return Err(new);
-                }
-                reserve[..first.len()].copy_from_slice(first);
-                reserve[first.len()..len].copy_from_slice(second);
-                self.set_kind(Kind::Inline);
-                self.0.value.len = len as u64;
-                Ok(())
-            }
-            New::Blob(_) => Err(new),
-        }
+        reserve_write(self.reserve_mut(), first, second);
+        let (kind, word) = new.into_word();
+        self.set_kind(kind);
+        self.0.value = word;
+        Ok(())
     }
 
     /// Appends to an inline text if there is room; false if not.
@@ -217,6 +310,38 @@ impl Entry {
         Arc::get_mut(blob)
     }
 
+    /// The large collection, to be changed, if there is one here: a trunk that other entries hold
+    /// too is copied first, its nodes shared.
+    pub(crate) fn trunk_mut(&mut self) -> Option<&mut Trunk> {
+        if !matches!(self.kind(), Kind::Trunk(_)) {
+            return None;
+        }
+        // SAFETY: kind `Trunk` says that the field holds one.
+        let trunk = unsafe { &mut self.0.value.trunk };
+        Some(Arc::make_mut(trunk))
+    }
+
+    /// The run of a small collection, its elements, and whether it is loose.
+    fn packed(&self, kind: Type) -> (Run<'_>, usize, bool) {
+        assert_eq!(self.kind(), Kind::Packed(kind), "asked only of small collections");
+        // SAFETY: every bit pattern is two numbers, and the kind says they were written so.
+        let Packed { len, count } = unsafe { self.0.value.packed };
+        let start = self.0.key_len as usize;
+        let run = Run::new(&self.0.tail[start..start + len as usize], kind.shape());
+        (run, (count & !LOOSE) as usize, count & LOOSE != 0)
+    }
+
+    fn trunk(&self) -> &Arc<Trunk> {
+        assert!(matches!(self.kind(), Kind::Trunk(_)), "asked only of trunks");
+        // SAFETY: kind `Trunk` says that the field holds one.
+        unsafe { &self.0.value.trunk }
+    }
+
+    /// Whether the value word owns something, so that it must not be overwritten.
+    fn owns(&self) -> bool {
+        matches!(self.kind(), Kind::Blob | Kind::Trunk(_))
+    }
+
     fn blob(&self) -> &Blob {
         assert_eq!(self.kind(), Kind::Blob, "asked only of blobs");
         // SAFETY: kind `Blob` says that the field holds one.
@@ -238,15 +363,11 @@ impl Entry {
     }
 
     fn kind(&self) -> Kind {
-        match self.0.stamp >> 4 & 0xf {
-            0 => Kind::Int,
-            1 => Kind::Inline,
-            _ => Kind::Blob,
-        }
+        Kind::of_bits(self.0.stamp >> 4 & 0xf)
     }
 
     fn set_kind(&mut self, kind: Kind) {
-        self.0.stamp = self.0.stamp & !0xf0 | (kind as u64) << 4;
+        self.0.stamp = self.0.stamp & !0xf0 | kind.bits() << 4;
     }
 
     /// The entry of a slot word.
@@ -280,6 +401,11 @@ impl Drop for Entry {
             let blob = unsafe { &mut self.0.value.blob };
             // SAFETY: it is not used afterwards.
             unsafe { ManuallyDrop::drop(blob) };
+        } else if matches!(self.kind(), Kind::Trunk(_)) {
+            // SAFETY: kind `Trunk` says that the field holds one.
+            let trunk = unsafe { &mut self.0.value.trunk };
+            // SAFETY: it is not used afterwards.
+            unsafe { ManuallyDrop::drop(trunk) };
         }
     }
 }
@@ -298,9 +424,15 @@ impl fmt::Debug for Entry {
 /// Owns an entry.
 pub(crate) struct Owned(NonNull<u8>);
 
-// SAFETY: an entry is plain bytes and an `Arc<Vec<u8>>`, all of which may be read and dropped by
-// any thread, and there is one owner.
+// SAFETY: an entry is plain bytes and an `Arc` of something that may be read and dropped by any
+// thread (see below), and there is one owner.
 unsafe impl Send for Owned {}
+
+const _: () = {
+    const fn shareable<T: Send + Sync>() {}
+    shareable::<Blob>();
+    shareable::<Arc<Trunk>>();
+};
 
 impl Owned {
     /// A new entry. `reserve` is room for the inline value to grow into, beyond what it needs.
@@ -312,20 +444,17 @@ impl Owned {
         reserve: usize,
     ) -> Self {
         assert!(db < 16 && key.len() <= KEY_BYTES_MAX, "a key or database out of bounds");
-        let inline = value.inline_len();
+        let parts = value.inline();
+        let inline = parts[0].len() + parts[1].len();
         let layout = layout(key.len() + inline + reserve);
         let room = layout.size() - HEADER; // what rounding up adds is room as well
         // SAFETY: the layout is not empty, the header is in it.
         let Some(start) = NonNull::new(unsafe { alloc(layout) }) else {
             handle_alloc_error(layout)
         };
-        let (kind, word, parts) = match value {
-            New::Int(int) => (Kind::Int, Word { int }, [&[][..], &[]]),
-            New::Inline(a, b) => (Kind::Inline, Word { len: inline as u64 }, [a, b]),
-            New::Blob(blob) => (Kind::Blob, Word { blob: ManuallyDrop::new(blob) }, [&[][..], &[]]),
-        };
+        let (kind, word) = value.into_word();
         let header = Header {
-            stamp: era << 8 | (kind as u64) << 4 | db as u64,
+            stamp: era << 8 | kind.bits() << 4 | db as u64,
             expire_at: deadline,
             key_len: key.len() as u32,
             room: room as u32,
@@ -396,6 +525,12 @@ impl Drop for Owned {
         // was chosen so that it needs no rounding.
         unsafe { dealloc(self.0.as_ptr(), layout) };
     }
+}
+
+fn reserve_write(reserve: &mut [u8], first: &[u8], second: &[u8]) {
+    let len = first.len() + second.len();
+    reserve[..first.len()].copy_from_slice(first);
+    reserve[first.len()..len].copy_from_slice(second);
 }
 
 fn layout(room: usize) -> Layout {

@@ -11,7 +11,7 @@
 //! them: 8 ns for a key of 16 bytes where a hash without proof of resistance takes 1 to 2.
 
 use std::collections::VecDeque;
-use std::hash::{BuildHasher, Hasher, RandomState};
+use std::hash::RandomState;
 
 use stillframe::{
     Algorithm, BeginError, Begun, CaptureError, CaptureReport, Options, Point, Progress,
@@ -23,8 +23,10 @@ use crate::entry::{Entry, NEVER};
 use crate::expiries::Expiries;
 use crate::image::{Cleared, EntrySink};
 use crate::index::{Index, Seat};
-use crate::options::{KeyspaceOptions, KeyspaceStats};
+use crate::options::{KeyspaceOptions, KeyspaceStats, Limits};
+use crate::packed::Chunk;
 use crate::slots::{CreateError, Slots};
+use crate::trunk::Hasher;
 
 /// Dead entries swept in one call of [`Keyspace::tend`].
 const SWEEP: usize = if cfg!(any(test, miri)) { 16 } else { 512 };
@@ -42,7 +44,10 @@ pub struct Keyspace<A: Algorithm> {
     pub(crate) places: Sparse,
     cleared: Cleared,
     condemned: VecDeque<Condemned>,
-    hasher: RandomState,
+    pub(crate) hasher: Hasher,
+    pub(crate) limits: Limits,
+    /// Where small collections are edited.
+    pub(crate) scratch: Chunk,
     /// The slot that was found last: the next call is often for the same key.
     recent: Option<u32>,
     expired_total: u64,
@@ -89,7 +94,9 @@ impl<A: Algorithm> Keyspace<A> {
             places: Sparse::default(),
             cleared: [0; DATABASES],
             condemned: VecDeque::new(),
-            hasher: RandomState::new(),
+            hasher: Hasher(RandomState::new()),
+            limits: Limits::default(),
+            scratch: Chunk::default(),
             recent: None,
             expired_total: 0,
             expired: Vec::new(),
@@ -255,6 +262,11 @@ impl<A: Algorithm> Keyspace<A> {
         self.slots.progress().clone()
     }
 
+    /// Up to where collections count as packed; see [`Limits`].
+    pub fn limits_mut(&mut self) -> &mut Limits {
+        &mut self.limits
+    }
+
     /// Figures of this instant.
     #[must_use]
     pub fn stats(&self) -> KeyspaceStats {
@@ -285,9 +297,7 @@ impl<A: Algorithm> Keyspace<A> {
     }
 
     pub(crate) fn hash(&self, key: &[u8]) -> u64 {
-        let mut hasher = self.hasher.build_hasher();
-        hasher.write(key);
-        hasher.finish()
+        self.hasher.hash_key(key)
     }
 
     fn is_live(&self, entry: &Entry) -> bool {

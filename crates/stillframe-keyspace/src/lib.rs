@@ -21,27 +21,37 @@
 //! ```
 
 mod chunks;
+mod collection;
+mod edit;
 mod entry;
 mod expiries;
 mod image;
 mod index;
 mod keyspace;
 mod limbo;
+#[cfg(test)]
+mod model;
 mod mutants;
 mod options;
+mod packed;
 mod reclaim;
 mod slots;
+mod tree;
+mod trunk;
 mod value;
+mod views;
 mod warm;
 mod write;
 
+pub use edit::{EditError, HashEdit, ListEdit, SetEdit, SortedEdit};
 pub use entry::{Entry, KEY_BYTES_MAX};
 pub use image::EntrySink;
 pub use keyspace::Keyspace;
-pub use options::{KeyspaceOptions, KeyspaceStats};
+pub use options::{KeyspaceOptions, KeyspaceStats, Limits};
 pub use slots::CreateError;
 pub use stillframe::MemoryError;
-pub use value::{IntText, Value, parse_int};
+pub use value::{IntText, Type, Value, parse_int};
+pub use views::{Hash, List, Set, Sorted};
 pub use warm::WARM_BATCH;
 pub use write::Expire;
 

@@ -35,12 +35,12 @@ impl Expire {
 
 /// What the books say of an entry.
 #[derive(Clone, Copy)]
-struct Booked {
-    bytes: usize,
-    deadline: i64,
+pub(crate) struct Booked {
+    pub(crate) bytes: usize,
+    pub(crate) deadline: i64,
 }
 
-const NOTHING: Booked = Booked { bytes: 0, deadline: NEVER };
+pub(crate) const NOTHING: Booked = Booked { bytes: 0, deadline: NEVER };
 
 impl<A: Algorithm> Keyspace<A> {
     /// Sets a key, whatever it held. Canonical integer text is kept as an integer.
@@ -241,7 +241,12 @@ impl<A: Algorithm> Keyspace<A> {
     }
 
     /// Puts an entry where its key belongs.
-    fn place(&mut self, db: usize, place: Place, entry: Owned) -> Result<(), MemoryError> {
+    pub(crate) fn place(
+        &mut self,
+        db: usize,
+        place: Place,
+        entry: Owned,
+    ) -> Result<(), MemoryError> {
         match place {
             Place::At(slot) => self.replace(db, slot, entry),
             Place::Absent { hash } => {
@@ -265,17 +270,17 @@ impl<A: Algorithm> Keyspace<A> {
         self.book(db, slot, booked);
     }
 
-    fn at(&self, slot: u32) -> &Entry {
+    pub(crate) fn at(&self, slot: u32) -> &Entry {
         self.slots.entry(slot).expect("a slot in the index is in use")
     }
 
-    fn booked(&self, slot: u32) -> Booked {
+    pub(crate) fn booked(&self, slot: u32) -> Booked {
         let entry = self.at(slot);
         Booked { bytes: entry.bytes(), deadline: entry.deadline() }
     }
 
     /// Brings the books up to date with the entry that is now in `slot` of `db`.
-    fn book(&mut self, db: usize, slot: u32, before: Booked) {
+    pub(crate) fn book(&mut self, db: usize, slot: u32, before: Booked) {
         let now = self.booked(slot);
         let db = &mut self.dbs[db];
         db.bytes = db.bytes - before.bytes + now.bytes;

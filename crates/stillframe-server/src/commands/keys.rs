@@ -1,7 +1,7 @@
 //! Commands on keys, whatever they hold.
 
 use stillframe::Algorithm;
-use stillframe_keyspace::{DATABASES, Entry, MemoryError, Value};
+use stillframe_keyspace::{DATABASES, Entry, MemoryError, Type, Value};
 use stillframe_resp::parse_integer;
 
 use super::errors::{DB_RANGE, NO_SUCH_KEY, NOT_AN_INTEGER, SAME_OBJECT, SYNTAX};
@@ -58,9 +58,12 @@ fn type_of<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
 
 /// The type of a value, as TYPE names it.
 pub(super) fn type_name(value: Value<'_>) -> &'static str {
-    match value {
-        Value::Int(_) | Value::Bytes(_) => "string",
-        _ => "unknown",
+    match value.kind() {
+        Type::String => "string",
+        Type::List => "list",
+        Type::Hash => "hash",
+        Type::Set => "set",
+        Type::Sorted => "zset",
     }
 }
 

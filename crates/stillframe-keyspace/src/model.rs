@@ -1,0 +1,386 @@
+//! Collections against the standard library's, with nodes so small that the trees are deep.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use stillframe::algorithms::naive::Naive;
+
+use crate::packed::score_bytes;
+use crate::value::Value;
+use crate::{EditError, Expire, Keyspace, KeyspaceOptions};
+
+const KEY: &[u8] = b"collection";
+
+pub(crate) struct Random(u64);
+
+impl Random {
+    pub(crate) fn seeded(test: &str) -> Self {
+        use std::hash::{BuildHasher, RandomState};
+        let given = std::env::var("STILLFRAME_SEED").ok().and_then(|seed| seed.parse().ok());
+        let seed = given.unwrap_or_else(|| RandomState::new().hash_one(test));
+        println!("{test}: STILLFRAME_SEED={seed}");
+        Self(seed)
+    }
+
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ mixed >> 31
+    }
+
+    pub(crate) fn below(&mut self, bound: usize) -> usize {
+        (self.next() % bound as u64) as usize
+    }
+
+    /// Mostly short, now and then larger than a leaf.
+    fn text(&mut self, kinds: usize) -> Vec<u8> {
+        let number = self.below(kinds);
+        let mut text = format!("member:{number}").into_bytes();
+        if number.is_multiple_of(13) {
+            text.resize(text.len() + number % 300, b'x');
+        }
+        if number % 199 == 7 {
+            text.resize(9000, b'y');
+        }
+        text
+    }
+}
+
+fn keyspace() -> Keyspace<Naive> {
+    let options = KeyspaceOptions { max_keys: 1 << 12, ..KeyspaceOptions::default() };
+    Keyspace::create(&options).unwrap()
+}
+
+fn sized(usual: usize, small: usize) -> usize {
+    if cfg!(miri) {
+        small
+    } else if std::env::var_os("STILLFRAME_LONG").is_some() {
+        usual * 10
+    } else {
+        usual
+    }
+}
+
+/// Sizes that edits tend to, one after the other, so that trees grow and shrink through every
+/// threshold.
+const TIDES: [usize; 8] = [20, 0, 150, 90, 700, 130, 400, 0];
+
+/// Calls `step` with whether to grow, `keyspace` checked against nothing but its own invariants.
+fn tides(mut step: impl FnMut(&mut Keyspace<Naive>, bool) -> usize) {
+    let mut keyspace = keyspace();
+    for tide in &TIDES[..sized(TIDES.len(), 4).min(TIDES.len())] {
+        let mut len = keyspace.get(0, KEY, 0).map_or(0, |entry| entry.value().len());
+        let grow = len < *tide;
+        let mut steps = 0;
+        while if grow { len < *tide } else { len > *tide } && steps < sized(2000, 400) {
+            len = step(&mut keyspace, grow);
+            steps += 1;
+        }
+        check(&mut keyspace);
+    }
+    keyspace.remove(0, KEY);
+    assert_eq!(keyspace.stats().entry_bytes, 0, "the books are right");
+}
+
+/// The tree's own invariants.
+fn check(keyspace: &mut Keyspace<Naive>) {
+    let value = keyspace.get(0, KEY, 0).map(|entry| entry.value());
+    if let Some(crate::collection::Form::Tree(trunk)) =
+        value.and_then(Value::as_collection).map(|collection| collection.form)
+    {
+        trunk.main.check(&trunk.hasher);
+        if let Some(members) = &trunk.members {
+            members.check(&trunk.hasher);
+            assert_eq!(members.len(), trunk.main.len());
+        }
+    }
+}
+
+#[test]
+fn a_list_is_a_deque() {
+    let mut random = Random::seeded("list");
+    let mut oracle = VecDeque::<Vec<u8>>::new();
+    tides(|keyspace, grow| {
+        let (text, at) = (random.text(1000), random.below(oracle.len() + 1));
+        let way = random.below(20);
+        keyspace
+            .edit_list(0, KEY, |list| match (way, grow) {
+                (0..3, _) | (3..8, true) => {
+                    list.push_back(&text);
+                    oracle.push_back(text);
+                }
+                (8..13, true) => {
+                    list.push_front(&text);
+                    oracle.push_front(text);
+                }
+                (3..7, false) => assert_eq!(list.pop_back(), oracle.pop_back()),
+                (7..11, false) => assert_eq!(list.pop_front(), oracle.pop_front()),
+                (11..15, false) => {
+                    let count = random.below(12).min(oracle.len() - at.min(oracle.len()));
+                    list.remove_range(at, count);
+                    oracle.drain(at..at + count);
+                }
+                (15..17, _) if at < oracle.len() => {
+                    assert!(list.set(at, &text) && !list.set(oracle.len(), &text));
+                    oracle[at] = text;
+                }
+                _ => {
+                    assert!(list.insert(at, &text) && !list.insert(oracle.len() + 2, &text));
+                    oracle.insert(at, text);
+                }
+            })
+            .unwrap();
+        let at = at.min(oracle.len());
+        match keyspace.get(0, KEY, 0).map(|entry| entry.value()) {
+            None => assert!(oracle.is_empty()),
+            Some(Value::List(list)) => {
+                assert_eq!(list.len(), oracle.len());
+                assert_eq!(list.get(at), oracle.get(at).map(Vec::as_slice));
+                if random.below(10) == 0 {
+                    assert!(list.iter_from(at).eq(oracle.range(at..).map(Vec::as_slice)));
+                    let end = oracle.len().min(at + 1);
+                    let down = oracle.range(..end).rev().map(Vec::as_slice);
+                    assert!(list.iter_back_from(at).eq(down));
+                }
+            }
+            Some(other) => panic!("{other:?}"),
+        }
+        oracle.len()
+    });
+}
+
+#[test]
+fn a_hash_is_a_map() {
+    let mut random = Random::seeded("hash");
+    let mut oracle = BTreeMap::<Vec<u8>, Vec<u8>>::new();
+    tides(|keyspace, grow| {
+        let (field, value) = (random.text(1500), random.text(1000));
+        let add = random.below(5) != 0;
+        let field = match oracle.range(field.clone()..).next() {
+            Some((there, _)) if add != grow => there.clone(),
+            _ => field,
+        };
+        keyspace
+            .edit_hash(0, KEY, |hash| {
+                if add == grow {
+                    assert_eq!(hash.set(&field, &value), !oracle.contains_key(&field));
+                    oracle.insert(field.clone(), value.clone());
+                } else {
+                    assert_eq!(hash.remove(&field), oracle.remove(&field).is_some());
+                }
+                assert_eq!(hash.view().get(&field), oracle.get(&field).map(Vec::as_slice));
+            })
+            .unwrap();
+        if let Some(Value::Hash(hash)) = keyspace.get(0, KEY, 0).map(|entry| entry.value()) {
+            assert_eq!(hash.len(), oracle.len());
+            assert_eq!(hash.get(&value), oracle.get(&value).map(Vec::as_slice));
+            assert_eq!(hash.contains(&value), oracle.contains_key(&value));
+            if random.below(10) == 0 {
+                let all: BTreeMap<_, _> = hash.iter().collect();
+                assert!(all.len() == hash.iter().count());
+                assert!(all.into_iter().eq(oracle.iter().map(|(k, v)| (&k[..], &v[..]))));
+                let at = random.below(hash.len());
+                assert_eq!(hash.at(at), hash.iter().nth(at));
+                assert_eq!(hash.at(hash.len()), None);
+            }
+        } else {
+            assert!(oracle.is_empty());
+        }
+        oracle.len()
+    });
+}
+
+#[test]
+fn a_set_is_a_set() {
+    let mut random = Random::seeded("set");
+    let mut oracle = BTreeSet::<Vec<u8>>::new();
+    tides(|keyspace, grow| {
+        let text = random.text(1500);
+        let add = random.below(5) != 0;
+        let member = match oracle.range(text.clone()..).next() {
+            Some(there) if add != grow => there.clone(),
+            _ => text,
+        };
+        keyspace
+            .edit_set(0, KEY, |set| {
+                if add == grow {
+                    assert_eq!(set.insert(&member), oracle.insert(member.clone()));
+                } else {
+                    assert_eq!(set.remove(&member), oracle.remove(&member));
+                }
+                assert_eq!(set.view().contains(&member), oracle.contains(&member));
+            })
+            .unwrap();
+        if let Some(Value::Set(set)) = keyspace.get(0, KEY, 0).map(|entry| entry.value()) {
+            assert_eq!(set.len(), oracle.len());
+            if random.below(10) == 0 {
+                let all: BTreeSet<_> = set.iter().collect();
+                assert!(all.into_iter().eq(oracle.iter().map(Vec::as_slice)));
+                assert_eq!(set.at(set.len() - 1), set.iter().last());
+            }
+        } else {
+            assert!(oracle.is_empty());
+        }
+        oracle.len()
+    });
+}
+
+/// Members by the bytes of their scores, and scores by member.
+#[derive(Default)]
+struct Ranked {
+    order: BTreeSet<([u8; 8], Vec<u8>)>,
+    scores: BTreeMap<Vec<u8>, f64>,
+}
+
+impl Ranked {
+    fn set(&mut self, member: &[u8], score: f64) -> Option<f64> {
+        let old = self.remove(member);
+        self.order.insert((score_bytes(score), member.to_vec()));
+        self.scores.insert(member.to_vec(), score);
+        old
+    }
+
+    fn remove(&mut self, member: &[u8]) -> Option<f64> {
+        let old = self.scores.remove(member)?;
+        assert!(self.order.remove(&(score_bytes(old), member.to_vec())));
+        Some(old)
+    }
+
+    fn pairs(&self) -> impl DoubleEndedIterator<Item = (&[u8], f64)> {
+        self.order.iter().map(|(_, member)| (&member[..], self.scores[member]))
+    }
+}
+
+/// `scores`: how many different scores there are, as few make members decide.
+fn a_sorted_set_is_ordered(scores: usize) {
+    let mut random = Random::seeded("sorted set");
+    let mut oracle = Ranked::default();
+    tides(|keyspace, grow| {
+        let member = random.text(1500);
+        let score = (random.below(scores) as f64 - scores as f64 / 2.0) * 0.5;
+        let add = random.below(5) != 0;
+        let there = oracle.scores.range(member.clone()..).next().map(|(there, _)| there.clone());
+        let way = random.below(30);
+        keyspace
+            .edit_sorted(0, KEY, |sorted| match (add == grow, there) {
+                (true, _) => assert_eq!(sorted.set(&member, score), oracle.set(&member, score)),
+                (false, Some(_)) if way == 0 => {
+                    let start = random.below(oracle.order.len());
+                    let gone: Vec<Vec<u8>> =
+                        oracle.pairs().skip(start).take(7).map(|(it, _)| it.to_vec()).collect();
+                    sorted.remove_range(start, 7);
+                    gone.iter().for_each(|gone| assert!(oracle.remove(gone).is_some()));
+                }
+                (false, Some(there)) => {
+                    assert_eq!(sorted.remove(&there), oracle.remove(&there));
+                }
+                (false, None) => assert_eq!(sorted.remove(&member), oracle.remove(&member)),
+            })
+            .unwrap();
+        let Some(Value::Sorted(sorted)) = keyspace.get(0, KEY, 0).map(|entry| entry.value()) else {
+            assert!(oracle.order.is_empty());
+            return 0;
+        };
+        assert_eq!(sorted.len(), oracle.order.len());
+        assert_eq!(sorted.score(&member), oracle.scores.get(&member).copied());
+        if random.below(20) == 0 {
+            let rank = oracle.pairs().position(|(other, _)| other == member);
+            assert_eq!(sorted.rank(&member), rank);
+            let at = random.below(sorted.len());
+            assert_eq!(sorted.at(at), oracle.pairs().nth(at));
+            assert!(sorted.iter_from(at).eq(oracle.pairs().skip(at)));
+            let skipped = sorted.len() - 1 - at;
+            assert!(sorted.iter_back_from(at).eq(oracle.pairs().rev().skip(skipped)));
+            for inclusive in [false, true] {
+                let is_below = |other: f64| other < score || inclusive && other == score;
+                let below = oracle.scores.values().filter(|&&other| is_below(other)).count();
+                assert_eq!(sorted.below_score(score, inclusive), below);
+                if scores == 1 {
+                    let is_below =
+                        |other: &[u8]| other < &member[..] || inclusive && other == member;
+                    let below = oracle.scores.keys().filter(|other| is_below(other)).count();
+                    assert_eq!(sorted.below_member(&member, inclusive), below);
+                }
+            }
+        }
+        sorted.len()
+    });
+}
+
+#[test]
+fn a_sorted_set_is_ordered_by_score() {
+    a_sorted_set_is_ordered(1000);
+    a_sorted_set_is_ordered(12);
+}
+
+#[test]
+fn a_sorted_set_of_one_score_is_ordered_by_member() {
+    a_sorted_set_is_ordered(1);
+}
+
+#[test]
+fn an_edit_of_another_type_is_refused() {
+    let mut keyspace = keyspace();
+    keyspace.set(0, b"text", b"value", Expire::Never).unwrap();
+    let refused = keyspace.edit_list(0, b"text", |list| list.push_back(b"x"));
+    assert!(matches!(refused, Err(EditError::WrongType)));
+    keyspace.edit_list(0, b"list", |list| list.push_back(b"x")).unwrap();
+    let refused = keyspace.edit_set(0, b"list", |set| set.insert(b"x"));
+    assert!(matches!(refused, Err(EditError::WrongType)));
+    keyspace.edit_set(0, b"none", |set| assert!(!set.remove(b"x"))).unwrap();
+    assert!(!keyspace.contains(0, b"none", 0));
+}
+
+#[test]
+fn a_scan_shows_what_is_there_throughout() {
+    let mut random = Random::seeded("scan");
+    for round in 0..sized(20, 3) {
+        let mut keyspace = keyspace();
+        let member = |number: usize| format!("{number}").into_bytes();
+        let stay = 1 + random.below(300);
+        let mut size = random.below(sized(1500, 200));
+        let fill = |keyspace: &mut Keyspace<Naive>, from: usize, to: usize, sorted: bool| {
+            for number in from.min(to)..from.max(to) {
+                let (name, grow) = (member(1_000_000 + number), from < to);
+                let _ = match (sorted, grow) {
+                    (true, true) => {
+                        keyspace.edit_sorted(0, KEY, |set| set.set(&name, 1.0)).unwrap().is_some()
+                    }
+                    (true, false) => {
+                        keyspace.edit_sorted(0, KEY, |set| set.remove(&name)).unwrap().is_some()
+                    }
+                    (false, true) => keyspace.edit_set(0, KEY, |set| set.insert(&name)).unwrap(),
+                    (false, false) => keyspace.edit_set(0, KEY, |set| set.remove(&name)).unwrap(),
+                };
+            }
+        };
+        let sorted = round % 2 == 0;
+        for number in 0..stay {
+            match sorted {
+                true => drop(keyspace.edit_sorted(0, KEY, |set| set.set(&member(number), 0.0))),
+                false => drop(keyspace.edit_set(0, KEY, |set| set.insert(&member(number)))),
+            }
+        }
+        fill(&mut keyspace, 0, size, sorted);
+        let (mut cursor, mut shown) = (0, BTreeSet::new());
+        loop {
+            let count = 1 + random.below(20);
+            cursor = match keyspace.get(0, KEY, 0).unwrap().value() {
+                Value::Set(set) => set.scan(cursor, count, |member| {
+                    shown.insert(member.to_vec());
+                }),
+                Value::Sorted(set) => set.scan(cursor, count, |member, _| {
+                    shown.insert(member.to_vec());
+                }),
+                other => panic!("{other:?}"),
+            };
+            if cursor == 0 {
+                break;
+            }
+            let to = random.below(sized(1500, 200));
+            fill(&mut keyspace, size, to, sorted);
+            size = to;
+        }
+        assert!((0..stay).all(|number| shown.contains(&member(number))), "{stay} of {size}");
+    }
+}

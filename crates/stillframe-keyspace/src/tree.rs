@@ -1,0 +1,465 @@
+//! The counted B+tree that every large collection is made of.
+//!
+//! R. Bayer, E. McCreight, "Organization and maintenance of large ordered indexes", Acta Informatica
+//! 1, 1972 (B-trees); J. R. Driscoll, N. Sarnak, D. D. Sleator, R. E. Tarjan, "Making data structures
+//! persistent", JCSS 1989 (path copying).
+//!
+//! Elements lie in leaves, packed ([`Chunk`]); an inner node knows of each child how many elements
+//! are below it and the least key that belongs there. Nodes are reference-counted: a collection that
+//! an image sees, or a copy of it, shares all its nodes, and whoever changes one first copies the
+//! nodes on its path that are not its own alone. So an image costs nothing to begin, and a write
+//! while it is taken copies one path, whatever the size of the collection.
+//!
+//! | order | elements are found by | inside a leaf |
+//! |---|---|---|
+//! | `Place` (lists) | their position | in order |
+//! | `Rank` (sorted sets) | score, then member | in order |
+//! | `Hash` (hashes, sets) | a keyed hash of 48 bits | in no order |
+//!
+//! The order by hash makes a cursor of SCAN a hash: everything below it has been shown, however the
+//! tree changes in between. A leaf is not sorted by it, as computing hashes takes longer than looking
+//! at some dozen elements; only splitting a leaf computes them.
+//!
+//! Invariants
+//! - T1: a child's `len` is the number of elements below it; all leaves are at one depth.
+//! - T2: `low` of a child is at most every key below it, and more than every key below the child
+//!   before it. That of the first child means nothing: whatever is less belongs there as well.
+//! - T3: no node is empty (but a tree's only leaf), or overfull unless it cannot be split. Two
+//!   neighbours under one parent do not both fit into three quarters of a node, so that nodes are
+//!   three eighths full in the mean at least.
+//! - T4: a node is changed only through [`own`]: never one that somebody else holds.
+//!
+//! Costs, n elements: find, insert, remove, rank: O(log n) nodes of at most 4 KiB (or one element).
+
+use std::sync::Arc;
+
+use crate::packed::{Chunk, Element, Run, Shape};
+use crate::trunk::Hasher;
+
+/// Most elements in a leaf.
+const LEAF_MAX: usize = if cfg!(any(test, miri)) { 8 } else { 64 };
+/// Most bytes in a leaf of more than one element.
+const LEAF_BYTES_MAX: usize = if cfg!(miri) { 256 } else { 4096 };
+/// Most children of an inner node.
+const FANOUT: usize = if cfg!(any(test, miri)) { 4 } else { 32 };
+/// What a reference-counted leaf takes besides its bytes, and an inner node besides its children.
+const LEAF_BYTES: usize = 16 + size_of::<Chunk>();
+const INNER_BYTES: usize = 16 + size_of::<Vec<Child>>();
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Order {
+    Place,
+    Hash,
+    Rank,
+}
+
+/// What elements are ordered by, but in lists: hash and nothing, or score and member.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Key<'a> {
+    pub(crate) head: u64,
+    pub(crate) tail: &'a [u8],
+}
+
+/// Where to change a tree.
+#[derive(Clone, Copy)]
+pub(crate) enum Seek<'a> {
+    Rank(usize),
+    Key(Key<'a>),
+}
+
+#[derive(Clone)]
+pub(crate) struct Tree {
+    root: Node,
+    len: usize,
+    bytes: usize,
+    pub(crate) shape: Shape,
+    pub(crate) order: Order,
+}
+
+#[derive(Clone)]
+enum Node {
+    Leaf(Arc<Chunk>),
+    Inner(Arc<Vec<Child>>),
+}
+
+#[derive(Clone)]
+struct Child {
+    node: Node,
+    len: usize,
+    low: Bound,
+}
+
+#[derive(Clone, Default)]
+struct Bound {
+    head: u64,
+    /// Needed only where scores are equal, and then no longer than it takes to tell them apart.
+    tail: Option<Arc<[u8]>>,
+}
+
+impl Bound {
+    fn key(&self) -> Key<'_> {
+        Key { head: self.head, tail: self.tail.as_deref().unwrap_or_default() }
+    }
+}
+
+/// The node, to be changed: copied first if others hold it too.
+fn own<T: Clone>(node: &mut Arc<T>) -> &mut T {
+    Arc::make_mut(node)
+}
+
+impl Node {
+    fn len(&self) -> usize {
+        match self {
+            Self::Leaf(leaf) => leaf.count,
+            Self::Inner(children) => children.iter().map(|child| child.len).sum(),
+        }
+    }
+
+    /// Bytes of this node alone.
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Leaf(leaf) => LEAF_BYTES + leaf.bytes.capacity(),
+            Self::Inner(children) => INNER_BYTES + children.capacity() * size_of::<Child>(),
+        }
+    }
+
+    /// Bytes of a node without elements and of what is below it: one node at each depth.
+    fn bytes_of_empty(&self) -> usize {
+        let below = match self {
+            Self::Leaf(_) => 0,
+            Self::Inner(children) => children.iter().map(|only| only.node.bytes_of_empty()).sum(),
+        };
+        self.bytes() + below
+    }
+}
+
+impl Tree {
+    pub(crate) fn new(shape: Shape, order: Order) -> Self {
+        let root = Node::Leaf(Arc::default());
+        Self { bytes: root.bytes(), root, len: 0, shape, order }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Bytes of all its nodes, shared ones counted in full.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The leaf with element `rank`, which exists, and how many elements come before it there.
+    pub(crate) fn leaf_at(&self, rank: usize) -> (&Chunk, usize) {
+        let (mut node, mut rank) = (&self.root, rank);
+        loop {
+            match node {
+                Node::Leaf(leaf) => return (leaf, rank),
+                Node::Inner(children) => {
+                    let (at, within) = child_of_rank(children, rank);
+                    (node, rank) = (&children[at].node, within);
+                }
+            }
+        }
+    }
+
+    /// The leaf where `key` belongs, how many elements come before the leaf, and the head of the
+    /// least key beyond it, if there is more.
+    pub(crate) fn leaf_of(&self, key: Key<'_>) -> (&Chunk, usize, Option<u64>) {
+        let (mut node, mut before, mut beyond) = (&self.root, 0, None);
+        loop {
+            match node {
+                Node::Leaf(leaf) => return (leaf, before, beyond),
+                Node::Inner(children) => {
+                    let at = child_of_key(children, key);
+                    before += children[..at].iter().map(|child| child.len).sum::<usize>();
+                    beyond = children.get(at + 1).map(|next| next.low.head).or(beyond);
+                    node = &children[at].node;
+                }
+            }
+        }
+    }
+
+    /// How many elements of a tree by rank are less than `key`.
+    pub(crate) fn below(&self, key: Key<'_>) -> usize {
+        let (leaf, before, _) = self.leaf_of(key);
+        let key = (&key.head.to_be_bytes()[..], key.tail);
+        before + leaf.run(self.shape).find(|element| element.rank_key() >= key).0.index
+    }
+
+    /// Changes one leaf, which `change` is given with the place of a sought rank in it. It answers
+    /// the place that it changed.
+    pub(crate) fn edit(
+        &mut self,
+        seek: Seek<'_>,
+        hasher: &Hasher,
+        change: &mut dyn FnMut(&mut Chunk, usize) -> usize,
+    ) {
+        let (shape, order, bytes) = (self.shape, self.order, self.bytes);
+        let mut work = Work { shape, order, bytes, hasher, change, first: true, last: true };
+        if let Some(right) = work.edit(&mut self.root, seek) {
+            let left = std::mem::replace(&mut self.root, Node::Leaf(Arc::default()));
+            let left = Child { len: left.len(), node: left, low: Bound::default() };
+            self.root = Node::Inner(Arc::new(vec![left, right]));
+            work.bytes += self.root.bytes();
+        }
+        while let Node::Inner(children) = &mut self.root
+            && children.len() == 1
+        {
+            let only = children[0].node.clone();
+            work.bytes -= self.root.bytes();
+            self.root = only;
+        }
+        self.bytes = work.bytes;
+        self.len = self.root.len();
+    }
+}
+
+/// The child with element `rank`, or the last; the element's rank within it.
+fn child_of_rank(children: &[Child], mut rank: usize) -> (usize, usize) {
+    let last = children.len() - 1;
+    for (at, child) in children[..last].iter().enumerate() {
+        if rank < child.len {
+            return (at, rank);
+        }
+        rank -= child.len;
+    }
+    (last, rank)
+}
+
+/// The child where `key` belongs (T2).
+fn child_of_key(children: &[Child], key: Key<'_>) -> usize {
+    children[1..].partition_point(|child| child.low.key() <= key)
+}
+
+/// One change on its way down the tree and up again.
+struct Work<'w> {
+    shape: Shape,
+    order: Order,
+    bytes: usize,
+    hasher: &'w Hasher,
+    change: &'w mut dyn FnMut(&mut Chunk, usize) -> usize,
+    /// Whether the path has kept to the first, the last children.
+    first: bool,
+    last: bool,
+}
+
+impl Work<'_> {
+    /// Changes what is below `node`; returns what was split off to its right.
+    fn edit(&mut self, node: &mut Node, seek: Seek<'_>) -> Option<Child> {
+        self.bytes -= node.bytes();
+        let split = match node {
+            Node::Leaf(leaf) => self.edit_leaf(own(leaf), seek),
+            Node::Inner(children) => self.edit_inner(own(children), seek),
+        };
+        self.bytes += node.bytes() + split.as_ref().map_or(0, |split| split.node.bytes());
+        split
+    }
+
+    fn edit_leaf(&mut self, leaf: &mut Chunk, seek: Seek<'_>) -> Option<Child> {
+        let rank = if let Seek::Rank(rank) = seek { rank } else { 0 };
+        let changed = (self.change)(leaf, rank);
+        if leaf.count < 2 || leaf.count <= LEAF_MAX && leaf.bytes.len() <= LEAF_BYTES_MAX {
+            return None;
+        }
+        let (right, low) = match self.order {
+            Order::Hash => split_by_hash(leaf, self.shape, self.hasher)?,
+            Order::Place | Order::Rank => {
+                let cut = match changed {
+                    // What is filled from one end is left full.
+                    _ if self.last && changed + 1 == leaf.count => changed,
+                    0 if self.first => 1,
+                    _ => middle(leaf.run(self.shape), leaf.count),
+                };
+                split_in_order(leaf, self.shape, self.order, cut)
+            }
+        };
+        Some(Child { len: right.count, node: Node::Leaf(Arc::new(right)), low })
+    }
+
+    fn edit_inner(&mut self, children: &mut Vec<Child>, seek: Seek<'_>) -> Option<Child> {
+        let (at, seek) = match seek {
+            Seek::Rank(rank) => {
+                let (at, rank) = child_of_rank(children, rank);
+                (at, Seek::Rank(rank))
+            }
+            Seek::Key(key) => (child_of_key(children, key), seek),
+        };
+        self.first &= at == 0;
+        self.last &= at + 1 == children.len();
+        let child = &mut children[at];
+        let split = self.edit(&mut child.node, seek);
+        let before = std::mem::replace(&mut child.len, child.node.len());
+        let shrunk = child.len < before;
+        if let Some(right) = split {
+            if children.len() == children.capacity() {
+                children.reserve_exact(FANOUT / 4 + 1);
+            }
+            children.insert(at + 1, right);
+        } else if children[at].len == 0 && children.len() > 1 {
+            self.bytes -= children.remove(at).node.bytes_of_empty();
+        } else if shrunk {
+            self.merge(children, at);
+        }
+        if children.len() <= FANOUT {
+            return None;
+        }
+        let right = children.split_off(children.len() / 2);
+        let low = right[0].low.clone();
+        let node = Node::Inner(Arc::new(right));
+        Some(Child { len: node.len(), node, low })
+    }
+
+    /// Merges a child that has shrunk with a neighbour, if they fit (T3).
+    fn merge(&mut self, children: &mut Vec<Child>, at: usize) {
+        let pairs = [at.checked_sub(1), Some(at).filter(|_| at + 1 < children.len())];
+        let fitting = pairs.into_iter().flatten().find(|&left| {
+            match (&children[left].node, &children[left + 1].node) {
+                (Node::Leaf(a), Node::Leaf(b)) => {
+                    a.count + b.count <= LEAF_MAX * 3 / 4
+                        && a.bytes.len() + b.bytes.len() <= LEAF_BYTES_MAX * 3 / 4
+                }
+                (Node::Inner(a), Node::Inner(b)) => a.len() + b.len() <= FANOUT * 3 / 4,
+                _ => false, // T1: not at one depth
+            }
+        });
+        let Some(left) = fitting else { return };
+        let Child { node, len, low } = children.remove(left + 1);
+        let into = &mut children[left];
+        self.bytes -= into.node.bytes() + node.bytes();
+        match (&mut into.node, &node) {
+            (Node::Leaf(into), Node::Leaf(from)) => {
+                let into = own(into);
+                into.bytes.reserve_exact(from.bytes.len());
+                into.bytes.extend_from_slice(&from.bytes);
+                into.count += from.count;
+            }
+            (Node::Inner(into), Node::Inner(from)) => {
+                let into = own(into);
+                let seam = into.len();
+                into.extend(from.iter().cloned());
+                into[seam].low = low; // T2: what meant nothing there means something here
+            }
+            _ => {}
+        }
+        into.len += len;
+        self.bytes += into.node.bytes();
+    }
+}
+
+/// The element at which to cut a run so that both parts take about as many bytes.
+fn middle(run: Run<'_>, count: usize) -> usize {
+    let mut ahead = run.rest.len() / 2;
+    let (place, _) = run.find(|element| {
+        let len = element.packed_len(run.shape);
+        let is_it = ahead < len;
+        ahead = ahead.saturating_sub(len);
+        is_it
+    });
+    place.index.clamp(1, count - 1)
+}
+
+/// Splits off the elements from `cut` on.
+fn split_in_order(leaf: &mut Chunk, shape: Shape, order: Order, cut: usize) -> (Chunk, Bound) {
+    let (last, _) = leaf.run(shape).place(cut - 1);
+    let bytes = leaf.bytes[last.bytes.end..].to_vec();
+    let right = Chunk { bytes, count: leaf.count - cut };
+    let mut low = Bound::default();
+    let ends = Run::new(&leaf.bytes[last.bytes.clone()], shape).next().zip(right.run(shape).next());
+    if order == Order::Rank
+        && let Some((left, right)) = ends
+    {
+        low.head = u64::from_be_bytes(right.value.try_into().expect("scores take 8 bytes"));
+        if left.value == right.value {
+            let same = left.key.iter().zip(right.key).take_while(|(a, b)| a == b).count();
+            low.tail = Some(right.key[..same + 1].into());
+        }
+    }
+    leaf.count = cut;
+    leaf.bytes.truncate(last.bytes.end);
+    leaf.bytes.shrink_to_fit();
+    (right, low)
+}
+
+/// Splits off the upper half by hash; nothing if all hashes are equal.
+fn split_by_hash(leaf: &mut Chunk, shape: Shape, hasher: &Hasher) -> Option<(Chunk, Bound)> {
+    let hashes: Vec<u64> = leaf.run(shape).map(|element| hasher.hash(element.key)).collect();
+    let mut sorted = hashes.clone();
+    sorted.sort_unstable();
+    let middle = sorted[sorted.len() / 2];
+    // Everything below the cut is less than it: where half are equal, the cut is beside them.
+    let cut = sorted.iter().copied().find(|&hash| hash >= middle && hash > sorted[0])?;
+    let [mut left, mut right] = [Chunk::default(), Chunk::default()];
+    for (element, hash) in leaf.run(shape).zip(&hashes) {
+        let half = if *hash < cut { &mut left } else { &mut right };
+        half.push(shape, element);
+    }
+    left.bytes.shrink_to_fit();
+    right.bytes.shrink_to_fit();
+    *leaf = left;
+    Some((right, Bound { head: cut, tail: None }))
+}
+
+impl Chunk {
+    fn push(&mut self, shape: Shape, element: Element<'_>) {
+        self.insert(self.bytes.len(), shape, element);
+    }
+}
+
+#[cfg(test)]
+impl Tree {
+    /// Asserts the invariants.
+    pub(crate) fn check(&self, hasher: &Hasher) {
+        let mut bytes = 0;
+        let least = Bound::default();
+        let len = self.check_node(&self.root, (&least, None), hasher, &mut bytes).0;
+        assert_eq!((len, bytes), (self.len, self.bytes), "T1, and the books");
+    }
+
+    /// Checks what is below a node whose keys are from `low` up to `beyond`; returns elements and
+    /// depth.
+    fn check_node(
+        &self,
+        node: &Node,
+        (low, beyond): (&Bound, Option<&Bound>),
+        hasher: &Hasher,
+        bytes: &mut usize,
+    ) -> (usize, usize) {
+        *bytes += node.bytes();
+        let children = match node {
+            Node::Leaf(leaf) => {
+                assert_eq!(leaf.run(self.shape).count(), leaf.count);
+                assert!(self.len == 0 || leaf.count > 0, "T3");
+                for element in leaf.run(self.shape) {
+                    let key = match self.order {
+                        Order::Place => continue,
+                        Order::Hash => Key { head: hasher.hash(element.key), tail: &[] },
+                        Order::Rank => Key {
+                            head: u64::from_be_bytes(element.value.try_into().unwrap()),
+                            tail: element.key,
+                        },
+                    };
+                    assert!(low.key() <= key, "T2");
+                    assert!(beyond.is_none_or(|beyond| key < beyond.key()), "T2");
+                }
+                return (leaf.count, 0);
+            }
+            Node::Inner(children) => children,
+        };
+        assert!(children.len() <= FANOUT, "T3");
+        let mut depths = Vec::new();
+        for (at, child) in children.iter().enumerate() {
+            let low = if at == 0 { low } else { &child.low };
+            let beyond = children.get(at + 1).map(|next| &next.low).or(beyond);
+            let (len, depth) = self.check_node(&child.node, (low, beyond), hasher, bytes);
+            assert_eq!(len, child.len, "T1");
+            depths.push(depth);
+        }
+        assert!(depths.iter().all(|&depth| depth == depths[0]), "T1");
+        for pair in children.windows(2) {
+            if let (Node::Inner(a), Node::Inner(b)) = (&pair[0].node, &pair[1].node) {
+                assert!(a.len() + b.len() > FANOUT * 3 / 4, "T3");
+            }
+        }
+        (node.len(), depths[0] + 1)
+    }
+}
