@@ -230,6 +230,12 @@ fn object_encoding<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
     ctx.read(args[2], |out, entry| match entry.map(Entry::value) {
         None => out.null(),
         Some(Value::Int(_)) => out.bulk("int"),
+        Some(Value::List(_)) => out.bulk("quicklist"),
+        Some(Value::Hash(hash)) => {
+            out.bulk(if hash.is_packed() { "listpack" } else { "hashtable" })
+        }
+        Some(Value::Set(set)) => out.bulk(if set.is_packed() { "intset" } else { "hashtable" }),
+        Some(Value::Sorted(set)) => out.bulk(if set.is_packed() { "listpack" } else { "skiplist" }),
         Some(value) if value.len() <= EMBEDDED_BYTES_MAX => out.bulk("embstr"),
         Some(_) => out.bulk("raw"),
     });
