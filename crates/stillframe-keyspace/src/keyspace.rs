@@ -291,6 +291,13 @@ impl<A: Algorithm> Keyspace<A> {
         }
     }
 
+    /// Whether [`take_expired`](Self::take_expired) has anything to tell.
+    #[inline]
+    #[must_use]
+    pub fn has_expired(&self) -> bool {
+        !self.expired.is_empty()
+    }
+
     /// Databases and keys that have expired and were deleted since this was last asked, in order.
     pub fn take_expired(&mut self) -> Vec<(usize, Box<[u8]>)> {
         std::mem::take(&mut self.expired)

@@ -12,9 +12,9 @@ use std::time::Instant;
 use mio::net::TcpStream;
 use rustix::buffer::spare_capacity;
 use rustix::io::Errno;
-use stillframe_resp::{Limits, Parser};
+use stillframe_resp::{Limits, Parser, Protocol};
 
-use crate::config::OutputLimit;
+use crate::config::{OutputLimit, OutputLimits};
 use crate::session::Session;
 
 /// Unread replies above which a client's next requests wait, in bytes.
@@ -198,6 +198,11 @@ impl Client {
         }
     }
 
+    /// The limit on unread replies of its class.
+    pub(crate) fn output_limit(&self, limits: &OutputLimits) -> OutputLimit {
+        if self.session.subscriptions.is_some() { limits.pubsub } else { limits.normal }
+    }
+
     /// Whether it has to be closed because the replies it does not read exceed what the
     /// configuration allows; says so if it has.
     pub(crate) fn over_output_limit(&mut self, limit: OutputLimit, now: Instant) -> bool {
@@ -248,6 +253,18 @@ pub(crate) struct Clients {
     free: Vec<usize>,
     /// Places of clients to be removed at the end of the turn.
     pub(crate) doomed: Vec<usize>,
+    /// Places of clients with replies to write at the end of the turn.
+    pub(crate) flushing: Vec<usize>,
+    /// Messages to the client whose request is running; they go out before the reply.
+    pub(crate) mail: Vec<u8>,
+    /// The reply to that request will be dropped: messages wait for that.
+    pub(crate) silent: bool,
+    /// The place of that client, its number, and its protocol.
+    pub(crate) own_place: usize,
+    /// See `own_place`.
+    pub(crate) own_id: u64,
+    /// See `own_place`.
+    pub(crate) own_protocol: Protocol,
     last_id: u64,
     count: usize,
 }
@@ -301,6 +318,17 @@ impl Clients {
         {
             client.dead = true;
             self.doomed.push(place);
+        }
+    }
+
+    /// Has a client's replies written at the end of the turn, if its socket takes any.
+    pub(crate) fn flush_later(&mut self, place: usize) {
+        if let Some(client) = self.get_mut(place)
+            && client.wants_flush()
+            && !client.flushing
+        {
+            client.flushing = true;
+            self.flushing.push(place);
         }
     }
 

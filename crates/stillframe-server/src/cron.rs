@@ -47,6 +47,8 @@ fn expire<A: Algorithm>(server: &mut Server<A>) -> bool {
     while more && start.elapsed() < EXPIRY_SLICE {
         // Few expired among those sampled: the rest is left to lazy expiry and later runs.
         more = server.keyspace.expire_cycle(unix_now, EXPIRY_BATCH) > EXPIRY_BATCH / 4;
+        server.state.settle_expired(&mut server.keyspace, |_, _| {});
+        server.state.effects.seal();
     }
     more
 }
@@ -54,14 +56,15 @@ fn expire<A: Algorithm>(server: &mut Server<A>) -> bool {
 /// Closes clients that have been idle, or have not read their replies, for too long.
 fn check_clients(state: &mut ServerState, now: Instant) {
     let timeout = Duration::from_secs(state.config.timeout_seconds.into());
-    let limit = state.config.output_limits.normal;
+    let limits = state.config.output_limits;
     let mut gone = Vec::new();
     for (place, client) in state.clients.others_mut() {
         let idle = now.saturating_duration_since(client.session.active);
-        if !timeout.is_zero() && idle > timeout {
+        let listens = client.session.subscriptions.is_some();
+        if !timeout.is_zero() && idle > timeout && !listens {
             tracing::debug!("closing idle client {}", client.session.peer);
             gone.push(place);
-        } else if client.over_output_limit(limit, now) {
+        } else if client.over_output_limit(client.output_limit(&limits), now) {
             gone.push(place);
         }
     }

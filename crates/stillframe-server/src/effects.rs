@@ -71,7 +71,9 @@ impl Effects {
         let bit = consumer as u8;
         self.consumers = if wanted { self.consumers | bit } else { self.consumers & !bit };
         self.told = false;
-        keyspace.keep_expired(self.wanted());
+        if self.wanted() {
+            keyspace.keep_expired(true);
+        }
     }
 
     /// The next effect says which database it is in: someone new is about to listen.
@@ -90,13 +92,6 @@ impl Effects {
         }
         write_request(&mut self.bytes, args);
         self.open.requests += 1;
-    }
-
-    /// Adds that keys are gone whose time has come.
-    pub(crate) fn add_expired<A: Algorithm>(&mut self, keyspace: &mut Keyspace<A>) {
-        for (db, key) in keyspace.take_expired() {
-            self.add(db, &[b"DEL", &key]);
-        }
     }
 
     /// Ends the open unit, if anything is in it.

@@ -18,15 +18,18 @@ mod effects;
 mod error;
 mod import;
 mod listen;
+mod notify;
 mod persistence;
 mod poll;
 mod process;
+mod pubsub;
 mod random;
 mod server;
 mod session;
 mod signals;
 mod start;
 mod state;
+mod tracking;
 
 pub use config::{Config, FileError, LogLevel, Size, parse_size};
 pub use error::ServeError;

@@ -44,8 +44,6 @@ pub(crate) struct Server<A: Algorithm> {
     pub(crate) signalled: Arc<AtomicBool>,
     /// Clients to serve, in order.
     runnable: VecDeque<usize>,
-    /// Clients with replies to write at the end of the turn.
-    flushing: Vec<usize>,
     shared: Box<[u8]>,
     /// The keyspace has housekeeping left for the next turn.
     tending: bool,
@@ -62,6 +60,8 @@ impl<A: Algorithm> Server<A> {
         listeners: Listeners,
         signalled: Arc<AtomicBool>,
     ) -> Self {
+        let mut keyspace = keyspace;
+        keyspace.keep_expired(state.wants_expired());
         Self {
             keyspace,
             state,
@@ -70,7 +70,6 @@ impl<A: Algorithm> Server<A> {
             listeners,
             signalled,
             runnable: VecDeque::new(),
-            flushing: Vec::new(),
             shared: vec![0; SHARED_BYTES].into_boxed_slice(),
             tending: false,
             next_cron: Instant::now(),
@@ -95,6 +94,7 @@ impl<A: Algorithm> Server<A> {
                     break;
                 }
             }
+            self.state.broadcast_changes();
             self.flush();
             self.tending = self.keyspace.tend();
             persistence::attend(&mut self.keyspace, &mut self.state);
@@ -131,28 +131,26 @@ impl<A: Algorithm> Server<A> {
                 client.ended |= ended;
                 if writable {
                     client.unblock();
-                    if client.wants_flush() && !client.flushing {
-                        client.flushing = true;
-                        self.flushing.push(place);
-                    }
                 }
                 if (readable || ended) && !client.queued {
                     client.queued = true;
                     self.runnable.push_back(place);
                 }
+                self.state.clients.flush_later(place);
             }
         }
     }
 
     /// Accepts the connections that wait at one listening socket.
     pub(crate) fn accept(&mut self, number: usize) {
-        while let Some((mut stream, session)) = self.listeners.accept(number, &mut self.state) {
+        while let Some((mut stream, mut session)) = self.listeners.accept(number, &mut self.state) {
             let place = self.state.clients.reserve();
             if let Err(error) = self.poller.add_client(&mut stream, place) {
                 tracing::warn!("cannot watch a connection: {error}");
                 self.state.clients.release(place);
                 continue;
             }
+            session.place = place;
             let limits = limits(&self.state, session.authenticated);
             // Its first bytes bring an event: it was registered after it was accepted.
             let client = Client::new(stream, session, limits);
@@ -171,15 +169,12 @@ impl<A: Algorithm> Server<A> {
                 self.runnable.push_back(place);
             }
         }
-        if client.wants_flush() && !client.flushing {
-            client.flushing = true;
-            self.flushing.push(place);
-        }
         let finished = client.session.closing && client.pending() == 0;
         // Here and not only after a write: to a client that reads nothing, nothing is written.
-        let limit = self.state.config.output_limits.normal;
+        let limit = client.output_limit(&self.state.config.output_limits);
         let over = client.over_output_limit(limit, self.state.loop_time);
         self.state.clients.put(place, client);
+        self.state.clients.flush_later(place);
         if finished || over {
             self.state.clients.doom(place);
         }
@@ -278,6 +273,9 @@ impl<A: Algorithm> Server<A> {
             return;
         }
         let authenticated = session.authenticated;
+        let clients = &mut self.state.clients;
+        (clients.own_place, clients.own_id) = (session.place, session.id);
+        clients.own_protocol = session.protocol;
         let mut ctx = Context {
             out: Out::new(output, session.protocol),
             keyspace: &mut self.keyspace,
@@ -308,7 +306,7 @@ impl<A: Algorithm> Server<A> {
 
     /// Writes the replies of this turn, once for each client.
     fn flush(&mut self) {
-        for place in std::mem::take(&mut self.flushing) {
+        for place in std::mem::take(&mut self.state.clients.flushing) {
             let Some(client) = self.state.clients.get_mut(place) else { continue };
             client.flushing = false;
             let written = client.flush();
@@ -332,9 +330,11 @@ impl<A: Algorithm> Server<A> {
     /// Removes the clients that are gone.
     fn bury(&mut self) {
         while let Some(place) = self.state.clients.doomed.pop() {
-            let Some(client) = self.state.clients.take(place) else { continue };
+            let Some(mut client) = self.state.clients.take(place) else { continue };
             tracing::debug!("client {} at {} left", client.session.id, client.session.peer);
             self.state.watches.forget(client.session.id);
+            self.state.pubsub.forget(&mut client.session);
+            self.state.tracking.disable(&mut client.session);
             self.poller.remove_client(client.stream);
             self.state.clients.release(place);
         }

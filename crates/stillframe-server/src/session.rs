@@ -6,11 +6,15 @@ use std::time::Instant;
 use stillframe_resp::Protocol;
 
 use crate::commands::transactions::Transaction;
+use crate::pubsub::Subscriptions;
+use crate::tracking::Mode;
 
 /// State of one client that commands see and change.
 pub(crate) struct Session {
     /// Number of the client, never reused.
     pub(crate) id: u64,
+    /// Its place in the registry of clients.
+    pub(crate) place: usize,
     /// Selected database.
     pub(crate) db: usize,
     /// Protocol of replies.
@@ -21,6 +25,12 @@ pub(crate) struct Session {
     pub(crate) authenticated: bool,
     /// Name given by CLIENT SETNAME, or empty.
     pub(crate) name: Vec<u8>,
+    /// What it listens to, if anything.
+    pub(crate) subscriptions: Option<Box<Subscriptions>>,
+    /// How it wants to be told of changes of keys, if it does.
+    pub(crate) tracking: Option<Box<Mode>>,
+    /// What becomes of its replies.
+    pub(crate) replies: Replies,
     /// The open transaction.
     pub(crate) transaction: Option<Box<Transaction>>,
     /// Index of the last command in the table; `usize::MAX` before the first.
@@ -39,6 +49,19 @@ pub(crate) struct Session {
     pub(crate) active: Instant,
 }
 
+/// What becomes of a client's replies, as CLIENT REPLY says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Replies {
+    /// They are sent.
+    Sent,
+    /// None is sent until CLIENT REPLY ON.
+    Dropped,
+    /// That to the next request is not sent.
+    SkipNext,
+    /// That to the request under way is not sent.
+    Skip,
+}
+
 impl Session {
     /// State of a client that has just connected.
     pub(crate) fn new(
@@ -51,11 +74,15 @@ impl Session {
     ) -> Self {
         Self {
             id,
+            place: usize::MAX,
             db: 0,
             protocol: Protocol::Resp2,
             internal: false,
             authenticated,
             name: Vec::new(),
+            subscriptions: None,
+            tracking: None,
+            replies: Replies::Sent,
             transaction: None,
             last_command: usize::MAX,
             closing: false,

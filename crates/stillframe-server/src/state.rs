@@ -8,7 +8,9 @@ use crate::config::Config;
 use crate::connection::Clients;
 use crate::effects::Effects;
 use crate::persistence::Saves;
+use crate::pubsub::PubSub;
 use crate::random::Random;
+use crate::tracking::Tracking;
 
 /// What every command may see and change of the server.
 pub(crate) struct ServerState {
@@ -20,6 +22,12 @@ pub(crate) struct ServerState {
     pub(crate) clients: Clients,
     /// Keys watched by clients.
     pub(crate) watches: Watches,
+    /// Channels that clients listen to.
+    pub(crate) pubsub: PubSub,
+    /// Keys that clients keep in caches.
+    pub(crate) tracking: Tracking,
+    /// Keys of the selected database when a change was last told, for telling new keys.
+    pub(crate) keys_told: usize,
     /// Saving, and how it went.
     pub(crate) saves: Saves,
     /// What requests did, for the log and for replicas.
@@ -54,6 +62,9 @@ impl ServerState {
             stats: Stats::new(commands, now),
             clients: Clients::default(),
             watches: Watches::default(),
+            pubsub: PubSub::default(),
+            tracking: Tracking::default(),
+            keys_told: 0,
             saves,
             effects: Effects::default(),
             dirty: 0,

@@ -7,6 +7,8 @@
 //! ```text
 //! a> byte for byte               a% the elements of its lists in any order
 //! a~ every number taken as 0     a? only what kind of reply it is
+//! a< one more reply or message, byte for byte; the rest of the line is a remark
+//! a! sent without waiting for a reply
 //! .  20  (waits 20 ms)           #  a remark
 //! ```
 //!
@@ -32,6 +34,11 @@ fn expiry_commands_reply_as_redis() {
 #[test]
 fn key_commands_reply_as_redis() {
     prove("keys");
+}
+
+#[test]
+fn publish_and_subscribe_as_redis() {
+    prove("pubsub");
 }
 
 #[test]
@@ -112,7 +119,13 @@ fn play(kind: Kind, steps: &[Step]) -> Vec<String> {
             Step::Command { client, by, arguments, .. } => {
                 let client = clients.entry(*client).or_insert_with(|| server.client());
                 let arguments: Vec<&[u8]> = arguments.iter().map(Vec::as_slice).collect();
-                client.send(&arguments);
+                if !arguments.is_empty() {
+                    client.send(&arguments);
+                }
+                if matches!(by, Compared::Nothing) {
+                    replies.push("(not awaited)".into());
+                    continue;
+                }
                 let raw = client.try_raw();
                 replies.push(raw.map_or("(closed)".into(), |raw| by.shape(&raw)));
             }
@@ -138,14 +151,16 @@ impl Step {
         let (head, text) = line.split_once(' ').expect("a command after its connection");
         let mut head = head.chars();
         let client = head.next().expect("a connection's letter");
-        let by = match head.next() {
-            Some('>') => Compared::Bytes,
+        let mark = head.next();
+        let by = match mark {
+            Some('>' | '<') => Compared::Bytes,
             Some('~') => Compared::Numbers,
             Some('%') => Compared::Unordered,
             Some('?') => Compared::Kind,
+            Some('!') => Compared::Nothing,
             mark => panic!("line {}: no way of comparing: {mark:?}", number + 1),
         };
-        let arguments = words(text);
+        let arguments = if mark == Some('<') { Vec::new() } else { words(text) };
         Some(Self::Command { line: number + 1, client, by, text: text.into(), arguments })
     }
 }
@@ -191,6 +206,7 @@ enum Compared {
     Numbers,
     Unordered,
     Kind,
+    Nothing,
 }
 
 impl Compared {
@@ -203,6 +219,7 @@ impl Compared {
             // A null has a kind of its own, whatever it is a null of.
             Self::Kind if raw.get(1) == Some(&b'-') => escape(raw),
             Self::Kind => escape(&raw[..1]),
+            Self::Nothing => String::new(),
         }
     }
 }

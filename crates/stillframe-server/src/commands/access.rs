@@ -1,27 +1,32 @@
 //! How data commands look keys up and tell the world that they changed them.
 //!
-//! Every change of a key goes through [`Context::changed`] or [`Context::stored`]: a change that
+//! Every change of a key goes through [`Context::changed`] or [`Context::stored_as`]: a change that
 //! does not would be missed by WATCH and by `save` schedules.
 
 use stillframe::Algorithm;
-use stillframe_keyspace::{Entry, MemoryError, Type, Value};
+use stillframe_keyspace::{Entry, MemoryError, Value};
 use stillframe_resp::Out;
 
 use super::Context;
-
-/// What was at a key for a command on strings.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Found {
-    Nothing,
-    Text,
-    /// A value of another type, which was the answer.
-    Other,
-}
 
 impl<A: Algorithm> Context<'_, A> {
     /// Looks a key up for a reading command (INFO counts those) and answers by what is found.
     #[inline]
     pub(super) fn read<R>(
+        &mut self,
+        key: &[u8],
+        answer: impl FnOnce(&mut Out<'_>, Option<&Entry>) -> R,
+    ) -> R {
+        if let Some(entry) = self.keyspace.get(self.session.db, key, self.now) {
+            self.server.stats.keyspace_hits += 1;
+            return answer(&mut self.out, Some(entry));
+        }
+        self.missed(key);
+        answer(&mut self.out, None)
+    }
+
+    /// As [`read`](Self::read), for OBJECT and its like: a miss is counted, but notified to nobody.
+    pub(super) fn peek<R>(
         &mut self,
         key: &[u8],
         answer: impl FnOnce(&mut Out<'_>, Option<&Entry>) -> R,
@@ -34,18 +39,24 @@ impl<A: Algorithm> Context<'_, A> {
         answer(&mut self.out, entry)
     }
 
-    /// Answers a key's text, null, or that it is no string.
     #[inline]
-    pub(super) fn answer_value(&mut self, key: &[u8]) -> Found {
-        self.read(key, |out, entry| match entry.map(Entry::value) {
-            None => {
-                out.null();
-                Found::Nothing
+    fn missed(&mut self, key: &[u8]) {
+        self.server.stats.keyspace_misses += 1;
+        if !self.server.config.notify.is_empty() {
+            self.settle_expired();
+            self.server.notify('m', "keymiss", self.session.db, key);
+        }
+    }
+
+    /// Answers a key's value, or null; true if the key exists.
+    #[inline]
+    pub(super) fn answer_value(&mut self, key: &[u8]) -> bool {
+        self.read(key, |out, entry| {
+            match entry.map(Entry::value) {
+                Some(value) => bulk_value(out, value),
+                None => out.null(),
             }
-            Some(value) => {
-                bulk_value(out, value);
-                if value.kind() == Type::String { Found::Text } else { Found::Other }
-            }
+            entry.is_some()
         })
     }
 
@@ -59,7 +70,14 @@ impl<A: Algorithm> Context<'_, A> {
     #[inline]
     pub(super) fn changed(&mut self, key: &[u8]) {
         self.server.dirty += 1;
-        self.server.watches.touch(self.session.db, key);
+        self.touched(self.session.db, key);
+    }
+
+    /// Tells those who watch a key, or keep it in a cache, that it has changed.
+    #[inline]
+    pub(super) fn touched(&mut self, db: usize, key: &[u8]) {
+        self.server.watches.touch(db, key);
+        self.server.invalidate(key, self.session.id);
     }
 
     /// As [`changed`](Self::changed), for a change that keyspace notifications name: `class` is
@@ -67,9 +85,10 @@ impl<A: Algorithm> Context<'_, A> {
     /// `g` any type), `event` what happened.
     #[inline]
     pub(super) fn changed_as(&mut self, key: &[u8], class: char, event: &'static str) {
-        // Nobody can subscribe to notifications yet.
-        let _ = (class, event);
         self.changed(key);
+        if !self.server.config.notify.is_empty() {
+            self.notify_change(key, class, event);
+        }
     }
 
     /// Tells, in place of the request itself, a request that does the same whenever it is replayed:
@@ -80,11 +99,10 @@ impl<A: Algorithm> Context<'_, A> {
 
     /// As [`effect`](Self::effect), in another database than the client's.
     pub(super) fn effect_in(&mut self, db: usize, args: &[&[u8]]) {
-        let effects = &mut self.server.effects;
-        if effects.wanted() {
-            effects.set_told();
-            effects.add_expired(self.keyspace);
-            effects.add(db, args);
+        if self.server.effects.wanted() {
+            self.settle_expired();
+            self.server.effects.set_told();
+            self.server.effects.add(db, args);
         }
     }
 
@@ -95,18 +113,39 @@ impl<A: Algorithm> Context<'_, A> {
         }
     }
 
-    /// The outcome of storing `key`: a success is a change; a failure replaces what the command
-    /// has answered since `start`.
+    #[cold]
+    fn notify_change(&mut self, key: &[u8], class: char, event: &str) {
+        self.settle_expired();
+        let (db, server) = (self.session.db, &mut *self.server);
+        let keys = self.keyspace.len(db);
+        if keys > server.keys_told {
+            server.notify('n', "new", db, key);
+        }
+        server.keys_told = keys;
+        server.notify(class, event, db, key);
+    }
+
+    /// Tells of the keys whose time has come since this was last called.
+    pub(super) fn settle_expired(&mut self) {
+        let Context { keyspace, server, session, .. } = self;
+        server.settle_expired(keyspace, |server, db| {
+            server.keys_told -= usize::from(db == session.db && server.keys_told > 0);
+        });
+    }
+
+    /// The outcome of storing a string under `key`: a success is a change, which notifications
+    /// call `event`; a failure replaces what the command has answered since `start`.
     #[inline]
-    pub(super) fn stored<T>(
+    pub(super) fn stored_as<T>(
         &mut self,
         key: &[u8],
+        event: &'static str,
         start: usize,
         outcome: Result<T, MemoryError>,
     ) -> Option<T> {
         match outcome {
             Ok(value) => {
-                self.changed(key);
+                self.changed_as(key, '$', event);
                 Some(value)
             }
             Err(error) => {
@@ -114,6 +153,12 @@ impl<A: Algorithm> Context<'_, A> {
                 None
             }
         }
+    }
+
+    /// Answers the lines of a HELP sub-command.
+    pub(super) fn help(&mut self, lines: &[&str]) {
+        self.out.array(lines.len());
+        lines.iter().for_each(|line| self.out.simple(line));
     }
 
     /// Answers, in place of everything since `start`, that memory cannot be had.

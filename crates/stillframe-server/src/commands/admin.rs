@@ -65,6 +65,7 @@ fn config_set<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
     match changed(&ctx.server.config, pairs) {
         Ok(config) => {
             ctx.server.config = config;
+            ctx.keyspace.keep_expired(ctx.server.wants_expired());
             ctx.out.ok();
         }
         Err(problem) => ctx.out.error(problem),

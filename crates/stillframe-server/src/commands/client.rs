@@ -8,7 +8,8 @@ use stillframe_resp::{Protocol, parse_integer};
 use super::connection::{INVALID_NAME, valid_name};
 use super::{Context, NO_KEYS, Table, flags::*};
 use crate::connection::Client;
-use crate::session::Session;
+use crate::pubsub::Kind;
+use crate::session::{Replies, Session};
 
 const SYNTAX: &str = "ERR syntax error";
 
@@ -25,6 +26,7 @@ pub(crate) fn register<A: Algorithm>(table: &mut Table<A>) {
     table.add_sub("client|list", -2, admin, NO_KEYS, list);
     table.add_sub("client|kill", -3, admin, NO_KEYS, kill);
     table.add_sub("client|no-evict", 3, admin, NO_KEYS, no_evict);
+    table.add_sub("client|reply", 3, own, NO_KEYS, reply);
 }
 
 /// `CLIENT ID`
@@ -59,6 +61,21 @@ fn getredir<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
 fn no_evict<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
     let word = args[2].to_ascii_lowercase();
     if word == b"on" || word == b"off" { ctx.out.ok() } else { ctx.out.error(SYNTAX) }
+}
+
+/// `CLIENT REPLY ON | OFF | SKIP`: only ON is answered.
+fn reply<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    let silenced = ctx.session.replies == Replies::Dropped;
+    match args[2].to_ascii_lowercase().as_slice() {
+        b"on" => {
+            ctx.session.replies = Replies::Sent;
+            ctx.out.ok();
+        }
+        b"off" => ctx.session.replies = Replies::Dropped,
+        b"skip" if silenced => {}
+        b"skip" => ctx.session.replies = Replies::SkipNext,
+        _ => ctx.out.error(SYNTAX),
+    }
 }
 
 /// `CLIENT INFO`
@@ -120,18 +137,15 @@ fn describe<A: Algorithm>(
     let input = client.map_or((0, 0), |c| (c.input.len(), c.input.capacity() - c.input.len()));
     let pending = client.map_or(0, Client::pending);
     let buffers = client.map_or(0, Client::buffer_bytes);
-    let flags = match (session.closing, &session.transaction) {
-        (true, _) => "c",
-        (_, Some(_)) => "x",
-        _ => "N",
-    };
+    let flags = flags(session);
+    let listens = |kind| session.subscriptions.as_ref().map_or(0, |own| own.count(kind));
     let command = ctx.table.all().get(session.last_command).map_or("NULL", |command| command.name);
     let mut line = String::new();
     // Writing to a string cannot fail.
     let _ = writeln!(
         line,
-        "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={flags} db={} sub=0 psub=0 \
-         ssub=0 multi={} qbuf={} qbuf-free={} argv-mem=0 multi-mem={} rbs={} rbp={} obl={pending} \
+        "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={flags} db={} sub={} psub={} \
+         ssub={} multi={} qbuf={} qbuf-free={} argv-mem=0 multi-mem={} rbs={} rbp={} obl={pending} \
          oll=0 omem={pending} tot-mem={} events=r cmd={command} user=default redir=-1 resp={}",
         session.id,
         session.peer,
@@ -141,6 +155,9 @@ fn describe<A: Algorithm>(
         seconds(session.connected),
         seconds(session.active),
         session.db,
+        listens(Kind::Channel),
+        listens(Kind::Pattern),
+        listens(Kind::Shard),
         queued.map_or(-1, |(count, _)| count as i64),
         input.0,
         input.1,
@@ -151,6 +168,17 @@ fn describe<A: Algorithm>(
         if session.protocol == Protocol::Resp3 { 3 } else { 2 },
     );
     line
+}
+
+/// The state of a client in letters, in Redis's order.
+fn flags(session: &Session) -> String {
+    let letters = [
+        (session.subscriptions.is_some(), 'P'),
+        (session.transaction.is_some(), 'x'),
+        (session.closing, 'c'),
+    ];
+    let flags: String = letters.into_iter().filter(|(is, _)| *is).map(|(_, c)| c).collect();
+    if flags.is_empty() { "N".to_owned() } else { flags }
 }
 
 /// What a client must be to be killed.

@@ -5,6 +5,7 @@ use stillframe_resp::{Protocol, parse_integer};
 
 use super::keys::parse_db;
 use super::{Context, NO_KEYS, Table, flags::*, wrong_arity};
+use crate::session::Replies;
 
 /// Adds the commands of this module.
 pub(crate) fn register<A: Algorithm>(table: &mut Table<A>) {
@@ -20,7 +21,14 @@ pub(crate) fn register<A: Algorithm>(table: &mut Table<A>) {
 
 /// `PING [message]`
 fn ping<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    let listens = ctx.session.subscriptions.is_some();
     match args {
+        [_, message @ ..] if args.len() <= 2 && listens && ctx.out.protocol == Protocol::Resp2 => {
+            // What is sent to a listener looks like a message.
+            ctx.out.array(2);
+            ctx.out.bulk("pong");
+            ctx.out.bulk(message.first().copied().unwrap_or_default());
+        }
         [_] => ctx.out.simple("PONG"),
         [_, message] => ctx.out.bulk(message),
         _ => ctx.out.error(wrong_arity("ping")),
@@ -41,7 +49,10 @@ fn quit<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
 /// `RESET`: the connection is as new.
 fn reset<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
     ctx.server.watches.forget(ctx.session.id);
+    ctx.server.pubsub.forget(ctx.session);
+    ctx.server.tracking.disable(ctx.session);
     ctx.session.transaction = None;
+    ctx.session.replies = Replies::Sent;
     ctx.session.db = 0;
     ctx.session.name.clear();
     ctx.session.authenticated = ctx.server.config.requirepass.is_empty();

@@ -4,9 +4,7 @@ use stillframe::Algorithm;
 use stillframe_keyspace::{Entry, Expire, Value};
 use stillframe_resp::parse_integer;
 
-use super::errors::{
-    DECREMENT_OVERFLOW, NOT_A_FLOAT, NOT_AN_INTEGER, NOT_FINITE, OVERFLOW, WRONG_TYPE,
-};
+use super::errors::{DECREMENT_OVERFLOW, NOT_A_FLOAT, NOT_AN_INTEGER, NOT_FINITE, OVERFLOW};
 use super::extended::Extended;
 use super::flags::{DENYOOM, FAST, WRITE};
 use super::{Context, ONE_KEY, Table};
@@ -46,7 +44,7 @@ fn add<A: Algorithm>(ctx: &mut Context<'_, A>, key: &[u8], increment: i64) {
         Some(Value::Int(int)) => Some(int),
         // Text that APPEND or SETRANGE made may read as an integer.
         Some(Value::Bytes(bytes)) => parse_integer(bytes),
-        Some(_) => return ctx.out.error(WRONG_TYPE),
+        Some(_) => None,
     };
     let Some(current) = current else {
         return ctx.out.error(NOT_AN_INTEGER);
@@ -56,7 +54,7 @@ fn add<A: Algorithm>(ctx: &mut Context<'_, A>, key: &[u8], increment: i64) {
     };
     let start = ctx.out.position();
     let outcome = ctx.keyspace.set_int(db, key, sum, Expire::Keep);
-    if ctx.stored(key, start, outcome).is_some() {
+    if ctx.stored_as(key, "incrby", start, outcome).is_some() {
         ctx.out.integer(sum);
     }
 }
@@ -68,7 +66,7 @@ fn incrbyfloat<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
         None => Some(Extended::ZERO),
         Some(Value::Int(int)) => Some(int.into()),
         Some(Value::Bytes(bytes)) => Extended::parse(bytes),
-        Some(_) => return ctx.out.error(WRONG_TYPE),
+        Some(_) => None,
     };
     let (Some(current), Some(increment)) = (current, Extended::parse(args[2])) else {
         return ctx.out.error(NOT_A_FLOAT);
@@ -80,7 +78,7 @@ fn incrbyfloat<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
     sum.print(&mut text);
     let start = ctx.out.position();
     let outcome = ctx.keyspace.set(db, key, &text, Expire::Keep);
-    if ctx.stored(key, start, outcome).is_some() {
+    if ctx.stored_as(key, "incrbyfloat", start, outcome).is_some() {
         ctx.effect(&[b"SET", key, &text, b"KEEPTTL"]);
         ctx.out.bulk(text);
     }

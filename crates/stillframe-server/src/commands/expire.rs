@@ -150,11 +150,12 @@ pub(super) fn expire_at<A: Algorithm>(ctx: &mut Context<'_, A>, key: &[u8], inst
     if instant <= ctx.now {
         ctx.keyspace.remove(db, key);
         ctx.effect(&[b"DEL", key]);
+        ctx.changed_as(key, 'g', "del");
     } else {
         ctx.keyspace.set_expire(db, key, Some(instant));
         ctx.effect(&[b"PEXPIREAT", key, instant.to_string().as_bytes()]);
+        ctx.changed_as(key, 'g', "expire");
     }
-    ctx.changed(key);
 }
 
 /// `TTL key` and its siblings: -2 if there is no key, -1 if it lives for ever.
@@ -187,7 +188,7 @@ pub(super) fn make_eternal<A: Algorithm>(ctx: &mut Context<'_, A>, key: &[u8]) -
     if ends {
         ctx.keyspace.set_expire(db, key, None);
         ctx.effect(&[b"PERSIST", key]);
-        ctx.changed(key);
+        ctx.changed_as(key, 'g', "persist");
     }
     ends
 }

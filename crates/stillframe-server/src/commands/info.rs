@@ -8,6 +8,7 @@ use stillframe_keyspace::{DATABASES, Keyspace, KeyspaceStats};
 use super::{Context, NO_KEYS, Table, flags::*};
 use crate::persistence::whole_micros;
 use crate::process;
+use crate::pubsub::Kind;
 use crate::server::unix_millis;
 
 /// Adds the commands of this module.
@@ -121,7 +122,7 @@ fn clients<A: Algorithm>(ctx: &Context<'_, A>, _: &KeyspaceStats, text: &mut Tex
     text.field("client_recent_max_input_buffer", input.unwrap_or(0));
     text.field("client_recent_max_output_buffer", output.unwrap_or(0));
     text.field("blocked_clients", 0);
-    text.field("tracking_clients", 0);
+    text.field("tracking_clients", ctx.server.tracking.clients);
     text.field("clients_in_timeout_table", 0);
 }
 
@@ -234,12 +235,16 @@ fn stats<A: Algorithm>(ctx: &Context<'_, A>, figures: &KeyspaceStats, text: &mut
     text.field("evicted_clients", 0);
     text.field("keyspace_hits", stats.keyspace_hits);
     text.field("keyspace_misses", stats.keyspace_misses);
-    text.field("pubsub_channels", 0);
-    text.field("pubsub_patterns", 0);
+    text.field("pubsub_channels", ctx.server.pubsub.count(Kind::Channel));
+    text.field("pubsub_patterns", ctx.server.pubsub.count(Kind::Pattern));
+    text.field("pubsubshard_channels", ctx.server.pubsub.count(Kind::Shard));
     let forks = !A::INFO.in_process;
     let fork_usec = if forks { whole_micros(saves.latest_begin) } else { 0 };
     text.field("latest_fork_usec", fork_usec);
     text.field("total_forks", if forks { saves.count } else { 0 });
+    text.field("tracking_total_keys", ctx.server.tracking.keys());
+    text.field("tracking_total_items", ctx.server.tracking.items());
+    text.field("tracking_total_prefixes", ctx.server.tracking.prefixes());
     text.field("unexpected_error_replies", 0);
     text.field("total_error_replies", stats.error_replies);
     text.field("total_reads_processed", stats.reads);

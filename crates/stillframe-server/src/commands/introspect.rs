@@ -105,7 +105,7 @@ fn getkeys<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
     keys.into_iter().for_each(|key| ctx.out.bulk(key));
 }
 
-fn keys_of<'a>(keys: Keys, request: &[&'a [u8]]) -> Vec<&'a [u8]> {
+pub(super) fn keys_of<'a>(keys: Keys, request: &[&'a [u8]]) -> Vec<&'a [u8]> {
     let first = usize::try_from(keys.first).unwrap_or(0);
     let last = match usize::try_from(keys.last) {
         Ok(last) => last,
@@ -156,6 +156,7 @@ fn categories<A: Algorithm>(command: &Command<A>) -> Vec<&'static str> {
         (!fast, "@slow"),
         (command.has(ADMIN), "@dangerous"),
         (command.has(CONNECTION), "@connection"),
+        (command.has(PUBSUB), "@pubsub"),
     ];
     names.into_iter().filter(|(has, _)| *has).map(|(_, name)| name).collect()
 }

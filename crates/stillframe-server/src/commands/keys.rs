@@ -73,7 +73,7 @@ fn rename<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
     if !ctx.exists(from) {
         return ctx.out.error(NO_SUCH_KEY);
     }
-    if from != to && !relocate(ctx, from, ctx.session.db, to) {
+    if from != to && !relocate(ctx, from, ctx.session.db, to, ["rename_from", "rename_to"]) {
         return;
     }
     ctx.out.ok();
@@ -88,17 +88,29 @@ fn renamenx<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
     if ctx.exists(to) {
         return ctx.out.integer(0);
     }
-    if relocate(ctx, from, ctx.session.db, to) {
+    if relocate(ctx, from, ctx.session.db, to, ["rename_from", "rename_to"]) {
         ctx.out.integer(1);
     }
 }
 
-/// Moves an existing key; false, with the error answered, if there is no memory.
-fn relocate<A: Algorithm>(ctx: &mut Context<'_, A>, from: &[u8], to_db: usize, to: &[u8]) -> bool {
+/// Moves an existing key; false, with the error answered, if there is no memory. `events`: what
+/// notifications call the leaving and the arriving.
+fn relocate<A: Algorithm>(
+    ctx: &mut Context<'_, A>,
+    from: &[u8],
+    to_db: usize,
+    to: &[u8],
+    events: [&'static str; 2],
+) -> bool {
     let db = ctx.session.db;
     let outcome = ctx.keyspace.rename(db, from, to_db, to).map(drop);
-    ctx.server.watches.touch(db, from);
-    relocated(ctx, to_db, to, outcome)
+    ctx.touched(db, from);
+    let moved = relocated(ctx, to_db, to, outcome);
+    if moved {
+        ctx.server.notify('g', events[0], db, from);
+        ctx.server.notify('g', events[1], to_db, to);
+    }
+    moved
 }
 
 /// What RENAME, MOVE and COPY do once `to` is written: one change, on which `to` is touched.
@@ -111,7 +123,9 @@ fn relocated<A: Algorithm>(
     match outcome {
         Ok(()) => {
             ctx.server.dirty += 1;
-            ctx.server.watches.touch(to_db, to);
+            ctx.touched(to_db, to);
+            ctx.settle_expired();
+            ctx.server.notify('n', "new", to_db, to);
             true
         }
         Err(error) => {
@@ -134,7 +148,7 @@ fn move_key<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
     if !ctx.exists(key) || ctx.keyspace.contains(to_db, key, ctx.now) {
         return ctx.out.integer(0);
     }
-    if relocate(ctx, key, to_db, key) {
+    if relocate(ctx, key, to_db, key, ["move_from", "move_to"]) {
         ctx.out.integer(1);
     }
 }
@@ -167,6 +181,7 @@ fn copy<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
     }
     let outcome = ctx.keyspace.copy(db, from, to_db, to).map(drop);
     if relocated(ctx, to_db, to, outcome) {
+        ctx.server.notify('g', "copy_to", to_db, to);
         ctx.out.integer(1);
     }
 }
@@ -192,6 +207,7 @@ fn flushdb<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
     let db = ctx.session.db;
     before_flush(ctx, db);
     ctx.keyspace.clear(db);
+    ctx.server.invalidate_all();
     ctx.out.ok();
 }
 
@@ -204,6 +220,7 @@ fn flushall<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
         before_flush(ctx, db);
     }
     ctx.keyspace.clear_all();
+    ctx.server.invalidate_all();
     ctx.out.ok();
 }
 
@@ -227,15 +244,9 @@ fn before_flush<A: Algorithm>(ctx: &mut Context<'_, A>, db: usize) {
 fn object_encoding<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
     /// Longest string that Redis allocates together with its object header.
     const EMBEDDED_BYTES_MAX: usize = 44;
-    ctx.read(args[2], |out, entry| match entry.map(Entry::value) {
+    ctx.peek(args[2], |out, entry| match entry.map(Entry::value) {
         None => out.null(),
         Some(Value::Int(_)) => out.bulk("int"),
-        Some(Value::List(_)) => out.bulk("quicklist"),
-        Some(Value::Hash(hash)) => {
-            out.bulk(if hash.is_packed() { "listpack" } else { "hashtable" })
-        }
-        Some(Value::Set(set)) => out.bulk(if set.is_packed() { "intset" } else { "hashtable" }),
-        Some(Value::Sorted(set)) => out.bulk(if set.is_packed() { "listpack" } else { "skiplist" }),
         Some(value) if value.len() <= EMBEDDED_BYTES_MAX => out.bulk("embstr"),
         Some(_) => out.bulk("raw"),
     });
@@ -243,7 +254,7 @@ fn object_encoding<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
 
 /// `OBJECT REFCOUNT key`
 fn object_refcount<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
-    ctx.read(args[2], |out, entry| match entry.map(Entry::value) {
+    ctx.peek(args[2], |out, entry| match entry.map(Entry::value) {
         None => out.null(),
         // Redis shares one object among all keys that hold a small integer.
         Some(Value::Int(0..=9999)) => out.integer(i32::MAX.into()),

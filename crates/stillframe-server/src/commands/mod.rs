@@ -13,7 +13,7 @@ mod counters;
 mod errors;
 mod expire;
 mod extended;
-mod glob;
+pub(crate) mod glob;
 mod info;
 mod introspect;
 mod keys;
@@ -21,6 +21,7 @@ mod lcs;
 mod natural;
 mod numbers;
 mod persistence;
+mod pubsub;
 mod replay;
 mod scan;
 mod set;
@@ -31,9 +32,11 @@ mod table_tests;
 pub(crate) mod transactions;
 mod watch;
 
+use std::borrow::Cow;
+
 use stillframe::Algorithm;
 use stillframe_keyspace::Keyspace;
-use stillframe_resp::Out;
+use stillframe_resp::{Out, Protocol};
 
 pub(crate) use replay::{apply, named};
 pub(crate) use table::{
@@ -41,7 +44,7 @@ pub(crate) use table::{
     Table, flags,
 };
 
-use crate::session::Session;
+use crate::session::{Replies, Session};
 use crate::state::ServerState;
 
 /// Everything a command may use.
@@ -69,6 +72,7 @@ pub(crate) fn table<A: Algorithm>() -> Table<A> {
     info::register(&mut table);
     introspect::register(&mut table);
     persistence::register(&mut table);
+    pubsub::register(&mut table);
     strings::register(&mut table);
     set::register(&mut table);
     counters::register(&mut table);
@@ -80,8 +84,55 @@ pub(crate) fn table<A: Algorithm>() -> Table<A> {
     table
 }
 
-/// Answers one request: looks the command up, checks that it may run, then runs or queues it.
+/// Answers one request, or runs it without an answer if the client wants none.
 pub(crate) fn dispatch<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    if ctx.session.replies == Replies::Sent {
+        answer(ctx, args)
+    } else {
+        silenced(ctx, args)
+    }
+    if ctx.server.tracking.clients > 0 {
+        finish_tracking(ctx);
+    }
+}
+
+/// What is due after a request while clients are told of changes.
+#[cold]
+fn finish_tracking<A: Algorithm>(ctx: &mut Context<'_, A>) {
+    ctx.server.limit_tracking();
+    if ctx.server.has_late_invalidations() {
+        ctx.server.tell_late(ctx.session, &mut ctx.out);
+    }
+    let own = ctx.table.all().get(ctx.session.last_command);
+    if ctx.session.transaction.is_none()
+        && let Some(mode) = &mut ctx.session.tracking
+        && own.is_none_or(|command| command.name != "client|caching")
+    {
+        mode.caching = false;
+    }
+}
+
+/// Runs a request whose reply is dropped, though not the messages that come with it.
+#[cold]
+fn silenced<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    if ctx.session.replies == Replies::SkipNext {
+        ctx.session.replies = Replies::Skip;
+    }
+    let start = ctx.out.position();
+    ctx.server.clients.silent = true;
+    answer(ctx, args);
+    ctx.server.clients.silent = false;
+    if ctx.session.replies != Replies::Sent {
+        ctx.out.buffer.truncate(start);
+    }
+    if ctx.session.replies == Replies::Skip {
+        ctx.session.replies = Replies::Sent;
+    }
+    ctx.out.buffer.append(&mut ctx.server.clients.mail);
+}
+
+/// Answers one request: looks the command up, checks that it may run, then runs or queues it.
+fn answer<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
     let index = match ctx.table.lookup(args) {
         Lookup::Found(index) => index,
         Lookup::Unknown => return reject(ctx, &unknown_command(args)),
@@ -94,7 +145,7 @@ pub(crate) fn dispatch<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
         return refuse(ctx, index, &wrong_arity(command.name));
     }
     if let Some(error) = refusal(ctx, command) {
-        return refuse(ctx, index, error);
+        return refuse(ctx, index, &error);
     }
     if ctx.session.transaction.is_some() && !command.has(flags::NOT_QUEUED) {
         return transactions::queue(ctx, index, args);
@@ -107,9 +158,19 @@ pub(crate) fn run<A: Algorithm>(ctx: &mut Context<'_, A>, index: usize, args: &[
     let start = ctx.out.buffer.len();
     let dirty = ctx.server.dirty;
     ctx.session.last_command = index;
-    (ctx.table.get(index).handler)(ctx, args);
+    if !ctx.server.config.notify.is_empty() {
+        ctx.server.keys_told = ctx.keyspace.len(ctx.session.db);
+    }
+    let command = ctx.table.get(index);
+    (command.handler)(ctx, args);
+    if ctx.keyspace.has_expired() {
+        ctx.settle_expired();
+    }
     if ctx.server.effects.wanted() {
         note_effects(ctx, args, ctx.server.dirty > dirty);
+    }
+    if ctx.session.tracking.is_some() && command.has(flags::READONLY) {
+        ctx.server.tracking.remember(ctx.session, &introspect::keys_of(command.keys, args));
     }
     let stats = &mut ctx.server.stats;
     stats.commands_processed += 1;
@@ -119,16 +180,18 @@ pub(crate) fn run<A: Algorithm>(ctx: &mut Context<'_, A>, index: usize, args: &[
         counters.failed += 1;
         stats.count_error(error);
     }
+    if !ctx.server.clients.mail.is_empty() && !ctx.server.clients.silent {
+        ctx.out.buffer.splice(start..start, ctx.server.clients.mail.drain(..));
+    }
 }
 
 /// Keeps what the handler that has just run did: what it told, or, if it changed anything, the
 /// request itself.
 #[inline(never)]
 fn note_effects<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]], changed: bool) {
-    let Context { keyspace, server, session, .. } = ctx;
+    let Context { server, session, .. } = ctx;
     let effects = &mut server.effects;
     let told = effects.take_told();
-    effects.add_expired(keyspace);
     if changed && !told {
         effects.add(session.db, args);
     }
@@ -138,22 +201,35 @@ fn note_effects<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]], changed:
 }
 
 /// Why the command may not run now.
-fn refusal<A: Algorithm>(ctx: &Context<'_, A>, command: &Command<A>) -> Option<&'static str> {
+fn refusal<A: Algorithm>(ctx: &Context<'_, A>, command: &Command<A>) -> Option<Cow<'static, str>> {
     if ctx.session.internal {
         return None;
     }
     if !ctx.session.authenticated && !command.has(flags::NO_AUTH) {
-        return Some("NOAUTH Authentication required.");
+        return Some("NOAUTH Authentication required.".into());
     }
     if command.has(flags::NO_MULTI) && ctx.session.transaction.is_some() {
-        return Some("ERR Command not allowed inside a transaction");
+        return Some("ERR Command not allowed inside a transaction".into());
     }
     if ctx.server.writes_refused()
         && (command.has(flags::WRITE)
             || command.name == "ping"
             || command.name == "exec" && transactions::writes(ctx.session))
     {
-        return Some(MISCONF);
+        return Some(MISCONF.into());
+    }
+    if ctx.session.subscriptions.is_some()
+        && ctx.out.protocol == Protocol::Resp2
+        && !pubsub::allowed_while_listening(command.name)
+    {
+        return Some(
+            format!(
+                "ERR Can't execute '{}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / \
+                 RESET are allowed in this context",
+                command.name
+            )
+            .into(),
+        );
     }
     None
 }

@@ -3,7 +3,6 @@
 use stillframe::Algorithm;
 use stillframe_keyspace::Expire;
 
-use super::access::Found;
 use super::errors::SYNTAX;
 use super::expire::{
     MILLISECONDS, SECONDS, TimeForm, UNIX_MILLISECONDS, UNIX_SECONDS, expire_at, make_eternal,
@@ -132,14 +131,7 @@ fn set_with<A: Algorithm>(
     };
     let start = ctx.out.position();
     // This also deletes a key whose time has come, so that KEEPTTL cannot keep a past time.
-    let exists = if options.get {
-        match ctx.answer_value(key) {
-            Found::Other => return,
-            found => found == Found::Text,
-        }
-    } else {
-        ctx.exists(key)
-    };
+    let exists = if options.get { ctx.answer_value(key) } else { ctx.exists(key) };
     if options.only_if_exists.is_some_and(|wanted| wanted != exists) {
         if !options.get {
             ctx.out.null();
@@ -167,11 +159,12 @@ fn store<A: Algorithm>(
     answer: Answer,
 ) {
     let outcome = ctx.keyspace.set(ctx.session.db, key, value, expire);
-    if ctx.stored(key, start, outcome).is_none() {
+    if ctx.stored_as(key, "set", start, outcome).is_none() {
         return;
     }
     if let Expire::At(instant) = expire {
         ctx.effect(&[b"SET", key, value, b"PXAT", instant.to_string().as_bytes()]);
+        ctx.server.notify('g', "expire", ctx.session.db, key);
     }
     if answer == Answer::Ok {
         ctx.out.ok();
@@ -213,7 +206,7 @@ fn getex<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
         return ctx.out.error(SYNTAX);
     };
     let start = ctx.out.position();
-    if ctx.answer_value(key) != Found::Text {
+    if !ctx.answer_value(key) {
         return;
     }
     match options.lifetime {
@@ -262,7 +255,7 @@ fn store_pairs<A: Algorithm>(ctx: &mut Context<'_, A>, pairs: &[&[u8]]) -> bool 
     ctx.keyspace.warm(db, pairs.iter().step_by(2).copied());
     for (index, &[key, value]) in pairs.as_chunks().0.iter().enumerate() {
         let outcome = ctx.keyspace.set(db, key, value, Expire::Never);
-        if ctx.stored(key, start, outcome).is_none() {
+        if ctx.stored_as(key, "set", start, outcome).is_none() {
             if let Some(done @ [_, ..]) = pairs.get(..index * 2) {
                 ctx.effect(&[&[&b"MSET"[..]], done].concat());
             }

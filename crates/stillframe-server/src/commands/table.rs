@@ -40,17 +40,22 @@ pub(crate) mod flags {
     pub(crate) const NO_ASYNC_LOADING: u32 = 1 << 11;
     /// Concerns the connection rather than data.
     pub(crate) const CONNECTION: u32 = 1 << 12;
+    /// Publishes, subscribes, or asks who does.
+    pub(crate) const PUBSUB: u32 = 1 << 17;
+    /// May reach replicas though it changes nothing; clients are not told.
+    pub(crate) const MAY_REPLICATE: u32 = 1 << 18;
     /// Allowed while a script runs too long.
     pub(crate) const ALLOW_BUSY: u32 = 1 << 14;
     /// Not for the slow log, as its parts are.
     pub(crate) const SKIP_SLOWLOG: u32 = 1 << 15;
 
     /// What COMMAND calls the flags that clients are told of, in its order.
-    pub(crate) const NAMES: [(u32, &str); 13] = [
+    pub(crate) const NAMES: [(u32, &str); 14] = [
         (WRITE, "write"),
         (READONLY, "readonly"),
         (DENYOOM, "denyoom"),
         (ADMIN, "admin"),
+        (PUBSUB, "pubsub"),
         (NOSCRIPT, "noscript"),
         (LOADING, "loading"),
         (STALE, "stale"),

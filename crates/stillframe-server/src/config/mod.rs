@@ -12,6 +12,7 @@ use std::path::PathBuf;
 
 use stillframe::OnFull;
 
+use crate::notify::Classes;
 pub use file::FileError;
 pub(crate) use parameters::{Change, PARAMETERS, find};
 pub use values::{Size, parse_size};
@@ -39,6 +40,8 @@ pub struct Config {
     pub(crate) save_is_default: bool,
     pub(crate) stop_writes_on_bgsave_error: bool,
     pub(crate) rdbcompression: bool,
+    pub(crate) notify: Classes,
+    pub(crate) tracking_table_max_keys: usize,
     pub(crate) snapshot: String,
     pub(crate) snapshot_memory: Size,
     pub(crate) snapshot_memory_policy: OnFull,
@@ -122,6 +125,8 @@ impl Default for Config {
             save_is_default: true,
             stop_writes_on_bgsave_error: true,
             rdbcompression: true,
+            notify: Classes::default(),
+            tracking_table_max_keys: 1_000_000,
             snapshot: "imprint".to_owned(),
             snapshot_memory: Size::Percent(25),
             snapshot_memory_policy: OnFull::Slow,

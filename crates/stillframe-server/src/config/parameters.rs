@@ -7,6 +7,7 @@ use super::values::{
     Size, number, output_limits, parse_size, save_points, show_output_limits, switch, yes_no,
 };
 use super::{Config, LogLevel};
+use crate::notify::Classes;
 
 /// One setting.
 pub(crate) struct Parameter {
@@ -152,6 +153,12 @@ pub(crate) static PARAMETERS: &[Parameter] = &[
         store!(stop_writes_on_bgsave_error, switch),
     ),
     always("rdbcompression", |c| yes_no(c.rdbcompression), store!(rdbcompression, switch)),
+    always("notify-keyspace-events", |c| c.notify.show(), store!(notify, Classes::parse)),
+    always(
+        "tracking-table-max-keys",
+        |c| c.tracking_table_max_keys.to_string(),
+        store!(tracking_table_max_keys, |v| number(v, 0, i64::MAX as usize)),
+    ),
     at_start("snapshot", |c| c.snapshot.clone(), store!(snapshot, algorithm)),
     at_start(
         "snapshot-memory",

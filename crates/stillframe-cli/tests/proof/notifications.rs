@@ -1,0 +1,115 @@
+//! Keyspace notifications of random commands, message by message beside redis-server.
+
+use crate::support::{Client, Kind, Random, Reply, Server, redis_is_here, rounds};
+
+/// Every message since the last call: an answered PING comes after all that was sent before.
+fn messages(listener: &mut Client) -> Vec<String> {
+    listener.send(&[b"PING", b"the end"]);
+    let mut found = Vec::new();
+    loop {
+        let reply = listener.reply();
+        let words: Vec<String> = match &reply {
+            Reply::List(words) => words.iter().map(Reply::text).collect(),
+            other => vec![other.text()],
+        };
+        if words.last().is_some_and(|word| word == "the end") {
+            return found;
+        }
+        found.push(words.join(" "));
+    }
+}
+
+/// A command on few keys of two databases. Times are in the past or far away.
+fn command(random: &mut Random) -> String {
+    let (a, b) = (random.pick(&["a", "b", "c", "d"]), random.pick(&["a", "b", "c", "d"]));
+    let n = random.below(20);
+    let lines = [
+        format!("SET {a} {n}"),
+        format!("SET {a} {n} EX 1000"),
+        format!("SET {a} {n} NX GET"),
+        format!("SET {a} {n} XX KEEPTTL"),
+        format!("SETEX {a} 1000 {n}"),
+        format!("SETNX {a} {n}"),
+        format!("MSET {a} {n} {b} {n}"),
+        format!("MSETNX {a} {n} {b} {n}"),
+        format!("GETSET {a} {n}"),
+        format!("GETDEL {a}"),
+        format!("GETEX {a}"),
+        format!("GETEX {a} EX 100"),
+        format!("GETEX {a} PERSIST"),
+        format!("GETEX {a} PXAT 1"),
+        format!("APPEND {a} {n}"),
+        format!("SETRANGE {a} {n} xyz"),
+        format!("INCR {a}"),
+        format!("DECRBY {a} 3"),
+        format!("INCRBYFLOAT {a} 1.5"),
+        format!("GET {a}"),
+        format!("MGET {a} {b}"),
+        format!("EXISTS {a} {b}"),
+        format!("TYPE {a}"),
+        format!("TTL {a}"),
+        format!("STRLEN {a}"),
+        format!("OBJECT ENCODING {a}"),
+        format!("TOUCH {a}"),
+        format!("DEL {a} {b}"),
+        format!("UNLINK {a}"),
+        format!("EXPIRE {a} 1000"),
+        format!("EXPIRE {a} -1"),
+        format!("PEXPIREAT {a} 1"),
+        format!("PERSIST {a}"),
+        format!("RENAME {a} {b}"),
+        format!("RENAMENX {a} {b}"),
+        format!("COPY {a} {b} REPLACE"),
+        format!("COPY {a} {b} DB 1"),
+        format!("MOVE {a} 1"),
+        format!("SELECT {}", n % 2),
+        format!("PSETEX {a} 1 x"),
+        "FLUSHDB".to_owned(),
+        "FLUSHALL".to_owned(),
+    ];
+    let at = random.below(lines.len());
+    lines[at].clone()
+}
+
+#[test]
+fn notifications_are_those_of_redis() {
+    if !redis_is_here("notifications_are_those_of_redis") {
+        return;
+    }
+    let mut random = Random::new("notifications_are_those_of_redis");
+    let servers = [Server::start(Kind::Redis), Server::start(Kind::subject("imprint"))];
+    let mut sides = servers.each_ref().map(|server| (server.client(), server.client()));
+    let settings = ["KEA", "AKEnm", "Kg$", "Ex", "KEgnm", ""];
+    for (listener, _) in &mut sides {
+        listener.ok("PSUBSCRIBE __key*");
+    }
+    for round in 0..rounds(1_500, 50_000) {
+        let (line, wait) = match round % 300 {
+            0 => {
+                let classes = settings[round / 300 % settings.len()];
+                (format!("CONFIG SET notify-keyspace-events {classes}"), false)
+            }
+            _ => {
+                let line = command(&mut random);
+                let wait = line.starts_with("PSETEX");
+                (line, wait)
+            }
+        };
+        let seen = sides.each_mut().map(|(listener, writer)| {
+            let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+            let reply = writer.call(&words);
+            if wait {
+                // Its time is over for either server once a read says so.
+                std::thread::sleep(std::time::Duration::from_millis(3));
+                let key = words[1];
+                while writer.call(&[b"EXISTS", key]) == Reply::Int(1) {}
+            }
+            (reply, messages(listener))
+        });
+        let [theirs, mut ours] = seen;
+        if line.starts_with("OBJECT") {
+            ours.0 = theirs.0.clone(); // a listed difference; only misses matter here
+        }
+        assert_eq!(theirs, ours, "round {round}: {line}");
+    }
+}

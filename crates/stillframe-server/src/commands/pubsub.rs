@@ -1,0 +1,144 @@
+//! Publish and subscribe: SUBSCRIBE, PSUBSCRIBE, SSUBSCRIBE and their ends, PUBLISH, PUBSUB.
+
+use stillframe::Algorithm;
+use stillframe_resp::Out;
+
+use super::flags::{FAST, LOADING, MAY_REPLICATE, NOSCRIPT, PUBSUB, STALE};
+use super::{ALL_KEYS, Context, NO_KEYS, ONE_KEY, Table, glob};
+use crate::pubsub::Kind;
+use crate::session::Replies;
+
+/// Adds the commands of this module.
+pub(crate) fn register<A: Algorithm>(table: &mut Table<A>) {
+    const LISTEN: u32 = PUBSUB | NOSCRIPT | LOADING | STALE;
+    const SPEAK: u32 = PUBSUB | LOADING | STALE | FAST | MAY_REPLICATE;
+    const ASK: u32 = PUBSUB | LOADING | STALE;
+    table.add("psubscribe", -2, LISTEN, NO_KEYS, |c, a| subscribe(c, a, Kind::Pattern));
+    table.add("publish", 3, SPEAK, NO_KEYS, |c, a| publish(c, a, Kind::Channel));
+    table.add("pubsub", -2, 0, NO_KEYS, help);
+    table.add_sub("pubsub|channels", -2, ASK, NO_KEYS, |c, a| channels(c, a, Kind::Channel));
+    table.add_sub("pubsub|help", 2, LOADING | STALE, NO_KEYS, help);
+    table.add_sub("pubsub|numpat", 2, ASK, NO_KEYS, numpat);
+    table.add_sub("pubsub|numsub", -2, ASK, NO_KEYS, |c, a| numsub(c, a, Kind::Channel));
+    table.add_sub("pubsub|shardchannels", -2, ASK, NO_KEYS, |c, a| channels(c, a, Kind::Shard));
+    table.add_sub("pubsub|shardnumsub", -2, ASK, NO_KEYS, |c, a| numsub(c, a, Kind::Shard));
+    table.add("punsubscribe", -1, LISTEN, NO_KEYS, |c, a| unsubscribe(c, a, Kind::Pattern));
+    table.add("spublish", 3, SPEAK, ONE_KEY, |c, a| publish(c, a, Kind::Shard));
+    table.add("ssubscribe", -2, LISTEN, ALL_KEYS, |c, a| subscribe(c, a, Kind::Shard));
+    table.add("subscribe", -2, LISTEN, NO_KEYS, |c, a| subscribe(c, a, Kind::Channel));
+    table.add("sunsubscribe", -1, LISTEN, ALL_KEYS, |c, a| unsubscribe(c, a, Kind::Shard));
+    table.add("unsubscribe", -1, LISTEN, NO_KEYS, |c, a| unsubscribe(c, a, Kind::Channel));
+}
+
+/// What a client may still do while RESP2 holds it to its subscriptions.
+pub(super) fn allowed_while_listening(command: &str) -> bool {
+    command.ends_with("subscribe") || matches!(command, "ping" | "quit" | "reset")
+}
+
+/// `SUBSCRIBE channel...`, `PSUBSCRIBE pattern...`, `SSUBSCRIBE channel...`: one reply for each.
+fn subscribe<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]], kind: Kind) {
+    let word = ["subscribe", "psubscribe", "ssubscribe"][kind as usize];
+    for name in &args[1..] {
+        ctx.server.pubsub.subscribe(ctx.session, kind, name);
+        confirm(ctx, word, Some(name), kind);
+    }
+}
+
+/// `UNSUBSCRIBE [channel...]` and its kin: without names, all of them, and at least one reply.
+fn unsubscribe<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]], kind: Kind) {
+    let word = ["unsubscribe", "punsubscribe", "sunsubscribe"][kind as usize];
+    let own = ctx.session.subscriptions.as_ref().filter(|_| args.len() == 1);
+    let own: Vec<_> = own.into_iter().flat_map(|own| own.names(kind)).cloned().collect();
+    if args.len() == 1 && own.is_empty() {
+        return confirm(ctx, word, None, kind);
+    }
+    for name in args[1..].iter().copied().chain(own.iter().map(|name| &**name)) {
+        ctx.server.pubsub.unsubscribe(ctx.session, kind, name);
+        confirm(ctx, word, Some(name), kind);
+    }
+}
+
+/// Tells that a subscription began or ended, and how many there are now.
+fn confirm<A: Algorithm>(ctx: &mut Context<'_, A>, word: &str, name: Option<&[u8]>, kind: Kind) {
+    let count = ctx.session.subscriptions.as_ref().map_or(0, |own| match kind {
+        Kind::Shard => own.count(Kind::Shard),
+        Kind::Channel | Kind::Pattern => own.count(Kind::Channel) + own.count(Kind::Pattern),
+    });
+    // It comes like a message, also to a client that wants no replies.
+    let silent = ctx.session.replies != Replies::Sent;
+    let buffer = if silent { &mut ctx.server.clients.mail } else { &mut *ctx.out.buffer };
+    let mut out = Out::new(buffer, ctx.out.protocol);
+    out.push(3);
+    out.bulk(word);
+    match name {
+        Some(name) => out.bulk(name),
+        None => out.null(),
+    }
+    out.integer(count as i64);
+}
+
+/// `PUBLISH channel message` and `SPUBLISH channel message`: how many get it.
+fn publish<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]], kind: Kind) {
+    let count = ctx.server.publish(kind, args[1], args[2]);
+    ctx.out.integer(count as i64);
+}
+
+/// `PUBSUB CHANNELS [pattern]` and `PUBSUB SHARDCHANNELS [pattern]`
+fn channels<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]], kind: Kind) {
+    let pattern = match args {
+        [_, _] => None,
+        [_, _, pattern] => Some(*pattern),
+        _ => return ctx.out.error(wrong_subcommand(args)),
+    };
+    let fits = |name: &[u8]| pattern.is_none_or(|pattern| glob::matches(pattern, name));
+    let start = ctx.out.position();
+    let mut count = 0;
+    for name in ctx.server.pubsub.names(kind).filter(|name| fits(name)) {
+        ctx.out.bulk(name);
+        count += 1;
+    }
+    ctx.out.array_at(start, count);
+}
+
+/// `PUBSUB NUMSUB [channel...]` and `PUBSUB SHARDNUMSUB [channel...]`
+fn numsub<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]], kind: Kind) {
+    let names = args.get(2..).unwrap_or_default();
+    ctx.out.array(names.len() * 2);
+    for name in names {
+        ctx.out.bulk(name);
+        ctx.out.integer(ctx.server.pubsub.listeners(kind, name) as i64);
+    }
+}
+
+/// `PUBSUB NUMPAT`: how many different patterns are subscribed to.
+fn numpat<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
+    ctx.out.integer(ctx.server.pubsub.count(Kind::Pattern) as i64);
+}
+
+/// The error of a sub-command that takes other arguments.
+pub(super) fn wrong_subcommand(args: &[&[u8]]) -> Vec<u8> {
+    let name = super::c_string(args.get(1).copied().unwrap_or_default());
+    let container = args.first().copied().unwrap_or_default().to_ascii_uppercase();
+    let name = &name[..name.len().min(128)];
+    let start = b"ERR unknown subcommand or wrong number of arguments for '";
+    [start, name, b"'. Try ", &container, b" HELP."].concat()
+}
+
+/// `PUBSUB HELP`
+fn help<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
+    ctx.help(&[
+        "PUBSUB <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+        "CHANNELS [<pattern>]",
+        "    List the channels that clients have subscribed to.",
+        "NUMPAT",
+        "    Count the patterns that clients have subscribed to.",
+        "NUMSUB [<channel> ...]",
+        "    Count the subscribers of each channel.",
+        "SHARDCHANNELS [<pattern>]",
+        "    List the shard channels that clients have subscribed to.",
+        "SHARDNUMSUB [<channel> ...]",
+        "    Count the subscribers of each shard channel.",
+        "HELP",
+        "    Print this help.",
+    ]);
+}

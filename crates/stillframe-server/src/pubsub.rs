@@ -1,0 +1,203 @@
+//! Who listens to which channels, and how messages reach them.
+//!
+//! - A subscription is listed twice, under its topic for those who publish and in the session of
+//!   the client for the client's end; both lists go together and share the name.
+//! - A message is encoded once per protocol, however many clients get it.
+//! - A message goes straight into the output of its receiver. A receiver that does not read is cut
+//!   off by the limits of its class as the message is added, so that it holds bounded memory.
+//! - The client whose request is running is out of the registry: what it gets waits in
+//!   [`Clients::mail`](crate::connection::Clients::mail) and goes out before the reply.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use stillframe_resp::{Out, Protocol};
+
+use crate::commands::glob;
+use crate::session::Session;
+use crate::state::ServerState;
+
+/// A kind of subscription.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// One channel by its name.
+    Channel,
+    /// All channels whose names fit a pattern.
+    Pattern,
+    /// One channel of the cluster's own namespace; a single node serves them all.
+    Shard,
+}
+
+type Name = Arc<[u8]>;
+
+/// Names with the places of the clients that listen to them.
+#[derive(Default)]
+struct Topics(HashMap<Name, Vec<usize>>);
+
+/// All subscriptions of a server.
+#[derive(Default)]
+pub(crate) struct PubSub {
+    topics: [Topics; 3],
+}
+
+/// All subscriptions of a client.
+#[derive(Default)]
+pub(crate) struct Subscriptions {
+    names: [HashSet<Name>; 3],
+}
+
+impl Subscriptions {
+    /// How many there are of one kind.
+    pub(crate) fn count(&self, kind: Kind) -> usize {
+        self.names[kind as usize].len()
+    }
+
+    /// Those of one kind, in no order.
+    pub(crate) fn names(&self, kind: Kind) -> impl Iterator<Item = &Name> {
+        self.names[kind as usize].iter()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.names.iter().all(HashSet::is_empty)
+    }
+}
+
+impl PubSub {
+    /// Subscribes a client; once is enough.
+    pub(crate) fn subscribe(&mut self, session: &mut Session, kind: Kind, name: &[u8]) {
+        let own = &mut session.subscriptions.get_or_insert_default().names[kind as usize];
+        if own.contains(name) {
+            return;
+        }
+        let topics = &mut self.topics[kind as usize].0;
+        let name = topics.get_key_value(name).map_or_else(|| name.into(), |(name, _)| name.clone());
+        topics.entry(name.clone()).or_default().push(session.place);
+        own.insert(name);
+    }
+
+    /// Ends a subscription, if there is one.
+    pub(crate) fn unsubscribe(&mut self, session: &mut Session, kind: Kind, name: &[u8]) {
+        let Some(own) = &mut session.subscriptions else { return };
+        if own.names[kind as usize].remove(name) {
+            self.topics[kind as usize].remove(name, session.place);
+        }
+        if own.is_empty() {
+            session.subscriptions = None;
+        }
+    }
+
+    /// Ends all subscriptions of a client.
+    pub(crate) fn forget(&mut self, session: &mut Session) {
+        let Some(own) = session.subscriptions.take() else { return };
+        for (topics, names) in self.topics.iter_mut().zip(&own.names) {
+            names.iter().for_each(|name| topics.remove(name, session.place));
+        }
+    }
+
+    /// How many names of one kind have listeners.
+    pub(crate) fn count(&self, kind: Kind) -> usize {
+        self.topics[kind as usize].0.len()
+    }
+
+    /// The names of one kind that have listeners, in no order.
+    pub(crate) fn names(&self, kind: Kind) -> impl Iterator<Item = &Name> {
+        self.topics[kind as usize].0.keys()
+    }
+
+    /// How many clients listen to a name.
+    pub(crate) fn listeners(&self, kind: Kind, name: &[u8]) -> usize {
+        self.topics[kind as usize].0.get(name).map_or(0, Vec::len)
+    }
+
+    /// Whether anyone listens to anything.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.topics.iter().all(|topics| topics.0.is_empty())
+    }
+}
+
+impl Topics {
+    fn remove(&mut self, name: &[u8], place: usize) {
+        if let Some(listeners) = self.0.get_mut(name) {
+            listeners.retain(|&other| other != place);
+            if listeners.is_empty() {
+                self.0.remove(name);
+            }
+        }
+    }
+}
+
+/// Something to be told out of turn, encoded when first needed.
+pub(crate) struct Message<F> {
+    write: F,
+    encoded: [Vec<u8>; 2],
+}
+
+impl<F: Fn(&mut Out<'_>)> Message<F> {
+    /// A message that `write` encodes.
+    pub(crate) fn new(write: F) -> Self {
+        Self { write, encoded: Default::default() }
+    }
+
+    fn bytes(&mut self, protocol: Protocol) -> &[u8] {
+        let bytes = &mut self.encoded[usize::from(protocol == Protocol::Resp3)];
+        if bytes.is_empty() {
+            (self.write)(&mut Out::new(bytes, protocol));
+        }
+        bytes
+    }
+}
+
+/// A message of strings.
+pub(crate) fn strings<'a>(parts: &'a [&'a [u8]]) -> Message<impl Fn(&mut Out<'_>) + 'a> {
+    Message::new(move |out: &mut Out<'_>| {
+        out.push(parts.len());
+        parts.iter().for_each(|part| out.bulk(part));
+    })
+}
+
+impl ServerState {
+    /// Sends a message to all who listen to its channel, and tells how many they are.
+    pub(crate) fn publish(&mut self, kind: Kind, channel: &[u8], payload: &[u8]) -> usize {
+        let word: &[u8] = if kind == Kind::Shard { b"smessage" } else { b"message" };
+        // Taken out for the while: delivering reads no subscriptions.
+        let pubsub = std::mem::take(&mut self.pubsub);
+        let mut count = 0;
+        if let Some(listeners) = pubsub.topics[kind as usize].0.get(channel) {
+            let parts = [word, channel, payload];
+            let mut message = strings(&parts);
+            listeners.iter().for_each(|&place| self.deliver(place, &mut message));
+            count += listeners.len();
+        }
+        if kind == Kind::Channel {
+            for (pattern, listeners) in &pubsub.topics[Kind::Pattern as usize].0 {
+                if glob::matches(pattern, channel) {
+                    let parts = [b"pmessage", &**pattern, channel, payload];
+                    let mut message = strings(&parts);
+                    listeners.iter().for_each(|&place| self.deliver(place, &mut message));
+                    count += listeners.len();
+                }
+            }
+        }
+        self.pubsub = pubsub;
+        count
+    }
+
+    /// Adds a message to a client's output.
+    pub(crate) fn deliver<F: Fn(&mut Out<'_>)>(&mut self, place: usize, message: &mut Message<F>) {
+        let Some(client) = self.clients.get_mut(place) else {
+            let bytes = message.bytes(self.clients.own_protocol);
+            self.clients.mail.extend_from_slice(bytes);
+            return;
+        };
+        if client.dead || client.session.closing {
+            return;
+        }
+        client.output.extend_from_slice(message.bytes(client.session.protocol));
+        let limit = client.output_limit(&self.config.output_limits);
+        if client.over_output_limit(limit, self.loop_time) {
+            self.clients.doom(place);
+        } else {
+            self.clients.flush_later(place);
+        }
+    }
+}
