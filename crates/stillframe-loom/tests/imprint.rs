@@ -50,6 +50,7 @@ fn imprint_images_reject() {
         Mutant::ImprintReadsEndFirst,
         Mutant::ImprintPublishesCursorEarly,
         Mutant::ImprintKeepsMarks,
+        Mutant::ImprintClosesEarly,
         Mutant::ImprintTrustsStaleHead,
         Mutant::ImprintFrameWithoutChain,
         Mutant::ImprintFrameAfterStore,

@@ -57,11 +57,15 @@ pub trait Algorithm: Sized + Send + 'static {
     fn read_u32(&self, index: usize) -> u32 {
         (self.read(index / 2) >> (32 * (index % 2))) as u32
     }
+    /// Replaces a word by what `patch` makes of it. Panics if `index` is out of bounds.
+    fn update(&mut self, index: usize, patch: impl Fn(u64) -> u64) {
+        self.write(index, patch(self.read(index)));
+    }
     /// Replaces half a word: reads the unit, patches it, writes it whole.
     fn write_u32(&mut self, index: usize, value: u32) {
         let shift = 32 * (index % 2);
-        let kept = self.read(index / 2) & !(u64::from(u32::MAX) << shift);
-        self.write(index / 2, kept | u64::from(value) << shift);
+        let cleared = !(u64::from(u32::MAX) << shift);
+        self.update(index / 2, |word| word & cleared | u64::from(value) << shift);
     }
 
     /// Fixes the image of this instant, to be pushed into `sink`. The sink is given here because a

@@ -147,6 +147,12 @@ impl Handover {
         self.writers.0.arena_words.store(words, order);
     }
 
+    /// Words of the undo arena that were noted, as their writer reads them.
+    #[inline]
+    pub(crate) fn arena_used(&self) -> usize {
+        self.writers.0.arena_words.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn note_wait(&self) {
         self.writers.0.waits.fetch_add(1, Ordering::Relaxed);
     }
@@ -249,7 +255,7 @@ impl Progress {
     /// Bytes of undo arena in use by the newest image.
     #[must_use]
     pub fn arena_bytes(&self) -> usize {
-        self.handover.writers.0.arena_words.load(Ordering::Relaxed) * 8
+        self.handover.arena_used() * 8
     }
     /// Times the writer had to wait for the capture because the budget was used up.
     #[must_use]

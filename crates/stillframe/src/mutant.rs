@@ -112,6 +112,8 @@ mutants! {
     ImprintReadsEndFirst,
     /// Imprint: a block counts as captured before it is.
     ImprintPublishesCursorEarly,
+    /// Imprint: a block is closed to the log before it is copied.
+    ImprintClosesEarly,
     /// Imprint: the marks of an older image are taken for those of this image.
     ImprintKeepsMarks,
     /// Imprint: an entry of an older image is taken for one of this image.

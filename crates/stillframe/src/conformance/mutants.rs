@@ -113,7 +113,8 @@ fn judge(mutant: Mutant) -> Judge {
         Mutant::ImprintStoresBeforeLog
         | Mutant::ImprintNoReleaseFence
         | Mutant::ImprintNoAcquireFence
-        | Mutant::ImprintReadsEndFirst => Model("imprint_images_reject"),
+        | Mutant::ImprintReadsEndFirst
+        | Mutant::ImprintClosesEarly => Model("imprint_images_reject"),
         Mutant::ImprintNoFenceOnStop | Mutant::HandoverChecksStopFirst => {
             Model("imprint_over_budget_rejects")
         }

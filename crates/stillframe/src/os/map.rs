@@ -125,8 +125,15 @@ impl Drop for Region {
 /// A value in memory that a forked child shares with its parent: what one stores in its atomics,
 /// the other sees. Cloning gives another handle on the same value.
 pub struct Shared<T> {
+    /// Of the mapping, kept here because it is followed on hot paths.
+    value: NonNull<T>,
     mapping: Arc<Mapping<T>>,
 }
+
+// SAFETY: as of the mapping, of which it is a share.
+unsafe impl<T: Send + Sync> Send for Shared<T> {}
+// SAFETY: as above.
+unsafe impl<T: Send + Sync> Sync for Shared<T> {}
 
 struct Mapping<T> {
     value: NonNull<T>,
@@ -150,7 +157,7 @@ impl<T: Shareable> Shared<T> {
         let place: NonNull<T> = map("sharing", bytes, access, MapFlags::SHARED)?.cast();
         // SAFETY: the place is mapped, writable, page-aligned and large enough.
         unsafe { place.write(value) };
-        Ok(Self { mapping: Arc::new(Mapping { value: place, bytes }) })
+        Ok(Self { value: place, mapping: Arc::new(Mapping { value: place, bytes }) })
     }
 }
 
@@ -168,14 +175,14 @@ impl<T> Deref for Shared<T> {
     type Target = T;
     #[inline]
     fn deref(&self) -> &T {
-        // SAFETY: the value lives as long as the `Arc` that `self` holds a share of.
-        unsafe { self.mapping.value.as_ref() }
+        // SAFETY: the value lives as long as the mapping, which `self` holds a share of.
+        unsafe { self.value.as_ref() }
     }
 }
 
 impl<T> Clone for Shared<T> {
     fn clone(&self) -> Self {
-        Self { mapping: Arc::clone(&self.mapping) }
+        Self { value: self.value, mapping: Arc::clone(&self.mapping) }
     }
 }
 

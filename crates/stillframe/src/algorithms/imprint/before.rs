@@ -2,7 +2,8 @@
 
 use std::cell::Cell;
 
-use super::{ENTRY, FRAME, Imprint, marks::Marks};
+use super::marks::Marks;
+use super::{ENTRY, FRAME, Imprint};
 use crate::algorithm::BLOCK_WORDS;
 use crate::handover::Handover;
 use crate::image::View;
@@ -39,6 +40,7 @@ pub struct Before {
     indexed: Cell<usize>,
     /// Words of the log that are resident, or used.
     resident: Cell<usize>,
+    marks: Marks,
     next_marks: Marks,
     handover: Shared<Handover>,
 }
@@ -52,6 +54,7 @@ impl Before {
             base: state.base,
             indexed: Cell::new(0),
             resident: Cell::new(0),
+            marks: state.marks.view(),
             next_marks: state.next_marks.view(),
             handover: state.handover.clone(),
         }
@@ -126,6 +129,10 @@ impl View for Before {
         let start = block * BLOCK_WORDS;
         if self.handover.is(Mutant::ImprintPublishesCursorEarly) {
             self.handover.advance(start + into.len());
+        }
+        let closes_early = self.handover.is(Mutant::ImprintClosesEarly);
+        if let Some(captured) = if closes_early { Some(block) } else { block.checked_sub(1) } {
+            self.marks.of(captured).close(); // I5
         }
         let first = self.handover.is(Mutant::ImprintReadsEndFirst);
         let early = first.then(|| self.handover.arena_words());

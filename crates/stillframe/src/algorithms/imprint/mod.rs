@@ -20,8 +20,9 @@
 //! - I4: a word of a frame that no older record names is of the image, as is a word of the live
 //!   block that no entry names.
 //! - I5: a block whose mark is closed has a frame, is captured, or was added after begin, and stays
-//!   so until the next begin. That exchanges the marks for those that were cleared when the image
-//!   before ended. Positions in the log only rise, over all images, so the index tells entries of
+//!   so until the next begin. The snapshotter closes what it has captured; if the writer opens such
+//!   a block again, having read its mark before, that costs needless records. Begin exchanges the
+//!   marks for those that were cleared when the image before ended. Positions in the log only rise, over all images, so the index tells entries of
 //!   older images by their position. So begin resets nothing.
 //!
 //! The cases for a word while its block is copied: not written before the copy: the live value is
@@ -33,7 +34,7 @@ mod before;
 mod marks;
 
 pub use self::before::Before;
-use self::marks::Marks;
+use self::marks::{Mark, Marks};
 use crate::algorithm::{Algorithm, BLOCK_WORDS, OnFull, Options};
 use crate::error::{BeginError, MemoryError};
 use crate::handover::{Handover, Progress};
@@ -44,7 +45,7 @@ use crate::mutant::Mutant;
 use crate::os::Shared;
 use crate::point::Point;
 use crate::sink::Sink;
-use crate::sync::{Backoff, Ordering, fence};
+use crate::sync::{AtomicU64, Backoff, Ordering, fence};
 
 /// Records of a block before it gets a frame. A frame costs a block copy and as much log as
 /// `BLOCK_WORDS / 2` records.
@@ -67,8 +68,6 @@ pub struct Imprint {
     /// What the log holds of each block.
     marks: Marks,
     log: Words,
-    /// Words of the log in use by this image.
-    used: usize,
     /// Words of the log that may be used before the next look at the capture.
     limit: usize,
     handover: Shared<Handover>,
@@ -96,7 +95,6 @@ impl Algorithm for Imprint {
             span: 0,
             marks: Marks::create(&by_block)?,
             log: Words::create(&log)?,
-            used: 0,
             limit: 0,
             handover: Shared::new(Handover::new())?,
             next_marks: Marks::create(&by_block)?,
@@ -113,8 +111,8 @@ impl Algorithm for Imprint {
     fn grow(&mut self, words: usize) -> Result<(), MemoryError> {
         let blocks = words.div_ceil(BLOCK_WORDS);
         self.heads.grow(blocks)?;
-        self.marks.grow(blocks)?;
-        self.next_marks.grow(blocks)?;
+        self.marks.grow(blocks, Mark::CLOSED)?;
+        self.next_marks.grow(blocks, 0)?;
         self.words.grow(words)
     }
 
@@ -125,16 +123,12 @@ impl Algorithm for Imprint {
 
     #[inline(always)]
     fn write(&mut self, index: usize, value: u64) {
-        let word = self.words.word(index);
-        if self.span != 0 {
-            let block = index / BLOCK_WORDS;
-            let mark = self.marks.get(block);
-            if mark != Marks::CLOSED {
-                self.save(index, mark, value);
-                return self.words.store(index, value);
-            }
-        }
-        word.store(value, Ordering::Relaxed);
+        self.replace(index, |_| value, |_| value);
+    }
+
+    #[inline(always)]
+    fn update(&mut self, index: usize, patch: impl Fn(u64) -> u64) {
+        self.replace(index, &patch, |word| patch(word.load(Ordering::Relaxed)));
     }
 
     fn begin<S: Sink + 'static>(
@@ -147,9 +141,8 @@ impl Algorithm for Imprint {
             std::mem::swap(&mut self.marks, &mut self.next_marks);
         }
         if !self.handover.is(Mutant::ImprintTrustsStaleHead) {
-            self.base += self.used as u64;
+            self.base += self.used() as u64;
         }
-        self.used = 0;
         self.limit = 0;
         self.open = 0;
         self.span = self.words.len().next_multiple_of(BLOCK_WORDS);
@@ -171,26 +164,50 @@ impl Imprint {
         index.wrapping_sub(self.open) < self.span
     }
 
-    /// Makes sure that the image keeps the value of word `index`, which is about to become `new`.
+    /// Words of the log in use by this image.
+    #[inline(always)]
+    fn used(&self) -> usize {
+        self.handover.arena_used()
+    }
+
+    /// Replaces a word: by `with_old` of its value if the image needs that, else by `new`.
     ///
     /// What bounds the speed is how many of these the processor overlaps, each waiting for its word
-    /// to come from memory. So no branch depends on that word, what is looked at is a byte a block,
-    /// which the caches hold, and what is rare is elsewhere. A block that needs nothing more is
-    /// marked so when that is found, for whatever reason: the caller's test of the mark is then one
-    /// branch that hot words always take alike.
+    /// to come from memory: that is, how few instructions and stores there are to one. So the word
+    /// is loaded once, no branch depends on it, what is looked at is a byte a block, which the
+    /// caches hold, and what is rare is elsewhere. A block that needs nothing more is marked so
+    /// when that is found, for whatever reason: the test of the mark is then one branch that hot
+    /// words always take alike.
     #[inline(always)]
-    fn save(&mut self, index: usize, mark: u8, new: u64) {
-        let block = index / BLOCK_WORDS;
-        if !self.is_open(index) {
-            return self.marks.set(block, Marks::CLOSED);
+    fn replace(
+        &mut self,
+        index: usize,
+        with_old: impl FnOnce(u64) -> u64,
+        new: impl FnOnce(&AtomicU64) -> u64,
+    ) {
+        let word = self.words.word(index);
+        if self.span != 0 {
+            let mark = self.marks.of(index / BLOCK_WORDS);
+            let records = mark.get();
+            if records != Mark::CLOSED {
+                let old = word.load(Ordering::Relaxed);
+                let new = with_old(old);
+                let used = self.used();
+                if records < LIMIT && used < self.limit {
+                    self.append(used, index, [old, new]);
+                    mark.set(records + 1);
+                    return word.store(new, Ordering::Relaxed);
+                }
+                self.save_rarely(index, [old, new]);
+                return self.words.store(index, new);
+            }
         }
-        if mark >= LIMIT {
-            return self.frame(block, index, new);
-        }
-        if self.used >= self.limit && !self.look(block) {
-            return;
-        }
-        let old = self.words.load(index);
+        word.store(new(word), Ordering::Relaxed);
+    }
+
+    /// Appends the record of a word to the log, which is `used` words long and has room.
+    #[inline(always)]
+    fn append(&self, used: usize, index: usize, [old, new]: [u64; 2]) {
         if self.handover.is(Mutant::ImprintNeverLogs) {
             return;
         }
@@ -199,25 +216,41 @@ impl Imprint {
         }
         let half = self.handover.is(Mutant::ImprintSavesHalfWord);
         let old = if half { old & u64::from(u32::MAX) } else { old };
-        self.log.store_pair(self.used, [old, index as u64]);
-        self.marks.set(block, mark + 1);
-        self.publish(ENTRY);
+        self.log.store_pair(used, [old, index as u64]);
+        self.publish(used + ENTRY);
+    }
+
+    /// Saves a word that is about to become `new`, in the cases that are rare: its block is not
+    /// open, it is to get a frame, or it is time to look how far the capture is.
+    #[cold]
+    #[inline(never)]
+    fn save_rarely(&mut self, index: usize, [old, new]: [u64; 2]) {
+        let block = index / BLOCK_WORDS;
+        if !self.is_open(index) {
+            return self.marks.of(block).set(Mark::CLOSED);
+        }
+        let records = self.marks.of(block).get();
+        if records >= LIMIT {
+            return self.frame(block, index, new);
+        }
+        if self.look(block) {
+            self.append(self.used(), index, [old, new]);
+            self.marks.of(block).set(records + 1);
+        }
     }
 
     /// Looks how far the capture is. Returns whether `block` is still to be saved, and there is
     /// room for a record.
-    #[cold]
-    #[inline(never)]
     fn look(&mut self, block: usize) -> bool {
         self.refresh();
-        if self.is_open(block * BLOCK_WORDS) && self.used >= self.limit {
+        if self.is_open(block * BLOCK_WORDS) && self.used() >= self.limit {
             self.give_way(block);
         }
         self.is_open(block * BLOCK_WORDS)
     }
 
     fn refresh(&mut self) {
-        self.limit = (self.used + REFRESH).min(self.log.len() / ENTRY * ENTRY);
+        self.limit = (self.used() + REFRESH).min(self.log.len() / ENTRY * ENTRY);
         if self.handover.is_over() {
             return self.give_up();
         }
@@ -237,30 +270,28 @@ impl Imprint {
     }
 
     /// Saves a block as it is; its records, which are older, tell the rest of its image.
-    #[cold]
-    #[inline(never)]
     fn frame(&mut self, block: usize, index: usize, new: u64) {
-        if self.log.len() - self.used < ENTRY + BLOCK_WORDS {
+        let used = self.used();
+        if self.log.len() - used < ENTRY + BLOCK_WORDS {
             return self.give_way(block);
         }
         if self.handover.is(Mutant::ImprintFrameAfterStore) {
             self.words.store(index, new);
         }
         let start = block * BLOCK_WORDS;
-        self.log.store(self.used + 1, FRAME | block as u64);
+        self.log.store(used + 1, FRAME | block as u64);
         for offset in 0..BLOCK_WORDS.min(self.words.len() - start) {
-            self.log.store(self.used + ENTRY + offset, self.words.load(start + offset));
+            self.log.store(used + ENTRY + offset, self.words.load(start + offset));
         }
-        self.marks.set(block, Marks::CLOSED);
-        self.publish(ENTRY + BLOCK_WORDS);
+        self.marks.of(block).set(Mark::CLOSED);
+        self.publish(used + ENTRY + BLOCK_WORDS);
     }
 
-    /// Publishes what was put at the end of the log, before the new value that the caller stores
+    /// Publishes the log up to `used` words, before the new value that the caller stores
     /// next (I2). Partner: the Acquire fence in [`Before`].
     #[inline(always)]
-    fn publish(&mut self, words: usize) {
-        self.used += words;
-        self.handover.note_arena(self.used);
+    fn publish(&self, used: usize) {
+        self.handover.note_arena(used);
         if !self.handover.is(Mutant::ImprintNoReleaseFence) {
             fence(Ordering::Release);
         }
