@@ -22,8 +22,9 @@
 //! - I5: a block whose mark is closed has a frame, is captured, or was added after begin, and stays
 //!   so until the next begin. The snapshotter closes what it has captured; if the writer opens such
 //!   a block again, having read its mark before, that costs needless records. Begin exchanges the
-//!   marks for those that were cleared when the image before ended. Positions in the log only rise, over all images, so the index tells entries of
-//!   older images by their position. So begin resets nothing.
+//!   marks for those that were cleared when the image before ended. Positions in the log only rise,
+//!   over all images, so the index tells entries of older images by their position. So begin
+//!   resets nothing.
 //!
 //! The cases for a word while its block is copied: not written before the copy: the live value is
 //! the image. Written before, or while the block is copied: its record or its frame is found (I2)
