@@ -3,8 +3,7 @@
 mod compare;
 mod figure;
 mod list;
-mod progress;
-mod values;
+pub(crate) mod progress;
 
 use std::process::ExitCode;
 

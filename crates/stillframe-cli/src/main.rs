@@ -6,8 +6,10 @@ mod files;
 mod import;
 mod inspect;
 mod lab;
+mod load;
 mod logs;
 mod serve;
+mod values;
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -39,6 +41,9 @@ enum Command {
     /// Import the data of a Redis server: append-only directory, append-only file or RDB file.
     #[command(after_help = import::EXAMPLES)]
     Import(import::Arguments),
+    /// Put load on a Redis-compatible server, and tell what its saves do to latency.
+    #[command(after_help = load::EXAMPLES)]
+    Load(Box<load::Arguments>),
     /// Compare snapshot algorithms, every image verified.
     Lab(lab::Arguments),
 }
@@ -49,6 +54,7 @@ fn main() -> ExitCode {
         Command::Check(arguments) => check::run(&arguments),
         Command::Inspect(arguments) => inspect::run(&arguments),
         Command::Import(arguments) => import::run(&arguments),
+        Command::Load(arguments) => load::run(&arguments),
         Command::Lab(arguments) => lab::run(arguments),
     }
 }

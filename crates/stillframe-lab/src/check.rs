@@ -4,7 +4,7 @@ use stillframe::algorithms::ALL;
 use stillframe::{Completeness, Info};
 
 use crate::case::{Case, FLOOR, SinkKind};
-use crate::environment::available_bytes;
+use crate::memory::available_bytes;
 
 /// The registry's line of that name; `None` for the floor.
 ///

@@ -1,9 +1,9 @@
 //! The page of `lab compare`: the table, and rows for what people look for first.
 
 use crate::comparison;
-use crate::environment::environment;
 use crate::record::Record;
-use crate::report::{FigureReport, Images, Kind, Panel, Point, Report, Series, page};
+use crate::report::{self, FigureReport, Images, Kind, Panel, Point, Report, page};
+use stillframe_measure::environment;
 
 /// What the page shows of each record, and how that is called.
 type Shown = (&'static str, fn(&Record) -> Option<f64>);
@@ -50,7 +50,7 @@ fn panel(records: &[Record], (title, value): &Shown) -> Panel {
     let series = comparison::names(records).into_iter().filter_map(|name| {
         let rounds = records.iter().filter(|it| it.algorithm == name && it.is_measured());
         let values: Vec<f64> = rounds.filter_map(value).collect();
-        Some(Series::new(name, vec![Point::of(0.0, &values)?]))
+        Some(report::series(name, vec![Point::of(0.0, &values)?]))
     });
     Panel {
         title: (*title).to_owned(),
@@ -58,6 +58,7 @@ fn panel(records: &[Record], (title, value): &Shown) -> Panel {
         x: String::new(),
         y: (*title).to_owned(),
         series: series.collect(),
+        ..Panel::default()
     }
 }
 

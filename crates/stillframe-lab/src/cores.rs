@@ -1,6 +1,7 @@
 //! A core each for writer and snapshotter, where there are two.
 
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use rustix::thread::{CpuSet, sched_setaffinity};
+use stillframe_measure::environment::allowed_cores;
 
 /// Which core is whose.
 #[derive(Debug, Clone, Copy)]
@@ -12,7 +13,7 @@ impl Cores {
     /// Two of the cores that this process may use, if it may use two. With several copying threads
     /// nobody is pinned: threads inherit the cores of the one that starts them.
     pub(crate) fn choose(threads: usize) -> Self {
-        let cores = allowed();
+        let cores = allowed_cores();
         let pair = match cores.as_slice() {
             [first, .., last] if threads <= 1 => Some((*last, *first)),
             _ => None,
@@ -34,12 +35,6 @@ impl Cores {
             pin(snapshotter);
         }
     }
-}
-
-/// The cores that this process may use.
-pub(crate) fn allowed() -> Vec<usize> {
-    let set = sched_getaffinity(None).unwrap_or_default();
-    (0..CpuSet::MAX_CPU).filter(|&core| set.is_set(core)).collect()
 }
 
 /// Best effort: figures of an unpinned thread are noisier, not wrong.

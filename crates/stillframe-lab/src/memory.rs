@@ -12,6 +12,7 @@ use std::thread;
 use std::time::Duration;
 
 use stillframe::Progress;
+use stillframe_measure::environment::field_bytes;
 
 /// Bytes of this process and its descendants; 0 where the kernel does not tell.
 pub(crate) fn proportional_bytes() -> u64 {
@@ -23,13 +24,6 @@ fn of_process(pid: &str) -> u64 {
     field_bytes(&text, "Pss:")
 }
 
-/// A line such as `Pss:    123 kB`.
-pub(crate) fn field_bytes(text: &str, name: &str) -> u64 {
-    let line = text.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
-    let kibibytes = line.split_whitespace().next().and_then(|number| number.parse::<u64>().ok());
-    kibibytes.unwrap_or_default().saturating_mul(1024)
-}
-
 fn descendants(pid: &str) -> Vec<String> {
     let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
     let children = tasks.flatten().flat_map(|task| {
@@ -37,6 +31,17 @@ fn descendants(pid: &str) -> Vec<String> {
         text.split_whitespace().map(str::to_owned).collect::<Vec<_>>()
     });
     children.flat_map(|child| [descendants(&child), vec![child]].concat()).collect()
+}
+
+/// Memory that can be had without swapping, the limit of a control group included.
+pub(crate) fn available_bytes() -> u64 {
+    let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
+    let machine = field_bytes(&read("/proc/meminfo"), "MemAvailable:");
+    let number = |name: &str| read(&format!("/sys/fs/cgroup/{name}")).trim().parse::<u64>().ok();
+    match (number("memory.max"), number("memory.current")) {
+        (Some(most), Some(used)) => machine.min(most.saturating_sub(used)),
+        _ => machine,
+    }
 }
 
 /// Takes the most that is seen at 50, 90 and 99 % of the images under way, until `stop`.
@@ -64,8 +69,7 @@ mod tests {
 
     #[test]
     fn memory_that_is_touched_counts() {
-        assert_eq!(field_bytes("Rss: 1 kB\nPss:       12 kB\n", "Pss:"), 12 << 10);
-        assert_eq!(field_bytes("", "Pss:"), 0);
+        assert!(available_bytes() > 0);
         let before = proportional_bytes();
         let kept = vec![1_u8; 64 << 20];
         let after = proportional_bytes();

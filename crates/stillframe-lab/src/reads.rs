@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use crate::case::Case;
 use crate::subject::Subject;
-use crate::workload::Rng;
+use stillframe_measure::draw::Rng;
 
 /// Times of reads, in nanoseconds.
 pub(crate) struct Reads {

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use stillframe_measure::Environment;
+
 use crate::case::Case;
 
 /// What one round of one case gave. Zero or absent where nothing was measured.
@@ -122,30 +124,6 @@ pub struct BeginUs {
     pub p50: f64,
     /// Longest.
     pub max: f64,
-}
-
-/// Where a case was run.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Environment {
-    /// Processor, as it calls itself.
-    pub cpu: String,
-    /// Cores that the process may use.
-    pub cores: usize,
-    /// Memory of the machine.
-    pub memory_bytes: u64,
-    /// Kernel release.
-    pub kernel: String,
-    /// Transparent huge pages: always, madvise or never.
-    pub huge_pages: String,
-    /// Load average of the last minute, when the run started.
-    pub load: f64,
-    /// Commit of the source, if it is known.
-    pub commit: Option<String>,
-    /// `release` or `debug`.
-    pub profile: String,
-    /// What makes these figures doubtful, one sentence each.
-    pub warnings: Vec<String>,
 }
 
 #[cfg(test)]

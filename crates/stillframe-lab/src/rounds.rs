@@ -9,9 +9,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::case::Case;
-use crate::environment::environment;
 use crate::error::LabError;
 use crate::record::Record;
+use stillframe_measure::environment;
 
 /// How far the rounds are, told before each.
 #[derive(Debug, Clone)]

@@ -1,34 +1,12 @@
 //! The updates of a run, as a function of the seed, the tick and their number alone: the oracle
 //! makes them again.
 
+use stillframe_measure::draw::{Rng, Scatter, gaussian};
+use stillframe_measure::zipf::Zipf;
+
 use crate::case::{Case, Distribution};
-use crate::zipf::Zipf;
 
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
-
-/// SplitMix64.
-#[derive(Debug, Clone)]
-pub(crate) struct Rng(pub(crate) u64);
-
-impl Rng {
-    #[inline]
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(GOLDEN);
-        let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ mixed >> 31
-    }
-    /// A number of `[0, 1)`.
-    #[inline]
-    pub(crate) fn unit(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1_u64 << 53) as f64
-    }
-    /// A number below `bound`.
-    #[inline]
-    pub(crate) fn below(&mut self, bound: u64) -> u64 {
-        ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
-    }
-}
 
 /// The value that update `number` of a tick writes; 4-byte items take its upper half.
 #[inline]
@@ -150,28 +128,6 @@ impl Ticks {
     }
 }
 
-/// Ranks to places: `rank * step mod count`, a bijection since the two have no common factor.
-#[derive(Debug, Clone, Copy)]
-struct Scatter {
-    count: u64,
-    step: u64,
-}
-
-impl Scatter {
-    fn new(count: u64) -> Self {
-        let near = (count as f64 * 0.618_033_988_749_895) as u64;
-        let coprime = |&step: &u64| common_factor(step, count) == 1;
-        Self { count, step: (near.max(1)..).find(coprime).unwrap_or(1) }
-    }
-    fn place(self, rank: u64) -> u64 {
-        (u128::from(rank) * u128::from(self.step) % u128::from(self.count)) as u64
-    }
-}
-
-fn common_factor(a: u64, b: u64) -> u64 {
-    if b == 0 { a } else { common_factor(b, a % b) }
-}
-
 #[derive(Debug)]
 enum Pick {
     Uniform,
@@ -225,15 +181,7 @@ impl Pick {
                     return group * size + item;
                 }
             },
-            Self::Gaussian(deviation) => loop {
-                // Box and Muller; of the pair one is enough.
-                let radius = (-2.0 * (1.0 - rng.unit()).ln()).sqrt();
-                let normal = radius * (std::f64::consts::TAU * rng.unit()).cos();
-                let place = 0.5 + normal * deviation;
-                if (0.0..1.0).contains(&place) {
-                    return ((place * items as f64) as u64).min(items - 1);
-                }
-            },
+            Self::Gaussian(deviation) => gaussian(items, *deviation, rng),
         }
     }
 }
@@ -250,16 +198,6 @@ mod tests {
 
     fn items(case: &Case) -> Vec<u32> {
         Ticks::new(case).tick().updates.clone()
-    }
-
-    #[test]
-    fn scattering_loses_no_place() {
-        for count in [1, 2, 3, 10, 512, 1000, 4099] {
-            let scatter = Scatter::new(count);
-            let places: HashSet<u64> = (0..count).map(|rank| scatter.place(rank)).collect();
-            assert_eq!(places.len() as u64, count);
-            assert!(places.iter().all(|&place| place < count));
-        }
     }
 
     #[test]

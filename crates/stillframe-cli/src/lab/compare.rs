@@ -14,8 +14,8 @@ use stillframe_lab::{
 };
 
 use super::progress::{clear_line, show};
-use super::values::{Rate, count, milliseconds, rate, size};
 use crate::fail;
+use crate::values::{Rate, count, milliseconds, rate, size};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:

@@ -20,12 +20,12 @@ pub(super) fn show(progress: &Progress) {
     }
 }
 
-pub(super) fn clear_line() {
+pub(crate) fn clear_line() {
     if io::stderr().is_terminal() {
         eprint!("\r\x1b[K");
     }
 }
 
-fn time(duration: Duration) -> String {
+pub(crate) fn time(duration: Duration) -> String {
     format!("{}:{:02}", duration.as_secs() / 60, duration.as_secs() % 60)
 }

@@ -14,6 +14,7 @@ mod files;
 mod import;
 mod kill;
 mod lifecycle;
+mod load;
 mod memory;
 mod notifications;
 mod pairs;

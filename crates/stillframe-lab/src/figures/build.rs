@@ -2,15 +2,17 @@
 
 use std::collections::BTreeSet;
 
+use stillframe_measure::scale::number;
+
 use super::data::{Data, View};
 use super::metric::Metric;
 use super::plan::{Facet, Plot, Size};
 use super::{Figure, run};
 use crate::case::Case;
 use crate::record::Record;
-use crate::report::scale::number;
-use crate::report::style::Style;
-use crate::report::{FigureReport, Images, Kind, Outcome, Panel, Point, Series, Table, Verdict};
+use crate::report::{
+    self, FigureReport, Images, Kind, Outcome, Panel, Point, Series, Table, Verdict,
+};
 
 /// The report of a figure.
 #[must_use]
@@ -56,7 +58,7 @@ fn panel(figure: &Figure, data: &Data<'_>, facet: &Facet, plot: Plot) -> Panel {
     let last = facet.spots.len().saturating_sub(1);
     let view = |metric| View { data, facet, metric };
     let each = |points: &dyn Fn(&str) -> Vec<Point>| -> Vec<Series> {
-        facet.algorithms.iter().map(|name| Series::new(name, points(name))).collect()
+        facet.algorithms.iter().map(|name| report::series(name, points(name))).collect()
     };
     let single =
         |metric: &'static Metric, name: &str| view(metric).point(name, last).into_iter().collect();
@@ -84,7 +86,7 @@ fn panel(figure: &Figure, data: &Data<'_>, facet: &Facet, plot: Plot) -> Panel {
         Plot::Across(it) => it.name.to_owned(),
         _ => facet.title.clone(),
     };
-    Panel { title, kind, x, y, series }
+    Panel { title, kind, x, y, series, ..Panel::default() }
 }
 
 /// One line for each facet, of its first algorithm.
@@ -92,11 +94,7 @@ fn across(data: &Data<'_>, metric: &Metric) -> Vec<Series> {
     let facets = data.facets.iter().enumerate();
     let line = |(index, facet): (usize, &Facet)| {
         let points = facet.algorithms.first().map(|name| View { data, facet, metric }.points(name));
-        Series {
-            name: facet.title.clone(),
-            style: Style::numbered(index),
-            points: points.unwrap_or_default(),
-        }
+        Series::numbered(index, &facet.title, points.unwrap_or_default())
     };
     facets.map(line).collect()
 }

@@ -13,11 +13,13 @@ use stillframe::{
     Algorithm, BLOCK_WORDS, Engine, Options, Point as Consistency, Publication, Sink, SinkError,
 };
 
+use stillframe_measure::draw::Rng;
+use stillframe_measure::environment::allowed_cores;
+
 use super::plan::Size;
-use crate::cores::{Cores, allowed};
+use crate::cores::Cores;
 use crate::record::quantile;
-use crate::report::{Kind, Panel, Point, Series, style::Style};
-use crate::workload::Rng;
+use crate::report::{self, Kind, Panel, Point, Series};
 
 /// The first write to a page of 4 KiB.
 pub(super) const FIRST_SMALL: &str = "first write to 4 KiB";
@@ -40,10 +42,8 @@ pub(super) fn first_writes(size: Size) -> Result<Vec<Panel>, String> {
     if let Some(huge) = huge {
         rows.extend([(FIRST_HUGE, huge.first), (NEXT_HUGE, huge.next)]);
     }
-    let row = |(index, (name, times)): (usize, (&str, Vec<f64>))| Series {
-        name: name.to_owned(),
-        style: Style::numbered(index),
-        points: vec![middle(times)],
+    let row = |(index, (name, times)): (usize, (&str, Vec<f64>))| {
+        Series::numbered(index, name, vec![middle(times)])
     };
     Ok(vec![Panel {
         title: "one write".to_owned(),
@@ -51,6 +51,7 @@ pub(super) fn first_writes(size: Size) -> Result<Vec<Panel>, String> {
         x: String::new(),
         y: "time of a write [us]".to_owned(),
         series: rows.into_iter().enumerate().map(row).collect(),
+        ..Panel::default()
     }])
 }
 
@@ -122,13 +123,14 @@ pub(super) fn interruptions(size: Size) -> Result<Vec<Panel>, String> {
         ("async-fork", apart(move || interruptions_of::<AsyncFork>(words))?),
     ];
     let panel = |title: &str, kind, x: &str, y: &str, points: fn(&[f64]) -> Vec<Point>| {
-        let series = models.iter().map(|(name, times)| Series::new(name, points(times)));
+        let series = models.iter().map(|(name, times)| report::series(name, points(times)));
         Panel {
             title: title.to_owned(),
             kind,
             x: x.to_owned(),
             y: y.to_owned(),
             series: series.collect(),
+            ..Panel::default()
         }
     };
     let count = |times: &[f64]| vec![Point::single(0.0, times.len() as f64)];
@@ -203,13 +205,13 @@ impl Sink for Paced {
 pub(super) fn bandwidth(size: Size) -> Result<Vec<Panel>, String> {
     let bytes = size.pick(512 << 20, 2048 << 20) / usize::try_from(size.shrink).unwrap_or(1);
     let memory: Vec<u64> = vec![1; bytes / 8];
-    let cores = allowed().len().max(1);
+    let cores = allowed_cores().len().max(1);
     let counts = [1, 2, 4, 8, 16].into_iter().filter(|&threads| threads <= cores);
     let series = counts.enumerate().map(|(index, threads)| {
         let rates: Vec<f64> = (0..3).map(|_| read_gb_per_s(&memory, threads)).collect();
-        let name = if threads == 1 { "1 thread".into() } else { format!("{threads} threads") };
+        let name = if threads == 1 { "1 thread".to_owned() } else { format!("{threads} threads") };
         let points = Point::of(threads as f64, &rates).into_iter().collect();
-        Series { name, style: Style::numbered(index), points }
+        Series::numbered(index, &name, points)
     });
     Ok(vec![Panel {
         title: "memory bandwidth, reading".to_owned(),
@@ -217,6 +219,7 @@ pub(super) fn bandwidth(size: Size) -> Result<Vec<Panel>, String> {
         x: String::new(),
         y: "bandwidth [GB/s]".to_owned(),
         series: series.collect(),
+        ..Panel::default()
     }])
 }
 

@@ -2,8 +2,8 @@
 
 use super::data::{Data, View};
 use super::metric::Metric;
-use crate::report::scale::number;
 use crate::report::{Outcome, Point};
+use stillframe_measure::scale::number;
 
 /// What came of a claim, and by what.
 #[derive(Debug, Clone, PartialEq, Eq)]

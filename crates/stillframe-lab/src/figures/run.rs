@@ -12,11 +12,11 @@ use super::plan::{self, Facet, Size};
 use super::{Figure, build};
 use crate::case::Case;
 use crate::check;
-use crate::environment::environment;
 use crate::error::LabError;
-use crate::record::{Environment, Record};
+use crate::record::Record;
 use crate::report::{self, Panel, Report, Table, page};
 use crate::rounds::{Progress, run_rounds};
+use stillframe_measure::{Environment, environment};
 
 /// Rounds of the scaled set.
 pub const QUICK_ROUNDS: u32 = 2;

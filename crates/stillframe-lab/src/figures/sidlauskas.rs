@@ -12,7 +12,7 @@ use super::metric::{BEGIN_MS, COPY_RATE, IMAGE, THROUGHPUT, WORST};
 use super::plan::{Facet, Plot, Size, shrunk};
 use super::{Claim, Direct, Figure};
 use crate::case::{Case, Distribution};
-use crate::environment::environment;
+use stillframe_measure::environment;
 
 pub(super) const FIGURES: &[Figure] = &[
     Figure {

@@ -1,26 +1,19 @@
 //! What a run of figures leaves behind: tables, plots and one page.
 //!
-//! Nothing here knows algorithms or workloads: figures hand over panels, tables and verdicts, this
-//! module makes text, SVG and HTML of them. Own SVG code, because a report needs four kinds of
-//! plots that read well on a phone and in the dark, with names beside lines, and no more.
+//! Figures hand over panels, tables and verdicts, this module makes text, SVG and HTML of them; how
+//! tables and plots look is in `stillframe-measure`.
 
 pub mod page;
-pub mod panel;
-pub mod plot;
-pub mod scale;
-pub mod sheet;
-pub mod style;
-pub mod svg;
-pub mod table;
 pub mod verdict;
 
-pub use panel::{Kind, Panel, Point, Series};
-pub use table::Table;
+pub use stillframe_measure::{Kind, Panel, Point, Series, Style, Table};
 pub use verdict::{Outcome, Verdict};
 
 use std::fmt::Write as _;
 
-use svg::{Drawing, Escaped};
+use stillframe::algorithms;
+use stillframe_measure::svg::{self, Drawing, Escaped};
+use stillframe_measure::{plot, style};
 
 /// Everything a page shows.
 #[derive(Debug, Clone, Default)]
@@ -86,6 +79,25 @@ impl Images {
             ),
         }
     }
+}
+
+/// The fixed style of an algorithm, from its place in the registry; everything that is not in there
+/// (the floor, `none`) is grey.
+#[must_use]
+pub fn style_of(name: &str) -> Style {
+    match algorithms::ALL.iter().position(|info| info.name == name) {
+        Some(index) => {
+            let width_tenths = if name == "imprint" { 26 } else { 17 };
+            Style { width_tenths, ..Style::numbered(index) }
+        }
+        None => Style::GREY,
+    }
+}
+
+/// The series of an algorithm, in its style.
+#[must_use]
+pub fn series(name: &str, points: Vec<Point>) -> Series {
+    Series { name: name.to_owned(), style: style_of(name), points }
 }
 
 /// All panels of a figure in one picture that stands alone, one below the other.
@@ -154,6 +166,12 @@ pub fn description(figure: &FigureReport) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_the_floor_is_grey() {
+        assert_eq!(style_of("none"), Style::GREY);
+        assert!(algorithms::ALL.iter().all(|info| style_of(info.name).class != "sx"));
+    }
 
     #[test]
     fn a_picture_stands_alone_and_is_well_formed() {

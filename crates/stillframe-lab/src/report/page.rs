@@ -2,25 +2,17 @@
 
 use std::fmt::Write as _;
 
-use super::svg::Escaped;
+use stillframe_measure::document::{self, list};
+use stillframe_measure::plot;
+use stillframe_measure::svg::Escaped;
+
 use super::verdict::{Outcome, Verdict};
-use super::{FigureReport, Report, description, plot, sheet, style, svg};
+use super::{FigureReport, Report, description};
 
 /// The page as HTML.
 #[must_use]
 pub fn html(report: &Report) -> String {
-    let mut html = String::from(
-        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
-         <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\
-         <title>Stillframe lab</title>",
-    );
-    let _ = write!(
-        html,
-        "<style>{}{}{}</style></head>\n<body><header><h1>Stillframe lab: the figures, run again</h1>",
-        sheet::SHEET,
-        svg::SHEET,
-        style::sheet()
-    );
+    let mut html = document::open("Stillframe lab", "Stillframe lab: the figures, run again");
     head(&mut html, report);
     html.push_str("</header>\n<main>");
     overview(&mut html, report);
@@ -37,24 +29,9 @@ fn head(html: &mut String, report: &Report) {
          papers. Points are medians over rounds, bars span all rounds; rounds of all algorithms \
          are interleaved. Figures whose images differ from the oracle say so.</p>",
     );
-    if !report.warnings.is_empty() {
-        html.push_str("<div class=\"warn\" role=\"note\">");
-        for warning in &report.warnings {
-            let _ = write!(html, "<p><strong>Warning:</strong> {}</p>", Escaped(warning));
-        }
-        html.push_str("</div>");
-    }
+    document::warnings(html, &report.warnings);
     list(html, &report.environment);
     let _ = write!(html, "<pre>{}</pre>", Escaped(&report.command));
-}
-
-/// Names and values.
-fn list(html: &mut String, entries: &[(String, String)]) {
-    html.push_str("<dl>");
-    for (name, value) in entries {
-        let _ = write!(html, "<div><dt>{}</dt><dd>{}</dd></div>", Escaped(name), Escaped(value));
-    }
-    html.push_str("</dl>");
 }
 
 /// The table of all verdicts, with how many held.
@@ -173,8 +150,10 @@ fn numbers(html: &mut String, figure: &FigureReport) {
 
 #[cfg(test)]
 pub(super) mod tests {
+    use stillframe_measure::svg;
+
     use super::*;
-    use crate::report::{Images, Kind, Panel, Point, Series, Table};
+    use crate::report::{Images, Kind, Panel, Point, Table, series};
 
     pub(in crate::report) fn report() -> Report {
         let text = str::to_owned;
@@ -184,7 +163,8 @@ pub(super) mod tests {
             kind: Kind::Lines,
             x: text("size [MB]"),
             y: text("mean [ms]"),
-            series: vec![Series::new("naive", vec![Point::single(1.0, 2.0)])],
+            series: vec![series("naive", vec![Point::single(1.0, 2.0)])],
+            ..Panel::default()
         };
         let figure = FigureReport {
             name: text("li-10"),

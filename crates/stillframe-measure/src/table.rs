@@ -85,7 +85,7 @@ mod tests {
             table.text(),
             "t\n  algorithm  mean [ms]\n  naive            1.5\n  a<b              100\n"
         );
-        let found = super::super::svg::elements(&table.html()).expect("well formed");
+        let found = crate::svg::elements(&table.html()).expect("well formed");
         assert_eq!(found.iter().filter(|name| *name == "td").count(), 2);
     }
 }

@@ -118,12 +118,15 @@ font-size:13px}.grid{stroke:currentColor;stroke-opacity:.16}.frame{stroke:curren
 stroke-opacity:.55}.l{fill:none;stroke:currentColor;stroke-linejoin:round}.m{fill:currentColor}\
 .o{fill:none;stroke:currentColor;stroke-width:1.6}.x{stroke:currentColor;stroke-width:1.8}\
 .lead{stroke:currentColor;stroke-opacity:.45}.spread{stroke:currentColor;stroke-width:1.2;\
-stroke-opacity:.75}.band{fill:currentColor;fill-opacity:.8}";
+stroke-opacity:.75}.band{fill:currentColor;fill-opacity:.8}\
+.shade{fill:currentColor;fill-opacity:.12}";
 
 /// A small check that markup is well formed: tags match, attributes are quoted, nothing is left
-/// unescaped. Returns the names of all elements in order.
-#[cfg(test)]
-pub(crate) fn elements(markup: &str) -> Result<Vec<String>, String> {
+/// unescaped. Returns the names of all elements in order. For tests of pages.
+///
+/// # Errors
+/// The first mistake.
+pub fn elements(markup: &str) -> Result<Vec<String>, String> {
     let (mut open, mut seen, mut rest) = (Vec::new(), Vec::new(), markup);
     while let Some(start) = rest.find('<') {
         check_text(&rest[..start])?;
@@ -159,7 +162,6 @@ pub(crate) fn elements(markup: &str) -> Result<Vec<String>, String> {
     if open.is_empty() { Ok(seen) } else { Err(format!("left open: {open:?}")) }
 }
 
-#[cfg(test)]
 fn check_text(text: &str) -> Result<(), String> {
     let bad = text.split('&').skip(1).find(|after| {
         let name = after.split(';').next().unwrap_or_default();

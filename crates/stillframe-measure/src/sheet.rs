@@ -1,7 +1,7 @@
 //! The style sheet of the page: readable on a phone, on a desk, in the dark and on paper.
 
 /// Rules; those of series and drawings are added by the page.
-pub(super) const SHEET: &str = "\
+pub(crate) const SHEET: &str = "\
 :root{color-scheme:light dark;--ink:#1d2126;--soft:#5b6470;--paper:#fff;--card:#f6f7f9;\
 --edge:#d9dde3;--held:#006b4e;--fell:#b13c00;--open:#5b6470;--link:#0a58a8}\
 @media(prefers-color-scheme:dark){:root{--ink:#e6e8eb;--soft:#a2abb6;--paper:#14161a;\

@@ -7,7 +7,7 @@
 
 /// Draws ranks `0..ranks` with probability proportional to `(rank + 1)^-theta`.
 #[derive(Debug, Clone)]
-pub(crate) struct Zipf {
+pub struct Zipf {
     ranks: f64,
     theta: f64,
     /// The integral at both ends of what is drawn.
@@ -19,7 +19,7 @@ pub(crate) struct Zipf {
 
 impl Zipf {
     /// `ranks` is at least 1 and `theta` above 0.
-    pub(crate) fn new(ranks: u64, theta: f64) -> Self {
+    pub fn new(ranks: u64, theta: f64) -> Self {
         let mut zipf =
             Self { ranks: ranks.max(1) as f64, theta, first: 0.0, last: 0.0, certain: 0.0 };
         zipf.first = zipf.integral(1.5) - 1.0;
@@ -29,7 +29,7 @@ impl Zipf {
     }
 
     /// One rank from uniform numbers of `[0, 1)`.
-    pub(crate) fn draw(&self, mut uniform: impl FnMut() -> f64) -> u64 {
+    pub fn draw(&self, mut uniform: impl FnMut() -> f64) -> u64 {
         loop {
             let area = self.last + uniform() * (self.first - self.last);
             let x = self.inverse(area);
@@ -59,7 +59,7 @@ impl Zipf {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workload::Rng;
+    use crate::draw::Rng;
 
     /// Counts against exact probabilities: each of the first ranks within five standard deviations,
     /// and the rest as one.

@@ -1,21 +1,21 @@
-//! Values of the lab's flags as people write them; a size means what it means to `serve`.
+//! Values of flags as people write them; a size means what it means to `serve`.
 
 use stillframe_server::parse_size;
 
 /// `64MB`, `1GiB`, `250k`.
-pub(super) fn size(text: &str) -> Result<u64, String> {
+pub(crate) fn size(text: &str) -> Result<u64, String> {
     parse_size(text).map_err(|_| format!("'{text}' is no size, such as 64MB, 1GiB or 250k"))
 }
 
 /// `256000`, `256k`, `1M`: thousands, not powers of two.
-pub(super) fn count(text: &str) -> Result<u64, String> {
+pub(crate) fn count(text: &str) -> Result<u64, String> {
     let plain = text.ends_with(|c: char| c.is_ascii_digit() || matches!(c, 'k' | 'K' | 'm' | 'M'));
     let number = if plain { parse_size(text).ok() } else { None };
     number.ok_or_else(|| format!("'{text}' is no count, such as 256000, 256k or 1M"))
 }
 
 /// `100ms`, `2s` or `0`, in milliseconds.
-pub(super) fn milliseconds(text: &str) -> Result<u64, String> {
+pub(crate) fn milliseconds(text: &str) -> Result<u64, String> {
     let (number, factor) = match text.trim() {
         "0" => ("0", 1),
         text => match (text.strip_suffix("ms"), text.strip_suffix('s')) {
@@ -31,7 +31,7 @@ pub(super) fn milliseconds(text: &str) -> Result<u64, String> {
 }
 
 /// `250MB/s`, or `off`.
-pub(super) fn rate(text: &str) -> Result<Rate, String> {
+pub(crate) fn rate(text: &str) -> Result<Rate, String> {
     if text == "off" {
         return Ok(Rate(None));
     }
@@ -42,7 +42,7 @@ pub(super) fn rate(text: &str) -> Result<Rate, String> {
 
 /// Bytes a second, or no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Rate(pub(super) Option<u64>);
+pub(crate) struct Rate(pub(super) Option<u64>);
 
 #[cfg(test)]
 mod tests {

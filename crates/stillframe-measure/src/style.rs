@@ -1,11 +1,8 @@
-//! How each algorithm looks in every plot: one fixed colour, marker and dash from its place in the
-//! registry.
+//! How a series looks: one colour, marker and dash by its number.
 //!
 //! Seven colours that people with colour-blindness can tell apart (Okabe and Ito, without yellow,
 //! which is lost on white), eight markers and four dashes: seven and eight have no common factor,
-//! so that no two of the first 56 algorithms share both colour and marker.
-
-use stillframe::algorithms;
+//! so that no two of the first 56 series share both colour and marker.
 
 /// Colours of series: for light paper, for dark.
 const COLOURS: [(&str, &str); 7] = [
@@ -35,20 +32,10 @@ pub struct Style {
 const CLASSES: [&str; 7] = ["s0", "s1", "s2", "s3", "s4", "s5", "s6"];
 
 impl Style {
-    /// The style of an algorithm; everything that is not in the registry (the floor, `none`) is
-    /// grey.
-    #[must_use]
-    pub fn of(name: &str) -> Self {
-        match algorithms::ALL.iter().position(|info| info.name == name) {
-            Some(index) => {
-                let width_tenths = if name == "imprint" { 26 } else { 17 };
-                Self { width_tenths, ..Self::numbered(index) }
-            }
-            None => Self { class: "sx", dash: "4 3", marker: 0, width_tenths: 17 },
-        }
-    }
+    /// The style of what is no series of its own: a floor, or what stands for comparison.
+    pub const GREY: Self = Self { class: "sx", dash: "4 3", marker: 0, width_tenths: 17 };
 
-    /// The style of the series of that number, where series are not algorithms.
+    /// The style of the series of that number.
     #[must_use]
     pub fn numbered(index: usize) -> Self {
         Self {
@@ -77,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_two_algorithms_look_the_same() {
+    fn no_two_series_look_the_same() {
         let styles: Vec<_> = (0..56).map(Style::numbered).collect();
         for (index, style) in styles.iter().enumerate() {
             let twin = styles[..index]
@@ -85,7 +72,5 @@ mod tests {
                 .find(|other| (other.class, other.marker) == (style.class, style.marker));
             assert_eq!(twin, None);
         }
-        assert_eq!(Style::of("none").class, "sx");
-        assert_ne!(Style::of("imprint").class, "sx");
     }
 }

@@ -1,7 +1,9 @@
 //! Plots are well formed, whole and within their picture, whatever the points are.
 
 use super::*;
-use crate::report::svg::elements;
+use crate::svg::elements;
+
+const KINDS: [Kind; 5] = [Kind::Lines, Kind::Strips, Kind::Trace, Kind::Scatter, Kind::Rows];
 
 fn panel(kind: Kind, series: usize) -> Panel {
     let points = |index: usize| {
@@ -10,14 +12,16 @@ fn panel(kind: Kind, series: usize) -> Panel {
         [16.0, 32.0, 256.0].map(point).to_vec()
     };
     let names = ["naive", "fork", "imprint", "<none> & \"co\""];
-    let series = (0..series).map(|index| Series::new(names[index % 4], points(index))).collect();
+    let series =
+        (0..series).map(|index| Series::numbered(index, names[index % 4], points(index))).collect();
     let text = str::to_owned;
-    Panel { title: text("a<b"), kind, x: text("x [k]"), y: text("y [ms]"), series }
+    let (title, x, y) = (text("a<b"), text("x [k]"), text("y [ms]"));
+    Panel { title, kind, x, y, series, shaded: vec![[20.0, 30.0]] }
 }
 
 #[test]
 fn every_kind_of_panel_is_well_formed_and_shows_all_series() {
-    for kind in [Kind::Lines, Kind::Strips, Kind::Scatter, Kind::Rows] {
+    for kind in KINDS {
         for series in [0, 1, 4, 23] {
             let markup = svg(&panel(kind, series), "id", "what & why");
             let found = elements(&markup).unwrap_or_else(|bad| panic!("{kind:?}: {bad}"));
@@ -31,7 +35,7 @@ fn every_kind_of_panel_is_well_formed_and_shows_all_series() {
 
 #[test]
 fn points_that_are_no_numbers_do_no_harm() {
-    for kind in [Kind::Lines, Kind::Strips, Kind::Scatter, Kind::Rows] {
+    for kind in KINDS {
         let mut panel = panel(kind, 2);
         panel.series[0].points = vec![Point::single(1.0, 0.0), Point::single(1.0, -1.0)];
         let markup = svg(&panel, "id", "");
@@ -49,7 +53,7 @@ fn names_move_apart_and_keep_their_order() {
 
 #[test]
 fn everything_is_drawn_within_the_picture() {
-    for kind in [Kind::Lines, Kind::Strips, Kind::Scatter, Kind::Rows] {
+    for kind in KINDS {
         let panel = panel(kind, 23);
         let markup = svg(&panel, "id", "");
         for (attribute, most) in [(" x=\"", WIDTH), (" y=\"", height(&panel))] {

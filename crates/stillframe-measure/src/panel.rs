@@ -3,7 +3,7 @@
 use super::style::Style;
 
 /// One plot: axes and series.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Panel {
     /// What tells it from the other panels of its figure.
     pub title: String,
@@ -13,27 +13,32 @@ pub struct Panel {
     pub x: String,
     /// The metric, with its unit.
     pub y: String,
-    /// One for each algorithm, as a rule.
+    /// One for each thing that is compared.
     pub series: Vec<Series>,
+    /// Stretches of x that are shaded in a [`Kind::Trace`].
+    pub shaded: Vec<[f64; 2]>,
 }
 
 /// How points are shown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Kind {
     /// Joined by lines, the spread as bars.
+    #[default]
     Lines,
     /// Many points over time: one strip for each series, on the same scales.
     Strips,
+    /// Many points over time on one pair of axes, with stretches of time shaded.
+    Trace,
     /// Single points in a plane, named beside; without spread, which would hide the names.
     Scatter,
     /// One row for each series, its value along the row.
     Rows,
 }
 
-/// The points of one algorithm.
+/// The points of one of the things that are compared.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Series {
-    /// Name of the algorithm, or whatever else the series stands for.
+    /// What it stands for.
     pub name: String,
     /// How it looks.
     pub style: Style,
@@ -77,10 +82,10 @@ impl Point {
 }
 
 impl Series {
-    /// The series of an algorithm, in its fixed style.
+    /// The series of that number, in the style that goes with it.
     #[must_use]
-    pub fn new(name: &str, points: Vec<Point>) -> Self {
-        Self { name: name.to_owned(), style: Style::of(name), points }
+    pub fn numbered(index: usize, name: &str, points: Vec<Point>) -> Self {
+        Self { name: name.to_owned(), style: Style::numbered(index), points }
     }
 }
 

@@ -26,6 +26,7 @@ pub fn height(panel: &Panel) -> f64 {
     match panel.kind {
         Kind::Lines => (TOP + BOTTOM + LEADING * shown).max(290.0),
         Kind::Scatter => 420.0,
+        Kind::Trace => 260.0,
         Kind::Strips => TOP + BOTTOM + STRIP * shown,
         Kind::Rows => TOP + BOTTOM + ROW * shown,
     }
@@ -63,6 +64,7 @@ pub fn draw(drawing: &mut Drawing, panel: &Panel) {
         Kind::Lines => lines(drawing, panel),
         Kind::Scatter => scatter(drawing, panel),
         Kind::Strips => strips(drawing, panel),
+        Kind::Trace => trace(drawing, panel),
         Kind::Rows => rows(drawing, panel),
     }
 }
@@ -259,6 +261,38 @@ fn strips(drawing: &mut Drawing, panel: &Panel) {
     }
     let y = Scale::fit([0.0, 1.0].into_iter(), 0.0, 1.0);
     Frame { right, bottom, x, y }.x_axis(drawing, panel, &ticks);
+}
+
+/// Lines without markers, their names above, over the shaded stretches.
+fn trace(drawing: &mut Drawing, panel: &Panel) {
+    let (right, bottom) = (WIDTH - 10.0, height(panel) - BOTTOM);
+    let xs = panel.xs();
+    let ends = [xs.first().copied().unwrap_or(0.0), xs.last().copied().unwrap_or(1.0)];
+    let y = Scale::fit(all_ys(panel), bottom, TOP + 6.0);
+    let frame = Frame { right, bottom, x: Scale::swept(&ends, LEFT, right, 0.0), y };
+    for [from, to] in &panel.shaded {
+        let (x, end) = (frame.x.place(*from), frame.x.place(*to));
+        let (width, height) = ((end - x).max(0.5), bottom - TOP);
+        drawing.raw(format_args!(
+            r#"<rect class="shade" x="{x:.1}" y="{TOP}" width="{width:.1}" height="{height:.1}"/>"#
+        ));
+    }
+    let axis = Scale::fit(ends.into_iter(), LEFT, right).ticks();
+    let ticks: Vec<f64> = axis.into_iter().filter(|t| (ends[0]..=ends[1]).contains(t)).collect();
+    frame.axes(drawing, panel, &ticks);
+    let mut name_x = right;
+    for series in shown(panel) {
+        drawing.raw(format_args!(r#"<g class="{}">"#, series.style.class));
+        let places = series.points.iter().map(|point| frame.place(point));
+        drawing.polyline(series.style.dash, 1.2, places);
+        let width = series.name.chars().count() as f64 * LETTER;
+        // A trace has few series; were there more, names would lie on each other at the edge.
+        let end = name_x.max(width + 20.0);
+        drawing.text("small", Anchor::End, [end, TOP - 16.0], &series.name);
+        drawing.line("l", [end - width - 16.0, TOP - 16.0, end - width - 2.0, TOP - 16.0]);
+        name_x = end - width - 28.0;
+        drawing.raw(format_args!("</g>"));
+    }
 }
 
 fn rows(drawing: &mut Drawing, panel: &Panel) {

@@ -3,9 +3,32 @@
 use std::fs;
 use std::sync::OnceLock;
 
-use crate::cores;
-use crate::memory::field_bytes;
-use crate::record::Environment;
+use rustix::thread::{CpuSet, sched_getaffinity};
+use serde::{Deserialize, Serialize};
+
+/// Where figures were measured.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Environment {
+    /// Processor, as it calls itself.
+    pub cpu: String,
+    /// Cores that the process may use.
+    pub cores: usize,
+    /// Memory of the machine.
+    pub memory_bytes: u64,
+    /// Kernel release.
+    pub kernel: String,
+    /// Transparent huge pages: always, madvise or never.
+    pub huge_pages: String,
+    /// Load average of the last minute, when the run started.
+    pub load: f64,
+    /// Commit of the source, if it is known.
+    pub commit: Option<String>,
+    /// `release` or `debug`.
+    pub profile: String,
+    /// What makes these figures doubtful, one sentence each.
+    pub warnings: Vec<String>,
+}
 
 /// Load of others, by core, above which a run is told to be on a busy machine.
 const LOAD_BUSY: f64 = 0.5;
@@ -24,7 +47,7 @@ fn look() -> Environment {
     let chosen = huge_pages.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
     let mut environment = Environment {
         cpu: cpu.trim_start_matches(['\t', ':', ' ']).to_owned(),
-        cores: cores::allowed().len(),
+        cores: allowed_cores().len(),
         memory_bytes: field_bytes(&read("/proc/meminfo"), "MemTotal:"),
         kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
         huge_pages: chosen.map_or("never", |(chosen, _)| chosen).to_owned(),
@@ -49,19 +72,24 @@ fn warnings(environment: &Environment) -> Vec<String> {
         ));
     }
     if environment.cores < 2 {
-        warnings.push("one core: writer and snapshotter take turns on it".to_owned());
+        warnings.push("one core: everything that runs takes turns on it".to_owned());
     }
     warnings
 }
 
-/// Memory that can be had without swapping, the limit of a control group included.
-pub(crate) fn available_bytes() -> u64 {
-    let machine = field_bytes(&read("/proc/meminfo"), "MemAvailable:");
-    let number = |name: &str| read(&format!("/sys/fs/cgroup/{name}")).trim().parse::<u64>().ok();
-    match (number("memory.max"), number("memory.current")) {
-        (Some(most), Some(used)) => machine.min(most.saturating_sub(used)),
-        _ => machine,
-    }
+/// The cores that this process may use.
+#[must_use]
+pub fn allowed_cores() -> Vec<usize> {
+    let set = sched_getaffinity(None).unwrap_or_default();
+    (0..CpuSet::MAX_CPU).filter(|&core| set.is_set(core)).collect()
+}
+
+/// A line such as `Pss:    123 kB`, as files under `/proc` have it; 0 without one.
+#[must_use]
+pub fn field_bytes(text: &str, name: &str) -> u64 {
+    let line = text.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
+    let kibibytes = line.split_whitespace().next().and_then(|number| number.parse::<u64>().ok());
+    kibibytes.unwrap_or_default().saturating_mul(1024)
 }
 
 fn read(path: &str) -> String {
@@ -76,7 +104,9 @@ mod tests {
     fn this_machine_is_described() {
         let environment = environment();
         assert!(environment.cores >= 1 && environment.memory_bytes > 1 << 28);
-        assert!(!environment.kernel.is_empty() && available_bytes() > 0);
+        assert!(!environment.kernel.is_empty());
+        assert_eq!(field_bytes("Rss: 1 kB\nPss:       12 kB\n", "Pss:"), 12 << 10);
+        assert_eq!(field_bytes("", "Pss:"), 0);
     }
 
     #[test]

@@ -1,0 +1,255 @@
+//! `stillframe load`: flags to a plan, a report to text, JSON and a page.
+
+use std::fs;
+use std::io::{self, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use clap::Args;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::flag;
+use stillframe_load::{
+    Distribution, LoadError, Plan, Progress, Rate, Ratio, Report, Stage, Workload, floor, html,
+};
+
+use crate::fail;
+use crate::lab::progress::{clear_line, time};
+use crate::values::{count, milliseconds, size};
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  stillframe load --target 127.0.0.1:6379 --rate 30000 --fill --keys 2M --bgsave-every 15s
+      --duration 60s --html load.html           what saves of 2 GB do to latency
+  stillframe load --target 127.0.0.1:6379 --rate max --pipeline 16      most writes a second
+  stillframe load --target db:6379 --ratio 1:10 --distribution zipf:0.99 --protocol-check --fill
+  stillframe load --target 127.0.0.1:6379 --workload hash --rate 5000   one hash of 1M fields
+
+A query's latency counts from the time at which it was to be sent, fixed ahead by the rate: a server
+that stalls pays for all queries that it kept waiting, sent or not. A query is 'saving' if that time
+lies between BGSAVE (less 1 ms) and the answer that says rdb_bgsave_in_progress:0; 'syncing' while a
+replica gets a full sync. The keys are those of redis-benchmark (key:000000000000), or load:hash,
+load:list, load:zset. It overwrites them: use a server whose data you can spare.
+Counts: 256k, 1M (thousands); sizes: 1024, 64KB (powers of 1024); times: 500ms, 30s.
+Exit status: 0 done, 1 no connection, a lost one, errors or wrong replies, 2 wrong usage, 130 Ctrl-C
+(what was measured is shown).";
+
+#[derive(Args)]
+pub(crate) struct Arguments {
+    /// Server to put load on
+    #[arg(long, value_name = "HOST:PORT")]
+    target: String,
+    /// Queries a second, fixed (open loop), or max: each connection asks when it has its answers
+    #[arg(long, value_name = "COUNT|max", default_value = "50000", value_parser = rate)]
+    rate: Rate,
+    /// Connections
+    #[arg(long, value_name = "COUNT", default_value = "50", value_parser = count)]
+    clients: u64,
+    /// Keys, or fields, or members
+    #[arg(long, value_name = "COUNT", default_value = "1M", value_parser = count)]
+    keys: u64,
+    /// Bytes of a value, which do not compress
+    #[arg(long, value_name = "SIZE", default_value = "1024", value_parser = size)]
+    value_size: u64,
+    /// Writes to reads
+    #[arg(long, value_name = "SET:GET", default_value = "1:0")]
+    ratio: Ratio,
+    /// Which keys: uniform, zipf:S (exponent S, scattered), gaussian or gaussian:DEVIATION (a share
+    /// of the keys, 1/6 if not given)
+    #[arg(long, value_name = "NAME", default_value = "uniform")]
+    distribution: Distribution,
+    /// How long queries are sent
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = milliseconds)]
+    duration: u64,
+    /// Send BGSAVE so often, the first time after one such time
+    #[arg(long, value_name = "TIME", value_parser = milliseconds)]
+    bgsave_every: Option<u64>,
+    /// string (SET, GET), or one of hash (HSET, HGET), list (LPUSH, LINDEX) and zset (ZADD, ZSCORE)
+    /// with one key
+    #[arg(long, value_name = "NAME", default_value = "string")]
+    workload: Workload,
+    /// Write all keys before, as fast as it goes
+    #[arg(long)]
+    fill: bool,
+    /// Password of the server, or of --user
+    #[arg(long, value_name = "PASSWORD")]
+    password: Option<String>,
+    /// User of the server's access control list
+    #[arg(long, value_name = "NAME")]
+    user: Option<String>,
+    /// Queries sent at once on a connection
+    #[arg(long, value_name = "COUNT", default_value = "1", value_parser = count)]
+    pipeline: u64,
+    /// Threads that send; one leaves the other cores to the server
+    #[arg(long, value_name = "COUNT", default_value = "1", value_parser = count)]
+    threads: u64,
+    /// Seed of keys and operations
+    #[arg(long, default_value = "1")]
+    seed: u64,
+    /// Compare each value that is read with what this load writes under that key
+    #[arg(long)]
+    protocol_check: bool,
+    /// Run the same load, up to 10 s of it, against a built-in server that only answers +OK, too
+    #[arg(long)]
+    null_server: bool,
+    /// File of the report as one JSON object; -: standard output, and text on standard error
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// File of the report as a page, with the latency against time
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+}
+
+impl Arguments {
+    fn plan(&self) -> Result<Plan, String> {
+        let small = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
+        let plan = Plan {
+            target: self.target.clone(),
+            user: self.user.clone(),
+            password: self.password.clone(),
+            rate: self.rate,
+            clients: small(self.clients),
+            threads: small(self.threads),
+            pipeline: small(self.pipeline),
+            workload: self.workload,
+            keys: self.keys,
+            value_size: small(self.value_size),
+            ratio: self.ratio,
+            distribution: self.distribution,
+            duration: Duration::from_millis(self.duration),
+            bgsave_every: self.bgsave_every.map(Duration::from_millis),
+            fill: self.fill,
+            check: self.protocol_check,
+            seed: self.seed,
+        };
+        plan.check()?;
+        if self.html.as_deref() == Some(Path::new("-")) {
+            return Err("--html -: give a file".to_owned());
+        }
+        Ok(plan)
+    }
+
+    fn is_piped(&self) -> bool {
+        self.json.as_deref() == Some(Path::new("-"))
+    }
+}
+
+fn rate(text: &str) -> Result<Rate, String> {
+    match text {
+        "max" => Ok(Rate::Max),
+        _ => count(text)
+            .map(Rate::PerSecond)
+            .map_err(|_| format!("'{text}' is no rate, such as 50000, 30k or max")),
+    }
+}
+
+pub(crate) fn run(arguments: &Arguments) -> ExitCode {
+    let plan = match arguments.plan() {
+        Ok(plan) => plan,
+        Err(problem) => return fail(2, &format_args!("{problem} (see 'stillframe load --help')")),
+    };
+    let stop = match watch_signals() {
+        Ok(stop) => stop,
+        Err(error) => return fail(1, &format_args!("cannot watch for Ctrl-C: {error}")),
+    };
+    let mut told = |progress: &Progress| show(progress);
+    let outcome = stillframe_load::run(&plan, &stop, &mut told);
+    clear_line();
+    let mut report = match outcome {
+        Ok(report) => report,
+        Err(error @ LoadError::Plan(_)) => return fail(2, &error),
+        Err(error @ LoadError::Interrupted) => return fail(130, &error),
+        Err(error) => return fail(1, &error),
+    };
+    if arguments.null_server && !report.interrupted {
+        match floor(&plan, &stop, &mut told) {
+            Ok(floor) => report.floor = Some(floor),
+            Err(error) => report.warnings.push(format!("there is no floor: {error}")),
+        }
+        clear_line();
+    }
+    tell(arguments, &report)
+}
+
+/// A flag that the first Ctrl-C raises; the second one ends the process.
+fn watch_signals() -> io::Result<Arc<AtomicBool>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        // Order matters: the first signal finds the flag still down.
+        flag::register_conditional_shutdown(signal, 130, Arc::clone(&stop))?;
+        flag::register(signal, Arc::clone(&stop))?;
+    }
+    Ok(stop)
+}
+
+/// One line that is written over again, on a terminal.
+fn show(progress: &Progress) {
+    if !io::stderr().is_terminal() {
+        return;
+    }
+    let Progress { stage, share, rate, latencies, elapsed } = progress;
+    let name = match stage {
+        Stage::Fill => "loading keys".to_owned(),
+        Stage::Load(phase) => phase.name().to_owned(),
+        Stage::Floor => "null server".to_owned(),
+    };
+    let times = latencies.map_or(String::new(), |it| {
+        let [p50, p99, max] = [it.p50_us, it.p99_us, it.max_us].map(|us| us / 1e3);
+        format!(", p50 {p50:.3} p99 {p99:.3} max {max:.3} ms so far")
+    });
+    let left = (*share > 0.0).then(|| elapsed.mul_f64((1.0 / share - 1.0).clamp(0.0, 1e6)));
+    let left = left.map_or(String::new(), |left| format!(", {} left", time(left)));
+    eprint!("\r\x1b[K[{:3.0} %] {name}: {rate:.0}/s{times}{left}", share * 100.0);
+}
+
+fn tell(arguments: &Arguments, report: &Report) -> ExitCode {
+    let mut text = String::new();
+    for warning in &report.warnings {
+        eprintln!("stillframe: warning: {warning}");
+    }
+    text += &report.table().text();
+    text += &report.notes().join("\n");
+    text += "\n";
+    let mut files = Vec::new();
+    if let Some(path) = &arguments.html {
+        files.push((path, html(report, &command())));
+        text += &format!("Page: {}\n", path.display());
+    }
+    let json = serde_json::to_string(report).unwrap_or_default() + "\n";
+    if let Some(path) = arguments.json.as_ref().filter(|_| !arguments.is_piped()) {
+        files.push((path, json.clone()));
+        text += &format!("JSON: {}\n", path.display());
+    }
+    for (path, content) in files {
+        if let Err(error) = fs::write(path, content) {
+            return fail(1, &format_args!("writing {}: {error}", path.display()));
+        }
+    }
+    if arguments.is_piped() {
+        let _ = io::stderr().lock().write_all(text.as_bytes());
+        text = json;
+    }
+    if let Err(status) = crate::print(&text) {
+        return status;
+    }
+    match report.failure() {
+        Some(problem) => fail(1, &problem),
+        None if report.interrupted => ExitCode::from(130),
+        None => ExitCode::SUCCESS,
+    }
+}
+
+/// What was typed, without the password.
+fn command() -> String {
+    let mut words: Vec<String> = std::env::args().skip(1).collect();
+    for index in 0..words.len() {
+        if words[index].starts_with("--password=") {
+            words[index] = "--password=...".to_owned();
+        } else if index > 0 && words[index - 1] == "--password" {
+            words[index] = "...".to_owned();
+        }
+    }
+    format!("stillframe {}", words.join(" "))
+}

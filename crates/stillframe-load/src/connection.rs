@@ -1,0 +1,153 @@
+//! One connection to the server: what is still to be sent, and which queries wait for a reply.
+
+use std::collections::VecDeque;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
+
+use stillframe_resp::{Reply, decode_reply};
+
+use crate::requests::Query;
+
+/// How long to wait for a connection.
+const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
+
+/// A query that has been sent.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Waiting {
+    /// Intended time.
+    pub(crate) due: u64,
+    pub(crate) query: Query,
+}
+
+/// A nonblocking connection.
+pub(crate) struct Connection {
+    stream: TcpStream,
+    out: Vec<u8>,
+    sent: usize,
+    input: Vec<u8>,
+    waiting: VecDeque<Waiting>,
+    /// Whether the last bytes were taken by the system.
+    pub(crate) is_blocked: bool,
+}
+
+/// Connects to the first of the addresses that answers.
+pub(crate) fn connect(addresses: &[SocketAddr]) -> io::Result<TcpStream> {
+    let mut failed = io::Error::new(ErrorKind::NotFound, "the name has no address");
+    for address in addresses {
+        match TcpStream::connect_timeout(address, CONNECT_PATIENCE) {
+            Ok(stream) => {
+                stream.set_nodelay(true)?;
+                return Ok(stream);
+            }
+            Err(error) => failed = error,
+        }
+    }
+    Err(failed)
+}
+
+impl Connection {
+    /// Takes over a connection on which nothing is under way.
+    pub(crate) fn new(stream: TcpStream) -> io::Result<Self> {
+        stream.set_nonblocking(true)?;
+        Ok(Self {
+            stream,
+            out: Vec::new(),
+            sent: 0,
+            input: Vec::new(),
+            waiting: VecDeque::new(),
+            is_blocked: false,
+        })
+    }
+
+    pub(crate) fn as_fd(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
+    }
+    /// Where the next request goes; then [`expect`](Self::expect) its reply.
+    pub(crate) fn out(&mut self) -> &mut Vec<u8> {
+        &mut self.out
+    }
+    /// The request that was just written will have a reply.
+    pub(crate) fn expect(&mut self, waiting: Waiting) {
+        self.waiting.push_back(waiting);
+    }
+    /// Queries that wait for a reply.
+    pub(crate) fn waiting(&self) -> &VecDeque<Waiting> {
+        &self.waiting
+    }
+
+    /// Sends as much as the system takes.
+    pub(crate) fn flush(&mut self) -> io::Result<()> {
+        while self.sent < self.out.len() {
+            match self.stream.write(&self.out[self.sent..]) {
+                Ok(0) => return Err(ErrorKind::WriteZero.into()),
+                Ok(count) => self.sent += count,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    self.is_blocked = true;
+                    return Ok(());
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        self.out.clear();
+        self.sent = 0;
+        self.is_blocked = false;
+        Ok(())
+    }
+
+    /// Reads what is there, and hands over each whole reply with its query.
+    pub(crate) fn receive(
+        &mut self,
+        scratch: &mut [u8],
+        mut each: impl FnMut(Waiting, &Reply<'_>),
+    ) -> io::Result<()> {
+        loop {
+            let count = match self.stream.read(scratch) {
+                Ok(0) => return Err(closed()),
+                Ok(count) => count,
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(error) => return Err(error),
+            };
+            if self.input.is_empty() {
+                // As a rule replies come whole, and need no copy.
+                let used = take(&scratch[..count], &mut self.waiting, &mut each)?;
+                self.input.extend_from_slice(&scratch[used..count]);
+            } else {
+                self.input.extend_from_slice(&scratch[..count]);
+                let used = take(&self.input, &mut self.waiting, &mut each)?;
+                self.input.drain(..used);
+            }
+            if count < scratch.len() {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// The server has gone.
+pub(crate) fn closed() -> io::Error {
+    io::Error::new(ErrorKind::UnexpectedEof, "the server closed the connection")
+}
+
+/// Hands over the whole replies at the start of `bytes`; returns their length.
+fn take(
+    bytes: &[u8],
+    waiting: &mut VecDeque<Waiting>,
+    each: &mut impl FnMut(Waiting, &Reply<'_>),
+) -> io::Result<usize> {
+    let mut used = 0;
+    let bad = |what: String| io::Error::new(ErrorKind::InvalidData, what);
+    while let Some((reply, length)) =
+        decode_reply(&bytes[used..]).map_err(|error| bad(error.to_string()))?
+    {
+        used += length;
+        let Some(query) = waiting.pop_front() else {
+            return Err(bad(format!("a reply that nobody asked for: {reply:.60?}")));
+        };
+        each(query, &reply);
+    }
+    Ok(used)
+}

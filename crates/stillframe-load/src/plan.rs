@@ -1,0 +1,302 @@
+//! What is to be run, and whether it can be.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use serde::Serialize;
+
+/// Bounds beyond which a flag is taken for a slip.
+const RATE_MAX: u64 = 50_000_000;
+const CLIENTS_MAX: usize = 50_000;
+const KEYS_MAX: u64 = 1_000_000_000_000;
+const VALUE_BYTES_MAX: usize = 64 << 20;
+const PIPELINE_MAX: usize = 10_000;
+const THREADS_MAX: usize = 64;
+const DURATION_MAX: Duration = Duration::from_secs(3600);
+
+/// One run.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Plan {
+    /// Host and port.
+    pub target: String,
+    /// Name of an ACL user.
+    #[serde(skip)]
+    pub user: Option<String>,
+    /// Its password, or the server's.
+    #[serde(skip)]
+    pub password: Option<String>,
+    /// When queries are sent.
+    pub rate: Rate,
+    /// Connections.
+    pub clients: usize,
+    /// Threads that serve them.
+    pub threads: usize,
+    /// Queries sent at once on a connection.
+    pub pipeline: usize,
+    /// What is asked.
+    pub workload: Workload,
+    /// Keys, or fields, or members.
+    pub keys: u64,
+    /// Bytes of a value.
+    pub value_size: usize,
+    /// Writes to reads.
+    pub ratio: Ratio,
+    /// Which keys are asked for.
+    pub distribution: Distribution,
+    /// From the first to the last intended time.
+    pub duration: Duration,
+    /// From one BGSAVE to the next; the first comes after one such time.
+    pub bgsave_every: Option<Duration>,
+    /// Load all keys before.
+    pub fill: bool,
+    /// Compare values that are read with what was written.
+    pub check: bool,
+    /// Seed of keys and operations.
+    pub seed: u64,
+}
+
+impl Default for Plan {
+    fn default() -> Self {
+        Self {
+            target: "127.0.0.1:6379".to_owned(),
+            user: None,
+            password: None,
+            rate: Rate::PerSecond(50_000),
+            clients: 50,
+            threads: 1,
+            pipeline: 1,
+            workload: Workload::String,
+            keys: 1_000_000,
+            value_size: 1024,
+            ratio: Ratio { writes: 1, reads: 0 },
+            distribution: Distribution::Uniform,
+            duration: Duration::from_secs(30),
+            bgsave_every: None,
+            fill: false,
+            check: false,
+            seed: 1,
+        }
+    }
+}
+
+impl Plan {
+    /// Whether this can be run.
+    ///
+    /// # Errors
+    /// One sentence that names the flag, what is wrong with it, and what to do.
+    pub fn check(&self) -> Result<(), String> {
+        let host = self.target.rsplit_once(':').filter(|(host, port)| {
+            !host.is_empty() && port.parse::<u16>().is_ok_and(|port| port > 0)
+        });
+        if host.is_none() {
+            let target = &self.target;
+            return Err(format!("--target {target}: give HOST:PORT, such as 127.0.0.1:6379"));
+        }
+        let Self { clients, threads, pipeline, value_size, .. } = *self;
+        within("clients", clients as u64, 1, CLIENTS_MAX as u64)?;
+        within("threads", threads as u64, 1, THREADS_MAX as u64)?;
+        within("pipeline", pipeline as u64, 1, PIPELINE_MAX as u64)?;
+        within("keys", self.keys, 1, KEYS_MAX)?;
+        within("value-size", value_size as u64, 1, VALUE_BYTES_MAX as u64)?;
+        if let Rate::PerSecond(rate) = self.rate {
+            within("rate", rate, 1, RATE_MAX)?;
+        }
+        if threads > clients {
+            return Err(format!(
+                "--threads {threads} leaves threads without work: give --clients {threads} or more"
+            ));
+        }
+        if self.duration.is_zero() || self.duration > DURATION_MAX {
+            return Err("--duration: give a time from 1ms to 3600s".to_owned());
+        }
+        self.check_together()
+    }
+
+    /// Flags that contradict each other.
+    fn check_together(&self) -> Result<(), String> {
+        if let Some(every) = self.bgsave_every {
+            if every.is_zero() {
+                return Err("--bgsave-every 0: give a time such as 10s, or leave it away".into());
+            }
+            if every >= self.duration {
+                return Err(format!(
+                    "--bgsave-every {every:?} comes after --duration {:?}: no save would run; make \
+                     the duration longer",
+                    self.duration
+                ));
+            }
+        }
+        if self.user.is_some() && self.password.is_none() {
+            return Err("--user needs --password as well".to_owned());
+        }
+        if self.ratio.writes == 0 && self.ratio.reads == 0 {
+            return Err("--ratio 0:0 asks for nothing: give 1:0, 1:10 or 0:1".to_owned());
+        }
+        if self.workload == Workload::List && self.distribution != Distribution::Uniform {
+            return Err("--distribution has no meaning for --workload list: leave it away".into());
+        }
+        Ok(())
+    }
+}
+
+fn within(flag: &str, value: u64, least: u64, most: u64) -> Result<(), String> {
+    match value {
+        _ if (least..=most).contains(&value) => Ok(()),
+        _ => Err(format!("--{flag} {value} is out of range: give {least} to {most}")),
+    }
+}
+
+/// When queries are sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Rate {
+    /// Open loop: so many a second, whatever the answers do.
+    PerSecond(u64),
+    /// Closed loop: each connection asks again when it has its answers.
+    Max,
+}
+
+/// What is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Workload {
+    /// SET and GET of as many keys.
+    String,
+    /// HSET and HGET of one hash with as many fields.
+    Hash,
+    /// LPUSH to one list, and LINDEX of its head.
+    List,
+    /// ZADD and ZSCORE of one sorted set with as many members.
+    Zset,
+}
+
+impl FromStr for Workload {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "string" => Ok(Self::String),
+            "hash" => Ok(Self::Hash),
+            "list" => Ok(Self::List),
+            "zset" => Ok(Self::Zset),
+            _ => Err(format!("'{text}' is no workload; there are string, hash, list and zset")),
+        }
+    }
+}
+
+/// Writes to reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Ratio {
+    /// Parts that write.
+    pub writes: u32,
+    /// Parts that read.
+    pub reads: u32,
+}
+
+impl FromStr for Ratio {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        let parts = text.split_once(':').and_then(|(writes, reads)| {
+            Some(Self { writes: writes.parse().ok()?, reads: reads.parse().ok()? })
+        });
+        let parts = parts.filter(|it| it.writes <= 1_000_000 && it.reads <= 1_000_000);
+        parts.ok_or_else(|| format!("'{text}' is no ratio SET:GET, such as 1:0, 1:10 or 0:1"))
+    }
+}
+
+impl fmt::Display for Ratio {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.writes, self.reads)
+    }
+}
+
+/// Which keys are asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Distribution {
+    /// All alike.
+    Uniform,
+    /// Keys by Zipf's law of this exponent, scattered over the key space.
+    Zipf(f64),
+    /// A bell curve around the middle key; its deviation is this share of all keys.
+    Gaussian(f64),
+}
+
+/// A sixth: nearly the whole curve lies on the keys, as with memtier_benchmark.
+const DEVIATION: f64 = 1.0 / 6.0;
+
+impl FromStr for Distribution {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (name, number) = match text.split_once(':') {
+            Some((name, number)) => (name, Some(number.parse::<f64>().ok())),
+            None => (text, None),
+        };
+        match (name, number) {
+            ("uniform", None) => Ok(Self::Uniform),
+            ("zipf", Some(Some(theta))) if theta > 0.0 && theta <= 16.0 => Ok(Self::Zipf(theta)),
+            ("gaussian", None) => Ok(Self::Gaussian(DEVIATION)),
+            ("gaussian", Some(Some(share))) if share > 0.0 && share <= 10.0 => {
+                Ok(Self::Gaussian(share))
+            }
+            _ => Err(format!(
+                "'{text}' is no distribution; there are uniform, zipf:S (0 < S <= 16), gaussian \
+                 and gaussian:DEVIATION (a share of the keys, up to 10)"
+            )),
+        }
+    }
+}
+
+impl fmt::Display for Distribution {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Uniform => write!(f, "uniform"),
+            Self::Zipf(theta) => write!(f, "zipf:{theta}"),
+            Self::Gaussian(share) => write!(f, "gaussian:{share:.3}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_run_is_refused_by_name() {
+        let plan = Plan::default();
+        assert_eq!(plan.check(), Ok(()));
+        let second = Duration::from_secs(1);
+        let bad = [
+            ("--target", Plan { target: "localhost".into(), ..plan.clone() }),
+            ("--target", Plan { target: "a:0".into(), ..plan.clone() }),
+            ("--clients", Plan { clients: 0, ..plan.clone() }),
+            ("--threads", Plan { threads: 3, clients: 2, ..plan.clone() }),
+            ("--value-size", Plan { value_size: 1 << 30, ..plan.clone() }),
+            ("--rate", Plan { rate: Rate::PerSecond(0), ..plan.clone() }),
+            ("--duration", Plan { duration: Duration::ZERO, ..plan.clone() }),
+            ("--bgsave-every", Plan { bgsave_every: Some(plan.duration), ..plan.clone() }),
+            ("--user", Plan { user: Some("u".into()), ..plan.clone() }),
+            ("--ratio", Plan { ratio: Ratio { writes: 0, reads: 0 }, ..plan.clone() }),
+        ];
+        for (flag, bad) in bad {
+            let problem = bad.check().expect_err(flag);
+            assert!(problem.starts_with(flag), "{flag}: {problem}");
+        }
+        let fine = Plan { bgsave_every: Some(second), rate: Rate::Max, ..plan };
+        assert_eq!(fine.check(), Ok(()));
+    }
+
+    #[test]
+    fn values_as_people_write_them() {
+        assert_eq!("zipf:0.99".parse(), Ok(Distribution::Zipf(0.99)));
+        assert_eq!("gaussian".parse(), Ok(Distribution::Gaussian(DEVIATION)));
+        assert_eq!("1:10".parse(), Ok(Ratio { writes: 1, reads: 10 }));
+        for text in ["", "zipf", "zipf:0", "zipf:NaN", "zipf:-1", "uniform:1", "gaussian:x"] {
+            assert!(text.parse::<Distribution>().is_err(), "{text}");
+        }
+        for text in ["", "1", "1:", "-1:1", "1:2:3", "9999999:1"] {
+            assert!(text.parse::<Ratio>().is_err(), "{text}");
+        }
+        assert!("stream".parse::<Workload>().is_err());
+    }
+}

@@ -1,0 +1,334 @@
+//! What is asked, and what a right answer is.
+//!
+//! The value of an item starts with eight bytes made from its number and the seed; what follows is
+//! a stretch of random bytes. So values do not compress, and what is read can be checked without
+//! remembering what was written.
+
+use std::io::Write as _;
+
+use stillframe_measure::draw::{Rng, Scatter, gaussian, mix};
+use stillframe_measure::zipf::Zipf;
+use stillframe_resp::Reply;
+
+use crate::plan::{Distribution, Plan, Ratio, Workload};
+
+/// Stretches of random bytes start anywhere in here.
+const POOL_BYTES: u64 = 64 << 10;
+/// Keys of collections.
+const HASH: &str = "load:hash";
+const LIST: &str = "load:list";
+const ZSET: &str = "load:zset";
+
+/// What a query does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Op {
+    Write,
+    Read,
+}
+
+/// One query.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Query {
+    pub(crate) op: Op,
+    /// Number of the key, field or member.
+    pub(crate) item: u64,
+    /// Score of a member.
+    pub(crate) score: u32,
+}
+
+/// What became of a query.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Verdict {
+    Good,
+    /// Answered, with no value.
+    Missing,
+    /// The server's error.
+    Refused(String),
+    /// Not what was asked for.
+    Wrong(String),
+}
+
+/// Makes requests; the same ones from the same seed.
+#[derive(Debug, Clone)]
+pub(crate) struct Requests {
+    workload: Workload,
+    ratio: Ratio,
+    pick: Pick,
+    keys: u64,
+    rng: Rng,
+    values: Values,
+    check: Check,
+}
+
+/// How closely replies are looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Check {
+    /// Anything but an error is fine: the null server's answers.
+    Nothing,
+    /// The kind of the reply.
+    Kind,
+    /// And the value; with `filled` there must be one.
+    Value { filled: bool },
+}
+
+#[derive(Debug, Clone)]
+enum Pick {
+    Uniform,
+    Zipf(Zipf, Scatter),
+    Gaussian(f64),
+}
+
+#[derive(Debug, Clone)]
+struct Values {
+    seed: u64,
+    size: usize,
+    pool: Vec<u8>,
+}
+
+impl Values {
+    fn new(seed: u64, size: usize) -> Self {
+        let mut rng = Rng(seed ^ 0x00da_7a00);
+        let words = (POOL_BYTES as usize + size).div_ceil(8);
+        Self { seed, size, pool: (0..words).flat_map(|_| rng.next().to_le_bytes()).collect() }
+    }
+    fn mark(&self, item: u64) -> [u8; 8] {
+        mix(item ^ self.seed.rotate_left(32)).to_le_bytes()
+    }
+    fn put(&self, item: u64, out: &mut Vec<u8>) {
+        let mark = self.mark(item);
+        let head = self.size.min(mark.len());
+        let start = (mix(item) % POOL_BYTES) as usize;
+        out.extend_from_slice(&mark[..head]);
+        out.extend_from_slice(&self.pool[start..start + self.size - head]);
+    }
+    fn is_of(&self, item: u64, value: &[u8]) -> bool {
+        let mark = self.mark(item);
+        value.len() == self.size && value.iter().zip(&mark).all(|(a, b)| a == b)
+    }
+}
+
+impl Requests {
+    /// Those of worker `worker`.
+    pub(crate) fn new(plan: &Plan, worker: usize, check: Check) -> Self {
+        let pick = match plan.distribution {
+            Distribution::Uniform => Pick::Uniform,
+            Distribution::Zipf(theta) => {
+                Pick::Zipf(Zipf::new(plan.keys, theta), Scatter::new(plan.keys))
+            }
+            Distribution::Gaussian(deviation) => Pick::Gaussian(deviation),
+        };
+        Self {
+            workload: plan.workload,
+            ratio: plan.ratio,
+            pick,
+            keys: plan.keys,
+            rng: Rng(mix(plan.seed).wrapping_add(mix(worker as u64))),
+            values: Values::new(plan.seed, plan.value_size),
+            check,
+        }
+    }
+
+    /// The next query.
+    #[inline]
+    pub(crate) fn next(&mut self) -> Query {
+        let parts = u64::from(self.ratio.writes) + u64::from(self.ratio.reads);
+        let is_write =
+            self.ratio.reads == 0 || self.rng.below(parts.max(1)) < u64::from(self.ratio.writes);
+        let op = if is_write { Op::Write } else { Op::Read };
+        let item = match &self.pick {
+            Pick::Uniform => self.rng.below(self.keys),
+            Pick::Zipf(zipf, scatter) => scatter.place(zipf.draw(|| self.rng.unit())),
+            Pick::Gaussian(deviation) => gaussian(self.keys, *deviation, &mut self.rng),
+        };
+        Query { op, item, score: self.rng.next() as u32 }
+    }
+
+    /// The write of one item, for filling.
+    pub(crate) fn fill(&mut self, item: u64) -> Query {
+        Query { op: Op::Write, item, score: self.rng.next() as u32 }
+    }
+
+    /// Appends the request of a query.
+    pub(crate) fn encode(&self, query: Query, out: &mut Vec<u8>) {
+        let Query { op, item, score } = query;
+        let name = |out: &mut Vec<u8>, kind: &str| {
+            // Twelve digits, as redis-benchmark spells keys; a plan has no more than 10^12.
+            let length = kind.len() + 13;
+            let _ = write!(out, "${length}\r\n{kind}:{item:012}\r\n"); // a Vec takes everything
+        };
+        match (self.workload, op) {
+            (Workload::String, Op::Write) => {
+                out.extend_from_slice(b"*3\r\n$3\r\nSET\r\n");
+                name(out, "key");
+                self.value(item, out);
+            }
+            (Workload::String, Op::Read) => {
+                out.extend_from_slice(b"*2\r\n$3\r\nGET\r\n");
+                name(out, "key");
+            }
+            (Workload::Hash, Op::Write) => {
+                words(out, 4, &["HSET", HASH]);
+                name(out, "field");
+                self.value(item, out);
+            }
+            (Workload::Hash, Op::Read) => {
+                words(out, 3, &["HGET", HASH]);
+                name(out, "field");
+            }
+            (Workload::List, Op::Write) => {
+                words(out, 3, &["LPUSH", LIST]);
+                self.value(item, out);
+            }
+            (Workload::List, Op::Read) => words(out, 3, &["LINDEX", LIST, "0"]),
+            (Workload::Zset, Op::Write) => {
+                words(out, 4, &["ZADD", ZSET, &score.to_string()]);
+                name(out, "member");
+            }
+            (Workload::Zset, Op::Read) => {
+                words(out, 3, &["ZSCORE", ZSET]);
+                name(out, "member");
+            }
+        }
+    }
+
+    fn value(&self, item: u64, out: &mut Vec<u8>) {
+        let _ = write!(out, "${}\r\n", self.values.size); // a Vec takes everything
+        self.values.put(item, out);
+        out.extend_from_slice(b"\r\n");
+    }
+
+    /// What came of a query.
+    #[inline]
+    pub(crate) fn judge(&self, query: Query, reply: &Reply<'_>) -> Verdict {
+        if let Reply::Error(text) = reply {
+            return Verdict::Refused(String::from_utf8_lossy(text).into_owned());
+        }
+        let (check, workload) = (self.check, self.workload);
+        match (query.op, reply) {
+            _ if check == Check::Nothing => Verdict::Good,
+            (Op::Write, Reply::Simple(b"OK")) if workload == Workload::String => Verdict::Good,
+            (Op::Write, Reply::Integer(0..)) if workload != Workload::String => Verdict::Good,
+            (Op::Read, Reply::Null) => match check {
+                Check::Value { filled: true } => {
+                    Verdict::Wrong(format!("item {} has no value", query.item))
+                }
+                _ => Verdict::Missing,
+            },
+            (Op::Read, Reply::Double(_)) if workload == Workload::Zset => Verdict::Good,
+            (Op::Read, Reply::Bulk(value)) => self.judge_value(query.item, value),
+            (_, other) => Verdict::Wrong(format!("{:?} was answered {}", query.op, brief(other))),
+        }
+    }
+
+    fn judge_value(&self, item: u64, value: &[u8]) -> Verdict {
+        let is_right = match (self.check, self.workload) {
+            (Check::Nothing | Check::Kind, _) => true,
+            (_, Workload::String | Workload::Hash) => self.values.is_of(item, value),
+            (_, Workload::List) => value.len() == self.values.size,
+            (_, Workload::Zset) => {
+                std::str::from_utf8(value).is_ok_and(|text| text.parse::<f64>().is_ok())
+            }
+        };
+        match is_right {
+            true => Verdict::Good,
+            false => Verdict::Wrong(format!(
+                "item {item} has a value of {} bytes that was not written by this load",
+                value.len()
+            )),
+        }
+    }
+}
+
+/// The start of a request of `count` words.
+fn words(out: &mut Vec<u8>, count: usize, words: &[&str]) {
+    let _ = write!(out, "*{count}\r\n"); // a Vec takes everything
+    for word in words {
+        let _ = write!(out, "${}\r\n{word}\r\n", word.len());
+    }
+}
+
+/// A reply in a few words.
+fn brief(reply: &Reply<'_>) -> String {
+    match reply {
+        Reply::Simple(text) => format!("+{}", String::from_utf8_lossy(text)),
+        Reply::Bulk(bytes) => format!("{} bytes", bytes.len()),
+        other => format!("{other:.40?}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use stillframe_resp::{Limits, Parser};
+
+    use super::*;
+
+    fn plan(workload: Workload, distribution: Distribution) -> Plan {
+        Plan { workload, distribution, keys: 1000, value_size: 100, ..Plan::default() }
+    }
+
+    /// Every request is one that a server can read, of the words it should have.
+    #[test]
+    fn requests_are_well_formed_and_come_again_from_the_same_seed() {
+        let all = [Workload::String, Workload::Hash, Workload::List, Workload::Zset];
+        for workload in all {
+            let ratio = Ratio { writes: 1, reads: 1 };
+            let plan = Plan { ratio, ..plan(workload, Distribution::Uniform) };
+            let mut one = Requests::new(&plan, 0, Check::Kind);
+            let mut two = Requests::new(&plan, 0, Check::Kind);
+            let mut reads = 0;
+            for _ in 0..1000 {
+                let (mut buffer, query) = (Vec::new(), one.next());
+                assert_eq!(query, two.next());
+                one.encode(query, &mut buffer);
+                let mut parser = Parser::new(Limits::OPEN);
+                let used = parser.parse(&mut buffer).expect("a request").expect("a whole one");
+                assert_eq!(used, buffer.len(), "{workload:?}");
+                reads += usize::from(query.op == Op::Read);
+            }
+            assert!((400..600).contains(&reads), "{reads}");
+        }
+    }
+
+    #[test]
+    fn a_value_is_known_again_and_another_is_not() {
+        for value_size in [1, 7, 8, 100, 5000] {
+            let plan =
+                Plan { value_size, check: true, ..plan(Workload::String, Distribution::Uniform) };
+            let requests = Requests::new(&plan, 0, Check::Value { filled: true });
+            let mut value = Vec::new();
+            requests.values.put(5, &mut value);
+            let query = Query { op: Op::Read, item: 5, score: 0 };
+            assert_eq!(requests.judge(query, &Reply::Bulk(&value)), Verdict::Good);
+            value[0] ^= 1;
+            assert!(matches!(requests.judge(query, &Reply::Bulk(&value)), Verdict::Wrong(_)));
+            assert!(matches!(requests.judge(query, &Reply::Bulk(b"")), Verdict::Wrong(_)));
+            assert!(matches!(requests.judge(query, &Reply::Null), Verdict::Wrong(_)));
+            let refused = Verdict::Refused("LOADING wait".to_owned());
+            assert_eq!(requests.judge(query, &Reply::Error(b"LOADING wait")), refused);
+        }
+    }
+
+    /// The most popular key of Zipf's law, and the middle of the bell curve.
+    #[test]
+    fn keys_come_as_often_as_their_distribution_says() {
+        const DRAWS: usize = 100_000;
+        let counts = |distribution| {
+            let mut requests = Requests::new(&plan(Workload::String, distribution), 0, Check::Kind);
+            let mut counts = vec![0_usize; 1000];
+            for _ in 0..DRAWS {
+                counts[requests.next().item as usize] += 1;
+            }
+            counts
+        };
+        let uniform = counts(Distribution::Uniform);
+        assert!(uniform.iter().all(|count| (40..180).contains(count)));
+        let mut zipf = counts(Distribution::Zipf(1.0));
+        zipf.sort_unstable_by(|a, b| b.cmp(a));
+        // The sum of 1/n up to 1000 is 7.485.
+        assert!((12_500..14_300).contains(&zipf[0]), "{}", zipf[0]);
+        assert!((6_000..7_400).contains(&zipf[1]), "{}", zipf[1]);
+        let bell = counts(Distribution::Gaussian(0.1));
+        let near: usize = bell[400..600].iter().sum();
+        assert!((67_000..69_500).contains(&near), "{near}");
+    }
+}

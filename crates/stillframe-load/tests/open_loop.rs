@@ -1,0 +1,126 @@
+//! What a load sees of a server that stalls, answers wrongly or goes away, and of none at all. The
+//! servers are threads of the test; verdicts count queries, never time.
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use stillframe_load::{
+    Distribution, LoadError, NullServer, Phase, Plan, Rate, Ratio, Report, floor, html, run,
+};
+
+fn plan(target: String) -> Plan {
+    Plan {
+        target,
+        rate: Rate::PerSecond(2_000),
+        clients: 4,
+        keys: 1_000,
+        value_size: 64,
+        duration: Duration::from_millis(1_500),
+        ..Plan::default()
+    }
+}
+
+fn go(plan: &Plan) -> Report {
+    run(plan, &AtomicBool::new(false), &mut |_| ()).expect("a report")
+}
+
+/// Of a stall of S seconds, `rate * (S - 0.1)` queries must be seen to take more than 100 ms,
+/// though only four connections are there to wait: a load that waits for answers before it asks
+/// again would see four. A busy machine may add to them, never take away.
+#[test]
+fn a_stall_is_charged_with_every_query_it_kept_waiting() {
+    let server = NullServer::stalling(1_000, Duration::from_millis(300)).expect("a server");
+    let plan = Plan { clients: 4, ..plan(server.address().to_string()) };
+    let report = go(&plan);
+    let (from, to) = server.stop().expect("it stalled");
+    let threshold = Duration::from_millis(100);
+    let due = (to - from - threshold).as_secs_f64() * 2_000.0;
+    let trace = &report.trace;
+    assert_eq!(trace.counts.iter().sum::<u64>(), 3_000, "every query has its place and latency");
+    let slow = report.phases[0].slower[2];
+    assert_eq!(slow.than_ms, 100);
+    let slow = slow.count;
+    assert!(slow as f64 >= due * 0.95, "{slow} of {due:.0} queries");
+    assert!(report.late.held as f64 >= due * 0.95, "{:?}", report.late);
+    assert_eq!((report.sent, report.answered, report.unanswered), (3_000, 3_000, 0));
+}
+
+#[test]
+fn the_null_server_is_the_floor_and_replies_of_the_wrong_kind_are_told() {
+    let server = NullServer::start().expect("a server");
+    let short = Duration::from_millis(300);
+    let plan = Plan { duration: short, threads: 2, ..plan(server.address().to_string()) };
+    let report = go(&plan);
+    assert_eq!((report.sent, report.answered, report.failure()), (600, 600, None));
+    assert_eq!(report.phases.len(), 1);
+    assert_eq!((report.phases[0].phase, report.phases[0].count), (Phase::Normal, 600));
+
+    let reads = Plan { ratio: Ratio { writes: 0, reads: 1 }, ..plan.clone() };
+    let report = go(&reads);
+    assert_eq!((report.answered, report.wrong.count), (0, 600), "+OK is no value");
+    assert!(report.failure().expect("a failure").contains("wrongly"));
+
+    let piped = Plan { pipeline: 16, distribution: Distribution::Zipf(0.99), ..plan };
+    let floor = floor(&piped, &AtomicBool::new(false), &mut |_| ()).expect("a floor");
+    assert_eq!(floor.count, 608, "whole batches: 38 of 16");
+}
+
+#[test]
+fn full_speed_waits_for_answers_and_says_so() {
+    let server = NullServer::start().expect("a server");
+    let short = Duration::from_millis(200);
+    let plan = Plan { rate: Rate::Max, duration: short, ..plan(server.address().to_string()) };
+    let report = go(&plan);
+    assert!(report.sent > 100 && report.answered == report.sent, "{}", report.sent);
+    assert!(report.warnings.iter().any(|it| it.contains("closed loop")));
+}
+
+#[test]
+fn nobody_there_is_an_error_and_an_end_from_outside_is_none() {
+    let closed = TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr()).expect("a port");
+    let outcome = run(&plan(closed.to_string()), &AtomicBool::new(false), &mut |_| ());
+    assert!(matches!(outcome, Err(LoadError::Connect { .. })));
+    let bad = Plan { keys: 0, ..plan(closed.to_string()) };
+    assert!(matches!(run(&bad, &AtomicBool::new(false), &mut |_| ()), Err(LoadError::Plan(_))));
+
+    let server = NullServer::start().expect("a server");
+    let plan = Plan { duration: Duration::from_secs(600), ..plan(server.address().to_string()) };
+    let stop = AtomicBool::new(false);
+    let report = run(&plan, &stop, &mut |_| stop.store(true, Ordering::Relaxed)).expect("a report");
+    assert!(report.interrupted && report.answered > 0 && report.failure().is_none());
+    assert!(html(&report, "stillframe load").contains("Interrupted after"));
+}
+
+/// The first connections are let in; then each answers so many requests and is closed.
+#[test]
+fn a_lost_connection_ends_the_run_with_what_was_measured() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let target = listener.local_addr().expect("its address").to_string();
+    let serve = thread::spawn(move || {
+        let answer = |mut stream: std::net::TcpStream| {
+            let mut buffer = [0; 4096];
+            for _ in 0..50 {
+                match stream.read(&mut buffer) {
+                    Ok(count) if count > 0 => {
+                        let requests = buffer[..count].iter().filter(|&&it| it == b'*').count();
+                        if stream.write_all(&b"+OK\r\n".repeat(requests.max(1))).is_err() {
+                            return;
+                        }
+                    }
+                    _ => return,
+                }
+            }
+        };
+        // One at the side and four of the load.
+        let streams = (0..5).map(|_| listener.accept().expect("a connection").0);
+        let threads: Vec<_> = streams.map(|stream| thread::spawn(move || answer(stream))).collect();
+        threads.into_iter().for_each(|thread| drop(thread.join()));
+    });
+    let report = go(&Plan { workload: stillframe_load::Workload::String, ..plan(target) });
+    assert!(report.lost.is_some() && report.answered > 0 && report.answered < 3_000);
+    assert!(report.failure().expect("a failure").contains("until then"));
+    serve.join().expect("the server");
+}
