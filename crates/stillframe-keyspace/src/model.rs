@@ -51,7 +51,7 @@ fn keyspace() -> Keyspace<Naive> {
     Keyspace::create(&options).unwrap()
 }
 
-fn sized(usual: usize, small: usize) -> usize {
+pub(crate) fn sized(usual: usize, small: usize) -> usize {
     if cfg!(miri) {
         small
     } else if std::env::var_os("STILLFRAME_LONG").is_some() {

@@ -27,9 +27,9 @@ mod tests {
     use stillframe::{Algorithm, CaptureError, Point, SinkError};
 
     use super::Mutant;
-    use crate::{Entry, EntrySink, Expire, IntText, Keyspace, KeyspaceOptions};
+    use crate::{DATABASES, Entry, EntrySink, Expire, Keyspace, KeyspaceOptions};
 
-    type Contents = BTreeMap<Vec<u8>, Vec<u8>>;
+    type Contents = BTreeMap<Vec<u8>, String>;
 
     /// Collects an image, but starts only when told.
     struct Gated {
@@ -40,9 +40,7 @@ mod tests {
     impl EntrySink for Gated {
         fn entry(&mut self, entry: &Entry) -> Result<(), SinkError> {
             let _ = self.gate.recv(); // open, or gone and thereby open
-            let mut text = IntText::default();
-            let text = entry.value().to_bytes(&mut text).to_vec();
-            self.contents.insert(entry.key().to_vec(), text);
+            self.contents.insert(entry.key().to_vec(), format!("{:?}", entry.value()));
             Ok(())
         }
     }
@@ -65,32 +63,79 @@ mod tests {
         format!("key:{number}").into_bytes()
     }
 
+    /// Keys with texts of many lengths.
+    fn fill_texts<A: Algorithm>(keyspace: &mut Keyspace<A>) {
+        for number in 0..60 {
+            let text = [b'v'; 10].repeat(1 + number % 7 * (number % 2) * 100);
+            keyspace.set(0, &key(number), &text, Expire::Never).unwrap();
+        }
+    }
+
+    fn change_texts<A: Algorithm>(keyspace: &mut Keyspace<A>, number: usize) {
+        match number % 4 {
+            0 => drop(keyspace.remove(0, &key(number))),
+            1 => drop(keyspace.set_range(0, &key(number), 0, b"xxx").unwrap()),
+            2 => drop(keyspace.append(0, &key(number), b"yyy").unwrap()),
+            _ => keyspace.set(0, &key(number), &[b'z'; 10], Expire::Never).unwrap(),
+        }
+    }
+
+    /// Keys with small and large collections of all types.
+    fn fill_collections<A: Algorithm>(keyspace: &mut Keyspace<A>) {
+        for number in 0..60 {
+            let len = if number % 8 < 4 { 10 } else { 200 };
+            let key = key(number);
+            (0..len).for_each(|element| insert(keyspace, &key, number, element));
+        }
+    }
+
+    fn insert<A: Algorithm>(keyspace: &mut Keyspace<A>, key: &[u8], number: usize, element: usize) {
+        let member = element.to_string().into_bytes();
+        match number % 4 {
+            0 => keyspace.edit_list(0, key, |list| list.push_front(&member)).unwrap(),
+            1 => drop(keyspace.edit_hash(0, key, |hash| hash.set(&member, key)).unwrap()),
+            2 => drop(keyspace.edit_set(0, key, |set| set.insert(&member)).unwrap()),
+            _ => drop(keyspace.edit_sorted(0, key, |set| set.set(&member, 1.0)).unwrap()),
+        }
+    }
+
+    fn change_collections<A: Algorithm>(keyspace: &mut Keyspace<A>, number: usize) {
+        match number / 4 % 4 {
+            0 => drop(keyspace.remove(0, &key(number))),
+            1 => drop(keyspace.rename(0, &key(number), 0, &key(number + 1)).unwrap()),
+            _ => (0..5).for_each(|new| insert(keyspace, &key(number), number, 1000 + new)),
+        }
+    }
+
+    type Act<A> = fn(&mut Keyspace<A>, usize);
+
     /// Whether an image taken while everything changes is what it should be.
-    fn image_is_whole<A: Algorithm>(mutant: Option<Mutant>) -> bool {
+    fn image_is_whole<A: Algorithm>(
+        fill: fn(&mut Keyspace<A>),
+        change: Act<A>,
+        mutant: Option<Mutant>,
+    ) -> bool {
         let (max_keys, budget_bytes) = (1 << 12, 1 << 16); // Miri makes every word of them
         let options = KeyspaceOptions { max_keys, budget_bytes, ..KeyspaceOptions::default() };
         let mut keyspace = Keyspace::<A>::create(&options).unwrap();
         keyspace.slots.mutant = mutant;
-        let mut expected = Contents::new();
-        for number in 0..60 {
-            let text = [b'v'; 10].repeat(1 + number % 7 * (number % 2) * 100);
-            keyspace.set(0, &key(number), &text, Expire::Never).unwrap();
-            expected.insert(key(number), text);
-        }
+        fill(&mut keyspace);
         keyspace.set(1, b"cleared", b"before", Expire::Never).unwrap();
         keyspace.clear(1);
+        let mut expected = Contents::new();
+        for db in 0..DATABASES {
+            keyspace.for_each(db, 0, |entry| {
+                expected.insert(entry.key().to_vec(), format!("{:?}", entry.value()));
+            });
+        }
         let (gate, outcome) = begin(&mut keyspace);
         for number in 0..60 {
-            match number % 4 {
-                0 => drop(keyspace.remove(0, &key(number))),
-                1 => drop(keyspace.set_range(0, &key(number), 0, b"xxx").unwrap()),
-                2 => drop(keyspace.append(0, &key(number), b"yyy").unwrap()),
-                _ => keyspace.set(0, &key(number), &[b'z'; 10], Expire::Never).unwrap(),
-            }
+            change(&mut keyspace, number);
             keyspace.tend();
         }
         drop(gate);
-        outcome.recv().unwrap().unwrap() == expected
+        // A reader may also stumble over what a mistake has left.
+        outcome.recv().unwrap().is_ok_and(|contents| contents == expected)
     }
 
     macro_rules! tests {
@@ -103,7 +148,11 @@ mod tests {
                 #[test]
                 fn an_image_is_whole() {
                     // The sink allocates and waits for a lock: not for a forked child.
-                    assert!(!$algorithm::INFO.in_process || image_is_whole::<$algorithm>(None));
+                    if $algorithm::INFO.in_process {
+                        assert!(image_is_whole::<$algorithm>(fill_texts, change_texts, None));
+                        let change = change_collections;
+                        assert!(image_is_whole::<$algorithm>(fill_collections, change, None));
+                    }
                 }
 
                 #[test]
@@ -112,7 +161,12 @@ mod tests {
                     use Mutant::*;
                     let all = [FreesAtOnce, ChangesInPlace, ReleasesEarly, ShowsCleared];
                     for mutant in all.into_iter().filter(|_| $algorithm::INFO.in_process) {
-                        assert!(!image_is_whole::<$algorithm>(Some(mutant)), "{mutant:?}");
+                        let fill: [fn(&mut Keyspace<_>); 2] = [fill_texts, fill_collections];
+                        let change: [Act<_>; 2] = [change_texts, change_collections];
+                        for (fill, change) in fill.into_iter().zip(change) {
+                            let found = !image_is_whole::<$algorithm>(fill, change, Some(mutant));
+                            assert!(found, "{mutant:?}");
+                        }
                     }
                 }
             }

@@ -24,9 +24,9 @@
 //! - T1: a child's `len` is the number of elements below it; all leaves are at one depth.
 //! - T2: `low` of a child is at most every key below it, and more than every key below the child
 //!   before it. That of the first child means nothing: whatever is less belongs there as well.
-//! - T3: no node is empty (but a tree's only leaf), or overfull unless it cannot be split. Two
-//!   neighbours under one parent do not both fit into three quarters of a node, so that nodes are
-//!   three eighths full in the mean at least.
+//! - T3: no node is empty (but a tree's only leaf), or overfull unless it cannot be split. A node
+//!   that shrinks is merged with a neighbour if both fit into three quarters of a node; so two
+//!   neighbours take more than half a node together (leaves where elements are of like length).
 //! - T4: a node is changed only through [`own`]: never one that somebody else holds.
 //!
 //! Costs, n elements: find, insert, remove, rank: O(log n) nodes of at most 4 KiB (or one element).
@@ -246,6 +246,8 @@ struct Work<'w> {
 impl Work<'_> {
     /// Changes what is below `node`; returns what was split off to its right.
     fn edit(&mut self, node: &mut Node, seek: Seek<'_>) -> Option<Child> {
+        #[cfg(test)]
+        sharing::note_copy(node);
         self.bytes -= node.bytes();
         let split = match node {
             Node::Leaf(leaf) => self.edit_leaf(own(leaf), seek),
@@ -325,6 +327,8 @@ impl Work<'_> {
         let Some(left) = fitting else { return };
         let Child { node, len, low } = children.remove(left + 1);
         let into = &mut children[left];
+        #[cfg(test)]
+        sharing::note_copy(&into.node);
         self.bytes -= into.node.bytes() + node.bytes();
         match (&mut into.node, &node) {
             (Node::Leaf(into), Node::Leaf(from)) => {
@@ -406,60 +410,6 @@ impl Chunk {
 }
 
 #[cfg(test)]
-impl Tree {
-    /// Asserts the invariants.
-    pub(crate) fn check(&self, hasher: &Hasher) {
-        let mut bytes = 0;
-        let least = Bound::default();
-        let len = self.check_node(&self.root, (&least, None), hasher, &mut bytes).0;
-        assert_eq!((len, bytes), (self.len, self.bytes), "T1, and the books");
-    }
-
-    /// Checks what is below a node whose keys are from `low` up to `beyond`; returns elements and
-    /// depth.
-    fn check_node(
-        &self,
-        node: &Node,
-        (low, beyond): (&Bound, Option<&Bound>),
-        hasher: &Hasher,
-        bytes: &mut usize,
-    ) -> (usize, usize) {
-        *bytes += node.bytes();
-        let children = match node {
-            Node::Leaf(leaf) => {
-                assert_eq!(leaf.run(self.shape).count(), leaf.count);
-                assert!(self.len == 0 || leaf.count > 0, "T3");
-                for element in leaf.run(self.shape) {
-                    let key = match self.order {
-                        Order::Place => continue,
-                        Order::Hash => Key { head: hasher.hash(element.key), tail: &[] },
-                        Order::Rank => Key {
-                            head: u64::from_be_bytes(element.value.try_into().unwrap()),
-                            tail: element.key,
-                        },
-                    };
-                    assert!(low.key() <= key, "T2");
-                    assert!(beyond.is_none_or(|beyond| key < beyond.key()), "T2");
-                }
-                return (leaf.count, 0);
-            }
-            Node::Inner(children) => children,
-        };
-        assert!(children.len() <= FANOUT, "T3");
-        let mut depths = Vec::new();
-        for (at, child) in children.iter().enumerate() {
-            let low = if at == 0 { low } else { &child.low };
-            let beyond = children.get(at + 1).map(|next| &next.low).or(beyond);
-            let (len, depth) = self.check_node(&child.node, (low, beyond), hasher, bytes);
-            assert_eq!(len, child.len, "T1");
-            depths.push(depth);
-        }
-        assert!(depths.iter().all(|&depth| depth == depths[0]), "T1");
-        for pair in children.windows(2) {
-            if let (Node::Inner(a), Node::Inner(b)) = (&pair[0].node, &pair[1].node) {
-                assert!(a.len() + b.len() > FANOUT * 3 / 4, "T3");
-            }
-        }
-        (node.len(), depths[0] + 1)
-    }
-}
+mod check;
+#[cfg(test)]
+mod sharing;

@@ -57,7 +57,33 @@ fn fill<A: Algorithm>(keyspace: &mut Keyspace<A>, keys: usize) {
         };
         let expire = if number % 5 == 0 { Expire::At(1 << 50) } else { Expire::Never };
         keyspace.remove(number % 4, &key(number)); // no reserve of a former text stays
+        if number % 25 == 7 {
+            for element in 0..number % 300 {
+                assert!(edit(keyspace, number, element, true));
+            }
+            continue;
+        }
         keyspace.set(number % 4, &key(number), &vec![b'v'; len], expire).unwrap();
+    }
+}
+
+/// Puts an element into a collection, or takes one out; false if the key holds something else.
+fn edit<A: Algorithm>(
+    keyspace: &mut Keyspace<A>,
+    number: usize,
+    element: usize,
+    add: bool,
+) -> bool {
+    let (db, key, member) = (number % 4, key(number), key(element));
+    match (number / 25 % 4, add) {
+        (0, true) => keyspace.edit_list(db, &key, |it| it.push_back(&member)).is_ok(),
+        (0, false) => keyspace.edit_list(db, &key, |it| it.remove_range(element, 3)).is_ok(),
+        (1, true) => keyspace.edit_hash(db, &key, |it| it.set(&member, &key)).is_ok(),
+        (1, false) => keyspace.edit_hash(db, &key, |it| it.remove(&member)).is_ok(),
+        (2, true) => keyspace.edit_set(db, &key, |it| it.insert(&member)).is_ok(),
+        (2, false) => keyspace.edit_set(db, &key, |it| it.remove(&member)).is_ok(),
+        (_, true) => keyspace.edit_sorted(db, &key, |it| it.set(&member, 1.0)).is_ok(),
+        (_, false) => keyspace.edit_sorted(db, &key, |it| it.remove(&member)).is_ok(),
     }
 }
 
@@ -75,7 +101,16 @@ fn churn<A: Algorithm>(keyspace: &mut Keyspace<A>, keys: usize, random: &mut Ran
     for step in 0..keys {
         let number = random.below(keys);
         let (db, key) = (number % 4, key(number));
-        match random.below(8) {
+        match random.below(10) {
+            7..10 => {
+                let number = number / 25 * 25 + 7;
+                for _ in 0..random.below(60) {
+                    edit(keyspace, number, random.below(300), random.one_in(2));
+                }
+                if random.one_in(10) {
+                    keyspace.copy(number % 4, &self::key(number), 3, b"copy").unwrap();
+                }
+            }
             0 => drop(keyspace.remove(db, &key)),
             1 => drop(keyspace.append(db, &key, &[b'a'; 70]).unwrap()),
             2 => drop(keyspace.set_range(db, &key, random.below(6000), b"patch").unwrap()),

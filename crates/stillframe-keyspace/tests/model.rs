@@ -6,9 +6,9 @@ mod common;
 
 use std::sync::mpsc::Receiver;
 
-use common::{Contents, Manner, Random, begin, can_image, create, sized};
+use common::{Contents, Held, Manner, Random, begin, can_image, create, sized};
 use stillframe::{Algorithm, CaptureError};
-use stillframe_keyspace::{Expire, IntText, Keyspace, parse_int};
+use stillframe_keyspace::{Expire, Keyspace, Type, parse_int};
 
 const DBS: usize = 3;
 
@@ -77,15 +77,14 @@ impl<A: Algorithm> Pair<A> {
     }
 
     /// What the oracle holds alive, and that the keyspace agrees.
-    fn look(&mut self, key: &(usize, Vec<u8>)) -> Option<(Vec<u8>, Option<i64>)> {
+    fn look(&mut self, key: &(usize, Vec<u8>)) -> Option<(Held, Option<i64>)> {
         if self.oracle.get(key).is_some_and(|(_, expire)| expire.is_some_and(|at| at <= self.now)) {
             self.oracle.remove(key);
         }
         let found = self.keyspace.get(key.0, &key.1, self.now);
         let found = found.map(|entry| {
             assert_eq!((entry.db(), entry.key()), (key.0, &key.1[..]));
-            let mut text = IntText::default();
-            (entry.value().to_bytes(&mut text).to_vec(), entry.expire_at())
+            (Held::of(entry.value()), entry.expire_at())
         });
         assert_eq!(found.as_ref(), self.oracle.get(key), "{key:?}");
         found
@@ -98,16 +97,26 @@ impl<A: Algorithm> Pair<A> {
             Expire::Keep => kept,
             Expire::At(at) => Some(at),
         };
-        self.oracle.insert(key, (text, expire));
+        self.oracle.insert(key, (Held::Text(text), expire));
+    }
+
+    /// The text at a key, empty if there is none; nothing if it holds a collection.
+    fn look_text(&mut self, key: &(usize, Vec<u8>)) -> Option<Vec<u8>> {
+        match self.look(key) {
+            None => Some(Vec::new()),
+            Some((Held::Text(text), _)) => Some(text),
+            Some(_) => None,
+        }
     }
 
     fn step(&mut self) {
         let key = self.key();
         match self.random.below(1000) {
-            0..250 => self.set(key),
-            250..350 => self.count(key),
-            350..500 => self.append(key),
-            500..600 => self.set_range(key),
+            0..230 => self.set(key),
+            230..320 => self.count(key),
+            320..460 => self.append(key),
+            460..560 => self.set_range(key),
+            560..600 => self.edit(key),
             600..700 => self.set_expire(&key),
             700..800 => {
                 let was_there = self.look(&key).is_some();
@@ -144,30 +153,32 @@ impl<A: Algorithm> Pair<A> {
     }
 
     fn count(&mut self, key: (usize, Vec<u8>)) {
-        let old = self.look(&key).map_or(Some(0), |(text, _)| parse_int(&text));
+        let Some(old) = self.look_text(&key) else { return };
+        let old = if old.is_empty() { Some(0) } else { parse_int(&old) };
         let Some(new) = old.and_then(|old| old.checked_add(1)) else { return };
         self.keyspace.set_int(key.0, &key.1, new, Expire::Keep).unwrap();
         self.store(key, new.to_string().into_bytes(), Expire::Keep);
     }
 
     fn append(&mut self, key: (usize, Vec<u8>)) {
-        let (more, old) = (self.text(), self.look(&key));
-        let text = [old.map_or_else(Vec::new, |(text, _)| text), more.clone()].concat();
+        let (more, old) = (self.text(), self.look_text(&key));
+        let Some(old) = old else { return };
+        let text = [old, more.clone()].concat();
         assert_eq!(self.keyspace.append(key.0, &key.1, &more).unwrap(), text.len());
         self.store(key, text, Expire::Keep);
     }
 
     fn set_range(&mut self, key: (usize, Vec<u8>)) {
         let (patch, offset) = (self.text(), self.random.below(300));
-        let old = self.look(&key);
-        let mut text = old.clone().map_or_else(Vec::new, |(text, _)| text);
+        let Some(mut text) = self.look_text(&key) else { return };
+        let exists = self.oracle.contains_key(&key);
         if !patch.is_empty() {
             text.resize(text.len().max(offset + patch.len()), 0);
             text[offset..offset + patch.len()].copy_from_slice(&patch);
         }
         let len = self.keyspace.set_range(key.0, &key.1, offset, &patch).unwrap();
         assert_eq!(len, text.len());
-        if old.is_some() || !patch.is_empty() {
+        if exists || !patch.is_empty() {
             self.store(key, text, Expire::Keep);
         }
     }
@@ -181,9 +192,88 @@ impl<A: Algorithm> Pair<A> {
         }
     }
 
+    /// Some elements into a collection or out of it, whose type the key tells.
+    fn edit(&mut self, mut key: (usize, Vec<u8>)) {
+        let number = self.random.below(12);
+        let kind = [Type::List, Type::Hash, Type::Set, Type::Sorted][number % 4];
+        key.1 = format!("collection:{number}").into_bytes();
+        self.look(&key);
+        let mut old = self.oracle.remove(&key);
+        if old.as_ref().is_some_and(|(held, _)| Held::empty(kind) != held.emptied()) {
+            old = None; // RENAME has brought another type here
+            self.keyspace.remove(key.0, &key.1);
+        }
+        let (mut held, expire) = old.unwrap_or((Held::empty(kind), None));
+        // Large ones shrink, small ones grow, mostly.
+        let grow = self.random.below(1000) > held.len();
+        let edits = self.random.below(sized(80, 8));
+        for _ in 0..edits {
+            let add = grow == (self.random.below(5) != 0);
+            self.edit_one(&key, &mut held, add);
+        }
+        if held.len() != 0 {
+            self.oracle.insert(key.clone(), (held, expire));
+        }
+        self.look(&key);
+    }
+
+    fn edit_one(&mut self, key: &(usize, Vec<u8>), held: &mut Held, add: bool) {
+        let (text, number) = (self.text(), self.random.below(2000));
+        let member = format!("member:{number}").into_bytes();
+        let at = number % (held.len() + 1);
+        let (db, key, score) = (key.0, &key.1[..], (number % 50) as f64 - 7.0);
+        match (held, add) {
+            (Held::Text(_), _) => {}
+            (Held::List(list), true) => {
+                list.insert(at, text.clone());
+                assert!(self.keyspace.edit_list(db, key, |edit| edit.insert(at, &text)).unwrap());
+            }
+            (Held::List(list), false) => {
+                let count = (list.len() - at).min(number % 4);
+                list.drain(at..at + count);
+                self.keyspace.edit_list(db, key, |edit| edit.remove_range(at, count)).unwrap();
+            }
+            (Held::Hash(hash), true) => {
+                let is_new = hash.insert(member.clone(), text.clone()).is_none();
+                let was_new = self.keyspace.edit_hash(db, key, |edit| edit.set(&member, &text));
+                assert_eq!(was_new.unwrap(), is_new);
+            }
+            (Held::Hash(hash), false) => {
+                let there = hash.range(member..).next().map(|(field, _)| field.clone());
+                let Some(field) = there else { return };
+                hash.remove(&field);
+                assert!(self.keyspace.edit_hash(db, key, |edit| edit.remove(&field)).unwrap());
+            }
+            (Held::Set(set), true) => {
+                let is_new = set.insert(member.clone());
+                let was_new = self.keyspace.edit_set(db, key, |edit| edit.insert(&member));
+                assert_eq!(was_new.unwrap(), is_new);
+            }
+            (Held::Set(set), false) => {
+                let was_there = set.remove(&member);
+                let gone = self.keyspace.edit_set(db, key, |edit| edit.remove(&member)).unwrap();
+                assert_eq!(gone, was_there);
+            }
+            (Held::Sorted(set), true) => {
+                let old = set.insert(member.clone(), score.to_bits()).map(f64::from_bits);
+                let was = self.keyspace.edit_sorted(db, key, |edit| edit.set(&member, score));
+                assert_eq!(was.unwrap(), old);
+            }
+            (Held::Sorted(set), false) => {
+                let old = set.remove(&member).map(f64::from_bits);
+                let was = self.keyspace.edit_sorted(db, key, |edit| edit.remove(&member)).unwrap();
+                assert_eq!(was, old);
+            }
+        }
+    }
+
     /// RENAME or COPY.
-    fn transfer(&mut self, from: (usize, Vec<u8>)) {
-        let to = self.key();
+    fn transfer(&mut self, mut from: (usize, Vec<u8>)) {
+        let mut to = self.key();
+        if self.random.one_in(2) {
+            from.1 = format!("collection:{}", self.random.below(12)).into_bytes();
+            to.1 = format!("collection:{}", self.random.below(12)).into_bytes();
+        }
         let held = self.look(&from);
         let rename = self.random.one_in(2);
         let done = if rename {
@@ -249,9 +339,9 @@ impl<A: Algorithm> Pair<A> {
         let mut walked = Contents::new();
         for db in 0..DBS {
             let mut add = |entry: &stillframe_keyspace::Entry| {
-                let text = entry.value().to_bytes(&mut IntText::default()).to_vec();
+                let held = (Held::of(entry.value()), entry.expire_at());
                 let key = (db, entry.key().to_vec());
-                assert!(walked.insert(key, (text, entry.expire_at())).is_none(), "met once");
+                assert!(walked.insert(key, held).is_none(), "met once");
             };
             self.keyspace.for_each(db, now, &mut add);
             let mut cursor = 0;

@@ -6,22 +6,22 @@ mod common;
 
 use std::sync::mpsc::channel;
 
-use common::{Collect, Contents, Manner, Random, can_image, create, sized};
+use common::{Collect, Contents, Manner, Random, can_image, create, digest, sized};
 use stillframe::{Algorithm, Point, SinkError};
-use stillframe_keyspace::{Entry, EntrySink, Expire, IntText, Keyspace};
+use stillframe_keyspace::{Entry, EntrySink, Expire, Keyspace};
 
 /// Looks at every entry twice, and counts them.
 struct Stare(Collect, usize);
 
 impl EntrySink for Stare {
     fn entry(&mut self, entry: &Entry) -> Result<(), SinkError> {
-        let before = digest(entry);
+        let before = digest(entry.value());
         self.1 += 1;
         if self.1.is_multiple_of(32) {
             std::thread::yield_now();
         }
         self.0.entry(entry)?;
-        if digest(entry) != before {
+        if digest(entry.value()) != before {
             return Err(SinkError::new(format_args!("an entry changed while it was looked at")));
         }
         Ok(())
@@ -31,20 +31,13 @@ impl EntrySink for Stare {
     }
 }
 
-fn digest(entry: &Entry) -> u64 {
-    let mut text = IntText::default();
-    let bytes = entry.key().iter().chain(entry.value().to_bytes(&mut text));
-    let start = entry.expire_at().unwrap_or(0) as u64;
-    bytes.fold(start, |sum, &byte| sum.wrapping_mul(31).wrapping_add(u64::from(byte)))
-}
-
 /// Writes both keys of a pair in the same way, by the pair's kind.
 fn write<A: Algorithm>(keyspace: &mut Keyspace<A>, pair: usize, stamp: u64) {
     let text = format!("{stamp:020}");
     for side in [b'a', b'b'] {
         let mut key = vec![side];
         key.extend(pair.to_string().bytes());
-        match pair % 7 {
+        match pair % 11 {
             0 => keyspace.set_int(0, &key, stamp as i64, Expire::Keep).unwrap(),
             1 => keyspace.set(0, &key, text.as_bytes(), Expire::Never).unwrap(),
             2 => drop(keyspace.set_range(0, &key, 80, text.as_bytes()).unwrap()),
@@ -54,16 +47,55 @@ fn write<A: Algorithm>(keyspace: &mut Keyspace<A>, pair: usize, stamp: u64) {
                 keyspace.remove(0, &key);
                 keyspace.set(0, &key, text.as_bytes(), Expire::At(stamp as i64)).unwrap();
             }
-            _ => {
+            6 => {
                 keyspace.set_int(0, &key, 1, Expire::Keep).unwrap();
                 keyspace.set_expire(0, &key, Some(stamp as i64));
             }
+            kind => write_collection(keyspace, &key, kind, stamp),
         }
         // What grows starts anew now and then.
-        if pair % 7 == 4 && stamp.is_multiple_of(97) {
+        if pair % 11 == 4 && stamp.is_multiple_of(97) {
             keyspace.remove(0, &key);
         }
     }
+}
+
+/// One element of a collection in, and beyond some size one out.
+fn write_collection<A: Algorithm>(keyspace: &mut Keyspace<A>, key: &[u8], kind: usize, stamp: u64) {
+    let len_max = if stamp.is_multiple_of(2) { 200 } else { 60 }; // either side of small
+    let number = stamp.wrapping_mul(0x9e37_79b9) % 1000;
+    let (member, text) = (format!("member:{number}"), format!("{stamp:030}"));
+    let (member, text) = (member.as_bytes(), text.as_bytes());
+    match kind {
+        7 => keyspace.edit_list(0, key, |list| {
+            list.push_front(text);
+            if list.len() > len_max {
+                list.pop_back();
+                list.set(number as usize % list.len(), text);
+            }
+        }),
+        8 => keyspace.edit_hash(0, key, |hash| {
+            hash.set(member, text);
+            if hash.view().len() > len_max {
+                let other = hash.view().at(number as usize % len_max).unwrap().0.to_vec();
+                hash.remove(&other);
+            }
+        }),
+        9 => keyspace.edit_set(0, key, |set| {
+            set.insert(member);
+            if set.view().len() > len_max {
+                let other = set.view().at(number as usize % len_max).unwrap().to_vec();
+                set.remove(&other);
+            }
+        }),
+        _ => keyspace.edit_sorted(0, key, |sorted| {
+            sorted.set(member, stamp as f64);
+            if sorted.view().len() > len_max {
+                sorted.remove_range(number as usize % len_max, 2);
+            }
+        }),
+    }
+    .unwrap();
 }
 
 fn check(contents: &Contents) -> usize {
@@ -84,7 +116,7 @@ fn pairs_are_equal<A: Algorithm>() {
     }
     let mut random = Random::seeded(A::INFO.name);
     let mut keyspace = create::<A>();
-    let pairs = sized(700, 14);
+    let pairs = sized(440, 22);
     let (sender, receiver) = channel::<Result<Contents, String>>();
     let (mut stamp, mut images, mut seen) = (1, 0, 0);
     while images < sized(12, 3) {

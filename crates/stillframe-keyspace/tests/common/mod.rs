@@ -1,7 +1,7 @@
 //! What the tests share: seeds, sizes, and a sink that brings an image back from any algorithm.
 #![allow(dead_code, clippy::unwrap_used, reason = "tests, each of which uses its part")]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs::File;
 use std::hash::{BuildHasher, RandomState};
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -9,10 +9,119 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use stillframe::{Algorithm, CaptureError, Point, SinkError};
-use stillframe_keyspace::{Entry, EntrySink, IntText, Keyspace, KeyspaceOptions};
+use stillframe_keyspace::{Entry, EntrySink, IntText, Keyspace, KeyspaceOptions, Type, Value};
 
-/// Database and key; text and deadline.
-pub(crate) type Contents = BTreeMap<(usize, Vec<u8>), (Vec<u8>, Option<i64>)>;
+/// Database and key; value and deadline.
+pub(crate) type Contents = BTreeMap<(usize, Vec<u8>), (Held, Option<i64>)>;
+
+/// A value, on its own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Held {
+    Text(Vec<u8>),
+    List(VecDeque<Vec<u8>>),
+    Hash(BTreeMap<Vec<u8>, Vec<u8>>),
+    Set(BTreeSet<Vec<u8>>),
+    /// Members with the bits of their scores.
+    Sorted(BTreeMap<Vec<u8>, u64>),
+}
+
+impl Held {
+    pub(crate) fn of(value: Value<'_>) -> Self {
+        let mut held = Self::empty(value.kind());
+        parts(value, &mut |key, extra| {
+            held.add(key, extra);
+            Ok(())
+        })
+        .unwrap();
+        held
+    }
+
+    pub(crate) fn empty(kind: Type) -> Self {
+        match kind {
+            Type::String => Self::Text(Vec::new()),
+            Type::List => Self::List(VecDeque::new()),
+            Type::Hash => Self::Hash(BTreeMap::new()),
+            Type::Set => Self::Set(BTreeSet::new()),
+            Type::Sorted => Self::Sorted(BTreeMap::new()),
+        }
+    }
+
+    fn add(&mut self, key: &[u8], extra: &[u8]) {
+        let key = key.to_vec();
+        let is_new = match self {
+            Self::Text(text) => {
+                *text = key;
+                true
+            }
+            Self::List(list) => {
+                list.push_back(key);
+                true
+            }
+            Self::Hash(hash) => hash.insert(key, extra.to_vec()).is_none(),
+            Self::Set(set) => set.insert(key),
+            Self::Sorted(set) => {
+                let score = u64::from_le_bytes(extra.try_into().unwrap());
+                set.insert(key, score).is_none()
+            }
+        };
+        assert!(is_new, "an element came twice");
+    }
+
+    /// An empty value of the same type.
+    pub(crate) fn emptied(&self) -> Self {
+        match self {
+            Self::Text(_) => Self::empty(Type::String),
+            Self::List(_) => Self::empty(Type::List),
+            Self::Hash(_) => Self::empty(Type::Hash),
+            Self::Set(_) => Self::empty(Type::Set),
+            Self::Sorted(_) => Self::empty(Type::Sorted),
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Self::Text(text) => text.len(),
+            Self::List(list) => list.len(),
+            Self::Hash(hash) => hash.len(),
+            Self::Set(set) => set.len(),
+            Self::Sorted(set) => set.len(),
+        }
+    }
+}
+
+type Show<'s> = &'s mut dyn FnMut(&[u8], &[u8]) -> Result<(), SinkError>;
+
+/// Shows what a value consists of, without allocating; returns how many parts there are. A sorted
+/// set is in order.
+fn parts(value: Value<'_>, show: Show<'_>) -> Result<(), SinkError> {
+    match value {
+        Value::List(list) => list.iter_from(0).try_for_each(|value| show(value, &[])),
+        Value::Hash(hash) => hash.iter().try_for_each(|(field, value)| show(field, value)),
+        Value::Set(set) => set.iter().try_for_each(|member| show(member, &[])),
+        Value::Sorted(set) => {
+            let mut last = (f64::NEG_INFINITY, &[][..]);
+            set.iter_from(0).try_for_each(|(member, score)| {
+                assert!(last <= (score, member), "out of order");
+                last = (score, member);
+                show(member, &score.to_bits().to_le_bytes())
+            })
+        }
+        text => show(text.to_bytes(&mut IntText::default()), &[]),
+    }
+}
+
+/// What a reader of a value comes to; it tells two values apart.
+pub(crate) fn digest(value: Value<'_>) -> u64 {
+    let mut sum = 0_u64;
+    parts(value, &mut |key, extra| {
+        sum = key.iter().chain(extra).fold(sum, |sum, &byte| {
+            sum.wrapping_mul(31).wrapping_add(u64::from(byte)) // order counts
+        });
+        Ok(())
+    })
+    .unwrap();
+    sum
+}
 
 /// A small generator with a seed that is told when a test fails.
 pub(crate) struct Random(u64);
@@ -102,6 +211,16 @@ impl Collect {
         written.map_err(|_| SinkError::new(format_args!("the test's file failed")))
     }
 
+    fn put(&mut self, parts: &[&[u8]]) -> Result<(), SinkError> {
+        for part in parts {
+            if self.file.is_some() && self.buffer.len() + part.len() > self.buffer.capacity() {
+                self.flush()?;
+            }
+            self.buffer.extend_from_slice(part);
+        }
+        Ok(())
+    }
+
     pub(crate) fn take(&mut self) -> Contents {
         if let Some(file) = &mut self.file {
             file.seek(SeekFrom::Start(0)).unwrap();
@@ -123,20 +242,16 @@ impl EntrySink for Collect {
             }
             _ => {}
         }
-        let mut text = IntText::default();
-        let text = entry.value().to_bytes(&mut text);
-        let key = entry.key();
-        let bytes = 17 + key.len() + text.len();
-        if self.file.is_some() && self.buffer.len() + bytes > self.buffer.capacity() {
-            self.flush()?;
-        }
-        self.buffer.push(entry.db() as u8);
-        self.buffer.extend(entry.expire_at().unwrap_or(i64::MAX).to_le_bytes());
-        self.buffer.extend((key.len() as u32).to_le_bytes());
-        self.buffer.extend((text.len() as u32).to_le_bytes());
-        self.buffer.extend_from_slice(key);
-        self.buffer.extend_from_slice(text);
-        Ok(())
+        let value = entry.value();
+        let count = if value.kind() == Type::String { 1 } else { value.len() };
+        self.put(&[&[entry.db() as u8, value.kind() as u8]])?;
+        self.put(&[&entry.expire_at().unwrap_or(i64::MAX).to_le_bytes()])?;
+        self.put(&[&(count as u32).to_le_bytes()])?;
+        self.put(&[&(entry.key().len() as u32).to_le_bytes(), entry.key()])?;
+        parts(value, &mut |key, extra| {
+            self.put(&[&(key.len() as u32).to_le_bytes(), key])?;
+            self.put(&[&(extra.len() as u32).to_le_bytes(), extra])
+        })
     }
 
     fn finish(&mut self) -> Result<(), SinkError> {
@@ -145,17 +260,28 @@ impl EntrySink for Collect {
 }
 
 fn decode(mut rest: &[u8]) -> Contents {
+    const KINDS: [Type; 5] = [Type::String, Type::List, Type::Hash, Type::Set, Type::Sorted];
+    fn text<'a>(rest: &mut &'a [u8]) -> &'a [u8] {
+        let (len, tail) = rest.split_first_chunk().unwrap();
+        let (text, tail) = tail.split_at(u32::from_le_bytes(*len) as usize);
+        *rest = tail;
+        text
+    }
     let mut contents = Contents::new();
-    while let Some((db, tail)) = rest.split_first() {
+    while let Some(([db, kind], tail)) = rest.split_first_chunk() {
         let (expire, tail) = tail.split_first_chunk().unwrap();
-        let (key_len, tail) = tail.split_first_chunk().unwrap();
-        let (text_len, tail) = tail.split_first_chunk().unwrap();
-        let (key, tail) = tail.split_at(u32::from_le_bytes(*key_len) as usize);
-        let (text, tail) = tail.split_at(u32::from_le_bytes(*text_len) as usize);
-        let expire = Some(i64::from_le_bytes(*expire)).filter(|&at| at != i64::MAX);
-        let twice = contents.insert((*db as usize, key.to_vec()), (text.to_vec(), expire));
-        assert!(twice.is_none(), "a key came twice in one image");
+        let (count, tail) = tail.split_first_chunk().unwrap();
         rest = tail;
+        let key = (*db as usize, text(&mut rest).to_vec());
+        let kind = KINDS.iter().find(|known| **known as u8 == *kind).unwrap();
+        let mut held = Held::empty(*kind);
+        for _ in 0..u32::from_le_bytes(*count) {
+            let (key, extra) = (text(&mut rest), text(&mut rest));
+            held.add(key, extra);
+        }
+        let expire = Some(i64::from_le_bytes(*expire)).filter(|&at| at != i64::MAX);
+        let twice = contents.insert(key, (held, expire));
+        assert!(twice.is_none(), "a key came twice in one image");
     }
     contents
 }

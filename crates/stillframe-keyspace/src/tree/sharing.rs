@@ -1,0 +1,177 @@
+//! What images and copies of large collections share, and what that costs whoever writes.
+
+use std::cell::Cell;
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+
+use stillframe::algorithms::imprint::Imprint;
+use stillframe::{CaptureError, CaptureReport, Point, SinkError};
+
+use super::{FANOUT, LEAF_BYTES_MAX, Node};
+use crate::model::{Random, sized};
+use crate::{Entry, EntrySink, Keyspace, KeyspaceOptions, Type, Value};
+
+thread_local! {
+    /// What this thread has copied of nodes that others held too.
+    static COPIED_BYTES: Cell<usize> = const { Cell::new(0) };
+}
+
+/// A node is about to be changed.
+pub(super) fn note_copy(node: &Node) {
+    let is_shared = match node {
+        Node::Leaf(leaf) => Arc::strong_count(leaf) > 1,
+        Node::Inner(children) => Arc::strong_count(children) > 1,
+    };
+    if is_shared {
+        COPIED_BYTES.set(COPIED_BYTES.get() + node.bytes());
+    }
+}
+
+/// Holds the image until its sender is gone, and says what it saw.
+struct Hold(std::sync::mpsc::Receiver<()>, String);
+
+impl EntrySink for Hold {
+    fn entry(&mut self, entry: &Entry) -> Result<(), SinkError> {
+        let _ = self.0.recv();
+        self.1 += &format!("{:?}", entry.value());
+        Ok(())
+    }
+}
+
+const KINDS: [Type; 4] = [Type::List, Type::Hash, Type::Set, Type::Sorted];
+
+fn keyspace() -> Keyspace<Imprint> {
+    let options =
+        KeyspaceOptions { max_keys: 1 << 12, budget_bytes: 1 << 16, ..KeyspaceOptions::default() };
+    Keyspace::create(&options).unwrap()
+}
+
+/// Puts element `number` in.
+fn put(keyspace: &mut Keyspace<Imprint>, key: &[u8], kind: Type, number: usize) {
+    let member = format!("element:{number:07}").into_bytes();
+    let score = (number % 1000) as f64;
+    match kind {
+        Type::List => drop(keyspace.edit_list(0, key, |it| it.insert(number / 2, &member))),
+        Type::Hash => drop(keyspace.edit_hash(0, key, |it| it.set(&member, key))),
+        Type::Set => drop(keyspace.edit_set(0, key, |it| it.insert(&member))),
+        _ => drop(keyspace.edit_sorted(0, key, |it| it.set(&member, score))),
+    }
+}
+
+fn remove(keyspace: &mut Keyspace<Imprint>, key: &[u8], kind: Type, number: usize) {
+    let member = format!("element:{number:07}").into_bytes();
+    match kind {
+        Type::List => drop(keyspace.edit_list(0, key, |it| it.remove_range(number, 1))),
+        Type::Hash => drop(keyspace.edit_hash(0, key, |it| it.remove(&member))),
+        Type::Set => drop(keyspace.edit_set(0, key, |it| it.remove(&member))),
+        _ => drop(keyspace.edit_sorted(0, key, |it| it.remove(&member))),
+    }
+}
+
+fn filled(keyspace: &mut Keyspace<Imprint>, kind: Type, len: usize) {
+    (0..len).for_each(|number| put(keyspace, b"key", kind, number));
+    let value = keyspace.get(0, b"key", 0).unwrap().value();
+    assert_eq!((value.kind(), value.len()), (kind, len));
+}
+
+fn shown(keyspace: &mut Keyspace<Imprint>, key: &[u8]) -> String {
+    format!("{:?}", keyspace.get(0, key, 0).map(|entry| entry.value()))
+}
+
+/// Most bytes that one edit may copy: one path of full nodes, and the neighbours it merges. A sorted
+/// set has two trees.
+fn edit_bytes_max(kind: Type, len: usize) -> usize {
+    let depth = len.ilog(FANOUT / 3 + 1) as usize + 1;
+    let path = depth * 2 * (LEAF_BYTES_MAX + 2 * FANOUT * 64);
+    if kind == Type::Sorted { 2 * path } else { path }
+}
+
+#[test]
+fn an_edit_during_an_image_copies_one_path_once() {
+    let len = sized(100_000, 300);
+    for kind in KINDS {
+        let mut keyspace = keyspace();
+        filled(&mut keyspace, kind, len);
+        let before = shown(&mut keyspace, b"key");
+        let size = keyspace.stats().entry_bytes;
+        let (gate, held) = channel();
+        let (sender, image) = channel();
+        let publish = move |sink: &mut Hold, outcome: Result<CaptureReport, CaptureError>| {
+            let _ = sender.send(outcome.map(|_| std::mem::take(&mut sink.1)));
+        };
+        COPIED_BYTES.set(0);
+        keyspace.snapshot(Point::declare(), Hold(held, String::new()), publish).unwrap();
+        assert_eq!(COPIED_BYTES.get(), 0, "begin copies nothing");
+        put(&mut keyspace, b"key", kind, len / 2);
+        put(&mut keyspace, b"key", kind, len + 10);
+        let first = COPIED_BYTES.get();
+        let most = edit_bytes_max(kind, len);
+        assert!((1..=2 * most).contains(&first), "{kind:?}: {first} of {size} bytes copied");
+        for step in 0..20 {
+            let before = COPIED_BYTES.get();
+            remove(&mut keyspace, b"key", kind, step * len / 30);
+            let copied = COPIED_BYTES.get() - before;
+            assert!(copied <= most, "{kind:?}: {copied} of {size} bytes copied");
+        }
+        let before_same = COPIED_BYTES.get();
+        for number in [len / 2, len + 10] {
+            remove(&mut keyspace, b"key", kind, number);
+            put(&mut keyspace, b"key", kind, number);
+        }
+        if kind != Type::List {
+            let again = COPIED_BYTES.get() - before_same;
+            assert!(again <= most, "{kind:?}: {again} bytes copied again");
+        }
+        drop(gate);
+        let seen = image.recv().unwrap().unwrap();
+        assert_eq!(before, format!("Some({seen})"), "{kind:?}");
+        keyspace.wait_image();
+    }
+}
+
+#[test]
+fn a_copy_shares_and_diverges() {
+    let mut random = Random::seeded("copy");
+    let len = sized(3000, 200);
+    for kind in KINDS {
+        let mut keyspace = keyspace();
+        filled(&mut keyspace, kind, len);
+        COPIED_BYTES.set(0);
+        assert!(keyspace.copy(0, b"key", 0, b"copy").unwrap());
+        assert!(keyspace.set_expire(0, b"copy", Some(1 << 50)));
+        assert!(keyspace.rename(0, b"copy", 0, b"other").unwrap());
+        assert_eq!(COPIED_BYTES.get(), 0, "nothing is copied yet");
+        let before = shown(&mut keyspace, b"key");
+        assert!(shown(&mut keyspace, b"other") == before);
+        put(&mut keyspace, b"other", kind, len + 1);
+        assert!((1..edit_bytes_max(kind, len)).contains(&COPIED_BYTES.get()));
+        for _ in 0..len {
+            remove(&mut keyspace, b"other", kind, random.below(len));
+            put(&mut keyspace, b"other", kind, len + random.below(len));
+        }
+        assert!(shown(&mut keyspace, b"key") == before, "{kind:?}: the original stays");
+        let other = shown(&mut keyspace, b"other");
+        assert!(other != before);
+        keyspace.remove(0, b"key");
+        assert!(shown(&mut keyspace, b"other") == other, "{kind:?}: the copy stays");
+        assert!(keyspace.get(0, b"other", 0).unwrap().expire_at().is_some());
+        keyspace.remove(0, b"other");
+        assert_eq!(keyspace.stats().entry_bytes, 0);
+    }
+}
+
+#[test]
+fn memory_of_short_elements_stays_small() {
+    for kind in KINDS {
+        let mut keyspace = keyspace();
+        let len = sized(5000, 200);
+        filled(&mut keyspace, kind, len);
+        for number in 0..len - 10 {
+            remove(&mut keyspace, b"key", kind, if kind == Type::List { 0 } else { number });
+        }
+        let left = keyspace.stats().entry_bytes;
+        let value = keyspace.get(0, b"key", 0).unwrap().value();
+        assert!(matches!(value, Value::List(_)) == (kind == Type::List) && value.len() == 10);
+        assert!(left < 10_000, "{kind:?}: {left} bytes for 10 elements");
+    }
+}
