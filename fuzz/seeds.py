@@ -22,6 +22,26 @@ def checkpoint(words, per_block):
     return file + b"STILLEND" + struct.pack("<QQQQ", 7, words, -(-words // per_block), 0)
 
 
+def increment(runs, flags=0, words=40):
+    file = b"STILLCKP" + struct.pack("<IIQQQ16sII", 3, 1024, words, 7, 1, b"imprint", 0, 0)
+    file += struct.pack("<Q16sII", 0, b"test", 0, 0) + struct.pack("<QQQII", 9, 6, 8, flags, 0)
+    for run in runs:
+        payload = b"".join(
+            struct.pack("<Q", start << 16 | count) + bytes(8 * count) for start, count in run
+        )
+        file += struct.pack("<IIQ", 0, len(payload), run[0][0]) + payload
+    return file + b"STILLEND" + struct.pack("<QQQQ", 7, words, len(runs), 0)
+
+
+def packed(words):
+    file = b"STILLCKP" + struct.pack("<IIQQQ16sII", 3, 1025, words, 7, 1, b"imprint", 0, 0)
+    file += struct.pack("<Q16sII", 0, b"test", 0, 0) + struct.pack("<QQQII", 9, 0, 0, 1, 0)
+    zeros = b"\x1f\0\x01\0" + bytes([words * 8 - 25]) + b"\x50" + bytes(5)  # a zero, its copies, 5 more
+    payload = struct.pack("<I", words * 8) + zeros
+    file += struct.pack("<IIQ", 0, len(payload) | 1 << 31, 0) + payload
+    return file + b"STILLEND" + struct.pack("<QQQQ", 7, words, 1, 0)
+
+
 def log(first, payloads, unsynced):
     file = b"STILLLOG" + struct.pack("<IIQQQ16sII", 2, 0, first, 1, 42, b"test", 0, 0)
     for number, payload in enumerate(payloads):
@@ -72,6 +92,11 @@ CORPORA = {
     "checkpoint": {
         "version-1": fixture("checkpoint", 1),
         "version-2": fixture("checkpoint", 2),
+        "version-3": fixture("checkpoint", 3),
+        "increment": increment([[(0, 1), (2, 3)], [(5, 2), (39, 1)]]),
+        "increment-empty": increment([]),
+        "increment-packed": increment([[(0, 1), (2, 3)]], flags=1),
+        "packed": packed(30),
         "empty": checkpoint(0, 1),
         "blocks": checkpoint(9, 4),
         "word": checkpoint(1, 2),

@@ -57,7 +57,16 @@ impl Lines {
         self.add("begun", ago(facts.created_ms));
         self.add("algorithm", &facts.algorithm);
         let (words, each) = (facts.words, facts.words_per_block);
-        self.add("state", format_args!("{words} words, {} blocks of {each}", facts.blocks));
+        let packed = if facts.packed { ", packed" } else { "" };
+        match (facts.blocks, facts.base) {
+            (Some(blocks), _) => {
+                self.add("state", format_args!("{words} words, {blocks} blocks of {each}{packed}"));
+            }
+            (None, base) => {
+                self.add("state", format_args!("{words} words, what has changed{packed}"));
+                self.add("builds on", base.map_or(0, |base| base.number));
+            }
+        }
     }
 
     fn log(&mut self, facts: &LogFacts) {

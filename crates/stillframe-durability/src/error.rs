@@ -63,6 +63,33 @@ pub enum Error {
         /// Every checkpoint there with its damage, newest first.
         skipped: Vec<Skipped>,
     },
+    /// A file that newer checkpoints build on is damaged or missing. What is whole is older.
+    #[error(
+        "{} cannot be used: {damage}; put back a copy of what is missing, or accept the loss of \
+         checkpoints up to {newest} to go back to checkpoint {whole}, the newest that is whole",
+        path.display()
+    )]
+    BrokenChain {
+        /// The file at which the chain breaks.
+        path: PathBuf,
+        /// What is wrong with it.
+        damage: crate::checkpoint::damage::Damage,
+        /// The newest checkpoint there is.
+        newest: u64,
+        /// The newest that can be recovered.
+        whole: u64,
+    },
+    /// Files of a chain could not be merged, because one of them is damaged.
+    #[error(
+        "{} cannot be merged: {damage}; the state in memory is whole, and so is the next checkpoint",
+        path.display()
+    )]
+    Unmergeable {
+        /// The damaged file.
+        path: PathBuf,
+        /// What is wrong with it.
+        damage: crate::checkpoint::damage::Damage,
+    },
     /// The disk does not give the newest checkpoint. To go back to an older one behind its back
     /// could lose what was acknowledged.
     #[error(

@@ -41,6 +41,7 @@
 
 #![forbid(unsafe_code)]
 
+mod chain;
 mod checkpoint;
 #[cfg(test)]
 mod crash;
@@ -50,6 +51,7 @@ mod error;
 mod fields;
 pub mod inspect;
 mod log;
+mod merge;
 mod mutant;
 mod names;
 mod options;
@@ -58,7 +60,9 @@ mod retention;
 mod schedule;
 mod stats;
 mod store;
+mod touched;
 
+pub use chain::Increments;
 pub use checkpoint::damage::Damage;
 pub use error::Error;
 pub use log::damage::Damage as LogDamage;

@@ -16,6 +16,14 @@ pub(crate) enum Mutant {
     OldRemovedFirst,
     /// A file whose sync failed is synced again, and trusted.
     FailedFileIsTrusted,
+    /// A merged checkpoint takes the place of an increment though its bytes are not on the disk.
+    MergeNotSynced,
+    /// What a failed increment had is not in the next one.
+    FailedIncrementForgotten,
+    /// An increment builds on the one that failed.
+    BuildsOnFailed,
+    /// Files of a chain go before the merged one is on the disk.
+    ChainRemovedFirst,
     /// A segment of the log gets its name though its start is not on the disk.
     LogStartNotSynced,
     /// A record counts as durable though its segment has no name on the disk.

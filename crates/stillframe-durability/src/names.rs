@@ -6,6 +6,9 @@ use crate::error::Error;
 /// The file that is being written, or prepared for.
 pub(crate) const TEMPORARY: &str = "checkpoint.tmp";
 
+/// The file into which a chain is merged.
+pub(crate) const MERGING: &str = "merge.tmp";
+
 const PREFIX: &str = "checkpoint-";
 /// Ends the name of a file that recovery set aside.
 pub(crate) const DAMAGED: &str = ".damaged";
@@ -58,7 +61,8 @@ pub(crate) fn list(directory: &Directory) -> Result<Listing, Error> {
     let sound = found.iter().filter(|(_, is_damaged)| !is_damaged);
     let mut numbers: Vec<u64> = sound.map(|&(number, _)| number).collect();
     numbers.sort_unstable_by(|left, right| right.cmp(left));
-    Ok(Listing { numbers, next, leftover: names.iter().any(|name| name == TEMPORARY) })
+    let leftover = names.iter().any(|name| name == TEMPORARY || name == MERGING);
+    Ok(Listing { numbers, next, leftover })
 }
 
 #[cfg(test)]

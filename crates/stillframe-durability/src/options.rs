@@ -1,8 +1,10 @@
 //! What a store is opened with.
 
 use std::sync::Arc;
+use std::thread::available_parallelism;
 use std::time::Duration;
 
+use crate::chain::Increments;
 use crate::disk::Disk;
 use crate::log::options::LogOptions;
 use crate::retention::Retention;
@@ -22,6 +24,18 @@ pub struct Options {
     pub retention: Retention,
     /// How the log is kept, if the store is opened with one.
     pub log: LogOptions,
+    /// How long chains of increments may become; `None` for full checkpoints only. (An algorithm
+    /// whose images are increments has these all the same, with the default.)
+    pub increments: Option<Increments>,
+    /// Most bytes a second that checkpoints write; no limit by default.
+    pub bandwidth: Option<u64>,
+    /// Whether checkpoints are packed by LZ4: shorter files for processor time.
+    pub pack: bool,
+    /// Threads that read and check a full checkpoint when the store is opened.
+    pub load_threads: usize,
+    /// Whether a broken chain of increments is to be followed as far as it is whole. What is lost
+    /// then is told by [`Recovery::skipped`](crate::Recovery::skipped), and moved aside.
+    pub accept_chain_loss: bool,
     /// Whether a damaged log is to be read up to the damage. What is lost then is told by
     /// [`Recovery::log`](crate::Recovery::log), and moved aside.
     pub accept_log_loss: bool,
@@ -44,6 +58,11 @@ impl Options {
             checkpoint_on_close: false,
             retention: Retention::default(),
             log: LogOptions::default(),
+            increments: None,
+            bandwidth: None,
+            pack: false,
+            load_threads: available_parallelism().map_or(1, |cores| cores.get().min(8)),
+            accept_chain_loss: false,
             accept_log_loss: false,
             disk: None,
         }
@@ -76,6 +95,40 @@ impl Options {
     pub fn keep_bytes_max(mut self, bytes: u64) -> Self {
         self.retention.bytes_max = Some(bytes);
         self
+    }
+    /// Keeps one checkpoint and the space of another, into which the next is written: the *double
+    /// backup* of Cao et al. (2011), section 4. There is nothing to go back to if the disk damages
+    /// the one that is kept.
+    #[must_use]
+    pub fn keep_double_backup(mut self) -> Self {
+        self.retention = Retention { double_backup: true, generations: 1, ..self.retention };
+        self
+    }
+    /// Writes only what changed since the checkpoint before, in blocks of 4 KiB (or in the units of
+    /// an algorithm whose images are increments), and merges such chains in the background.
+    #[must_use]
+    pub fn increments(self, increments: Increments) -> Self {
+        Self { increments: Some(increments), ..self }
+    }
+    /// Limits what checkpoints write to so many bytes a second.
+    #[must_use]
+    pub fn bandwidth(self, bytes_per_s: u64) -> Self {
+        Self { bandwidth: Some(bytes_per_s), ..self }
+    }
+    /// Packs checkpoints by LZ4.
+    #[must_use]
+    pub fn pack(self) -> Self {
+        Self { pack: true, ..self }
+    }
+    /// Reads a full checkpoint with so many threads.
+    #[must_use]
+    pub fn load_threads(self, load_threads: usize) -> Self {
+        Self { load_threads, ..self }
+    }
+    /// Goes back to the newest checkpoint that is whole if a chain of increments is broken.
+    #[must_use]
+    pub fn accept_chain_loss(self) -> Self {
+        Self { accept_chain_loss: true, ..self }
     }
     /// Says how the log is kept. It takes [`Store::open_with_log`](crate::Store::open_with_log) to
     /// have one.

@@ -2,6 +2,8 @@
 //!
 //! - A damaged checkpoint is passed over only for an older sound one, and then set aside under
 //!   another name: it must not count as one of the generations that are kept.
+//! - An increment is of no use without all that it builds on. Where there are increments, nothing that
+//!   is damaged or missing is passed over unless the options say so: what is whole may be much older.
 //! - Checkpoints that are all damaged never become an empty state.
 //! - One that is sound but of a newer version stops the recovery: what lies behind it is older.
 //! - So does one that the disk does not give: that is no proof of damage, and an older one may lie
@@ -11,15 +13,17 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use stillframe::Algorithm;
+use stillframe::{Algorithm, Completeness};
 
+use crate::chain::{self, Opened, Part};
 use crate::checkpoint::Header;
 use crate::checkpoint::damage::Damage;
 use crate::checkpoint::reader::Reader;
-use crate::disk::directory::Directory;
+use crate::disk::directory::{Directory, Input};
 use crate::error::Error;
 use crate::log::damage::Damage as LogDamage;
-use crate::names::{self, TEMPORARY};
+use crate::names::{self, MERGING, TEMPORARY};
+use crate::options::Options;
 
 /// What [`Store::open`](crate::Store::open) found.
 #[derive(Debug, Clone, Default)]
@@ -105,9 +109,13 @@ pub struct Loaded {
     pub number: u64,
     /// Its file.
     pub path: PathBuf,
+    /// Number of the full checkpoint that it builds on; its own if it is full.
+    pub base: u64,
+    /// Increments applied to that one, this one included.
+    pub increments: usize,
     /// Words of state in it.
     pub words: usize,
-    /// Length of the file.
+    /// Length of the file, together with what it builds on.
     pub bytes: u64,
     /// When it was begun, in milliseconds since 1970 by the clock of then.
     pub created_ms: u64,
@@ -142,103 +150,175 @@ pub(crate) struct Recovered<A> {
     pub(crate) algorithm: A,
     pub(crate) recovery: Recovery,
     pub(crate) next: u64,
+    /// The files that the state was loaded from, base first.
+    pub(crate) chain: Vec<Part>,
 }
 
 /// The newest sound state in `directory`, or an empty one if it has never had any.
 pub(crate) fn recover<A: Algorithm>(
     directory: &Directory,
-    memory: &stillframe::Options,
+    options: &Options,
 ) -> Result<Recovered<A>, Error> {
     let listing = names::list(directory)?;
     directory.remove(TEMPORARY)?;
-    let (found, mut skipped) = find(directory, &listing.numbers, memory, |_| true)?;
+    directory.remove(MERGING)?;
+    let (found, mut skipped) = find(directory, &listing.numbers, options, |_| true)?;
     if found.is_some() {
         set_aside(directory, &mut skipped)?;
     } else if !skipped.is_empty() {
         return Err(Error::NoneSound { directory: directory.path().to_path_buf(), skipped });
     }
-    let (algorithm, loaded) = match found {
-        Some((algorithm, loaded)) => (algorithm, Some(loaded)),
-        None => (A::create(memory)?, None),
+    let (algorithm, loaded, chain) = match found {
+        Some(Found { algorithm, loaded, chain }) => (algorithm, Some(loaded), chain),
+        None => (A::create(&options.memory)?, None, Vec::new()),
     };
     let recovery = Recovery { loaded, skipped, leftover: listing.leftover, log: None };
-    Ok(Recovered { algorithm, recovery, next: listing.next })
+    Ok(Recovered { algorithm, recovery, next: listing.next, chain })
 }
 
-type Found<A> = (Option<(A, Loaded)>, Vec<Skipped>);
+/// A checkpoint that was loaded.
+pub(crate) struct Found<A> {
+    pub(crate) algorithm: A,
+    pub(crate) loaded: Loaded,
+    /// Its files, base first.
+    chain: Vec<Part>,
+}
 
 /// The first of these checkpoints that is sound and wanted, and the damaged ones before it.
 pub(crate) fn find<A: Algorithm>(
     directory: &Directory,
     numbers: &[u64],
-    memory: &stillframe::Options,
+    options: &Options,
     is_wanted: impl Fn(&Header) -> bool,
-) -> Result<Found<A>, Error> {
-    let mut skipped = Vec::new();
+) -> Result<(Option<Found<A>>, Vec<Skipped>), Error> {
+    let mut skipped: Vec<Skipped> = Vec::new();
+    // With increments, the first file that cannot be used.
+    let mut broken = None;
+    let strict = options.increments.is_some() || A::INFO.image == Completeness::Incremental;
     for &number in numbers {
-        match load(directory, number, memory, &is_wanted)? {
-            Ok(found @ Some(_)) => return Ok((found, skipped)),
+        if skipped.iter().any(|skipped| skipped.number == number) {
+            continue;
+        }
+        match load(directory, numbers, number, options, &is_wanted)? {
             Ok(None) => {}
-            Err(damage) => {
-                let path = directory.at(&names::checkpoint(number));
-                skipped.push(Skipped { number, path, damage });
+            Ok(Some(found)) => {
+                let is_refused = strict || found.loaded.increments > 0;
+                let first = broken.or_else(|| skipped.first().filter(|_| is_refused).cloned());
+                return match first.filter(|_| !options.accept_chain_loss) {
+                    Some(Skipped { path, damage, .. }) => {
+                        let whole = found.loaded.number;
+                        Err(Error::BrokenChain { path, damage, newest: numbers[0], whole })
+                    }
+                    None => Ok((Some(found), skipped)),
+                };
+            }
+            Err(Unusable { files, of_chain }) => {
+                if let Some(link) = files.last().filter(|_| of_chain) {
+                    broken.get_or_insert(link.clone());
+                }
+                skipped.extend(files);
             }
         }
     }
     Ok((None, skipped))
 }
 
+/// Loads a checkpoint with all that it builds on, or tells what cannot be used because of the last
+/// of them.
 fn load<A: Algorithm>(
     directory: &Directory,
+    numbers: &[u64],
     number: u64,
-    memory: &stillframe::Options,
+    options: &Options,
     is_wanted: impl Fn(&Header) -> bool,
-) -> Result<Result<Option<(A, Loaded)>, Damage>, Error> {
+) -> Result<Result<Option<Found<A>>, Unusable>, Error> {
     let started = Instant::now();
-    let name = names::checkpoint(number);
-    let path = directory.at(&name);
-    let (input, bytes) = directory.open_file(&name)?;
-    let reader = match Reader::open(input, bytes) {
-        Err(damage) => return damaged(path, damage).map(Err),
-        Ok(reader) => reader,
-    };
-    let header = *reader.header();
-    if header.number != number {
-        return Ok(Err(Damage::Misnamed { number: header.number, named: number }));
-    }
-    if !is_wanted(&header) {
+    let traced = chain::trace(directory, number, numbers)?;
+    let links: Vec<u64> = traced.files.iter().map(|file| file.part.link.number).collect();
+    if let Some(newest) = traced.files.first()
+        && !is_wanted(newest.header())
+    {
         return Ok(Ok(None));
     }
-    // The file is as long as its words demand, so memory is asked for on the word of the disk.
-    let words = header.words as usize;
-    let mut memory = memory.clone();
+    if let Some((link, damage)) = traced.broken {
+        let of_chain = !links.is_empty() || damage.is_of_chain();
+        return Ok(Err(Unusable::new(directory, &links, link, damage, of_chain)));
+    }
+    let chain: Vec<Part> = traced.files.iter().rev().map(|file| file.part).collect();
+    let (Some(&newest), Some(base)) = (traced.files.first().map(Opened::header), chain.first())
+    else {
+        return Ok(Ok(None)); // a chain has a file at least
+    };
+    let loaded = |words| Loaded {
+        number,
+        path: directory.at(&names::checkpoint(number)),
+        base: base.link.number,
+        increments: chain.len() - 1,
+        words,
+        bytes: chain.iter().map(|part| part.bytes).sum(),
+        created_ms: newest.created_ms,
+        algorithm: newest.algorithm(),
+        log_from: newest.log_from,
+        duration: started.elapsed(),
+    };
+    let words = usize::try_from(newest.words).unwrap_or(usize::MAX); // no memory, then
+    let mut memory = options.memory.clone();
     memory.words = memory.words.max(words);
     memory.max_words = memory.max_words.max(words);
     let mut algorithm = A::create(&memory)?;
-    if let Err(damage) = reader.load(|start, words| algorithm.write_run(start, words)) {
-        return damaged(path, damage).map(Err);
+    for Opened { reader, input, part } in traced.files.into_iter().rev() {
+        let take = |start, words: &[u64]| algorithm.write_run(start, words);
+        if let Err(damage) = apply(reader, &input, options.load_threads, words, take) {
+            let link = part.link.number;
+            let damage = chain::tolerable(directory, link, damage)?;
+            let later: Vec<u64> = links.into_iter().filter(|&later| later > link).collect();
+            let of_chain = chain.len() > 1;
+            return Ok(Err(Unusable::new(directory, &later, link, damage, of_chain)));
+        }
     }
-    let loaded = Loaded {
-        number,
-        path,
-        words,
-        bytes,
-        created_ms: header.created_ms,
-        algorithm: header.algorithm(),
-        log_from: header.log_from,
-        duration: started.elapsed(),
-    };
-    Ok(Ok(Some((algorithm, loaded))))
+    let loaded = loaded(words);
+    Ok(Ok(Some(Found { algorithm, loaded, chain })))
 }
 
-/// Damage that one may look behind; else the error.
-fn damaged(path: PathBuf, damage: Damage) -> Result<Damage, Error> {
-    match damage {
-        Damage::NewerVersion { version, supported } => {
-            Err(Error::NewerVersion { path, version, supported })
-        }
-        Damage::Unreadable { .. } => Err(Error::Unreadable { path, damage }),
-        damage => Ok(damage),
+/// Hands the words of one file of a chain on.
+fn apply(
+    reader: Reader<Input>,
+    input: &Input,
+    threads: usize,
+    words: usize,
+    take: impl FnMut(usize, &[u64]),
+) -> Result<(), Damage> {
+    let value = reader.header().words;
+    if value > words as u64 {
+        // A state never shrinks.
+        return Err(Damage::Field { offset: 16, field: "number of words", value });
+    }
+    reader.load_with(threads, |offset| input.at(offset), take)
+}
+
+/// Why a checkpoint cannot be loaded.
+struct Unusable {
+    /// The damaged file, and before it those that build on it.
+    files: Vec<Skipped>,
+    /// Whether there are increments among them.
+    of_chain: bool,
+}
+
+impl Unusable {
+    fn new(
+        directory: &Directory,
+        later: &[u64],
+        link: u64,
+        damage: Damage,
+        of_chain: bool,
+    ) -> Self {
+        let skipped = |number, damage| {
+            let path = directory.at(&names::checkpoint(number));
+            Skipped { number, path, damage }
+        };
+        let build_on_it = later.iter().map(|&later| (later, Damage::BaseDamaged { base: link }));
+        let files = build_on_it.chain([(link, damage)]);
+        Self { files: files.map(|(number, damage)| skipped(number, damage)).collect(), of_chain }
     }
 }
 
@@ -252,53 +332,4 @@ fn set_aside(directory: &Directory, skipped: &mut [Skipped]) -> Result<(), Error
 }
 
 #[cfg(test)]
-mod tests {
-    use std::fs;
-
-    use stillframe::algorithms::naive::Naive;
-
-    use super::*;
-    use crate::checkpoint::writer::Writer;
-
-    fn file(number: u64) -> Vec<u8> {
-        let mut file = Vec::new();
-        let mut writer = Writer::new(&mut file, Header::new(2, number, 0, "naive"));
-        writer.push(0, &[number, number]).expect("a Vec takes all");
-        writer.finish().expect("a Vec takes all");
-        file
-    }
-
-    /// Recovers from checkpoint 1, sound, and 2, as given; tells the number loaded and how many
-    /// were skipped.
-    fn recover_from(directory: &Directory, second: &[u8]) -> (u64, usize) {
-        let path = directory.at(&names::checkpoint(2));
-        fs::write(&path, second).expect("writable");
-        let memory = stillframe::Options::words(2);
-        let recovered = recover::<Naive>(directory, &memory).expect("the first is sound");
-        let number = recovered.algorithm.read(0);
-        assert_eq!(recovered.algorithm.read(1), number, "whole");
-        assert_eq!(recovered.recovery.loaded.expect("one was").number, number);
-        assert_eq!(path.exists(), number == 2, "the damaged one is set aside");
-        (number, recovered.recovery.skipped.len())
-    }
-
-    /// The reader's own tests flip every bit; here a disk is synced for each, so it is one bit in
-    /// nine, unless there is time.
-    #[test]
-    fn every_flip_and_every_truncation_falls_back_to_the_older_one() {
-        let data = tempfile::tempdir().expect("a directory");
-        let directory = Directory::open(data.path(), None).expect("writable");
-        fs::write(directory.at(&names::checkpoint(1)), file(1)).expect("writable");
-        let sound = file(2);
-        assert_eq!(recover_from(&directory, &sound), (2, 0));
-        let step = if std::env::var_os("STILLFRAME_LONG").is_some() { 1 } else { 9 };
-        for bit in (0..sound.len() * 8).step_by(step) {
-            let mut damaged = sound.clone();
-            damaged[bit / 8] ^= 1 << (bit % 8);
-            assert_eq!(recover_from(&directory, &damaged), (1, 1), "bit {bit}");
-        }
-        for length in 0..sound.len() {
-            assert_eq!(recover_from(&directory, &sound[..length]), (1, 1), "{length} bytes");
-        }
-    }
-}
+mod tests;

@@ -1,12 +1,14 @@
 //! Which checkpoints, and how much of the log before them, are kept.
 //!
-//! - Two checkpoints that are known to be sound are kept in any case, whatever the rule says.
+//! - A generation is a full checkpoint with the increments upon it: it is kept whole or not at all.
+//! - Two generations whose full checkpoint is known to be sound are kept in any case, whatever the
+//!   rule says; with double backup one.
 //! - The log is kept from the oldest checkpoint on that is: each one leads to all later states.
 
 use std::io::Read;
 use std::time::Duration;
 
-use crate::checkpoint::{HEADER_BYTES, reader};
+use crate::checkpoint::{HEADER_BYTES, Header, reader};
 use crate::disk::directory::Directory;
 use crate::error::Error;
 use crate::{log, names};
@@ -15,47 +17,60 @@ use crate::{log, names};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Retention {
-    /// Checkpoints kept; 2 at least.
+    /// Full checkpoints kept, each with its increments; 2 at least.
     pub generations: usize,
     /// Beyond these, as many as it takes to get to any time so long ago.
     pub age: Option<Duration>,
-    /// But no more than so many bytes of checkpoints and log altogether, but for two checkpoints.
+    /// But no more than so many bytes of checkpoints and log altogether, but for two generations.
     pub bytes_max: Option<u64>,
+    /// One generation is enough.
+    pub double_backup: bool,
 }
 
 impl Default for Retention {
     fn default() -> Self {
-        Self { generations: 2, age: None, bytes_max: None }
+        Self { generations: 2, age: None, bytes_max: None, double_backup: false }
     }
 }
 
-/// A checkpoint, as far as it matters here.
+/// A generation, as far as it matters here.
 struct Generation {
+    /// When its full checkpoint was begun.
     created_ms: u64,
+    /// The first record of the log that is not in it.
     log_from: u64,
+    /// Bytes of all its files.
     bytes: u64,
 }
 
-/// Removes what is kept no longer, now that the checkpoint `sound` and one after it are known to
-/// be sound.
+/// Removes what is kept no longer, now that the full checkpoint `sound` and all after it are known
+/// to be sound.
 pub(crate) fn apply(
     directory: &Directory,
     rule: Retention,
     sound: u64,
     now_ms: u64,
 ) -> Result<(), Error> {
-    let mut numbers = names::list(directory)?.numbers.into_iter();
     let mut kept: Vec<Generation> = Vec::new();
     let segments = lengths(directory)?;
-    let floor = loop {
-        let Some(number) = numbers.next() else { break 0 };
-        let generation = look(directory, number)?;
-        if number >= sound || rule.keeps(&kept, &generation, &segments, now_ms) {
-            kept.push(generation);
-        } else {
-            break number + 1;
+    let mut bytes = 0;
+    let mut floor = 0;
+    for number in names::list(directory)?.numbers {
+        let (header, length) = look(directory, number)?;
+        bytes += length;
+        // Of one that is damaged nothing is known: it leads nowhere, and needs the whole log.
+        if header.is_some_and(|header| header.base.is_some()) {
+            continue;
         }
-    };
+        let created_ms = header.map_or(0, |header| header.created_ms);
+        let log_from = header.map_or(0, |header| header.log_from);
+        let generation = Generation { created_ms, log_from, bytes };
+        if number < sound && !rule.keeps(&kept, &generation, &segments, now_ms) {
+            break;
+        }
+        (floor, bytes) = (number, 0);
+        kept.push(generation);
+    }
     let removed = remove_below(directory, floor);
     let from = kept.iter().map(|generation| generation.log_from).min().unwrap_or(0);
     removed.and(truncate(directory, from))
@@ -96,18 +111,13 @@ fn lengths(directory: &Directory) -> Result<Vec<(u64, u64)>, Error> {
     Ok(segments)
 }
 
-fn look(directory: &Directory, number: u64) -> Result<Generation, Error> {
+/// The header of a checkpoint, if it is sound, and the length of its file.
+fn look(directory: &Directory, number: u64) -> Result<(Option<Header>, u64), Error> {
     let (input, bytes) = directory.open_file(&names::checkpoint(number))?;
     let mut head = Vec::with_capacity(HEADER_BYTES);
     let read = input.take(HEADER_BYTES as u64).read_to_end(&mut head);
     read.map_err(Error::file("reading", directory.at(&names::checkpoint(number))))?;
-    // Of one that is damaged nothing is known: it leads nowhere, and needs the whole log.
-    let header = reader::peek(&head).ok();
-    Ok(Generation {
-        created_ms: header.map_or(0, |header| header.created_ms),
-        log_from: header.map_or(0, |header| header.log_from),
-        bytes,
-    })
+    Ok((reader::peek(&head).ok(), bytes))
 }
 
 /// Removes all checkpoints with lower numbers.

@@ -26,6 +26,16 @@ pub struct Stats {
     pub publish_last: Duration,
     /// Length of its file.
     pub bytes_last: u64,
+    /// Increments that the newest checkpoint needs beside its base.
+    pub increments: usize,
+    /// Bytes of these and the base.
+    pub chain_bytes: u64,
+    /// Chains merged into full checkpoints.
+    pub merges: u64,
+    /// Merges that failed: the chain is as it was.
+    pub merge_failures: u64,
+    /// Whether a chain is being merged.
+    pub merging: bool,
     /// The checkpoint under way.
     pub running: Option<Running>,
     /// Memory that the newest image took for itself, in bytes (undo arena).

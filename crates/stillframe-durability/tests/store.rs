@@ -117,14 +117,14 @@ fn falls_back_to_the_older_one_and_sets_the_damaged_aside<A: Algorithm>() {
     }
     drop(store);
     let mut bytes = fs::read(path.join(checkpoint(2))).unwrap();
-    bytes[100] ^= 4;
+    bytes[140] ^= 4;
     fs::write(path.join(checkpoint(2)), bytes).unwrap();
 
     let mut store = open::<A>(path, 600);
     assert_eq!(store.read(0), 1);
     let [skipped] = &store.recovery().skipped[..] else { panic!("one was damaged") };
-    assert!(matches!(skipped.damage, Damage::BlockChecksum { offset: 96, block: 0, .. }));
-    assert!(skipped.to_string().contains("bytes 96 to 4911"), "{skipped}");
+    assert!(matches!(skipped.damage, Damage::BlockChecksum { offset: 128, block: 0, .. }));
+    assert!(skipped.to_string().contains("bytes 128 to 4943"), "{skipped}");
     let aside = checkpoint(2) + ".damaged";
     assert_eq!(names(path)[..2], [checkpoint(1), aside.clone()]);
     // Its number is not used again, and it does not count as a generation.
@@ -347,11 +347,11 @@ fn a_newer_version_is_refused_and_left_alone() {
     store.checkpoint_and_wait().expect("the disk is sound");
     store.checkpoint_and_wait().expect("the disk is sound");
     drop(store);
-    // An empty state with version 3 in its header, under the checksum that such a header has.
+    // An empty state with version 4 in its header, under the checksum that such a header has.
     let path = directory.path().join(checkpoint(2));
-    fs::write(&path, include_bytes!("version_3.header")).unwrap();
+    fs::write(&path, include_bytes!("version_4.header")).unwrap();
     let error = Store::open(directory.path(), Options::words(10)).expect_err("it is newer");
-    assert!(matches!(error, Error::NewerVersion { version: 3, supported: 2, .. }), "{error}");
+    assert!(matches!(error, Error::NewerVersion { version: 4, supported: 3, .. }), "{error}");
     assert_eq!(names(directory.path()), [checkpoint(1), checkpoint(2)]);
 }
 

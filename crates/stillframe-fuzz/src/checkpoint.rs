@@ -5,7 +5,7 @@ use stillframe_durability::inspect::Checkpoint;
 use crate::{put_u32, seal_header, u32_at, u64_at};
 
 const HEADER_BYTES: usize = 64;
-/// What version 2 adds to it.
+/// What versions 2 and 3 add to it, each.
 const HEADER_MORE_BYTES: usize = 32;
 const BLOCK_HEADER_BYTES: usize = 16;
 const FOOTER_BYTES: usize = 40;
@@ -30,11 +30,12 @@ fn examine(file: &[u8]) {
     if !examined.flaws.is_empty() {
         return;
     }
-    let bytes = facts.words * 8
-        + facts.blocks * BLOCK_HEADER_BYTES as u64
-        + (HEADER_BYTES + FOOTER_BYTES) as u64
-        + if facts.version == 1 { 0 } else { HEADER_MORE_BYTES as u64 };
-    assert_eq!(bytes, file.len() as u64, "a sound file has the length that its header says");
+    if let Some(blocks) = facts.blocks.filter(|_| !facts.packed) {
+        let header = HEADER_BYTES + HEADER_MORE_BYTES * (facts.version as usize - 1);
+        let bytes =
+            facts.words * 8 + blocks * BLOCK_HEADER_BYTES as u64 + (header + FOOTER_BYTES) as u64;
+        assert_eq!(bytes, file.len() as u64, "a sound file has the length that its header says");
+    }
     // One bit of a sound file changed is found, wherever it is.
     let bit = u32_at(file, HEADER_BYTES).unwrap_or_default() as usize % (file.len() * 8);
     let mut damaged = file.to_vec();
@@ -43,37 +44,66 @@ fn examine(file: &[u8]) {
     assert!(!flaws.is_empty(), "bit {bit} flipped is not found");
 }
 
-/// Makes the checksums of header, blocks and footer right, and the heads of blocks as well in two
-/// of three files.
+/// Makes the checksums of header, blocks and footer right, and in two of three files the heads of
+/// the blocks of a full checkpoint as well.
 fn seal(file: &mut [u8]) {
     let Some(per_block) = u32_at(file, 12) else { return };
-    if per_block % 3 != 0 {
-        put_u32(file, 8, 1);
+    let is_kind = per_block % 3 != 0;
+    if is_kind {
+        put_u32(file, 8, [1, 3][per_block as usize & 1]);
         put_u32(file, 56, 0);
     }
     seal_header(file, b"STILLCKP");
+    let version = u32_at(file, 8).unwrap_or(1).clamp(1, 3) as usize;
+    let header = HEADER_BYTES + HEADER_MORE_BYTES * (version - 1);
+    if is_kind && version == 3 {
+        put_u32(file, 88, 0);
+        put_u32(file, 120, u32_at(file, 120).unwrap_or(0) & 1);
+    }
+    for end in (HEADER_BYTES + HEADER_MORE_BYTES..=header).step_by(HEADER_MORE_BYTES) {
+        seal_part(file, end - HEADER_MORE_BYTES, end);
+    }
+    let is_increment = version == 3 && u64_at(file, 104) != Some(0);
+    let is_packed = version == 3 && u32_at(file, 120) == Some(1);
     let Some(words) = u64_at(file, 16) else { return };
     let per_block = u64::from(per_block.max(1));
-    let (mut at, mut start) = (HEADER_BYTES, 0);
-    while start < words {
-        let count = per_block.min(words - start);
-        let bytes = usize::try_from(count).unwrap_or(usize::MAX).saturating_mul(8);
-        let Some(block) = at
-            .checked_add(BLOCK_HEADER_BYTES)
-            .and_then(|from| from.checked_add(bytes))
-            .and_then(|end| file.get_mut(at..end))
-        else {
-            return;
-        };
-        if per_block % 3 != 0 {
-            block[4..8].copy_from_slice(&(bytes as u32).to_le_bytes());
-            block[8..16].copy_from_slice(&start.to_le_bytes());
+    let (mut at, mut start, mut blocks) = (header, 0, 0);
+    while is_increment || start < words {
+        if file
+            .get(at..at.saturating_add(8))
+            .is_none_or(|magic| is_increment && magic == b"STILLEND")
+        {
+            break;
         }
+        let count = per_block.min(words.saturating_sub(start));
+        if is_kind && !is_increment && !is_packed {
+            put_u32(file, at + 4, (count * 8) as u32);
+        }
+        if is_kind && !is_increment {
+            put_u64(file, at + 8, start);
+        }
+        let Some(bytes) = u32_at(file, at + 4) else { return };
+        let end = at.saturating_add(BLOCK_HEADER_BYTES + (bytes & !(1 << 31)) as usize);
+        let Some(block) = file.get_mut(at..end) else { return };
         let checksum = crc_fast::crc32_iscsi(&block[4..]);
         block[..4].copy_from_slice(&checksum.to_le_bytes());
-        (at, start) = (at + BLOCK_HEADER_BYTES + bytes, start + count);
+        (at, start, blocks) = (end, start + count, blocks + 1);
     }
-    seal_footer(file, at, words, start.div_ceil(per_block));
+    seal_footer(file, at, words, blocks);
+}
+
+/// Makes the checksum at the end of a part of the header right.
+fn seal_part(file: &mut [u8], start: usize, end: usize) {
+    if let Some(part) = file.get(start..end - 4) {
+        let checksum = crc_fast::crc32_iscsi(part);
+        put_u32(file, end - 4, checksum);
+    }
+}
+
+fn put_u64(file: &mut [u8], at: usize, value: u64) {
+    if let Some(field) = file.get_mut(at..at + 8) {
+        field.copy_from_slice(&value.to_le_bytes());
+    }
 }
 
 fn seal_footer(file: &mut [u8], at: usize, words: u64, blocks: u64) {

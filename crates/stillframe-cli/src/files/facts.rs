@@ -23,7 +23,18 @@ pub(crate) struct CheckpointFacts {
     pub(crate) algorithm: String,
     pub(crate) words: u64,
     pub(crate) words_per_block: u32,
-    pub(crate) blocks: u64,
+    /// Of a full one.
+    pub(crate) blocks: Option<u64>,
+    pub(crate) packed: bool,
+    pub(crate) identity: u64,
+    /// What an increment adds to.
+    pub(crate) base: Option<BaseFacts>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub(crate) struct BaseFacts {
+    pub(crate) number: u64,
+    pub(crate) identity: u64,
 }
 
 impl From<Checkpoint> for CheckpointFacts {
@@ -36,6 +47,9 @@ impl From<Checkpoint> for CheckpointFacts {
             words: facts.words,
             words_per_block: facts.words_per_block,
             blocks: facts.blocks,
+            packed: facts.packed,
+            identity: facts.identity,
+            base: facts.base.map(|(number, identity)| BaseFacts { number, identity }),
         }
     }
 }

@@ -5,6 +5,7 @@
 //! - Nothing is written, no lock is taken; what a running store removes meanwhile is passed over.
 //! - Memory is bounded whatever a file says; a path that is no file and no directory is refused.
 
+mod chain;
 mod examine;
 mod facts;
 mod open;
@@ -175,6 +176,7 @@ fn directory(path: &Path) -> Result<Vec<Finding>, String> {
             Err(error) => return Err(format!("cannot read {}: {error}", path.display())),
         }
     }
+    chain::check(&mut findings);
     if findings.is_empty() {
         return Err(format!("{} holds no checkpoint, log or RDB file", path.display()));
     }

@@ -3,7 +3,7 @@
 
 use std::io::Cursor;
 
-use stillframe_durability::{Options, Store};
+use stillframe_durability::{Increments, Options, Store};
 use stillframe_rdb::{Encoder, Origin, Value};
 
 use super::*;
@@ -136,10 +136,44 @@ fn random_damage_and_swapped_blocks_are_told() {
     }
     let mut file = checkpoint(50_000);
     let block = 16 + 65_536;
-    let (first, second) = file[96..].split_at_mut(block);
+    let (first, second) = file[128..].split_at_mut(block);
     first.swap_with_slice(&mut second[..block]);
     let flaws = examine(Cursor::new(&file), file.len() as u64, Beside::default()).flaws;
     assert_eq!(flaws.len(), 2, "{flaws:?}");
+}
+
+/// A base and three increments; the first two of these are given.
+fn chain(path: &Path) -> (PathBuf, PathBuf) {
+    let options = Options::words(5000).increments(Increments::at_most(9));
+    let mut store: Store = Store::open(path, options).expect("a store");
+    for number in 1..=4 {
+        store.write(number as usize * 700, number);
+        assert_eq!(store.checkpoint_and_wait().expect("a checkpoint"), number);
+    }
+    let file = |number: u64| path.join(format!("checkpoint-{number:020}"));
+    (file(2), file(3))
+}
+
+fn healths(path: &Path) -> Vec<Health> {
+    find(path).expect("it is there").iter().map(|finding| finding.health).collect()
+}
+
+#[test]
+fn chains_that_are_broken_are_told() {
+    let data = tempfile::tempdir().expect("a directory");
+    let (second, third) = chain(data.path());
+    assert_eq!(healths(data.path()), [Health::Sound; 4]);
+    let sound = std::fs::read(&second).expect("it is there");
+    std::fs::remove_file(&second).expect("it is there");
+    assert_eq!(healths(data.path()), [Health::Sound, Health::Damaged, Health::Damaged]);
+    // By itself a file may be sound; what it needs is not looked at.
+    assert_eq!(find(&third).expect("it is there")[0].health, Health::Sound);
+    let other = tempfile::tempdir().expect("a directory");
+    let (foreign, _) = chain(other.path());
+    std::fs::copy(foreign, &second).expect("writable");
+    assert_eq!(healths(data.path())[1..], [Health::Damaged; 3]);
+    std::fs::write(&second, sound).expect("writable");
+    assert_eq!(healths(data.path()), [Health::Sound; 4]);
 }
 
 #[test]

@@ -21,9 +21,16 @@ pub enum Damage {
     /// The header is not what was written.
     #[error("byte 60: the checksum of the header, bytes 0 to 59, does not match")]
     HeaderChecksum,
-    /// The second half of the header is not what was written.
-    #[error("byte 92: the checksum of the header, bytes 64 to 91, does not match")]
-    PositionChecksum,
+    /// A later part of the header is not what was written.
+    #[error(
+        "byte {}: the checksum of the header, bytes {start} to {}, does not match", end - 4, end - 5
+    )]
+    PartChecksum {
+        /// Where the part starts.
+        start: u64,
+        /// Where it ends, with its checksum.
+        end: u64,
+    },
     /// The header is what was written, and makes no sense.
     #[error("byte {offset}: the {field} is {value}, which no program writes")]
     Field {
@@ -66,6 +73,30 @@ pub enum Damage {
         /// Which block, from 0.
         block: u64,
     },
+    /// A block goes on beyond the end of the file.
+    #[error("byte {offset}: block {block} ends at byte {end}, and the file at byte {length}")]
+    BlockCut {
+        /// Where the block starts.
+        offset: u64,
+        /// Which block, from 0.
+        block: u64,
+        /// Where it should end.
+        end: u64,
+        /// Length of the file.
+        length: u64,
+    },
+    /// A block is what was written, and makes no sense.
+    #[error("byte {offset}: block {block} has {what}, which no program writes")]
+    BlockContent {
+        /// Where the block starts.
+        offset: u64,
+        /// Its length with its head.
+        bytes: u64,
+        /// Which block, from 0.
+        block: u64,
+        /// What is wrong with it.
+        what: &'static str,
+    },
     /// A block is not what was written.
     #[error(
         "bytes {offset} to {last}: the checksum of block {block} does not match",
@@ -91,6 +122,24 @@ pub enum Damage {
         /// Where the digest is.
         offset: u64,
     },
+    /// The checkpoint that an increment builds on is not there.
+    #[error("byte 104: this is an increment, and what it builds on, checkpoint {base}, is missing")]
+    BaseMissing {
+        /// Number of that checkpoint.
+        base: u64,
+    },
+    /// There is a checkpoint with that number, but another one.
+    #[error("byte 112: this is an increment of another checkpoint than the {base} that is here")]
+    BaseIsAnother {
+        /// Number of that checkpoint.
+        base: u64,
+    },
+    /// The checkpoint that an increment builds on cannot be read.
+    #[error("byte 104: this is an increment, and what it builds on, checkpoint {base}, is damaged")]
+    BaseDamaged {
+        /// Number of that checkpoint.
+        base: u64,
+    },
     /// The disk did not give the bytes.
     #[error("byte {offset}: reading failed: {message}")]
     Unreadable {
@@ -99,4 +148,14 @@ pub enum Damage {
         /// What the operating system said.
         message: String,
     },
+}
+
+impl Damage {
+    /// Whether it is not the file that is wrong, but what it builds on.
+    pub(crate) fn is_of_chain(&self) -> bool {
+        matches!(
+            self,
+            Self::BaseMissing { .. } | Self::BaseIsAnother { .. } | Self::BaseDamaged { .. }
+        )
+    }
 }

@@ -1,23 +1,26 @@
-//! The checkpoint file: one image, whole, with checksums. Version 2, little-endian throughout.
+//! The checkpoint file: one image with checksums, whole or as what changed since the one before.
+//! Version 3, little-endian throughout.
 //!
 //! ```text
 //! byte  0                8        12         16              24              32
 //!       +----------------+--------+----------+---------------+---------------+
 //!       | "STILLCKP"     |version |words per | words         | number of the |
-//!       |                | 2      |block     |               | checkpoint    |
+//!       |                | 3      |block     |               | checkpoint    |
 //!       +----------------+--------+----------+---------------+------+--------+
 //!       | created, ms    | algorithm's name, zero padded      | zero | CRC-32C|
 //! byte  32               40                                   56     60       64
 //!       +----------------+------------------------------------+------+--------+
 //!       | log position   | creator, zero padded               | zero | CRC-32C|
-//!       +----------------+------------------------------------+------+--------+
 //! byte  64               72                                   88     92       96
+//!       +----------------+----------------+-------------------+------+--------+
+//!       | identity       | base's number  | base's identity   | flags| CRC-32C|
+//!       +----------------+----------------+-------------------+------+--------+
+//! byte  96               104              112                 120    124      128
 //!
 //! block +--------+--------+----------------+---------------------------------+
-//!       | CRC-32C| bytes  | first word     | words, 8 bytes each             |
+//!       | CRC-32C| bytes  | first word     | payload                         |
 //!       +--------+--------+----------------+---------------------------------+
 //! byte  +0       +4       +8               +16                       +16+bytes
-//!       ... blocks until all words are there; all but the last hold `words per block`
 //!
 //! footer+----------------+----------------+---------------+----------------+------------+
 //!       | "STILLEND"     | number         | words         | blocks         | CRC-64/NVME|
@@ -25,15 +28,35 @@
 //! byte  +0               +8               +16             +24              +32        +40
 //! ```
 //!
-//! Version 1 has no second half of the header: blocks begin at byte 64, and there is no log.
+//! A *full* checkpoint (base's number 0) has every word: the payload of a block is words, 8 bytes
+//! each, and all blocks but the last hold `words per block`. An *increment* has what changed since
+//! the checkpoint with the base's number and identity, which is an increment or full: the payload is
+//! runs of words, none longer than a block in all, rising and apart over the whole file:
+//!
+//! ```text
+//! run   +----------------------------------+---------------------------------+
+//!       | first word << 16 | words (1..)   | words, 8 bytes each             |
+//!       +----------------------------------+---------------------------------+
+//! ```
+//!
+//! With flag 1 a block may be packed: bit 31 of `bytes` is set, and the payload is the length of the
+//! true payload (4 bytes), then that in LZ4's block format.
+//!
+//! Versions 1 and 2 have a shorter header (64 and 96 bytes), no increments and no flags; version 1
+//! knows no log.
 //!
 //! Invariants, each checked by the [`reader`]:
+//! - The identity is a random number that tells this image from any other with its number; merging a
+//!   chain into a full checkpoint keeps it. So an increment names its base beyond doubt, and may stay
+//!   when the base is replaced by an equal state.
+//! - Words that the base does not have are zero unless an increment has them.
 //! - The log position is the number of the first record of the log that is *not* in the state, or 0
-//!   if no log was kept. The CRC-32C at byte 92 covers bytes 64..92.
+//!   if no log was kept. Each CRC-32C of the header covers what lies between it and the one before.
 //! - The CRC-32C at byte 60 covers bytes 0..60. *Every* later version keeps magic, version and this
 //!   checksum where they are, so that a newer file is told from a damaged one.
-//! - The length of the file follows from `words` and `words per block`: a reader knows it before
-//!   it trusts any of the two with memory.
+//! - The length of a full file that is not packed follows from `words` and `words per block`: a
+//!   reader knows it before it trusts any of the two with memory. Another file is as long as its
+//!   blocks say, each of which is sized by `words per block`.
 //! - A block's CRC-32C covers all of the block but itself: its length and its place too, so a block
 //!   that landed elsewhere, or twice, is found.
 //! - The footer repeats what the header says, and the digest covers every byte of the file before
@@ -41,16 +64,17 @@
 //! - The number is also the file's name: a file renamed over another is found.
 
 pub(crate) mod damage;
+mod parallel;
 pub(crate) mod reader;
 pub(crate) mod writer;
 
 use crate::fields::{NAME_BYTES, padded, u32_at, u64_at, unpadded};
 use damage::Damage;
 
-/// Bytes of the header.
-pub(crate) const HEADER_BYTES: usize = 96;
-/// Bytes of its first half, which is all of it in version 1.
-pub(crate) const HEADER_HALF_BYTES: usize = 64;
+/// Bytes of the header, by version, from 1: each begins with the one before.
+pub(crate) const HEADER_BYTES_BY_VERSION: [usize; 3] = [64, 96, 128];
+/// Bytes of the header as it is written.
+pub(crate) const HEADER_BYTES: usize = HEADER_BYTES_BY_VERSION[VERSION as usize - 1];
 /// Bytes before the words of a block.
 pub(crate) const BLOCK_HEADER_BYTES: usize = 16;
 /// Bytes of the footer.
@@ -60,7 +84,15 @@ pub(crate) const WORDS_PER_BLOCK: u32 = 8192;
 /// Most words in a block that a reader accepts: it holds one block in memory.
 pub(crate) const WORDS_PER_BLOCK_MAX: u32 = 1 << 17;
 /// The version written, and the newest one read.
-pub(crate) const VERSION: u32 = 2;
+pub(crate) const VERSION: u32 = 3;
+/// Set in `bytes` of a block that is packed.
+const PACKED: u32 = 1 << 31;
+/// Bytes before the packed payload: the length of the true one.
+const PACKED_HEAD_BYTES: usize = 4;
+/// Flag: blocks may be packed.
+const MAY_BE_PACKED: u32 = 1;
+/// Words at most in one run.
+const RUN_WORDS_MAX: usize = u16::MAX as usize;
 
 const MAGIC: [u8; 8] = *b"STILLCKP";
 const FOOTER_MAGIC: [u8; 8] = *b"STILLEND";
@@ -82,10 +114,23 @@ pub(crate) struct Header {
     /// The first record of the log that is not in the state; 0 if there is no log.
     pub(crate) log_from: u64,
     creator: [u8; NAME_BYTES],
+    /// Tells the image from any other with its number; 0 before version 3.
+    pub(crate) identity: u64,
+    /// The checkpoint that this one adds to; `None` if it is full.
+    pub(crate) base: Option<Link>,
+    /// Whether blocks may be packed.
+    pub(crate) packs: bool,
+}
+
+/// One checkpoint, beyond doubt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Link {
+    pub(crate) number: u64,
+    pub(crate) identity: u64,
 }
 
 impl Header {
-    /// The header of checkpoint `number` of `words` words, without a log.
+    /// The header of full checkpoint `number` of `words` words, without a log.
     pub(crate) fn new(words: usize, number: u64, created_ms: u64, algorithm: &str) -> Self {
         Self {
             version: VERSION,
@@ -96,7 +141,22 @@ impl Header {
             algorithm: padded(algorithm),
             log_from: 0,
             creator: padded(CREATOR),
+            identity: 0,
+            base: None,
+            packs: false,
         }
+    }
+
+    /// What an increment names to build on this one.
+    pub(crate) fn link(&self) -> Link {
+        Link { number: self.number, identity: self.identity }
+    }
+
+    /// The header of the same image as a full checkpoint.
+    pub(crate) fn as_full(&self, packs: bool) -> Self {
+        let (version, words_per_block) = (VERSION, WORDS_PER_BLOCK);
+        let creator = padded(CREATOR);
+        Self { version, words_per_block, creator, base: None, packs, ..*self }
     }
 
     /// Name of the algorithm that took the image.
@@ -109,21 +169,23 @@ impl Header {
         unpadded(self.creator)
     }
 
-    /// Blocks in the file.
+    /// Blocks in a full file.
     pub(crate) fn blocks(&self) -> u64 {
         self.words.div_ceil(u64::from(self.words_per_block.max(1)))
     }
 
-    /// Length of the file in bytes: u128, because the fields may be anything.
-    pub(crate) fn file_bytes(&self) -> u128 {
-        u128::from(self.words) * 8
+    /// Length of the file in bytes, if it follows from the header: u128, because the fields may be
+    /// anything.
+    pub(crate) fn file_bytes(&self) -> Option<u128> {
+        let bytes = u128::from(self.words) * 8
             + u128::from(self.blocks()) * BLOCK_HEADER_BYTES as u128
-            + (self.header_bytes() + FOOTER_BYTES) as u128
+            + (self.header_bytes() + FOOTER_BYTES) as u128;
+        (self.base.is_none() && !self.packs).then_some(bytes)
     }
 
     /// Bytes of the header.
     fn header_bytes(&self) -> usize {
-        if self.version == 1 { HEADER_HALF_BYTES } else { HEADER_BYTES }
+        HEADER_BYTES_BY_VERSION[self.version as usize - 1] // decoded or ours: 1 to 3
     }
 
     fn encode(&self) -> [u8; HEADER_BYTES] {
@@ -135,74 +197,99 @@ impl Header {
         bytes[24..32].copy_from_slice(&self.number.to_le_bytes());
         bytes[32..40].copy_from_slice(&self.created_ms.to_le_bytes());
         bytes[40..56].copy_from_slice(&self.algorithm);
-        let checksum = crc_fast::crc32_iscsi(&bytes[..60]);
-        bytes[60..64].copy_from_slice(&checksum.to_le_bytes());
         bytes[64..72].copy_from_slice(&self.log_from.to_le_bytes());
         bytes[72..88].copy_from_slice(&self.creator);
-        let checksum = crc_fast::crc32_iscsi(&bytes[64..92]);
-        bytes[92..96].copy_from_slice(&checksum.to_le_bytes());
+        bytes[96..104].copy_from_slice(&self.identity.to_le_bytes());
+        let base = self.base.unwrap_or(Link { number: 0, identity: 0 });
+        bytes[104..112].copy_from_slice(&base.number.to_le_bytes());
+        bytes[112..120].copy_from_slice(&base.identity.to_le_bytes());
+        let flags = if self.packs { MAY_BE_PACKED } else { 0 };
+        bytes[120..124].copy_from_slice(&flags.to_le_bytes());
+        for [start, end] in PARTS {
+            let checksum = crc_fast::crc32_iscsi(&bytes[start..end - 4]);
+            bytes[end - 4..end].copy_from_slice(&checksum.to_le_bytes());
+        }
         bytes
     }
 
-    /// Reads the first half.
-    fn decode(bytes: &[u8; HEADER_HALF_BYTES]) -> Result<Self, Damage> {
-        if bytes[0..8] != MAGIC {
-            return Err(Damage::Magic);
-        }
-        if crc_fast::crc32_iscsi(&bytes[..60]) != u32_at(bytes, 60) {
-            return Err(Damage::HeaderChecksum);
-        }
-        let version = u32_at(bytes, 8);
-        if version > VERSION {
-            return Err(Damage::NewerVersion { version, supported: VERSION });
+    /// Reads a header; `bytes` is as long as its version demands, see [`header_bytes`].
+    fn decode(bytes: &[u8; HEADER_BYTES]) -> Result<Self, Damage> {
+        let version = version(bytes)?;
+        let field = |offset: usize, field| {
+            let value = u64::from(u32_at(bytes, offset));
+            Damage::Field { offset: offset as u64, field, value }
+        };
+        for [start, end] in PARTS.into_iter().take(version as usize).skip(1) {
+            if crc_fast::crc32_iscsi(&bytes[start..end - 4]) != u32_at(bytes, end - 4) {
+                return Err(Damage::PartChecksum { start: start as u64, end: end as u64 });
+            }
         }
         let words_per_block = u32_at(bytes, 12);
-        if version == 0 {
-            return Err(Damage::Field { offset: 8, field: "version", value: 0 });
-        }
         if !(1..=WORDS_PER_BLOCK_MAX).contains(&words_per_block) {
-            let value = u64::from(words_per_block);
-            return Err(Damage::Field { offset: 12, field: "number of words per block", value });
+            return Err(field(12, "number of words per block"));
         }
         if u32_at(bytes, 56) != 0 {
-            let value = u64::from(u32_at(bytes, 56));
-            return Err(Damage::Field { offset: 56, field: "reserved field", value });
+            return Err(field(56, "reserved field"));
         }
-        let mut algorithm = [0; NAME_BYTES];
-        algorithm.copy_from_slice(&bytes[40..56]);
+        if version > 1 && u32_at(bytes, 88) != 0 {
+            return Err(field(88, "reserved field"));
+        }
+        let flags = if version > 2 { u32_at(bytes, 120) } else { 0 };
+        if flags & !MAY_BE_PACKED != 0 {
+            return Err(field(120, "field of flags"));
+        }
+        let number = u64_at(bytes, 24);
+        let base = Link { number: u64_at(bytes, 104), identity: u64_at(bytes, 112) };
+        if version > 2 && base.number >= number && base.number > 0 {
+            return Err(field(104, "number of the base"));
+        }
+        let name = |at| {
+            let mut name = [0; NAME_BYTES];
+            name.copy_from_slice(&bytes[at..at + NAME_BYTES]);
+            name
+        };
         Ok(Self {
             version,
             words_per_block,
             words: u64_at(bytes, 16),
-            number: u64_at(bytes, 24),
+            number,
             created_ms: u64_at(bytes, 32),
-            algorithm,
-            log_from: 0,
-            creator: [0; NAME_BYTES],
+            algorithm: name(40),
+            log_from: if version > 1 { u64_at(bytes, 64) } else { 0 },
+            creator: if version > 1 { name(72) } else { [0; NAME_BYTES] },
+            identity: if version > 2 { u64_at(bytes, 96) } else { 0 },
+            base: (version > 2 && base.number > 0).then_some(base),
+            packs: flags & MAY_BE_PACKED != 0,
         })
     }
+}
 
-    /// Adds what the second half says, if the version has one.
-    fn decode_second(
-        &mut self,
-        bytes: &[u8; HEADER_BYTES - HEADER_HALF_BYTES],
-    ) -> Result<(), Damage> {
-        if crc_fast::crc32_iscsi(&bytes[..28]) != u32_at(bytes, 28) {
-            return Err(Damage::PositionChecksum);
-        }
-        if u32_at(bytes, 24) != 0 {
-            let value = u64::from(u32_at(bytes, 24));
-            return Err(Damage::Field { offset: 88, field: "reserved field", value });
-        }
-        self.log_from = u64_at(bytes, 0);
-        self.creator.copy_from_slice(&bytes[8..24]);
-        Ok(())
+/// Where the parts of the header start and end, each with a checksum of its own at its end. Version
+/// n has the first n.
+const PARTS: [[usize; 2]; 3] = [
+    [0, HEADER_BYTES_BY_VERSION[0]],
+    [HEADER_BYTES_BY_VERSION[0], HEADER_BYTES_BY_VERSION[1]],
+    [HEADER_BYTES_BY_VERSION[1], HEADER_BYTES_BY_VERSION[2]],
+];
+
+/// The version, from the first part of a header.
+fn version(bytes: &[u8]) -> Result<u32, Damage> {
+    if bytes[0..8] != MAGIC {
+        return Err(Damage::Magic);
+    }
+    if crc_fast::crc32_iscsi(&bytes[..60]) != u32_at(bytes, 60) {
+        return Err(Damage::HeaderChecksum);
+    }
+    match u32_at(bytes, 8) {
+        0 => Err(Damage::Field { offset: 8, field: "version", value: 0 }),
+        version if version > VERSION => Err(Damage::NewerVersion { version, supported: VERSION }),
+        version => Ok(version),
     }
 }
 
 /// The block's header; `block` starts with room for it.
-fn seal_block(block: &mut [u8], start: u64) {
-    let bytes = (block.len() - BLOCK_HEADER_BYTES) as u32;
+fn seal_block(block: &mut [u8], start: u64, packed: bool) {
+    let bytes = (block.len() - BLOCK_HEADER_BYTES) as u32 | if packed { PACKED } else { 0 };
     block[4..8].copy_from_slice(&bytes.to_le_bytes());
     block[8..16].copy_from_slice(&start.to_le_bytes());
     let checksum = crc_fast::crc32_iscsi(&block[4..]);
@@ -210,17 +297,28 @@ fn seal_block(block: &mut [u8], start: u64) {
 }
 
 /// The footer but for the digest, which covers these bytes too.
-fn encode_footer(header: &Header) -> [u8; FOOTER_BYTES - 8] {
+fn encode_footer(header: &Header, blocks: u64) -> [u8; FOOTER_BYTES - 8] {
     let mut bytes = [0; FOOTER_BYTES - 8];
     bytes[0..8].copy_from_slice(&FOOTER_MAGIC);
     bytes[8..16].copy_from_slice(&header.number.to_le_bytes());
     bytes[16..24].copy_from_slice(&header.words.to_le_bytes());
-    bytes[24..32].copy_from_slice(&header.blocks().to_le_bytes());
+    bytes[24..32].copy_from_slice(&blocks.to_le_bytes());
     bytes
 }
 
+const DIGEST: crc_fast::CrcAlgorithm = crc_fast::CrcAlgorithm::Crc64Nvme;
+
 fn digest() -> crc_fast::Digest {
-    crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc64Nvme)
+    crc_fast::Digest::new(DIGEST)
+}
+
+fn digest_of(bytes: &[u8]) -> u64 {
+    crc_fast::checksum(DIGEST, bytes)
+}
+
+/// The digest of two stretches, the second of `bytes` bytes.
+fn join(first: u64, second: u64, bytes: u64) -> u64 {
+    crc_fast::checksum_combine(DIGEST, first, second, bytes)
 }
 
 #[cfg(test)]

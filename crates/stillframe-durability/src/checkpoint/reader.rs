@@ -1,56 +1,97 @@
 //! Reads a checkpoint and believes nothing of it that is not proved.
 //!
-//! - The length of the file is compared with what the header promises before anything is sized by
-//!   it; a reader holds one block of at most 1 MiB.
+//! - The length of the file is compared with what the header promises, where it does, before
+//!   anything is sized by it; a reader holds one block of at most 1 MiB.
 //! - Words are handed out block by block as their checksums match. Only when
-//!   [`Reader::load`] returns `Ok` are they a checkpoint: the footer may still disagree.
+//!   [`Reader::next`] has returned `false` are they a checkpoint: the footer may still disagree.
 
 use std::io::{ErrorKind, Read};
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
+
+use lz4_flex::block::decompress_into;
 
 use super::damage::Damage;
 use super::{
-    BLOCK_HEADER_BYTES, FOOTER_BYTES, HEADER_BYTES, HEADER_HALF_BYTES, Header, digest,
-    encode_footer,
+    BLOCK_HEADER_BYTES, FOOTER_BYTES, FOOTER_MAGIC, HEADER_BYTES, HEADER_BYTES_BY_VERSION, Header,
+    PACKED, PACKED_HEAD_BYTES, digest, digest_of, encode_footer, join, version,
 };
 use crate::fields::{u32_at, u64_at};
 
-/// A checkpoint file whose header is sound and whose length is right.
+/// LZ4 packs no better, so that the length of a file bounds what it can hold.
+const PACKED_RATIO_MAX: u32 = 256;
+
+/// A checkpoint file whose header is sound and whose length may be right.
 pub(crate) struct Reader<R> {
     input: R,
     header: Header,
+    length: u64,
     /// Bytes read so far.
     offset: u64,
+    /// The first word that may come.
+    next: u64,
+    blocks: u64,
     digest: crc_fast::Digest,
+    /// One block as it is in the file.
+    raw: Vec<u8>,
+}
+
+/// Words of one block, and where they belong.
+#[derive(Debug, Default)]
+pub(crate) struct Block {
+    words: Vec<u64>,
+    runs: Vec<(u64, Range<usize>)>,
+    /// A payload that was packed.
+    plain: Vec<u8>,
+}
+
+impl Block {
+    /// Runs of words, each with the index of its first, rising.
+    pub(crate) fn runs(&self) -> impl Iterator<Item = (usize, &[u64])> {
+        self.runs.iter().map(|(start, range)| (*start as usize, &self.words[range.clone()]))
+    }
+
+    /// The run of this number.
+    pub(crate) fn run(&self, number: usize) -> Option<(usize, &[u64])> {
+        self.runs.get(number).map(|(start, range)| (*start as usize, &self.words[range.clone()]))
+    }
 }
 
 impl<R: Read> Reader<R> {
     /// Reads the header of a file of `length` bytes.
     pub(crate) fn open(input: R, length: u64) -> Result<Self, Damage> {
-        if length < HEADER_HALF_BYTES as u64 {
-            return Err(Damage::Truncated { length, expected: HEADER_HALF_BYTES as u128 });
-        }
-        let mut bytes = [0; HEADER_HALF_BYTES];
         let mut input = input;
-        read(&mut input, 0, &mut bytes)?;
-        let mut header = Header::decode(&bytes)?;
-        let expected = header.file_bytes();
-        if u128::from(length) < expected {
-            return Err(Damage::Truncated { length, expected });
+        let mut bytes = [0; HEADER_BYTES];
+        let mut have = 0;
+        let mut wanted = HEADER_BYTES_BY_VERSION[0];
+        // The first part tells the version, and that how long the rest is.
+        while have < wanted {
+            if length < wanted as u64 {
+                return Err(Damage::Truncated { length, expected: wanted as u128 });
+            }
+            read(&mut input, have as u64, &mut bytes[have..wanted])?;
+            have = wanted;
+            wanted = HEADER_BYTES_BY_VERSION[version(&bytes)? as usize - 1];
         }
-        if u128::from(length) > expected {
-            return Err(Damage::Trailing { length, expected });
+        let header = Header::decode(&bytes)?;
+        if let Some(expected) = header.file_bytes() {
+            if u128::from(length) < expected {
+                return Err(Damage::Truncated { length, expected });
+            }
+            if u128::from(length) > expected {
+                return Err(Damage::Trailing { length, expected });
+            }
+        }
+        if header.base.is_none() && header.words / u64::from(PACKED_RATIO_MAX) > length / 8 {
+            return Err(Damage::Field {
+                offset: 16,
+                field: "number of words",
+                value: header.words,
+            });
         }
         let mut digest = digest();
-        digest.update(&bytes);
-        let offset = header.header_bytes() as u64;
-        if offset == HEADER_BYTES as u64 {
-            let mut bytes = [0; HEADER_BYTES - HEADER_HALF_BYTES];
-            read(&mut input, HEADER_HALF_BYTES as u64, &mut bytes)?;
-            header.decode_second(&bytes)?;
-            digest.update(&bytes);
-        }
-        Ok(Self { input, header, offset, digest })
+        digest.update(&bytes[..have]);
+        let (offset, raw) = (have as u64, Vec::new());
+        Ok(Self { input, header, length, offset, next: 0, blocks: 0, digest, raw })
     }
 
     /// What the header says.
@@ -58,97 +99,281 @@ impl<R: Read> Reader<R> {
         &self.header
     }
 
+    /// Reads the next block; `false` at the end, when the footer agrees.
+    pub(crate) fn next(&mut self, into: &mut Block) -> Result<bool, Damage> {
+        let Coming { block, have } = self.coming()?;
+        let Some(bytes) = block else {
+            self.check_footer(have, None)?;
+            return Ok(false);
+        };
+        let mut raw = std::mem::take(&mut self.raw);
+        raw.resize(bytes, 0);
+        let decoded = self.read_block(&mut raw, have, into);
+        self.raw = raw;
+        decoded.map(|()| true)
+    }
+
     /// Hands every run of words to `take(start, words)`, in order, then checks the footer.
     pub(crate) fn load(mut self, mut take: impl FnMut(usize, &[u64])) -> Result<(), Damage> {
-        let per_block = u64::from(self.header.words_per_block);
-        let block_words = per_block.min(self.header.words) as usize;
-        let mut bytes = vec![0; BLOCK_HEADER_BYTES + block_words * 8];
-        let mut words = vec![0; block_words];
-        for block in 0..self.header.blocks() {
-            let start = block * per_block;
-            let count = per_block.min(self.header.words - start) as usize;
-            let bytes = &mut bytes[..BLOCK_HEADER_BYTES + count * 8];
-            self.read_block(block, start, bytes)?;
-            for (word, from) in words.iter_mut().zip(bytes[BLOCK_HEADER_BYTES..].chunks_exact(8)) {
-                *word = u64_at(from, 0);
-            }
-            take(start as usize, &words[..count]);
+        let mut block = Block::default();
+        while self.next(&mut block)? {
+            block.runs().for_each(|(start, words)| take(start, words));
         }
-        self.check_footer()
+        Ok(())
     }
 
     /// Reads all blocks and the footer, and hands everything that is wrong to `found`, until that
-    /// has enough.
+    /// has enough, or nothing can be said of what follows.
     pub(crate) fn verify(mut self, mut found: impl FnMut(Damage) -> ControlFlow<()>) {
-        let per_block = u64::from(self.header.words_per_block);
-        let mut bytes = vec![0; BLOCK_HEADER_BYTES + per_block.min(self.header.words) as usize * 8];
+        let mut block = Block::default();
         let mut sound = true;
-        for block in 0..self.header.blocks() {
-            let start = block * per_block;
-            let count = per_block.min(self.header.words - start) as usize;
-            let bytes = &mut bytes[..BLOCK_HEADER_BYTES + count * 8];
-            let next = self.offset + bytes.len() as u64;
-            if let Err(damage) = self.read_block(block, start, bytes) {
-                let unreadable = matches!(damage, Damage::Unreadable { .. });
-                if found(damage).is_break() || unreadable {
-                    return;
+        loop {
+            let number = self.blocks;
+            match self.next(&mut block) {
+                Ok(true) => {}
+                Ok(false) => return,
+                Err(damage) => {
+                    // Behind a damaged block the digest cannot match.
+                    let is_told = !sound && matches!(damage, Damage::Digest { .. });
+                    let place = self.place_after(&damage);
+                    if is_told || found(damage).is_break() {
+                        return;
+                    }
+                    let Some((offset, next)) = place else { return };
+                    sound = false;
+                    (self.offset, self.next, self.blocks) = (offset, next, number + 1);
                 }
-                (self.offset, sound) = (next, false);
-            }
-        }
-        if let Err(damage) = self.check_footer() {
-            // Behind a damaged block the digest cannot match.
-            if sound || !matches!(damage, Damage::Digest { .. }) {
-                let _ = found(damage); // it was the last
             }
         }
     }
 
-    fn read_block(&mut self, block: u64, start: u64, bytes: &mut [u8]) -> Result<(), Damage> {
-        let offset = self.offset;
-        read(&mut self.input, offset, bytes)?;
-        let length = bytes.len() as u64;
-        // The checksum first: a wrong head with a right checksum is a block of another place.
-        if crc_fast::crc32_iscsi(&bytes[4..]) != u32_at(bytes, 0) {
-            return Err(Damage::BlockChecksum { offset, bytes: length, block });
+    /// Where the next block starts, and its first word, if only the one before is damaged.
+    fn place_after(&self, damage: &Damage) -> Option<(u64, u64)> {
+        let (offset, bytes) = match *damage {
+            Damage::BlockChecksum { offset, bytes, .. }
+            | Damage::BlockContent { offset, bytes, .. } => (offset, bytes),
+            Damage::BlockHead { offset, .. } => {
+                (offset, self.header.file_bytes().and(Some(self.raw.len() as u64))?)
+            }
+            _ => return None,
+        };
+        let words = match self.header.base {
+            None => self.next + self.full_block_words(),
+            Some(_) => self.next,
+        };
+        Some((offset + bytes, words))
+    }
+
+    /// Words of the next block of a full file.
+    fn full_block_words(&self) -> u64 {
+        u64::from(self.header.words_per_block).min(self.header.words - self.next)
+    }
+
+    /// Goes on with the footer, at `offset`, from where `input` reads.
+    pub(super) fn skip_to_footer(&mut self, offset: u64, input: R) {
+        (self.offset, self.input) = (offset, input);
+        (self.next, self.blocks) = (self.header.words, self.header.blocks());
+    }
+
+    /// The digest of what was read.
+    pub(super) fn digest_so_far(&self) -> u64 {
+        self.digest.finalize()
+    }
+
+    /// What is next. Its head is read, unless it follows from the header.
+    fn coming(&mut self) -> Result<Coming, Damage> {
+        let is_full = self.header.base.is_none();
+        if is_full && self.next == self.header.words {
+            return Ok(Coming { block: None, have: 0 });
         }
-        let named_bytes = u64::from(u32_at(bytes, 4));
-        if named_bytes != length - BLOCK_HEADER_BYTES as u64 || u64_at(bytes, 8) != start {
+        if self.header.file_bytes().is_some() {
+            let bytes = BLOCK_HEADER_BYTES + self.full_block_words() as usize * 8;
+            return Ok(Coming { block: Some(bytes), have: 0 });
+        }
+        let Self { offset, length, blocks: block, .. } = *self;
+        let expected = offset + FOOTER_BYTES as u64; // there is one, or a block
+        if length < expected {
+            return Err(Damage::Truncated { length, expected: expected.into() });
+        }
+        let have = BLOCK_HEADER_BYTES;
+        self.raw.resize(have, 0);
+        read(&mut self.input, offset, &mut self.raw)?;
+        if !is_full && self.raw[..8] == FOOTER_MAGIC {
+            return Ok(Coming { block: None, have });
+        }
+        let bytes = u32_at(&self.raw, 4) & !PACKED;
+        if bytes == 0 || bytes > self.header.words_per_block * 8 {
             return Err(Damage::BlockHead { offset, block });
         }
-        self.digest.update(bytes);
-        self.offset += length;
+        let bytes = BLOCK_HEADER_BYTES + bytes as usize;
+        let end = offset + bytes as u64;
+        if end > length {
+            return Err(Damage::BlockCut { offset, block, end, length });
+        }
+        Ok(Coming { block: Some(bytes), have })
+    }
+
+    /// Reads what is missing of a block, and what it says.
+    fn read_block(&mut self, raw: &mut [u8], have: usize, into: &mut Block) -> Result<(), Damage> {
+        let (offset, block) = (self.offset, self.blocks);
+        read(&mut self.input, offset + have as u64, &mut raw[have..])?;
+        let expected = Expected { offset, block, next: self.next };
+        self.next = expected.decode(&self.header, raw, into)?;
+        self.digest.update(raw);
+        self.offset += raw.len() as u64;
+        self.blocks += 1;
         Ok(())
     }
 
-    fn check_footer(&mut self) -> Result<(), Damage> {
-        let mut bytes = [0; FOOTER_BYTES];
-        read(&mut self.input, self.offset, &mut bytes)?;
-        let (fields, stored) = bytes.split_at(FOOTER_BYTES - 8);
-        if fields != encode_footer(&self.header) {
-            return Err(Damage::Footer { offset: self.offset });
+    /// Checks the footer, of which the first bytes may have been read. `before` is the digest of
+    /// all bytes before it, if others have read them.
+    pub(super) fn check_footer(&mut self, have: usize, before: Option<u64>) -> Result<(), Damage> {
+        let Self { offset, length, .. } = *self;
+        let end = offset + FOOTER_BYTES as u64;
+        if length < end {
+            return Err(Damage::Truncated { length, expected: end.into() });
         }
-        self.digest.update(fields);
-        if self.digest.finalize() != u64_at(stored, 0) {
-            return Err(Damage::Digest { offset: self.offset + fields.len() as u64 });
+        let mut bytes = [0; FOOTER_BYTES];
+        bytes[..have].copy_from_slice(&self.raw[..have]);
+        read(&mut self.input, offset + have as u64, &mut bytes[have..])?;
+        let (fields, stored) = bytes.split_at(FOOTER_BYTES - 8);
+        if fields != encode_footer(&self.header, self.blocks) {
+            return Err(Damage::Footer { offset });
+        }
+        let found = match before {
+            Some(before) => join(before, digest_of(fields), fields.len() as u64),
+            None => {
+                self.digest.update(fields);
+                self.digest.finalize()
+            }
+        };
+        if found != u64_at(stored, 0) {
+            return Err(Damage::Digest { offset: offset + fields.len() as u64 });
+        }
+        if length > end {
+            return Err(Damage::Trailing { length, expected: end.into() });
         }
         Ok(())
     }
+}
+
+/// What comes next in a file.
+struct Coming {
+    /// A block of so many bytes with its head, or the footer.
+    block: Option<usize>,
+    /// Bytes of it that are in `raw`.
+    have: usize,
+}
+
+/// Where a block lies, and with which word it may start.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Expected {
+    pub(crate) offset: u64,
+    pub(crate) block: u64,
+    pub(crate) next: u64,
+}
+
+impl Expected {
+    /// Takes the words out of a block with its head. Returns the first word that may come next.
+    pub(crate) fn decode(
+        self,
+        header: &Header,
+        raw: &[u8],
+        into: &mut Block,
+    ) -> Result<u64, Damage> {
+        let Self { offset, block, next } = self;
+        let bytes = raw.len() as u64;
+        // The checksum first: a wrong head with a right checksum is a block of another place.
+        if crc_fast::crc32_iscsi(&raw[4..]) != u32_at(raw, 0) {
+            return Err(Damage::BlockChecksum { offset, bytes, block });
+        }
+        let content = |what| Damage::BlockContent { offset, bytes, block, what };
+        let (named_bytes, first) = (u32_at(raw, 4), u64_at(raw, 8));
+        let is_packed = named_bytes & PACKED != 0 && header.packs;
+        let true_bytes = if is_packed { named_bytes & !PACKED } else { named_bytes };
+        if u64::from(true_bytes) != bytes - BLOCK_HEADER_BYTES as u64 {
+            return Err(Damage::BlockHead { offset, block });
+        }
+        let Block { words, runs, plain } = into;
+        let mut payload = &raw[BLOCK_HEADER_BYTES..];
+        if is_packed {
+            unpack(payload, header.words_per_block as usize * 8, plain).map_err(content)?;
+            payload = plain;
+        }
+        words.clear();
+        words.extend(payload.chunks_exact(8).map(|word| u64_at(word, 0)));
+        if !payload.len().is_multiple_of(8) {
+            return Err(content("a part of a word"));
+        }
+        runs.clear();
+        if header.base.is_some() {
+            return split(words, runs, first, next, header.words).map_err(content);
+        }
+        let count = u64::from(header.words_per_block).min(header.words - next);
+        if first != next || words.len() as u64 != count {
+            return Err(Damage::BlockHead { offset, block });
+        }
+        runs.push((first, 0..words.len()));
+        Ok(next + count)
+    }
+}
+
+fn unpack(payload: &[u8], most: usize, plain: &mut Vec<u8>) -> Result<(), &'static str> {
+    let Some((head, packed)) = payload.split_at_checked(PACKED_HEAD_BYTES) else {
+        return Err("no room for the length of what is packed");
+    };
+    let bytes = u32_at(head, 0) as usize;
+    if bytes > most {
+        return Err("more packed than a block holds");
+    }
+    plain.resize(bytes, 0);
+    match decompress_into(packed, plain) {
+        Ok(unpacked) if unpacked == bytes => Ok(()),
+        _ => Err("a payload that cannot be unpacked"),
+    }
+}
+
+/// Finds the runs of an increment's block, that starts with word `first` and not before `next`.
+fn split(
+    words: &[u64],
+    runs: &mut Vec<(u64, Range<usize>)>,
+    first: u64,
+    mut next: u64,
+    total: u64,
+) -> Result<u64, &'static str> {
+    let mut at = 0;
+    while at < words.len() {
+        let (start, count) = (words[at] >> 16, words[at] & 0xFFFF);
+        if at == 0 && start != first {
+            return Err("a first run of another place");
+        }
+        let end = start + count; // below 2^48 and 2^16
+        let range = at + 1..at + 1 + count as usize;
+        if count == 0 || start < next || end > total || range.end > words.len() {
+            return Err("a run out of its place");
+        }
+        (at, next) = (range.end, end);
+        runs.push((start, range));
+    }
+    Ok(next)
 }
 
 /// The header at the start of `bytes`; nothing is known of the rest of the file.
 pub(crate) fn peek(bytes: &[u8]) -> Result<Header, Damage> {
-    let length = bytes.len() as u64;
-    let cut = Damage::Truncated { length, expected: HEADER_BYTES as u128 };
-    let (first, second) = bytes.split_first_chunk().ok_or(cut.clone())?;
-    let mut header = Header::decode(first)?;
-    if header.header_bytes() == HEADER_BYTES {
-        header.decode_second(second.first_chunk().ok_or(cut)?)?;
-    }
-    Ok(header)
+    let mut header = [0; HEADER_BYTES];
+    let have = bytes.len().min(HEADER_BYTES);
+    header[..have].copy_from_slice(&bytes[..have]);
+    let is_there = |wanted: usize| match have < wanted {
+        true => Err(Damage::Truncated { length: have as u64, expected: wanted as u128 }),
+        false => Ok(()),
+    };
+    is_there(HEADER_BYTES_BY_VERSION[0])?;
+    is_there(HEADER_BYTES_BY_VERSION[version(&header)? as usize - 1])?;
+    Header::decode(&header)
 }
 
-fn read(input: &mut impl Read, offset: u64, bytes: &mut [u8]) -> Result<(), Damage> {
+/// Reads all of `bytes`, which start at `offset`.
+pub(super) fn read(input: &mut impl Read, offset: u64, bytes: &mut [u8]) -> Result<(), Damage> {
     input.read_exact(bytes).map_err(|error| match error.kind() {
         // The length was right when the file was opened.
         ErrorKind::UnexpectedEof => {

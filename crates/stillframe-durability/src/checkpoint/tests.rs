@@ -1,5 +1,7 @@
 //! The format against itself: what is written is read, and nothing else is.
 
+mod increments;
+
 use super::reader::Reader;
 use super::writer::Writer;
 use super::*;
@@ -41,7 +43,7 @@ fn every_size_comes_back_as_it_was() {
         for words_per_push in [1, 512, 500] {
             let (header, words) = (header(count, WORDS_PER_BLOCK), words(count));
             let file = write(header, &words, words_per_push);
-            assert_eq!(file.len() as u128, header.file_bytes());
+            assert_eq!(Some(file.len() as u128), header.file_bytes());
             assert_eq!(read(&file), Ok((header, words)), "{count} words");
         }
     }
@@ -61,11 +63,19 @@ fn the_first_version_stays_readable() {
 }
 
 #[test]
-fn the_second_version_stays_readable_byte_for_byte() {
-    let header = Header { log_from: 0x0102_0304, creator: padded("test"), ..header(3, 2) };
+fn the_second_version_stays_readable() {
+    let (header, words) = read(&bytes(include_str!("version_2.hex"))).expect("it is sound");
+    assert_eq!((words, header.log_from, header.base), (vec![1, 2, 3], 0x0102_0304, None));
+    assert_eq!(header.creator(), "test");
+}
+
+#[test]
+fn the_third_version_stays_readable_byte_for_byte() {
+    let (log_from, identity) = (0x0102_0304, 0x0506_0708);
+    let header = Header { log_from, identity, creator: padded("test"), ..header(3, 2) };
     let file = write(header, &[1, 2, 3], 512);
     let hex: String = file.iter().map(|byte| format!("{byte:02x}")).collect();
-    assert_eq!(file, bytes(include_str!("version_2.hex")), "{hex}");
+    assert_eq!(file, bytes(include_str!("version_3.hex")), "{hex}");
     assert_eq!(read(&file), Ok((header, vec![1, 2, 3])));
 }
 
@@ -116,12 +126,12 @@ fn damage_is_told_by_its_offset() {
     let second = HEADER_BYTES + block;
     assert_eq!(
         told(second + 20),
-        "bytes 144 to 191: the checksum of block 1 does not match",
+        "bytes 176 to 223: the checksum of block 1 does not match",
         "the second block"
     );
     let footer = sound.len() - FOOTER_BYTES;
-    assert_eq!(told(footer), "byte 216: the footer does not agree with the header");
-    assert_eq!(told(sound.len() - 1), "byte 248: the digest of all bytes before does not match");
+    assert_eq!(told(footer), "byte 248: the footer does not agree with the header");
+    assert_eq!(told(sound.len() - 1), "byte 280: the digest of all bytes before does not match");
 }
 
 #[test]
@@ -145,11 +155,14 @@ fn a_block_of_an_older_file_is_found_by_the_digest() {
 /// A header with a right checksum is the writer's word; its sizes still need the file's length.
 #[test]
 fn huge_sizes_are_refused_before_memory_is_asked_for() {
-    for words in [1 << 20, 1 << 40, u64::MAX] {
+    for words in [1 << 12, 1 << 20, 1 << 40, u64::MAX] {
         let header = Header { words, ..header(0, 4) };
         let mut file = header.encode().to_vec();
         file.resize(4096, 0);
         assert!(matches!(read(&file), Err(Damage::Truncated { .. })), "{words}");
+        let mut file = Header { packs: true, ..header }.encode().to_vec();
+        file.resize(4096, 0);
+        assert!(read(&file).is_err(), "{words} packed");
     }
     for words_per_block in [0, WORDS_PER_BLOCK_MAX + 1, u32::MAX] {
         let file = header(0, words_per_block).encode();
@@ -160,11 +173,11 @@ fn huge_sizes_are_refused_before_memory_is_asked_for() {
 #[test]
 fn a_newer_version_is_told_from_damage() {
     let mut file = write(header(9, 4), &words(9), 512);
-    file[8] = 3;
+    file[8] = 4;
     assert_eq!(read(&file), Err(Damage::HeaderChecksum));
     let checksum = crc_fast::crc32_iscsi(&file[..60]);
     file[60..64].copy_from_slice(&checksum.to_le_bytes());
-    assert_eq!(read(&file), Err(Damage::NewerVersion { version: 3, supported: 2 }));
+    assert_eq!(read(&file), Err(Damage::NewerVersion { version: 4, supported: 3 }));
 }
 
 #[test]
@@ -193,7 +206,7 @@ fn a_write_that_fails_is_told_with_its_place() {
             Ok(())
         }
     }
-    let length = header(8, 4).file_bytes() as usize;
+    let length = header(8, 4).file_bytes().expect("it is full") as usize;
     for room in 0..length {
         let mut writer = Writer::new(Full(room), header(8, 4));
         let result = writer.push(0, &words(8)).and_then(|()| writer.finish());

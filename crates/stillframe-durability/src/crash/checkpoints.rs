@@ -31,8 +31,8 @@ fn recovered(files: &Files, words: usize) -> Found {
     let directory =
         Directory::open(Path::new("crashed"), Some(Arc::new(SimulatedDisk::holding(files))))
             .map_err(|error| error.to_string())?;
-    let memory = stillframe::Options::words(words);
-    let recovered = recover::<Naive>(&directory, &memory).map_err(|error| error.to_string())?;
+    let options = Options::words(words);
+    let recovered = recover::<Naive>(&directory, &options).map_err(|error| error.to_string())?;
     if let Some(skipped) = recovered.recovery.skipped.first() {
         return Err(format!("a crash left damage: {skipped}"));
     }

@@ -9,6 +9,8 @@
 use std::io::{self, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use super::real::RealDisk;
 use super::{Disk, DiskFile};
@@ -18,6 +20,9 @@ use crate::mutant::{Mutant, Mutation};
 /// Bytes written before they are hurried to the disk: large enough for a disk to be fast, small
 /// enough that neither a sync at the end nor the page cache notices.
 const BEHIND_BYTES: u64 = 8 << 20;
+
+/// How much earlier than due a write may be: a sleep costs.
+const PACE_SLACK: Duration = Duration::from_micros(500);
 
 /// A directory and its disk.
 #[derive(Debug)]
@@ -61,7 +66,8 @@ impl Directory {
     pub(crate) fn create(&self, name: &str) -> Result<Output, Error> {
         let file = patiently(|| self.disk.create(name));
         let file = file.map_err(Error::file("creating", self.at(name)))?;
-        Ok(Output { file, end: 0, behind: 0, failed: false, mutation: self.mutation })
+        let (pace, mutation) = (Pace::default(), self.mutation);
+        Ok(Output { file, end: 0, behind: 0, failed: false, pace, mutation })
     }
 
     /// A file and its length.
@@ -69,7 +75,7 @@ impl Directory {
         let open = || -> io::Result<(Input, u64)> {
             let file = patiently(|| self.disk.open(name))?;
             let length = patiently(|| file.length())?;
-            Ok((Input { file, offset: 0 }, length))
+            Ok((Input { file: file.into(), offset: 0 }, length))
         };
         open().map_err(Error::file("opening", self.at(name)))
     }
@@ -114,10 +120,21 @@ pub(crate) struct Output {
     /// Up to where the bytes were hurried to the disk.
     behind: u64,
     failed: bool,
+    pace: Pace,
     mutation: Mutation,
 }
 
 impl Output {
+    /// Writes no faster than so many bytes a second from now on.
+    pub(crate) fn set_pace(&mut self, bytes_per_s: Option<u64>) {
+        self.pace = Pace { bytes_per_s, started: None };
+    }
+
+    /// Asks for the room that the file will take, so that a full disk is found before it is written.
+    pub(crate) fn reserve(&mut self, bytes: u64) -> io::Result<()> {
+        self.once(|file| patiently(|| file.reserve(bytes)))
+    }
+
     /// For tests: whether this mistake is to be made.
     pub(crate) fn is(&self, mutant: Mutant) -> bool {
         self.mutation.is(mutant)
@@ -159,6 +176,7 @@ impl Write for Output {
             self.file.write_behind(self.behind.saturating_sub(BEHIND_BYTES)..self.end);
             self.behind = self.end;
         }
+        self.pace.wait(self.end);
         Ok(written)
     }
     fn flush(&mut self) -> io::Result<()> {
@@ -166,11 +184,43 @@ impl Write for Output {
     }
 }
 
+/// A limit of speed. It sleeps, which a forked child may do.
+#[derive(Debug, Default)]
+struct Pace {
+    bytes_per_s: Option<u64>,
+    started: Option<Instant>,
+}
+
+impl Pace {
+    /// Returns when `bytes` since the start are due.
+    fn wait(&mut self, bytes: u64) {
+        let Some(rate) = self.bytes_per_s else { return };
+        let started = *self.started.get_or_insert_with(Instant::now);
+        let due = Duration::from_secs_f64(bytes as f64 / rate.max(1) as f64);
+        let early = due.saturating_sub(started.elapsed());
+        if early > PACE_SLACK {
+            thread::sleep(early);
+        }
+    }
+}
+
 /// A file that is read, front to back.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Input {
-    file: Box<dyn DiskFile>,
+    file: Arc<dyn DiskFile>,
     offset: u64,
+}
+
+impl Input {
+    /// The same file, from `offset` on.
+    pub(crate) fn at(&self, offset: u64) -> Self {
+        Self { file: Arc::clone(&self.file), offset }
+    }
+
+    /// A hint that the file will not be read again soon.
+    pub(crate) fn leave_cache(&self) {
+        self.file.write_behind(0..u64::MAX);
+    }
 }
 
 impl Read for Input {

@@ -66,7 +66,8 @@ pub trait Disk: Debug + Send + Sync {
 
 /// An open file.
 ///
-/// [`write_at`](Self::write_at) and [`write_behind`](Self::write_behind) of a disk on which the
+/// [`reserve`](Self::reserve), [`write_at`](Self::write_at) and
+/// [`write_behind`](Self::write_behind) of a disk on which the
 /// algorithm [`Fork`](stillframe::algorithms::fork::Fork) makes checkpoints run in a forked child:
 /// they neither allocate, lock nor log.
 pub trait DiskFile: Debug + Send + Sync {
@@ -76,6 +77,13 @@ pub trait DiskFile: Debug + Send + Sync {
     /// # Errors
     /// The operating system's: some of the bytes may be in the file.
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<usize>;
+
+    /// Asks for room for a file of `bytes` bytes, whose length stays as it is. A disk that cannot
+    /// tell says that there is room.
+    ///
+    /// # Errors
+    /// [`StorageFull`](io::ErrorKind::StorageFull), and what else the operating system has to say.
+    fn reserve(&self, bytes: u64) -> io::Result<()>;
 
     /// Reads some bytes at `offset`, and tells how many; none only at the end of the file.
     ///

@@ -221,6 +221,10 @@ impl DiskFile for SimulatedFile {
         }
     }
 
+    fn reserve(&self, _: u64) -> io::Result<()> {
+        self.disk.lock().whole_call()
+    }
+
     fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<usize> {
         let mut state = self.disk.lock();
         state.whole_call()?;

@@ -6,7 +6,7 @@ use std::ops::{ControlFlow, Range};
 use super::{Examined, Flaw};
 use crate::checkpoint::damage::Damage;
 use crate::checkpoint::reader::Reader;
-use crate::checkpoint::{FOOTER_BYTES, HEADER_BYTES, HEADER_HALF_BYTES};
+use crate::checkpoint::{FOOTER_BYTES, HEADER_BYTES_BY_VERSION};
 
 /// Damaged blocks after which reading ends.
 const FLAWS_MAX: usize = 100;
@@ -23,8 +23,15 @@ pub struct Checkpoint {
     pub words: u64,
     /// Words in each block but the last.
     pub words_per_block: u32,
-    /// Blocks.
-    pub blocks: u64,
+    /// Blocks, if it is full: an increment's are told by its end.
+    pub blocks: Option<u64>,
+    /// Tells the image from any other of its number, but for copies and merges of it; 0 before
+    /// version 3.
+    pub identity: u64,
+    /// Number and identity of the checkpoint that it adds to, if it is an increment.
+    pub base: Option<(u64, u64)>,
+    /// Whether blocks may be packed.
+    pub packed: bool,
     /// When it was begun, in milliseconds since 1970 by the clock of then.
     pub created_ms: u64,
     /// The algorithm that took the image.
@@ -52,7 +59,10 @@ impl Checkpoint {
             number: header.number,
             words: header.words,
             words_per_block: header.words_per_block,
-            blocks: header.blocks(),
+            blocks: header.base.is_none().then(|| header.blocks()),
+            identity: header.identity,
+            base: header.base.map(|base| (base.number, base.identity)),
+            packed: header.packs,
             created_ms: header.created_ms,
             algorithm: header.algorithm(),
             log_from: header.log_from,
@@ -85,8 +95,8 @@ fn range(damage: &Damage, length: u64) -> Range<u64> {
     match *damage {
         Damage::Magic => 0..8,
         Damage::NewerVersion { .. } => 8..12,
-        Damage::HeaderChecksum => 0..HEADER_HALF_BYTES as u64,
-        Damage::PositionChecksum => HEADER_HALF_BYTES as u64..HEADER_BYTES as u64,
+        Damage::HeaderChecksum => 0..HEADER_BYTES_BY_VERSION[0] as u64,
+        Damage::PartChecksum { start, end } => start..end,
         Damage::Field { offset, .. } => offset..offset + 4,
         Damage::Misnamed { .. } => 24..32,
         Damage::Truncated { length, expected } => {
@@ -96,7 +106,12 @@ fn range(damage: &Damage, length: u64) -> Range<u64> {
             u64::try_from(expected).unwrap_or(u64::MAX)..length
         }
         Damage::BlockHead { offset, .. } => offset..offset + 16,
-        Damage::BlockChecksum { offset, bytes, .. } => offset..offset + bytes,
+        // Its head is wrong, or the file was cut.
+        Damage::BlockCut { offset, end, .. } => offset..end,
+        Damage::BaseMissing { .. } | Damage::BaseDamaged { .. } => 104..112,
+        Damage::BaseIsAnother { .. } => 112..120,
+        Damage::BlockContent { offset, bytes, .. }
+        | Damage::BlockChecksum { offset, bytes, .. } => offset..offset + bytes,
         Damage::Footer { offset } => offset..offset + FOOTER_BYTES as u64,
         // Each block is sound by itself; the digest says that they are not of one file.
         Damage::Digest { .. } => 0..length,

@@ -55,7 +55,7 @@ impl Name {
     /// What `name` means, if it is one that a store gives.
     #[must_use]
     pub fn parse(name: &str) -> Option<Self> {
-        if name == names::TEMPORARY || name == log::TEMPORARY {
+        if [names::TEMPORARY, names::MERGING, log::TEMPORARY].contains(&name) {
             return Some(Self::Unfinished);
         }
         if let Some((number, is_damaged)) = names::number(name) {

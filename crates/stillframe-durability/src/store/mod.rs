@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use stillframe::algorithms::imprint::Imprint;
-use stillframe::{Algorithm, CaptureError, Engine, MemoryError, Point};
+use stillframe::{Algorithm, CaptureError, Completeness, Engine, MemoryError, Point};
 
 use crate::checkpoint::Header;
-use crate::desk::Desk;
+use crate::desk::{Desk, Merging};
 use crate::disk::directory::Directory;
 use crate::error::Error;
 use crate::log;
@@ -19,6 +19,7 @@ use crate::options::Options;
 use crate::recovery::{Recovered, Recovery, recover};
 use crate::schedule::Schedule;
 use crate::stats::{Running, Stats};
+use crate::touched::Touched;
 
 /// An array of 64-bit words in memory, with one writer, that survives its process.
 ///
@@ -41,7 +42,11 @@ pub struct Store<A: Algorithm = Imprint> {
     /// Number of the next checkpoint.
     next: u64,
     checkpoint_on_close: bool,
+    /// What was written since the last begin, for increments of algorithms with full images.
+    touched: Touched,
     log: Journal,
+    /// Merges chains until dropped.
+    merging: Option<Merging>,
     // The thread that it holds ends with it.
     schedule: Option<Schedule>,
 }
@@ -80,7 +85,7 @@ impl<A: Algorithm> Store<A> {
         if !log::segments(&directory)?.is_empty() {
             return Err(needs_log());
         }
-        let recovered = recover(&directory, &options.memory)?;
+        let recovered = recover(&directory, &options)?;
         if recovered.recovery.loaded.as_ref().is_some_and(|loaded| loaded.log_from > 0) {
             return Err(needs_log());
         }
@@ -95,17 +100,22 @@ impl<A: Algorithm> Store<A> {
         recovered: Recovered<A>,
         options: &Options,
     ) -> Result<Self, Error> {
-        let Recovered { algorithm, recovery, next } = recovered;
+        let Recovered { algorithm, recovery, next, chain } = recovered;
         let engine = Engine::new(algorithm).map_err(Error::Thread)?;
-        let number = recovery.loaded.as_ref().map(|loaded| loaded.number);
-        let desk = Arc::new(Desk::new(Arc::clone(directory), options.retention, number)?);
+        let native = A::INFO.image == Completeness::Incremental;
+        let desk = Arc::new(Desk::new(Arc::clone(directory), options, native, chain)?);
+        let asks = desk.asks_for_touched();
+        let touched = if asks { Touched::new(engine.words()) } else { Touched::default() };
+        let merging = Merging::start(&desk)?;
         Ok(Self {
             engine,
             desk,
             recovery,
             next,
             checkpoint_on_close: options.checkpoint_on_close,
+            touched,
             log: Journal::None,
+            merging,
             schedule: None,
         })
     }
@@ -138,7 +148,9 @@ impl<A: Algorithm> Store<A> {
     /// # Errors
     /// [`MemoryError`] beyond the `max_words` it was opened with; nothing changes.
     pub fn grow(&mut self, words: usize) -> Result<(), MemoryError> {
-        self.engine.grow(words)
+        self.engine.grow(words)?;
+        self.touched.grow(self.engine.words());
+        Ok(())
     }
 
     /// The latest value of a word. Panics if `index` is out of bounds.
@@ -152,11 +164,13 @@ impl<A: Algorithm> Store<A> {
     #[inline]
     pub fn write(&mut self, index: usize, value: u64) {
         self.engine.write(index, value);
+        self.touched.mark(index);
     }
 
     /// Replaces a run of words. Panics if the run is out of bounds, before any word is written.
     pub fn write_run(&mut self, start: usize, values: &[u64]) {
         self.engine.write_run(start, values);
+        self.touched.mark_run(start, values.len());
     }
 
     /// Half a word, for states of u32: `index` counts 4-byte items.
@@ -170,6 +184,7 @@ impl<A: Algorithm> Store<A> {
     #[inline]
     pub fn write_u32(&mut self, index: usize, value: u32) {
         self.engine.algorithm_mut().write_u32(index, value);
+        self.touched.mark(index / 2);
     }
 
     // ---- the log
@@ -255,6 +270,12 @@ impl<A: Algorithm> Store<A> {
         self.desk.take_outcome().transpose()
     }
 
+    /// Waits until no chain of increments is being merged into a full checkpoint;
+    /// [`stats`](Self::stats) tell how it went.
+    pub fn wait_merged(&self) {
+        self.desk.wait_merged();
+    }
+
     /// Gives up the checkpoint under way, if there is one; [`wait`](Self::wait) tells when it is
     /// gone.
     pub fn cancel(&self) {
@@ -324,7 +345,14 @@ impl<A: Algorithm> Store<A> {
             header.log_from = last + 1;
             header.created_ms = header.created_ms.max(time_ms);
         }
-        let file = self.desk.begin(header, started)?;
+        let file = self.desk.begin(header, started, &mut self.touched)?;
+        if self.desk.must_rewrite(&file) {
+            // What was written before the last image counts as written again: it takes the time of
+            // the whole state, and happens only after damage to the files.
+            for index in 0..self.engine.words() {
+                self.engine.write(index, self.engine.read(index));
+            }
+        }
         let desk = Arc::clone(&self.desk);
         let publish = move |file: &mut _, captured| desk.publish(file, captured, log.as_deref());
         let begun = self.engine.snapshot(Point::declare(), file, publish);
@@ -336,6 +364,7 @@ impl<A: Algorithm> Store<A> {
 impl<A: Algorithm> Drop for Store<A> {
     fn drop(&mut self) {
         self.cancel();
+        self.merging = None; // the checkpoint under way may wait for it
         self.engine.wait();
         self.desk.close();
     }

@@ -24,7 +24,7 @@ use crate::mutant::Mutant;
 use crate::names;
 use crate::options::Options;
 use crate::recovery::{
-    Loaded, LostRecords, Recovered, Recovery, Replayed, TornTail, find, recover,
+    Found, Loaded, LostRecords, Recovered, Recovery, Replayed, TornTail, find, recover,
 };
 
 /// An action of the log, to be applied again.
@@ -106,7 +106,7 @@ impl<A: Algorithm> Store<A> {
         apply: impl FnMut(&mut Self, &Action<'_>) -> Result<(), ApplyError>,
     ) -> Result<Self, Error> {
         let directory = Arc::new(Directory::open(directory.as_ref(), options.disk.clone())?);
-        let recovered = recover(&directory, &options.memory)?;
+        let recovered = recover(&directory, &options)?;
         let mut store = Self::assemble(&directory, recovered, &options)?;
         let found = store.replay(&directory, options.accept_log_loss, None, apply)?;
         if directory.names()?.iter().any(|name| name == log::TEMPORARY) {
@@ -143,7 +143,8 @@ impl<A: Algorithm> Store<A> {
         if target.names()?.iter().any(|name| name != crate::disk::real::LOCK) {
             return Err(Error::NotEmpty { directory: target.path().to_path_buf() });
         }
-        let fresh = Recovered { algorithm, recovery: Recovery::default(), next: 1 };
+        let fresh =
+            Recovered { algorithm, recovery: Recovery::default(), next: 1, chain: Vec::new() };
         let mut store = Self::assemble(&target, fresh, &options)?;
         store.recovery = recovery;
         store.replay(&source, options.accept_log_loss, Some(until), apply)?;
@@ -245,9 +246,9 @@ fn before<A: Algorithm>(
         Until::Sequence(last) => header.log_from.saturating_sub(1) <= last,
         Until::TimeMs(last) => header.created_ms <= last,
     };
-    let (found, skipped) = find(directory, &numbers, &options.memory, is_before)?;
+    let (found, skipped) = find(directory, &numbers, options, is_before)?;
     let recovery = |loaded: Option<Loaded>| Recovery { loaded, skipped, ..Recovery::default() };
-    if let Some((algorithm, loaded)) = found {
+    if let Some(Found { algorithm, loaded, .. }) = found {
         return Ok((algorithm, recovery(Some(loaded))));
     }
     match numbers.last() {

@@ -1,0 +1,139 @@
+//! Loads a full checkpoint with several threads: each reads and checks stretches of blocks, one hands
+//! their words on. The digest of the file is put together from those of the stretches.
+
+use std::io::Read;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::sync_channel;
+use std::sync::{Mutex, PoisonError};
+use std::thread::{self, Builder};
+
+use super::damage::Damage;
+use super::reader::{Block, Expected, Reader, read};
+use super::{BLOCK_HEADER_BYTES, Header, digest_of, join};
+
+/// Blocks that a thread takes at once: 1 MiB.
+const STRETCH_BLOCKS: u64 = 16;
+
+/// What one thread has read.
+struct Stretch {
+    number: u64,
+    digest: u64,
+    bytes: u64,
+    first: u64,
+    words: Vec<u64>,
+}
+
+impl<R: Read + Send> Reader<R> {
+    /// As [`load`](Reader::load), with up to `threads` threads; `at` gives the file from an offset
+    /// on. The runs come in any order.
+    pub(crate) fn load_with(
+        mut self,
+        threads: usize,
+        at: impl Fn(u64) -> R + Sync,
+        mut take: impl FnMut(usize, &[u64]),
+    ) -> Result<(), Damage> {
+        let header = *self.header();
+        let stretches = header.blocks().div_ceil(STRETCH_BLOCKS);
+        if threads < 2 || stretches < 2 || header.file_bytes().is_none() {
+            return self.load(take);
+        }
+        let plan = Plan { header, next: AtomicU64::new(0), stop: AtomicBool::new(false) };
+        let pool = Mutex::new(Vec::new());
+        let mut digests = vec![(0, 0); stretches as usize];
+        let mut damaged: Option<Damage> = None;
+        let mut started = 0;
+        thread::scope(|scope| {
+            let (send, receive) = sync_channel(2 * threads);
+            for _ in 0..threads.min(stretches as usize) {
+                let (send, plan, pool, at) = (send.clone(), &plan, &pool, &at);
+                let work = move || {
+                    while let Some(number) = plan.take() {
+                        let words = pool.lock().unwrap_or_else(PoisonError::into_inner).pop();
+                        let read = plan.read(number, at, words.unwrap_or_default());
+                        if send.send(read).is_err() {
+                            return;
+                        }
+                    }
+                };
+                let spawned = Builder::new().name("load".into()).spawn_scoped(scope, work);
+                started += usize::from(spawned.is_ok());
+            }
+            drop(send);
+            for read in receive {
+                match read {
+                    Ok(stretch) => {
+                        digests[stretch.number as usize] = (stretch.digest, stretch.bytes);
+                        take(stretch.first as usize, &stretch.words);
+                        let mut pool = pool.lock().unwrap_or_else(PoisonError::into_inner);
+                        pool.push(stretch.words);
+                    }
+                    Err(damage) => {
+                        plan.stop.store(true, Ordering::Relaxed);
+                        damaged.get_or_insert(damage);
+                    }
+                }
+            }
+        });
+        if started == 0 {
+            return self.load(take); // no thread was to be had
+        }
+        if let Some(damage) = damaged {
+            return Err(damage);
+        }
+        let end = plan.offset(header.blocks());
+        self.skip_to_footer(end, at(end));
+        let before = self.digest_so_far();
+        let before = digests.into_iter().fold(before, |all, (one, bytes)| join(all, one, bytes));
+        self.check_footer(0, Some(before))
+    }
+}
+
+/// Which stretches are left.
+struct Plan {
+    header: Header,
+    next: AtomicU64,
+    stop: AtomicBool,
+}
+
+impl Plan {
+    fn take(&self) -> Option<u64> {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let is_there = number < self.header.blocks().div_ceil(STRETCH_BLOCKS);
+        (is_there && !self.stop.load(Ordering::Relaxed)).then_some(number)
+    }
+
+    /// Where a block starts, or the footer.
+    fn offset(&self, block: u64) -> u64 {
+        let words = self.first(block);
+        self.header.header_bytes() as u64 + block * BLOCK_HEADER_BYTES as u64 + words * 8
+    }
+
+    /// The first word of a block.
+    fn first(&self, block: u64) -> u64 {
+        self.header.words.min(block * u64::from(self.header.words_per_block))
+    }
+
+    fn read<R: Read>(
+        &self,
+        number: u64,
+        at: impl Fn(u64) -> R,
+        mut words: Vec<u64>,
+    ) -> Result<Stretch, Damage> {
+        let from = number * STRETCH_BLOCKS;
+        let to = self.header.blocks().min(from + STRETCH_BLOCKS);
+        let start = self.offset(from);
+        let mut bytes = vec![0; (self.offset(to) - start) as usize];
+        read(&mut at(start), start, &mut bytes)?;
+        words.clear();
+        let mut decoded = Block::default();
+        for block in from..to {
+            let (offset, end) = (self.offset(block), self.offset(block + 1));
+            let raw = &bytes[(offset - start) as usize..(end - start) as usize];
+            let expected = Expected { offset, block, next: self.first(block) };
+            expected.decode(&self.header, raw, &mut decoded)?;
+            decoded.runs().for_each(|(_, run)| words.extend_from_slice(run));
+        }
+        let (digest, first) = (digest_of(&bytes), self.first(from));
+        Ok(Stretch { number, digest, bytes: bytes.len() as u64, first, words })
+    }
+}

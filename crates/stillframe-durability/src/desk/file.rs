@@ -1,0 +1,87 @@
+//! A checkpoint file as the sink of an image.
+
+use stillframe::{BLOCK_WORDS, Before, Sink, SinkError};
+
+use super::Manner;
+use crate::checkpoint::Header;
+use crate::checkpoint::writer::Writer;
+use crate::disk::directory::{Directory, Output};
+use crate::error::Error;
+use crate::mutant::Mutant;
+use crate::names::TEMPORARY;
+use crate::touched::Tables;
+
+/// A file, and which blocks it is to hold if it is an increment of full images.
+#[derive(Debug)]
+pub(crate) struct CheckpointFile {
+    writer: Writer<Output>,
+    tables: Tables,
+    /// Whether only blocks that the tables have are wanted.
+    picks: bool,
+    native: bool,
+    /// Bytes to be made room for before the first is written; 0 if nobody knows how many.
+    reserve: u64,
+}
+
+impl CheckpointFile {
+    pub(super) fn create(directory: &Directory, manner: Manner) -> Result<Self, Error> {
+        let mut output = directory.create(TEMPORARY)?;
+        output.set_pace(manner.bandwidth);
+        let mut header = Header::new(0, 0, 0, "");
+        header.packs = manner.packs;
+        let (writer, tables) = (Writer::new(output, header), Tables::default());
+        Ok(Self { writer, tables, picks: false, native: manner.native, reserve: 0 })
+    }
+
+    /// Says which image comes.
+    pub(super) fn begin(&mut self, header: Header, tables: Tables) {
+        self.writer.set_header(header);
+        self.tables = tables;
+        self.picks = header.base.is_some() && !self.native;
+        let bytes = self.header().file_bytes().and_then(|bytes| u64::try_from(bytes).ok());
+        self.reserve = bytes.unwrap_or(0);
+    }
+
+    pub(crate) fn header(&self) -> &Header {
+        self.writer.header()
+    }
+
+    pub(super) fn writer(&mut self) -> &mut Writer<Output> {
+        &mut self.writer
+    }
+
+    pub(super) fn take_tables(&mut self) -> Tables {
+        std::mem::take(&mut self.tables)
+    }
+}
+
+impl Sink for CheckpointFile {
+    fn push(&mut self, start: usize, words: &[u64]) -> Result<(), SinkError> {
+        if self.reserve > 0 {
+            let bytes = std::mem::take(&mut self.reserve);
+            self.writer.output().reserve(bytes).map_err(|error| {
+                let errno = error.raw_os_error().unwrap_or(0);
+                SinkError::from_errno(format_args!("making room for {bytes} bytes failed"), errno)
+            })?;
+        }
+        // Images come block by block.
+        if self.picks && !self.tables.has(start / BLOCK_WORDS) {
+            return Ok(());
+        }
+        self.writer.push(start, words)
+    }
+
+    fn before(&mut self, start: usize, _: &mut [u64]) -> Result<Before, SinkError> {
+        if self.header().base.is_some() {
+            return Ok(Before::Skipped);
+        }
+        Err(SinkError::new(format_args!("the block of word {start} is not whole in the image")))
+    }
+
+    fn finish(&mut self) -> Result<(), SinkError> {
+        if self.writer.output().is(Mutant::PublishBeforeFooter) {
+            return Ok(());
+        }
+        self.writer.finish()
+    }
+}

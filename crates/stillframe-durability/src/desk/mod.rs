@@ -1,0 +1,369 @@
+//! What the application's thread and the snapshotter's share: the directory, the files to write,
+//! the counts.
+//!
+//! - The state is locked when a checkpoint begins and when it ends, never at a point of consistency
+//!   at which nothing is due.
+//! - The next file is created and its buffer allocated *before* its checkpoint begins, on the
+//!   snapshotter's thread: begin makes no system call that could wait for the disk, and a forked
+//!   child finds all it needs.
+//! - A checkpoint is not published before all actions in it are durable in the log: then what the
+//!   log holds never ends before a checkpoint.
+//! - A checkpoint exists from the rename on. Before, a failure at any step removes the file. Older
+//!   ones go only when two newer *full* ones are known to be sound: made, or recovered, by this very
+//!   store.
+//! - An increment builds on the newest durable checkpoint. Whatever makes it doubtful what that
+//!   lacks (a table lost, a file of the chain found damaged) empties the chain: the next checkpoint
+//!   is full.
+
+mod file;
+mod merging;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use stillframe::{CaptureError, CaptureReport, Publication, SinkError};
+
+use crate::chain::{Increments, Part};
+use crate::checkpoint::Header;
+use crate::checkpoint::writer::Writer;
+use crate::disk::directory::{Directory, Output};
+use crate::error::Error;
+use crate::log::{self, logger};
+use crate::mutant::Mutant;
+use crate::names::{self, TEMPORARY};
+use crate::options::Options;
+use crate::retention::{self, Retention};
+use crate::stats::Stats;
+use crate::store::now_ms;
+use crate::touched::{Tables, Touched};
+pub(crate) use file::CheckpointFile;
+pub(crate) use merging::Merging;
+
+#[derive(Debug)]
+pub(crate) struct Desk {
+    /// Whether the next point of consistency shall begin a checkpoint. It carries no data, so it
+    /// is relaxed throughout: a thread that sets it means "soon", not "after this".
+    due: AtomicBool,
+    directory: Arc<Directory>,
+    manner: Manner,
+    retention: Retention,
+    /// Held while old files are removed: there are two who do that.
+    tidying: Mutex<()>,
+    state: Mutex<State>,
+    /// A merge was asked for, has ended, or never will be.
+    changed: Condvar,
+    /// No merge is to go on.
+    closing: AtomicBool,
+}
+
+/// How checkpoints are written.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Manner {
+    pub(crate) packs: bool,
+    /// Most bytes a second.
+    pub(crate) bandwidth: Option<u64>,
+    /// `None`: all checkpoints are full.
+    pub(crate) increments: Option<Increments>,
+    /// Whether images are increments by themselves; else tables tell what was written.
+    pub(crate) native: bool,
+}
+
+#[derive(Debug)]
+struct State {
+    stats: Stats,
+    /// The two newest full checkpoints that are known to be sound, older first.
+    sound: [Option<u64>; 2],
+    /// The newest durable checkpoint with what it builds on, base first; empty if the next one is
+    /// to be full.
+    chain: Vec<Part>,
+    /// The image that the newest checkpoint was made of, 0 if none was by this store.
+    epoch: u64,
+    /// What was written since; lost while a checkpoint is under way.
+    tables: Option<Tables>,
+    /// The chain to be merged.
+    merge: Option<Vec<Part>>,
+    merging: bool,
+    /// The file of the next checkpoint.
+    spare: Option<CheckpointFile>,
+    /// Number and start of the checkpoint under way.
+    running: Option<(u64, Instant)>,
+    /// How the last checkpoint ended, until someone asks.
+    outcome: Option<Result<u64, Error>>,
+}
+
+impl Desk {
+    /// Shows at once whether the directory can be written: the first file is created.
+    pub(crate) fn new(
+        directory: Arc<Directory>,
+        options: &Options,
+        native: bool,
+        chain: Vec<Part>,
+    ) -> Result<Self, Error> {
+        let increments =
+            if native { Some(options.increments.unwrap_or_default()) } else { options.increments };
+        let (packs, bandwidth) = (options.pack, options.bandwidth);
+        let manner = Manner { packs, bandwidth, increments, native };
+        let recovered = chain.last().map(|part| part.link.number);
+        let stats = Stats { recovered, newest: recovered, ..Stats::default() };
+        let state = State {
+            stats,
+            sound: [None, chain.first().map(|base| base.link.number)],
+            // The first image of an algorithm whose images are increments is complete.
+            chain: if native || increments.is_none() { Vec::new() } else { chain },
+            epoch: 0,
+            tables: Some(Tables::default()),
+            merge: None,
+            merging: false,
+            spare: Some(CheckpointFile::create(&directory, manner)?),
+            running: None,
+            outcome: None,
+        };
+        Ok(Self {
+            due: AtomicBool::new(false),
+            directory,
+            manner,
+            retention: options.retention,
+            tidying: Mutex::new(()),
+            state: Mutex::new(state),
+            changed: Condvar::new(),
+            closing: AtomicBool::new(false),
+        })
+    }
+
+    // ---- the application's thread
+
+    #[inline]
+    pub(crate) fn is_due(&self) -> bool {
+        self.due.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_due(&self, due: bool) {
+        self.due.store(due, Ordering::Relaxed);
+    }
+
+    /// Whether the writer is to say which words it writes.
+    pub(crate) fn asks_for_touched(&self) -> bool {
+        self.manner.increments.is_some() && !self.manner.native
+    }
+
+    /// Whether images may lack units that the next file must have.
+    pub(crate) fn must_rewrite(&self, file: &CheckpointFile) -> bool {
+        self.manner.native && file.header().base.is_none() && self.lock().epoch > 0
+    }
+
+    /// Checkpoint `header.number` begins: its file.
+    pub(crate) fn begin(
+        &self,
+        mut header: Header,
+        started: Instant,
+        touched: &mut Touched,
+    ) -> Result<CheckpointFile, Error> {
+        let mut state = self.lock();
+        let create = || CheckpointFile::create(&self.directory, self.manner);
+        let mut file = state.spare.take().map_or_else(create, Ok)?;
+        let mut tables = state.tables.take().unwrap_or_else(|| {
+            state.chain.clear(); // nobody knows what a failed one had
+            Tables::default()
+        });
+        tables.begin(touched);
+        header.base = state.chain.last().map(|newest| newest.link);
+        header.identity = log::nonce();
+        file.begin(header, tables);
+        state.running = Some((header.number, started));
+        state.outcome = None;
+        Ok(file)
+    }
+
+    /// The application goes on; a checkpoint held it up for `begin`.
+    pub(crate) fn begun(&self, begin: Duration) {
+        let mut state = self.lock();
+        state.stats.begin_last = begin;
+        state.stats.begin_max = state.stats.begin_max.max(begin);
+    }
+
+    /// There will be no checkpoint after all.
+    pub(crate) fn not_begun(&self, error: &Error) {
+        let _ = self.directory.remove(TEMPORARY); // the next one replaces it in any case
+        let mut state = self.lock();
+        state.running = None;
+        state.stats.failures += 1;
+        state.stats.last_error = Some(error.to_string());
+    }
+
+    pub(crate) fn stats(&self) -> (Stats, Option<(u64, Instant)>) {
+        let state = self.lock();
+        let (chain, merging) = (&state.chain, state.merging);
+        let increments = chain.len().saturating_sub(1);
+        let chain_bytes = chain.iter().map(|part| part.bytes).sum();
+        (Stats { increments, chain_bytes, merging, ..state.stats.clone() }, state.running)
+    }
+
+    /// How the last checkpoint ended; told once.
+    pub(crate) fn take_outcome(&self) -> Option<Result<u64, Error>> {
+        self.lock().outcome.take()
+    }
+
+    /// There will be no checkpoint any more.
+    pub(crate) fn close(&self) {
+        self.lock().spare = None;
+        let _ = self.directory.remove(TEMPORARY); // the next start would do it, too
+    }
+
+    // ---- the snapshotter's thread
+
+    /// The image is in the file, or never will be: makes a checkpoint of it, or nothing.
+    pub(crate) fn publish(
+        &self,
+        file: &mut CheckpointFile,
+        captured: Result<CaptureReport, CaptureError>,
+        log: Option<&logger::Shared>,
+    ) -> Publication {
+        let header = *file.header();
+        let number = header.number;
+        let started = Instant::now();
+        let published = captured
+            .and_then(|report| self.check_base(&header, report))
+            .map_err(|source| Error::Capture { number, source })
+            .and_then(|report| Ok((report, self.make_durable(file.writer(), &header, log)?)));
+        let took = started.elapsed();
+        let publication = Publication::of(&published);
+        let mut tables = file.take_tables();
+        tables.settle(published.is_ok() || self.directory.is(Mutant::FailedIncrementForgotten));
+        let tidied = match &published {
+            Ok((report, bytes)) => {
+                self.lengthen_chain(&header, report.begun.epoch, *bytes, tables);
+                if header.base.is_none() { self.remove_old(number) } else { Ok(()) }
+            }
+            Err(_) => {
+                if self.directory.is(Mutant::BuildsOnFailed) {
+                    let link = header.link();
+                    self.lock().chain.push(Part { link, bytes: 0 });
+                }
+                self.lock().tables = Some(tables);
+                self.directory.remove(TEMPORARY)
+            }
+        };
+        self.merge_if_long();
+        // If this fails, so will the next begin, which tells.
+        let spare = CheckpointFile::create(&self.directory, self.manner).ok();
+
+        let mut state = self.lock();
+        match published {
+            Ok((report, bytes)) => {
+                state.stats.checkpoints += 1;
+                state.stats.newest = Some(number);
+                state.stats.capture_last = report.capture;
+                state.stats.publish_last = took;
+                state.stats.bytes_last = bytes;
+                state.outcome = Some(Ok(number));
+                if let Err(error) = tidied {
+                    state.stats.last_error = Some(error.to_string());
+                }
+            }
+            Err(error) => {
+                state.stats.failures += 1;
+                state.stats.last_error = Some(error.to_string());
+                state.outcome = Some(Err(error));
+            }
+        }
+        state.running = None;
+        state.spare = spare;
+        publication
+    }
+
+    /// Refuses an image that builds on another than the newest checkpoint was made of.
+    fn check_base(
+        &self,
+        header: &Header,
+        report: CaptureReport,
+    ) -> Result<CaptureReport, CaptureError> {
+        let newest = self.lock().epoch;
+        if self.manner.native && header.base.is_some() && report.builds_on != Some(newest) {
+            let found = report.builds_on.unwrap_or(0);
+            let what = format_args!("the image builds on image {found}, not on {newest}");
+            return Err(CaptureError::Sink(SinkError::new(what)));
+        }
+        Ok(report)
+    }
+
+    /// Returns the length of the file.
+    fn make_durable(
+        &self,
+        writer: &mut Writer<Output>,
+        header: &Header,
+        log: Option<&logger::Shared>,
+    ) -> Result<u64, Error> {
+        let temporary = self.directory.at(TEMPORARY);
+        let name = names::checkpoint(header.number);
+        if self.directory.is(Mutant::OldRemovedFirst) {
+            retention::remove_below(&self.directory, header.number)?;
+        }
+        if self.directory.is(Mutant::LogTruncatedFirst) {
+            retention::truncate(&self.directory, header.log_from)?;
+        }
+        if self.directory.is(Mutant::PublishBeforeFooter) {
+            self.directory.rename(TEMPORARY, &name)?;
+            self.directory.sync()?;
+            let _ = writer.finish();
+            let synced = writer.output().sync().map(|()| 0);
+            return synced.map_err(Error::file("syncing", temporary));
+        }
+        let written = writer.written();
+        let length = writer.output().length().map_err(Error::file("measuring", &temporary))?;
+        // What another process has written is known only if it follows from the header.
+        let own = (written > 0).then_some(u128::from(written));
+        if header.file_bytes().or(own).is_some_and(|expected| u128::from(length) != expected) {
+            let lost = std::io::Error::other("the file lost bytes that were written");
+            return Err(Error::file("measuring", temporary)(lost));
+        }
+        if !self.directory.is(Mutant::FileNotSynced) {
+            writer.output().sync().map_err(Error::file("syncing", temporary))?;
+        }
+        if let Some(log) = log.filter(|_| !self.directory.is(Mutant::CheckpointOvertakesLog)) {
+            log.wait_durable(header.log_from.saturating_sub(1))?;
+        }
+        self.directory.rename(TEMPORARY, &name)?;
+        if !self.directory.is(Mutant::NamesNotSynced) {
+            self.directory.sync()?;
+        }
+        Ok(length)
+    }
+
+    /// The checkpoint is durable: the next one may build on it.
+    fn lengthen_chain(&self, header: &Header, epoch: u64, bytes: u64, tables: Tables) {
+        let mut state = self.lock();
+        state.epoch = epoch;
+        state.tables = Some(tables);
+        if header.base.is_none() {
+            state.chain.clear();
+        }
+        // One that was emptied meanwhile stays so: the next checkpoint is full.
+        let goes_on = state.chain.last().map(|newest| newest.link) == header.base;
+        if self.manner.increments.is_some() && goes_on {
+            state.chain.push(Part { link: header.link(), bytes });
+        }
+    }
+
+    /// Full checkpoint `number` is durable: removes what is no longer needed.
+    fn remove_old(&self, number: u64) -> Result<(), Error> {
+        let _tidying = self.tidying.lock().unwrap_or_else(PoisonError::into_inner);
+        let oldest = {
+            let mut state = self.lock();
+            let [_, before] = state.sound;
+            // A merged one may be older than one that was made meanwhile.
+            let newest = before.map_or(number, |before| before.max(number));
+            let before = before.map(|before| before.min(number));
+            state.sound = [before, Some(newest)];
+            if self.retention.double_backup { Some(newest) } else { before }
+        };
+        oldest.map_or(Ok(()), |sound| {
+            retention::apply(&self.directory, self.retention, sound, now_ms())
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // A poisoned lock is taken all the same: counts and files are whole between statements.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
