@@ -16,6 +16,7 @@ Examples:
   stillframe serve                              data in ./stillframe-data, 127.0.0.1:6379
   stillframe serve --port 7000 --dir /data --save \"300 100\" --save \"60 10000\"
   stillframe serve --save \"\"                    save only on BGSAVE, SAVE and SHUTDOWN SAVE
+  stillframe serve --appendonly yes --appendfsync always      a crash loses nothing acknowledged
   stillframe serve --config redis.conf          redis.conf directives; flags win
 
 Sizes: 100, 64k (thousands), 64kb, 64MB, 1GiB (powers of 1024). Clients: redis-cli, or any Redis
@@ -62,9 +63,27 @@ pub(crate) struct Arguments {
     /// Compress strings in dump files: yes or no [default: yes]
     #[arg(long, value_name = "yes|no")]
     rdbcompression: Option<String>,
-    /// Append-only file: comes with a later release; only "no" is accepted
-    #[arg(long, value_name = "no")]
+    /// Log every change, so that a crash loses none: yes or no. A log that is there is replayed in
+    /// any case [default: no]
+    #[arg(long, value_name = "yes|no")]
     appendonly: Option<String>,
+    /// When logged changes are on the disk: always (before they are answered), everysec, or no
+    /// (when the system likes) [default: everysec]
+    #[arg(long, value_name = "always|everysec|no")]
+    appendfsync: Option<String>,
+    /// Directory of the log in the data directory [default: appendonlydir]
+    #[arg(long, value_name = "NAME")]
+    appenddirname: Option<String>,
+    /// Put an image in the place of the log when that has grown by so many percent of the image; 0:
+    /// never [default: 100]
+    #[arg(long, value_name = "PERCENT")]
+    auto_aof_rewrite_percentage: Option<String>,
+    /// But only when both together are larger than this [default: 64mb]
+    #[arg(long, value_name = "SIZE")]
+    auto_aof_rewrite_min_size: Option<String>,
+    /// Start although the log is damaged, without what is lost: yes or no [default: no]
+    #[arg(long, value_name = "yes|no")]
+    accept_log_loss: Option<String>,
     /// Password that clients must give (AUTH)
     #[arg(long, value_name = "PASSWORD")]
     requirepass: Option<String>,
@@ -117,6 +136,11 @@ impl Arguments {
             ("stop-writes-on-bgsave-error", &self.stop_writes_on_bgsave_error),
             ("rdbcompression", &self.rdbcompression),
             ("appendonly", &self.appendonly),
+            ("appendfsync", &self.appendfsync),
+            ("appenddirname", &self.appenddirname),
+            ("auto-aof-rewrite-percentage", &self.auto_aof_rewrite_percentage),
+            ("auto-aof-rewrite-min-size", &self.auto_aof_rewrite_min_size),
+            ("accept-log-loss", &self.accept_log_loss),
             ("requirepass", &self.requirepass),
             ("protected-mode", &self.protected_mode),
             ("maxclients", &self.maxclients),

@@ -5,14 +5,17 @@
 //! - A client's own input grows with what has arrived, never with what was announced.
 //! - Replies wait in `output`; `sent` bytes of it have been written. A client whose replies pile up
 //!   is not served further until it reads them, so that it cannot make the server's memory grow.
+//! - Replies that tell of what the log does not hold yet are held back, and all after them: what a
+//!   client reads is durable, its own writes and those of others (`appendfsync always`).
 
+use std::collections::VecDeque;
 use std::io;
 use std::time::Instant;
 
 use mio::net::TcpStream;
 use rustix::buffer::spare_capacity;
 use rustix::io::Errno;
-use stillframe_resp::{Limits, Parser, Protocol};
+use stillframe_resp::{Limits, Out, Parser, Protocol};
 
 use crate::config::{OutputLimit, OutputLimits};
 use crate::session::Session;
@@ -36,6 +39,10 @@ pub(crate) struct Client {
     pub(crate) output: Vec<u8>,
     /// Bytes of `output` that are written.
     sent: usize,
+    /// Replies that wait for the log: from which byte of `output` on, for which record.
+    held: VecDeque<(u64, usize)>,
+    /// Bytes of `output` of which it is settled whether they have to wait.
+    judged: usize,
     /// Written as much as the socket takes: an event tells when it takes more.
     blocked: bool,
     /// In the list of clients to serve this turn or next.
@@ -75,6 +82,8 @@ impl Client {
             input: Vec::new(),
             output: Vec::new(),
             sent: 0,
+            held: VecDeque::new(),
+            judged: 0,
             blocked: false,
             queued: false,
             flushing: false,
@@ -100,6 +109,42 @@ impl Client {
     pub(crate) fn discard_output(&mut self) {
         self.output = Vec::new();
         self.sent = 0;
+        self.held.clear();
+        self.judged = 0;
+    }
+
+    /// The end of a turn: what was added to the replies may be written, or has to wait until the
+    /// log is on the disk up to a record. Returns whether there is anything that waits for it.
+    pub(crate) fn judge(&mut self, awaited: Option<u64>) -> bool {
+        let start = std::mem::replace(&mut self.judged, self.output.len());
+        let Some(record) = awaited.filter(|_| start < self.judged) else { return false };
+        let is_new = self.held.back().is_none_or(|&(last, _)| last < record);
+        if is_new {
+            self.held.push_back((record, start));
+        }
+        is_new
+    }
+
+    /// Lets go of what waited for records up to `durable`.
+    pub(crate) fn release(&mut self, durable: u64) {
+        while self.held.front().is_some_and(|&(record, _)| record <= durable) {
+            self.held.pop_front();
+        }
+    }
+
+    /// What is held back will never be true: drops it, and ends the connection with an error.
+    pub(crate) fn fail_held(&mut self, error: &[u8]) {
+        let Some((_, start)) = self.held.pop_front() else { return };
+        self.held.clear();
+        self.output.truncate(start);
+        Out::new(&mut self.output, self.session.protocol).error(error);
+        self.judged = self.output.len();
+        self.session.closing = true;
+    }
+
+    /// Bytes of the replies that may be written now, those that are written included.
+    fn writable(&self) -> usize {
+        self.held.front().map_or(self.output.len(), |&(_, start)| start)
     }
 
     /// Output that was blocked may go on.
@@ -107,9 +152,14 @@ impl Client {
         self.blocked = false;
     }
 
-    /// Whether there are replies that can be written now.
+    /// Whether the end of the turn has anything to do with the replies.
     pub(crate) fn wants_flush(&self) -> bool {
-        !self.blocked && self.pending() > 0
+        self.judged < self.output.len() || self.can_flush()
+    }
+
+    /// Whether there are replies that can be written now.
+    pub(crate) fn can_flush(&self) -> bool {
+        !self.blocked && self.writable() > self.sent
     }
 
     /// Reads once into `shared`, for a client without unfinished input.
@@ -165,7 +215,7 @@ impl Client {
 
     /// Writes what the socket takes of the replies, once. Returns the bytes written.
     pub(crate) fn flush(&mut self) -> io::Result<usize> {
-        let rest = &self.output[self.sent..];
+        let rest = &self.output[self.sent..self.writable()];
         let count = match rustix::io::write(&self.stream, rest) {
             Ok(count) => count,
             Err(Errno::AGAIN) => 0,
@@ -174,11 +224,14 @@ impl Client {
         };
         self.blocked = count < rest.len();
         self.sent += count;
-        if !self.blocked {
+        if self.sent == self.output.len() {
             self.sent = 0;
+            self.judged = 0;
             reset(&mut self.output);
         } else if self.sent > self.output.len() / 2 {
             self.output.drain(..self.sent);
+            self.judged = self.judged.saturating_sub(self.sent);
+            self.held.iter_mut().for_each(|(_, start)| *start -= self.sent);
             self.sent = 0;
         }
         Ok(count)

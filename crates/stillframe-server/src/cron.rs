@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use stillframe::Algorithm;
 
+use crate::journal;
 use crate::persistence::{self, LastSave};
 use crate::server::{Server, unix_millis};
 use crate::state::ServerState;
@@ -27,6 +28,7 @@ pub(crate) fn run<A: Algorithm>(server: &mut Server<A>) -> Instant {
     }
     let more_expired = expire(server);
     persistence::run_schedule(&mut server.keyspace, &mut server.state);
+    journal::attend(&mut server.keyspace, &mut server.state);
     server.state.stats.sample(now);
     if std::mem::take(&mut server.listeners.retry) {
         (0..server.listeners.count()).for_each(|number| server.accept(number));

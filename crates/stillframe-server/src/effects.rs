@@ -3,8 +3,8 @@
 //! - A *unit* is what one request did, or one transaction: it is kept, sent and replayed whole.
 //!   Several requests of one unit stand between MULTI and EXEC.
 //! - Nothing in a unit depends on the clock or on chance. Times are absolute, and a key whose time
-//!   has come is deleted in so many words, before what was then done to it: whoever replays lets the
-//!   clock stand still.
+//!   has come is deleted in so many words, before what was then done to it: whoever replays lets
+//!   the clock stand still.
 //! - Units follow each other as on one connection: SELECT stands where the database changes.
 //! - While nobody takes them there are none, which costs a command one branch.
 
@@ -18,6 +18,7 @@ pub(crate) enum Consumer {
     /// The log of this server.
     Log = 1,
     /// The replicas of this server.
+    #[allow(dead_code, reason = "replication asks for them")]
     Replicas = 2,
 }
 
@@ -77,6 +78,7 @@ impl Effects {
     }
 
     /// The next effect says which database it is in: someone new is about to listen.
+    #[allow(dead_code, reason = "replication asks for it")]
     pub(crate) fn select_anew(&mut self) {
         self.db = None;
         if self.open.requests == 0 {
@@ -126,6 +128,7 @@ impl Effects {
     }
 
     /// All whole units, as they stand on one connection.
+    #[allow(dead_code, reason = "replication asks for it")]
     pub(crate) fn stream(&self) -> &[u8] {
         &self.bytes[..self.open.start]
     }

@@ -54,6 +54,30 @@ pub enum ServeError {
         /// What is wrong with it and where.
         problem: String,
     },
+    /// The log cannot be recovered, or not be begun.
+    #[error(
+        "cannot use the log: {problem} (to go on without what is damaged: --accept-log-loss yes)"
+    )]
+    DamagedLog {
+        /// What is wrong with which file.
+        problem: String,
+    },
+    /// The log cannot be used.
+    #[error("cannot use the log: {problem}")]
+    Log {
+        /// Which file, what is wrong, what to do.
+        problem: String,
+    },
+    /// A Redis server's append-only files are where the log goes.
+    #[error(
+        "{} belongs to a Redis server: import its data with 'stillframe import' into another data \
+         directory, or choose another --appenddirname",
+        path.display()
+    )]
+    ForeignLog {
+        /// The manifest that was found.
+        path: PathBuf,
+    },
     /// There is data where data is to be imported to.
     #[error(
         "{} is there already; import into another data directory (--dir), or move it away",

@@ -13,10 +13,10 @@ mod commands;
 mod config;
 mod connection;
 mod cron;
-#[allow(dead_code, reason = "the log and replication are about to ask for all of it")]
 mod effects;
 mod error;
 mod import;
+mod journal;
 mod listen;
 mod notify;
 mod persistence;

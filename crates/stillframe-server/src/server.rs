@@ -1,8 +1,8 @@
 //! The event loop: the one thread that runs commands.
 //!
 //! A turn: wait for sockets; read once from each client that has something; run its requests; at
-//! the end of the turn write the replies of all of them, once each; then tend the keyspace and the
-//! saves, which costs nothing when there is nothing to do.
+//! the end of the turn log what they did and write the replies of all of them, once each; then tend
+//! the keyspace and the saves, which costs nothing when there is nothing to do.
 //!
 //! - In the common case a request costs one `read` and one `write`, shared by all requests that
 //!   arrived together.
@@ -15,6 +15,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use stillframe::Algorithm;
+use stillframe_durability::Policy;
 use stillframe_keyspace::{Keyspace, WARM_BATCH};
 use stillframe_resp::{Limits, Out};
 
@@ -23,7 +24,7 @@ use crate::connection::{Client, Read};
 use crate::listen::Listeners;
 use crate::poll::{Poller, Ready};
 use crate::state::ServerState;
-use crate::{ServeError, ahead, cron, persistence};
+use crate::{ServeError, ahead, cron, journal, persistence};
 
 /// Bytes read at once from a client that has no unfinished request.
 const SHARED_BYTES: usize = 64 << 10;
@@ -44,7 +45,11 @@ pub(crate) struct Server<A: Algorithm> {
     pub(crate) signalled: Arc<AtomicBool>,
     /// Clients to serve, in order.
     runnable: VecDeque<usize>,
+    /// Records that replies wait for, with the clients: rising.
+    held: VecDeque<(u64, usize)>,
     shared: Box<[u8]>,
+    /// The disk of the log is so slow that nobody is served.
+    stalled: bool,
     /// The keyspace has housekeeping left for the next turn.
     tending: bool,
     next_cron: Instant,
@@ -70,7 +75,9 @@ impl<A: Algorithm> Server<A> {
             listeners,
             signalled,
             runnable: VecDeque::new(),
+            held: VecDeque::new(),
             shared: vec![0; SHARED_BYTES].into_boxed_slice(),
+            stalled: false,
             tending: false,
             next_cron: Instant::now(),
         }
@@ -87,7 +94,9 @@ impl<A: Algorithm> Server<A> {
             for event in &ready {
                 self.on_event(*event);
             }
-            for _ in 0..self.runnable.len() {
+            self.stalled = self.state.journal.lags(self.state.loop_time);
+            let share = if self.stalled { 0 } else { self.runnable.len() };
+            for _ in 0..share {
                 let Some(place) = self.runnable.pop_front() else { break };
                 self.serve(place);
                 if self.state.stopping {
@@ -95,6 +104,7 @@ impl<A: Algorithm> Server<A> {
                 }
             }
             self.state.broadcast_changes();
+            self.settle();
             self.flush();
             self.tending = self.keyspace.tend();
             persistence::attend(&mut self.keyspace, &mut self.state);
@@ -103,11 +113,56 @@ impl<A: Algorithm> Server<A> {
             }
             self.bury();
         }
+        match journal::close(&mut self.keyspace, &mut self.state) {
+            Ok(()) => self.release(u64::MAX),
+            Err(_) => self.fail_held(),
+        }
+        self.flush();
         Ok(())
+    }
+
+    /// Hands on what the requests of this turn did, and lets go of the replies that waited for the
+    /// log; if it has failed, ends the connections whose requests are in doubt.
+    fn settle(&mut self) {
+        journal::settle(&mut self.keyspace, &mut self.state);
+        self.release(self.state.journal.durable());
+        if journal::has_failed(&mut self.keyspace, &mut self.state) {
+            self.fail_held();
+        }
+    }
+
+    /// The log has failed: what waits for it will never be on the disk.
+    fn fail_held(&mut self) {
+        let mut doubted: Vec<usize> = self.held.drain(..).map(|(_, place)| place).collect();
+        if self.state.config.appendfsync == Policy::Always {
+            doubted.extend(&self.state.clients.flushing); // the replies of this turn
+        }
+        let error = self.state.writes_refused().unwrap_or_default();
+        for place in doubted {
+            let Some(client) = self.state.clients.get_mut(place) else { continue };
+            client.judge(Some(u64::MAX));
+            client.fail_held(error.as_bytes());
+            self.state.clients.flush_later(place);
+        }
+    }
+
+    /// Has the replies written that waited for records up to `durable`.
+    fn release(&mut self, durable: u64) {
+        while let Some(&(record, place)) = self.held.front()
+            && record <= durable
+        {
+            self.held.pop_front();
+            let Some(client) = self.state.clients.get_mut(place) else { continue };
+            client.release(durable);
+            self.state.clients.flush_later(place);
+        }
     }
 
     /// How long the loop may sleep.
     fn timeout(&self) -> Duration {
+        if self.stalled {
+            return Duration::from_millis(1);
+        }
         if !self.runnable.is_empty() {
             return Duration::ZERO;
         }
@@ -306,9 +361,16 @@ impl<A: Algorithm> Server<A> {
 
     /// Writes the replies of this turn, once for each client.
     fn flush(&mut self) {
+        let awaited = self.state.journal.awaited();
         for place in std::mem::take(&mut self.state.clients.flushing) {
             let Some(client) = self.state.clients.get_mut(place) else { continue };
             client.flushing = false;
+            if client.judge(awaited) {
+                self.held.extend(awaited.map(|record| (record, place)));
+            }
+            if !client.can_flush() {
+                continue;
+            }
             let written = client.flush();
             self.state.stats.writes += 1;
             let lost = match written {

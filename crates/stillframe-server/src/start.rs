@@ -9,7 +9,7 @@ use crate::persistence::{self, Directory, Saves};
 use crate::poll::Poller;
 use crate::server::{Server, unix_millis};
 use crate::state::ServerState;
-use crate::{Config, ServeError, commands, process, signals};
+use crate::{Config, ServeError, commands, journal, process, signals};
 
 /// Runs a server until it is told to stop, by SHUTDOWN or a signal.
 ///
@@ -56,7 +56,11 @@ fn run<A: Algorithm>(mut config: Config) -> Result<(), ServeError> {
     }
     let table = commands::table::<A>();
     let saves = Saves::new(directory, loaded, poller.waker()).map_err(CreateError::from)?;
-    let state = ServerState::new(config, saves, table.all().len(), port);
+    let mut state = ServerState::new(config, saves, table.all().len(), port);
+    if journal::recover(&mut keyspace, &mut state, &table, &signalled)? {
+        tracing::info!("stopping: asked to while replaying the log");
+        return Ok(());
+    }
     for address in listeners.addresses() {
         tracing::info!("ready to accept connections on {address}");
     }

@@ -1,5 +1,6 @@
 //! State of the server that is neither data nor one client's: configuration, counters, clients.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
@@ -7,6 +8,7 @@ use crate::commands::transactions::Watches;
 use crate::config::Config;
 use crate::connection::Clients;
 use crate::effects::Effects;
+use crate::journal::Journal;
 use crate::persistence::Saves;
 use crate::pubsub::PubSub;
 use crate::random::Random;
@@ -32,6 +34,8 @@ pub(crate) struct ServerState {
     pub(crate) saves: Saves,
     /// What requests did, for the log and for replicas.
     pub(crate) effects: Effects,
+    /// The log.
+    pub(crate) journal: Journal,
     /// Changes of the data set since the last successful save.
     pub(crate) dirty: u64,
     /// EXEC is running the queued requests of a transaction.
@@ -58,6 +62,7 @@ impl ServerState {
         let now = Instant::now();
         let mut random = Random::new();
         Self {
+            journal: Journal::new(saves.directory(), &config, saves.waker()),
             config,
             stats: Stats::new(commands, now),
             clients: Clients::default(),
@@ -79,13 +84,23 @@ impl ServerState {
         }
     }
 
-    /// Whether writes are refused because the data could not be saved.
-    pub(crate) fn writes_refused(&self) -> bool {
-        !self.saves.last_ok
+    /// Why writes are refused: the data, or the log, could not be saved.
+    pub(crate) fn writes_refused(&self) -> Option<Cow<'static, str>> {
+        if let Some(problem) = self.journal.problem() {
+            return Some(format!("MISCONF Errors writing to the AOF file: {problem}").into());
+        }
+        let refused = !self.saves.last_ok
             && self.config.stop_writes_on_bgsave_error
-            && !self.config.save.is_empty()
+            && !self.config.save.is_empty();
+        refused.then_some(MISCONF.into())
     }
 }
+
+const MISCONF: &str = "MISCONF Redis is configured to save RDB snapshots, but it's currently \
+    unable to persist to disk. Commands that may modify the data set are disabled, because this \
+    instance is configured to report errors during writes if RDB snapshotting fails \
+    (stop-writes-on-bgsave-error option). Please check the Redis logs for details about the RDB \
+    error.";
 
 /// Counters since the start or CONFIG RESETSTAT.
 pub(crate) struct Stats {

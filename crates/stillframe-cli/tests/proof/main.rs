@@ -12,6 +12,7 @@ mod support;
 mod clients;
 mod files;
 mod import;
+mod journal;
 mod kill;
 mod lifecycle;
 mod load;

@@ -10,6 +10,7 @@ use crate::persistence::whole_micros;
 use crate::process;
 use crate::pubsub::Kind;
 use crate::server::unix_millis;
+use crate::state::ServerState;
 
 /// Adds the commands of this module.
 pub(crate) fn register<A: Algorithm>(table: &mut Table<A>) {
@@ -201,16 +202,46 @@ fn persistence<A: Algorithm>(ctx: &Context<'_, A>, figures: &KeyspaceStats, text
     text.field("snapshot_limbo_bytes", figures.limbo_bytes);
     text.field("snapshot_limbo_entries", figures.limbo_entries);
     text.field("snapshot_writer_waits", progress.writer_waits());
-    text.field("aof_enabled", 0);
-    text.field("aof_rewrite_in_progress", 0);
-    text.field("aof_rewrite_scheduled", 0);
-    text.field("aof_last_rewrite_time_sec", -1);
-    text.field("aof_current_rewrite_time_sec", -1);
-    text.field("aof_last_bgrewrite_status", "ok");
-    text.field("aof_last_write_status", "ok");
-    text.field("aof_last_cow_size", 0);
+    append_only(ctx.server, text);
     text.field("module_fork_in_progress", 0);
     text.field("module_fork_last_cow_size", 0);
+}
+
+fn append_only(server: &ServerState, text: &mut Text) {
+    let (journal, saves) = (&server.journal, &server.saves);
+    let seconds = |time: Option<std::time::Duration>| time.map_or(-1, |time| time.as_secs() as i64);
+    let status = |ok: bool| if ok { "ok" } else { "err" };
+    let running = saves.running().filter(|_| journal.told().is_some());
+    text.field("aof_enabled", u8::from(journal.is_on()));
+    text.field("aof_rewrite_in_progress", u8::from(running.is_some()));
+    text.field("aof_rewrite_scheduled", u8::from(saves.scheduled));
+    text.field("aof_last_rewrite_time_sec", seconds(saves.last_duration));
+    let current = running.map(|running| running.started.elapsed());
+    text.field("aof_current_rewrite_time_sec", seconds(current));
+    text.field("aof_last_bgrewrite_status", status(saves.last_ok));
+    text.field("aof_rewrites", saves.count);
+    text.field("aof_last_write_status", status(journal.problem().is_none()));
+    text.field("aof_last_cow_size", 0);
+    if let Some(problem) = journal.problem() {
+        text.field("log_problem", problem);
+    }
+    let Some(told) = journal.told() else { return };
+    let stats = &told.stats;
+    text.field("aof_current_size", told.current_bytes);
+    text.field("aof_base_size", told.base_bytes);
+    text.field("aof_pending_rewrite", u8::from(journal.is_starting()));
+    text.field("aof_buffer_length", stats.waiting_bytes);
+    text.field("aof_pending_bio_fsync", u8::from(stats.lag > 0));
+    text.field("aof_delayed_fsync", told.stalls);
+    text.field("log_last_record", stats.last);
+    text.field("log_durable_record", stats.durable);
+    text.field("log_batches", stats.batches);
+    text.field("log_syncs", stats.syncs);
+    text.field("log_stalls", told.stalls);
+    text.field("log_stall_ms", told.stall_time.as_millis());
+    if let Some(position) = told.position {
+        text.field("log_generation", position.generation);
+    }
 }
 
 fn stats<A: Algorithm>(ctx: &Context<'_, A>, figures: &KeyspaceStats, text: &mut Text) {

@@ -211,12 +211,12 @@ fn refusal<A: Algorithm>(ctx: &Context<'_, A>, command: &Command<A>) -> Option<C
     if command.has(flags::NO_MULTI) && ctx.session.transaction.is_some() {
         return Some("ERR Command not allowed inside a transaction".into());
     }
-    if ctx.server.writes_refused()
+    if let Some(refusal) = ctx.server.writes_refused()
         && (command.has(flags::WRITE)
             || command.name == "ping"
             || command.name == "exec" && transactions::writes(ctx.session))
     {
-        return Some(MISCONF.into());
+        return Some(refusal);
     }
     if ctx.session.subscriptions.is_some()
         && ctx.out.protocol == Protocol::Resp2
@@ -254,12 +254,6 @@ fn reject<A: Algorithm>(ctx: &mut Context<'_, A>, error: &[u8]) {
     ctx.server.stats.count_error(error);
     ctx.out.error(error);
 }
-
-const MISCONF: &str = "MISCONF Redis is configured to save RDB snapshots, but it's currently \
-    unable to persist to disk. Commands that may modify the data set are disabled, because this \
-    instance is configured to report errors during writes if RDB snapshotting fails \
-    (stop-writes-on-bgsave-error option). Please check the Redis logs for details about the RDB \
-    error.";
 
 /// The error of a wrong number of arguments; sub-commands are named `container|name`.
 pub(crate) fn wrong_arity(name: &str) -> String {

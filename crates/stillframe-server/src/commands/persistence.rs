@@ -8,6 +8,7 @@ use crate::persistence::{self, LastSave};
 /// Adds the commands of this module.
 pub(crate) fn register<A: Algorithm>(table: &mut Table<A>) {
     let save_flags = ADMIN | NOSCRIPT | NO_ASYNC_LOADING;
+    table.add("bgrewriteaof", 1, save_flags, NO_KEYS, bgrewriteaof);
     table.add("bgsave", -1, save_flags, NO_KEYS, bgsave);
     table.add("save", 1, save_flags | NO_MULTI, NO_KEYS, save);
     table.add("lastsave", 1, LOADING | STALE | FAST, NO_KEYS, lastsave);
@@ -33,6 +34,18 @@ fn bgsave<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
     }
     match persistence::begin(ctx.keyspace, ctx.server) {
         Ok(()) => ctx.out.simple("Background saving started"),
+        Err(problem) => ctx.out.error(format!("ERR {problem}")),
+    }
+}
+
+/// `BGREWRITEAOF`: an image takes the place of the log so far.
+fn bgrewriteaof<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
+    if ctx.server.in_exec || ctx.server.saves.running().is_some() {
+        ctx.server.saves.scheduled = true;
+        return ctx.out.simple("Background append only file rewriting scheduled");
+    }
+    match persistence::begin(ctx.keyspace, ctx.server) {
+        Ok(()) => ctx.out.simple("Background append only file rewriting started"),
         Err(problem) => ctx.out.error(format!("ERR {problem}")),
     }
 }

@@ -1,8 +1,8 @@
 //! Requests that were answered once and are run again: those of a log, of an append-only file, of a
 //! primary.
 //!
-//! - Only commands that write, and SELECT, MULTI and EXEC, are among them; anything else is refused,
-//!   as is a command that this server does not have.
+//! - Only commands that write, and SELECT, MULTI and EXEC, are among them; anything else is
+//!   refused, as is a command that this server does not have.
 //! - An error reply means that the data is not what it was when the request was first answered.
 
 use stillframe::Algorithm;

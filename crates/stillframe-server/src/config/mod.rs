@@ -11,6 +11,7 @@ mod values;
 use std::path::PathBuf;
 
 use stillframe::OnFull;
+use stillframe_durability::Policy;
 
 use crate::notify::Classes;
 pub use file::FileError;
@@ -42,6 +43,12 @@ pub struct Config {
     pub(crate) rdbcompression: bool,
     pub(crate) notify: Classes,
     pub(crate) tracking_table_max_keys: usize,
+    pub(crate) appendonly: bool,
+    pub(crate) appendfsync: Policy,
+    pub(crate) appenddirname: String,
+    pub(crate) auto_aof_rewrite_percentage: u32,
+    pub(crate) auto_aof_rewrite_min_bytes: u64,
+    pub(crate) accept_log_loss: bool,
     pub(crate) snapshot: String,
     pub(crate) snapshot_memory: Size,
     pub(crate) snapshot_memory_policy: OnFull,
@@ -127,6 +134,12 @@ impl Default for Config {
             rdbcompression: true,
             notify: Classes::default(),
             tracking_table_max_keys: 1_000_000,
+            appendonly: false,
+            appendfsync: Policy::EverySecond,
+            appenddirname: "appendonlydir".to_owned(),
+            auto_aof_rewrite_percentage: 100,
+            auto_aof_rewrite_min_bytes: 64 << 20,
+            accept_log_loss: false,
             snapshot: "imprint".to_owned(),
             snapshot_memory: Size::Percent(25),
             snapshot_memory_policy: OnFull::Slow,

@@ -1,6 +1,7 @@
 //! The registry of settings: one line each.
 
 use stillframe::OnFull;
+use stillframe_durability::Policy;
 use stillframe_keyspace::KEY_BYTES_MAX;
 
 use super::values::{
@@ -175,8 +176,29 @@ pub(crate) static PARAMETERS: &[Parameter] = &[
         |c| c.snapshot_bandwidth_bytes.to_string(),
         store!(snapshot_bandwidth_bytes, bandwidth),
     ),
-    always("appendonly", |_| "no".to_owned(), append_only),
-    fixed!(always, "appendfsync", "everysec"),
+    always("appendonly", |c| yes_no(c.appendonly), store!(appendonly, switch)),
+    always("appendfsync", |c| show_policy(c.appendfsync), store!(appendfsync, policy)),
+    Parameter {
+        name: "appenddirname",
+        change: Change::Protected,
+        words: false,
+        get: |c| c.appenddirname.clone(),
+        set: store!(appenddirname, directory_name),
+    },
+    always(
+        "auto-aof-rewrite-percentage",
+        |c| c.auto_aof_rewrite_percentage.to_string(),
+        store!(auto_aof_rewrite_percentage, |v| number(v, 0, i32::MAX as u32)),
+    ),
+    always(
+        "auto-aof-rewrite-min-size",
+        |c| c.auto_aof_rewrite_min_bytes.to_string(),
+        store!(auto_aof_rewrite_min_bytes, parse_size),
+    ),
+    at_start("accept-log-loss", |c| yes_no(c.accept_log_loss), store!(accept_log_loss, switch)),
+    fixed!(always, "aof-load-truncated", "yes"),
+    fixed!(always, "aof-use-rdb-preamble", "yes"),
+    fixed!(always, "no-appendfsync-on-rewrite", "no"),
     fixed!(at_start, "databases", "16"),
     fixed!(at_start, "daemonize", "no"),
     fixed!(always, "rdbchecksum", "yes"),
@@ -239,13 +261,26 @@ fn memory_policy(value: &str) -> Result<OnFull, String> {
     }
 }
 
-fn append_only(_: &mut Config, value: &str) -> Result<(), String> {
-    if switch(value)? {
-        return Err("the append-only file comes with a later release; \
-                    set a schedule of snapshots with 'save' instead"
-            .to_owned());
+const POLICIES: [(&str, Policy); 3] =
+    [("everysec", Policy::EverySecond), ("always", Policy::Always), ("no", Policy::No)];
+
+fn policy(value: &str) -> Result<Policy, String> {
+    let found = POLICIES.iter().find(|(name, _)| name.eq_ignore_ascii_case(value));
+    found
+        .map(|&(_, policy)| policy)
+        .ok_or_else(|| "argument(s) must be one of the following: everysec, always, no".to_owned())
+}
+
+fn show_policy(policy: Policy) -> String {
+    let found = POLICIES.iter().find(|&&(_, it)| it == policy);
+    found.map_or("", |(name, _)| name).to_owned()
+}
+
+fn directory_name(value: &str) -> Result<String, String> {
+    if value.is_empty() || value.contains('/') || value.starts_with('.') {
+        return Err("appenddirname can't be a path, just a dirname".to_owned());
     }
-    Ok(())
+    Ok(value.to_owned())
 }
 
 impl LogLevel {
@@ -301,11 +336,5 @@ mod tests {
             let refused = (find(name).expect("a setting").set)(&mut config, value);
             assert_eq!(refused, Err(problem.to_owned()), "{name}");
         }
-    }
-
-    #[test]
-    fn the_append_only_file_is_told_to_come_later() {
-        let refused = Config::default().set("appendonly", &["yes"]);
-        assert!(refused.is_err_and(|problem| problem.contains("later release")));
     }
 }

@@ -39,6 +39,11 @@ impl Directory {
         })
     }
 
+    /// The directory itself.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// The dump file.
     pub(crate) fn dump(&self) -> &Path {
         &self.dump

@@ -11,6 +11,7 @@ use stillframe_keyspace::{DATABASES, Expire, Keyspace};
 use stillframe_rdb::{DecodeError, Decoder, Event, Value};
 
 use crate::ServeError;
+use crate::journal::{POSITION_FIELD, Position};
 
 /// What was loaded.
 #[derive(Debug, Clone, Copy, Default)]
@@ -19,6 +20,8 @@ pub(crate) struct Loaded {
     pub(crate) keys: u64,
     /// Keys in the file that had expired.
     pub(crate) expired: u64,
+    /// Where the image stands in a log, if it was made beside one.
+    pub(crate) position: Option<Position>,
     /// A signal asked to stop first.
     pub(crate) interrupted: bool,
 }
@@ -65,11 +68,19 @@ pub(crate) fn load_file<A: Algorithm>(
     let started = Instant::now();
     let mut told = started;
     let mut loaded = Loaded::default();
+    let mut now = now;
     let mut decoder = Decoder::new(file).with_file_bytes(bytes);
     loop {
         let offset = decoder.offset();
         match decoder.next().map_err(|error| failed(error.to_string()))? {
             None | Some(Event::Eof { .. }) => break,
+            Some(Event::Aux { name: POSITION_FIELD, value: Value::Bytes(text) }) => {
+                loaded.position = Some(Position::parse(text).ok_or_else(|| {
+                    failed(format!("the position in a log, before offset {offset}, is none"))
+                })?);
+                // What the log holds may be about keys that have expired since.
+                now = i64::MIN;
+            }
             Some(Event::Entry { expire_at_ms: Some(at), .. }) if at <= now => loaded.expired += 1,
             Some(Event::Entry { db, key, value, expire_at_ms }) => {
                 let db =

@@ -12,14 +12,16 @@ mod directory;
 mod load;
 mod sink;
 
+use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
 use stillframe::{Algorithm, CaptureError, CaptureReport, MemoryError, Point, SinkError};
 use stillframe_keyspace::{DATABASES, Keyspace};
-use stillframe_rdb::{Encoder, Origin, Workspace};
+use stillframe_rdb::{Encoder, Origin, Value, Workspace};
 
+use crate::journal::{self, Cover, Covered, Journal, POSITION_FIELD, Position};
 use crate::poll::Waker;
 use crate::server::unix_millis;
 use crate::state::ServerState;
@@ -69,6 +71,7 @@ pub(crate) struct Running {
     pub(crate) keys_total: u64,
     dirty: u64,
     counters: Counters,
+    covered: Covered,
 }
 
 impl Running {
@@ -130,6 +133,21 @@ impl Saves {
         })
     }
 
+    /// The data directory.
+    pub(crate) fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// The dump file.
+    pub(crate) fn dump(&self) -> &Path {
+        self.directory.dump()
+    }
+
+    /// Wakes the event loop.
+    pub(crate) fn waker(&self) -> Waker {
+        self.waker.clone()
+    }
+
     /// The save under way.
     pub(crate) fn running(&self) -> Option<&Running> {
         self.running.as_ref()
@@ -163,7 +181,10 @@ fn begin_at_rate<A: Algorithm>(
     state.saves.scheduled = false;
     let keys_total = keyspace.stats().keys as u64;
     let started = Instant::now();
-    match start(keyspace, state, bandwidth_bytes) {
+    journal::settle(keyspace, state);
+    let cover = state.journal.cover();
+    let covered = cover.covered();
+    match start(keyspace, state, bandwidth_bytes, cover) {
         Ok((counters, begin)) => {
             tracing::info!(
                 "saving {keys_total} keys; the server was held up for {} us, {} us of them to begin \
@@ -173,7 +194,8 @@ fn begin_at_rate<A: Algorithm>(
             );
             let dirty = state.dirty;
             state.saves.latest_begin = begin;
-            state.saves.running = Some(Running { started, keys_total, dirty, counters });
+            let running = Running { started, keys_total, dirty, counters, covered };
+            state.saves.running = Some(running);
             Ok(())
         }
         Err(problem) => {
@@ -194,6 +216,7 @@ fn start<A: Algorithm>(
     keyspace: &mut Keyspace<A>,
     state: &mut ServerState,
     bandwidth_bytes: u64,
+    cover: Cover,
 ) -> Result<(Counters, Duration), String> {
     let (config, saves) = (&state.config, &mut state.saves);
     let file = saves
@@ -206,14 +229,14 @@ fn start<A: Algorithm>(
     let workspace = saves.workspace.take().unwrap_or_default();
     let encoder = Encoder::within(workspace, file).compress(config.rdbcompression);
     let sink = RdbSink::new(
-        with_header(encoder, keyspace).map_err(|error| error.to_string())?,
+        with_header(encoder, keyspace, cover.position()).map_err(|error| error.to_string())?,
         counters.clone(),
     );
     let publisher = saves.directory.publisher();
     let (sender, waker) = (saves.sender.clone(), saves.waker.clone());
     let publish = move |sink: &mut RdbSink, captured: Result<CaptureReport, CaptureError>| {
         // Nobody receives if the server is stopping without a save: then nobody needs to know.
-        let outcome = finish(&publisher, sink, captured);
+        let outcome = finish(&publisher, sink, captured, &cover);
         let _ = sender.send((outcome, sink.encoder.take_workspace()));
         waker.wake();
     };
@@ -226,10 +249,14 @@ fn start<A: Algorithm>(
 fn with_header<A: Algorithm>(
     mut encoder: Encoder<DumpFile>,
     keyspace: &Keyspace<A>,
+    position: Option<Position>,
 ) -> Result<Encoder<DumpFile>, SinkError> {
     let used_memory_bytes = keyspace.stats().entry_bytes as u64;
     let created_s = unix_millis() / 1000;
     encoder.begin(&Origin { created_s, used_memory_bytes, aof_base: false })?;
+    if let Some(position) = position {
+        encoder.aux(POSITION_FIELD, Value::Bytes(position.text().as_bytes()))?;
+    }
     for db in (0..DATABASES).filter(|&db| !keyspace.is_empty(db)) {
         encoder.resize_db(db as u64, keyspace.len(db) as u64, keyspace.expires(db) as u64)?;
     }
@@ -241,12 +268,15 @@ fn finish(
     publisher: &Publisher,
     sink: &RdbSink,
     captured: Result<CaptureReport, CaptureError>,
+    cover: &Cover,
 ) -> Outcome {
-    let outcome = captured
-        .map_err(|error| error.to_string())
-        .and_then(|report| publisher.publish(sink.encoder.output().file()).map(|()| report));
-    if outcome.is_err() {
-        publisher.discard();
+    let outcome = captured.map_err(|error| error.to_string()).and_then(|report| {
+        cover.settle()?;
+        publisher.publish(sink.encoder.output().file()).map(|()| report)
+    });
+    match outcome {
+        Ok(_) => cover.clean(),
+        Err(_) => publisher.discard(),
     }
     outcome
 }
@@ -277,6 +307,7 @@ pub(crate) fn attend<A: Algorithm>(keyspace: &mut Keyspace<A>, state: &mut Serve
             saves.last_success_s = unix_millis() / 1000;
             saves.count += 1;
             state.dirty = state.dirty.saturating_sub(running.dirty);
+            state.journal.published(&running.covered, running.bytes_done());
             tracing::info!(
                 "saved {} keys, {} bytes in {:.3} s to {}",
                 running.keys_done(),
@@ -285,10 +316,13 @@ pub(crate) fn attend<A: Algorithm>(keyspace: &mut Keyspace<A>, state: &mut Serve
                 saves.directory.dump().display()
             );
         }
-        Err(problem) => tracing::error!(
-            "the save failed after {:.3} s, the old dump file is untouched: {problem}",
-            elapsed.as_secs_f64()
-        ),
+        Err(problem) => {
+            tracing::error!(
+                "the save failed after {:.3} s, the old dump file is untouched: {problem}",
+                elapsed.as_secs_f64()
+            );
+            Journal::not_published(keyspace, state, &running.covered);
+        }
     }
 }
 
@@ -305,7 +339,8 @@ pub(crate) fn save_and_wait<A: Algorithm>(
     if state.saves.last_ok { Ok(()) } else { Err("the save failed; see the log".to_owned()) }
 }
 
-fn wait<A: Algorithm>(keyspace: &mut Keyspace<A>, state: &mut ServerState) {
+/// Waits for the save under way to end.
+pub(crate) fn wait<A: Algorithm>(keyspace: &mut Keyspace<A>, state: &mut ServerState) {
     keyspace.wait_image();
     attend(keyspace, state);
 }
@@ -329,7 +364,11 @@ pub(crate) fn run_schedule<A: Algorithm>(keyspace: &mut Keyspace<A>, state: &mut
     if let Some(point) = due {
         tracing::info!("{} changes in {} seconds", state.dirty, point.seconds);
     }
-    if due.is_some() || saves.scheduled {
+    let rewrite = state.journal.rewrite_due(&state.config);
+    if rewrite {
+        tracing::info!("the log has grown: an image takes its place");
+    }
+    if due.is_some() || saves.scheduled || rewrite {
         // A failure was logged and is tried again after a pause.
         let _ = begin(keyspace, state);
     }

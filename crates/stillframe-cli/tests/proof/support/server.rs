@@ -55,11 +55,18 @@ pub(crate) struct Setup {
     kind: Kind,
     folder: Option<PathBuf>,
     wrapper: Vec<String>,
+    flags: Vec<String>,
 }
 
 impl Setup {
     pub(crate) fn new(kind: Kind) -> Self {
-        Self { kind, folder: None, wrapper: Vec::new() }
+        Self { kind, folder: None, wrapper: Vec::new(), flags: Vec::new() }
+    }
+
+    /// More flags for the server.
+    pub(crate) fn flags(mut self, flags: &[&str]) -> Self {
+        self.flags.extend(flags.iter().map(|&text| text.to_owned()));
+        self
     }
 
     /// Data in `folder` instead of in a temporary folder of its own.
@@ -86,6 +93,7 @@ impl Setup {
         }
         line.extend(["--bind", "127.0.0.1", "--save", "", "--dir"].map(str::to_owned));
         line.extend([folder.display().to_string(), "--port".to_owned(), port.to_string()]);
+        line.extend(self.flags.iter().cloned());
         let mut command = Command::new(&line[0]);
         command.args(&line[1..]).stdin(Stdio::null());
         command

@@ -1,0 +1,427 @@
+//! The server's log: after kill -9 everything acknowledged is there, whole, and nothing torn.
+
+use crate::pairs::{Counts, Pairs, WRITERS};
+use crate::support::{
+    Client, Kind, PATIENCE, Random, Reply, Server, Setup, free_port, rounds, stillframe, wait_until,
+};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+/// Servers under load at once.
+const LANES: usize = 4;
+const PAIRS: usize = 400;
+
+fn server(policy: &str, folder: &Path) -> Setup {
+    let flags = ["--appendonly", "yes", "--appendfsync", policy];
+    Setup::new(Kind::Ours("imprint")).folder(folder).flags(&flags)
+}
+
+#[test]
+fn under_always_nothing_acknowledged_is_lost_and_no_transaction_is_torn() {
+    let all = rounds(100, 1_000);
+    in_lanes("always", all, |pairs| Pairs::counts(&pairs.acknowledged));
+    println!("{all} rounds of kill -9: no acknowledged write lost, no transaction torn");
+}
+
+#[test]
+fn under_everysec_and_no_a_killed_server_comes_back_with_a_prefix() {
+    let before_the_round = |pairs: &Pairs| Pairs::counts(&pairs.acknowledged).map(|_| 0);
+    in_lanes("everysec", rounds(12, 200), before_the_round);
+    in_lanes("no", rounds(12, 200), before_the_round);
+}
+
+/// Kills servers under load, `all` times together, and checks what they come back with. `low` tells
+/// what has to be there at least.
+fn in_lanes(policy: &'static str, all: usize, low: impl Fn(&Pairs) -> Counts + Sync) {
+    let mut random = Random::new(policy);
+    std::thread::scope(|scope| {
+        for _ in 0..LANES {
+            let (low, seed) = (&low, random.next());
+            scope.spawn(move || lane(policy, all / LANES, low, Random::with_seed(seed)));
+        }
+    });
+}
+
+fn lane(policy: &str, rounds: usize, low: impl Fn(&Pairs) -> Counts, mut random: Random) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut pairs = Pairs::new(PAIRS);
+    let mut written = 0;
+    for round in 0..=rounds {
+        if random.below(8) == 0 {
+            kill_while_starting(policy, folder.path(), &mut random);
+        }
+        let mut server = server(policy, folder.path()).start();
+        let mut client = server.client();
+        if round == 0 {
+            pairs.prefill(&mut client);
+        } else {
+            let verdict = pairs
+                .read(&mut client)
+                .and_then(|image| pairs.check(&image, low(&pairs), Pairs::counts(&pairs.sent)));
+            let counts = verdict.unwrap_or_else(|fault| {
+                panic!("{policy}, round {round}: {fault}; the log:\n{}", server.log())
+            });
+            for (w, count) in counts.into_iter().enumerate() {
+                *pairs.sent[w].get_mut() = count;
+                *pairs.acknowledged[w].get_mut() = count;
+            }
+        }
+        if round == rounds {
+            break;
+        }
+        let before = Pairs::counts(&pairs.acknowledged);
+        std::thread::scope(|scope| {
+            let port = server.port;
+            for w in 0..WRITERS {
+                let pairs = &pairs;
+                let connection = Client::try_connect(port);
+                scope.spawn(move || connection.map(|mut client| pairs.write(w, &mut client)));
+            }
+            scope.spawn(move || rewrite_again_and_again(&mut client));
+            // Some writes are acknowledged first, however busy the machine is.
+            let deadline = Instant::now() + PATIENCE;
+            while Pairs::counts(&pairs.acknowledged) == before && Instant::now() < deadline {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            std::thread::sleep(Duration::from_millis(random.below(50) as u64));
+            server.kill();
+        });
+        let after = Pairs::counts(&pairs.acknowledged);
+        written += after.iter().sum::<u64>() - before.iter().sum::<u64>();
+    }
+    assert!(written > 0, "nothing was ever acknowledged");
+}
+
+fn kill_while_starting(policy: &str, folder: &Path, random: &mut Random) {
+    let mut command = server(policy, folder).command(folder, free_port());
+    let quiet = command.stdout(Stdio::null()).stderr(Stdio::null());
+    let mut child = quiet.spawn().expect("the server's program starts");
+    std::thread::sleep(Duration::from_millis(random.below(40) as u64));
+    child.kill().expect("a child may be killed");
+    child.wait().expect("a killed child ends");
+}
+
+/// Puts an image in the place of the log until the server is gone.
+fn rewrite_again_and_again(client: &mut Client) {
+    while let Some(reply) = client.try_call(&[b"BGREWRITEAOF"]) {
+        assert!(!matches!(reply, Reply::Error(_)), "{reply:?}");
+        std::thread::sleep(Duration::from_millis(7));
+    }
+}
+
+// ---- starting
+
+#[test]
+fn a_recovery_that_is_killed_again_and_again_ends_in_the_same_state() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut random = Random::new("recovery");
+    let mut first = server("always", folder.path()).start();
+    let mut client = first.client();
+    for number in 0..2_000 {
+        let line = format!("RPUSHED{}", number % 50);
+        client.send(&[b"APPEND", line.as_bytes(), b"x"]);
+    }
+    for _ in 0..2_000 {
+        client.reply();
+    }
+    client.ok("SET counted 1");
+    first.kill();
+    for _ in 0..rounds(6, 60) {
+        kill_while_starting("always", folder.path(), &mut random);
+    }
+    let again = server("always", folder.path()).start();
+    let mut client = again.client();
+    for number in 0..50 {
+        assert_eq!(client.ask(&format!("STRLEN RPUSHED{number}")).int(), 40);
+    }
+    assert_eq!(client.ask("GET counted").text(), "1");
+}
+
+#[test]
+fn a_dump_without_a_log_is_taken_and_the_log_goes_on_from_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let plain = Setup::new(Kind::Ours("imprint")).folder(folder.path());
+    let mut without = plain.start();
+    without.client().ok("SET old 1");
+    without.client().ok("SAVE");
+    without.kill();
+    let mut with = server("always", folder.path()).start();
+    assert_eq!(with.client().ask("GET old").text(), "1");
+    with.client().ok("SET new 2");
+    with.kill();
+    // Whatever the setting says now: what was acknowledged is there.
+    let mut off = Setup::new(Kind::Ours("imprint")).folder(folder.path()).start();
+    assert_eq!(off.client().info("aof_enabled"), "0");
+    assert_eq!(off.client().ask("MGET old new").list().len(), 2);
+    assert_eq!(off.client().ask("GET new").text(), "2");
+    off.client().ok("SET third 3");
+    off.client().ok("SAVE");
+    off.kill();
+    let on = server("always", folder.path()).start();
+    assert_eq!(on.client().ask("GET third").text(), "3");
+    assert_eq!(on.client().info("aof_enabled"), "1");
+}
+
+#[test]
+fn the_log_can_be_turned_on_and_off_while_clients_write() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut first = Setup::new(Kind::Ours("imprint")).folder(folder.path()).start();
+    let mut client = first.client();
+    client.ok("SET before 1");
+    client.ok("CONFIG SET appendonly yes appendfsync always");
+    wait_until("the log is on", || {
+        client.info("aof_rewrite_in_progress") == "0" && client.info("aof_enabled") == "1"
+    });
+    client.ok("SET after 2");
+    first.kill();
+    let mut second = server("always", folder.path()).start();
+    let mut client = second.client();
+    assert_eq!(client.ask("GET before").text(), "1");
+    assert_eq!(client.ask("GET after").text(), "2");
+    client.ok("CONFIG SET appendonly no");
+    wait_until("the log is off", || client.info("aof_enabled") == "0");
+    client.ok("SET unlogged 3");
+    second.kill();
+    let third = server("always", folder.path()).start();
+    assert_eq!(third.client().ask("GET after").text(), "2");
+    assert_eq!(third.client().ask("EXISTS unlogged").int(), 0);
+}
+
+/// The segments of the newest log of a data directory.
+fn segments(folder: &Path) -> Vec<PathBuf> {
+    let logs = fs::read_dir(folder.join("appendonlydir")).expect("it is there");
+    let newest = logs.map(|entry| entry.expect("it can be read").path()).max().expect("a log");
+    let entries = fs::read_dir(newest).expect("it is there").map(|entry| entry.expect("it").path());
+    let is_segment = |path: &PathBuf| {
+        path.file_name().is_some_and(|n| n.as_encoded_bytes().starts_with(b"log-"))
+    };
+    let mut segments: Vec<PathBuf> = entries.filter(is_segment).collect();
+    segments.sort();
+    segments
+}
+
+#[test]
+fn a_damaged_log_is_named_and_refused_unless_the_loss_is_accepted() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut first = server("always", folder.path()).start();
+    for number in 0..20 {
+        first.client().ok(&format!("SET key{number} {number}"));
+    }
+    first.kill();
+    let path = segments(folder.path()).pop().expect("one at least");
+    let mut bytes = fs::read(&path).expect("it is there");
+    let middle = bytes.windows(5).position(|word| word == b"key10").expect("the record is there");
+    bytes[middle] ^= 1;
+    fs::write(&path, bytes).expect("it can be written");
+    let data = folder.path().display().to_string();
+    let refused = stillframe(&["serve", "--port", "0", "--dir", &data, "--appendonly", "yes"]);
+    let text = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert_eq!(refused.status.code(), Some(1), "{text}");
+    let name = path.file_name().expect("a name").to_string_lossy().into_owned();
+    for part in [&*name, "record 11", "byte ", "--accept-log-loss yes"] {
+        assert!(text.contains(part), "{part} is missing: {text}");
+    }
+    let accepting = server("always", folder.path()).flags(&["--accept-log-loss", "yes"]).start();
+    let mut client = accepting.client();
+    assert_eq!(client.ask("GET key9").text(), "9");
+    assert_eq!(client.ask("EXISTS key10 key11 key19").int(), 0);
+    assert!(accepting.log().contains("lost: all records from 11 on"), "{}", accepting.log());
+}
+
+#[test]
+fn a_torn_tail_is_cut_with_a_notice() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut first = server("always", folder.path()).start();
+    first.client().ok("SET kept 1");
+    first.kill();
+    let path = segments(folder.path()).pop().expect("one at least");
+    let mut bytes = fs::read(&path).expect("it is there");
+    bytes.extend_from_slice(b"half a record");
+    fs::write(&path, bytes).expect("it can be written");
+    let again = server("always", folder.path()).start();
+    assert_eq!(again.client().ask("GET kept").text(), "1");
+    assert!(again.log().contains("cut off the torn tail of the log"), "{}", again.log());
+}
+
+// ---- what is logged
+
+#[test]
+fn what_depends_on_the_clock_comes_back_as_it_was() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut first = server("always", folder.path()).start();
+    let mut client = first.client();
+    for line in [
+        "SET ex v EX 1000",
+        "SETEX setex 1000 v",
+        "PSETEX psetex 1000000 v",
+        "SET float 1",
+        "INCRBYFLOAT float 0.1",
+        "INCRBYFLOAT float 0.2",
+        "SET getex v",
+        "GETEX getex EX 1000",
+        "SET expire v",
+        "EXPIRE expire 1000",
+        "SET persist v EX 1000",
+        "PERSIST persist",
+        "SET gone v PX 1",
+        "SET past v",
+        "EXPIRE past -1",
+        "SET dying v PX 1",
+        "SET renamed v EX 1000",
+        "RENAME renamed other",
+        "COPY other copied",
+        "MOVE copied 3",
+        "SET again v PX 1",
+    ] {
+        client.ok(line);
+    }
+    wait_until("the keys have expired", || client.ask("EXISTS gone dying again").int() == 0);
+    client.ok("SETNX again second");
+    client.ok("APPEND gone tail");
+    let keys = ["ex", "setex", "psetex", "getex", "expire", "persist", "other", "again", "gone"];
+    let state = |client: &mut Client| {
+        let of = |key: &&str, client: &mut Client| {
+            (client.ask(&format!("GET {key}")), client.ask(&format!("PEXPIRETIME {key}")))
+        };
+        let mut all: Vec<_> = keys.iter().map(|key| of(key, client)).collect();
+        all.push((client.ask("GET float"), client.ask("EXISTS past dying")));
+        client.ok("SELECT 3");
+        all.push((client.ask("GET copied"), client.ask("PEXPIRETIME copied")));
+        client.ok("SELECT 0");
+        all
+    };
+    let before = state(&mut client);
+    first.kill();
+    let again = server("always", folder.path()).start();
+    assert_eq!(state(&mut again.client()), before);
+}
+
+#[test]
+fn the_log_is_rewritten_when_it_has_grown() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let flags = ["--auto-aof-rewrite-percentage", "100", "--auto-aof-rewrite-min-size", "100kb"];
+    let mut first = server("no", folder.path()).flags(&flags).start();
+    let mut client = first.client();
+    let value = vec![b'v'; 1_000];
+    wait_until("a rewrite", || {
+        for _ in 0..100 {
+            client.call(&[b"SET", b"key", &value]);
+        }
+        client.info_int("aof_rewrites") > 1
+    });
+    client.ok("SET last 1");
+    wait_until("it ends", || client.info("rdb_bgsave_in_progress") == "0");
+    first.kill();
+    let again = server("no", folder.path()).start();
+    assert_eq!(again.client().ask("STRLEN key").int(), 1_000);
+}
+
+/// A disk that takes no more: writes are refused, nothing acknowledged is lost, and all goes on by
+/// itself when there is room.
+#[test]
+fn a_full_disk_refuses_writes_and_loses_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    // The limit of file sizes stands for the disk.
+    let limited = ["sh", "-c", "trap '' XFSZ; ulimit -S -f 64; exec \"$@\"", "sh"];
+    let mut first = server("always", folder.path()).wrapper(&limited).start();
+    let mut random = Random::new("full");
+    let mut stored = Vec::new();
+    let refusal = loop {
+        let mut client = first.client();
+        let value = random.bytes(1_000);
+        match client.call(&[b"SET", format!("key{}", stored.len()).as_bytes(), &value]) {
+            Reply::Error(text) => break text,
+            _ => stored.push(value),
+        }
+        assert!(stored.len() < 10_000, "the limit is never met");
+    };
+    assert!(refusal.starts_with("MISCONF Errors writing to the AOF file"), "{refusal}");
+    assert!(stored.len() > 10);
+    let mut client = first.client();
+    assert!(client.ask("SET more 1").text().starts_with("MISCONF"));
+    assert_eq!(client.ask("STRLEN key3").int(), 1_000, "reads go on");
+    assert_eq!(client.info("aof_last_write_status"), "err");
+    let all_there = |client: &mut Client| {
+        for (number, value) in stored.iter().enumerate() {
+            let reply = client.ask(&format!("GET key{number}"));
+            assert_eq!(reply.bytes(), Some(&value[..]), "key{number}");
+        }
+    };
+    let copy = tempfile::tempdir().expect("a folder");
+    let copied = std::process::Command::new("cp")
+        .args(["-a", &format!("{}/.", folder.path().display())])
+        .arg(copy.path())
+        .status();
+    assert!(copied.expect("cp runs").success());
+    all_there(&mut server("always", copy.path()).start().client());
+    let pid = first.pid().to_string();
+    let more = ["--pid", &pid, "--fsize=unlimited:unlimited"];
+    assert!(std::process::Command::new("prlimit").args(more).status().expect("it runs").success());
+    wait_until("writes are taken again", || !matches!(client.ask("SET more 1"), Reply::Error(_)));
+    client.ok("SET last 1");
+    first.kill();
+    let again = server("always", folder.path()).start();
+    let mut client = again.client();
+    all_there(&mut client);
+    assert_eq!(client.ask("GET last").text(), "1");
+}
+
+/// Every acknowledged write was on the disk before: seen in the system calls.
+#[test]
+fn always_syncs_before_it_answers() {
+    if std::process::Command::new("strace").arg("-V").output().is_err() {
+        use std::io::Write;
+        let text = "\nSKIPPED: always_syncs_before_it_answers: there is no strace on this machine; \
+                    run scripts/install-peers.sh\n";
+        std::io::stderr().write_all(text.as_bytes()).expect("standard error takes a line");
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let trace = folder.path().join("trace").display().to_string();
+    let calls = "trace=pwrite64,write,fsync,fdatasync";
+    let strace = ["strace", "-f", "-s", "100000", "-e", calls, "-o", &trace];
+    let mut traced = server("always", folder.path()).wrapper(&strace).start();
+    let mut client = traced.client();
+    for number in 0..50 {
+        client.ok(&format!("SET key{number:03} marker{number:03}"));
+        // A reply of its own, by which it is found again.
+        assert_eq!(
+            client.ask(&format!("ECHO answered{number:03}")).text(),
+            format!("answered{number:03}")
+        );
+    }
+    client.send(&[b"SHUTDOWN", b"NOSAVE"]);
+    traced.wait();
+    let text = fs::read_to_string(&trace).expect("the trace is there");
+    for number in 0..50 {
+        let find = |from: usize, what: &str| {
+            let at = text.get(from..).and_then(|rest| rest.find(what));
+            from + at.unwrap_or_else(|| panic!("no {what} from byte {from} on:\n{text}"))
+        };
+        let written = find(0, &format!("marker{number:03}"));
+        let answered = find(0, &format!("answered{number:03}"));
+        let between = &text[written..answered];
+        let synced = between.find("sync").map(|at| &between[at..]);
+        let done = synced.and_then(|rest| rest.find("= 0").map(|at| &rest[at..]));
+        assert!(done.is_some_and(|rest| rest.contains("+OK")), "{number}: {between}");
+    }
+}
+
+// ---- import
+
+#[test]
+fn what_was_imported_is_taken_and_logged_on() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let old = folder.path().join("old.aof");
+    fs::write(&old, "*3\r\n$3\r\nSET\r\n$1\r\na\r\n$1\r\n1\r\n").expect("a file");
+    let data = folder.path().join("data");
+    let (from, to) = (old.display().to_string(), data.display().to_string());
+    assert!(stillframe(&["import", &from, "--dir", &to]).status.success());
+    let mut first = server("always", &data).start();
+    first.client().ok("INCR a");
+    first.kill();
+    let again: Server = server("always", &data).start();
+    assert_eq!(again.client().ask("GET a").text(), "2");
+}

@@ -1,0 +1,472 @@
+//! The server's log (`appendonly yes`): what requests did since the image in the dump file.
+//!
+//! - A log belongs to the image that it continues: the dump file names the log's *generation*, a
+//!   directory of its own, and the first record that the image lacks. They agree exactly, because
+//!   both are fixed between two requests.
+//! - A record is one unit of [`Effects`]: a request, or a transaction, whole. Its payload is the
+//!   number of the database that is selected before it, a byte, and then requests as clients send
+//!   them.
+//! - An image is published after every record that is in it is durable, and only then are those
+//!   records removed. A crash in between leaves records that nobody reads.
+//! - A log that is begun while there are data, or anew after it failed, counts from the moment its
+//!   image is published; until then a marker file in its directory says that it may be thrown away.
+//! - After a failure no write is accepted until an image and a new log have been made. What was
+//!   acknowledged is in the old ones.
+
+mod generations;
+mod recover;
+
+use std::collections::VecDeque;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use stillframe::Algorithm;
+use stillframe_durability::{Log, LogHandle, LogOptions, LogStats, Policy};
+use stillframe_keyspace::Keyspace;
+
+use crate::config::Config;
+use crate::effects::{Consumer, Effects};
+use crate::persistence;
+use crate::poll::Waker;
+use crate::state::ServerState;
+use generations::Generations;
+
+pub(crate) use recover::recover;
+
+/// Bytes that may wait for the disk; beyond, no requests are served.
+const WAITING_BYTES_MAX: usize = 32 << 20;
+/// How long a record may wait for the disk under `everysec`; beyond, no requests are served.
+const WAITING_MAX: Duration = Duration::from_secs(2);
+/// Pause before a log that could not be begun is tried again.
+const RETRY_PAUSE: Duration = Duration::from_secs(1);
+/// Bytes of a record that are not its payload.
+const RECORD_HEAD_BYTES: u64 = 28;
+
+/// Where an image stands in a log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Position {
+    /// The log's generation.
+    pub(crate) generation: u64,
+    /// The first record that the image lacks.
+    pub(crate) from: u64,
+}
+
+/// The field of a dump file that tells its position.
+pub(crate) const POSITION_FIELD: &[u8] = b"stillframe-log";
+
+impl Position {
+    /// As the field of a dump file has it.
+    pub(crate) fn text(self) -> String {
+        format!("{}:{}", self.generation, self.from)
+    }
+
+    /// Reads [`text`](Self::text).
+    pub(crate) fn parse(text: &[u8]) -> Option<Self> {
+        let (generation, from) = std::str::from_utf8(text).ok()?.split_once(':')?;
+        let generation = generation.parse().ok()?;
+        let from = from.parse().ok().filter(|&from| from > 0)?;
+        Some(Self { generation, from })
+    }
+}
+
+/// The log and how it is.
+pub(crate) struct Journal {
+    generations: Generations,
+    open: Option<Open>,
+    /// Why writes are refused.
+    problem: Option<String>,
+    /// Number of the last record, of all generations.
+    last: u64,
+    /// Bytes of log written since the start, and those of them that are in the last image.
+    bytes: u64,
+    covered_bytes: u64,
+    /// Bytes of the last image.
+    base_bytes: u64,
+    retry_at: Option<Instant>,
+    /// Now and then, the number of the last record at that time.
+    samples: VecDeque<(Instant, u64)>,
+    stalled: Option<Instant>,
+    stalls: u64,
+    stall_time: Duration,
+    waker: Waker,
+}
+
+/// A log that is being written.
+struct Open {
+    log: Log,
+    generation: u64,
+    policy: Policy,
+    /// An image that names it is published.
+    published: bool,
+    failed: Arc<AtomicBool>,
+}
+
+/// What an image has to do with the log when it is published.
+pub(crate) struct Cover {
+    position: Option<Position>,
+    log: Option<LogHandle>,
+    generations: Generations,
+    /// Generations up to this one have been superseded, but for the image's own.
+    newest: u64,
+    bytes: u64,
+}
+
+/// What INFO tells.
+pub(crate) struct Told {
+    pub(crate) stats: LogStats,
+    pub(crate) current_bytes: u64,
+    pub(crate) base_bytes: u64,
+    pub(crate) stalls: u64,
+    pub(crate) stall_time: Duration,
+    pub(crate) position: Option<Position>,
+}
+
+impl Journal {
+    /// No log yet; its generations are below the data directory.
+    pub(crate) fn new(directory: &Path, config: &Config, waker: Waker) -> Self {
+        Self {
+            generations: Generations::at(&directory.join(&config.appenddirname)),
+            open: None,
+            problem: None,
+            last: 0,
+            bytes: 0,
+            covered_bytes: 0,
+            base_bytes: 0,
+            retry_at: None,
+            samples: VecDeque::new(),
+            stalled: None,
+            stalls: 0,
+            stall_time: Duration::ZERO,
+            waker,
+        }
+    }
+
+    /// Whether a log is kept and an image names it: only then may anyone rely on it.
+    pub(crate) fn is_on(&self) -> bool {
+        self.open.as_ref().is_some_and(|open| open.published)
+    }
+
+    /// A log is being begun: its image is under way.
+    pub(crate) fn is_starting(&self) -> bool {
+        self.open.as_ref().is_some_and(|open| !open.published)
+    }
+
+    /// Why writes are refused, if they are.
+    pub(crate) fn problem(&self) -> Option<&str> {
+        self.problem.as_deref()
+    }
+
+    /// The record that replies of this moment have to wait for.
+    pub(crate) fn awaited(&self) -> Option<u64> {
+        let open = self.open.as_ref().filter(|open| open.published)?;
+        (open.policy == Policy::Always && open.log.durable() < self.last).then_some(self.last)
+    }
+
+    /// The last record that is on the disk.
+    pub(crate) fn durable(&self) -> u64 {
+        self.open.as_ref().map_or(0, |open| open.log.durable())
+    }
+
+    /// What there is to tell of the log, if one is kept.
+    pub(crate) fn told(&self) -> Option<Told> {
+        let open = self.open.as_ref()?;
+        let current_bytes = self.base_bytes + self.bytes.saturating_sub(self.covered_bytes);
+        Some(Told {
+            stats: open.log.stats(),
+            current_bytes,
+            base_bytes: self.base_bytes,
+            stalls: self.stalls,
+            stall_time: self.stall_time + self.stalled.map_or(Duration::ZERO, |at| at.elapsed()),
+            position: self.position(),
+        })
+    }
+
+    /// The position of an image that began now. All effects so far must have been
+    /// [settled](settle).
+    fn position(&self) -> Option<Position> {
+        let open = self.open.as_ref()?;
+        Some(Position { generation: open.generation, from: self.last + 1 })
+    }
+
+    /// What an image that begins now has to do with the log.
+    pub(crate) fn cover(&self) -> Cover {
+        Cover {
+            position: self.position(),
+            log: self.open.as_ref().map(|open| open.log.handle()),
+            generations: self.generations.clone(),
+            newest: self.generations.newest(),
+            bytes: self.bytes,
+        }
+    }
+
+    /// An image was published, of so many bytes.
+    pub(crate) fn published(&mut self, cover: &Covered, image_bytes: u64) {
+        (self.base_bytes, self.covered_bytes) = (image_bytes, cover.bytes);
+        let named = cover.position.map(|position| position.generation);
+        if let Some(open) = self.open.as_mut().filter(|open| Some(open.generation) == named) {
+            if !open.published {
+                tracing::info!("the log is on: generation {}", open.generation);
+            }
+            open.published = true;
+            self.problem = None;
+        }
+    }
+
+    /// An image was not published: a log that waited for it is given up.
+    pub(crate) fn not_published<A: Algorithm>(
+        keyspace: &mut Keyspace<A>,
+        state: &mut ServerState,
+        cover: &Covered,
+    ) {
+        let named = cover.position.map(|position| position.generation);
+        let journal = &mut state.journal;
+        if journal.open.as_ref().is_some_and(|it| !it.published && Some(it.generation) == named) {
+            journal.open = None; // its files go when the next one is begun
+            journal.retry_at = Some(Instant::now() + RETRY_PAUSE);
+            state.effects.want(keyspace, Consumer::Log, false);
+        }
+    }
+
+    /// Adds the units of `effects`.
+    fn append(&mut self, effects: &Effects) {
+        let Some(open) = &self.open else { return };
+        let mut payload = Vec::new();
+        for (db, requests) in effects.units() {
+            payload.clear();
+            payload.push(db as u8); // below 16
+            payload.extend_from_slice(requests);
+            match open.log.append(&payload) {
+                Ok(number) => self.last = number,
+                Err(_) => {
+                    // The turn notices; the numbers of lost records are not used again.
+                    self.last += 1;
+                    open.failed.store(true, Ordering::Relaxed);
+                }
+            }
+            self.bytes += RECORD_HEAD_BYTES + payload.len() as u64;
+        }
+    }
+
+    /// Whether so much waits for the disk that requests have to wait, too.
+    pub(crate) fn lags(&mut self, now: Instant) -> bool {
+        let Some(open) = &self.open else { return false };
+        let durable = open.log.durable();
+        while self.samples.front().is_some_and(|&(_, last)| last <= durable) {
+            self.samples.pop_front();
+        }
+        let oldest = self.samples.front().map_or(now, |&(at, _)| at);
+        let is_late = open.policy == Policy::EverySecond
+            && now.saturating_duration_since(oldest) > WAITING_MAX;
+        let lags = is_late || open.log.stats().waiting_bytes > WAITING_BYTES_MAX;
+        match (lags, self.stalled) {
+            (true, None) => {
+                self.stalls += 1;
+                self.stalled = Some(now);
+            }
+            (false, Some(since)) => {
+                self.stall_time += since.elapsed();
+                self.stalled = None;
+            }
+            _ => {}
+        }
+        lags
+    }
+
+    /// Whether the log has grown so much that an image should take its place.
+    pub(crate) fn rewrite_due(&self, config: &Config) -> bool {
+        let Some(told) = self.told().filter(|_| self.is_on()) else { return false };
+        let grown = told.current_bytes.saturating_sub(told.base_bytes);
+        let percentage = u128::from(grown) * 100 / u128::from(told.base_bytes.max(1));
+        config.auto_aof_rewrite_percentage > 0
+            && told.current_bytes > config.auto_aof_rewrite_min_bytes
+            && percentage >= u128::from(config.auto_aof_rewrite_percentage)
+    }
+
+    fn options(&self, config: &Config, failed: &Arc<AtomicBool>) -> LogOptions {
+        let (failed, waker) = (Arc::clone(failed), self.waker.clone());
+        LogOptions::policy(config.appendfsync).waiting_bytes_max(usize::MAX).on_durable(
+            move |told| {
+                if told.is_err() {
+                    failed.store(true, Ordering::Relaxed);
+                }
+                waker.wake();
+            },
+        )
+    }
+
+    /// Begins a new generation after the last record.
+    fn create(&mut self, config: &Config) -> Result<(), String> {
+        let (generation, directory) = self.generations.begin().map_err(|e| e.to_string())?;
+        let failed = Arc::default();
+        let options = self.options(config, &failed);
+        let log = Log::create(&directory, self.last + 1, CREATOR, options);
+        let log = log.map_err(|error| error.to_string())?;
+        let policy = config.appendfsync;
+        self.open = Some(Open { log, generation, policy, published: false, failed });
+        self.samples.clear();
+        Ok(())
+    }
+}
+
+/// Who wrote the log, for people.
+const CREATOR: &str = "server";
+
+/// What is left of a [`Cover`] for when its image has ended.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Covered {
+    position: Option<Position>,
+    bytes: u64,
+}
+
+impl Cover {
+    /// For the dump file.
+    pub(crate) fn position(&self) -> Option<Position> {
+        self.position
+    }
+
+    /// For the end of the image.
+    pub(crate) fn covered(&self) -> Covered {
+        Covered { position: self.position, bytes: self.bytes }
+    }
+
+    /// Before the image is published: waits until all records in it are durable.
+    pub(crate) fn settle(&self) -> Result<(), String> {
+        let (Some(log), Some(position)) = (&self.log, self.position) else { return Ok(()) };
+        let settled = log.wait_durable(position.from - 1);
+        settled.map_err(|error| format!("the log does not hold what is in the image: {error}"))
+    }
+
+    /// After the image was published: removes what it covers.
+    pub(crate) fn clean(&self) {
+        let named = self.position.map(|position| position.generation);
+        let mut cleaned = self.generations.keep(named, self.newest).map_err(|e| e.to_string());
+        if let (Some(log), Some(position)) = (&self.log, self.position) {
+            cleaned = cleaned.and(log.truncate(position.from).map_err(|e| e.to_string()));
+        }
+        if let Err(problem) = cleaned {
+            tracing::warn!("cannot remove what is left of the log: {problem}");
+        }
+    }
+}
+
+/// Hands the effects of all requests so far to whoever takes them. To be called at the end of each
+/// turn, and before an image begins.
+pub(crate) fn settle<A: Algorithm>(keyspace: &mut Keyspace<A>, state: &mut ServerState) {
+    if !state.effects.wanted() {
+        return;
+    }
+    state.settle_expired(keyspace, |_, _| {});
+    let effects = &mut state.effects;
+    effects.seal();
+    if !effects.is_empty() {
+        state.journal.append(effects);
+        effects.clear();
+    }
+}
+
+/// Notes that the log has failed; true, once, if it has.
+pub(crate) fn has_failed<A: Algorithm>(
+    keyspace: &mut Keyspace<A>,
+    state: &mut ServerState,
+) -> bool {
+    let journal = &mut state.journal;
+    let Some(open) = journal.open.take_if(|open| open.failed.load(Ordering::Relaxed)) else {
+        return false;
+    };
+    let stats = open.log.stats();
+    let problem = stats.failed.unwrap_or_else(|| "the log takes no more records".to_owned());
+    tracing::error!(
+        "the log failed, writes are refused until it can be begun anew; records up to {} are \
+         durable, {} are not: {problem}",
+        stats.durable,
+        journal.last.saturating_sub(stats.durable)
+    );
+    if open.published {
+        journal.problem = Some(problem);
+    }
+    journal.retry_at = Some(Instant::now() + RETRY_PAUSE);
+    state.effects.want(keyspace, Consumer::Log, false);
+    open.published
+}
+
+/// Begins a log, and the image that it continues, at a point of consistency.
+///
+/// # Errors
+/// One sentence; nothing has changed.
+fn begin<A: Algorithm>(keyspace: &mut Keyspace<A>, state: &mut ServerState) -> Result<(), String> {
+    settle(keyspace, state);
+    state.journal.create(&state.config)?;
+    state.effects.want(keyspace, Consumer::Log, true);
+    let begun = persistence::begin(keyspace, state);
+    if begun.is_err() {
+        state.journal.open = None;
+        state.effects.want(keyspace, Consumer::Log, false);
+    }
+    begun
+}
+
+/// Does what is due: begins or ends the log as the configuration has it. Called by the clock.
+pub(crate) fn attend<A: Algorithm>(keyspace: &mut Keyspace<A>, state: &mut ServerState) {
+    let now = Instant::now();
+    let journal = &mut state.journal;
+    if let Some(open) = &mut journal.open {
+        if open.policy != state.config.appendfsync {
+            open.policy = state.config.appendfsync;
+            open.log.set_policy(open.policy);
+        }
+        if journal.samples.back().is_none_or(|&(_, last)| last < journal.last) {
+            journal.samples.push_back((now, journal.last));
+        }
+        if !state.config.appendonly {
+            let _ = close(keyspace, state); // what is lost then was never to be kept
+        }
+    } else if !state.config.appendonly {
+        journal.problem = None;
+    } else if state.saves.running().is_none()
+        && journal.retry_at.is_none_or(|retry_at| retry_at <= now)
+    {
+        journal.retry_at = Some(now + RETRY_PAUSE);
+        if let Err(problem) = begin(keyspace, state) {
+            tracing::error!("the log cannot be begun, trying again: {problem}");
+        }
+    }
+}
+
+/// Ends the log when all that is in it is durable.
+///
+/// # Errors
+/// It never will be, which was logged.
+pub(crate) fn close<A: Algorithm>(
+    keyspace: &mut Keyspace<A>,
+    state: &mut ServerState,
+) -> Result<(), ()> {
+    settle(keyspace, state);
+    let Some(open) = state.journal.open.take() else { return Ok(()) };
+    state.effects.want(keyspace, Consumer::Log, false);
+    match open.log.close() {
+        Ok(()) => {
+            tracing::info!("the log has ended with record {}", state.journal.last);
+            Ok(())
+        }
+        Err(error) => {
+            tracing::error!("the log could not be ended: {error}");
+            Err(())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_position_comes_back_from_its_text() {
+        let position = Position { generation: 3, from: 17 };
+        assert_eq!(Position::parse(position.text().as_bytes()), Some(position));
+        for wrong in ["", "3", "3:", ":17", "3:0", "3:17:1", "x:1", "-3:1"] {
+            assert_eq!(Position::parse(wrong.as_bytes()), None, "{wrong}");
+        }
+    }
+}

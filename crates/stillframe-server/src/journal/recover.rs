@@ -1,0 +1,251 @@
+//! The log at start: what the dump file names is replayed, what it does not name is a leftover.
+//!
+//! - A log that the dump names is replayed whatever `appendonly` says now: what was acknowledged is
+//!   there. The setting only decides whether logging goes on.
+//! - Nothing changes on the disk before everything was replayed; a start that is interrupted is
+//!   done again.
+//! - A dump that names no log was made without one, or put there by someone: a log beside it is set
+//!   aside. A log without its dump is no state, and stops the start.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use stillframe::Algorithm;
+use stillframe_durability::{Action, ApplyError, Error, Log, Replayed};
+use stillframe_keyspace::{DATABASES, Keyspace};
+use stillframe_resp::{Limits, Out, Parser, Protocol};
+
+use super::{CREATOR, Open, Position, begin};
+use crate::ServeError;
+use crate::commands::{self, Context, Table};
+use crate::effects::Consumer;
+use crate::persistence;
+use crate::session::Session;
+use crate::state::ServerState;
+
+const PROGRESS_PERIOD: Duration = Duration::from_secs(5);
+
+/// Applies the log that the loaded dump names, and begins one if one is wanted. Returns whether a
+/// signal asked to stop meanwhile.
+///
+/// # Errors
+/// [`ServeError`]: which file, what is wrong with it, what to do.
+pub(crate) fn recover<A: Algorithm>(
+    keyspace: &mut Keyspace<A>,
+    state: &mut ServerState,
+    table: &Table<A>,
+    signalled: &AtomicBool,
+) -> Result<bool, ServeError> {
+    let wanted = state.config.appendonly;
+    if wanted && let Some(path) = state.journal.generations.foreign().map_err(failed)? {
+        return Err(ServeError::ForeignLog { path });
+    }
+    match state.saves.loaded.position {
+        Some(position) => {
+            let replay = Replay::new(keyspace, state, table, signalled);
+            if !replay.run(position, wanted)? {
+                return Ok(true);
+            }
+        }
+        None => clear(state)?,
+    }
+    if wanted && !state.journal.is_on() {
+        // Nobody is served yet: the log is on before the first request.
+        begin(keyspace, state).map_err(failed)?;
+        persistence::wait(keyspace, state);
+        if !state.journal.is_on() {
+            return Err(failed("the image that it is to continue could not be saved; see above"));
+        }
+    }
+    Ok(false)
+}
+
+fn failed(problem: impl ToString) -> ServeError {
+    ServeError::Log { problem: problem.to_string() }
+}
+
+/// The dump names no log: those that are there are of no use.
+fn clear(state: &ServerState) -> Result<(), ServeError> {
+    let generations = &state.journal.generations;
+    for generation in generations.list().map_err(failed)? {
+        if generations.is_unpublished(generation) {
+            generations.remove(generation).map_err(failed)?;
+        } else if !state.saves.dump().exists() {
+            return Err(failed(format_args!(
+                "{} is there, and not {}, which it continues; put that back, or move the log away \
+                 to start without data",
+                generations.path(generation).display(),
+                state.saves.dump().display()
+            )));
+        } else {
+            let aside = generations.set_aside(generation).map_err(failed)?;
+            tracing::warn!(
+                "{} names no log, so the one that was there is not used; it is {} now",
+                state.saves.dump().display(),
+                aside.display()
+            );
+        }
+    }
+    Ok(())
+}
+
+/// Applies records.
+struct Replay<'a, A: Algorithm> {
+    keyspace: &'a mut Keyspace<A>,
+    state: &'a mut ServerState,
+    table: &'a Table<A>,
+    signalled: &'a AtomicBool,
+    applier: Applier,
+    told: Instant,
+}
+
+impl<'a, A: Algorithm> Replay<'a, A> {
+    fn new(
+        keyspace: &'a mut Keyspace<A>,
+        state: &'a mut ServerState,
+        table: &'a Table<A>,
+        signalled: &'a AtomicBool,
+    ) -> Self {
+        let applier = Applier::new();
+        Self { keyspace, state, table, signalled, applier, told: Instant::now() }
+    }
+
+    /// Replays all from `position` on; false if it was interrupted.
+    fn run(mut self, position: Position, go_on: bool) -> Result<bool, ServeError> {
+        let Position { generation, from } = position;
+        let accept_loss = self.state.config.accept_log_loss;
+        let path = self.state.journal.generations.path(generation);
+        let flag = Arc::default();
+        let options = self.state.journal.options(&self.state.config, &flag);
+        let outcome = if go_on {
+            let opened = Log::open(&path, from, accept_loss, CREATOR, options, |a| self.apply(a));
+            opened.map(|(log, replayed)| (Some(log), replayed))
+        } else {
+            let read = Log::read(&path, from, accept_loss, None, |a| self.apply(a));
+            read.map(|replayed| (None, replayed))
+        };
+        let (log, replayed) = match outcome {
+            Ok(outcome) => outcome,
+            Err(_) if self.signalled.load(Ordering::Relaxed) => return Ok(false),
+            Err(error @ Error::Log { .. }) => {
+                return Err(ServeError::DamagedLog { problem: error.to_string() });
+            }
+            Err(error) => return Err(failed(error)),
+        };
+        report(&path, &replayed);
+        let Self { keyspace, state, .. } = self;
+        state.stats.reset(keyspace.stats().expired_total, Instant::now());
+        let journal = &mut state.journal;
+        let newest = journal.generations.newest();
+        journal.generations.keep(Some(generation), newest).map_err(failed)?;
+        journal.last = replayed.last;
+        journal.base_bytes = std::fs::metadata(state.saves.dump()).map_or(0, |dump| dump.len());
+        journal.bytes = replayed.bytes + replayed.records * super::RECORD_HEAD_BYTES;
+        if let Some(log) = log {
+            let policy = state.config.appendfsync;
+            journal.open = Some(Open { log, generation, policy, published: true, failed: flag });
+            state.effects.want(keyspace, Consumer::Log, true);
+        }
+        Ok(true)
+    }
+
+    fn apply(&mut self, action: &Action<'_>) -> Result<(), ApplyError> {
+        if self.signalled.load(Ordering::Relaxed) {
+            return Err("interrupted by a signal".into());
+        }
+        self.applier.apply(self.keyspace, self.state, self.table, action.bytes)?;
+        if self.told.elapsed() >= PROGRESS_PERIOD {
+            self.told = Instant::now();
+            let share = action.progress.bytes * 100 / action.progress.total_bytes.max(1);
+            tracing::info!("replaying the log: record {}, {share}%", action.sequence);
+        }
+        Ok(())
+    }
+}
+
+/// Applies the payloads of records.
+pub(crate) struct Applier {
+    session: Session,
+    parser: Parser,
+    requests: Vec<u8>,
+    replies: Vec<u8>,
+}
+
+impl Applier {
+    pub(crate) fn new() -> Self {
+        let limits = Limits { bulk_bytes_max: u32::MAX as usize, ..Limits::OPEN };
+        Self {
+            session: Session::internal(),
+            parser: Parser::new(limits),
+            requests: Vec::new(),
+            replies: Vec::new(),
+        }
+    }
+
+    /// Applies one payload: a database, and requests.
+    pub(crate) fn apply<A: Algorithm>(
+        &mut self,
+        keyspace: &mut Keyspace<A>,
+        state: &mut ServerState,
+        table: &Table<A>,
+        payload: &[u8],
+    ) -> Result<(), String> {
+        let Self { session, parser, requests, replies } = self;
+        let (db, payload) = payload
+            .split_first()
+            .map(|(&db, payload)| (usize::from(db), payload))
+            .filter(|&(db, _)| db < DATABASES)
+            .ok_or("it holds no requests of a server")?;
+        session.db = db;
+        requests.clear();
+        requests.extend_from_slice(payload);
+        let mut at = 0;
+        while at < requests.len() {
+            let used = match parser.parse(&mut requests[at..]) {
+                Ok(Some(used)) => used,
+                Ok(None) => return Err("it ends within a request".to_owned()),
+                Err(error) => return Err(format!("it holds no request: {error}")),
+            };
+            let request = &requests[at..at + used];
+            let ranges = parser.args().iter();
+            let args: Vec<&[u8]> =
+                ranges.map(|range| request.get(range.clone()).unwrap_or_default()).collect();
+            at += used;
+            replies.clear();
+            let mut ctx = Context {
+                out: Out::new(replies, Protocol::Resp2),
+                keyspace,
+                server: state,
+                session,
+                now: 0, // the clock stands still: see the head of `effects`
+                table,
+            };
+            let applied = commands::apply(&mut ctx, &args);
+            applied.map_err(|why| format!("{} {why}", commands::named(&args)))?;
+        }
+        match session.transaction {
+            None => Ok(()),
+            Some(_) => Err("it holds a transaction without its EXEC".to_owned()),
+        }
+    }
+}
+
+/// Tells what was found.
+fn report(path: &Path, replayed: &Replayed) {
+    tracing::info!(
+        "replayed {} records, {} bytes, from {} in {:.3} s; the last is {}",
+        replayed.records,
+        replayed.bytes,
+        path.display(),
+        replayed.duration.as_secs_f64(),
+        replayed.last
+    );
+    if let Some(torn) = &replayed.torn {
+        tracing::warn!("cut off the torn tail of the log: {torn}");
+    }
+    if let Some(lost) = &replayed.lost {
+        tracing::warn!("the loss of records was accepted (accept-log-loss): {lost}");
+    }
+}
