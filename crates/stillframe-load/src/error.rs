@@ -54,6 +54,15 @@ pub enum LoadError {
     Interrupted,
 }
 
+/// A server's text on one line, printable and not long: an error may repeat what was sent.
+pub(crate) fn readable(text: &[u8]) -> String {
+    const BYTES_MAX: usize = 120;
+    let more = if text.len() > BYTES_MAX { "..." } else { "" };
+    let shown = String::from_utf8_lossy(&text[..text.len().min(BYTES_MAX)]);
+    let shown: String = shown.chars().map(|c| if c.is_control() { '·' } else { c }).collect();
+    format!("{shown}{more}")
+}
+
 /// What to do about an error of this code.
 pub(crate) fn hint(answer: &str) -> &'static str {
     match answer.split(' ').next().unwrap_or_default() {
@@ -67,5 +76,18 @@ pub(crate) fn hint(answer: &str) -> &'static str {
         "WRONGTYPE" => "; the key holds another type: empty the database first",
         "READONLY" => "; it is a replica: point --target at its primary",
         _ => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_servers_text_is_one_short_printable_line() {
+        assert_eq!(readable(b"ERR it's \x01\r\n\xff"), "ERR it's ···\u{fffd}");
+        assert!(readable(&[b'x'; 1000]).len() < 170);
+        assert_eq!(hint("NOAUTH Authentication required."), "; give --password (and --user)");
+        assert_eq!(hint(""), "");
     }
 }

@@ -10,6 +10,7 @@ use stillframe_measure::draw::{Rng, Scatter, gaussian, mix};
 use stillframe_measure::zipf::Zipf;
 use stillframe_resp::Reply;
 
+use crate::error::readable;
 use crate::plan::{Distribution, Plan, Ratio, Workload};
 
 /// Stretches of random bytes start anywhere in here.
@@ -201,7 +202,7 @@ impl Requests {
     #[inline]
     pub(crate) fn judge(&self, query: Query, reply: &Reply<'_>) -> Verdict {
         if let Reply::Error(text) = reply {
-            return Verdict::Refused(String::from_utf8_lossy(text).into_owned());
+            return Verdict::Refused(readable(text));
         }
         let (check, workload) = (self.check, self.workload);
         match (query.op, reply) {
@@ -250,7 +251,7 @@ fn words(out: &mut Vec<u8>, count: usize, words: &[&str]) {
 /// A reply in a few words.
 fn brief(reply: &Reply<'_>) -> String {
     match reply {
-        Reply::Simple(text) => format!("+{}", String::from_utf8_lossy(text)),
+        Reply::Simple(text) => format!("+{}", readable(text)),
         Reply::Bulk(bytes) => format!("{} bytes", bytes.len()),
         other => format!("{other:.40?}"),
     }

@@ -7,9 +7,10 @@ use std::time::{Duration, Instant};
 
 use stillframe_resp::{Reply, decode_reply};
 
+use crate::LoadError;
 use crate::connection::{closed, connect};
+use crate::error::{hint, readable};
 use crate::plan::Plan;
-use crate::{LoadError, error};
 
 /// How often a wait looks whether it should go on.
 const LOOK: Duration = Duration::from_millis(50);
@@ -43,7 +44,7 @@ impl Side {
             let answer = side.call(words, &AtomicBool::new(false));
             let broken = |error| LoadError::Broken { target: target(), doing: what, error };
             answer.map_err(broken)?.map_err(|answer| {
-                let hint = error::hint(&answer);
+                let hint = hint(&answer);
                 LoadError::Refused { target: target(), what, answer, hint }
             })
         };
@@ -114,7 +115,7 @@ impl Side {
 fn text(reply: &Reply<'_>) -> Answer {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     match reply {
-        Reply::Error(error) => Err(text(error)),
+        Reply::Error(error) => Err(readable(error)),
         Reply::Simple(bytes) | Reply::Bulk(bytes) | Reply::Verbatim(_, bytes) => Ok(text(bytes)),
         Reply::Integer(number) => Ok(number.to_string()),
         _ => Ok(String::new()),
