@@ -26,7 +26,7 @@ pub(crate) fn run<A: Algorithm>(server: &mut Server<A>) -> Instant {
         tracing::warn!("received a signal to stop");
         persistence::stop(&mut server.keyspace, &mut server.state, LastSave::IfScheduled, false);
     }
-    let more_expired = expire(server);
+    let more_expired = !server.state.pausing() && expire(server);
     persistence::run_schedule(&mut server.keyspace, &mut server.state);
     journal::attend(&mut server.keyspace, &mut server.state);
     server.state.stats.sample(now);

@@ -19,6 +19,7 @@ mod import;
 mod journal;
 mod listen;
 mod notify;
+mod pause;
 mod persistence;
 mod poll;
 mod process;

@@ -23,6 +23,7 @@ use crate::commands::{self, Context, Table};
 use crate::connection::{Client, Read};
 use crate::listen::Listeners;
 use crate::poll::{Poller, Ready};
+use crate::session::Session;
 use crate::state::ServerState;
 use crate::{ServeError, ahead, cron, journal, persistence};
 
@@ -44,9 +45,11 @@ pub(crate) struct Server<A: Algorithm> {
     pub(crate) listeners: Listeners,
     pub(crate) signalled: Arc<AtomicBool>,
     /// Clients to serve, in order.
-    runnable: VecDeque<usize>,
+    pub(crate) runnable: VecDeque<usize>,
     /// Records that replies wait for, with the clients: rising.
     held: VecDeque<(u64, usize)>,
+    /// Clients with requests that a pause holds.
+    pub(crate) postponed: Vec<usize>,
     shared: Box<[u8]>,
     /// The disk of the log is so slow that nobody is served.
     stalled: bool,
@@ -76,6 +79,7 @@ impl<A: Algorithm> Server<A> {
             signalled,
             runnable: VecDeque::new(),
             held: VecDeque::new(),
+            postponed: Vec::new(),
             shared: vec![0; SHARED_BYTES].into_boxed_slice(),
             stalled: false,
             tending: false,
@@ -91,6 +95,7 @@ impl<A: Algorithm> Server<A> {
             let timeout = self.timeout();
             self.poller.wait(timeout, &mut ready).map_err(ServeError::Events)?;
             self.state.loop_time = Instant::now();
+            self.end_pause();
             for event in &ready {
                 self.on_event(*event);
             }
@@ -163,10 +168,11 @@ impl<A: Algorithm> Server<A> {
         if self.stalled {
             return Duration::from_millis(1);
         }
-        if !self.runnable.is_empty() {
+        if !self.runnable.is_empty() || !self.postponed.is_empty() && !self.state.pausing() {
             return Duration::ZERO;
         }
         let rest = self.next_cron.saturating_duration_since(Instant::now());
+        let rest = self.state.pause_left().map_or(rest, |left| rest.min(left));
         if self.tending {
             Duration::ZERO
         } else if self.state.saves.settling() {
@@ -217,9 +223,12 @@ impl<A: Algorithm> Server<A> {
     fn serve(&mut self, place: usize) {
         let Some(mut client) = self.state.clients.take(place) else { return };
         client.queued = false;
-        if !client.session.closing && !client.paused() {
+        let held = client.session.held.is_some() && self.state.pausing();
+        if !client.session.closing && !client.paused() && !held {
             let unfinished = self.serve_once(&mut client);
-            if unfinished && !client.session.closing && !client.paused() {
+            if client.session.held.is_some() {
+                self.postponed.push(place);
+            } else if unfinished && !client.session.closing && !client.paused() {
                 client.queued = true;
                 self.runnable.push_back(place);
             }
@@ -239,10 +248,15 @@ impl<A: Algorithm> Server<A> {
     /// whether there may be more to do at once.
     fn serve_once(&mut self, client: &mut Client) -> bool {
         client.session.active = self.state.loop_time;
-        if client.backlog {
+        if let Some(held) = client.session.held.take() {
+            let Client { session, output, .. } = client;
+            held.for_each(|_, args| self.run_request(session, output, args));
+        }
+        if client.backlog && client.session.held.is_none() {
             self.execute_own(client);
         }
-        if client.backlog || client.session.closing || !client.readable {
+        let held = client.session.held.is_some();
+        if client.backlog || client.session.closing || !client.readable || held {
             return client.backlog;
         }
         self.state.stats.reads += 1;
@@ -298,6 +312,10 @@ impl<A: Algorithm> Server<A> {
                     self.answer(client, &bytes[used..used + length]);
                     used += length;
                     requests += 1;
+                    if client.session.held.is_some() {
+                        client.backlog = used < bytes.len();
+                        break;
+                    }
                 }
                 Err(error) => {
                     tracing::info!("client {}: {error}", client.session.peer);
@@ -328,6 +346,14 @@ impl<A: Algorithm> Server<A> {
             return;
         }
         let authenticated = session.authenticated;
+        self.run_request(session, output, args);
+        if session.authenticated != authenticated {
+            parser.set_limits(limits(&self.state, session.authenticated));
+        }
+    }
+
+    /// Runs one request of a client.
+    fn run_request(&mut self, session: &mut Session, output: &mut Vec<u8>, args: &[&[u8]]) {
         let clients = &mut self.state.clients;
         (clients.own_place, clients.own_id) = (session.place, session.id);
         clients.own_protocol = session.protocol;
@@ -340,9 +366,6 @@ impl<A: Algorithm> Server<A> {
             table: &self.table,
         };
         commands::dispatch(&mut ctx, args);
-        if session.authenticated != authenticated {
-            parser.set_limits(limits(&self.state, session.authenticated));
-        }
     }
 
     /// Closes a client whose unfinished request or open transaction has grown too large.

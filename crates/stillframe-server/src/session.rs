@@ -31,6 +31,8 @@ pub(crate) struct Session {
     pub(crate) tracking: Option<Box<Mode>>,
     /// What becomes of its replies.
     pub(crate) replies: Replies,
+    /// A request that has to wait for the end of a pause.
+    pub(crate) held: Option<Box<Transaction>>,
     /// The open transaction.
     pub(crate) transaction: Option<Box<Transaction>>,
     /// Index of the last command in the table; `usize::MAX` before the first.
@@ -83,6 +85,7 @@ impl Session {
             subscriptions: None,
             tracking: None,
             replies: Replies::Sent,
+            held: None,
             transaction: None,
             last_command: usize::MAX,
             closing: false,

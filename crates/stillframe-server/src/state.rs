@@ -9,6 +9,7 @@ use crate::config::Config;
 use crate::connection::Clients;
 use crate::effects::Effects;
 use crate::journal::Journal;
+use crate::pause::Pause;
 use crate::persistence::Saves;
 use crate::pubsub::PubSub;
 use crate::random::Random;
@@ -28,6 +29,8 @@ pub(crate) struct ServerState {
     pub(crate) pubsub: PubSub,
     /// Keys that clients keep in caches.
     pub(crate) tracking: Tracking,
+    /// Requests are being held.
+    pub(crate) pause: Option<Pause>,
     /// Keys of the selected database when a change was last told, for telling new keys.
     pub(crate) keys_told: usize,
     /// Saving, and how it went.
@@ -69,6 +72,7 @@ impl ServerState {
             watches: Watches::default(),
             pubsub: PubSub::default(),
             tracking: Tracking::default(),
+            pause: None,
             keys_told: 0,
             saves,
             effects: Effects::default(),

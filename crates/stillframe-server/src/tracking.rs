@@ -64,8 +64,11 @@ pub(crate) struct Tracking {
     prefixes: BTreeMap<Box<[u8]>, Prefix>,
     /// Clients that want to be told.
     pub(crate) clients: usize,
-    /// Names to be told to the client whose request is running, once it is answered; `None`: all.
-    late: Vec<Option<Box<[u8]>>>,
+    /// Pairs of a name and a client that has read it.
+    items: usize,
+    /// Names to be told to the client whose request is running, once it is answered, with who
+    /// changed them; `None`: all.
+    late: Vec<(Option<Box<[u8]>>, u64)>,
 }
 
 /// A prefix that is listened to.
@@ -84,7 +87,7 @@ impl Tracking {
 
     /// Pairs of a name and a client that has read it.
     pub(crate) fn items(&self) -> usize {
-        self.readers.values().map(Vec::len).sum()
+        self.items
     }
 
     /// Prefixes that are listened to.
@@ -93,7 +96,6 @@ impl Tracking {
     }
 
     /// Begins to tell a client of changes, or goes on with other options.
-    #[expect(dead_code, reason = "CLIENT TRACKING comes next")]
     pub(crate) fn enable(&mut self, session: &mut Session, mode: Mode) {
         let who = Who::of(session);
         self.clients += usize::from(session.tracking.is_none());
@@ -131,9 +133,11 @@ impl Tracking {
             if let Some(readers) = self.readers.get_mut(key) {
                 if !readers.contains(&who) {
                     readers.push(who);
+                    self.items += 1;
                 }
                 continue;
             }
+            self.items += 1;
             let name: Arc<[u8]> = key.into();
             self.order.push_back(name.clone());
             self.readers.insert(name, vec![who]);
@@ -181,6 +185,7 @@ impl ServerState {
     }
 
     fn tell_readers(&mut self, readers: &[Who], key: &[u8], by: u64) {
+        self.tracking.items -= readers.len();
         for &who in readers {
             let told =
                 self.wanted_by(who, |mode| !(mode.broadcast || mode.no_loop && who.id == by));
@@ -189,7 +194,7 @@ impl ServerState {
                 Some(false) => {}
                 // The client whose request is running is out of the registry.
                 None if who.place == self.clients.own_place => {
-                    self.tracking.late.push(Some(key.into()));
+                    self.tracking.late.push((Some(key.into()), by));
                 }
                 None => {}
             }
@@ -211,9 +216,10 @@ impl ServerState {
         let others = self.clients.others().filter(|(_, client)| client.session.tracking.is_some());
         let others: Vec<Who> = others.map(|(_, client)| Who::of(&client.session)).collect();
         self.tracking.readers.clear();
+        self.tracking.items = 0;
         self.tracking.order.clear();
         others.into_iter().for_each(|who| self.tell(who, None));
-        self.tracking.late.push(None);
+        self.tracking.late.push((None, 0));
     }
 
     /// Forgets names above the limit, at the end of a request.
@@ -235,9 +241,10 @@ impl ServerState {
 
     /// Tells the client whose request has just been answered what it changed of what it had read.
     pub(crate) fn tell_late(&mut self, session: &mut Session, out: &mut Out<'_>) {
-        for key in std::mem::take(&mut self.tracking.late) {
+        for (key, by) in std::mem::take(&mut self.tracking.late) {
             let Some(mode) = session.tracking.as_deref() else { continue };
-            if mode.broadcast && key.is_some() || mode.no_loop && key.is_some() {
+            let own = mode.no_loop && by == session.id;
+            if key.is_some() && (mode.broadcast || own) {
                 continue;
             }
             let names = key.as_deref().map(|key| [key]);

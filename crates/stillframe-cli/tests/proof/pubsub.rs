@@ -25,6 +25,51 @@ fn a_subscriber_that_does_not_read_is_cut_off() {
     assert_eq!(writer.ask("PUBSUB NUMSUB news").list()[1].int(), 1);
 }
 
+/// A RESP2 client has another one told of changes; when that is gone, it goes on without.
+#[test]
+fn changes_are_told_to_the_client_they_are_redirected_to() {
+    let server = Server::start(Kind::subject("imprint"));
+    let (mut reader, mut told, mut writer) = (server.client(), server.client(), server.client());
+    let id = told.ask("CLIENT ID").int();
+    told.ok("SUBSCRIBE __redis__:invalidate");
+    reader.ok(&format!("CLIENT TRACKING ON REDIRECT {id}"));
+    assert_eq!(reader.ask("CLIENT GETREDIR").int(), id);
+    reader.ok("GET k");
+    writer.ok("SET k 1");
+    let raw = String::from_utf8(told.raw()).expect("text");
+    let expected = "*3\r\n$7\r\nmessage\r\n$20\r\n__redis__:invalidate\r\n*1\r\n$1\r\nk\r\n";
+    assert_eq!(raw, expected);
+    drop(told);
+    wait_until("the server has noticed", || {
+        reader.ok("GET k");
+        writer.ok("SET k 2");
+        reader.ask("CLIENT TRACKINGINFO").list()[1].list().len() == 2
+    });
+}
+
+/// While writes are held, reads go on, and what was held runs in the end, in order.
+#[test]
+fn a_pause_holds_requests_and_lets_them_run_afterwards() {
+    let server = Server::start(Kind::subject("imprint"));
+    let (mut control, mut writer) = (server.client(), server.client());
+    control.ok("SET k before");
+    control.ok("CLIENT PAUSE 100000 WRITE");
+    writer.send_raw(b"SET k \"a b\"\r\nGET k\r\nSET k 2\r\nGET k\r\n");
+    let mut flags = String::new();
+    wait_until("the writer is held", || {
+        flags = control.ask("CLIENT LIST").text();
+        flags.contains("flags=b")
+    });
+    assert_eq!(control.ask("GET k").text(), "before");
+    control.ok("CLIENT UNPAUSE");
+    let replies: Vec<String> = (0..4).map(|_| writer.reply().text()).collect();
+    assert_eq!(replies, ["OK", "a b", "OK", "2"]);
+    // All requests are held, also that which would end the pause; its time ends it.
+    control.ok("CLIENT PAUSE 50");
+    assert_eq!(writer.ask("GET k").text(), "2");
+    control.ok("PING");
+}
+
 /// Random subscriptions and messages: every subscriber gets what it gets from redis-server.
 #[test]
 fn subscribers_get_the_same_messages_as_from_redis() {

@@ -57,6 +57,11 @@ fn string_commands_reply_as_redis() {
 }
 
 #[test]
+fn clients_are_told_of_changes_as_by_redis() {
+    prove("tracking");
+}
+
+#[test]
 fn transactions_reply_as_redis() {
     prove("transactions");
 }

@@ -1,11 +1,14 @@
 //! CLIENT: what is known of the clients, their names, and how to get rid of them.
 
 use std::fmt::Write as _;
+use std::time::Duration;
 
 use stillframe::Algorithm;
 use stillframe_resp::{Protocol, parse_integer};
 
 use super::connection::{INVALID_NAME, valid_name};
+use super::pubsub::wrong_subcommand;
+use super::tracking::redirection;
 use super::{Context, NO_KEYS, Table, flags::*};
 use crate::connection::Client;
 use crate::pubsub::Kind;
@@ -21,12 +24,13 @@ pub(crate) fn register<A: Algorithm>(table: &mut Table<A>) {
     table.add_sub("client|id", 2, own, NO_KEYS, id);
     table.add_sub("client|getname", 2, own, NO_KEYS, getname);
     table.add_sub("client|setname", 3, own, NO_KEYS, setname);
-    table.add_sub("client|getredir", 2, own, NO_KEYS, getredir);
     table.add_sub("client|info", 2, own, NO_KEYS, info);
     table.add_sub("client|list", -2, admin, NO_KEYS, list);
     table.add_sub("client|kill", -3, admin, NO_KEYS, kill);
     table.add_sub("client|no-evict", 3, admin, NO_KEYS, no_evict);
+    table.add_sub("client|pause", -3, admin, NO_KEYS, pause);
     table.add_sub("client|reply", 3, own, NO_KEYS, reply);
+    table.add_sub("client|unpause", 2, admin, NO_KEYS, unpause);
 }
 
 /// `CLIENT ID`
@@ -52,9 +56,29 @@ fn setname<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
     ctx.out.ok();
 }
 
-/// `CLIENT GETREDIR`: there is no client-side caching to redirect.
-fn getredir<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
-    ctx.out.integer(-1);
+/// `CLIENT PAUSE milliseconds [WRITE | ALL]`
+fn pause<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    let writes_only = match args.get(3..).unwrap_or_default() {
+        [] => false,
+        [word] if word.eq_ignore_ascii_case(b"all") => false,
+        [word] if word.eq_ignore_ascii_case(b"write") => true,
+        [_] => return ctx.out.error("ERR CLIENT PAUSE mode must be WRITE or ALL"),
+        _ => return ctx.out.error(wrong_subcommand(args)),
+    };
+    match parse_integer(args[2]).map(u64::try_from) {
+        None => ctx.out.error("ERR timeout is not an integer or out of range"),
+        Some(Err(_)) => ctx.out.error("ERR timeout is negative"),
+        Some(Ok(milliseconds)) => {
+            ctx.server.pause_clients(Duration::from_millis(milliseconds), writes_only);
+            ctx.out.ok();
+        }
+    }
+}
+
+/// `CLIENT UNPAUSE`
+fn unpause<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
+    ctx.server.pause = None;
+    ctx.out.ok();
 }
 
 /// `CLIENT NO-EVICT ON | OFF`: no client is evicted anyway.
@@ -87,11 +111,11 @@ fn info<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
 /// `CLIENT LIST [TYPE type] [ID id...]`
 fn list<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
     let mut ids: Option<Vec<i64>> = None;
-    let mut none = false;
+    let mut only = None;
     match args.get(2..).unwrap_or_default() {
         [] => {}
-        [option, kind] if option.eq_ignore_ascii_case(b"type") => match is_normal(kind) {
-            Some(normal) => none = !normal,
+        [option, kind] if option.eq_ignore_ascii_case(b"type") => match Class::parse(kind) {
+            Some(class) => only = Some(class),
             None => {
                 return ctx.out.error([b"ERR Unknown client type '", *kind, b"'"].concat());
             }
@@ -104,24 +128,43 @@ fn list<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
         }
         _ => return ctx.out.error(SYNTAX),
     }
-    let wanted =
-        |id: u64| !none && ids.as_ref().is_none_or(|ids| ids.contains(&(id.cast_signed())));
-    let mut lines = vec![(ctx.session.id, describe(ctx, ctx.session, None))];
-    for (_, client) in ctx.server.clients.others() {
-        lines.push((client.session.id, describe(ctx, &client.session, Some(client))));
-    }
+    let wanted = |session: &Session| {
+        only.is_none_or(|class| class == Class::of(session))
+            && ids.as_ref().is_none_or(|ids| ids.contains(&(session.id.cast_signed())))
+    };
+    let others = ctx.server.clients.others().map(|(_, client)| (&client.session, Some(client)));
+    let clients = std::iter::once((&*ctx.session, None)).chain(others);
+    let mut lines: Vec<(u64, String)> = clients
+        .filter(|(session, _)| wanted(session))
+        .map(|(session, client)| (session.id, describe(ctx, session, client)))
+        .collect();
     lines.sort_unstable_by_key(|(id, _)| *id);
-    let text: String =
-        lines.into_iter().filter(|(id, _)| wanted(*id)).map(|(_, line)| line).collect();
+    let text: String = lines.into_iter().map(|(_, line)| line).collect();
     ctx.out.verbatim(b"txt", text);
 }
 
-/// Whether a type of client is the only one there is; `None`: no such type.
-fn is_normal(kind: &[u8]) -> Option<bool> {
-    match kind.to_ascii_lowercase().as_slice() {
-        b"normal" => Some(true),
-        b"master" | b"replica" | b"slave" | b"pubsub" => Some(false),
-        _ => None,
+/// What a client is there for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Class {
+    Normal,
+    Primary,
+    Replica,
+    Subscriber,
+}
+
+impl Class {
+    fn parse(kind: &[u8]) -> Option<Self> {
+        match kind.to_ascii_lowercase().as_slice() {
+            b"normal" => Some(Self::Normal),
+            b"master" => Some(Self::Primary),
+            b"replica" | b"slave" => Some(Self::Replica),
+            b"pubsub" => Some(Self::Subscriber),
+            _ => None,
+        }
+    }
+
+    fn of(session: &Session) -> Self {
+        if session.subscriptions.is_some() { Self::Subscriber } else { Self::Normal }
     }
 }
 
@@ -146,7 +189,7 @@ fn describe<A: Algorithm>(
         line,
         "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={flags} db={} sub={} psub={} \
          ssub={} multi={} qbuf={} qbuf-free={} argv-mem=0 multi-mem={} rbs={} rbp={} obl={pending} \
-         oll=0 omem={pending} tot-mem={} events=r cmd={command} user=default redir=-1 resp={}",
+         oll=0 omem={pending} tot-mem={} events=r cmd={command} user=default redir={} resp={}",
         session.id,
         session.peer,
         session.local,
@@ -165,6 +208,7 @@ fn describe<A: Algorithm>(
         buffers,
         pending,
         buffers + size_of::<Client>() + queued.map_or(0, |(_, memory)| memory),
+        redirection(session.tracking.as_deref()),
         if session.protocol == Protocol::Resp3 { 3 } else { 2 },
     );
     line
@@ -172,9 +216,14 @@ fn describe<A: Algorithm>(
 
 /// The state of a client in letters, in Redis's order.
 fn flags(session: &Session) -> String {
+    let told = session.tracking.as_deref();
     let letters = [
         (session.subscriptions.is_some(), 'P'),
         (session.transaction.is_some(), 'x'),
+        (session.held.is_some(), 'b'),
+        (told.is_some(), 't'),
+        (told.is_some_and(|mode| mode.broken), 'R'),
+        (told.is_some_and(|mode| mode.broadcast), 'B'),
         (session.closing, 'c'),
     ];
     let flags: String = letters.into_iter().filter(|(is, _)| *is).map(|(_, c)| c).collect();
@@ -187,13 +236,13 @@ struct Filter {
     id: Option<u64>,
     peer: Option<String>,
     local: Option<String>,
-    none: bool,
+    class: Option<Class>,
     spare_self: bool,
 }
 
 impl Filter {
     fn matches(&self, session: &Session) -> bool {
-        !self.none
+        self.class.is_none_or(|class| class == Class::of(session))
             && self.id.is_none_or(|id| id == session.id)
             && self.peer.as_ref().is_none_or(|peer| *peer == session.peer.to_string())
             && self.local.as_ref().is_none_or(|local| *local == session.local.to_string())
@@ -245,8 +294,8 @@ fn kill_filter(options: &[&[u8]]) -> Result<Filter, Vec<u8>> {
             }
             b"addr" => filter.peer = Some(text(value)),
             b"laddr" => filter.local = Some(text(value)),
-            b"type" => match is_normal(value) {
-                Some(normal) => filter.none |= !normal,
+            b"type" => match Class::parse(value) {
+                Some(class) => filter.class = Some(class),
                 None => return Err([b"ERR Unknown client type '", *value, b"'"].concat()),
             },
             b"user" if value == b"default" => {}

@@ -29,6 +29,7 @@ mod strings;
 mod table;
 #[cfg(test)]
 mod table_tests;
+mod tracking;
 pub(crate) mod transactions;
 mod watch;
 
@@ -69,6 +70,7 @@ pub(crate) fn table<A: Algorithm>() -> Table<A> {
     connection::register(&mut table);
     admin::register(&mut table);
     client::register(&mut table);
+    tracking::register(&mut table);
     info::register(&mut table);
     introspect::register(&mut table);
     persistence::register(&mut table);
@@ -146,6 +148,13 @@ fn answer<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
     }
     if let Some(error) = refusal(ctx, command) {
         return refuse(ctx, index, &error);
+    }
+    if ctx.server.pausing() && !ctx.session.internal {
+        let writes = command.name == "exec" && transactions::writes(ctx.session);
+        if ctx.server.holds(command, writes) {
+            ctx.session.held.get_or_insert_default().push(index, args);
+            return;
+        }
     }
     if ctx.session.transaction.is_some() && !command.has(flags::NOT_QUEUED) {
         return transactions::queue(ctx, index, args);

@@ -56,7 +56,7 @@ impl Transaction {
         self.queued.len()
     }
 
-    fn push(&mut self, command: usize, args: &[&[u8]]) {
+    pub(crate) fn push(&mut self, command: usize, args: &[&[u8]]) {
         for arg in args {
             self.bytes.extend_from_slice(arg);
             self.ends.push(self.bytes.len());
@@ -65,7 +65,7 @@ impl Transaction {
     }
 
     /// Calls `f` with each request, in order.
-    fn for_each(&self, mut f: impl FnMut(usize, &[&[u8]])) {
+    pub(crate) fn for_each(&self, mut f: impl FnMut(usize, &[&[u8]])) {
         let (mut start, mut ends) = (0, self.ends.iter());
         let mut args = Vec::new();
         for queued in &self.queued {

@@ -1,0 +1,72 @@
+//! CLIENT PAUSE: requests that have to wait until an operator, or the clock, lets them run.
+//!
+//! - A request that may not run now is held with its client, which is not served meanwhile.
+//! - When the pause ends, held requests run first, in the clients' order of the registry.
+
+use std::time::{Duration, Instant};
+
+use stillframe::Algorithm;
+
+use crate::commands::{Command, flags};
+use crate::server::Server;
+use crate::state::ServerState;
+
+/// A pause of clients.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Pause {
+    /// When it ends by itself.
+    end: Instant,
+    /// Only requests that write are held.
+    writes_only: bool,
+}
+
+impl ServerState {
+    /// Holds requests (those that write, or all) for a while from now on.
+    pub(crate) fn pause_clients(&mut self, length: Duration, writes_only: bool) {
+        let now = Instant::now();
+        let end = now.checked_add(length).unwrap_or(now + Duration::from_secs(1 << 32));
+        self.pause = Some(Pause { end, writes_only });
+    }
+
+    /// Whether requests are held now.
+    #[inline]
+    pub(crate) fn pausing(&self) -> bool {
+        self.pause.is_some()
+    }
+
+    /// Whether a request has to wait; `writes`: it is an EXEC of requests that write.
+    pub(crate) fn holds<A: Algorithm>(&self, command: &Command<A>, writes: bool) -> bool {
+        let may_write = writes || command.has(flags::WRITE | flags::MAY_REPLICATE);
+        self.pause.is_some_and(|pause| may_write || !pause.writes_only)
+    }
+
+    /// How long the pause still lasts.
+    pub(crate) fn pause_left(&self) -> Option<Duration> {
+        self.pause.map(|pause| pause.end.saturating_duration_since(Instant::now()))
+    }
+
+    /// Ends the pause if its time is over.
+    fn end_pause(&mut self) {
+        if self.pause.is_some_and(|pause| pause.end <= self.loop_time) {
+            self.pause = None;
+        }
+    }
+}
+
+impl<A: Algorithm> Server<A> {
+    /// Has held requests run once nothing holds them any more.
+    pub(crate) fn end_pause(&mut self) {
+        self.state.end_pause();
+        if self.state.pausing() || self.postponed.is_empty() {
+            return;
+        }
+        for place in std::mem::take(&mut self.postponed) {
+            if let Some(client) = self.state.clients.get_mut(place)
+                && !client.queued
+            {
+                client.queued = true;
+                self.runnable.push_back(place);
+            }
+        }
+    }
+}
