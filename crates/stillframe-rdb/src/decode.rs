@@ -2,12 +2,14 @@
 
 use std::io::Read;
 
+use crate::elements::{Elements, Problem};
 use crate::format::*;
+use crate::payload::{PayloadError, verified};
 use crate::source::{Source, damaged, trim};
-use crate::{DecodeError, Value};
+use crate::{Collection, DecodeError, Element, Value};
 
 /// What a file tells next. Slices live until the next event is asked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub enum Event<'a> {
     /// An aux field: information about the file. Unknown ones are to be ignored.
@@ -29,7 +31,7 @@ pub enum Event<'a> {
         /// Keys with an expiry.
         expires: u64,
     },
-    /// A key and its value.
+    /// A key and its value, a string.
     Entry {
         /// The database it belongs to.
         db: u64,
@@ -40,6 +42,24 @@ pub enum Event<'a> {
         /// When it expires, in unix milliseconds.
         expire_at_ms: Option<i64>,
     },
+    /// A key whose value is a collection: its elements follow, then [`End`](Event::End).
+    Begin {
+        /// The database it belongs to.
+        db: u64,
+        /// The key.
+        key: &'a [u8],
+        /// What it holds.
+        kind: Collection,
+        /// About how many elements follow. A hint: of a large list it is the number of nodes, and a
+        /// file may lie.
+        len_hint: u64,
+        /// When it expires, in unix milliseconds.
+        expire_at_ms: Option<i64>,
+    },
+    /// The next element of the collection. A file may hold a member or field twice.
+    Element(Element<'a>),
+    /// The collection has no more elements.
+    End,
     /// The end: the file is whole. Asking once more tells whether bytes follow that should not.
     Eof {
         /// Whether there was a checksum, and it was right. It is absent (0, or a version before 5)
@@ -72,24 +92,53 @@ pub struct Decoder<R> {
     db: u64,
     key: Vec<u8>,
     value: Vec<u8>,
+    elements: Elements,
+    /// Between the beginning and the end of a collection.
+    inside: bool,
 }
 
 #[derive(Debug)]
 enum State {
     Start,
-    Body { version: u32 },
+    Body {
+        version: u32,
+    },
+    /// A payload's value comes next.
+    Payload,
     Ended,
 }
+
+impl<'a> Decoder<&'a [u8]> {
+    /// A decoder of what DUMP gave: one value, whose key and database are told as nothing and 0.
+    ///
+    /// # Errors
+    /// [`PayloadError`]: version and checksum are looked at first.
+    pub fn of_payload(payload: &'a [u8]) -> Result<Self, PayloadError> {
+        let value = verified(payload)?;
+        let source = Source::buffered(value, value.len().min(PAYLOAD_BUFFER_BYTES));
+        let decoder = Decoder { state: State::Payload, ..Self::over(source) };
+        Ok(decoder.with_file_bytes(value.len() as u64))
+    }
+}
+
+/// Read at a time of what is in memory already.
+const PAYLOAD_BUFFER_BYTES: usize = 16 * 1024;
 
 impl<R: Read> Decoder<R> {
     /// A decoder at the start of a file. It buffers: `reader` need not.
     pub fn new(reader: R) -> Self {
+        Self::over(Source::new(reader))
+    }
+
+    fn over(source: Source<R>) -> Self {
         Decoder {
-            source: Source::new(reader),
+            source,
             state: State::Start,
             db: 0,
             key: Vec::new(),
             value: Vec::new(),
+            elements: Elements::new(),
+            inside: false,
         }
     }
 
@@ -112,7 +161,16 @@ impl<R: Read> Decoder<R> {
     /// See [`DecodeError`]. Nothing can be read after one.
     #[allow(clippy::should_implement_trait)] // an iterator's items could not borrow from it
     pub fn next(&mut self) -> Result<Option<Event<'_>>, DecodeError> {
+        if self.inside {
+            return self.element().map(Some);
+        }
         let version = match self.state {
+            State::Payload => {
+                self.state = State::Ended;
+                let at = self.source.offset();
+                let kind = self.source.op()?;
+                return self.value(kind, at, at, None).map(Some);
+            }
             State::Start => {
                 let version = self.source.header()?;
                 self.state = State::Body { version };
@@ -172,8 +230,12 @@ impl<R: Read> Decoder<R> {
                 OP_FUNCTION | OP_FUNCTION_PRERELEASE | OP_MODULE_AUX => {
                     return Err(self.refused_section(op, offset)?);
                 }
-                TYPE_STRING => return self.entry(expire_at_ms),
-                kind => return Err(self.refused_type(kind, offset, at)?),
+                kind => {
+                    if TYPE_STRING == kind || Elements::know(kind) {
+                        self.source.text(&mut self.key)?;
+                    }
+                    return self.value(kind, offset, at, expire_at_ms);
+                }
             }
             inside_entry = true;
         }
@@ -186,11 +248,39 @@ impl<R: Read> Decoder<R> {
         Ok(Event::Aux { name: &self.key, value })
     }
 
-    fn entry(&mut self, expire_at_ms: Option<i64>) -> Result<Event<'_>, DecodeError> {
-        self.source.text(&mut self.key)?;
-        let integer = self.source.string(&mut self.value)?;
-        let value = integer.map_or(Value::Bytes(&self.value), Value::Int);
-        Ok(Event::Entry { db: self.db, key: &self.key, value, expire_at_ms })
+    /// The value of type `kind` of the key just read.
+    fn value(
+        &mut self,
+        kind: u8,
+        offset: u64,
+        at: u64,
+        expire_at_ms: Option<i64>,
+    ) -> Result<Event<'_>, DecodeError> {
+        let db = self.db;
+        if kind == TYPE_STRING {
+            let integer = self.source.string(&mut self.value)?;
+            let value = integer.map_or(Value::Bytes(&self.value), Value::Int);
+            return Ok(Event::Entry { db, key: &self.key, value, expire_at_ms });
+        }
+        if !Elements::know(kind) {
+            return Err(self.refused_type(kind, offset, at)?);
+        }
+        let begun = self.elements.begin(&mut self.source, kind);
+        let (kind, len_hint) = begun.map_err(|problem| named(db, &self.key, problem))?;
+        self.inside = true;
+        Ok(Event::Begin { db, key: &self.key, kind, len_hint, expire_at_ms })
+    }
+
+    /// The next element of the collection that was begun.
+    fn element(&mut self) -> Result<Event<'_>, DecodeError> {
+        match self.elements.next(&mut self.source) {
+            Ok(Some(element)) => Ok(Event::Element(element)),
+            Ok(None) => {
+                self.inside = false;
+                Ok(Event::End)
+            }
+            Err(problem) => Err(named(self.db, &self.key, problem)),
+        }
     }
 
     /// The error that names the key of type `kind`, whose record starts at `offset`.
@@ -201,7 +291,9 @@ impl<R: Read> Decoder<R> {
             let text = format!("byte 0x{kind:02x} is no type of value that Redis 7.0 writes");
             return Ok(damaged(at, text));
         }
-        self.source.text(&mut self.key)?;
+        if matches!(self.state, State::Body { .. }) {
+            self.source.text(&mut self.key)?;
+        }
         let kind = match name {
             Some(name) => name.to_owned(),
             None => {
@@ -228,11 +320,12 @@ impl<R: Read> Decoder<R> {
     }
 }
 
-/// Bytes for an error's text: escaped, cut if long.
-fn shown(bytes: &[u8]) -> String {
-    const SHOWN_BYTES_MAX: usize = 100;
-    match bytes.get(..SHOWN_BYTES_MAX) {
-        Some(start) if bytes.len() > SHOWN_BYTES_MAX => format!("{}...", start.escape_ascii()),
-        _ => bytes.escape_ascii().to_string(),
+/// The error that tells `problem` of a key.
+fn named(db: u64, key: &[u8], problem: Problem) -> DecodeError {
+    match problem {
+        Problem::File(error) => error,
+        Problem::Value { offset, what } => {
+            DecodeError::DamagedValue { offset, db, key: shown(key), what }
+        }
     }
 }

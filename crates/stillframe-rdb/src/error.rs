@@ -48,10 +48,22 @@ pub enum DecodeError {
         /// That in the file.
         written: u64,
     },
+    /// The value of a key makes no sense, though all that holds it does.
+    #[error("damaged at byte {offset}: key \"{key}\" of database {db} holds {what}")]
+    DamagedValue {
+        /// Where the part that makes no sense starts.
+        offset: u64,
+        /// The key's database.
+        db: u64,
+        /// The key, escaped, and cut if it is long.
+        key: String,
+        /// What was found.
+        what: String,
+    },
     /// A key holds a type of value that this crate does not read.
     #[error(
         "key \"{key}\" of database {db} at byte {offset} is {kind}, which this server cannot hold: \
-         only strings are supported"
+         it has no streams and no modules"
     )]
     UnsupportedType {
         /// Where the key's record starts.

@@ -1,4 +1,7 @@
-//! The numbers of the format.
+//! The numbers of the format, and numbers as text.
+
+use std::fmt;
+use std::io::Write;
 
 /// The version written, and the newest read: that of Redis 7.0.
 pub const VERSION: u32 = 10;
@@ -21,8 +24,26 @@ pub(crate) const OP_SELECT_DB: u8 = 0xFE;
 pub(crate) const OP_EOF: u8 = 0xFF;
 
 pub(crate) const TYPE_STRING: u8 = 0;
+pub(crate) const TYPE_LIST: u8 = 1;
+pub(crate) const TYPE_SET: u8 = 2;
+pub(crate) const TYPE_SORTED_TEXT: u8 = 3;
+pub(crate) const TYPE_HASH: u8 = 4;
+pub(crate) const TYPE_SORTED: u8 = 5;
 pub(crate) const TYPE_MODULE_PRERELEASE: u8 = 6;
 pub(crate) const TYPE_MODULE: u8 = 7;
+pub(crate) const TYPE_HASH_ZIPMAP: u8 = 9;
+pub(crate) const TYPE_LIST_ZIPLIST: u8 = 10;
+pub(crate) const TYPE_SET_INTSET: u8 = 11;
+pub(crate) const TYPE_SORTED_ZIPLIST: u8 = 12;
+pub(crate) const TYPE_HASH_ZIPLIST: u8 = 13;
+pub(crate) const TYPE_LIST_ZIPLISTS: u8 = 14;
+pub(crate) const TYPE_HASH_LISTPACK: u8 = 16;
+pub(crate) const TYPE_SORTED_LISTPACK: u8 = 17;
+pub(crate) const TYPE_LIST_NODES: u8 = 18;
+
+/// What a node of a list is: one element, or a listpack of them.
+pub(crate) const NODE_PLAIN: u64 = 1;
+pub(crate) const NODE_PACKED: u64 = 2;
 
 pub(crate) const LENGTH_32: u8 = 0x80;
 pub(crate) const LENGTH_64: u8 = 0x81;
@@ -60,4 +81,38 @@ pub(crate) fn type_name(kind: u8) -> Option<&'static str> {
 pub(crate) fn module_name(id: u64) -> String {
     const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     (0..9).map(|at| char::from(ALPHABET[(id >> (58 - at * 6) & 63) as usize])).collect()
+}
+
+/// The integer that `text` is the canonical decimal form of.
+pub(crate) fn canonical_int(text: &[u8]) -> Option<i64> {
+    let digits = text.strip_prefix(b"-").unwrap_or(text);
+    let canonical = match digits {
+        [b'0'] => text.len() == 1,
+        [b'1'..=b'9', ..] => digits.len() <= 19,
+        _ => false,
+    };
+    if !canonical {
+        return None;
+    }
+    std::str::from_utf8(text).ok()?.parse().ok()
+}
+
+/// Room for the text of a number.
+pub(crate) type NumberText = [u8; 32];
+
+/// The text of `number` in `room`, which holds that of every integer and score.
+pub(crate) fn number_text<'a>(room: &'a mut NumberText, number: fmt::Arguments<'_>) -> &'a [u8] {
+    let mut rest = &mut room[..];
+    rest.write_fmt(number).expect("32 bytes hold every i64, and every f64 in its shortest form");
+    let length = 32 - rest.len();
+    &room[..length]
+}
+
+/// Bytes for an error's text: escaped, cut if long.
+pub(crate) fn shown(bytes: &[u8]) -> String {
+    const SHOWN_BYTES_MAX: usize = 100;
+    match bytes.get(..SHOWN_BYTES_MAX) {
+        Some(start) if bytes.len() > SHOWN_BYTES_MAX => format!("{}...", start.escape_ascii()),
+        _ => bytes.escape_ascii().to_string(),
+    }
 }

@@ -19,10 +19,24 @@
 //! aux      0xFA string string                      a name and its value, informative
 //! select   0xFE length                             the database of the keys that follow
 //! resize   0xFB length length                      its keys, and how many of them expire (a hint)
-//! key      [expiry] [idle | freq] type key value   type 0 is a string; see below
+//! key      [expiry] [idle | freq] type key value
 //!   expiry 0xFC 8 B LE unix ms | 0xFD 4 B LE unix s
 //!   idle   0xF8 length         ; freq 0xF9 1 B     eviction hints, read and ignored
 //! others   0xF7 module data, 0xF6 and 0xF5 functions: refused by name
+//!
+//! value by type
+//!    0     string
+//!    1  2  length, then that many strings          list, set
+//!    4     length, then (field value)              hash, both strings
+//!    5     length, then (member 8 B LE)            sorted set, scores as f64
+//!    3     length, then (member 1 B text)          ... as text; 253 NaN, 254 inf, 255 -inf
+//!    9     string                                  hash, a zipmap
+//!   10 11  string                                  list, a ziplist; set, an intset
+//!   12 13  string                                  sorted set, hash; ziplists
+//!   16 17  string                                  hash, sorted set; listpacks
+//!   14     length, then ziplists                   list, by nodes
+//!   18     length, then (1 string | 2 listpack)    list, by nodes of one element or many
+//!   7 15 19                                        modules and streams: refused by key
 //!
 //! length   00xxxxxx                                6 bits
 //!          01xxxxxx 1 B                            14 bits, high bits first
@@ -36,27 +50,37 @@
 //!                                                  O has 13 bits, its low byte comes last
 //! ```
 //!
+//! The packed strings are drawn at the head of `unpack`. A payload of DUMP is a type and a value, the
+//! version in 2 B LE, and the CRC-64 of all that.
+//!
 //! Redis groups the keys of a database; we write a `select` wherever the database changes, because
 //! an image comes in the order of slots, which all databases share.
 
 #![forbid(unsafe_code)]
 
+mod collections;
 mod crc64;
 mod decode;
+mod elements;
 mod encode;
 mod error;
 mod format;
 mod lzf;
+mod pack;
+mod payload;
 mod scan;
 mod sheet;
 mod source;
+mod strings;
+mod unpack;
 mod walk;
 
 pub use crc64::Crc64;
 pub use decode::{Decoder, Event};
-pub use encode::{Encoder, Origin, Workspace};
+pub use encode::{Encoder, Origin, Place, Workspace};
 pub use error::DecodeError;
 pub use format::VERSION;
+pub use payload::PayloadError;
 pub use scan::{Database, Summary, scan};
 pub use sheet::Output;
 pub use walk::VALUE_TYPES;
@@ -68,4 +92,28 @@ pub enum Value<'a> {
     Int(i64),
     /// Any string of bytes.
     Bytes(&'a [u8]),
+}
+
+/// What a key holds that is no string.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Collection {
+    /// Elements in an order of their own.
+    List,
+    /// Members.
+    Set,
+    /// Members in the order of their scores.
+    Sorted,
+    /// Fields with values.
+    Hash,
+}
+
+/// One element of a collection.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Element<'a> {
+    /// An element of a list, or a member of a set.
+    One(&'a [u8]),
+    /// A field of a hash, and its value.
+    Pair(&'a [u8], &'a [u8]),
+    /// A member of a sorted set, and its score, which is a number.
+    Scored(&'a [u8], f64),
 }

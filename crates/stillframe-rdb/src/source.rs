@@ -1,7 +1,7 @@
 //! The decoder's way in: buffers a reader, counts offsets, computes the checksum of what was
 //! consumed, and reads lengths and strings.
 
-use std::io::{ErrorKind, Read, Write};
+use std::io::{ErrorKind, Read};
 
 use crate::crc64::Crc64;
 use crate::format::*;
@@ -33,9 +33,14 @@ enum Length {
 
 impl<R: Read> Source<R> {
     pub(crate) fn new(reader: R) -> Self {
+        Self::buffered(reader, BUFFER_BYTES)
+    }
+
+    /// As [`new`](Self::new), reading `bytes` at a time.
+    pub(crate) fn buffered(reader: R, bytes: usize) -> Self {
         Source {
             reader,
-            buffer: vec![0; BUFFER_BYTES].into(),
+            buffer: vec![0; bytes].into(),
             hashed: 0,
             start: 0,
             end: 0,
@@ -199,7 +204,7 @@ impl<R: Read> Source<R> {
     pub(crate) fn text(&mut self, out: &mut Vec<u8>) -> Result<(), DecodeError> {
         if let Some(value) = self.string(out)? {
             out.clear();
-            write!(out, "{value}").expect("a Vec takes everything");
+            out.extend_from_slice(number_text(&mut [0; 32], format_args!("{value}")));
         }
         Ok(())
     }
@@ -219,7 +224,12 @@ impl<R: Read> Source<R> {
 
     /// `length` bytes of the string whose encoding starts at `offset`. Memory follows the bytes
     /// that really come.
-    fn bytes(&mut self, offset: u64, length: u64, out: &mut Vec<u8>) -> Result<(), DecodeError> {
+    pub(crate) fn bytes(
+        &mut self,
+        offset: u64,
+        length: u64,
+        out: &mut Vec<u8>,
+    ) -> Result<(), DecodeError> {
         out.clear();
         self.pieces(offset, length, |piece| out.extend_from_slice(piece))
     }

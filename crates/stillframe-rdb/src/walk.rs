@@ -47,7 +47,7 @@ pub(crate) fn place(kind: u8, at: u64) -> Result<usize, DecodeError> {
 pub(crate) fn value<R: Read>(source: &mut Source<R>, kind: u8) -> Result<(), DecodeError> {
     match kind {
         1 | 2 | 14 => strings(source, 1),
-        3 => scores(source, Source::text_score),
+        3 => scores(source, |source| source.text_score().map(drop)),
         4 => strings(source, 2),
         5 => scores(source, |source| source.array::<8>("a score").map(drop)),
         15 => stream(source, false),
@@ -127,17 +127,6 @@ pub(crate) fn module_value<R: Read>(source: &mut Source<R>) -> Result<(), Decode
             4 => drop(source.array::<8>("a double of a module")?),
             5 => source.skip_string()?,
             other => return Err(damaged(at, format!("{other} is no kind of a module's operand"))),
-        }
-    }
-}
-
-impl<R: Read> Source<R> {
-    /// A score as text: a byte of length, or one of three that stand for no number and infinities.
-    fn text_score(&mut self) -> Result<(), DecodeError> {
-        let offset = self.offset();
-        match self.array("the length of a score")? {
-            [253..=255] => Ok(()),
-            [length] => self.skip(offset, length.into()),
         }
     }
 }

@@ -7,7 +7,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 use common::{ORIGIN, noise, read};
-use stillframe_rdb::{Encoder, Output, Value};
+use stillframe_rdb::{Encoder, Output, Place, Value};
 
 thread_local! {
     static FORBIDDEN: Cell<bool> = const { Cell::new(false) };
@@ -64,6 +64,9 @@ fn encoding_allocates_nothing() {
         [0, 5, 21, 1000, 70_000, 131_072, 140_000, 1 << 20, 3 << 20].map(|n| noise(7, n)).into();
     let repetitive: Vec<Vec<u8>> =
         [1, 3, 100, 10_000, 40_000, 300_000].map(|n| b"stillframe".repeat(n)).into();
+    let words: Vec<Vec<u8>> = (0..3000).map(|n| format!("word {n}").repeat(n % 9).into()).collect();
+    let numbers: Vec<Vec<u8>> = (0..2000).map(|n| (n * 7919).to_string().into()).collect();
+    let place = Place::Key { db: 3, key: b"collection", expire_at_ms: Some(1) };
     let mut encoder = Encoder::new(Count(0));
 
     FORBIDDEN.set(true);
@@ -78,6 +81,17 @@ fn encoding_allocates_nothing() {
                 encoder.entry(round, b"-123456", Value::Int(i64::MIN >> shift), None)?;
             }
         }
+        for elements in [&random, &repetitive, &words, &numbers] {
+            for len in [0, 1, 5, 128, 129, 512, 513, 2000, 3000] {
+                let elements = &elements[..elements.len().min(len)];
+                let one = || elements.iter().map(Vec::as_slice);
+                let scored = || one().map(|member| (member, member.len() as f64 / 7.0));
+                encoder.list(place, one)?;
+                encoder.set(place, elements.len(), one)?;
+                encoder.hash(place, elements.len(), || one().zip(one()))?;
+                encoder.sorted(place, elements.len(), scored, scored)?;
+            }
+        }
         encoder.finish()
     });
     FORBIDDEN.set(false);
@@ -90,16 +104,19 @@ fn announced_lengths_reserve_nothing() {
     let huge = [&b"\x81"[..], &(1u64 << 62).to_be_bytes()].concat();
     let packed = [&b"\xc3\x03"[..], &huge, b"\x01ab"].concat();
     let long_packed = [&b"\xc3"[..], &huge, b"\x3f", b"\x01ab"].concat();
-    for string in [huge, packed, long_packed] {
-        let file = [b"REDIS0010\xfb\x81\x7f\xff\xff\xff\xff\xff\xff\xff\x00\x00\x01k", &string[..]]
-            .concat();
-        let before = ALLOCATED.get();
-        assert!(read(&file[..]).is_err());
-        let bytes = ALLOCATED.get() - before;
-        assert!(
-            bytes < 200_000,
-            "{} made the decoder allocate {bytes} bytes",
-            string.escape_ascii()
-        );
+    let listpack = b"\x0d\x0d\0\0\0\x02\0\xf0\xff\xff\xff\x7f\x02\xff".to_vec();
+    for kind in [0, 1, 2, 3, 4, 5, 9, 10, 11, 12, 13, 14, 16, 17, 18] {
+        for value in [&huge, &packed, &long_packed, &listpack] {
+            let resize = b"REDIS0010\xfb\x81\x7f\xff\xff\xff\xff\xff\xff\xff\x00";
+            let file = [&resize[..], &[kind], b"\x01k", value].concat();
+            let before = ALLOCATED.get();
+            assert!(read(&file[..]).is_err());
+            let bytes = ALLOCATED.get() - before;
+            let shown = value.escape_ascii();
+            assert!(
+                bytes < 200_000,
+                "{shown} of type {kind} made the decoder allocate {bytes} bytes"
+            );
+        }
     }
 }

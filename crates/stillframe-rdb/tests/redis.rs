@@ -4,7 +4,7 @@
 
 mod common;
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -13,7 +13,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use common::*;
-use stillframe_rdb::DecodeError;
+use stillframe_rdb::{DecodeError, Decoder, Encoder, Event, Place};
 use stillframe_resp::{Reply, decode_reply};
 use tempfile::TempDir;
 
@@ -39,7 +39,7 @@ impl Redis {
     fn start(dir: &Path, options: &[&str]) -> Redis {
         let socket = dir.join("socket");
         let mut child = Command::new("redis-server")
-            .args(["--port", "0", "--save", "", "--unixsocket"])
+            .args(["--port", "0", "--save", "", "--enable-debug-command", "yes", "--unixsocket"])
             .arg(&socket)
             .arg("--dir")
             .arg(dir)
@@ -113,26 +113,49 @@ impl Redis {
     fn fill(&mut self, entries: &[Entry]) {
         for (db, key, value, expire_at_ms) in entries {
             assert_eq!(self.call(&[b"SELECT", db.to_string().as_bytes()]), "OK");
-            assert_eq!(self.call(&[b"SET", key, &value.text()]), "OK");
+            self.store(key, value);
             if let Some(at) = expire_at_ms {
                 assert_eq!(self.call(&[b"PEXPIREAT", key, at.to_string().as_bytes()]), "1");
             }
         }
     }
 
-    fn assert_holds(&mut self, entries: &[Entry]) {
-        let mut counts = BTreeMap::new();
-        for (db, key, value, expire_at_ms) in entries {
-            *counts.entry(*db).or_insert(0) += 1;
-            assert_eq!(self.call(&[b"SELECT", db.to_string().as_bytes()]), "OK");
-            let shown = key.escape_ascii();
-            assert!(self.bytes(&[b"GET", key]) == Some(value.text()), "key {shown}");
-            let expires = self.call(&[b"PEXPIRETIME", key]);
-            assert_eq!(expires, expire_at_ms.unwrap_or(-1).to_string(), "key {shown}");
+    fn store(&mut self, key: &[u8], value: &Owned) {
+        let (name, words): (&[u8], Vec<Vec<u8>>) = match value {
+            Owned::Int(_) | Owned::Bytes(_) => {
+                let Owned::Bytes(text) = value.text() else { panic!("a string is text") };
+                return assert_eq!(self.call(&[b"SET", key, &text]), "OK");
+            }
+            Owned::List(list) => (b"RPUSH", list.clone()),
+            Owned::Set(set) => (b"SADD", set.iter().cloned().collect()),
+            Owned::Hash(hash) => {
+                let pairs = hash.iter().flat_map(|(field, value)| [field.clone(), value.clone()]);
+                (b"HSET", pairs.collect())
+            }
+            Owned::Sorted(sorted) => {
+                let pair = |(member, score): (&Vec<u8>, &Score)| {
+                    [score.0.to_string().into_bytes(), member.clone()]
+                };
+                (b"ZADD", sorted.iter().flat_map(pair).collect())
+            }
+        };
+        for words in words.chunks(1000) {
+            let args = [name, key].into_iter().chain(words.iter().map(Vec::as_slice));
+            let reply = self.call(&args.collect::<Vec<_>>());
+            assert!(!reply.starts_with('-'), "{reply}");
         }
-        for (db, count) in counts {
+    }
+
+    /// One checksum of all keys and values, and whether they expire.
+    fn digest(&mut self) -> String {
+        self.call(&[b"DEBUG", b"DIGEST"])
+    }
+
+    fn assert_expiries(&mut self, entries: &[Entry]) {
+        for (db, key, _, expire_at_ms) in entries {
             assert_eq!(self.call(&[b"SELECT", db.to_string().as_bytes()]), "OK");
-            assert_eq!(self.call(&[b"DBSIZE"]), count.to_string(), "database {db}");
+            let expires = self.call(&[b"PEXPIRETIME", key]);
+            assert_eq!(expires, expire_at_ms.unwrap_or(-1).to_string(), "{}", key.escape_ascii());
         }
     }
 }
@@ -144,8 +167,8 @@ impl Drop for Redis {
     }
 }
 
-/// Keys in several databases with strings of every encoding.
-fn dataset() -> Vec<Entry> {
+/// Strings of every encoding.
+fn strings() -> Vec<Owned> {
     let mut values: Vec<Owned> = [0, 1, -1, 127, -129, 32767, -32769, 2147483647, -2147483649]
         .map(|value: i64| Owned::Bytes(value.to_string().into_bytes()))
         .into();
@@ -160,12 +183,51 @@ fn dataset() -> Vec<Entry> {
         let mixed = [noise(3, length / 2), vec![b'z'; length]].concat();
         values.push(Owned::Bytes(mixed));
     }
+    values
+}
+
+/// Collections of every kind, around every size at which their form changes.
+fn collections() -> Vec<Owned> {
+    let mut values = Vec::new();
+    let word = |n: usize| format!("word {n} ").repeat(1 + n % 5).into_bytes();
+    let number = |n: usize, shift: u32| (n as i64 * 7919 - 5000) << shift;
+    let score = |n: usize| match n % 5 {
+        0 => n as f64,
+        1 => -(n as f64) / 3.0,
+        2 => [f64::INFINITY, f64::NEG_INFINITY, 1e300, -5e-324, 0.1][n % 7 % 5],
+        3 => 7.5,
+        _ => (n as f64) * 1e15,
+    };
+    for size in [1, 2, 64, 127, 128, 129, 500, 512, 513, 1500] {
+        values.push(Owned::List((0..size).map(word).collect()));
+        values.push(Owned::Set((0..size).map(word).collect()));
+        values.push(Owned::Hash((0..size).map(|n| (word(n), word(n * 3))).collect()));
+        values.push(Owned::Sorted((0..size).map(|n| (word(n), Score(score(n)))).collect()));
+        for shift in [0, 16, 40] {
+            let text = |n| number(n, shift).to_string().into_bytes();
+            values.push(Owned::Set((0..size).map(text).collect()));
+            values.push(Owned::List((0..size).map(text).collect()));
+        }
+    }
+    for length in [0, 1, 63, 64, 65, 253, 254, 255, 4095, 4096, 8000, 9000, 20_000, 70_000] {
+        let (noise, flat) = (noise(length as u64, length), vec![b'z'; length]);
+        let pair = [b"small".to_vec(), noise.clone()];
+        values.push(Owned::List([&pair[..], std::slice::from_ref(&flat), &pair].concat()));
+        values.push(Owned::Set(pair.clone().into()));
+        values.push(Owned::Hash([(noise.clone(), flat), (b"f".to_vec(), noise.clone())].into()));
+        values.push(Owned::Sorted([(noise, Score(1.5)), (b"m".to_vec(), Score(-3.0))].into()));
+    }
+    values
+}
+
+/// Keys in several databases.
+fn dataset(values: Vec<Owned>) -> Vec<Entry> {
     let entry = |(number, value): (usize, Owned)| {
-        let key = match number % 4 {
+        let key = match number % 7 {
             0 => number.to_string().into_bytes(),
-            1 => format!("key:{number}").into_bytes(),
-            2 => [&b"\xff\x00\r\n"[..], number.to_string().as_bytes()].concat(),
-            _ => format!("long:{number}:").repeat(20).into_bytes(),
+            1 => [&b"\xff\x00\r\n"[..], number.to_string().as_bytes()].concat(),
+            2 => format!("long:{number}:").repeat(20).into_bytes(),
+            _ => format!("key:{number}").into_bytes(),
         };
         // Far in the future, in milliseconds.
         let expire_at_ms = (number % 3 == 0).then_some(4_000_000_000_123 + number as i64);
@@ -179,13 +241,39 @@ fn sorted(mut entries: Vec<Entry>) -> Vec<Entry> {
     entries
 }
 
+/// Lets Redis, run with `options`, save the entries, and compares what is in its file.
+fn assert_read(entries: &[Entry], options: &[&str], before: &[&[u8]]) -> Vec<u8> {
+    let dir = TempDir::new().expect("a temporary directory");
+    let mut redis = Redis::start(dir.path(), options);
+    if !before.is_empty() {
+        assert_eq!(redis.call(before), "OK");
+    }
+    redis.fill(entries);
+    assert_eq!(redis.call(&[b"SAVE"]), "OK");
+    let file = fs::read(dir.path().join("dump.rdb")).expect("redis-server has saved");
+    let (found, _) = read(&file[..]).expect("a whole file");
+    let (found, expected) = (sorted(found), sorted(as_text(entries)));
+    for (found, expected) in found.iter().zip(&expected) {
+        assert!(found == expected, "key {} with {options:?}", expected.1.escape_ascii());
+    }
+    assert_eq!(found.len(), expected.len());
+    file
+}
+
+/// What Redis finds in the file that `entries` would come from, were it asked to store them.
+fn digest_of(entries: &[Entry]) -> String {
+    let dir = TempDir::new().expect("a temporary directory");
+    let mut redis = Redis::start(dir.path(), &[]);
+    redis.fill(entries);
+    redis.digest()
+}
+
 #[test]
 fn files_of_redis_are_read_right() {
     if !present("redis-server") {
         return;
     }
-    let entries = dataset();
-    let expected = sorted(as_text(&entries));
+    let entries = dataset(strings());
     let eviction = ["--maxmemory", "1gb", "--maxmemory-policy"];
     for (options, verified) in [
         (vec![], true),
@@ -194,51 +282,92 @@ fn files_of_redis_are_read_right() {
         ([&eviction[..], &["allkeys-lru"]].concat(), true),
         ([&eviction[..], &["allkeys-lfu"]].concat(), true),
     ] {
-        let dir = TempDir::new().expect("a temporary directory");
-        let mut redis = Redis::start(dir.path(), &options);
-        redis.fill(&entries);
-        assert_eq!(redis.call(&[b"SAVE"]), "OK");
-        let file = fs::read(dir.path().join("dump.rdb")).expect("redis-server has saved");
-        let (found, was_verified) = read(&file[..]).expect("a whole file");
-        assert!(sorted(found) == expected, "options {options:?}");
-        assert_eq!(was_verified, verified, "options {options:?}");
+        let file = assert_read(&entries, &options, &[]);
+        assert_eq!(read(&file[..]).expect("a whole file").1, verified, "options {options:?}");
     }
 }
 
+/// The types of value in a file, as single bytes.
+fn kinds(file: &[u8], entries: &[Entry]) -> BTreeSet<u8> {
+    let key_of = |(_, key, ..): &Entry| {
+        let at = file
+            .windows(key.len() + 2)
+            .find(|window| window[1] as usize == key.len() && window[2..] == key[..]);
+        at.map(|window| window[0])
+    };
+    entries.iter().filter(|entry| entry.1.starts_with(b"key:")).filter_map(key_of).collect()
+}
+
 #[test]
-fn types_not_held_yet_are_refused_by_name() {
+fn collections_of_redis_are_read_right_in_every_form() {
     if !present("redis-server") {
         return;
     }
-    let commands: &[(&[&str], &str)] = &[
-        (&["RPUSH", "k", "a"], "a list (quicklist)"),
-        (&["SADD", "k", "1"], "a set (intset)"),
-        (&["SADD", "k", "a"], "a set (hash table)"),
-        (&["ZADD", "k", "1", "a"], "a sorted set (listpack)"),
-        (&["HSET", "k", "f", "v"], "a hash (listpack)"),
-        (&["XADD", "k", "1-1", "f", "v"], "a stream (listpacks, second form)"),
-    ];
+    let entries = dataset(collections());
+    let (mut options, mut all): (Vec<Vec<&str>>, _) = (vec![vec![]], BTreeSet::new());
+    for limit in ["0", "100000"] {
+        let names = [
+            "--hash-max-listpack-entries",
+            "--hash-max-listpack-value",
+            "--zset-max-listpack-entries",
+            "--zset-max-listpack-value",
+            "--set-max-intset-entries",
+        ];
+        options.push(names.iter().flat_map(|name| [*name, limit]).collect());
+    }
+    for size in ["1", "7", "-1", "-5"] {
+        options.push(vec!["--list-max-listpack-size", size, "--list-compress-depth", "1"]);
+    }
+    options.push(vec!["--rdbcompression", "no"]);
+    for options in &options {
+        let file = assert_read(&entries, options, &[]);
+        all.extend(kinds(&file, &entries));
+    }
+    let plain: [&[u8]; 3] = [b"DEBUG", b"QUICKLIST-PACKED-THRESHOLD", b"100b"];
+    let file = assert_read(&entries, &[], &plain);
+    assert!(file.windows(3).any(|bytes| bytes == [1, 0x40, 253]), "there are plain nodes");
+    assert_eq!(all, [2, 4, 5, 11, 16, 17, 18].into(), "every form that Redis 7 writes");
+}
+
+#[test]
+fn streams_and_functions_are_refused_by_name() {
+    if !present("redis-server") {
+        return;
+    }
     let dir = TempDir::new().expect("a temporary directory");
     let mut redis = Redis::start(dir.path(), &[]);
     let refused = |redis: &mut Redis| {
         assert_eq!(redis.call(&[b"SAVE"]), "OK");
         let file = fs::read(dir.path().join("dump.rdb")).expect("redis-server has saved");
-        read(&file[..]).expect_err("only strings are read")
+        read(&file[..]).expect_err("it is not held")
     };
-    for (command, words) in commands {
-        let args: Vec<&[u8]> = command.iter().map(|arg| arg.as_bytes()).collect();
-        redis.call(&args);
-        let error = refused(&mut redis);
-        let DecodeError::UnsupportedType { key, kind, db: 0, .. } = &error else {
-            panic!("{error}");
-        };
-        assert_eq!((key.as_str(), kind.as_str()), ("k", *words));
-        assert_eq!(redis.call(&[b"DEL", b"k"]), "1");
-    }
+    assert_eq!(redis.call(&[b"XADD", b"k", b"1-1", b"f", b"v"]), "1-1");
+    let error = refused(&mut redis);
+    let DecodeError::UnsupportedType { key, kind, db: 0, .. } = &error else {
+        panic!("{error}");
+    };
+    assert_eq!((key.as_str(), kind.as_str()), ("k", "a stream (listpacks, second form)"));
+    assert_eq!(redis.call(&[b"DEL", b"k"]), "1");
     let library = b"#!lua name=mylib\nredis.register_function('f', function() return 1 end)";
     assert_eq!(redis.call(&[b"FUNCTION", b"LOAD", library]), "mylib");
     let error = refused(&mut redis).to_string();
     assert!(error.starts_with("function library \"#!lua name=mylib\" at byte "), "{error}");
+}
+
+/// Lets Redis load `file`, after its checker has seen it, and compares all that it then holds with
+/// what it holds when it is told `entries` by commands.
+fn assert_loads(file: &[u8], entries: &[Entry]) {
+    let dir = TempDir::new().expect("a temporary directory");
+    let path = dir.path().join("dump.rdb");
+    fs::write(&path, file).expect("room for a file");
+    let check = Command::new("redis-check-rdb").arg(&path).output().expect("redis-check-rdb runs");
+    let report = String::from_utf8_lossy(&check.stdout);
+    assert!(check.status.success(), "{report}");
+    assert!(report.contains("Checksum OK"), "{report}");
+    assert!(report.contains(&format!("{} keys read", entries.len())), "{report}");
+    let mut redis = Redis::start(dir.path(), &["--sanitize-dump-payload", "yes"]);
+    assert_eq!(redis.digest(), digest_of(entries));
+    redis.assert_expiries(entries);
 }
 
 #[test]
@@ -246,16 +375,42 @@ fn redis_reads_our_files_right() {
     if !present("redis-server") || !present("redis-check-rdb") {
         return;
     }
-    let entries = dataset();
+    let entries = dataset(strings().into_iter().chain(collections()).collect());
+    assert_loads(&write(&entries), &entries);
+}
+
+#[test]
+fn redis_restores_our_payloads_and_we_read_its() {
+    if !present("redis-server") {
+        return;
+    }
+    let entries: Vec<Entry> = dataset(strings().into_iter().chain(collections()).collect());
     let dir = TempDir::new().expect("a temporary directory");
-    let path = dir.path().join("dump.rdb");
-    fs::write(&path, write(&entries)).expect("room for a file");
-
-    let check = Command::new("redis-check-rdb").arg(&path).output().expect("redis-check-rdb runs");
-    let report = String::from_utf8_lossy(&check.stdout);
-    assert!(check.status.success(), "{report}");
-    assert!(report.contains("Checksum OK"), "{report}");
-    assert!(report.contains(&format!("{} keys read", entries.len())), "{report}");
-
-    Redis::start(dir.path(), &[]).assert_holds(&entries);
+    let mut redis = Redis::start(dir.path(), &["--sanitize-dump-payload", "yes"]);
+    redis.fill(&entries);
+    let before = redis.digest();
+    for (db, key, value, expire_at_ms) in &entries {
+        assert_eq!(redis.call(&[b"SELECT", db.to_string().as_bytes()]), "OK");
+        let payload = redis.bytes(&[b"DUMP", key]).expect("the key is there");
+        let mut decoder = Decoder::of_payload(&payload).expect("a sound payload");
+        let mut found = None;
+        while let Some(event) = decoder.next().expect("a sound value") {
+            match event {
+                Event::Entry { value, .. } => found = Some(Owned::from(value).text()),
+                Event::Begin { kind, .. } => found = Some(Owned::empty(kind)),
+                Event::Element(element) => found.as_mut().expect("it was begun").add(element),
+                _ => {}
+            }
+        }
+        assert!(found == Some(value.text()), "key {}", key.escape_ascii());
+        let mut payload = Vec::new();
+        let mut encoder = Encoder::new(&mut payload);
+        value.put(&mut encoder, Place::Payload);
+        encoder.finish_payload().expect("a Vec takes everything");
+        let expiry = expire_at_ms.unwrap_or(0).to_string();
+        let words: [&[u8]; 6] =
+            [b"RESTORE", key, expiry.as_bytes(), &payload, b"REPLACE", b"ABSTTL"];
+        assert_eq!(redis.call(&words), "OK", "key {}", key.escape_ascii());
+    }
+    assert_eq!(redis.digest(), before);
 }

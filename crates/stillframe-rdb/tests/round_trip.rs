@@ -4,7 +4,7 @@ mod common;
 
 use common::*;
 use proptest::prelude::*;
-use stillframe_rdb::{Decoder, Encoder, Event, Value};
+use stillframe_rdb::{Collection, Decoder, Element, Encoder, Event, PayloadError, Place, Value};
 
 /// The bytes of a value's encoding, cut out of a file with one key `k`.
 fn encoded(value: Owned, compress: bool) -> Vec<u8> {
@@ -12,7 +12,7 @@ fn encoded(value: Owned, compress: bool) -> Vec<u8> {
     let mut encoder = Encoder::new(&mut file).compress(compress);
     encoder.begin(&ORIGIN).expect("a Vec takes everything");
     let start = encoder.written_bytes() as usize;
-    encoder.entry(0, b"k", value.value(), None).expect("a Vec takes everything");
+    value.put(&mut encoder, Place::Key { db: 0, key: b"k", expire_at_ms: None });
     encoder.finish().expect("a Vec takes everything");
     let record = &file[start..file.len() - 9];
     record.strip_prefix(b"\xfe\x00\x00\x01k").expect("database, type and key").to_vec()
@@ -135,4 +135,110 @@ proptest! {
         prop_assert_eq!(&read(&file[..]).expect("a whole file"), &expected);
         prop_assert_eq!(&read(Slow(&file, 0)).expect("a whole file"), &expected);
     }
+}
+
+/// The type byte and the value's bytes of a collection, not compressed.
+fn laid_out(value: Owned) -> (u8, Vec<u8>) {
+    let mut payload = Vec::new();
+    let mut encoder = Encoder::new(&mut payload).compress(false);
+    value.put(&mut encoder, Place::Payload);
+    encoder.finish_payload().expect("a Vec takes everything");
+    let value = payload[..payload.len() - 10].split_first().expect("a type");
+    (*value.0, value.1.to_vec())
+}
+
+fn texts<'a, T: FromIterator<Vec<u8>>>(texts: impl IntoIterator<Item = &'a str>) -> T {
+    texts.into_iter().map(|text| text.as_bytes().to_vec()).collect()
+}
+
+#[test]
+fn small_collections_are_packed_as_redis_packs_them() {
+    let list = Owned::List(texts(["ab", "", "5", "-1", "5000"]));
+    let packed = b"\x16\0\0\0\x05\0\x82ab\x03\x80\x01\x05\x01\xdf\xff\x02\xf1\x88\x13\x03\xff";
+    assert_eq!(laid_out(list), (18, [&b"\x01\x02\x16"[..], packed].concat()));
+    let set = Owned::Set(texts(["3", "-1", "300"]));
+    assert_eq!(laid_out(set), (11, b"\x0e\x02\0\0\0\x03\0\0\0\xff\xff\x03\0\x2c\x01".to_vec()));
+    let hash = Owned::Hash([(b"f".to_vec(), b"v".to_vec())].into());
+    assert_eq!(laid_out(hash), (16, b"\x0d\x0d\0\0\0\x02\0\x81f\x02\x81v\x02\xff".to_vec()));
+    let sorted = [("b", 1.0), ("a", 1.5)].map(|(m, score)| (m.as_bytes().to_vec(), Score(score)));
+    let packed = b"\x16\x16\0\0\0\x04\0\x81b\x02\x01\x01\x81a\x02\x851.5e0\x06\xff";
+    assert_eq!(laid_out(Owned::Sorted(sorted.into())), (17, packed.to_vec()));
+}
+
+#[test]
+fn larger_ones_are_written_element_by_element() {
+    let many = |n: usize| (0..n).map(|n| format!("m{n:05}").into_bytes());
+    let kind = |value: Owned| laid_out(value).0;
+    let long = vec![b'x'; 65];
+    assert_eq!(kind(Owned::Set(many(2).collect())), 2);
+    assert_eq!(kind(Owned::Set((0..512).map(|n| n.to_string().into_bytes()).collect())), 11);
+    assert_eq!(kind(Owned::Set((0..513).map(|n| n.to_string().into_bytes()).collect())), 2);
+    let hash = |n| Owned::Hash(many(n).map(|field| (field, b"1".to_vec())).collect());
+    assert_eq!((kind(hash(512)), kind(hash(513))), (16, 4));
+    assert_eq!(kind(Owned::Hash([(b"f".to_vec(), long.clone())].into())), 4);
+    let sorted = |n| Owned::Sorted(many(n).map(|member| (member, Score(1.0))).collect());
+    assert_eq!((kind(sorted(128)), kind(sorted(129))), (17, 5));
+    assert_eq!(kind(Owned::Sorted([(long, Score(0.0))].into())), 5);
+    // The largest first: Redis then inserts each at the front.
+    let (_, bytes) = laid_out(sorted(129));
+    assert!(bytes.starts_with(b"\x40\x81\x06m00128"), "{}", bytes.escape_ascii());
+}
+
+#[test]
+fn lists_are_cut_into_nodes_of_at_most_8_kib() {
+    let nodes = |list: Vec<Vec<u8>>| laid_out(Owned::List(list)).1[0];
+    assert_eq!(nodes(vec![vec![b'x'; 4085]; 2]), 1);
+    assert_eq!(nodes(vec![vec![b'x'; 4089]; 2]), 2);
+    assert_eq!(nodes(vec![vec![b'x'; 100]; 1000]), 13);
+    let huge = vec![vec![b'x'; 10_000], b"small".to_vec(), vec![b'x'; 10_000]];
+    let (_, bytes) = laid_out(Owned::List(huge));
+    assert!(bytes.starts_with(b"\x03\x01\x67\x10xxx"), "{}", bytes[..8].escape_ascii());
+}
+
+#[test]
+fn a_collection_comes_as_its_elements() {
+    let hash = Owned::Hash([(b"f".to_vec(), b"7".to_vec())].into());
+    let file = write(&[(4, b"h".to_vec(), hash, Some(9))]);
+    let mut decoder = Decoder::new(&file[..]);
+    let mut next = || loop {
+        match decoder.next().expect("a whole file").expect("it goes on") {
+            Event::Aux { .. } | Event::SelectDb { .. } => {}
+            Event::Begin { db, key, kind, len_hint, expire_at_ms } => {
+                break format!("{db} {} {kind:?} {len_hint} {expire_at_ms:?}", key.escape_ascii());
+            }
+            Event::Element(Element::Pair(field, value)) => {
+                break format!("{} {}", field.escape_ascii(), value.escape_ascii());
+            }
+            other => break format!("{other:?}"),
+        }
+    };
+    assert_eq!([next(), next()], ["4 h Hash 1 Some(9)", "f 7"]);
+    assert_eq!([next(), next()], ["End", "Eof { verified: true }"]);
+}
+
+#[test]
+fn a_payload_is_one_value_and_its_checksum() {
+    let mut payload = Vec::new();
+    let mut encoder = Encoder::new(&mut payload);
+    encoder.list(Place::Payload, || [&b"a"[..]].into_iter()).expect("a Vec takes everything");
+    let length = encoder.finish_payload().expect("a Vec takes everything");
+    assert_eq!(length, payload.len() as u64);
+    let mut decoder = Decoder::of_payload(&payload).expect("sound");
+    let kind = Collection::List;
+    let begin = Event::Begin { db: 0, key: b"", kind, len_hint: 1, expire_at_ms: None };
+    assert_eq!(decoder.next().expect("sound"), Some(begin));
+    assert_eq!(decoder.next().expect("sound"), Some(Event::Element(Element::One(b"a"))));
+    assert_eq!(decoder.next().expect("sound"), Some(Event::End));
+    assert_eq!(decoder.next().expect("sound"), None);
+
+    let error = |payload: &[u8]| Decoder::of_payload(payload).expect_err("not sound");
+    assert_eq!(error(b"123456789"), PayloadError::Short { bytes: 9 });
+    for bit in 0..payload.len() * 8 {
+        payload[bit / 8] ^= 1 << (bit % 8);
+        error(&payload);
+        payload[bit / 8] ^= 1 << (bit % 8);
+    }
+    let at = payload.len() - 10;
+    payload[at] = 11;
+    assert_eq!(error(&payload), PayloadError::Version { found: 11 });
 }

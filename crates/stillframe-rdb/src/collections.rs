@@ -1,0 +1,209 @@
+//! Collections on their way out: packed where Redis would keep them packed, so that it loads them
+//! by copying, and element by element otherwise.
+//!
+//! - Nothing is allocated: what is packed is packed in room of a fixed size.
+//! - Elements are asked for twice where the first look decides the form, so they come from a
+//!   closure that must give the same ones each time.
+
+use crate::encode::{Encoder, Place};
+use crate::format::*;
+use crate::pack::{FRAME_BYTES, intset, packed_bytes};
+use crate::sheet::Output;
+
+/// As Redis's defaults: more elements, or a longer one, and a collection is not packed.
+const HASH_PAIRS_MAX: usize = 512;
+const SORTED_MEMBERS_MAX: usize = 128;
+const TEXT_BYTES_MAX: usize = 64;
+pub(crate) const INTSET_NUMBERS_MAX: usize = 512;
+/// Most bytes of a node of a list.
+const NODE_BYTES_MAX: usize = 8192;
+
+/// Holds what is packed: of all of the above, 512 pairs of 64 bytes and their heads are the most.
+pub(crate) const PACK_BYTES: usize = 2 * HASH_PAIRS_MAX * (TEXT_BYTES_MAX + 3) + FRAME_BYTES;
+const _: () = assert!(PACK_BYTES > NODE_BYTES_MAX && PACK_BYTES > 8 * INTSET_NUMBERS_MAX + 8);
+
+impl<O: Output> Encoder<O> {
+    /// Writes a list.
+    ///
+    /// # Errors
+    /// Those of the output, here and in all methods below.
+    pub fn list<'a, I>(
+        &mut self,
+        place: Place<'_>,
+        elements: impl Fn() -> I,
+    ) -> Result<(), O::Error>
+    where
+        I: Iterator<Item = &'a [u8]>,
+    {
+        let mut node = Node::default();
+        let nodes = elements().filter(|element| node.next(element) != Next::Append).count();
+        self.open(place, TYPE_LIST_NODES)?;
+        self.out.length(nodes as u64)?;
+        let mut node = Node::default();
+        self.pack.clear();
+        for element in elements() {
+            let next = node.next(element);
+            if next != Next::Append {
+                self.end_node()?;
+            }
+            if next == Next::Alone {
+                self.out.length(NODE_PLAIN)?;
+                self.out.string(element)?;
+            } else {
+                self.pack.push(element).expect("a node is smaller than the room for it");
+            }
+        }
+        self.end_node()
+    }
+
+    fn end_node(&mut self) -> Result<(), O::Error> {
+        if self.pack.is_empty() {
+            return Ok(());
+        }
+        self.out.length(NODE_PACKED)?;
+        self.out.blob(self.pack.bytes())?;
+        self.pack.clear();
+        Ok(())
+    }
+
+    /// Writes a set of `len` members.
+    ///
+    /// # Errors
+    /// Those of the output.
+    pub fn set<'a, I>(
+        &mut self,
+        place: Place<'_>,
+        len: usize,
+        members: impl Fn() -> I,
+    ) -> Result<(), O::Error>
+    where
+        I: Iterator<Item = &'a [u8]>,
+    {
+        let numbers = self.numbers.get_mut(..len).unwrap_or_default();
+        let integers = members().map_while(canonical_int).zip(&mut *numbers);
+        if len > 0 && integers.map(|(value, place)| *place = value).count() == len {
+            let mut room = self.pack.take_room();
+            let packed = intset(numbers, &mut room).expect("512 numbers are less than the room");
+            let result = self.open(place, TYPE_SET_INTSET).and_then(|()| self.out.blob(packed));
+            self.pack = crate::pack::Listpack::within(room);
+            return result;
+        }
+        self.open(place, TYPE_SET)?;
+        self.out.length(len as u64)?;
+        for member in members() {
+            self.out.string(member)?;
+        }
+        Ok(())
+    }
+
+    /// Writes a hash of `len` pairs of field and value.
+    ///
+    /// # Errors
+    /// Those of the output.
+    pub fn hash<'a, I>(
+        &mut self,
+        place: Place<'_>,
+        len: usize,
+        pairs: impl Fn() -> I,
+    ) -> Result<(), O::Error>
+    where
+        I: Iterator<Item = (&'a [u8], &'a [u8])>,
+    {
+        self.pack.clear();
+        let packed = len <= HASH_PAIRS_MAX
+            && pairs().all(|(field, value)| {
+                field.len().max(value.len()) <= TEXT_BYTES_MAX
+                    && self.pack.push(field).and_then(|()| self.pack.push(value)).is_some()
+            });
+        if packed {
+            self.open(place, TYPE_HASH_LISTPACK)?;
+            return self.out.blob(self.pack.bytes());
+        }
+        self.open(place, TYPE_HASH)?;
+        self.out.length(len as u64)?;
+        for (field, value) in pairs() {
+            self.out.string(field)?;
+            self.out.string(value)?;
+        }
+        Ok(())
+    }
+
+    /// Writes a sorted set of `len` members with their scores, which are numbers. A large one is
+    /// written from its end, where Redis inserts fastest.
+    ///
+    /// # Errors
+    /// Those of the output.
+    pub fn sorted<'a, I, J>(
+        &mut self,
+        place: Place<'_>,
+        len: usize,
+        rising: impl Fn() -> I,
+        falling: impl Fn() -> J,
+    ) -> Result<(), O::Error>
+    where
+        I: Iterator<Item = (&'a [u8], f64)>,
+        J: Iterator<Item = (&'a [u8], f64)>,
+    {
+        self.pack.clear();
+        let packed = len <= SORTED_MEMBERS_MAX
+            && rising().all(|(member, score)| {
+                member.len() <= TEXT_BYTES_MAX
+                    && self.pack.push(member).and_then(|()| self.push_score(score)).is_some()
+            });
+        if packed {
+            self.open(place, TYPE_SORTED_LISTPACK)?;
+            return self.out.blob(self.pack.bytes());
+        }
+        self.open(place, TYPE_SORTED)?;
+        self.out.length(len as u64)?;
+        for (member, score) in falling() {
+            self.out.string(member)?;
+            self.out.sheet.put(&score.to_le_bytes())?;
+        }
+        Ok(())
+    }
+
+    fn push_score(&mut self, score: f64) -> Option<()> {
+        // The text of a whole number is canonical if it is short, and becomes an integer then.
+        let mut room = [0; 32];
+        let text = if score.abs() < 1e15 && score.fract() == 0.0 {
+            number_text(&mut room, format_args!("{score}"))
+        } else {
+            number_text(&mut room, format_args!("{score:e}"))
+        };
+        self.pack.push(text)
+    }
+}
+
+/// The node of a list that elements are going into.
+#[derive(Default)]
+struct Node {
+    bytes: usize,
+}
+
+/// Where an element goes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Next {
+    /// Into the node.
+    Append,
+    /// Into a new one.
+    Fresh,
+    /// It is a node of its own, not packed.
+    Alone,
+}
+
+impl Node {
+    fn next(&mut self, element: &[u8]) -> Next {
+        let bytes = packed_bytes(element);
+        if bytes > NODE_BYTES_MAX - FRAME_BYTES {
+            self.bytes = 0;
+            Next::Alone
+        } else if self.bytes == 0 || self.bytes + bytes > NODE_BYTES_MAX {
+            self.bytes = FRAME_BYTES + bytes;
+            Next::Fresh
+        } else {
+            self.bytes += bytes;
+            Next::Append
+        }
+    }
+}

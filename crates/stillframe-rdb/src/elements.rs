@@ -1,0 +1,308 @@
+//! The elements of one collection, whatever form it has in the file.
+//!
+//! - Memory is that of one element, or of one packed string (a small collection, or a node of a
+//!   list): a collection of any size streams through.
+//! - A count is never believed: elements are read until there are as many, and each takes bytes.
+
+use std::io::Read;
+use std::ops::Range;
+
+use crate::format::*;
+use crate::source::{Source, damaged, trim};
+use crate::unpack::{Flaw, Form, Item, Walk};
+use crate::{Collection, DecodeError, Element};
+
+/// Why there is no next element.
+#[derive(Debug)]
+pub(crate) enum Problem {
+    /// The file is at fault.
+    File(DecodeError),
+    /// The bytes of the value are, at this offset: to be told with its key.
+    Value { offset: u64, what: String },
+}
+
+impl From<DecodeError> for Problem {
+    fn from(error: DecodeError) -> Self {
+        Problem::File(error)
+    }
+}
+
+/// How the elements lie in the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Layout {
+    /// One after the other.
+    Plain,
+    /// Sorted sets of old: scores are text.
+    TextScores,
+    /// All in one packed string.
+    Packed(Form),
+    /// In packed strings, the nodes of a list.
+    Nodes(Form),
+    /// In strings that are packed or not, as a number before each tells.
+    Mixed,
+}
+
+/// The kind and layout of values of type `kind`; `None` if they are no collections.
+fn layout(kind: u8) -> Option<(Collection, Layout)> {
+    use Collection::{Hash, List, Set, Sorted};
+    Some(match kind {
+        TYPE_LIST => (List, Layout::Plain),
+        TYPE_SET => (Set, Layout::Plain),
+        TYPE_SORTED_TEXT => (Sorted, Layout::TextScores),
+        TYPE_HASH => (Hash, Layout::Plain),
+        TYPE_SORTED => (Sorted, Layout::Plain),
+        TYPE_HASH_ZIPMAP => (Hash, Layout::Packed(Form::Zipmap)),
+        TYPE_LIST_ZIPLIST => (List, Layout::Packed(Form::Ziplist)),
+        TYPE_SET_INTSET => (Set, Layout::Packed(Form::Intset)),
+        TYPE_SORTED_ZIPLIST => (Sorted, Layout::Packed(Form::Ziplist)),
+        TYPE_HASH_ZIPLIST => (Hash, Layout::Packed(Form::Ziplist)),
+        TYPE_LIST_ZIPLISTS => (List, Layout::Nodes(Form::Ziplist)),
+        TYPE_HASH_LISTPACK => (Hash, Layout::Packed(Form::Listpack)),
+        TYPE_SORTED_LISTPACK => (Sorted, Layout::Packed(Form::Listpack)),
+        TYPE_LIST_NODES => (List, Layout::Mixed),
+        _ => return None,
+    })
+}
+
+/// The collection being read.
+#[derive(Debug)]
+pub(crate) struct Elements {
+    kind: Collection,
+    layout: Layout,
+    /// Elements, or strings of packed ones, that are still to be read.
+    left: u64,
+    walk: Option<Walk>,
+    /// Where the packed string begins in the file.
+    offset: u64,
+    packed: Vec<u8>,
+    first: Vec<u8>,
+    second: Vec<u8>,
+    texts: [NumberText; 2],
+}
+
+/// An element whose bytes are in the buffers.
+enum Found {
+    /// In `first`, and `second` if it is a pair.
+    Read,
+    Scored(f64),
+    /// In `packed`.
+    One(Item),
+    Pair(Item, Item),
+    PackedScored(Item, f64),
+}
+
+impl Elements {
+    pub(crate) fn new() -> Self {
+        Elements {
+            kind: Collection::List,
+            layout: Layout::Plain,
+            left: 0,
+            walk: None,
+            offset: 0,
+            packed: Vec::new(),
+            first: Vec::new(),
+            second: Vec::new(),
+            texts: [[0; 32]; 2],
+        }
+    }
+
+    /// Whether values of type `kind` are collections.
+    pub(crate) fn know(kind: u8) -> bool {
+        layout(kind).is_some()
+    }
+
+    /// Starts on a value of type `kind`: what it is, and how many elements it seems to have.
+    pub(crate) fn begin<R: Read>(
+        &mut self,
+        source: &mut Source<R>,
+        kind: u8,
+    ) -> Result<(Collection, u64), Problem> {
+        let at = source.offset();
+        (self.kind, self.layout) = layout(kind)
+            .ok_or_else(|| damaged(at, format!("a value of type {kind} is no collection")))?;
+        self.walk = None;
+        if let Layout::Packed(form) = self.layout {
+            self.left = 0;
+            self.unpack(source, form)?;
+            let announced = self.walk.as_ref().and_then(Walk::announced).unwrap_or(0);
+            let each =
+                if matches!(self.kind, Collection::Hash | Collection::Sorted) { 2 } else { 1 };
+            return Ok((self.kind, announced / each));
+        }
+        self.left = source.length("the number of elements")?;
+        Ok((self.kind, self.left))
+    }
+
+    /// The next element.
+    pub(crate) fn next<R: Read>(
+        &mut self,
+        source: &mut Source<R>,
+    ) -> Result<Option<Element<'_>>, Problem> {
+        let found = match self.layout {
+            Layout::Plain | Layout::TextScores => self.read(source)?,
+            Layout::Packed(form) | Layout::Nodes(form) => self.packed(source, form)?,
+            Layout::Mixed => self.packed(source, Form::Listpack)?,
+        };
+        let Some(found) = found else {
+            for buffer in [&mut self.packed, &mut self.first, &mut self.second] {
+                trim(buffer);
+            }
+            return Ok(None);
+        };
+        let [one, two] = &mut self.texts;
+        Ok(Some(match found {
+            Found::Read if self.kind == Collection::Hash => {
+                Element::Pair(&self.first, &self.second)
+            }
+            Found::Read => Element::One(&self.first),
+            Found::Scored(score) => Element::Scored(&self.first, score),
+            Found::One(item) => Element::One(text(&self.packed, &item, one)),
+            Found::Pair(field, value) => {
+                Element::Pair(text(&self.packed, &field, one), text(&self.packed, &value, two))
+            }
+            Found::PackedScored(member, score) => {
+                Element::Scored(text(&self.packed, &member, one), score)
+            }
+        }))
+    }
+
+    /// An element that is not packed.
+    fn read<R: Read>(&mut self, source: &mut Source<R>) -> Result<Option<Found>, Problem> {
+        match self.left.checked_sub(1) {
+            None => return Ok(None),
+            Some(left) => self.left = left,
+        }
+        source.text(&mut self.first)?;
+        Ok(Some(match self.kind {
+            Collection::List | Collection::Set => Found::Read,
+            Collection::Hash => {
+                source.text(&mut self.second)?;
+                Found::Read
+            }
+            Collection::Sorted => {
+                let offset = source.offset();
+                let score = match self.layout {
+                    Layout::TextScores => source.text_score()?,
+                    _ => f64::from_le_bytes(source.array("a score")?),
+                };
+                Found::Scored(number(score).ok_or_else(|| not_a_number(offset))?)
+            }
+        }))
+    }
+
+    /// The next element inside packed strings.
+    fn packed<R: Read>(
+        &mut self,
+        source: &mut Source<R>,
+        form: Form,
+    ) -> Result<Option<Found>, Problem> {
+        loop {
+            if let Some(first) = self.item()? {
+                return match self.kind {
+                    Collection::List | Collection::Set => Ok(Some(Found::One(first))),
+                    Collection::Hash => {
+                        let value = self.item()?.ok_or_else(|| self.alone("a field"))?;
+                        Ok(Some(Found::Pair(first, value)))
+                    }
+                    Collection::Sorted => {
+                        let score = self.item()?.ok_or_else(|| self.alone("a member"))?;
+                        let score = self.score(&score).ok_or_else(|| not_a_number(self.offset))?;
+                        Ok(Some(Found::PackedScored(first, score)))
+                    }
+                };
+            }
+            match self.left.checked_sub(1) {
+                None => return Ok(None),
+                Some(left) => self.left = left,
+            }
+            if self.layout == Layout::Mixed {
+                let at = source.offset();
+                match source.length("the container of a node")? {
+                    NODE_PLAIN => {
+                        source.text(&mut self.first)?;
+                        return Ok(Some(Found::Read));
+                    }
+                    NODE_PACKED => {}
+                    other => {
+                        let what = format!("a node with container {other}, which there is not");
+                        return Err(Problem::Value { offset: at, what });
+                    }
+                }
+            }
+            self.unpack(source, form)?;
+        }
+    }
+
+    /// Reads a packed string to be walked over.
+    fn unpack<R: Read>(&mut self, source: &mut Source<R>, form: Form) -> Result<(), Problem> {
+        self.offset = source.offset();
+        source.text(&mut self.packed)?;
+        let walk = Walk::new(form, &self.packed).map_err(|flaw| self.flaw(form, &flaw))?;
+        self.walk = Some(walk);
+        Ok(())
+    }
+
+    /// The next item of the packed string, if there is one; its end is checked.
+    fn item(&mut self) -> Result<Option<Item>, Problem> {
+        let Some(walk) = &mut self.walk else { return Ok(None) };
+        let form = walk.form();
+        let item = walk.next(&self.packed).map_err(|flaw| self.flaw(form, &flaw))?;
+        if item.is_none() {
+            self.walk = None;
+        }
+        Ok(item)
+    }
+
+    fn score(&self, item: &Item) -> Option<f64> {
+        match item {
+            Item::Int(value) => Some(*value as f64),
+            Item::Text(range) => parse_score(self.packed.get(range.clone())?),
+        }
+    }
+
+    fn flaw(&self, form: Form, flaw: &Flaw) -> Problem {
+        let (name, bytes) = (form.name(), self.packed.len());
+        let what = format!("a damaged {name}: {} (byte {} of its {bytes})", flaw.what, flaw.at);
+        Problem::Value { offset: self.offset, what }
+    }
+
+    fn alone(&self, what: &str) -> Problem {
+        Problem::Value { offset: self.offset, what: format!("{what} that nothing follows") }
+    }
+}
+
+fn text<'a>(packed: &'a [u8], item: &Item, room: &'a mut NumberText) -> &'a [u8] {
+    match item {
+        Item::Int(value) => number_text(room, format_args!("{value}")),
+        Item::Text(Range { start, end }) => packed.get(*start..*end).unwrap_or_default(),
+    }
+}
+
+fn number(score: f64) -> Option<f64> {
+    (!score.is_nan()).then_some(score)
+}
+
+fn parse_score(text: &[u8]) -> Option<f64> {
+    std::str::from_utf8(text).ok()?.parse().ok().and_then(number)
+}
+
+fn not_a_number(offset: u64) -> Problem {
+    Problem::Value { offset, what: "a score that is no number".to_owned() }
+}
+
+impl<R: Read> Source<R> {
+    /// A score as text: a byte of length, or one of three that stand for no number and infinities.
+    pub(crate) fn text_score(&mut self) -> Result<f64, DecodeError> {
+        let offset = self.offset();
+        Ok(match self.array("the length of a score")? {
+            [253] => f64::NAN,
+            [254] => f64::INFINITY,
+            [255] => f64::NEG_INFINITY,
+            [length] => {
+                let mut text = Vec::new();
+                self.bytes(offset, length.into(), &mut text)?;
+                parse_score(&text).unwrap_or(f64::NAN)
+            }
+        })
+    }
+}

@@ -1,0 +1,162 @@
+//! Packing of small collections into listpacks and intsets, in room that is there beforehand.
+//!
+//! The layouts are drawn at the head of `unpack`.
+
+use crate::format::canonical_int;
+
+const HEAD_BYTES: usize = 6;
+const MARK: u8 = 0xFF;
+
+/// A listpack in the making.
+#[derive(Debug)]
+pub(crate) struct Listpack {
+    room: Box<[u8]>,
+    filled: usize,
+    count: usize,
+}
+
+/// An element's head, and whether its text follows it.
+struct Head {
+    bytes: [u8; 9],
+    length: usize,
+    text: bool,
+}
+
+impl Listpack {
+    /// An empty one that may grow to `room.len()` bytes.
+    pub(crate) fn within(room: Box<[u8]>) -> Self {
+        Listpack { room, filled: HEAD_BYTES, count: 0 }
+    }
+
+    /// Takes the room away.
+    pub(crate) fn take_room(&mut self) -> Box<[u8]> {
+        self.clear();
+        std::mem::take(&mut self.room)
+    }
+
+    pub(crate) fn clear(&mut self) {
+        (self.filled, self.count) = (HEAD_BYTES, 0);
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Appends a string, as an integer if it is one in canonical form; `None` if there is no room.
+    pub(crate) fn push(&mut self, bytes: &[u8]) -> Option<()> {
+        let head = match canonical_int(bytes) {
+            Some(value) => Head::integer(value),
+            None => Head::text(bytes.len())?,
+        };
+        self.put(&head, if head.text { bytes } else { b"" })
+    }
+
+    fn put(&mut self, head: &Head, text: &[u8]) -> Option<()> {
+        let length = head.length + text.len();
+        let (backward, backward_bytes) = backward_length(length);
+        let end = self.filled + length + backward_bytes;
+        // One byte is for the mark.
+        let room = self.room.get_mut(self.filled..end + 1)?;
+        let room = &mut room[..end - self.filled];
+        let (start, rest) = room.split_at_mut(head.length);
+        start.copy_from_slice(&head.bytes[..head.length]);
+        rest[..text.len()].copy_from_slice(text);
+        rest[text.len()..].copy_from_slice(&backward[..backward_bytes]);
+        (self.filled, self.count) = (end, self.count + 1);
+        Some(())
+    }
+
+    /// Its bytes. There must be room for an empty one at least.
+    pub(crate) fn bytes(&mut self) -> &[u8] {
+        let length = self.filled + 1;
+        let told = u16::try_from(self.count).unwrap_or(u16::MAX);
+        self.room[self.filled] = MARK;
+        self.room[..4].copy_from_slice(&(length as u32).to_le_bytes());
+        self.room[4..6].copy_from_slice(&told.to_le_bytes());
+        &self.room[..length]
+    }
+}
+
+/// The bytes that an element will take.
+pub(crate) fn packed_bytes(bytes: &[u8]) -> usize {
+    let length = match canonical_int(bytes) {
+        Some(value) => Head::integer(value).length,
+        None => Head::text(bytes.len()).map_or(usize::MAX / 2, |head| head.length + bytes.len()),
+    };
+    length + backward_length(length).1
+}
+
+/// The bytes around the elements.
+pub(crate) const FRAME_BYTES: usize = HEAD_BYTES + 1;
+
+impl Head {
+    fn new(start: &[u8], text: bool) -> Self {
+        let mut bytes = [0; 9];
+        bytes[..start.len()].copy_from_slice(start);
+        Head { bytes, length: start.len(), text }
+    }
+
+    fn text(length: usize) -> Option<Self> {
+        Some(match length {
+            0..0x40 => Head::new(&[0x80 | length as u8], true),
+            0x40..0x1000 => Head::new(&[0xE0 | (length >> 8) as u8, length as u8], true),
+            _ => {
+                let [a, b, c, d] = u32::try_from(length).ok()?.to_le_bytes();
+                Head::new(&[0xF0, a, b, c, d], true)
+            }
+        })
+    }
+
+    fn integer(value: i64) -> Self {
+        let [a, b, c, d, ..] = value.to_le_bytes();
+        match value {
+            0..0x80 => Head::new(&[a], false),
+            -0x1000..0x1000 => Head::new(&[0xC0 | b & 0x1f, a], false),
+            -0x8000..0x8000 => Head::new(&[0xF1, a, b], false),
+            -0x80_0000..0x80_0000 => Head::new(&[0xF2, a, b, c], false),
+            -0x8000_0000..0x8000_0000 => Head::new(&[0xF3, a, b, c, d], false),
+            _ => {
+                let mut bytes = [0xF4; 9];
+                bytes[1..].copy_from_slice(&value.to_le_bytes());
+                Head::new(&bytes, false)
+            }
+        }
+    }
+}
+
+/// What stands behind an element of `length` bytes, and how many bytes that takes: groups of seven
+/// bits, all but the first marked, the lowest last.
+pub(crate) fn backward_length(length: usize) -> ([u8; 5], usize) {
+    // As in Redis, a length of all ones takes a group more than it needs.
+    let groups = match length {
+        0..=0x7F => 1,
+        0x80..0x3FFF => 2,
+        0x3FFF..0x1F_FFFF => 3,
+        0x1F_FFFF..0xFFF_FFFF => 4,
+        _ => 5,
+    };
+    let mut bytes = [0; 5];
+    for (number, byte) in bytes[..groups].iter_mut().rev().enumerate() {
+        let last = number == groups - 1;
+        *byte = (length >> (7 * number)) as u8 & 0x7f | if last { 0 } else { 0x80 };
+    }
+    (bytes, groups)
+}
+
+/// The intset of `numbers`, which it sorts, in `room`.
+pub(crate) fn intset<'a>(numbers: &mut [i64], room: &'a mut [u8]) -> Option<&'a [u8]> {
+    numbers.sort_unstable();
+    let (least, most) = (*numbers.first()?, *numbers.last()?);
+    let width = match (least, most) {
+        (-0x8000.., ..0x8000) => 2,
+        (-0x8000_0000.., ..0x8000_0000) => 4,
+        _ => 8,
+    };
+    let room = room.get_mut(..8 + width * numbers.len())?;
+    room[..4].copy_from_slice(&(width as u32).to_le_bytes());
+    room[4..8].copy_from_slice(&u32::try_from(numbers.len()).ok()?.to_le_bytes());
+    for (place, number) in room[8..].chunks_exact_mut(width).zip(numbers) {
+        place.copy_from_slice(&number.to_le_bytes()[..width]);
+    }
+    Some(room)
+}

@@ -1,0 +1,51 @@
+//! Payloads: single values, as DUMP gives them and RESTORE takes them.
+
+use thiserror::Error;
+
+use crate::crc64::Crc64;
+use crate::format::VERSION;
+
+/// Why bytes are no payload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum PayloadError {
+    /// Too short to hold anything.
+    #[error("a payload of {bytes} bytes is cut: version and checksum alone take 10")]
+    Short {
+        /// Its length.
+        bytes: usize,
+    },
+    /// Made by a newer server.
+    #[error("a payload of version {found} cannot be read: versions up to {VERSION} can")]
+    Version {
+        /// The version it claims.
+        found: u16,
+    },
+    /// Not the bytes that were written.
+    #[error("the payload is damaged: its bytes have checksum {computed:016x}, not {written:016x}")]
+    Checksum {
+        /// That of the bytes.
+        computed: u64,
+        /// That at their end.
+        written: u64,
+    },
+}
+
+/// The type and value in `payload`, whose version and checksum are right.
+pub(crate) fn verified(payload: &[u8]) -> Result<&[u8], PayloadError> {
+    let short = PayloadError::Short { bytes: payload.len() };
+    let (rest, checksum) = payload.split_last_chunk().ok_or(short)?;
+    let (value, version) = rest.split_last_chunk().ok_or(short)?;
+    let found = u16::from_le_bytes(*version);
+    if u32::from(found) > VERSION {
+        return Err(PayloadError::Version { found });
+    }
+    let written = u64::from_le_bytes(*checksum);
+    let mut crc = Crc64::new();
+    crc.update(rest);
+    let computed = crc.value();
+    if computed != written {
+        return Err(PayloadError::Checksum { computed, written });
+    }
+    Ok(value)
+}
