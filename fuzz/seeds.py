@@ -49,6 +49,55 @@ def log(first, payloads, unsynced):
     return file
 
 
+def ziplist(*entries):
+    body, before, tail = b"", 0, 10
+    for entry in entries:
+        tail = 10 + len(body)
+        entry = (bytes([before]) if before < 254 else b"\xfe" + struct.pack("<I", before)) + entry
+        body, before = body + entry, len(entry)
+    return struct.pack("<IIH", 11 + len(body), tail, len(entries)) + body + b"\xff"
+
+
+def listpack(*elements):
+    body = b"".join(element + bytes([len(element)]) for element in elements)
+    return struct.pack("<IH", 7 + len(body), len(elements)) + body + b"\xff"
+
+
+def string(text):
+    return (bytes([len(text)]) if len(text) < 64 else b"\x40" + bytes([len(text)])) + text
+
+
+def values():
+    """A value for each layout of a collection, by a name."""
+    long_zl = ziplist(b"\x02ab", b"\x40\x03abc", b"\x80\0\0\0\x01z", b"\xc0\x39\x30", b"\xf0\1\2\3", b"\xfe\xff", b"\xf5")
+    wide_zl = ziplist(b"\xd0\1\2\3\4", b"\xe0\1\2\3\4\5\6\7\x88", b"\x03f.g", b"\x031e3")
+    long_lp = listpack(b"\x05", b"\xc1\x2c", b"\xdf\xff", b"\xf1\x88\x13", b"\xf2\1\2\3", b"\xf3\1\2\3\4", b"\xf4\1\2\3\4\5\6\7\x88")
+    text_lp = listpack(b"\x82ab", b"\xe0\x03abc", b"\xf0\3\0\0\0xyz", b"\x831.5")
+    return {
+        "list-ziplist": (10, string(long_zl)),
+        "list-ziplists": (14, b"\x02" + string(long_zl) + string(wide_zl)),
+        "list-nodes": (18, b"\x03\x02" + string(long_lp) + b"\x01\x03one\x02" + string(text_lp)),
+        "set-intset-2": (11, string(struct.pack("<IIhhh", 2, 3, -5, 0, 7))),
+        "set-intset-8": (11, string(struct.pack("<IIqq", 8, 2, -(1 << 40), 1 << 50))),
+        "hash-zipmap": (9, string(b"\x02\x01f\x01\x02v--\xfe\x02\0\0\0gg\x00\x00\xff")),
+        "hash-ziplist": (13, string(wide_zl)),
+        "hash-listpack": (16, string(text_lp)),
+        "sorted-ziplist": (12, string(ziplist(b"\x01a", b"\xf5", b"\x01b", b"\x031.5"))),
+        "sorted-listpack": (17, string(listpack(b"\x81a", b"\x05", b"\x81b", b"\x831e3"))),
+        "sorted-binary": (5, b"\x02\x01b" + struct.pack("<d", 2.5) + b"\x01a" + struct.pack("<d", -1e300)),
+        "sorted-text": (3, b"\x03\x01a\x031.5\x01b\xfe\x01c\xff"),
+        "set": (2, b"\x02\x01a\xc0\x05"),
+        "packed": (16, b"\xc3\x0e\x12\x0c" + b"\x12\0\0\0\x02\0\x86aaaaaa" + b"\x01\x07\x81" + b"b"),
+    }
+
+
+def payload():
+    seeds = {name: bytes([kind]) + value for name, (kind, value) in values().items()}
+    seeds["string"] = b"\x00\xc3\x04\x0a\x00a\xe0\x00"
+    seeds["stream"] = b"\x13\x01\x01i\x02lp"
+    return seeds
+
+
 def rdb():
     stream_id = b"\x10" + bytes(range(16))
     group = b"\x01\x01g\x01\x02%s\x01" + bytes(24) + b"\x05\x01\x01c" + bytes(8) + b"\x01" + bytes(16)
@@ -71,6 +120,8 @@ def rdb():
         b"\xe0\x00\xfc\x00\x00\x01\x00\x00\x00\x00\x00\xf9\x07\x00\x40\x01m\x80\x00\x00\x00\x01v"
     )
     seeds["sections"] = b"\xf5\x03lib\xf7\x01\x02\x01\x02\x01\x00\xfe\x03\xfd\x01\x00\x00\x00\xf8\x05\x00\x01k\xc2abcd"
+    for name, (kind, text) in values().items():
+        seeds[name] = bytes([kind]) + b"\x01k" + text
     seeds["whole"] = b"REDIS0004\xfe\x00\x00\x01k\x01v\xff"
     return seeds
 
@@ -108,6 +159,7 @@ CORPORA = {
         "unsynced": log(5, [b"one", b"", b"three", b"4444"], 9),
         "torn": log(5, [b"one"], 0) + bytes(30),
     },
+    "payload": payload(),
     "rdb": rdb(),
     "resp": resp(),
     "canary": {"get": b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\nv\r\n"},

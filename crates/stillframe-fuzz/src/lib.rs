@@ -16,15 +16,15 @@ mod resp;
 
 pub use checkpoint::checkpoint;
 pub use log::log;
-pub use rdb::rdb;
+pub use rdb::{payload, rdb};
 pub use resp::{canary, resp};
 
 /// A target: its name, which is its corpus's, and its function.
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target but the canary.
-pub const TARGETS: [Target; 4] =
-    [("checkpoint", checkpoint), ("log", log), ("rdb", rdb), ("resp", resp)];
+pub const TARGETS: [Target; 5] =
+    [("checkpoint", checkpoint), ("log", log), ("payload", payload), ("rdb", rdb), ("resp", resp)];
 
 fn put_u32(bytes: &mut [u8], at: usize, value: u32) {
     if let Some(field) = bytes.get_mut(at..at + 4) {

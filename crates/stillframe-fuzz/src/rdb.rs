@@ -1,29 +1,124 @@
-//! The decoder and the scanner of RDB files.
+//! The decoder and the scanner of RDB files, and the decoder of payloads.
 
-use stillframe_rdb::{Crc64, DecodeError, Decoder, Encoder, Event, Origin, Value, scan};
+use stillframe_rdb::{
+    Collection, Crc64, DecodeError, Decoder, Element, Encoder, Event, Origin, Place, Value, scan,
+};
 
 /// Reads `data` as an RDB file, as it is and as the body of a file with a right checksum.
 pub fn rdb(data: &[u8]) {
     read(data);
-    let mut sealed = [b"REDIS0010", data, b"\xff"].concat();
-    let mut crc = Crc64::new();
-    crc.update(&sealed);
-    sealed.extend_from_slice(&crc.value().to_le_bytes());
-    read(&sealed);
+    let mut file = [b"REDIS0010", data, b"\xff"].concat();
+    seal(&mut file);
+    read(&file);
 }
 
-type Entry = (u64, Vec<u8>, Vec<u8>, Option<i64>);
+/// Reads `data` as what RESTORE is given, as it is and with version and checksum made right.
+pub fn payload(data: &[u8]) {
+    if let Ok(decoder) = Decoder::of_payload(data) {
+        let _ = entries(decoder);
+    }
+    let mut payload = [data, &[10, 0]].concat();
+    seal(&mut payload);
+    let decoder = Decoder::of_payload(&payload).expect("it was sealed just now");
+    let Ok(found) = entries(decoder) else { return };
+    assert_eq!(found.len(), 1, "one value");
+    // Other bytes may stand for the same value, and ours are one of them.
+    let mut written = Vec::new();
+    let mut encoder = Encoder::new(&mut written);
+    found[0].put(&mut encoder, Place::Payload);
+    encoder.finish_payload().expect("a Vec takes all");
+    let again = entries(Decoder::of_payload(&written).expect("it was written just now"));
+    assert_eq!(again.expect("it was written just now"), found);
+}
 
-/// The entries of a file, values as text.
-fn decode(file: &[u8]) -> Result<Vec<Entry>, DecodeError> {
-    let mut decoder = Decoder::new(file).with_file_bytes(file.len() as u64);
-    let mut entries = Vec::new();
+fn seal(bytes: &mut Vec<u8>) {
+    let mut crc = Crc64::new();
+    crc.update(bytes);
+    bytes.extend_from_slice(&crc.value().to_le_bytes());
+}
+
+/// One key: scores are kept by their bits.
+#[derive(Debug, PartialEq)]
+struct Entry {
+    db: u64,
+    key: Vec<u8>,
+    expire_at_ms: Option<i64>,
+    kind: Option<Collection>,
+    /// The value as text, elements one after the other, fields before values.
+    texts: Vec<Vec<u8>>,
+    scores: Vec<u64>,
+}
+
+impl Entry {
+    fn new(db: u64, key: &[u8], expire_at_ms: Option<i64>, kind: Option<Collection>) -> Self {
+        let (texts, scores) = (Vec::new(), Vec::new());
+        Entry { db, key: key.to_vec(), expire_at_ms, kind, texts, scores }
+    }
+
+    fn place(&self) -> Place<'_> {
+        Place::Key { db: self.db, key: &self.key, expire_at_ms: self.expire_at_ms }
+    }
+
+    fn put(&self, encoder: &mut Encoder<&mut Vec<u8>>, place: Place<'_>) {
+        let texts = || self.texts.iter().map(Vec::as_slice);
+        let pairs = || self.texts.chunks_exact(2).map(|pair| (&pair[0][..], &pair[1][..]));
+        let scored = || texts().zip(self.scores.iter().map(|bits| f64::from_bits(*bits)));
+        let len = self.texts.len();
+        match self.kind {
+            None => encoder.string(place, Value::Bytes(&self.texts[0])),
+            Some(Collection::List) => encoder.list(place, texts),
+            Some(Collection::Set) => encoder.set(place, len, texts),
+            Some(Collection::Hash) => encoder.hash(place, len / 2, pairs),
+            Some(Collection::Sorted) => encoder.sorted(place, len, scored, scored),
+        }
+        .expect("a Vec takes all");
+    }
+
+    /// In rising order, where the order means nothing.
+    fn settled(mut self) -> Self {
+        if self.kind == Some(Collection::Set) {
+            self.texts.sort_unstable();
+            self.texts.dedup(); // a file may hold a member twice; a set does not
+        }
+        self
+    }
+}
+
+/// The entries of a file or payload.
+fn entries(mut decoder: Decoder<&[u8]>) -> Result<Vec<Entry>, DecodeError> {
+    let mut entries: Vec<Entry> = Vec::new();
     while let Some(event) = decoder.next()? {
-        if let Event::Entry { db, key, value, expire_at_ms } = event {
-            entries.push((db, key.to_vec(), text(value), expire_at_ms));
+        match event {
+            Event::Entry { db, key, value, expire_at_ms } => {
+                let mut entry = Entry::new(db, key, expire_at_ms, None);
+                entry.texts.push(text(value));
+                entries.push(entry);
+            }
+            Event::Begin { db, key, kind, expire_at_ms, .. } => {
+                entries.push(Entry::new(db, key, expire_at_ms, Some(kind)));
+            }
+            Event::Element(element) => {
+                let entry = entries.last_mut().expect("a collection was begun");
+                match element {
+                    Element::One(bytes) => entry.texts.push(bytes.to_vec()),
+                    Element::Pair(field, value) => {
+                        entry.texts.extend([field.to_vec(), value.to_vec()]);
+                    }
+                    Element::Scored(member, score) => {
+                        assert!(!score.is_nan(), "a score is a number");
+                        entry.texts.push(member.to_vec());
+                        entry.scores.push(score.to_bits());
+                    }
+                }
+            }
+            _ => {}
         }
     }
-    Ok(entries)
+    Ok(entries.into_iter().map(Entry::settled).collect())
+}
+
+fn decode(file: &[u8]) -> Result<Vec<Entry>, DecodeError> {
+    entries(Decoder::new(file).with_file_bytes(file.len() as u64))
 }
 
 fn text(value: Value<'_>) -> Vec<u8> {
@@ -43,8 +138,10 @@ fn read(file: &[u8]) {
             Err(
                 DecodeError::UnsupportedType { .. }
                 | DecodeError::UnsupportedSection { .. }
-                // The name of a module or library, which the scanner steps over, may be any string.
-                | DecodeError::Damaged { .. },
+                // The scanner steps over the name of a module or library, which may be any string,
+                // and over what is packed in one.
+                | DecodeError::Damaged { .. }
+                | DecodeError::DamagedValue { .. },
             ),
             None,
         ) => return,
@@ -57,8 +154,8 @@ fn read(file: &[u8]) {
     let mut encoder = Encoder::new(&mut written);
     let origin = Origin { created_s: 0, used_memory_bytes: 0, aof_base: false };
     encoder.begin(&origin).expect("a Vec takes all");
-    for (db, key, value, expire_at_ms) in &entries {
-        encoder.entry(*db, key, Value::Bytes(value), *expire_at_ms).expect("a Vec takes all");
+    for entry in &entries {
+        entry.put(&mut encoder, entry.place());
     }
     encoder.finish().expect("a Vec takes all");
     assert_eq!(decode(&written).expect("it was written just now"), entries);

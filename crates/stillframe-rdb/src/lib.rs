@@ -50,8 +50,8 @@
 //!                                                  O has 13 bits, its low byte comes last
 //! ```
 //!
-//! The packed strings are drawn at the head of `unpack`. A payload of DUMP is a type and a value, the
-//! version in 2 B LE, and the CRC-64 of all that.
+//! The packed strings are drawn at the head of `unpack`. A payload of DUMP is a type and a value,
+//! the version in 2 B LE, and the CRC-64 of all that.
 //!
 //! Redis groups the keys of a database; we write a `select` wherever the database changes, because
 //! an image comes in the order of slots, which all databases share.

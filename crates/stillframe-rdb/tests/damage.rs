@@ -307,7 +307,8 @@ proptest! {
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..9),
         small in any::<bool>(),
     ) {
-        let mut bytes = if small { collections().swap_remove(entries.len()) } else { write(&entries) };
+        let mut bytes =
+            if small { collections().swap_remove(entries.len()) } else { write(&entries) };
         bytes.truncate(bytes.len() - 8);
         for (at, byte) in changes {
             let at = at.index(bytes.len());

@@ -4,6 +4,8 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use stillframe_rdb::Workspace;
+
 use crate::commands::transactions::Watches;
 use crate::config::Config;
 use crate::connection::Clients;
@@ -35,6 +37,8 @@ pub(crate) struct ServerState {
     pub(crate) keys_told: usize,
     /// Saving, and how it went.
     pub(crate) saves: Saves,
+    /// What DUMP works in, from its first use on.
+    pub(crate) dump_workspace: Option<Workspace>,
     /// What requests did, for the log and for replicas.
     pub(crate) effects: Effects,
     /// The log.
@@ -75,6 +79,7 @@ impl ServerState {
             pause: None,
             keys_told: 0,
             saves,
+            dump_workspace: None,
             effects: Effects::default(),
             dirty: 0,
             in_exec: false,

@@ -147,13 +147,13 @@ fn types_that_are_not_held_are_refused_by_command_and_key() {
         return;
     }
     let mut redis = redis("yes");
-    run(&mut redis.client(), &["SET a 1", "HSET the-hash f v"]);
+    run(&mut redis.client(), &["SET a 1", "XADD the-stream 1-1 f v"]);
     redis.kill();
     let data = tempfile::tempdir().expect("a folder");
     let (from, to) = (redis.folder.display().to_string(), data.path().display().to_string());
     let output = stillframe(&["import", &from, "--dir", &to]);
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(1), "{text}");
-    assert!(text.contains("HSET of key \"the-hash\"") && text.contains("incr.aof"), "{text}");
+    assert!(text.contains("XADD of key \"the-stream\"") && text.contains("incr.aof"), "{text}");
     assert!(!data.path().join("dump.rdb").exists());
 }

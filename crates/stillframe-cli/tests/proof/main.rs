@@ -10,6 +10,7 @@
 mod support;
 
 mod clients;
+mod collections;
 mod files;
 mod import;
 mod journal;

@@ -1,3 +1,5 @@
+//! Packing and walking are each other's inverse, and no bytes lead a walk astray.
+
 use proptest::prelude::*;
 
 use super::*;
@@ -62,7 +64,8 @@ proptest! {
     ) {
         let mut pack = Listpack::within(vec![0; room].into());
         let fitting = elements.iter().take_while(|element| pack.push(element).is_some()).count();
-        let bytes = FRAME_BYTES + elements[..fitting].iter().map(|it| packed_bytes(it)).sum::<usize>();
+        let elements_bytes: usize = elements[..fitting].iter().map(|it| packed_bytes(it)).sum();
+        let bytes = FRAME_BYTES + elements_bytes;
         prop_assert_eq!(pack.bytes().len(), bytes);
         prop_assert_eq!(walked(Form::Listpack, pack.bytes()), Ok(elements[..fitting].to_vec()));
         if let Some(next) = elements.get(fitting) {

@@ -1,6 +1,8 @@
 //! What the tests of this crate share: datasets in memory, written and read.
 #![allow(dead_code)] // each test binary uses its part
 
+pub(crate) mod old;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 

@@ -10,6 +10,8 @@ mod admin;
 mod client;
 mod connection;
 mod counters;
+mod digest;
+mod dump;
 mod errors;
 mod expire;
 mod extended;
@@ -82,6 +84,8 @@ pub(crate) fn table<A: Algorithm>() -> Table<A> {
     keys::register(&mut table);
     scan::register(&mut table);
     expire::register(&mut table);
+    dump::register(&mut table);
+    digest::register(&mut table);
     transactions::register(&mut table);
     table
 }

@@ -177,6 +177,7 @@ fn counts_from_now(args: &[&[u8]]) -> bool {
         b"setex" | b"psetex" | b"expire" | b"pexpire" => return true,
         b"set" => rest.get(2..),
         b"getex" => rest.get(1..),
+        b"restore" => return !rest.iter().skip(3).any(|option| is(option, b"absttl")),
         _ => None,
     };
     options.unwrap_or_default().iter().any(|option| is(option, b"ex") || is(option, b"px"))

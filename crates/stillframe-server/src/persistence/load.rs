@@ -1,7 +1,7 @@
 //! Loading the dump file at start: the whole of it or nothing.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Read};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -10,6 +10,7 @@ use stillframe::Algorithm;
 use stillframe_keyspace::{DATABASES, Expire, Keyspace};
 use stillframe_rdb::{DecodeError, Decoder, Event, Value};
 
+use super::values::{decode_elements, skip_elements};
 use crate::ServeError;
 use crate::journal::{POSITION_FIELD, Position};
 
@@ -72,39 +73,24 @@ pub(crate) fn load_file<A: Algorithm>(
     let mut decoder = Decoder::new(file).with_file_bytes(bytes);
     loop {
         let offset = decoder.offset();
-        match decoder.next().map_err(|error| failed(error.to_string()))? {
-            None | Some(Event::Eof { .. }) => break,
-            Some(Event::Aux { name: POSITION_FIELD, value: Value::Bytes(text) }) => {
-                loaded.position = Some(Position::parse(text).ok_or_else(|| {
-                    failed(format!("the position in a log, before offset {offset}, is none"))
-                })?);
+        match next(&mut decoder, keyspace, now).map_err(failed)? {
+            Next::End => break,
+            Next::Other => continue,
+            Next::Position(position) => {
+                loaded.position = Some(position);
                 // What the log holds may be about keys that have expired since.
                 now = i64::MIN;
+                continue;
             }
-            Some(Event::Entry { expire_at_ms: Some(at), .. }) if at <= now => loaded.expired += 1,
-            Some(Event::Entry { db, key, value, expire_at_ms }) => {
-                let db =
-                    usize::try_from(db).ok().filter(|&db| db < DATABASES).ok_or_else(|| {
-                        failed(format!(
-                            "database {db} at offset {offset} is beyond the {DATABASES}"
-                        ))
-                    })?;
-                let expire = expire_at_ms.map_or(Expire::Never, Expire::At);
-                match value {
-                    Value::Int(int) => keyspace.set_int(db, key, int, expire),
-                    Value::Bytes(bytes) => keyspace.set(db, key, bytes, expire),
-                }
-                .map_err(|error| failed(error.to_string()))?;
-                loaded.keys += 1;
-                if loaded.keys.is_multiple_of(1024) {
-                    loaded.interrupted = signalled.load(Ordering::Relaxed);
-                    if loaded.interrupted {
-                        return Ok((loaded, offset));
-                    }
-                    report_progress(&mut told, loaded.keys, offset, bytes);
-                }
+            Next::Expired => loaded.expired += 1,
+            Next::Loaded => loaded.keys += 1,
+        }
+        if (loaded.keys + loaded.expired).is_multiple_of(1024) {
+            loaded.interrupted = signalled.load(Ordering::Relaxed);
+            if loaded.interrupted {
+                return Ok((loaded, offset));
             }
-            Some(_) => {}
+            report_progress(&mut told, loaded.keys, offset, bytes);
         }
     }
     tracing::info!(
@@ -115,6 +101,73 @@ pub(crate) fn load_file<A: Algorithm>(
         loaded.expired
     );
     Ok((loaded, decoder.offset()))
+}
+
+/// What was read.
+enum Next {
+    /// A key.
+    Loaded,
+    /// A key whose time had come.
+    Expired,
+    /// How much of the log is in the file.
+    Position(Position),
+    /// Something else that is no key.
+    Other,
+    /// The end mark.
+    End,
+}
+
+/// Reads up to the end of the next key, or whatever comes before.
+fn next<A: Algorithm, R: Read>(
+    decoder: &mut Decoder<R>,
+    keyspace: &mut Keyspace<A>,
+    now: i64,
+) -> Result<Next, String> {
+    let offset = decoder.offset();
+    let text = |error: DecodeError| error.to_string();
+    match decoder.next().map_err(text)? {
+        None | Some(Event::Eof { .. }) => return Ok(Next::End),
+        Some(Event::Aux { name: POSITION_FIELD, value: Value::Bytes(text) }) => {
+            let position = Position::parse(text);
+            return position
+                .map(Next::Position)
+                .ok_or_else(|| format!("the position in a log, before offset {offset}, is none"));
+        }
+        Some(Event::Entry { expire_at_ms: Some(at), .. }) if at <= now => return Ok(Next::Expired),
+        Some(Event::Begin { expire_at_ms: Some(at), .. }) if at <= now => {
+            skip_elements(decoder).map_err(text)?;
+            return Ok(Next::Expired);
+        }
+        Some(Event::Entry { db, key, value, expire_at_ms }) => {
+            let db = database(db, offset)?;
+            let expire = expire_at_ms.map_or(Expire::Never, Expire::At);
+            match value {
+                Value::Int(int) => keyspace.set_int(db, key, int, expire),
+                Value::Bytes(bytes) => keyspace.set(db, key, bytes, expire),
+            }
+            .map_err(|error| error.to_string())?;
+        }
+        Some(Event::Begin { db, key, kind, expire_at_ms, .. }) => {
+            let (db, key) = (database(db, offset)?, key.to_vec());
+            if keyspace.contains(db, &key, i64::MIN) {
+                let key = key.escape_ascii();
+                return Err(format!("key \"{key}\" at offset {offset} is there for a second time"));
+            }
+            decode_elements(decoder, keyspace, db, &key, kind)
+                .map_err(|error| error.to_string())?;
+            if expire_at_ms.is_some() {
+                keyspace.set_expire(db, &key, expire_at_ms);
+            }
+        }
+        Some(_) => return Ok(Next::Other),
+    }
+    Ok(Next::Loaded)
+}
+
+/// The database that a file's number stands for.
+fn database(db: u64, offset: u64) -> Result<usize, String> {
+    let known = usize::try_from(db).ok().filter(|&db| db < DATABASES);
+    known.ok_or_else(|| format!("database {db} at offset {offset} is beyond the {DATABASES}"))
 }
 
 fn report_progress(told: &mut Instant, keys: u64, offset: u64, bytes: u64) {

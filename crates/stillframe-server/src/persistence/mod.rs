@@ -11,6 +11,7 @@
 mod directory;
 mod load;
 mod sink;
+pub(crate) mod values;
 
 use std::path::Path;
 use std::sync::atomic::Ordering;

@@ -11,8 +11,10 @@ use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 use stillframe::{MemoryError, Shared, SinkError};
-use stillframe_keyspace::{Entry, EntrySink, Value};
-use stillframe_rdb::{Encoder, Output};
+use stillframe_keyspace::{Entry, EntrySink};
+use stillframe_rdb::{Encoder, Output, Place};
+
+use super::values;
 
 /// Progress of one save.
 #[derive(Debug, Clone)]
@@ -134,12 +136,11 @@ impl RdbSink {
 
 impl EntrySink for RdbSink {
     fn entry(&mut self, entry: &Entry) -> Result<(), SinkError> {
-        let value = match entry.value() {
-            Value::Int(int) => stillframe_rdb::Value::Int(int),
-            Value::Bytes(bytes) => stillframe_rdb::Value::Bytes(bytes),
-            _ => return Err(SinkError::new(format_args!("a value has no place in a dump file"))),
-        };
-        self.encoder.entry(entry.db() as u64, entry.key(), value, entry.expire_at())?;
+        let (db, key, expire_at_ms) = (entry.db() as u64, entry.key(), entry.expire_at());
+        let place = Place::Key { db, key, expire_at_ms };
+        if !values::encode(&mut self.encoder, place, entry.value())? {
+            return Err(SinkError::new(format_args!("a value has no place in a dump file")));
+        }
         self.keys += 1;
         self.counters.keys.store(self.keys, Ordering::Relaxed);
         Ok(())

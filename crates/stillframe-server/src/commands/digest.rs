@@ -1,0 +1,143 @@
+//! DEBUG DIGEST and DIGEST-VALUE: one number for all that the server holds, or for one value.
+//!
+//! The number is the one that Redis gives for the same data, so that two servers of either kind can
+//! be compared by it. It is the exclusive or over all keys of a SHA-1 of key, type, value and
+//! whether there is an expiry; orders that mean nothing (of keys, members, fields) do not count.
+
+use sha1::{Digest, Sha1};
+use stillframe::Algorithm;
+use stillframe_keyspace::{DATABASES, Entry, IntText, Value};
+use stillframe_resp::format_double;
+
+use super::flags::{ADMIN, LOADING, NOSCRIPT, STALE};
+use super::{Context, NO_KEYS, Table};
+
+/// Adds the commands of this module.
+pub(crate) fn register<A: Algorithm>(table: &mut Table<A>) {
+    table.add("debug", -2, ADMIN | NOSCRIPT | LOADING | STALE, NO_KEYS, debug);
+}
+
+/// `DEBUG DIGEST` and `DEBUG DIGEST-VALUE key...`
+fn debug<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    match (args[1].to_ascii_lowercase().as_slice(), &args[2..]) {
+        (b"digest", []) => {
+            let digest = of_all(ctx);
+            ctx.out.simple(&digest.to_text());
+        }
+        (b"digest-value", keys @ [_, ..]) => {
+            ctx.out.array(keys.len());
+            for key in keys {
+                let mut digest = Sum::default();
+                if let Some(entry) = ctx.keyspace.get(ctx.session.db, key, ctx.now) {
+                    digest.mix_value(entry);
+                }
+                ctx.out.simple(&digest.to_text());
+            }
+        }
+        (b"help", []) => {
+            ctx.out.array(HELP.len());
+            HELP.iter().for_each(|line| ctx.out.simple(line));
+        }
+        _ => {
+            let name = args[1].get(..128).unwrap_or(args[1]);
+            let name = name.escape_ascii();
+            ctx.out.error(format!(
+                "ERR unknown subcommand or wrong number of arguments for '{name}'. Try DEBUG HELP."
+            ));
+        }
+    }
+}
+
+const HELP: [&str; 7] = [
+    "DEBUG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+    "DIGEST",
+    "    Output a hex signature representing the current DB content.",
+    "DIGEST-VALUE <key> [<key> ...]",
+    "    Output a hex signature of the values of all the specified keys.",
+    "HELP",
+    "    Prints this help.",
+];
+
+fn of_all<A: Algorithm>(ctx: &mut Context<'_, A>) -> Sum {
+    let mut all = Sum::default();
+    for db in (0..DATABASES).filter(|&db| ctx.keyspace.len(db) > 0).collect::<Vec<_>>() {
+        all.mix(&(db as u32).to_be_bytes());
+        // Keys whose time has come are there until somebody meets them, as in Redis.
+        ctx.keyspace.for_each(db, i64::MIN, |entry| {
+            let mut digest = Sum::default();
+            digest.mix(entry.key());
+            digest.mix_value(entry);
+            all.add(&digest.0);
+        });
+    }
+    all
+}
+
+/// A digest of several things.
+#[derive(Default)]
+struct Sum([u8; 20]);
+
+impl Sum {
+    /// Adds something whose place does not matter.
+    fn add(&mut self, bytes: &[u8]) {
+        let hash = Sha1::digest(bytes);
+        self.0.iter_mut().zip(hash).for_each(|(sum, byte)| *sum ^= byte);
+    }
+
+    /// Adds something whose place matters.
+    fn mix(&mut self, bytes: &[u8]) {
+        self.add(bytes);
+        self.0 = Sha1::digest(self.0).into();
+    }
+
+    fn mix_value(&mut self, entry: &Entry) {
+        /// Redis's numbers of types.
+        const STRING: u32 = 0;
+        const LIST: u32 = 1;
+        const SET: u32 = 2;
+        const SORTED: u32 = 3;
+        const HASH: u32 = 4;
+        let mut of_type = |number: u32| self.mix(&number.to_be_bytes());
+        match entry.value() {
+            Value::List(list) => {
+                of_type(LIST);
+                list.iter_from(0).for_each(|element| self.mix(element));
+            }
+            Value::Set(set) => {
+                of_type(SET);
+                set.iter().for_each(|member| self.add(member));
+            }
+            Value::Sorted(sorted) => {
+                of_type(SORTED);
+                let mut text = Vec::new();
+                for (member, score) in sorted.iter_from(0) {
+                    text.clear();
+                    format_double(score, &mut text);
+                    self.add_pair(member, &text);
+                }
+            }
+            Value::Hash(hash) => {
+                of_type(HASH);
+                hash.iter().for_each(|(field, value)| self.add_pair(field, value));
+            }
+            string => {
+                of_type(STRING);
+                self.mix(string.to_bytes(&mut IntText::default()));
+            }
+        }
+        if entry.expire_at().is_some() {
+            self.add(b"!!expire!!");
+        }
+    }
+
+    fn add_pair(&mut self, one: &[u8], two: &[u8]) {
+        let mut pair = Sum::default();
+        pair.mix(one);
+        pair.mix(two);
+        self.add(&pair.0);
+    }
+
+    fn to_text(&self) -> String {
+        self.0.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+}

@@ -1,0 +1,5 @@
+//! Fuzzes the decoder of what RESTORE is given; the body is in `stillframe-fuzz`, where tests run
+//! it, too.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| stillframe_fuzz::payload(data));
