@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use stillframe_measure::document::{self, list};
 use stillframe_measure::svg::Escaped;
-use stillframe_measure::{Kind, Panel, Point, Series, plot};
+use stillframe_measure::{Kind, Panel, Point, Series, Style, plot};
 
 use crate::clock::SECOND;
 use crate::phases::Stretch;
@@ -114,15 +114,17 @@ fn seconds(stretch: &Stretch, whole: f64) -> [f64; 2] {
 
 fn panel(report: &Report, title: &str, [from, to]: [f64; 2]) -> Panel {
     let trace = &report.trace;
-    let series = |index, name: &str, values: &[Option<f64>], bin_ms: u64| {
+    let series = |index, width, name: &str, values: &[Option<f64>], bin_ms: u64| {
         let points: Vec<Point> = values
             .iter()
             .enumerate()
-            .map(|(bin, value)| (bin as f64 * bin_ms as f64 / 1e3, value))
+            .map(|(bin, value)| ((bin as f64 + 0.5) * bin_ms as f64 / 1e3, value))
             .filter(|(at, _)| (from..to).contains(at))
             .filter_map(|(at, value)| Some(Point::single(at, (*value)? / 1e3)))
             .collect();
-        Series::numbered(index, &format!("{name} of {bin_ms} ms"), thinned(&points))
+        // Told apart by width as well as by colour.
+        let style = Style { width_tenths: width, ..Style::numbered(index) };
+        Series { name: format!("{name} of {bin_ms} ms"), style, points: thinned(&points) }
     };
     let stretches = report.saves.iter().chain(&report.syncs);
     let shaded = stretches.map(|it| seconds(it, to)).filter(|it| it[0] < to && it[1] > from);
@@ -132,8 +134,8 @@ fn panel(report: &Report, title: &str, [from, to]: [f64; 2]) -> Panel {
         x: "time [s]".to_owned(),
         y: "latency [ms]".to_owned(),
         series: vec![
-            series(1, "max", &trace.max_us, trace.bin_ms),
-            series(0, "p99", &trace.p99_us, trace.p99_bin_ms),
+            series(1, 10, "max", &trace.max_us, trace.bin_ms),
+            series(0, 24, "p99", &trace.p99_us, trace.p99_bin_ms),
         ],
         shaded: shaded.collect(),
     }

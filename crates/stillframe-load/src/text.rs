@@ -55,8 +55,9 @@ impl Report {
         for it in &self.phases {
             rows.push(row(it.phase.name(), it.count, it.rate, &it.latency));
             if let (Some(writes), Some(reads)) = (&it.writes, &it.reads) {
-                for (name, of) in [("  writes", writes), ("  reads", reads)] {
-                    let mut row = row(name, 0, 0.0, of);
+                for (name, of) in [("writes", writes), ("reads", reads)] {
+                    let name = format!("{}, {name}", it.phase.name());
+                    let mut row = row(&name, 0, 0.0, of);
                     row[1..3].iter_mut().for_each(|cell| *cell = String::new());
                     rows.push(row);
                 }

@@ -2,7 +2,7 @@
 //! servers are threads of the test; verdicts count queries, never time.
 
 use std::io::{Read, Write};
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -10,6 +10,7 @@ use std::time::Duration;
 use stillframe_load::{
     Distribution, LoadError, NullServer, Phase, Plan, Rate, Ratio, Report, floor, html, run,
 };
+use stillframe_resp::{Limits, Parser};
 
 fn plan(target: String) -> Plan {
     Plan {
@@ -94,33 +95,57 @@ fn nobody_there_is_an_error_and_an_end_from_outside_is_none() {
     assert!(html(&report, "stillframe load").contains("Interrupted after"));
 }
 
-/// The first connections are let in; then each answers so many requests and is closed.
+/// Each connection answers so many requests and is closed.
 #[test]
 fn a_lost_connection_ends_the_run_with_what_was_measured() {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let target = listener.local_addr().expect("its address").to_string();
-    let serve = thread::spawn(move || {
-        let answer = |mut stream: std::net::TcpStream| {
-            let mut buffer = [0; 4096];
-            for _ in 0..50 {
-                match stream.read(&mut buffer) {
-                    Ok(count) if count > 0 => {
-                        let requests = buffer[..count].iter().filter(|&&it| it == b'*').count();
-                        if stream.write_all(&b"+OK\r\n".repeat(requests.max(1))).is_err() {
-                            return;
-                        }
-                    }
-                    _ => return,
-                }
-            }
-        };
-        // One at the side and four of the load.
-        let streams = (0..5).map(|_| listener.accept().expect("a connection").0);
-        let threads: Vec<_> = streams.map(|stream| thread::spawn(move || answer(stream))).collect();
-        threads.into_iter().for_each(|thread| drop(thread.join()));
-    });
-    let report = go(&Plan { workload: stillframe_load::Workload::String, ..plan(target) });
+    let report = go(&plan(scripted(50, "")));
     assert!(report.lost.is_some() && report.answered > 0 && report.answered < 3_000);
     assert!(report.failure().expect("a failure").contains("until then"));
-    serve.join().expect("the server");
+}
+
+/// Answers the first `good` requests of each connection `+OK`, and those after it with `then`; if
+/// that is empty, it closes the connection.
+fn scripted(good: usize, then: &'static str) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let target = listener.local_addr().expect("its address").to_string();
+    // The threads end with the test's process.
+    thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            thread::spawn(move || answer(stream, good, then));
+        }
+    });
+    target
+}
+
+fn answer(mut stream: TcpStream, good: usize, then: &str) -> Option<()> {
+    let (mut parser, mut input) = (Parser::new(Limits::OPEN), Vec::new());
+    let (mut buffer, mut answered) = ([0; 4096], 0);
+    loop {
+        let count = stream.read(&mut buffer).ok().filter(|&count| count > 0)?;
+        input.extend_from_slice(&buffer[..count]);
+        while let Some(used) = parser.parse(&mut input).ok()? {
+            input.drain(..used);
+            let line = if answered < good { "+OK\r\n" } else { then };
+            answered += 1;
+            stream.write_all(line.as_bytes()).ok().filter(|()| !line.is_empty())?;
+        }
+    }
+}
+
+#[test]
+fn refusals_before_a_run_end_it_and_those_within_are_counted() {
+    let target = scripted(0, "-LOADING Redis is loading the dataset in memory\r\n");
+    let error = run(&plan(target), &AtomicBool::new(false), &mut |_| ()).expect_err("not ready");
+    let said = error.to_string();
+    assert!(said.contains("LOADING") && said.contains("loading:0"), "{said}");
+
+    // A PING each, and then ten good answers on each of four connections; the side has as many.
+    let short = Duration::from_millis(200);
+    let target = scripted(11, "-MISCONF Redis is configured to save RDB snapshots\r\n");
+    let report = go(&Plan { duration: short, ..plan(target) });
+    assert_eq!((report.sent, report.answered), (400, 40));
+    assert_eq!((report.errors[0].code.as_str(), report.errors[0].count), ("MISCONF", 360));
+    assert_eq!(report.phases.iter().map(|it| it.count).sum::<u64>(), 40, "errors have no latency");
+    assert!(report.failure().expect("a failure").contains("last save failed"));
+    assert!(html(&report, "").contains("MISCONF"));
 }

@@ -284,12 +284,14 @@ fn trace(drawing: &mut Drawing, panel: &Panel) {
     for series in shown(panel) {
         drawing.raw(format_args!(r#"<g class="{}">"#, series.style.class));
         let places = series.points.iter().map(|point| frame.place(point));
-        drawing.polyline(series.style.dash, 1.2, places);
+        let thick = f64::from(series.style.width_tenths) / 10.0;
+        drawing.polyline(series.style.dash, thick, places);
         let width = series.name.chars().count() as f64 * LETTER;
         // A trace has few series; were there more, names would lie on each other at the edge.
         let end = name_x.max(width + 20.0);
         drawing.text("small", Anchor::End, [end, TOP - 16.0], &series.name);
-        drawing.line("l", [end - width - 16.0, TOP - 16.0, end - width - 2.0, TOP - 16.0]);
+        let key = [[end - width - 16.0, TOP - 16.0], [end - width - 2.0, TOP - 16.0]];
+        drawing.polyline(series.style.dash, thick, key.into_iter());
         name_x = end - width - 28.0;
         drawing.raw(format_args!("</g>"));
     }

@@ -157,6 +157,35 @@ fn wait_for_load(server: &Server) {
     wait_until("keys are written", || client.ask("DBSIZE").int() > 100);
 }
 
+fn interrupt(load: &std::process::Child) {
+    let sent = Command::new("kill").args(["-INT", &load.id().to_string()]).status();
+    assert!(sent.expect("kill runs").success());
+}
+
+#[test]
+fn a_full_sync_is_a_phase_of_its_own() {
+    if !redis_is_here("a_full_sync_is_a_phase_of_its_own") {
+        return;
+    }
+    let (primary, replica) = (Server::start(Kind::Redis), Server::start(Kind::Redis));
+    // So long, in seconds, a replica waits at least: nobody can overlook that.
+    primary.client().ok("CONFIG SET repl-diskless-sync-delay 1");
+    let json = primary.folder.join("load.json");
+    let load = long_load(&primary, &json);
+    wait_for_load(&primary);
+    let mut client = replica.client();
+    client.ok(&format!("REPLICAOF 127.0.0.1 {}", primary.port));
+    let up = "master_link_status:up";
+    wait_until("the replica follows", || client.ask("INFO replication").text().contains(up));
+    interrupt(&load);
+    assert_eq!(status(&load.wait_with_output().expect("it ends")), Some(130));
+    let report = std::fs::read(&json).expect("a report");
+    let report: Value = serde_json::from_slice(&report).expect("JSON");
+    let phases = report["phases"].as_array().expect("phases");
+    assert!(phases.iter().any(|it| it["phase"] == "syncing"), "{phases:?}");
+    assert_eq!(report["syncs"][0]["asked"], false);
+}
+
 #[test]
 fn a_server_that_dies_and_ctrl_c_leave_what_was_measured() {
     for kind in kinds("a_server_that_dies_and_ctrl_c_leave_what_was_measured") {
@@ -169,9 +198,7 @@ fn a_server_that_dies_and_ctrl_c_leave_what_was_measured() {
             if kills_server {
                 server.kill();
             } else {
-                let pid = load.id().to_string();
-                let sent = Command::new("kill").args(["-INT", &pid]).status();
-                assert!(sent.expect("kill runs").success());
+                interrupt(&load);
             }
             let output = load.wait_with_output().expect("it ends");
             let (said, shown) = (&output.stderr, String::from_utf8_lossy(&output.stdout));
