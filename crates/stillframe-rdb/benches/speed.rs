@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use std::hint::black_box;
 use std::time::Instant;
 
-use stillframe_rdb::{Crc64, Decoder, Encoder, Origin, Output, Value};
+use stillframe_rdb::{Crc64, Decoder, Encoder, Origin, Output, Place, Value};
 
 const ROUNDS: usize = 7;
 
@@ -62,6 +62,43 @@ fn record(number: usize, state: &mut u64) -> Vec<u8> {
     rows.into_bytes()
 }
 
+/// Writes `lists` lists of `each` elements, and one hash of all of them.
+fn save_collections<O: Output>(
+    output: O,
+    elements: &[Vec<u8>],
+    each: usize,
+) -> Result<u64, O::Error> {
+    let mut encoder = Encoder::new(output);
+    encoder.begin(&Origin { created_s: 0, used_memory_bytes: 0, aof_base: false })?;
+    let place = |key| Place::Key { db: 0, key, expire_at_ms: None };
+    for (number, list) in elements.chunks(each).enumerate() {
+        let key = (number as u32).to_be_bytes();
+        encoder.list(place(&key), || list.iter().map(Vec::as_slice))?;
+    }
+    encoder.hash(place(b"hash"), elements.len(), || {
+        elements.iter().map(|element| (&element[..], &element[..]))
+    })?;
+    encoder.finish()
+}
+
+fn collections(elements: &[Vec<u8>]) {
+    let bytes = elements.iter().map(Vec::len).sum::<usize>() * 3;
+    for each in [20, elements.len()] {
+        report(&format!("write lists of {each}, and a hash"), elements.len() * 2, bytes, || {
+            let Ok(length) = save_collections(Nowhere, elements, each);
+            black_box(length);
+        });
+        let mut file = Vec::new();
+        save_collections(&mut file, elements, each).expect("a Vec takes everything");
+        report(&format!("read lists of {each}, and a hash"), elements.len() * 2, bytes, || {
+            let mut decoder = Decoder::new(&file[..]);
+            while let Some(event) = decoder.next().expect("a whole file") {
+                black_box(event);
+            }
+        });
+    }
+}
+
 fn main() {
     if cfg!(debug_assertions) {
         println!("a debug build: the figures mean nothing");
@@ -102,4 +139,5 @@ fn main() {
             });
         }
     }
+    collections(&(0..200_000).map(|_| noise(16, state, 64)).collect::<Vec<_>>());
 }

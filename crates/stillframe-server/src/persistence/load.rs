@@ -155,6 +155,10 @@ fn next<A: Algorithm, R: Read>(
             }
             decode_elements(decoder, keyspace, db, &key, kind)
                 .map_err(|error| error.to_string())?;
+            if !keyspace.contains(db, &key, i64::MIN) {
+                tracing::warn!("passing over key \"{}\": it holds nothing", key.escape_ascii());
+                return Ok(Next::Other);
+            }
             if expire_at_ms.is_some() {
                 keyspace.set_expire(db, &key, expire_at_ms);
             }
