@@ -105,6 +105,11 @@ impl Client {
         self.pending() > OUTPUT_PAUSE_BYTES
     }
 
+    /// Whether its requests may run now.
+    pub(crate) fn servable(&self) -> bool {
+        !self.session.closing && !self.session.blocked && !self.paused()
+    }
+
     /// Drops the replies not yet written.
     pub(crate) fn discard_output(&mut self) {
         self.output = Vec::new();
@@ -318,6 +323,8 @@ pub(crate) struct Clients {
     pub(crate) own_id: u64,
     /// See `own_place`.
     pub(crate) own_protocol: Protocol,
+    /// Places of clients that were given replies while another was served.
+    pub(crate) woken: Vec<usize>,
     last_id: u64,
     count: usize,
 }

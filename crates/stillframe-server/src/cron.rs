@@ -62,8 +62,8 @@ fn check_clients(state: &mut ServerState, now: Instant) {
     let mut gone = Vec::new();
     for (place, client) in state.clients.others_mut() {
         let idle = now.saturating_duration_since(client.session.active);
-        let listens = client.session.subscriptions.is_some();
-        if !timeout.is_zero() && idle > timeout && !listens {
+        let waits = client.session.subscriptions.is_some() || client.session.blocked;
+        if !timeout.is_zero() && idle > timeout && !waits {
             tracing::debug!("closing idle client {}", client.session.peer);
             gone.push(place);
         } else if client.over_output_limit(client.output_limit(&limits), now) {

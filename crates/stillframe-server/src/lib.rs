@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 mod ahead;
+mod blocked;
 mod commands;
 mod config;
 mod connection;
@@ -31,6 +32,7 @@ mod signals;
 mod start;
 mod state;
 mod tracking;
+mod unblock;
 
 pub use config::{Config, FileError, LogLevel, Size, parse_size};
 pub use error::ServeError;

@@ -20,6 +20,16 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
+    /// A generator of its own, for who cannot hold on to this one.
+    pub(crate) fn split(&mut self) -> Self {
+        Self(self.next())
+    }
+
+    /// A number below `bound`, which is not zero; a bias below 2^-64 times `bound` is left.
+    pub(crate) fn below(&mut self, bound: usize) -> usize {
+        ((u128::from(self.next()) * bound as u128) >> 64) as usize
+    }
+
     /// Forty hexadecimal digits, as in Redis's `run_id`.
     pub(crate) fn identifier(&mut self) -> String {
         let text: String = (0..3).map(|_| format!("{:016x}", self.next())).collect();

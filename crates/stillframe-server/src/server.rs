@@ -96,6 +96,7 @@ impl<A: Algorithm> Server<A> {
             self.poller.wait(timeout, &mut ready).map_err(ServeError::Events)?;
             self.state.loop_time = Instant::now();
             self.end_pause();
+            self.time_out_blocked(self.state.loop_time);
             for event in &ready {
                 self.on_event(*event);
             }
@@ -108,6 +109,7 @@ impl<A: Algorithm> Server<A> {
                     break;
                 }
             }
+            self.attend_woken();
             self.state.broadcast_changes();
             self.settle();
             self.flush();
@@ -171,7 +173,12 @@ impl<A: Algorithm> Server<A> {
         if !self.runnable.is_empty() || !self.postponed.is_empty() && !self.state.pausing() {
             return Duration::ZERO;
         }
-        let rest = self.next_cron.saturating_duration_since(Instant::now());
+        let next = self
+            .state
+            .blocked
+            .next_deadline()
+            .map_or(self.next_cron, |deadline| deadline.min(self.next_cron));
+        let rest = next.saturating_duration_since(Instant::now());
         let rest = self.state.pause_left().map_or(rest, |left| rest.min(left));
         if self.tending {
             Duration::ZERO
@@ -224,23 +231,28 @@ impl<A: Algorithm> Server<A> {
         let Some(mut client) = self.state.clients.take(place) else { return };
         client.queued = false;
         let held = client.session.held.is_some() && self.state.pausing();
-        if !client.session.closing && !client.paused() && !held {
+        if client.servable() && !held {
             let unfinished = self.serve_once(&mut client);
             if client.session.held.is_some() {
                 self.postponed.push(place);
-            } else if unfinished && !client.session.closing && !client.paused() {
+            } else if unfinished && client.servable() {
                 client.queued = true;
                 self.runnable.push_back(place);
             }
         }
+        // One that waits is not read from: its end is known from the event alone.
+        let left = client.session.blocked && client.ended;
         let finished = client.session.closing && client.pending() == 0;
         // Here and not only after a write: to a client that reads nothing, nothing is written.
         let limit = client.output_limit(&self.state.config.output_limits);
         let over = client.over_output_limit(limit, self.state.loop_time);
         self.state.clients.put(place, client);
         self.state.clients.flush_later(place);
-        if finished || over {
+        if finished || over || left {
             self.state.clients.doom(place);
+        }
+        if self.state.blocked.has_ready() {
+            self.serve_blocked();
         }
     }
 
@@ -256,7 +268,7 @@ impl<A: Algorithm> Server<A> {
             self.execute_own(client);
         }
         let held = client.session.held.is_some();
-        if client.backlog || client.session.closing || !client.readable || held {
+        if client.backlog || !client.servable() || !client.readable || held {
             return client.backlog;
         }
         self.state.stats.reads += 1;
@@ -297,7 +309,9 @@ impl<A: Algorithm> Server<A> {
         let replies_start = client.output.len();
         client.backlog = false;
         while !client.session.closing && !self.state.stopping {
-            if requests == REQUESTS_PER_TURN
+            if client.session.blocked
+                || self.state.blocked.has_ready()
+                || requests == REQUESTS_PER_TURN
                 || client.output.len() - replies_start > REPLY_BYTES_PER_TURN
             {
                 client.backlog = used < bytes.len();
@@ -405,10 +419,20 @@ impl<A: Algorithm> Server<A> {
             };
             if lost {
                 self.state.clients.doom(place);
-            } else if !client.queued && !client.paused() && (client.backlog || client.readable) {
+            } else if !client.queued && client.servable() && (client.backlog || client.readable) {
                 client.queued = true;
                 self.runnable.push_back(place);
             }
+        }
+    }
+
+    /// Has a client's replies written at the end of the turn, and what it sent served.
+    pub(crate) fn attend(&mut self, place: usize) {
+        self.state.clients.flush_later(place);
+        let Some(client) = self.state.clients.get_mut(place) else { return };
+        if !client.queued {
+            client.queued = true;
+            self.runnable.push_back(place);
         }
     }
 
@@ -420,6 +444,7 @@ impl<A: Algorithm> Server<A> {
             self.state.watches.forget(client.session.id);
             self.state.pubsub.forget(&mut client.session);
             self.state.tracking.disable(&mut client.session);
+            self.state.blocked.leave(client.session.id);
             self.poller.remove_client(client.stream);
             self.state.clients.release(place);
         }

@@ -35,6 +35,8 @@ pub(crate) struct Session {
     pub(crate) held: Option<Box<Transaction>>,
     /// The open transaction.
     pub(crate) transaction: Option<Box<Transaction>>,
+    /// It waits for a key, and is served no further until it gets or gives up.
+    pub(crate) blocked: bool,
     /// Index of the last command in the table; `usize::MAX` before the first.
     pub(crate) last_command: usize,
     /// Close the connection once the replies are sent.
@@ -87,6 +89,7 @@ impl Session {
             replies: Replies::Sent,
             held: None,
             transaction: None,
+            blocked: false,
             last_command: usize::MAX,
             closing: false,
             peer,

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use stillframe_rdb::Workspace;
+use stillframe_resp::Out;
 
+use crate::blocked::Blocked;
 use crate::commands::transactions::Watches;
 use crate::config::Config;
 use crate::connection::Clients;
@@ -15,6 +17,7 @@ use crate::pause::Pause;
 use crate::persistence::Saves;
 use crate::pubsub::PubSub;
 use crate::random::Random;
+use crate::session::Replies;
 use crate::tracking::Tracking;
 
 /// What every command may see and change of the server.
@@ -35,6 +38,8 @@ pub(crate) struct ServerState {
     pub(crate) pause: Option<Pause>,
     /// Keys of the selected database when a change was last told, for telling new keys.
     pub(crate) keys_told: usize,
+    /// Clients that wait for keys.
+    pub(crate) blocked: Blocked,
     /// Saving, and how it went.
     pub(crate) saves: Saves,
     /// What DUMP works in, from its first use on.
@@ -78,6 +83,7 @@ impl ServerState {
             tracking: Tracking::default(),
             pause: None,
             keys_told: 0,
+            blocked: Blocked::default(),
             saves,
             dump_workspace: None,
             effects: Effects::default(),
@@ -91,6 +97,25 @@ impl ServerState {
             loop_time: now,
             next_client_check: now,
         }
+    }
+
+    /// Ends a client's waiting with the reply that `answer` writes; false if it does not wait.
+    pub(crate) fn unblock(&mut self, id: u64, answer: impl FnOnce(&mut Out<'_>)) -> bool {
+        let Some(waiter) = self.blocked.leave(id) else { return false };
+        self.stats.commands[waiter.command].calls += 1;
+        let Some(client) = self.clients.get_mut(waiter.place) else { return false };
+        client.session.blocked = false;
+        let start = client.output.len();
+        answer(&mut Out::new(&mut client.output, client.session.protocol));
+        if let Some([b'-', error @ ..]) = client.output.get(start..) {
+            self.stats.commands[waiter.command].failed += 1;
+            self.stats.count_error(error);
+        }
+        if client.session.replies == Replies::Dropped {
+            client.output.truncate(start);
+        }
+        self.clients.woken.push(waiter.place);
+        true
     }
 
     /// Why writes are refused: the data, or the log, could not be saved.

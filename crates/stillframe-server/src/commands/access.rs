@@ -40,7 +40,7 @@ impl<A: Algorithm> Context<'_, A> {
     }
 
     #[inline]
-    fn missed(&mut self, key: &[u8]) {
+    pub(super) fn missed(&mut self, key: &[u8]) {
         self.server.stats.keyspace_misses += 1;
         if !self.server.config.notify.is_empty() {
             self.settle_expired();
@@ -73,10 +73,11 @@ impl<A: Algorithm> Context<'_, A> {
         self.touched(self.session.db, key);
     }
 
-    /// Tells those who watch a key, or keep it in a cache, that it has changed.
+    /// Tells those who watch a key, wait for it, or keep it in a cache, that it has changed.
     #[inline]
     pub(super) fn touched(&mut self, db: usize, key: &[u8]) {
         self.server.watches.touch(db, key);
+        self.server.blocked.touch(db, key);
         self.server.invalidate(key, self.session.id);
     }
 

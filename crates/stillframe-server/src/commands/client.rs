@@ -7,9 +7,10 @@ use stillframe::Algorithm;
 use stillframe_resp::{Protocol, parse_integer};
 
 use super::connection::{INVALID_NAME, valid_name};
+use super::errors::NOT_AN_INTEGER;
 use super::pubsub::wrong_subcommand;
 use super::tracking::redirection;
-use super::{Context, NO_KEYS, Table, flags::*};
+use super::{Context, NO_KEYS, Table, flags::*, wrong_arity};
 use crate::connection::Client;
 use crate::pubsub::Kind;
 use crate::session::{Replies, Session};
@@ -27,6 +28,7 @@ pub(crate) fn register<A: Algorithm>(table: &mut Table<A>) {
     table.add_sub("client|info", 2, own, NO_KEYS, info);
     table.add_sub("client|list", -2, admin, NO_KEYS, list);
     table.add_sub("client|kill", -3, admin, NO_KEYS, kill);
+    table.add_sub("client|unblock", -3, admin, NO_KEYS, unblock);
     table.add_sub("client|no-evict", 3, admin, NO_KEYS, no_evict);
     table.add_sub("client|pause", -3, admin, NO_KEYS, pause);
     table.add_sub("client|reply", 3, own, NO_KEYS, reply);
@@ -100,6 +102,24 @@ fn reply<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
         b"skip" => ctx.session.replies = Replies::SkipNext,
         _ => ctx.out.error(SYNTAX),
     }
+}
+
+/// `CLIENT UNBLOCK id [TIMEOUT | ERROR]`
+fn unblock<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    let error = match args.get(3).map(|reason| reason.to_ascii_uppercase()).as_deref() {
+        _ if args.len() > 4 => return ctx.out.error(wrong_arity("client|unblock")),
+        None | Some(b"TIMEOUT") => false,
+        Some(b"ERROR") => true,
+        Some(_) => {
+            return ctx.out.error("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR");
+        }
+    };
+    let Some(id) = parse_integer(args[2]) else { return ctx.out.error(NOT_AN_INTEGER) };
+    let unblocked = ctx.server.unblock(id.cast_unsigned(), |out| match error {
+        true => out.error("UNBLOCKED client unblocked via CLIENT UNBLOCK"),
+        false => out.null_array(),
+    });
+    ctx.out.integer(unblocked.into());
 }
 
 /// `CLIENT INFO`
@@ -220,7 +240,7 @@ fn flags(session: &Session) -> String {
     let letters = [
         (session.subscriptions.is_some(), 'P'),
         (session.transaction.is_some(), 'x'),
-        (session.held.is_some(), 'b'),
+        (session.held.is_some() || session.blocked, 'b'),
         (told.is_some(), 't'),
         (told.is_some_and(|mode| mode.broken), 'R'),
         (told.is_some_and(|mode| mode.broadcast), 'B'),

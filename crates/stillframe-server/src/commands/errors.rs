@@ -12,6 +12,9 @@ pub(super) const OFFSET_RANGE: &str = "ERR offset is out of range";
 pub(super) const TOO_LONG: &str = "ERR string exceeds maximum allowed size (proto-max-bulk-len)";
 pub(super) const NO_SUCH_KEY: &str = "ERR no such key";
 pub(super) const SAME_OBJECT: &str = "ERR source and destination objects are the same";
+pub(super) const INDEX_RANGE: &str = "ERR index out of range";
+pub(super) const MUST_BE_POSITIVE: &str = "ERR value is out of range, must be positive";
+pub(super) const OUT_OF_RANGE: &str = "ERR value is out of range";
 pub(super) const DB_RANGE: &str = "ERR DB index is out of range";
 pub(super) const INVALID_CURSOR: &str = "ERR invalid cursor";
 

@@ -85,6 +85,25 @@ impl Extended {
         round(negative, sum, a_exponent - GUARD)
     }
 
+    /// The number times `factor`, rounded to 64 bits as the hardware does and then up to an
+    /// integer; `None` if that is beyond 64 bits.
+    pub(crate) fn times_rounded_up(self, factor: u32) -> Option<i64> {
+        let Self::Finite { negative, mantissa, exponent } = self else { return None };
+        let product = round(negative, u128::from(mantissa) * u128::from(factor), exponent)?;
+        let Self::Finite { mantissa, exponent, .. } = product else { return None };
+        let wide = u128::from(mantissa);
+        let shift = exponent.unsigned_abs();
+        let magnitude = if exponent >= 0 {
+            if mantissa != 0 && shift >= 64 { return None } else { wide << shift.min(64) }
+        } else {
+            let whole = wide.checked_shr(shift).unwrap_or(0);
+            let fraction = whole.checked_shl(shift).unwrap_or(0) != wide;
+            whole + u128::from(fraction && !negative)
+        };
+        let signed = i64::try_from(magnitude).ok()?;
+        Some(if negative { -signed } else { signed })
+    }
+
     /// Appends the number in decimal, 17 digits after the point at most and no trailing zeros.
     pub(crate) fn print(self, out: &mut Vec<u8>) {
         let Self::Finite { negative, mantissa, exponent } = self else {

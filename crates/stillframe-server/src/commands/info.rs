@@ -122,9 +122,9 @@ fn clients<A: Algorithm>(ctx: &Context<'_, A>, _: &KeyspaceStats, text: &mut Tex
     text.field("maxclients", ctx.server.config.maxclients);
     text.field("client_recent_max_input_buffer", input.unwrap_or(0));
     text.field("client_recent_max_output_buffer", output.unwrap_or(0));
-    text.field("blocked_clients", 0);
+    text.field("blocked_clients", ctx.server.blocked.len());
     text.field("tracking_clients", ctx.server.tracking.clients);
-    text.field("clients_in_timeout_table", 0);
+    text.field("clients_in_timeout_table", ctx.server.blocked.with_deadline());
 }
 
 fn memory<A: Algorithm>(ctx: &Context<'_, A>, figures: &KeyspaceStats, text: &mut Text) {

@@ -3,7 +3,7 @@
 use stillframe::Algorithm;
 use stillframe_resp::Out;
 
-use super::{Command, Context, Keys, Lookup, NO_KEYS, Table, flags::*, glob};
+use super::{Command, Context, Lookup, NO_KEYS, Table, flags::*, glob};
 
 /// Adds the commands of this module.
 pub(crate) fn register<A: Algorithm>(table: &mut Table<A>) {
@@ -100,20 +100,12 @@ fn getkeys<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
     if !command.accepts(request.len()) {
         return ctx.out.error("ERR Invalid number of arguments specified for command");
     }
-    let keys = keys_of(command.keys, request);
+    let keys = command.keys.of(request);
+    if keys.is_empty() {
+        return ctx.out.error("ERR Invalid arguments specified for command");
+    }
     ctx.out.array(keys.len());
     keys.into_iter().for_each(|key| ctx.out.bulk(key));
-}
-
-pub(super) fn keys_of<'a>(keys: Keys, request: &[&'a [u8]]) -> Vec<&'a [u8]> {
-    let first = usize::try_from(keys.first).unwrap_or(0);
-    let last = match usize::try_from(keys.last) {
-        Ok(last) => last,
-        Err(_) => request.len().saturating_sub(keys.last.unsigned_abs().into()),
-    };
-    let step = usize::try_from(keys.step).unwrap_or(1).max(1);
-    let span = request.get(first..=last).unwrap_or_default();
-    span.iter().step_by(step).copied().collect()
 }
 
 /// The command of a name such as `get` or `client|list`, in any case.

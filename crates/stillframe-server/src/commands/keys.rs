@@ -242,14 +242,44 @@ fn before_flush<A: Algorithm>(ctx: &mut Context<'_, A>, db: usize) {
 
 /// `OBJECT ENCODING key`
 fn object_encoding<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
-    /// Longest string that Redis allocates together with its object header.
-    const EMBEDDED_BYTES_MAX: usize = 44;
     ctx.peek(args[2], |out, entry| match entry.map(Entry::value) {
         None => out.null(),
-        Some(Value::Int(_)) => out.bulk("int"),
-        Some(value) if value.len() <= EMBEDDED_BYTES_MAX => out.bulk("embstr"),
-        Some(_) => out.bulk("raw"),
+        Some(value) => out.bulk(encoding(value)),
     });
+}
+
+/// What Redis would keep such a value in.
+fn encoding(value: Value<'_>) -> &'static str {
+    /// Longest string that Redis allocates together with its object header.
+    const EMBEDDED_BYTES_MAX: usize = 44;
+    match value {
+        Value::Int(_) => "int",
+        Value::Bytes(bytes) if bytes.len() <= EMBEDDED_BYTES_MAX => "embstr",
+        Value::Bytes(_) => "raw",
+        Value::List(_) => "quicklist",
+        Value::Hash(hash) => {
+            if hash.is_packed() {
+                "listpack"
+            } else {
+                "hashtable"
+            }
+        }
+        Value::Set(set) => {
+            if set.is_packed() {
+                "intset"
+            } else {
+                "hashtable"
+            }
+        }
+        Value::Sorted(sorted) => {
+            if sorted.is_packed() {
+                "listpack"
+            } else {
+                "skiplist"
+            }
+        }
+        _ => "unknown",
+    }
 }
 
 /// `OBJECT REFCOUNT key`

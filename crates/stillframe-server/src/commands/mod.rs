@@ -7,7 +7,9 @@
 
 mod access;
 mod admin;
+mod blocking;
 mod client;
+mod collection;
 mod connection;
 mod counters;
 mod digest;
@@ -16,17 +18,24 @@ mod errors;
 mod expire;
 mod extended;
 pub(crate) mod glob;
+mod hashes;
 mod info;
 mod introspect;
 mod keys;
 mod lcs;
+mod lists;
 mod natural;
 mod numbers;
 mod persistence;
+mod pops;
 mod pubsub;
 mod replay;
+mod sample;
 mod scan;
 mod set;
+mod set_algebra;
+mod sets;
+mod sort;
 mod strings;
 mod table;
 #[cfg(test)]
@@ -43,8 +52,8 @@ use stillframe_resp::{Out, Protocol};
 
 pub(crate) use replay::{apply, named};
 pub(crate) use table::{
-    ALL_KEYS, Command, KEY_VALUE_PAIRS, Keys, Lookup, NO_KEYS, ONE_KEY, SECOND_KEY, TWO_KEYS,
-    Table, flags,
+    ALL_BUT_LAST, ALL_KEYS, Command, KEY_VALUE_PAIRS, Lookup, More, NO_KEYS, ONE_KEY, SECOND_KEY,
+    TWO_KEYS, Table, flags,
 };
 
 use crate::session::{Replies, Session};
@@ -87,6 +96,12 @@ pub(crate) fn table<A: Algorithm>() -> Table<A> {
     dump::register(&mut table);
     digest::register(&mut table);
     transactions::register(&mut table);
+    lists::register(&mut table);
+    pops::register(&mut table);
+    hashes::register(&mut table);
+    sets::register(&mut table);
+    set_algebra::register(&mut table);
+    sort::register(&mut table);
     table
 }
 
@@ -183,7 +198,10 @@ pub(crate) fn run<A: Algorithm>(ctx: &mut Context<'_, A>, index: usize, args: &[
         note_effects(ctx, args, ctx.server.dirty > dirty);
     }
     if ctx.session.tracking.is_some() && command.has(flags::READONLY) {
-        ctx.server.tracking.remember(ctx.session, &introspect::keys_of(command.keys, args));
+        ctx.server.tracking.remember(ctx.session, &command.keys.of(args));
+    }
+    if ctx.session.blocked {
+        return; // it counts when it is served or gives up
     }
     let stats = &mut ctx.server.stats;
     stats.commands_processed += 1;

@@ -1,5 +1,7 @@
 //! Positions and cursors in arguments, read as Redis reads them.
 
+use stillframe_resp::parse_integer;
+
 /// A SCAN cursor, as C's `strtoul` reads it: a sign is allowed, `-n` wraps around, nothing is 0.
 pub(crate) fn parse_cursor(text: &[u8]) -> Option<u64> {
     let (negative, digits) = match text {
@@ -44,9 +46,51 @@ pub(crate) fn clamp_range(start: i64, end: i64, length: usize) -> std::ops::Rang
     }
 }
 
+/// An integer of at least `min`; anything else is `error`.
+pub(crate) fn at_least(
+    text: &[u8],
+    min: usize,
+    error: &'static str,
+) -> Result<usize, &'static str> {
+    let number = parse_integer(text).and_then(|number| usize::try_from(number).ok());
+    number.filter(|&number| number >= min).ok_or(error)
+}
+
+/// The elements of `length` that an inclusive range selects; negative positions count from the
+/// end.
+pub(crate) fn clamp_elements(start: i64, stop: i64, length: usize) -> std::ops::Range<usize> {
+    let from_end = |position: i64| match usize::try_from(position) {
+        Ok(position) => Some(position),
+        Err(_) => length.checked_sub(usize::try_from(position.unsigned_abs()).ok()?),
+    };
+    let start = from_end(start).unwrap_or(0);
+    match from_end(stop) {
+        Some(stop) if start <= stop && start < length => start..stop.min(length - 1) + 1,
+        _ => 0..0,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ranges_of_elements_are_clamped_to_the_list() {
+        for (start, stop, range) in [
+            (0, -1, 0..5),
+            (-3, -2, 2..4),
+            (-100, 2, 0..3),
+            (3, i64::MAX, 3..5),
+            (i64::MIN, i64::MAX, 0..5),
+            (-100, -50, 0..0),
+            (5, 9, 0..0),
+            (3, 2, 0..0),
+            (0, i64::MIN, 0..0),
+        ] {
+            assert_eq!(clamp_elements(start, stop, 5), range, "{start} {stop}");
+        }
+        assert_eq!(clamp_elements(0, -1, 0), 0..0);
+    }
 
     #[test]
     fn cursors_parse_as_strtoul_does() {

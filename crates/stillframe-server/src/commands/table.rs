@@ -7,6 +7,8 @@
 
 use stillframe::Algorithm;
 
+use stillframe_resp::parse_integer;
+
 use super::Context;
 
 /// Runs one command. `args[0]` is the name; the arity was checked. Writes exactly one reply.
@@ -44,13 +46,17 @@ pub(crate) mod flags {
     pub(crate) const PUBSUB: u32 = 1 << 17;
     /// May reach replicas though it changes nothing; clients are not told.
     pub(crate) const MAY_REPLICATE: u32 = 1 << 18;
+    /// May make the client wait.
+    pub(crate) const BLOCKING: u32 = 1 << 13;
     /// Allowed while a script runs too long.
     pub(crate) const ALLOW_BUSY: u32 = 1 << 14;
     /// Not for the slow log, as its parts are.
     pub(crate) const SKIP_SLOWLOG: u32 = 1 << 15;
+    /// Not all keys are at fixed positions; follows from [`Keys`](super::Keys).
+    pub(crate) const MOVABLE_KEYS: u32 = 1 << 16;
 
     /// What COMMAND calls the flags that clients are told of, in its order.
-    pub(crate) const NAMES: [(u32, &str); 14] = [
+    pub(crate) const NAMES: [(u32, &str); 16] = [
         (WRITE, "write"),
         (READONLY, "readonly"),
         (DENYOOM, "denyoom"),
@@ -64,6 +70,8 @@ pub(crate) mod flags {
         (NO_AUTH, "no_auth"),
         (NO_ASYNC_LOADING, "no_async_loading"),
         (NO_MULTI, "no_multi"),
+        (BLOCKING, "blocking"),
+        (MOVABLE_KEYS, "movablekeys"),
         (ALLOW_BUSY, "allow_busy"),
     ];
 }
@@ -78,20 +86,73 @@ pub(crate) struct Keys {
     pub(crate) last: i8,
     /// Distance between keys.
     pub(crate) step: i8,
+    /// Keys beyond those.
+    pub(crate) more: More,
+}
+
+/// Keys whose positions other arguments tell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum More {
+    /// There are none.
+    None,
+    /// The argument at this position says how many keys follow it.
+    Counted(u8),
+    /// The argument after the option STORE.
+    Stored,
+}
+
+impl Keys {
+    /// These keys, and more.
+    pub(crate) const fn and(self, more: More) -> Self {
+        Self { more, ..self }
+    }
+
+    const fn at(first: i8, last: i8, step: i8) -> Self {
+        Self { first, last, step, more: More::None }
+    }
+
+    /// The keys of a request.
+    pub(crate) fn of<'a>(self, request: &[&'a [u8]]) -> Vec<&'a [u8]> {
+        let first = usize::try_from(self.first).unwrap_or(0);
+        let last = match usize::try_from(self.last) {
+            Ok(last) => last,
+            Err(_) => request.len().saturating_sub(self.last.unsigned_abs().into()),
+        };
+        let step = usize::try_from(self.step).unwrap_or(1).max(1);
+        let span = if first == 0 { None } else { request.get(first..=last) };
+        let mut keys: Vec<&[u8]> = span.unwrap_or_default().iter().step_by(step).copied().collect();
+        match self.more {
+            More::None => {}
+            More::Counted(at) => {
+                if let Some((count, rest)) = request.get(at.into()..).and_then(<[_]>::split_first) {
+                    let count = parse_integer(count).and_then(|count| usize::try_from(count).ok());
+                    keys.extend(rest.get(..count.unwrap_or(0)).unwrap_or_default());
+                }
+            }
+            More::Stored => {
+                let named = |pair: &&[&[u8]]| pair[0].eq_ignore_ascii_case(b"STORE");
+                let last = request.windows(2).skip(2).rfind(named);
+                keys.extend(last.map(|pair| pair[1]));
+            }
+        }
+        keys
+    }
 }
 
 /// No keys.
-pub(crate) const NO_KEYS: Keys = Keys { first: 0, last: 0, step: 0 };
+pub(crate) const NO_KEYS: Keys = Keys::at(0, 0, 0);
 /// The first argument is the key.
-pub(crate) const ONE_KEY: Keys = Keys { first: 1, last: 1, step: 1 };
+pub(crate) const ONE_KEY: Keys = Keys::at(1, 1, 1);
 /// All arguments are keys.
-pub(crate) const ALL_KEYS: Keys = Keys { first: 1, last: -1, step: 1 };
+pub(crate) const ALL_KEYS: Keys = Keys::at(1, -1, 1);
+/// All arguments but the last are keys.
+pub(crate) const ALL_BUT_LAST: Keys = Keys::at(1, -2, 1);
 /// The first two arguments are keys.
-pub(crate) const TWO_KEYS: Keys = Keys { first: 1, last: 2, step: 1 };
+pub(crate) const TWO_KEYS: Keys = Keys::at(1, 2, 1);
 /// Key, value, key, value...
-pub(crate) const KEY_VALUE_PAIRS: Keys = Keys { first: 1, last: -1, step: 2 };
+pub(crate) const KEY_VALUE_PAIRS: Keys = Keys::at(1, -1, 2);
 /// The second argument is the key (sub-commands).
-pub(crate) const SECOND_KEY: Keys = Keys { first: 2, last: 2, step: 1 };
+pub(crate) const SECOND_KEY: Keys = Keys::at(2, 2, 1);
 
 /// One command or sub-command.
 pub(crate) struct Command<A: Algorithm> {
@@ -163,6 +224,7 @@ impl<A: Algorithm> Table<A> {
         handler: Handler<A>,
     ) {
         assert!(self.commands.len() < BUCKETS / 2, "the command table is full; raise BUCKETS");
+        let flags = flags | movable(keys);
         let subcommands = Vec::new();
         self.commands.push(Command { name, arity, flags, keys, handler, subcommands });
         let mut bucket = hash(name.as_bytes());
@@ -232,6 +294,11 @@ impl<A: Algorithm> Table<A> {
         };
         container.subcommands.iter().find(named).copied()
     }
+}
+
+/// The flag of a command that has such keys.
+fn movable(keys: Keys) -> u32 {
+    if keys.more == More::None { 0 } else { flags::MOVABLE_KEYS }
 }
 
 /// Bucket of a name: its length, first eight bytes and last byte, case folded.

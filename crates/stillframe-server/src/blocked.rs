@@ -1,0 +1,188 @@
+//! Clients that wait for a key to hold what they can take: BLPOP and its kin.
+//!
+//! - A waiter leaves a request behind: once one of its keys is ready, `before key after` is run
+//!   for it as if it had sent that just then. So a command has one handler for both cases.
+//! - Who waits for a key is served first come, first served. A waiter that cannot be served yet
+//!   (the key holds another type) keeps its place.
+//! - A key becomes ready by being changed at all; whoever serves looks at what it holds. Serving
+//!   happens at the end of the command that changed the key, never within a transaction.
+//! - A waiter stands in the queue of each of its keys once, in the table of clients, and among the
+//!   deadlines if it has one; it leaves all three together.
+
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::time::Instant;
+
+use stillframe_keyspace::{DATABASES, Type};
+
+/// A client that waits.
+pub(crate) struct Waiter {
+    /// Its place in the registry of clients.
+    pub(crate) place: usize,
+    /// The database of its keys.
+    pub(crate) db: usize,
+    /// Its keys; which one comes first does not matter once it waits.
+    pub(crate) keys: Vec<Box<[u8]>>,
+    /// What a key has to hold for it.
+    pub(crate) kind: Type,
+    /// When it gives up.
+    pub(crate) deadline: Option<Instant>,
+    /// Index of its command in the table.
+    pub(crate) command: usize,
+    /// Arguments of the request to run, before the key that became ready.
+    pub(crate) before: Vec<Box<[u8]>>,
+    /// Arguments after it.
+    pub(crate) after: Vec<Box<[u8]>>,
+}
+
+/// All waiters.
+#[derive(Default)]
+pub(crate) struct Blocked {
+    /// Per database and key, who waits for it: numbers of clients, first come first.
+    queues: [HashMap<Box<[u8]>, VecDeque<u64>>; DATABASES],
+    clients: HashMap<u64, Waiter>,
+    deadlines: BTreeSet<(Instant, u64)>,
+    /// Keys changed since they were last served, in that order, each once.
+    ready: VecDeque<(usize, Box<[u8]>)>,
+}
+
+impl Blocked {
+    /// Has a client wait.
+    pub(crate) fn park(&mut self, id: u64, mut waiter: Waiter) {
+        waiter.keys.sort_unstable();
+        waiter.keys.dedup();
+        for key in &waiter.keys {
+            self.queues[waiter.db].entry(key.clone()).or_default().push_back(id);
+        }
+        self.deadlines.extend(waiter.deadline.map(|deadline| (deadline, id)));
+        self.clients.insert(id, waiter);
+    }
+
+    /// Takes a client out of all queues: it is served, gives up, or is gone.
+    pub(crate) fn leave(&mut self, id: u64) -> Option<Waiter> {
+        let waiter = self.clients.remove(&id)?;
+        let queues = &mut self.queues[waiter.db];
+        for key in &waiter.keys {
+            if let Some(queue) = queues.get_mut(key) {
+                if queue.front() == Some(&id) {
+                    queue.pop_front();
+                } else {
+                    queue.retain(|&other| other != id);
+                }
+                if queue.is_empty() {
+                    queues.remove(key);
+                }
+            }
+        }
+        if let Some(deadline) = waiter.deadline {
+            self.deadlines.remove(&(deadline, id));
+        }
+        Some(waiter)
+    }
+
+    /// A key was changed: whoever waits for it is to be served at the end of the command.
+    #[inline]
+    pub(crate) fn touch(&mut self, db: usize, key: &[u8]) {
+        if !self.queues[db].is_empty() {
+            self.note(db, key);
+        }
+    }
+
+    fn note(&mut self, db: usize, key: &[u8]) {
+        let noted = |(other, name): &(usize, Box<[u8]>)| *other == db && **name == *key;
+        if self.queues[db].contains_key(key) && !self.ready.iter().any(noted) {
+            self.ready.push_back((db, key.into()));
+        }
+    }
+
+    /// Whether a key that somebody waits for was changed.
+    pub(crate) fn has_ready(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
+    /// The key that was changed first, as database and name.
+    pub(crate) fn next_ready(&mut self) -> Option<(usize, Box<[u8]>)> {
+        self.ready.pop_front()
+    }
+
+    /// The first client, from the given position in the queue of a key on, that waits for a value
+    /// of type `kind`; and its position.
+    pub(crate) fn first(
+        &self,
+        (db, key): (usize, &[u8]),
+        from: usize,
+        kind: Type,
+    ) -> Option<(usize, u64)> {
+        let queue = self.queues[db].get(key)?.iter().copied().enumerate().skip(from);
+        let fits = |id: &u64| self.clients.get(id).is_some_and(|waiter| waiter.kind == kind);
+        queue.into_iter().find(|(_, id)| fits(id))
+    }
+
+    /// How many clients wait.
+    pub(crate) fn len(&self) -> usize {
+        self.clients.len()
+    }
+
+    /// How many of them will give up some time.
+    pub(crate) fn with_deadline(&self) -> usize {
+        self.deadlines.len()
+    }
+
+    /// When the next one gives up.
+    pub(crate) fn next_deadline(&self) -> Option<Instant> {
+        self.deadlines.first().map(|(deadline, _)| *deadline)
+    }
+
+    /// A client that gives up at `now`.
+    pub(crate) fn overdue(&self, now: Instant) -> Option<u64> {
+        self.deadlines.first().filter(|(deadline, _)| *deadline <= now).map(|(_, id)| *id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    fn waiter(db: usize, keys: &[&[u8]], kind: Type, deadline: Option<Instant>) -> Waiter {
+        let keys = keys.iter().map(|&key| key.into()).collect();
+        let (before, after) = (Vec::new(), Vec::new());
+        Waiter { place: 0, db, keys, kind, deadline, command: 0, before, after }
+    }
+
+    #[test]
+    fn a_key_is_served_in_the_order_of_arrival_past_those_who_want_another_type() {
+        let mut blocked = Blocked::default();
+        blocked.park(7, waiter(0, &[b"k"], Type::Sorted, None));
+        blocked.park(3, waiter(0, &[b"x", b"k", b"k"], Type::List, None));
+        blocked.park(5, waiter(0, &[b"k"], Type::List, None));
+        blocked.touch(1, b"k");
+        assert!(!blocked.has_ready(), "another database");
+        blocked.touch(0, b"x");
+        blocked.touch(0, b"k");
+        blocked.touch(0, b"x");
+        assert_eq!(blocked.next_ready(), Some((0, (*b"x").into())));
+        assert_eq!(blocked.next_ready(), Some((0, (*b"k").into())));
+        assert_eq!(blocked.next_ready(), None);
+        assert_eq!(blocked.first((0, b"k"), 0, Type::List), Some((1, 3)));
+        blocked.leave(3);
+        assert_eq!(blocked.first((0, b"x"), 0, Type::List), None);
+        assert_eq!(blocked.first((0, b"k"), 1, Type::List), Some((1, 5)));
+        assert_eq!(blocked.first((0, b"k"), 0, Type::Sorted), Some((0, 7)));
+    }
+
+    #[test]
+    fn nothing_is_left_of_those_who_leave() {
+        let now = Instant::now();
+        let mut blocked = Blocked::default();
+        blocked.park(1, waiter(0, &[b"a", b"b"], Type::List, Some(now)));
+        blocked.park(2, waiter(0, &[b"a"], Type::List, Some(now + Duration::from_secs(1))));
+        assert_eq!((blocked.overdue(now), blocked.with_deadline()), (Some(1), 2));
+        blocked.leave(1);
+        assert_eq!(blocked.overdue(now), None);
+        assert_eq!(blocked.next_deadline(), Some(now + Duration::from_secs(1)));
+        blocked.leave(2);
+        assert!(blocked.leave(2).is_none());
+        assert!(blocked.queues.iter().all(HashMap::is_empty) && blocked.deadlines.is_empty());
+        assert_eq!(blocked.len(), 0);
+    }
+}

@@ -1,0 +1,186 @@
+//! Unions, intersections and differences of sets.
+//!
+//! All sets are read before anything is stored: the result is gathered apart, since a destination
+//! may be one of the sources.
+
+use std::collections::HashSet;
+
+use stillframe::Algorithm;
+use stillframe_keyspace::Set;
+
+use super::collection::view_of;
+use super::errors::SYNTAX;
+use super::flags::{DENYOOM, READONLY, WRITE};
+use super::numbers::at_least;
+use super::{ALL_KEYS, Context, More, NO_KEYS, Table};
+
+/// Adds the commands of this module.
+pub(crate) fn register<A: Algorithm>(table: &mut Table<A>) {
+    use Operation::{Difference, Intersection, Union};
+    const STORE: u32 = WRITE | DENYOOM;
+    table.add("sdiff", -2, READONLY, ALL_KEYS, |ctx, args| show(ctx, args, Difference));
+    table.add("sdiffstore", -3, STORE, ALL_KEYS, |ctx, args| store(ctx, args, Difference));
+    table.add("sinter", -2, READONLY, ALL_KEYS, |ctx, args| show(ctx, args, Intersection));
+    table.add("sintercard", -3, READONLY, NO_KEYS.and(More::Counted(1)), sintercard);
+    table.add("sinterstore", -3, STORE, ALL_KEYS, |ctx, args| store(ctx, args, Intersection));
+    table.add("sunion", -2, READONLY, ALL_KEYS, |ctx, args| show(ctx, args, Union));
+    table.add("sunionstore", -3, STORE, ALL_KEYS, |ctx, args| store(ctx, args, Union));
+}
+
+/// What is made of several sets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Operation {
+    Union,
+    Intersection,
+    Difference,
+}
+
+impl Operation {
+    fn event(self) -> &'static str {
+        match self {
+            Self::Union => "sunionstore",
+            Self::Intersection => "sinterstore",
+            Self::Difference => "sdiffstore",
+        }
+    }
+}
+
+/// Members of a result, each once, in the order in which they were met.
+#[derive(Default)]
+struct Members {
+    /// All members, end to end.
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl Members {
+    fn push(&mut self, member: &[u8]) {
+        self.bytes.extend_from_slice(member);
+        self.ends.push(self.bytes.len());
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        let starts = std::iter::once(0).chain(self.ends.iter().copied());
+        starts.zip(&self.ends).map(|(start, &end)| &self.bytes[start..end])
+    }
+
+    /// Those that are, or are not, in `other`; `most` of them at most.
+    fn filtered(&self, other: Option<Set<'_>>, inside: bool, most: usize) -> Self {
+        let mut kept = Self::default();
+        let fits = |member: &&[u8]| other.is_some_and(|other| other.contains(member)) == inside;
+        self.iter().filter(fits).take(most).for_each(|member| kept.push(member));
+        kept
+    }
+
+    fn of(set: Option<Set<'_>>) -> Self {
+        let mut members = Self::default();
+        set.iter().flat_map(|set| set.iter()).for_each(|member| members.push(member));
+        members
+    }
+}
+
+/// Reads the sets of `keys` for an operation; the result has `most` members at most. `None`, with
+/// the error answered, if a key is of another type.
+fn compute<A: Algorithm>(
+    ctx: &mut Context<'_, A>,
+    keys: &[&[u8]],
+    operation: Operation,
+    most: usize,
+) -> Option<Members> {
+    // All keys are looked at before anything is done.
+    let mut sized = Vec::with_capacity(keys.len());
+    for &key in keys {
+        let (_, set) = ctx.found::<Set<'_>>(key)?;
+        sized.push((set.map_or(0, |set| set.len()), key));
+    }
+    if operation == Operation::Union {
+        return Some(union(ctx, keys));
+    }
+    let inside = operation == Operation::Intersection;
+    if inside {
+        sized.sort_by_key(|(length, _)| *length);
+    }
+    let mut members = match sized.first() {
+        Some((1.., key)) => Members::of(set_at(ctx, key)),
+        _ => return Some(Members::default()),
+    };
+    for (number, (_, key)) in sized.iter().enumerate().skip(1) {
+        let last = number + 1 == sized.len();
+        members = members.filtered(set_at(ctx, key), inside, if last { most } else { usize::MAX });
+    }
+    Some(members)
+}
+
+/// A set that was looked up before.
+fn set_at<'s, A: Algorithm>(ctx: &'s mut Context<'_, A>, key: &[u8]) -> Option<Set<'s>> {
+    view_of(ctx.keyspace.get(ctx.session.db, key, ctx.now)).ok().flatten()
+}
+
+fn union<A: Algorithm>(ctx: &mut Context<'_, A>, keys: &[&[u8]]) -> Members {
+    let (mut members, mut seen) = (Members::default(), HashSet::new());
+    for key in keys {
+        for member in set_at(ctx, key).iter().flat_map(|set| set.iter()) {
+            if keys.len() == 1 || seen.insert(member.to_vec()) {
+                members.push(member);
+            }
+        }
+    }
+    members
+}
+
+/// `SDIFF key...`, `SINTER key...`, `SUNION key...`
+fn show<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]], operation: Operation) {
+    let Some(members) = compute(ctx, &args[1..], operation, usize::MAX) else { return };
+    ctx.out.set(members.ends.len());
+    members.iter().for_each(|member| ctx.out.bulk(member));
+}
+
+/// `SDIFFSTORE destination key...` and its siblings
+fn store<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]], operation: Operation) {
+    let (target, db) = (args[1], ctx.session.db);
+    let Some(members) = compute(ctx, &args[2..], operation, usize::MAX) else { return };
+    if members.ends.is_empty() {
+        ctx.store_nothing(target);
+        return ctx.out.integer(0);
+    }
+    ctx.keyspace.remove(db, target);
+    let outcome = ctx.keyspace.edit_set(db, target, |set| {
+        members.iter().for_each(|member| {
+            set.insert(member);
+        });
+    });
+    if ctx.edited(outcome).is_some() {
+        ctx.changed_as(target, 's', operation.event());
+        ctx.out.integer(members.ends.len() as i64);
+    }
+}
+
+/// `SINTERCARD numkeys key... [LIMIT limit]`
+fn sintercard<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    let (keys, most) = match parse_cardinality(&args[1..]) {
+        Ok(parsed) => parsed,
+        Err(error) => return ctx.out.error(error),
+    };
+    let most = if most == 0 { usize::MAX } else { most };
+    if let Some(members) = compute(ctx, keys, Operation::Intersection, most) {
+        ctx.out.integer(members.ends.len().min(most) as i64);
+    }
+}
+
+/// Keys and limit of SINTERCARD.
+fn parse_cardinality<'a>(args: &'a [&'a [u8]]) -> Result<(&'a [&'a [u8]], usize), &'static str> {
+    const TOO_FEW_KEYS: &str = "ERR numkeys should be greater than 0";
+    const TOO_MANY_KEYS: &str = "ERR Number of keys can't be greater than number of args";
+    let (number, rest) = args.split_first().ok_or(SYNTAX)?;
+    let number = at_least(number, 1, TOO_FEW_KEYS)?;
+    let (keys, options) = rest.split_at_checked(number).ok_or(TOO_MANY_KEYS)?;
+    let (pairs, odd) = options.as_chunks::<2>();
+    let mut most = 0;
+    for [option, limit] in pairs {
+        if !option.eq_ignore_ascii_case(b"LIMIT") {
+            return Err(SYNTAX);
+        }
+        most = at_least(limit, 0, "ERR LIMIT can't be negative")?;
+    }
+    if odd.is_empty() { Ok((keys, most)) } else { Err(SYNTAX) }
+}

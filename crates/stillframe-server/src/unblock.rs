@@ -1,0 +1,79 @@
+//! The loop's part in waiting: clients are served when a key is ready, and give up in time.
+
+use std::time::Instant;
+
+use stillframe::Algorithm;
+use stillframe_resp::Out;
+
+use crate::blocked::Waiter;
+use crate::commands::{self, Context};
+use crate::connection::Client;
+use crate::server::{Server, unix_millis};
+use crate::session::Replies;
+
+impl<A: Algorithm> Server<A> {
+    /// Serves those who wait for keys that were changed, until no change is left to look at:
+    /// serving one (BLMOVE) may change another key.
+    pub(crate) fn serve_blocked(&mut self) {
+        let now = unix_millis();
+        while let Some((db, key)) = self.state.blocked.next_ready() {
+            let mut from = 0;
+            while let Some(entry) = self.keyspace.get(db, &key, now) {
+                let kind = entry.value().kind();
+                let Some((at, id)) = self.state.blocked.first((db, &key), from, kind) else {
+                    break;
+                };
+                from = at;
+                let Some(waiter) = self.state.blocked.leave(id) else { break };
+                let place = waiter.place;
+                let Some(mut client) = self.state.clients.take(place) else { continue };
+                client.session.blocked = false;
+                if !client.dead {
+                    self.run_for(&mut client, &waiter, &key, now);
+                }
+                self.state.clients.put(place, client);
+                self.state.clients.woken.push(place);
+            }
+        }
+    }
+
+    /// Runs what a waiter has left behind.
+    fn run_for(&mut self, client: &mut Client, waiter: &Waiter, key: &[u8], now: i64) {
+        let before = waiter.before.iter().map(AsRef::as_ref);
+        let after = waiter.after.iter().map(AsRef::as_ref);
+        let args: Vec<&[u8]> = before.chain([key]).chain(after).collect();
+        let Client { session, output, .. } = client;
+        let db = std::mem::replace(&mut session.db, waiter.db);
+        let clients = &mut self.state.clients;
+        (clients.own_place, clients.own_id) = (session.place, session.id);
+        clients.own_protocol = session.protocol;
+        let mut ctx = Context {
+            out: Out::new(output, session.protocol),
+            keyspace: &mut self.keyspace,
+            server: &mut self.state,
+            session,
+            now,
+            table: &self.table,
+        };
+        let start = ctx.out.position();
+        commands::run(&mut ctx, waiter.command, &args);
+        if ctx.session.replies == Replies::Dropped {
+            ctx.out.buffer.truncate(start);
+        }
+        session.db = db;
+    }
+
+    /// Tells those whose time is over that there was nothing.
+    pub(crate) fn time_out_blocked(&mut self, now: Instant) {
+        while let Some(id) = self.state.blocked.overdue(now) {
+            self.state.unblock(id, |out| out.null_array());
+        }
+    }
+
+    /// Clients that got a reply out of turn: it is written, and what they sent meanwhile is served.
+    pub(crate) fn attend_woken(&mut self) {
+        for place in std::mem::take(&mut self.state.clients.woken) {
+            self.attend(place);
+        }
+    }
+}
