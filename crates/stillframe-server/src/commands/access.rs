@@ -4,10 +4,19 @@
 //! does not would be missed by WATCH and by `save` schedules.
 
 use stillframe::Algorithm;
-use stillframe_keyspace::{Entry, MemoryError, Value};
+use stillframe_keyspace::{Entry, MemoryError, Type, Value};
 use stillframe_resp::Out;
 
 use super::Context;
+
+/// What was at a key for a command on strings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Found {
+    Nothing,
+    Text,
+    /// A value of another type, which was the answer.
+    Other,
+}
 
 impl<A: Algorithm> Context<'_, A> {
     /// Looks a key up for a reading command (INFO counts those) and answers by what is found.
@@ -48,15 +57,18 @@ impl<A: Algorithm> Context<'_, A> {
         }
     }
 
-    /// Answers a key's value, or null; true if the key exists.
+    /// Answers a key's text, null, or that it is no string.
     #[inline]
-    pub(super) fn answer_value(&mut self, key: &[u8]) -> bool {
-        self.read(key, |out, entry| {
-            match entry.map(Entry::value) {
-                Some(value) => bulk_value(out, value),
-                None => out.null(),
+    pub(super) fn answer_value(&mut self, key: &[u8]) -> Found {
+        self.read(key, |out, entry| match entry.map(Entry::value) {
+            None => {
+                out.null();
+                Found::Nothing
             }
-            entry.is_some()
+            Some(value) => {
+                bulk_value(out, value);
+                if value.kind() == Type::String { Found::Text } else { Found::Other }
+            }
         })
     }
 

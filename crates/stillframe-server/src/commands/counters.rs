@@ -4,7 +4,9 @@ use stillframe::Algorithm;
 use stillframe_keyspace::{Entry, Expire, Value};
 use stillframe_resp::parse_integer;
 
-use super::errors::{DECREMENT_OVERFLOW, NOT_A_FLOAT, NOT_AN_INTEGER, NOT_FINITE, OVERFLOW};
+use super::errors::{
+    DECREMENT_OVERFLOW, NOT_A_FLOAT, NOT_AN_INTEGER, NOT_FINITE, OVERFLOW, WRONG_TYPE,
+};
 use super::extended::Extended;
 use super::flags::{DENYOOM, FAST, WRITE};
 use super::{Context, ONE_KEY, Table};
@@ -44,7 +46,7 @@ fn add<A: Algorithm>(ctx: &mut Context<'_, A>, key: &[u8], increment: i64) {
         Some(Value::Int(int)) => Some(int),
         // Text that APPEND or SETRANGE made may read as an integer.
         Some(Value::Bytes(bytes)) => parse_integer(bytes),
-        Some(_) => None,
+        Some(_) => return ctx.out.error(WRONG_TYPE),
     };
     let Some(current) = current else {
         return ctx.out.error(NOT_AN_INTEGER);
@@ -66,7 +68,7 @@ fn incrbyfloat<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
         None => Some(Extended::ZERO),
         Some(Value::Int(int)) => Some(int.into()),
         Some(Value::Bytes(bytes)) => Extended::parse(bytes),
-        Some(_) => None,
+        Some(_) => return ctx.out.error(WRONG_TYPE),
     };
     let (Some(current), Some(increment)) = (current, Extended::parse(args[2])) else {
         return ctx.out.error(NOT_A_FLOAT);

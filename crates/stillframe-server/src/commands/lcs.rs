@@ -1,7 +1,7 @@
 //! LCS: the longest common subsequence of two strings, by the classic table of prefix lengths.
 
 use stillframe::Algorithm;
-use stillframe_keyspace::IntText;
+use stillframe_keyspace::{Entry, IntText, Type};
 use stillframe_resp::parse_integer;
 
 use super::errors::{NOT_AN_INTEGER, SYNTAX};
@@ -51,9 +51,14 @@ fn lcs<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
     let [a, b] = [args[1], args[2]].map(|key| {
         ctx.read(key, |_, entry| {
             let mut text = IntText::default();
-            entry.map_or_else(Vec::new, |entry| entry.value().to_bytes(&mut text).to_vec())
+            let value = entry.map(Entry::value);
+            let is_text = value.is_none_or(|value| value.kind() == Type::String);
+            is_text.then(|| value.map_or_else(Vec::new, |value| value.to_bytes(&mut text).to_vec()))
         })
     });
+    let (Some(a), Some(b)) = (a, b) else {
+        return ctx.out.error("ERR The specified keys must contain string values");
+    };
     let options = match Options::parse(&args[3..]) {
         Ok(options) => options,
         Err(error) => return ctx.out.error(error),

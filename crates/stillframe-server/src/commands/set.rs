@@ -3,6 +3,7 @@
 use stillframe::Algorithm;
 use stillframe_keyspace::Expire;
 
+use super::access::Found;
 use super::errors::SYNTAX;
 use super::expire::{
     MILLISECONDS, SECONDS, TimeForm, UNIX_MILLISECONDS, UNIX_SECONDS, expire_at, make_eternal,
@@ -131,7 +132,14 @@ fn set_with<A: Algorithm>(
     };
     let start = ctx.out.position();
     // This also deletes a key whose time has come, so that KEEPTTL cannot keep a past time.
-    let exists = if options.get { ctx.answer_value(key) } else { ctx.exists(key) };
+    let exists = if options.get {
+        match ctx.answer_value(key) {
+            Found::Other => return,
+            found => found == Found::Text,
+        }
+    } else {
+        ctx.exists(key)
+    };
     if options.only_if_exists.is_some_and(|wanted| wanted != exists) {
         if !options.get {
             ctx.out.null();
@@ -206,7 +214,7 @@ fn getex<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
         return ctx.out.error(SYNTAX);
     };
     let start = ctx.out.position();
-    if !ctx.answer_value(key) {
+    if ctx.answer_value(key) != Found::Text {
         return;
     }
     match options.lifetime {

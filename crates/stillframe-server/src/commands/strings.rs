@@ -1,10 +1,11 @@
 //! Commands that read strings or change parts of them.
 
 use stillframe::Algorithm;
-use stillframe_keyspace::IntText;
+use stillframe_keyspace::{Entry, IntText, Type};
 use stillframe_resp::parse_integer;
 
-use super::errors::{NOT_AN_INTEGER, OFFSET_RANGE, TOO_LONG};
+use super::access::{Found, bulk_value};
+use super::errors::{NOT_AN_INTEGER, OFFSET_RANGE, TOO_LONG, WRONG_TYPE};
 use super::flags::{DENYOOM, FAST, READONLY, WRITE};
 use super::numbers::clamp_range;
 use super::{ALL_KEYS, Context, ONE_KEY, Table};
@@ -32,14 +33,17 @@ fn mget<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
     ctx.keyspace.warm(ctx.session.db, keys.iter().copied());
     ctx.out.array(keys.len());
     for key in keys {
-        ctx.answer_value(key);
+        ctx.read(key, |out, entry| match entry.map(Entry::value) {
+            Some(value) if value.kind() == Type::String => bulk_value(out, value),
+            _ => out.null(),
+        });
     }
 }
 
 /// `GETDEL key`
 fn getdel<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
     let key = args[1];
-    if ctx.answer_value(key) {
+    if ctx.answer_value(key) == Found::Text {
         ctx.keyspace.remove(ctx.session.db, key);
         ctx.changed_as(key, 'g', "del");
     }
@@ -47,8 +51,9 @@ fn getdel<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
 
 /// `STRLEN key`
 fn strlen<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
-    ctx.read(args[1], |out, entry| {
-        out.integer(entry.map_or(0, |entry| entry.value().len() as i64));
+    ctx.read(args[1], |out, entry| match entry.map(Entry::value) {
+        Some(value) if value.kind() != Type::String => out.error(WRONG_TYPE),
+        value => out.integer(value.map_or(0, |value| value.len() as i64)),
     });
 }
 
@@ -59,7 +64,11 @@ fn getrange<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
     };
     ctx.read(args[1], |out, entry| {
         let mut text = IntText::default();
-        let bytes = entry.map_or(&[][..], |entry| entry.value().to_bytes(&mut text));
+        let value = entry.map(Entry::value);
+        if value.is_some_and(|value| value.kind() != Type::String) {
+            return out.error(WRONG_TYPE);
+        }
+        let bytes = value.map_or(&[][..], |value| value.to_bytes(&mut text));
         out.bulk(bytes.get(clamp_range(start, end, bytes.len())).unwrap_or_default());
     });
 }
@@ -73,9 +82,9 @@ fn setrange<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
     let Ok(offset) = usize::try_from(offset) else {
         return ctx.out.error(OFFSET_RANGE);
     };
-    let length = length(ctx, key);
+    let Some(length) = length(ctx, key) else { return };
     if patch.is_empty() {
-        return ctx.out.integer(length.unwrap_or(0) as i64);
+        return ctx.out.integer(length as i64);
     }
     if too_long(ctx, offset, patch.len()) {
         return ctx.out.error(TOO_LONG);
@@ -90,9 +99,8 @@ fn setrange<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
 /// `APPEND key value`
 fn append<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
     let (key, tail) = (args[1], args[2]);
-    if let Some(length) = length(ctx, key)
-        && too_long(ctx, length, tail.len())
-    {
+    let Some(length) = length(ctx, key) else { return };
+    if too_long(ctx, length, tail.len()) {
         return ctx.out.error(TOO_LONG);
     }
     let start = ctx.out.position();
@@ -102,9 +110,17 @@ fn append<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
     }
 }
 
-/// Length of a key's value; deletes the key if its time has come.
+/// Length of a key's text, 0 if there is no such key; answers if it is no string. Deletes the key
+/// if its time has come.
 fn length<A: Algorithm>(ctx: &mut Context<'_, A>, key: &[u8]) -> Option<usize> {
-    ctx.keyspace.get(ctx.session.db, key, ctx.now).map(|entry| entry.value().len())
+    match ctx.keyspace.get(ctx.session.db, key, ctx.now).map(Entry::value) {
+        None => Some(0),
+        Some(value) if value.kind() == Type::String => Some(value.len()),
+        Some(_) => {
+            ctx.out.error(WRONG_TYPE);
+            None
+        }
+    }
 }
 
 /// Whether a string of `length` and `more` bytes would be longer than clients could send.
