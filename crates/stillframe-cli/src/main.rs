@@ -8,6 +8,7 @@ mod inspect;
 mod lab;
 mod load;
 mod logs;
+mod recover;
 mod serve;
 mod values;
 
@@ -44,6 +45,9 @@ enum Command {
     /// Put load on a Redis-compatible server, and tell what its saves do to latency.
     #[command(after_help = load::EXAMPLES)]
     Load(Box<load::Arguments>),
+    /// Recover the state of a point in the past into a directory of its own.
+    #[command(after_help = recover::EXAMPLES)]
+    Recover(recover::Arguments),
     /// Compare snapshot algorithms, every image verified.
     Lab(lab::Arguments),
 }
@@ -55,6 +59,7 @@ fn main() -> ExitCode {
         Command::Inspect(arguments) => inspect::run(&arguments),
         Command::Import(arguments) => import::run(&arguments),
         Command::Load(arguments) => load::run(&arguments),
+        Command::Recover(arguments) => recover::run(&arguments),
         Command::Lab(arguments) => lab::run(arguments),
     }
 }

@@ -165,3 +165,30 @@ fn leftovers_are_named_and_do_not_count() {
     assert!(stdout.contains("never finished") && stdout.contains("set aside"), "{stdout}");
     assert!(!stdout.contains("notes.txt"), "{stdout}");
 }
+
+#[test]
+fn a_store_is_recovered_up_to_a_record_for_its_program_to_open() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let (from, to) = (folder.path().join("from"), folder.path().join("to"));
+    let open = |path: &Path| -> Store {
+        let opened = Store::open_with_log(path, Options::words(1), |counter, action| {
+            counter.write(0, counter.read(0) + u64::from(action.bytes[0]));
+            Ok(())
+        });
+        opened.expect("a store")
+    };
+    let mut counter = open(&from);
+    for number in 1..=9u8 {
+        counter.log(&[number]).expect("it is logged");
+        counter.write(0, counter.read(0) + u64::from(number));
+    }
+    counter.close().expect("it is durable");
+    let line = ["recover", path(&from), "--until", "4", "--out", path(&to), "--json"];
+    let (status, stdout, stderr) = run(&line);
+    assert_eq!(status, 0, "{stderr}");
+    assert!(stdout.contains(r#""kind":"store""#) && stdout.contains(r#""last":4"#), "{stdout}");
+    assert_eq!(open(&to).read(0), 1 + 2 + 3 + 4);
+    let (status, _, stderr) = run(&line);
+    assert!(status == 1 && stderr.contains("is not empty"), "{stderr}");
+    assert_eq!(run(&["recover", path(&from)]).0, 2, "--out is missing");
+}

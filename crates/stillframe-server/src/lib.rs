@@ -26,6 +26,7 @@ mod poll;
 mod process;
 mod pubsub;
 mod random;
+mod restore;
 mod server;
 mod session;
 mod signals;
@@ -37,6 +38,7 @@ mod unblock;
 pub use config::{Config, FileError, LogLevel, Size, parse_size};
 pub use error::ServeError;
 pub use import::{Imported, import};
+pub use restore::{Restored, restore};
 pub use start::serve;
 
 /// The version of Redis whose commands, replies and files these are.

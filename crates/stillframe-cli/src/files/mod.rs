@@ -8,6 +8,7 @@
 mod chain;
 mod examine;
 mod facts;
+mod logs;
 mod open;
 
 use std::io;
@@ -144,9 +145,19 @@ impl Finding {
     }
 }
 
-/// The files of a directory that are ours, in the order of their names. Directories in it are not
-/// looked into.
+/// The files of a directory that are ours, in the order of their names, and the logs of a server in
+/// it. Other directories in it are not looked into.
 fn directory(path: &Path) -> Result<Vec<Finding>, String> {
+    let mut findings = members(path, 0)?;
+    findings.extend(logs::of_a_server(path, &findings)?);
+    if findings.is_empty() {
+        return Err(format!("{} holds no checkpoint, log or RDB file", path.display()));
+    }
+    Ok(findings)
+}
+
+/// The files of one directory. Records of a log below `from` were on the disk, as an image says.
+fn members(path: &Path, from: u64) -> Result<Vec<Finding>, String> {
     let failed = |error| format!("cannot read {}: {error}", path.display());
     let mut names = Vec::new();
     for entry in std::fs::read_dir(path).map_err(failed)? {
@@ -168,7 +179,7 @@ fn directory(path: &Path) -> Result<Vec<Finding>, String> {
         let mut beside = Beside { name, ..Beside::default() };
         if let Some(Name::Segment(first)) = name {
             beside.until = segments.iter().copied().find(|&next| next > first);
-            beside.last = segments.last().copied();
+            beside.last = segments.last().copied().max(Some(from));
         }
         match member(&path, beside) {
             Ok(finding) => findings.extend(finding),
@@ -177,9 +188,6 @@ fn directory(path: &Path) -> Result<Vec<Finding>, String> {
         }
     }
     chain::check(&mut findings);
-    if findings.is_empty() {
-        return Err(format!("{} holds no checkpoint, log or RDB file", path.display()));
-    }
     Ok(findings)
 }
 

@@ -11,17 +11,17 @@ const MARKER: &str = "unpublished";
 
 /// The directory above all generations.
 #[derive(Debug, Clone)]
-pub(super) struct Generations {
+pub(crate) struct Generations {
     root: PathBuf,
 }
 
 impl Generations {
-    pub(super) fn at(root: &Path) -> Self {
+    pub(crate) fn at(root: &Path) -> Self {
         Self { root: root.to_owned() }
     }
 
     /// The directory of a generation.
-    pub(super) fn path(&self, generation: u64) -> PathBuf {
+    pub(crate) fn path(&self, generation: u64) -> PathBuf {
         self.root.join(generation.to_string())
     }
 

@@ -30,10 +30,11 @@ use crate::config::Config;
 use crate::effects::{Consumer, Effects};
 use crate::persistence;
 use crate::poll::Waker;
+use crate::server::unix_millis;
 use crate::state::ServerState;
-use generations::Generations;
+pub(crate) use generations::Generations;
 
-pub(crate) use recover::recover;
+pub(crate) use recover::{Applier, recover};
 
 /// Bytes that may wait for the disk; beyond, no requests are served.
 const WAITING_BYTES_MAX: usize = 32 << 20;
@@ -51,6 +52,8 @@ pub(crate) struct Position {
     pub(crate) generation: u64,
     /// The first record that the image lacks.
     pub(crate) from: u64,
+    /// When the image began, in milliseconds since 1970.
+    pub(crate) begun_ms: u64,
 }
 
 /// The field of a dump file that tells its position.
@@ -59,15 +62,15 @@ pub(crate) const POSITION_FIELD: &[u8] = b"stillframe-log";
 impl Position {
     /// As the field of a dump file has it.
     pub(crate) fn text(self) -> String {
-        format!("{}:{}", self.generation, self.from)
+        format!("{}:{}:{}", self.generation, self.from, self.begun_ms)
     }
 
     /// Reads [`text`](Self::text).
     pub(crate) fn parse(text: &[u8]) -> Option<Self> {
-        let (generation, from) = std::str::from_utf8(text).ok()?.split_once(':')?;
-        let generation = generation.parse().ok()?;
-        let from = from.parse().ok().filter(|&from| from > 0)?;
-        Some(Self { generation, from })
+        let mut numbers = std::str::from_utf8(text).ok()?.split(':').map(|it| it.parse().ok());
+        let mut next = || numbers.next().flatten();
+        let (generation, from, begun_ms) = (next()?, next()?, next()?);
+        (from > 0 && numbers.next().is_none()).then_some(Self { generation, from, begun_ms })
     }
 }
 
@@ -187,7 +190,8 @@ impl Journal {
     /// [settled](settle).
     fn position(&self) -> Option<Position> {
         let open = self.open.as_ref()?;
-        Some(Position { generation: open.generation, from: self.last + 1 })
+        let begun_ms = u64::try_from(unix_millis()).unwrap_or(0);
+        Some(Position { generation: open.generation, from: self.last + 1, begun_ms })
     }
 
     /// What an image that begins now has to do with the log.
@@ -463,9 +467,9 @@ mod tests {
 
     #[test]
     fn a_position_comes_back_from_its_text() {
-        let position = Position { generation: 3, from: 17 };
+        let position = Position { generation: 3, from: 17, begun_ms: 99 };
         assert_eq!(Position::parse(position.text().as_bytes()), Some(position));
-        for wrong in ["", "3", "3:", ":17", "3:0", "3:17:1", "x:1", "-3:1"] {
+        for wrong in ["", "3:17", "3:17:", ":17:1", "3:0:1", "3:17:1:1", "x:1:1", "-3:1:1"] {
             assert_eq!(Position::parse(wrong.as_bytes()), None, "{wrong}");
         }
     }

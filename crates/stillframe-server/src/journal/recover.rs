@@ -114,7 +114,7 @@ impl<'a, A: Algorithm> Replay<'a, A> {
 
     /// Replays all from `position` on; false if it was interrupted.
     fn run(mut self, position: Position, go_on: bool) -> Result<bool, ServeError> {
-        let Position { generation, from } = position;
+        let Position { generation, from, .. } = position;
         let accept_loss = self.state.config.accept_log_loss;
         let path = self.state.journal.generations.path(generation);
         let flag = Arc::default();

@@ -1,0 +1,83 @@
+//! The logs of a server, below its data directory: `appendonlydir/G/`, whatever the name of the
+//! first part. The dump file names the one that continues it, and the first record that it lacks.
+
+use std::path::{Path, PathBuf};
+
+use stillframe_durability::inspect::Name;
+
+use super::{Facts, Finding, Flaw, Health, Kind, members};
+
+/// The aux field of a dump file that names a log: `generation:record:time`.
+const POSITION_FIELD: &str = "stillframe-log";
+
+/// What is found of all logs below `path`, of which `beside` are the files.
+pub(super) fn of_a_server(path: &Path, beside: &[Finding]) -> Result<Vec<Finding>, String> {
+    let named: Vec<(u64, u64)> = beside.iter().filter_map(position).collect();
+    let mut logs: Vec<(u64, PathBuf)> = Vec::new();
+    for directory in directories(path) {
+        logs.extend(generation(&directory));
+        logs.extend(directories(&directory).iter().filter_map(|path| generation(path)));
+    }
+    logs.sort();
+    let mut findings = Vec::new();
+    for (generation, path) in &logs {
+        let from = named.iter().find(|(name, _)| name == generation).map(|&(_, from)| from);
+        let start = findings.len();
+        findings.extend(members(path, from.unwrap_or(0))?);
+        match (from, findings.get_mut(start)) {
+            (Some(from), Some(finding)) => begins_in_time(finding, from),
+            (None, Some(finding)) if !named.is_empty() || !beside.is_empty() => {
+                let notice = "no dump file names this log: the next start does without it";
+                finding.notice.get_or_insert(notice.to_owned());
+            }
+            _ => {}
+        }
+    }
+    for (generation, from) in named {
+        if !logs.iter().any(|(name, _)| *name == generation) {
+            findings.push(missing(path, generation, from));
+        }
+    }
+    Ok(findings)
+}
+
+/// The log that a dump file names, and the first record that it lacks.
+fn position(finding: &Finding) -> Option<(u64, u64)> {
+    let Some(Facts::Rdb(facts)) = &finding.facts else { return None };
+    let (_, text) = facts.aux.iter().find(|(name, _)| name == POSITION_FIELD)?;
+    let mut numbers = text.split(':').map(|number| number.parse().ok());
+    Some((numbers.next()??, numbers.next()??))
+}
+
+fn directories(path: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path()).filter(|path| path.is_dir()).collect()
+}
+
+/// The number of a log, if this is the directory of one.
+fn generation(path: &Path) -> Option<(u64, PathBuf)> {
+    let name = path.file_name()?.to_str()?;
+    let number = name.parse().ok().filter(|number: &u64| number.to_string() == name)?;
+    let mut names = std::fs::read_dir(path).ok()?.flatten().map(|entry| entry.file_name());
+    names
+        .any(|name| matches!(name.to_str().and_then(Name::parse), Some(Name::Segment(_))))
+        .then(|| (number, path.to_owned()))
+}
+
+/// The first segment of a log whose dump lacks all records from `from` on.
+fn begins_in_time(finding: &mut Finding, from: u64) {
+    let Some(Facts::Log(facts)) = &finding.facts else { return };
+    if facts.first > from {
+        finding.health = Health::Damaged;
+        let problem = format!("records {from} to {} are in no file", facts.first - 1);
+        finding.flaws.push(Flaw { bytes: 0..0, problem });
+    }
+}
+
+fn missing(path: &Path, generation: u64, from: u64) -> Finding {
+    let path = path.join("appendonlydir").join(generation.to_string());
+    let problem =
+        format!("the dump file names this log, from record {from} on, and it is not there");
+    let flaws = vec![Flaw { bytes: 0..0, problem }];
+    Finding { flaws, ..Finding::of(&path, Kind::Log, Health::Damaged, 0) }
+}

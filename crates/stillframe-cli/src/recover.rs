@@ -1,0 +1,256 @@
+//! `stillframe recover`: the state of a point in the past, in a directory of its own.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Args;
+use serde::Serialize;
+use stillframe_durability::inspect::Name;
+use stillframe_durability::{Until, rewind};
+use stillframe_server::{Config, LogLevel};
+
+use crate::{check, fail, files, logs, print};
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  stillframe recover data --out restored                     all that is there
+  stillframe recover data --until 17 --out restored          up to record 17 of the log
+  stillframe recover data --until 2026-11-22T03:04:05Z --out restored
+  stillframe recover data --until @1795316645 --out restored      the same, in unix seconds
+  stillframe inspect data                                    which records and times there are
+
+DIR is the data directory of a server, which must not run, or the directory of a Store. It is only
+read. Of a server, the result is a dump file, to be served by 'stillframe serve --dir'. Of a Store,
+it is the checkpoints up to that point and the log up to it, to be opened by its program.
+A server's dump file is its oldest state: BGSAVE and BGREWRITEAOF give up what leads further back.
+Exit status: 0 done, 1 it cannot be had, 2 wrong usage.";
+
+#[derive(Args)]
+pub(crate) struct Arguments {
+    /// A data directory of a server, or the directory of a Store
+    #[arg(value_name = "DIR")]
+    from: PathBuf,
+    /// Last record to keep, or last time: 2026-11-22T03:04:05Z, or @ and unix seconds
+    /// [default: the end of the log]
+    #[arg(long, value_name = "SEQ|TIME", value_parser = until)]
+    until: Option<Until>,
+    /// Directory for the result, created if missing; it must hold no state yet
+    #[arg(long, value_name = "DIR2")]
+    out: PathBuf,
+    /// Of a damaged log, take what lies before the damage
+    #[arg(long)]
+    accept_loss: bool,
+    /// Name of a server's dump file [default: dump.rdb]
+    #[arg(long, value_name = "NAME")]
+    dbfilename: Option<String>,
+    /// Name of a server's directory of logs [default: appendonlydir]
+    #[arg(long, value_name = "NAME")]
+    appenddirname: Option<String>,
+    /// One JSON object instead of text
+    #[arg(long)]
+    json: bool,
+}
+
+/// What is told at the end.
+#[derive(Serialize)]
+#[serde(rename_all = "snake_case")]
+struct Report {
+    kind: &'static str,
+    out: String,
+    /// Records applied, or copied.
+    records: u64,
+    /// The last record in the result, 0 if there is none.
+    last: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    keys: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    checkpoints: Option<Vec<u64>>,
+    notices: Vec<String>,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> ExitCode {
+    let from = &arguments.from;
+    let is_store = match holds_a_store(from) {
+        Ok(is_store) => is_store,
+        Err(error) => {
+            return fail(2, &format_args!("cannot read {}: {error}", from.display()));
+        }
+    };
+    logs::start(LogLevel::Warning);
+    let outcome = if is_store { store(arguments) } else { server(arguments) };
+    let report = match outcome {
+        Ok(report) => report,
+        Err(status) => return status,
+    };
+    let text = if arguments.json {
+        serde_json::to_string(&report).map_or_else(|error| error.to_string(), |line| line + "\n")
+    } else {
+        report.text()
+    };
+    print(&text).err().unwrap_or(ExitCode::SUCCESS)
+}
+
+/// Whether a directory has files that a `Store` names, and no server.
+fn holds_a_store(path: &Path) -> std::io::Result<bool> {
+    let mut found = false;
+    for entry in std::fs::read_dir(path)? {
+        let name = entry?.file_name();
+        found |= name.to_str().is_some_and(|name| Name::parse(name).is_some());
+    }
+    Ok(found)
+}
+
+fn store(arguments: &Arguments) -> Result<Report, ExitCode> {
+    let Arguments { from, until, out, accept_loss, .. } = arguments;
+    let rewound = rewind(from, *until, *accept_loss, out).map_err(|error| fail(1, &error))?;
+    let log = rewound.log.unwrap_or_default();
+    let mut notices = Vec::new();
+    notices.extend(log.torn.map(|torn| format!("the log has a torn tail: {torn}")));
+    notices.extend(log.lost.map(|lost| format!("the loss was accepted: {lost}")));
+    // Checkpoints were copied as they are.
+    for finding in files::find(out).unwrap_or_default() {
+        if !finding.flaws.is_empty() {
+            notices.push(check::text(&finding).trim_end().to_owned());
+        }
+    }
+    Ok(Report {
+        kind: "store",
+        out: out.display().to_string(),
+        records: log.records,
+        last: log.last,
+        keys: None,
+        checkpoints: Some(rewound.checkpoints),
+        notices,
+    })
+}
+
+fn server(arguments: &Arguments) -> Result<Report, ExitCode> {
+    let Arguments { from, until, out, .. } = arguments;
+    let mut config = Config::default();
+    let dir = Some(out.display().to_string());
+    let accept = Some(if arguments.accept_loss { "yes" } else { "no" }.to_owned());
+    let settings = [
+        ("dir", &dir),
+        ("accept-log-loss", &accept),
+        ("dbfilename", &arguments.dbfilename),
+        ("appenddirname", &arguments.appenddirname),
+    ];
+    for (name, value) in settings {
+        if let Some(value) = value
+            && let Err(problem) = config.set(name, &[value])
+        {
+            return Err(fail(2, &format_args!("--{problem} (see 'stillframe recover --help')")));
+        }
+    }
+    let restored = stillframe_server::restore(from, *until, config);
+    let restored = restored.map_err(|error| fail(1, &error))?;
+    Ok(Report {
+        kind: "server",
+        out: restored.dump.display().to_string(),
+        records: restored.records,
+        last: restored.last,
+        keys: Some(restored.keys),
+        checkpoints: None,
+        notices: restored.notices,
+    })
+}
+
+impl Report {
+    fn text(&self) -> String {
+        let Self { out, records, last, .. } = self;
+        let what = match (&self.keys, &self.checkpoints) {
+            (Some(keys), _) => format!("{keys} keys"),
+            (None, checkpoints) => {
+                format!("{} checkpoints", checkpoints.as_ref().map_or(0, Vec::len))
+            }
+        };
+        let mut text = format!(
+            "recovered {what} and {records} records of the log, the last is {last}, into {out}\n"
+        );
+        for notice in &self.notices {
+            text += &format!("  notice: {notice}\n");
+        }
+        text
+    }
+}
+
+/// A record's number, or a time.
+fn until(text: &str) -> Result<Until, String> {
+    let wrong = || {
+        "give a record's number, a time as 2026-11-22T03:04:05Z, or @ and unix seconds".to_owned()
+    };
+    if let Some(seconds) = text.strip_prefix('@') {
+        let (seconds, fraction) = seconds.split_once('.').unwrap_or((seconds, ""));
+        let seconds: u64 = seconds.parse().map_err(|_| wrong())?;
+        let ms = millis(fraction).ok_or_else(wrong)?;
+        return Ok(Until::TimeMs(seconds.saturating_mul(1000).saturating_add(ms)));
+    }
+    if let Ok(sequence) = text.parse() {
+        return Ok(Until::Sequence(sequence));
+    }
+    utc(text).map(Until::TimeMs).ok_or_else(wrong)
+}
+
+/// Milliseconds of the digits after a point; what is missing counts as the latest.
+fn millis(fraction: &str) -> Option<u64> {
+    if !fraction.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let digits: String = fraction.chars().chain("999".chars()).take(3).collect();
+    digits.parse().ok()
+}
+
+/// `YYYY-MM-DDTHH:MM:SS[.fff]Z` in milliseconds since 1970.
+fn utc(text: &str) -> Option<u64> {
+    let (date, time) = text.strip_suffix('Z')?.split_once('T')?;
+    let (time, fraction) = time.split_once('.').unwrap_or((time, ""));
+    let numbers = |text: &str, mark| -> Option<Vec<i64>> {
+        text.split(mark).map(|part| part.parse().ok()).collect()
+    };
+    let (date, time) = (numbers(date, '-')?, numbers(time, ':')?);
+    let ([year, month, day], [hour, minute, second]) = (&date[..], &time[..]) else { return None };
+    let fits = (1970..=9999).contains(year)
+        && (1..=12).contains(month)
+        && (1..=31).contains(day)
+        && (0..24).contains(hour)
+        && (0..60).contains(minute)
+        && (0..60).contains(second);
+    if !fits {
+        return None;
+    }
+    // Years that begin in March put the leap day last: days before month m are (153 m + 2) / 5.
+    let (year, month) = if *month > 2 { (*year, month - 3) } else { (year - 1, month + 9) };
+    let days = 365 * year + year / 4 - year / 100 + year / 400 + (153 * month + 2) / 5 + day - 1;
+    let seconds = (days - 719_468) * 86_400 + hour * 3600 + minute * 60 + second;
+    Some(u64::try_from(seconds).ok()? * 1000 + millis(fraction)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn points_in_the_past_are_records_or_times() {
+        assert_eq!(until("17"), Ok(Until::Sequence(17)));
+        assert_eq!(until("@17"), Ok(Until::TimeMs(17_999)));
+        assert_eq!(until("@17.25"), Ok(Until::TimeMs(17_259)));
+        assert_eq!(until("1970-01-01T00:00:00.000Z"), Ok(Until::TimeMs(0)));
+        assert_eq!(until("2000-02-29T12:30:15.5Z"), Ok(Until::TimeMs(951_827_415_599)));
+        assert_eq!(until("2026-11-22T03:04:05.000Z"), Ok(Until::TimeMs(1_795_316_645_000)));
+        for wrong in [
+            "",
+            "x",
+            "-1",
+            "@",
+            "@x",
+            "@1.x",
+            "2026-11-22",
+            "2026-13-01T00:00:00Z",
+            "2026-11-22T03:04Z",
+            "2026-11-22T24:00:00Z",
+            "2026-11-22T03:04:05",
+        ] {
+            assert!(until(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! A store as it was, in a directory of its own, without the application: the checkpoints that are
+//! not after the point asked for, and the log up to it, for the application to open.
+//!
+//! - The source is only read. What is written last are the checkpoints, the newest last of all: a
+//!   log that begins late is no state without them, so a rewind that is interrupted leaves nothing
+//!   that could be taken for one.
+//! - Records keep their numbers and times. They are checked on the way; checkpoints are copied as
+//!   they are, damaged blocks included, and checked by whoever opens them.
+
+use std::io::{Read, Write};
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::checkpoint::{HEADER_BYTES, Header as CheckpointHeader, reader};
+use crate::disk::directory::Directory;
+use crate::disk::real::LOCK;
+use crate::error::Error;
+use crate::log::options::LogOptions;
+use crate::log::reader::Report;
+use crate::log::writer::Writer;
+use crate::log::{self, Header};
+use crate::names;
+use crate::recovery::Replayed;
+use crate::store::replay::{Until, replay};
+
+/// Bytes handed to the disk in one call, about.
+const WRITE_BYTES: usize = 1 << 20;
+
+/// What [`rewind`] has made.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct Rewound {
+    /// Numbers of the checkpoints that were copied, rising.
+    pub checkpoints: Vec<u64>,
+    /// The log that was copied, if there is one.
+    pub log: Option<Replayed>,
+}
+
+/// Makes in `target`, which must be empty or not exist, a store of what the one in `source` held
+/// at `until`, or of all that it holds. The application opens it as usual; the log, if there is
+/// one, then ends there.
+///
+/// # Errors
+/// [`Error`]; [`Error::TooEarly`] if nothing leads there any more, [`Error::Log`] if the log is
+/// damaged before that point, unless `accept_loss`.
+pub fn rewind(
+    source: impl AsRef<Path>,
+    until: Option<Until>,
+    accept_loss: bool,
+    target: impl AsRef<Path>,
+) -> Result<Rewound, Error> {
+    let source = source.as_ref();
+    if !source.is_dir() {
+        return Err(Error::file("opening", source)(std::io::ErrorKind::NotFound.into()));
+    }
+    let source = Directory::open(source, None)?;
+    let mut kept = before(&source, until)?;
+    let target = Arc::new(Directory::open(target.as_ref(), None)?);
+    if target.names()?.iter().any(|name| name != LOCK) {
+        return Err(Error::NotEmpty { directory: target.path().to_path_buf() });
+    }
+    let mut rewound = Rewound::default();
+    if !log::segments(&source)?.is_empty() {
+        let from = kept.iter().map(|(_, header)| header.log_from).min().unwrap_or(1).max(1);
+        let replayed = copy_log(&source, &target, from, until, accept_loss)?;
+        // By a clock that was put back a checkpoint may seem older than the records in it.
+        kept.retain(|(_, header)| header.log_from.saturating_sub(1) <= replayed.last);
+        rewound.log = Some(replayed);
+    }
+    for (number, _) in kept {
+        copy(&source, &target, &names::checkpoint(number))?;
+        rewound.checkpoints.push(number);
+    }
+    target.sync()?;
+    Ok(rewound)
+}
+
+/// The checkpoints that are not after `until`, rising.
+fn before(
+    directory: &Directory,
+    until: Option<Until>,
+) -> Result<Vec<(u64, CheckpointHeader)>, Error> {
+    let numbers = names::list(directory)?.numbers;
+    let mut kept = Vec::new();
+    for &number in numbers.iter().rev() {
+        let name = names::checkpoint(number);
+        let mut head = Vec::with_capacity(HEADER_BYTES);
+        let input = directory.open_file(&name)?.0;
+        let read = input.take(HEADER_BYTES as u64).read_to_end(&mut head);
+        read.map_err(Error::file("reading", directory.at(&name)))?;
+        // One with a damaged header leads nowhere.
+        let Ok(header) = reader::peek(&head) else { continue };
+        let is_before = match until {
+            None => true,
+            Some(Until::Sequence(last)) => header.log_from.saturating_sub(1) <= last,
+            Some(Until::TimeMs(last)) => header.created_ms <= last,
+        };
+        if is_before {
+            kept.push((number, header));
+        }
+    }
+    match numbers.last() {
+        Some(&oldest) if kept.is_empty() && log::segments(directory)?.first() != Some(&1) => {
+            Err(Error::TooEarly { directory: directory.path().to_path_buf(), oldest })
+        }
+        _ => Ok(kept),
+    }
+}
+
+fn copy_log(
+    source: &Directory,
+    target: &Arc<Directory>,
+    from: u64,
+    until: Option<Until>,
+    accept_loss: bool,
+) -> Result<Replayed, Error> {
+    let segment_bytes = LogOptions::default().segment_bytes;
+    let found = Report { next: from, ..Report::default() };
+    let header = Header::new(from, crate::store::now_ms(), log::nonce(), "rewind");
+    let mut writer = Some(Writer::resume(Arc::clone(target), &found, header)?);
+    let (_, replayed) = replay(source, from, accept_loss, until, |action| {
+        let mut open = writer.take().ok_or("the copy of the log has failed")?;
+        open.append(action.time_ms, action.bytes)?;
+        if open.buffered() >= WRITE_BYTES {
+            open.write()?;
+        }
+        if open.bytes() >= segment_bytes {
+            open = open.rotate(action.time_ms, log::nonce())?;
+        }
+        writer = Some(open);
+        Ok(())
+    })?;
+    if let Some(mut writer) = writer {
+        writer.sync()?;
+    }
+    Ok(replayed)
+}
+
+fn copy(source: &Directory, target: &Directory, name: &str) -> Result<(), Error> {
+    let (mut input, _) = source.open_file(name)?;
+    let mut output = target.create(name)?;
+    let mut buffer = vec![0; WRITE_BYTES];
+    loop {
+        let count = input.read(&mut buffer).map_err(Error::file("reading", source.at(name)))?;
+        if count == 0 {
+            break;
+        }
+        output.write_all(&buffer[..count]).map_err(Error::file("writing", target.at(name)))?;
+    }
+    output.sync().map_err(Error::file("syncing", target.at(name)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Options, Store};
+
+    /// A counter, whose actions are what is added to it.
+    fn open(path: &Path) -> Store {
+        let options = Options::words(1).keep_generations(10);
+        let opened = Store::open_with_log(path, options, |counter, action| {
+            counter.write(0, counter.read(0) + u64::from(action.bytes[0]));
+            Ok(())
+        });
+        opened.expect("it is sound")
+    }
+
+    #[test]
+    fn a_store_is_rewound_to_any_record_without_its_application() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let source = folder.path().join("source");
+        let mut counter = open(&source);
+        for number in 1..=30u8 {
+            counter.log(&[number]).expect("it can be logged");
+            counter.write(0, counter.read(0) + u64::from(number));
+            counter.point();
+            if number % 10 == 0 {
+                counter.checkpoint_and_wait().expect("it can be checkpointed");
+            }
+        }
+        drop(counter);
+        for last in [0, 1, 9, 10, 11, 25, 30, 99] {
+            let target = folder.path().join(last.to_string());
+            let rewound = rewind(&source, Some(Until::Sequence(last)), false, &target);
+            let rewound = rewound.expect("everything leads there");
+            assert_eq!(rewound.checkpoints.len() as u64, last.min(30) / 10);
+            let last = last.min(30);
+            assert_eq!(rewound.log.expect("there is a log").last, last);
+            assert_eq!(open(&target).read(0), last * (last + 1) / 2);
+        }
+        let all = folder.path().join("all");
+        rewind(&source, None, false, &all).expect("all of it");
+        assert_eq!(open(&all).read(0), 465);
+        assert!(rewind(&source, None, false, &all).is_err(), "it is not empty");
+        assert_eq!(open(&source).read(0), 465, "the source is as it was");
+    }
+}
