@@ -12,8 +12,8 @@ use crate::{fail, print};
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   stillframe check stillframe-data/dump.rdb     an RDB file, of Redis too
-  stillframe check data                         every checkpoint, log and RDB file of a directory, and
-                                                the logs of a server below it
+  stillframe check data                         every checkpoint, log and RDB file of a directory,
+                                                the logs of a server below it, too
   stillframe check --json data                  one JSON object a file; start and end of a flaw are
                                                 byte offsets, end is exclusive
 

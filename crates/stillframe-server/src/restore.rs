@@ -1,5 +1,5 @@
-//! A data directory as it was: the image of the dump file and the log behind it, up to a record or a
-//! time, saved as the dump file of another directory.
+//! A data directory as it was: the image of the dump file and the log behind it, up to a record or
+//! a time, saved as the dump file of another directory.
 //!
 //! - The source is only read, and must not be in use.
 //! - The dump is the oldest state there is: an earlier one is refused, not approximated.
@@ -35,8 +35,8 @@ pub struct Restored {
     pub notices: Vec<String>,
 }
 
-/// Saves what the data directory `from` held at `until`, or all that it holds, in the data directory
-/// of `config`, which must not have a dump file. The names of files in `from` and whether a damaged
+/// Saves what the data directory `from` held at `until`, or all that it holds, in the data
+/// directory of `config`, which must not have a dump file. The names of files in `from` and whether a damaged
 /// log is read up to the damage are settings of `config`, too.
 ///
 /// # Errors
