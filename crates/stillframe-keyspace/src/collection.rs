@@ -36,7 +36,7 @@ impl<'a> Collection<'a> {
     /// The element with this key; not for lists.
     pub(crate) fn find(self, key: &[u8]) -> Option<Element<'a>> {
         match self.form {
-            Form::Packed { run, .. } => run.find(|element| element.key == key).1,
+            Form::Packed { run, .. } => run.find_key(key).1,
             Form::Tree(trunk) => trunk.find(key),
         }
     }
@@ -86,7 +86,7 @@ impl<'a> Collection<'a> {
         let (mut cursor, mut shown) = (cursor, 0);
         loop {
             // A leaf may begin below the cursor, if it was merged since: shown twice, never missed.
-            let (leaf, _, beyond) = tree.leaf_of(Key { head: cursor, tail: &[] });
+            let (leaf, beyond) = tree.leaf_of(Key { head: cursor, tail: &[] });
             leaf.run(tree.shape).for_each(&mut show);
             shown += leaf.count;
             match beyond {

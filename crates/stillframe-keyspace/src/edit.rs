@@ -14,7 +14,7 @@ use crate::collection::{Collection, Form};
 use crate::entry::{Entry, INLINE_MAX, New, Owned};
 use crate::keyspace::{Keyspace, Place};
 use crate::options::Limits;
-use crate::packed::{Chunk, Element, score_bytes};
+use crate::packed::{Chunk, Element, Shape, score_bytes};
 use crate::trunk::{Hasher, Trunk};
 use crate::value::{Type, parse_int};
 use crate::views::{Hash, List, Set, Sorted};
@@ -65,14 +65,18 @@ impl Draft<'_> {
         Collection { form, loose: self.loose }
     }
 
-    /// To be changed: a small or a large collection.
-    fn change(&mut self) -> Result<&mut Chunk, &mut Trunk> {
-        self.changed = true;
+    fn body(&mut self) -> Result<&mut Chunk, &mut Trunk> {
         match &mut self.body {
             Body::Packed(chunk) => Ok(chunk),
             Body::Clone(trunk) => Err(trunk),
             Body::InPlace(trunk) => Err(trunk),
         }
+    }
+
+    /// The small or large collection, which is going to be changed.
+    fn change(&mut self) -> Result<&mut Chunk, &mut Trunk> {
+        self.changed = true;
+        self.body()
     }
 
     /// After an element came in: makes a collection large that is no longer small.
@@ -107,14 +111,13 @@ impl Draft<'_> {
 
     /// Removes a key of a hash or set; false if it was not there.
     fn remove(&mut self, key: &[u8]) -> bool {
-        if self.view().find(key).is_none() {
-            return false;
-        }
         let shape = self.kind.shape();
-        match self.change() {
+        let was_there = match self.body() {
             Ok(chunk) => chunk.remove_key(shape, key),
             Err(trunk) => trunk.remove(key),
-        }
+        };
+        self.changed |= was_there;
+        was_there
     }
 
     fn insert_at(&mut self, at: usize, element: Element<'_>) {
@@ -275,12 +278,11 @@ impl SortedEdit<'_> {
         debug_assert!(!score.is_nan(), "the caller refuses NaN");
         let score = score_bytes(score);
         let element = Element { key: member, value: &score };
-        let shape = self.0.kind.shape();
         let old = match self.0.change() {
             Ok(chunk) => {
-                let old = chunk.run(shape).find(|other| other.key == member).1;
+                let old = chunk.run(Shape::Scored).find_key(member).1;
                 let old = old.map(Element::score);
-                chunk.remove_key(shape, member);
+                chunk.remove_key(Shape::Scored, member);
                 chunk.insert_ranked(element);
                 old
             }
@@ -292,13 +294,16 @@ impl SortedEdit<'_> {
 
     /// Removes a member; returns its score.
     pub fn remove(&mut self, member: &[u8]) -> Option<f64> {
-        let old = self.view().score(member)?;
-        let shape = self.0.kind.shape();
-        match self.0.change() {
-            Ok(chunk) => drop(chunk.remove_key(shape, member)),
-            Err(trunk) => drop(trunk.remove_member(member)),
-        }
-        Some(old)
+        let old = match self.0.body() {
+            Ok(chunk) => {
+                let old = chunk.run(Shape::Scored).find_key(member).1.map(Element::score);
+                chunk.remove_key(Shape::Scored, member);
+                old
+            }
+            Err(trunk) => trunk.remove_member(member),
+        };
+        self.0.changed |= old.is_some();
+        old
     }
 
     /// Removes at most `count` members from rank `start` on.

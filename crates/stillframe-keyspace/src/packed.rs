@@ -172,6 +172,17 @@ impl<'a> Run<'a> {
         }
     }
 
+    /// The element with this key.
+    #[inline]
+    pub(crate) fn find_key(self, key: &[u8]) -> (Place, Option<Element<'a>>) {
+        // Keys of one collection often differ in their last bytes alone: looking there first saves
+        // most of the comparisons.
+        let last = key.last();
+        self.find(|element| {
+            element.key.len() == key.len() && element.key.last() == last && element.key == key
+        })
+    }
+
     /// Where element `index` lies, or the end of the run.
     pub(crate) fn place(self, index: usize) -> (Place, Option<Element<'a>>) {
         let mut ahead = index;

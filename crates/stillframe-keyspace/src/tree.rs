@@ -27,30 +27,44 @@
 //! - T3: no node is empty (but a tree's only leaf), or overfull unless it cannot be split. A node
 //!   that shrinks is merged with a neighbour if both fit into three quarters of a node; so two
 //!   neighbours take more than half a node together (leaves where elements are of like length).
-//! - T4: a node is changed only through [`own`]: never one that somebody else holds.
+//! - T4: a node is changed only through [`node::own`]: never one that somebody else holds.
 //!
 //! Costs, n elements: find, insert, remove, rank: O(log n) nodes of at most 4 KiB (or one element).
+
+#[cfg(test)]
+mod check;
+mod node;
+#[cfg(test)]
+mod sharing;
 
 use std::sync::Arc;
 
 use crate::packed::{Chunk, Element, Run, Shape};
 use crate::trunk::Hasher;
+use node::{Bound, Child, Inner, Node, own};
 
-/// Most elements in a leaf.
-const LEAF_MAX: usize = if cfg!(any(test, miri)) { 8 } else { 64 };
 /// Most bytes in a leaf of more than one element.
 const LEAF_BYTES_MAX: usize = if cfg!(miri) { 256 } else { 4096 };
 /// Most children of an inner node.
 const FANOUT: usize = if cfg!(any(test, miri)) { 4 } else { 32 };
-/// What a reference-counted leaf takes besides its bytes, and an inner node besides its children.
-const LEAF_BYTES: usize = 16 + size_of::<Chunk>();
-const INNER_BYTES: usize = 16 + size_of::<Vec<Child>>();
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Order {
     Place,
     Hash,
     Rank,
+}
+
+impl Order {
+    /// Most elements in a leaf. Where they are compared, few; where they are counted, as many as
+    /// makes a node's own bytes a small share.
+    fn leaf_max(self) -> usize {
+        match self {
+            _ if cfg!(any(test, miri)) => 8,
+            Self::Place => 128,
+            Self::Hash | Self::Rank => 32,
+        }
+    }
 }
 
 /// What elements are ordered by, but in lists: hash and nothing, or score and member.
@@ -76,63 +90,6 @@ pub(crate) struct Tree {
     pub(crate) order: Order,
 }
 
-#[derive(Clone)]
-enum Node {
-    Leaf(Arc<Chunk>),
-    Inner(Arc<Vec<Child>>),
-}
-
-#[derive(Clone)]
-struct Child {
-    node: Node,
-    len: usize,
-    low: Bound,
-}
-
-#[derive(Clone, Default)]
-struct Bound {
-    head: u64,
-    /// Needed only where scores are equal, and then no longer than it takes to tell them apart.
-    tail: Option<Arc<[u8]>>,
-}
-
-impl Bound {
-    fn key(&self) -> Key<'_> {
-        Key { head: self.head, tail: self.tail.as_deref().unwrap_or_default() }
-    }
-}
-
-/// The node, to be changed: copied first if others hold it too.
-fn own<T: Clone>(node: &mut Arc<T>) -> &mut T {
-    Arc::make_mut(node)
-}
-
-impl Node {
-    fn len(&self) -> usize {
-        match self {
-            Self::Leaf(leaf) => leaf.count,
-            Self::Inner(children) => children.iter().map(|child| child.len).sum(),
-        }
-    }
-
-    /// Bytes of this node alone.
-    fn bytes(&self) -> usize {
-        match self {
-            Self::Leaf(leaf) => LEAF_BYTES + leaf.bytes.capacity(),
-            Self::Inner(children) => INNER_BYTES + children.capacity() * size_of::<Child>(),
-        }
-    }
-
-    /// Bytes of a node without elements and of what is below it: one node at each depth.
-    fn bytes_of_empty(&self) -> usize {
-        let below = match self {
-            Self::Leaf(_) => 0,
-            Self::Inner(children) => children.iter().map(|only| only.node.bytes_of_empty()).sum(),
-        };
-        self.bytes() + below
-    }
-}
-
 impl Tree {
     pub(crate) fn new(shape: Shape, order: Order) -> Self {
         let root = Node::Leaf(Arc::default());
@@ -154,26 +111,25 @@ impl Tree {
         loop {
             match node {
                 Node::Leaf(leaf) => return (leaf, rank),
-                Node::Inner(children) => {
-                    let (at, within) = child_of_rank(children, rank);
-                    (node, rank) = (&children[at].node, within);
+                Node::Inner(inner) => {
+                    let (at, within) = inner.child_of_rank(rank);
+                    (node, rank) = (inner.node(at), within);
                 }
             }
         }
     }
 
-    /// The leaf where `key` belongs, how many elements come before the leaf, and the head of the
-    /// least key beyond it, if there is more.
-    pub(crate) fn leaf_of(&self, key: Key<'_>) -> (&Chunk, usize, Option<u64>) {
-        let (mut node, mut before, mut beyond) = (&self.root, 0, None);
+    /// The leaf where `key` belongs, and the head of the least key beyond it, if there is more.
+    #[inline]
+    pub(crate) fn leaf_of(&self, key: Key<'_>) -> (&Chunk, Option<u64>) {
+        let (mut node, mut beyond) = (&self.root, None);
         loop {
             match node {
-                Node::Leaf(leaf) => return (leaf, before, beyond),
-                Node::Inner(children) => {
-                    let at = child_of_key(children, key);
-                    before += children[..at].iter().map(|child| child.len).sum::<usize>();
-                    beyond = children.get(at + 1).map(|next| next.low.head).or(beyond);
-                    node = &children[at].node;
+                Node::Leaf(leaf) => return (leaf, beyond),
+                Node::Inner(inner) => {
+                    let at = inner.child_of_key(key);
+                    beyond = inner.head(at + 1).or(beyond);
+                    node = inner.node(at);
                 }
             }
         }
@@ -181,9 +137,21 @@ impl Tree {
 
     /// How many elements of a tree by rank are less than `key`.
     pub(crate) fn below(&self, key: Key<'_>) -> usize {
-        let (leaf, before, _) = self.leaf_of(key);
-        let key = (&key.head.to_be_bytes()[..], key.tail);
-        before + leaf.run(self.shape).find(|element| element.rank_key() >= key).0.index
+        let (mut node, mut before) = (&self.root, 0);
+        loop {
+            match node {
+                Node::Leaf(leaf) => {
+                    let key = (&key.head.to_be_bytes()[..], key.tail);
+                    let first = leaf.run(self.shape).find(|element| element.rank_key() >= key);
+                    return before + first.0.index;
+                }
+                Node::Inner(inner) => {
+                    let at = inner.child_of_key(key);
+                    before += inner.lens()[..at].iter().sum::<usize>();
+                    node = inner.node(at);
+                }
+            }
+        }
     }
 
     /// Changes one leaf, which `change` is given with the place of a sought rank in it. It answers
@@ -195,46 +163,31 @@ impl Tree {
         change: &mut dyn FnMut(&mut Chunk, usize) -> usize,
     ) {
         let (shape, order, bytes) = (self.shape, self.order, self.bytes);
-        let mut work = Work { shape, order, bytes, hasher, change, first: true, last: true };
+        let (len, first, last) = (self.len, true, true);
+        let mut work = Work { shape, order, len, bytes, hasher, change, first, last };
         if let Some(right) = work.edit(&mut self.root, seek) {
             let left = std::mem::replace(&mut self.root, Node::Leaf(Arc::default()));
-            let left = Child { len: left.len(), node: left, low: Bound::default() };
-            self.root = Node::Inner(Arc::new(vec![left, right]));
+            let left = Child { len: work.len - right.len, node: left, low: Bound::default() };
+            self.root = Node::Inner(Arc::new(Inner::new(left, right)));
             work.bytes += self.root.bytes();
         }
-        while let Node::Inner(children) = &mut self.root
-            && children.len() == 1
+        while let Node::Inner(inner) = &self.root
+            && inner.count() == 1
         {
-            let only = children[0].node.clone();
+            let only = inner.node(0).clone();
             work.bytes -= self.root.bytes();
             self.root = only;
         }
-        self.bytes = work.bytes;
-        self.len = self.root.len();
+        (self.len, self.bytes) = (work.len, work.bytes);
     }
-}
-
-/// The child with element `rank`, or the last; the element's rank within it.
-fn child_of_rank(children: &[Child], mut rank: usize) -> (usize, usize) {
-    let last = children.len() - 1;
-    for (at, child) in children[..last].iter().enumerate() {
-        if rank < child.len {
-            return (at, rank);
-        }
-        rank -= child.len;
-    }
-    (last, rank)
-}
-
-/// The child where `key` belongs (T2).
-fn child_of_key(children: &[Child], key: Key<'_>) -> usize {
-    children[1..].partition_point(|child| child.low.key() <= key)
 }
 
 /// One change on its way down the tree and up again.
 struct Work<'w> {
     shape: Shape,
     order: Order,
+    /// Elements and bytes of the whole tree, as they become.
+    len: usize,
     bytes: usize,
     hasher: &'w Hasher,
     change: &'w mut dyn FnMut(&mut Chunk, usize) -> usize,
@@ -251,7 +204,7 @@ impl Work<'_> {
         self.bytes -= node.bytes();
         let split = match node {
             Node::Leaf(leaf) => self.edit_leaf(own(leaf), seek),
-            Node::Inner(children) => self.edit_inner(own(children), seek),
+            Node::Inner(inner) => self.edit_inner(own(inner), seek),
         };
         self.bytes += node.bytes() + split.as_ref().map_or(0, |split| split.node.bytes());
         split
@@ -259,8 +212,12 @@ impl Work<'_> {
 
     fn edit_leaf(&mut self, leaf: &mut Chunk, seek: Seek<'_>) -> Option<Child> {
         let rank = if let Seek::Rank(rank) = seek { rank } else { 0 };
+        self.len -= leaf.count;
         let changed = (self.change)(leaf, rank);
-        if leaf.count < 2 || leaf.count <= LEAF_MAX && leaf.bytes.len() <= LEAF_BYTES_MAX {
+        self.len += leaf.count;
+        if leaf.count < 2
+            || leaf.count <= self.order.leaf_max() && leaf.bytes.len() <= LEAF_BYTES_MAX
+        {
             return None;
         }
         let (right, low) = match self.order {
@@ -278,75 +235,62 @@ impl Work<'_> {
         Some(Child { len: right.count, node: Node::Leaf(Arc::new(right)), low })
     }
 
-    fn edit_inner(&mut self, children: &mut Vec<Child>, seek: Seek<'_>) -> Option<Child> {
+    fn edit_inner(&mut self, inner: &mut Inner, seek: Seek<'_>) -> Option<Child> {
         let (at, seek) = match seek {
             Seek::Rank(rank) => {
-                let (at, rank) = child_of_rank(children, rank);
+                let (at, rank) = inner.child_of_rank(rank);
                 (at, Seek::Rank(rank))
             }
-            Seek::Key(key) => (child_of_key(children, key), seek),
+            Seek::Key(key) => (inner.child_of_key(key), seek),
         };
         self.first &= at == 0;
-        self.last &= at + 1 == children.len();
-        let child = &mut children[at];
-        let split = self.edit(&mut child.node, seek);
-        let before = std::mem::replace(&mut child.len, child.node.len());
-        let shrunk = child.len < before;
+        self.last &= at + 1 == inner.count();
+        let before = self.len;
+        let split = self.edit(inner.node_mut(at), seek);
+        let len = inner.len_mut(at);
+        *len = *len + self.len - before;
         if let Some(right) = split {
-            if children.len() == children.capacity() {
-                children.reserve_exact(FANOUT / 4 + 1);
-            }
-            children.insert(at + 1, right);
-        } else if children[at].len == 0 && children.len() > 1 {
-            self.bytes -= children.remove(at).node.bytes_of_empty();
-        } else if shrunk {
-            self.merge(children, at);
+            *len -= right.len;
+            inner.insert(at + 1, right);
+        } else if *len == 0 && inner.count() > 1 {
+            self.bytes -= inner.remove(at).node.bytes_of_empty();
+        } else if self.len < before {
+            self.merge(inner, at);
         }
-        if children.len() <= FANOUT {
-            return None;
-        }
-        let right = children.split_off(children.len() / 2);
-        let low = right[0].low.clone();
-        let node = Node::Inner(Arc::new(right));
-        Some(Child { len: node.len(), node, low })
+        if inner.count() <= FANOUT { None } else { Some(inner.split()) }
     }
 
     /// Merges a child that has shrunk with a neighbour, if they fit (T3).
-    fn merge(&mut self, children: &mut Vec<Child>, at: usize) {
-        let pairs = [at.checked_sub(1), Some(at).filter(|_| at + 1 < children.len())];
+    fn merge(&mut self, inner: &mut Inner, at: usize) {
+        let pairs = [at.checked_sub(1), Some(at).filter(|_| at + 1 < inner.count())];
         let fitting = pairs.into_iter().flatten().find(|&left| {
-            match (&children[left].node, &children[left + 1].node) {
+            match (inner.node(left), inner.node(left + 1)) {
                 (Node::Leaf(a), Node::Leaf(b)) => {
-                    a.count + b.count <= LEAF_MAX * 3 / 4
+                    a.count + b.count <= self.order.leaf_max() * 3 / 4
                         && a.bytes.len() + b.bytes.len() <= LEAF_BYTES_MAX * 3 / 4
                 }
-                (Node::Inner(a), Node::Inner(b)) => a.len() + b.len() <= FANOUT * 3 / 4,
+                (Node::Inner(a), Node::Inner(b)) => a.count() + b.count() <= FANOUT * 3 / 4,
                 _ => false, // T1: not at one depth
             }
         });
         let Some(left) = fitting else { return };
-        let Child { node, len, low } = children.remove(left + 1);
-        let into = &mut children[left];
+        let Child { node, len, low } = inner.remove(left + 1);
+        *inner.len_mut(left) += len;
+        let into = inner.node_mut(left);
         #[cfg(test)]
-        sharing::note_copy(&into.node);
-        self.bytes -= into.node.bytes() + node.bytes();
-        match (&mut into.node, &node) {
+        sharing::note_copy(into);
+        self.bytes -= into.bytes() + node.bytes();
+        match (&mut *into, &node) {
             (Node::Leaf(into), Node::Leaf(from)) => {
                 let into = own(into);
                 into.bytes.reserve_exact(from.bytes.len());
                 into.bytes.extend_from_slice(&from.bytes);
                 into.count += from.count;
             }
-            (Node::Inner(into), Node::Inner(from)) => {
-                let into = own(into);
-                let seam = into.len();
-                into.extend(from.iter().cloned());
-                into[seam].low = low; // T2: what meant nothing there means something here
-            }
+            (Node::Inner(into), Node::Inner(from)) => own(into).append(from, low),
             _ => {}
         }
-        into.len += len;
-        self.bytes += into.node.bytes();
+        self.bytes += into.bytes();
     }
 }
 
@@ -408,8 +352,3 @@ impl Chunk {
         self.insert(self.bytes.len(), shape, element);
     }
 }
-
-#[cfg(test)]
-mod check;
-#[cfg(test)]
-mod sharing;

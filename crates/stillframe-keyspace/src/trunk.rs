@@ -73,8 +73,8 @@ impl Trunk {
     /// The element with this key, not in lists.
     pub(crate) fn find(&self, key: &[u8]) -> Option<Element<'_>> {
         let tree = self.members.as_ref().unwrap_or(&self.main);
-        let (leaf, ..) = tree.leaf_of(Key { head: self.hasher.hash(key), tail: &[] });
-        leaf.run(tree.shape).find(|element| element.key == key).1
+        let (leaf, _) = tree.leaf_of(Key { head: self.hasher.hash(key), tail: &[] });
+        leaf.run(tree.shape).find_key(key).1
     }
 
     /// Sets what a hash or set holds under a key; true if the key is new.
@@ -188,7 +188,7 @@ fn remove_hashed(tree: &mut Tree, hasher: &Hasher, key: &[u8]) -> bool {
 impl Chunk {
     /// Sets what is under a key; true if the key is new. Order means nothing.
     pub(crate) fn put(&mut self, shape: Shape, element: Element<'_>) -> bool {
-        let (place, found) = self.run(shape).find(|other| other.key == element.key);
+        let (place, found) = self.run(shape).find_key(element.key);
         let (is_new, is_same) = (found.is_none(), found == Some(element));
         if is_new {
             self.insert(place.bytes.start, shape, element);
@@ -208,7 +208,7 @@ impl Chunk {
 
     /// Removes a key; false if it was not there.
     pub(crate) fn remove_key(&mut self, shape: Shape, key: &[u8]) -> bool {
-        let (place, found) = self.run(shape).find(|element| element.key == key);
+        let (place, found) = self.run(shape).find_key(key);
         let was_there = found.is_some();
         if was_there {
             self.remove(place.bytes, 1);

@@ -1,7 +1,14 @@
 //! The invariants of a tree, asserted.
 
-use super::{Bound, FANOUT, Key, Node, Order, Tree};
+use super::node::{Bound, Node};
+use super::{FANOUT, Key, Order, Tree};
 use crate::trunk::Hasher;
+
+impl Bound {
+    fn key(&self) -> Key<'_> {
+        Key { head: self.head, tail: self.tail.as_deref().unwrap_or_default() }
+    }
+}
 
 impl Tree {
     /// Asserts the invariants.
@@ -22,7 +29,7 @@ impl Tree {
         bytes: &mut usize,
     ) -> (usize, usize) {
         *bytes += node.bytes();
-        let children = match node {
+        let inner = match node {
             Node::Leaf(leaf) => {
                 assert_eq!(leaf.run(self.shape).count(), leaf.count);
                 assert!(self.len == 0 || leaf.count > 0, "T3");
@@ -40,23 +47,26 @@ impl Tree {
                 }
                 return (leaf.count, 0);
             }
-            Node::Inner(children) => children,
+            Node::Inner(inner) => inner,
         };
-        assert!(children.len() <= FANOUT, "T3");
+        assert!(inner.count() <= FANOUT, "T3");
         let mut depths = Vec::new();
-        for (at, child) in children.iter().enumerate() {
-            let low = if at == 0 { low } else { &child.low };
-            let beyond = children.get(at + 1).map(|next| &next.low).or(beyond);
-            let (len, depth) = self.check_node(&child.node, (low, beyond), hasher, bytes);
-            assert_eq!(len, child.len, "T1");
+        for (at, child) in inner.nodes().enumerate() {
+            let own_low = inner.low(at);
+            let low = if at == 0 { low } else { &own_low };
+            let next = (at + 1 < inner.count()).then(|| inner.low(at + 1));
+            let beyond = next.as_ref().or(beyond);
+            let (len, depth) = self.check_node(child, (low, beyond), hasher, bytes);
+            assert_eq!(len, inner.lens()[at], "T1");
             depths.push(depth);
         }
         assert!(depths.iter().all(|&depth| depth == depths[0]), "T1");
-        for pair in children.windows(2) {
-            if let (Node::Inner(a), Node::Inner(b)) = (&pair[0].node, &pair[1].node) {
-                assert!(a.len() + b.len() > FANOUT / 2, "T3");
+        let nodes: Vec<&Node> = inner.nodes().collect();
+        for pair in nodes.windows(2) {
+            if let (Node::Inner(a), Node::Inner(b)) = (pair[0], pair[1]) {
+                assert!(a.count() + b.count() > FANOUT / 2, "T3");
             }
         }
-        (node.len(), depths[0] + 1)
+        (inner.elements(), depths[0] + 1)
     }
 }

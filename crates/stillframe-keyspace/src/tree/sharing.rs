@@ -7,7 +7,8 @@ use std::sync::mpsc::channel;
 use stillframe::algorithms::imprint::Imprint;
 use stillframe::{CaptureError, CaptureReport, Point, SinkError};
 
-use super::{FANOUT, LEAF_BYTES_MAX, Node};
+use super::node::Node;
+use super::{FANOUT, LEAF_BYTES_MAX};
 use crate::model::{Random, sized};
 use crate::{Entry, EntrySink, Keyspace, KeyspaceOptions, Type, Value};
 
@@ -20,7 +21,7 @@ thread_local! {
 pub(super) fn note_copy(node: &Node) {
     let is_shared = match node {
         Node::Leaf(leaf) => Arc::strong_count(leaf) > 1,
-        Node::Inner(children) => Arc::strong_count(children) > 1,
+        Node::Inner(inner) => Arc::strong_count(inner) > 1,
     };
     if is_shared {
         COPIED_BYTES.set(COPIED_BYTES.get() + node.bytes());
