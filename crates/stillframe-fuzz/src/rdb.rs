@@ -138,10 +138,8 @@ fn read(file: &[u8]) {
             Err(
                 DecodeError::UnsupportedType { .. }
                 | DecodeError::UnsupportedSection { .. }
-                // The scanner steps over the name of a module or library, which may be any string,
-                // and over what is packed in one.
-                | DecodeError::Damaged { .. }
-                | DecodeError::DamagedValue { .. },
+                // The name of a module or library, which the scanner steps over, may be any string.
+                | DecodeError::Damaged { .. },
             ),
             None,
         ) => return,

@@ -70,7 +70,9 @@ fn save_collections<O: Output>(
 ) -> Result<u64, O::Error> {
     let mut encoder = Encoder::new(output);
     encoder.begin(&Origin { created_s: 0, used_memory_bytes: 0, aof_base: false })?;
-    let place = |key| Place::Key { db: 0, key, expire_at_ms: None };
+    fn place(key: &[u8]) -> Place<'_> {
+        Place::Key { db: 0, key, expire_at_ms: None }
+    }
     for (number, list) in elements.chunks(each).enumerate() {
         let key = (number as u32).to_be_bytes();
         encoder.list(place(&key), || list.iter().map(Vec::as_slice))?;
@@ -81,6 +83,7 @@ fn save_collections<O: Output>(
     encoder.finish()
 }
 
+/// How fast the same elements are written and read as lists and as a hash.
 fn collections(elements: &[Vec<u8>]) {
     let bytes = elements.iter().map(Vec::len).sum::<usize>() * 3;
     for each in [20, elements.len()] {

@@ -137,7 +137,7 @@ impl<R: Read> Decoder<R> {
             db: 0,
             key: Vec::new(),
             value: Vec::new(),
-            elements: Elements::new(),
+            elements: Elements::up_to(u64::MAX),
             inside: false,
         }
     }
@@ -321,7 +321,7 @@ impl<R: Read> Decoder<R> {
 }
 
 /// The error that tells `problem` of a key.
-fn named(db: u64, key: &[u8], problem: Problem) -> DecodeError {
+pub(crate) fn named(db: u64, key: &[u8], problem: Problem) -> DecodeError {
     match problem {
         Problem::File(error) => error,
         Problem::Value { offset, what } => {

@@ -2,6 +2,7 @@
 //!
 //! - Memory is that of one element, or of one packed string (a small collection, or a node of a
 //!   list): a collection of any size streams through.
+//! - A reader that only checks may bound that memory: longer strings are stepped over then.
 //! - A count is never believed: elements are read until there are as many, and each takes bytes.
 
 use std::io::Read;
@@ -69,6 +70,8 @@ fn layout(kind: u8) -> Option<(Collection, Layout)> {
 pub(crate) struct Elements {
     kind: Collection,
     layout: Layout,
+    /// Longer strings are stepped over, and count as empty.
+    most: u64,
     /// Elements, or strings of packed ones, that are still to be read.
     left: u64,
     walk: Option<Walk>,
@@ -92,10 +95,12 @@ enum Found {
 }
 
 impl Elements {
-    pub(crate) fn new() -> Self {
+    /// Strings of more than `most` bytes are stepped over.
+    pub(crate) fn up_to(most: u64) -> Self {
         Elements {
             kind: Collection::List,
             layout: Layout::Plain,
+            most,
             left: 0,
             walk: None,
             offset: 0,
@@ -172,11 +177,11 @@ impl Elements {
             None => return Ok(None),
             Some(left) => self.left = left,
         }
-        source.text(&mut self.first)?;
+        source.text_up_to(self.most, &mut self.first)?;
         Ok(Some(match self.kind {
             Collection::List | Collection::Set => Found::Read,
             Collection::Hash => {
-                source.text(&mut self.second)?;
+                source.text_up_to(self.most, &mut self.second)?;
                 Found::Read
             }
             Collection::Sorted => {
@@ -219,7 +224,7 @@ impl Elements {
                 let at = source.offset();
                 match source.length("the container of a node")? {
                     NODE_PLAIN => {
-                        source.text(&mut self.first)?;
+                        source.text_up_to(self.most, &mut self.first)?;
                         return Ok(Some(Found::Read));
                     }
                     NODE_PACKED => {}
@@ -236,7 +241,9 @@ impl Elements {
     /// Reads a packed string to be walked over.
     fn unpack<R: Read>(&mut self, source: &mut Source<R>, form: Form) -> Result<(), Problem> {
         self.offset = source.offset();
-        source.text(&mut self.packed)?;
+        if !source.text_up_to(self.most, &mut self.packed)? {
+            return Ok(());
+        }
         let walk = Walk::new(form, &self.packed).map_err(|flaw| self.flaw(form, &flaw))?;
         self.walk = Some(walk);
         Ok(())

@@ -1,15 +1,17 @@
 //! Looks through an RDB file without holding what is in it: structure and checksum of everything
 //! that Redis 7.0 writes, also of types that [`Decoder`](crate::Decoder) refuses.
 //!
-//! - Memory does not depend on the file: strings are skipped in pieces, packed ones checked without
-//!   being unpacked, and what is counted is counted in tables of a fixed size.
+//! - Memory does not depend on the file: long strings are skipped in pieces, those packed by LZF
+//!   checked without being unpacked, and what is counted is counted in tables of a fixed size.
 //! - Time is linear in the bytes that there are: each element of whatever count a file claims takes
 //!   at least one byte.
-//! - What stands inside one string (a ziplist, a listpack) is not looked into: the checksum covers
-//!   it.
+//! - What stands inside one string of at most 1 MiB (a ziplist, a listpack) is looked into as the
+//!   decoder does. Redis packs small collections; of a longer one only the checksum tells.
 
 use std::io::Read;
 
+use crate::decode::named;
+use crate::elements::{Elements, Problem};
 use crate::format::*;
 use crate::source::{Source, damaged};
 use crate::walk::{VALUE_TYPES, module_value, place, value};
@@ -21,6 +23,9 @@ const AUX_MAX: usize = 64;
 const AUX_BYTES_MAX: u64 = 256;
 /// Databases that are counted each by itself.
 const DATABASES_MAX: usize = 1024;
+
+/// Bytes of a string that is looked into.
+const HELD_BYTES_MAX: u64 = 1 << 20;
 
 /// What a file holds, as far as it was read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -70,7 +75,9 @@ impl Database {
 pub fn scan(reader: impl Read, bytes: u64) -> (Summary, Option<DecodeError>) {
     let mut source = Source::new(reader);
     source.set_file_bytes(bytes);
-    let mut scan = Scan { source, summary: Summary::default(), db: 0, at: None };
+    let elements = Elements::up_to(HELD_BYTES_MAX);
+    let (summary, key) = (Summary::default(), Vec::new());
+    let mut scan = Scan { source, summary, elements, key, db: 0, at: None };
     let result = scan.file();
     scan.summary.bytes = scan.source.offset();
     (scan.summary, result.err())
@@ -79,6 +86,9 @@ pub fn scan(reader: impl Read, bytes: u64) -> (Summary, Option<DecodeError>) {
 struct Scan<R> {
     source: Source<R>,
     summary: Summary,
+    elements: Elements,
+    /// The key of the value under way; empty if it is long.
+    key: Vec<u8>,
     /// The database selected, and its place in the summary once it has keys there.
     db: u64,
     at: Option<usize>,
@@ -118,14 +128,26 @@ impl<R: Read> Scan<R> {
                 OP_FUNCTION_PRERELEASE..=OP_EOF | OP_FUNCTION => return self.other(op, at),
                 kind => {
                     let place = place(kind, at)?;
-                    self.source.skip_string()?; // the key
-                    value(&mut self.source, kind)?;
+                    self.source.text_up_to(AUX_BYTES_MAX, &mut self.key)?;
+                    self.value(kind)?;
                     self.count(place, expire_at_ms);
                     return Ok(true);
                 }
             }
             inside_entry = true;
         }
+    }
+
+    fn value(&mut self, kind: u8) -> Result<(), DecodeError> {
+        if !Elements::know(kind) {
+            return value(&mut self.source, kind);
+        }
+        let mut step = || -> Result<(), Problem> {
+            self.elements.begin(&mut self.source, kind)?;
+            while self.elements.next(&mut self.source)?.is_some() {}
+            Ok(())
+        };
+        step().map_err(|problem| named(self.db, &self.key, problem))
     }
 
     /// A section that is not a key.

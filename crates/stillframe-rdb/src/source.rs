@@ -185,7 +185,9 @@ impl<R: Read> Source<R> {
         let offset = self.offset();
         match self.length_or_special()? {
             Length::Plain(length) => self.bytes(offset, length, out).map(|()| None),
-            Length::Special(STRING_LZF) => self.packed_string(offset, out).map(|()| None),
+            Length::Special(STRING_LZF) => {
+                self.packed_string_up_to(offset, u64::MAX, out).map(|_| None)
+            }
             Length::Special(form) => self.integer(offset, form).map(Some),
         }
     }
@@ -202,24 +204,29 @@ impl<R: Read> Source<R> {
 
     /// A string in any encoding, as bytes in `out`.
     pub(crate) fn text(&mut self, out: &mut Vec<u8>) -> Result<(), DecodeError> {
-        if let Some(value) = self.string(out)? {
-            out.clear();
-            out.extend_from_slice(number_text(&mut [0; 32], format_args!("{value}")));
-        }
-        Ok(())
+        self.text_up_to(u64::MAX, out).map(drop)
     }
 
-    /// The compressed string whose encoding starts at `offset`.
-    fn packed_string(&mut self, offset: u64, out: &mut Vec<u8>) -> Result<(), DecodeError> {
+    /// The compressed string whose encoding starts at `offset`, if it has no more than `most`
+    /// bytes.
+    fn packed_string_up_to(
+        &mut self,
+        offset: u64,
+        most: u64,
+        out: &mut Vec<u8>,
+    ) -> Result<bool, DecodeError> {
         let packed_length = self.length("the packed length of a string")?;
         let length = self.length("the unpacked length of a string")?;
+        if length.max(packed_length) > most {
+            return self.skip_packed(offset, packed_length, length).map(|()| false);
+        }
         let mut packed = std::mem::take(&mut self.packed);
         let result = self.bytes(offset, packed_length, &mut packed);
         let unpacked = result.is_ok().then(|| lzf::decompress(&packed, length, out)).flatten();
         trim(&mut packed);
         self.packed = packed;
         result?;
-        unpacked.ok_or_else(|| not_lzf(offset, packed_length, length))
+        unpacked.ok_or_else(|| not_lzf(offset, packed_length, length)).map(|()| true)
     }
 
     /// `length` bytes of the string whose encoding starts at `offset`. Memory follows the bytes
@@ -272,8 +279,8 @@ impl<R: Read> Source<R> {
         self.string_up_to(0, &mut nothing).map(drop)
     }
 
-    /// A string in any encoding; `None` if it has more than `most` bytes, or is packed: then it is
-    /// checked and not held.
+    /// A string in any encoding; `None` if it has more than `most` bytes: then it is checked and
+    /// not held.
     pub(crate) fn string_up_to<'a>(
         &mut self,
         most: u64,
@@ -286,17 +293,32 @@ impl<R: Read> Source<R> {
                 Ok(Some(Value::Bytes(out)))
             }
             Length::Plain(length) => self.skip(offset, length).map(|()| None),
-            Length::Special(STRING_LZF) => self.skip_packed(offset).map(|()| None),
+            Length::Special(STRING_LZF) => {
+                let held = self.packed_string_up_to(offset, most, out)?;
+                Ok(held.then_some(Value::Bytes(out)))
+            }
             Length::Special(form) => self.integer(offset, form).map(|int| Some(Value::Int(int))),
         }
     }
 
-    fn skip_packed(&mut self, offset: u64) -> Result<(), DecodeError> {
-        let packed_length = self.length("the packed length of a string")?;
-        let length = self.length("the unpacked length of a string")?;
+    /// A string in any encoding, as bytes in `out`; `false` if it has more than `most` bytes: then
+    /// it is checked and not held.
+    pub(crate) fn text_up_to(&mut self, most: u64, out: &mut Vec<u8>) -> Result<bool, DecodeError> {
+        out.clear();
+        match self.string_up_to(most, out)? {
+            None => return Ok(false),
+            Some(Value::Bytes(_)) => {}
+            Some(Value::Int(value)) => {
+                out.extend_from_slice(number_text(&mut [0; 32], format_args!("{value}")));
+            }
+        }
+        Ok(true)
+    }
+
+    fn skip_packed(&mut self, offset: u64, packed: u64, length: u64) -> Result<(), DecodeError> {
         let mut check = lzf::Check::new(length);
-        self.pieces(offset, packed_length, |piece| check.update(piece))?;
-        if check.is_whole() { Ok(()) } else { Err(not_lzf(offset, packed_length, length)) }
+        self.pieces(offset, packed, |piece| check.update(piece))?;
+        if check.is_whole() { Ok(()) } else { Err(not_lzf(offset, packed, length)) }
     }
 }
 

@@ -1,11 +1,7 @@
-//! Steps over values: what stands where in every type that Redis 7.0 and older write.
+//! Steps over values that are no collections.
 //!
 //! ```text
-//! list, set             length, strings
-//! sorted set            length, (string, score)     score: 1 B length and text, or 8 B
-//! hash                  length, (string, string)
-//! one string            zipmap, ziplist, intset, listpack
-//! quicklist             length, strings             its second form: a 1 B container before each
+//! string                a string
 //! stream                length, (16 B id, listpack) length, last id
 //!                       [second form: first id, greatest deleted id, entries added]
 //!                       length, groups: name, last id [entries read], pending entries, consumers
@@ -43,46 +39,14 @@ pub(crate) fn place(kind: u8, at: u64) -> Result<usize, DecodeError> {
     })
 }
 
-/// Steps over a value of type `kind`, of which [`place`] knows one.
+/// Steps over a value of type `kind`, of which [`place`] knows one, that is no collection.
 pub(crate) fn value<R: Read>(source: &mut Source<R>, kind: u8) -> Result<(), DecodeError> {
     match kind {
-        1 | 2 | 14 => strings(source, 1),
-        3 => scores(source, |source| source.text_score().map(drop)),
-        4 => strings(source, 2),
-        5 => scores(source, |source| source.array::<8>("a score").map(drop)),
         15 => stream(source, false),
-        18 => {
-            for _ in 0..source.length("the number of nodes")? {
-                source.length("the container of a node")?;
-                source.skip_string()?;
-            }
-            Ok(())
-        }
         19 => stream(source, true),
         TYPE_MODULE => module_value(source),
         _ => source.skip_string(),
     }
-}
-
-/// Elements of `each` strings.
-fn strings<R: Read>(source: &mut Source<R>, each: u32) -> Result<(), DecodeError> {
-    for _ in 0..source.length("the number of elements")? {
-        for _ in 0..each {
-            source.skip_string()?;
-        }
-    }
-    Ok(())
-}
-
-fn scores<R: Read>(
-    source: &mut Source<R>,
-    mut score: impl FnMut(&mut Source<R>) -> Result<(), DecodeError>,
-) -> Result<(), DecodeError> {
-    for _ in 0..source.length("the number of elements")? {
-        source.skip_string()?;
-        score(source)?;
-    }
-    Ok(())
 }
 
 fn stream<R: Read>(source: &mut Source<R>, second_form: bool) -> Result<(), DecodeError> {

@@ -15,6 +15,7 @@ fn scanned(file: &[u8]) -> Result<Summary, DecodeError> {
 fn sample() -> Vec<u8> {
     write(&[
         (0, b"plain".to_vec(), Owned::Bytes(b"value".to_vec()), None),
+        (3, b"list".to_vec(), Owned::List(vec![b"a".to_vec(), b"bc".repeat(5000)]), None),
         (0, b"expiring".to_vec(), Owned::Int(-70_000), Some(1_700_000_000_000)),
         (9, b"packed".to_vec(), Owned::Bytes(b"abc".repeat(30)), Some(5)),
         (9, b"long".to_vec(), Owned::Bytes(noise(5, 100)), None),
@@ -30,7 +31,7 @@ fn what_a_file_holds_is_counted() {
     let databases: Vec<_> =
         summary.databases.iter().map(|it| (it.number, it.keys[0], it.expire_at_ms)).collect();
     let (first, second) = ((1_700_000_000_000, 1_700_000_000_000), (5, 5));
-    assert_eq!(databases, [(0, 2, Some(first)), (9, 2, Some(second))]);
+    assert_eq!(databases, [(0, 2, Some(first)), (3, 0, None), (9, 2, Some(second))]);
 }
 
 #[test]
@@ -78,19 +79,19 @@ fn every_type_is_stepped_over() {
         (0, b"\x01v".to_vec(), "string"),
         (1, b"\x02\x01a\x01b".to_vec(), "list"),
         (2, b"\x01\x01a".to_vec(), "set"),
-        (3, b"\x03\x01a\x011\x01b\xfd\x01c\xff".to_vec(), "sorted set"),
+        (3, b"\x03\x01a\x011\x01b\xfe\x01c\xff".to_vec(), "sorted set"),
         (4, b"\x01\x01a\x01b".to_vec(), "hash"),
         (5, b"\x01\x01a12345678".to_vec(), "sorted set"),
-        (9, b"\x01z".to_vec(), "hash"),
-        (10, b"\x01z".to_vec(), "list"),
-        (11, b"\x01z".to_vec(), "set"),
-        (12, b"\x01z".to_vec(), "sorted set"),
-        (13, b"\x01z".to_vec(), "hash"),
-        (14, b"\x02\x01a\x01b".to_vec(), "list"),
+        (9, b"\x07\x01\x01f\x01\0v\xff".to_vec(), "hash"),
+        (10, b"\x0e\x0e\0\0\0\x0a\0\0\0\x01\0\0\x01a\xff".to_vec(), "list"),
+        (11, b"\x0a\x02\0\0\0\x01\0\0\0\x05\0".to_vec(), "set"),
+        (12, b"\x10\x10\0\0\0\x0d\0\0\0\x02\0\0\x01a\x03\xf2\xff".to_vec(), "sorted set"),
+        (13, b"\x10\x10\0\0\0\x0d\0\0\0\x02\0\0\x01a\x03\xf2\xff".to_vec(), "hash"),
+        (14, b"\x01\x0e\x0e\0\0\0\x0a\0\0\0\x01\0\0\x01a\xff".to_vec(), "list"),
         (15, old, "stream"),
-        (16, b"\x01z".to_vec(), "hash"),
-        (17, b"\x01z".to_vec(), "sorted set"),
-        (18, b"\x02\x01\x01a\x02\x01b".to_vec(), "list"),
+        (16, b"\x0c\x0c\0\0\0\x02\0\x81a\x02\x05\x01\xff".to_vec(), "hash"),
+        (17, b"\x0c\x0c\0\0\0\x02\0\x81a\x02\x05\x01\xff".to_vec(), "sorted set"),
+        (18, b"\x02\x01\x01a\x02\x0a\x0a\0\0\0\x01\0\x81a\x02\xff".to_vec(), "list"),
         (19, stream(b"\x01\x02\x03\x04\x05"), "stream"),
         (
             7,
@@ -128,6 +129,14 @@ fn claims_cost_neither_time_nor_memory() {
         .collect();
     let summary = scanned(&sealed(&many)).expect("it is sound");
     assert_eq!((summary.databases.len(), summary.keys_elsewhere), (1024, 976));
+}
+
+#[test]
+fn damage_inside_packed_bytes_is_told_as_the_decoder_tells_it() {
+    let body = b"\xfe\x05\x10\x01k\x0c\x0c\0\0\0\x02\0\x81a\x02\x05\x02\xff";
+    let error = scanned(&sealed(body)).expect_err("an element's length is wrong").to_string();
+    assert!(error.contains("key \"k\" of database 5 holds a damaged listpack"), "{error}");
+    assert_eq!(read(&sealed(body)[..]).expect_err("here too").to_string(), error);
 }
 
 #[test]

@@ -94,6 +94,7 @@ fn flaw(error: &DecodeError, length: u64) -> Flaw {
         DecodeError::Checksum { offset, .. } => 0..offset + 8,
         DecodeError::Read { offset, .. }
         | DecodeError::Damaged { offset, .. }
+        | DecodeError::DamagedValue { offset, .. }
         | DecodeError::UnsupportedSection { offset, .. }
         | DecodeError::TrailingBytes { offset } => offset..length.max(offset),
         _ => 0..length,
