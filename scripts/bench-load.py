@@ -280,7 +280,8 @@ def measure_syncs(options):
                     limit = "replica 0 0 0"
                     server.client.call("CONFIG", "SET", "client-output-buffer-limit", limit)
                 fill_strings(server, options)
-                results.setdefault(name, []).append(measure_sync(server, options))
+                kept = measure_sync(server, options)
+                results.setdefault(name, []).append(kept)
             except NotOffered as why:
                 say(f"{name}: no full sync: {why}")
                 lacking.add(name)

@@ -94,8 +94,8 @@ pub(crate) struct Arguments {
     /// Run the same load, up to 10 s of it, against a built-in server that only answers +OK, too
     #[arg(long)]
     null_server: bool,
-    /// File of the report as one JSON object; -: standard output, and text on standard error
-    #[arg(long, value_name = "FILE")]
+    /// File of the report as one JSON object; none or -: standard output, text on standard error
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
     json: Option<PathBuf>,
     /// File of the report as a page, with the latency against time
     #[arg(long, value_name = "FILE")]

@@ -1,5 +1,6 @@
 //! Time of a run: nanoseconds since its start.
 
+use std::thread;
 use std::time::{Duration, Instant};
 
 /// One second in the unit of this clock.
@@ -15,6 +16,10 @@ impl Clock {
     /// Time 0 is `ahead` from now.
     pub(crate) fn starting_in(ahead: Duration) -> Self {
         Self { start: Instant::now() + ahead }
+    }
+    /// Sleeps until time 0.
+    pub(crate) fn wait_for_start(&self) {
+        thread::sleep(self.start.saturating_duration_since(Instant::now()));
     }
     /// Nanoseconds since the start; 0 before it.
     #[inline]

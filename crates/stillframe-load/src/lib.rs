@@ -9,7 +9,8 @@
 //! - Every reply is looked at: one of the wrong kind is no answer, an error is counted by its code,
 //!   and neither has a latency.
 //!
-//! Reading order: `plan`, `schedule`, `worker` (the loop), `wait`, `phases`, `run`, `report`.
+//! Reading order: `plan`, `schedule`, `worker` (the loop), `wait`, `phases`, `run`, `watch`,
+//! `report`.
 #![forbid(unsafe_code)]
 
 mod clock;
@@ -29,6 +30,7 @@ mod tally;
 mod text;
 mod trace;
 mod wait;
+mod watch;
 mod worker;
 
 pub use error::LoadError;

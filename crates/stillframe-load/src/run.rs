@@ -2,8 +2,8 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
+use std::sync::atomic::AtomicBool;
 use std::thread::{self, ScopedJoinHandle};
 use std::time::Duration;
 
@@ -12,23 +12,19 @@ use rustix::time::{ClockId, clock_gettime};
 use crate::clock::{Clock, SECOND, nanos};
 use crate::connection::Connection;
 use crate::fill::fill;
-use crate::phases::{LEAD, Phase, Phases, Stretch, see};
+use crate::phases::{Phase, Phases};
 use crate::plan::Plan;
 use crate::report::{Floor, Measured, Quantiles, Report};
 use crate::requests::{Check, Requests};
 use crate::schedule::Schedule;
 use crate::side::{Side, field, resolve};
 use crate::tally::Tally;
+use crate::watch::{TELL, Watch};
 use crate::worker::{Common, Live, Worker};
 use crate::{LoadError, NullServer};
 
-/// From the last connection to the first query.
+/// From the last connection to the first query: threads start meanwhile.
 const AHEAD: Duration = Duration::from_millis(20);
-/// How often the server is asked what it is doing: while it saves, and else.
-const POLL_SAVING: u64 = 20_000_000;
-const POLL: u64 = 50_000_000;
-/// How often progress is told.
-const TELL: u64 = 250_000_000;
 /// How long the thread beside the load sleeps at most.
 const NAP: Duration = Duration::from_millis(5);
 /// Longest run against the null server.
@@ -171,8 +167,7 @@ fn measure(
             let schedule = Schedule::new(plan.rate, plan.pipeline, index, plan.threads, end);
             scope.spawn(move || {
                 let worker = Worker::new(common, group, schedule, requests, shown)?;
-                // Until then the clock stands at zero.
-                thread::sleep(AHEAD);
+                common.clock.wait_for_start();
                 Ok(worker.run())
             })
         };
@@ -214,186 +209,4 @@ fn connect_all(plan: &Plan, addresses: &[SocketAddr]) -> Result<Vec<Vec<Connecti
 fn cpu_ns() -> u64 {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     (time.tv_sec as u64) * SECOND + time.tv_nsec as u64
-}
-
-/// What goes on beside the load: saves are begun and watched, progress is told.
-struct Watch<'a> {
-    common: &'a Common<'a>,
-    side: Option<&'a mut Side>,
-    shown: &'a [Mutex<Live>],
-    /// The caller's wish to end early.
-    stop: &'a AtomicBool,
-    told: &'a mut dyn FnMut(&Progress),
-    next_save: Option<u64>,
-    next_poll: u64,
-    /// When the last poll was sent that saw no save, and no sync.
-    quiet: [u64; 2],
-    last_told: (u64, u64),
-    warnings: Vec<String>,
-    interrupted: bool,
-    is_floor: bool,
-}
-
-impl<'a> Watch<'a> {
-    fn new(
-        common: &'a Common<'a>,
-        side: Option<&'a mut Side>,
-        shown: &'a [Mutex<Live>],
-        stop: &'a AtomicBool,
-        told: &'a mut dyn FnMut(&Progress),
-    ) -> Self {
-        Self {
-            is_floor: side.is_none(),
-            next_save: side.as_ref().and(common.plan.bgsave_every).map(nanos),
-            common,
-            side,
-            shown,
-            stop,
-            told,
-            next_poll: 0,
-            quiet: [0; 2],
-            last_told: (0, 0),
-            warnings: Vec::new(),
-            interrupted: false,
-        }
-    }
-
-    fn turn(&mut self) {
-        if self.stop.load(Ordering::Relaxed) && !self.interrupted {
-            self.interrupted = true;
-            self.common.stop.store(true, Ordering::Relaxed);
-        }
-        let now = self.common.clock.now();
-        if self.side.is_none() {
-            self.common.phases.know(u64::MAX, |_| ());
-        } else if self.next_save.is_some_and(|at| now >= at) {
-            self.begin_save(now);
-        } else if now >= self.next_poll {
-            self.poll();
-        }
-        if now - self.last_told.0 >= TELL {
-            self.tell(now);
-        }
-    }
-
-    /// Begins a save, unless one runs or the run is over.
-    fn begin_save(&mut self, now: u64) {
-        let every = self.common.plan.bgsave_every.map_or(u64::MAX, nanos);
-        self.next_save = Some(now.saturating_add(every)).filter(|&at| at < self.end());
-        if now >= self.end() {
-            return;
-        }
-        if self.common.phases.with(|it| it.saves.last().is_some_and(|it| it.to_ns.is_none())) {
-            self.warn("a save took longer than --bgsave-every: the next one was left out".into());
-            return;
-        }
-        let save = Stretch { from_ns: now.saturating_sub(LEAD), to_ns: None, asked: true };
-        let known = self.common.phases.known_until().max(save.from_ns);
-        let mut before = 0;
-        self.common.phases.know(known, |it| {
-            before = it.saves.len();
-            // A save that the last poll saw has ended, so this one starts after it.
-            let ended = it.saves.last().and_then(|it| it.to_ns).unwrap_or(0);
-            it.saves.push(Stretch { from_ns: save.from_ns.max(ended), ..save });
-        });
-        let Some(side) = self.side.as_mut() else { return };
-        match side.call(&["BGSAVE"], self.common.stop) {
-            Ok(Ok(_)) => {}
-            Ok(Err(error)) => {
-                // No save ran: the time that was set aside for it was normal.
-                self.common.phases.know(known, |it| it.saves.truncate(before));
-                self.warn(format!("BGSAVE was refused: {error}"));
-            }
-            Err(error) => self.lose(&error),
-        }
-        self.next_poll = 0;
-    }
-
-    fn end(&self) -> u64 {
-        nanos(self.common.plan.duration)
-    }
-
-    /// Asks what the server is doing.
-    fn poll(&mut self) {
-        let sent = self.common.clock.now();
-        let Some(side) = self.side.as_mut() else { return };
-        let mut ask = |section| side.call(&["INFO", section], self.common.stop);
-        let (saves, syncs) = match (ask("persistence"), ask("replication")) {
-            (Ok(Ok(saves)), Ok(Ok(syncs))) => (saves, syncs),
-            (Ok(Err(error)), _) | (_, Ok(Err(error))) => {
-                self.warn(format!("INFO was refused, so saves cannot be told apart: {error}"));
-                self.next_poll = sent + POLL;
-                return;
-            }
-            (Err(error), _) | (_, Err(error)) => return self.lose(&error),
-        };
-        let answered = self.common.clock.now();
-        let saves = field(&saves, "rdb_bgsave_in_progress").is_some_and(|it| it != "0");
-        let under_way = |line: &str| {
-            line.starts_with("slave")
-                && ["state=wait_bgsave", "state=send_bulk"].iter().any(|state| line.contains(state))
-        };
-        let syncs = syncs.lines().any(under_way);
-        let quiet = self.quiet;
-        // A save may yet begin as much before now as queries are counted with it.
-        self.common.phases.know(sent.saturating_sub(LEAD), |it| {
-            see(&mut it.saves, saves, quiet[0], answered);
-            see(&mut it.syncs, syncs, quiet[1], answered);
-        });
-        for (quiet, runs) in self.quiet.iter_mut().zip([saves, syncs]) {
-            *quiet = if runs { *quiet } else { sent };
-        }
-        self.next_poll = answered + if saves || syncs { POLL_SAVING } else { POLL };
-    }
-
-    /// The side connection is gone; the load will notice soon if the server is.
-    fn lose(&mut self, error: &io::Error) {
-        if !self.common.stop.load(Ordering::Relaxed) {
-            self.warn(format!(
-                "the side connection was lost, so saves are not told apart: {error}"
-            ));
-        }
-        (self.side, self.next_save) = (None, None);
-    }
-
-    fn warn(&mut self, warning: String) {
-        if !self.warnings.contains(&warning) {
-            self.warnings.push(warning);
-        }
-    }
-
-    fn tell(&mut self, now: u64) {
-        let mut sum = Live::new();
-        for shown in self.shown {
-            let live = shown.lock().unwrap_or_else(PoisonError::into_inner);
-            sum.answered += live.answered;
-            sum.latencies += &live.latencies;
-        }
-        let seconds = (now - self.last_told.0) as f64 / SECOND as f64;
-        let stage = match self.common.phases.with(|it| it.phase(now)) {
-            _ if self.is_floor => Stage::Floor,
-            phase => Stage::Load(phase),
-        };
-        let share = (now as f64 / self.end() as f64).min(1.0);
-        (self.told)(&Progress {
-            stage,
-            share,
-            rate: (sum.answered - self.last_told.1) as f64 / seconds,
-            latencies: Some(Quantiles::of(&sum.latencies)),
-            elapsed: Duration::from_nanos(now),
-        });
-        self.last_told = (now, sum.answered);
-    }
-
-    /// The last look, when every query has been answered or given up.
-    fn finish(&mut self) {
-        let own = |all: &[Stretch]| all.iter().filter(|it| !it.asked).count();
-        let foreign = self.common.phases.with(|it| own(&it.saves));
-        if foreign > 0 && self.common.phases.with(|it| it.syncs.is_empty()) {
-            self.warn(format!(
-                "the server saved {foreign} times by itself (CONFIG SET save \"\" stops that): \
-                 those saves are counted, too"
-            ));
-        }
-    }
 }

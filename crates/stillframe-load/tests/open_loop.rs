@@ -149,3 +149,16 @@ fn refusals_before_a_run_end_it_and_those_within_are_counted() {
     assert!(report.failure().expect("a failure").contains("last save failed"));
     assert!(html(&report, "").contains("MISCONF"));
 }
+
+/// A server without INFO: the load goes on, all of it normal, and the report says why.
+#[test]
+fn without_info_every_query_is_normal() {
+    let target = scripted(1, "-NOPERM this user has no permissions to run the 'info' command\r\n");
+    let short = Duration::from_millis(200);
+    let every = Some(Duration::from_millis(50));
+    let report = go(&Plan { duration: short, bgsave_every: every, ..plan(target) });
+    assert_eq!((report.sent, report.errors[0].count), (400, 400));
+    let told = |it: &String| it.contains("not told apart") && it.contains("NOPERM");
+    assert!(report.warnings.iter().any(told), "{:?}", report.warnings);
+    assert!(report.saves.is_empty());
+}

@@ -1,0 +1,202 @@
+//! What goes on beside the load: saves are begun and watched, progress is told.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use crate::clock::{SECOND, nanos};
+use crate::phases::{LEAD, Stretch, see};
+use crate::report::Quantiles;
+use crate::run::{Progress, Stage};
+use crate::side::{Side, field};
+use crate::worker::{Common, Live};
+
+/// How often the server is asked what it is doing: while it saves, and else.
+const POLL_SAVING: u64 = 20_000_000;
+const POLL: u64 = 50_000_000;
+/// How often progress is told.
+pub(crate) const TELL: u64 = 250_000_000;
+/// The thread that called, while others put the load on.
+pub(crate) struct Watch<'a> {
+    common: &'a Common<'a>,
+    side: Option<&'a mut Side>,
+    shown: &'a [Mutex<Live>],
+    /// The caller's wish to end early.
+    stop: &'a AtomicBool,
+    told: &'a mut dyn FnMut(&Progress),
+    next_save: Option<u64>,
+    next_poll: u64,
+    /// When the last poll was sent that saw no save, and no sync.
+    quiet: [u64; 2],
+    last_told: (u64, u64),
+    pub(crate) warnings: Vec<String>,
+    /// Whether the caller wished to end early.
+    pub(crate) interrupted: bool,
+    is_floor: bool,
+}
+
+impl<'a> Watch<'a> {
+    pub(crate) fn new(
+        common: &'a Common<'a>,
+        side: Option<&'a mut Side>,
+        shown: &'a [Mutex<Live>],
+        stop: &'a AtomicBool,
+        told: &'a mut dyn FnMut(&Progress),
+    ) -> Self {
+        Self {
+            is_floor: side.is_none(),
+            next_save: side.as_ref().and(common.plan.bgsave_every).map(nanos),
+            common,
+            side,
+            shown,
+            stop,
+            told,
+            next_poll: 0,
+            quiet: [0; 2],
+            last_told: (0, 0),
+            warnings: Vec::new(),
+            interrupted: false,
+        }
+    }
+
+    /// Does what is due.
+    pub(crate) fn turn(&mut self) {
+        if self.stop.load(Ordering::Relaxed) && !self.interrupted {
+            self.interrupted = true;
+            self.common.stop.store(true, Ordering::Relaxed);
+        }
+        let now = self.common.clock.now();
+        if self.side.is_none() {
+            self.common.phases.know(u64::MAX, |_| ());
+        } else if self.next_save.is_some_and(|at| now >= at) {
+            self.begin_save(now);
+        } else if now >= self.next_poll {
+            self.poll();
+        }
+        if now - self.last_told.0 >= TELL {
+            self.tell(now);
+        }
+    }
+
+    /// Begins a save, unless one runs or the run is over.
+    fn begin_save(&mut self, now: u64) {
+        let every = self.common.plan.bgsave_every.map_or(u64::MAX, nanos);
+        self.next_save = Some(now.saturating_add(every)).filter(|&at| at < self.end());
+        if now >= self.end() {
+            return;
+        }
+        if self.common.phases.with(|it| it.saves.last().is_some_and(|it| it.to_ns.is_none())) {
+            self.warn("a save took longer than --bgsave-every: the next one was left out".into());
+            return;
+        }
+        let save = Stretch { from_ns: now.saturating_sub(LEAD), to_ns: None, asked: true };
+        let known = self.common.phases.known_until().max(save.from_ns);
+        let mut before = 0;
+        self.common.phases.know(known, |it| {
+            before = it.saves.len();
+            // A save that the last poll saw has ended, so this one starts after it.
+            let ended = it.saves.last().and_then(|it| it.to_ns).unwrap_or(0);
+            it.saves.push(Stretch { from_ns: save.from_ns.max(ended), ..save });
+        });
+        let Some(side) = self.side.as_mut() else { return };
+        match side.call(&["BGSAVE"], self.common.stop) {
+            Ok(Ok(_)) => {}
+            Ok(Err(error)) => {
+                // No save ran: the time that was set aside for it was normal.
+                self.common.phases.know(known, |it| it.saves.truncate(before));
+                self.warn(format!("BGSAVE was refused: {error}"));
+            }
+            Err(error) => self.go_blind(&error),
+        }
+        self.next_poll = 0;
+    }
+
+    fn end(&self) -> u64 {
+        nanos(self.common.plan.duration)
+    }
+
+    /// Asks what the server is doing.
+    fn poll(&mut self) {
+        let sent = self.common.clock.now();
+        let Some(side) = self.side.as_mut() else { return };
+        let mut ask = |section| side.call(&["INFO", section], self.common.stop);
+        let (saves, syncs) = match (ask("persistence"), ask("replication")) {
+            (Ok(Ok(saves)), Ok(Ok(syncs))) => (saves, syncs),
+            (Ok(Err(error)), _) | (_, Ok(Err(error))) => return self.go_blind(&error),
+            (Err(error), _) | (_, Err(error)) => return self.go_blind(&error),
+        };
+        let answered = self.common.clock.now();
+        let saves = field(&saves, "rdb_bgsave_in_progress").is_some_and(|it| it != "0");
+        let under_way = |line: &str| {
+            line.starts_with("slave")
+                && ["state=wait_bgsave", "state=send_bulk"].iter().any(|state| line.contains(state))
+        };
+        let syncs = syncs.lines().any(under_way);
+        let quiet = self.quiet;
+        // A save may yet begin as much before now as queries are counted with it.
+        self.common.phases.know(sent.saturating_sub(LEAD), |it| {
+            see(&mut it.saves, saves, quiet[0], answered);
+            see(&mut it.syncs, syncs, quiet[1], answered);
+        });
+        for (quiet, runs) in self.quiet.iter_mut().zip([saves, syncs]) {
+            *quiet = if runs { *quiet } else { sent };
+        }
+        self.next_poll = answered + if saves || syncs { POLL_SAVING } else { POLL };
+    }
+
+    /// From now on nobody knows what the server does; the load goes on. If the server itself is
+    /// gone, the load will notice.
+    fn go_blind(&mut self, why: &dyn std::fmt::Display) {
+        if !self.common.stop.load(Ordering::Relaxed) {
+            self.warn(format!("from some time on saves are not told apart: {why}"));
+        }
+        let now = self.common.clock.now();
+        self.common.phases.know(now, |it| {
+            for stretch in it.saves.iter_mut().chain(&mut it.syncs) {
+                stretch.to_ns.get_or_insert(now);
+            }
+        });
+        (self.side, self.next_save) = (None, None);
+    }
+
+    fn warn(&mut self, warning: String) {
+        if !self.warnings.contains(&warning) {
+            self.warnings.push(warning);
+        }
+    }
+
+    fn tell(&mut self, now: u64) {
+        let mut sum = Live::new();
+        for shown in self.shown {
+            let live = shown.lock().unwrap_or_else(PoisonError::into_inner);
+            sum.answered += live.answered;
+            sum.latencies += &live.latencies;
+        }
+        let seconds = (now - self.last_told.0) as f64 / SECOND as f64;
+        let stage = match self.common.phases.with(|it| it.phase(now)) {
+            _ if self.is_floor => Stage::Floor,
+            phase => Stage::Load(phase),
+        };
+        let share = (now as f64 / self.end() as f64).min(1.0);
+        (self.told)(&Progress {
+            stage,
+            share,
+            rate: (sum.answered - self.last_told.1) as f64 / seconds,
+            latencies: Some(Quantiles::of(&sum.latencies)),
+            elapsed: Duration::from_nanos(now),
+        });
+        self.last_told = (now, sum.answered);
+    }
+
+    /// The last look, when every query has been answered or given up.
+    pub(crate) fn finish(&mut self) {
+        let own = |all: &[Stretch]| all.iter().filter(|it| !it.asked).count();
+        let foreign = self.common.phases.with(|it| own(&it.saves));
+        if foreign > 0 && self.common.phases.with(|it| it.syncs.is_empty()) {
+            self.warn(format!(
+                "the server saved {foreign} times by itself (CONFIG SET save \"\" stops that): \
+                 those saves are counted, too"
+            ));
+        }
+    }
+}
