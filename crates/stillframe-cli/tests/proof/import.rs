@@ -157,3 +157,60 @@ fn types_that_are_not_held_are_refused_by_command_and_key() {
     assert!(text.contains("XADD of key \"the-stream\"") && text.contains("incr.aof"), "{text}");
     assert!(!data.path().join("dump.rdb").exists());
 }
+
+/// Changes of collections, several of which Redis logs as other commands than these.
+const COLLECTIONS: [&str; 25] = [
+    "RPUSH list a b c d e",
+    "LPUSH list 1 2 3",
+    "LPOP list",
+    "RPOP list 2",
+    "LSET list 0 first",
+    "LINSERT list BEFORE a between",
+    "LREM list 1 b",
+    "LMOVE list other LEFT RIGHT",
+    "LTRIM list 0 5",
+    "BLPOP list 0",
+    "SADD set a b c d e 1 2 3",
+    "SREM set a",
+    "SPOP set 2",
+    "SADD numbers 1 2 3 -70000",
+    "SUNIONSTORE union set numbers",
+    "SMOVE set numbers d",
+    "HSET hash f v g w n 1",
+    "HDEL hash g",
+    "HINCRBY hash n 41",
+    "HINCRBYFLOAT hash x 1.25",
+    "HSETNX hash once 1",
+    "RENAME union renamed",
+    "COPY hash copied",
+    "PEXPIRE list 100000000",
+    "PERSIST list",
+];
+
+#[test]
+fn collections_of_an_append_only_directory_are_imported_with_an_equal_digest() {
+    if !redis_is_here("collections_of_an_append_only_directory_are_imported") {
+        return;
+    }
+    for preamble in ["yes", "no"] {
+        let mut redis = redis(preamble);
+        let mut client = redis.client();
+        run(&mut client, &COLLECTIONS);
+        let many: Vec<String> = (0..300).map(|n| format!("{n} member:{n}")).collect();
+        for command in ["RPUSH many", "SADD large", "HSET wide"] {
+            run(&mut client, &[&format!("{command} {}", many.join(" "))]);
+        }
+        rewrite(&mut client);
+        run(&mut client, &COLLECTIONS);
+        let expected = client.ask("DEBUG DIGEST").text();
+        redis.kill();
+
+        let data = tempfile::tempdir().expect("a folder");
+        let (from, to) = (redis.folder.display().to_string(), data.path().display().to_string());
+        let output = stillframe(&["import", &from, "--dir", &to]);
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{text}");
+        let ours = Setup::new(Kind::Ours("imprint")).folder(data.path()).start();
+        assert_eq!(ours.client().ask("DEBUG DIGEST").text(), expected, "preamble {preamble}");
+    }
+}
