@@ -24,10 +24,10 @@ fn open<A: Algorithm>(disk: &SimulatedDisk, words: usize) -> Result<Store<A>, Er
     Store::open_with(Path::new("simulated"), Options::words(words).disk(Arc::new(disk.clone())))
 }
 
-type Found = Result<(u64, Vec<u64>), String>;
+pub(super) type Found = Result<(u64, Vec<u64>), String>;
 
 /// The number of the checkpoint that `files` yield, 0 for none, and the state; or what is wrong.
-fn recovered(files: &Files, words: usize) -> Found {
+pub(super) fn recovered(files: &Files, words: usize) -> Found {
     let directory =
         Directory::open(Path::new("crashed"), Some(Arc::new(SimulatedDisk::holding(files))))
             .map_err(|error| error.to_string())?;
@@ -43,20 +43,20 @@ fn recovered(files: &Files, words: usize) -> Found {
 
 /// What a run of a store did, as the oracle sees it.
 #[derive(Default)]
-struct Oracle {
+pub(super) struct Oracle {
     /// The state at the point of each checkpoint that was begun; 0 is the start.
-    states: BTreeMap<u64, Vec<u64>>,
+    pub(super) states: BTreeMap<u64, Vec<u64>>,
     /// After so many changes of the disk, this checkpoint was known to be durable.
-    acknowledged: Vec<(usize, u64)>,
+    pub(super) acknowledged: Vec<(usize, u64)>,
 }
 
 impl Oracle {
     /// Starts from zeros.
-    fn new(words: usize) -> Self {
+    pub(super) fn new(words: usize) -> Self {
         Self { states: BTreeMap::from([(0, vec![0; words])]), acknowledged: vec![(0, 0)] }
     }
 
-    fn judge(&self, changes: usize, found: &Found) -> Result<u64, String> {
+    pub(super) fn judge(&self, changes: usize, found: &Found) -> Result<u64, String> {
         let (number, state) = found.as_ref().map_err(String::clone)?;
         let number = *number;
         let acknowledged = self.acknowledged.iter().rev().find(|(at, _)| *at <= changes);
@@ -80,7 +80,11 @@ fn pattern(round: u64, words: usize) -> Vec<u64> {
 
 // ---- every crash point of a small store
 
-fn crash_store(disk: &SimulatedDisk, oracle: &Oracle, words: usize) -> Result<u64, String> {
+pub(super) fn crash_store(
+    disk: &SimulatedDisk,
+    oracle: &Oracle,
+    words: usize,
+) -> Result<u64, String> {
     let judge = |changes, found: &Found| oracle.judge(changes, found).map(drop);
     crash_everywhere(disk, |files| recovered(files, words), judge)
 }

@@ -11,6 +11,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use crate::disk::{Files, Platter, SimulatedDisk};
 use crate::mutant::{Mutant, Mutation};
 
+mod chains;
 mod checkpoints;
 mod log;
 mod store;

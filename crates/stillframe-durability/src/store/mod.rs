@@ -316,6 +316,12 @@ impl<A: Algorithm> Store<A> {
         }
     }
 
+    /// The number of the next checkpoint.
+    #[cfg(test)]
+    pub(crate) fn next_number(&self) -> u64 {
+        self.next
+    }
+
     #[cold]
     fn point_when_due(&mut self) -> Option<u64> {
         if self.engine.running() || matches!(self.log, Journal::Replaying) {
