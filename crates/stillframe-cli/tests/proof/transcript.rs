@@ -32,8 +32,18 @@ fn expiry_commands_reply_as_redis() {
 }
 
 #[test]
+fn hash_commands_reply_as_redis() {
+    prove("hashes");
+}
+
+#[test]
 fn key_commands_reply_as_redis() {
     prove("keys");
+}
+
+#[test]
+fn list_commands_reply_as_redis() {
+    prove("lists");
 }
 
 #[test]
@@ -49,6 +59,16 @@ fn resp3_replies_as_redis() {
 #[test]
 fn server_commands_reply_as_redis() {
     prove("server");
+}
+
+#[test]
+fn set_commands_reply_as_redis() {
+    prove("sets");
+}
+
+#[test]
+fn sort_replies_as_redis() {
+    prove("sort");
 }
 
 #[test]
