@@ -52,7 +52,8 @@ class NotOffered(Exception):
 
 
 def start_load(server, options, *words):
-    line = [options.stillframe, "load", "--target", f"127.0.0.1:{server.port}", "--json", "-"]
+    line = ["nice", "-n", str(options.nice)] if options.nice else []
+    line += [options.stillframe, "load", "--target", f"127.0.0.1:{server.port}", "--json", "-"]
     return subprocess.Popen(line + [str(word) for word in words], text=True,
                             stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
@@ -105,6 +106,14 @@ def measure_throughput(options):
     return results
 
 
+def page_words(options, *name):
+    """The page of a run, if pages are kept."""
+    if not options.pages:
+        return []
+    pathlib.Path(options.pages).mkdir(parents=True, exist_ok=True)
+    return ["--html", pathlib.Path(options.pages) / f"{'-'.join(map(str, name))}.html"]
+
+
 def set_words(options, seconds):
     return ["--rate", options.rate, "--clients", 50, "--keys", options.keys,
             "--value-size", options.value_size, "--duration", f"{round(seconds * 1000)}ms"]
@@ -134,11 +143,12 @@ def figures_of(report, busy):
     return kept
 
 
-def measure_save(server, options, with_hash):
+def measure_save(server, options, with_hash, turn):
     """One round: half of the time idle, and a save in the other half."""
     seconds = 1.9 * options.idle_seconds
     words = set_words(options, seconds) + [
         "--bgsave-every", f"{round(options.idle_seconds * 1000)}ms"]
+    words += page_words(options, "hash" if with_hash else "string", server.name, turn)
     beside = start_load(server, options, *hash_words(options, seconds)) if with_hash else None
     report = load(server, options, *words)
     kept = figures_of(report, "saving")
@@ -196,14 +206,14 @@ def measure_saving(options):
             servers[name] = base.Server(name, options)
             fill_strings(servers[name], options)
             # A first save warms what only the first one touches; its figures are not taken.
-            measure_save(servers[name], options, with_hash=False)
+            measure_save(servers[name], options, False, "warm")
         for part in ("string", "hash"):
             ready = list(options.contenders)
             if part == "hash":
                 ready = [name for name in ready if has_hash(servers[name], options)]
             for turn in range(options.rounds):
                 for name in in_turns(ready, turn) if ready else []:
-                    kept = measure_save(servers[name], options, part == "hash")
+                    kept = measure_save(servers[name], options, part == "hash", turn)
                     results[part].setdefault(name, []).append(kept)
                 say(f"saving, {part}: round {turn + 1} of {options.rounds}")
         for turn in range(min(options.rounds, 3)):
@@ -225,18 +235,17 @@ def wait_for(what, seconds, condition):
         time.sleep(0.05)
 
 
-def measure_sync(server, options):
+def measure_sync(server, options, turn):
     """One round: a new replica gets everything in the middle of a load."""
     replica = base.Server("redis", options)
     try:
         replica.client.call("CONFIG", "SET", "repl-diskless-load", "disabled")
         seconds = 2 * options.idle_seconds
-        running = start_load(server, options, *set_words(options, seconds))
-        begun = []
+        words = set_words(options, seconds) + page_words(options, "sync", server.name, turn)
+        running = start_load(server, options, *words)
 
         def replicate():
             time.sleep(options.idle_seconds / 2)
-            begun.append(time.monotonic())
             replica.client.call("REPLICAOF", "127.0.0.1", server.port)
 
         helper = threading.Thread(target=replicate)
@@ -280,7 +289,7 @@ def measure_syncs(options):
                     limit = "replica 0 0 0"
                     server.client.call("CONFIG", "SET", "client-output-buffer-limit", limit)
                 fill_strings(server, options)
-                kept = measure_sync(server, options)
+                kept = measure_sync(server, options, turn)
                 results.setdefault(name, []).append(kept)
             except NotOffered as why:
                 say(f"{name}: no full sync: {why}")
@@ -364,6 +373,10 @@ def parse_arguments():
     parser.add_argument("--sync-seconds", type=float, default=120)
     parser.add_argument("--throughput-keys", type=int, default=100_000)
     parser.add_argument("--throughput-ms", type=int, default=4000)
+    parser.add_argument("--nice", type=int, default=0,
+                        help="priority of the load, -20 to 19; root may give less than 0, so that "
+                             "the generator is not what waits for a core")
+    parser.add_argument("--pages", help="a folder for the page of each run")
     parser.add_argument("--tiny", action="store_true", help="small sizes, one round: no figures")
     parser.add_argument("--dir", help="where the servers keep their files [a temporary folder]")
     parser.add_argument("--out", help="a file for all figures as JSON")
