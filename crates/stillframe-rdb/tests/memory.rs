@@ -7,7 +7,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 use common::{ORIGIN, noise, read};
-use stillframe_rdb::{Encoder, Output, Place, Value};
+use stillframe_rdb::{Decoder, Encoder, Event, Output, Place, Value};
 
 thread_local! {
     static FORBIDDEN: Cell<bool> = const { Cell::new(false) };
@@ -97,6 +97,28 @@ fn encoding_allocates_nothing() {
     FORBIDDEN.set(false);
 
     assert_eq!(result, Ok(encoder.output().0));
+}
+
+#[test]
+fn a_large_collection_streams_through() {
+    let texts: Vec<Vec<u8>> = (0..100_000).map(|n| format!("some text {n}").into_bytes()).collect();
+    let place = Place::Key { db: 0, key: b"k", expire_at_ms: None };
+    let mut file = Vec::new();
+    let mut encoder = Encoder::new(&mut file);
+    encoder.begin(&ORIGIN).expect("a Vec takes everything");
+    let one = || texts.iter().map(Vec::as_slice);
+    encoder.hash(place, texts.len(), || one().zip(one())).expect("a Vec takes everything");
+    encoder.list(place, one).expect("a Vec takes everything");
+    encoder.finish().expect("a Vec takes everything");
+    let before = ALLOCATED.get();
+    let mut decoder = Decoder::new(&file[..]);
+    let mut elements = 0;
+    while let Some(event) = decoder.next().expect("a whole file") {
+        elements += usize::from(matches!(event, Event::Element(_)));
+    }
+    let bytes = ALLOCATED.get() - before;
+    assert_eq!(elements, 200_000);
+    assert!(bytes < 400_000, "{bytes} bytes for a file of {}", file.len());
 }
 
 #[test]

@@ -2,6 +2,7 @@
 #![allow(dead_code)] // each test binary uses its part
 
 pub(crate) mod old;
+pub(crate) mod server;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
