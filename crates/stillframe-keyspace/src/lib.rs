@@ -4,6 +4,9 @@
 //! Reading order: [`Keyspace`] (what a store does), `write` (its changes), `slots` (the memory
 //! model: who may change or free an entry when), `entry` (one entry in memory), `limbo` and
 //! `reclaim` (where entries go that leave), `index` (from key to slot), `warm`, `expiries`.
+//! Collections: `views` and `edit` (what users see), `packed` (elements in a run of bytes), `tree`
+//! (the B+tree of a large one, and why an image costs it nothing), `trunk` (which trees make which
+//! type), `collection` (small or large, read alike).
 //!
 //! Unsafe code is in `entry` (layout and handles), and in `slots` and `image` where words become
 //! entries, for the writer and for the snapshotter.
@@ -17,6 +20,11 @@
 //! keyspace.set(0, b"answer", b"42", Expire::At(2_000))?;
 //! assert_eq!(keyspace.get(0, b"answer", now).map(|entry| entry.value()), Some(Value::Int(42)));
 //! assert!(keyspace.get(0, b"answer", 2_000).is_none());
+//!
+//! keyspace.edit_sorted(0, b"scores", |scores| scores.set(b"ada", 1.5))?;
+//! if let Some(Value::Sorted(scores)) = keyspace.get(0, b"scores", now).map(|entry| entry.value()) {
+//!     assert_eq!(scores.rank(b"ada"), Some(0));
+//! }
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 

@@ -47,10 +47,12 @@ use crate::index::{Index, Seat};
 use crate::limbo::Limbo;
 use crate::mutants::Mutant;
 use crate::reclaim::Reclaimer;
+use crate::value::Type;
 
 /// Entries of this size or more are dropped by the reclaimer: unmapping them takes long.
 const LARGE_BYTES: usize = 256 << 10;
-/// Above this much garbage the writer drops large entries itself: it must not outrun the reclaimer.
+/// Above this much garbage the writer drops long texts itself: it must not outrun the reclaimer. It
+/// cannot with collections, which take longer to fill than to drop.
 const PENDING_BYTES_MAX: usize = 64 << 20;
 /// Growth of the slot array: at least this, else an eighth.
 const GROWTH_MIN: usize = if cfg!(any(test, miri)) { 16 } else { 8192 };
@@ -238,7 +240,8 @@ impl<A: Algorithm> Slots<A> {
                 self.limbo.poison();
             }
         } else if old.entry().bytes() >= LARGE_BYTES
-            && self.reclaimer.pending_bytes() < PENDING_BYTES_MAX
+            && (self.reclaimer.pending_bytes() < PENDING_BYTES_MAX
+                || old.entry().value().kind() != Type::String)
         {
             let bytes = old.entry().bytes();
             self.reclaimer.drop_later(old, bytes);

@@ -89,7 +89,7 @@ fn edit_bytes_max(kind: Type, len: usize) -> usize {
 
 #[test]
 fn an_edit_during_an_image_copies_one_path_once() {
-    let len = sized(100_000, 300);
+    let len = sized(100_000, 150);
     for kind in KINDS {
         let mut keyspace = keyspace();
         filled(&mut keyspace, kind, len);
@@ -133,7 +133,7 @@ fn an_edit_during_an_image_copies_one_path_once() {
 #[test]
 fn a_copy_shares_and_diverges() {
     let mut random = Random::seeded("copy");
-    let len = sized(3000, 200);
+    let len = sized(3000, 140);
     for kind in KINDS {
         let mut keyspace = keyspace();
         filled(&mut keyspace, kind, len);
@@ -165,7 +165,7 @@ fn a_copy_shares_and_diverges() {
 fn memory_of_short_elements_stays_small() {
     for kind in KINDS {
         let mut keyspace = keyspace();
-        let len = sized(5000, 200);
+        let len = sized(5000, 140);
         filled(&mut keyspace, kind, len);
         for number in 0..len - 10 {
             remove(&mut keyspace, b"key", kind, if kind == Type::List { 0 } else { number });
