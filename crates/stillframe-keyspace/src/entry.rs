@@ -236,6 +236,13 @@ impl Entry {
         self.0.expire_at
     }
 
+    /// Bytes of memory it takes, with its place in slots and index; what it shares with other
+    /// keys is counted in full.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        self.bytes() + crate::keyspace::KEY_BYTES
+    }
+
     /// Bytes it takes, a shared blob or node counted in full.
     pub(crate) fn bytes(&self) -> usize {
         let blob = match self.kind() {

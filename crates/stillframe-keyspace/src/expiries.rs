@@ -41,6 +41,12 @@ impl Expiries {
         }
     }
 
+    /// Any slot, by random bits.
+    pub(crate) fn random(&self, bits: u64) -> Option<u32> {
+        let at = bits.checked_rem(self.slots.len() as u64)?;
+        Some(self.slots.get(at as usize))
+    }
+
     /// The next slot of the walk; `None` after each round.
     pub(crate) fn next(&mut self) -> Option<u32> {
         match self.cursor.min(self.slots.len()) {

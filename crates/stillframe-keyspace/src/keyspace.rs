@@ -18,8 +18,10 @@ use stillframe::{
 };
 
 use crate::DATABASES;
+use crate::access::{Access, Counting};
 use crate::chunks::Sparse;
 use crate::entry::{Entry, NEVER};
+use crate::evict::Pool;
 use crate::expiries::Expiries;
 use crate::image::{Cleared, EntrySink};
 use crate::index::{Index, Seat};
@@ -28,6 +30,9 @@ use crate::packed::Chunk;
 use crate::slots::{CreateError, Slots};
 use crate::trunk::Hasher;
 
+/// What a key takes beside its entry: a slot word, a cell of an index that is two thirds full, and
+/// the number of its last use.
+pub(crate) const KEY_BYTES: usize = 8 + 24 + 4;
 /// Dead entries swept in one call of [`Keyspace::tend`].
 const SWEEP: usize = if cfg!(any(test, miri)) { 16 } else { 512 };
 
@@ -50,6 +55,8 @@ pub struct Keyspace<A: Algorithm> {
     pub(crate) scratch: Chunk,
     /// The slot that was found last: the next call is often for the same key.
     recent: Option<u32>,
+    pub(crate) access: Access,
+    pub(crate) pool: Pool,
     expired_total: u64,
     /// Keys that have expired since they were last taken, if they are to be kept.
     expired: Vec<(usize, Box<[u8]>)>,
@@ -98,6 +105,8 @@ impl<A: Algorithm> Keyspace<A> {
             limits: Limits::default(),
             scratch: Chunk::default(),
             recent: None,
+            access: Access::default(),
+            pool: Pool::default(),
             expired_total: 0,
             expired: Vec::new(),
             keeps_expired: false,
@@ -110,6 +119,50 @@ impl<A: Algorithm> Keyspace<A> {
     pub fn get(&mut self, db: usize, key: &[u8], now: i64) -> Option<&Entry> {
         let seat = self.find(db, key, now)?;
         Some(self.slots.entry_of(seat))
+    }
+
+    /// As [`get`](Self::get), but it does not count as a use of the key.
+    pub fn peek(&mut self, db: usize, key: &[u8], now: i64) -> Option<&Entry> {
+        let seat = self.slots.find(&self.dbs[db].index, self.hash(key), key)?;
+        if is_expired(self.slots.entry_of(seat), now) {
+            self.delete_if_expired(seat.slot, now);
+            return None;
+        }
+        Some(self.slots.entry_of(seat))
+    }
+
+    /// Milliseconds since a key was last used, in steps of 100; meant for
+    /// [`Counting::Recency`].
+    #[must_use]
+    pub fn idle_ms(&self, db: usize, key: &[u8]) -> Option<u64> {
+        let seat = self.slots.find(&self.dbs[db].index, self.hash(key), key)?;
+        Some(self.access.idle_ms(seat.slot))
+    }
+
+    /// How often a key is used, from 0 to 255; 0 without [`Counting::Frequency`].
+    #[must_use]
+    pub fn frequency(&self, db: usize, key: &[u8]) -> Option<u8> {
+        let seat = self.slots.find(&self.dbs[db].index, self.hash(key), key)?;
+        Some(self.access.frequency(seat.slot))
+    }
+
+    /// How uses of keys are counted from now on.
+    pub fn count_uses(&mut self, counting: Counting) {
+        if self.access.counting() != counting {
+            self.access.set_counting(counting);
+        }
+    }
+
+    /// Tells the time by which uses are dated: milliseconds since any fixed instant.
+    pub fn set_clock(&mut self, milliseconds: u64) {
+        self.access.set_clock(milliseconds);
+    }
+
+    /// Memory that deleting all keys would give back, in bytes: entries and their place in the
+    /// index. O(1).
+    #[must_use]
+    pub fn data_bytes(&self) -> usize {
+        self.dbs.iter().map(|db| db.bytes + db.index.len() * KEY_BYTES).sum()
     }
 
     /// Whether the key exists.
@@ -307,7 +360,7 @@ impl<A: Algorithm> Keyspace<A> {
         self.hasher.hash_key(key)
     }
 
-    fn is_live(&self, entry: &Entry) -> bool {
+    pub(crate) fn is_live(&self, entry: &Entry) -> bool {
         entry.era() > self.cleared[entry.db()]
     }
 
@@ -319,6 +372,7 @@ impl<A: Algorithm> Keyspace<A> {
             return None;
         }
         self.recent = Some(seat.slot);
+        self.access.touch(seat.slot);
         Some(seat)
     }
 

@@ -28,10 +28,12 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod access;
 mod chunks;
 mod collection;
 mod edit;
 mod entry;
+mod evict;
 mod expiries;
 mod image;
 mod index;
@@ -51,8 +53,10 @@ mod views;
 mod warm;
 mod write;
 
+pub use access::Counting;
 pub use edit::{EditError, HashEdit, ListEdit, SetEdit, SortedEdit};
 pub use entry::{Entry, KEY_BYTES_MAX};
+pub use evict::{Choice, Merit};
 pub use image::EntrySink;
 pub use keyspace::Keyspace;
 pub use options::{KeyspaceOptions, KeyspaceStats, Limits};

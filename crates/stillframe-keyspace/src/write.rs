@@ -255,6 +255,7 @@ impl<A: Algorithm> Keyspace<A> {
                 }
                 let seat = self.slots.insert(entry)?;
                 self.dbs[db].index.insert(hash, seat);
+                self.access.begin(seat.slot);
                 self.book(db, seat.slot, NOTHING);
             }
         }

@@ -27,6 +27,8 @@ pub(crate) fn run<A: Algorithm>(server: &mut Server<A>) -> Instant {
         persistence::stop(&mut server.keyspace, &mut server.state, LastSave::IfScheduled, false);
     }
     let more_expired = !server.state.pausing() && expire(server);
+    let clients = server.state.clients.others().map(|(_, client)| client.buffer_bytes());
+    server.state.client_bytes = clients.sum();
     persistence::run_schedule(&mut server.keyspace, &mut server.state);
     journal::attend(&mut server.keyspace, &mut server.state);
     server.state.stats.sample(now);

@@ -91,6 +91,14 @@ impl ServerState {
         self.effects.wanted() || !self.config.notify.is_empty() || self.tracking.clients > 0
     }
 
+    /// Tells the log, the replicas and caches that a key is gone that nobody deleted.
+    pub(crate) fn gone(&mut self, db: usize, key: &[u8]) {
+        if self.effects.wanted() {
+            self.effects.add(db, &[b"DEL", key]);
+        }
+        self.invalidate(key, 0);
+    }
+
     /// Tells of the keys whose time has come since this was last called; `f` with each database.
     #[inline]
     pub(crate) fn settle_expired<A: Algorithm>(
@@ -99,10 +107,7 @@ impl ServerState {
         mut f: impl FnMut(&mut Self, usize),
     ) {
         for (db, key) in keyspace.take_expired() {
-            if self.effects.wanted() {
-                self.effects.add(db, &[b"DEL", &key]);
-            }
-            self.invalidate(&key, 0);
+            self.gone(db, &key);
             f(self, db);
             self.notify('x', "expired", db, &key);
         }

@@ -70,6 +70,7 @@ impl<A: Algorithm> Server<A> {
     ) -> Self {
         let mut keyspace = keyspace;
         keyspace.keep_expired(state.wants_expired());
+        state.count_uses(&mut keyspace);
         Self {
             keyspace,
             state,
@@ -95,8 +96,14 @@ impl<A: Algorithm> Server<A> {
             let timeout = self.timeout();
             self.poller.wait(timeout, &mut ready).map_err(ServeError::Events)?;
             self.state.loop_time = Instant::now();
+            self.state.loop_unix_ms = unix_millis();
             self.end_pause();
             self.time_out_blocked(self.state.loop_time);
+            let since = self.state.loop_time.saturating_duration_since(self.state.started);
+            self.keyspace.set_clock(since.as_millis() as u64);
+            if self.state.evicting {
+                self.state.make_room(&mut self.keyspace);
+            }
             for event in &ready {
                 self.on_event(*event);
             }
@@ -171,6 +178,9 @@ impl<A: Algorithm> Server<A> {
             return Duration::from_millis(1);
         }
         if !self.runnable.is_empty() || !self.postponed.is_empty() && !self.state.pausing() {
+            return Duration::ZERO;
+        }
+        if self.state.evicting {
             return Duration::ZERO;
         }
         let next = self
@@ -261,6 +271,7 @@ impl<A: Algorithm> Server<A> {
     fn serve_once(&mut self, client: &mut Client) -> bool {
         client.session.active = self.state.loop_time;
         if let Some(held) = client.session.held.take() {
+            self.state.clock = Instant::now();
             let Client { session, output, .. } = client;
             held.for_each(|_, args| self.run_request(session, output, args));
         }
@@ -307,6 +318,7 @@ impl<A: Algorithm> Server<A> {
         let mut used = 0;
         let mut requests = 0;
         let replies_start = client.output.len();
+        self.state.clock = Instant::now();
         client.backlog = false;
         while !client.session.closing && !self.state.stopping {
             if client.session.blocked
@@ -374,9 +386,9 @@ impl<A: Algorithm> Server<A> {
         let mut ctx = Context {
             out: Out::new(output, session.protocol),
             keyspace: &mut self.keyspace,
+            now: self.state.unix_now(),
             server: &mut self.state,
             session,
-            now: unix_millis(),
             table: &self.table,
         };
         commands::dispatch(&mut ctx, args);

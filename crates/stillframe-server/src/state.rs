@@ -17,7 +17,9 @@ use crate::pause::Pause;
 use crate::persistence::Saves;
 use crate::pubsub::PubSub;
 use crate::random::Random;
+use crate::server::unix_millis;
 use crate::session::Replies;
+use crate::slowlog::{Histogram, Latency, SlowLog};
 use crate::tracking::Tracking;
 
 /// What every command may see and change of the server.
@@ -36,6 +38,18 @@ pub(crate) struct ServerState {
     pub(crate) tracking: Tracking,
     /// Requests are being held.
     pub(crate) pause: Option<Pause>,
+    /// Requests that took long.
+    pub(crate) slowlog: SlowLog,
+    /// Events that took long.
+    pub(crate) latency: Latency,
+    /// When the last request ended, or the one under way began.
+    pub(crate) clock: Instant,
+    /// Unix time in milliseconds when this turn of the loop began.
+    pub(crate) loop_unix_ms: i64,
+    /// Buffers of all clients when they were last looked at, in bytes.
+    pub(crate) client_bytes: usize,
+    /// Memory is above its limit and there are keys to evict.
+    pub(crate) evicting: bool,
     /// Keys of the selected database when a change was last told, for telling new keys.
     pub(crate) keys_told: usize,
     /// Clients that wait for keys.
@@ -82,6 +96,12 @@ impl ServerState {
             pubsub: PubSub::default(),
             tracking: Tracking::default(),
             pause: None,
+            slowlog: SlowLog::default(),
+            latency: Latency::default(),
+            clock: now,
+            loop_unix_ms: unix_millis(),
+            client_bytes: 0,
+            evicting: false,
             keys_told: 0,
             blocked: Blocked::default(),
             saves,
@@ -118,6 +138,13 @@ impl ServerState {
         true
     }
 
+    /// Unix time in milliseconds, at the start of the request under way.
+    #[inline]
+    pub(crate) fn unix_now(&self) -> i64 {
+        let since = self.clock.saturating_duration_since(self.loop_time);
+        self.loop_unix_ms.saturating_add_unsigned(since.as_millis() as u64)
+    }
+
     /// Why writes are refused: the data, or the log, could not be saved.
     pub(crate) fn writes_refused(&self) -> Option<Cow<'static, str>> {
         if let Some(problem) = self.journal.problem() {
@@ -150,6 +177,8 @@ pub(crate) struct Stats {
     pub(crate) keyspace_hits: u64,
     /// Keys not found by reading commands.
     pub(crate) keyspace_misses: u64,
+    /// Keys evicted.
+    pub(crate) evicted_keys: u64,
     /// Connections accepted, those turned away included.
     pub(crate) connections_received: u64,
     /// Connections turned away.
@@ -176,6 +205,10 @@ pub(crate) struct CommandStats {
     pub(crate) rejected: u64,
     /// Times it answered an error.
     pub(crate) failed: u64,
+    /// How long it took all together.
+    pub(crate) time: Duration,
+    /// How often it took how long; none before its first run.
+    pub(crate) times: Option<Box<Histogram>>,
 }
 
 impl Stats {
@@ -187,6 +220,7 @@ impl Stats {
             errors: BTreeMap::new(),
             keyspace_hits: 0,
             keyspace_misses: 0,
+            evicted_keys: 0,
             connections_received: 0,
             rejected_connections: 0,
             reads: 0,

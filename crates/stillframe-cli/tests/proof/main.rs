@@ -11,6 +11,7 @@ mod support;
 
 mod clients;
 mod collections;
+mod eviction;
 mod files;
 mod import;
 mod journal;

@@ -47,6 +47,11 @@ fn list_commands_reply_as_redis() {
 }
 
 #[test]
+fn monitoring_commands_reply_as_redis() {
+    prove("monitoring");
+}
+
+#[test]
 fn publish_and_subscribe_as_redis() {
     prove("pubsub");
 }

@@ -40,7 +40,7 @@ impl<A: Algorithm> Context<'_, A> {
         key: &[u8],
         answer: impl FnOnce(&mut Out<'_>, Option<&Entry>) -> R,
     ) -> R {
-        let entry = self.keyspace.get(self.session.db, key, self.now);
+        let entry = self.keyspace.peek(self.session.db, key, self.now);
         match entry {
             Some(_) => self.server.stats.keyspace_hits += 1,
             None => self.server.stats.keyspace_misses += 1,

@@ -66,6 +66,8 @@ fn config_set<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
         Ok(config) => {
             ctx.server.config = config;
             ctx.keyspace.keep_expired(ctx.server.wants_expired());
+            ctx.server.count_uses(ctx.keyspace);
+            ctx.server.evicting = ctx.server.config.maxmemory_bytes > 0;
             ctx.out.ok();
         }
         Err(problem) => ctx.out.error(problem),

@@ -142,8 +142,9 @@ fn memory<A: Algorithm>(ctx: &Context<'_, A>, figures: &KeyspaceStats, text: &mu
     text.field("used_memory_dataset", dataset);
     text.field("used_memory_dataset_perc", percent(dataset, used));
     text.size("total_system_memory", process::machine_memory_bytes());
-    text.size("maxmemory", 0);
-    text.field("maxmemory_policy", "noeviction");
+    text.size("maxmemory", ctx.server.config.maxmemory_bytes);
+    text.field("maxmemory_policy", ctx.server.config.maxmemory_policy.name());
+    text.field("mem_counted_for_evict", ctx.server.counted_bytes(ctx.keyspace));
     let ratio = resident as f64 / used.max(1) as f64;
     text.field("mem_fragmentation_ratio", format_args!("{ratio:.2}"));
     text.field("mem_clients_slaves", 0);
@@ -262,7 +263,7 @@ fn stats<A: Algorithm>(ctx: &Context<'_, A>, figures: &KeyspaceStats, text: &mut
     text.field("sync_partial_ok", 0);
     text.field("sync_partial_err", 0);
     text.field("expired_keys", figures.expired_total.saturating_sub(stats.expired_base));
-    text.field("evicted_keys", 0);
+    text.field("evicted_keys", stats.evicted_keys);
     text.field("evicted_clients", 0);
     text.field("keyspace_hits", stats.keyspace_hits);
     text.field("keyspace_misses", stats.keyspace_misses);
@@ -307,9 +308,12 @@ fn cpu<A: Algorithm>(_: &Context<'_, A>, _: &KeyspaceStats, text: &mut Text) {
 fn commandstats<A: Algorithm>(ctx: &Context<'_, A>, _: &KeyspaceStats, text: &mut Text) {
     for (command, counters) in ctx.table.all().iter().zip(&ctx.server.stats.commands) {
         if counters.calls + counters.rejected > 0 {
+            let micros = counters.time.as_micros();
+            let each = micros as f64 / counters.calls.max(1) as f64;
             let _ = write!(
                 text.0,
-                "cmdstat_{}:calls={},rejected_calls={},failed_calls={}\r\n",
+                "cmdstat_{}:calls={},usec={micros},usec_per_call={each:.2},rejected_calls={},\
+                 failed_calls={}\r\n",
                 command.name, counters.calls, counters.rejected, counters.failed
             );
         }

@@ -19,7 +19,9 @@ pub(crate) fn register<A: Algorithm>(table: &mut Table<A>) {
     table.add("move", 3, WRITE | FAST, ONE_KEY, move_key);
     table.add("object", -2, 0, NO_KEYS, object_help);
     table.add_sub("object|encoding", 3, READONLY, SECOND_KEY, object_encoding);
+    table.add_sub("object|freq", 3, READONLY, SECOND_KEY, object_freq);
     table.add_sub("object|help", 2, LOADING | STALE, NO_KEYS, object_help);
+    table.add_sub("object|idletime", 3, READONLY, SECOND_KEY, object_idletime);
     table.add_sub("object|refcount", 3, READONLY, SECOND_KEY, object_refcount);
     table.add("rename", 3, WRITE, TWO_KEYS, rename);
     table.add("renamenx", 3, WRITE | FAST, TWO_KEYS, renamenx);
@@ -292,21 +294,55 @@ fn object_refcount<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
     });
 }
 
+/// `OBJECT FREQ key`
+fn object_freq<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    let found = ctx.keyspace.peek(ctx.session.db, args[2], ctx.now).is_some();
+    if found && !ctx.server.config.maxmemory_policy.counts_frequency() {
+        return ctx.out.error(
+            "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please \
+             note that when switching between policies at runtime LRU and LFU data will take some \
+             time to adjust.",
+        );
+    }
+    match ctx.keyspace.frequency(ctx.session.db, args[2]).filter(|_| found) {
+        Some(frequency) => ctx.out.integer(frequency.into()),
+        None => ctx.out.null(),
+    }
+}
+
+/// `OBJECT IDLETIME key`: in seconds.
+fn object_idletime<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    let found = ctx.keyspace.peek(ctx.session.db, args[2], ctx.now).is_some();
+    if found && ctx.server.config.maxmemory_policy.counts_frequency() {
+        return ctx.out.error(
+            "ERR An LFU maxmemory policy is selected, idle time not tracked. Please note that \
+             when switching between policies at runtime LRU and LFU data will take some time to \
+             adjust.",
+        );
+    }
+    match ctx.keyspace.idle_ms(ctx.session.db, args[2]).filter(|_| found) {
+        Some(idle_ms) => ctx.out.integer((idle_ms / 1000).cast_signed()),
+        None => ctx.out.null(),
+    }
+}
+
 /// `OBJECT HELP`
 fn object_help<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
-    const HELP: [&str; 9] = [
+    ctx.help(&[
         "OBJECT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
         "ENCODING <key>",
         "    Return the kind of internal representation used in order to store the value",
         "    associated with a <key>.",
+        "FREQ <key>",
+        "    Return the access frequency index of the <key>. The returned integer is",
+        "    proportional to the logarithm of the recent access frequency of the key.",
+        "IDLETIME <key>",
+        "    Return the idle time of the <key>, that is the approximated number of",
+        "    seconds elapsed since the last access to the key.",
         "REFCOUNT <key>",
         "    Return the number of references of the value associated with the specified",
         "    <key>.",
         "HELP",
         "    Prints this help.",
-    ];
-    ctx.out.array(HELP.len());
-    for line in HELP {
-        ctx.out.simple(line);
-    }
+    ]);
 }

@@ -24,6 +24,7 @@ mod introspect;
 mod keys;
 mod lcs;
 mod lists;
+mod monitoring;
 mod natural;
 mod numbers;
 mod persistence;
@@ -45,6 +46,7 @@ pub(crate) mod transactions;
 mod watch;
 
 use std::borrow::Cow;
+use std::time::Instant;
 
 use stillframe::Algorithm;
 use stillframe_keyspace::Keyspace;
@@ -56,6 +58,7 @@ pub(crate) use table::{
     TWO_KEYS, Table, flags,
 };
 
+use crate::eviction::Room;
 use crate::session::{Replies, Session};
 use crate::state::ServerState;
 
@@ -86,6 +89,7 @@ pub(crate) fn table<A: Algorithm>() -> Table<A> {
     introspect::register(&mut table);
     persistence::register(&mut table);
     pubsub::register(&mut table);
+    monitoring::register(&mut table);
     strings::register(&mut table);
     set::register(&mut table);
     counters::register(&mut table);
@@ -168,6 +172,9 @@ fn answer<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
     if let Some(error) = refusal(ctx, command) {
         return refuse(ctx, index, &error);
     }
+    if ctx.server.config.maxmemory_bytes > 0 && lacks_memory(ctx, command) {
+        return refuse(ctx, index, OUT_OF_MEMORY);
+    }
     if ctx.server.pausing() && !ctx.session.internal {
         let writes = command.name == "exec" && transactions::writes(ctx.session);
         if ctx.server.holds(command, writes) {
@@ -181,9 +188,24 @@ fn answer<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
     run(ctx, index, args);
 }
 
+const OUT_OF_MEMORY: &str = "OOM command not allowed when used memory > 'maxmemory'.";
+
+/// Makes room, and tells whether the command may not run because there is none.
+#[cold]
+fn lacks_memory<A: Algorithm>(ctx: &mut Context<'_, A>, command: &Command<A>) -> bool {
+    if ctx.session.internal || ctx.server.make_room(ctx.keyspace) != Room::None {
+        return false;
+    }
+    // A queue takes memory, too.
+    let queues = ctx.session.transaction.is_some() && !command.has(flags::NOT_QUEUED);
+    let takes = command.has(flags::DENYOOM);
+    takes || queues || command.name == "exec" && transactions::takes_memory(ctx.session)
+}
+
 /// Runs a command that was looked up and checked, and counts it.
 pub(crate) fn run<A: Algorithm>(ctx: &mut Context<'_, A>, index: usize, args: &[&[u8]]) {
     let start = ctx.out.buffer.len();
+    let begun = ctx.server.clock;
     let dirty = ctx.server.dirty;
     ctx.session.last_command = index;
     if !ctx.server.config.notify.is_empty() {
@@ -203,10 +225,18 @@ pub(crate) fn run<A: Algorithm>(ctx: &mut Context<'_, A>, index: usize, args: &[
     if ctx.session.blocked {
         return; // it counts when it is served or gives up
     }
+    ctx.server.clock = Instant::now();
+    let took = ctx.server.clock.saturating_duration_since(begun);
+    let traits = [command.has(flags::FAST), command.has(flags::SKIP_SLOWLOG)];
+    if !ctx.session.internal {
+        ctx.server.note_time(ctx.session, args, took, traits);
+    }
     let stats = &mut ctx.server.stats;
     stats.commands_processed += 1;
     let counters = &mut stats.commands[index];
     counters.calls += 1;
+    counters.time += took;
+    counters.times.get_or_insert_default().add(took);
     if let Some([b'-', error @ ..]) = ctx.out.buffer.get(start..) {
         counters.failed += 1;
         stats.count_error(error);

@@ -7,7 +7,9 @@ use stillframe::Algorithm;
 
 pub(crate) use super::watch::Watches;
 
-use super::flags::{ALLOW_BUSY, FAST, LOADING, NOSCRIPT, NOT_QUEUED, SKIP_SLOWLOG, STALE, WRITE};
+use super::flags::{
+    ALLOW_BUSY, DENYOOM, FAST, LOADING, NOSCRIPT, NOT_QUEUED, SKIP_SLOWLOG, STALE, WRITE,
+};
 use super::{ALL_KEYS, Context, NO_KEYS, Table, run};
 use crate::session::Session;
 
@@ -31,6 +33,8 @@ pub(crate) struct Transaction {
     queued: Vec<Queued>,
     /// A queued request is of a command that writes.
     writes: bool,
+    /// A queued request is of a command that may take memory.
+    takes_memory: bool,
     /// A request was refused: EXEC will refuse them all.
     pub(crate) failed: bool,
 }
@@ -84,12 +88,18 @@ pub(crate) fn queue<A: Algorithm>(ctx: &mut Context<'_, A>, command: usize, args
     let Some(transaction) = &mut ctx.session.transaction else { return };
     transaction.push(command, args);
     transaction.writes |= ctx.table.get(command).has(WRITE);
+    transaction.takes_memory |= ctx.table.get(command).has(DENYOOM);
     ctx.out.simple("QUEUED");
 }
 
 /// Whether the session's open transaction would write.
 pub(crate) fn writes(session: &Session) -> bool {
     session.transaction.as_ref().is_some_and(|transaction| transaction.writes)
+}
+
+/// Whether the session's open transaction may take memory.
+pub(crate) fn takes_memory(session: &Session) -> bool {
+    session.transaction.as_ref().is_some_and(|transaction| transaction.takes_memory)
 }
 
 /// Drops the open transaction, if any, and forgets what the client watched.

@@ -13,6 +13,7 @@ use std::path::PathBuf;
 use stillframe::OnFull;
 use stillframe_durability::Policy;
 
+use crate::eviction::Eviction;
 use crate::notify::Classes;
 pub use file::FileError;
 pub(crate) use parameters::{Change, PARAMETERS, find};
@@ -42,6 +43,15 @@ pub struct Config {
     pub(crate) stop_writes_on_bgsave_error: bool,
     pub(crate) rdbcompression: bool,
     pub(crate) notify: Classes,
+    pub(crate) maxmemory_bytes: u64,
+    pub(crate) maxmemory_policy: Eviction,
+    pub(crate) maxmemory_samples: usize,
+    pub(crate) lfu_log_factor: u32,
+    pub(crate) lfu_decay_minutes: u32,
+    pub(crate) lazyfree: [bool; 5],
+    pub(crate) slowlog_slower_than_us: i64,
+    pub(crate) slowlog_max_len: usize,
+    pub(crate) latency_threshold_ms: u64,
     pub(crate) tracking_table_max_keys: usize,
     pub(crate) appendonly: bool,
     pub(crate) appendfsync: Policy,
@@ -133,6 +143,15 @@ impl Default for Config {
             stop_writes_on_bgsave_error: true,
             rdbcompression: true,
             notify: Classes::default(),
+            maxmemory_bytes: 0,
+            maxmemory_policy: Eviction::NONE,
+            maxmemory_samples: 5,
+            lfu_log_factor: 10,
+            lfu_decay_minutes: 1,
+            lazyfree: [false; 5],
+            slowlog_slower_than_us: 10_000,
+            slowlog_max_len: 128,
+            latency_threshold_ms: 0,
             tracking_table_max_keys: 1_000_000,
             appendonly: false,
             appendfsync: Policy::EverySecond,

@@ -8,6 +8,7 @@ use super::values::{
     Size, number, output_limits, parse_size, save_points, show_output_limits, switch, yes_no,
 };
 use super::{Config, LogLevel};
+use crate::eviction::Eviction;
 use crate::notify::Classes;
 
 /// One setting.
@@ -67,6 +68,20 @@ macro_rules! fixed {
                 } else {
                     Err(concat!("this server only has '", $value, "'").to_owned())
                 }
+            },
+        )
+    };
+}
+
+/// Whether Redis frees values in the background in one situation; here they always are.
+macro_rules! lazyfree {
+    ($name:literal, $at:literal) => {
+        always(
+            $name,
+            |c| yes_no(c.lazyfree[$at]),
+            |c, value| {
+                c.lazyfree[$at] = switch(value)?;
+                Ok(())
             },
         )
     };
@@ -202,8 +217,48 @@ pub(crate) static PARAMETERS: &[Parameter] = &[
     fixed!(at_start, "databases", "16"),
     fixed!(at_start, "daemonize", "no"),
     fixed!(always, "rdbchecksum", "yes"),
-    fixed!(always, "maxmemory", "0"),
-    fixed!(always, "maxmemory-policy", "noeviction"),
+    always("maxmemory", |c| c.maxmemory_bytes.to_string(), store!(maxmemory_bytes, parse_size)),
+    always(
+        "maxmemory-policy",
+        |c| c.maxmemory_policy.name().to_owned(),
+        store!(maxmemory_policy, Eviction::parse),
+    ),
+    always(
+        "maxmemory-samples",
+        |c| c.maxmemory_samples.to_string(),
+        store!(maxmemory_samples, |v| number(v, 1, i32::MAX as usize)),
+    ),
+    fixed!(always, "maxmemory-clients", "0"),
+    always(
+        "lfu-log-factor",
+        |c| c.lfu_log_factor.to_string(),
+        store!(lfu_log_factor, |v| number(v, 0, i32::MAX as u32)),
+    ),
+    always(
+        "lfu-decay-time",
+        |c| c.lfu_decay_minutes.to_string(),
+        store!(lfu_decay_minutes, |v| number(v, 0, i32::MAX as u32)),
+    ),
+    lazyfree!("lazyfree-lazy-eviction", 0),
+    lazyfree!("lazyfree-lazy-expire", 1),
+    lazyfree!("lazyfree-lazy-server-del", 2),
+    lazyfree!("lazyfree-lazy-user-del", 3),
+    lazyfree!("lazyfree-lazy-user-flush", 4),
+    always(
+        "slowlog-log-slower-than",
+        |c| c.slowlog_slower_than_us.to_string(),
+        store!(slowlog_slower_than_us, |v| number(v, -1, i64::MAX)),
+    ),
+    always(
+        "slowlog-max-len",
+        |c| c.slowlog_max_len.to_string(),
+        store!(slowlog_max_len, |v| number(v, 0, i64::MAX as usize)),
+    ),
+    always(
+        "latency-monitor-threshold",
+        |c| c.latency_threshold_ms.to_string(),
+        store!(latency_threshold_ms, |v| number(v, 0, i64::MAX as u64)),
+    ),
     fixed!(at_start, "io-threads", "1"),
     fixed!(at_start, "cluster-enabled", "no"),
     fixed!(at_start, "logfile", ""),

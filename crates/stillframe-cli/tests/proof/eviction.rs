@@ -1,0 +1,123 @@
+//! `maxmemory`: what has to hold whatever is chosen.
+
+use std::time::Duration;
+
+use crate::support::{Client, Kind, Random, Reply, Server, rounds};
+
+const LIMIT: i64 = 4 << 20;
+
+fn limited(policy: &str) -> (Server, Client) {
+    let server = Server::start(Kind::Ours("imprint"));
+    let mut client = server.client();
+    client.ok(&format!("CONFIG SET maxmemory {LIMIT} maxmemory-policy {policy}"));
+    (server, client)
+}
+
+/// Memory stays below the limit, whatever is written, and every eviction is told and counted.
+#[test]
+fn memory_stays_below_the_limit() {
+    for policy in ["allkeys-lru", "allkeys-lfu", "allkeys-random", "volatile-ttl"] {
+        let (server, mut client) = limited(policy);
+        let mut random = Random::new("memory_stays_below_the_limit");
+        client.ok("CONFIG SET notify-keyspace-events Ee");
+        let mut listener = server.client();
+        listener.ok("SUBSCRIBE __keyevent@0__:evicted");
+        let mut written = 0;
+        while client.info_int("evicted_keys") < rounds(500, 50_000) as i64 {
+            for _ in 0..200 {
+                let key = format!("key:{written}");
+                let size = random.below(4_000);
+                let value = random.bytes(size);
+                let stored = client.call(&[b"SET", key.as_bytes(), &value, b"EX", b"1000"]);
+                assert_eq!(stored, Reply::Text(b"OK".to_vec()));
+                written += 1;
+            }
+            let counted = client.info_int("mem_counted_for_evict");
+            // One value, and the buffers of clients, which are counted ten times a second.
+            assert!(counted < LIMIT + (1 << 20), "{policy}: {counted}");
+        }
+        let evicted = client.info_int("evicted_keys");
+        assert_eq!(client.ask("DBSIZE").int(), written - evicted, "{policy}");
+        for _ in 0..evicted {
+            assert_eq!(listener.reply().list()[0].text(), "message", "{policy}");
+        }
+    }
+}
+
+/// Keys that are used all the time stay, those that are not go.
+#[test]
+fn the_hot_set_survives() {
+    for policy in ["allkeys-lru", "allkeys-lfu"] {
+        let (_server, mut client) = limited(policy);
+        client.ok("CONFIG SET maxmemory-samples 10");
+        let value = vec![b'x'; 1000];
+        for hot in 0..200 {
+            client.call(&[b"SET", format!("hot:{hot}").as_bytes(), &value]);
+        }
+        for cold in 0..rounds(12_000, 100_000) {
+            if cold % 500 == 0 {
+                // Recency is told apart in steps of a tenth of a second.
+                std::thread::sleep(Duration::from_millis(110));
+                for hot in 0..200 {
+                    for _ in 0..3 {
+                        client.ask(&format!("GET hot:{hot}"));
+                    }
+                }
+            }
+            client.call(&[b"SET", format!("cold:{cold}").as_bytes(), &value]);
+        }
+        assert!(client.info_int("evicted_keys") > 5_000);
+        let left = (0..200).filter(|hot| client.ask(&format!("EXISTS hot:{hot}")).int() == 1);
+        let left = left.count();
+        assert!(left >= 190, "{policy}: {left} of 200 hot keys are left");
+    }
+}
+
+/// With a volatile policy only keys with a time to live go; without any, writes are refused.
+#[test]
+fn keys_without_a_time_to_live_stay_under_a_volatile_policy() {
+    for policy in ["volatile-lru", "volatile-lfu", "volatile-random", "volatile-ttl"] {
+        let (_server, mut client) = limited(policy);
+        let value = vec![b'x'; 1000];
+        for number in 0..1000 {
+            client.call(&[b"SET", format!("stays:{number}").as_bytes(), &value]);
+            client.call(&[b"SET", format!("goes:{number}").as_bytes(), &value, b"EX", b"900"]);
+        }
+        let mut number = 1000;
+        let refusal = loop {
+            let stored = client.call(&[b"SET", format!("stays:{number}").as_bytes(), &value]);
+            number += 1;
+            match stored {
+                Reply::Error(text) => break text,
+                _ => assert!(number < 10_000, "{policy}: the limit does not hold"),
+            }
+        };
+        assert_eq!(refusal, "OOM command not allowed when used memory > 'maxmemory'.");
+        for kept in 0..number - 1 {
+            assert_eq!(client.ask(&format!("EXISTS stays:{kept}")).int(), 1, "{policy}");
+        }
+        assert_eq!(client.ask("GET goes:1"), Reply::Null);
+    }
+}
+
+/// What an image holds is not counted: a save does not drive keys out.
+#[test]
+fn a_save_evicts_nothing() {
+    let (_server, mut client) = limited("allkeys-lru");
+    client.ok("CONFIG SET maxmemory 28mb snapshot-bandwidth 1mb");
+    let value = vec![b'x'; 1000];
+    for round in 0..2 {
+        for batch in 0..200 {
+            let keys: Vec<String> = (0..100).map(|i| format!("key:{}", batch * 100 + i)).collect();
+            let pairs = keys.iter().flat_map(|key| [key.as_bytes(), &value]);
+            let request: Vec<&[u8]> = std::iter::once(&b"MSET"[..]).chain(pairs).collect();
+            assert_eq!(client.call(&request), Reply::Text(b"OK".to_vec()));
+        }
+        if round == 0 {
+            client.ok("BGSAVE");
+        }
+    }
+    let held = client.info_int("snapshot_limbo_bytes");
+    assert!(held > 8 << 20, "the image holds {held} bytes: nothing is proved");
+    assert_eq!(client.info_int("evicted_keys"), 0);
+}

@@ -1,0 +1,166 @@
+//! When, or how often, each key was used: one number a slot, beside the slots, for OBJECT and for
+//! eviction.
+//!
+//! It is the writer's own and not in the entry, so that reading a key writes nothing that an image
+//! may look at: no entry is cloned and (with fork) no page of entries is copied because of a GET.
+//! A use costs one store. Two readings, by what is counted:
+//!
+//! ```text
+//! recency:    tick of the last use (a tick is 100 ms), wrapping after thirteen years
+//! frequency:  minute of the last use (24 bits) | logarithmic counter (8 bits), as Redis's LFU
+//! ```
+//! A switch between the two leaves numbers that mean something else until the keys are used again,
+//! as in Redis.
+
+const CHUNK: usize = if cfg!(any(test, miri)) { 8 } else { 1 << 16 };
+/// Counter of a new key: it must not be the first to go.
+const COUNTER_NEW: u32 = 5;
+/// Length of a tick.
+const TICK_MS: u64 = 100;
+const TICKS_PER_MINUTE: u32 = 600;
+
+/// How uses are counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Counting {
+    /// The time of the last use.
+    Recency,
+    /// How often, on a logarithmic scale of 0 to 255 that decays.
+    Frequency {
+        /// The higher, the more uses it takes to saturate the counter.
+        log_factor: u32,
+        /// Minutes in which the counter of an unused key falls by one; 0: it does not.
+        decay_minutes: u32,
+    },
+}
+
+pub(crate) struct Access {
+    chunks: Vec<Box<[u32]>>,
+    /// The present, in ticks.
+    tick: u32,
+    counting: Counting,
+    random: u64,
+}
+
+impl Default for Access {
+    fn default() -> Self {
+        let random = 0x9e37_79b9_7f4a_7c15;
+        Self { chunks: Vec::new(), tick: 0, counting: Counting::Recency, random }
+    }
+}
+
+impl Access {
+    pub(crate) fn set_clock(&mut self, milliseconds: u64) {
+        self.tick = (milliseconds / TICK_MS) as u32;
+    }
+
+    pub(crate) fn set_counting(&mut self, counting: Counting) {
+        self.counting = counting;
+    }
+
+    pub(crate) fn counting(&self) -> Counting {
+        self.counting
+    }
+
+    /// A slot has got another key.
+    pub(crate) fn begin(&mut self, slot: u32) {
+        let at = slot as usize;
+        while at >= self.chunks.len() * CHUNK {
+            self.chunks.push(vec![0; CHUNK].into());
+        }
+        self.chunks[at / CHUNK][at % CHUNK] = match self.counting {
+            Counting::Recency => self.tick,
+            Counting::Frequency { .. } => self.minute() << 8 | COUNTER_NEW,
+        };
+    }
+
+    /// The key in a slot is used.
+    #[inline]
+    pub(crate) fn touch(&mut self, slot: u32) {
+        if self.counting == Counting::Recency {
+            let tick = self.tick;
+            if let Some(last) = self.cell(slot) {
+                *last = tick;
+            }
+        } else {
+            self.count(slot);
+        }
+    }
+
+    #[inline]
+    fn cell(&mut self, slot: u32) -> Option<&mut u32> {
+        self.chunks.get_mut(slot as usize / CHUNK)?.get_mut(slot as usize % CHUNK)
+    }
+
+    fn get(&self, slot: u32) -> u32 {
+        let chunk = self.chunks.get(slot as usize / CHUNK);
+        chunk.map_or(0, |chunk| chunk[slot as usize % CHUNK])
+    }
+
+    fn minute(&self) -> u32 {
+        (self.tick / TICKS_PER_MINUTE) & 0xff_ffff
+    }
+
+    /// Milliseconds since the last use.
+    pub(crate) fn idle_ms(&self, slot: u32) -> u64 {
+        u64::from(self.tick.wrapping_sub(self.get(slot))) * TICK_MS
+    }
+
+    /// The counter as it has decayed by now.
+    pub(crate) fn frequency(&self, slot: u32) -> u8 {
+        let Counting::Frequency { decay_minutes, .. } = self.counting else { return 0 };
+        let (minute, counter) = (self.get(slot) >> 8, self.get(slot) & 0xff);
+        let idle = self.minute().wrapping_sub(minute) & 0xff_ffff;
+        let fallen = idle.checked_div(decay_minutes).unwrap_or(0);
+        counter.saturating_sub(fallen) as u8
+    }
+
+    #[cold]
+    fn count(&mut self, slot: u32) {
+        let Counting::Frequency { log_factor, .. } = self.counting else { return };
+        let mut counter = u32::from(self.frequency(slot));
+        let above = u64::from(counter.saturating_sub(COUNTER_NEW));
+        // One use in so many counts.
+        let uses = above * u64::from(log_factor) + 1;
+        self.random = self.random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+        if (self.random >> 32).is_multiple_of(uses) {
+            counter = (counter + 1).min(255);
+        }
+        let number = self.minute() << 8 | counter;
+        if let Some(cell) = self.cell(slot) {
+            *cell = number;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn recency_is_the_time_since_the_last_use() {
+        let mut access = Access::default();
+        access.begin(20);
+        access.set_clock(5_000);
+        access.begin(3);
+        access.set_clock(7_050);
+        assert_eq!((access.idle_ms(20), access.idle_ms(3)), (7_000, 2_000));
+        access.touch(3);
+        access.touch(1_000);
+        assert_eq!((access.idle_ms(20), access.idle_ms(3)), (7_000, 0));
+    }
+
+    #[test]
+    fn frequency_grows_with_uses_and_decays_with_time() {
+        let mut access = Access::default();
+        access.set_counting(Counting::Frequency { log_factor: 10, decay_minutes: 1 });
+        (0..4).for_each(|slot| access.begin(slot));
+        for (slot, uses) in [(1, 10), (2, 1_000), (3, 100_000)] {
+            (0..uses).for_each(|_| access.touch(slot));
+        }
+        let found: Vec<u8> = (0..4).map(|slot| access.frequency(slot)).collect();
+        assert!(found[0] == 5 && found.is_sorted() && found[3] > found[2] + 50, "{found:?}");
+        access.set_clock(10 * 60_000);
+        assert_eq!(access.frequency(0), 0);
+        assert_eq!(access.frequency(3), found[3] - 10);
+    }
+}

@@ -1,0 +1,276 @@
+//! What takes long and what takes room: SLOWLOG, LATENCY, MEMORY.
+
+use stillframe::Algorithm;
+use stillframe_keyspace::Entry;
+use stillframe_resp::parse_integer;
+
+use super::errors::{NOT_AN_INTEGER, SYNTAX};
+use super::flags::{ADMIN, LOADING, NOSCRIPT, READONLY, STALE};
+use super::pubsub::wrong_subcommand;
+use super::{Context, NO_KEYS, SECOND_KEY, Table};
+use crate::process;
+
+/// Adds the commands of this module.
+pub(crate) fn register<A: Algorithm>(table: &mut Table<A>) {
+    let log = ADMIN | LOADING | STALE;
+    table.add("slowlog", -2, 0, NO_KEYS, slowlog_help);
+    table.add_sub("slowlog|get", -2, log, NO_KEYS, slowlog_get);
+    table.add_sub("slowlog|help", 2, LOADING | STALE, NO_KEYS, slowlog_help);
+    table.add_sub("slowlog|len", 2, log, NO_KEYS, slowlog_len);
+    table.add_sub("slowlog|reset", 2, log, NO_KEYS, slowlog_reset);
+    let latency = log | NOSCRIPT;
+    table.add("latency", -2, 0, NO_KEYS, latency_help);
+    table.add_sub("latency|doctor", 2, latency, NO_KEYS, latency_doctor);
+    table.add_sub("latency|help", 2, LOADING | STALE, NO_KEYS, latency_help);
+    table.add_sub("latency|histogram", -2, latency, NO_KEYS, latency_histogram);
+    table.add_sub("latency|history", 3, latency, NO_KEYS, latency_history);
+    table.add_sub("latency|latest", 2, latency, NO_KEYS, latency_latest);
+    table.add_sub("latency|reset", -2, latency, NO_KEYS, latency_reset);
+    table.add("memory", -2, 0, NO_KEYS, memory_help);
+    table.add_sub("memory|doctor", 2, 0, NO_KEYS, memory_doctor);
+    table.add_sub("memory|help", 2, LOADING | STALE, NO_KEYS, memory_help);
+    table.add_sub("memory|purge", 2, 0, NO_KEYS, |ctx, _| ctx.out.ok());
+    table.add_sub("memory|stats", 2, 0, NO_KEYS, memory_stats);
+    table.add_sub("memory|usage", -3, READONLY, SECOND_KEY, memory_usage);
+}
+
+/// `SLOWLOG GET [count]`: ten unless told otherwise; -1: all.
+fn slowlog_get<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    let count = match args {
+        [_, _] => Some(10),
+        [_, _, count] => parse_integer(count).filter(|&count| count >= -1),
+        _ => return ctx.out.error(wrong_subcommand(args)),
+    };
+    let Some(count) = count else {
+        return ctx.out.error("ERR count should be greater than or equal to -1");
+    };
+    let entries = &ctx.server.slowlog.entries;
+    let count = usize::try_from(count).unwrap_or(usize::MAX).min(entries.len());
+    ctx.out.array(count);
+    for entry in entries.iter().take(count) {
+        ctx.out.array(6);
+        ctx.out.integer(entry.id);
+        ctx.out.integer(entry.at_s);
+        ctx.out.integer(entry.micros);
+        ctx.out.array(entry.args.len());
+        entry.args.iter().for_each(|arg| ctx.out.bulk(arg));
+        ctx.out.bulk(&entry.peer);
+        ctx.out.bulk(&entry.name);
+    }
+}
+
+/// `SLOWLOG LEN`
+fn slowlog_len<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
+    ctx.out.integer(ctx.server.slowlog.entries.len() as i64);
+}
+
+/// `SLOWLOG RESET`
+fn slowlog_reset<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
+    ctx.server.slowlog.entries.clear();
+    ctx.out.ok();
+}
+
+/// `SLOWLOG HELP`
+fn slowlog_help<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
+    ctx.help(&[
+        "SLOWLOG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+        "GET [<count>]",
+        "    Show the last slow requests (10 unless told otherwise, -1: all).",
+        "LEN",
+        "    Count the requests in the log.",
+        "RESET",
+        "    Empty the log.",
+        "HELP",
+        "    Print this help.",
+    ]);
+}
+
+/// `LATENCY LATEST`: of each event when it last was slow, how slow, and how slow ever.
+fn latency_latest<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
+    ctx.out.array(ctx.server.latency.len());
+    for (name, event) in &ctx.server.latency {
+        let (second, ms) = event.samples.back().copied().unwrap_or_default();
+        ctx.out.array(4);
+        ctx.out.bulk(name);
+        ctx.out.integer(second);
+        ctx.out.integer(ms.cast_signed());
+        ctx.out.integer(event.max_ms.cast_signed());
+    }
+}
+
+/// `LATENCY HISTORY event`
+fn latency_history<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    let name = String::from_utf8_lossy(args[2]);
+    let samples = ctx.server.latency.get(&*name).map(|event| &event.samples);
+    ctx.out.array(samples.map_or(0, |samples| samples.len()));
+    for (second, ms) in samples.into_iter().flatten() {
+        ctx.out.array(2);
+        ctx.out.integer(*second);
+        ctx.out.integer(ms.cast_signed());
+    }
+}
+
+/// `LATENCY RESET [event...]`: how many were forgotten.
+fn latency_reset<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    let before = ctx.server.latency.len();
+    match args.get(2..).unwrap_or_default() {
+        [] => ctx.server.latency.clear(),
+        names => ctx.server.latency.retain(|name, _| !names.contains(&name.as_bytes())),
+    }
+    ctx.out.integer((before - ctx.server.latency.len()) as i64);
+}
+
+/// `LATENCY DOCTOR`: the figures in words.
+fn latency_doctor<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
+    let mut text = String::new();
+    if ctx.server.config.latency_threshold_ms == 0 {
+        text.push_str(
+            "Nothing is measured: set latency-monitor-threshold to the milliseconds from which on \
+             an event is of interest.\n",
+        );
+    } else if ctx.server.latency.is_empty() {
+        text.push_str("No event has taken as long as latency-monitor-threshold says.\n");
+    }
+    for (name, event) in &ctx.server.latency {
+        let (count, sum) =
+            (event.samples.len() as u64, event.samples.iter().map(|(_, ms)| ms).sum::<u64>());
+        let mean = sum.checked_div(count).unwrap_or(0);
+        text.push_str(&format!(
+            "{name}: {count} slow seconds, mean {mean} ms, worst {} ms.\n",
+            event.max_ms
+        ));
+    }
+    ctx.out.verbatim(b"txt", text);
+}
+
+/// `LATENCY HISTOGRAM [command...]`: of each how often it took how long.
+fn latency_histogram<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    let names = args.get(2..).unwrap_or_default();
+    let asked = |name: &str| {
+        names.is_empty()
+            || names.iter().any(|asked| {
+                asked.eq_ignore_ascii_case(name.as_bytes())
+                    || name.split_once('|').is_some_and(|(container, _)| {
+                        asked.eq_ignore_ascii_case(container.as_bytes())
+                    })
+            })
+    };
+    let commands = ctx.table.all().iter().zip(&ctx.server.stats.commands);
+    let shown: Vec<_> = commands
+        .filter(|(command, stats)| stats.calls > 0 && asked(command.name))
+        .filter_map(|(command, stats)| Some((command.name, stats.calls, stats.times.as_ref()?)))
+        .collect();
+    ctx.out.map(shown.len());
+    for (name, calls, times) in shown {
+        ctx.out.bulk(name);
+        ctx.out.map(2);
+        ctx.out.bulk("calls");
+        ctx.out.integer(calls.cast_signed());
+        ctx.out.bulk("histogram_usec");
+        let buckets = times.cumulative();
+        ctx.out.map(buckets.len());
+        for (bound, count) in buckets {
+            ctx.out.integer(bound);
+            ctx.out.integer(count.cast_signed());
+        }
+    }
+}
+
+/// `LATENCY HELP`
+fn latency_help<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
+    ctx.help(&[
+        "LATENCY <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+        "DOCTOR",
+        "    Tell in words what was slow.",
+        "HISTOGRAM [<command> ...]",
+        "    Show how often each command took how long.",
+        "HISTORY <event>",
+        "    Show the slow seconds of an event.",
+        "LATEST",
+        "    Show when each event was slow the last time.",
+        "RESET [<event> ...]",
+        "    Forget the samples of events, or of all.",
+        "HELP",
+        "    Print this help.",
+    ]);
+}
+
+/// `MEMORY USAGE key [SAMPLES count]`: here nothing is estimated, and SAMPLES makes no difference.
+fn memory_usage<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    match args.get(3..).unwrap_or_default() {
+        [] => {}
+        [option, count] if option.eq_ignore_ascii_case(b"samples") => match parse_integer(count) {
+            None => return ctx.out.error(NOT_AN_INTEGER),
+            Some(..0) => return ctx.out.error(SYNTAX),
+            Some(_) => {}
+        },
+        _ => return ctx.out.error(SYNTAX),
+    }
+    ctx.peek(args[2], |out, entry| match entry.map(Entry::memory_bytes) {
+        Some(bytes) => out.integer(bytes as i64),
+        None => out.null(),
+    });
+}
+
+/// `MEMORY STATS`
+fn memory_stats<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
+    let figures = ctx.keyspace.stats();
+    let (resident, peak) = process::resident_bytes();
+    let counted = ctx.server.counted_bytes(ctx.keyspace);
+    let data = ctx.keyspace.data_bytes() as u64;
+    let numbers = [
+        ("peak.allocated", peak),
+        ("total.allocated", counted + figures.limbo_bytes as u64),
+        ("startup.allocated", 0),
+        ("clients.normal", ctx.server.client_bytes as u64),
+        ("overhead.total", counted - figures.entry_bytes as u64),
+        ("keys.count", figures.keys as u64),
+        ("keys.bytes-per-key", data.checked_div(figures.keys as u64).unwrap_or(0)),
+        ("dataset.bytes", figures.entry_bytes as u64),
+        ("image.limbo-bytes", figures.limbo_bytes as u64),
+        ("garbage.bytes", figures.garbage_bytes as u64),
+        ("allocator.resident", resident),
+    ];
+    ctx.out.map(numbers.len() + 1);
+    for (name, number) in numbers {
+        ctx.out.bulk(name);
+        ctx.out.integer(number.cast_signed());
+    }
+    ctx.out.bulk("dataset.percentage");
+    ctx.out.double(figures.entry_bytes as f64 * 100.0 / counted.max(1) as f64);
+}
+
+/// `MEMORY DOCTOR`
+fn memory_doctor<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
+    let limit = ctx.server.config.maxmemory_bytes;
+    let counted = ctx.server.counted_bytes(ctx.keyspace);
+    let (resident, _) = process::resident_bytes();
+    let limbo = ctx.keyspace.stats().limbo_bytes as u64;
+    let text = if limit > 0 && counted > limit {
+        "Memory is above maxmemory: keys are being evicted, or none may be.\n"
+    } else if limbo > counted / 2 && limbo > 1 << 20 {
+        "A save holds many replaced values; their memory comes back as it goes on.\n"
+    } else if resident > counted.saturating_mul(2) && resident > 256 << 20 {
+        "The process holds twice the memory that the data takes; it comes back as it is reused.\n"
+    } else {
+        "Nothing is wrong with the memory of this server.\n"
+    };
+    ctx.out.verbatim(b"txt", text);
+}
+
+/// `MEMORY HELP`
+fn memory_help<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
+    ctx.help(&[
+        "MEMORY <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+        "DOCTOR",
+        "    Tell in words what is wrong with memory.",
+        "PURGE",
+        "    Do nothing: memory goes back to the system by itself.",
+        "STATS",
+        "    Show what takes memory.",
+        "USAGE <key> [SAMPLES <count>]",
+        "    Show the bytes that a key and its value take.",
+        "HELP",
+        "    Print this help.",
+    ]);
+}

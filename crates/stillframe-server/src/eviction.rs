@@ -1,0 +1,156 @@
+//! `maxmemory`: what counts, who goes, and for how long a request waits for that.
+//!
+//! - Counted are the live data (entries and their place in the index) and the buffers of clients.
+//!   What an image under way holds is not: see docs/decisions/0010-maxmemory.md.
+//! - A request makes room before it runs, for a bounded time; what is left to do is done at the
+//!   following requests and turns. Only when no key may go is a request that needs memory refused.
+//! - An eviction is a DEL for the log and the replicas, an `evicted` event, and a change for those
+//!   who watch or cache the key.
+
+use std::time::{Duration, Instant};
+
+use stillframe::Algorithm;
+use stillframe_keyspace::{Choice, Counting, Keyspace, Merit};
+
+use crate::state::ServerState;
+
+/// Longest time that evicting holds up a request.
+const SLICE: Duration = Duration::from_micros(500);
+/// Keys evicted between two looks at the clock.
+const BATCH: usize = 16;
+
+/// `maxmemory-policy`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Eviction(&'static str);
+
+const POLICIES: [&str; 8] = [
+    "volatile-lru",
+    "volatile-lfu",
+    "volatile-random",
+    "volatile-ttl",
+    "allkeys-lru",
+    "allkeys-lfu",
+    "allkeys-random",
+    "noeviction",
+];
+
+impl Eviction {
+    /// Nothing is evicted.
+    pub(crate) const NONE: Self = Self("noeviction");
+
+    /// Reads `maxmemory-policy`.
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        let found = POLICIES.iter().find(|name| name.eq_ignore_ascii_case(text));
+        found.map(|name| Self(name)).ok_or_else(|| {
+            format!("argument(s) must be one of the following: {}", POLICIES.join(", "))
+        })
+    }
+
+    /// Its name.
+    pub(crate) fn name(self) -> &'static str {
+        self.0
+    }
+
+    /// Whether it counts how often keys are used, and not when.
+    pub(crate) fn counts_frequency(self) -> bool {
+        self.0.ends_with("-lfu")
+    }
+
+    fn choice(self, samples: usize) -> Option<Choice> {
+        let (range, merit) = self.0.split_once('-')?;
+        let merit = match merit {
+            "lru" => Merit::Idle,
+            "lfu" => Merit::Rare,
+            "ttl" => Merit::NearEnd,
+            _ => Merit::Chance,
+        };
+        Some(Choice { merit, mortal_only: range == "volatile", samples })
+    }
+}
+
+/// Whether evicting has led to memory enough.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Room {
+    /// Below the limit.
+    Enough,
+    /// Not yet, but there are keys to evict.
+    Soon,
+    /// Above the limit, and no key may go.
+    None,
+}
+
+impl ServerState {
+    /// Has uses of keys counted as the policy needs them.
+    pub(crate) fn count_uses<A: Algorithm>(&self, keyspace: &mut Keyspace<A>) {
+        let config = &self.config;
+        keyspace.count_uses(if config.maxmemory_policy.counts_frequency() {
+            Counting::Frequency {
+                log_factor: config.lfu_log_factor,
+                decay_minutes: config.lfu_decay_minutes,
+            }
+        } else {
+            Counting::Recency
+        });
+    }
+
+    /// Memory that counts for `maxmemory`, in bytes.
+    pub(crate) fn counted_bytes<A: Algorithm>(&self, keyspace: &Keyspace<A>) -> u64 {
+        (keyspace.data_bytes() + self.client_bytes) as u64
+    }
+
+    /// Evicts keys until memory is below the limit, for a short while.
+    #[cold]
+    pub(crate) fn make_room<A: Algorithm>(&mut self, keyspace: &mut Keyspace<A>) -> Room {
+        self.evicting = false;
+        let limit = self.config.maxmemory_bytes;
+        if limit == 0 || self.counted_bytes(keyspace) <= limit {
+            return Room::Enough;
+        }
+        let Some(choice) = self.config.maxmemory_policy.choice(self.config.maxmemory_samples)
+        else {
+            return Room::None;
+        };
+        if self.pausing() {
+            return Room::Soon; // the data stands still
+        }
+        let start = Instant::now();
+        let room = loop {
+            if !self.evict_batch(keyspace, choice, limit) {
+                break Room::None;
+            }
+            if self.counted_bytes(keyspace) <= limit {
+                break Room::Enough;
+            }
+            if start.elapsed() > SLICE {
+                self.evicting = true;
+                break Room::Soon;
+            }
+        };
+        self.effects.seal();
+        self.latency_sample("eviction-cycle", start.elapsed());
+        room
+    }
+
+    /// Evicts some keys; false if none may go.
+    fn evict_batch<A: Algorithm>(
+        &mut self,
+        keyspace: &mut Keyspace<A>,
+        choice: Choice,
+        limit: u64,
+    ) -> bool {
+        for _ in 0..BATCH {
+            let random = &mut self.random;
+            let Some((db, key)) = keyspace.evict(choice, &mut || random.next()) else {
+                return false;
+            };
+            self.stats.evicted_keys += 1;
+            self.watches.touch(db, &key);
+            self.gone(db, &key);
+            self.notify('e', "evicted", db, &key);
+            if self.counted_bytes(keyspace) <= limit {
+                break;
+            }
+        }
+        true
+    }
+}

@@ -1,0 +1,183 @@
+//! The log of slow requests, the latency of events, and how long each command takes.
+//!
+//! The clock is read once a request, after it: that is also where the next one of the same turn
+//! starts.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use crate::server::unix_millis;
+use crate::session::Session;
+use crate::state::ServerState;
+
+/// Arguments of a slow request that are kept.
+const ARGS_MAX: usize = 32;
+/// Bytes of an argument that are kept.
+const ARG_BYTES_MAX: usize = 128;
+/// Samples kept of an event.
+const SAMPLES_MAX: usize = 160;
+
+/// The last slow requests, the newest first.
+#[derive(Default)]
+pub(crate) struct SlowLog {
+    /// See the type.
+    pub(crate) entries: VecDeque<Slow>,
+    next_id: i64,
+}
+
+/// A request that was slow.
+pub(crate) struct Slow {
+    /// Its number, from 0.
+    pub(crate) id: i64,
+    /// When it ran, in unix seconds.
+    pub(crate) at_s: i64,
+    /// How long.
+    pub(crate) micros: i64,
+    /// What it was, shortened.
+    pub(crate) args: Vec<Vec<u8>>,
+    /// Whose it was.
+    pub(crate) peer: String,
+    /// The name of that client.
+    pub(crate) name: Vec<u8>,
+}
+
+/// The latency of one event.
+#[derive(Default)]
+pub(crate) struct Event {
+    /// Unix second and milliseconds, the newest last; the worst of each second.
+    pub(crate) samples: VecDeque<(i64, u64)>,
+    /// The worst ever, in milliseconds.
+    pub(crate) max_ms: u64,
+}
+
+/// Events by name.
+pub(crate) type Latency = BTreeMap<&'static str, Event>;
+
+impl ServerState {
+    /// Notes how long a request took, if that is long. `fast`: it should not have been.
+    #[inline]
+    pub(crate) fn note_time(
+        &mut self,
+        session: &Session,
+        args: &[&[u8]],
+        took: Duration,
+        [fast, skipped]: [bool; 2],
+    ) {
+        let micros = i64::try_from(took.as_micros()).unwrap_or(i64::MAX);
+        if self.config.slowlog_slower_than_us >= 0
+            && micros >= self.config.slowlog_slower_than_us
+            && !skipped
+        {
+            self.note_slow(session, args, micros);
+        }
+        if self.config.latency_threshold_ms > 0 {
+            self.latency_sample(if fast { "fast-command" } else { "command" }, took);
+        }
+    }
+
+    #[cold]
+    fn note_slow(&mut self, session: &Session, args: &[&[u8]], micros: i64) {
+        let log = &mut self.slowlog;
+        let id = log.next_id;
+        log.next_id += 1;
+        log.entries.push_front(Slow {
+            id,
+            at_s: unix_millis() / 1000,
+            micros,
+            args: shortened(args),
+            peer: session.peer.to_string(),
+            name: session.name.clone(),
+        });
+        log.entries.truncate(self.config.slowlog_max_len);
+    }
+
+    /// Notes how long an event took, if that is above `latency-monitor-threshold`.
+    pub(crate) fn latency_sample(&mut self, event: &'static str, took: Duration) {
+        let took_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
+        let threshold = self.config.latency_threshold_ms;
+        if threshold == 0 || took_ms < threshold {
+            return;
+        }
+        let second = unix_millis() / 1000;
+        let event = self.latency.entry(event).or_default();
+        event.max_ms = event.max_ms.max(took_ms);
+        match event.samples.back_mut() {
+            Some((last, worst)) if *last == second => *worst = (*worst).max(took_ms),
+            _ => event.samples.push_back((second, took_ms)),
+        }
+        if event.samples.len() > SAMPLES_MAX {
+            event.samples.pop_front();
+        }
+    }
+}
+
+fn shortened(args: &[&[u8]]) -> Vec<Vec<u8>> {
+    let kept = if args.len() > ARGS_MAX { ARGS_MAX - 1 } else { args.len() };
+    let mut shown: Vec<Vec<u8>> = args[..kept]
+        .iter()
+        .map(|arg| match arg.get(..ARG_BYTES_MAX) {
+            Some(start) if arg.len() > ARG_BYTES_MAX => {
+                let more = format!("... ({} more bytes)", arg.len() - ARG_BYTES_MAX);
+                [start, more.as_bytes()].concat()
+            }
+            _ => arg.to_vec(),
+        })
+        .collect();
+    if kept < args.len() {
+        shown.push(format!("... ({} more arguments)", args.len() - kept).into_bytes());
+    }
+    shown
+}
+
+/// How often a command took how long: a count for each power of two of 1024 ns.
+#[derive(Default, Clone)]
+pub(crate) struct Histogram([u64; 32]);
+
+impl Histogram {
+    /// Counts one run.
+    #[inline]
+    pub(crate) fn add(&mut self, took: Duration) {
+        let nanos = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+        let at = (64 - (nanos >> 10).leading_zeros()).min(31);
+        self.0[at as usize] += 1;
+    }
+
+    /// Upper bounds in microseconds, as Redis rounds them, with how many runs took no longer; only
+    /// where there are any.
+    pub(crate) fn cumulative(&self) -> Vec<(i64, u64)> {
+        let mut sum = 0;
+        let counted = self.0.iter().enumerate().filter(|(_, count)| **count > 0);
+        counted
+            .map(|(at, count)| {
+                sum += count;
+                ((((1024 + 8) << at) - 1) / 1000, sum)
+            })
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buckets_are_those_of_redis() {
+        let mut histogram = Histogram::default();
+        for micros in [0, 1, 3, 20, 20, 300, 1_000_000] {
+            histogram.add(Duration::from_micros(micros));
+        }
+        let expected = [(1, 2), (4, 3), (33, 5), (528, 6), (1_082_130, 7)];
+        assert_eq!(histogram.cumulative(), expected);
+    }
+
+    #[test]
+    fn long_requests_are_shortened() {
+        let long = vec![b'x'; 130];
+        let mut args: Vec<&[u8]> = vec![b"set", b"k", &long];
+        let shown = shortened(&args);
+        assert_eq!(shown[2], [&long[..128], b"... (2 more bytes)"].concat());
+        args.resize(33, b"y");
+        let shown = shortened(&args);
+        assert_eq!((shown.len(), &*shown[31]), (32, &b"... (2 more arguments)"[..]));
+    }
+}
