@@ -1,0 +1,87 @@
+//! What durability costs on this machine: one measurement per call, one JSON line each. It is driven by
+//! `scripts/bench-durability.py`, which repeats them in turns and puts dd beside them.
+//!
+//! ```text
+//! cargo run --release --example figures -- checkpoint DIRECTORY MEGABYTES [pack]
+//! ```
+
+mod log;
+mod state;
+
+use std::error::Error;
+use std::process::ExitCode;
+
+const USAGE: &str = "usage: figures CASE ARGUMENTS, where CASE is one of
+  write MEGABYTES                             writes of random words, with and without increments
+  checkpoint DIRECTORY MEGABYTES [pack]       a full checkpoint
+  increment DIRECTORY MEGABYTES PERCENT       one of so many percent of the blocks, and a merge
+  recover DIRECTORY MEGABYTES [THREADS]       what checkpoint or increment left
+  replay DIRECTORY MEGABYTES ACTIONS          recovery of a log of so many actions
+  log DIRECTORY POLICY ACTIONS                actions a second
+  fsync FILE TIMES                            writes of 60 bytes, each synced
+  latency DIRECTORY MEGABYTES SECONDS CAP     commits beside checkpoints at CAP bytes/s; 0: none, 1: no cap
+  tick DIRECTORY MEGABYTES POLICY             the writer's mean tick; POLICY may be none";
+
+pub(crate) type Outcome = Result<String, Box<dyn Error>>;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match run(&arguments) {
+        Ok(line) => println!("{line}"),
+        Err(error) => {
+            eprintln!("figures: {error}");
+            return ExitCode::FAILURE;
+        }
+    }
+    ExitCode::SUCCESS
+}
+
+fn run(arguments: &[&str]) -> Outcome {
+    match *arguments {
+        ["write", megabytes] => state::write(megabytes.parse()?),
+        ["checkpoint", directory, megabytes] => {
+            state::checkpoint(directory, megabytes.parse()?, false)
+        }
+        ["checkpoint", directory, megabytes, "pack"] => {
+            state::checkpoint(directory, megabytes.parse()?, true)
+        }
+        ["increment", directory, megabytes, percent] => {
+            state::increment(directory, megabytes.parse()?, percent.parse()?)
+        }
+        ["recover", directory, megabytes] => state::recover(directory, megabytes.parse()?, None),
+        ["recover", directory, megabytes, threads] => {
+            state::recover(directory, megabytes.parse()?, Some(threads.parse()?))
+        }
+        ["replay", directory, megabytes, actions] => {
+            log::replay(directory, megabytes.parse()?, actions.parse()?)
+        }
+        ["log", directory, policy, actions] => {
+            log::throughput(directory, log::policy(policy)?, actions.parse()?)
+        }
+        ["fsync", file, times] => log::fsync(file, times.parse()?),
+        ["latency", directory, megabytes, seconds, cap] => {
+            log::latency(directory, megabytes.parse()?, seconds.parse()?, cap.parse()?)
+        }
+        ["tick", directory, megabytes, "none"] => log::tick(directory, megabytes.parse()?, None),
+        ["tick", directory, megabytes, policy] => {
+            log::tick(directory, megabytes.parse()?, Some(log::policy(policy)?))
+        }
+        _ => Err(USAGE.into()),
+    }
+}
+
+/// Words of so many megabytes.
+pub(crate) fn words(megabytes: usize) -> usize {
+    (megabytes * 1_000_000 / 8).max(1)
+}
+
+/// Numbers in no order that a processor foresees.
+pub(crate) struct Random(pub(crate) u64);
+
+impl Random {
+    pub(crate) fn below(&mut self, bound: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        ((u128::from(self.0) * bound as u128) >> 64) as usize
+    }
+}

@@ -1,0 +1,118 @@
+//! Checkpoints and their recovery.
+
+use std::hint::black_box;
+use std::time::Instant;
+
+use stillframe::BLOCK_WORDS;
+use stillframe_durability::{Increments, Options, Store};
+
+use crate::{Outcome, Random, words};
+
+const WRITES: usize = 20_000_000;
+
+fn options(words: usize) -> Options {
+    Options::memory(stillframe::Options::words(words).prefault(true))
+}
+
+/// Chains that are merged when told to.
+fn chains(count_max: usize) -> Increments {
+    let mut increments = Increments::at_most(count_max);
+    increments.percent_max = u64::MAX;
+    increments
+}
+
+/// The word that is in place `index`: half of it packs.
+fn value(index: usize, round: u64) -> u64 {
+    (index as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32 ^ round
+}
+
+fn fill(store: &mut Store) {
+    for index in 0..store.words() {
+        store.write(index, value(index, 0));
+    }
+}
+
+pub(crate) fn write(megabytes: usize) -> Outcome {
+    let words = words(megabytes);
+    let mut plain: Vec<u64> = (0..words as u64).collect();
+    let plain = nanoseconds(words, |index| plain[black_box(index)] = index as u64);
+    let store = |options: Options| -> Result<f64, Box<dyn std::error::Error>> {
+        let directory = tempfile::tempdir()?;
+        let mut store: Store = Store::open(directory.path(), options)?;
+        fill(&mut store);
+        Ok(nanoseconds(words, |index| store.write(index, index as u64)))
+    };
+    let full = store(options(words))?;
+    let increments = store(options(words).increments(chains(1)))?;
+    Ok(format!(
+        "{{\"plain_ns\":{plain:.3},\"full_ns\":{full:.3},\"increments_ns\":{increments:.3}}}"
+    ))
+}
+
+fn nanoseconds(words: usize, mut step: impl FnMut(usize)) -> f64 {
+    let mut random = Random(1);
+    let started = Instant::now();
+    for _ in 0..WRITES {
+        step(random.below(words));
+    }
+    started.elapsed().as_secs_f64() * 1e9 / WRITES as f64
+}
+
+pub(crate) fn checkpoint(directory: &str, megabytes: usize, packs: bool) -> Outcome {
+    let options = options(words(megabytes));
+    let options = if packs { options.pack() } else { options };
+    let mut store: Store = Store::open(directory, options)?;
+    fill(&mut store);
+    store.checkpoint_and_wait()?;
+    let started = Instant::now();
+    store.checkpoint_and_wait()?;
+    let took = started.elapsed().as_secs_f64();
+    let stats = store.stats();
+    let (bytes, begin) = (stats.bytes_last, stats.begin_last.as_secs_f64() * 1e6);
+    store.close()?;
+    Ok(format!(
+        "{{\"bytes\":{bytes},\"state_bytes\":{},\"seconds\":{took:.6},\"begin_us\":{begin:.1}}}",
+        words(megabytes) * 8
+    ))
+}
+
+pub(crate) fn increment(directory: &str, megabytes: usize, percent: usize) -> Outcome {
+    let mut store: Store = Store::open(directory, options(words(megabytes)).increments(chains(1)))?;
+    fill(&mut store);
+    store.checkpoint_and_wait()?;
+    store.wait_merged();
+    let blocks = store.words() / BLOCK_WORDS;
+    for block in (0..blocks).filter(|block| block * percent / 100 != (block + 1) * percent / 100) {
+        let index = block * BLOCK_WORDS;
+        store.write(index, store.read(index)); // the state stays as it is, to be verified
+    }
+    let started = Instant::now();
+    store.checkpoint_and_wait()?;
+    let took = started.elapsed().as_secs_f64();
+    let bytes = store.stats().bytes_last;
+    let started = Instant::now();
+    store.wait_merged();
+    let merge = started.elapsed().as_secs_f64();
+    let merges = store.stats().merges;
+    store.close()?;
+    Ok(format!(
+        "{{\"bytes\":{bytes},\"seconds\":{took:.6},\"merge_seconds\":{merge:.6},\"merges\":{merges}}}"
+    ))
+}
+
+pub(crate) fn recover(directory: &str, megabytes: usize, threads: Option<usize>) -> Outcome {
+    // Without the memory touched before, as a process that starts.
+    let options = Options::words(words(megabytes));
+    let options = match threads {
+        Some(threads) => options.load_threads(threads),
+        None => options,
+    };
+    let store: Store = Store::open(directory, options.accept_chain_loss())?;
+    let loaded = store.recovery().loaded.as_ref().ok_or("there is no checkpoint")?;
+    let wrong = (0..store.words()).find(|&index| store.read(index) != value(index, 0));
+    if let Some(index) = wrong {
+        return Err(format!("word {index} is not what was written").into());
+    }
+    let (bytes, seconds) = (loaded.bytes, loaded.duration.as_secs_f64());
+    Ok(format!("{{\"bytes\":{bytes},\"seconds\":{seconds:.6},\"verified\":true}}"))
+}

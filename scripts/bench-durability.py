@@ -1,0 +1,213 @@
+#!/usr/bin/env python3
+"""Measures checkpoints, recovery and the log of `Store` beside dd and raw fsync, in one run.
+
+All contenders take turns, round by round, on the same disk, so that whatever else the machine
+does hits all of them; the figures to look at are the ratios, of medians of the rounds (lowest and
+highest beside them):
+
+  1. a full checkpoint and its recovery beside dd with the same block size (64 KiB, fsync), on the
+     disk of --dir and on tmpfs; packed ones, increments, merges, recovery by one thread;
+  2. actions a second of the log by policy beside raw writes that are each synced;
+  3. commit latency while checkpoints run, with and without a bandwidth cap, and without any;
+  4. recovery time against state size and log length;
+  5. the writer's mean tick with a log and without; random writes with increments and without.
+
+What is timed is verified: each state that is recovered word by word, each log by what it did. Files
+are dropped from the page cache before they are read. Needs a release build of the example (made if
+need be).
+
+    scripts/bench-durability.py --dir /var/tmp --out figures.json > figures.md
+"""
+
+import argparse
+import json
+import pathlib
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+BLOCK_BYTES = 65536
+
+
+def say(text):
+    print(f"[{time.strftime('%H:%M:%S')}] {text}", file=sys.stderr, flush=True)
+
+
+def build(profile):
+    command = ["cargo", "build", "-q", "-p", "stillframe-durability", "--example", "figures",
+               "--message-format=json"]
+    if profile == "release":
+        command.append("--release")
+    lines = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    artifacts = (json.loads(line) for line in lines.splitlines())
+    found = [it["executable"] for it in artifacts
+             if it.get("reason") == "compiler-artifact" and it["target"]["name"] == "figures"]
+    return found[-1]
+
+
+def dd(*arguments):
+    started = time.monotonic()
+    subprocess.run(["dd", "status=none", *arguments], check=True)
+    return time.monotonic() - started
+
+
+def leave_cache(folder):
+    """Drops the clean pages of all files of a folder from the page cache."""
+    for file in pathlib.Path(folder).iterdir():
+        if file.is_file():
+            dd(f"if={file}", "of=/dev/null", "iflag=nocache", "count=0")
+
+
+class Bench:
+    def __init__(self, options):
+        self.options, self.figures, self.program = options, {}, build(options.profile)
+
+    def call(self, *arguments):
+        command = [self.program, *map(str, arguments)]
+        done = subprocess.run(command, check=False, capture_output=True, text=True)
+        if done.returncode != 0:
+            raise SystemExit(f"{' '.join(command)}: {done.stderr.strip()}")
+        return json.loads(done.stdout)
+
+    def add(self, name, value):
+        self.figures.setdefault(name, []).append(value)
+
+    def files(self, place, root):
+        """Figures in MB/s of true bytes of the file."""
+        size = self.options.megabytes
+        with tempfile.TemporaryDirectory(dir=root) as folder:
+            folder = pathlib.Path(folder)
+            raw, count = folder / "raw", max(1, size * 10**6 // BLOCK_BYTES)
+            blocks = (f"bs={BLOCK_BYTES}", f"count={count}")
+            took = dd("if=/dev/zero", f"of={raw}", *blocks, "conv=fsync")
+            self.add(f"{place}: dd write, MB/s", count * BLOCK_BYTES / took / 1e6)
+            leave_cache(folder)
+            took = dd(f"if={raw}", "of=/dev/null", f"bs={BLOCK_BYTES}")
+            self.add(f"{place}: dd read, MB/s", count * BLOCK_BYTES / took / 1e6)
+            raw.unlink()
+            store = folder / "store"
+            made = self.call("checkpoint", store, size)
+            self.add(f"{place}: checkpoint, MB/s", made["bytes"] / made["seconds"] / 1e6)
+            self.add(f"{place}: begin, us", made["begin_us"])
+            for name, threads in (("recovery", []), ("recovery by one thread", [1])):
+                leave_cache(store)
+                found = self.call("recover", store, size, *threads)
+                self.add(f"{place}: {name}, MB/s", found["bytes"] / found["seconds"] / 1e6)
+            shutil.rmtree(store)
+            made = self.call("checkpoint", store, size, "pack")
+            rate = made["state_bytes"] / made["seconds"] / 1e6
+            self.add(f"{place}: packed checkpoint, MB/s of state", rate)
+            share = made["bytes"] / made["state_bytes"]
+            self.add(f"{place}: packed checkpoint, share of the state", share)
+            leave_cache(store)
+            found = self.call("recover", store, size)
+            self.add(f"{place}: packed recovery, MB/s of state", size / found["seconds"])
+            shutil.rmtree(store)
+            made = self.call("increment", store, size, 5)
+            self.add(f"{place}: increment of 5 % of the blocks, s", made["seconds"])
+            rate = self.figures[f"{place}: checkpoint, MB/s"][-1]
+            self.add(f"{place}: full checkpoint of that, s", size / rate)
+            self.add(f"{place}: merge, s", made["merge_seconds"])
+            self.call("recover", store, size)
+
+    def logs(self, folder):
+        synced = self.call("fsync", folder / "raw", self.options.syncs)
+        self.add("raw fsync, a second", synced["times"] / synced["seconds"])
+        for policy in ("always", "everysec", "no"):
+            done = self.call("log", folder / f"log-{policy}", policy, self.options.actions)
+            self.add(f"log {policy}, actions durable a second", done["actions"] / done["seconds"])
+            each = done["logged_seconds"] * 1e9 / done["actions"]
+            self.add(f"log {policy}, ns for the writer", each)
+
+    def latencies(self, folder):
+        size, seconds = self.options.megabytes, self.options.seconds
+        caps = {"idle": 0, "beside checkpoints": 1, "with the cap": self.options.cap * 10**6}
+        for name, cap in caps.items():
+            done = self.call("latency", folder / f"latency-{cap}", size, seconds, cap)
+            for figure in ("p50_ms", "p99_ms", "max_ms"):
+                self.add(f"commit {name}, {figure}", done[figure])
+
+    def recoveries(self, folder):
+        for share in (4, 1):
+            size = max(1, self.options.megabytes // share)
+            for actions in (0, self.options.actions // 10, self.options.actions):
+                done = self.call("replay", folder / f"replay-{share}-{actions}", size, actions)
+                self.add(f"recovery of {size} MB and {actions} actions, s", done["seconds"])
+
+    def writers(self, folder):
+        size = self.options.megabytes
+        for policy in ("none", "no", "everysec", "always"):
+            done = self.call("tick", folder / f"tick-{policy}", size, policy)
+            self.add(f"mean tick of 1000 updates, log {policy}, us", done["mean_us"])
+        for name, value in self.call("write", size).items():
+            self.add(f"random write, {name}", value)
+
+    def round(self):
+        self.files("disk", self.options.dir)
+        self.files("tmpfs", self.options.tmpfs)
+        for measure in (self.logs, self.latencies, self.recoveries, self.writers):
+            with tempfile.TemporaryDirectory(dir=self.options.dir) as folder:
+                measure(pathlib.Path(folder))
+
+    def ratio(self, one, other):
+        return statistics.median(self.figures[one]) / statistics.median(self.figures[other])
+
+    def report(self):
+        print("| figure | median | lowest | highest |\n|---|---|---|---|")
+        for name, values in self.figures.items():
+            row = (statistics.median(values), min(values), max(values))
+            print(f"| {name} | " + " | ".join(f"{value:.4g}" for value in row) + " |")
+        ratios = [
+            ("disk: checkpoint to dd write", "disk: checkpoint, MB/s",
+             "disk: dd write, MB/s", ">= 0.85"),
+            ("disk: recovery to dd read", "disk: recovery, MB/s",
+             "disk: dd read, MB/s", ">= 0.85"),
+            ("disk: increment to full checkpoint, time", "disk: increment of 5 % of the blocks, s",
+             "disk: full checkpoint of that, s", ""),
+            ("commit p99 beside checkpoints to idle", "commit beside checkpoints, p99_ms",
+             "commit idle, p99_ms", ""),
+            ("commit p99 with the cap to idle", "commit with the cap, p99_ms",
+             "commit idle, p99_ms", "<= 2"),
+            ("log always to raw fsync", "log always, actions durable a second",
+             "raw fsync, a second", ""),
+            ("mean tick with log everysec to none", "mean tick of 1000 updates, log everysec, us",
+             "mean tick of 1000 updates, log none, us", ""),
+            ("random write with increments to without", "random write, increments_ns",
+             "random write, full_ns", ""),
+        ]
+        print("\n| ratio of medians | value | target |\n|---|---|---|")
+        for name, one, other, target in ratios:
+            print(f"| {name} | {self.ratio(one, other):.3g} | {target} |")
+        for name in ("checkpoint", "recovery by one thread"):
+            value = statistics.median(self.figures[f"tmpfs: {name}, MB/s"])
+            print(f"| tmpfs: {name}, MB/s by one core | {value:.4g} | >= 1000 |")
+
+
+def main():
+    raw = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=raw)
+    parser.add_argument("--dir", default="/var/tmp", help="a folder on the disk to be measured")
+    parser.add_argument("--tmpfs", default="/dev/shm")
+    parser.add_argument("--megabytes", type=int, default=1000, help="size of the state")
+    parser.add_argument("--actions", type=int, default=1_000_000)
+    parser.add_argument("--syncs", type=int, default=1000)
+    parser.add_argument("--seconds", type=int, default=10, help="of commits, each time")
+    parser.add_argument("--cap", type=int, default=200, help="bandwidth cap, MB/s")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--profile", choices=("release", "dev"), default="release")
+    parser.add_argument("--out", help="all figures as JSON")
+    bench = Bench(parser.parse_args())
+    for number in range(bench.options.rounds):
+        say(f"round {number + 1} of {bench.options.rounds}")
+        bench.round()
+    bench.report()
+    if bench.options.out:
+        pathlib.Path(bench.options.out).write_text(json.dumps(bench.figures, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
