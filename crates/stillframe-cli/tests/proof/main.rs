@@ -13,6 +13,7 @@ mod clients;
 mod collections;
 mod eviction;
 mod files;
+mod growing;
 mod import;
 mod journal;
 mod kill;
