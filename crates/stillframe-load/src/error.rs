@@ -12,7 +12,7 @@ pub enum LoadError {
     #[error("{0}")]
     Plan(String),
     /// Nobody listens there, or not under that name.
-    #[error("cannot connect to {target}: {error}; is a server running there?")]
+    #[error("cannot connect to {target}: {error}{}", way_out(error))]
     Connect {
         /// Host and port.
         target: String,
@@ -52,6 +52,19 @@ pub enum LoadError {
     /// It was stopped before anything was measured.
     #[error("interrupted before anything was measured")]
     Interrupted,
+}
+
+/// What to do about a connection that cannot be had, with `; ` before it.
+fn way_out(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::ConnectionRefused => "; is a server running there?",
+        io::ErrorKind::TimedOut => "; is it the right address, and does a firewall let it through?",
+        // No kind of its own: the limit of a process, and that of the machine.
+        _ if matches!(error.raw_os_error(), Some(24 | 23)) => {
+            "; raise 'ulimit -n' or lower --clients"
+        }
+        _ => "",
+    }
 }
 
 /// A server's text on one line, printable and not long: an error may repeat what was sent.

@@ -160,9 +160,37 @@ fn wait_for_load(server: &Server) {
     wait_until("keys are written", || client.ask("DBSIZE").int() > 100);
 }
 
-fn interrupt(load: &std::process::Child) {
-    let sent = Command::new("kill").args(["-INT", &load.id().to_string()]).status();
+fn signal(name: &str, pid: u32) {
+    let sent = Command::new("kill").args([name, &pid.to_string()]).status();
     assert!(sent.expect("kill runs").success());
+}
+
+/// Ends a load by Ctrl-C, and reads what it wrote.
+fn interrupt(load: std::process::Child, json: &Path) -> Value {
+    signal("-INT", load.id());
+    assert_eq!(status(&load.wait_with_output().expect("it ends")), Some(130));
+    let report = std::fs::read(json).expect("a report");
+    serde_json::from_slice(&report).expect("JSON")
+}
+
+/// A server that stands still for 300 ms keeps 200 queries waiting for more than 100 ms at 1000/s,
+/// though the load has only four connections. A busy machine may add to them, never take away.
+#[test]
+fn a_server_that_stands_still_is_charged_with_every_query() {
+    for kind in kinds("a_server_that_stands_still_is_charged_with_every_query") {
+        let server = Server::start(kind);
+        let json = server.folder.join("load.json");
+        let load = long_load(&server, &json);
+        wait_for_load(&server);
+        signal("-STOP", server.pid());
+        std::thread::sleep(Duration::from_millis(300));
+        signal("-CONT", server.pid());
+        wait_until("it answers again", || server.client().ready());
+        let report = interrupt(load, &json);
+        let slow = &report["phases"][0]["slower"][2];
+        assert_eq!(slow["than_ms"], 100);
+        assert!(slow["count"].as_u64().is_some_and(|count| count >= 190), "{kind:?}: {report}");
+    }
 }
 
 #[test]
@@ -180,10 +208,7 @@ fn a_full_sync_is_a_phase_of_its_own() {
     client.ok(&format!("REPLICAOF 127.0.0.1 {}", primary.port));
     let up = "master_link_status:up";
     wait_until("the replica follows", || client.ask("INFO replication").text().contains(up));
-    interrupt(&load);
-    assert_eq!(status(&load.wait_with_output().expect("it ends")), Some(130));
-    let report = std::fs::read(&json).expect("a report");
-    let report: Value = serde_json::from_slice(&report).expect("JSON");
+    let report = interrupt(load, &json);
     let phases = report["phases"].as_array().expect("phases");
     assert!(phases.iter().any(|it| it["phase"] == "syncing"), "{phases:?}");
     assert_eq!(report["syncs"][0]["asked"], false);
@@ -201,7 +226,7 @@ fn a_server_that_dies_and_ctrl_c_leave_what_was_measured() {
             if kills_server {
                 server.kill();
             } else {
-                interrupt(&load);
+                signal("-INT", load.id());
             }
             let output = load.wait_with_output().expect("it ends");
             let (said, shown) = (&output.stderr, String::from_utf8_lossy(&output.stdout));
