@@ -2,8 +2,8 @@
 //!
 //! `cargo run --release -p stillframe-keyspace --example collections` measures every shape in a
 //! process of its own: growth of the resident set, allocator included, and processor time of the
-//! thread. With the name of a shape and `resp` it prints the commands that fill a Redis with the same
-//! data instead, to compare its `used_memory` and `used_memory_rss` before and after:
+//! thread. With the name of a shape and `resp` it prints the commands that fill a Redis with the
+//! same data instead, to compare its `used_memory` and `used_memory_rss` before and after:
 //!
 //! `collections hash resp | redis-cli --pipe`
 

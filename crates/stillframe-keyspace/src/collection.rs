@@ -72,8 +72,8 @@ impl<'a> Collection<'a> {
     }
 
     /// Shows the elements whose turn comes at `cursor`, at least `count` of them if there are;
-    /// returns the cursor to go on from, 0 at the end. What is there from the first call to the last
-    /// is shown at least once. Not for lists.
+    /// returns the cursor to go on from, 0 at the end. What is there from the first call to the
+    /// last is shown at least once. Not for lists.
     pub(crate) fn scan(self, cursor: u64, count: usize, mut show: impl FnMut(Element<'a>)) -> u64 {
         let trunk = match self.form {
             Form::Packed { run, .. } => {

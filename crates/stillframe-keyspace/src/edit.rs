@@ -11,17 +11,14 @@ use std::sync::Arc;
 use stillframe::{Algorithm, MemoryError};
 
 use crate::collection::{Collection, Form};
+use crate::draft::{Body, Draft};
 use crate::entry::{Entry, INLINE_MAX, New, Owned};
 use crate::keyspace::{Keyspace, Place};
-use crate::options::Limits;
 use crate::packed::{Chunk, Element, Shape, score_bytes};
-use crate::trunk::{Hasher, Trunk};
-use crate::value::{Type, parse_int};
+use crate::trunk::Trunk;
+use crate::value::Type;
 use crate::views::{Hash, List, Set, Sorted};
 use crate::write::NOTHING;
-
-/// Most elements of a collection that lies in its entry.
-const PACKED_MAX: usize = 128;
 
 /// A collection could not be edited; nothing was changed.
 #[derive(Debug, thiserror::Error)]
@@ -33,129 +30,6 @@ pub enum EditError {
     /// No memory for the key.
     #[error(transparent)]
     Memory(#[from] MemoryError),
-}
-
-/// A collection while it is edited.
-struct Draft<'a> {
-    kind: Type,
-    body: Body<'a>,
-    loose: bool,
-    changed: bool,
-    limits: &'a Limits,
-    hasher: &'a Hasher,
-}
-
-enum Body<'a> {
-    Packed(&'a mut Chunk),
-    /// A large one that is to become a new entry.
-    Clone(Trunk),
-    /// A large one in its entry.
-    InPlace(&'a mut Trunk),
-}
-
-impl Draft<'_> {
-    fn view(&self) -> Collection<'_> {
-        let form = match &self.body {
-            Body::Packed(chunk) => {
-                Form::Packed { run: chunk.run(self.kind.shape()), count: chunk.count }
-            }
-            Body::Clone(trunk) => Form::Tree(trunk),
-            Body::InPlace(trunk) => Form::Tree(trunk),
-        };
-        Collection { form, loose: self.loose }
-    }
-
-    fn body(&mut self) -> Result<&mut Chunk, &mut Trunk> {
-        match &mut self.body {
-            Body::Packed(chunk) => Ok(chunk),
-            Body::Clone(trunk) => Err(trunk),
-            Body::InPlace(trunk) => Err(trunk),
-        }
-    }
-
-    /// The small or large collection, which is going to be changed.
-    fn change(&mut self) -> Result<&mut Chunk, &mut Trunk> {
-        self.changed = true;
-        self.body()
-    }
-
-    /// After an element came in: makes a collection large that is no longer small.
-    fn grown(&mut self, element: Element<'_>) {
-        let (len, limits) = (self.view().len(), self.limits);
-        let longest = element.key.len().max(element.value.len());
-        self.loose |= match self.kind {
-            Type::Hash => len > limits.hash_entries || longest > limits.hash_value_bytes,
-            Type::Set => len > limits.set_integers || parse_int(element.key).is_none(),
-            Type::Sorted => {
-                len > limits.sorted_entries || element.key.len() > limits.sorted_value_bytes
-            }
-            Type::List | Type::String => false,
-        };
-        if let Body::Packed(chunk) = &self.body
-            && (chunk.count > PACKED_MAX || chunk.bytes.len() > INLINE_MAX)
-        {
-            self.body = Body::Clone(Trunk::of(chunk, self.kind, self.hasher));
-        }
-    }
-
-    /// Sets what is under a key of a hash or set; true if it is new.
-    fn put(&mut self, element: Element<'_>) -> bool {
-        let shape = self.kind.shape();
-        let is_new = match self.change() {
-            Ok(chunk) => chunk.put(shape, element),
-            Err(trunk) => trunk.put(element),
-        };
-        self.grown(element);
-        is_new
-    }
-
-    /// Removes a key of a hash or set; false if it was not there.
-    fn remove(&mut self, key: &[u8]) -> bool {
-        let shape = self.kind.shape();
-        let was_there = match self.body() {
-            Ok(chunk) => chunk.remove_key(shape, key),
-            Err(trunk) => trunk.remove(key),
-        };
-        self.changed |= was_there;
-        was_there
-    }
-
-    fn insert_at(&mut self, at: usize, element: Element<'_>) {
-        let shape = self.kind.shape();
-        match self.change() {
-            Ok(chunk) => {
-                let place = chunk.run(shape).place(at).0;
-                chunk.insert(place.bytes.start, shape, element);
-            }
-            Err(trunk) => trunk.insert_at(at, element),
-        }
-        self.grown(element);
-    }
-
-    fn replace_at(&mut self, at: usize, element: Element<'_>) {
-        let shape = self.kind.shape();
-        match self.change() {
-            Ok(chunk) => {
-                let place = chunk.run(shape).place(at).0;
-                chunk.replace(place.bytes, shape, element);
-            }
-            Err(trunk) => trunk.replace_at(at, element),
-        }
-        self.grown(element);
-    }
-
-    /// Removes at most `count` elements of a list or sorted set from `start` on.
-    fn remove_range(&mut self, start: usize, count: usize) {
-        let count = count.min(self.view().len().saturating_sub(start));
-        if count == 0 {
-            return;
-        }
-        let shape = self.kind.shape();
-        match self.change() {
-            Ok(chunk) => drop(chunk.remove_range(shape, start, count)),
-            Err(trunk) => trunk.remove_range(start, count),
-        }
-    }
 }
 
 /// A list to be changed.
@@ -318,9 +192,9 @@ macro_rules! edits {
             $(
                 $(#[$doc])*
                 ///
-                /// An absent key is an empty collection, and one that is empty afterwards is no key. The
-                /// time to live stays. (Look the key up first, so that one whose time has come is
-                /// gone.)
+                /// An absent key is an empty collection, and one that is empty afterwards is no
+                /// key. The time to live stays. (Look the key up first, so that one whose time has
+                /// come is gone.)
                 ///
                 /// # Errors
                 /// [`EditError`]; nothing changes, `f` may have been called.

@@ -19,6 +19,8 @@
 //! - Whoever mutates has `&mut Entry`, which [`crate::slots`] gives out only if no image can see
 //!   the entry. Immutable sharing needs no more: no field is written behind a `&Entry`.
 
+mod word;
+
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::fmt;
 use std::mem::ManuallyDrop;
@@ -26,12 +28,15 @@ use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
 use crate::collection::{Collection, Form};
-use crate::packed::{Chunk, Run};
+use crate::packed::Run;
 use crate::trunk::Trunk;
 use crate::value::{Type, Value};
+pub(crate) use word::New;
+use word::{Kind, LOOSE, Packed, Word};
 
-/// Longest text or collection that lies in the entry itself. Above, copying costs more than the two further
-/// allocations of a blob, and sharing it makes EXPIRE, RENAME and COPY independent of its size.
+/// Longest text or collection that lies in the entry itself. Above, copying costs more than the two
+/// further allocations of a blob, and sharing it makes EXPIRE, RENAME and COPY independent of its
+/// size.
 pub(crate) const INLINE_MAX: usize = 4096;
 /// `expire_at` of a key that lives for ever.
 pub(crate) const NEVER: i64 = i64::MAX;
@@ -59,130 +64,6 @@ struct Header<T: ?Sized = [u8; 0]> {
     room: u32,
     value: Word,
     tail: T,
-}
-
-#[repr(C)]
-union Word {
-    int: i64,
-    len: u64,
-    blob: ManuallyDrop<Blob>,
-    packed: Packed,
-    trunk: ManuallyDrop<Arc<Trunk>>,
-}
-
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct Packed {
-    len: u32,
-    /// Elements; the highest bit is `loose`.
-    count: u32,
-}
-
-const LOOSE: u32 = 1 << 31;
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    Int,
-    Inline,
-    Blob,
-    /// A collection of this type in one inline run.
-    Packed(Type),
-    /// A collection of this type as a [`Trunk`].
-    Trunk(Type),
-}
-
-impl Kind {
-    /// Its four bits of the stamp.
-    fn bits(self) -> u64 {
-        match self {
-            Self::Int => 0,
-            Self::Inline => 1,
-            Self::Blob => 2,
-            Self::Packed(kind) => 4 + collection_bits(kind),
-            Self::Trunk(kind) => 8 + collection_bits(kind),
-        }
-    }
-
-    fn of_bits(bits: u64) -> Self {
-        let kind = match bits & 3 {
-            0 => Type::List,
-            1 => Type::Hash,
-            2 => Type::Set,
-            _ => Type::Sorted,
-        };
-        match bits {
-            0 => Self::Int,
-            1 => Self::Inline,
-            4..8 => Self::Packed(kind),
-            8.. => Self::Trunk(kind),
-            _ => Self::Blob,
-        }
-    }
-}
-
-fn collection_bits(kind: Type) -> u64 {
-    match kind {
-        Type::List | Type::String => 0, // a string is never kept so
-        Type::Hash => 1,
-        Type::Set => 2,
-        Type::Sorted => 3,
-    }
-}
-
-/// A value on its way into an entry.
-pub(crate) enum New<'a> {
-    Int(i64),
-    /// Two parts one after the other, together at most [`INLINE_MAX`] bytes.
-    Inline(&'a [u8], &'a [u8]),
-    Blob(Blob),
-    /// A collection in one run of at most [`INLINE_MAX`] bytes.
-    Packed {
-        kind: Type,
-        run: &'a [u8],
-        count: usize,
-        loose: bool,
-    },
-    Trunk(Type, Arc<Trunk>),
-}
-
-impl<'a> New<'a> {
-    pub(crate) fn packed(kind: Type, chunk: &'a Chunk, loose: bool) -> Self {
-        Self::Packed { kind, run: &chunk.bytes, count: chunk.count, loose }
-    }
-
-    /// `text`, kept inline or as a blob by its length.
-    pub(crate) fn text(text: &'a [u8]) -> Self {
-        if text.len() <= INLINE_MAX {
-            Self::Inline(text, &[])
-        } else {
-            Self::Blob(Arc::new(text.to_vec()))
-        }
-    }
-
-    /// What lies in the entry, in two parts.
-    fn inline(&self) -> [&'a [u8]; 2] {
-        match self {
-            Self::Inline(first, second) => [first, second],
-            Self::Packed { run, .. } => [run, &[]],
-            Self::Int(_) | Self::Blob(_) | Self::Trunk(..) => [&[], &[]],
-        }
-    }
-
-    fn into_word(self) -> (Kind, Word) {
-        match self {
-            Self::Int(int) => (Kind::Int, Word { int }),
-            Self::Inline(a, b) => (Kind::Inline, Word { len: (a.len() + b.len()) as u64 }),
-            Self::Blob(blob) => (Kind::Blob, Word { blob: ManuallyDrop::new(blob) }),
-            Self::Packed { kind, run, count, loose } => {
-                let count = count as u32 | if loose { LOOSE } else { 0 };
-                let packed = Packed { len: run.len() as u32, count };
-                (Kind::Packed(kind), Word { packed })
-            }
-            Self::Trunk(kind, trunk) => {
-                (Kind::Trunk(kind), Word { trunk: ManuallyDrop::new(trunk) })
-            }
-        }
-    }
 }
 
 impl Entry {

@@ -22,15 +22,15 @@
 //! assert!(keyspace.get(0, b"answer", 2_000).is_none());
 //!
 //! keyspace.edit_sorted(0, b"scores", |scores| scores.set(b"ada", 1.5))?;
-//! if let Some(Value::Sorted(scores)) = keyspace.get(0, b"scores", now).map(|entry| entry.value()) {
-//!     assert_eq!(scores.rank(b"ada"), Some(0));
-//! }
+//! let scores = keyspace.get(0, b"scores", now).map(|entry| entry.value());
+//! assert!(matches!(scores, Some(Value::Sorted(scores)) if scores.rank(b"ada") == Some(0)));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
 mod access;
 mod chunks;
 mod collection;
+mod draft;
 mod edit;
 mod entry;
 mod evict;

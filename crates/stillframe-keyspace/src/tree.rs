@@ -1,14 +1,14 @@
 //! The counted B+tree that every large collection is made of.
 //!
-//! R. Bayer, E. McCreight, "Organization and maintenance of large ordered indexes", Acta Informatica
-//! 1, 1972 (B-trees); J. R. Driscoll, N. Sarnak, D. D. Sleator, R. E. Tarjan, "Making data structures
-//! persistent", JCSS 1989 (path copying).
+//! R. Bayer, E. McCreight, "Organization and maintenance of large ordered indexes", Acta
+//! Informatica 1, 1972 (B-trees); J. R. Driscoll, N. Sarnak, D. D. Sleator, R. E. Tarjan, "Making
+//! data structures persistent", JCSS 1989 (path copying).
 //!
 //! Elements lie in leaves, packed ([`Chunk`]); an inner node knows of each child how many elements
-//! are below it and the least key that belongs there. Nodes are reference-counted: a collection that
-//! an image sees, or a copy of it, shares all its nodes, and whoever changes one first copies the
-//! nodes on its path that are not its own alone. So an image costs nothing to begin, and a write
-//! while it is taken copies one path, whatever the size of the collection.
+//! are below it and the least key that belongs there. Nodes are reference-counted: a collection
+//! that an image sees, or a copy of it, shares all its nodes, and whoever changes one first copies
+//! the nodes on its path that are not its own alone. So an image costs nothing to begin, and a
+//! write while it is taken copies one path, whatever the size of the collection.
 //!
 //! | order | elements are found by | inside a leaf |
 //! |---|---|---|
@@ -17,8 +17,8 @@
 //! | `Hash` (hashes, sets) | a keyed hash of 48 bits | in no order |
 //!
 //! The order by hash makes a cursor of SCAN a hash: everything below it has been shown, however the
-//! tree changes in between. A leaf is not sorted by it, as computing hashes takes longer than looking
-//! at some dozen elements; only splitting a leaf computes them.
+//! tree changes in between. A leaf is not sorted by it, as computing hashes takes longer than
+//! looking at some dozen elements; only splitting a leaf computes them.
 //!
 //! Invariants
 //! - T1: a child's `len` is the number of elements below it; all leaves are at one depth.

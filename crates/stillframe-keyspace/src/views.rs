@@ -1,8 +1,8 @@
 //! Collections as readers see them: lists, hashes, sets and sorted sets.
 //!
 //! A view borrows its entry and costs nothing to make or copy. Reading allocates nothing, so that a
-//! forked child may do it. Costs are those of the collection's [tree](crate::tree): O(log n) for one
-//! element, by key, rank or position.
+//! forked child may do it. Costs are those of the collection's [tree](crate::tree): O(log n) for
+//! one element, by key, rank or position.
 
 use std::fmt;
 

@@ -32,8 +32,8 @@ struct Link {
     tail: Tail,
 }
 
-/// The rest of a bound: needed only where scores are equal, and then no longer than it takes to tell
-/// them apart.
+/// The rest of a bound: needed only where scores are equal, and then no longer than it takes to
+/// tell them apart.
 type Tail = Option<Arc<[u8]>>;
 
 /// The least key of a node, or something between it and the greatest one of the node before.

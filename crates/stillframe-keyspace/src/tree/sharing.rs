@@ -79,8 +79,8 @@ fn shown(keyspace: &mut Keyspace<Imprint>, key: &[u8]) -> String {
     format!("{:?}", keyspace.get(0, key, 0).map(|entry| entry.value()))
 }
 
-/// Most bytes that one edit may copy: one path of full nodes, and the neighbours it merges. A sorted
-/// set has two trees.
+/// Most bytes that one edit may copy: one path of full nodes, and the neighbours it merges. A
+/// sorted set has two trees.
 fn edit_bytes_max(kind: Type, len: usize) -> usize {
     let depth = len.ilog(FANOUT / 3 + 1) as usize + 1;
     let path = depth * 2 * (LEAF_BYTES_MAX + 2 * FANOUT * 64);
