@@ -9,6 +9,7 @@
 
 mod support;
 
+mod blocking;
 mod clients;
 mod collections;
 mod eviction;

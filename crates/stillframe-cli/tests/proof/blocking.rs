@@ -1,0 +1,287 @@
+//! Clients that wait for lists: the same script, step by step, beside redis-server.
+//!
+//! A step is taken only when INFO says that all who should wait do, so that no reply depends on
+//! who is faster.
+
+use crate::support::{Client, Kind, Random, Server, redis_is_here, rounds, wait_until};
+use std::time::{Duration, Instant};
+
+/// Clients of one server, and one that asks how many wait.
+struct Stage {
+    server: Server,
+    clients: Vec<Client>,
+    observer: Client,
+    /// What the server calls the clients.
+    ids: Vec<i64>,
+}
+
+impl Stage {
+    fn new(kind: Kind, clients: usize) -> Self {
+        let server = Server::start(kind);
+        let mut clients: Vec<Client> = (0..clients).map(|_| server.client()).collect();
+        let observer = server.client();
+        let ids = clients.iter_mut().map(|client| client.ask("CLIENT ID").int()).collect();
+        Self { server, clients, observer, ids }
+    }
+
+    /// Sends a command without awaiting its reply.
+    fn send(&mut self, client: usize, line: &str) {
+        self.clients[client].send(&line.split(' ').map(str::as_bytes).collect::<Vec<_>>());
+    }
+
+    /// Sends a command that makes the client wait, as one of `count` then.
+    fn wait(&mut self, client: usize, line: &str, count: i64) {
+        self.send(client, line);
+        self.waiting(count);
+    }
+
+    fn waiting(&mut self, count: i64) {
+        let observer = &mut self.observer;
+        wait_until("clients wait", || observer.info_int("blocked_clients") == count);
+    }
+
+    fn ask(&mut self, client: usize, line: &str) -> String {
+        self.send(client, line);
+        self.reply(client)
+    }
+
+    fn reply(&mut self, client: usize) -> String {
+        self.clients[client].raw().escape_ascii().to_string()
+    }
+}
+
+/// Runs a script on ours and on redis-server, which have to say the same.
+fn both(test: &str, clients: usize, script: impl Fn(&mut Stage) -> Vec<String>) {
+    let mut ours = Stage::new(Kind::subject("imprint"), clients);
+    let said = script(&mut ours);
+    ours.waiting(0);
+    if redis_is_here(test) {
+        let mut redis = Stage::new(Kind::Redis, clients);
+        assert_eq!(script(&mut redis), said, "redis-server's (left) and ours");
+    }
+}
+
+#[test]
+fn who_came_first_is_served_first() {
+    both("who_came_first_is_served_first", 4, |stage| {
+        stage.wait(1, "BLPOP k x 0", 1);
+        stage.wait(2, "BRPOP x k 0", 2);
+        stage.wait(3, "BLMPOP 0 2 x k LEFT COUNT 2", 3);
+        let mut said = vec![stage.ask(0, "RPUSH k a b c d e")];
+        said.extend((1..4).map(|client| stage.reply(client)));
+        said.push(stage.ask(0, "LRANGE k 0 -1"));
+        // The order of the queue is that of arrival, not of the clients.
+        stage.wait(3, "BLPOP y 0", 1);
+        stage.wait(1, "BLPOP y 0", 2);
+        said.push(stage.ask(0, "RPUSH y 1"));
+        said.push(stage.reply(3));
+        said.push(stage.ask(0, "RPUSH y 2"));
+        said.push(stage.reply(1));
+        said.push(stage.ask(0, "EXISTS y"));
+        said
+    });
+}
+
+#[test]
+fn a_transaction_serves_at_its_end() {
+    both("a_transaction_serves_at_its_end", 3, |stage| {
+        stage.wait(1, "BLPOP k other 0", 1);
+        let lines = ["MULTI", "RPUSH k a", "DEL k", "RPUSH k b c", "LLEN k", "LPOP k", "EXEC"];
+        let mut said: Vec<String> = lines.iter().map(|line| stage.ask(0, line)).collect();
+        said.push(stage.reply(1));
+        // Two keys in one transaction: the one that was pushed to first counts.
+        stage.wait(1, "BLPOP k other 0", 1);
+        let lines = ["MULTI", "RPUSH other a", "RPUSH k b", "EXEC", "LRANGE k 0 -1"];
+        said.extend(lines.iter().map(|line| stage.ask(0, line)));
+        said.push(stage.reply(1));
+        // Nothing is left at its end: nobody is served.
+        stage.wait(1, "BLPOP k2 0", 1);
+        let lines = ["MULTI", "RPUSH k2 a", "DEL k2", "EXEC"];
+        said.extend(lines.iter().map(|line| stage.ask(0, line)));
+        stage.waiting(1);
+        said.push(stage.ask(0, "RPUSH k2 z"));
+        said.push(stage.reply(1));
+        said
+    });
+}
+
+#[test]
+fn any_way_to_get_a_list_serves_and_other_types_do_not() {
+    both("any_way_to_get_a_list_serves_and_other_types_do_not", 3, |stage| {
+        let mut said = Vec::new();
+        said.push(stage.ask(0, "RPUSH source a b c"));
+        for line in [
+            "RENAME source k",
+            "COPY k source",
+            "SORT source ALPHA STORE k",
+            "LMOVE source k LEFT LEFT",
+            "LINSERT k AFTER b x",
+        ] {
+            said.push(stage.ask(0, "DEL k"));
+            stage.wait(1, "BLPOP k 0", 1);
+            for other in ["SET k text", "LPUSH k x", "SADD elsewhere x", "DEL k", "HSET k f v"] {
+                said.push(stage.ask(0, other));
+            }
+            stage.waiting(1);
+            said.push(stage.ask(0, "DEL k"));
+            said.push(stage.ask(0, line));
+            said.push(stage.ask(0, "RPUSH k last"));
+            said.push(stage.reply(1));
+            said.push(stage.ask(0, "DEL source"));
+            said.push(stage.ask(0, "RPUSH source a b c"));
+        }
+        // From another database, too.
+        said.push(stage.ask(0, "DEL k"));
+        stage.wait(1, "BLPOP k 0", 1);
+        for line in ["SELECT 3", "RPUSH k there", "MOVE k 0", "SELECT 0", "EXISTS k"] {
+            said.push(stage.ask(0, line));
+        }
+        said.push(stage.reply(1));
+        said
+    });
+}
+
+#[test]
+fn moves_go_on_from_list_to_list() {
+    both("moves_go_on_from_list_to_list", 5, |stage| {
+        stage.wait(1, "BLMOVE a b LEFT RIGHT 0", 1);
+        stage.wait(2, "BRPOPLPUSH b c 0", 2);
+        stage.wait(3, "BLMOVE c c LEFT LEFT 0", 3);
+        let mut said = vec![stage.ask(0, "RPUSH a 1 2")];
+        said.extend((1..4).map(|client| stage.reply(client)));
+        said.extend(["a", "b", "c"].map(|key| stage.ask(0, &format!("LRANGE {key} 0 -1"))));
+        // A destination of another type: the element stays, the client is told.
+        said.push(stage.ask(0, "SET text x"));
+        stage.wait(1, "BLMOVE from text LEFT RIGHT 0", 1);
+        stage.wait(2, "BLPOP from 0", 2);
+        said.push(stage.ask(0, "RPUSH from 1"));
+        said.extend([stage.reply(1), stage.reply(2), stage.ask(0, "EXISTS from")]);
+        said
+    });
+}
+
+#[test]
+fn requests_sent_meanwhile_are_answered_afterwards() {
+    both("requests_sent_meanwhile_are_answered_afterwards", 3, |stage| {
+        stage.wait(1, "BLPOP k 0", 1);
+        stage.send(1, "SET after 1");
+        stage.send(1, "BLPOP k 0");
+        stage.send(1, "GET after");
+        let mut said = vec![stage.ask(0, "EXISTS after"), stage.ask(0, "RPUSH k 1")];
+        said.extend([stage.reply(1), stage.reply(1)]);
+        stage.waiting(1);
+        // All in one piece: the pushes of one client serve others before its next request.
+        stage.wait(2, "BRPOP k 0", 2);
+        let requests = b"RPUSH k a\r\nLLEN k\r\nRPUSH k b c\r\nLRANGE k 0 -1\r\nGET after\r\n";
+        assert!(stage.clients[0].send_raw(requests));
+        said.extend((0..5).map(|_| stage.reply(0)));
+        said.extend([stage.reply(1), stage.reply(1), stage.reply(2)]);
+        said
+    });
+}
+
+#[test]
+fn waiting_ends_by_time_by_command_and_with_the_connection() {
+    both("waiting_ends_by_time_by_command_and_with_the_connection", 3, |stage| {
+        let mut said = Vec::new();
+        for hello in ["HELLO 2", "HELLO 3"] {
+            stage.ask(1, hello);
+            let start = Instant::now();
+            for line in ["BLPOP k 0.05", "BLMOVE k l LEFT LEFT 0.05", "BLMPOP 0.05 1 k LEFT"] {
+                said.push(stage.ask(1, line));
+            }
+            assert!(start.elapsed() >= Duration::from_millis(150), "too early");
+            let id = stage.ids[1];
+            for reason in ["", " TIMEOUT", " error"] {
+                for line in ["BLPOP k j 0", "BLMOVE k l LEFT LEFT 100", "BLMPOP 0 1 k LEFT"] {
+                    stage.wait(1, line, 1);
+                    said.push(stage.ask(0, &format!("CLIENT UNBLOCK {id}{reason}")));
+                    said.push(stage.reply(1));
+                }
+            }
+            said.push(stage.ask(0, &format!("CLIENT UNBLOCK {id}")));
+        }
+        // One who left is served nothing.
+        stage.wait(2, "BLPOP k 0", 1);
+        stage.clients[2] = stage.server.client();
+        stage.waiting(0);
+        stage.wait(2, "BLPOP k 0", 1);
+        let id: i64 = stage.observer.ask("CLIENT ID").int();
+        stage.observer.ok(&format!("CLIENT KILL ID {} SKIPME yes", id + 1));
+        stage.waiting(0);
+        said.extend([stage.ask(0, "RPUSH k a"), stage.ask(0, "LRANGE k 0 -1")]);
+        said
+    });
+}
+
+/// A few clients push and wait at random, one step at a time.
+#[test]
+fn random_scripts_serve_the_same_clients() {
+    const CLIENTS: usize = 6;
+    if !redis_is_here("random_scripts_serve_the_same_clients") {
+        return;
+    }
+    let mut random = Random::new("random_scripts_serve_the_same_clients");
+    let mut stages = [Kind::Redis, Kind::subject("imprint")].map(|kind| Stage::new(kind, CLIENTS));
+    let mut waiting = Vec::new();
+    let mut told = Vec::new();
+    for _ in 0..rounds(300, 20_000) {
+        let free: Vec<usize> = (0..CLIENTS).filter(|client| !waiting.contains(client)).collect();
+        let client = random.pick(&free);
+        let line = step(&mut random, free.len() > 1);
+        told.push(format!("{client}: {line}"));
+        let [theirs, ours] = stages.each_mut().map(|stage| stage.step(client, &line, &waiting));
+        assert_eq!(theirs, ours, "{:#?}", &told[told.len().saturating_sub(15)..]);
+        waiting = theirs.1;
+    }
+}
+
+fn step(random: &mut Random, may_wait: bool) -> String {
+    let (a, b) = (random.pick(&["a", "b", "c"]), random.pick(&["a", "b", "c"]));
+    let (side, other) = (random.pick(&["LEFT", "RIGHT"]), random.pick(&["LEFT", "RIGHT"]));
+    let n = random.below(100);
+    if may_wait && random.below(2) == 0 {
+        return match random.below(5) {
+            0 => format!("BLPOP {a} {b} 0"),
+            1 => format!("BRPOP {a} 0"),
+            2 => format!("BLMOVE {a} {b} {side} {other} 0"),
+            3 => format!("BRPOPLPUSH {a} {b} 0"),
+            _ => format!("BLMPOP 0 2 {a} {b} {side} COUNT 2"),
+        };
+    }
+    match random.below(10) {
+        0..4 => format!("RPUSH {a} {n}"),
+        4 => format!("LPUSH {a} {n} {n} {n}"),
+        5 => format!("LMOVE {a} {b} {side} {other}"),
+        6 => format!("RENAME {a} {b}"),
+        7 => format!("DEL {a} {b}"),
+        8 => format!("LPOP {a} 2"),
+        _ => format!("SET {a} {n}"),
+    }
+}
+
+impl Stage {
+    /// One command: all replies that come of it, by client, and who waits then.
+    fn step(
+        &mut self,
+        client: usize,
+        line: &str,
+        waiting: &[usize],
+    ) -> (Vec<(usize, String)>, Vec<usize>) {
+        self.ask(client, "PING");
+        self.send(client, line);
+        let mut now = Vec::new();
+        wait_until("the command was run", || {
+            let list = self.observer.ask("CLIENT LIST").text();
+            let id = |client: usize| format!("id={} ", self.ids[client]);
+            let line = |client| list.lines().find(|line| line.starts_with(&id(client)));
+            let lines: Vec<&str> = (0..self.clients.len()).filter_map(line).collect();
+            now = (0..lines.len()).filter(|&at| lines[at].contains(" flags=b ")).collect();
+            !lines[client].contains(" cmd=ping ")
+        });
+        let mut served: Vec<usize> = waiting.to_vec();
+        served.push(client);
+        served.retain(|client| !now.contains(client));
+        (served.into_iter().map(|client| (client, self.reply(client))).collect(), now)
+    }
+}
