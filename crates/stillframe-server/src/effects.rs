@@ -118,7 +118,7 @@ impl Effects {
     }
 
     /// Each whole unit: the database that is selected before it, and its requests.
-    pub(crate) fn units(&self) -> impl ExactSizeIterator<Item = (usize, &[u8])> {
+    pub(crate) fn units(&self) -> impl ExactSizeIterator<Item = (usize, &[u8])> + Clone {
         let mut start = 0;
         self.units.iter().map(move |unit| {
             let bytes = &self.bytes[start..unit.end];

@@ -36,8 +36,8 @@ pub struct Restored {
 }
 
 /// Saves what the data directory `from` held at `until`, or all that it holds, in the data
-/// directory of `config`, which must not have a dump file. The names of files in `from` and whether a damaged
-/// log is read up to the damage are settings of `config`, too.
+/// directory of `config`, which must not have a dump file. The names of files in `from` and whether
+/// a damaged log is read up to the damage are settings of `config`, too.
 ///
 /// # Errors
 /// [`ServeError`] in one sentence.

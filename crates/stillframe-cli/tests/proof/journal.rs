@@ -2,7 +2,8 @@
 
 use crate::pairs::{Counts, Pairs, WRITERS};
 use crate::support::{
-    Client, Kind, PATIENCE, Random, Reply, Server, Setup, free_port, rounds, stillframe, wait_until,
+    ALGORITHMS, Client, Kind, PATIENCE, Random, Reply, Server, Setup, free_port, rounds,
+    stillframe, wait_until,
 };
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,9 +14,13 @@ use std::time::{Duration, Instant};
 const LANES: usize = 4;
 const PAIRS: usize = 400;
 
-fn server(policy: &str, folder: &Path) -> Setup {
+pub(crate) fn server(policy: &str, folder: &Path) -> Setup {
+    server_by("imprint", policy, folder)
+}
+
+fn server_by(algorithm: &'static str, policy: &str, folder: &Path) -> Setup {
     let flags = ["--appendonly", "yes", "--appendfsync", policy];
-    Setup::new(Kind::Ours("imprint")).folder(folder).flags(&flags)
+    Setup::new(Kind::Ours(algorithm)).folder(folder).flags(&flags)
 }
 
 #[test]
@@ -52,7 +57,8 @@ fn lane(policy: &str, rounds: usize, low: impl Fn(&Pairs) -> Counts, mut random:
         if random.below(8) == 0 {
             kill_while_starting(policy, folder.path(), &mut random);
         }
-        let mut server = server(policy, folder.path()).start();
+        let algorithm = random.pick(&ALGORITHMS);
+        let mut server = server_by(algorithm, policy, folder.path()).start();
         let mut client = server.client();
         if round == 0 {
             pairs.prefill(&mut client);
@@ -245,58 +251,7 @@ fn a_torn_tail_is_cut_with_a_notice() {
     assert!(again.log().contains("cut off the torn tail of the log"), "{}", again.log());
 }
 
-// ---- what is logged
-
-#[test]
-fn what_depends_on_the_clock_comes_back_as_it_was() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let mut first = server("always", folder.path()).start();
-    let mut client = first.client();
-    for line in [
-        "SET ex v EX 1000",
-        "SETEX setex 1000 v",
-        "PSETEX psetex 1000000 v",
-        "SET float 1",
-        "INCRBYFLOAT float 0.1",
-        "INCRBYFLOAT float 0.2",
-        "SET getex v",
-        "GETEX getex EX 1000",
-        "SET expire v",
-        "EXPIRE expire 1000",
-        "SET persist v EX 1000",
-        "PERSIST persist",
-        "SET gone v PX 1",
-        "SET past v",
-        "EXPIRE past -1",
-        "SET dying v PX 1",
-        "SET renamed v EX 1000",
-        "RENAME renamed other",
-        "COPY other copied",
-        "MOVE copied 3",
-        "SET again v PX 1",
-    ] {
-        client.ok(line);
-    }
-    wait_until("the keys have expired", || client.ask("EXISTS gone dying again").int() == 0);
-    client.ok("SETNX again second");
-    client.ok("APPEND gone tail");
-    let keys = ["ex", "setex", "psetex", "getex", "expire", "persist", "other", "again", "gone"];
-    let state = |client: &mut Client| {
-        let of = |key: &&str, client: &mut Client| {
-            (client.ask(&format!("GET {key}")), client.ask(&format!("PEXPIRETIME {key}")))
-        };
-        let mut all: Vec<_> = keys.iter().map(|key| of(key, client)).collect();
-        all.push((client.ask("GET float"), client.ask("EXISTS past dying")));
-        client.ok("SELECT 3");
-        all.push((client.ask("GET copied"), client.ask("PEXPIRETIME copied")));
-        client.ok("SELECT 0");
-        all
-    };
-    let before = state(&mut client);
-    first.kill();
-    let again = server("always", folder.path()).start();
-    assert_eq!(state(&mut again.client()), before);
-}
+// ---- growing, failing, syncing
 
 #[test]
 fn the_log_is_rewritten_when_it_has_grown() {

@@ -25,6 +25,7 @@ mod notifications;
 mod pairs;
 mod pubsub;
 mod random;
+mod replayed;
 mod requests;
 mod saving;
 mod startup;

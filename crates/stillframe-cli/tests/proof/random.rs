@@ -104,7 +104,7 @@ fn shown(command: &[Vec<u8>]) -> String {
 }
 
 /// One command, or a few that belong together.
-fn command(random: &mut Random) -> Vec<Vec<Vec<u8>>> {
+pub(crate) fn command(random: &mut Random) -> Vec<Vec<Vec<u8>>> {
     let key = |random: &mut Random| random.pick(&KEYS).to_vec();
     let words = match random.below(16) {
         0..=2 => set(random),

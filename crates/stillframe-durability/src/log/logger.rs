@@ -141,9 +141,22 @@ impl Drop for Logger {
 impl Shared {
     /// Adds a record; tells its number. Waits if too many wait for the disk.
     pub(crate) fn append(&self, action: &[u8]) -> Result<u64, Error> {
-        let bytes = action.len();
-        if u32::try_from(bytes).is_err() {
-            return Err(Error::ActionTooLong { bytes });
+        self.append_all([[action, &[]]].into_iter())
+    }
+
+    /// Adds records, each of two parts, under one lock; tells the number of the last. Waits first
+    /// if too many wait for the disk.
+    pub(crate) fn append_all<'a>(
+        &self,
+        actions: impl Iterator<Item = [&'a [u8]; 2]> + Clone,
+    ) -> Result<u64, Error> {
+        let mut bytes = 0_usize;
+        for [head, rest] in actions.clone() {
+            let length = head.len().saturating_add(rest.len());
+            if u32::try_from(length).is_err() {
+                return Err(Error::ActionTooLong { bytes: length });
+            }
+            bytes = bytes.saturating_add(length);
         }
         let now = now_ms();
         let mut state = self.lock();
@@ -161,17 +174,23 @@ impl Shared {
             return Err(self.poisoned(failed));
         }
         state.time_ms = state.time_ms.max(now);
-        state.last += 1;
         state.held_bytes += bytes;
-        state.stats.records += 1;
         state.stats.bytes += bytes as u64;
         let time_ms = state.time_ms;
-        state.waiting.bytes.extend_from_slice(action);
-        let end = state.waiting.bytes.len();
-        state.waiting.ends.push((time_ms, end));
-        let (last, records) = (state.last, state.waiting.ends.len());
+        let before = state.waiting.ends.len();
+        for [head, rest] in actions {
+            state.waiting.bytes.extend_from_slice(head);
+            state.waiting.bytes.extend_from_slice(rest);
+            let end = state.waiting.bytes.len();
+            state.waiting.ends.push((time_ms, end));
+        }
+        let records = state.waiting.ends.len();
+        let new = (records - before) as u64;
+        state.last += new;
+        state.stats.records += new;
+        let last = state.last;
         // One record starts a batch, and enough end it.
-        let is_work = records == 1 || records >= self.options.batch_records;
+        let is_work = before == 0 && records > 0 || records >= self.options.batch_records;
         let wake = is_work && std::mem::take(&mut state.is_idle);
         drop(state);
         if wake {

@@ -138,6 +138,18 @@ impl Log {
         self.handle.shared.append(action)
     }
 
+    /// Adds several records, each of two parts, and tells the number of the last; all of them or
+    /// none.
+    ///
+    /// # Errors
+    /// As for [`append`](Self::append).
+    pub fn append_all<'a>(
+        &self,
+        actions: impl Iterator<Item = [&'a [u8]; 2]> + Clone,
+    ) -> Result<u64, Error> {
+        self.handle.shared.append_all(actions)
+    }
+
     /// The number of the last record that is known to be durable.
     #[must_use]
     pub fn durable(&self) -> u64 {

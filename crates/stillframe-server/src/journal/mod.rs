@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 
 use stillframe::Algorithm;
 use stillframe_durability::{Log, LogHandle, LogOptions, LogStats, Policy};
-use stillframe_keyspace::Keyspace;
+use stillframe_keyspace::{DATABASES, Keyspace};
 
 use crate::config::Config;
 use crate::effects::{Consumer, Effects};
@@ -235,22 +235,26 @@ impl Journal {
 
     /// Adds the units of `effects`.
     fn append(&mut self, effects: &Effects) {
-        let Some(open) = &self.open else { return };
-        let mut payload = Vec::new();
-        for (db, requests) in effects.units() {
-            payload.clear();
-            payload.push(db as u8); // below 16
-            payload.extend_from_slice(requests);
-            match open.log.append(&payload) {
-                Ok(number) => self.last = number,
-                Err(_) => {
-                    // The turn notices; the numbers of lost records are not used again.
-                    self.last += 1;
-                    open.failed.store(true, Ordering::Relaxed);
-                }
+        /// Numbers of databases as bytes.
+        const DBS: [[u8; 1]; DATABASES] = {
+            let mut dbs = [[0]; DATABASES];
+            let mut db = 0;
+            while db < DATABASES {
+                dbs[db] = [db as u8];
+                db += 1;
             }
-            self.bytes += RECORD_HEAD_BYTES + payload.len() as u64;
-        }
+            dbs
+        };
+        let Some(open) = &self.open else { return };
+        let records = effects.units().map(|(db, requests)| [&DBS[db][..], requests]);
+        let count = records.len() as u64;
+        self.bytes += records.clone().map(|[_, requests]| requests.len() as u64 + 1).sum::<u64>()
+            + count * RECORD_HEAD_BYTES;
+        self.last = open.log.append_all(records).unwrap_or_else(|_| {
+            // The turn notices; the numbers of lost records are not used again.
+            open.failed.store(true, Ordering::Relaxed);
+            self.last + count
+        });
     }
 
     /// Whether so much waits for the disk that requests have to wait, too.
@@ -395,15 +399,20 @@ pub(crate) fn has_failed<A: Algorithm>(
     open.published
 }
 
-/// Begins a log, and the image that it continues, at a point of consistency.
+/// Begins a log, and the image that it continues, at a point of consistency. `bandwidth_bytes`:
+/// most bytes of the image written per second, 0 for no limit.
 ///
 /// # Errors
 /// One sentence; nothing has changed.
-fn begin<A: Algorithm>(keyspace: &mut Keyspace<A>, state: &mut ServerState) -> Result<(), String> {
+fn begin<A: Algorithm>(
+    keyspace: &mut Keyspace<A>,
+    state: &mut ServerState,
+    bandwidth_bytes: u64,
+) -> Result<(), String> {
     settle(keyspace, state);
     state.journal.create(&state.config)?;
     state.effects.want(keyspace, Consumer::Log, true);
-    let begun = persistence::begin(keyspace, state);
+    let begun = persistence::begin_at_rate(keyspace, state, bandwidth_bytes);
     if begun.is_err() {
         state.journal.open = None;
         state.effects.want(keyspace, Consumer::Log, false);
@@ -432,7 +441,8 @@ pub(crate) fn attend<A: Algorithm>(keyspace: &mut Keyspace<A>, state: &mut Serve
         && journal.retry_at.is_none_or(|retry_at| retry_at <= now)
     {
         journal.retry_at = Some(now + RETRY_PAUSE);
-        if let Err(problem) = begin(keyspace, state) {
+        let bandwidth_bytes = state.config.snapshot_bandwidth_bytes;
+        if let Err(problem) = begin(keyspace, state, bandwidth_bytes) {
             tracing::error!("the log cannot be begun, trying again: {problem}");
         }
     }

@@ -53,7 +53,7 @@ pub(crate) fn recover<A: Algorithm>(
     }
     if wanted && !state.journal.is_on() {
         // Nobody is served yet: the log is on before the first request.
-        begin(keyspace, state).map_err(failed)?;
+        begin(keyspace, state, 0).map_err(failed)?;
         persistence::wait(keyspace, state);
         if !state.journal.is_on() {
             return Err(failed("the image that it is to continue could not be saved; see above"));

@@ -172,8 +172,11 @@ pub(crate) fn begin<A: Algorithm>(
     begin_at_rate(keyspace, state, state.config.snapshot_bandwidth_bytes)
 }
 
-/// `bandwidth_bytes`: most bytes written per second, 0 for no limit.
-fn begin_at_rate<A: Algorithm>(
+/// As [`begin`], with another limit: `bandwidth_bytes`, most bytes written per second, 0 for none.
+///
+/// # Errors
+/// As for [`begin`].
+pub(crate) fn begin_at_rate<A: Algorithm>(
     keyspace: &mut Keyspace<A>,
     state: &mut ServerState,
     bandwidth_bytes: u64,

@@ -1,0 +1,205 @@
+//! What clients did comes back from the log as it was: whatever depended on the clock or on chance.
+
+use crate::journal::server;
+use crate::support::{Client, Random, Reply, rounds, wait_until};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Commands on collections, most of them random or timed in some way; `?` stands for a number.
+const COLLECTIONS: [&str; 62] = [
+    "RPUSH list? a? b c d e",
+    "LPUSH list? x? y",
+    "LPOP list?",
+    "RPOP list? 2",
+    "LMOVE list? list? LEFT RIGHT",
+    "RPOPLPUSH list? list?",
+    "LREM list? 0 b",
+    "LSET list? 0 z?",
+    "LINSERT list? BEFORE c new?",
+    "LTRIM list? 0 20",
+    "LMPOP 2 list? list? LEFT COUNT 2",
+    "BLPOP list? 0.001",
+    "BRPOP list? list? 0.001",
+    "BLMOVE list? list? RIGHT LEFT 0.001",
+    "BRPOPLPUSH list? list? 0.001",
+    "RPUSHX list? more",
+    "SADD set? a? b? c? d? 1 2 3",
+    "SREM set? b?",
+    "SPOP set?",
+    "SPOP set? 2",
+    "SMOVE set? set? a?",
+    "SINTERSTORE set? set? set?",
+    "SUNIONSTORE set? set? set?",
+    "SDIFFSTORE set? set? set?",
+    "HSET hash? f? v? g? 1",
+    "HSETNX hash? f? w",
+    "HDEL hash? f?",
+    "HINCRBY hash? n 3",
+    "HINCRBYFLOAT hash? x 0.1",
+    "HMSET hash? m? v",
+    "ZADD zset? 1 a? 2.5 b? inf c?",
+    "ZADD zset? NX CH 7 d?",
+    "ZINCRBY zset? 0.3 a?",
+    "ZREM zset? b?",
+    "ZPOPMIN zset?",
+    "ZPOPMAX zset? 2",
+    "ZMPOP 1 zset? MIN",
+    "BZPOPMIN zset? 0.001",
+    "BZPOPMAX zset? 0.001",
+    "ZUNIONSTORE zset? 2 zset? zset?",
+    "ZINTERSTORE zset? 2 zset? set?",
+    "ZRANGESTORE zset? zset? 0 3",
+    "ZREMRANGEBYRANK zset? 0 0",
+    "ZREMRANGEBYSCORE zset? 2 3",
+    "GEOADD geo? 13.361389 38.115556 p?",
+    "GEOSEARCHSTORE zset? geo? FROMLONLAT 15 37 BYRADIUS 500 km",
+    "SETBIT bits? ? 1",
+    "BITOP XOR bits? bits? bits?",
+    "BITFIELD bits? INCRBY i8 3 ?",
+    "PFADD hll? a? b c",
+    "PFMERGE hll? hll? hll?",
+    "SORT set? ALPHA STORE list?",
+    "EXPIRE list? 100000",
+    "PEXPIRE set? 7",
+    "PEXPIRE hash? 9",
+    "EXPIRE zset? 3000",
+    "PERSIST list?",
+    "RENAME list? list?",
+    "COPY zset? zset? REPLACE",
+    "UNLINK hash?",
+    "DEL set? zset?",
+    "MOVE zset? 3",
+];
+
+/// Expiry, type and value of every key.
+type Contents = BTreeMap<(usize, String), String>;
+
+/// All that a server holds, of every type.
+fn contents(client: &mut Client) -> Contents {
+    let mut all = Contents::new();
+    for db in 0..16 {
+        client.ok(&format!("SELECT {db}"));
+        let keys = client.ask("KEYS *");
+        for key in keys.list().iter().filter_map(Reply::bytes) {
+            let mut ask = |words: &[&[u8]]| client.call(words);
+            let kind = ask(&[b"TYPE", key]).text();
+            let sorted = |reply: Reply, width: usize| {
+                let mut parts: Vec<String> =
+                    reply.list().chunks(width).map(|part| format!("{part:?}")).collect();
+                parts.sort();
+                parts.join(" ")
+            };
+            let value = match &*kind {
+                "string" => format!("{:?}", ask(&[b"GET", key])),
+                "list" => format!("{:?}", ask(&[b"LRANGE", key, b"0", b"-1"])),
+                "zset" => format!("{:?}", ask(&[b"ZRANGE", key, b"0", b"-1", b"WITHSCORES"])),
+                "set" => sorted(ask(&[b"SMEMBERS", key]), 1),
+                "hash" => sorted(ask(&[b"HGETALL", key]), 2),
+                "none" => continue, // it has just expired
+                other => panic!("a key of type {other}"),
+            };
+            let expire = ask(&[b"PEXPIRETIME", key]).int();
+            all.insert((db, key.escape_ascii().to_string()), format!("{expire} {kind} {value}"));
+        }
+    }
+    client.ok("SELECT 0");
+    all
+}
+
+#[test]
+fn whatever_clients_did_comes_back_as_it_was() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut random = Random::new("replayed");
+    let mut before: Option<Contents> = None;
+    for _ in 0..=rounds(4, 200) {
+        let mut server = server("everysec", folder.path()).start();
+        let mut client = server.client();
+        let after = contents(&mut client);
+        if let Some(before) = before.filter(|before| *before != after) {
+            for (key, value) in before.iter().filter(|(key, value)| after.get(*key) != Some(*value))
+            {
+                println!("{key:?}: {value}, now {:?}", after.get(key));
+            }
+            panic!("{} keys came back as {}, or others", before.len(), after.len());
+        }
+        for _ in 0..400 {
+            let commands = match random.below(3) {
+                0 => crate::random::command(&mut random),
+                _ => vec![collection(&mut random)],
+            };
+            for command in commands {
+                client.call(&command.iter().map(Vec::as_slice).collect::<Vec<_>>());
+            }
+        }
+        client.call(&[b"DISCARD"]);
+        // What was to expire soon has.
+        std::thread::sleep(Duration::from_millis(20));
+        before = Some(contents(&mut client));
+        // Everything is logged at the end of its turn, and written soon after.
+        wait_until("all is written", || client.info("aof_buffer_length") == "0");
+        server.kill();
+    }
+}
+
+fn collection(random: &mut Random) -> Vec<Vec<u8>> {
+    let line = random.pick(&COLLECTIONS);
+    let mut words = String::new();
+    for part in line.split_inclusive('?') {
+        words += part.trim_end_matches('?');
+        if part.ends_with('?') {
+            words += &random.below(4).to_string();
+        }
+    }
+    words.split(' ').map(|word| word.as_bytes().to_vec()).collect()
+}
+
+#[test]
+fn what_depends_on_the_clock_comes_back_as_it_was() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut first = server("always", folder.path()).start();
+    let mut client = first.client();
+    for line in [
+        "SET ex v EX 1000",
+        "SETEX setex 1000 v",
+        "PSETEX psetex 1000000 v",
+        "SET float 1",
+        "INCRBYFLOAT float 0.1",
+        "INCRBYFLOAT float 0.2",
+        "SET getex v",
+        "GETEX getex EX 1000",
+        "SET expire v",
+        "EXPIRE expire 1000",
+        "SET persist v EX 1000",
+        "PERSIST persist",
+        "SET gone v PX 1",
+        "SET past v",
+        "EXPIRE past -1",
+        "SET dying v PX 1",
+        "SET renamed v EX 1000",
+        "RENAME renamed other",
+        "COPY other copied",
+        "MOVE copied 3",
+        "SET again v PX 1",
+    ] {
+        client.ok(line);
+    }
+    wait_until("the keys have expired", || client.ask("EXISTS gone dying again").int() == 0);
+    client.ok("SETNX again second");
+    client.ok("APPEND gone tail");
+    let keys = ["ex", "setex", "psetex", "getex", "expire", "persist", "other", "again", "gone"];
+    let state = |client: &mut Client| {
+        let of = |key: &&str, client: &mut Client| {
+            (client.ask(&format!("GET {key}")), client.ask(&format!("PEXPIRETIME {key}")))
+        };
+        let mut all: Vec<_> = keys.iter().map(|key| of(key, client)).collect();
+        all.push((client.ask("GET float"), client.ask("EXISTS past dying")));
+        client.ok("SELECT 3");
+        all.push((client.ask("GET copied"), client.ask("PEXPIRETIME copied")));
+        client.ok("SELECT 0");
+        all
+    };
+    let before = state(&mut client);
+    first.kill();
+    let again = server("always", folder.path()).start();
+    assert_eq!(state(&mut again.client()), before);
+}
