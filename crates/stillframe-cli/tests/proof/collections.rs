@@ -18,7 +18,7 @@ const LIMITS: [&str; 3] = [
      --list-max-listpack-size 2 --rdbcompression no",
 ];
 
-fn redis(folder: Option<&Path>, limits: &str) -> Server {
+pub(crate) fn redis(folder: Option<&Path>, limits: &str) -> Server {
     let line = format!("exec \"$@\" --enable-debug-command yes {limits}");
     let setup = Setup::new(Kind::Redis).wrapper(&["sh", "-c", &line, "sh"]);
     match folder {

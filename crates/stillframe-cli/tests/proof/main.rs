@@ -12,6 +12,7 @@ mod support;
 mod blocking;
 mod clients;
 mod collections;
+mod elements;
 mod eviction;
 mod files;
 mod growing;
