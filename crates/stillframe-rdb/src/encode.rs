@@ -231,6 +231,11 @@ impl<O: Output> Encoder<O> {
         &self.out.sheet.output
     }
 
+    /// The output, to be ended after [`finish`](Self::finish).
+    pub fn output_mut(&mut self) -> &mut O {
+        &mut self.sheet.output
+    }
+
     /// The output, for good.
     pub fn into_output(self) -> O {
         self.out.sheet.output

@@ -9,6 +9,7 @@
 //!   is a schedule. Here nothing is saved until the schedule says so.)
 
 mod directory;
+mod file;
 mod load;
 mod sink;
 pub(crate) mod values;
@@ -29,8 +30,9 @@ use crate::state::ServerState;
 
 pub(crate) use directory::Directory;
 use directory::Publisher;
+use file::{DumpFile, Stage};
 pub(crate) use load::{Loaded, load, load_file};
-use sink::{Counters, DumpFile, RdbSink};
+use sink::{Counters, RdbSink};
 
 /// Pause after a failed save before the schedule tries again.
 const RETRY_PAUSE: Duration = Duration::from_secs(5);
@@ -55,12 +57,12 @@ pub(crate) struct Saves {
     outcome: Option<Outcome>,
     /// What a save works in, kept from one to the next: fresh memory is slow to touch, and the
     /// command thread would wait for it.
-    workspace: Option<Workspace>,
+    workspace: Option<(Workspace, Stage)>,
     counters: Counters,
     last_try: Option<Instant>,
     directory: Directory,
-    outcomes: Receiver<(Outcome, Workspace)>,
-    sender: Sender<(Outcome, Workspace)>,
+    outcomes: Receiver<(Outcome, Workspace, Stage)>,
+    sender: Sender<(Outcome, Workspace, Stage)>,
     waker: Waker,
 }
 
@@ -124,7 +126,7 @@ impl Saves {
             loaded,
             running: None,
             outcome: None,
-            workspace: Some(Workspace::new()),
+            workspace: Some((Workspace::new(), Stage::new())),
             counters: Counters::new()?,
             last_try: None,
             directory,
@@ -229,8 +231,9 @@ fn start<A: Algorithm>(
         .map_err(|error| format!("creating a temporary dump file: {error}"))?;
     let counters = saves.counters.clone();
     counters.reset();
-    let file = DumpFile::new(file, counters.clone(), bandwidth_bytes);
-    let workspace = saves.workspace.take().unwrap_or_default();
+    let (workspace, stage) =
+        saves.workspace.take().unwrap_or_else(|| (Workspace::new(), Stage::new()));
+    let file = DumpFile::new(file, stage, counters.clone(), bandwidth_bytes);
     let encoder = Encoder::within(workspace, file).compress(config.rdbcompression);
     let sink = RdbSink::new(
         with_header(encoder, keyspace, cover.position()).map_err(|error| error.to_string())?,
@@ -241,7 +244,8 @@ fn start<A: Algorithm>(
     let publish = move |sink: &mut RdbSink, captured: Result<CaptureReport, CaptureError>| {
         // Nobody receives if the server is stopping without a save: then nobody needs to know.
         let outcome = finish(&publisher, sink, captured, &cover);
-        let _ = sender.send((outcome, sink.encoder.take_workspace()));
+        let stage = sink.encoder.output_mut().take_stage();
+        let _ = sender.send((outcome, sink.encoder.take_workspace(), stage));
         waker.wake();
     };
     let begun =
@@ -293,9 +297,9 @@ pub(crate) fn attend<A: Algorithm>(keyspace: &mut Keyspace<A>, state: &mut Serve
     }
     // Whether the image is held is asked first: its outcome was sent before it was let go.
     let held = keyspace.saving();
-    if let Ok((outcome, workspace)) = saves.outcomes.try_recv() {
+    if let Ok((outcome, workspace, stage)) = saves.outcomes.try_recv() {
         saves.outcome = Some(outcome);
-        saves.workspace = Some(workspace);
+        saves.workspace = Some((workspace, stage));
     }
     if held {
         return;
