@@ -233,7 +233,7 @@ impl<O: Output> Encoder<O> {
 
     /// The output, to be ended after [`finish`](Self::finish).
     pub fn output_mut(&mut self) -> &mut O {
-        &mut self.sheet.output
+        &mut self.out.sheet.output
     }
 
     /// The output, for good.
