@@ -18,7 +18,7 @@ use stillframe_rdb::Output;
 use super::sink::Counters;
 
 /// Bytes gathered for one write: small enough for the rate limit and the progress to stay smooth.
-const STAGE_BYTES: usize = 1 << 20;
+const STAGE_BYTES: usize = 256 << 10;
 /// What disks want positions, lengths and addresses to be multiples of, at most.
 const ALIGN: usize = 4096;
 /// Bytes after which what was written through the page cache is pushed to the disk, so that the
