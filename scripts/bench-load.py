@@ -78,30 +78,38 @@ def in_turns(names, turn):
     return names[turn % len(names):] + names[:turn % len(names)]
 
 
+def measure_operation(server, operation, turn, options, results):
+    """One operation at every depth, added to the results."""
+    workload, ratio = OPERATIONS[operation]
+    for depth in DEPTHS:
+        figures = results.setdefault(f"{operation}, depth {depth}", {})
+        words = ["--rate", "max", "--clients", 50, "--pipeline", depth,
+                 "--keys", options.throughput_keys, "--value-size", 64,
+                 "--workload", workload, "--ratio", ratio, "--seed", turn + 1,
+                 "--duration", f"{options.throughput_ms}ms"]
+        if operation == "GET":
+            words += ["--fill", "--protocol-check"]
+        try:
+            report = load(server, options, *words)
+            # The length of the run, since a last batch may end after it.
+            rate = report["answered"] / report["elapsed_s"]
+            figures.setdefault(server.name, []).append(rate)
+        except NotOffered as lacking:
+            say(f"{server.name}: {operation}: {lacking}")
+            figures[server.name] = None
+
+
 def measure_throughput(options):
     """Queries a second by operation and depth, contender, round; None: not offered."""
     results = {}
     for turn in range(options.rounds):
         for name in in_turns(options.contenders, turn):
             server = base.Server(name, options)
-            for operation, (workload, ratio) in OPERATIONS.items():
-                for depth in DEPTHS:
-                    figures = results.setdefault(f"{operation}, depth {depth}", {})
-                    words = ["--rate", "max", "--clients", 50, "--pipeline", depth,
-                             "--keys", options.throughput_keys, "--value-size", 64,
-                             "--workload", workload, "--ratio", ratio, "--seed", turn + 1,
-                             "--duration", f"{options.throughput_ms}ms"]
-                    if operation == "GET":
-                        words += ["--fill", "--protocol-check"]
-                    try:
-                        report = load(server, options, *words)
-                        # The length of the run, since a last batch may end after it.
-                        rate = report["answered"] / report["elapsed_s"]
-                        figures.setdefault(name, []).append(rate)
-                    except NotOffered as lacking:
-                        say(f"{name}: {operation}: {lacking}")
-                        figures[name] = None
-            server.stop()
+            try:
+                for operation in OPERATIONS:
+                    measure_operation(server, operation, turn, options, results)
+            finally:
+                server.stop()
         say(f"throughput: round {turn + 1} of {options.rounds}")
     return results
 
