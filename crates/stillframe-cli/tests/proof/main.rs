@@ -33,3 +33,4 @@ mod startup;
 mod tools;
 mod torn;
 mod transcript;
+mod twins;

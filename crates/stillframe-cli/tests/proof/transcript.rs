@@ -22,6 +22,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 #[test]
+fn bit_commands_reply_as_redis() {
+    prove("bits");
+}
+
+#[test]
 fn connection_commands_reply_as_redis() {
     prove("connection");
 }
@@ -34,6 +39,11 @@ fn expiry_commands_reply_as_redis() {
 #[test]
 fn hash_commands_reply_as_redis() {
     prove("hashes");
+}
+
+#[test]
+fn hyperloglog_commands_reply_as_redis() {
+    prove("hyperloglog");
 }
 
 #[test]

@@ -10,6 +10,7 @@ pub(super) const OVERFLOW: &str = "ERR increment or decrement would overflow";
 pub(super) const DECREMENT_OVERFLOW: &str = "ERR decrement would overflow";
 pub(super) const OFFSET_RANGE: &str = "ERR offset is out of range";
 pub(super) const TOO_LONG: &str = "ERR string exceeds maximum allowed size (proto-max-bulk-len)";
+pub(super) const BIT_OFFSET: &str = "ERR bit offset is not an integer or out of range";
 pub(super) const NO_SUCH_KEY: &str = "ERR no such key";
 pub(super) const SAME_OBJECT: &str = "ERR source and destination objects are the same";
 pub(super) const INDEX_RANGE: &str = "ERR index out of range";

@@ -7,6 +7,8 @@
 
 mod access;
 mod admin;
+mod bitfield;
+mod bits;
 mod blocking;
 mod client;
 mod collection;
@@ -19,6 +21,7 @@ mod expire;
 mod extended;
 pub(crate) mod glob;
 mod hashes;
+mod hyperloglog;
 mod info;
 mod introspect;
 mod keys;
@@ -54,8 +57,8 @@ use stillframe_resp::{Out, Protocol};
 
 pub(crate) use replay::{apply, named};
 pub(crate) use table::{
-    ALL_BUT_LAST, ALL_KEYS, Command, KEY_VALUE_PAIRS, Lookup, More, NO_KEYS, ONE_KEY, SECOND_KEY,
-    TWO_KEYS, Table, flags,
+    ALL_BUT_FIRST, ALL_BUT_LAST, ALL_KEYS, Command, KEY_VALUE_PAIRS, Lookup, More, NO_KEYS,
+    ONE_KEY, SECOND_KEY, TWO_KEYS, Table, flags,
 };
 
 use crate::eviction::Room;
@@ -94,6 +97,9 @@ pub(crate) fn table<A: Algorithm>() -> Table<A> {
     set::register(&mut table);
     counters::register(&mut table);
     lcs::register(&mut table);
+    bits::register(&mut table);
+    bitfield::register(&mut table);
+    hyperloglog::register(&mut table);
     keys::register(&mut table);
     scan::register(&mut table);
     expire::register(&mut table);

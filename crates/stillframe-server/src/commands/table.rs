@@ -147,6 +147,8 @@ pub(crate) const ONE_KEY: Keys = Keys::at(1, 1, 1);
 pub(crate) const ALL_KEYS: Keys = Keys::at(1, -1, 1);
 /// All arguments but the last are keys.
 pub(crate) const ALL_BUT_LAST: Keys = Keys::at(1, -2, 1);
+/// All arguments but the first are keys.
+pub(crate) const ALL_BUT_FIRST: Keys = Keys::at(2, -1, 1);
 /// The first two arguments are keys.
 pub(crate) const TWO_KEYS: Keys = Keys::at(1, 2, 1);
 /// Key, value, key, value...
