@@ -42,6 +42,11 @@ fn hash_commands_reply_as_redis() {
 }
 
 #[test]
+fn geo_commands_reply_as_redis() {
+    prove("geo");
+}
+
+#[test]
 fn hyperloglog_commands_reply_as_redis() {
     prove("hyperloglog");
 }
@@ -84,6 +89,11 @@ fn set_commands_reply_as_redis() {
 #[test]
 fn sort_replies_as_redis() {
     prove("sort");
+}
+
+#[test]
+fn sorted_set_commands_reply_as_redis() {
+    prove("sorted_sets");
 }
 
 #[test]

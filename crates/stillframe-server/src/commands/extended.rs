@@ -104,6 +104,16 @@ impl Extended {
         Some(if negative { -signed } else { signed })
     }
 
+    /// The nearest double; infinite if the number is too large for one.
+    pub(crate) fn to_f64(self) -> f64 {
+        let Self::Finite { negative, mantissa, exponent } = self else { return f64::INFINITY };
+        // Two steps, since the power of two alone may be too small for a double.
+        let power = |exponent: i32| f64::from(exponent).exp2();
+        let first = exponent.clamp(-1000, 1000);
+        let magnitude = mantissa as f64 * power(first) * power(exponent - first);
+        if negative { -magnitude } else { magnitude }
+    }
+
     /// Appends the number in decimal, 17 digits after the point at most and no trailing zeros.
     pub(crate) fn print(self, out: &mut Vec<u8>) {
         let Self::Finite { negative, mantissa, exponent } = self else {

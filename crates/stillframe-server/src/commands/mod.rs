@@ -5,6 +5,7 @@
 //! - A request that is refused before its handler runs makes an open transaction fail.
 //! - Handlers never panic on what a client sent.
 
+mod absent;
 mod access;
 mod admin;
 mod bitfield;
@@ -15,10 +16,12 @@ mod collection;
 mod connection;
 mod counters;
 mod digest;
+mod doubles;
 mod dump;
 mod errors;
 mod expire;
 mod extended;
+mod geo;
 pub(crate) mod glob;
 mod hashes;
 mod hyperloglog;
@@ -40,6 +43,7 @@ mod set;
 mod set_algebra;
 mod sets;
 mod sort;
+mod sorted;
 mod strings;
 mod table;
 #[cfg(test)]
@@ -112,6 +116,8 @@ pub(crate) fn table<A: Algorithm>() -> Table<A> {
     sets::register(&mut table);
     set_algebra::register(&mut table);
     sort::register(&mut table);
+    sorted::register(&mut table);
+    geo::register(&mut table);
     table
 }
 
@@ -329,6 +335,9 @@ pub(crate) fn wrong_arity(name: &str) -> String {
 
 fn unknown_command(args: &[&[u8]]) -> Vec<u8> {
     let name = c_string(args.first().copied().unwrap_or_default());
+    if let Some(error) = absent::error(name) {
+        return error.into_bytes();
+    }
     let mut shown = Vec::new();
     for argument in args.iter().skip(1) {
         if shown.len() >= 128 {

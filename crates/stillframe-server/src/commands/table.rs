@@ -97,7 +97,7 @@ pub(crate) enum More {
     None,
     /// The argument at this position says how many keys follow it.
     Counted(u8),
-    /// The argument after the option STORE.
+    /// The argument after the option STORE or STOREDIST.
     Stored,
 }
 
@@ -130,7 +130,10 @@ impl Keys {
                 }
             }
             More::Stored => {
-                let named = |pair: &&[&[u8]]| pair[0].eq_ignore_ascii_case(b"STORE");
+                let named = |pair: &&[&[u8]]| {
+                    let is = |name: &[u8]| pair[0].eq_ignore_ascii_case(name);
+                    is(b"STORE") || is(b"STOREDIST")
+                };
                 let last = request.windows(2).skip(2).rfind(named);
                 keys.extend(last.map(|pair| pair[1]));
             }

@@ -2,6 +2,8 @@
 //! answered with the same bytes.
 
 mod bits;
+mod geo;
+mod sorted;
 
 use crate::support::{Client, Kind, Random, Reply, Server, redis_is_here, rounds};
 

@@ -1,0 +1,178 @@
+//! ZADD and ZINCRBY.
+
+use stillframe::Algorithm;
+use stillframe_keyspace::{Sorted, SortedEdit};
+
+use super::super::doubles::parse_double;
+use super::super::errors::{NOT_A_FLOAT, SYNTAX};
+use super::super::flags::{DENYOOM, FAST, WRITE};
+use super::super::{Context, ONE_KEY, Table};
+
+/// Adds the commands of this module.
+pub(super) fn register<A: Algorithm>(table: &mut Table<A>) {
+    const FLAGS: u32 = WRITE | DENYOOM | FAST;
+    table.add("zadd", -4, FLAGS, ONE_KEY, |ctx, args| zadd(ctx, args, false));
+    table.add("zincrby", 4, FLAGS, ONE_KEY, |ctx, args| zadd(ctx, args, true));
+}
+
+/// Which members may change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in super::super) enum Condition {
+    /// All.
+    Any,
+    /// Only new ones.
+    New,
+    /// Only those that are there.
+    Present,
+}
+
+/// Options of ZADD.
+#[derive(Debug, Clone, Copy)]
+pub(in super::super) struct Options {
+    /// Which members may change.
+    pub(in super::super) condition: Condition,
+    /// Only upwards.
+    pub(in super::super) greater: bool,
+    /// Only downwards.
+    pub(in super::super) less: bool,
+    /// Members whose score changed count too.
+    pub(in super::super) changed: bool,
+    /// The score is added to that of the one member, and the sum answered.
+    pub(in super::super) increment: bool,
+}
+
+impl Options {
+    pub(in super::super) const NONE: Self = Self {
+        condition: Condition::Any,
+        greater: false,
+        less: false,
+        changed: false,
+        increment: false,
+    };
+}
+
+/// Scores and members of a request.
+type Pairs<'a> = Vec<(f64, &'a [u8])>;
+
+/// `ZADD key [NX | XX] [GT | LT] [CH] [INCR] [score member]...`, `ZINCRBY key increment member`
+fn zadd<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]], increment: bool) {
+    match parse(&args[2..], increment) {
+        Ok((options, pairs)) => add(ctx, args[1], options, &pairs),
+        Err(error) => ctx.out.error(error),
+    }
+}
+
+fn parse<'a>(args: &[&'a [u8]], increment: bool) -> Result<(Options, Pairs<'a>), &'static str> {
+    let mut options = Options { increment, ..Options::NONE };
+    let (mut new, mut present) = (false, false);
+    let mut rest = args;
+    while let [option, after @ ..] = rest {
+        match option.to_ascii_lowercase().as_slice() {
+            b"nx" => new = true,
+            b"xx" => present = true,
+            b"gt" => options.greater = true,
+            b"lt" => options.less = true,
+            b"ch" => options.changed = true,
+            b"incr" => options.increment = true,
+            _ => break,
+        }
+        rest = after;
+    }
+    let (pairs, odd) = rest.as_chunks::<2>();
+    if pairs.is_empty() || !odd.is_empty() {
+        return Err(SYNTAX);
+    }
+    options.condition = match (new, present) {
+        (true, true) => return Err("ERR XX and NX options at the same time are not compatible"),
+        (true, false) => Condition::New,
+        (false, true) => Condition::Present,
+        (false, false) => Condition::Any,
+    };
+    if (options.greater || options.less) && new || options.greater && options.less {
+        return Err("ERR GT, LT, and/or NX options at the same time are not compatible");
+    }
+    if options.increment && pairs.len() > 1 {
+        return Err("ERR INCR option supports a single increment-element pair");
+    }
+    let read = |&[score, member]: &[&'a [u8]; 2]| Some((parse_double(score)?, member));
+    let pairs = pairs.iter().map(read).collect::<Option<_>>();
+    pairs.map(|pairs| (options, pairs)).ok_or(NOT_A_FLOAT)
+}
+
+/// What adding has done.
+#[derive(Default)]
+struct Done {
+    added: usize,
+    updated: usize,
+    /// The new score of the last member that passed the conditions.
+    score: Option<f64>,
+    not_a_number: bool,
+}
+
+/// Adds members to a sorted set, or changes their scores, and answers as ZADD.
+pub(in super::super) fn add<A: Algorithm>(
+    ctx: &mut Context<'_, A>,
+    key: &[u8],
+    options: Options,
+    pairs: &[(f64, &[u8])],
+) {
+    let Some((_, found)) = ctx.held::<Sorted<'_>>(key) else { return };
+    let done = if found.is_none() && options.condition == Condition::Present {
+        Done::default()
+    } else {
+        let db = ctx.session.db;
+        let outcome = ctx.keyspace.edit_sorted(db, key, |edit| apply(edit, options, pairs));
+        let Some(done) = ctx.edited(outcome) else { return };
+        done
+    };
+    let changes = done.added + done.updated;
+    if changes > 0 {
+        let event = if options.increment { "zincr" } else { "zadd" };
+        ctx.changed_times(key, changes, 'z', event);
+    }
+    match done {
+        Done { not_a_number: true, .. } => {
+            ctx.out.error("ERR resulting score is not a number (NaN)");
+        }
+        Done { score: Some(score), .. } if options.increment => ctx.out.double(score),
+        _ if options.increment => ctx.out.null(),
+        _ if options.changed => ctx.out.integer(changes as i64),
+        Done { added, .. } => ctx.out.integer(added as i64),
+    }
+}
+
+fn apply(edit: &mut SortedEdit<'_>, options: Options, pairs: &[(f64, &[u8])]) -> Done {
+    let mut done = Done::default();
+    for &(score, member) in pairs {
+        let old = edit.view().score(member);
+        let excluded = match options.condition {
+            Condition::Any => false,
+            Condition::New => old.is_some(),
+            Condition::Present => old.is_none(),
+        };
+        if excluded {
+            continue;
+        }
+        let new = match old {
+            Some(old) if options.increment => old + score,
+            _ => score,
+        };
+        if new.is_nan() {
+            done.not_a_number = true;
+            return done;
+        }
+        if let Some(old) = old {
+            if options.greater && new <= old || options.less && new >= old {
+                continue;
+            }
+            done.updated += usize::from(new != old);
+        } else {
+            done.added += 1;
+        }
+        done.score = Some(new);
+        if old != Some(new) {
+            edit.set(member, new);
+        }
+    }
+    done
+}
