@@ -67,8 +67,48 @@ fn command(random: &mut Random) -> String {
         "FLUSHDB".to_owned(),
         "FLUSHALL".to_owned(),
     ];
-    let at = random.below(lines.len());
-    lines[at].clone()
+    let at = random.below(lines.len() * 2);
+    lines.get(at).cloned().unwrap_or_else(|| collection_command(random, a, b))
+}
+
+/// A command on a list, a hash or a set, which the keys may or may not be.
+fn collection_command(random: &mut Random, a: &str, b: &str) -> String {
+    let n = random.below(6);
+    let lines = [
+        format!("RPUSH {a} {n} {n}"),
+        format!("LPUSH {a} {n}"),
+        format!("LPUSHX {a} {n}"),
+        format!("LPOP {a}"),
+        format!("RPOP {a} {n}"),
+        format!("LSET {a} 0 {n}"),
+        format!("LINSERT {a} BEFORE {n} x"),
+        format!("LREM {a} 0 {n}"),
+        format!("LTRIM {a} {n} 3"),
+        format!("LMOVE {a} {b} LEFT RIGHT"),
+        format!("RPOPLPUSH {a} {b}"),
+        format!("LMPOP 2 {a} {b} LEFT COUNT 2"),
+        format!("BLPOP {a} {b} 0.001"),
+        format!("BLMOVE {a} {b} LEFT RIGHT 0.001"),
+        format!("LRANGE {a} 0 -1"),
+        format!("HSET {a} {n} x"),
+        format!("HSETNX {a} {n} x"),
+        format!("HDEL {a} {n} 1"),
+        format!("HINCRBY {a} f 1"),
+        format!("HINCRBYFLOAT {a} f 0.5"),
+        format!("HGET {a} {n}"),
+        format!("SADD {a} {n} x"),
+        format!("SREM {a} {n} x 1 2 3"),
+        format!("SMOVE {a} {b} {n}"),
+        format!("SUNIONSTORE {a} {b} c"),
+        format!("SINTERSTORE {a} {b} c"),
+        format!("SDIFFSTORE {a} {b} c"),
+        format!("SISMEMBER {a} {n}"),
+        format!("SINTERCARD 2 {a} {b}"),
+        format!("SORT {a} ALPHA STORE {b}"),
+        format!("HLEN {a}"),
+        format!("DEL {a} {b}"),
+    ];
+    lines[random.below(lines.len())].clone()
 }
 
 #[test]
