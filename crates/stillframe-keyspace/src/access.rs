@@ -105,6 +105,27 @@ impl Access {
         u64::from(self.tick.wrapping_sub(self.get(slot))) * TICK_MS
     }
 
+    /// Makes the last use so many milliseconds old, if times of uses are kept.
+    pub(crate) fn set_idle_ms(&mut self, slot: u32, idle_ms: u64) {
+        let ticks = u32::try_from(idle_ms / TICK_MS).unwrap_or(u32::MAX);
+        let last = self.tick.wrapping_sub(ticks);
+        if self.counting == Counting::Recency
+            && let Some(cell) = self.cell(slot)
+        {
+            *cell = last;
+        }
+    }
+
+    /// Makes the counter `frequency`, if uses are counted.
+    pub(crate) fn set_frequency(&mut self, slot: u32, frequency: u8) {
+        let number = self.minute() << 8 | u32::from(frequency);
+        if self.counting != Counting::Recency
+            && let Some(cell) = self.cell(slot)
+        {
+            *cell = number;
+        }
+    }
+
     /// The counter as it has decayed by now.
     pub(crate) fn frequency(&self, slot: u32) -> u8 {
         let Counting::Frequency { decay_minutes, .. } = self.counting else { return 0 };
@@ -147,6 +168,9 @@ mod tests {
         access.touch(3);
         access.touch(1_000);
         assert_eq!((access.idle_ms(20), access.idle_ms(3)), (7_000, 0));
+        access.set_idle_ms(3, 60_000);
+        access.set_frequency(20, 9);
+        assert_eq!((access.idle_ms(20), access.idle_ms(3)), (7_000, 60_000));
     }
 
     #[test]
@@ -159,6 +183,9 @@ mod tests {
         }
         let found: Vec<u8> = (0..4).map(|slot| access.frequency(slot)).collect();
         assert!(found[0] == 5 && found.is_sorted() && found[3] > found[2] + 50, "{found:?}");
+        access.set_frequency(1, 200);
+        access.set_idle_ms(1, 1_000_000);
+        assert_eq!(access.frequency(1), 200);
         access.set_clock(10 * 60_000);
         assert_eq!(access.frequency(0), 0);
         assert_eq!(access.frequency(3), found[3] - 10);

@@ -146,6 +146,20 @@ impl<A: Algorithm> Keyspace<A> {
         Some(self.access.frequency(seat.slot))
     }
 
+    /// Makes a key look unused for so long, with [`Counting::Recency`].
+    pub fn set_idle_ms(&mut self, db: usize, key: &[u8], idle_ms: u64) {
+        if let Some(seat) = self.slots.find(&self.dbs[db].index, self.hash(key), key) {
+            self.access.set_idle_ms(seat.slot, idle_ms);
+        }
+    }
+
+    /// Makes a key look used so often, with [`Counting::Frequency`].
+    pub fn set_frequency(&mut self, db: usize, key: &[u8], frequency: u8) {
+        if let Some(seat) = self.slots.find(&self.dbs[db].index, self.hash(key), key) {
+            self.access.set_frequency(seat.slot, frequency);
+        }
+    }
+
     /// How uses of keys are counted from now on.
     pub fn count_uses(&mut self, counting: Counting) {
         if self.access.counting() != counting {

@@ -154,7 +154,7 @@ fn payloads_go_both_ways() {
 }
 
 /// In an order in which each finds what the ones before left; `P` is a payload.
-const RESTORES: [&str; 32] = [
+const RESTORES: [&str; 36] = [
     "RESTORE k 0 P",
     "RESTORE k 0 P",
     "RESTORE k 0 P REPLACE",
@@ -173,6 +173,10 @@ const RESTORES: [&str; 32] = [
     "RESTORE k 0 P REPLACE IDLETIME x",
     "RESTORE k 0 P REPLACE IDLETIME",
     "RESTORE k 0 P REPLACE FREQ 255",
+    "CONFIG SET maxmemory-policy allkeys-lfu lfu-decay-time 0",
+    "RESTORE k 0 P REPLACE FREQ 200",
+    "OBJECT FREQ k",
+    "CONFIG SET maxmemory-policy noeviction",
     "RESTORE k 0 P REPLACE FREQ 256",
     "RESTORE k 0 P REPLACE FREQ 1 IDLETIME 1",
     "RESTORE k 0 P REPLACE IDLETIME 1 FREQ 1",

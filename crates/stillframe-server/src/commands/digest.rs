@@ -28,7 +28,7 @@ fn debug<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
             ctx.out.array(keys.len());
             for key in keys {
                 let mut digest = Sum::default();
-                if let Some(entry) = ctx.keyspace.get(ctx.session.db, key, ctx.now) {
+                if let Some(entry) = ctx.keyspace.peek(ctx.session.db, key, ctx.now) {
                     digest.mix_value(entry);
                 }
                 ctx.out.simple(&digest.to_text());

@@ -43,6 +43,8 @@ struct Request<'a> {
     payload: &'a [u8],
     replace: bool,
     absolute: bool,
+    idle_ms: Option<u64>,
+    frequency: Option<u8>,
 }
 
 impl<'a> Request<'a> {
@@ -53,25 +55,26 @@ impl<'a> Request<'a> {
             payload: args[3],
             replace: false,
             absolute: false,
+            idle_ms: None,
+            frequency: None,
         };
-        let (mut idle, mut frequency) = (false, false);
         let mut rest = &args[4..];
         while let [option, after @ ..] = rest {
             rest = after;
             match (option.to_ascii_lowercase().as_slice(), rest) {
                 (b"replace", _) => request.replace = true,
                 (b"absttl", _) => request.absolute = true,
-                (b"idletime", [seconds, after @ ..]) if !frequency => {
-                    if parse_integer(seconds).ok_or(NOT_AN_INTEGER)? < 0 {
-                        return Err("ERR Invalid IDLETIME value, must be >= 0");
-                    }
-                    (idle, rest) = (true, after);
+                (b"idletime", [seconds, after @ ..]) if request.frequency.is_none() => {
+                    let seconds = parse_integer(seconds).ok_or(NOT_AN_INTEGER)?;
+                    let seconds = u64::try_from(seconds)
+                        .map_err(|_| "ERR Invalid IDLETIME value, must be >= 0")?;
+                    (request.idle_ms, rest) = (Some(seconds.saturating_mul(1000)), after);
                 }
-                (b"freq", [count, after @ ..]) if !idle => {
-                    if !(0..=255).contains(&parse_integer(count).ok_or(NOT_AN_INTEGER)?) {
-                        return Err("ERR Invalid FREQ value, must be >= 0 and <= 255");
-                    }
-                    (frequency, rest) = (true, after);
+                (b"freq", [count, after @ ..]) if request.idle_ms.is_none() => {
+                    let count = parse_integer(count).ok_or(NOT_AN_INTEGER)?;
+                    let count = u8::try_from(count)
+                        .map_err(|_| "ERR Invalid FREQ value, must be >= 0 and <= 255")?;
+                    (request.frequency, rest) = (Some(count), after);
                 }
                 _ => return Err(SYNTAX),
             }
@@ -140,6 +143,12 @@ fn settle<A: Algorithm>(
         let text = instant.unwrap_or_default().to_string();
         let payload = request.payload;
         ctx.effect(&[b"RESTORE", key, text.as_bytes(), payload, b"REPLACE", b"ABSTTL"]);
+    }
+    if let Some(idle_ms) = request.idle_ms {
+        ctx.keyspace.set_idle_ms(db, key, idle_ms);
+    }
+    if let Some(frequency) = request.frequency {
+        ctx.keyspace.set_frequency(db, key, frequency);
     }
     ctx.changed_as(key, 'g', "restore");
     ctx.out.ok();
