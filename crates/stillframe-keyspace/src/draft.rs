@@ -59,14 +59,15 @@ impl Draft<'_> {
     pub(crate) fn grown(&mut self, element: Element<'_>) {
         let (len, limits) = (self.view().len(), self.limits);
         let longest = element.key.len().max(element.value.len());
-        self.loose |= match self.kind {
-            Type::Hash => len > limits.hash_entries || longest > limits.hash_value_bytes,
-            Type::Set => len > limits.set_integers || parse_int(element.key).is_none(),
-            Type::Sorted => {
-                len > limits.sorted_entries || element.key.len() > limits.sorted_value_bytes
-            }
-            Type::List | Type::String => false,
-        };
+        self.loose = self.loose
+            || match self.kind {
+                Type::Hash => len > limits.hash_entries || longest > limits.hash_value_bytes,
+                Type::Set => len > limits.set_integers || parse_int(element.key).is_none(),
+                Type::Sorted => {
+                    len > limits.sorted_entries || element.key.len() > limits.sorted_value_bytes
+                }
+                Type::List | Type::String => false,
+            };
         if let Body::Packed(chunk) = &self.body
             && (chunk.count > PACKED_MAX || chunk.bytes.len() > INLINE_MAX)
         {

@@ -47,7 +47,8 @@ impl Random {
 }
 
 fn keyspace() -> Keyspace<Naive> {
-    let options = KeyspaceOptions { max_keys: 1 << 12, ..KeyspaceOptions::default() };
+    let options =
+        KeyspaceOptions { max_keys: 1 << 12, budget_bytes: 1 << 16, ..KeyspaceOptions::default() };
     Keyspace::create(&options).unwrap()
 }
 
@@ -72,7 +73,7 @@ fn tides(mut step: impl FnMut(&mut Keyspace<Naive>, bool) -> usize) {
         let mut len = keyspace.get(0, KEY, 0).map_or(0, |entry| entry.value().len());
         let grow = len < *tide;
         let mut steps = 0;
-        while if grow { len < *tide } else { len > *tide } && steps < sized(2000, 170) {
+        while if grow { len < *tide } else { len > *tide } && steps < sized(2000, 155) {
             len = step(&mut keyspace, grow);
             steps += 1;
         }

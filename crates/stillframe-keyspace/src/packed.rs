@@ -66,6 +66,8 @@ impl<'a> Element<'a> {
 }
 
 const SCORE_BYTES: usize = 8;
+/// Most bytes that a run keeps in reserve.
+const SLACK_MAX: usize = 512;
 
 /// The bytes of a score, ordered as numbers are; -0 is 0. A score is not NaN.
 pub(crate) fn score_bytes(score: f64) -> [u8; SCORE_BYTES] {
@@ -229,7 +231,8 @@ impl Chunk {
         let new_len = old_len - place.end + end;
         if new_len > self.bytes.capacity() {
             // Less slack than doubling leaves: runs are short, memory is what they are for.
-            self.bytes.reserve_exact(new_len + new_len / 8 - old_len);
+            let slack = (new_len / 8).min(SLACK_MAX);
+            self.bytes.reserve_exact(new_len + slack - old_len);
         }
         if new_len > old_len {
             self.bytes.resize(new_len, 0);

@@ -72,7 +72,8 @@ impl<A: Algorithm> Keyspace<A> {
     }
 
     /// Appends to a key's text (an absent key is empty) and returns the new length. The result is
-    /// kept as text even if it reads as an integer.
+    /// kept as text even if it reads as an integer. A collection would be replaced: the caller has
+    /// looked.
     ///
     /// # Errors
     /// [`MemoryError`] when no slot can be had; nothing changes.
@@ -105,7 +106,8 @@ impl<A: Algorithm> Keyspace<A> {
     }
 
     /// Overwrites a key's text from `offset` on, filling a gap with zeros, and returns the new
-    /// length. An empty `patch` changes nothing. The caller has limited `offset + patch.len()`.
+    /// length. An empty `patch` changes nothing. The caller has limited `offset + patch.len()`, and
+    /// seen that there is no collection, which would be replaced.
     ///
     /// # Errors
     /// [`MemoryError`] when no slot can be had; nothing changes.

@@ -104,7 +104,7 @@ fn churn<A: Algorithm>(keyspace: &mut Keyspace<A>, keys: usize, random: &mut Ran
         match random.below(10) {
             7..10 => {
                 let number = number / 25 * 25 + 7;
-                for _ in 0..random.below(60) {
+                for _ in 0..random.below(20) {
                     edit(keyspace, number, random.below(300), random.one_in(2));
                 }
                 if random.one_in(10) {

@@ -116,7 +116,7 @@ fn pairs_are_equal<A: Algorithm>() {
     }
     let mut random = Random::seeded(A::INFO.name);
     let mut keyspace = create::<A>();
-    let pairs = sized(440, 22);
+    let pairs = sized(220, 22);
     let (sender, receiver) = channel::<Result<Contents, String>>();
     let (mut stamp, mut images, mut seen) = (1, 0, 0);
     while images < sized(12, 3) {
