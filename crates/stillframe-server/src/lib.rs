@@ -1,7 +1,7 @@
 //! Redis-protocol server on a stillframe keyspace.
 //!
 //! Reading order: [`serve`] (start), `server` (the event loop), `commands` (what a request may do),
-//! `persistence` (how images become dump files).
+//! `persistence` (how images become dump files), `effects` and `journal` (how changes are logged).
 //!
 //! - One thread runs all commands; the snapshotter is another. Nothing else touches data.
 //! - No input of a client can make this crate panic.

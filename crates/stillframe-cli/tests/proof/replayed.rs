@@ -203,3 +203,27 @@ fn what_depends_on_the_clock_comes_back_as_it_was() {
     let again = server("always", folder.path()).start();
     assert_eq!(state(&mut again.client()), before);
 }
+
+#[test]
+fn what_a_waiting_client_was_given_does_not_come_back() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut first = server("always", folder.path()).start();
+    let (mut waiting, mut client) = (first.client(), first.client());
+    waiting.send(&[b"BLPOP", b"queue", b"0"]);
+    wait_until("it waits", || client.info("blocked_clients") == "1");
+    client.ok("MULTI");
+    client.ok("RPUSH queue given");
+    client.ok("RPUSH queue kept");
+    client.ok("EXEC");
+    assert_eq!(waiting.reply().list().len(), 2);
+    waiting.send(&[b"BLMOVE", b"empty", b"moved", b"LEFT", b"LEFT", b"0"]);
+    wait_until("it waits", || client.info("blocked_clients") == "1");
+    client.ok("RPUSH empty one");
+    assert_eq!(waiting.reply().text(), "one");
+    first.kill();
+    let again = server("always", folder.path()).start();
+    let mut client = again.client();
+    assert_eq!(client.ask("LRANGE queue 0 -1").list(), [Reply::Text(b"kept".to_vec())]);
+    assert_eq!(client.ask("LRANGE moved 0 -1").list(), [Reply::Text(b"one".to_vec())]);
+    assert_eq!(client.ask("EXISTS empty").int(), 0);
+}
