@@ -113,6 +113,30 @@ fn all_types_go_round_through_files_with_equal_digests() {
     }
 }
 
+#[test]
+fn what_commands_made_in_ours_is_saved_for_redis() {
+    if !redis_is_here("what_commands_made_in_ours_is_saved_for_redis") {
+        return;
+    }
+    let mut random = Random::new("what_commands_made");
+    for algorithm in ALGORITHMS {
+        let seed = random.next();
+        let (theirs, ours) = (redis(None, ""), Server::start(Kind::Ours(algorithm)));
+        let [expected, found] = [&theirs, &ours].map(|server| {
+            let mut client = server.client();
+            fill(&mut client, &mut Random::with_seed(seed), rounds(400, 20_000));
+            digest(&mut client)
+        });
+        assert_eq!(found, expected, "{algorithm} holds what Redis holds");
+        assert_eq!(ours.client().save_in_background(), "ok", "{}", ours.log());
+        check_dump(&ours.dump());
+        let folder = tempfile::tempdir().expect("a folder");
+        fs::copy(ours.dump(), folder.path().join("dump.rdb")).expect("the dump was written");
+        let last = redis(Some(folder.path()), "");
+        assert_eq!(digest(&mut last.client()), expected, "Redis has loaded what {algorithm} saved");
+    }
+}
+
 /// The keys of a database.
 fn keys(client: &mut Client) -> Vec<Vec<u8>> {
     let reply = client.ask("KEYS *");

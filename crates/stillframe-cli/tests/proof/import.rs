@@ -159,7 +159,16 @@ fn types_that_are_not_held_are_refused_by_command_and_key() {
 }
 
 /// Changes of collections, several of which Redis logs as other commands than these.
-const COLLECTIONS: [&str; 25] = [
+const COLLECTIONS: [&str; 34] = [
+    "ZADD zset 1 a 2 b 3.5 c inf d",
+    "ZADD zset GT CH 5 a",
+    "ZINCRBY zset 1.5 b",
+    "ZREM zset d",
+    "ZPOPMIN zset",
+    "ZADD other-zset 1 x 2 y",
+    "ZUNIONSTORE all-zset 2 zset other-zset",
+    "ZREMRANGEBYSCORE all-zset 1 1",
+    "EXPIRE zset 100000",
     "RPUSH list a b c d e",
     "LPUSH list 1 2 3",
     "LPOP list",
@@ -197,7 +206,7 @@ fn collections_of_an_append_only_directory_are_imported_with_an_equal_digest() {
         let mut client = redis.client();
         run(&mut client, &COLLECTIONS);
         let many: Vec<String> = (0..300).map(|n| format!("{n} member:{n}")).collect();
-        for command in ["RPUSH many", "SADD large", "HSET wide"] {
+        for command in ["RPUSH many", "SADD large", "HSET wide", "ZADD ranked"] {
             run(&mut client, &[&format!("{command} {}", many.join(" "))]);
         }
         rewrite(&mut client);
