@@ -34,17 +34,19 @@ pub enum Counting {
 }
 
 pub(crate) struct Access {
-    chunks: Vec<Box<[u32]>>,
+    chunks: Vec<Box<[u32; CHUNK]>>,
     /// The present, in ticks.
     tick: u32,
     counting: Counting,
+    /// `counting` in one test, for reads.
+    recency: bool,
     random: u64,
 }
 
 impl Default for Access {
     fn default() -> Self {
         let random = 0x9e37_79b9_7f4a_7c15;
-        Self { chunks: Vec::new(), tick: 0, counting: Counting::Recency, random }
+        Self { chunks: Vec::new(), tick: 0, counting: Counting::Recency, recency: true, random }
     }
 }
 
@@ -55,6 +57,7 @@ impl Access {
 
     pub(crate) fn set_counting(&mut self, counting: Counting) {
         self.counting = counting;
+        self.recency = counting == Counting::Recency;
     }
 
     pub(crate) fn counting(&self) -> Counting {
@@ -65,7 +68,8 @@ impl Access {
     pub(crate) fn begin(&mut self, slot: u32) {
         let at = slot as usize;
         while at >= self.chunks.len() * CHUNK {
-            self.chunks.push(vec![0; CHUNK].into());
+            let chunk = vec![0; CHUNK].into_boxed_slice().try_into();
+            self.chunks.push(chunk.expect("it was made with this length"));
         }
         self.chunks[at / CHUNK][at % CHUNK] = match self.counting {
             Counting::Recency => self.tick,
@@ -76,7 +80,7 @@ impl Access {
     /// The key in a slot is used.
     #[inline]
     pub(crate) fn touch(&mut self, slot: u32) {
-        if self.counting == Counting::Recency {
+        if self.recency {
             let tick = self.tick;
             if let Some(last) = self.cell(slot) {
                 *last = tick;
@@ -88,7 +92,8 @@ impl Access {
 
     #[inline]
     fn cell(&mut self, slot: u32) -> Option<&mut u32> {
-        self.chunks.get_mut(slot as usize / CHUNK)?.get_mut(slot as usize % CHUNK)
+        let chunk = self.chunks.get_mut(slot as usize / CHUNK)?;
+        Some(&mut chunk[slot as usize % CHUNK])
     }
 
     fn get(&self, slot: u32) -> u32 {
