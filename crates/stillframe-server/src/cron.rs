@@ -54,6 +54,7 @@ fn expire<A: Algorithm>(server: &mut Server<A>) -> bool {
         server.state.settle_expired(&mut server.keyspace, |_, _| {});
         server.state.effects.seal();
     }
+    server.state.latency_sample("expire-cycle", start.elapsed());
     more
 }
 

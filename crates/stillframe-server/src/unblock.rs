@@ -60,6 +60,9 @@ impl<A: Algorithm> Server<A> {
         if ctx.session.replies == Replies::Dropped {
             ctx.out.buffer.truncate(start);
         }
+        if ctx.server.tracking.clients > 0 {
+            commands::finish_tracking(&mut ctx);
+        }
         session.db = db;
     }
 

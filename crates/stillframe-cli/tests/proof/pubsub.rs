@@ -47,6 +47,26 @@ fn changes_are_told_to_the_client_they_are_redirected_to() {
     });
 }
 
+/// A client that waited is told of what it took itself, after the reply, and nobody else is.
+#[test]
+fn a_served_waiter_is_told_of_its_own_change() {
+    let server = Server::start(Kind::subject("imprint"));
+    let (mut waiter, mut writer) = (server.client(), server.client());
+    for client in [&mut waiter, &mut writer] {
+        client.ok("HELLO 3");
+        client.ok("CLIENT TRACKING ON");
+    }
+    waiter.ok("LLEN q");
+    waiter.send(&[b"BLPOP", b"q", b"0"]);
+    wait_until("it waits", || writer.info_int("blocked_clients") == 1);
+    writer.ok("RPUSH q x");
+    let words = |reply: &Reply| reply.list().iter().map(Reply::text).collect::<Vec<_>>();
+    // Pushed to by the writer before anything was taken: that is told first.
+    assert_eq!(waiter.reply().list()[0].text(), "invalidate");
+    assert_eq!(words(&waiter.reply()), ["q", "x"]);
+    assert_eq!(writer.ask("PING").text(), "PONG");
+}
+
 /// While writes are held, reads go on, and what was held runs in the end, in order.
 #[test]
 fn a_pause_holds_requests_and_lets_them_run_afterwards() {

@@ -135,7 +135,7 @@ pub(crate) fn dispatch<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
 
 /// What is due after a request while clients are told of changes.
 #[cold]
-fn finish_tracking<A: Algorithm>(ctx: &mut Context<'_, A>) {
+pub(crate) fn finish_tracking<A: Algorithm>(ctx: &mut Context<'_, A>) {
     ctx.server.limit_tracking();
     if ctx.server.has_late_invalidations() {
         ctx.server.tell_late(ctx.session, &mut ctx.out);
