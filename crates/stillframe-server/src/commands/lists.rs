@@ -264,10 +264,11 @@ impl Search {
         let look_at = if self.look_at == 0 { usize::MAX } else { self.look_at };
         let most = match self.count {
             None => 1,
-            Some(0) => usize::MAX,
+            // Redis negates the rank in 64 bits: the most negative one stays so, skips nothing, and
+            // no count is ever reached.
+            Some(count) if count == 0 || self.rank == i64::MIN => usize::MAX,
             Some(count) => count,
         };
-        // Redis negates the rank in 64 bits: the most negative one stays so, and skips nothing.
         let skip = usize::try_from(self.rank.wrapping_abs() - i64::from(self.rank != i64::MIN));
         let skip = skip.unwrap_or(0);
         let equal = |(_, other): &(usize, &[u8])| *other == element;

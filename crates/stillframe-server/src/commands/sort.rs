@@ -159,13 +159,23 @@ fn ordered<A: Algorithm>(
             if options.alpha { 0.0 } else { weight.map_or(Some(0.0), |text| score(text))? };
         items.push(Item { text: looked.flatten(), element, number });
     }
-    let compare: fn(&Item, &Item) -> Ordering = match (options.alpha, pattern) {
-        (true, None) => |a, b| a.element.cmp(&b.element),
-        (true, Some(_)) => |a, b| a.text.cmp(&b.text),
-        (false, _) => |a, b| a.number.total_cmp(&b.number).then_with(|| a.element.cmp(&b.element)),
+    let by_text = pattern.is_some();
+    let whole = options.store.is_some();
+    let compare = |a: &Item, b: &Item| match (options.alpha, by_text) {
+        (true, false) => text_of(&a.element, whole).cmp(text_of(&b.element, whole)),
+        (true, true) => {
+            let [a, b] = [a, b].map(|item| item.text.as_ref().map(|text| text_of(text, whole)));
+            a.cmp(&b)
+        }
+        (false, _) => a.number.total_cmp(&b.number).then_with(|| a.element.cmp(&b.element)),
     };
     items.sort_by(|a, b| if options.descending { compare(b, a) } else { compare(a, b) });
     Some(items.into_iter().map(|item| item.element).collect())
+}
+
+/// What is compared of a text: Redis collates as far as C's strings go, unless it stores.
+fn text_of(text: &[u8], whole: bool) -> &[u8] {
+    if whole { text } else { c_string(text) }
 }
 
 /// A weight as C's `strtod` reads it, if it reads all of it and it is a number. No text is 0.
