@@ -34,6 +34,7 @@ pub enum Counting {
 }
 
 pub(crate) struct Access {
+    #[allow(clippy::vec_box, reason = "a chunk is 256 KiB outside tests, and must not move")]
     chunks: Vec<Box<[u32; CHUNK]>>,
     /// The present, in ticks.
     tick: u32,
