@@ -31,7 +31,8 @@ pub struct Options {
     pub bandwidth: Option<u64>,
     /// Whether checkpoints are packed by LZ4: shorter files for processor time.
     pub pack: bool,
-    /// Threads that read and check a full checkpoint when the store is opened.
+    /// Threads that load a full checkpoint when the store is opened: one puts into memory what the
+    /// others read and check. By default one a core, 8 at most.
     pub load_threads: usize,
     /// Whether a broken chain of increments is to be followed as far as it is whole. What is lost
     /// then is told by [`Recovery::skipped`](crate::Recovery::skipped), and moved aside.

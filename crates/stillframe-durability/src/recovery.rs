@@ -2,8 +2,9 @@
 //!
 //! - A damaged checkpoint is passed over only for an older sound one, and then set aside under
 //!   another name: it must not count as one of the generations that are kept.
-//! - An increment is of no use without all that it builds on. Where there are increments, nothing that
-//!   is damaged or missing is passed over unless the options say so: what is whole may be much older.
+//! - An increment is of no use without all that it builds on. Where there are increments, nothing
+//!   that is damaged or missing is passed over unless the options say so: what is whole may be much
+//!   older.
 //! - Checkpoints that are all damaged never become an empty state.
 //! - One that is sound but of a newer version stops the recovery: what lies behind it is older.
 //! - So does one that the disk does not give: that is no proof of damage, and an older one may lie

@@ -6,8 +6,8 @@
 //! - At begin the writer gives its table away and goes on with an empty one, O(1). The snapshotter
 //!   owns the other until the checkpoint is durable or has failed; then its marks are cleared, or
 //!   kept for the next one. Neither touches the other's.
-//! - A table that is lost with its checkpoint (a panic, a begin that failed) costs a full checkpoint,
-//!   never a block.
+//! - A table that is lost with its checkpoint (a panic, a begin that failed) costs a full
+//!   checkpoint, never a block.
 
 use stillframe::BLOCK_WORDS;
 

@@ -119,6 +119,11 @@ impl<S: Sink> Held<S> {
         let mut push = |block: usize| {
             let start = block * BLOCK_WORDS;
             let buffer = &mut buffer[..BLOCK_WORDS.min(words - start)];
+            if !self.sink.wants(start) {
+                handover.check_stop(*epoch)?;
+                handover.advance(start + buffer.len());
+                return Ok(());
+            }
             let checks_first = handover.is(Mutant::HandoverChecksStopFirst);
             if checks_first {
                 handover.check_stop(*epoch)?;

@@ -9,8 +9,8 @@ use std::fmt::{self, Write as _};
 /// `begin`, and its methods neither allocate, lock nor log.
 pub trait Sink: Send {
     /// Takes the words `start..start + words.len()` as they were at begin. Calls come in rising
-    /// order, without gaps but for those that [`before`](Sink::before) asked for; one call carries
-    /// at most [`BLOCK_WORDS`](crate::BLOCK_WORDS) words.
+    /// order, without gaps but for those that [`wants`](Sink::wants) and [`before`](Sink::before)
+    /// asked for; one call carries at most [`BLOCK_WORDS`](crate::BLOCK_WORDS) words.
     ///
     /// When this returns, the sink is done with every object that the words refer to: an object
     /// layer may free them.
@@ -19,6 +19,14 @@ pub trait Sink: Send {
     /// Any error ends the capture; it reaches whoever drives it as
     /// [`CaptureError::Sink`](crate::CaptureError::Sink).
     fn push(&mut self, start: usize, words: &[u64]) -> Result<(), SinkError>;
+
+    /// Asked before a block from word `start` on is captured: whether it is wanted at all. What is
+    /// not is neither copied nor pushed, and counts as captured. A sink that knows what changed
+    /// since an earlier image does without the rest.
+    fn wants(&mut self, start: usize) -> bool {
+        let _ = start;
+        true
+    }
 
     /// Asked by an [incremental](crate::Completeness::Incremental) image for each block that did
     /// not change as a whole, before it is pushed: what did the image before (the last one that was

@@ -1,5 +1,5 @@
-//! What durability costs on this machine: one measurement per call, one JSON line each. It is driven by
-//! `scripts/bench-durability.py`, which repeats them in turns and puts dd beside them.
+//! What durability costs on this machine: one measurement per call, one JSON line each. The script
+//! `scripts/bench-durability.py` drives it: it repeats them in turns and puts dd beside them.
 //!
 //! ```text
 //! cargo run --release --example figures -- checkpoint DIRECTORY MEGABYTES [pack]
@@ -19,7 +19,8 @@ const USAGE: &str = "usage: figures CASE ARGUMENTS, where CASE is one of
   replay DIRECTORY MEGABYTES ACTIONS          recovery of a log of so many actions
   log DIRECTORY POLICY ACTIONS                actions a second
   fsync FILE TIMES                            writes of 60 bytes, each synced
-  latency DIRECTORY MEGABYTES SECONDS CAP     commits beside checkpoints at CAP bytes/s; 0: none, 1: no cap
+  latency DIRECTORY MEGABYTES SECONDS CAP     commits while checkpoints write CAP bytes/s
+                                              (0: there are none, 1: there is no cap)
   tick DIRECTORY MEGABYTES POLICY             the writer's mean tick; POLICY may be none";
 
 pub(crate) type Outcome = Result<String, Box<dyn Error>>;

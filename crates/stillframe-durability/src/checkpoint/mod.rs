@@ -30,8 +30,8 @@
 //!
 //! A *full* checkpoint (base's number 0) has every word: the payload of a block is words, 8 bytes
 //! each, and all blocks but the last hold `words per block`. An *increment* has what changed since
-//! the checkpoint with the base's number and identity, which is an increment or full: the payload is
-//! runs of words, none longer than a block in all, rising and apart over the whole file:
+//! the checkpoint with the base's number and identity, be that an increment or full: the payload
+//! is runs of words, rising and apart over the whole file:
 //!
 //! ```text
 //! run   +----------------------------------+---------------------------------+
@@ -39,16 +39,16 @@
 //!       +----------------------------------+---------------------------------+
 //! ```
 //!
-//! With flag 1 a block may be packed: bit 31 of `bytes` is set, and the payload is the length of the
-//! true payload (4 bytes), then that in LZ4's block format.
+//! With flag 1 a block may be packed: bit 31 of `bytes` is set, and the payload is the length of
+//! the true payload (4 bytes), then that in LZ4's block format.
 //!
 //! Versions 1 and 2 have a shorter header (64 and 96 bytes), no increments and no flags; version 1
 //! knows no log.
 //!
 //! Invariants, each checked by the [`reader`]:
-//! - The identity is a random number that tells this image from any other with its number; merging a
-//!   chain into a full checkpoint keeps it. So an increment names its base beyond doubt, and may stay
-//!   when the base is replaced by an equal state.
+//! - The identity is a random number that tells this image from any other with its number; merging
+//!   a chain into a full checkpoint keeps it. So an increment names its base beyond doubt, and may
+//!   stay when the base is replaced by an equal state.
 //! - Words that the base does not have are zero unless an increment has them.
 //! - The log position is the number of the first record of the log that is *not* in the state, or 0
 //!   if no log was kept. Each CRC-32C of the header covers what lies between it and the one before.

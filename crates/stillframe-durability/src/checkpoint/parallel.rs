@@ -1,5 +1,5 @@
-//! Loads a full checkpoint with several threads: each reads and checks stretches of blocks, one hands
-//! their words on. The digest of the file is put together from those of the stretches.
+//! Loads a full checkpoint with several threads: each reads and checks stretches of blocks, one
+//! hands their words on. The digest of the file is put together from those of the stretches.
 
 use std::io::Read;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -24,8 +24,8 @@ struct Stretch {
 }
 
 impl<R: Read + Send> Reader<R> {
-    /// As [`load`](Reader::load), with up to `threads` threads; `at` gives the file from an offset
-    /// on. The runs come in any order.
+    /// As [`load`](Reader::load), with up to `threads` threads, the calling one among them; `at`
+    /// gives the file from an offset on. The runs come in any order.
     pub(crate) fn load_with(
         mut self,
         threads: usize,
@@ -44,12 +44,13 @@ impl<R: Read + Send> Reader<R> {
         let mut started = 0;
         thread::scope(|scope| {
             let (send, receive) = sync_channel(2 * threads);
-            for _ in 0..threads.min(stretches as usize) {
+            for _ in 1..threads.min(stretches as usize + 1) {
                 let (send, plan, pool, at) = (send.clone(), &plan, &pool, &at);
                 let work = move || {
+                    let mut bytes = Vec::new();
                     while let Some(number) = plan.take() {
                         let words = pool.lock().unwrap_or_else(PoisonError::into_inner).pop();
-                        let read = plan.read(number, at, words.unwrap_or_default());
+                        let read = plan.read(number, at, &mut bytes, words.unwrap_or_default());
                         if send.send(read).is_err() {
                             return;
                         }
@@ -117,13 +118,14 @@ impl Plan {
         &self,
         number: u64,
         at: impl Fn(u64) -> R,
+        bytes: &mut Vec<u8>,
         mut words: Vec<u64>,
     ) -> Result<Stretch, Damage> {
         let from = number * STRETCH_BLOCKS;
         let to = self.header.blocks().min(from + STRETCH_BLOCKS);
         let start = self.offset(from);
-        let mut bytes = vec![0; (self.offset(to) - start) as usize];
-        read(&mut at(start), start, &mut bytes)?;
+        bytes.resize((self.offset(to) - start) as usize, 0);
+        read(&mut at(start), start, bytes)?;
         words.clear();
         let mut decoded = Block::default();
         for block in from..to {
@@ -133,7 +135,7 @@ impl Plan {
             expected.decode(&self.header, raw, &mut decoded)?;
             decoded.runs().for_each(|(_, run)| words.extend_from_slice(run));
         }
-        let (digest, first) = (digest_of(&bytes), self.first(from));
+        let (digest, first) = (digest_of(bytes), self.first(from));
         Ok(Stretch { number, digest, bytes: bytes.len() as u64, first, words })
     }
 }

@@ -64,11 +64,11 @@ impl Sink for CheckpointFile {
                 SinkError::from_errno(format_args!("making room for {bytes} bytes failed"), errno)
             })?;
         }
-        // Images come block by block.
-        if self.picks && !self.tables.has(start / BLOCK_WORDS) {
-            return Ok(());
-        }
         self.writer.push(start, words)
+    }
+
+    fn wants(&mut self, start: usize) -> bool {
+        !self.picks || self.tables.has(start / BLOCK_WORDS)
     }
 
     fn before(&mut self, start: usize, _: &mut [u64]) -> Result<Before, SinkError> {

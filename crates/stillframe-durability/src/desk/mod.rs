@@ -9,8 +9,8 @@
 //! - A checkpoint is not published before all actions in it are durable in the log: then what the
 //!   log holds never ends before a checkpoint.
 //! - A checkpoint exists from the rename on. Before, a failure at any step removes the file. Older
-//!   ones go only when two newer *full* ones are known to be sound: made, or recovered, by this very
-//!   store.
+//!   ones go only when two newer *full* ones are known to be sound: made, or recovered, by this
+//!   very store.
 //! - An increment builds on the newest durable checkpoint. Whatever makes it doubtful what that
 //!   lacks (a table lost, a file of the chain found damaged) empties the chain: the next checkpoint
 //!   is full.

@@ -130,7 +130,7 @@ impl Output {
         self.pace = Pace { bytes_per_s, started: None };
     }
 
-    /// Asks for the room that the file will take, so that a full disk is found before it is written.
+    /// Asks for the room that the file will take, so that a full disk is found early.
     pub(crate) fn reserve(&mut self, bytes: u64) -> io::Result<()> {
         self.once(|file| patiently(|| file.reserve(bytes)))
     }
