@@ -34,8 +34,9 @@ fn fill(store: &mut Store) {
 
 pub(crate) fn write(megabytes: usize) -> Outcome {
     let words = words(megabytes);
-    let mut plain: Vec<u64> = (0..words as u64).collect();
-    let plain = nanoseconds(words, |index| plain[black_box(index)] = index as u64);
+    let mut array: Vec<u64> = (0..words as u64).collect();
+    let plain = nanoseconds(words, |index| array[black_box(index)] = index as u64);
+    black_box(&array); // or nobody would need the writes
     let store = |options: Options| -> Result<f64, Box<dyn std::error::Error>> {
         let directory = tempfile::tempdir()?;
         let mut store: Store = Store::open(directory.path(), options)?;
