@@ -62,7 +62,13 @@ fn add(random: &mut Random, key: &str) -> String {
         }
     }
     for _ in 0..1 + random.below(12) {
-        line += &format!(" {} {}", place(random, key), name(random));
+        let place = place(random, key);
+        // Two at the very same place could come in either order.
+        let name = match place.strip_prefix(['0', '1', '-']) {
+            Some(rest) if rest.len() < 16 => format!("at:{}", place.replace(' ', ",")),
+            _ => name(random),
+        };
+        line += &format!(" {place} {name}");
     }
     line
 }
