@@ -111,7 +111,7 @@ fn whatever_clients_did_comes_back_as_it_was() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut random = Random::new("replayed");
     let mut before: Option<Contents> = None;
-    for _ in 0..=rounds(4, 200) {
+    for _ in 0..=rounds(4, 100) {
         let mut server = server("everysec", folder.path()).start();
         let mut client = server.client();
         let after = contents(&mut client);
