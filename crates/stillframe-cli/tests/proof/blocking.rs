@@ -83,6 +83,32 @@ fn who_came_first_is_served_first() {
 }
 
 #[test]
+fn sorted_sets_serve_who_waits_for_them() {
+    both("sorted_sets_serve_who_waits_for_them", 5, |stage| {
+        stage.wait(1, "BZPOPMIN k x 0", 1);
+        stage.wait(2, "BLPOP k 0", 2);
+        stage.wait(3, "BZPOPMAX x k 0", 3);
+        stage.wait(4, "BZMPOP 0 2 x k MAX COUNT 2", 4);
+        let mut said = vec![stage.ask(0, "ZADD k 1 a 2 b 3 c 4 d 5 e")];
+        said.extend([1, 3, 4].map(|client| stage.reply(client)));
+        said.push(stage.ask(0, "ZRANGE k 0 -1 WITHSCORES"));
+        said.push(stage.ask(0, "DEL k"));
+        stage.waiting(1);
+        for line in ["ZUNIONSTORE k 1 s", "GEOADD k 1 1 p", "ZRANGESTORE k s 0 0", "ZINCRBY k 1 m"]
+        {
+            said.push(stage.ask(0, "ZADD s 1.5 a 2 b"));
+            stage.wait(1, "BZPOPMIN k 0", 2);
+            said.push(stage.ask(0, line));
+            said.push(stage.reply(1));
+            said.push(stage.ask(0, "DEL k s"));
+        }
+        said.push(stage.ask(0, "RPUSH k last"));
+        said.push(stage.reply(2));
+        said
+    });
+}
+
+#[test]
 fn a_transaction_serves_at_its_end() {
     both("a_transaction_serves_at_its_end", 3, |stage| {
         stage.wait(1, "BLPOP k other 0", 1);
