@@ -4,7 +4,8 @@
 use std::sync::mpsc;
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use stillframe::{Algorithm, Before, Engine, Options, Point, Publication, Shared, Sink, SinkError};
+use stillframe::{Algorithm, BLOCK_WORDS, Before, Engine, Image, Options, Point};
+use stillframe::{Publication, Shared, Sink, SinkError};
 
 /// Compares what it is given with what it expects, in whichever process it runs.
 struct Expect {
@@ -75,3 +76,39 @@ macro_rules! each {
     };
 }
 stillframe::for_each_algorithm!(each);
+
+/// Takes every second block.
+#[derive(Debug, Default)]
+struct Choosy(Vec<usize>);
+
+impl Sink for Choosy {
+    fn push(&mut self, start: usize, words: &[u64]) -> Result<(), SinkError> {
+        assert!(words.iter().enumerate().all(|(at, &word)| word == (start + at) as u64));
+        self.0.push(start);
+        Ok(())
+    }
+    fn wants(&mut self, start: usize) -> bool {
+        start / BLOCK_WORDS % 2 == 1
+    }
+}
+
+fn declined_blocks<A: Algorithm>() {
+    let mut state = A::create(&Options::words(7 * BLOCK_WORDS + 3)).expect("memory");
+    (0..state.words()).for_each(|index| state.write(index, index as u64));
+    let mut image = state.begin(Point::declare(), Choosy::default()).expect("idle");
+    for index in 0..state.words() {
+        state.write(index, u64::MAX);
+    }
+    image.capture().expect("the sink takes all that it wants");
+    let expected: Vec<usize> = [1, 3, 5, 7].iter().map(|block| block * BLOCK_WORDS).collect();
+    assert_eq!(image.sink_mut().0, expected, "{}", A::INFO.name);
+    assert_eq!(state.progress().captured_words(), state.words());
+}
+
+#[test]
+fn blocks_that_a_sink_declines_are_not_pushed_and_count_as_captured() {
+    declined_blocks::<stillframe::algorithms::imprint::Imprint>();
+    declined_blocks::<stillframe::algorithms::naive::Naive>();
+    declined_blocks::<stillframe::algorithms::hourglass::HourglassCopy>();
+    declined_blocks::<stillframe::algorithms::zigzag::Nzz>();
+}
