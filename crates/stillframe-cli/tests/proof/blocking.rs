@@ -311,3 +311,31 @@ impl Stage {
         (served.into_iter().map(|client| (client, self.reply(client))).collect(), now)
     }
 }
+
+#[test]
+fn what_was_served_is_in_the_log() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut server = crate::journal::server("always", folder.path()).start();
+    let mut clients: Vec<Client> = (0..3).map(|_| server.client()).collect();
+    let mut observer = server.client();
+    for (client, line) in ["BLPOP k 0", "BLMOVE k l LEFT RIGHT 0", "BLMPOP 0 1 k LEFT COUNT 2"]
+        .into_iter()
+        .enumerate()
+    {
+        clients[client].send(&line.split(' ').map(str::as_bytes).collect::<Vec<_>>());
+        wait_until("it waits", || observer.info_int("blocked_clients") == client as i64 + 1);
+    }
+    observer.ok("RPUSH k a b c d e");
+    observer.ok("SADD s 1 2 3 4 5 6 7 8");
+    observer.ok("SPOP s 3");
+    observer.ok("HINCRBYFLOAT h f 0.1");
+    clients.iter_mut().for_each(|client| drop(client.reply()));
+    let lines = ["LRANGE k 0 -1", "LRANGE l 0 -1", "SMEMBERS s", "HGETALL h", "DEBUG DIGEST"];
+    let before = lines.map(|line| observer.ask(line));
+    assert_eq!(before[0].list().len(), 1, "{before:?}");
+    server.kill();
+    let server = crate::journal::server("always", folder.path()).start();
+    let mut client = server.client();
+    let after = lines.map(|line| client.ask(line));
+    assert_eq!(before[4], after[4], "{before:?} {after:?}");
+}

@@ -1,7 +1,5 @@
 //! SORT and SORT_RO: elements of a list, set or sorted set by number, by text, or by other keys.
 
-use std::cmp::Ordering;
-
 use stillframe::Algorithm;
 use stillframe_keyspace::{Entry, Hash, IntText, Value};
 use stillframe_resp::parse_integer;
