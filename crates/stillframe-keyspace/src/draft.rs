@@ -9,7 +9,7 @@ use crate::trunk::{Hasher, Trunk};
 use crate::value::{Type, parse_int};
 
 /// Most elements of a collection that lies in its entry.
-const PACKED_MAX: usize = 128;
+const PACKED_MAX: usize = if cfg!(miri) { 8 } else { 128 };
 
 /// A collection while it is edited.
 pub(crate) struct Draft<'a> {

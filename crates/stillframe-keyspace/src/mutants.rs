@@ -83,7 +83,8 @@ mod tests {
     /// Keys with small and large collections of all types.
     fn fill_collections<A: Algorithm>(keyspace: &mut Keyspace<A>) {
         for number in 0..60 {
-            let len = if number % 8 < 4 { 10 } else { 200 };
+            let (small, large) = if cfg!(miri) { (3, 12) } else { (10, 200) };
+            let len = if number % 8 < 4 { small } else { large };
             let key = key(number);
             (0..len).for_each(|element| insert(keyspace, &key, number, element));
         }
