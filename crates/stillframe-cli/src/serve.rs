@@ -39,7 +39,8 @@ pub(crate) struct Arguments {
     /// TCP port; 0 picks a free one [default: 6379]
     #[arg(long)]
     port: Option<String>,
-    /// Algorithm that takes snapshots: imprint, fork or naive [default: imprint]
+    /// Algorithm that takes snapshots: imprint, or any of 'stillframe lab list' whose images are
+    /// whole, or its family (hourglass, piggyback, zigzag, ...) [default: imprint]
     #[arg(long, value_name = "NAME")]
     snapshot: Option<String>,
     /// Save after SECONDS if at least CHANGES were made; may be repeated; "" saves never

@@ -94,6 +94,7 @@ impl<A: Algorithm> Keyspace<A> {
         let words = Options::words(0)
             .max_words(options.max_keys)
             .huge_pages(options.huge_pages)
+            .algorithm(options.algorithm)
             .budget(options.budget_bytes, options.on_full);
         Ok(Self {
             slots: Slots::create(&words)?,
@@ -332,6 +333,12 @@ impl<A: Algorithm> Keyspace<A> {
     /// Up to where collections count as packed; see [`Limits`].
     pub fn limits_mut(&mut self) -> &mut Limits {
         &mut self.limits
+    }
+
+    /// The algorithm that takes the images.
+    #[must_use]
+    pub fn algorithm(&self) -> &'static stillframe::Info {
+        self.slots.algorithm()
     }
 
     /// Figures of this instant.

@@ -9,6 +9,8 @@ pub struct KeyspaceOptions {
     /// Most memory an image may take for its slot words, in bytes (64 MiB by default). Replaced
     /// entries that an image still needs come on top.
     pub budget_bytes: usize,
+    /// Name of the algorithm of [`Any`](stillframe::algorithms::any::Any); others have theirs.
+    pub algorithm: &'static str,
     /// What happens when the budget is used up.
     pub on_full: OnFull,
     /// Ask for 2 MiB pages for the slots.
@@ -19,7 +21,13 @@ pub struct KeyspaceOptions {
 
 impl Default for KeyspaceOptions {
     fn default() -> Self {
-        Self { budget_bytes: 64 << 20, on_full: OnFull::Slow, huge_pages: false, max_keys: 1 << 30 }
+        Self {
+            budget_bytes: 64 << 20,
+            algorithm: "imprint",
+            on_full: OnFull::Slow,
+            huge_pages: false,
+            max_keys: 1 << 30,
+        }
     }
 }
 

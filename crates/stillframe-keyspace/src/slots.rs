@@ -110,6 +110,11 @@ impl<A: Algorithm> Slots<A> {
         }
     }
 
+    /// The algorithm that takes the images.
+    pub(crate) fn algorithm(&self) -> &'static stillframe::Info {
+        self.engine.algorithm().info()
+    }
+
     /// The era in which entries are born now.
     pub(crate) fn era(&self) -> u64 {
         self.era
@@ -289,7 +294,7 @@ impl<A: Algorithm> Slots<A> {
         })?;
         self.imaging = true;
         let ended = self.end_era();
-        if A::INFO.in_process {
+        if self.algorithm().in_process {
             self.frozen = ended;
             self.captured = 0;
             self.limbo.begin(self.engine.words());

@@ -7,8 +7,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
-use stillframe::Algorithm;
-use stillframe::algorithms::{self, Visitor};
+use stillframe::algorithms::imprint::Imprint;
 use stillframe_durability::{Error, Log, Until};
 use stillframe_keyspace::{CreateError, Keyspace};
 
@@ -42,28 +41,11 @@ pub struct Restored {
 /// # Errors
 /// [`ServeError`] in one sentence.
 pub fn restore(from: &Path, until: Option<Until>, config: Config) -> Result<Restored, ServeError> {
-    struct Restore<'a>(&'a Path, Option<Until>, Config);
-    impl Visitor for Restore<'_> {
-        type Output = Result<Restored, ServeError>;
-        fn visit<A: Algorithm>(self) -> Self::Output {
-            run::<A>(self.0, self.1, self.2)
-        }
-    }
-    let name = config.snapshot.clone();
-    algorithms::dispatch_served(&name, Restore(from, until, config))
-        .expect("the setting was checked when it was set")
-}
-
-fn run<A: Algorithm>(
-    from: &Path,
-    until: Option<Until>,
-    config: Config,
-) -> Result<Restored, ServeError> {
     let source = from.join(&config.dbfilename);
     if !source.is_file() {
         return Err(refused(&format!("{} is not there; name a data directory", source.display())));
     }
-    let mut keyspace = Keyspace::<A>::create(&keyspace_options(&config))?;
+    let mut keyspace = Keyspace::<Imprint>::create(&keyspace_options(&config))?;
     // Nothing has expired: what the log holds may be about such keys.
     let never = AtomicBool::new(false);
     let loaded = persistence::load(&mut keyspace, &source, i64::MIN, &never)?;
@@ -78,7 +60,7 @@ fn run<A: Algorithm>(
     let poller = Poller::new().map_err(ServeError::Events)?;
     let saves = Saves::new(directory, Loaded::default(), poller.waker());
     let saves = saves.map_err(CreateError::from)?;
-    let table = crate::commands::table::<A>();
+    let table = crate::commands::table();
     let mut state = ServerState::new(config, saves, table.all().len(), 0);
     let (mut records, mut last, mut notices) = (0, 0, Vec::new());
     if let Some(position) = loaded.position {

@@ -1,7 +1,8 @@
 //! From a configuration to a running server.
 
 use stillframe::Algorithm;
-use stillframe::algorithms::{self, Visitor};
+use stillframe::algorithms::any::Any;
+use stillframe::algorithms::imprint::Imprint;
 use stillframe_keyspace::{CreateError, Keyspace, KeyspaceOptions};
 
 use crate::listen::Listeners;
@@ -16,17 +17,9 @@ use crate::{Config, ServeError, commands, journal, process, signals};
 /// # Errors
 /// [`ServeError`] in one sentence.
 pub fn serve(config: Config) -> Result<(), ServeError> {
-    let name = config.snapshot.clone();
-    algorithms::dispatch_served(&name, Start(config))
-        .expect("the setting was checked when it was set")
-}
-
-struct Start(Config);
-
-impl Visitor for Start {
-    type Output = Result<(), ServeError>;
-    fn visit<A: Algorithm>(self) -> Self::Output {
-        run::<A>(self.0)
+    match config.snapshot {
+        "imprint" => run::<Imprint>(config),
+        _ => run::<Any>(config),
     }
 }
 
@@ -35,7 +28,7 @@ fn run<A: Algorithm>(mut config: Config) -> Result<(), ServeError> {
         "stillframe {} starting: process {}, snapshots by {}, compatible with Redis {}",
         env!("CARGO_PKG_VERSION"),
         std::process::id(),
-        A::INFO.title,
+        config.snapshot,
         crate::REDIS_VERSION
     );
     if config.disable_thp {
@@ -72,6 +65,7 @@ fn run<A: Algorithm>(mut config: Config) -> Result<(), ServeError> {
 pub(crate) fn keyspace_options(config: &Config) -> KeyspaceOptions {
     let budget = config.snapshot_memory.bytes(process::machine_memory_bytes());
     let mut options = KeyspaceOptions::default();
+    options.algorithm = config.snapshot;
     options.budget_bytes = usize::try_from(budget).unwrap_or(usize::MAX);
     options.on_full = config.snapshot_memory_policy;
     options

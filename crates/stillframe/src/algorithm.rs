@@ -28,6 +28,10 @@ pub trait Algorithm: Sized + Send + 'static {
     fn available() -> Result<(), Unavailable> {
         Ok(())
     }
+    /// The registry's line of this value: [`INFO`](Self::INFO), unless the type stands for several.
+    fn info(&self) -> &'static Info {
+        const { &Self::INFO }
+    }
     /// State of `options.words` zero words.
     ///
     /// # Errors
@@ -141,6 +145,8 @@ pub struct Options {
     pub on_full: OnFull,
     /// What one flag describes, for algorithms that leave the choice.
     pub unit: Unit,
+    /// Name of the algorithm, for [`Any`](crate::algorithms::any::Any) alone.
+    pub algorithm: &'static str,
     /// Threads that copy, for algorithms that copy with several; at least 1.
     pub threads: usize,
 }
@@ -157,6 +163,7 @@ impl Options {
             budget_bytes: BUDGET_BYTES,
             on_full: OnFull::Slow,
             unit: Unit::Word,
+            algorithm: "imprint",
             threads: 1,
         }
     }
@@ -184,6 +191,11 @@ impl Options {
     #[must_use]
     pub fn unit(self, unit: Unit) -> Self {
         Self { unit, ..self }
+    }
+    /// Sets [`algorithm`](Self::algorithm).
+    #[must_use]
+    pub fn algorithm(self, algorithm: &'static str) -> Self {
+        Self { algorithm, ..self }
     }
     /// The same manner of memory, of `size(words)` words: for arrays beside the state.
     pub(crate) fn resized(&self, size: impl Fn(usize) -> usize) -> Self {

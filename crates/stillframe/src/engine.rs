@@ -164,7 +164,7 @@ impl<A: Algorithm> Engine<A> {
     /// thread captures and publishes the image itself; of an algorithm that is
     /// [tended](crate::Info::tended) it does the tending instead.
     pub fn wait(&mut self) {
-        if !A::INFO.tended {
+        if !self.algorithm.info().tended {
             return self.snapshotter.wait();
         }
         let mut backoff = Backoff::default();

@@ -2,7 +2,9 @@
 //! older than the last save it acknowledged.
 
 use crate::pairs::{Counts, Pairs, WRITERS};
-use crate::support::{ALGORITHMS, Client, Kind, PATIENCE, Random, Reply, Setup, free_port, rounds};
+use crate::support::{
+    ALGORITHMS, Client, Kind, PATIENCE, PUBLISHED, Random, Reply, Setup, free_port, rounds,
+};
 use std::process::Stdio;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -15,7 +17,8 @@ fn a_killed_server_starts_again_from_a_whole_image() {
     // For each writer, what the newest acknowledged save holds at least.
     let floor = Mutex::new([0; WRITERS]);
     for round in 0..rounds(50, 1_000) {
-        let kind = Kind::subject(ALGORITHMS[round % ALGORITHMS.len()]);
+        let algorithms = [&ALGORITHMS[..], &PUBLISHED].concat();
+        let kind = Kind::subject(algorithms[round % algorithms.len()]);
         if round % 5 == 4 {
             kill_while_starting(kind, folder.path(), &mut random);
         }

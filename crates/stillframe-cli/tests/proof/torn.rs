@@ -2,7 +2,7 @@
 
 use crate::files::check_dump;
 use crate::pairs::{Counts, Pairs, WRITERS};
-use crate::support::{Kind, Server, Setup, redis_is_here, rounds};
+use crate::support::{Kind, PUBLISHED, Server, Setup, redis_is_here, rounds};
 use std::fs;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
@@ -11,20 +11,28 @@ const PAIRS: usize = 100_000;
 
 #[test]
 fn images_by_imprint_hold_whole_transactions() {
-    images_hold_whole_transactions("imprint");
+    images_hold_whole_transactions("imprint", rounds(4, 40));
 }
 
 #[test]
 fn images_by_fork_hold_whole_transactions() {
-    images_hold_whole_transactions("fork");
+    images_hold_whole_transactions("fork", rounds(4, 40));
 }
 
 #[test]
 fn images_by_naive_hold_whole_transactions() {
-    images_hold_whole_transactions("naive");
+    images_hold_whole_transactions("naive", rounds(4, 40));
 }
 
-fn images_hold_whole_transactions(algorithm: &'static str) {
+/// The rows Redis-HG and Redis-PB of Li et al., and their kin: the originals lose updates.
+#[test]
+fn images_by_the_papers_algorithms_hold_whole_transactions() {
+    for algorithm in PUBLISHED {
+        images_hold_whole_transactions(algorithm, rounds(2, 20));
+    }
+}
+
+fn images_hold_whole_transactions(algorithm: &'static str, images: usize) {
     let server = Server::start(Kind::subject(algorithm));
     let pairs = Pairs::new(PAIRS);
     pairs.prefill(&mut server.client());
@@ -34,7 +42,7 @@ fn images_hold_whole_transactions(algorithm: &'static str) {
             scope.spawn(move || pairs.write(w, &mut server.client()));
         }
         // However the images end, the writers have to.
-        let images = std::panic::catch_unwind(|| take_images(&server, &pairs));
+        let images = std::panic::catch_unwind(|| take_images(&server, &pairs, images));
         pairs.stop.store(true, Ordering::SeqCst);
         images.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     });
@@ -53,10 +61,10 @@ struct Kept {
     high: Counts,
 }
 
-fn take_images(server: &Server, pairs: &Pairs) -> Vec<Kept> {
+fn take_images(server: &Server, pairs: &Pairs, count: usize) -> Vec<Kept> {
     let mut client = server.client();
     let mut images = Vec::new();
-    for number in 0..rounds(4, 40) {
+    for number in 0..count {
         let low = Pairs::counts(&pairs.acknowledged);
         client.ok("BGSAVE");
         let high = Pairs::counts(&pairs.sent);

@@ -197,7 +197,7 @@ fn persistence<A: Algorithm>(ctx: &Context<'_, A>, figures: &KeyspaceStats, text
     text.field("rdb_last_cow_size", 0);
     text.field("rdb_last_load_keys_expired", saves.loaded.expired);
     text.field("rdb_last_load_keys_loaded", saves.loaded.keys);
-    text.field("snapshot_algorithm", A::INFO.name);
+    text.field("snapshot_algorithm", ctx.server.config.snapshot);
     text.field("latest_begin_usec", whole_micros(saves.latest_begin));
     text.field("snapshot_arena_bytes", arena_bytes(ctx.keyspace));
     text.field("snapshot_limbo_bytes", figures.limbo_bytes);
@@ -270,7 +270,7 @@ fn stats<A: Algorithm>(ctx: &Context<'_, A>, figures: &KeyspaceStats, text: &mut
     text.field("pubsub_channels", ctx.server.pubsub.count(Kind::Channel));
     text.field("pubsub_patterns", ctx.server.pubsub.count(Kind::Pattern));
     text.field("pubsubshard_channels", ctx.server.pubsub.count(Kind::Shard));
-    let forks = !A::INFO.in_process;
+    let forks = !ctx.keyspace.algorithm().in_process;
     let fork_usec = if forks { whole_micros(saves.latest_begin) } else { 0 };
     text.field("latest_fork_usec", fork_usec);
     text.field("total_forks", if forks { saves.count } else { 0 });

@@ -175,7 +175,7 @@ pub(crate) static PARAMETERS: &[Parameter] = &[
         |c| c.tracking_table_max_keys.to_string(),
         store!(tracking_table_max_keys, |v| number(v, 0, i64::MAX as usize)),
     ),
-    at_start("snapshot", |c| c.snapshot.clone(), store!(snapshot, algorithm)),
+    at_start("snapshot", |c| c.snapshot.to_owned(), store!(snapshot, algorithm)),
     at_start(
         "snapshot-memory",
         |c| c.snapshot_memory.to_string(),
@@ -300,12 +300,25 @@ fn bandwidth(value: &str) -> Result<u64, String> {
     parse_size(value.strip_suffix("/s").unwrap_or(value))
 }
 
-fn algorithm(value: &str) -> Result<String, String> {
-    let names: Vec<&str> = stillframe::algorithms::SERVED.iter().map(|info| info.name).collect();
-    if names.contains(&value) {
-        return Ok(value.to_owned());
+/// The name of an algorithm that can serve, given by its own name or its family's.
+fn algorithm(value: &str) -> Result<&'static str, String> {
+    use stillframe::algorithms::{ALL, any};
+    let name = match value {
+        "copy-on-update" => "cou",
+        "zigzag" => "bazz",
+        "ping-pong" => "npp-copy",
+        "hourglass" => "hourglass-copy",
+        own => own,
+    };
+    let mut served = ALL.iter().filter(|info| any::suits_all(info)).map(|info| info.name);
+    let Some(name) = served.clone().find(|&served| served == name) else {
+        let served = served.by_ref().collect::<Vec<_>>().join(", ");
+        return Err(format!("argument(s) must be one of the following: {served}"));
+    };
+    match any::available(name) {
+        Some(Err(unavailable)) => Err(unavailable.to_string()),
+        _ => Ok(name),
     }
-    Err(format!("argument(s) must be one of the following: {}", names.join(", ")))
 }
 
 fn memory_policy(value: &str) -> Result<OnFull, String> {

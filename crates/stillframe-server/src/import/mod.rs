@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use stillframe::Algorithm;
-use stillframe::algorithms::{self, Visitor};
+use stillframe::algorithms::imprint::Imprint;
 use stillframe_keyspace::{CreateError, Keyspace};
 
 use crate::persistence::{self, Directory, Loaded, Saves};
@@ -53,27 +53,6 @@ pub struct Imported {
 /// # Errors
 /// [`ServeError`] in one sentence.
 pub fn import(from: &Path, config: Config) -> Result<Imported, ServeError> {
-    struct Import<'a>(&'a Path, Config);
-    impl Visitor for Import<'_> {
-        type Output = Result<Imported, ServeError>;
-        fn visit<A: Algorithm>(self) -> Self::Output {
-            run::<A>(self.0, self.1)
-        }
-    }
-    let name = config.snapshot.clone();
-    algorithms::dispatch_served(&name, Import(from, config))
-        .expect("the setting was checked when it was set")
-}
-
-/// A file to load, and what it may be.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Part {
-    path: PathBuf,
-    /// The last one may end within a command.
-    last: bool,
-}
-
-fn run<A: Algorithm>(from: &Path, config: Config) -> Result<Imported, ServeError> {
     let parts = parts(from)?;
     let directory = Directory::open(&config.dir, &config.dbfilename)?;
     let dump = directory.dump().to_owned();
@@ -81,10 +60,10 @@ fn run<A: Algorithm>(from: &Path, config: Config) -> Result<Imported, ServeError
         return Err(ServeError::Occupied { path: dump });
     }
     let poller = Poller::new().map_err(ServeError::Events)?;
-    let mut keyspace = Keyspace::<A>::create(&keyspace_options(&config))?;
+    let mut keyspace = Keyspace::<Imprint>::create(&keyspace_options(&config))?;
     let saves = Saves::new(directory, Loaded::default(), poller.waker());
     let saves = saves.map_err(CreateError::from)?;
-    let table = crate::commands::table::<A>();
+    let table = crate::commands::table();
     let mut state = ServerState::new(config, saves, table.all().len(), 0);
     let mut replay = Replay::new(&table);
     for part in &parts {
@@ -96,6 +75,14 @@ fn run<A: Algorithm>(from: &Path, config: Config) -> Result<Imported, ServeError
     let saved = persistence::save_and_wait(&mut keyspace, &mut state);
     saved.map_err(|problem| ServeError::Save { path: dump.clone(), problem })?;
     Ok(Imported { keys, commands: replay.commands, dump, notices: replay.notices })
+}
+
+/// A file to load, and what it may be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Part {
+    path: PathBuf,
+    /// The last one may end within a command.
+    last: bool,
 }
 
 /// Loads the RDB file that `path` is or starts with. Gives the file, and where commands begin.

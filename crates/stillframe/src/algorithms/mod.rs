@@ -5,6 +5,7 @@ use crate::info::Info;
 #[allow(unused_imports, reason = "names for the registry lines")]
 use crate::info::{Completeness::*, Unit::*};
 
+pub mod any;
 pub mod cou;
 pub mod fork;
 pub mod hourglass;
@@ -18,7 +19,7 @@ pub mod valkey;
 pub mod zigzag;
 
 /// Calls the macro `$then` with every algorithm of the registry: `for_each_algorithm!(then)`; or
-/// with those alone that the layers above are built with: `for_each_algorithm!(served then)`.
+/// with those alone that are built one by one into the tests of the layers above: `for_each_algorithm!(served then)`.
 ///
 /// A line gives the type (or an alias) and the facts that differ from [`Info`]'s common ones. All
 /// else (names on command lines, tables, tests) follows.

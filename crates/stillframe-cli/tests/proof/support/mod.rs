@@ -12,6 +12,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// The three algorithms that the server offers.
 pub(crate) const ALGORITHMS: [&str; 3] = ["imprint", "fork", "naive"];
+/// Those of the papers, by the names of their families.
+pub(crate) const PUBLISHED: [&str; 5] =
+    ["hourglass", "piggyback", "zigzag", "ping-pong", "copy-on-update"];
 
 /// Whether Redis's own server is installed; if not, says so past the capture of the test harness.
 pub(crate) fn redis_is_here(test: &str) -> bool {

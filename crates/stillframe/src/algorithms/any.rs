@@ -1,0 +1,183 @@
+//! An algorithm chosen by name at run time, as one type.
+//!
+//! Code that is generic over the algorithm is compiled once for each. What may choose among many and
+//! need not be as fast as can be (a server run with another algorithm than its own, to compare) is
+//! compiled once for all of them with this type, at the price of a choice at each access.
+
+use crate::algorithm::{Algorithm, Image, Options};
+use crate::error::{BeginError, CaptureError, MemoryError, Unavailable};
+use crate::handover::Progress;
+use crate::info::{Completeness, Info};
+use crate::point::Point;
+use crate::sink::Sink;
+
+/// Whether any sink and any writer can do with the algorithm: its images are whole, and it needs no
+/// slices of the writer's thread.
+#[must_use]
+pub fn suits_all(info: &Info) -> bool {
+    info.image == Completeness::Full && !info.tended
+}
+
+/// Whether this machine lets the algorithm of that name run; `None` if there is none.
+#[must_use]
+pub fn available(name: &str) -> Option<Result<(), Unavailable>> {
+    struct Available;
+    impl super::Visitor for Available {
+        type Output = Result<(), Unavailable>;
+        fn visit<A: Algorithm>(self) -> Self::Output {
+            A::available()
+        }
+    }
+    super::dispatch(name, Available)
+}
+
+macro_rules! any {
+    ($($module:ident::$algorithm:ident { $($facts:tt)* })*) => {
+        /// The algorithm that [`Options::algorithm`] names.
+        #[derive(Debug)]
+        #[allow(missing_docs, reason = "the names say it")]
+        pub enum Any {
+            $($algorithm(super::$module::$algorithm),)*
+        }
+
+        /// An image of whatever algorithm it is.
+        #[allow(missing_docs, missing_debug_implementations, reason = "the names say it")]
+        pub enum AnyImage<S: Sink + 'static> {
+            $($algorithm(<super::$module::$algorithm as Algorithm>::Image<S>),)*
+        }
+
+        impl Algorithm for Any {
+            type Image<S: Sink + 'static> = AnyImage<S>;
+            const INFO: Info = Info { name: "any", title: "Any, by name", ..Info::COMMON };
+
+            /// Panics if `options.algorithm` is no name of the registry.
+            fn create(options: &Options) -> Result<Self, MemoryError> {
+                $(if options.algorithm == super::$module::$algorithm::REGISTERED.name {
+                    return super::$module::$algorithm::create(options).map(Self::$algorithm);
+                })*
+                panic!("no algorithm is named '{}'", options.algorithm);
+            }
+            fn info(&self) -> &'static Info {
+                match self {
+                    $(Self::$algorithm(it) => it.info(),)*
+                }
+            }
+            fn words(&self) -> usize {
+                match self {
+                    $(Self::$algorithm(it) => it.words(),)*
+                }
+            }
+            fn grow(&mut self, words: usize) -> Result<(), MemoryError> {
+                match self {
+                    $(Self::$algorithm(it) => it.grow(words),)*
+                }
+            }
+            #[inline]
+            fn read(&self, index: usize) -> u64 {
+                match self {
+                    $(Self::$algorithm(it) => it.read(index),)*
+                }
+            }
+            #[inline]
+            fn write(&mut self, index: usize, value: u64) {
+                match self {
+                    $(Self::$algorithm(it) => it.write(index, value),)*
+                }
+            }
+            fn begin<S: Sink + 'static>(
+                &mut self,
+                point: Point,
+                sink: S,
+            ) -> Result<AnyImage<S>, BeginError> {
+                match self {
+                    $(Self::$algorithm(it) => it.begin(point, sink).map(AnyImage::$algorithm),)*
+                }
+            }
+            fn tend(&mut self) -> bool {
+                match self {
+                    $(Self::$algorithm(it) => it.tend(),)*
+                }
+            }
+            fn progress(&self) -> Progress {
+                match self {
+                    $(Self::$algorithm(it) => it.progress(),)*
+                }
+            }
+        }
+
+        impl<S: Sink + 'static> Image for AnyImage<S> {
+            type Sink = S;
+
+            fn words(&self) -> usize {
+                match self {
+                    $(Self::$algorithm(it) => it.words(),)*
+                }
+            }
+            fn epoch(&self) -> u64 {
+                match self {
+                    $(Self::$algorithm(it) => it.epoch(),)*
+                }
+            }
+            fn builds_on(&self) -> Option<u64> {
+                match self {
+                    $(Self::$algorithm(it) => it.builds_on(),)*
+                }
+            }
+            fn get(&self, index: usize) -> Option<u64> {
+                match self {
+                    $(Self::$algorithm(it) => it.get(index),)*
+                }
+            }
+            fn capture(&mut self) -> Result<(), CaptureError> {
+                match self {
+                    $(Self::$algorithm(it) => it.capture(),)*
+                }
+            }
+            fn settle(&mut self) {
+                match self {
+                    $(Self::$algorithm(it) => it.settle(),)*
+                }
+            }
+            fn sink_mut(&mut self) -> &mut S {
+                match self {
+                    $(Self::$algorithm(it) => it.sink_mut(),)*
+                }
+            }
+            fn into_sink(self) -> S {
+                match self {
+                    $(Self::$algorithm(it) => it.into_sink(),)*
+                }
+            }
+        }
+    };
+}
+crate::for_each_algorithm!(any);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::algorithms::ALL;
+
+    #[test]
+    fn every_name_gives_its_algorithm() {
+        for info in ALL.iter().filter(|info| info.name != "uffd" || !cfg!(miri)) {
+            if available(info.name).is_none_or(|available| available.is_err()) {
+                continue;
+            }
+            if cfg!(miri) && !info.in_process {
+                continue;
+            }
+            let options = Options::words(1000).algorithm(info.name);
+            let mut state = Any::create(&options).expect("there is memory");
+            assert_eq!(state.info().name, info.name);
+            state.write(7, 42);
+            let mut image = state.begin(Point::declare(), Vec::new()).expect("nothing is held");
+            state.write(7, 43);
+            assert_eq!((state.words(), state.read(7), image.words()), (1000, 43, 1000));
+            if suits_all(info) && info.in_process {
+                image.capture().expect("a vector takes all");
+                assert_eq!(image.into_sink()[7], 42, "{}", info.name);
+            }
+        }
+    }
+}
