@@ -195,6 +195,15 @@ impl Field {
         let fits = (min..=max).contains(&exact);
         let new = match overflow {
             Overflow::Fail if !fits => return (None, None),
+            // So far below that the distance overflows in Redis, which then takes it for above.
+            Overflow::Saturate
+                if !fits
+                    && self.signed
+                    && matches!(action, Action::Set(..))
+                    && max - exact > i128::from(i64::MAX) =>
+            {
+                max
+            }
             Overflow::Saturate => exact.clamp(min, max),
             _ => exact,
         };

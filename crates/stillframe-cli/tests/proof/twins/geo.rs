@@ -65,7 +65,7 @@ fn add(random: &mut Random, key: &str) -> String {
         let place = place(random, key);
         // Two at the very same place could come in either order.
         let name = match place.strip_prefix(['0', '1', '-']) {
-            Some(rest) if rest.len() < 16 => format!("at:{}", place.replace(' ', ",")),
+            Some(rest) if rest.len() < 18 => format!("at:{}", place.replace(' ', ",")),
             _ => name(random),
         };
         line += &format!(" {place} {name}");
