@@ -35,7 +35,7 @@ const SLOW_BEGIN: &[&str] = &["naive", "cou", "fork", "bazz"];
 const FAST_BEGIN: &[&str] = &["npp-merge", "ipp-merge", "hourglass", "piggyback"];
 const SCALABLE: &[&str] = &["none", "fork", "hourglass", "piggyback", "imprint"];
 
-/// What does not grow: a value of less than a microsecond may well shrink from one size to the next.
+/// What does not grow. A value of less than a microsecond may well shrink.
 pub(super) const FLAT: std::ops::RangeInclusive<f64> = f64::NEG_INFINITY..=0.35;
 
 pub(super) const PAPER: Distribution = Distribution::Pages(2.0);

@@ -1,10 +1,10 @@
 //! The dump file while it is written: past the page cache where the file system allows it.
 //!
-//! A dump of gigabytes would push everything else out of the page cache, and making its pages takes
-//! the kernel about a second per gigabyte, during which many kernels let no other thread have the
-//! core: the command thread would wait. So what is written is gathered in a stage of aligned memory
-//! and goes from there to the disk (`O_DIRECT`). Where that is refused, and for the odd bytes at the
-//! end, the file is written as any other, and pushed to the disk now and then.
+//! A dump of gigabytes would push everything else out of the page cache, and making its pages
+//! takes the kernel about a second per gigabyte, during which many kernels let no other thread have
+//! the core: the command thread would wait. So what is written is gathered in a stage of aligned
+//! memory and goes from there to the disk (`O_DIRECT`). Where that is refused, and for the odd
+//! bytes at the end, the file is written as any other, and pushed to the disk now and then.
 
 use std::fs::File;
 use std::sync::atomic::Ordering;
@@ -25,8 +25,8 @@ const ALIGN: usize = 4096;
 /// last sync is short and the machine's write-back never stalls.
 const SYNC_BYTES: u64 = 32 << 20;
 
-/// Aligned memory that writes are made from. Kept from one save to the next: fresh memory is slow to
-/// touch.
+/// Aligned memory that writes are made from. Kept from one save to the next: fresh memory is slow
+/// to touch.
 pub(crate) struct Stage {
     memory: Box<[u8]>,
     start: usize,

@@ -1,8 +1,8 @@
-//! An algorithm chosen by name at run time, as one type.
+//! An algorithm chosen by name at run time, as one type. Source: ours.
 //!
-//! Code that is generic over the algorithm is compiled once for each. What may choose among many and
-//! need not be as fast as can be (a server run with another algorithm than its own, to compare) is
-//! compiled once for all of them with this type, at the price of a choice at each access.
+//! Code that is generic over the algorithm is compiled once for each. What may choose among many
+//! and need not be as fast as can be (a server run with another algorithm than its own, to compare)
+//! is compiled once for all of them with this type, at the price of a choice at each access.
 
 use crate::algorithm::{Algorithm, Image, Options};
 use crate::error::{BeginError, CaptureError, MemoryError, Unavailable};

@@ -19,7 +19,8 @@ pub mod valkey;
 pub mod zigzag;
 
 /// Calls the macro `$then` with every algorithm of the registry: `for_each_algorithm!(then)`; or
-/// with those alone that are built one by one into the tests of the layers above: `for_each_algorithm!(served then)`.
+/// with those alone that are built one by one into the tests of the layers above:
+/// `for_each_algorithm!(served then)`.
 ///
 /// A line gives the type (or an alias) and the facts that differ from [`Info`]'s common ones. All
 /// else (names on command lines, tables, tests) follows.
