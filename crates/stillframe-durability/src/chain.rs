@@ -16,7 +16,8 @@ use crate::names;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Increments {
-    /// Increments upon a base. The chain never has more than twice as many.
+    /// Increments upon a base. A chain of twice as many is waited for, and if merges fail the next
+    /// checkpoint is full (but for an algorithm whose images are increments).
     pub count_max: usize,
     /// Bytes of increments, in percent of their base.
     pub percent_max: u64,

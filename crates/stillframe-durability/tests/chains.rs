@@ -260,6 +260,29 @@ fn a_damaged_chain_is_not_merged_and_replaced_by_a_full_checkpoint<A: Algorithm>
     assert!(state(&open::<A>(path, endless())) == expected);
 }
 
+fn a_chain_that_cannot_be_merged_stays_bounded<A: Algorithm>() {
+    let directory = directory();
+    let path = directory.path();
+    let mut store = open::<A>(path, Increments::at_most(2));
+    fs::create_dir(path.join("merge.tmp")).unwrap(); // no file can be made of that name
+    for round in 1..=14 {
+        touch(&mut store, round);
+        store.checkpoint_and_wait().expect("the disk is sound");
+        store.wait_merged();
+        let is_native = A::INFO.image == stillframe::Completeness::Incremental;
+        assert!(store.stats().increments <= 4 || is_native, "round {round}");
+    }
+    let stats = store.stats();
+    assert!(stats.merges == 0 && stats.merge_failures > 0);
+    assert!(stats.last_error.unwrap().contains("merge.tmp"));
+    fs::remove_dir(path.join("merge.tmp")).unwrap();
+    touch(&mut store, 15);
+    store.checkpoint_and_wait().expect("the disk is sound");
+    let expected = state(&store);
+    drop(store);
+    assert!(state(&open::<A>(path, endless())) == expected);
+}
+
 fn packs_and_paces<A: Algorithm>() {
     let directory = directory();
     let path = directory.path();
@@ -309,6 +332,7 @@ macro_rules! for_each {
                 the_state_grows_over_a_chain
                 chains_go_on_in_the_next_process
                 a_damaged_chain_is_not_merged_and_replaced_by_a_full_checkpoint
+                a_chain_that_cannot_be_merged_stays_bounded
                 packs_and_paces
                 double_backup_keeps_one
             );

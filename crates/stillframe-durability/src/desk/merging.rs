@@ -72,10 +72,16 @@ impl Desk {
             state.merge = Some(state.chain.clone());
             self.changed.notify_all();
         }
-        let is_far_too_long = state.chain.len() > most.count_max.saturating_mul(2);
+        let is_far_too_long = |chain: &[Part]| chain.len() > most.count_max.saturating_mul(2);
+        if !is_far_too_long(&state.chain) {
+            return;
+        }
         drop(state);
-        if is_far_too_long {
-            self.wait_merged();
+        self.wait_merged();
+        let mut state = self.lock();
+        // Merges fail. Where a full checkpoint is no more than a checkpoint, the next one is full.
+        if is_far_too_long(&state.chain) && !self.manner.native {
+            state.chain.clear();
         }
     }
 
