@@ -1,5 +1,5 @@
-//! Checkpoints that fail, full ones and increments: those before are intact, the reason is told, the
-//! next one works, and nothing is left behind.
+//! Checkpoints that fail, full ones and increments: those before are intact, the reason is told,
+//! the next one works, and nothing is left behind.
 
 #![allow(clippy::unwrap_used, reason = "the simulated files are this test's own")]
 
