@@ -249,8 +249,13 @@ impl<A: Algorithm> Keyspace<A> {
             let loose = trunk.loose;
             let body = Body::InPlace(trunk);
             let (draft, result) = f(Draft { kind, body, loose, changed, limits, hasher });
+            let mut parted = 0;
             if let Body::InPlace(trunk) = draft.body {
                 trunk.loose = draft.loose;
+                parted = trunk.take_parted();
+            }
+            if parted > 0 {
+                self.slots.give_back(slot, parted);
             }
             self.book(db, slot, booked);
             if self.at(slot).value().len() == 0 {
@@ -263,23 +268,33 @@ impl<A: Algorithm> Keyspace<A> {
             Place::At(slot) => copy_out(self.at(slot), &mut scratch),
             Place::Absent { .. } => (false, None),
         };
+        let mut shared_bytes = large.as_ref().map_or(0, Trunk::node_bytes);
         let body = large.map_or(Body::Packed(&mut scratch), Body::Clone);
         let (draft, result) = f(Draft { kind, body, loose, changed, limits, hasher });
         let Draft { body, loose, changed, .. } = draft;
-        let large =
-            if let Body::Clone(trunk) = body { Some(Trunk { loose, ..trunk }) } else { None };
+        let large = if let Body::Clone(mut trunk) = body {
+            let parted = trunk.take_parted();
+            shared_bytes = shared_bytes.saturating_sub(parted);
+            Some(Trunk { loose, ..trunk })
+        } else {
+            None
+        };
         let value = match large {
             Some(trunk) if trunk.main.len() != 0 => Some(New::Trunk(kind, Arc::new(trunk))),
             None if scratch.count != 0 => Some(New::packed(kind, &scratch, loose)),
             _ => None,
         };
-        let stored =
-            if changed { self.store(db, place, key, value, booked.deadline) } else { Ok(()) };
+        let stored = if changed {
+            self.store(db, place, key, value, booked.deadline, shared_bytes)
+        } else {
+            Ok(())
+        };
         self.scratch = recycle(scratch);
         stored.map(|()| result).map_err(EditError::Memory)
     }
 
-    /// Puts what an edit has made where its key belongs; nothing, if nothing is left.
+    /// Puts what an edit has made where its key belongs; nothing, if nothing is left. It shares so
+    /// many bytes with what is there.
     fn store(
         &mut self,
         db: usize,
@@ -287,6 +302,7 @@ impl<A: Algorithm> Keyspace<A> {
         key: &[u8],
         value: Option<New<'_>>,
         deadline: i64,
+        shared_bytes: usize,
     ) -> Result<(), MemoryError> {
         let mut reserve = 0;
         let value = match (value, place) {
@@ -314,7 +330,11 @@ impl<A: Algorithm> Keyspace<A> {
             }
         };
         let entry = Owned::new((self.slots.era(), db), key, value, deadline, reserve);
-        self.place(db, place, entry)
+        match place {
+            Place::At(slot) => self.replace(db, slot, entry, shared_bytes),
+            Place::Absent { .. } => return self.place(db, place, entry),
+        }
+        Ok(())
     }
 }
 

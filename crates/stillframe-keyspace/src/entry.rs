@@ -126,12 +126,16 @@ impl Entry {
 
     /// Bytes it takes, a shared blob or node counted in full.
     pub(crate) fn bytes(&self) -> usize {
-        let blob = match self.kind() {
+        size_of_val(self) + self.outside_bytes()
+    }
+
+    /// Those of them that do not lie in the entry itself: what [`share`](Self::share) shares.
+    pub(crate) fn outside_bytes(&self) -> usize {
+        match self.kind() {
             Kind::Blob => size_of::<Vec<u8>>() + 16 + self.blob().capacity(),
             Kind::Trunk(_) => self.trunk().bytes(),
             Kind::Int | Kind::Inline | Kind::Packed(_) => 0,
-        };
-        size_of_val(self) + blob
+        }
     }
 
     /// The value for another entry: what does not lie inline is shared, not copied.

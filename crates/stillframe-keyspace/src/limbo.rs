@@ -3,7 +3,17 @@
 //! They wait in buckets by range of slots: when the capture has passed a range, its bucket goes to
 //! the reclaimer whole, in O(1). The number of buckets is bounded, so that ending an image is too.
 //!
-//! Invariant: an entry in bucket `b` left a slot of range `b`, and that slot was not captured then.
+//! What an entry shares with one that is still in a slot costs nothing to keep: limbo counts only
+//! what it alone holds. A large collection that is edited under an image begins as a *loan* of all
+//! its nodes to the entry that follows it; each node that the follower copies or drops is limbo's
+//! alone from then on, and so is the rest when the follower goes.
+//!
+//! Invariants
+//! - An entry in bucket `b` left a slot of range `b`, and that slot was not captured then.
+//! - A loan is to an entry younger than the image, so that it is never itself in limbo. There are
+//!   no more loans than entries in limbo.
+
+use std::collections::BTreeMap;
 
 use crate::entry::Owned;
 use crate::reclaim::Reclaimer;
@@ -19,6 +29,16 @@ pub(crate) struct Limbo {
     range_bits: u32,
     entries: usize,
     bytes: usize,
+    /// By the slot of the entry that shares.
+    loans: BTreeMap<u32, Loan>,
+}
+
+/// What an entry in limbo shares with one in a slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Loan {
+    /// The slot that the entry in limbo left.
+    pub(crate) holder: u32,
+    pub(crate) bytes: usize,
 }
 
 #[derive(Default)]
@@ -53,6 +73,40 @@ impl Limbo {
         bucket.bytes += bytes;
         self.bytes += bytes;
         self.entries += 1;
+    }
+
+    /// Counts a loan to the entry in `slot`; what it holds is not counted here until it is over.
+    pub(crate) fn lend(&mut self, slot: u32, loan: Loan) {
+        if let Some(bucket) = self.bucket_of(loan.holder) {
+            bucket.bytes -= loan.bytes;
+            self.bytes -= loan.bytes;
+            self.loans.insert(slot, loan);
+        }
+    }
+
+    pub(crate) fn loan(&self, slot: u32) -> Option<Loan> {
+        self.loans.get(&slot).copied()
+    }
+
+    /// The entry in `slot` has left so many bytes of what it shared, or everything.
+    pub(crate) fn give_back(&mut self, slot: u32, bytes: Option<usize>) {
+        let Some(loan) = self.loans.get_mut(&slot) else { return };
+        let bytes = bytes.unwrap_or(usize::MAX).min(loan.bytes);
+        loan.bytes -= bytes;
+        let Loan { holder, bytes: left } = *loan;
+        if left == 0 {
+            self.loans.remove(&slot);
+        }
+        if let Some(bucket) = self.bucket_of(holder) {
+            bucket.bytes += bytes;
+            self.bytes += bytes;
+        }
+    }
+
+    /// The bucket of a slot, if it was not released.
+    fn bucket_of(&mut self, slot: u32) -> Option<&mut Bucket> {
+        let at = slot as usize >> self.range_bits;
+        self.buckets.get_mut(at).filter(|_| at >= self.released)
     }
 
     /// Releases the ranges that lie wholly in the slots `0..captured`; bounded work.

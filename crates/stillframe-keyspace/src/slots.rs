@@ -44,7 +44,7 @@ use crate::chunks::Stack;
 use crate::entry::{Entry, Owned};
 use crate::image::{Cleared, EntrySink, Image};
 use crate::index::{Index, Seat};
-use crate::limbo::Limbo;
+use crate::limbo::{Limbo, Loan};
 use crate::mutants::Mutant;
 use crate::reclaim::Reclaimer;
 use crate::value::Type;
@@ -219,20 +219,41 @@ impl<A: Algorithm> Slots<A> {
         Ok((self.used - 1) as u32)
     }
 
-    /// Puts another entry into a slot in use.
-    pub(crate) fn replace(&mut self, slot: u32, entry: Owned) -> Seat {
+    /// Puts another entry into a slot in use, which shares so many bytes with the one before.
+    pub(crate) fn replace(&mut self, slot: u32, entry: Owned, shared_bytes: usize) -> Seat {
         let word = entry.into_word();
-        self.exchange(slot, word);
+        self.exchange(slot, word, shared_bytes);
         Seat { slot, word }
     }
 
     /// Empties a slot in use.
     pub(crate) fn remove(&mut self, slot: u32) {
-        self.exchange(slot, 0);
+        self.exchange(slot, 0, 0);
         self.free.push(slot);
     }
 
-    fn exchange(&mut self, slot: u32, word: u64) {
+    /// What limbo would share with an entry that shares all of the one in `slot`, were that to
+    /// leave now.
+    pub(crate) fn loan(&self, slot: u32) -> Option<Loan> {
+        let entry = self.entry(slot)?;
+        if self.is_private(slot, entry) {
+            return self.limbo.loan(slot);
+        }
+        let bytes = entry.outside_bytes();
+        (bytes > 0).then_some(Loan { holder: slot, bytes })
+    }
+
+    /// The entry in `slot` shares something with one that has gone to limbo.
+    pub(crate) fn lend(&mut self, slot: u32, loan: Loan) {
+        self.limbo.lend(slot, loan);
+    }
+
+    /// The entry in `slot` has parted with nodes of so many bytes.
+    pub(crate) fn give_back(&mut self, slot: u32, bytes: usize) {
+        self.limbo.give_back(slot, Some(bytes));
+    }
+
+    fn exchange(&mut self, slot: u32, word: u64, shared_bytes: usize) {
         let old = self.engine.read(slot as usize);
         assert!(old != 0, "a slot in use holds an entry");
         self.engine.write(slot as usize, word); // M3
@@ -240,11 +261,17 @@ impl<A: Algorithm> Slots<A> {
         let old = unsafe { Owned::from_word(old) };
         if !self.is_private(slot, old.entry()) {
             self.limbo.push(slot, old);
+            if shared_bytes > 0 {
+                self.limbo.lend(slot, Loan { holder: slot, bytes: shared_bytes });
+            }
             #[cfg(test)]
             if self.is(Mutant::FreesAtOnce) {
                 self.limbo.poison();
             }
-        } else if old.entry().bytes() >= LARGE_BYTES
+            return;
+        }
+        self.limbo.give_back(slot, None);
+        if old.entry().bytes() >= LARGE_BYTES
             && (self.reclaimer.pending_bytes() < PENDING_BYTES_MAX
                 || old.entry().value().kind() != Type::String)
         {

@@ -86,6 +86,8 @@ pub(crate) struct Tree {
     root: Node,
     len: usize,
     bytes: usize,
+    /// See [`take_parted`](Self::take_parted).
+    parted: usize,
     pub(crate) shape: Shape,
     pub(crate) order: Order,
 }
@@ -93,7 +95,7 @@ pub(crate) struct Tree {
 impl Tree {
     pub(crate) fn new(shape: Shape, order: Order) -> Self {
         let root = Node::Leaf(Arc::default());
-        Self { bytes: root.bytes(), root, len: 0, shape, order }
+        Self { bytes: root.bytes(), root, len: 0, parted: 0, shape, order }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -103,6 +105,12 @@ impl Tree {
     /// Bytes of all its nodes, shared ones counted in full.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// Bytes of the nodes that it has left to others which hold them too, since this was last
+    /// asked: it has copies of its own, or needs them no more.
+    pub(crate) fn take_parted(&mut self) -> usize {
+        std::mem::take(&mut self.parted)
     }
 
     /// The leaf with element `rank`, which exists, and how many elements come before it there.
@@ -163,8 +171,8 @@ impl Tree {
         change: &mut dyn FnMut(&mut Chunk, usize) -> usize,
     ) {
         let (shape, order, bytes) = (self.shape, self.order, self.bytes);
-        let (len, first, last) = (self.len, true, true);
-        let mut work = Work { shape, order, len, bytes, hasher, change, first, last };
+        let (len, parted, first, last) = (self.len, self.parted, true, true);
+        let mut work = Work { shape, order, len, bytes, parted, hasher, change, first, last };
         if let Some(right) = work.edit(&mut self.root, seek) {
             let left = std::mem::replace(&mut self.root, Node::Leaf(Arc::default()));
             let left = Child { len: work.len - right.len, node: left, low: Bound::default() };
@@ -178,7 +186,7 @@ impl Tree {
             work.bytes -= self.root.bytes();
             self.root = only;
         }
-        (self.len, self.bytes) = (work.len, work.bytes);
+        (self.len, self.bytes, self.parted) = (work.len, work.bytes, work.parted);
     }
 }
 
@@ -189,6 +197,7 @@ struct Work<'w> {
     /// Elements and bytes of the whole tree, as they become.
     len: usize,
     bytes: usize,
+    parted: usize,
     hasher: &'w Hasher,
     change: &'w mut dyn FnMut(&mut Chunk, usize) -> usize,
     /// Whether the path has kept to the first, the last children.
@@ -199,8 +208,7 @@ struct Work<'w> {
 impl Work<'_> {
     /// Changes what is below `node`; returns what was split off to its right.
     fn edit(&mut self, node: &mut Node, seek: Seek<'_>) -> Option<Child> {
-        #[cfg(test)]
-        sharing::note_copy(node);
+        self.part(node);
         self.bytes -= node.bytes();
         let split = match node {
             Node::Leaf(leaf) => self.edit_leaf(own(leaf), seek),
@@ -208,6 +216,15 @@ impl Work<'_> {
         };
         self.bytes += node.bytes() + split.as_ref().map_or(0, |split| split.node.bytes());
         split
+    }
+
+    /// Notes that this tree is about to leave a node to others, if there are any.
+    fn part(&mut self, node: &Node) {
+        if node.is_shared() {
+            self.parted += node.bytes();
+            #[cfg(test)]
+            sharing::note_copy(node.bytes());
+        }
     }
 
     fn edit_leaf(&mut self, leaf: &mut Chunk, seek: Seek<'_>) -> Option<Child> {
@@ -277,8 +294,8 @@ impl Work<'_> {
         let Child { node, len, low } = inner.remove(left + 1);
         *inner.len_mut(left) += len;
         let into = inner.node_mut(left);
-        #[cfg(test)]
-        sharing::note_copy(into);
+        self.part(into);
+        self.part(&node);
         self.bytes -= into.bytes() + node.bytes();
         match (&mut *into, &node) {
             (Node::Leaf(into), Node::Leaf(from)) => {

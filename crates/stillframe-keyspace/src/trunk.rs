@@ -67,7 +67,17 @@ impl Trunk {
 
     /// Bytes of it all, shared nodes counted in full.
     pub(crate) fn bytes(&self) -> usize {
-        size_of::<Self>() + 16 + self.main.bytes() + self.members.as_ref().map_or(0, Tree::bytes)
+        size_of::<Self>() + 16 + self.node_bytes()
+    }
+
+    /// Bytes of its nodes that it has left to others since this was last asked.
+    pub(crate) fn take_parted(&mut self) -> usize {
+        self.main.take_parted() + self.members.as_mut().map_or(0, Tree::take_parted)
+    }
+
+    /// Bytes of the nodes, which clones share.
+    pub(crate) fn node_bytes(&self) -> usize {
+        self.main.bytes() + self.members.as_ref().map_or(0, Tree::bytes)
     }
 
     /// The element with this key, not in lists.

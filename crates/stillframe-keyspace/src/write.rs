@@ -158,8 +158,10 @@ impl<A: Algorithm> Keyspace<A> {
             self.book(db, slot, booked);
         } else {
             let birth = (self.slots.era(), db);
-            let entry = Owned::new(birth, key, self.at(slot).share(), deadline, 0);
-            self.replace(db, slot, entry);
+            let old = self.at(slot);
+            let shared_bytes = old.outside_bytes();
+            let entry = Owned::new(birth, key, old.share(), deadline, 0);
+            self.replace(db, slot, entry, shared_bytes);
         }
         true
     }
@@ -184,8 +186,14 @@ impl<A: Algorithm> Keyspace<A> {
     ) -> Result<bool, MemoryError> {
         let Place::At(slot) = self.seek(db, from) else { return Ok(false) };
         if (db, from) != (to_db, to) {
+            let loan = self.slots.loan(slot);
             self.copy_slot(slot, to_db, to)?;
             self.delete(slot);
+            if let Some(loan) = loan
+                && let Place::At(slot) = self.seek(to_db, to)
+            {
+                self.slots.lend(slot, loan);
+            }
         }
         Ok(true)
     }
@@ -250,7 +258,7 @@ impl<A: Algorithm> Keyspace<A> {
         entry: Owned,
     ) -> Result<(), MemoryError> {
         match place {
-            Place::At(slot) => self.replace(db, slot, entry),
+            Place::At(slot) => self.replace(db, slot, entry, 0),
             Place::Absent { hash } => {
                 if !self.slots.has_free() {
                     self.sweep(SWEEP_FOR_SLOT);
@@ -264,11 +272,12 @@ impl<A: Algorithm> Keyspace<A> {
         Ok(())
     }
 
-    /// Puts an entry in the place of that in `slot`, which has the same key.
-    fn replace(&mut self, db: usize, slot: u32, entry: Owned) {
+    /// Puts an entry in the place of that in `slot`, which has the same key and shares so many
+    /// bytes with it.
+    pub(crate) fn replace(&mut self, db: usize, slot: u32, entry: Owned, shared_bytes: usize) {
         let booked = self.booked(slot);
         let hash = self.hash(entry.entry().key());
-        let seat = self.slots.replace(slot, entry);
+        let seat = self.slots.replace(slot, entry, shared_bytes);
         self.dbs[db].index.update(hash, seat);
         self.book(db, slot, booked);
     }

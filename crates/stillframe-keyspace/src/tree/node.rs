@@ -65,6 +65,14 @@ impl Node {
         }
     }
 
+    /// Whether others hold it too.
+    pub(super) fn is_shared(&self) -> bool {
+        match self {
+            Self::Leaf(leaf) => Arc::strong_count(leaf) > 1,
+            Self::Inner(inner) => Arc::strong_count(inner) > 1,
+        }
+    }
+
     /// Bytes of a node without elements and of what is below it: one node at each depth.
     pub(super) fn bytes_of_empty(&self) -> usize {
         let below = match self {

@@ -1,13 +1,11 @@
 //! What images and copies of large collections share, and what that costs whoever writes.
 
 use std::cell::Cell;
-use std::sync::Arc;
 use std::sync::mpsc::channel;
 
 use stillframe::algorithms::imprint::Imprint;
 use stillframe::{CaptureError, CaptureReport, Point, SinkError};
 
-use super::node::Node;
 use super::{FANOUT, LEAF_BYTES_MAX};
 use crate::model::{Random, sized};
 use crate::{Entry, EntrySink, Keyspace, KeyspaceOptions, Type, Value};
@@ -17,15 +15,9 @@ thread_local! {
     static COPIED_BYTES: Cell<usize> = const { Cell::new(0) };
 }
 
-/// A node is about to be changed.
-pub(super) fn note_copy(node: &Node) {
-    let is_shared = match node {
-        Node::Leaf(leaf) => Arc::strong_count(leaf) > 1,
-        Node::Inner(inner) => Arc::strong_count(inner) > 1,
-    };
-    if is_shared {
-        COPIED_BYTES.set(COPIED_BYTES.get() + node.bytes());
-    }
+/// A node of so many bytes, which others hold too, is about to be copied.
+pub(super) fn note_copy(bytes: usize) {
+    COPIED_BYTES.set(COPIED_BYTES.get() + bytes);
 }
 
 /// Holds the image until its sender is gone, and says what it saw.
@@ -174,5 +166,43 @@ fn memory_of_short_elements_stays_small() {
         let value = keyspace.get(0, b"key", 0).unwrap().value();
         assert!(matches!(value, Value::List(_)) == (kind == Type::List) && value.len() == 10);
         assert!(left < 10_000, "{kind:?}: {left} bytes for 10 elements");
+    }
+}
+
+#[test]
+fn limbo_counts_what_it_alone_holds() {
+    let len = sized(100_000, 150);
+    for kind in KINDS {
+        let mut keyspace = keyspace();
+        filled(&mut keyspace, kind, len);
+        let size = keyspace.stats().entry_bytes;
+        let (gate, held) = channel();
+        let publish = move |_: &mut Hold, _: Result<CaptureReport, CaptureError>| {};
+        keyspace.snapshot(Point::declare(), Hold(held, String::new()), publish).unwrap();
+        COPIED_BYTES.set(0);
+        let limbo = |keyspace: &Keyspace<_>| keyspace.stats().limbo_bytes;
+        let slack = 1000; // the entry and its trunk
+        let agrees = |keyspace: &Keyspace<_>, what: &str| {
+            let (counted, copied) = (limbo(keyspace), COPIED_BYTES.get());
+            let fits = (copied..=copied + slack).contains(&counted);
+            assert!(fits, "{kind:?}, {what}: {counted} bytes, {copied} copied of {size}");
+        };
+        assert!(keyspace.set_expire(0, b"key", Some(1 << 50)));
+        agrees(&keyspace, "another time to live");
+        for number in 0..20 {
+            put(&mut keyspace, b"key", kind, len + number);
+            remove(&mut keyspace, b"key", kind, number * 7);
+        }
+        agrees(&keyspace, "edits");
+        assert!(keyspace.rename(0, b"key", 0, b"other").unwrap());
+        agrees(&keyspace, "another name");
+        put(&mut keyspace, b"other", kind, len / 2);
+        agrees(&keyspace, "an edit under the other name");
+        assert!(keyspace.remove(0, b"other"));
+        let all = limbo(&keyspace);
+        assert!((size - slack..=size + slack).contains(&all), "{kind:?}: {all} of {size} bytes");
+        drop(gate);
+        keyspace.wait_image();
+        assert_eq!(limbo(&keyspace), 0);
     }
 }
