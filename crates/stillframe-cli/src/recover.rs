@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::Args;
 use serde::Serialize;
 use stillframe_durability::inspect::Name;
-use stillframe_durability::{Until, rewind};
+use stillframe_durability::{Accepted, Error, Until, rewind};
 use stillframe_server::{Config, LogLevel};
 
 use crate::{check, fail, files, logs, print};
@@ -17,11 +17,13 @@ Examples:
   stillframe recover data --until 17 --out restored          up to record 17 of the log
   stillframe recover data --until 2026-11-22T03:04:05Z --out restored
   stillframe recover data --until @1795316645 --out restored      the same, in unix seconds
+  stillframe recover data --accept-chain-loss --out restored      back to what is whole
   stillframe inspect data                                    which records and times there are
 
 DIR is the data directory of a server, which must not run, or the directory of a Store. It is only
 read. Of a server, the result is a dump file, to be served by 'stillframe serve --dir'. Of a Store,
-it is the checkpoints up to that point and the log up to it, to be opened by its program.
+it is the checkpoints up to that point and the log up to it, to be opened by its program; the
+newest is read first with all that it builds on, which takes the memory of the state.
 A server's dump file is its oldest state: BGSAVE and BGREWRITEAOF give up what leads further back.
 Exit status: 0 done, 1 it cannot be had, 2 wrong usage.";
 
@@ -40,6 +42,9 @@ pub(crate) struct Arguments {
     /// Of a damaged log, take what lies before the damage
     #[arg(long)]
     accept_loss: bool,
+    /// Of a broken chain of increments, go back to the newest checkpoint that is whole
+    #[arg(long)]
+    accept_chain_loss: bool,
     /// Name of a server's dump file [default: dump.rdb]
     #[arg(long, value_name = "NAME")]
     dbfilename: Option<String>,
@@ -65,6 +70,9 @@ struct Report {
     keys: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     checkpoints: Option<Vec<u64>>,
+    /// Checkpoints of a Store that cannot be used.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    skipped: Vec<u64>,
     notices: Vec<String>,
 }
 
@@ -101,10 +109,16 @@ fn holds_a_store(path: &Path) -> std::io::Result<bool> {
 }
 
 fn store(arguments: &Arguments) -> Result<Report, ExitCode> {
-    let Arguments { from, until, out, accept_loss, .. } = arguments;
-    let rewound = rewind(from, *until, *accept_loss, out).map_err(|error| fail(1, &error))?;
+    let Arguments { from, until, out, accept_loss, accept_chain_loss, .. } = arguments;
+    let accepted = Accepted { log_loss: *accept_loss, chain_loss: *accept_chain_loss };
+    let rewound = rewind(from, *until, accepted, out).map_err(|error| match error {
+        Error::BrokenChain { .. } => fail(1, &format_args!("{error} (--accept-chain-loss)")),
+        Error::Log { .. } => fail(1, &format_args!("{error} (--accept-loss)")),
+        error => fail(1, &error),
+    })?;
     let log = rewound.log.unwrap_or_default();
     let mut notices = Vec::new();
+    notices.extend(rewound.skipped.iter().map(|skipped| format!("not taken: {skipped}")));
     notices.extend(log.torn.map(|torn| format!("the log has a torn tail: {torn}")));
     notices.extend(log.lost.map(|lost| format!("the loss was accepted: {lost}")));
     // Checkpoints were copied as they are.
@@ -119,6 +133,7 @@ fn store(arguments: &Arguments) -> Result<Report, ExitCode> {
         records: log.records,
         last: log.last,
         keys: None,
+        skipped: rewound.skipped.iter().map(|skipped| skipped.number).collect(),
         checkpoints: Some(rewound.checkpoints),
         notices,
     })
@@ -151,6 +166,7 @@ fn server(arguments: &Arguments) -> Result<Report, ExitCode> {
         last: restored.last,
         keys: Some(restored.keys),
         checkpoints: None,
+        skipped: Vec::new(),
         notices: restored.notices,
     })
 }

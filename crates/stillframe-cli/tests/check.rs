@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use stillframe_durability::{Options, Store};
+use stillframe_durability::{Increments, Options, Store};
 
 fn run(arguments: &[&str]) -> (i32, String, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_stillframe"));
@@ -191,4 +191,47 @@ fn a_store_is_recovered_up_to_a_record_for_its_program_to_open() {
     let (status, _, stderr) = run(&line);
     assert!(status == 1 && stderr.contains("is not empty"), "{stderr}");
     assert_eq!(run(&["recover", path(&from)]).0, 2, "--out is missing");
+}
+
+/// Checkpoint 1 is full, 2 to 5 are increments upon it, each with one word more.
+#[test]
+fn a_broken_chain_is_recovered_as_far_as_it_is_whole_if_that_is_accepted() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let (from, to) = (folder.path().join("from"), folder.path().join("to"));
+    let open = |path: &Path| -> Store {
+        let mut chains = Increments::at_most(100);
+        chains.percent_max = 1_000_000;
+        Store::open(path, Options::words(5000).increments(chains)).expect("a whole chain")
+    };
+    let mut store = open(&from);
+    for number in 1..=5 {
+        store.write(number * 900, number as u64);
+        assert_eq!(store.checkpoint_and_wait().expect("a checkpoint"), number as u64);
+    }
+    drop(store);
+    let link = from.join("checkpoint-00000000000000000003");
+    let mut bytes = fs::read(&link).expect("it is there");
+    bytes[128 + 16 + 100] ^= 1;
+    fs::write(&link, bytes).expect("writable");
+
+    let line = ["recover", path(&from), "--out", path(&to), "--json"];
+    let (status, _, stderr) = run(&line);
+    assert_eq!(status, 1, "{stderr}");
+    for part in [path(&link), "checksum of block 0", "checkpoint 2", "--accept-chain-loss"] {
+        assert!(stderr.contains(part), "{part}: {stderr}");
+    }
+    assert!(!to.exists(), "nothing was made of it");
+    assert_eq!(run(&[&line[..], &["--accept-loss"]].concat()).0, 1, "that is of the log");
+
+    let (status, stdout, stderr) = run(&[&line[..], &["--accept-chain-loss"]].concat());
+    assert_eq!(status, 0, "{stderr}");
+    let report: serde_json::Value = serde_json::from_str(&stdout).expect("JSON");
+    assert_eq!(report["checkpoints"], serde_json::json!([1, 2]), "{stdout}");
+    assert_eq!(report["skipped"], serde_json::json!([5, 4, 3]), "{stdout}");
+    assert_eq!(report["notices"].as_array().map(Vec::len), Some(3), "{stdout}");
+    let store = open(&to);
+    let words: Vec<u64> = (1..=5).map(|number| store.read(number * 900)).collect();
+    assert_eq!(words, [1, 2, 0, 0, 0]);
+    assert_eq!(run(&["check", path(&to)]).0, 0);
+    assert_eq!(run(&["check", path(&from)]).0, 1, "the source is as it was");
 }

@@ -73,7 +73,7 @@ pub use log::standalone::{Log, LogHandle};
 pub use options::Options;
 pub use recovery::{Loaded, LostRecords, Recovery, Replayed, Skipped, TornTail};
 pub use retention::Retention;
-pub use rewind::{Rewound, rewind};
+pub use rewind::{Accepted, Rewound, rewind};
 pub use stats::{LogStats, Running, Stats};
 pub use store::Store;
 pub use store::replay::{Action, ApplyError, Until};

@@ -4,12 +4,16 @@
 //! - The source is only read. What is written last are the checkpoints, the newest last of all: a
 //!   log that begins late is no state without them, so a rewind that is interrupted leaves nothing
 //!   that could be taken for one.
-//! - Records keep their numbers and times. They are checked on the way; checkpoints are copied as
-//!   they are, damaged blocks included, and checked by whoever opens them.
+//! - The newest checkpoint is read with all that it builds on, by the code that opens a store, and
+//!   refused for the same reasons; so it takes the memory of the state. Older ones are copied as
+//!   they are, and checked by whoever needs them.
+//! - Records keep their numbers and times, and are checked on the way.
 
 use std::io::{Read, Write};
 use std::path::Path;
 use std::sync::Arc;
+
+use stillframe::algorithms::imprint::Imprint;
 
 use crate::checkpoint::{HEADER_BYTES, Header as CheckpointHeader, reader};
 use crate::disk::directory::Directory;
@@ -20,11 +24,21 @@ use crate::log::reader::Report;
 use crate::log::writer::Writer;
 use crate::log::{self, Header};
 use crate::names;
-use crate::recovery::Replayed;
-use crate::store::replay::{Until, replay};
+use crate::options::Options;
+use crate::recovery::{Replayed, Skipped};
+use crate::store::replay::{Until, before, replay};
 
 /// Bytes handed to the disk in one call, about.
 const WRITE_BYTES: usize = 1 << 20;
+
+/// Which losses are accepted: none by default.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Accepted {
+    /// Of a damaged log, the first record that is damaged and all after it.
+    pub log_loss: bool,
+    /// Of a broken chain of increments, what is after the newest checkpoint that is whole.
+    pub chain_loss: bool,
+}
 
 /// What [`rewind`] has made.
 #[derive(Debug, Clone, Default)]
@@ -32,6 +46,8 @@ const WRITE_BYTES: usize = 1 << 20;
 pub struct Rewound {
     /// Numbers of the checkpoints that were copied, rising.
     pub checkpoints: Vec<u64>,
+    /// Checkpoints that were not, because they cannot be used, newest first.
+    pub skipped: Vec<Skipped>,
     /// The log that was copied, if there is one.
     pub log: Option<Replayed>,
 }
@@ -41,12 +57,13 @@ pub struct Rewound {
 /// one, then ends there.
 ///
 /// # Errors
-/// [`Error`]; [`Error::TooEarly`] if nothing leads there any more, [`Error::Log`] if the log is
-/// damaged before that point, unless `accept_loss`.
+/// [`Error`]; [`Error::TooEarly`] if nothing leads there any more. Unless such a loss is accepted,
+/// [`Error::Log`] if the log is damaged before that point, and [`Error::BrokenChain`] if increments
+/// lack what they build on.
 pub fn rewind(
     source: impl AsRef<Path>,
     until: Option<Until>,
-    accept_loss: bool,
+    accepted: Accepted,
     target: impl AsRef<Path>,
 ) -> Result<Rewound, Error> {
     let source = source.as_ref();
@@ -54,15 +71,21 @@ pub fn rewind(
         return Err(Error::file("opening", source)(std::io::ErrorKind::NotFound.into()));
     }
     let source = Directory::open(source, None)?;
-    let mut kept = before(&source, until)?;
+    let options = Options { accept_chain_loss: accepted.chain_loss, ..Options::words(1) };
+    let (state, recovery) = before::<Imprint>(&source, until, &options)?;
+    drop(state); // all that was asked is whether it can be had
+    let mut kept = match &recovery.loaded {
+        Some(newest) => up_to(&source, newest.number)?,
+        None => Vec::new(),
+    };
     let target = Arc::new(Directory::open(target.as_ref(), None)?);
     if target.names()?.iter().any(|name| name != LOCK) {
         return Err(Error::NotEmpty { directory: target.path().to_path_buf() });
     }
-    let mut rewound = Rewound::default();
+    let mut rewound = Rewound { skipped: recovery.skipped, ..Rewound::default() };
     if !log::segments(&source)?.is_empty() {
         let from = kept.iter().map(|(_, header)| header.log_from).min().unwrap_or(1).max(1);
-        let replayed = copy_log(&source, &target, from, until, accept_loss)?;
+        let replayed = copy_log(&source, &target, from, until, accepted.log_loss)?;
         // By a clock that was put back a checkpoint may seem older than the records in it.
         kept.retain(|(_, header)| header.log_from.saturating_sub(1) <= replayed.last);
         rewound.log = Some(replayed);
@@ -75,36 +98,20 @@ pub fn rewind(
     Ok(rewound)
 }
 
-/// The checkpoints that are not after `until`, rising.
-fn before(
-    directory: &Directory,
-    until: Option<Until>,
-) -> Result<Vec<(u64, CheckpointHeader)>, Error> {
+/// The checkpoints up to number `newest`, rising.
+fn up_to(directory: &Directory, newest: u64) -> Result<Vec<(u64, CheckpointHeader)>, Error> {
     let numbers = names::list(directory)?.numbers;
     let mut kept = Vec::new();
-    for &number in numbers.iter().rev() {
+    for &number in numbers.iter().rev().filter(|&&number| number <= newest) {
         let name = names::checkpoint(number);
         let mut head = Vec::with_capacity(HEADER_BYTES);
         let input = directory.open_file(&name)?.0;
         let read = input.take(HEADER_BYTES as u64).read_to_end(&mut head);
         read.map_err(Error::file("reading", directory.at(&name)))?;
         // One with a damaged header leads nowhere.
-        let Ok(header) = reader::peek(&head) else { continue };
-        let is_before = match until {
-            None => true,
-            Some(Until::Sequence(last)) => header.log_from.saturating_sub(1) <= last,
-            Some(Until::TimeMs(last)) => header.created_ms <= last,
-        };
-        if is_before {
-            kept.push((number, header));
-        }
+        kept.extend(reader::peek(&head).ok().map(|header| (number, header)));
     }
-    match numbers.last() {
-        Some(&oldest) if kept.is_empty() && log::segments(directory)?.first() != Some(&1) => {
-            Err(Error::TooEarly { directory: directory.path().to_path_buf(), oldest })
-        }
-        _ => Ok(kept),
-    }
+    Ok(kept)
 }
 
 fn copy_log(
@@ -153,7 +160,7 @@ fn copy(source: &Directory, target: &Directory, name: &str) -> Result<(), Error>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Options, Store};
+    use crate::Store;
 
     /// A counter, whose actions are what is added to it.
     fn open(path: &Path) -> Store {
@@ -181,7 +188,8 @@ mod tests {
         drop(counter);
         for last in [0, 1, 9, 10, 11, 25, 30, 99] {
             let target = folder.path().join(last.to_string());
-            let rewound = rewind(&source, Some(Until::Sequence(last)), false, &target);
+            let rewound =
+                rewind(&source, Some(Until::Sequence(last)), Accepted::default(), &target);
             let rewound = rewound.expect("everything leads there");
             assert_eq!(rewound.checkpoints.len() as u64, last.min(30) / 10);
             let last = last.min(30);
@@ -189,9 +197,9 @@ mod tests {
             assert_eq!(open(&target).read(0), last * (last + 1) / 2);
         }
         let all = folder.path().join("all");
-        rewind(&source, None, false, &all).expect("all of it");
+        rewind(&source, None, Accepted::default(), &all).expect("all of it");
         assert_eq!(open(&all).read(0), 465);
-        assert!(rewind(&source, None, false, &all).is_err(), "it is not empty");
+        assert!(rewind(&source, None, Accepted::default(), &all).is_err(), "it is not empty");
         assert_eq!(open(&source).read(0), 465, "the source is as it was");
     }
 }

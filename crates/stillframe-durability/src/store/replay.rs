@@ -138,7 +138,7 @@ impl<A: Algorithm> Store<A> {
             return Err(Error::file("opening", source)(missing));
         }
         let source = Directory::open(source, None)?;
-        let (algorithm, recovery) = before(&source, until, &options)?;
+        let (algorithm, recovery) = before(&source, Some(until), &options)?;
         let target = Arc::new(Directory::open(target.as_ref(), options.disk.clone())?);
         if target.names()?.iter().any(|name| name != crate::disk::real::LOCK) {
             return Err(Error::NotEmpty { directory: target.path().to_path_buf() });
@@ -236,24 +236,32 @@ pub(crate) fn replay(
 }
 
 /// The newest checkpoint that is not after `until`; zeros, if the log tells all from the start.
-fn before<A: Algorithm>(
+pub(crate) fn before<A: Algorithm>(
     directory: &Directory,
-    until: Until,
+    until: Option<Until>,
     options: &Options,
 ) -> Result<(A, Recovery), Error> {
     let numbers = names::list(directory)?.numbers;
     let is_before = |header: &CheckpointHeader| match until {
-        Until::Sequence(last) => header.log_from.saturating_sub(1) <= last,
-        Until::TimeMs(last) => header.created_ms <= last,
+        None => true,
+        Some(Until::Sequence(last)) => header.log_from.saturating_sub(1) <= last,
+        Some(Until::TimeMs(last)) => header.created_ms <= last,
     };
     let (found, skipped) = find(directory, &numbers, options, is_before)?;
+    let from_the_start = log::segments(directory)?.first() == Some(&1);
     let recovery = |loaded: Option<Loaded>| Recovery { loaded, skipped, ..Recovery::default() };
-    if let Some(Found { algorithm, loaded, .. }) = found {
-        return Ok((algorithm, recovery(Some(loaded))));
-    }
-    match numbers.last() {
-        Some(&oldest) if log::segments(directory)?.first() != Some(&1) => {
-            Err(Error::TooEarly { directory: directory.path().to_path_buf(), oldest })
+    match (found, numbers.last()) {
+        (Some(Found { algorithm, loaded, .. }), _) => Ok((algorithm, recovery(Some(loaded)))),
+        (None, Some(&oldest)) if !from_the_start => {
+            let directory = directory.path().to_path_buf();
+            let Recovery { skipped, .. } = recovery(None);
+            Err(match skipped.last() {
+                // There are others only if they are after that point.
+                Some(skipped_last) if skipped_last.number == oldest => {
+                    Error::NoneSound { directory, skipped }
+                }
+                _ => Error::TooEarly { directory, oldest },
+            })
         }
         _ => Ok((A::create(&options.memory)?, recovery(None))),
     }
