@@ -61,6 +61,7 @@ fn write(
     let full = newest.as_full(manner.packs);
     let mut output = directory.create(MERGING)?;
     output.set_pace(manner.bandwidth);
+    output.pass_cache(true);
     let failed = |action| Error::file(action, directory.at(MERGING));
     if let Some(bytes) = full.file_bytes().and_then(|bytes| u64::try_from(bytes).ok()) {
         output.reserve(bytes).map_err(failed("making room for"))?;

@@ -174,6 +174,7 @@ impl<W: Write> Writer<W> {
         let digest = self.digest.finalize().to_le_bytes();
         write_all(&mut self.output, &mut self.written, &footer)?;
         write_all(&mut self.output, &mut self.written, &digest)?;
+        self.output.flush().map_err(|error| failed(format_args!("writing failed"), &error))?;
         let promised = self.header.file_bytes();
         debug_assert!(
             promised.is_none_or(|bytes| bytes == u128::from(self.written)),
@@ -211,15 +212,18 @@ impl<W: Write> Writer<W> {
 }
 
 fn write_all(output: &mut impl Write, written: &mut u64, bytes: &[u8]) -> Result<(), SinkError> {
-    output.write_all(bytes).map_err(|error: io::Error| {
-        let what = format_args!("writing {} bytes at byte {written} failed", bytes.len());
-        match error.raw_os_error() {
-            Some(errno) => SinkError::from_errno(what, errno),
-            None => SinkError::new(what),
-        }
+    output.write_all(bytes).map_err(|error| {
+        failed(format_args!("writing {} bytes at byte {written} failed", bytes.len()), &error)
     })?;
     *written += bytes.len() as u64;
     Ok(())
+}
+
+fn failed(what: fmt::Arguments<'_>, error: &io::Error) -> SinkError {
+    match error.raw_os_error() {
+        Some(errno) => SinkError::from_errno(what, errno),
+        None => SinkError::new(what),
+    }
 }
 
 /// Packs blocks, in memory of its own.

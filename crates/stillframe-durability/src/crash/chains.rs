@@ -247,7 +247,7 @@ fn larger_chains_survive_random_crashes_life_after_life() {
         let words = 1 + random.below(most) as usize;
         let (mut files, mut oracle) = (Files::new(), Oracle::new(words));
         for life in 0..6 {
-            let disk = SimulatedDisk::holding(&files);
+            let disk = SimulatedDisk::holding(&files).with_direct(random.below(2) == 1);
             // Files are the same for all.
             lives[random.below(4) as usize](&disk, &mut oracle, words, &mut random);
             let crashed = crash_at_random(&disk, &files, &oracle, words, &mut random, 1);

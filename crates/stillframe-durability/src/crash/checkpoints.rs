@@ -176,7 +176,7 @@ fn larger_stores_survive_random_crashes_life_after_life() {
         let words = 1 + random.below(most) as usize;
         let (mut files, mut oracle) = (Files::new(), Oracle::new(words));
         for life in 0..6 {
-            let disk = SimulatedDisk::holding(&files);
+            let disk = SimulatedDisk::holding(&files).with_direct(random.below(2) == 1);
             live(&disk, &mut oracle, words, &mut random);
             let history = disk.history();
             let ends = random.below(history.len() as u64 + 1) as usize;
@@ -243,10 +243,10 @@ fn persist(disk: &SimulatedDisk, words: usize) -> Told {
 
 /// Lets each call of a run fail, one per run, and crashes everywhere in each run. Returns runs and
 /// crash points.
-fn fail_every_call(fault: Fault, words: usize) -> Result<(u64, u64), String> {
+fn fail_every_call(fault: Fault, words: usize, direct: bool) -> Result<(u64, u64), String> {
     let mut points = 0;
     for call in 1.. {
-        let disk = SimulatedDisk::default();
+        let disk = SimulatedDisk::default().with_direct(direct);
         disk.fail_at(call, fault);
         let Told { oracle, errors } = persist(&disk, words);
         if !disk.has_failed() {
@@ -270,14 +270,17 @@ fn fail_every_call(fault: Fault, words: usize) -> Result<(u64, u64), String> {
 #[test]
 fn a_store_survives_the_failure_of_any_call() {
     for fault in [Fault::IO, Fault::DISK_FULL, Fault::INTERRUPTED, Fault::ShortWrite] {
-        let (runs, points) = fail_every_call(fault, 3).expect("every failure is survived");
-        println!("{fault:?}: {runs} runs, {points} crash points");
+        for direct in [false, true] {
+            let survived = fail_every_call(fault, 3, direct);
+            let (runs, points) = survived.expect("every failure is survived");
+            println!("{fault:?}: {runs} runs, {points} crash points");
+        }
     }
 }
 
 #[test]
 fn trust_in_a_file_that_failed_is_found() {
     must_find(Mutant::FailedFileIsTrusted, || {
-        fail_every_call(Fault::IO, 3).map(|(_, points)| points)
+        fail_every_call(Fault::IO, 3, false).map(|(_, points)| points)
     });
 }

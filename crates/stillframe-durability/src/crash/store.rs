@@ -260,7 +260,7 @@ fn stores_with_a_log_survive_random_crashes_life_after_life() {
     while points < enough() / 2 {
         let (mut files, mut oracle) = (Files::new(), Oracle::new());
         for life in 0..6 {
-            let disk = SimulatedDisk::holding(&files);
+            let disk = SimulatedDisk::holding(&files).with_direct(random.below(2) == 1);
             let lived = live(&disk, &mut oracle, &mut random);
             assert!(lived.is_ok() || disk.has_failed(), "seed {seed}: {lived:?}");
             let crashed = crash_at_random(&disk, &files, &oracle, &mut random, 1);

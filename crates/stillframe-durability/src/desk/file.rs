@@ -27,6 +27,7 @@ impl CheckpointFile {
     pub(super) fn create(directory: &Directory, manner: Manner) -> Result<Self, Error> {
         let mut output = directory.create(TEMPORARY)?;
         output.set_pace(manner.bandwidth);
+        output.pass_cache(manner.in_process);
         let mut header = Header::new(0, 0, 0, "");
         header.packs = manner.packs;
         let (writer, tables) = (Writer::new(output, header), Tables::default());

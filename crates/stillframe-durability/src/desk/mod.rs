@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use stillframe::{CaptureError, CaptureReport, Publication, SinkError};
+use stillframe::{CaptureError, CaptureReport, Completeness, Info, Publication, SinkError};
 
 use crate::chain::{Increments, Part};
 use crate::checkpoint::Header;
@@ -67,6 +67,8 @@ pub(crate) struct Manner {
     pub(crate) increments: Option<Increments>,
     /// Whether images are increments by themselves; else tables tell what was written.
     pub(crate) native: bool,
+    /// Whether this process writes them, which may then use a thread for it.
+    pub(crate) in_process: bool,
 }
 
 #[derive(Debug)]
@@ -97,13 +99,15 @@ impl Desk {
     pub(crate) fn new(
         directory: Arc<Directory>,
         options: &Options,
-        native: bool,
+        info: &Info,
         chain: Vec<Part>,
     ) -> Result<Self, Error> {
+        let native = info.image == Completeness::Incremental;
         let increments =
             if native { Some(options.increments.unwrap_or_default()) } else { options.increments };
         let (packs, bandwidth) = (options.pack, options.bandwidth);
-        let manner = Manner { packs, bandwidth, increments, native };
+        let in_process = info.in_process;
+        let manner = Manner { packs, bandwidth, increments, native, in_process };
         let recovered = chain.last().map(|part| part.link.number);
         let stats = Stats { recovered, newest: recovered, ..Stats::default() };
         let state = State {

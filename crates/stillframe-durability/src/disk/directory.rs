@@ -1,28 +1,18 @@
-//! A disk as the rest of this crate uses it: with paths for messages, with patience for calls that
-//! were interrupted or did half, and with none for a file that failed.
+//! A disk as the rest of this crate uses it: with paths for messages, and with patience for calls
+//! that were interrupted or did half.
 //!
-//! - A file that once failed a write or a sync refuses every later call. After a failed sync the
-//!   page cache may show bytes that are on no disk, and a second sync would succeed all the same.
-//! - A sync is never tried again, also not an interrupted one.
-//! - Writing neither allocates, locks nor logs: it may run in a forked child.
+//! - A call that was interrupted is tried again, but never a sync.
+//! - What is written goes through [`Output`].
 
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::thread;
-use std::time::{Duration, Instant};
 
+pub(crate) use super::output::Output;
 use super::real::RealDisk;
 use super::{Disk, DiskFile};
 use crate::error::Error;
 use crate::mutant::{Mutant, Mutation};
-
-/// Bytes written before they are hurried to the disk: large enough for a disk to be fast, small
-/// enough that neither a sync at the end nor the page cache notices.
-const BEHIND_BYTES: u64 = 8 << 20;
-
-/// How much earlier than due a write may be: a sleep costs.
-const PACE_SLACK: Duration = Duration::from_micros(500);
 
 /// A directory and its disk.
 #[derive(Debug)]
@@ -66,8 +56,7 @@ impl Directory {
     pub(crate) fn create(&self, name: &str) -> Result<Output, Error> {
         let file = patiently(|| self.disk.create(name));
         let file = file.map_err(Error::file("creating", self.at(name)))?;
-        let (pace, mutation) = (Pace::default(), self.mutation);
-        Ok(Output { file, end: 0, behind: 0, failed: false, pace, mutation })
+        Ok(Output::new(file, self.mutation))
     }
 
     /// A file and its length.
@@ -102,104 +91,11 @@ impl Directory {
     }
 }
 
-fn patiently<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+pub(super) fn patiently<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     loop {
         match call() {
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             result => return result,
-        }
-    }
-}
-
-/// A file that is written once, front to back.
-#[derive(Debug)]
-pub(crate) struct Output {
-    file: Box<dyn DiskFile>,
-    /// Where the next byte goes.
-    end: u64,
-    /// Up to where the bytes were hurried to the disk.
-    behind: u64,
-    failed: bool,
-    pace: Pace,
-    mutation: Mutation,
-}
-
-impl Output {
-    /// Writes no faster than so many bytes a second from now on.
-    pub(crate) fn set_pace(&mut self, bytes_per_s: Option<u64>) {
-        self.pace = Pace { bytes_per_s, started: None };
-    }
-
-    /// Asks for the room that the file will take, so that a full disk is found early.
-    pub(crate) fn reserve(&mut self, bytes: u64) -> io::Result<()> {
-        self.once(|file| patiently(|| file.reserve(bytes)))
-    }
-
-    /// For tests: whether this mistake is to be made.
-    pub(crate) fn is(&self, mutant: Mutant) -> bool {
-        self.mutation.is(mutant)
-    }
-
-    /// Returns when all bytes have reached the disk.
-    pub(crate) fn sync(&mut self) -> io::Result<()> {
-        if self.is(Mutant::FailedFileIsTrusted) {
-            return self.file.sync().or_else(|_| self.file.sync());
-        }
-        self.once(|file| file.sync())?;
-        self.file.write_behind(0..u64::MAX);
-        Ok(())
-    }
-
-    /// Bytes in the file, whichever process wrote them.
-    pub(crate) fn length(&mut self) -> io::Result<u64> {
-        self.once(|file| patiently(|| file.length()))
-    }
-
-    /// Calls a file that has not failed, and remembers if it does now.
-    fn once<T>(&mut self, call: impl FnOnce(&dyn DiskFile) -> io::Result<T>) -> io::Result<T> {
-        if self.failed {
-            return Err(ErrorKind::Other.into()); // allocates nothing
-        }
-        let result = call(&*self.file);
-        self.failed |= result.is_err();
-        result
-    }
-}
-
-impl Write for Output {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let end = self.end;
-        let written = self.once(|file| patiently(|| file.write_at(end, bytes)))?;
-        self.end += written as u64;
-        if self.end - self.behind >= BEHIND_BYTES {
-            // The stretch before this one is on the disk by now, and leaves the page cache.
-            self.file.write_behind(self.behind.saturating_sub(BEHIND_BYTES)..self.end);
-            self.behind = self.end;
-        }
-        self.pace.wait(self.end);
-        Ok(written)
-    }
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-/// A limit of speed. It sleeps, which a forked child may do.
-#[derive(Debug, Default)]
-struct Pace {
-    bytes_per_s: Option<u64>,
-    started: Option<Instant>,
-}
-
-impl Pace {
-    /// Returns when `bytes` since the start are due.
-    fn wait(&mut self, bytes: u64) {
-        let Some(rate) = self.bytes_per_s else { return };
-        let started = *self.started.get_or_insert_with(Instant::now);
-        let due = Duration::from_secs_f64(bytes as f64 / rate.max(1) as f64);
-        let early = due.saturating_sub(started.elapsed());
-        if early > PACE_SLACK {
-            thread::sleep(early);
         }
     }
 }
@@ -233,6 +129,8 @@ impl Read for Input {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+
     use super::super::{Fault, SimulatedDisk};
     use super::*;
 

@@ -10,9 +10,11 @@
 //!   where a file that once failed is refused ever after.
 
 pub(crate) mod directory;
+mod output;
 mod platter;
 pub(crate) mod real;
 mod simulated;
+mod stage;
 
 use std::fmt::Debug;
 use std::io;
@@ -20,6 +22,7 @@ use std::ops::Range;
 
 pub use platter::{Change, FileNumber, Files, Platter};
 pub use simulated::{Fault, SimulatedDisk};
+pub use stage::Stage;
 
 /// A flat directory of files, held by one owner.
 ///
@@ -66,9 +69,8 @@ pub trait Disk: Debug + Send + Sync {
 
 /// An open file.
 ///
-/// [`reserve`](Self::reserve), [`write_at`](Self::write_at) and
-/// [`write_behind`](Self::write_behind) of a disk on which the
-/// algorithm [`Fork`](stillframe::algorithms::fork::Fork) makes checkpoints run in a forked child:
+/// [`reserve`](Self::reserve), [`write_at`](Self::write_at), [`set_direct`](Self::set_direct) and
+/// [`write_behind`](Self::write_behind) of a disk on which the algorithm [`Fork`](stillframe::algorithms::fork::Fork) makes checkpoints run in a forked child:
 /// they neither allocate, lock nor log.
 pub trait DiskFile: Debug + Send + Sync {
     /// Writes some of `bytes` at `offset`, and tells how many. What lies between the end of the
@@ -103,6 +105,14 @@ pub trait DiskFile: Debug + Send + Sync {
     /// The operating system's. What was written since the last sync may be on the disk or not, and
     /// no later sync tells: the file must not be trusted again.
     fn sync(&self) -> io::Result<()>;
+
+    /// Asks that writes go past the page cache from now on, or no longer, and tells whether they
+    /// will: then memory, places and lengths are multiples of [`Stage::ALIGN`]. A write may be
+    /// refused all the same, with [`InvalidInput`](io::ErrorKind::InvalidInput).
+    fn set_direct(&self, direct: bool) -> bool {
+        let _ = direct;
+        false
+    }
 
     /// A hint that the bytes of `range` will not be read soon: those not yet on the disk begin
     /// their way there, those that are leave the page cache to the application.

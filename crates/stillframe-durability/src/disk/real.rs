@@ -11,7 +11,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use rustix::fs::{Advice, FallocateFlags, fadvise, fallocate};
+use rustix::fs::{Advice, FallocateFlags, OFlags, fadvise, fallocate, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
 
 use super::{Disk, DiskFile};
@@ -112,7 +112,16 @@ impl DiskFile for RealFile {
     }
 
     fn sync(&self) -> io::Result<()> {
-        self.0.sync_all()
+        // fdatasync: it leaves out times, and writes the length, without which no byte is found.
+        self.0.sync_data()
+    }
+
+    fn set_direct(&self, direct: bool) -> bool {
+        let set = fcntl_getfl(&self.0).and_then(|mut flags| {
+            flags.set(OFlags::DIRECT, direct);
+            fcntl_setfl(&self.0, flags)
+        });
+        set.is_ok() // some file systems have no such thing
     }
 
     fn write_behind(&self, range: Range<u64>) {

@@ -2,10 +2,11 @@
 
 use std::io;
 use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::platter::{Change, FileNumber, Files, Platter};
-use super::{Disk, DiskFile};
+use super::{Disk, DiskFile, Stage};
 
 /// What happens at a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,6 +66,8 @@ struct State {
     calls: u64,
     fault: Option<(u64, Fault)>,
     is_off: bool,
+    /// Whether files can be written past a page cache.
+    has_direct: bool,
 }
 
 impl SimulatedDisk {
@@ -73,6 +76,15 @@ impl SimulatedDisk {
     pub fn holding(files: &Files) -> Self {
         let state = State { platter: Platter::holding(files), ..State::default() };
         Self(Arc::new(Mutex::new(state)))
+    }
+
+    /// The same disk, whose files can be [written past the page cache](DiskFile::set_direct), from
+    /// aligned memory alone. Checkpoints then come in large writes, and those that are larger still
+    /// by a thread.
+    #[must_use]
+    pub fn with_direct(self, has_direct: bool) -> Self {
+        self.lock().has_direct = has_direct;
+        self
     }
 
     /// Makes `fault` happen once, at the call with this number, from 1.
@@ -169,14 +181,14 @@ impl Disk for SimulatedDisk {
         state.whole_call()?;
         let file = state.platter.next_file();
         state.change(Change::Create(name.into()));
-        Ok(Box::new(SimulatedFile { disk: self.clone(), file }))
+        Ok(Box::new(SimulatedFile { disk: self.clone(), file, direct: AtomicBool::new(false) }))
     }
 
     fn open(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
         let mut state = self.lock();
         state.whole_call()?;
         let file = state.find(name)?;
-        Ok(Box::new(SimulatedFile { disk: self.clone(), file }))
+        Ok(Box::new(SimulatedFile { disk: self.clone(), file, direct: AtomicBool::new(false) }))
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
@@ -207,12 +219,20 @@ impl Disk for SimulatedDisk {
 struct SimulatedFile {
     disk: SimulatedDisk,
     file: FileNumber,
+    /// Whether what is written is to be aligned. Relaxed: one thread at a time has the file.
+    direct: AtomicBool,
 }
 
 impl DiskFile for SimulatedFile {
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<usize> {
         let mut state = self.disk.lock();
         let fault = state.call()?;
+        if self.direct.load(Ordering::Relaxed) {
+            let places = [bytes.as_ptr() as usize, bytes.len(), offset as usize];
+            if places.iter().any(|place| place % Stage::ALIGN > 0) {
+                return Err(io::Error::from_raw_os_error(22)); // EINVAL
+            }
+        }
         let taken = if fault.is_some() { bytes.len() / 2 } else { bytes.len() };
         state.change(Change::Write(self.file, offset, bytes[..taken].to_vec()));
         match fault {
@@ -249,6 +269,12 @@ impl DiskFile for SimulatedFile {
             state.change(change(self.file));
         }
         outcome
+    }
+
+    fn set_direct(&self, direct: bool) -> bool {
+        let has_direct = self.disk.lock().has_direct;
+        self.direct.store(direct && has_direct, Ordering::Relaxed);
+        has_direct
     }
 
     fn write_behind(&self, _: Range<u64>) {}

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use stillframe::algorithms::imprint::Imprint;
-use stillframe::{Algorithm, CaptureError, Completeness, Engine, MemoryError, Point};
+use stillframe::{Algorithm, CaptureError, Engine, MemoryError, Point};
 
 use crate::checkpoint::Header;
 use crate::desk::{Desk, Merging};
@@ -102,8 +102,7 @@ impl<A: Algorithm> Store<A> {
     ) -> Result<Self, Error> {
         let Recovered { algorithm, recovery, next, chain } = recovered;
         let engine = Engine::new(algorithm).map_err(Error::Thread)?;
-        let native = A::INFO.image == Completeness::Incremental;
-        let desk = Arc::new(Desk::new(Arc::clone(directory), options, native, chain)?);
+        let desk = Arc::new(Desk::new(Arc::clone(directory), options, &A::INFO, chain)?);
         let asks = desk.asks_for_touched();
         let touched = if asks { Touched::new(engine.words()) } else { Touched::default() };
         let merging = Merging::start(&desk)?;

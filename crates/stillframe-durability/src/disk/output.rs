@@ -1,0 +1,398 @@
+//! Files that are written once, front to back.
+//!
+//! - A file that once failed a write or a sync refuses every later call. After a failed sync the
+//!   page cache may show bytes that are on no disk, and a second sync would succeed all the same.
+//! - A sync is never tried again, also not an interrupted one.
+//! - Writing neither locks nor logs, and allocates nothing unless it may use a thread: without one
+//!   it may run in a forked child.
+//! - Bytes that are gathered, or that a thread has, are in the file after [`Output::flush`]. What
+//!   the thread has is bounded by its stages, which go round.
+
+use std::io::{self, ErrorKind, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use super::directory::patiently;
+use super::{DiskFile, Stage};
+use crate::mutant::{Mutant, Mutation};
+
+/// Bytes written before they are hurried to the disk: large enough for a disk to be fast, small
+/// enough that neither a sync at the end nor the page cache notices.
+const BEHIND_BYTES: u64 = 8 << 20;
+
+/// Bytes gathered for one write past the page cache.
+const STAGE_BYTES: usize = 512 << 10;
+/// Stages that go round between the one who fills them and the thread that writes.
+const STAGES: usize = 4;
+
+/// How much earlier than due a write may be: a sleep costs.
+const PACE_SLACK: Duration = Duration::from_micros(500);
+
+/// A file that is written once, front to back.
+#[derive(Debug)]
+pub(crate) struct Output {
+    /// `None` while the thread has it.
+    file: Option<Sequence>,
+    /// Where bytes are gathered, if they are; `None`, too, after the thread has failed.
+    stage: Option<Stage>,
+    may_use_thread: bool,
+    thread: Option<Behind>,
+    mutation: Mutation,
+}
+
+impl Output {
+    pub(super) fn new(file: Box<dyn DiskFile>, mutation: Mutation) -> Self {
+        let pace = Pace::default();
+        let file = Sequence { file, end: 0, behind: 0, direct: false, failed: false, pace };
+        Self { file: Some(file), stage: None, may_use_thread: false, thread: None, mutation }
+    }
+
+    /// Writes no faster than so many bytes a second from now on.
+    pub(crate) fn set_pace(&mut self, bytes_per_s: Option<u64>) {
+        if let Some(file) = &mut self.file {
+            file.pace = Pace { bytes_per_s, started: None };
+        }
+    }
+
+    /// Writes past the page cache, if the disk can do that, and then perhaps by a thread, so that
+    /// whoever makes the bytes need not wait for the disk.
+    pub(crate) fn pass_cache(&mut self, may_use_thread: bool) {
+        if let Some(file) = &mut self.file
+            && file.file.set_direct(true)
+        {
+            file.direct = true;
+            self.stage = Some(Stage::new(STAGE_BYTES));
+            self.may_use_thread = may_use_thread;
+        }
+    }
+
+    /// Asks for the room that the file will take, so that a full disk is found early.
+    pub(crate) fn reserve(&mut self, bytes: u64) -> io::Result<()> {
+        self.file()?.once(|file| patiently(|| file.reserve(bytes)))
+    }
+
+    /// For tests: whether this mistake is to be made.
+    pub(crate) fn is(&self, mutant: Mutant) -> bool {
+        self.mutation.is(mutant)
+    }
+
+    /// Returns when all bytes that were flushed have reached the disk.
+    pub(crate) fn sync(&mut self) -> io::Result<()> {
+        let is_trusted = self.is(Mutant::FailedFileIsTrusted);
+        let file = self.file()?;
+        if is_trusted {
+            return file.file.sync().or_else(|_| file.file.sync());
+        }
+        file.once(|file| file.sync())?;
+        file.file.write_behind(0..u64::MAX);
+        Ok(())
+    }
+
+    /// Bytes in the file, whichever process wrote them.
+    pub(crate) fn length(&mut self) -> io::Result<u64> {
+        self.file()?.once(|file| patiently(|| file.length()))
+    }
+
+    fn file(&mut self) -> io::Result<&mut Sequence> {
+        self.file.as_mut().ok_or_else(|| ErrorKind::Other.into()) // allocates nothing
+    }
+
+    /// Writes what is gathered, or has it written.
+    fn pass_on(&mut self, is_last: bool) -> io::Result<()> {
+        if self.may_use_thread && self.thread.is_none() && !is_last {
+            self.thread = self.file.take().map(Behind::start).transpose()?;
+        }
+        let Some(thread) = &self.thread else {
+            let Some(stage) = &mut self.stage else { return Ok(()) };
+            let file = self.file.as_mut().ok_or(ErrorKind::Other)?;
+            file.write_all(stage.gathered())?;
+            stage.clear();
+            return Ok(());
+        };
+        if let Some(stage) = self.stage.take()
+            && thread.full.send(stage).is_ok()
+        {
+            self.stage = thread.empty.recv().ok();
+        }
+        if self.stage.is_some() {
+            return Ok(());
+        }
+        self.join()?;
+        Err(ErrorKind::Other.into())
+    }
+
+    /// Waits for the thread, if there is one, and tells how it has ended.
+    fn join(&mut self) -> io::Result<()> {
+        let Some(Behind { full, thread, .. }) = self.thread.take() else { return Ok(()) };
+        drop(full); // which ends it
+        let panicked = |_| io::Error::other("the thread that writes the file panicked");
+        let (file, outcome) = thread.join().map_err(panicked)?;
+        self.file = Some(file);
+        outcome
+    }
+}
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let Some(stage) = &mut self.stage else { return self.file()?.write(bytes) };
+        let taken = stage.take(bytes);
+        if stage.is_full() {
+            self.pass_on(false)?;
+        }
+        Ok(taken)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        if self.stage.as_ref().is_some_and(|stage| !stage.gathered().is_empty()) {
+            self.pass_on(true)?;
+        }
+        self.join()
+    }
+}
+
+impl Drop for Output {
+    fn drop(&mut self) {
+        if let Some(thread) = &self.thread {
+            thread.given_up.store(true, Ordering::Relaxed); // a hint: it saves time
+        }
+        let _ = self.join();
+    }
+}
+
+/// The thread that writes, with the file.
+#[derive(Debug)]
+struct Behind {
+    full: SyncSender<Stage>,
+    empty: Receiver<Stage>,
+    /// What is still to be written is of no use.
+    given_up: Arc<AtomicBool>,
+    thread: JoinHandle<(Sequence, io::Result<()>)>,
+}
+
+impl Behind {
+    /// Inherits the low priority of the thread that calls.
+    fn start(mut file: Sequence) -> io::Result<Self> {
+        let (full, to_write) = sync_channel::<Stage>(STAGES);
+        let (written, empty) = sync_channel(STAGES);
+        for _ in 1..STAGES {
+            let _ = written.send(Stage::new(STAGE_BYTES)); // there is room for all of them
+        }
+        let given_up = Arc::new(AtomicBool::new(false));
+        let is_given_up = Arc::clone(&given_up);
+        let thread = thread::Builder::new().name("checkpoint-disk".into()).spawn(move || {
+            while let Ok(mut stage) = to_write.recv() {
+                if is_given_up.load(Ordering::Relaxed) {
+                    break;
+                }
+                if let Err(error) = file.write_all(stage.gathered()) {
+                    return (file, Err(error)); // which the other side finds when it sends or takes
+                }
+                stage.clear();
+                let _ = written.send(stage);
+            }
+            (file, Ok(()))
+        })?;
+        Ok(Self { full, empty, given_up, thread })
+    }
+}
+
+/// The file, with the place where the next byte goes.
+#[derive(Debug)]
+struct Sequence {
+    file: Box<dyn DiskFile>,
+    end: u64,
+    /// Up to where the bytes were hurried to the disk.
+    behind: u64,
+    /// Whether the page cache is passed by.
+    direct: bool,
+    failed: bool,
+    pace: Pace,
+}
+
+impl Sequence {
+    /// Calls a file that has not failed, and remembers if it does now.
+    fn once<T>(&mut self, call: impl FnOnce(&dyn DiskFile) -> io::Result<T>) -> io::Result<T> {
+        if self.failed {
+            return Err(ErrorKind::Other.into()); // allocates nothing
+        }
+        let result = call(&*self.file);
+        self.failed |= result.is_err();
+        result
+    }
+
+    /// Writes some of these aligned bytes past the page cache; none if that is not possible here.
+    fn write_direct(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let whole = &bytes[..bytes.len() / Stage::ALIGN * Stage::ALIGN];
+        let end = self.end;
+        let written = match whole {
+            [] => None,
+            whole => self.once(|file| match patiently(|| file.write_at(end, whole)) {
+                // Not this file, or not from there.
+                Err(error) if error.kind() == ErrorKind::InvalidInput => Ok(None),
+                written => written.map(Some),
+            })?,
+        };
+        if written.is_none_or(|written| written % Stage::ALIGN > 0) {
+            self.direct = false;
+            self.file.set_direct(false);
+        }
+        Ok(written.unwrap_or(0))
+    }
+}
+
+impl Write for Sequence {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let mut written = if self.direct { self.write_direct(bytes)? } else { 0 };
+        if written == 0 && !self.direct {
+            let end = self.end;
+            written = self.once(|file| patiently(|| file.write_at(end, bytes)))?;
+        }
+        self.end += written as u64;
+        if !self.direct && self.end - self.behind >= BEHIND_BYTES {
+            // The stretch before this one is on the disk by now, and leaves the page cache.
+            self.file.write_behind(self.behind.saturating_sub(BEHIND_BYTES)..self.end);
+            self.behind = self.end;
+        }
+        self.pace.wait(self.end);
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A limit of speed. It sleeps, which a forked child may do.
+#[derive(Debug, Default)]
+struct Pace {
+    bytes_per_s: Option<u64>,
+    started: Option<Instant>,
+}
+
+impl Pace {
+    /// Returns when `bytes` since the start are due.
+    fn wait(&mut self, bytes: u64) {
+        let Some(rate) = self.bytes_per_s else { return };
+        let started = *self.started.get_or_insert_with(Instant::now);
+        let due = Duration::from_secs_f64(bytes as f64 / rate.max(1) as f64);
+        let early = due.saturating_sub(started.elapsed());
+        if early > PACE_SLACK {
+            thread::sleep(early);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ops::Range;
+    use std::path::Path;
+
+    use super::super::directory::Directory;
+    use super::super::{Disk, Fault, SimulatedDisk};
+    use super::*;
+
+    const BYTES: usize = 6 * STAGE_BYTES + 4 * Stage::ALIGN + 17;
+
+    /// Writes in pieces of all sizes, and looks whether they are in the file.
+    fn write(disk: &SimulatedDisk, threaded: bool) -> io::Result<()> {
+        let bytes: Vec<u8> = (0..BYTES as u32).map(|byte| ((byte * 7) >> 3) as u8).collect();
+        let shared: Arc<dyn Disk> = Arc::new(disk.clone());
+        let directory = Directory::open(Path::new("simulated"), Some(shared)).expect("it is there");
+        let mut file = directory.create("f").map_err(|_| ErrorKind::Other)?;
+        file.pass_cache(threaded);
+        let (mut rest, mut size) = (&bytes[..], 1);
+        while !rest.is_empty() {
+            let (piece, later) = rest.split_at(rest.len().min(size));
+            let written = file.write_all(piece);
+            if written.is_err() {
+                assert!(file.flush().is_err() || file.sync().is_err(), "it is not trusted again");
+                written?;
+            }
+            (rest, size) = (later, size * 5 % 100_003 + 1);
+        }
+        file.flush()?;
+        file.sync()?;
+        assert_eq!(file.length()?, BYTES as u64);
+        let (_, contents) = disk.platter().lose_power(|_| true).into_iter().next().expect("f");
+        assert!(*contents == bytes, "what is there is what was written");
+        Ok(())
+    }
+
+    #[test]
+    fn gathered_bytes_arrive_whole_with_a_thread_and_without() {
+        for (direct, threaded) in [(false, false), (true, false), (true, true)] {
+            write(&SimulatedDisk::default().with_direct(direct), threaded).expect("a sound disk");
+        }
+    }
+
+    #[test]
+    fn any_failure_of_a_gathered_write_is_told_and_the_file_never_trusted() {
+        for threaded in [false, true] {
+            for (fault, is_harmless) in [(Fault::DISK_FULL, false), (Fault::ShortWrite, true)] {
+                for call in 2.. {
+                    let disk = SimulatedDisk::default().with_direct(true);
+                    disk.fail_at(call, fault);
+                    let written = write(&disk, threaded);
+                    if !disk.has_failed() {
+                        assert!(call > 8, "{call} calls");
+                        break;
+                    }
+                    match written {
+                        Ok(()) => assert!(is_harmless, "call {call} was to fail"),
+                        Err(error) => assert_eq!(error.raw_os_error(), Some(28), "call {call}"),
+                    }
+                }
+            }
+        }
+    }
+
+    #[derive(Debug)]
+    struct Panicking;
+
+    impl DiskFile for Panicking {
+        fn write_at(&self, _: u64, _: &[u8]) -> io::Result<usize> {
+            panic!("on purpose")
+        }
+        fn reserve(&self, _: u64) -> io::Result<()> {
+            Ok(())
+        }
+        fn read_at(&self, _: u64, _: &mut [u8]) -> io::Result<usize> {
+            Ok(0)
+        }
+        fn length(&self) -> io::Result<u64> {
+            Ok(0)
+        }
+        fn sync(&self) -> io::Result<()> {
+            Ok(())
+        }
+        fn set_direct(&self, _: bool) -> bool {
+            true
+        }
+        fn write_behind(&self, _: Range<u64>) {}
+    }
+
+    #[test]
+    fn a_panic_of_the_thread_is_told() {
+        let mut file = Output::new(Box::new(Panicking), Mutation::current());
+        file.pass_cache(true);
+        let error = file.write_all(&vec![1; BYTES]).and_then(|()| file.flush());
+        assert!(error.expect_err("it panicked").to_string().contains("panicked"));
+        assert!(file.sync().is_err() && file.length().is_err(), "not trusted");
+    }
+
+    #[test]
+    fn a_file_given_up_ends_its_thread() {
+        let disk = SimulatedDisk::default().with_direct(true);
+        let shared: Arc<dyn Disk> = Arc::new(disk.clone());
+        let directory = Directory::open(Path::new("simulated"), Some(shared)).expect("it is there");
+        let mut file = directory.create("f").expect("sound");
+        file.pass_cache(true);
+        file.write_all(&vec![1; 2 * STAGE_BYTES]).expect("sound");
+        drop(file); // joins it
+        let calls = disk.calls();
+        assert!((1..=3).contains(&calls), "{calls} calls: created, and two stages at most");
+    }
+}
