@@ -41,6 +41,7 @@ fn run<A: Algorithm>(mut config: Config) -> Result<(), ServeError> {
     let listeners = Listeners::bind(&config.bind, config.port, config.tcp_backlog, &poller)?;
     let port = listeners.addresses().next().map_or(config.port, |address| address.port());
     let mut keyspace = Keyspace::<A>::create(&keyspace_options(&config))?;
+    *keyspace.limits_mut() = config.limits;
     // Clients that connect meanwhile wait in the sockets' queues.
     let loaded = persistence::load(&mut keyspace, directory.dump(), unix_millis(), &signalled)?;
     if loaded.interrupted {

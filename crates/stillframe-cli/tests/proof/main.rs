@@ -12,6 +12,7 @@ mod support;
 mod blocking;
 mod clients;
 mod collections;
+mod configuration;
 mod elements;
 mod eviction;
 mod files;

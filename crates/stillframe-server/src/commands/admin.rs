@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use stillframe::Algorithm;
 
 use super::{Context, NO_KEYS, Table, flags::*, glob};
-use crate::config::{Change, Config, PARAMETERS, find};
+use crate::config::{Change, Config, all, find};
 
 /// Adds the commands of this module.
 pub(crate) fn register<A: Algorithm>(table: &mut Table<A>) {
@@ -41,7 +41,7 @@ fn config_get<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
             continue;
         }
         let pattern = pattern.to_ascii_lowercase();
-        for parameter in PARAMETERS {
+        for parameter in all() {
             let name = parameter.name.as_bytes();
             let known = found.iter().any(|(known, _)| known.eq_ignore_ascii_case(name));
             if !known && glob::matches(&pattern, name) {
@@ -67,6 +67,7 @@ fn config_set<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
             ctx.server.config = config;
             ctx.keyspace.keep_expired(ctx.server.wants_expired());
             ctx.server.count_uses(ctx.keyspace);
+            *ctx.keyspace.limits_mut() = ctx.server.config.limits;
             ctx.server.evicting = ctx.server.config.maxmemory_bytes > 0;
             ctx.out.ok();
         }
@@ -114,10 +115,20 @@ fn config_resetstat<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
     ctx.out.ok();
 }
 
-/// `CONFIG REWRITE`: configuration files are written by people here.
+/// `CONFIG REWRITE`
 fn config_rewrite<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
-    ctx.out.error(match ctx.server.config.config_file {
-        None => "ERR The server is running without a config file",
-        Some(_) => "ERR Rewriting config file: not supported, edit the file instead",
-    });
+    let config = &ctx.server.config;
+    let Some(path) = &config.config_file else {
+        return ctx.out.error("ERR The server is running without a config file");
+    };
+    match config.rewrite(path, &[]) {
+        Ok(()) => {
+            tracing::warn!("CONFIG REWRITE has written {}", path.display());
+            ctx.out.ok();
+        }
+        Err(error) => {
+            tracing::error!("cannot write {}: {error}", path.display());
+            ctx.out.error(format!("ERR Rewriting config file: {error}"));
+        }
+    }
 }

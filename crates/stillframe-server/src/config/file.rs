@@ -3,6 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use super::Config;
+use super::words::words;
+use crate::commands::glob;
+
+/// Files within files: more than this includes itself.
+const INCLUDES_MAX: usize = 16;
 
 /// A configuration file that cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -35,67 +40,101 @@ impl Config {
     /// [`FileError`] names the line; directives before it have been applied.
     pub fn load_file(&mut self, path: &Path) -> Result<(), FileError> {
         let read = |error| FileError::Read { path: path.to_owned(), error };
+        self.config_file = Some(std::fs::canonicalize(path).map_err(read)?);
+        self.apply_file(path, 0)
+    }
+
+    fn apply_file(&mut self, path: &Path, depth: usize) -> Result<(), FileError> {
+        let read = |error| FileError::Read { path: path.to_owned(), error };
         let text = std::fs::read_to_string(path).map_err(read)?;
         for (index, line) in text.lines().enumerate() {
             let wrong =
                 |problem| FileError::Line { path: path.to_owned(), line: index + 1, problem };
             let words = words(line).map_err(wrong)?;
             let Some((name, values)) = words.split_first() else { continue };
+            if name.eq_ignore_ascii_case("include") {
+                let [pattern] = values else {
+                    return Err(wrong("'include' takes one file".to_owned()));
+                };
+                if depth == INCLUDES_MAX {
+                    return Err(wrong("too many files include each other".to_owned()));
+                }
+                for included in matching(pattern).map_err(wrong)? {
+                    self.apply_file(&included, depth + 1)?;
+                }
+                continue;
+            }
             let values: Vec<&str> = values.iter().map(String::as_str).collect();
             self.set(name, &values).map_err(wrong)?;
         }
-        self.config_file = Some(std::fs::canonicalize(path).map_err(read)?);
         Ok(())
     }
 }
 
-/// The words of a line: blanks separate, quotes hold together, `#` starts a comment line.
-fn words(line: &str) -> Result<Vec<String>, String> {
-    let mut words = Vec::new();
-    let mut rest = line.trim();
-    if rest.starts_with('#') {
-        return Ok(words);
+/// The files that `include` names: one, or with a pattern as the last part of the path as many as
+/// match, in alphabetical order.
+fn matching(path: &str) -> Result<Vec<PathBuf>, String> {
+    let (folder, pattern) = path.rsplit_once('/').unwrap_or((".", path));
+    if !pattern.contains(['*', '?', '[']) {
+        return Ok(vec![path.into()]);
     }
-    while let Some(first) = rest.chars().next() {
-        let (word, after) = if matches!(first, '"' | '\'') {
-            let inside = &rest[1..];
-            let end = inside.find(first).ok_or("a quote is not closed")?;
-            (&inside[..end], &inside[end + 1..])
-        } else {
-            rest.split_at(rest.find(char::is_whitespace).unwrap_or(rest.len()))
-        };
-        if !after.is_empty() && !after.starts_with(char::is_whitespace) {
-            return Err("a closing quote must be followed by a blank".to_owned());
+    let folder = if folder.is_empty() { "/" } else { folder };
+    let failed = |error| format!("cannot read the directory {folder}: {error}");
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        if glob::matches(pattern.as_bytes(), entry.file_name().as_encoded_bytes()) {
+            files.push(entry.path());
         }
-        words.push(word.to_owned());
-        rest = after.trim_start();
     }
-    Ok(words)
+    files.sort();
+    Ok(files)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn lines_split_as_in_redis_conf() {
-        assert_eq!(words("  # a comment"), Ok(vec![]));
-        assert_eq!(words("save \"\""), Ok(vec!["save".into(), String::new()]));
-        let limits = words("client-output-buffer-limit normal 0 0 0").map(|words| words.len());
-        assert_eq!(limits, Ok(5));
-        assert_eq!(words("requirepass 'a b'"), Ok(vec!["requirepass".into(), "a b".into()]));
-        assert!(words("requirepass \"open").is_err());
-        assert!(words("requirepass \"a\"b").is_err());
+    fn load(folder: &Path, text: &str) -> Result<Config, String> {
+        let file = folder.join("main.conf");
+        std::fs::write(&file, text).expect("a temporary file");
+        let mut config = Config::default();
+        config.load_file(&file).map_err(|error| error.to_string())?;
+        Ok(config)
     }
 
     #[test]
     fn a_wrong_line_is_named() {
-        let dir = std::env::temp_dir().join(format!("stillframe-config-{}", std::process::id()));
-        std::fs::write(&dir, "port 7000\n\n# fine\nnonsense 1\n").expect("a temporary file");
-        let mut config = Config::default();
-        let error = config.load_file(&dir).expect_err("a directive that does not exist");
-        std::fs::remove_file(&dir).expect("our own file");
-        assert!(error.to_string().ends_with("line 4: there is no setting 'nonsense'"), "{error}");
-        assert_eq!(config.port, 7000);
+        let folder = tempfile::tempdir().expect("a folder");
+        for (text, end) in [
+            ("port 7000\n\n# fine\nnonsense 1\n", "line 4: there is no setting 'nonsense'"),
+            ("port 7000 1\n", "line 1: 'port' takes one value, not 2"),
+            ("requirepass \"open\n", "line 1: a quote is not closed"),
+            ("\ninclude main.conf extra\n", "line 2: 'include' takes one file"),
+        ] {
+            let error = load(folder.path(), text).expect_err("a wrong file");
+            assert!(error.ends_with(end), "{error}");
+        }
+    }
+
+    #[test]
+    fn files_are_included_where_they_are_named() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().display();
+        for (name, text) in [("a.inc", "port 1\nhz 20\n"), ("b.inc", "hz 30\n"), ("c", "hz 40")] {
+            std::fs::write(folder.path().join(name), text).expect("a temporary file");
+        }
+        let config = load(folder.path(), &format!("hz 50\nport 2\ninclude {path}/*.inc\n"));
+        let config = config.expect("good files");
+        assert_eq!((config.port, config.hz), (1, 30));
+        let config =
+            load(folder.path(), &format!("include {path}/c\nport 2\nhz 60")).expect("good");
+        assert_eq!((config.port, config.hz), (2, 60));
+        let config = load(folder.path(), "include /nonexistent/none-*\n");
+        assert!(config.expect_err("no folder").contains("line 1"));
+        let endless = load(folder.path(), &format!("include {path}/main.conf"));
+        assert!(endless.expect_err("an end").contains("include each other"));
+        let missing = load(folder.path(), &format!("include {path}/none"));
+        assert!(missing.expect_err("an end").contains("/none"));
     }
 }

@@ -4,19 +4,28 @@
 //!   all go through it, so that a value means the same everywhere.
 //! - A setting that is refused changes nothing.
 
+mod choices;
 mod file;
+mod operations;
 mod parameters;
+mod rewrite;
+#[cfg(test)]
+mod sample_tests;
 mod values;
+mod words;
 
 use std::path::PathBuf;
 
 use stillframe::OnFull;
 use stillframe_durability::Policy;
+use stillframe_keyspace::Limits;
 
 use crate::eviction::Eviction;
 use crate::notify::Classes;
 pub use file::FileError;
-pub(crate) use parameters::{Change, PARAMETERS, find};
+use operations::MEANINGLESS;
+use parameters::Form;
+pub(crate) use parameters::{Change, all, find};
 pub use values::{Size, parse_size};
 
 /// All settings of a server.
@@ -63,6 +72,7 @@ pub struct Config {
     pub(crate) snapshot_memory: Size,
     pub(crate) snapshot_memory_policy: OnFull,
     pub(crate) snapshot_bandwidth_bytes: u64,
+    pub(crate) limits: Limits,
     pub(crate) config_file: Option<PathBuf>,
 }
 
@@ -163,6 +173,7 @@ impl Default for Config {
             snapshot_memory: Size::Percent(25),
             snapshot_memory_policy: OnFull::Slow,
             snapshot_bandwidth_bytes: 200_000_000,
+            limits: Limits { hash_entries: 512, ..Limits::default() },
             config_file: None,
         }
     }
@@ -175,14 +186,17 @@ impl Config {
     /// One sentence: what is wrong with the directive or its value.
     pub fn set(&mut self, name: &str, values: &[&str]) -> Result<(), String> {
         let Some(parameter) = find(name) else {
+            if MEANINGLESS.iter().any(|known| known.eq_ignore_ascii_case(name)) {
+                return Ok(());
+            }
             return Err(format!("there is no setting '{name}'"));
         };
         if parameter.name == "save" {
             return self.add_save_points(&values.join(" "));
         }
-        let value = match (values, parameter.words) {
+        let value = match (values, parameter.form) {
             ([value], _) => (*value).to_owned(),
-            (values, true) if !values.is_empty() => values.join(" "),
+            (values, Form::Words) if !values.is_empty() => values.join(" "),
             _ => return Err(format!("'{name}' takes one value, not {}", values.len())),
         };
         (parameter.set)(self, &value).map_err(|problem| format!("{name} {value}: {problem}"))

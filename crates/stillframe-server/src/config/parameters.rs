@@ -1,9 +1,13 @@
 //! The registry of settings: one line each.
 
 use stillframe::OnFull;
-use stillframe_durability::Policy;
 use stillframe_keyspace::KEY_BYTES_MAX;
 
+use super::choices::{
+    addresses, algorithm, bandwidth, bytes, bytes_between, directory_name, file_name,
+    memory_policy, policy, show_policy, show_save,
+};
+use super::operations::OPERATIONS;
 use super::values::{
     Size, number, output_limits, parse_size, save_points, show_output_limits, switch, yes_no,
 };
@@ -17,8 +21,8 @@ pub(crate) struct Parameter {
     pub(crate) name: &'static str,
     /// When it may change.
     pub(crate) change: Change,
-    /// Whether its value may be several words in a file.
-    pub(super) words: bool,
+    /// How it is written in a file.
+    pub(super) form: Form,
     /// The value as CONFIG GET shows it.
     pub(crate) get: fn(&Config) -> String,
     /// Sets the value; nothing changes if it is refused.
@@ -36,24 +40,50 @@ pub(crate) enum Change {
     Protected,
 }
 
+/// How a value is written in a configuration file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Form {
+    /// One word as it is.
+    Word,
+    /// Text between quotes.
+    Text,
+    /// A number of bytes.
+    Bytes,
+    /// Several words.
+    Words,
+}
+
 /// The setting of that name, in any case.
 pub(crate) fn find(name: &str) -> Option<&'static Parameter> {
-    PARAMETERS.iter().find(|parameter| parameter.name.eq_ignore_ascii_case(name))
+    all().find(|parameter| parameter.name.eq_ignore_ascii_case(name))
 }
 
-type Get = fn(&Config) -> String;
-type Set = fn(&mut Config, &str) -> Result<(), String>;
-
-const fn always(name: &'static str, get: Get, set: Set) -> Parameter {
-    Parameter { name, change: Change::Always, words: false, get, set }
+/// Every setting.
+pub(crate) fn all() -> impl Iterator<Item = &'static Parameter> {
+    PARAMETERS.iter().chain(OPERATIONS)
 }
 
-const fn at_start(name: &'static str, get: Get, set: Set) -> Parameter {
-    Parameter { name, change: Change::Start, words: false, get, set }
+pub(super) type Get = fn(&Config) -> String;
+pub(super) type Set = fn(&mut Config, &str) -> Result<(), String>;
+
+pub(super) const fn always(name: &'static str, get: Get, set: Set) -> Parameter {
+    Parameter { name, change: Change::Always, form: Form::Word, get, set }
 }
 
-const fn several_words(parameter: Parameter) -> Parameter {
-    Parameter { words: true, ..parameter }
+pub(super) const fn at_start(name: &'static str, get: Get, set: Set) -> Parameter {
+    Parameter { name, change: Change::Start, form: Form::Word, get, set }
+}
+
+pub(super) const fn several_words(parameter: Parameter) -> Parameter {
+    Parameter { form: Form::Words, ..parameter }
+}
+
+pub(super) const fn text(parameter: Parameter) -> Parameter {
+    Parameter { form: Form::Text, ..parameter }
+}
+
+const fn size(parameter: Parameter) -> Parameter {
+    Parameter { form: Form::Bytes, ..parameter }
 }
 
 /// A setting that Redis has and that cannot be other than it is here.
@@ -97,30 +127,30 @@ macro_rules! store {
     };
 }
 
-/// Every setting.
-pub(crate) static PARAMETERS: &[Parameter] = &[
+/// See [`all`].
+static PARAMETERS: &[Parameter] = &[
     Parameter {
         name: "dir",
         change: Change::Protected,
-        words: false,
+        form: Form::Text,
         get: |c| std::path::absolute(&c.dir).unwrap_or(c.dir.clone()).display().to_string(),
         set: store!(dir, |value: &str| Ok::<_, String>(value.into())),
     },
     Parameter {
         name: "dbfilename",
         change: Change::Protected,
-        words: false,
+        form: Form::Text,
         get: |c| c.dbfilename.clone(),
         set: store!(dbfilename, file_name),
     },
     several_words(at_start("bind", |c| c.bind.join(" "), store!(bind, addresses))),
     at_start("port", |c| c.port.to_string(), store!(port, |v| number(v, 0, 65535))),
     always("protected-mode", |c| yes_no(c.protected_mode), store!(protected_mode, switch)),
-    always(
+    text(always(
         "requirepass",
         |c| c.requirepass.clone(),
         store!(requirepass, |value: &str| Ok::<_, String>(value.to_owned())),
-    ),
+    )),
     at_start(
         "tcp-backlog",
         |c| c.tcp_backlog.to_string(),
@@ -141,11 +171,11 @@ pub(crate) static PARAMETERS: &[Parameter] = &[
         |c| c.maxclients.to_string(),
         store!(maxclients, |v| number(v, 1, u32::MAX)),
     ),
-    always(
+    size(always(
         "client-query-buffer-limit",
         |c| c.query_buffer_limit_bytes.to_string(),
         store!(query_buffer_limit_bytes, |v| bytes(v, 1 << 20)),
-    ),
+    )),
     several_words(always(
         "client-output-buffer-limit",
         |c| show_output_limits(&c.output_limits),
@@ -154,11 +184,11 @@ pub(crate) static PARAMETERS: &[Parameter] = &[
             Ok(())
         },
     )),
-    always(
+    size(always(
         "proto-max-bulk-len",
         |c| c.bulk_bytes_max.to_string(),
         store!(bulk_bytes_max, |v| bytes_between(v, 1 << 20, KEY_BYTES_MAX)),
-    ),
+    )),
     always("hz", |c| c.hz.to_string(), store!(hz, |v| number(v, 1, 500))),
     at_start("disable-thp", |c| yes_no(c.disable_thp), store!(disable_thp, switch)),
     at_start("loglevel", |c| c.loglevel.name().to_owned(), store!(loglevel, LogLevel::parse)),
@@ -169,7 +199,7 @@ pub(crate) static PARAMETERS: &[Parameter] = &[
         store!(stop_writes_on_bgsave_error, switch),
     ),
     always("rdbcompression", |c| yes_no(c.rdbcompression), store!(rdbcompression, switch)),
-    always("notify-keyspace-events", |c| c.notify.show(), store!(notify, Classes::parse)),
+    text(always("notify-keyspace-events", |c| c.notify.show(), store!(notify, Classes::parse))),
     always(
         "tracking-table-max-keys",
         |c| c.tracking_table_max_keys.to_string(),
@@ -196,7 +226,7 @@ pub(crate) static PARAMETERS: &[Parameter] = &[
     Parameter {
         name: "appenddirname",
         change: Change::Protected,
-        words: false,
+        form: Form::Text,
         get: |c| c.appenddirname.clone(),
         set: store!(appenddirname, directory_name),
     },
@@ -205,11 +235,11 @@ pub(crate) static PARAMETERS: &[Parameter] = &[
         |c| c.auto_aof_rewrite_percentage.to_string(),
         store!(auto_aof_rewrite_percentage, |v| number(v, 0, i32::MAX as u32)),
     ),
-    always(
+    size(always(
         "auto-aof-rewrite-min-size",
         |c| c.auto_aof_rewrite_min_bytes.to_string(),
         store!(auto_aof_rewrite_min_bytes, parse_size),
-    ),
+    )),
     at_start("accept-log-loss", |c| yes_no(c.accept_log_loss), store!(accept_log_loss, switch)),
     fixed!(always, "aof-load-truncated", "yes"),
     fixed!(always, "aof-use-rdb-preamble", "yes"),
@@ -217,7 +247,11 @@ pub(crate) static PARAMETERS: &[Parameter] = &[
     fixed!(at_start, "databases", "16"),
     fixed!(at_start, "daemonize", "no"),
     fixed!(always, "rdbchecksum", "yes"),
-    always("maxmemory", |c| c.maxmemory_bytes.to_string(), store!(maxmemory_bytes, parse_size)),
+    size(always(
+        "maxmemory",
+        |c| c.maxmemory_bytes.to_string(),
+        store!(maxmemory_bytes, parse_size),
+    )),
     always(
         "maxmemory-policy",
         |c| c.maxmemory_policy.name().to_owned(),
@@ -264,118 +298,6 @@ pub(crate) static PARAMETERS: &[Parameter] = &[
     fixed!(at_start, "logfile", ""),
 ];
 
-fn show_save(config: &Config) -> String {
-    let points = config.save.iter().map(|p| format!("{} {}", p.seconds, p.changes));
-    points.collect::<Vec<_>>().join(" ")
-}
-
-fn file_name(value: &str) -> Result<String, String> {
-    if value.is_empty() || value.contains('/') {
-        return Err("dbfilename can't be a path, just a filename".to_owned());
-    }
-    Ok(value.to_owned())
-}
-
-fn addresses(value: &str) -> Result<Vec<String>, String> {
-    let addresses: Vec<String> = value.split_whitespace().map(str::to_owned).collect();
-    if addresses.is_empty() {
-        return Err("name at least one address".to_owned());
-    }
-    Ok(addresses)
-}
-
-fn bytes(value: &str, least: usize) -> Result<usize, String> {
-    bytes_between(value, least, i64::MAX as usize)
-}
-
-fn bytes_between(value: &str, least: usize, most: usize) -> Result<usize, String> {
-    let value = usize::try_from(parse_size(value)?).unwrap_or(usize::MAX);
-    if !(least..=most).contains(&value) {
-        return Err(format!("argument must be between {least} and {most} inclusive"));
-    }
-    Ok(value)
-}
-
-fn bandwidth(value: &str) -> Result<u64, String> {
-    parse_size(value.strip_suffix("/s").unwrap_or(value))
-}
-
-/// The name of an algorithm that can serve, given by its own name or its family's.
-fn algorithm(value: &str) -> Result<&'static str, String> {
-    use stillframe::algorithms::{ALL, any};
-    let name = match value {
-        "copy-on-update" => "cou",
-        "zigzag" => "bazz",
-        "ping-pong" => "npp-copy",
-        "hourglass" => "hourglass-copy",
-        own => own,
-    };
-    let mut served = ALL.iter().filter(|info| any::suits_all(info)).map(|info| info.name);
-    let Some(name) = served.clone().find(|&served| served == name) else {
-        let served = served.by_ref().collect::<Vec<_>>().join(", ");
-        return Err(format!("argument(s) must be one of the following: {served}"));
-    };
-    match any::available(name) {
-        Some(Err(unavailable)) => Err(unavailable.to_string()),
-        _ => Ok(name),
-    }
-}
-
-fn memory_policy(value: &str) -> Result<OnFull, String> {
-    match value {
-        "slow" => Ok(OnFull::Slow),
-        "cancel" => Ok(OnFull::Cancel),
-        _ => Err("argument(s) must be one of the following: slow, cancel".to_owned()),
-    }
-}
-
-const POLICIES: [(&str, Policy); 3] =
-    [("everysec", Policy::EverySecond), ("always", Policy::Always), ("no", Policy::No)];
-
-fn policy(value: &str) -> Result<Policy, String> {
-    let found = POLICIES.iter().find(|(name, _)| name.eq_ignore_ascii_case(value));
-    found
-        .map(|&(_, policy)| policy)
-        .ok_or_else(|| "argument(s) must be one of the following: everysec, always, no".to_owned())
-}
-
-fn show_policy(policy: Policy) -> String {
-    let found = POLICIES.iter().find(|&&(_, it)| it == policy);
-    found.map_or("", |(name, _)| name).to_owned()
-}
-
-fn directory_name(value: &str) -> Result<String, String> {
-    if value.is_empty() || value.contains('/') || value.starts_with('.') {
-        return Err("appenddirname can't be a path, just a dirname".to_owned());
-    }
-    Ok(value.to_owned())
-}
-
-impl LogLevel {
-    const NAMES: [(&'static str, Self); 4] = [
-        ("debug", Self::Debug),
-        ("verbose", Self::Verbose),
-        ("notice", Self::Notice),
-        ("warning", Self::Warning),
-    ];
-
-    fn parse(value: &str) -> Result<Self, String> {
-        let found = Self::NAMES.iter().find(|(name, _)| name.eq_ignore_ascii_case(value));
-        found.map(|&(_, level)| level).ok_or_else(|| {
-            "argument(s) must be one of the following: debug, verbose, notice, warning".to_owned()
-        })
-    }
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Debug => "debug",
-            Self::Verbose => "verbose",
-            Self::Notice => "notice",
-            Self::Warning => "warning",
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -383,7 +305,7 @@ mod tests {
     #[test]
     fn every_setting_accepts_what_it_shows() {
         let mut config = Config::default();
-        for parameter in PARAMETERS {
+        for parameter in all() {
             let shown = (parameter.get)(&config);
             let again = (parameter.set)(&mut config, &shown);
             assert_eq!(again, Ok(()), "{} {shown}", parameter.name);

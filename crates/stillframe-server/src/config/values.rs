@@ -153,6 +153,34 @@ pub(super) fn show_output_limits(limits: &OutputLimits) -> String {
     classes.join(" ")
 }
 
+/// The lines that tell the limits, each with whether it differs from the default.
+pub(super) fn output_limit_lines(
+    limits: &OutputLimits,
+    defaults: &OutputLimits,
+) -> Vec<(String, bool)> {
+    let line = |class, limit: OutputLimit, default: OutputLimit| {
+        let [hard, soft] = [limit.hard_bytes, limit.soft_bytes].map(show_size);
+        let seconds = limit.soft_seconds;
+        let text = format!("client-output-buffer-limit {class} {hard} {soft} {seconds}");
+        (text, limit != default)
+    };
+    vec![
+        line("normal", limits.normal, defaults.normal),
+        line("replica", limits.replica, defaults.replica),
+        line("pubsub", limits.pubsub, defaults.pubsub),
+    ]
+}
+
+/// A number of bytes with the largest unit that divides it.
+pub(super) fn show_size(bytes: u64) -> String {
+    let units = [(30, "gb"), (20, "mb"), (10, "kb")];
+    let divides = |shift: u32| bytes != 0 && bytes.trailing_zeros() >= shift;
+    match units.into_iter().find(|(shift, _)| divides(*shift)) {
+        Some((shift, unit)) => format!("{}{unit}", bytes >> shift),
+        None => bytes.to_string(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -55,12 +55,33 @@ pub(crate) struct Setup {
     kind: Kind,
     folder: Option<PathBuf>,
     wrapper: Vec<String>,
+    first: Option<String>,
     flags: Vec<String>,
+    password: Option<String>,
 }
 
 impl Setup {
     pub(crate) fn new(kind: Kind) -> Self {
-        Self { kind, folder: None, wrapper: Vec::new(), flags: Vec::new() }
+        Self {
+            kind,
+            folder: None,
+            wrapper: Vec::new(),
+            first: None,
+            flags: Vec::new(),
+            password: None,
+        }
+    }
+
+    /// An argument before all flags, such as redis-server's configuration file.
+    pub(crate) fn first(mut self, argument: &str) -> Self {
+        self.first = Some(argument.to_owned());
+        self
+    }
+
+    /// The password that the server wants, for asking whether it is ready.
+    pub(crate) fn password(mut self, password: &str) -> Self {
+        self.password = Some(password.to_owned());
+        self
     }
 
     /// More flags for the server.
@@ -91,6 +112,7 @@ impl Setup {
                 line.extend([program, "serve", "--snapshot", algorithm].map(str::to_owned));
             }
         }
+        line.extend(self.first.clone());
         line.extend(["--bind", "127.0.0.1", "--save", "", "--dir"].map(str::to_owned));
         line.extend([folder.display().to_string(), "--port".to_owned(), port.to_string()]);
         line.extend(self.flags.iter().cloned());
@@ -124,7 +146,12 @@ impl Setup {
         let mut child = command.spawn().expect("the server's program starts");
         let mut answers = false;
         wait_until("the server answers", || {
-            answers = Client::try_connect(port).is_some_and(|mut client| client.ready());
+            answers = Client::try_connect(port).is_some_and(|mut client| {
+                if let Some(password) = &self.password {
+                    client.try_call(&[b"AUTH", password.as_bytes()]);
+                }
+                client.ready()
+            });
             answers || child.try_wait().expect("a child's state").is_some()
         });
         answers.then_some((child, port, log))

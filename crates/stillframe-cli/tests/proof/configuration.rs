@@ -1,0 +1,132 @@
+//! The configuration file: read, changed by CONFIG SET, and written back as redis-server does it.
+
+use crate::support::{Client, Kind, Reply, Setup, output_of, redis_is_here};
+use std::fs;
+use std::process::Command;
+
+const FILE: &str = "\
+# A head comment
+maxmemory 100000000
+
+# saves
+SAVE 100 1
+save 200 2
+  client-output-buffer-limit pubsub 1mb 1mb 10
+timeout 5
+timeout 6
+requirepass \"a b\"
+include INCLUDED
+notify-keyspace-events KEA
+";
+
+/// What a server made of the file: its lines, those it added in alphabetical order.
+fn rewritten(kind: Kind) -> (Vec<String>, Vec<String>) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (file, included) = (folder.path().join("a.conf"), folder.path().join("b.conf"));
+    fs::write(&included, "hz 20\n").expect("a file");
+    let text = FILE.replace("INCLUDED", &included.display().to_string());
+    fs::write(&file, &text).expect("a file");
+    let name = file.display().to_string();
+    let setup = match kind {
+        Kind::Redis => Setup::new(kind).first(&name),
+        Kind::Ours(_) => Setup::new(kind).flags(&["--config", &name]),
+    };
+    let server = setup.folder(folder.path()).password("a b").start();
+    let mut client = server.client();
+    client.call(&[b"AUTH", b"a b"]);
+    change(&mut client);
+    let after = fs::read_to_string(&file).expect("the file");
+    let after = after.replace(&included.display().to_string(), "INCLUDED");
+    let dir = format!("dir \"{}\"", folder.path().display());
+    let port = format!("port {}", server.port);
+    let lines = after.lines().map(|line| line.replace(&dir, "DIR").replace(&port, "PORT"));
+    // Redis leaves a blank line where it takes one away.
+    let lines: Vec<String> = lines.filter(|line| !line.is_empty()).collect();
+    let end = lines.iter().position(|line| line.starts_with("# Generated")).expect("a mark");
+    let (kept, added) = lines.split_at(end);
+    // Redis always adds the first two, and has another default of the third.
+    let quirks = ["latency-tracking", "user", "bind"];
+    let common = |line: &&String| !quirks.iter().any(|quirk| line.starts_with(quirk));
+    let mut added: Vec<String> = added.iter().filter(common).cloned().collect();
+    added.sort();
+    (kept.to_vec(), added)
+}
+
+fn change(client: &mut Client) {
+    let set: &[&[u8]] = &[b"CONFIG", b"SET", b"maxmemory", b"200mb", b"timeout", b"7", b"save"];
+    assert_eq!(
+        client.call(&[set, &[b"10 1 20 2 30 3", b"lfu-decay-time", b"9"]].concat()).text(),
+        "OK"
+    );
+    // One wrong pair, and nothing changes.
+    let reply = client.call(&[set, &[b"5 5", b"hz", b"many"]].concat());
+    assert!(matches!(reply, Reply::Error(_)), "{reply:?}");
+    assert_eq!(client.ask("CONFIG GET save").list()[1].text(), "10 1 20 2 30 3");
+    assert_eq!(client.ask("CONFIG REWRITE").text(), "OK");
+    client.ok("CONFIG SET maxmemory 300mb");
+    assert_eq!(client.ask("CONFIG REWRITE").text(), "OK", "a second time");
+}
+
+#[test]
+fn config_rewrite_writes_what_redis_writes() {
+    let (kept, added) = rewritten(Kind::subject("imprint"));
+    assert!(kept.iter().any(|line| line == "maxmemory 300mb"), "{kept:?}");
+    assert!(kept.iter().any(|line| line == "# A head comment"), "{kept:?}");
+    if redis_is_here("config_rewrite_writes_what_redis_writes") {
+        assert_eq!((kept, added), rewritten(Kind::Redis));
+    }
+}
+
+#[test]
+fn what_was_rewritten_is_loaded_again() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("a.conf");
+    fs::write(&file, "requirepass \"it's \\\"quoted\\\" \\x07\"\n").expect("a file");
+    let start = || {
+        let setup = Setup::new(Kind::Ours("imprint")).folder(folder.path());
+        let setup = setup.flags(&["--config", &file.display().to_string()]);
+        setup.password("it's \"quoted\" \x07").start()
+    };
+    let mut server = start();
+    let mut client = server.client();
+    client.call(&[b"AUTH", b"it's \"quoted\" \x07"]);
+    client.call(&[b"CONFIG", b"SET", b"save", b"", b"requirepass", b"it's \"quoted\" \x07"]);
+    client.ok("CONFIG SET hash-max-listpack-entries 7");
+    client.ok("CONFIG REWRITE");
+    server.kill();
+    let server = start();
+    let mut client = server.client();
+    client.call(&[b"AUTH", b"it's \"quoted\" \x07"]);
+    assert_eq!(client.ask("CONFIG GET hash-max-listpack-entries").list()[1].text(), "7");
+    assert_eq!(client.ask("CONFIG GET save").list()[1].text(), "");
+}
+
+#[test]
+fn an_unknown_directive_is_named_with_its_line() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("a.conf");
+    fs::write(&file, "port 0\n\nnosuch 1\n").expect("a file");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_stillframe"));
+    command.args(["serve", "--config"]).arg(&file);
+    let output = output_of(command);
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    assert!(text.contains("a.conf, line 3: there is no setting 'nosuch'"), "{text}");
+}
+
+#[test]
+fn the_configuration_file_of_debian_is_read() {
+    let Ok(text) = fs::read_to_string("/etc/redis/redis.conf") else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("redis.conf");
+    // A daemon, its log and data where only root may write, and replication: not here.
+    let elsewhere = ["daemonize", "logfile", "dir", "bind", "port"];
+    let kept = text.lines().filter(|line| {
+        let name = line.split_whitespace().next().unwrap_or_default();
+        !elsewhere.contains(&name) && !name.starts_with("repl")
+    });
+    fs::write(&file, kept.collect::<Vec<_>>().join("\n")).expect("a file");
+    let setup = Setup::new(Kind::Ours("imprint")).folder(folder.path());
+    let server = setup.flags(&["--config", &file.display().to_string()]).start();
+    assert_eq!(server.client().ask("CONFIG GET hz").list()[1].text(), "10");
+}
