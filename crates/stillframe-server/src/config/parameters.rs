@@ -293,6 +293,7 @@ static PARAMETERS: &[Parameter] = &[
         |c| c.latency_threshold_ms.to_string(),
         store!(latency_threshold_ms, |v| number(v, 0, i64::MAX as u64)),
     ),
+    fixed!(always, "hll-sparse-max-bytes", "3000"),
     fixed!(at_start, "io-threads", "1"),
     fixed!(at_start, "cluster-enabled", "no"),
     fixed!(at_start, "logfile", ""),
