@@ -70,8 +70,9 @@ pub trait Disk: Debug + Send + Sync {
 /// An open file.
 ///
 /// [`reserve`](Self::reserve), [`write_at`](Self::write_at), [`set_direct`](Self::set_direct) and
-/// [`write_behind`](Self::write_behind) of a disk on which the algorithm [`Fork`](stillframe::algorithms::fork::Fork) makes checkpoints run in a forked child:
-/// they neither allocate, lock nor log.
+/// [`write_behind`](Self::write_behind) of a disk on which the algorithm
+/// [`Fork`](stillframe::algorithms::fork::Fork) makes checkpoints run in a forked child: they
+/// neither allocate, lock nor log.
 pub trait DiskFile: Debug + Send + Sync {
     /// Writes some of `bytes` at `offset`, and tells how many. What lies between the end of the
     /// file and `offset` becomes zero.

@@ -7,23 +7,21 @@
 //!   tells why. Nothing is durable that was not before.
 //! - Records that wait for the disk are bounded by `waiting_bytes_max`, or one record.
 
+mod thread;
+
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use super::nonce;
 use super::options::{LogOptions, Policy};
 use super::writer::Writer;
 use crate::error::Error;
-use crate::mutant::{Mutant, Mutation};
+use crate::mutant::Mutation;
 use crate::stats::LogStats;
 use crate::store::now_ms;
-
-/// Bytes handed to the disk in one call, about.
-const WRITE_BYTES: usize = 1 << 20;
-const SECOND: Duration = Duration::from_secs(1);
+use thread::Thread;
 
 /// A log that a thread of its own writes. When dropped, it first writes and syncs what it has.
 #[derive(Debug)]
@@ -277,150 +275,6 @@ impl Shared {
         self.done.notify_all();
         if let Some(told) = &self.options.on_durable {
             told.tell(Err(&error));
-        }
-    }
-}
-
-/// The logger's side.
-struct Thread {
-    shared: Arc<Shared>,
-    synced_at: Instant,
-    mutation: Mutation,
-}
-
-/// What to do with a batch.
-struct Order {
-    sync: bool,
-    close: bool,
-}
-
-impl Thread {
-    fn run(mut self, writer: Writer) {
-        let _ended = Ended(Arc::clone(&self.shared));
-        if let Err(error) = self.write_all(writer) {
-            self.shared.fail(error);
-        }
-    }
-
-    fn write_all(&mut self, mut writer: Writer) -> Result<(), Error> {
-        let mut batch = Batch::default();
-        loop {
-            let order = self.take(&mut batch, writer.synced() < writer.last());
-            if self.mutation.is(Mutant::LogAcknowledgedEarly) {
-                let last = writer.last() + batch.ends.len() as u64;
-                self.told_durable(last);
-            }
-            self.write(&mut writer, &mut batch)?;
-            if order.sync && writer.synced() < writer.last() {
-                writer.sync()?;
-                self.synced_at = Instant::now();
-                self.shared.lock().stats.syncs += 1;
-                self.told_durable(writer.synced());
-            }
-            if order.close {
-                return Ok(());
-            }
-            if writer.bytes() >= self.shared.options.segment_bytes {
-                writer = writer.rotate(now_ms(), nonce())?;
-                self.synced_at = Instant::now();
-                self.told_durable(writer.synced());
-            }
-        }
-    }
-
-    /// Waits for records, or for a reason to sync those that are written.
-    fn take(&self, batch: &mut Batch, is_unsynced: bool) -> Order {
-        let options = &self.shared.options;
-        let mut state = self.shared.lock();
-        let mut due = None;
-        let is_timed = state.policy == Policy::EverySecond && is_unsynced;
-        while state.waiting.ends.len() < options.batch_records.max(1)
-            && !state.is_closed
-            && state.wanted <= self.shared.durable()
-        {
-            if !state.waiting.ends.is_empty() {
-                // A smaller batch, from the moment it is seen.
-                due.get_or_insert_with(|| Instant::now() + options.linger);
-            }
-            let second = is_timed.then(|| self.synced_at + SECOND);
-            let until = [due, second].into_iter().flatten().min();
-            let pause = until.map(|until| until.saturating_duration_since(Instant::now()));
-            if pause.is_some_and(|pause| pause.is_zero()) {
-                break;
-            }
-            state.is_idle = true;
-            state = match pause {
-                None => self.shared.work.wait(state).unwrap_or_else(PoisonError::into_inner),
-                Some(pause) => {
-                    let woken = self.shared.work.wait_timeout(state, pause);
-                    woken.unwrap_or_else(PoisonError::into_inner).0
-                }
-            };
-        }
-        state.is_idle = false;
-        std::mem::swap(batch, &mut state.waiting);
-        let is_wanted = state.wanted > self.shared.durable();
-        if !batch.ends.is_empty() {
-            state.stats.batches += 1;
-        }
-        let sync = match state.policy {
-            Policy::Always => true,
-            Policy::EverySecond => self.synced_at.elapsed() >= SECOND,
-            Policy::No => false,
-        };
-        Order { sync: sync || is_wanted || state.is_closed, close: state.is_closed }
-    }
-
-    /// Hands the batch to the operating system, and its memory back to the application.
-    fn write(&self, writer: &mut Writer, batch: &mut Batch) -> Result<(), Error> {
-        let mut start = 0;
-        for &(time_ms, end) in &batch.ends {
-            writer.append(time_ms, &batch.bytes[start..end])?;
-            start = end;
-            if writer.buffered() >= WRITE_BYTES {
-                writer.write()?;
-            }
-        }
-        writer.write()?;
-        let bytes = batch.bytes.len();
-        batch.clear();
-        let mut state = self.shared.lock();
-        state.held_bytes -= bytes;
-        let is_awaited = state.waiters > 0;
-        drop(state);
-        if is_awaited {
-            self.shared.done.notify_all();
-        }
-        Ok(())
-    }
-
-    fn told_durable(&self, durable: u64) {
-        let state = self.shared.lock();
-        let is_news = self.shared.durable() < durable;
-        self.shared.durable.store(durable.max(self.shared.durable()), Ordering::Relaxed);
-        let is_awaited = state.waiters > 0;
-        drop(state);
-        if is_awaited {
-            self.shared.done.notify_all();
-        }
-        if let Some(told) = self.shared.options.on_durable.as_ref().filter(|_| is_news) {
-            told.tell(Ok(durable));
-        }
-    }
-}
-
-/// Poisons the log if the logger panics, for which only the application's callback gives cause.
-struct Ended(Arc<Shared>);
-
-impl Drop for Ended {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            let mut state = self.0.lock();
-            let panicked = io::Error::other("the callback of its options panicked");
-            state.failed = Some(Arc::new(Error::file("writing", "the log")(panicked)));
-            state.held_bytes = 0;
-            drop(state);
-            self.0.done.notify_all();
         }
     }
 }

@@ -13,55 +13,28 @@ use std::time::{Duration, Instant};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
 use stillframe::SinkError;
+use stillframe_durability::disk::Stage;
 use stillframe_rdb::Output;
 
 use super::sink::Counters;
 
 /// Bytes gathered for one write: small enough for the rate limit and the progress to stay smooth.
 const STAGE_BYTES: usize = 256 << 10;
-/// What disks want positions, lengths and addresses to be multiples of, at most.
-const ALIGN: usize = 4096;
 /// Bytes after which what was written through the page cache is pushed to the disk, so that the
 /// last sync is short and the machine's write-back never stalls.
 const SYNC_BYTES: u64 = 32 << 20;
 
-/// Aligned memory that writes are made from. Kept from one save to the next: fresh memory is slow
-/// to touch.
-pub(crate) struct Stage {
-    memory: Box<[u8]>,
-    start: usize,
-}
-
-impl Stage {
-    /// Allocates and touches it.
-    pub(crate) fn new() -> Self {
-        let memory: Box<[u8]> = vec![1; STAGE_BYTES + ALIGN].into();
-        let start = memory.as_ptr().align_offset(ALIGN).min(ALIGN);
-        Self { memory, start }
-    }
-
-    /// Nothing can be gathered in it: it only takes a place.
-    fn spent() -> Self {
-        Self { memory: Box::default(), start: 0 }
-    }
-
-    fn room(&mut self, filled: usize) -> &mut [u8] {
-        let end = self.memory.len().min(self.start + STAGE_BYTES);
-        self.memory.get_mut(self.start + filled..end).unwrap_or_default()
-    }
-
-    fn filled(&self, range: std::ops::Range<usize>) -> &[u8] {
-        self.memory.get(self.start + range.start..self.start + range.end).unwrap_or_default()
-    }
+/// A stage for one file after the other.
+pub(crate) fn stage() -> Stage {
+    Stage::new(STAGE_BYTES)
 }
 
 /// The file being written.
 pub(crate) struct DumpFile {
     file: File,
     counters: Counters,
-    stage: Stage,
-    /// Bytes of the stage that are to be written.
-    filled: usize,
+    /// `None` when it was taken away.
+    stage: Option<Stage>,
     /// Most bytes per second, 0 for no limit.
     bandwidth_bytes: u64,
     started: Instant,
@@ -75,8 +48,7 @@ impl DumpFile {
         let this = Self {
             file,
             counters,
-            stage,
-            filled: 0,
+            stage: Some(stage),
             bandwidth_bytes,
             started: Instant::now(),
             written_bytes: 0,
@@ -94,20 +66,29 @@ impl DumpFile {
 
     /// Takes the stage away for the next file. Nothing more can be written through this one.
     pub(crate) fn take_stage(&mut self) -> Stage {
-        self.filled = 0;
-        std::mem::replace(&mut self.stage, Stage::spent())
+        let mut stage = self.stage.take().unwrap_or_else(stage);
+        stage.clear();
+        stage
     }
 
     /// Writes what is still in the stage.
     pub(crate) fn finish(&mut self) -> Result<(), SinkError> {
-        let whole = self.filled / ALIGN * ALIGN;
-        self.write_stage(0..whole)?;
-        if whole < self.filled {
-            self.set_direct(false).map_err(|error| failed("preparing", error))?;
-            self.write_stage(whole..self.filled)?;
+        self.write_stage()
+    }
+
+    /// Writes what is in the stage, and makes its room free again.
+    fn write_stage(&mut self) -> Result<(), SinkError> {
+        let mut stage = self.stage.take().ok_or_else(|| failed("writing", Errno::BADF))?;
+        let bytes = stage.gathered();
+        let (whole, rest) = bytes.split_at(bytes.len() / Stage::ALIGN * Stage::ALIGN);
+        let mut outcome = self.write_all(whole);
+        if outcome.is_ok() && !rest.is_empty() {
+            outcome = self.set_direct(false).map_err(|error| failed("preparing", error));
+            outcome = outcome.and_then(|()| self.write_all(rest));
         }
-        self.filled = 0;
-        Ok(())
+        stage.clear();
+        self.stage = Some(stage);
+        outcome
     }
 
     fn set_direct(&self, direct: bool) -> Result<(), Errno> {
@@ -116,13 +97,13 @@ impl DumpFile {
         fcntl_setfl(&self.file, flags)
     }
 
-    fn write_stage(&mut self, mut range: std::ops::Range<usize>) -> Result<(), SinkError> {
+    fn write_all(&mut self, mut bytes: &[u8]) -> Result<(), SinkError> {
         let mut may_be_direct = true;
-        while !range.is_empty() {
-            match rustix::io::write(&self.file, self.stage.filled(range.clone())) {
+        while !bytes.is_empty() {
+            match rustix::io::write(&self.file, bytes) {
                 Ok(0) => return Err(failed("writing", Errno::IO)),
                 Ok(count) => {
-                    range.start += count;
+                    bytes = bytes.get(count..).unwrap_or_default();
                     self.written(count)?;
                 }
                 Err(Errno::INTR) => {}
@@ -171,17 +152,11 @@ impl Output for DumpFile {
 
     fn write(&mut self, mut bytes: &[u8]) -> Result<(), SinkError> {
         while !bytes.is_empty() {
-            let room = self.stage.room(self.filled);
-            let count = room.len().min(bytes.len());
-            if count == 0 {
-                return Err(failed("writing", Errno::BADF)); // the stage was taken away
-            }
-            room[..count].copy_from_slice(&bytes[..count]);
-            bytes = &bytes[count..];
-            self.filled += count;
-            if self.filled == STAGE_BYTES {
-                self.filled = 0;
-                self.write_stage(0..STAGE_BYTES)?;
+            let Some(stage) = &mut self.stage else { return Err(failed("writing", Errno::BADF)) };
+            let taken = stage.take(bytes);
+            bytes = &bytes[taken..];
+            if stage.is_full() {
+                self.write_stage()?;
             }
         }
         Ok(())

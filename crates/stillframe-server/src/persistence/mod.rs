@@ -20,6 +20,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
 use stillframe::{Algorithm, CaptureError, CaptureReport, MemoryError, Point, SinkError};
+use stillframe_durability::disk::Stage;
 use stillframe_keyspace::{DATABASES, Keyspace};
 use stillframe_rdb::{Encoder, Origin, Value, Workspace};
 
@@ -30,7 +31,7 @@ use crate::state::ServerState;
 
 pub(crate) use directory::Directory;
 use directory::Publisher;
-use file::{DumpFile, Stage};
+use file::{DumpFile, stage};
 pub(crate) use load::{Loaded, load, load_file};
 use sink::{Counters, RdbSink};
 
@@ -126,7 +127,7 @@ impl Saves {
             loaded,
             running: None,
             outcome: None,
-            workspace: Some((Workspace::new(), Stage::new())),
+            workspace: Some((Workspace::new(), stage())),
             counters: Counters::new()?,
             last_try: None,
             directory,
@@ -231,8 +232,7 @@ fn start<A: Algorithm>(
         .map_err(|error| format!("creating a temporary dump file: {error}"))?;
     let counters = saves.counters.clone();
     counters.reset();
-    let (workspace, stage) =
-        saves.workspace.take().unwrap_or_else(|| (Workspace::new(), Stage::new()));
+    let (workspace, stage) = saves.workspace.take().unwrap_or_else(|| (Workspace::new(), stage()));
     let file = DumpFile::new(file, stage, counters.clone(), bandwidth_bytes);
     let encoder = Encoder::within(workspace, file).compress(config.rdbcompression);
     let sink = RdbSink::new(
