@@ -25,7 +25,7 @@ struct Digest {
 }
 
 impl EntrySink for Digest {
-    fn entry(&mut self, entry: &Entry) -> Result<(), SinkError> {
+    fn entry(&mut self, _db: usize, entry: &Entry) -> Result<(), SinkError> {
         let mut text = IntText::default();
         let bytes = entry.key().iter().chain(entry.value().to_bytes(&mut text));
         self.entries += 1;

@@ -329,7 +329,7 @@ impl<A: Algorithm> Keyspace<A> {
                 }
             }
         };
-        let entry = Owned::new((self.slots.era(), db), key, value, deadline, reserve);
+        let entry = Owned::new(self.birth(db), key, value, deadline, reserve);
         match place {
             Place::At(slot) => self.replace(db, slot, entry, shared_bytes),
             Place::Absent { .. } => return self.place(db, place, entry),

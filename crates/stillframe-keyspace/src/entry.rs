@@ -7,9 +7,10 @@
 //!        +--------+------------+--------+------+--------+-------------+-----------------------+
 //!                                                       |<----------- room bytes ------------>|
 //! ```
-//! `stamp` is era << 8 | kind << 4 | db. `value` is, by kind: the integer; the length of the inline
-//! text; a reference-counted blob for texts above [`INLINE_MAX`]; the length and count of a small
-//! collection, which lies inline as a packed run; or a reference-counted [`Trunk`] for a large one.
+//! `stamp` is era << 8 | kind << 4 | space. `value` is, by kind: the integer; the length of the
+//! inline text; a reference-counted blob for texts above [`INLINE_MAX`]; the length and count of a
+//! small collection, which lies inline as a packed run; or a reference-counted [`Trunk`] for a
+//! large one.
 //!
 //! Invariants
 //! - The address of an entry and its key never change; neither does `stamp`, but for the kind.
@@ -67,9 +68,8 @@ struct Header<T: ?Sized = [u8; 0]> {
 }
 
 impl Entry {
-    /// Its database.
-    #[must_use]
-    pub fn db(&self) -> usize {
+    /// Where its database was when it was born: databases are swapped, entries stay as they are.
+    pub(crate) fn space(&self) -> usize {
         (self.0.stamp & 0xf) as usize
     }
 
@@ -305,7 +305,7 @@ impl Drop for Entry {
 impl fmt::Debug for Entry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Entry")
-            .field("db", &self.db())
+            .field("space", &self.space())
             .field("key", &self.key())
             .field("expire_at", &self.expire_at())
             .field("value", &self.value())
@@ -329,13 +329,13 @@ const _: () = {
 impl Owned {
     /// A new entry. `reserve` is room for the inline value to grow into, beyond what it needs.
     pub(crate) fn new(
-        (era, db): (u64, usize),
+        (era, space): (u64, usize),
         key: &[u8],
         value: New<'_>,
         deadline: i64,
         reserve: usize,
     ) -> Self {
-        assert!(db < 16 && key.len() <= KEY_BYTES_MAX, "a key or database out of bounds");
+        assert!(space < 16 && key.len() <= KEY_BYTES_MAX, "a key or database out of bounds");
         let parts = value.inline();
         let inline = parts[0].len() + parts[1].len();
         let layout = layout(key.len() + inline + reserve);
@@ -346,7 +346,7 @@ impl Owned {
         };
         let (kind, word) = value.into_word();
         let header = Header {
-            stamp: era << 8 | kind.bits() << 4 | db as u64,
+            stamp: era << 8 | kind.bits() << 4 | space as u64,
             expire_at: deadline,
             key_len: key.len() as u32,
             room: room as u32,

@@ -48,7 +48,7 @@ pub(crate) struct Pool {
 struct Candidate {
     score: u64,
     slot: u32,
-    db: usize,
+    space: usize,
     hash: u64,
 }
 
@@ -65,7 +65,7 @@ impl<A: Algorithm> Keyspace<A> {
             _ => self.best_victim(choice, random)?,
         };
         let entry = self.at(slot);
-        let gone = (entry.db(), entry.key().into());
+        let gone = (self.spaces.db_of(entry), entry.key().into());
         self.delete(slot);
         Some(gone)
     }
@@ -121,7 +121,7 @@ impl<A: Algorithm> Keyspace<A> {
     /// Lets a key into the pool if it is a better victim than one in it, or if there is room.
     fn consider(&mut self, slot: u32, choice: Choice) {
         let entry = self.at(slot);
-        let (db, hash) = (entry.db(), self.hash(entry.key()));
+        let (space, hash) = (entry.space(), self.hash(entry.key()));
         let score = self.score(slot, entry, choice);
         let pool = &mut self.pool.candidates;
         if pool.iter().any(|candidate| candidate.slot == slot && candidate.hash == hash) {
@@ -133,16 +133,16 @@ impl<A: Algorithm> Keyspace<A> {
                 return;
             }
             pool.remove(0);
-            pool.insert(at - 1, Candidate { score, slot, db, hash });
+            pool.insert(at - 1, Candidate { score, slot, space, hash });
         } else {
-            pool.insert(at, Candidate { score, slot, db, hash });
+            pool.insert(at, Candidate { score, slot, space, hash });
         }
     }
 
     /// Whether the key that was sampled is still there and as good a victim.
     fn still(&self, candidate: &Candidate, choice: Choice) -> bool {
         let Some(entry) = self.slots.entry(candidate.slot) else { return false };
-        entry.db() == candidate.db
+        entry.space() == candidate.space
             && self.is_live(entry)
             && self.hash(entry.key()) == candidate.hash
             && (!choice.mortal_only || entry.deadline() != NEVER)

@@ -4,18 +4,19 @@ use stillframe::{Sink, SinkError};
 
 use crate::DATABASES;
 use crate::entry::Entry;
+use crate::keyspace::Spaces;
 
-/// The eras at which each database was last cleared: entries of those eras and before are dead.
+/// The eras at which each space was last cleared: entries of those eras and before are dead.
 pub(crate) type Cleared = [u64; DATABASES];
 
 /// Receives the entries of one image, each exactly once, in no order that means anything. Runs on
 /// the snapshotter thread, or (fork) in a child process, where it must not allocate, lock or log.
 pub trait EntrySink: Send {
-    /// Takes one entry as it was at begin.
+    /// Takes one entry of database `db` as it was at begin.
     ///
     /// # Errors
     /// Any error ends the image.
-    fn entry(&mut self, entry: &Entry) -> Result<(), SinkError>;
+    fn entry(&mut self, db: usize, entry: &Entry) -> Result<(), SinkError>;
 
     /// Called once, after the last entry.
     ///
@@ -30,11 +31,12 @@ pub trait EntrySink: Send {
 pub(crate) struct Image<E> {
     pub(crate) sink: E,
     cleared: Cleared,
+    spaces: Spaces,
 }
 
 impl<E: EntrySink> Image<E> {
-    pub(crate) fn new(sink: E, cleared: Cleared) -> Self {
-        Self { sink, cleared }
+    pub(crate) fn new(sink: E, cleared: Cleared, spaces: Spaces) -> Self {
+        Self { sink, cleared, spaces }
     }
 }
 
@@ -44,8 +46,8 @@ impl<E: EntrySink> Sink for Image<E> {
             // SAFETY: M1: at begin the word was the handle of a live entry. M2 and M4: nobody
             // changes or frees it until this call has returned and `captured` has passed it.
             let entry = unsafe { Entry::from_word(word) };
-            if entry.era() > self.cleared[entry.db()] {
-                self.sink.entry(entry)?;
+            if entry.era() > self.cleared[entry.space()] {
+                self.sink.entry(self.spaces.db_of(entry), entry)?;
             }
         }
         Ok(())

@@ -6,6 +6,9 @@
 //! - K2: a live entry's slot is in the `expiries` of its database exactly if it has a deadline.
 //! - K3: dead entries stay in their slots until swept, a few at a time: clearing a database is
 //!   O(1). Whoever walks slots (scan, images) tells them by their era.
+//! - K4: an entry carries not the number of its database but its *space*; the two are permutations
+//!   of each other, so that databases are swapped in O(1). An image has the permutation of its
+//!   beginning.
 //!
 //! Keys are hashed by SipHash-1-3 under a key from the operating system, as an attacker chooses
 //! them: 8 ns for a key of 16 bytes where a hash without proof of resistance takes 1 to 2.
@@ -45,6 +48,7 @@ const SWEEP: usize = if cfg!(any(test, miri)) { 16 } else { 512 };
 pub struct Keyspace<A: Algorithm> {
     pub(crate) slots: Slots<A>,
     pub(crate) dbs: [Db; DATABASES],
+    pub(crate) spaces: Spaces,
     /// Where each slot stands in the `expiries` of its database.
     pub(crate) places: Sparse,
     cleared: Cleared,
@@ -70,6 +74,38 @@ pub(crate) struct Db {
     pub(crate) index: Index,
     pub(crate) expiries: Expiries,
     pub(crate) bytes: usize,
+}
+
+/// Which database is in which space.
+#[derive(Debug, Clone)]
+pub(crate) struct Spaces {
+    of_db: [u8; DATABASES],
+    db_in: [u8; DATABASES],
+}
+
+impl Default for Spaces {
+    fn default() -> Self {
+        let same = std::array::from_fn(|db| db as u8);
+        Self { of_db: same, db_in: same }
+    }
+}
+
+impl Spaces {
+    #[inline]
+    pub(crate) fn of_db(&self, db: usize) -> usize {
+        self.of_db[db].into()
+    }
+
+    #[inline]
+    pub(crate) fn db_of(&self, entry: &Entry) -> usize {
+        self.db_in[entry.space()].into()
+    }
+
+    fn swap(&mut self, a: usize, b: usize) {
+        self.of_db.swap(a, b);
+        let [a, b] = [self.of_db(a), self.of_db(b)];
+        self.db_in.swap(a, b);
+    }
 }
 
 /// Slots of dead entries.
@@ -99,6 +135,7 @@ impl<A: Algorithm> Keyspace<A> {
         Ok(Self {
             slots: Slots::create(&words)?,
             dbs: Default::default(),
+            spaces: Spaces::default(),
             places: Sparse::default(),
             cleared: [0; DATABASES],
             condemned: VecDeque::new(),
@@ -219,7 +256,10 @@ impl<A: Algorithm> Keyspace<A> {
         let end = start.saturating_add(budget.max(1)).min(used);
         for slot in start..end {
             let Some(entry) = self.slots.entry(slot as u32) else { continue };
-            if entry.db() == db && self.is_live(entry) && !is_expired(entry, now) {
+            if entry.space() == self.spaces.of_db(db)
+                && self.is_live(entry)
+                && !is_expired(entry, now)
+            {
                 f(entry);
             }
         }
@@ -277,7 +317,8 @@ impl<A: Algorithm> Keyspace<A> {
         if self.is_empty(db) {
             return;
         }
-        self.cleared[db] = self.slots.end_era(); // K3: all that live now are dead
+        let space = self.spaces.of_db(db);
+        self.cleared[space] = self.slots.end_era(); // K3: all that live now are dead
         let Db { index, expiries, bytes } = std::mem::take(&mut self.dbs[db]);
         self.condemned.push_back(Condemned { slots: Box::new(index.into_slots()), bytes });
         let bytes = expiries.len() * size_of::<u32>();
@@ -287,6 +328,12 @@ impl<A: Algorithm> Keyspace<A> {
     /// Deletes every key, like [`clear`](Self::clear).
     pub fn clear_all(&mut self) {
         (0..DATABASES).for_each(|db| self.clear(db));
+    }
+
+    /// Swaps the contents of two databases, in O(1). An image under way shows them as they were.
+    pub fn swap(&mut self, a: usize, b: usize) {
+        self.dbs.swap(a, b);
+        self.spaces.swap(a, b);
     }
 
     /// Begins an image of all databases. The snapshotter thread pushes its entries into `sink`,
@@ -301,7 +348,8 @@ impl<A: Algorithm> Keyspace<A> {
         sink: E,
         publish: impl FnOnce(&mut E, Result<CaptureReport, CaptureError>) + Send + 'static,
     ) -> Result<Begun, BeginError> {
-        self.slots.snapshot(point, sink, self.cleared, publish)
+        let spaces = self.spaces.clone();
+        self.slots.snapshot(point, sink, (self.cleared, spaces), publish)
     }
 
     /// Frees what an image has let go of, and sweeps what was cleared: bounded work, next to none
@@ -382,7 +430,7 @@ impl<A: Algorithm> Keyspace<A> {
     }
 
     pub(crate) fn is_live(&self, entry: &Entry) -> bool {
-        entry.era() > self.cleared[entry.db()]
+        entry.era() > self.cleared[entry.space()]
     }
 
     #[inline]
@@ -402,7 +450,7 @@ impl<A: Algorithm> Keyspace<A> {
         if let Some(slot) = self.recent
             && let Some(entry) = self.slots.entry(slot)
             && entry.key() == key
-            && entry.db() == db
+            && entry.space() == self.spaces.of_db(db)
             && self.is_live(entry)
         {
             return Place::At(slot);
@@ -416,7 +464,7 @@ impl<A: Algorithm> Keyspace<A> {
         let entry = self.slots.entry(slot).filter(|entry| is_expired(entry, now));
         let expired = entry.is_some();
         if let Some(entry) = entry.filter(|_| self.keeps_expired) {
-            self.expired.push((entry.db(), entry.key().into()));
+            self.expired.push((self.spaces.db_of(entry), entry.key().into()));
         }
         if expired {
             self.delete(slot);
@@ -429,7 +477,7 @@ impl<A: Algorithm> Keyspace<A> {
     pub(crate) fn delete(&mut self, slot: u32) {
         let entry = self.slots.entry(slot).expect("a slot in the index is in use");
         let hash = self.hash(entry.key());
-        let db = &mut self.dbs[entry.db()];
+        let db = &mut self.dbs[self.spaces.db_of(entry)];
         db.index.remove(hash, slot);
         db.bytes -= entry.bytes();
         if entry.deadline() != NEVER {

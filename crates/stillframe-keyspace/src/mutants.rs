@@ -38,7 +38,7 @@ mod tests {
     }
 
     impl EntrySink for Gated {
-        fn entry(&mut self, entry: &Entry) -> Result<(), SinkError> {
+        fn entry(&mut self, _db: usize, entry: &Entry) -> Result<(), SinkError> {
             let _ = self.gate.recv(); // open, or gone and thereby open
             self.contents.insert(entry.key().to_vec(), format!("{:?}", entry.value()));
             Ok(())

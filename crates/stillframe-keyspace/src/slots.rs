@@ -44,6 +44,7 @@ use crate::chunks::Stack;
 use crate::entry::{Entry, Owned};
 use crate::image::{Cleared, EntrySink, Image};
 use crate::index::{Index, Seat};
+use crate::keyspace::Spaces;
 use crate::limbo::{Limbo, Loan};
 use crate::mutants::Mutant;
 use crate::reclaim::Reclaimer;
@@ -310,15 +311,16 @@ impl<A: Algorithm> Slots<A> {
         &mut self,
         point: Point,
         sink: E,
-        cleared: Cleared,
+        (cleared, spaces): (Cleared, Spaces),
         publish: impl FnOnce(&mut E, Result<CaptureReport, CaptureError>) + Send + 'static,
     ) -> Result<Begun, BeginError> {
         self.tend(); // an image before this one may be over
         let cleared = if self.is(Mutant::ShowsCleared) { [0; DATABASES] } else { cleared };
-        let begun = self.engine.snapshot(point, Image::new(sink, cleared), |image, outcome| {
-            publish(&mut image.sink, outcome);
-            Publication::Failed // every image is whole: none builds on it
-        })?;
+        let begun =
+            self.engine.snapshot(point, Image::new(sink, cleared, spaces), |image, outcome| {
+                publish(&mut image.sink, outcome);
+                Publication::Failed // every image is whole: none builds on it
+            })?;
         self.imaging = true;
         let ended = self.end_era();
         if self.algorithm().in_process {

@@ -80,7 +80,7 @@ impl<A: Algorithm> Keyspace<A> {
     pub fn append(&mut self, db: usize, key: &[u8], more: &[u8]) -> Result<usize, MemoryError> {
         let place = self.seek(db, key);
         let Place::At(slot) = place else {
-            let entry = Owned::new((self.slots.era(), db), key, encode(more), NEVER, 0);
+            let entry = Owned::new(self.birth(db), key, encode(more), NEVER, 0);
             self.place(db, place, entry)?;
             return Ok(more.len());
         };
@@ -89,7 +89,7 @@ impl<A: Algorithm> Keyspace<A> {
             let mut text = IntText::default();
             let old = self.at(slot).value().to_bytes(&mut text);
             let len = old.len() + more.len();
-            let birth = (self.slots.era(), db);
+            let birth = self.birth(db);
             let entry = if len <= INLINE_MAX {
                 let reserve = len.min(INLINE_MAX - len); // the next ones may find room
                 Owned::new(birth, key, New::Inline(old, more), booked.deadline, reserve)
@@ -143,7 +143,7 @@ impl<A: Algorithm> Keyspace<A> {
         } else {
             New::Blob(Arc::new(std::mem::take(&mut text)))
         };
-        let entry = Owned::new((self.slots.era(), db), key, value, booked.deadline, 0);
+        let entry = Owned::new(self.birth(db), key, value, booked.deadline, 0);
         self.place(db, place, entry)?;
         Ok(len)
     }
@@ -157,7 +157,7 @@ impl<A: Algorithm> Keyspace<A> {
             entry.set_deadline(deadline);
             self.book(db, slot, booked);
         } else {
-            let birth = (self.slots.era(), db);
+            let birth = self.birth(db);
             let old = self.at(slot);
             let shared_bytes = old.outside_bytes();
             let entry = Owned::new(birth, key, old.share(), deadline, 0);
@@ -218,7 +218,7 @@ impl<A: Algorithm> Keyspace<A> {
 
     fn copy_slot(&mut self, slot: u32, db: usize, key: &[u8]) -> Result<(), MemoryError> {
         let from = self.at(slot);
-        let entry = Owned::new((self.slots.era(), db), key, from.share(), from.deadline(), 0);
+        let entry = Owned::new(self.birth(db), key, from.share(), from.deadline(), 0);
         self.place(db, self.seek(db, key), entry)
     }
 
@@ -246,7 +246,7 @@ impl<A: Algorithm> Keyspace<A> {
                 }
             }
         }
-        let entry = Owned::new((self.slots.era(), db), key, value, deadline, 0);
+        let entry = Owned::new(self.birth(db), key, value, deadline, 0);
         self.place(db, place, entry)
     }
 
@@ -280,6 +280,11 @@ impl<A: Algorithm> Keyspace<A> {
         let seat = self.slots.replace(slot, entry, shared_bytes);
         self.dbs[db].index.update(hash, seat);
         self.book(db, slot, booked);
+    }
+
+    /// Era and space of an entry that is born now.
+    pub(crate) fn birth(&self, db: usize) -> (u64, usize) {
+        (self.slots.era(), self.spaces.of_db(db))
     }
 
     pub(crate) fn at(&self, slot: u32) -> &Entry {

@@ -83,7 +83,7 @@ impl<A: Algorithm> Pair<A> {
         }
         let found = self.keyspace.get(key.0, &key.1, self.now);
         let found = found.map(|entry| {
-            assert_eq!((entry.db(), entry.key()), (key.0, &key.1[..]));
+            assert_eq!(entry.key(), key.1);
             (Held::of(entry.value()), entry.expire_at())
         });
         assert_eq!(found.as_ref(), self.oracle.get(key), "{key:?}");
@@ -136,7 +136,8 @@ impl<A: Algorithm> Pair<A> {
                 self.keyspace.clear_all();
                 self.oracle.clear();
             }
-            933..980 => drop(self.keyspace.tend()),
+            933..945 => self.swap(key.0),
+            945..980 => drop(self.keyspace.tend()),
             980 => self.keyspace.wait_image(), // a busy machine gives the snapshotter little time
             _ => self.image(),
         }
@@ -265,6 +266,22 @@ impl<A: Algorithm> Pair<A> {
                 assert_eq!(was, old);
             }
         }
+    }
+
+    fn swap(&mut self, a: usize) {
+        let b = self.key().0;
+        self.keyspace.swap(a, b);
+        let other = |db| {
+            if db == a {
+                b
+            } else if db == b {
+                a
+            } else {
+                db
+            }
+        };
+        let oracle = std::mem::take(&mut self.oracle).into_iter();
+        self.oracle = oracle.map(|((db, key), held)| ((other(db), key), held)).collect();
     }
 
     /// RENAME or COPY.

@@ -14,13 +14,13 @@ use stillframe_keyspace::{Entry, EntrySink, Expire, Keyspace};
 struct Stare(Collect, usize);
 
 impl EntrySink for Stare {
-    fn entry(&mut self, entry: &Entry) -> Result<(), SinkError> {
+    fn entry(&mut self, db: usize, entry: &Entry) -> Result<(), SinkError> {
         let before = digest(entry.value());
         self.1 += 1;
         if self.1.is_multiple_of(32) {
             std::thread::yield_now();
         }
-        self.0.entry(entry)?;
+        self.0.entry(db, entry)?;
         if digest(entry.value()) != before {
             return Err(SinkError::new(format_args!("an entry changed while it was looked at")));
         }

@@ -94,6 +94,13 @@ impl Blocked {
         }
     }
 
+    /// The database holds other keys than before: those who wait for one of them are to be served.
+    pub(crate) fn touch_all(&mut self, db: usize, mut exists: impl FnMut(&[u8]) -> bool) {
+        let mut found: Vec<_> = self.queues[db].keys().filter(|key| exists(key)).cloned().collect();
+        found.sort_unstable();
+        found.iter().for_each(|key| self.note(db, key));
+    }
+
     /// Whether a key that somebody waits for was changed.
     pub(crate) fn has_ready(&self) -> bool {
         !self.ready.is_empty()

@@ -258,7 +258,8 @@ impl Client {
 
     /// The limit on unread replies of its class.
     pub(crate) fn output_limit(&self, limits: &OutputLimits) -> OutputLimit {
-        if self.session.subscriptions.is_some() { limits.pubsub } else { limits.normal }
+        let told = self.session.subscriptions.is_some() || self.session.monitors;
+        if told { limits.pubsub } else { limits.normal }
     }
 
     /// Whether it has to be closed because the replies it does not read exceed what the

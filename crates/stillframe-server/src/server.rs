@@ -455,6 +455,7 @@ impl<A: Algorithm> Server<A> {
             tracing::debug!("client {} at {} left", client.session.id, client.session.peer);
             self.state.watches.forget(client.session.id);
             self.state.pubsub.forget(&mut client.session);
+            self.state.stop_monitoring(&mut client.session);
             self.state.tracking.disable(&mut client.session);
             self.state.blocked.leave(client.session.id);
             self.poller.remove_client(client.stream);

@@ -29,6 +29,10 @@ pub(crate) struct Session {
     pub(crate) subscriptions: Option<Box<Subscriptions>>,
     /// How it wants to be told of changes of keys, if it does.
     pub(crate) tracking: Option<Box<Mode>>,
+    /// CLIENT NO-EVICT is on.
+    pub(crate) spared: bool,
+    /// It is shown every request (MONITOR).
+    pub(crate) monitors: bool,
     /// What becomes of its replies.
     pub(crate) replies: Replies,
     /// A request that has to wait for the end of a pause.
@@ -86,6 +90,8 @@ impl Session {
             name: Vec::new(),
             subscriptions: None,
             tracking: None,
+            spared: false,
+            monitors: false,
             replies: Replies::Sent,
             held: None,
             transaction: None,

@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
+use crate::commands::monitor::redacted;
 use crate::server::unix_millis;
 use crate::session::Session;
 use crate::state::ServerState;
@@ -84,7 +85,7 @@ impl ServerState {
             id,
             at_s: unix_millis() / 1000,
             micros,
-            args: shortened(args),
+            args: shortened(&redacted(args)),
             peer: session.peer.to_string(),
             name: session.name.clone(),
         });

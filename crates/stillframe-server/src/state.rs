@@ -36,6 +36,8 @@ pub(crate) struct ServerState {
     pub(crate) pubsub: PubSub,
     /// Keys that clients keep in caches.
     pub(crate) tracking: Tracking,
+    /// Places of the clients that want to see every request.
+    pub(crate) monitors: Vec<usize>,
     /// Requests are being held.
     pub(crate) pause: Option<Pause>,
     /// Requests that took long.
@@ -95,6 +97,7 @@ impl ServerState {
             watches: Watches::default(),
             pubsub: PubSub::default(),
             tracking: Tracking::default(),
+            monitors: Vec::new(),
             pause: None,
             slowlog: SlowLog::default(),
             latency: Latency::default(),

@@ -56,7 +56,10 @@ impl<A: Algorithm> Server<A> {
             table: &self.table,
         };
         let start = ctx.out.position();
+        // It was shown when it was sent.
+        let monitors = std::mem::take(&mut ctx.server.monitors);
         commands::run(&mut ctx, waiter.command, &args);
+        ctx.server.monitors = monitors;
         if ctx.session.replies == Replies::Dropped {
             ctx.out.buffer.truncate(start);
         }

@@ -8,6 +8,7 @@
 //! a> byte for byte               a% the elements of its lists in any order
 //! a~ every number taken as 0     a? only what kind of reply it is
 //! a< one more reply or message, byte for byte; the rest of the line is a remark
+//! a= one more reply, every number taken as 0; the rest of the line is a remark
 //! a! sent without waiting for a reply
 //! .  20  (waits 20 ms)           #  a remark
 //! ```
@@ -29,6 +30,11 @@ fn bit_commands_reply_as_redis() {
 #[test]
 fn connection_commands_reply_as_redis() {
     prove("connection");
+}
+
+#[test]
+fn databases_are_swapped_as_by_redis() {
+    prove("databases");
 }
 
 #[test]
@@ -59,6 +65,11 @@ fn key_commands_reply_as_redis() {
 #[test]
 fn list_commands_reply_as_redis() {
     prove("lists");
+}
+
+#[test]
+fn requests_are_shown_as_by_redis() {
+    prove("monitor");
 }
 
 #[test]
@@ -204,13 +215,13 @@ impl Step {
         let mark = head.next();
         let by = match mark {
             Some('>' | '<') => Compared::Bytes,
-            Some('~') => Compared::Numbers,
+            Some('~' | '=') => Compared::Numbers,
             Some('%') => Compared::Unordered,
             Some('?') => Compared::Kind,
             Some('!') => Compared::Nothing,
             mark => panic!("line {}: no way of comparing: {mark:?}", number + 1),
         };
-        let arguments = if mark == Some('<') { Vec::new() } else { words(text) };
+        let arguments = if matches!(mark, Some('<' | '=')) { Vec::new() } else { words(text) };
         Some(Self::Command { line: number + 1, client, by, text: text.into(), arguments })
     }
 }

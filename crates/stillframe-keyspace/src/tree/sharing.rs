@@ -24,7 +24,7 @@ pub(super) fn note_copy(bytes: usize) {
 struct Hold(std::sync::mpsc::Receiver<()>, String);
 
 impl EntrySink for Hold {
-    fn entry(&mut self, entry: &Entry) -> Result<(), SinkError> {
+    fn entry(&mut self, _db: usize, entry: &Entry) -> Result<(), SinkError> {
         let _ = self.0.recv();
         self.1 += &format!("{:?}", entry.value());
         Ok(())

@@ -231,7 +231,7 @@ impl Collect {
 }
 
 impl EntrySink for Collect {
-    fn entry(&mut self, entry: &Entry) -> Result<(), SinkError> {
+    fn entry(&mut self, db: usize, entry: &Entry) -> Result<(), SinkError> {
         self.entries += 1;
         match self.manner {
             Manner::Slow(times) if self.entries.is_multiple_of(times) => {
@@ -244,7 +244,7 @@ impl EntrySink for Collect {
         }
         let value = entry.value();
         let count = if value.kind() == Type::String { 1 } else { value.len() };
-        self.put(&[&[entry.db() as u8, value.kind() as u8]])?;
+        self.put(&[&[db as u8, value.kind() as u8]])?;
         self.put(&[&entry.expire_at().unwrap_or(i64::MAX).to_le_bytes()])?;
         self.put(&[&(count as u32).to_le_bytes()])?;
         self.put(&[&(entry.key().len() as u32).to_le_bytes(), entry.key()])?;

@@ -83,10 +83,14 @@ fn unpause<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
     ctx.out.ok();
 }
 
-/// `CLIENT NO-EVICT ON | OFF`: no client is evicted anyway.
+/// `CLIENT NO-EVICT ON | OFF`: shown by CLIENT LIST; no client is evicted anyway.
 fn no_evict<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
-    let word = args[2].to_ascii_lowercase();
-    if word == b"on" || word == b"off" { ctx.out.ok() } else { ctx.out.error(SYNTAX) }
+    ctx.session.spared = match args[2].to_ascii_lowercase().as_slice() {
+        b"on" => true,
+        b"off" => false,
+        _ => return ctx.out.error(SYNTAX),
+    };
+    ctx.out.ok();
 }
 
 /// `CLIENT REPLY ON | OFF | SKIP`: only ON is answered.
@@ -238,6 +242,7 @@ fn describe<A: Algorithm>(
 fn flags(session: &Session) -> String {
     let told = session.tracking.as_deref();
     let letters = [
+        (session.monitors, 'O'),
         (session.subscriptions.is_some(), 'P'),
         (session.transaction.is_some(), 'x'),
         (session.held.is_some() || session.blocked, 'b'),
@@ -245,6 +250,7 @@ fn flags(session: &Session) -> String {
         (told.is_some_and(|mode| mode.broken), 'R'),
         (told.is_some_and(|mode| mode.broadcast), 'B'),
         (session.closing, 'c'),
+        (session.spared, 'e'),
     ];
     let flags: String = letters.into_iter().filter(|(is, _)| *is).map(|(_, c)| c).collect();
     if flags.is_empty() { "N".to_owned() } else { flags }

@@ -51,6 +51,7 @@ fn reset<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
     ctx.server.watches.forget(ctx.session.id);
     ctx.server.pubsub.forget(ctx.session);
     ctx.server.tracking.disable(ctx.session);
+    ctx.server.stop_monitoring(ctx.session);
     ctx.session.transaction = None;
     ctx.session.replies = Replies::Sent;
     ctx.session.db = 0;

@@ -25,6 +25,7 @@ pub(crate) fn register<A: Algorithm>(table: &mut Table<A>) {
     table.add_sub("object|refcount", 3, READONLY, SECOND_KEY, object_refcount);
     table.add("rename", 3, WRITE, TWO_KEYS, rename);
     table.add("renamenx", 3, WRITE | FAST, TWO_KEYS, renamenx);
+    table.add("swapdb", 3, WRITE | FAST, NO_KEYS, swapdb);
     table.add("touch", -2, READONLY | FAST, ALL_KEYS, exists);
     table.add("type", 2, READONLY | FAST, ONE_KEY, type_of);
     table.add("unlink", -2, WRITE | FAST, ALL_KEYS, del);
@@ -223,6 +224,32 @@ fn flushall<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
     }
     ctx.keyspace.clear_all();
     ctx.server.invalidate_all();
+    ctx.out.ok();
+}
+
+/// `SWAPDB index index`
+fn swapdb<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    let parse = |number| parse_integer(number).and_then(|number| i32::try_from(number).ok());
+    let Some(a) = parse(args[1]) else {
+        return ctx.out.error("ERR invalid first DB index");
+    };
+    let Some(b) = parse(args[2]) else {
+        return ctx.out.error("ERR invalid second DB index");
+    };
+    let known = |db| usize::try_from(db).ok().filter(|&db| db < DATABASES);
+    let (Some(a), Some(b)) = (known(a), known(b)) else { return ctx.out.error(DB_RANGE) };
+    if a != b {
+        let Context { keyspace, server, now, .. } = ctx;
+        // Whoever watches a key sees it replaced, if it is in either.
+        let mut exists = |key: &[u8]| [a, b].iter().any(|&db| keyspace.contains(db, key, *now));
+        server.watches.touch_all(a, &mut exists);
+        server.watches.touch_all(b, &mut exists);
+        keyspace.swap(a, b);
+        for db in [a, b] {
+            server.blocked.touch_all(db, |key| keyspace.contains(db, key, *now));
+        }
+    }
+    ctx.server.dirty += 1;
     ctx.out.ok();
 }
 

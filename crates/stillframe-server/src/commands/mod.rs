@@ -30,6 +30,7 @@ mod introspect;
 mod keys;
 mod lcs;
 mod lists;
+pub(crate) mod monitor;
 mod monitoring;
 mod natural;
 mod numbers;
@@ -96,6 +97,7 @@ pub(crate) fn table<A: Algorithm>() -> Table<A> {
     introspect::register(&mut table);
     persistence::register(&mut table);
     pubsub::register(&mut table);
+    monitor::register(&mut table);
     monitoring::register(&mut table);
     strings::register(&mut table);
     set::register(&mut table);
@@ -231,6 +233,9 @@ pub(crate) fn run<A: Algorithm>(ctx: &mut Context<'_, A>, index: usize, args: &[
     if ctx.server.effects.wanted() {
         note_effects(ctx, args, ctx.server.dirty > dirty);
     }
+    if !ctx.server.monitors.is_empty() && !command.has(flags::ADMIN) {
+        ctx.server.show_request(ctx.session, &mut ctx.out, args);
+    }
     if ctx.session.tracking.is_some() && command.has(flags::READONLY) {
         ctx.server.tracking.remember(ctx.session, &command.keys.of(args));
     }
@@ -283,6 +288,9 @@ fn refusal<A: Algorithm>(ctx: &Context<'_, A>, command: &Command<A>) -> Option<C
     }
     if command.has(flags::NO_MULTI) && ctx.session.transaction.is_some() {
         return Some("ERR Command not allowed inside a transaction".into());
+    }
+    if ctx.session.monitors && command.has(flags::READONLY | flags::WRITE | flags::MAY_REPLICATE) {
+        return Some("ERR Replica can't interact with the keyspace".into());
     }
     if let Some(refusal) = ctx.server.writes_refused()
         && (command.has(flags::WRITE)

@@ -52,8 +52,8 @@ impl RdbSink {
 }
 
 impl EntrySink for RdbSink {
-    fn entry(&mut self, entry: &Entry) -> Result<(), SinkError> {
-        let (db, key, expire_at_ms) = (entry.db() as u64, entry.key(), entry.expire_at());
+    fn entry(&mut self, db: usize, entry: &Entry) -> Result<(), SinkError> {
+        let (db, key, expire_at_ms) = (db as u64, entry.key(), entry.expire_at());
         let place = Place::Key { db, key, expire_at_ms };
         if !values::encode(&mut self.encoder, place, entry.value())? {
             return Err(SinkError::new(format_args!("a value has no place in a dump file")));

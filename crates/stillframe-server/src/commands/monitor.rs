@@ -1,0 +1,137 @@
+//! MONITOR: every request that is run, shown to those who ask for it.
+//!
+//! - Administrative requests are not shown, and passwords in no request.
+//! - Who does not read what it is shown is closed as a subscriber is, by
+//!   `client-output-buffer-limit pubsub`.
+
+use std::fmt::Write as _;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use stillframe::Algorithm;
+use stillframe_resp::Out;
+
+use super::{Context, NO_KEYS, Table, flags::*};
+use crate::pubsub::Message;
+use crate::session::Session;
+use crate::state::ServerState;
+
+/// Adds the commands of this module.
+pub(crate) fn register<A: Algorithm>(table: &mut Table<A>) {
+    table.add("monitor", 1, ADMIN | NOSCRIPT | LOADING | STALE, NO_KEYS, monitor);
+}
+
+/// `MONITOR`
+fn monitor<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
+    if ctx.server.in_exec {
+        return ctx.out.error("ERR MONITOR isn't allowed for DENY BLOCKING client");
+    }
+    if !ctx.session.monitors {
+        ctx.session.monitors = true;
+        ctx.server.monitors.push(ctx.session.place);
+        ctx.out.ok();
+    }
+}
+
+impl ServerState {
+    /// A client is shown requests no more.
+    pub(crate) fn stop_monitoring(&mut self, session: &mut Session) {
+        if std::mem::take(&mut session.monitors) {
+            self.monitors.retain(|&place| place != session.place);
+        }
+    }
+
+    /// Shows a request that has just run.
+    #[cold]
+    pub(crate) fn show_request(&mut self, session: &Session, out: &mut Out<'_>, args: &[&[u8]]) {
+        if session.internal {
+            return;
+        }
+        let line = line(session, args);
+        let mut message = Message::new(|out: &mut Out<'_>| out.simple(&line));
+        // Delivering changes no list of monitors: who is closed leaves it at the end of the turn.
+        for at in 0..self.monitors.len() {
+            if self.monitors[at] == session.place {
+                out.simple(&line); // behind the reply
+            } else {
+                self.deliver(self.monitors[at], &mut message);
+            }
+        }
+    }
+}
+
+fn line(session: &Session, args: &[&[u8]]) -> String {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let (seconds, micros) = (since.as_secs(), since.subsec_micros());
+    let mut line = format!("{seconds}.{micros:06} [{} {}]", session.db, session.peer);
+    for arg in redacted(args) {
+        line.push_str(" \"");
+        quote(&mut line, arg);
+        line.push('"');
+    }
+    line
+}
+
+/// Bytes as Redis prints them between quotes.
+fn quote(line: &mut String, bytes: &[u8]) {
+    for &byte in bytes {
+        match byte {
+            b'\\' | b'"' => line.extend(['\\', byte.into()]),
+            b'\n' => line.push_str("\\n"),
+            b'\r' => line.push_str("\\r"),
+            b'\t' => line.push_str("\\t"),
+            0x07 => line.push_str("\\a"),
+            0x08 => line.push_str("\\b"),
+            b' '..=b'~' => line.push(byte.into()),
+            // Writing to a string cannot fail.
+            _ => drop(write!(line, "\\x{byte:02x}")),
+        }
+    }
+}
+
+/// The arguments of a request, without the passwords in it.
+pub(crate) fn redacted<'a>(args: &[&'a [u8]]) -> Vec<&'a [u8]> {
+    let named =
+        |at: usize, name: &[u8]| args.get(at).is_some_and(|arg| arg.eq_ignore_ascii_case(name));
+    let setting = |at: usize| SECRETS.iter().any(|secret| named(at, secret));
+    let is_secret = |at: usize| match at {
+        0 => false,
+        _ if named(0, b"auth") => true,
+        _ if named(0, b"hello") => {
+            let auth = (2..at).find(|&before| named(before, b"auth"));
+            auth.is_some_and(|auth| at <= auth + 2)
+        }
+        2.. if named(0, b"acl") => named(1, b"setuser"),
+        3.. if named(0, b"config") => named(1, b"set") && at % 2 == 1 && setting(at - 1),
+        _ => false,
+    };
+    let shown = |(at, arg): (usize, &&'a [u8])| if is_secret(at) { REDACTED } else { *arg };
+    args.iter().enumerate().map(shown).collect()
+}
+
+const REDACTED: &[u8] = b"(redacted)";
+/// Settings whose values are passwords.
+const SECRETS: [&[u8]; 4] =
+    [b"requirepass", b"masterauth", b"tls-key-file-pass", b"tls-client-key-file-pass"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_password_is_shown() {
+        let shown = |request: &str| {
+            let args: Vec<&[u8]> = request.split(' ').map(str::as_bytes).collect();
+            String::from_utf8(redacted(&args).join(&b' ')).expect("text")
+        };
+        for (request, expected) in [
+            ("AUTH p", "AUTH (redacted)"),
+            ("auth u p", "auth (redacted) (redacted)"),
+            ("HELLO 3 AUTH u p SETNAME m", "HELLO 3 AUTH (redacted) (redacted) SETNAME m"),
+            ("CONFIG SET save x requirepass p", "CONFIG SET save x requirepass (redacted)"),
+            ("ACL SETUSER u >p", "ACL SETUSER (redacted) (redacted)"),
+            ("SET auth p", "SET auth p"),
+        ] {
+            assert_eq!(shown(request), expected);
+        }
+    }
+}
