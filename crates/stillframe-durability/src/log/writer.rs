@@ -126,6 +126,11 @@ impl Writer {
         self.next - 1
     }
 
+    /// Whether there is a record in the segment.
+    pub(crate) fn has_records(&self) -> bool {
+        self.last() >= self.header.first
+    }
+
     /// Goes on in a new segment; all records so far become durable.
     pub(crate) fn rotate(mut self, created_ms: u64, nonce: u64) -> Result<Self, Error> {
         if self.directory.is(Mutant::LogRotatesUnsynced) {

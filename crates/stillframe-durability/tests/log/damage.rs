@@ -1,5 +1,7 @@
 //! Damage, torn tails, and checkpoints that the log makes up for.
 
+use std::path::PathBuf;
+
 use super::*;
 
 #[test]
@@ -43,20 +45,40 @@ fn damage_is_refused_unless_the_loss_is_accepted() {
     assert!(segments(path).iter().any(|name| name.ends_with(".damaged")), "kept for inspection");
 }
 
-#[test]
-fn a_torn_tail_is_cut_with_a_notice() {
+/// Ten records, the last of which lacks five bytes; the directory, the file, and its true length.
+fn cut_short() -> (TempDir, PathBuf, usize) {
     let directory = directory();
-    let path = directory.path();
-    let mut store = open(path);
+    let mut store = open(directory.path());
     act(&mut store, 10);
-    drop(store);
-    let last = path.join(segments(path).pop().unwrap());
+    store.close().expect("the disk is sound");
+    let last = directory.path().join(&segments(directory.path())[0]);
     let bytes = fs::read(&last).unwrap();
     fs::write(&last, &bytes[..bytes.len() - 5]).unwrap();
+    (directory, last, bytes.len())
+}
+
+#[test]
+fn after_a_clean_end_damage_to_the_last_record_is_no_torn_tail() {
+    let (directory, last, _) = cut_short();
+    let error = open_with(directory.path(), Options::words(2)).expect_err("record 10 is damaged");
+    let Error::Log { path, damage: LogDamage::Record { sequence: 10, last: 10, .. } } = &error
+    else {
+        panic!("{error}")
+    };
+    assert_eq!(path, &last);
+}
+
+#[test]
+fn a_torn_tail_is_cut_with_a_notice() {
+    let (directory, last, length) = cut_short();
+    let path = directory.path();
+    // Without the mark of a clean end, as if the process had been killed.
+    let [_, mark] = &segments(path)[..] else { panic!("the segment and the mark") };
+    fs::remove_file(path.join(mark)).unwrap();
     let store = open(path);
     assert_state(&store, 9);
     let torn = store.recovery().log.clone().expect("there is one").torn.expect("told");
-    assert_eq!((&torn.path, torn.offset, torn.bytes), (&last, bytes.len() - 36, 31));
+    assert_eq!((&torn.path, torn.offset, torn.bytes), (&last, length - 36, 31));
 }
 
 #[test]

@@ -54,6 +54,11 @@ impl Thread {
                 self.told_durable(writer.synced());
             }
             if order.close {
+                // The name of an empty segment proves that all records before it were on the disk.
+                // They are, mark or not, so it is no failure of the log if there can be none.
+                if writer.has_records() {
+                    let _ = writer.rotate(now_ms(), nonce());
+                }
                 return Ok(());
             }
             if writer.bytes() >= self.shared.options.segment_bytes {
