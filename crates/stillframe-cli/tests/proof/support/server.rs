@@ -150,7 +150,12 @@ impl Setup {
                 if let Some(password) = &self.password {
                     client.try_call(&[b"AUTH", password.as_bytes()]);
                 }
-                client.ready()
+                // Whoever took the port meanwhile may be a server, too.
+                let process = child.id().to_string();
+                let is_ours = |found: Option<String>| {
+                    !self.wrapper.is_empty() || found.is_some_and(|found| found == process)
+                };
+                client.ready() && is_ours(client.try_info("process_id"))
             });
             answers || child.try_wait().expect("a child's state").is_some()
         });
