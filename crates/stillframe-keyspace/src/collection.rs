@@ -127,8 +127,7 @@ impl<'a> Iterator for Walk<'a> {
         }
         let (leaf, within) = tree.leaf_at(*rank);
         *rank += leaf.count - within;
-        let run = leaf.run(tree.shape);
-        let start = run.place(within).0.bytes.start;
+        let start = leaf.place(tree.shape, within).bytes.start;
         self.run = Run::new(&leaf.bytes[start..], tree.shape);
         self.run.next()
     }

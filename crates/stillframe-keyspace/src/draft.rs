@@ -1,10 +1,11 @@
 //! A collection while it is edited: small, large in its place, or a large one that is to become a
 //! new entry.
 
+use crate::chunk::Chunk;
 use crate::collection::{Collection, Form};
 use crate::entry::INLINE_MAX;
 use crate::options::Limits;
-use crate::packed::{Chunk, Element};
+use crate::packed::Element;
 use crate::trunk::{Hasher, Trunk};
 use crate::value::{Type, parse_int};
 
@@ -101,8 +102,7 @@ impl Draft<'_> {
         let shape = self.kind.shape();
         match self.change() {
             Ok(chunk) => {
-                let place = chunk.run(shape).place(at).0;
-                chunk.insert(place.bytes.start, shape, element);
+                chunk.insert(chunk.place(shape, at), shape, element);
             }
             Err(trunk) => trunk.insert_at(at, element),
         }
@@ -113,8 +113,7 @@ impl Draft<'_> {
         let shape = self.kind.shape();
         match self.change() {
             Ok(chunk) => {
-                let place = chunk.run(shape).place(at).0;
-                chunk.replace(place.bytes, shape, element);
+                chunk.replace(chunk.place(shape, at), shape, element);
             }
             Err(trunk) => trunk.replace_at(at, element),
         }

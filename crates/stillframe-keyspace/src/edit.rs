@@ -10,11 +10,12 @@ use std::sync::Arc;
 
 use stillframe::{Algorithm, MemoryError};
 
+use crate::chunk::Chunk;
 use crate::collection::{Collection, Form};
 use crate::draft::{Body, Draft};
 use crate::entry::{Entry, INLINE_MAX, New, Owned};
 use crate::keyspace::{Keyspace, Place};
-use crate::packed::{Chunk, Element, Shape, score_bytes};
+use crate::packed::{Element, Shape, score_bytes};
 use crate::trunk::Trunk;
 use crate::value::Type;
 use crate::views::{Hash, List, Set, Sorted};
@@ -152,16 +153,22 @@ impl SortedEdit<'_> {
         debug_assert!(!score.is_nan(), "the caller refuses NaN");
         let score = score_bytes(score);
         let element = Element { key: member, value: &score };
-        let old = match self.0.change() {
+        let old = match self.0.body() {
             Ok(chunk) => {
-                let old = chunk.run(Shape::Scored).find_key(member).1;
-                let old = old.map(Element::score);
-                chunk.remove_key(Shape::Scored, member);
+                let (place, found) = chunk.find_key(Shape::Scored, member);
+                let old = found.map(Element::score);
+                if found == Some(element) {
+                    return old;
+                }
+                if old.is_some() {
+                    chunk.remove(place, 1);
+                }
                 chunk.insert_ranked(element);
                 old
             }
             Err(trunk) => trunk.set_score(element),
         };
+        self.0.changed = true;
         self.0.grown(element);
         old
     }
@@ -170,8 +177,11 @@ impl SortedEdit<'_> {
     pub fn remove(&mut self, member: &[u8]) -> Option<f64> {
         let old = match self.0.body() {
             Ok(chunk) => {
-                let old = chunk.run(Shape::Scored).find_key(member).1.map(Element::score);
-                chunk.remove_key(Shape::Scored, member);
+                let (place, found) = chunk.find_key(Shape::Scored, member);
+                let old = found.map(Element::score);
+                if old.is_some() {
+                    chunk.remove(place, 1);
+                }
                 old
             }
             Err(trunk) => trunk.remove_member(member),

@@ -22,6 +22,7 @@ use stillframe::{
 
 use crate::DATABASES;
 use crate::access::{Access, Counting};
+use crate::chunk::Chunk;
 use crate::chunks::Sparse;
 use crate::entry::{Entry, NEVER};
 use crate::evict::Pool;
@@ -29,7 +30,6 @@ use crate::expiries::Expiries;
 use crate::image::{Cleared, EntrySink};
 use crate::index::{Index, Seat};
 use crate::options::{KeyspaceOptions, KeyspaceStats, Limits};
-use crate::packed::Chunk;
 use crate::slots::{CreateError, Slots};
 use crate::trunk::Hasher;
 
@@ -157,6 +157,19 @@ impl<A: Algorithm> Keyspace<A> {
     pub fn get(&mut self, db: usize, key: &[u8], now: i64) -> Option<&Entry> {
         let seat = self.find(db, key, now)?;
         Some(self.slots.entry_of(seat))
+    }
+
+    /// As [`get`](Self::get), for a caller that is about to edit: edits of one collection often
+    /// follow each other, so this looks first at the key that was looked up last.
+    pub fn get_to_edit(&mut self, db: usize, key: &[u8], now: i64) -> Option<&Entry> {
+        let Place::At(slot) = self.seek(db, key) else { return None };
+        if is_expired(self.at(slot), now) {
+            self.delete_if_expired(slot, now);
+            return None;
+        }
+        self.recent = Some(slot);
+        self.access.touch(slot);
+        Some(self.at(slot))
     }
 
     /// As [`get`](Self::get), but it does not count as a use of the key.

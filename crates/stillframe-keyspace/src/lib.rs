@@ -28,6 +28,7 @@
 //! ```
 
 mod access;
+mod chunk;
 mod chunks;
 mod collection;
 mod draft;

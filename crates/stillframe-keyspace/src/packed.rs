@@ -9,7 +9,8 @@
 //! A length is an LEB128 number, so one byte up to 127. A score is kept such that the order of its
 //! bytes is the order of numbers ([`score_bytes`]).
 //!
-//! Invariant: a run is always a whole number of well-formed elements; only this module writes them.
+//! Invariant: a run is always a whole number of well-formed elements; only this module and
+//! [`crate::chunk`] write them.
 
 use std::ops::Range;
 
@@ -55,7 +56,7 @@ impl<'a> Element<'a> {
     }
 
     /// Writes it over `room`, which has its length.
-    fn write(self, shape: Shape, room: &mut [u8]) {
+    pub(crate) fn write(self, shape: Shape, room: &mut [u8]) {
         let room = write_text(room, self.key);
         match shape {
             Shape::Single => {}
@@ -66,8 +67,6 @@ impl<'a> Element<'a> {
 }
 
 const SCORE_BYTES: usize = 8;
-/// Most bytes that a run keeps in reserve.
-const SLACK_MAX: usize = 512;
 
 /// The bytes of a score, ordered as numbers are; -0 is 0. A score is not NaN.
 pub(crate) fn score_bytes(score: f64) -> [u8; SCORE_BYTES] {
@@ -196,58 +195,10 @@ impl<'a> Run<'a> {
     }
 }
 
-/// A run that can be changed.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Chunk {
-    pub(crate) bytes: Vec<u8>,
-    pub(crate) count: usize,
-}
-
-impl Chunk {
-    pub(crate) fn run(&self, shape: Shape) -> Run<'_> {
-        Run::new(&self.bytes, shape)
-    }
-
-    /// Puts an element before the one at offset `at`.
-    pub(crate) fn insert(&mut self, at: usize, shape: Shape, element: Element<'_>) {
-        self.count += 1;
-        self.splice(at..at, shape, Some(element));
-    }
-
-    /// Puts an element in the place of the one at `place`.
-    pub(crate) fn replace(&mut self, place: Range<usize>, shape: Shape, element: Element<'_>) {
-        self.splice(place, shape, Some(element));
-    }
-
-    /// Removes the `count` elements at `place`.
-    pub(crate) fn remove(&mut self, place: Range<usize>, count: usize) {
-        self.count -= count;
-        self.splice(place, Shape::Single, None);
-    }
-
-    fn splice(&mut self, place: Range<usize>, shape: Shape, new: Option<Element<'_>>) {
-        let old_len = self.bytes.len();
-        let end = place.start + new.map_or(0, |new| new.packed_len(shape));
-        let new_len = old_len - place.end + end;
-        if new_len > self.bytes.capacity() {
-            // Less slack than doubling leaves: runs are short, memory is what they are for.
-            let slack = (new_len / 8).min(SLACK_MAX);
-            self.bytes.reserve_exact(new_len + slack - old_len);
-        }
-        if new_len > old_len {
-            self.bytes.resize(new_len, 0);
-        }
-        self.bytes.copy_within(place.end..old_len, end);
-        self.bytes.truncate(new_len);
-        if let Some(new) = new {
-            new.write(shape, &mut self.bytes[place.start..end]);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::chunk::Chunk;
 
     #[test]
     fn elements_of_all_lengths_come_back() {
@@ -261,9 +212,9 @@ mod tests {
                 Shape::Scored => score_bytes(at as f64).to_vec(),
             };
             for (at, text) in texts.iter().enumerate() {
-                let place = chunk.run(shape).place(at).0;
+                let place = chunk.place(shape, at);
                 let value = value(at);
-                chunk.insert(place.bytes.start, shape, Element { key: text, value: &value });
+                chunk.insert(place, shape, Element { key: text, value: &value });
             }
             assert_eq!((chunk.count, chunk.run(shape).count()), (texts.len(), texts.len()));
             for (at, element) in chunk.run(shape).enumerate() {
@@ -271,7 +222,7 @@ mod tests {
             }
             let (place, found) = chunk.run(shape).place(4);
             assert_eq!((place.index, found.map(|found| found.key.len())), (4, Some(300)));
-            chunk.remove(place.bytes, 1);
+            chunk.remove(place, 1);
             assert!(chunk.run(shape).find(|element| element.key.len() == 300).1.is_none());
             assert_eq!(chunk.run(shape).count(), texts.len() - 1);
         }

@@ -39,7 +39,8 @@ mod sharing;
 
 use std::sync::Arc;
 
-use crate::packed::{Chunk, Element, Run, Shape};
+use crate::chunk::{self, Chunk};
+use crate::packed::{Run, Shape};
 use crate::trunk::Hasher;
 use node::{Bound, Child, Inner, Node, own};
 
@@ -62,7 +63,7 @@ impl Order {
         match self {
             _ if cfg!(any(test, miri)) => 8,
             Self::Place => 128,
-            Self::Hash | Self::Rank => 32,
+            Self::Hash | Self::Rank => chunk::ROOM - 1,
         }
     }
 }
@@ -94,7 +95,8 @@ pub(crate) struct Tree {
 
 impl Tree {
     pub(crate) fn new(shape: Shape, order: Order) -> Self {
-        let root = Node::Leaf(Arc::default());
+        let root = if order == Order::Place { Chunk::default() } else { Chunk::indexed() };
+        let root = Node::Leaf(Arc::new(root));
         Self { bytes: root.bytes(), root, len: 0, parted: 0, shape, order }
     }
 
@@ -150,8 +152,7 @@ impl Tree {
             match node {
                 Node::Leaf(leaf) => {
                     let key = (&key.head.to_be_bytes()[..], key.tail);
-                    let first = leaf.run(self.shape).find(|element| element.rank_key() >= key);
-                    return before + first.0.index;
+                    return before + leaf.below(key);
                 }
                 Node::Inner(inner) => {
                     let at = inner.child_of_key(key);
@@ -235,6 +236,9 @@ impl Work<'_> {
         if leaf.count < 2
             || leaf.count <= self.order.leaf_max() && leaf.bytes.len() <= LEAF_BYTES_MAX
         {
+            if self.order != Order::Place {
+                leaf.reindex(self.shape);
+            }
             return None;
         }
         let (right, low) = match self.order {
@@ -300,9 +304,10 @@ impl Work<'_> {
         match (&mut *into, &node) {
             (Node::Leaf(into), Node::Leaf(from)) => {
                 let into = own(into);
-                into.bytes.reserve_exact(from.bytes.len());
-                into.bytes.extend_from_slice(&from.bytes);
-                into.count += from.count;
+                into.append(from);
+                if self.order != Order::Place {
+                    into.reindex(self.shape);
+                }
             }
             (Node::Inner(into), Node::Inner(from)) => own(into).append(from, low),
             _ => {}
@@ -325,9 +330,11 @@ fn middle(run: Run<'_>, count: usize) -> usize {
 
 /// Splits off the elements from `cut` on.
 fn split_in_order(leaf: &mut Chunk, shape: Shape, order: Order, cut: usize) -> (Chunk, Bound) {
-    let (last, _) = leaf.run(shape).place(cut - 1);
-    let bytes = leaf.bytes[last.bytes.end..].to_vec();
-    let right = Chunk { bytes, count: leaf.count - cut };
+    let last = leaf.place(shape, cut - 1);
+    let mut right = Chunk::of(leaf.bytes[last.bytes.end..].to_vec(), leaf.count - cut);
+    if order != Order::Place {
+        right.reindex(shape);
+    }
     let mut low = Bound::default();
     let ends = Run::new(&leaf.bytes[last.bytes.clone()], shape).next().zip(right.run(shape).next());
     if order == Order::Rank
@@ -339,9 +346,7 @@ fn split_in_order(leaf: &mut Chunk, shape: Shape, order: Order, cut: usize) -> (
             low.tail = Some(right.key[..same + 1].into());
         }
     }
-    leaf.count = cut;
-    leaf.bytes.truncate(last.bytes.end);
-    leaf.bytes.shrink_to_fit();
+    leaf.truncate(&last);
     (right, low)
 }
 
@@ -353,19 +358,13 @@ fn split_by_hash(leaf: &mut Chunk, shape: Shape, hasher: &Hasher) -> Option<(Chu
     let middle = sorted[sorted.len() / 2];
     // Everything below the cut is less than it: where half are equal, the cut is beside them.
     let cut = sorted.iter().copied().find(|&hash| hash >= middle && hash > sorted[0])?;
-    let [mut left, mut right] = [Chunk::default(), Chunk::default()];
+    let [mut left, mut right] = [Chunk::indexed(), Chunk::indexed()];
     for (element, hash) in leaf.run(shape).zip(&hashes) {
         let half = if *hash < cut { &mut left } else { &mut right };
-        half.push(shape, element);
+        half.insert(half.place(shape, half.count), shape, element);
     }
     left.bytes.shrink_to_fit();
     right.bytes.shrink_to_fit();
     *leaf = left;
     Some((right, Bound { head: cut, tail: None }))
-}
-
-impl Chunk {
-    fn push(&mut self, shape: Shape, element: Element<'_>) {
-        self.insert(self.bytes.len(), shape, element);
-    }
 }

@@ -2,7 +2,8 @@
 
 use std::hash::{BuildHasher, Hasher as _, RandomState};
 
-use crate::packed::{Chunk, Element, Shape, score_of};
+use crate::chunk::Chunk;
+use crate::packed::{Element, Shape, score_bytes, score_of};
 use crate::tree::{Key, Order, Seek, Tree};
 use crate::value::Type;
 
@@ -84,7 +85,7 @@ impl Trunk {
     pub(crate) fn find(&self, key: &[u8]) -> Option<Element<'_>> {
         let tree = self.members.as_ref().unwrap_or(&self.main);
         let (leaf, _) = tree.leaf_of(Key { head: self.hasher.hash(key), tail: &[] });
-        leaf.run(tree.shape).find_key(key).1
+        leaf.find_key(tree.shape, key).1
     }
 
     /// Sets what a hash or set holds under a key; true if the key is new.
@@ -104,49 +105,52 @@ impl Trunk {
 
     /// Sets a member's score in a sorted set; returns the old one.
     pub(crate) fn set_score(&mut self, element: Element<'_>) -> Option<f64> {
-        let old = self.remove_from_order(element.key, Some(element.value));
-        if old.is_none_or(|old| old != score_of(element.value)) {
-            let seek = Seek::Key(rank_key(element));
-            self.main.edit(seek, &self.hasher, &mut |leaf, _| leaf.insert_ranked(element));
-            let members = self.members.as_mut().expect("a sorted set has its members by hash");
-            members.edit(self.hasher.seek(element.key), &self.hasher, &mut |leaf, _| {
-                leaf.put(Shape::Scored, element);
-                0
-            });
+        let mut old = None;
+        let members = self.members.as_mut().expect("a sorted set has its members by hash");
+        members.edit(self.hasher.seek(element.key), &self.hasher, &mut |leaf, _| {
+            let (place, found) = leaf.find_key(Shape::Scored, element.key);
+            old = found.map(|found| score_bytes(found.score()));
+            match old {
+                None => leaf.insert(place, Shape::Scored, element),
+                Some(old) if old == element.value => {}
+                Some(_) => leaf.replace(place, Shape::Scored, element),
+            }
+            0
+        });
+        if let Some(old) = old {
+            if old == element.value {
+                return Some(element.score());
+            }
+            self.remove_from_order(Element { value: &old, ..element });
         }
-        old
+        let seek = Seek::Key(rank_key(element));
+        self.main.edit(seek, &self.hasher, &mut |leaf, _| leaf.insert_ranked(element));
+        old.map(|old| score_of(&old))
     }
 
     /// Removes a member of a sorted set; returns its score.
     pub(crate) fn remove_member(&mut self, member: &[u8]) -> Option<f64> {
-        let old = self.remove_from_order(member, None)?;
+        let score = self.find(member)?.score();
+        self.remove_from_order(Element { key: member, value: &score_bytes(score) });
         let members = self.members.as_mut().expect("a sorted set has its members by hash");
         remove_hashed(members, &self.hasher, member);
-        Some(old)
+        Some(score)
     }
 
-    /// Takes a member out of the order, unless its score is `keep`; returns its score.
-    fn remove_from_order(&mut self, member: &[u8], keep: Option<&[u8]>) -> Option<f64> {
-        let element = self.find(member)?;
-        let old = element.score();
-        if keep != Some(element.value) {
-            let score: [u8; 8] = element.value.try_into().expect("scores take 8 bytes");
-            let element = Element { key: member, value: &score };
-            let seek = Seek::Key(rank_key(element));
-            self.main.edit(seek, &self.hasher, &mut |leaf, _| {
-                leaf.remove_key(Shape::Scored, member);
-                0
-            });
-        }
-        Some(old)
+    /// Takes an element of a sorted set out of the order.
+    fn remove_from_order(&mut self, element: Element<'_>) {
+        let seek = Seek::Key(rank_key(element));
+        self.main.edit(seek, &self.hasher, &mut |leaf, _| {
+            leaf.remove_key(Shape::Scored, element.key);
+            0
+        });
     }
 
     /// Puts an element of a list before position `at`.
     pub(crate) fn insert_at(&mut self, at: usize, element: Element<'_>) {
         let shape = self.main.shape;
         self.main.edit(Seek::Rank(at), &self.hasher, &mut |leaf, index| {
-            let place = leaf.run(shape).place(index).0;
-            leaf.insert(place.bytes.start, shape, element);
+            leaf.insert(leaf.place(shape, index), shape, element);
             index
         });
     }
@@ -155,8 +159,7 @@ impl Trunk {
     pub(crate) fn replace_at(&mut self, at: usize, element: Element<'_>) {
         let shape = self.main.shape;
         self.main.edit(Seek::Rank(at), &self.hasher, &mut |leaf, index| {
-            let place = leaf.run(shape).place(index).0;
-            leaf.replace(place.bytes, shape, element);
+            leaf.replace(leaf.place(shape, index), shape, element);
             index
         });
     }
@@ -192,46 +195,4 @@ fn remove_hashed(tree: &mut Tree, hasher: &Hasher, key: &[u8]) -> bool {
         0
     });
     was_there
-}
-
-/// What changes a leaf changes a small collection too.
-impl Chunk {
-    /// Sets what is under a key; true if the key is new. Order means nothing.
-    pub(crate) fn put(&mut self, shape: Shape, element: Element<'_>) -> bool {
-        let (place, found) = self.run(shape).find_key(element.key);
-        let (is_new, is_same) = (found.is_none(), found == Some(element));
-        if is_new {
-            self.insert(place.bytes.start, shape, element);
-        } else if !is_same {
-            self.replace(place.bytes, shape, element);
-        }
-        is_new
-    }
-
-    /// Puts a scored element where it belongs; returns the place.
-    pub(crate) fn insert_ranked(&mut self, element: Element<'_>) -> usize {
-        let run = self.run(Shape::Scored);
-        let (place, _) = run.find(|other| other.rank_key() >= element.rank_key());
-        self.insert(place.bytes.start, Shape::Scored, element);
-        place.index
-    }
-
-    /// Removes a key; false if it was not there.
-    pub(crate) fn remove_key(&mut self, shape: Shape, key: &[u8]) -> bool {
-        let (place, found) = self.run(shape).find_key(key);
-        let was_there = found.is_some();
-        if was_there {
-            self.remove(place.bytes, 1);
-        }
-        was_there
-    }
-
-    /// Removes at most `count` elements from `index` on; returns how many.
-    pub(crate) fn remove_range(&mut self, shape: Shape, index: usize, count: usize) -> usize {
-        let count = count.min(self.count - index);
-        let start = self.run(shape).place(index).0.bytes.start;
-        let end = self.run(shape).place(index + count).0.bytes.start;
-        self.remove(start..end, count);
-        count
-    }
 }

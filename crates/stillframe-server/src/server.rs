@@ -95,8 +95,7 @@ impl<A: Algorithm> Server<A> {
             ready.clear();
             let timeout = self.timeout();
             self.poller.wait(timeout, &mut ready).map_err(ServeError::Events)?;
-            self.state.loop_time = Instant::now();
-            self.state.loop_unix_ms = unix_millis();
+            self.state.begin_turn();
             self.end_pause();
             self.time_out_blocked(self.state.loop_time);
             let since = self.state.loop_time.saturating_duration_since(self.state.started);
@@ -271,7 +270,7 @@ impl<A: Algorithm> Server<A> {
     fn serve_once(&mut self, client: &mut Client) -> bool {
         client.session.active = self.state.loop_time;
         if let Some(held) = client.session.held.take() {
-            self.state.clock = Instant::now();
+            self.state.read_clock();
             let Client { session, output, .. } = client;
             held.for_each(|_, args| self.run_request(session, output, args));
         }
@@ -318,7 +317,7 @@ impl<A: Algorithm> Server<A> {
         let mut used = 0;
         let mut requests = 0;
         let replies_start = client.output.len();
-        self.state.clock = Instant::now();
+        self.state.read_clock();
         client.backlog = false;
         while !client.session.closing && !self.state.stopping {
             if client.session.blocked

@@ -55,8 +55,15 @@ pub(crate) struct Event {
 pub(crate) type Latency = BTreeMap<&'static str, Event>;
 
 impl ServerState {
-    /// Notes how long a request took, if that is long. `fast`: it should not have been.
+    /// Whether a request took so long that somebody may want to know.
     #[inline]
+    pub(crate) fn is_long(&self, took_ns: u64) -> bool {
+        let slow = u64::try_from(self.config.slowlog_slower_than_us).unwrap_or(u64::MAX);
+        took_ns >= slow.saturating_mul(1000) || self.config.latency_threshold_ms > 0
+    }
+
+    /// Notes how long a request took, if that is long. `fast`: it should not have been.
+    #[cold]
     pub(crate) fn note_time(
         &mut self,
         session: &Session,
@@ -76,7 +83,6 @@ impl ServerState {
         }
     }
 
-    #[cold]
     fn note_slow(&mut self, session: &Session, args: &[&[u8]], micros: i64) {
         let log = &mut self.slowlog;
         let id = log.next_id;
@@ -137,9 +143,8 @@ pub(crate) struct Histogram([u64; 32]);
 impl Histogram {
     /// Counts one run.
     #[inline]
-    pub(crate) fn add(&mut self, took: Duration) {
-        let nanos = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
-        let at = (64 - (nanos >> 10).leading_zeros()).min(31);
+    pub(crate) fn add(&mut self, took_ns: u64) {
+        let at = (64 - (took_ns >> 10).leading_zeros()).min(31);
         self.0[at as usize] += 1;
     }
 
@@ -165,7 +170,7 @@ mod tests {
     fn buckets_are_those_of_redis() {
         let mut histogram = Histogram::default();
         for micros in [0, 1, 3, 20, 20, 300, 1_000_000] {
-            histogram.add(Duration::from_micros(micros));
+            histogram.add(micros * 1000);
         }
         let expected = [(1, 2), (4, 3), (33, 5), (528, 6), (1_082_130, 7)];
         assert_eq!(histogram.cumulative(), expected);

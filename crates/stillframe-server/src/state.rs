@@ -44,8 +44,8 @@ pub(crate) struct ServerState {
     pub(crate) slowlog: SlowLog,
     /// Events that took long.
     pub(crate) latency: Latency,
-    /// When the last request ended, or the one under way began.
-    pub(crate) clock: Instant,
+    /// When the last request ended, or the one under way began: nanoseconds since `loop_time`.
+    pub(crate) clock_ns: u64,
     /// Unix time in milliseconds when this turn of the loop began.
     pub(crate) loop_unix_ms: i64,
     /// Buffers of all clients when they were last looked at, in bytes.
@@ -101,7 +101,7 @@ impl ServerState {
             pause: None,
             slowlog: SlowLog::default(),
             latency: Latency::default(),
-            clock: now,
+            clock_ns: 0,
             loop_unix_ms: unix_millis(),
             client_bytes: 0,
             evicting: false,
@@ -144,8 +144,22 @@ impl ServerState {
     /// Unix time in milliseconds, at the start of the request under way.
     #[inline]
     pub(crate) fn unix_now(&self) -> i64 {
-        let since = self.clock.saturating_duration_since(self.loop_time);
-        self.loop_unix_ms.saturating_add_unsigned(since.as_millis() as u64)
+        self.loop_unix_ms.saturating_add_unsigned(self.clock_ns / 1_000_000)
+    }
+
+    /// Reads the clocks: a turn of the loop begins.
+    pub(crate) fn begin_turn(&mut self) {
+        self.loop_time = Instant::now();
+        self.loop_unix_ms = unix_millis();
+        self.clock_ns = 0;
+    }
+
+    /// Reads the clock: a request begins, or has ended. A number, as requests are so short that the
+    /// arithmetic of [`Duration`] is a part of them.
+    #[inline]
+    pub(crate) fn read_clock(&mut self) {
+        let since = self.loop_time.elapsed();
+        self.clock_ns = since.as_secs() * 1_000_000_000 + u64::from(since.subsec_nanos());
     }
 
     /// Why writes are refused: the data, or the log, could not be saved.
@@ -209,7 +223,7 @@ pub(crate) struct CommandStats {
     /// Times it answered an error.
     pub(crate) failed: u64,
     /// How long it took all together.
-    pub(crate) time: Duration,
+    pub(crate) time_ns: u64,
     /// How often it took how long; none before its first run.
     pub(crate) times: Option<Box<Histogram>>,
 }

@@ -4,7 +4,7 @@ use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
 use super::{Blob, INLINE_MAX};
-use crate::packed::Chunk;
+use crate::chunk::Chunk;
 use crate::trunk::Trunk;
 use crate::value::Type;
 

@@ -31,7 +31,7 @@ impl Tree {
         *bytes += node.bytes();
         let inner = match node {
             Node::Leaf(leaf) => {
-                assert_eq!(leaf.run(self.shape).count(), leaf.count);
+                leaf.check(self.shape);
                 assert!(self.len == 0 || leaf.count > 0, "T3");
                 for element in leaf.run(self.shape) {
                     let key = match self.order {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{FANOUT, Key};
-use crate::packed::Chunk;
+use crate::chunk::Chunk;
 
 /// What a reference-counted leaf takes besides its bytes, and an inner node besides its children.
 const LEAF_BYTES: usize = 16 + size_of::<Chunk>();

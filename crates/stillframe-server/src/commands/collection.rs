@@ -79,7 +79,7 @@ impl<'c, A: Algorithm> Context<'c, A> {
         key: &[u8],
     ) -> Option<(&'s mut Out<'c>, Option<V>)> {
         let Context { keyspace, session, out, now, .. } = self;
-        answer_type(out, view_of(keyspace.get(session.db, key, *now)))
+        answer_type(out, view_of(keyspace.get_to_edit(session.db, key, *now)))
     }
 
     /// The outcome of an edit; `None`, with the error answered, if there was none.

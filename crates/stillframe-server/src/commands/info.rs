@@ -308,7 +308,7 @@ fn cpu<A: Algorithm>(_: &Context<'_, A>, _: &KeyspaceStats, text: &mut Text) {
 fn commandstats<A: Algorithm>(ctx: &Context<'_, A>, _: &KeyspaceStats, text: &mut Text) {
     for (command, counters) in ctx.table.all().iter().zip(&ctx.server.stats.commands) {
         if counters.calls + counters.rejected > 0 {
-            let micros = counters.time.as_micros();
+            let micros = counters.time_ns / 1000;
             let each = micros as f64 / counters.calls.max(1) as f64;
             let _ = write!(
                 text.0,

@@ -54,7 +54,7 @@ pub(crate) mod transactions;
 mod watch;
 
 use std::borrow::Cow;
-use std::time::Instant;
+use std::time::Duration;
 
 use stillframe::Algorithm;
 use stillframe_keyspace::Keyspace;
@@ -219,7 +219,7 @@ fn lacks_memory<A: Algorithm>(ctx: &mut Context<'_, A>, command: &Command<A>) ->
 /// Runs a command that was looked up and checked, and counts it.
 pub(crate) fn run<A: Algorithm>(ctx: &mut Context<'_, A>, index: usize, args: &[&[u8]]) {
     let start = ctx.out.buffer.len();
-    let begun = ctx.server.clock;
+    let begun_ns = ctx.server.clock_ns;
     let dirty = ctx.server.dirty;
     ctx.session.last_command = index;
     if !ctx.server.config.notify.is_empty() {
@@ -242,18 +242,18 @@ pub(crate) fn run<A: Algorithm>(ctx: &mut Context<'_, A>, index: usize, args: &[
     if ctx.session.blocked {
         return; // it counts when it is served or gives up
     }
-    ctx.server.clock = Instant::now();
-    let took = ctx.server.clock.saturating_duration_since(begun);
-    let traits = [command.has(flags::FAST), command.has(flags::SKIP_SLOWLOG)];
-    if !ctx.session.internal {
-        ctx.server.note_time(ctx.session, args, took, traits);
+    ctx.server.read_clock();
+    let took_ns = ctx.server.clock_ns.saturating_sub(begun_ns);
+    if ctx.server.is_long(took_ns) && !ctx.session.internal {
+        let traits = [command.has(flags::FAST), command.has(flags::SKIP_SLOWLOG)];
+        ctx.server.note_time(ctx.session, args, Duration::from_nanos(took_ns), traits);
     }
     let stats = &mut ctx.server.stats;
     stats.commands_processed += 1;
     let counters = &mut stats.commands[index];
     counters.calls += 1;
-    counters.time += took;
-    counters.times.get_or_insert_default().add(took);
+    counters.time_ns += took_ns;
+    counters.times.get_or_insert_default().add(took_ns);
     if let Some([b'-', error @ ..]) = ctx.out.buffer.get(start..) {
         counters.failed += 1;
         stats.count_error(error);

@@ -67,15 +67,16 @@ fn parse<'a>(args: &[&'a [u8]], increment: bool) -> Result<(Options, Pairs<'a>),
     let (mut new, mut present) = (false, false);
     let mut rest = args;
     while let [option, after @ ..] = rest {
-        match option.to_ascii_lowercase().as_slice() {
-            b"nx" => new = true,
-            b"xx" => present = true,
-            b"gt" => options.greater = true,
-            b"lt" => options.less = true,
-            b"ch" => options.changed = true,
-            b"incr" => options.increment = true,
+        let flag = match option.len() {
+            2 if option.eq_ignore_ascii_case(b"nx") => &mut new,
+            2 if option.eq_ignore_ascii_case(b"xx") => &mut present,
+            2 if option.eq_ignore_ascii_case(b"gt") => &mut options.greater,
+            2 if option.eq_ignore_ascii_case(b"lt") => &mut options.less,
+            2 if option.eq_ignore_ascii_case(b"ch") => &mut options.changed,
+            4 if option.eq_ignore_ascii_case(b"incr") => &mut options.increment,
             _ => break,
-        }
+        };
+        *flag = true;
         rest = after;
     }
     let (pairs, odd) = rest.as_chunks::<2>();
@@ -143,9 +144,19 @@ pub(in super::super) fn add<A: Algorithm>(
 
 fn apply(edit: &mut SortedEdit<'_>, options: Options, pairs: &[(f64, &[u8])]) -> Done {
     let mut done = Done::default();
+    let Options { condition, greater, less, increment, .. } = options;
+    if condition == Condition::Any && !(greater || less || increment) {
+        for &(score, member) in pairs {
+            match edit.set(member, score) {
+                None => done.added += 1,
+                Some(old) => done.updated += usize::from(old != score),
+            }
+        }
+        return done;
+    }
     for &(score, member) in pairs {
         let old = edit.view().score(member);
-        let excluded = match options.condition {
+        let excluded = match condition {
             Condition::Any => false,
             Condition::New => old.is_some(),
             Condition::Present => old.is_none(),
@@ -154,7 +165,7 @@ fn apply(edit: &mut SortedEdit<'_>, options: Options, pairs: &[(f64, &[u8])]) ->
             continue;
         }
         let new = match old {
-            Some(old) if options.increment => old + score,
+            Some(old) if increment => old + score,
             _ => score,
         };
         if new.is_nan() {
@@ -162,7 +173,7 @@ fn apply(edit: &mut SortedEdit<'_>, options: Options, pairs: &[(f64, &[u8])]) ->
             return done;
         }
         if let Some(old) = old {
-            if options.greater && new <= old || options.less && new >= old {
+            if greater && new <= old || less && new >= old {
                 continue;
             }
             done.updated += usize::from(new != old);
