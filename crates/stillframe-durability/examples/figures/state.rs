@@ -73,8 +73,8 @@ pub(crate) fn checkpoint(directory: &str, megabytes: usize, packs: bool) -> Outc
     let (bytes, begin) = (stats.bytes_last, stats.begin_last.as_secs_f64() * 1e6);
     store.close()?;
     Ok(format!(
-        "{{\"bytes\":{bytes},\"state_bytes\":{},\"seconds\":{took:.6},\"cpu_seconds\":{cpu:.6},\
-         \"begin_us\":{begin:.1}}}",
+        "{{\"bytes\":{bytes},\"state_bytes\":{},\"seconds\":{took:.6},\
+         \"cpu_seconds\":{cpu:.6},\"begin_us\":{begin:.1}}}",
         words(megabytes) * 8
     ))
 }

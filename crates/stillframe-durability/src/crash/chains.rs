@@ -11,9 +11,9 @@ use stillframe::algorithms::naive::Naive;
 use stillframe::algorithms::pingpong::IppMerge;
 
 use super::checkpoints::{Oracle, crash_store, recovered};
-use super::{Random, enough, must_find, seed};
+use super::{Random, crash_at_random, enough, must_find, seed};
 use crate::chain::Increments;
-use crate::disk::{Fault, Files, Platter, SimulatedDisk};
+use crate::disk::{Fault, Files, SimulatedDisk};
 use crate::error::Error;
 use crate::mutant::Mutant;
 use crate::options::Options;
@@ -121,35 +121,6 @@ fn each_mistake_with_chains_is_found() {
 
 const FAULTS: [Fault; 4] = [Fault::IO, Fault::DISK_FULL, Fault::INTERRUPTED, Fault::ShortWrite];
 
-/// Crashes after one in `step` changes of the history, once each; one of these goes on.
-fn crash_at_random(
-    disk: &SimulatedDisk,
-    files: &Files,
-    oracle: &Oracle,
-    words: usize,
-    random: &mut Random,
-    step: u64,
-) -> Result<(Files, u64), String> {
-    let history = disk.history();
-    let ends = random.below(history.len() as u64 + 1) as usize;
-    let (mut platter, mut last) = (Platter::holding(files), None);
-    for changes in 0..=history.len() {
-        if changes > 0 {
-            platter.apply(&history[changes - 1]);
-        }
-        if random.below(step) > 0 && changes != ends {
-            continue;
-        }
-        let crashed = platter.lose_power(random.subset());
-        let judged = oracle.judge(changes, &recovered(&crashed, words));
-        let number = judged.map_err(|wrong| format!("after {changes} changes: {wrong}"))?;
-        if changes == ends {
-            last = Some((crashed, number));
-        }
-    }
-    Ok(last.expect("one of the changes was it"))
-}
-
 /// Lets each call of a run fail, one per run. Returns how many runs that took.
 fn fail_every_call<A: Algorithm>(fault: Fault, words: usize) -> Result<u64, String> {
     let seed = seed();
@@ -172,7 +143,8 @@ fn fail_every_call<A: Algorithm>(fault: Fault, words: usize) -> Result<u64, Stri
             [_] => {}
             errors => return Err(format!("{context}: told {errors:?}")),
         }
-        crash_at_random(&disk, &Files::new(), &oracle, words, &mut random, 4)
+        let judge = |changes, files: &Files| oracle.judge(changes, &recovered(files, words));
+        crash_at_random(&disk, &Files::new(), &mut random, 4, judge)
             .map_err(|wrong| format!("{context}: {wrong}"))?;
     }
     unreachable!("a run has so many calls and no more");
@@ -250,7 +222,8 @@ fn larger_chains_survive_random_crashes_life_after_life() {
             let disk = SimulatedDisk::holding(&files).with_direct(random.below(2) == 1);
             // Files are the same for all.
             lives[random.below(4) as usize](&disk, &mut oracle, words, &mut random);
-            let crashed = crash_at_random(&disk, &files, &oracle, words, &mut random, 1);
+            let judge = |changes, files: &Files| oracle.judge(changes, &recovered(files, words));
+            let crashed = crash_at_random(&disk, &files, &mut random, 1, judge);
             points += disk.changes() as u64 + 1;
             let (left, last) = crashed.unwrap_or_else(|wrong| {
                 panic!("seed {seed}, point {points}, life {life}: {wrong}")

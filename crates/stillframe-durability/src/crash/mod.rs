@@ -54,6 +54,35 @@ fn crash_everywhere<T>(
     Ok(points)
 }
 
+/// Crashes after one in `step` changes of the history of `disk`, which held `files`, once each, and
+/// after another, which is returned with what `judge` tells of it: life goes on there.
+fn crash_at_random(
+    disk: &SimulatedDisk,
+    files: &Files,
+    random: &mut Random,
+    step: u64,
+    judge: impl Fn(usize, &Files) -> Result<u64, String>,
+) -> Result<(Files, u64), String> {
+    let history = disk.history();
+    let ends = random.below(history.len() as u64 + 1) as usize;
+    let (mut platter, mut last) = (Platter::holding(files), None);
+    for changes in 0..=history.len() {
+        if changes > 0 {
+            platter.apply(&history[changes - 1]);
+        }
+        if random.below(step) > 0 && changes != ends {
+            continue;
+        }
+        let crashed = platter.lose_power(random.subset());
+        let number = judge(changes, &crashed);
+        let number = number.map_err(|wrong| format!("after {changes} changes: {wrong}"))?;
+        if changes == ends {
+            last = Some((crashed, number));
+        }
+    }
+    Ok(last.expect("one of the changes was it"))
+}
+
 /// Runs `proof` on code that makes a mistake; it must fail.
 fn must_find(mutant: Mutant, proof: impl FnOnce() -> Result<u64, String>) {
     Mutation::set(Some(mutant));
