@@ -222,7 +222,8 @@ macro_rules! suite {
 
 stillframe_shuttle::for_each_algorithm!(suite);
 
-/// The schedules suffice to find mistakes that sequential consistency shows.
+/// The schedules suffice to find mistakes that sequential consistency shows. The first that fails
+/// ends the search; the rarest mistake, a frame after the store, is met once in thousands.
 #[test]
 fn broken_builds_are_rejected() {
     for (mutant, model) in [
@@ -237,7 +238,7 @@ fn broken_builds_are_rejected() {
         (Mutant::HandoverChecksStopFirst, images_over_budget_end::<imprint::Imprint>),
     ] {
         let outcome = catch_unwind(AssertUnwindSafe(|| {
-            check_random(move || with_mutant(mutant, model), schedules(4000));
+            check_random(move || with_mutant(mutant, model), schedules(100_000));
         }));
         assert!(outcome.is_err(), "{mutant:?} is accepted");
     }

@@ -88,6 +88,10 @@ mutants! {
     UserFaultUnprotectsFirst,
     /// userfaultfd: the capture takes the live page though it was saved.
     UserFaultIgnoresShadow,
+    /// userfaultfd: a page counts as finished before it is unprotected.
+    UserFaultFinishesFirst,
+    /// userfaultfd: the handler has the image before its pages are protected.
+    UserFaultAnswersEarly,
 
     // -- Valkey's shape
     /// Valkey's shape: a unit is cloned after the new value was stored.

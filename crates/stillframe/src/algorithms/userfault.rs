@@ -20,6 +20,8 @@
 //!   nobody is at work on its pages when the next one begins.
 //! - U4: a thread that answers has the image (`current`) by a lock that begin takes as well, so it
 //!   has seen all that was written before begin. Writers never take it.
+//! - U5: begin protects the pages before it shows the image to the handler. A page that a late
+//!   message had saved before it is protected would stay so: finished, with nobody to unprotect it.
 //!
 //! The cases for a page: written first: the handler claims, saves, unprotects, and the capture
 //! reads the shadow. Captured first: later writes find no protection. At the same time: one of both
@@ -28,7 +30,7 @@
 //! its page is finished, or is saved for the new image a little earlier than need be.
 
 use std::ops::Range;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use crate::algorithm::{Algorithm, BLOCK_WORDS, Options};
 use crate::claim::{Claim, Claims};
@@ -41,7 +43,7 @@ use crate::mutant::Mutant;
 use crate::os::{FaultHandler, Shared, UserFaults};
 use crate::point::Point;
 use crate::sink::Sink;
-use crate::sync::{AtomicUsize, Ordering};
+use crate::sync::{AtomicUsize, Mutex, MutexGuard, Ordering};
 
 /// State words whose pages the kernel protects.
 #[derive(Debug)]
@@ -63,7 +65,7 @@ pub struct UserFault {
 }
 
 /// The image that faults belong to.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Current(Mutex<Option<Arc<Pages>>>);
 
 impl Current {
@@ -97,7 +99,7 @@ impl Algorithm for UserFault {
         let words = Words::create(&room(whole))?;
         let faults = Arc::new(UserFaults::register(words.region())?);
         let handover = Shared::new(Handover::new())?;
-        let current = Arc::new(Current::default());
+        let current = Arc::new(Current(Mutex::new(None)));
         let theirs = Arc::clone(&current);
         let handler = FaultHandler::start(Arc::clone(&faults), move |word| theirs.answer(word))?;
         let mut state = Self {
@@ -148,6 +150,7 @@ impl Algorithm for UserFault {
     #[inline]
     fn write(&mut self, index: usize, value: u64) {
         assert!(index < self.len, "word {index} of {}", self.len);
+        self.faults.before_store(index);
         self.words.store(index, value);
     }
 
@@ -168,9 +171,15 @@ impl Algorithm for UserFault {
             faults: Arc::clone(&self.faults),
             handover: self.handover.clone(),
         });
-        *self.current.lock() = Some(Arc::clone(&pages));
+        let answers_early = self.handover.is(Mutant::UserFaultAnswersEarly);
+        if answers_early {
+            *self.current.lock() = Some(Arc::clone(&pages));
+        }
         let image = Protected(pages); // dropped before the lease, if protecting fails half-way
         self.faults.protect(0..image.0.words.len())?;
+        if !answers_early {
+            *self.current.lock() = Some(Arc::clone(&image.0));
+        }
         Ok(InProcess::new(image, Held::new(sink, lease)))
     }
 
@@ -212,10 +221,16 @@ impl Pages {
             let start = slot * BLOCK_WORDS;
             self.shadow.copy_from(start, &self.words, page * BLOCK_WORDS, BLOCK_WORDS);
             self.slots.store(page, slot as u64);
+            let finishes_first = self.handover.is(Mutant::UserFaultFinishesFirst);
+            if finishes_first {
+                self.claims.finish(page, self.epoch);
+            }
             if !unprotects_first {
                 self.faults.unprotect(Self::range(page));
             }
-            self.claims.finish(page, self.epoch);
+            if !finishes_first {
+                self.claims.finish(page, self.epoch);
+            }
         }
         claim
     }

@@ -5,7 +5,7 @@
 //! `docs/proofs.md`, so that no mutant is without a judge.
 
 use crate::algorithms::piggyback::Piggyback;
-use crate::algorithms::userfault::UserFault;
+use crate::algorithms::userfault::UserFault as Uffd;
 use crate::algorithms::zigzag::{Bazz, Izz, Nzz, Pzz};
 use crate::algorithms::{cou, fork::Fork, imprint::Imprint, naive::Naive, page_table};
 use crate::algorithms::{hourglass::Hourglass, pingpong::NppMerge, valkey::Valkey};
@@ -69,9 +69,9 @@ fn judge(mutant: Mutant) -> Judge {
         | Mutant::AsyncForkDoesNotWait
         | Mutant::AsyncForkMarksLate
         | Mutant::AsyncForkRelaxedCopied => Model("async_fork_images_reject"),
-        Mutant::UserFaultUnprotectsFirst | Mutant::UserFaultIgnoresShadow => {
-            every_word::<UserFault>()
-        }
+        Mutant::UserFaultUnprotectsFirst | Mutant::UserFaultIgnoresShadow => every_word::<Uffd>(),
+        Mutant::UserFaultFinishesFirst => Model("late_answers_reject"),
+        Mutant::UserFaultAnswersEarly => Model("early_answers_hang_the_writer"),
         Mutant::ValkeySavesAfterWrite | Mutant::ValkeyForgetsClone => every_word::<Valkey>(),
         Mutant::ValkeyOverrunsQueue | Mutant::ValkeyRelaxedHandOver => {
             Model("valkey_images_reject")
@@ -130,7 +130,7 @@ fn judge(mutant: Mutant) -> Judge {
 #[cfg_attr(miri, ignore = "its few images are too few to meet every mistake")]
 fn the_suite_rejects_every_mutant() {
     for &mutant in Mutant::ALL {
-        if format!("{mutant:?}").starts_with("UserFault") && is_missing::<UserFault>() {
+        if format!("{mutant:?}").starts_with("UserFault") && is_missing::<Uffd>() {
             continue;
         }
         let judge = judge(mutant);
@@ -160,7 +160,7 @@ fn every_judge_is_at_work() {
         let path = format!("{}/../../{path}", env!("CARGO_MANIFEST_DIR"));
         std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"))
     };
-    let models = ["cou", "imprint", "handover", "paging", "piggyback", "valkey"]
+    let models = ["cou", "imprint", "handover", "paging", "piggyback", "userfault", "valkey"]
         .map(|name| read(&format!("crates/stillframe-loom/tests/{name}.rs")))
         .concat();
     let table = read("docs/proofs.md");

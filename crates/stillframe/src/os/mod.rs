@@ -12,7 +12,7 @@ mod thread;
 #[cfg(not(any(miri, feature = "loom", feature = "shuttle")))]
 mod userfault;
 #[cfg(any(miri, feature = "loom", feature = "shuttle"))]
-#[path = "no_userfault.rs"]
+#[path = "fake_userfault.rs"]
 mod userfault;
 
 pub use map::Shared;

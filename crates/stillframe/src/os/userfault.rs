@@ -139,6 +139,11 @@ impl UserFaults {
         debug_assert!(result.is_ok(), "unprotecting our own memory: {result:?}");
     }
 
+    /// Nothing: the processor looks at the page table by itself.
+    #[inline(always)]
+    #[allow(clippy::unused_self, reason = "a place for the checkers, see fake_userfault.rs")]
+    pub(crate) fn before_store(&self, _word: usize) {}
+
     fn change(&self, words: Range<usize>, mode: u64) -> Result<(), Errno> {
         let bytes = self.region.bytes();
         let start = bytes.start + words.start * WORD_BYTES;
