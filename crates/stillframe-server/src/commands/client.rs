@@ -22,6 +22,7 @@ pub(crate) fn register<A: Algorithm>(table: &mut Table<A>) {
     let own = NOSCRIPT | LOADING | STALE | CONNECTION;
     let admin = own | ADMIN;
     table.add("client", -2, 0, NO_KEYS, id);
+    table.add_sub("client|help", 2, LOADING | STALE | CONNECTION, NO_KEYS, help);
     table.add_sub("client|id", 2, own, NO_KEYS, id);
     table.add_sub("client|getname", 2, own, NO_KEYS, getname);
     table.add_sub("client|setname", 3, own, NO_KEYS, setname);
@@ -33,6 +34,47 @@ pub(crate) fn register<A: Algorithm>(table: &mut Table<A>) {
     table.add_sub("client|pause", -3, admin, NO_KEYS, pause);
     table.add_sub("client|reply", 3, own, NO_KEYS, reply);
     table.add_sub("client|unpause", 2, admin, NO_KEYS, unpause);
+}
+
+/// `CLIENT HELP`
+fn help<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
+    ctx.help(&[
+        "CLIENT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+        "CACHING (YES|NO)",
+        "    Say whether the keys of the next request are tracked (OPTIN, OPTOUT).",
+        "GETNAME",
+        "    Show the name of this connection.",
+        "GETREDIR",
+        "    Show which client is told of changes in place of this one.",
+        "ID",
+        "    Show the number of this connection.",
+        "INFO",
+        "    Show what is known of this connection.",
+        "KILL <ip:port>",
+        "KILL <option> <value> [<option> <value> [...]]",
+        "    Close connections: by ADDR, LADDR, ID, TYPE, USER; SKIPME yes spares this one.",
+        "LIST [TYPE <type> | ID <id> [<id> ...]]",
+        "    Show what is known of all connections.",
+        "NO-EVICT (ON|OFF)",
+        "    Mark this connection as one to be spared.",
+        "PAUSE <milliseconds> [WRITE|ALL]",
+        "    Hold all requests, or those that write.",
+        "REPLY (ON|OFF|SKIP)",
+        "    Say whether requests are answered.",
+        "SETNAME <name>",
+        "    Name this connection.",
+        "TRACKING (ON|OFF) [REDIRECT <id>] [BCAST] [PREFIX <prefix> [...]]",
+        "         [OPTIN] [OPTOUT] [NOLOOP]",
+        "    Be told when keys change that this connection has read.",
+        "TRACKINGINFO",
+        "    Show how this connection is told of changes.",
+        "UNBLOCK <id> [TIMEOUT|ERROR]",
+        "    End the waiting of another client.",
+        "UNPAUSE",
+        "    Let held requests run.",
+        "HELP",
+        "    Print this help.",
+    ]);
 }
 
 /// `CLIENT ID`

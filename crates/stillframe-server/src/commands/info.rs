@@ -33,7 +33,7 @@ fn sections<A: Algorithm>() -> [(&'static str, bool, Section<A>); 13] {
         ("Modules", true, |_, _, _| {}),
         ("Commandstats", false, commandstats),
         ("Errorstats", true, errorstats),
-        ("Latencystats", false, |_, _, _| {}),
+        ("Latencystats", false, latencystats),
         ("Cluster", true, |_, _, text| text.field("cluster_enabled", 0)),
         ("Keyspace", true, keyspace),
     ]
@@ -315,6 +315,19 @@ fn commandstats<A: Algorithm>(ctx: &Context<'_, A>, _: &KeyspaceStats, text: &mu
                 "cmdstat_{}:calls={},usec={micros},usec_per_call={each:.2},rejected_calls={},\
                  failed_calls={}\r\n",
                 command.name, counters.calls, counters.rejected, counters.failed
+            );
+        }
+    }
+}
+
+fn latencystats<A: Algorithm>(ctx: &Context<'_, A>, _: &KeyspaceStats, text: &mut Text) {
+    for (command, counters) in ctx.table.all().iter().zip(&ctx.server.stats.commands) {
+        if let Some(times) = &counters.times {
+            let [p50, p99, p999] = [500, 990, 999].map(|permille| times.quantile(permille));
+            let _ = write!(
+                text.0,
+                "latency_percentiles_usec_{}:p50={p50:.3},p99={p99:.3},p99.9={p999:.3}\r\n",
+                command.name
             );
         }
     }

@@ -10,6 +10,7 @@ pub(crate) fn register<A: Algorithm>(table: &mut Table<A>) {
     let flags = LOADING | STALE | CONNECTION;
     table.add("command", -1, flags, NO_KEYS, all);
     table.add_sub("command|count", 2, flags, NO_KEYS, count);
+    table.add_sub("command|help", 2, LOADING | STALE | CONNECTION, NO_KEYS, help);
     table.add_sub("command|info", -2, flags, NO_KEYS, info);
     table.add_sub("command|list", -2, flags, NO_KEYS, list);
     table.add_sub("command|docs", -2, flags, NO_KEYS, docs);
@@ -25,6 +26,27 @@ fn all<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
     let table = ctx.table;
     ctx.out.array(top_level(table).count());
     top_level(table).for_each(|command| describe(&mut ctx.out, table, command));
+}
+
+/// `COMMAND HELP`
+fn help<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
+    ctx.help(&[
+        "COMMAND <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+        "(no subcommand)",
+        "    Describe all commands.",
+        "COUNT",
+        "    Count the commands.",
+        "DOCS [<name> ...]",
+        "    Name the commands; their documents are elsewhere.",
+        "GETKEYS <request>",
+        "    Show the keys of a request.",
+        "INFO [<name> ...]",
+        "    Describe these commands, or all.",
+        "LIST [FILTERBY (MODULE <name>|ACLCAT <category>|PATTERN <pattern>)]",
+        "    Name the commands, or those chosen.",
+        "HELP",
+        "    Print this help.",
+    ]);
 }
 
 /// `COMMAND COUNT`

@@ -9,6 +9,7 @@ use super::flags::{ADMIN, LOADING, NOSCRIPT, READONLY, STALE};
 use super::pubsub::wrong_subcommand;
 use super::{Context, NO_KEYS, SECOND_KEY, Table};
 use crate::process;
+use crate::server::unix_millis;
 
 /// Adds the commands of this module.
 pub(crate) fn register<A: Algorithm>(table: &mut Table<A>) {
@@ -21,6 +22,7 @@ pub(crate) fn register<A: Algorithm>(table: &mut Table<A>) {
     let latency = log | NOSCRIPT;
     table.add("latency", -2, 0, NO_KEYS, latency_help);
     table.add_sub("latency|doctor", 2, latency, NO_KEYS, latency_doctor);
+    table.add_sub("latency|graph", 3, latency, NO_KEYS, latency_graph);
     table.add_sub("latency|help", 2, LOADING | STALE, NO_KEYS, latency_help);
     table.add_sub("latency|histogram", -2, latency, NO_KEYS, latency_histogram);
     table.add_sub("latency|history", 3, latency, NO_KEYS, latency_history);
@@ -29,6 +31,9 @@ pub(crate) fn register<A: Algorithm>(table: &mut Table<A>) {
     table.add("memory", -2, 0, NO_KEYS, memory_help);
     table.add_sub("memory|doctor", 2, 0, NO_KEYS, memory_doctor);
     table.add_sub("memory|help", 2, LOADING | STALE, NO_KEYS, memory_help);
+    table.add_sub("memory|malloc-stats", 2, 0, NO_KEYS, |ctx, _| {
+        ctx.out.bulk("Stats not supported for the current allocator");
+    });
     table.add_sub("memory|purge", 2, 0, NO_KEYS, |ctx, _| ctx.out.ok());
     table.add_sub("memory|stats", 2, 0, NO_KEYS, memory_stats);
     table.add_sub("memory|usage", -3, READONLY, SECOND_KEY, memory_usage);
@@ -190,9 +195,30 @@ fn latency_help<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
         "    Show when each event was slow the last time.",
         "RESET [<event> ...]",
         "    Forget the samples of events, or of all.",
+        "GRAPH <event>",
+        "    Draw the slow seconds of an event.",
         "HELP",
         "    Print this help.",
     ]);
+}
+
+/// `LATENCY GRAPH event`: a line for each slow second, the newest last.
+fn latency_graph<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    const WIDTH: u64 = 50;
+    let name = String::from_utf8_lossy(args[2]);
+    let Some(event) = ctx.server.latency.get(&*name).filter(|event| !event.samples.is_empty())
+    else {
+        let problem = [b"ERR No samples available for event '", args[2], b"'"].concat();
+        return ctx.out.error(problem);
+    };
+    let now = unix_millis() / 1000;
+    let highest = event.samples.iter().map(|(_, ms)| *ms).max().unwrap_or(0).max(1);
+    let mut text = format!("{name}: up to {highest} ms, {} ms at any time\n", event.max_ms);
+    for (second, ms) in &event.samples {
+        let bar = "#".repeat((ms * WIDTH).div_ceil(highest) as usize);
+        text.push_str(&format!("{:>8}s ago {bar} {ms} ms\n", now - second));
+    }
+    ctx.out.verbatim(b"txt", text);
 }
 
 /// `MEMORY USAGE key [SAMPLES count]`: here nothing is estimated, and SAMPLES makes no difference.
@@ -264,6 +290,8 @@ fn memory_help<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
         "MEMORY <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
         "DOCTOR",
         "    Tell in words what is wrong with memory.",
+        "MALLOC-STATS",
+        "    Say that the allocator tells nothing.",
         "PURGE",
         "    Do nothing: memory goes back to the system by itself.",
         "STATS",

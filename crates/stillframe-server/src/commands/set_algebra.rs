@@ -64,11 +64,11 @@ impl Members {
         starts.zip(&self.ends).map(|(start, &end)| &self.bytes[start..end])
     }
 
-    /// Those that are, or are not, in `other`; `most` of them at most.
-    fn filtered(&self, other: Option<Set<'_>>, inside: bool, most: usize) -> Self {
+    /// Those that are, or are not, in `other`.
+    fn filtered(&self, other: Option<Set<'_>>, inside: bool) -> Self {
         let mut kept = Self::default();
         let fits = |member: &&[u8]| other.is_some_and(|other| other.contains(member)) == inside;
-        self.iter().filter(fits).take(most).for_each(|member| kept.push(member));
+        self.iter().filter(fits).for_each(|member| kept.push(member));
         kept
     }
 
@@ -79,20 +79,14 @@ impl Members {
     }
 }
 
-/// Reads the sets of `keys` for an operation; the result has `most` members at most. `None`, with
-/// the error answered, if a key is of another type.
+/// Reads the sets of `keys` for an operation. `None`, with the error answered, if a key is of
+/// another type.
 fn compute<A: Algorithm>(
     ctx: &mut Context<'_, A>,
     keys: &[&[u8]],
     operation: Operation,
-    most: usize,
 ) -> Option<Members> {
-    // All keys are looked at before anything is done.
-    let mut sized = Vec::with_capacity(keys.len());
-    for &key in keys {
-        let (_, set) = ctx.found::<Set<'_>>(key)?;
-        sized.push((set.map_or(0, |set| set.len()), key));
-    }
+    let mut sized = measured(ctx, keys)?;
     if operation == Operation::Union {
         return Some(union(ctx, keys));
     }
@@ -104,11 +98,47 @@ fn compute<A: Algorithm>(
         Some((1.., key)) => Members::of(set_at(ctx, key)),
         _ => return Some(Members::default()),
     };
-    for (number, (_, key)) in sized.iter().enumerate().skip(1) {
-        let last = number + 1 == sized.len();
-        members = members.filtered(set_at(ctx, key), inside, if last { most } else { usize::MAX });
+    for (_, key) in &sized[1..] {
+        members = members.filtered(set_at(ctx, key), inside);
     }
     Some(members)
+}
+
+/// The lengths of the sets of `keys`: all are looked at before anything is done. `None`, with the
+/// error answered, if a key is of another type.
+fn measured<'k, A: Algorithm>(
+    ctx: &mut Context<'_, A>,
+    keys: &[&'k [u8]],
+) -> Option<Vec<(usize, &'k [u8])>> {
+    let mut sized = Vec::with_capacity(keys.len());
+    for &key in keys {
+        let (_, set) = ctx.found::<Set<'_>>(key)?;
+        sized.push((set.map_or(0, |set| set.len()), key));
+    }
+    Some(sized)
+}
+
+/// How many members all sets have in common, counted up to `most`.
+fn common<A: Algorithm>(ctx: &mut Context<'_, A>, keys: &[&[u8]], most: usize) -> Option<usize> {
+    /// Members of the smallest set that are looked at together.
+    const BATCH: usize = 256;
+    let mut sized = measured(ctx, keys)?;
+    sized.sort_by_key(|(length, _)| *length);
+    let Some((&(length, smallest), others)) = sized.split_first() else { return Some(0) };
+    let (mut count, mut start) = (0, 0);
+    while start < length && count < most {
+        let end = length.min(start + BATCH);
+        let mut members = Members::default();
+        if let Some(set) = set_at(ctx, smallest) {
+            (start..end).filter_map(|rank| set.at(rank)).for_each(|member| members.push(member));
+        }
+        for (_, key) in others {
+            members = members.filtered(set_at(ctx, key), true);
+        }
+        count += members.ends.len();
+        start = end;
+    }
+    Some(count.min(most))
 }
 
 /// A set that was looked up before.
@@ -130,7 +160,7 @@ fn union<A: Algorithm>(ctx: &mut Context<'_, A>, keys: &[&[u8]]) -> Members {
 
 /// `SDIFF key...`, `SINTER key...`, `SUNION key...`
 fn show<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]], operation: Operation) {
-    let Some(members) = compute(ctx, &args[1..], operation, usize::MAX) else { return };
+    let Some(members) = compute(ctx, &args[1..], operation) else { return };
     ctx.out.set(members.ends.len());
     members.iter().for_each(|member| ctx.out.bulk(member));
 }
@@ -138,7 +168,7 @@ fn show<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]], operation: Opera
 /// `SDIFFSTORE destination key...` and its siblings
 fn store<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]], operation: Operation) {
     let (target, db) = (args[1], ctx.session.db);
-    let Some(members) = compute(ctx, &args[2..], operation, usize::MAX) else { return };
+    let Some(members) = compute(ctx, &args[2..], operation) else { return };
     if members.ends.is_empty() {
         ctx.store_nothing(target);
         return ctx.out.integer(0);
@@ -162,8 +192,8 @@ fn sintercard<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
         Err(error) => return ctx.out.error(error),
     };
     let most = if most == 0 { usize::MAX } else { most };
-    if let Some(members) = compute(ctx, keys, Operation::Intersection, most) {
-        ctx.out.integer(members.ends.len().min(most) as i64);
+    if let Some(count) = common(ctx, keys, most) {
+        ctx.out.integer(count as i64);
     }
 }
 

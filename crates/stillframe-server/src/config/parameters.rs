@@ -294,6 +294,8 @@ static PARAMETERS: &[Parameter] = &[
         store!(latency_threshold_ms, |v| number(v, 0, i64::MAX as u64)),
     ),
     fixed!(always, "hll-sparse-max-bytes", "3000"),
+    fixed!(always, "latency-tracking", "yes"),
+    fixed!(always, "latency-tracking-info-percentiles", "50 99 99.9"),
     fixed!(at_start, "io-threads", "1"),
     fixed!(at_start, "cluster-enabled", "no"),
     fixed!(at_start, "logfile", ""),
