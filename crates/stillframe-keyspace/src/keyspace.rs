@@ -61,12 +61,14 @@ pub struct Keyspace<A: Algorithm> {
     recent: Option<u32>,
     pub(crate) access: Access,
     pub(crate) pool: Pool,
-    expired_total: u64,
+    pub(crate) expired_total: u64,
     /// Keys that have expired since they were last taken, if they are to be kept.
-    expired: Vec<(usize, Box<[u8]>)>,
-    keeps_expired: bool,
+    pub(crate) expired: Vec<(usize, Box<[u8]>)>,
+    pub(crate) keeps_expired: bool,
+    /// Keys whose time has come are absent, and stay where they are until somebody removes them.
+    pub(crate) spares_expired: bool,
     /// The database whose turn it is to have expired keys looked for.
-    expire_turn: usize,
+    pub(crate) expire_turn: usize,
 }
 
 #[derive(Default)]
@@ -148,6 +150,7 @@ impl<A: Algorithm> Keyspace<A> {
             expired_total: 0,
             expired: Vec::new(),
             keeps_expired: false,
+            spares_expired: false,
             expire_turn: 0,
         })
     }
@@ -286,9 +289,13 @@ impl<A: Algorithm> Keyspace<A> {
         now: i64,
         random: &mut impl FnMut() -> u64,
     ) -> Option<&Entry> {
+        /// Tries where expired keys are spared and there may be no other.
+        const TRIES_MAX: usize = 100;
+        let mut tries = 0;
         loop {
             let slot = self.dbs[db].index.random(random)?;
-            if !self.delete_if_expired(slot, now) {
+            tries += usize::from(self.spares_expired);
+            if !self.delete_if_expired(slot, now) || tries == TRIES_MAX {
                 return self.slots.entry(slot);
             }
         }
@@ -298,30 +305,6 @@ impl<A: Algorithm> Keyspace<A> {
     pub fn for_each(&mut self, db: usize, now: i64, f: impl FnMut(&Entry)) {
         let entries = self.dbs[db].index.slots().filter_map(|slot| self.slots.entry(slot));
         entries.filter(|entry| !is_expired(entry, now)).for_each(f);
-    }
-
-    /// Looks at the next `budget` keys that have a time to live, taking turns among all of them,
-    /// and deletes those whose time has come; returns how many.
-    pub fn expire_cycle(&mut self, now: i64, budget: usize) -> usize {
-        let with_deadline: usize = self.dbs.iter().map(|db| db.expiries.len()).sum();
-        let mut deleted = 0;
-        for _ in 0..budget.min(with_deadline) {
-            let Some(slot) = self.next_with_deadline() else { break };
-            deleted += usize::from(self.delete_if_expired(slot, now));
-        }
-        deleted
-    }
-
-    /// The next key with a time to live: databases take turns after each round of their keys.
-    fn next_with_deadline(&mut self) -> Option<u32> {
-        for _ in 0..=DATABASES {
-            let expiries = &mut self.dbs[self.expire_turn % DATABASES].expiries;
-            match expiries.next() {
-                Some(slot) => return Some(slot),
-                None => self.expire_turn += 1,
-            }
-        }
-        None
     }
 
     /// Deletes every key of a database, in O(1). An image under way stays whole. Memory comes back
@@ -418,26 +401,6 @@ impl<A: Algorithm> Keyspace<A> {
         }
     }
 
-    /// From now on [`take_expired`](Self::take_expired) tells which keys have expired, or no more.
-    pub fn keep_expired(&mut self, keep: bool) {
-        self.keeps_expired = keep;
-        if !keep {
-            self.expired = Vec::new();
-        }
-    }
-
-    /// Whether [`take_expired`](Self::take_expired) has anything to tell.
-    #[inline]
-    #[must_use]
-    pub fn has_expired(&self) -> bool {
-        !self.expired.is_empty()
-    }
-
-    /// Databases and keys that have expired and were deleted since this was last asked, in order.
-    pub fn take_expired(&mut self) -> Vec<(usize, Box<[u8]>)> {
-        std::mem::take(&mut self.expired)
-    }
-
     pub(crate) fn hash(&self, key: &[u8]) -> u64 {
         self.hasher.hash_key(key)
     }
@@ -473,19 +436,6 @@ impl<A: Algorithm> Keyspace<A> {
         seat.map_or(Place::Absent { hash }, |seat| Place::At(seat.slot))
     }
 
-    fn delete_if_expired(&mut self, slot: u32, now: i64) -> bool {
-        let entry = self.slots.entry(slot).filter(|entry| is_expired(entry, now));
-        let expired = entry.is_some();
-        if let Some(entry) = entry.filter(|_| self.keeps_expired) {
-            self.expired.push((self.spaces.db_of(entry), entry.key().into()));
-        }
-        if expired {
-            self.delete(slot);
-            self.expired_total += 1;
-        }
-        expired
-    }
-
     /// Deletes the live entry in `slot`.
     pub(crate) fn delete(&mut self, slot: u32) {
         let entry = self.slots.entry(slot).expect("a slot in the index is in use");
@@ -509,12 +459,12 @@ impl<A: Algorithm> Keyspace<A> {
 }
 
 #[inline]
-fn is_expired(entry: &Entry, now: i64) -> bool {
+pub(crate) fn is_expired(entry: &Entry, now: i64) -> bool {
     entry.deadline() <= now
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use stillframe::algorithms::naive::Naive;
 
     use super::*;
