@@ -85,6 +85,22 @@ pub(crate) struct Arguments {
     /// Start although the log is damaged, without what is lost: yes or no [default: no]
     #[arg(long, value_name = "yes|no")]
     accept_log_loss: Option<String>,
+    /// Follow the primary at HOST PORT: take its data, then its changes
+    #[arg(long, num_args = 1..=2, value_names = ["HOST", "PORT"])]
+    replicaof: Vec<String>,
+    /// Password of that primary
+    #[arg(long, value_name = "PASSWORD")]
+    masterauth: Option<String>,
+    /// User name at that primary
+    #[arg(long, value_name = "NAME")]
+    masteruser: Option<String>,
+    /// How long a replica waits for others that could share its first image, in seconds
+    /// [default: 5]
+    #[arg(long, value_name = "SECONDS")]
+    repl_diskless_sync_delay: Option<String>,
+    /// How much of the changes is kept for replicas that were cut off [default: 1mb]
+    #[arg(long, value_name = "SIZE")]
+    repl_backlog_size: Option<String>,
     /// Password that clients must give (AUTH)
     #[arg(long, value_name = "PASSWORD")]
     requirepass: Option<String>,
@@ -142,6 +158,10 @@ impl Arguments {
             ("auto-aof-rewrite-percentage", &self.auto_aof_rewrite_percentage),
             ("auto-aof-rewrite-min-size", &self.auto_aof_rewrite_min_size),
             ("accept-log-loss", &self.accept_log_loss),
+            ("masterauth", &self.masterauth),
+            ("masteruser", &self.masteruser),
+            ("repl-diskless-sync-delay", &self.repl_diskless_sync_delay),
+            ("repl-backlog-size", &self.repl_backlog_size),
             ("requirepass", &self.requirepass),
             ("protected-mode", &self.protected_mode),
             ("maxclients", &self.maxclients),
@@ -170,6 +190,10 @@ impl Arguments {
         let bind: Vec<&str> = self.bind.iter().map(String::as_str).collect();
         if !bind.is_empty() {
             config.set("bind", &bind).map_err(wrong)?;
+        }
+        let primary: Vec<&str> = self.replicaof.iter().map(String::as_str).collect();
+        if !primary.is_empty() {
+            config.set("replicaof", &primary).map_err(wrong)?;
         }
         config.replace_save_points(&self.save).map_err(wrong)?;
         Ok(config)

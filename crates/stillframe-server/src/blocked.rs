@@ -32,6 +32,17 @@ pub(crate) struct Waiter {
     pub(crate) before: Vec<Box<[u8]>>,
     /// Arguments after it.
     pub(crate) after: Vec<Box<[u8]>>,
+    /// It waits for replicas, not for keys.
+    pub(crate) acks: Option<Acks>,
+}
+
+/// What WAIT waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Acks {
+    /// Replicas have to have applied the stream up to there.
+    pub(crate) offset: u64,
+    /// So many of them.
+    pub(crate) wanted: usize,
 }
 
 /// All waiters.
@@ -124,6 +135,16 @@ impl Blocked {
         queue.into_iter().find(|(_, id)| fits(id))
     }
 
+    /// What a client waits for that waits for replicas.
+    pub(crate) fn acks(&self, id: u64) -> Option<Acks> {
+        self.clients.get(&id)?.acks
+    }
+
+    /// Everybody who waits, by number.
+    pub(crate) fn all(&self) -> Vec<u64> {
+        self.clients.keys().copied().collect()
+    }
+
     /// How many clients wait.
     pub(crate) fn len(&self) -> usize {
         self.clients.len()
@@ -153,7 +174,7 @@ mod tests {
     fn waiter(db: usize, keys: &[&[u8]], kind: Type, deadline: Option<Instant>) -> Waiter {
         let keys = keys.iter().map(|&key| key.into()).collect();
         let (before, after) = (Vec::new(), Vec::new());
-        Waiter { place: 0, db, keys, kind, deadline, command: 0, before, after }
+        Waiter { place: 0, db, keys, kind, deadline, command: 0, before, after, acks: None }
     }
 
     #[test]

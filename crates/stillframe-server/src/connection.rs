@@ -57,6 +57,8 @@ pub(crate) struct Client {
     pub(crate) ended: bool,
     /// To be removed at the end of the turn.
     pub(crate) dead: bool,
+    /// Bytes of the stream of replication that a replica has not been sent.
+    pub(crate) unsent: usize,
     /// Since when its unread replies have been above the soft limit.
     over_soft_limit: Option<Instant>,
 }
@@ -91,6 +93,7 @@ impl Client {
             readable: true,
             ended: false,
             dead: false,
+            unsent: 0,
             over_soft_limit: None,
         }
     }
@@ -150,6 +153,37 @@ impl Client {
     /// Bytes of the replies that may be written now, those that are written included.
     fn writable(&self) -> usize {
         self.held.front().map_or(self.output.len(), |&(_, start)| start)
+    }
+
+    /// Takes the replies that are not written yet: somebody else writes them.
+    pub(crate) fn take_pending(&mut self) -> Vec<u8> {
+        let pending = self.output.split_off(self.sent);
+        self.discard_output();
+        pending
+    }
+
+    /// Writes bytes that are no replies, as many as the socket takes, once all replies are written.
+    pub(crate) fn write_past(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.blocked || self.pending() > 0 {
+            return Ok(0);
+        }
+        match rustix::io::write(&self.stream, bytes) {
+            Ok(count) => {
+                self.blocked = count < bytes.len();
+                Ok(count)
+            }
+            Err(Errno::AGAIN) => {
+                self.blocked = true;
+                Ok(0)
+            }
+            Err(Errno::INTR) => Ok(0),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Whether the socket takes no more for now.
+    pub(crate) fn is_blocked(&self) -> bool {
+        self.blocked
     }
 
     /// Output that was blocked may go on.
@@ -258,8 +292,14 @@ impl Client {
 
     /// The limit on unread replies of its class.
     pub(crate) fn output_limit(&self, limits: &OutputLimits) -> OutputLimit {
-        let told = self.session.subscriptions.is_some() || self.session.monitors;
-        if told { limits.pubsub } else { limits.normal }
+        if self.replica().is_some() {
+            // What it has not been sent is looked at where it is sent.
+            OutputLimit::default()
+        } else if self.session.subscriptions.is_some() || self.session.monitors {
+            limits.pubsub
+        } else {
+            limits.normal
+        }
     }
 
     /// Whether it has to be closed because the replies it does not read exceed what the
@@ -278,7 +318,7 @@ impl Client {
     }
 
     fn exceeds(&mut self, limit: OutputLimit, now: Instant) -> bool {
-        let pending = self.pending() as u64;
+        let pending = (self.pending() + self.unsent) as u64;
         if limit.hard_bytes != 0 && pending > limit.hard_bytes {
             return true;
         }
@@ -364,6 +404,11 @@ impl Clients {
     /// The client at a place.
     pub(crate) fn get_mut(&mut self, place: usize) -> Option<&mut Client> {
         self.places.get_mut(place)?.as_deref_mut()
+    }
+
+    /// The client at a place, to be looked at.
+    pub(crate) fn get(&self, place: usize) -> Option<&Client> {
+        self.places.get(place)?.as_deref()
     }
 
     /// Gives up a place whose client was taken out.

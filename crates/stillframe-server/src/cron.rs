@@ -26,11 +26,18 @@ pub(crate) fn run<A: Algorithm>(server: &mut Server<A>) -> Instant {
         tracing::warn!("received a signal to stop");
         persistence::stop(&mut server.keyspace, &mut server.state, LastSave::IfScheduled, false);
     }
-    let more_expired = !server.state.pausing() && expire(server);
+    let replication = &server.state.replication;
+    let stands = server.state.pausing() || replication.is_replica();
+    let more_expired = !stands && expire(server);
     let clients = server.state.clients.others().map(|(_, client)| client.buffer_bytes());
     server.state.client_bytes = clients.sum();
-    persistence::run_schedule(&mut server.keyspace, &mut server.state);
-    journal::attend(&mut server.keyspace, &mut server.state);
+    // While an image is loaded, or sent, there is nothing to save, or no second image.
+    let replication = &server.state.replication;
+    if !replication.is_loading() && !replication.transfers.holds_image() {
+        persistence::run_schedule(&mut server.keyspace, &mut server.state);
+        journal::attend(&mut server.keyspace, &mut server.state);
+    }
+    server.state.tend_replicas(&mut server.keyspace);
     server.state.stats.sample(now);
     if std::mem::take(&mut server.listeners.retry) {
         (0..server.listeners.count()).for_each(|number| server.accept(number));
@@ -65,7 +72,9 @@ fn check_clients(state: &mut ServerState, now: Instant) {
     let mut gone = Vec::new();
     for (place, client) in state.clients.others_mut() {
         let idle = now.saturating_duration_since(client.session.active);
-        let waits = client.session.subscriptions.is_some() || client.session.blocked;
+        let waits = client.session.subscriptions.is_some()
+            || client.session.blocked
+            || client.session.replica.is_some();
         if !timeout.is_zero() && idle > timeout && !waits {
             tracing::debug!("closing idle client {}", client.session.peer);
             gone.push(place);

@@ -18,7 +18,6 @@ pub(crate) enum Consumer {
     /// The log of this server.
     Log = 1,
     /// The replicas of this server.
-    #[allow(dead_code, reason = "replication asks for them")]
     Replicas = 2,
 }
 
@@ -78,7 +77,6 @@ impl Effects {
     }
 
     /// The next effect says which database it is in: someone new is about to listen.
-    #[allow(dead_code, reason = "replication asks for it")]
     pub(crate) fn select_anew(&mut self) {
         self.db = None;
         if self.open.requests == 0 {
@@ -128,9 +126,13 @@ impl Effects {
     }
 
     /// All whole units, as they stand on one connection.
-    #[allow(dead_code, reason = "replication asks for it")]
     pub(crate) fn stream(&self) -> &[u8] {
         &self.bytes[..self.open.start]
+    }
+
+    /// Bytes of all requests, those of the open unit included.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes.len()
     }
 
     /// Forgets the whole units: everybody has taken them.
@@ -156,7 +158,8 @@ impl Effects {
     }
 }
 
-fn write_request(bytes: &mut Vec<u8>, args: &[&[u8]]) {
+/// Writes a request as clients send it.
+pub(crate) fn write_request(bytes: &mut Vec<u8>, args: &[&[u8]]) {
     let mut out = Out::new(bytes, Protocol::Resp2);
     out.array(args.len());
     for arg in args {

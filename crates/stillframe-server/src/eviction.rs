@@ -103,6 +103,10 @@ impl ServerState {
     pub(crate) fn make_room<A: Algorithm>(&mut self, keyspace: &mut Keyspace<A>) -> Room {
         self.evicting = false;
         let limit = self.config.maxmemory_bytes;
+        let settings = &self.config.replication;
+        if self.replication.is_replica() && settings.ignore_maxmemory {
+            return Room::Enough; // what goes is the primary's choice
+        }
         if limit == 0 || self.counted_bytes(keyspace) <= limit {
             return Room::Enough;
         }

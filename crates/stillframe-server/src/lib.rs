@@ -27,6 +27,7 @@ mod poll;
 mod process;
 mod pubsub;
 mod random;
+mod replication;
 mod restore;
 mod server;
 mod session;

@@ -28,11 +28,19 @@ pub(crate) enum Ready {
         /// The peer sends no more: read until the end of the stream is seen.
         ended: bool,
     },
+    /// The connection to the primary can be read from or written to.
+    Primary {
+        /// Bytes, or the end of the stream, can be read.
+        readable: bool,
+        /// It stands, or output can go on.
+        writable: bool,
+    },
     /// [`Waker::wake`] was called.
     Woken,
 }
 
 const WAKER: Token = Token(usize::MAX - 1);
+const PRIMARY: Token = Token(usize::MAX - 2);
 const FIRST_LISTENER: usize = usize::MAX / 2;
 const EVENTS_MAX: usize = 1024;
 
@@ -80,6 +88,11 @@ impl Poller {
         self.poll.registry().register(source, Token(place), both)
     }
 
+    /// Watches the connection to the primary.
+    pub(crate) fn add_primary(&self, source: &mut impl Source) -> io::Result<()> {
+        self.poll.registry().register(source, PRIMARY, Interest::READABLE | Interest::WRITABLE)
+    }
+
     /// Forgets a client's socket and closes the connection: a forked child may hold the socket too,
     /// and would keep both alive.
     pub(crate) fn remove_client(&self, mut stream: TcpStream) {
@@ -96,6 +109,10 @@ impl Poller {
         }
         ready.extend(self.events.iter().map(|event| match event.token() {
             WAKER => Ready::Woken,
+            PRIMARY => Ready::Primary {
+                readable: event.is_readable() || event.is_read_closed() || event.is_error(),
+                writable: event.is_writable() || event.is_error(),
+            },
             Token(token) if token >= FIRST_LISTENER => Ready::Listener(token - FIRST_LISTENER),
             Token(place) => Ready::Client {
                 place,

@@ -23,6 +23,7 @@ use crate::commands::{self, Context, Table};
 use crate::connection::{Client, Read};
 use crate::listen::Listeners;
 use crate::poll::{Poller, Ready};
+use crate::replication::transfer;
 use crate::session::Session;
 use crate::state::ServerState;
 use crate::{ServeError, ahead, cron, journal, persistence};
@@ -115,12 +116,16 @@ impl<A: Algorithm> Server<A> {
                     break;
                 }
             }
+            self.follow();
+            self.state.answer_waits();
             self.attend_woken();
             self.state.broadcast_changes();
             self.settle();
             self.flush();
+            self.feed();
             self.tending = self.keyspace.tend();
             persistence::attend(&mut self.keyspace, &mut self.state);
+            transfer::attend(&mut self.keyspace, &mut self.state);
             if self.state.loop_time >= self.next_cron {
                 self.next_cron = cron::run(self);
             }
@@ -179,7 +184,7 @@ impl<A: Algorithm> Server<A> {
         if !self.runnable.is_empty() || !self.postponed.is_empty() && !self.state.pausing() {
             return Duration::ZERO;
         }
-        if self.state.evicting {
+        if self.state.evicting || self.state.replication.is_busy() {
             return Duration::ZERO;
         }
         let next = self
@@ -191,7 +196,7 @@ impl<A: Algorithm> Server<A> {
         let rest = self.state.pause_left().map_or(rest, |left| rest.min(left));
         if self.tending {
             Duration::ZERO
-        } else if self.state.saves.settling() {
+        } else if self.state.saves.settling() || self.state.replication.transfers.settling() {
             rest.min(Duration::from_millis(1))
         } else {
             rest
@@ -200,6 +205,12 @@ impl<A: Algorithm> Server<A> {
 
     fn on_event(&mut self, event: Ready) {
         match event {
+            Ready::Primary { .. } => {
+                let following = self.state.replication.following.as_mut();
+                if let Some(link) = following.and_then(|following| following.link_mut()) {
+                    link.on_event(event);
+                }
+            }
             Ready::Listener(number) => self.accept(number),
             Ready::Woken => {}
             Ready::Client { place, readable, writable, ended } => {
@@ -457,6 +468,7 @@ impl<A: Algorithm> Server<A> {
             self.state.stop_monitoring(&mut client.session);
             self.state.tracking.disable(&mut client.session);
             self.state.blocked.leave(client.session.id);
+            self.state.replication.forget(place);
             self.poller.remove_client(client.stream);
             self.state.clients.release(place);
         }

@@ -7,6 +7,7 @@ use stillframe_resp::Protocol;
 
 use crate::commands::transactions::Transaction;
 use crate::pubsub::Subscriptions;
+use crate::replication::Replica;
 use crate::tracking::Mode;
 
 /// State of one client that commands see and change.
@@ -39,6 +40,10 @@ pub(crate) struct Session {
     pub(crate) held: Option<Box<Transaction>>,
     /// The open transaction.
     pub(crate) transaction: Option<Box<Transaction>>,
+    /// What it is as a replica, if it is one or says that it may become one.
+    pub(crate) replica: Option<Box<Replica>>,
+    /// The offset in the stream of replication up to which its own writes reach.
+    pub(crate) wrote_up_to: u64,
     /// It waits for a key, and is served no further until it gets or gives up.
     pub(crate) blocked: bool,
     /// Index of the last command in the table; `usize::MAX` before the first.
@@ -95,6 +100,8 @@ impl Session {
             replies: Replies::Sent,
             held: None,
             transaction: None,
+            replica: None,
+            wrote_up_to: 0,
             blocked: false,
             last_command: usize::MAX,
             closing: false,

@@ -55,6 +55,9 @@ fn run<A: Algorithm>(mut config: Config) -> Result<(), ServeError> {
         tracing::info!("stopping: asked to while replaying the log");
         return Ok(());
     }
+    if let Some((host, port)) = state.config.replication.primary.clone() {
+        state.demote(&mut keyspace, host, port);
+    }
     for address in listeners.addresses() {
         tracing::info!("ready to accept connections on {address}");
     }

@@ -17,6 +17,7 @@ use crate::pause::Pause;
 use crate::persistence::Saves;
 use crate::pubsub::PubSub;
 use crate::random::Random;
+use crate::replication::{Replication, Transfers};
 use crate::server::unix_millis;
 use crate::session::Replies;
 use crate::slowlog::{Histogram, Latency, SlowLog};
@@ -62,6 +63,8 @@ pub(crate) struct ServerState {
     pub(crate) dump_workspace: Option<Workspace>,
     /// What requests did, for the log and for replicas.
     pub(crate) effects: Effects,
+    /// Replicas, or the primary.
+    pub(crate) replication: Replication,
     /// The log.
     pub(crate) journal: Journal,
     /// Changes of the data set since the last successful save.
@@ -90,6 +93,7 @@ impl ServerState {
         let now = Instant::now();
         let mut random = Random::new();
         Self {
+            replication: Replication::new(&mut random, Transfers::new(saves.waker()), now),
             journal: Journal::new(saves.directory(), &config, saves.waker()),
             config,
             stats: Stats::new(commands, now),
@@ -139,6 +143,15 @@ impl ServerState {
         }
         self.clients.woken.push(waiter.place);
         true
+    }
+
+    /// Ends a client's waiting as its timeout does; false if it does not wait.
+    pub(crate) fn give_up(&mut self, id: u64) -> bool {
+        let replicas = self.blocked.acks(id).map(|acks| self.replicas_at(acks.offset));
+        self.unblock(id, |out| match replicas {
+            Some(count) => out.integer(count as i64),
+            None => out.null_array(),
+        })
     }
 
     /// Unix time in milliseconds, at the start of the request under way.
@@ -208,6 +221,10 @@ pub(crate) struct Stats {
     pub(crate) input_bytes: u64,
     /// Bytes sent.
     pub(crate) output_bytes: u64,
+    /// Bytes of the stream that replicas were sent.
+    pub(crate) replicas_output_bytes: u64,
+    /// Bytes of the primary's stream that were applied.
+    pub(crate) primary_input_bytes: u64,
     /// Expired keys when the counters were reset.
     pub(crate) expired_base: u64,
     rates: Rates,
@@ -244,6 +261,8 @@ impl Stats {
             writes: 0,
             input_bytes: 0,
             output_bytes: 0,
+            replicas_output_bytes: 0,
+            primary_input_bytes: 0,
             expired_base: 0,
             rates: Rates::new(now),
         }

@@ -72,7 +72,7 @@ impl<A: Algorithm> Server<A> {
     /// Tells those whose time is over that there was nothing.
     pub(crate) fn time_out_blocked(&mut self, now: Instant) {
         while let Some(id) = self.state.blocked.overdue(now) {
-            self.state.unblock(id, |out| out.null_array());
+            self.state.give_up(id);
         }
     }
 

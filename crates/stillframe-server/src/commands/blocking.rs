@@ -43,6 +43,7 @@ impl<A: Algorithm> Context<'_, A> {
             command: self.session.last_command,
             before: copied(wish.before),
             after: copied(wish.after),
+            acks: None,
         };
         self.server.blocked.park(self.session.id, waiter);
         self.session.blocked = true;

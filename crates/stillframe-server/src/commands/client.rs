@@ -13,6 +13,7 @@ use super::tracking::redirection;
 use super::{Context, NO_KEYS, Table, flags::*, wrong_arity};
 use crate::connection::Client;
 use crate::pubsub::Kind;
+use crate::replication::Replica;
 use crate::session::{Replies, Session};
 
 const SYNTAX: &str = "ERR syntax error";
@@ -161,10 +162,13 @@ fn unblock<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
         }
     };
     let Some(id) = parse_integer(args[2]) else { return ctx.out.error(NOT_AN_INTEGER) };
-    let unblocked = ctx.server.unblock(id.cast_unsigned(), |out| match error {
-        true => out.error("UNBLOCKED client unblocked via CLIENT UNBLOCK"),
-        false => out.null_array(),
-    });
+    let id = id.cast_unsigned();
+    let unblocked = match error {
+        true => ctx.server.unblock(id, |out| {
+            out.error("UNBLOCKED client unblocked via CLIENT UNBLOCK");
+        }),
+        false => ctx.server.give_up(id),
+    };
     ctx.out.integer(unblocked.into());
 }
 
@@ -199,7 +203,9 @@ fn list<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
             && ids.as_ref().is_none_or(|ids| ids.contains(&(session.id.cast_signed())))
     };
     let others = ctx.server.clients.others().map(|(_, client)| (&client.session, Some(client)));
-    let clients = std::iter::once((&*ctx.session, None)).chain(others);
+    let primary = ctx.server.replication.following.as_ref().and_then(|it| it.client());
+    let own = [Some(&*ctx.session), primary];
+    let clients = own.into_iter().flatten().map(|session| (session, None)).chain(others);
     let mut lines: Vec<(u64, String)> = clients
         .filter(|(session, _)| wanted(session))
         .map(|(session, client)| (session.id, describe(ctx, session, client)))
@@ -230,7 +236,15 @@ impl Class {
     }
 
     fn of(session: &Session) -> Self {
-        if session.subscriptions.is_some() { Self::Subscriber } else { Self::Normal }
+        if session.internal {
+            Self::Primary
+        } else if session.replica.as_deref().is_some_and(Replica::is_real) {
+            Self::Replica
+        } else if session.subscriptions.is_some() {
+            Self::Subscriber
+        } else {
+            Self::Normal
+        }
     }
 }
 
@@ -244,7 +258,7 @@ fn describe<A: Algorithm>(
     let seconds = |since| now.saturating_duration_since(since).as_secs();
     let queued = session.transaction.as_ref().map(|open| (open.len(), open.memory()));
     let input = client.map_or((0, 0), |c| (c.input.len(), c.input.capacity() - c.input.len()));
-    let pending = client.map_or(0, Client::pending);
+    let pending = client.map_or(0, |client| client.pending() + client.unsent);
     let buffers = client.map_or(0, Client::buffer_bytes);
     let flags = flags(session);
     let listens = |kind| session.subscriptions.as_ref().map_or(0, |own| own.count(kind));
@@ -283,8 +297,11 @@ fn describe<A: Algorithm>(
 /// The state of a client in letters, in Redis's order.
 fn flags(session: &Session) -> String {
     let told = session.tracking.as_deref();
+    let replica = session.replica.as_deref().is_some_and(Replica::is_real);
     let letters = [
         (session.monitors, 'O'),
+        (replica, 'S'),
+        (session.internal, 'M'),
         (session.subscriptions.is_some(), 'P'),
         (session.transaction.is_some(), 'x'),
         (session.held.is_some() || session.blocked, 'b'),
@@ -334,9 +351,12 @@ fn kill<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
         .filter(|(_, client)| filter.matches(&client.session))
         .map(|(place, _)| place)
         .collect();
+    let following = ctx.server.replication.following.as_mut();
+    let primary = following.filter(|it| it.client().is_some_and(|it| filter.matches(it)));
+    let primary = primary.map(|following| following.kill = true).is_some();
     let own = !filter.spare_self && filter.matches(ctx.session);
     ctx.session.closing |= own;
-    let killed = places.len() + usize::from(own);
+    let killed = places.len() + usize::from(own) + usize::from(primary);
     places.into_iter().for_each(|place| ctx.server.clients.doom(place));
     match (single, killed) {
         (true, 0) => ctx.out.error("ERR No such client"),

@@ -5,6 +5,7 @@ use std::fmt::{Display, Write as _};
 use stillframe::Algorithm;
 use stillframe_keyspace::{DATABASES, Keyspace, KeyspaceStats};
 
+use super::info_replication::{loading, replication};
 use super::{Context, NO_KEYS, Table, flags::*};
 use crate::persistence::whole_micros;
 use crate::process;
@@ -62,10 +63,10 @@ fn info<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
 }
 
 /// The reply under way.
-struct Text(String);
+pub(super) struct Text(String);
 
 impl Text {
-    fn field(&mut self, name: &str, value: impl Display) {
+    pub(super) fn field(&mut self, name: &str, value: impl Display) {
         let _ = write!(self.0, "{name}:{value}\r\n");
     }
 
@@ -173,8 +174,7 @@ fn persistence<A: Algorithm>(ctx: &Context<'_, A>, figures: &KeyspaceStats, text
     let running = saves.running();
     let done = running.map_or(0, |running| running.keys_done());
     let total = running.map_or(0, |running| running.keys_total);
-    text.field("loading", 0);
-    text.field("async_loading", 0);
+    loading(ctx.server, text);
     text.field("current_cow_peak", 0);
     text.field("current_cow_size", 0);
     text.field("current_cow_size_age", 0);
@@ -187,7 +187,8 @@ fn persistence<A: Algorithm>(ctx: &Context<'_, A>, figures: &KeyspaceStats, text
     let left = running.map_or(0.0, |running| running.time_left().as_secs_f64());
     text.field("current_save_eta_sec", format_args!("{left:.1}"));
     text.field("rdb_changes_since_last_save", ctx.server.dirty);
-    text.field("rdb_bgsave_in_progress", u8::from(running.is_some()));
+    let sending = ctx.server.replication.transfers.holds_image();
+    text.field("rdb_bgsave_in_progress", u8::from(running.is_some() || sending));
     text.field("rdb_last_save_time", saves.last_success_s);
     text.field("rdb_last_bgsave_status", if saves.last_ok { "ok" } else { "err" });
     text.field("rdb_last_bgsave_time_sec", seconds(saves.last_duration));
@@ -254,14 +255,14 @@ fn stats<A: Algorithm>(ctx: &Context<'_, A>, figures: &KeyspaceStats, text: &mut
     text.field("instantaneous_ops_per_sec", commands.round() as u64);
     text.field("total_net_input_bytes", stats.input_bytes);
     text.field("total_net_output_bytes", stats.output_bytes);
-    text.field("total_net_repl_input_bytes", 0);
-    text.field("total_net_repl_output_bytes", 0);
+    text.field("total_net_repl_input_bytes", stats.primary_input_bytes);
+    text.field("total_net_repl_output_bytes", stats.replicas_output_bytes);
     text.field("instantaneous_input_kbps", format_args!("{:.2}", input / 1024.0));
     text.field("instantaneous_output_kbps", format_args!("{:.2}", output / 1024.0));
     text.field("rejected_connections", stats.rejected_connections);
-    text.field("sync_full", 0);
-    text.field("sync_partial_ok", 0);
-    text.field("sync_partial_err", 0);
+    text.field("sync_full", ctx.server.replication.full_syncs);
+    text.field("sync_partial_ok", ctx.server.replication.partial_syncs);
+    text.field("sync_partial_err", ctx.server.replication.partial_refusals);
     text.field("expired_keys", figures.expired_total.saturating_sub(stats.expired_base));
     text.field("evicted_keys", stats.evicted_keys);
     text.field("evicted_clients", 0);
@@ -281,20 +282,6 @@ fn stats<A: Algorithm>(ctx: &Context<'_, A>, figures: &KeyspaceStats, text: &mut
     text.field("total_error_replies", stats.error_replies);
     text.field("total_reads_processed", stats.reads);
     text.field("total_writes_processed", stats.writes);
-}
-
-fn replication<A: Algorithm>(ctx: &Context<'_, A>, _: &KeyspaceStats, text: &mut Text) {
-    text.field("role", "master");
-    text.field("connected_slaves", 0);
-    text.field("master_failover_state", "no-failover");
-    text.field("master_replid", &ctx.server.run_id);
-    text.field("master_replid2", "0".repeat(40));
-    text.field("master_repl_offset", 0);
-    text.field("second_repl_offset", -1);
-    text.field("repl_backlog_active", 0);
-    text.field("repl_backlog_size", 1 << 20);
-    text.field("repl_backlog_first_byte_offset", 0);
-    text.field("repl_backlog_histlen", 0);
 }
 
 fn cpu<A: Algorithm>(_: &Context<'_, A>, _: &KeyspaceStats, text: &mut Text) {

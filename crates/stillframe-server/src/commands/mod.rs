@@ -26,6 +26,7 @@ pub(crate) mod glob;
 mod hashes;
 mod hyperloglog;
 mod info;
+mod info_replication;
 mod introspect;
 mod keys;
 mod lcs;
@@ -38,6 +39,7 @@ mod persistence;
 mod pops;
 mod pubsub;
 mod replay;
+mod replication;
 mod sample;
 mod scan;
 mod set;
@@ -96,6 +98,7 @@ pub(crate) fn table<A: Algorithm>() -> Table<A> {
     info::register(&mut table);
     introspect::register(&mut table);
     persistence::register(&mut table);
+    replication::register(&mut table);
     pubsub::register(&mut table);
     monitor::register(&mut table);
     monitoring::register(&mut table);
@@ -189,7 +192,7 @@ fn answer<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
     if ctx.server.config.maxmemory_bytes > 0 && lacks_memory(ctx, command) {
         return refuse(ctx, index, OUT_OF_MEMORY);
     }
-    if ctx.server.pausing() && !ctx.session.internal {
+    if ctx.server.pausing() && !ctx.session.internal && ctx.session.replica.is_none() {
         let writes = command.name == "exec" && transactions::writes(ctx.session);
         if ctx.server.holds(command, writes) {
             ctx.session.held.get_or_insert_default().push(index, args);
@@ -276,6 +279,9 @@ fn note_effects<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]], changed:
     if !server.in_exec {
         effects.seal();
     }
+    if changed {
+        session.wrote_up_to = server.replication.stream.end() + effects.bytes() as u64;
+    }
 }
 
 /// Why the command may not run now.
@@ -292,12 +298,15 @@ fn refusal<A: Algorithm>(ctx: &Context<'_, A>, command: &Command<A>) -> Option<C
     if ctx.session.monitors && command.has(flags::READONLY | flags::WRITE | flags::MAY_REPLICATE) {
         return Some("ERR Replica can't interact with the keyspace".into());
     }
+    let writes =
+        command.has(flags::WRITE) || command.name == "exec" && transactions::writes(ctx.session);
     if let Some(refusal) = ctx.server.writes_refused()
-        && (command.has(flags::WRITE)
-            || command.name == "ping"
-            || command.name == "exec" && transactions::writes(ctx.session))
+        && (writes || command.name == "ping")
     {
         return Some(refusal);
+    }
+    if writes && let Some(refusal) = ctx.server.replication_refuses_write() {
+        return Some(refusal.into());
     }
     if ctx.session.subscriptions.is_some()
         && ctx.out.protocol == Protocol::Resp2
@@ -312,7 +321,7 @@ fn refusal<A: Algorithm>(ctx: &Context<'_, A>, command: &Command<A>) -> Option<C
             .into(),
         );
     }
-    None
+    ctx.server.replication_refuses(command).map(Into::into)
 }
 
 /// Answers an error to a known command that may not run. A refused EXEC ends its transaction.

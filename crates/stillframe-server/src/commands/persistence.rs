@@ -18,6 +18,11 @@ pub(crate) fn register<A: Algorithm>(table: &mut Table<A>) {
 
 const SAVING: &str = "ERR Background save already in progress";
 
+/// Whether an image is under way.
+fn is_saving<A: Algorithm>(ctx: &Context<'_, A>) -> bool {
+    ctx.server.saves.running().is_some() || ctx.server.replication.transfers.holds_image()
+}
+
 /// `BGSAVE [SCHEDULE]`: inside a transaction it is scheduled, as the transaction is half done.
 fn bgsave<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
     match args {
@@ -25,7 +30,7 @@ fn bgsave<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
         [_, option] if option.eq_ignore_ascii_case(b"schedule") => {}
         _ => return ctx.out.error("ERR syntax error"),
     }
-    if ctx.server.saves.running().is_some() {
+    if is_saving(ctx) {
         return ctx.out.error(SAVING);
     }
     if ctx.server.in_exec {
@@ -40,7 +45,7 @@ fn bgsave<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
 
 /// `BGREWRITEAOF`: an image takes the place of the log so far.
 fn bgrewriteaof<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
-    if ctx.server.in_exec || ctx.server.saves.running().is_some() {
+    if ctx.server.in_exec || is_saving(ctx) {
         ctx.server.saves.scheduled = true;
         return ctx.out.simple("Background append only file rewriting scheduled");
     }
@@ -52,7 +57,7 @@ fn bgrewriteaof<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
 
 /// `SAVE`: answers when the data set is on the disk.
 fn save<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
-    if ctx.server.saves.running().is_some() {
+    if is_saving(ctx) {
         return ctx.out.error(SAVING);
     }
     match persistence::save_and_wait(ctx.keyspace, ctx.server) {

@@ -80,6 +80,7 @@ fn confirm<A: Algorithm>(ctx: &mut Context<'_, A>, word: &str, name: Option<&[u8
 /// `PUBLISH channel message` and `SPUBLISH channel message`: how many get it.
 fn publish<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]], kind: Kind) {
     let count = ctx.server.publish(kind, args[1], args[2]);
+    ctx.server.replication.tell(args);
     ctx.out.integer(count as i64);
 }
 

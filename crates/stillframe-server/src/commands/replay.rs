@@ -1,8 +1,9 @@
 //! Requests that were answered once and are run again: those of a log, of an append-only file, of a
 //! primary.
 //!
-//! - Only commands that write, and SELECT, MULTI and EXEC, are among them; anything else is
-//!   refused, as is a command that this server does not have.
+//! - Only commands that write, or may reach replicas for another reason (PFCOUNT, PUBLISH), and
+//!   SELECT, MULTI and EXEC, are among them; anything else is refused, as is a command that this
+//!   server does not have.
 //! - An error reply means that the data is not what it was when the request was first answered.
 
 use stillframe::Algorithm;
@@ -19,7 +20,9 @@ pub(crate) fn apply<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) -> R
         return Err("cannot be replayed: this server does not have the command".to_owned());
     };
     let command = ctx.table.get(index);
-    if !command.has(flags::WRITE) && !matches!(command.name, "select" | "multi" | "exec") {
+    if !command.has(flags::WRITE | flags::MAY_REPLICATE)
+        && !matches!(command.name, "select" | "multi" | "exec")
+    {
         return Err("cannot be replayed: it is no command that changes data".to_owned());
     }
     let (start, errors) = (ctx.out.position(), ctx.server.stats.error_replies);

@@ -8,6 +8,7 @@ mod choices;
 mod file;
 mod operations;
 mod parameters;
+mod replication;
 mod rewrite;
 #[cfg(test)]
 mod sample_tests;
@@ -26,6 +27,7 @@ pub use file::FileError;
 use operations::MEANINGLESS;
 use parameters::Form;
 pub(crate) use parameters::{Change, all, find};
+pub(crate) use replication::Replicating;
 pub use values::{Size, parse_size};
 
 /// All settings of a server.
@@ -73,6 +75,7 @@ pub struct Config {
     pub(crate) snapshot_memory_policy: OnFull,
     pub(crate) snapshot_bandwidth_bytes: u64,
     pub(crate) limits: Limits,
+    pub(crate) replication: Replicating,
     pub(crate) config_file: Option<PathBuf>,
 }
 
@@ -96,7 +99,7 @@ pub(crate) struct OutputLimit {
     pub(crate) soft_seconds: u64,
 }
 
-/// Limits by class of client. Only normal clients exist yet; the others are kept for CONFIG GET.
+/// Limits by class of client.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct OutputLimits {
     /// Clients that send commands.
@@ -174,6 +177,7 @@ impl Default for Config {
             snapshot_memory_policy: OnFull::Slow,
             snapshot_bandwidth_bytes: 200_000_000,
             limits: Limits { hash_entries: 512, ..Limits::default() },
+            replication: Replicating::default(),
             config_file: None,
         }
     }

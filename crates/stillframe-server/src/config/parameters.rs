@@ -8,6 +8,7 @@ use super::choices::{
     memory_policy, policy, show_policy, show_save,
 };
 use super::operations::OPERATIONS;
+use super::replication::REPLICATION;
 use super::values::{
     Size, number, output_limits, parse_size, save_points, show_output_limits, switch, yes_no,
 };
@@ -53,14 +54,16 @@ pub(super) enum Form {
     Words,
 }
 
-/// The setting of that name, in any case.
+/// The setting of that name, in any case; names from before replicas were called so count, too.
 pub(crate) fn find(name: &str) -> Option<&'static Parameter> {
-    all().find(|parameter| parameter.name.eq_ignore_ascii_case(name))
+    let name = name.to_ascii_lowercase();
+    let name = name.replace("slaveof", "replicaof").replace("slave", "replica");
+    all().find(|parameter| parameter.name == name)
 }
 
 /// Every setting.
 pub(crate) fn all() -> impl Iterator<Item = &'static Parameter> {
-    PARAMETERS.iter().chain(OPERATIONS)
+    PARAMETERS.iter().chain(OPERATIONS).chain(REPLICATION)
 }
 
 pub(super) type Get = fn(&Config) -> String;
@@ -82,7 +85,7 @@ pub(super) const fn text(parameter: Parameter) -> Parameter {
     Parameter { form: Form::Text, ..parameter }
 }
 
-const fn size(parameter: Parameter) -> Parameter {
+pub(super) const fn size(parameter: Parameter) -> Parameter {
     Parameter { form: Form::Bytes, ..parameter }
 }
 
@@ -102,6 +105,7 @@ macro_rules! fixed {
         )
     };
 }
+pub(super) use fixed;
 
 /// Whether Redis frees values in the background in one situation; here they always are.
 macro_rules! lazyfree {

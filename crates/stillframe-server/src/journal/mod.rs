@@ -370,6 +370,7 @@ pub(crate) fn settle<A: Algorithm>(keyspace: &mut Keyspace<A>, state: &mut Serve
     effects.seal();
     if !effects.is_empty() {
         state.journal.append(effects);
+        state.replication.add(effects);
         effects.clear();
     }
 }

@@ -16,7 +16,7 @@ use stillframe::SinkError;
 use stillframe_durability::disk::Stage;
 use stillframe_rdb::Output;
 
-use super::sink::Counters;
+use super::sink::{Counters, Destination};
 
 /// Bytes gathered for one write: small enough for the rate limit and the progress to stay smooth.
 const STAGE_BYTES: usize = 256 << 10;
@@ -29,15 +29,39 @@ pub(crate) fn stage() -> Stage {
     Stage::new(STAGE_BYTES)
 }
 
+/// A limit on bytes per second.
+pub(crate) struct Pace {
+    /// 0 for none.
+    bandwidth_bytes: u64,
+    started: Instant,
+}
+
+impl Pace {
+    /// Begins now; 0 is no limit.
+    pub(crate) fn new(bandwidth_bytes: u64) -> Self {
+        Self { bandwidth_bytes, started: Instant::now() }
+    }
+
+    /// Sleeps for as long as so many bytes are ahead of the limit.
+    pub(crate) fn keep(&self, written_bytes: u64) {
+        if self.bandwidth_bytes == 0 {
+            return;
+        }
+        let due = Duration::from_secs_f64(written_bytes as f64 / self.bandwidth_bytes as f64);
+        let ahead = due.saturating_sub(self.started.elapsed());
+        if !ahead.is_zero() {
+            std::thread::sleep(ahead);
+        }
+    }
+}
+
 /// The file being written.
 pub(crate) struct DumpFile {
     file: File,
     counters: Counters,
     /// `None` when it was taken away.
     stage: Option<Stage>,
-    /// Most bytes per second, 0 for no limit.
-    bandwidth_bytes: u64,
-    started: Instant,
+    pace: Pace,
     written_bytes: u64,
     unsynced_bytes: u64,
 }
@@ -49,8 +73,7 @@ impl DumpFile {
             file,
             counters,
             stage: Some(stage),
-            bandwidth_bytes,
-            started: Instant::now(),
+            pace: Pace::new(bandwidth_bytes),
             written_bytes: 0,
             unsynced_bytes: 0,
         };
@@ -69,11 +92,6 @@ impl DumpFile {
         let mut stage = self.stage.take().unwrap_or_else(stage);
         stage.clear();
         stage
-    }
-
-    /// Writes what is still in the stage.
-    pub(crate) fn finish(&mut self) -> Result<(), SinkError> {
-        self.write_stage()
     }
 
     /// Writes what is in the stage, and makes its room free again.
@@ -126,20 +144,8 @@ impl DumpFile {
             self.unsynced_bytes = 0;
             rustix::fs::fdatasync(&self.file).map_err(|error| failed("syncing", error))?;
         }
-        self.keep_pace();
+        self.pace.keep(self.written_bytes);
         Ok(())
-    }
-
-    /// Sleeps for as long as the file is ahead of the rate limit.
-    fn keep_pace(&self) {
-        if self.bandwidth_bytes == 0 {
-            return;
-        }
-        let due = Duration::from_secs_f64(self.written_bytes as f64 / self.bandwidth_bytes as f64);
-        let ahead = due.saturating_sub(self.started.elapsed());
-        if !ahead.is_zero() {
-            std::thread::sleep(ahead);
-        }
     }
 }
 
@@ -160,5 +166,11 @@ impl Output for DumpFile {
             }
         }
         Ok(())
+    }
+}
+
+impl Destination for DumpFile {
+    fn finish(&mut self) -> Result<(), SinkError> {
+        self.write_stage()
     }
 }

@@ -13,6 +13,7 @@ use stillframe_rdb::{DecodeError, Decoder, Event, Value};
 use super::values::{decode_elements, skip_elements};
 use crate::ServeError;
 use crate::journal::{POSITION_FIELD, Position};
+use crate::replication::transfer::STREAM_DB_FIELD;
 
 /// What was loaded.
 #[derive(Debug, Clone, Copy, Default)]
@@ -75,7 +76,7 @@ pub(crate) fn load_file<A: Algorithm>(
         let offset = decoder.offset();
         match next(&mut decoder, keyspace, now).map_err(failed)? {
             Next::End => break,
-            Next::Other => continue,
+            Next::Other | Next::StreamDb(_) => continue,
             Next::Position(position) => {
                 loaded.position = Some(position);
                 // What the log holds may be about keys that have expired since.
@@ -104,13 +105,15 @@ pub(crate) fn load_file<A: Algorithm>(
 }
 
 /// What was read.
-enum Next {
+pub(crate) enum Next {
     /// A key.
     Loaded,
     /// A key whose time had come.
     Expired,
     /// How much of the log is in the file.
     Position(Position),
+    /// The database that a stream of replication has selected.
+    StreamDb(usize),
     /// Something else that is no key.
     Other,
     /// The end mark.
@@ -118,7 +121,7 @@ enum Next {
 }
 
 /// Reads up to the end of the next key, or whatever comes before.
-fn next<A: Algorithm, R: Read>(
+pub(crate) fn next<A: Algorithm, R: Read>(
     decoder: &mut Decoder<R>,
     keyspace: &mut Keyspace<A>,
     now: i64,
@@ -132,6 +135,13 @@ fn next<A: Algorithm, R: Read>(
             return position
                 .map(Next::Position)
                 .ok_or_else(|| format!("the position in a log, before offset {offset}, is none"));
+        }
+        Some(Event::Aux { name: STREAM_DB_FIELD, value }) => {
+            let db = match value {
+                Value::Int(db) => usize::try_from(db).ok(),
+                Value::Bytes(text) => std::str::from_utf8(text).ok().and_then(|it| it.parse().ok()),
+            };
+            return Ok(Next::StreamDb(db.filter(|&db| db < DATABASES).unwrap_or(0)));
         }
         Some(Event::Entry { expire_at_ms: Some(at), .. }) if at <= now => return Ok(Next::Expired),
         Some(Event::Begin { expire_at_ms: Some(at), .. }) if at <= now => {

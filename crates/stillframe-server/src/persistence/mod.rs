@@ -24,16 +24,18 @@ use stillframe_durability::disk::Stage;
 use stillframe_keyspace::{DATABASES, Keyspace};
 use stillframe_rdb::{Encoder, Origin, Value, Workspace};
 
-use crate::journal::{self, Cover, Covered, Journal, POSITION_FIELD, Position};
+use crate::journal::{self, Cover, Covered, Journal, POSITION_FIELD};
 use crate::poll::Waker;
+use crate::replication::transfer;
 use crate::server::unix_millis;
 use crate::state::ServerState;
 
 pub(crate) use directory::Directory;
 use directory::Publisher;
+pub(crate) use file::Pace;
 use file::{DumpFile, stage};
-pub(crate) use load::{Loaded, load, load_file};
-use sink::{Counters, RdbSink};
+pub(crate) use load::{Loaded, Next, load, load_file, next};
+pub(crate) use sink::{Counters, Destination, RdbSink};
 
 /// Pause after a failed save before the schedule tries again.
 const RETRY_PAUSE: Duration = Duration::from_secs(5);
@@ -59,6 +61,8 @@ pub(crate) struct Saves {
     /// What a save works in, kept from one to the next: fresh memory is slow to touch, and the
     /// command thread would wait for it.
     workspace: Option<(Workspace, Stage)>,
+    /// The part of it that an image for replicas has no use for.
+    stage: Option<Stage>,
     counters: Counters,
     last_try: Option<Instant>,
     directory: Directory,
@@ -128,6 +132,7 @@ impl Saves {
             running: None,
             outcome: None,
             workspace: Some((Workspace::new(), stage())),
+            stage: None,
             counters: Counters::new()?,
             last_try: None,
             directory,
@@ -155,6 +160,21 @@ impl Saves {
     /// The save under way.
     pub(crate) fn running(&self) -> Option<&Running> {
         self.running.as_ref()
+    }
+
+    /// What an image is encoded in, until [`give_back`](Self::give_back): saves and images for
+    /// replicas take turns.
+    pub(crate) fn lend_workspace(&mut self) -> Workspace {
+        self.workspace.take().map_or_else(Workspace::new, |(workspace, stage)| {
+            self.stage = Some(stage);
+            workspace
+        })
+    }
+
+    /// Takes back what [`lend_workspace`](Self::lend_workspace) gave.
+    pub(crate) fn give_back(&mut self, workspace: Workspace) {
+        let own = self.stage.take().unwrap_or_else(stage);
+        self.workspace = Some((workspace, own));
     }
 
     /// A save was published and its image is about to end: look again soon.
@@ -235,13 +255,13 @@ fn start<A: Algorithm>(
     let (workspace, stage) = saves.workspace.take().unwrap_or_else(|| (Workspace::new(), stage()));
     let file = DumpFile::new(file, stage, counters.clone(), bandwidth_bytes);
     let encoder = Encoder::within(workspace, file).compress(config.rdbcompression);
-    let sink = RdbSink::new(
-        with_header(encoder, keyspace, cover.position()).map_err(|error| error.to_string())?,
-        counters.clone(),
-    );
+    let position = cover.position().map(|position| (POSITION_FIELD, position.text()));
+    let encoder = with_header(encoder, keyspace, position);
+    let sink = RdbSink::new(encoder.map_err(|error| error.to_string())?, counters.clone());
     let publisher = saves.directory.publisher();
     let (sender, waker) = (saves.sender.clone(), saves.waker.clone());
-    let publish = move |sink: &mut RdbSink, captured: Result<CaptureReport, CaptureError>| {
+    let publish = move |sink: &mut RdbSink<DumpFile>,
+                        captured: Result<CaptureReport, CaptureError>| {
         // Nobody receives if the server is stopping without a save: then nobody needs to know.
         let outcome = finish(&publisher, sink, captured, &cover);
         let stage = sink.encoder.output_mut().take_stage();
@@ -253,17 +273,17 @@ fn start<A: Algorithm>(
     Ok((counters, begun.begin))
 }
 
-/// Writes what comes before the first entry; all of it fits the encoder's buffer.
-fn with_header<A: Algorithm>(
-    mut encoder: Encoder<DumpFile>,
+/// Writes what comes before the first entry, and a field; all of it fits the encoder's buffer.
+pub(crate) fn with_header<A: Algorithm, O: Destination>(
+    mut encoder: Encoder<O>,
     keyspace: &Keyspace<A>,
-    position: Option<Position>,
-) -> Result<Encoder<DumpFile>, SinkError> {
+    field: Option<(&[u8], String)>,
+) -> Result<Encoder<O>, SinkError> {
     let used_memory_bytes = keyspace.stats().entry_bytes as u64;
     let created_s = unix_millis() / 1000;
     encoder.begin(&Origin { created_s, used_memory_bytes, aof_base: false })?;
-    if let Some(position) = position {
-        encoder.aux(POSITION_FIELD, Value::Bytes(position.text().as_bytes()))?;
+    if let Some((name, value)) = field {
+        encoder.aux(name, Value::Bytes(value.as_bytes()))?;
     }
     for db in (0..DATABASES).filter(|&db| !keyspace.is_empty(db)) {
         encoder.resize_db(db as u64, keyspace.len(db) as u64, keyspace.expires(db) as u64)?;
@@ -274,7 +294,7 @@ fn with_header<A: Algorithm>(
 /// On the snapshotter thread, while the image is held: publishes or discards the file.
 fn finish(
     publisher: &Publisher,
-    sink: &RdbSink,
+    sink: &RdbSink<DumpFile>,
     captured: Result<CaptureReport, CaptureError>,
     cover: &Cover,
 ) -> Outcome {
@@ -401,6 +421,7 @@ pub(crate) fn stop<A: Algorithm>(
     last_save: LastSave,
     force: bool,
 ) -> bool {
+    transfer::abort(keyspace, state);
     if state.saves.running.is_some() {
         tracing::info!("cancelling the save under way");
         keyspace.progress().cancel();

@@ -1,4 +1,4 @@
-//! Where the entries of an image go: RDB bytes into a file that is open already.
+//! Where the entries of an image go: RDB bytes into a file, or sockets, open already.
 //!
 //! - Runs on the snapshotter thread or in a forked child: nothing here allocates, locks or logs
 //!   after construction.
@@ -9,9 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use stillframe::{MemoryError, Shared, SinkError};
 use stillframe_keyspace::{Entry, EntrySink};
-use stillframe_rdb::{Encoder, Place};
+use stillframe_rdb::{Encoder, Output, Place};
 
-use super::file::DumpFile;
 use super::values;
 
 /// Progress of one save.
@@ -36,22 +35,28 @@ impl Counters {
     }
 }
 
+/// Where RDB bytes go.
+pub(crate) trait Destination: Output<Error = SinkError> + Send {
+    /// After the last byte: writes what is still gathered.
+    fn finish(&mut self) -> Result<(), SinkError>;
+}
+
 /// Encodes the entries of one image.
-pub(crate) struct RdbSink {
+pub(crate) struct RdbSink<O> {
     /// The encoder, its header written.
-    pub(crate) encoder: Encoder<DumpFile>,
+    pub(crate) encoder: Encoder<O>,
     counters: Counters,
     keys: u64,
 }
 
-impl RdbSink {
+impl<O: Destination> RdbSink<O> {
     /// A sink in front of an encoder whose header is written.
-    pub(crate) fn new(encoder: Encoder<DumpFile>, counters: Counters) -> Self {
+    pub(crate) fn new(encoder: Encoder<O>, counters: Counters) -> Self {
         Self { encoder, counters, keys: 0 }
     }
 }
 
-impl EntrySink for RdbSink {
+impl<O: Destination> EntrySink for RdbSink<O> {
     fn entry(&mut self, db: usize, entry: &Entry) -> Result<(), SinkError> {
         let (db, key, expire_at_ms) = (db as u64, entry.key(), entry.expire_at());
         let place = Place::Key { db, key, expire_at_ms };

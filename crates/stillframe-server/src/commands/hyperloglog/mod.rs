@@ -23,13 +23,13 @@ use stillframe_keyspace::{Entry, Expire, IntText};
 
 use self::sketch::{Registers, Sketch, check};
 use super::bits::string_bytes;
-use super::flags::{DENYOOM, FAST, READONLY, WRITE};
+use super::flags::{DENYOOM, FAST, MAY_REPLICATE, READONLY, WRITE};
 use super::{ALL_KEYS, Context, ONE_KEY, Table};
 
 /// Adds the commands of this module.
 pub(crate) fn register<A: Algorithm>(table: &mut Table<A>) {
     table.add("pfadd", -2, WRITE | DENYOOM | FAST, ONE_KEY, pfadd);
-    table.add("pfcount", -2, READONLY, ALL_KEYS, pfcount);
+    table.add("pfcount", -2, READONLY | MAY_REPLICATE, ALL_KEYS, pfcount);
     table.add("pfmerge", -2, WRITE | DENYOOM, ALL_KEYS, pfmerge);
 }
 

@@ -1,0 +1,197 @@
+//! Settings of replication.
+
+use super::Config;
+use super::parameters::{Parameter, always, at_start, fixed, several_words, size, text};
+use super::values::{number, parse_size, switch, yes_no};
+
+/// How a server replicates, either way.
+#[derive(Debug, Clone)]
+pub(crate) struct Replicating {
+    /// Host and port of the primary that is followed.
+    pub(crate) primary: Option<(String, u16)>,
+    /// Password of the primary, or empty.
+    pub(crate) password: String,
+    /// User name at the primary, or empty.
+    pub(crate) user: String,
+    /// Clients are served while the primary is out of reach.
+    pub(crate) serve_stale: bool,
+    /// A replica refuses writes of clients.
+    pub(crate) read_only: bool,
+    /// For Sentinel: who is to be promoted first.
+    pub(crate) priority: u32,
+    /// For Sentinel: whether it may know this replica.
+    pub(crate) announced: bool,
+    /// The address that others are told, or empty.
+    pub(crate) announce_ip: String,
+    /// The port that others are told, or 0.
+    pub(crate) announce_port: u16,
+    /// `maxmemory` is the primary's business.
+    pub(crate) ignore_maxmemory: bool,
+    /// Images go to replicas without a file.
+    pub(crate) diskless: bool,
+    /// How long a replica waits for others to share its image.
+    pub(crate) diskless_delay_s: u32,
+    /// So many replicas wait no longer; 0: they always do.
+    pub(crate) diskless_replicas_max: u32,
+    /// How often the stream says that the primary is there.
+    pub(crate) ping_period_s: u32,
+    /// How long either side may be silent.
+    pub(crate) timeout_s: u32,
+    /// How much of the stream is kept for replicas that were cut off.
+    pub(crate) backlog_bytes: u64,
+    /// For how long after the last replica has left; 0: for ever.
+    pub(crate) backlog_ttl_s: u64,
+    /// Writes need so many replicas at hand.
+    pub(crate) min_replicas: u32,
+    /// A replica is at hand if it was heard of so lately.
+    pub(crate) max_lag_s: u32,
+    /// Writes wait rather than that a replica which is being synchronised is dropped.
+    pub(crate) backpressure: bool,
+}
+
+impl Default for Replicating {
+    fn default() -> Self {
+        Self {
+            primary: None,
+            password: String::new(),
+            user: String::new(),
+            serve_stale: true,
+            read_only: true,
+            priority: 100,
+            announced: true,
+            announce_ip: String::new(),
+            announce_port: 0,
+            ignore_maxmemory: true,
+            diskless: true,
+            diskless_delay_s: 5,
+            diskless_replicas_max: 0,
+            ping_period_s: 10,
+            timeout_s: 60,
+            backlog_bytes: 1 << 20,
+            backlog_ttl_s: 3600,
+            min_replicas: 0,
+            max_lag_s: 10,
+            backpressure: true,
+        }
+    }
+}
+
+/// Stores a parsed value in a field.
+macro_rules! store {
+    ($field:ident, $parse:expr) => {
+        |config: &mut Config, value: &str| {
+            config.replication.$field = $parse(value)?;
+            Ok(())
+        }
+    };
+}
+
+fn any(value: &str) -> Result<String, String> {
+    Ok(value.to_owned())
+}
+
+fn count(value: &str) -> Result<u32, String> {
+    number(value, 0, i32::MAX as u32)
+}
+
+fn at_least_one(value: &str) -> Result<u32, String> {
+    number(value, 1, i32::MAX as u32)
+}
+
+/// The settings, with Redis's names and defaults; `repl-sync-backpressure` is this server's own.
+pub(super) static REPLICATION: &[Parameter] = &[
+    several_words(at_start("replicaof", show_primary, store!(primary, primary))),
+    text(always("masterauth", |c| c.replication.password.clone(), store!(password, any))),
+    text(always("masteruser", |c| c.replication.user.clone(), store!(user, any))),
+    always(
+        "replica-serve-stale-data",
+        |c| yes_no(c.replication.serve_stale),
+        store!(serve_stale, switch),
+    ),
+    always("replica-read-only", |c| yes_no(c.replication.read_only), store!(read_only, switch)),
+    always("replica-priority", |c| c.replication.priority.to_string(), store!(priority, count)),
+    always("replica-announced", |c| yes_no(c.replication.announced), store!(announced, switch)),
+    text(always(
+        "replica-announce-ip",
+        |c| c.replication.announce_ip.clone(),
+        store!(announce_ip, any),
+    )),
+    always(
+        "replica-announce-port",
+        |c| c.replication.announce_port.to_string(),
+        store!(announce_port, |v| number(v, 0, 65535)),
+    ),
+    always(
+        "replica-ignore-maxmemory",
+        |c| yes_no(c.replication.ignore_maxmemory),
+        store!(ignore_maxmemory, switch),
+    ),
+    always("repl-diskless-sync", |c| yes_no(c.replication.diskless), store!(diskless, switch)),
+    always(
+        "repl-diskless-sync-delay",
+        |c| c.replication.diskless_delay_s.to_string(),
+        store!(diskless_delay_s, count),
+    ),
+    always(
+        "repl-diskless-sync-max-replicas",
+        |c| c.replication.diskless_replicas_max.to_string(),
+        store!(diskless_replicas_max, count),
+    ),
+    fixed!(always, "repl-diskless-load", "disabled"),
+    fixed!(always, "repl-disable-tcp-nodelay", "no"),
+    always(
+        "repl-ping-replica-period",
+        |c| c.replication.ping_period_s.to_string(),
+        store!(ping_period_s, at_least_one),
+    ),
+    always(
+        "repl-timeout",
+        |c| c.replication.timeout_s.to_string(),
+        store!(timeout_s, at_least_one),
+    ),
+    size(always(
+        "repl-backlog-size",
+        |c| c.replication.backlog_bytes.to_string(),
+        store!(backlog_bytes, |v| parse_size(v).map(|bytes| bytes.max(1))),
+    )),
+    always(
+        "repl-backlog-ttl",
+        |c| c.replication.backlog_ttl_s.to_string(),
+        store!(backlog_ttl_s, |v| number(v, 0, i64::MAX as u64)),
+    ),
+    always(
+        "min-replicas-to-write",
+        |c| c.replication.min_replicas.to_string(),
+        store!(min_replicas, count),
+    ),
+    always(
+        "min-replicas-max-lag",
+        |c| c.replication.max_lag_s.to_string(),
+        store!(max_lag_s, count),
+    ),
+    always(
+        "repl-sync-backpressure",
+        |c| yes_no(c.replication.backpressure),
+        store!(backpressure, switch),
+    ),
+];
+
+fn show_primary(config: &Config) -> String {
+    config
+        .replication
+        .primary
+        .as_ref()
+        .map_or(String::new(), |(host, port)| format!("{host} {port}"))
+}
+
+fn primary(value: &str) -> Result<Option<(String, u16)>, String> {
+    let words: Vec<&str> = value.split_whitespace().collect();
+    match words[..] {
+        [] => Ok(None),
+        [no, one] if no.eq_ignore_ascii_case("no") && one.eq_ignore_ascii_case("one") => Ok(None),
+        [host, port] => {
+            Ok(Some((host.to_owned(), port.parse().map_err(|_| "Invalid master port".to_owned())?)))
+        }
+        _ => Err("name a host and a port".to_owned()),
+    }
+}

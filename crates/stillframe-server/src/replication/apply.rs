@@ -1,0 +1,87 @@
+//! The stream of a primary, applied to the data.
+//!
+//! A transaction counts as applied when it is whole: a connection that ends within one goes on
+//! before it, and nobody ever sees half of it.
+
+use stillframe::Algorithm;
+use stillframe_keyspace::Keyspace;
+use stillframe_resp::{Out, Protocol};
+
+use super::follow::Link;
+use crate::commands::{self, Context, Table};
+use crate::session::Session;
+use crate::state::ServerState;
+
+/// Runs the requests that have come whole. The bytes of those that count are added to the stream.
+pub(super) fn apply<A: Algorithm>(
+    keyspace: &mut Keyspace<A>,
+    state: &mut ServerState,
+    table: &Table<A>,
+    link: &mut Link,
+) -> Result<(), String> {
+    let following = state.replication.following.as_mut();
+    let Some(mut session) = following.and_then(|it| it.session.take()) else { return Ok(()) };
+    let mut input = std::mem::take(&mut link.input);
+    let mut replies = Vec::new();
+    let (mut applied, mut asked) = (0, false);
+    let outcome = loop {
+        let used = match link.parser.parse(&mut input[link.parsed..]) {
+            Ok(None) => break Ok(()),
+            Ok(Some(used)) => used,
+            Err(error) => break Err(format!("its stream holds no request: {error}")),
+        };
+        let request = &input[link.parsed..link.parsed + used];
+        let ranges = link.parser.args().iter();
+        let args: Vec<&[u8]> =
+            ranges.map(|range| request.get(range.clone()).unwrap_or_default()).collect();
+        replies.clear();
+        let run = run(keyspace, state, table, (&mut session, &mut replies), &args);
+        match run {
+            Ok(asks) => asked |= asks,
+            Err(why) => break Err(format!("{} of its stream {why}", commands::named(&args))),
+        }
+        link.parsed += used;
+        if session.transaction.is_none() {
+            applied = link.parsed;
+        }
+    };
+    state.replication.stream.append(&input[..applied]);
+    state.stats.primary_input_bytes += applied as u64;
+    input.drain(..applied);
+    link.parsed -= applied;
+    link.input = input;
+    if let Some(following) = &mut state.replication.following {
+        following.session = Some(session);
+    }
+    if asked {
+        link.acknowledge(state.replication.stream.end(), state.loop_time);
+    }
+    outcome
+}
+
+/// Runs one request; true if it asks how far we are.
+fn run<A: Algorithm>(
+    keyspace: &mut Keyspace<A>,
+    state: &mut ServerState,
+    table: &Table<A>,
+    (session, replies): (&mut Session, &mut Vec<u8>),
+    args: &[&[u8]],
+) -> Result<bool, String> {
+    let Some(name) = args.first() else { return Ok(false) };
+    if name.eq_ignore_ascii_case(b"ping") {
+        return Ok(false);
+    }
+    if name.eq_ignore_ascii_case(b"replconf") {
+        return Ok(args.get(1).is_some_and(|what| what.eq_ignore_ascii_case(b"getack")));
+    }
+    (state.clients.own_place, state.clients.own_id) = (usize::MAX, session.id);
+    let mut ctx = Context {
+        out: Out::new(replies, Protocol::Resp2),
+        keyspace,
+        server: state,
+        session,
+        now: 0, // time is the primary's business: see the head of `effects`
+        table,
+    };
+    commands::apply(&mut ctx, args).map(|()| false)
+}

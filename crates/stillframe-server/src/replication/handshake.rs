@@ -1,0 +1,144 @@
+//! What a replica asks its primary before anything is sent: one question at a time.
+
+use stillframe::Algorithm;
+
+use super::follow::{Failure, Link, Step};
+use crate::server::Server;
+use crate::state::ServerState;
+
+/// Longest line of an answer, in bytes.
+const LINE_BYTES_MAX: usize = 64 << 10;
+
+/// What was asked last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Question {
+    /// Whether it is there.
+    Ping,
+    /// Whether it lets us in.
+    Auth,
+    /// Whether it knows our port.
+    Port,
+    /// Whether it knows our address.
+    Address,
+    /// Whether it knows what we can do.
+    Abilities,
+    /// Whether we may go on where we are.
+    Psync,
+}
+
+impl Question {
+    /// Asks it.
+    pub(super) fn ask(self, link: &mut Link, state: &ServerState) {
+        let settings = &state.config.replication;
+        let port = if settings.announce_port > 0 { settings.announce_port } else { state.port };
+        let port = port.to_string();
+        let (id, next);
+        let words: Vec<&[u8]> = match self {
+            Self::Ping => vec![b"PING"],
+            Self::Auth if settings.user.is_empty() => vec![b"AUTH", settings.password.as_bytes()],
+            Self::Auth => vec![b"AUTH", settings.user.as_bytes(), settings.password.as_bytes()],
+            Self::Port => vec![b"REPLCONF", b"listening-port", port.as_bytes()],
+            Self::Address => {
+                vec![b"REPLCONF", b"ip-address", settings.announce_ip.as_bytes()]
+            }
+            Self::Abilities => vec![b"REPLCONF", b"capa", b"eof", b"capa", b"psync2"],
+            Self::Psync => {
+                let lost = state.replication.following.as_ref().is_none_or(|it| it.lost);
+                if lost || !state.replication.is_active() {
+                    vec![b"PSYNC", b"?", b"-1"]
+                } else {
+                    id = state.replication.id.clone();
+                    next = (state.replication.stream.end() + 1).to_string();
+                    vec![b"PSYNC", id.as_bytes(), next.as_bytes()]
+                }
+            }
+        };
+        crate::effects::write_request(&mut link.output, &words);
+        link.step = Step::Asked(self);
+    }
+
+    /// The question after this one.
+    fn next(self, state: &ServerState) -> Self {
+        let settings = &state.config.replication;
+        match self {
+            Self::Ping if !settings.password.is_empty() => Self::Auth,
+            Self::Ping | Self::Auth => Self::Port,
+            Self::Port if !settings.announce_ip.is_empty() => Self::Address,
+            Self::Port | Self::Address => Self::Abilities,
+            Self::Abilities | Self::Psync => Self::Psync,
+        }
+    }
+}
+
+/// Takes the next line that is not empty; an empty one only says that the primary is there.
+pub(super) fn line(link: &mut Link) -> Result<Option<String>, Failure> {
+    loop {
+        let Some(end) = link.input.iter().position(|&byte| byte == b'\n') else {
+            if link.input.len() > LINE_BYTES_MAX {
+                return Err(Failure::Ended("its answer is no line".to_owned()));
+            }
+            return Ok(None);
+        };
+        let text: Vec<u8> = link.input.drain(..=end).collect();
+        let text = String::from_utf8_lossy(&text).trim_end().to_owned();
+        if !text.is_empty() {
+            return Ok(Some(text));
+        }
+    }
+}
+
+impl<A: Algorithm> Server<A> {
+    /// Looks at the answer to the question that was asked, if it has come, and goes on.
+    pub(super) fn answered(&mut self, link: &mut Link) -> Result<(), Failure> {
+        let Step::Asked(question) = link.step else { return Ok(()) };
+        let Some(answer) = line(link)? else { return Ok(()) };
+        let refused = |what: &str| Err(Failure::Ended(format!("it refuses {what}: {answer}")));
+        match question {
+            Question::Ping => {
+                let knows_us_not = ["-NOAUTH", "-NOPERM", "-ERR operation not permitted"];
+                if !answer.starts_with('+') && !knows_us_not.iter().any(|it| answer.starts_with(it))
+                {
+                    return refused("to serve");
+                }
+            }
+            Question::Auth if answer.starts_with('-') => return refused("masterauth"),
+            Question::Psync => return self.psynced(link, &answer),
+            // Who does not know REPLCONF can do without.
+            Question::Auth | Question::Port | Question::Address | Question::Abilities => {}
+        }
+        question.next(&self.state).ask(link, &self.state);
+        Ok(())
+    }
+
+    fn psynced(&mut self, link: &mut Link, answer: &str) -> Result<(), Failure> {
+        let words: Vec<&str> = answer.split_whitespace().collect();
+        let replication = &mut self.state.replication;
+        match words[..] {
+            ["+FULLRESYNC", id, offset] => {
+                let Some(offset) = offset.parse().ok().filter(|_| id.len() == 40) else {
+                    return Err(Failure::Unusable(format!("its answer is unknown: {answer}")));
+                };
+                tracing::info!("the primary sends an image, at offset {offset}");
+                replication.announced = Some((id.to_owned(), offset));
+                link.step = Step::Announced;
+            }
+            ["+CONTINUE", ref id @ ..] => {
+                let offset = replication.stream.end();
+                tracing::info!("the primary goes on from offset {offset}");
+                let new = id.first().filter(|id| id.len() == 40 && **id != replication.id);
+                if let Some(id) = new {
+                    replication.rename((*id).to_owned());
+                    self.state.drop_replicas();
+                }
+                if let Some(following) = &mut self.state.replication.following {
+                    following.connected(link);
+                }
+                link.acknowledge(offset, self.state.loop_time);
+            }
+            _ => {
+                return Err(Failure::Ended(format!("it cannot send its data now: {answer}")));
+            }
+        }
+        Ok(())
+    }
+}

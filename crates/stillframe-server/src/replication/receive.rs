@@ -1,0 +1,257 @@
+//! The image that a replica starts from: received into a file, then loaded in slices.
+//!
+//! - The file has no name: nothing is left of it, whatever happens.
+//! - An image without a length ends with forty bytes that were announced; nothing follows them
+//!   until this server speaks.
+
+use std::fs::File;
+use std::io::{Seek, Write};
+use std::time::{Duration, Instant};
+
+use stillframe::Algorithm;
+use stillframe_keyspace::DATABASES;
+use stillframe_rdb::Decoder;
+
+use super::follow::{Failure, Link, Step};
+use super::handshake::line;
+use crate::journal;
+use crate::persistence::{Next, next};
+use crate::server::{Server, unix_millis};
+
+/// Length of the mark that ends an image.
+const MARK_BYTES: usize = 40;
+/// How long loading holds a turn up.
+const SLICE: Duration = Duration::from_millis(10);
+/// Keys loaded between two looks at the clock.
+const BATCH: usize = 32;
+
+/// An image that is coming.
+pub(crate) struct Receiving {
+    file: Option<File>,
+    ending: Ending,
+    /// Bytes received.
+    pub(crate) bytes: u64,
+}
+
+enum Ending {
+    After(u64),
+    Mark { mark: Vec<u8>, tail: Vec<u8> },
+}
+
+impl Receiving {
+    /// Bytes that will come, if that is known.
+    pub(crate) fn total(&self) -> u64 {
+        match self.ending {
+            Ending::After(total) => total,
+            Ending::Mark { .. } => 0,
+        }
+    }
+
+    /// How many of `bytes` belong to the image, and whether it ends with them.
+    fn take(&mut self, bytes: &[u8]) -> (usize, bool) {
+        match &mut self.ending {
+            Ending::After(total) => {
+                let left = *total - self.bytes;
+                let taken = usize::try_from(left).map_or(bytes.len(), |left| left.min(bytes.len()));
+                (taken, taken as u64 == left)
+            }
+            Ending::Mark { mark, tail } => {
+                let last = &bytes[bytes.len().saturating_sub(MARK_BYTES)..];
+                tail.extend_from_slice(last);
+                tail.drain(..tail.len().saturating_sub(MARK_BYTES));
+                (bytes.len(), tail == mark)
+            }
+        }
+    }
+}
+
+/// An image that takes the place of the data.
+pub(crate) struct Load {
+    decoder: Decoder<File>,
+    /// Its bytes.
+    pub(crate) bytes: u64,
+    /// When it began.
+    pub(crate) started: Instant,
+    /// That in unix seconds.
+    pub(crate) started_s: i64,
+    /// Keys loaded.
+    keys: u64,
+    db: usize,
+}
+
+impl Load {
+    /// Bytes that are loaded.
+    pub(crate) fn done(&self) -> u64 {
+        self.decoder.offset()
+    }
+}
+
+/// Reads the announcement of an image.
+pub(super) fn announced(link: &mut Link) -> Result<(), Failure> {
+    let Some(text) = line(link)? else { return Ok(()) };
+    let ending =
+        match text.strip_prefix('$') {
+            None => return Err(Failure::Ended(format!("it cannot send an image: {text}"))),
+            Some(rest) => match rest.strip_prefix("EOF:") {
+                Some(mark) if mark.len() == MARK_BYTES => {
+                    Ending::Mark { mark: mark.as_bytes().to_vec(), tail: Vec::new() }
+                }
+                Some(_) => return Err(Failure::Ended(format!("its image has no mark: {text}"))),
+                None => Ending::After(rest.parse().map_err(|_| {
+                    Failure::Ended(format!("the length of its image is none: {text}"))
+                })?),
+            },
+        };
+    link.step = Step::Receiving(Receiving { file: None, ending, bytes: 0 });
+    Ok(())
+}
+
+impl<A: Algorithm> Server<A> {
+    /// Takes what has come of an image.
+    pub(super) fn receive(&mut self, link: &mut Link) -> Result<(), Failure> {
+        let Step::Receiving(receiving) = &mut link.step else { return Ok(()) };
+        let failed = |error| Failure::Ended(format!("its image cannot be kept in a file: {error}"));
+        let mut file = match receiving.file.take() {
+            Some(file) => file,
+            None => nameless(self.state.saves.directory()).map_err(failed)?,
+        };
+        let (taken, ends) = receiving.take(&link.input);
+        file.write_all(&link.input[..taken]).map_err(failed)?;
+        receiving.bytes += taken as u64;
+        link.input.drain(..taken);
+        if !ends {
+            receiving.file = Some(file);
+            return Ok(());
+        }
+        let mut bytes = receiving.bytes;
+        if let Ending::Mark { .. } = receiving.ending {
+            bytes -= MARK_BYTES as u64;
+            file.set_len(bytes).map_err(failed)?;
+        }
+        file.rewind().map_err(failed)?;
+        tracing::info!("the image has come: {bytes} bytes; loading it");
+        link.step = Step::Loading;
+        self.begin_load(file, bytes);
+        Ok(())
+    }
+
+    fn begin_load(&mut self, file: File, bytes: u64) {
+        // The log is about data that is going; a new one is begun when there is something to log.
+        let _ = journal::close(&mut self.keyspace, &mut self.state);
+        self.state.drop_replicas();
+        for db in 0..DATABASES {
+            self.state.dirty += self.keyspace.len(db) as u64;
+            let keyspace = &mut self.keyspace;
+            self.state.watches.touch_all(db, |key| keyspace.contains(db, key, i64::MIN));
+        }
+        self.state.invalidate_all();
+        self.keyspace.clear_all();
+        let Some(following) = &mut self.state.replication.following else { return };
+        following.lost = true;
+        following.more = true;
+        following.load = Some(Load {
+            decoder: Decoder::new(file).with_file_bytes(bytes),
+            bytes,
+            started: Instant::now(),
+            started_s: unix_millis() / 1000,
+            keys: 0,
+            db: 0,
+        });
+    }
+
+    /// Loads for a while.
+    pub(super) fn load_slice(&mut self) {
+        let start = Instant::now();
+        let Some(following) = &mut self.state.replication.following else { return };
+        let Some(mut load) = following.load.take() else { return };
+        let outcome = loop {
+            if start.elapsed() > SLICE {
+                break Ok(false);
+            }
+            match load.batch(&mut self.keyspace) {
+                Ok(false) => {}
+                other => break other,
+            }
+        };
+        let Some(following) = &mut self.state.replication.following else { return };
+        following.more = true;
+        following.last_io = start;
+        match outcome {
+            Ok(false) => {
+                // The primary waits meanwhile: it is told that somebody is there.
+                if let Some(link) = &mut following.link
+                    && start >= link.next_ack
+                {
+                    link.next_ack = start + Duration::from_secs(1);
+                    let _ = rustix::io::write(&link.stream, b"\n");
+                }
+                following.load = Some(load);
+            }
+            Ok(true) => self.loaded(&load),
+            Err(problem) => {
+                self.keyspace.clear_all();
+                following.fail_badly(&format!("its image cannot be loaded: {problem}"));
+            }
+        }
+    }
+
+    fn loaded(&mut self, load: &Load) {
+        tracing::info!(
+            "loaded {} keys of the primary in {:.3} s",
+            load.keys,
+            load.started.elapsed().as_secs_f64()
+        );
+        self.state.dirty += load.keys;
+        let replication = &mut self.state.replication;
+        if let Some((id, offset)) = replication.announced.take() {
+            replication.id = id;
+            replication.older = None;
+            replication.stream.restart(offset);
+        }
+        self.state.activate(&mut self.keyspace);
+        let (offset, now) = (self.state.replication.stream.end(), self.state.loop_time);
+        let Some(following) = &mut self.state.replication.following else { return };
+        if let Some(session) = &mut following.session {
+            session.db = load.db;
+        }
+        if let Some(mut link) = following.link.take() {
+            following.connected(&mut link);
+            link.acknowledge(offset, now);
+            // Part of the stream may have come with the image.
+            let outcome = self.advance(&mut link);
+            let Some(following) = &mut self.state.replication.following else { return };
+            following.link = Some(link);
+            if let Err(Failure::Ended(problem) | Failure::Unusable(problem)) = outcome {
+                following.fail_badly(&problem);
+            }
+        }
+    }
+}
+
+impl Load {
+    /// Loads some keys; true at the end.
+    fn batch<A: Algorithm>(
+        &mut self,
+        keyspace: &mut stillframe_keyspace::Keyspace<A>,
+    ) -> Result<bool, String> {
+        for _ in 0..BATCH {
+            // Keys whose time has come are the primary's business, too.
+            match next(&mut self.decoder, keyspace, i64::MIN)? {
+                Next::End => return Ok(true),
+                Next::StreamDb(db) => self.db = db,
+                Next::Loaded => self.keys += 1,
+                Next::Expired | Next::Position(_) | Next::Other => {}
+            }
+        }
+        let _ = keyspace.tend();
+        Ok(false)
+    }
+}
+
+/// A file in `directory` that goes when it is closed.
+fn nameless(directory: &std::path::Path) -> std::io::Result<File> {
+    let path = directory.join(format!("temp-sync-{}.rdb", std::process::id()));
+    let file = File::options().read(true).write(true).create(true).truncate(true).open(&path)?;
+    std::fs::remove_file(&path)?;
+    Ok(file)
+}

@@ -1,0 +1,39 @@
+//! What clients may not do because of replication, in Redis's words.
+
+use stillframe::Algorithm;
+
+use crate::commands::{Command, flags};
+use crate::state::ServerState;
+
+impl ServerState {
+    /// Why replication refuses all writes of clients.
+    #[inline]
+    pub(crate) fn replication_refuses_write(&self) -> Option<&'static str> {
+        let settings = &self.config.replication;
+        if self.replication.is_replica() {
+            return settings
+                .read_only
+                .then_some("READONLY You can't write against a read only replica.");
+        }
+        let wanted = settings.min_replicas;
+        (wanted > 0 && settings.max_lag_s > 0 && self.good_replicas() < wanted)
+            .then_some("NOREPLICAS Not enough good replicas to write.")
+    }
+
+    /// Why replication refuses a command just now.
+    #[inline]
+    pub(crate) fn replication_refuses<A: Algorithm>(
+        &self,
+        command: &Command<A>,
+    ) -> Option<&'static str> {
+        let following = self.replication.following.as_deref()?;
+        let stale = !following.is_connected() && !self.config.replication.serve_stale;
+        if stale && !command.has(flags::STALE) {
+            return Some(
+                "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
+            );
+        }
+        (following.is_loading() && !command.has(flags::LOADING))
+            .then_some("LOADING Redis is loading the dataset in memory")
+    }
+}

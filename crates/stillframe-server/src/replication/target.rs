@@ -1,0 +1,111 @@
+//! The sockets of replicas, as places where an image goes.
+//!
+//! - Runs on the snapshotter thread, in a forked child, or on a thread that sends a file. Here and
+//!   nowhere else is a socket waited for, and never for ever: when the command thread gives a
+//!   replica up it shuts the socket down, which ends the wait.
+//! - One image goes to several replicas at once, as fast as the slowest takes it; one that fails
+//!   is left out. Nothing is gathered beyond the encoder's buffer.
+//! - Nothing here allocates, locks or logs after construction.
+
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use rustix::net::{SendFlags, send};
+use stillframe::{Shared, SinkError};
+use stillframe_rdb::Output;
+
+use crate::persistence::{Destination, Pace};
+
+/// How much of an image a replica has been sent, seen from both sides.
+pub(crate) type Sent = Shared<AtomicU64>;
+
+/// The replica is left out.
+pub(crate) const FAILED: u64 = u64::MAX;
+
+/// One replica's socket.
+pub(crate) struct Target {
+    socket: OwnedFd,
+    sent: Sent,
+}
+
+impl Target {
+    /// A handle of a socket of its own, and where progress is told.
+    pub(crate) fn new(socket: OwnedFd, sent: Sent) -> Self {
+        Self { socket, sent }
+    }
+
+    fn failed(&self) -> bool {
+        self.sent.load(Ordering::Relaxed) == FAILED
+    }
+
+    /// Sends all of `bytes`, unless the replica fails.
+    pub(crate) fn send(&self, mut bytes: &[u8]) {
+        while !bytes.is_empty() && !self.failed() {
+            match send(&self.socket, bytes, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
+                Ok(count) => {
+                    bytes = &bytes[count..];
+                    self.sent.fetch_add(count as u64, Ordering::Relaxed);
+                }
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => {
+                    let mut events = [PollFd::new(&self.socket, PollFlags::OUT)];
+                    if !matches!(poll(&mut events, None), Ok(_) | Err(Errno::INTR)) {
+                        self.sent.store(FAILED, Ordering::Relaxed);
+                    }
+                }
+                Err(_) => self.sent.store(FAILED, Ordering::Relaxed),
+            }
+        }
+    }
+}
+
+/// The replicas that share one image.
+pub(crate) struct Targets {
+    targets: Vec<Target>,
+    /// What each gets first: replies that wait, and the announcement of the image.
+    greetings: Vec<Vec<u8>>,
+    /// What ends the image.
+    mark: [u8; 40],
+    pace: Pace,
+    written_bytes: u64,
+}
+
+impl Targets {
+    /// Replicas with what each gets first; at most `bandwidth_bytes` a second, 0 for no limit.
+    pub(crate) fn new(
+        targets: Vec<(Target, Vec<u8>)>,
+        mark: [u8; 40],
+        bandwidth_bytes: u64,
+    ) -> Self {
+        let (targets, greetings) = targets.into_iter().unzip();
+        Self { targets, greetings, mark, pace: Pace::new(bandwidth_bytes), written_bytes: 0 }
+    }
+}
+
+impl Output for Targets {
+    type Error = SinkError;
+
+    fn write(&mut self, bytes: &[u8]) -> Result<(), SinkError> {
+        if self.written_bytes == 0 {
+            for (target, greeting) in self.targets.iter().zip(&self.greetings) {
+                target.send(greeting);
+            }
+        }
+        self.targets.iter().for_each(|target| target.send(bytes));
+        if self.targets.iter().all(Target::failed) {
+            return Err(SinkError::new(format_args!("every replica has left")));
+        }
+        self.written_bytes += bytes.len() as u64;
+        self.pace.keep(self.written_bytes);
+        Ok(())
+    }
+}
+
+impl Destination for Targets {
+    fn finish(&mut self) -> Result<(), SinkError> {
+        let mark = self.mark;
+        self.write(&mark)
+    }
+}

@@ -1,0 +1,328 @@
+//! The first image of a replica: begun between two requests, sent while writes go on.
+//!
+//! - Replicas that wait share one image. It goes from the snapshotter straight into their sockets;
+//!   those that need to know its length beforehand get the dump file of a save instead.
+//! - There is one image at a time: a replica that comes while one is under way waits for the next.
+//! - What is written meanwhile stays in the stream, up to the replicas' output limit.
+
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::{Duration, Instant};
+
+use stillframe::{Algorithm, CaptureError, CaptureReport, Point, Shared};
+use stillframe_keyspace::Keyspace;
+use stillframe_rdb::{Encoder, Output, Workspace};
+
+use super::replica::Phase;
+use super::target::{FAILED, Target, Targets};
+use crate::connection::Client;
+use crate::journal;
+use crate::persistence::{self, Counters, RdbSink};
+use crate::poll::Waker;
+use crate::state::ServerState;
+
+/// A replica's socket, and what it gets first.
+type Greeted = (Target, Vec<u8>);
+
+/// Bytes of a file sent at once.
+const PIECE_BYTES: usize = 256 << 10;
+
+/// The field that tells a replica which database the stream has selected.
+pub(crate) const STREAM_DB_FIELD: &[u8] = b"repl-stream-db";
+
+/// The transfer under way.
+pub(crate) struct Transfers {
+    running: Option<Running>,
+    outcome: Option<Result<(), String>>,
+    outcomes: Receiver<Ended>,
+    sender: Sender<Ended>,
+    waker: Waker,
+}
+
+struct Running {
+    /// Places and numbers of the clients.
+    replicas: Vec<(usize, u64)>,
+    /// It comes from an image, not from a file.
+    live: bool,
+    started: Instant,
+}
+
+struct Ended {
+    outcome: Result<(), String>,
+    workspace: Option<Workspace>,
+}
+
+impl Transfers {
+    /// None yet.
+    pub(crate) fn new(waker: Waker) -> Self {
+        let (sender, outcomes) = channel();
+        Self { running: None, outcome: None, outcomes, sender, waker }
+    }
+
+    /// Whether an image is held for replicas.
+    pub(crate) fn holds_image(&self) -> bool {
+        self.running.as_ref().is_some_and(|running| running.live)
+    }
+
+    /// An image has been sent and is about to end: look again soon.
+    pub(crate) fn settling(&self) -> bool {
+        self.outcome.is_some()
+    }
+}
+
+/// Does what is due: sees a transfer's end, and begins the next. Called every turn.
+pub(crate) fn attend<A: Algorithm>(keyspace: &mut Keyspace<A>, state: &mut ServerState) {
+    if state.replication.transfers.running.is_some() {
+        finish(keyspace, state);
+    }
+    if !state.replication.places.is_empty() {
+        send_saved(state);
+        begin_due(keyspace, state);
+    }
+}
+
+/// Ends the transfer under way: its replicas are lost.
+pub(crate) fn abort<A: Algorithm>(keyspace: &mut Keyspace<A>, state: &mut ServerState) {
+    let Some(running) = &state.replication.transfers.running else { return };
+    for &(place, id) in &running.replicas {
+        if let Some(client) = state.clients.get_mut(place).filter(|it| it.session.id == id) {
+            // Whoever sends to it is waiting for it no longer.
+            let _ = client.stream.shutdown(std::net::Shutdown::Both);
+        }
+    }
+    if running.live {
+        keyspace.progress().cancel();
+        keyspace.wait_image();
+    }
+}
+
+fn finish<A: Algorithm>(keyspace: &mut Keyspace<A>, state: &mut ServerState) {
+    let transfers = &mut state.replication.transfers;
+    // Whether the image is held is asked first: its outcome was sent before it was let go.
+    let held = transfers.holds_image() && keyspace.saving();
+    if let Ok(ended) = transfers.outcomes.try_recv() {
+        transfers.outcome = Some(ended.outcome);
+        if let Some(workspace) = ended.workspace {
+            state.saves.give_back(workspace);
+        }
+    }
+    if held || (transfers.outcome.is_none() && !transfers.holds_image()) {
+        return;
+    }
+    let outcome = transfers.outcome.take();
+    let Some(running) = transfers.running.take() else { return };
+    let outcome = outcome.unwrap_or_else(|| Err("the image ended without a word".to_owned()));
+    let took = running.started.elapsed();
+    match &outcome {
+        Ok(()) => tracing::info!("replicas got their image in {:.3} s", took.as_secs_f64()),
+        Err(problem) => tracing::warn!("replicas did not get their image: {problem}"),
+    }
+    for (place, id) in running.replicas {
+        let now = state.loop_time;
+        let Some(client) = state.clients.get_mut(place).filter(|it| it.session.id == id) else {
+            continue;
+        };
+        let Some(replica) = client.replica_mut() else { continue };
+        let failed = |sent: &super::target::Sent| sent.load(Ordering::Relaxed) == FAILED;
+        if outcome.is_err() || replica.sent.as_ref().is_some_and(failed) {
+            state.clients.doom(place);
+        } else {
+            replica.go_online(now, running.live);
+        }
+    }
+}
+
+/// Replicas that wait and that `want`, and since when the first does.
+fn waiting(state: &ServerState, eof: bool) -> Option<(Vec<usize>, Instant)> {
+    let diskless = state.config.replication.diskless;
+    let mut first: Option<Instant> = None;
+    let mut places = Vec::new();
+    for &place in &state.replication.places {
+        let Some(client) = state.clients.get(place).filter(|client| !client.dead) else { continue };
+        let Some(replica) = client.replica() else { continue };
+        if let Phase::Waiting(since) = replica.phase
+            && (replica.eof && diskless) == eof
+        {
+            first = Some(first.map_or(since, |first| first.min(since)));
+            places.push(place);
+        }
+    }
+    Some((places, first?))
+}
+
+fn begin_due<A: Algorithm>(keyspace: &mut Keyspace<A>, state: &mut ServerState) {
+    let settings = &state.config.replication;
+    if state.replication.transfers.running.is_some()
+        || state.saves.running().is_some()
+        || state.in_exec
+        || keyspace.saving()
+        || state.replication.following.as_ref().is_some_and(|it| !it.is_connected())
+    {
+        return;
+    }
+    if let Some((places, first)) = waiting(state, true) {
+        let delay = Duration::from_secs(settings.diskless_delay_s.into());
+        let most = settings.diskless_replicas_max as usize;
+        if first.elapsed() >= delay || most > 0 && places.len() >= most {
+            return begin_live(keyspace, state, &places);
+        }
+    }
+    if let Some((places, _)) = waiting(state, false) {
+        if persistence::begin(keyspace, state).is_err() {
+            return places.into_iter().for_each(|place| state.clients.doom(place));
+        }
+        announce(state, &places, Phase::Saving);
+    }
+}
+
+/// Tells replicas that they get an image, which holds what the stream has told so far.
+fn announce(state: &mut ServerState, places: &[usize], phase: Phase) {
+    state.effects.select_anew();
+    let replication = &mut state.replication;
+    let offset = replication.stream.end();
+    for &place in places {
+        let Some(client) = state.clients.get_mut(place) else { continue };
+        let line = format!("+FULLRESYNC {} {offset}\r\n", replication.id);
+        client.output.extend_from_slice(line.as_bytes());
+        let Some(replica) = client.replica_mut() else { continue };
+        (replica.phase, replica.cursor, replica.acked) = (phase, offset, offset);
+        replication.full_syncs += 1;
+        state.clients.flush_later(place);
+    }
+}
+
+/// The sockets of replicas, with what each gets before the image itself.
+fn targets(
+    state: &mut ServerState,
+    places: &[usize],
+    header: &str,
+) -> (Vec<Greeted>, Vec<(usize, u64)>) {
+    let (mut targets, mut replicas) = (Vec::new(), Vec::new());
+    for &place in places {
+        let Some(client) = state.clients.get_mut(place) else { continue };
+        match target(client, header) {
+            Some(target) => {
+                targets.push(target);
+                replicas.push((place, client.session.id));
+            }
+            None => state.clients.doom(place),
+        }
+    }
+    (targets, replicas)
+}
+
+fn target(client: &mut Client, header: &str) -> Option<Greeted> {
+    let socket = client.stream.as_fd().try_clone_to_owned().ok()?;
+    let sent = Shared::new(AtomicU64::new(0)).ok()?;
+    let mut greeting = client.take_pending();
+    greeting.extend_from_slice(header.as_bytes());
+    let replica = client.replica_mut()?;
+    replica.phase = Phase::Sending;
+    replica.sent = Some(sent.clone());
+    Some((Target::new(socket, sent), greeting))
+}
+
+/// Begins an image that goes straight to replicas.
+fn begin_live<A: Algorithm>(keyspace: &mut Keyspace<A>, state: &mut ServerState, places: &[usize]) {
+    journal::settle(keyspace, state);
+    announce(state, places, Phase::Sending);
+    let mark = state.random.identifier();
+    let (targets, replicas) = targets(state, places, &format!("$EOF:{mark}\r\n"));
+    let count = replicas.len();
+    let mut ending = [0; 40];
+    ending.iter_mut().zip(mark.bytes()).for_each(|(to, from)| *to = from);
+    let targets = Targets::new(targets, ending, state.config.snapshot_bandwidth_bytes);
+    let begun = start_live(keyspace, state, targets);
+    let transfers = &mut state.replication.transfers;
+    match begun {
+        Ok(begin) => {
+            tracing::info!(
+                "sending an image to {count} replicas; the server was held up for {} us to begin it",
+                persistence::whole_micros(begin)
+            );
+            state.saves.latest_begin = begin;
+            let started = Instant::now();
+            transfers.running = Some(Running { replicas, live: true, started });
+        }
+        Err(problem) => {
+            tracing::error!("cannot begin an image for replicas: {problem}");
+            places.iter().for_each(|&place| state.clients.doom(place));
+        }
+    }
+}
+
+fn start_live<A: Algorithm>(
+    keyspace: &mut Keyspace<A>,
+    state: &mut ServerState,
+    targets: Targets,
+) -> Result<Duration, String> {
+    let counters = Counters::new().map_err(|error| error.to_string())?;
+    let encoder = Encoder::within(state.saves.lend_workspace(), targets);
+    let encoder = encoder.compress(state.config.rdbcompression);
+    let db = state.replication.following.as_ref().map_or(0, |following| following.db());
+    let field = Some((STREAM_DB_FIELD, db.to_string()));
+    let encoder = persistence::with_header(encoder, keyspace, field);
+    let sink = RdbSink::new(encoder.map_err(|error| error.to_string())?, counters);
+    let transfers = &state.replication.transfers;
+    let (sender, waker) = (transfers.sender.clone(), transfers.waker.clone());
+    let publish = move |sink: &mut RdbSink<Targets>,
+                        captured: Result<CaptureReport, CaptureError>| {
+        let outcome = captured.map(drop).map_err(|error| error.to_string());
+        let workspace = Some(sink.encoder.take_workspace());
+        // Nobody receives if the server is stopping.
+        let _ = sender.send(Ended { outcome, workspace });
+        waker.wake();
+    };
+    let begun = keyspace.snapshot(Point::declare(), sink, publish);
+    begun.map(|begun| begun.begin).map_err(|error| error.to_string())
+}
+
+/// Sends the dump file to the replicas whose image has just been saved in it.
+fn send_saved(state: &mut ServerState) {
+    if state.saves.running().is_some() || state.replication.transfers.running.is_some() {
+        return;
+    }
+    let saving = |&place: &usize| {
+        let replica = state.clients.get(place).and_then(Client::replica);
+        replica.is_some_and(|replica| replica.phase == Phase::Saving)
+    };
+    let places: Vec<usize> = state.replication.places.iter().copied().filter(saving).collect();
+    if places.is_empty() {
+        return;
+    }
+    let opened = File::open(state.saves.dump()).and_then(|file| Ok((file.metadata()?.len(), file)));
+    let (length, file) = match opened {
+        Ok(opened) if state.saves.last_ok => opened,
+        _ => return places.into_iter().for_each(|place| state.clients.doom(place)),
+    };
+    let (targets, replicas) = targets(state, &places, &format!("${length}\r\n"));
+    let targets = Targets::new(targets, [0; 40], state.config.snapshot_bandwidth_bytes);
+    let transfers = &mut state.replication.transfers;
+    let (sender, waker) = (transfers.sender.clone(), transfers.waker.clone());
+    let send = move || {
+        let outcome = send_file(file, targets);
+        let _ = sender.send(Ended { outcome, workspace: None });
+        waker.wake();
+    };
+    let spawned = std::thread::Builder::new().name("replicas".to_owned()).spawn(send);
+    if let Err(error) = spawned {
+        tracing::error!("cannot send the dump file to replicas: {error}");
+        return places.into_iter().for_each(|place| state.clients.doom(place));
+    }
+    transfers.running = Some(Running { replicas, live: false, started: Instant::now() });
+}
+
+fn send_file(mut file: File, mut targets: Targets) -> Result<(), String> {
+    let mut piece = vec![0; PIECE_BYTES];
+    loop {
+        match file.read(&mut piece) {
+            Ok(0) => return Ok(()),
+            Ok(count) => targets.write(&piece[..count]).map_err(|error| error.to_string())?,
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(format!("reading the dump file: {error}")),
+        }
+    }
+}
