@@ -28,6 +28,7 @@ mod pairs;
 mod pubsub;
 mod random;
 mod replayed;
+mod replication;
 mod requests;
 mod saving;
 mod startup;

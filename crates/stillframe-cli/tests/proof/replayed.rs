@@ -72,10 +72,10 @@ const COLLECTIONS: [&str; 62] = [
 ];
 
 /// Expiry, type and value of every key.
-type Contents = BTreeMap<(usize, String), String>;
+pub(crate) type Contents = BTreeMap<(usize, String), String>;
 
 /// All that a server holds, of every type.
-fn contents(client: &mut Client) -> Contents {
+pub(crate) fn contents(client: &mut Client) -> Contents {
     let mut all = Contents::new();
     for db in 0..16 {
         client.ok(&format!("SELECT {db}"));
@@ -141,7 +141,7 @@ fn whatever_clients_did_comes_back_as_it_was() {
     }
 }
 
-fn collection(random: &mut Random) -> Vec<Vec<u8>> {
+pub(crate) fn collection(random: &mut Random) -> Vec<Vec<u8>> {
     let line = random.pick(&COLLECTIONS);
     let mut words = String::new();
     for part in line.split_inclusive('?') {

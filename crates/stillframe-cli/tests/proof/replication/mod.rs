@@ -1,0 +1,120 @@
+//! Replication beside Redis's own server: either follows the other, and both end equal.
+
+mod cuts;
+mod limits;
+mod roles;
+mod sentinel;
+mod under_load;
+
+use crate::collections::redis;
+use crate::replayed::{Contents, collection, contents};
+use crate::support::{Client, Kind, Random, Server, Setup, wait_until};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// Which of the two servers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Who {
+    Ours,
+    Redis,
+}
+
+impl Who {
+    /// Starts one with flags that both know; images for replicas begin at once.
+    pub(crate) fn start(self, flags: &str) -> Server {
+        let flags = format!("--repl-diskless-sync-delay 0 --repl-backlog-size 10mb {flags}");
+        match self {
+            Self::Redis => redis(None, &flags),
+            Self::Ours => ours("imprint", &flags),
+        }
+    }
+
+    /// Starts a replica of the server at `port`.
+    pub(crate) fn follow(self, port: u16) -> Server {
+        let server = self.start("");
+        server.client().ok(&format!("REPLICAOF 127.0.0.1 {port}"));
+        server
+    }
+}
+
+pub(crate) fn ours(algorithm: &'static str, flags: &str) -> Server {
+    // Settings that have no flag come from a file.
+    let folder = tempfile::tempdir().expect("a folder").keep();
+    let settings = flags.split("--").filter(|line| !line.trim().is_empty());
+    let text: Vec<&str> = settings.map(str::trim).collect();
+    let file = folder.join("stillframe.conf");
+    std::fs::write(&file, text.join("\n")).expect("a configuration file");
+    let file = file.display().to_string();
+    Setup::new(Kind::Ours(algorithm)).flags(&["--config", &file]).folder(&folder).start()
+}
+
+/// Writes of every type, by some clients, until they are told to stop.
+pub(crate) fn under_load<R>(port: u16, seed: &mut Random, body: impl FnOnce() -> R) -> R {
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            let mut random = Random::with_seed(seed.next());
+            let stop = &stop;
+            scope.spawn(move || {
+                let mut client = Client::try_connect(port).expect("the server takes a connection");
+                while !stop.load(Ordering::SeqCst) {
+                    if write(&mut client, &mut random).is_none() {
+                        return; // the server was killed
+                    }
+                }
+            });
+        }
+        let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(body));
+        stop.store(true, Ordering::SeqCst);
+        result.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+/// Some random commands, on strings and on collections.
+fn write(client: &mut Client, random: &mut Random) -> Option<()> {
+    let commands = match random.below(3) {
+        0 => crate::random::command(random),
+        _ => vec![collection(random)],
+    };
+    for command in commands {
+        client.try_call(&command.iter().map(Vec::as_slice).collect::<Vec<_>>())?;
+    }
+    Some(())
+}
+
+/// Random data to begin with.
+pub(crate) fn fill(server: &Server, random: &mut Random, rounds: usize) {
+    let mut client = server.client();
+    for _ in 0..rounds {
+        write(&mut client, random).expect("the server lives");
+    }
+    client.call(&[b"DISCARD"]);
+}
+
+pub(crate) fn wait_for_link(replica: &Server) {
+    let mut client = replica.client();
+    wait_until("the replica follows", || client.info("master_link_status") == "up");
+}
+
+/// Waits until a replica has all that its primary told it; nobody writes any more.
+pub(crate) fn wait_for_all(primary: &Server, replica: &Server) {
+    wait_for_link(replica);
+    let (mut theirs, mut ours) = (primary.client(), replica.client());
+    wait_until("the replica has everything", || {
+        theirs.info("master_repl_offset") == ours.info("slave_repl_offset")
+    });
+}
+
+/// Both hold the same, key by key.
+pub(crate) fn assert_equal(primary: &Server, replica: &Server) {
+    // What was to expire soon has.
+    std::thread::sleep(Duration::from_millis(30));
+    wait_for_all(primary, replica);
+    let [theirs, ours]: [Contents; 2] =
+        [primary, replica].map(|server| contents(&mut server.client()));
+    for (key, value) in theirs.iter().filter(|(key, value)| ours.get(*key) != Some(*value)) {
+        println!("{key:?}: {value}, on the replica {:?}", ours.get(key));
+    }
+    assert!(theirs == ours, "{} keys at the primary, {} at the replica", theirs.len(), ours.len());
+    assert!(!theirs.is_empty(), "there is something to compare");
+}

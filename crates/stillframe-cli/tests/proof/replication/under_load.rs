@@ -1,0 +1,106 @@
+//! A replica is made while its primary is written at full speed, and ends equal.
+
+use super::{Who, assert_equal, fill, ours, under_load, wait_for_link};
+use crate::pairs::{Pairs, WRITERS};
+use crate::support::{Random, Server, redis_is_here, rounds, wait_until};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+#[test]
+fn redis_follows_us_and_ends_equal() {
+    if redis_is_here("redis follows us") {
+        let mut random = Random::new("redis follows us");
+        for algorithm in ["imprint", "fork"] {
+            ends_equal(&ours(algorithm, "--repl-diskless-sync-delay 0"), Who::Redis, &mut random);
+        }
+    }
+}
+
+#[test]
+fn redis_follows_us_from_a_file_and_ends_equal() {
+    if redis_is_here("redis follows us from a file") {
+        let mut random = Random::new("redis follows us from a file");
+        ends_equal(&ours("imprint", "--repl-diskless-sync no"), Who::Redis, &mut random);
+    }
+}
+
+#[test]
+fn we_follow_redis_and_end_equal() {
+    if redis_is_here("we follow redis") {
+        let mut random = Random::new("we follow redis");
+        for flags in ["--repl-diskless-sync yes", "--repl-diskless-sync no"] {
+            ends_equal(&Who::Redis.start(flags), Who::Ours, &mut random);
+        }
+    }
+}
+
+#[test]
+fn we_follow_ourselves_and_end_equal() {
+    let mut random = Random::new("we follow ourselves");
+    ends_equal(&Who::Ours.start(""), Who::Ours, &mut random);
+}
+
+fn ends_equal(primary: &Server, replica: Who, random: &mut Random) {
+    fill(primary, random, 500);
+    let replica = under_load(primary.port, random, || {
+        let replica = replica.follow(primary.port);
+        wait_for_link(&replica);
+        std::thread::sleep(Duration::from_millis(rounds(300, 20_000) as u64));
+        replica
+    });
+    assert_equal(primary, &replica);
+    assert_eq!(primary.client().info("sync_full"), "1", "{}", primary.log());
+}
+
+#[test]
+fn two_replicas_share_one_image() {
+    if !redis_is_here("two replicas share one image") {
+        return;
+    }
+    let mut random = Random::new("two replicas share one image");
+    let primary =
+        ours("imprint", "--repl-diskless-sync-delay 120 --repl-diskless-sync-max-replicas 2");
+    fill(&primary, &mut random, 500);
+    let replicas = [Who::Redis.follow(primary.port), Who::Ours.follow(primary.port)];
+    under_load(primary.port, &mut random, || replicas.iter().for_each(wait_for_link));
+    replicas.iter().for_each(|replica| assert_equal(&primary, replica));
+    assert!(primary.log().contains("sending an image to 2 replicas"), "{}", primary.log());
+}
+
+#[test]
+fn a_replica_never_shows_half_a_transaction() {
+    for (primary, replica) in [(Who::Ours, Who::Ours), (Who::Redis, Who::Ours)] {
+        if primary == Who::Redis && !redis_is_here("whole transactions of redis") {
+            continue;
+        }
+        let primary = primary.start("");
+        let pairs = Pairs::new(200);
+        pairs.prefill(&mut primary.client());
+        let replica = replica.follow(primary.port);
+        wait_for_link(&replica);
+        std::thread::scope(|scope| {
+            for w in 0..WRITERS {
+                let (primary, pairs) = (&primary, &pairs);
+                scope.spawn(move || pairs.write(w, &mut primary.client()));
+            }
+            let seen = std::panic::catch_unwind(|| {
+                let mut client = replica.client();
+                let mut written = 0;
+                for _ in 0..rounds(200, 5_000) {
+                    // One MGET reads all pairs: one instant.
+                    let image = pairs.read(&mut client).expect("all pairs are there");
+                    if let Some((a, b)) = image.iter().find(|(a, b)| a != b) {
+                        panic!("half a transaction: {a} and {b}");
+                    }
+                    written = image.iter().map(|pair| pair.0).max().unwrap_or(0);
+                }
+                wait_until("the stream moves", || {
+                    let image = pairs.read(&mut client).expect("all pairs are there");
+                    image.iter().any(|pair| pair.0 > written)
+                });
+            });
+            pairs.stop.store(true, Ordering::SeqCst);
+            seen.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        });
+    }
+}
