@@ -37,6 +37,9 @@ pub enum ServeError {
         /// What the operating system said.
         error: io::Error,
     },
+    /// The users cannot be used.
+    #[error("cannot set up the users: {0}")]
+    Users(String),
     /// Memory or threads for the keyspace cannot be had.
     #[error("cannot create the keyspace: {0}")]
     Keyspace(#[from] CreateError),

@@ -8,6 +8,7 @@
 
 #![forbid(unsafe_code)]
 
+mod acl;
 mod ahead;
 mod blocked;
 mod commands;

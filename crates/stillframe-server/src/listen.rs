@@ -13,6 +13,7 @@ use mio::net::{TcpListener, TcpStream};
 use rustix::net::sockopt;
 
 use crate::ServeError;
+use crate::acl::DEFAULT;
 use crate::poll::Poller;
 use crate::session::Session;
 use crate::state::ServerState;
@@ -86,7 +87,7 @@ impl Listeners {
                 None => {
                     configure(&stream, state.config.tcp_keepalive_seconds);
                     let local = stream.local_addr().unwrap_or(peer);
-                    let free = state.config.requirepass.is_empty();
+                    let free = state.users.is_open();
                     let id = state.clients.next_id();
                     tracing::debug!("client {id} at {peer} connected");
                     let fd = stream.as_raw_fd();
@@ -138,7 +139,8 @@ fn turned_away(peer: SocketAddr, state: &ServerState) -> Option<&'static str> {
     if state.clients.count() >= config.maxclients as usize {
         return Some("ERR max number of clients reached");
     }
-    let protected = config.protected_mode && config.requirepass.is_empty();
+    let protected =
+        config.protected_mode && state.users.get(DEFAULT).is_some_and(|user| user.nopass);
     if protected && !peer.ip().to_canonical().is_loopback() {
         return Some(
             "DENIED Redis is running in protected mode because protected mode is enabled and no \

@@ -57,6 +57,14 @@ impl Subscriptions {
         self.names[kind as usize].iter()
     }
 
+    /// All of them, each with whether it is a pattern.
+    pub(crate) fn all(&self) -> impl Iterator<Item = (&[u8], bool)> {
+        let kinds = [Kind::Channel, Kind::Pattern, Kind::Shard];
+        kinds
+            .into_iter()
+            .flat_map(|kind| self.names(kind).map(move |name| (&**name, kind == Kind::Pattern)))
+    }
+
     fn is_empty(&self) -> bool {
         self.names.iter().all(HashSet::is_empty)
     }

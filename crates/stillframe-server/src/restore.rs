@@ -11,6 +11,7 @@ use stillframe::algorithms::imprint::Imprint;
 use stillframe_durability::{Error, Log, Until};
 use stillframe_keyspace::{CreateError, Keyspace};
 
+use crate::acl::{Catalog, Users};
 use crate::journal::{Applier, Generations, Position};
 use crate::persistence::{self, Directory, Loaded, Saves};
 use crate::poll::Poller;
@@ -61,7 +62,8 @@ pub fn restore(from: &Path, until: Option<Until>, config: Config) -> Result<Rest
     let saves = Saves::new(directory, Loaded::default(), poller.waker());
     let saves = saves.map_err(CreateError::from)?;
     let table = crate::commands::table();
-    let mut state = ServerState::new(config, saves, table.all().len(), 0);
+    let users = Users::new(Catalog::new(&table), &config).map_err(ServeError::Users)?;
+    let mut state = ServerState::new(config, saves, users, 0);
     let (mut records, mut last, mut notices) = (0, 0, Vec::new());
     if let Some(position) = loaded.position {
         let generations = Generations::at(&from.join(&state.config.appenddirname));

@@ -24,6 +24,8 @@ pub(crate) struct Session {
     pub(crate) internal: bool,
     /// Whether the password was given, or none is required.
     pub(crate) authenticated: bool,
+    /// The number of its user.
+    pub(crate) user: usize,
     /// Name given by CLIENT SETNAME, or empty.
     pub(crate) name: Vec<u8>,
     /// What it listens to, if anything.
@@ -92,6 +94,7 @@ impl Session {
             protocol: Protocol::Resp2,
             internal: false,
             authenticated,
+            user: crate::acl::DEFAULT,
             name: Vec::new(),
             subscriptions: None,
             tracking: None,

@@ -5,6 +5,7 @@ use stillframe::algorithms::any::Any;
 use stillframe::algorithms::imprint::Imprint;
 use stillframe_keyspace::{CreateError, Keyspace, KeyspaceOptions};
 
+use crate::acl::{Catalog, Users};
 use crate::listen::Listeners;
 use crate::persistence::{self, Directory, Saves};
 use crate::poll::Poller;
@@ -36,6 +37,8 @@ fn run<A: Algorithm>(mut config: Config) -> Result<(), ServeError> {
     }
     let signalled = signals::watch().map_err(ServeError::Signals)?;
     raise_descriptor_limit(&mut config);
+    let table = commands::table::<A>();
+    let users = Users::new(Catalog::new(&table), &config).map_err(ServeError::Users)?;
     let directory = Directory::open(&config.dir, &config.dbfilename)?;
     let poller = Poller::new().map_err(ServeError::Events)?;
     let listeners = Listeners::bind(&config.bind, config.port, config.tcp_backlog, &poller)?;
@@ -48,9 +51,8 @@ fn run<A: Algorithm>(mut config: Config) -> Result<(), ServeError> {
         tracing::info!("stopping: asked to while loading");
         return Ok(());
     }
-    let table = commands::table::<A>();
     let saves = Saves::new(directory, loaded, poller.waker()).map_err(CreateError::from)?;
-    let mut state = ServerState::new(config, saves, table.all().len(), port);
+    let mut state = ServerState::new(config, saves, users, port);
     if journal::recover(&mut keyspace, &mut state, &table, &signalled)? {
         tracing::info!("stopping: asked to while replaying the log");
         return Ok(());
@@ -61,7 +63,7 @@ fn run<A: Algorithm>(mut config: Config) -> Result<(), ServeError> {
     for address in listeners.addresses() {
         tracing::info!("ready to accept connections on {address}");
     }
-    warn_if_open(&state.config);
+    warn_if_open(&state);
     Server::new(keyspace, state, table, poller, listeners, signalled).run()
 }
 
@@ -75,8 +77,9 @@ pub(crate) fn keyspace_options(config: &Config) -> KeyspaceOptions {
     options
 }
 
-fn warn_if_open(config: &Config) {
-    if config.loopback_only() || !config.requirepass.is_empty() {
+fn warn_if_open(state: &ServerState) {
+    let config = &state.config;
+    if config.loopback_only() || !state.users.is_open() {
         return;
     }
     if config.protected_mode {

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use stillframe_rdb::Workspace;
 use stillframe_resp::Out;
 
+use crate::acl::Users;
 use crate::blocked::Blocked;
 use crate::commands::transactions::Watches;
 use crate::config::Config;
@@ -27,6 +28,8 @@ use crate::tracking::Tracking;
 pub(crate) struct ServerState {
     /// Configuration.
     pub(crate) config: Config,
+    /// Who may do what.
+    pub(crate) users: Users,
     /// Counters for INFO.
     pub(crate) stats: Stats,
     /// All clients but the one being served.
@@ -88,15 +91,16 @@ pub(crate) struct ServerState {
 }
 
 impl ServerState {
-    /// State of a server that has no clients yet. `commands`: how many the table has.
-    pub(crate) fn new(config: Config, saves: Saves, commands: usize, port: u16) -> Self {
+    /// State of a server that has no clients yet.
+    pub(crate) fn new(config: Config, saves: Saves, users: Users, port: u16) -> Self {
         let now = Instant::now();
         let mut random = Random::new();
         Self {
             replication: Replication::new(&mut random, Transfers::new(saves.waker()), now),
             journal: Journal::new(saves.directory(), &config, saves.waker()),
             config,
-            stats: Stats::new(commands, now),
+            stats: Stats::new(users.catalog.len(), now),
+            users,
             clients: Clients::default(),
             watches: Watches::default(),
             pubsub: PubSub::default(),

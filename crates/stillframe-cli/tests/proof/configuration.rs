@@ -102,6 +102,51 @@ fn what_was_rewritten_is_loaded_again() {
 }
 
 #[test]
+fn users_are_kept_in_the_configuration_or_in_a_file_of_their_own() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (file, acl) = (folder.path().join("a.conf"), folder.path().join("users.acl"));
+    let setup = || Setup::new(Kind::subject("imprint")).folder(folder.path());
+    let config = file.display().to_string();
+    let start = |text: &str| {
+        fs::write(&file, text).expect("a file");
+        match Kind::subject("imprint") {
+            Kind::Redis => setup().first(&config).start(),
+            Kind::Ours(_) => setup().flags(&["--config", &config]).start(),
+        }
+    };
+    let mut server = start("user alice on >secret ~a:* +get +acl|whoami\n");
+    let mut client = server.client();
+    client.ok("ACL SETUSER bob on nopass +ping (+get ~b)");
+    let before = client.ask("ACL LIST");
+    client.ok("CONFIG REWRITE");
+    server.kill();
+    let text = fs::read_to_string(&file).expect("the file");
+    let mut server = start(&text);
+    let mut client = server.client();
+    assert_eq!(client.ask("ACL LIST"), before);
+    assert_eq!(client.ask("AUTH alice secret").text(), "OK");
+    assert_eq!(client.ask("ACL WHOAMI").text(), "alice");
+    server.kill();
+    // The same users in a file of their own.
+    fs::write(&acl, "user carol on nopass ~c +@all\n").expect("a file");
+    let server = start(&format!("aclfile {}\n", acl.display()));
+    let mut client = server.client();
+    client.ok("ACL SETUSER dave on >pw +@read");
+    client.ok("ACL SAVE");
+    let saved = fs::read_to_string(&acl).expect("the file");
+    assert!(saved.contains("user carol on nopass") && saved.contains("user dave on #"), "{saved}");
+    let mut dave = server.client();
+    assert_eq!(dave.ask("AUTH dave pw").text(), "OK");
+    fs::write(&acl, "user carol on nopass ~c +@all\nuser erin nonsense\n").expect("a file");
+    assert!(matches!(client.ask("ACL LOAD"), Reply::Error(_)), "a wrong line changes nothing");
+    assert!(client.ask("ACL USERS").list().contains(&Reply::Text(b"dave".to_vec())));
+    fs::write(&acl, "user carol off\n").expect("a file");
+    assert_eq!(client.ask("ACL LOAD").text(), "OK");
+    assert_eq!(client.ask("ACL USERS").list().len(), 2);
+    assert_eq!(dave.try_call(&[b"PING"]), None, "a user who is gone has no connections");
+}
+
+#[test]
 fn an_unknown_directive_is_named_with_its_line() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("a.conf");

@@ -23,6 +23,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 #[test]
+fn users_may_do_what_redis_lets_them_do() {
+    prove("acl");
+}
+
+#[test]
 fn bit_commands_reply_as_redis() {
     prove("bits");
 }

@@ -65,6 +65,10 @@ fn config_set<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
     match changed(&ctx.server.config, pairs) {
         Ok(config) => {
             ctx.server.config = config;
+            if pairs.iter().any(|[name, _]| name.eq_ignore_ascii_case(b"requirepass")) {
+                let password = ctx.server.config.requirepass.clone();
+                ctx.server.users.require_password(password.as_bytes());
+            }
             ctx.keyspace.keep_expired(ctx.server.wants_expired());
             ctx.server.count_uses(ctx.keyspace);
             *ctx.keyspace.limits_mut() = ctx.server.config.limits;
@@ -121,7 +125,8 @@ fn config_rewrite<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
     let Some(path) = &config.config_file else {
         return ctx.out.error("ERR The server is running without a config file");
     };
-    match config.rewrite(path, &[]) {
+    let users = if config.aclfile.is_empty() { ctx.server.users.lines() } else { Vec::new() };
+    match config.rewrite(path, &[("user", users)]) {
         Ok(()) => {
             tracing::warn!("CONFIG REWRITE has written {}", path.display());
             ctx.out.ok();

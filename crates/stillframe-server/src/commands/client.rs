@@ -11,6 +11,7 @@ use super::errors::NOT_AN_INTEGER;
 use super::pubsub::wrong_subcommand;
 use super::tracking::redirection;
 use super::{Context, NO_KEYS, Table, flags::*, wrong_arity};
+use crate::acl::Users;
 use crate::connection::Client;
 use crate::pubsub::Kind;
 use crate::replication::Replica;
@@ -172,6 +173,11 @@ fn unblock<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
     ctx.out.integer(unblocked.into());
 }
 
+/// The line on the client that asks.
+pub(super) fn describe_own<A: Algorithm>(ctx: &Context<'_, A>) -> String {
+    describe(ctx, ctx.session, None).trim_end().to_owned()
+}
+
 /// `CLIENT INFO`
 fn info<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
     let line = describe(ctx, ctx.session, None);
@@ -269,7 +275,7 @@ fn describe<A: Algorithm>(
         line,
         "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={flags} db={} sub={} psub={} \
          ssub={} multi={} qbuf={} qbuf-free={} argv-mem=0 multi-mem={} rbs={} rbp={} obl={pending} \
-         oll=0 omem={pending} tot-mem={} events=r cmd={command} user=default redir={} resp={}",
+         oll=0 omem={pending} tot-mem={} events=r cmd={command} user={} redir={} resp={}",
         session.id,
         session.peer,
         session.local,
@@ -288,6 +294,7 @@ fn describe<A: Algorithm>(
         buffers,
         pending,
         buffers + size_of::<Client>() + queued.map_or(0, |(_, memory)| memory),
+        String::from_utf8_lossy(ctx.server.users.name(session.user)),
         redirection(session.tracking.as_deref()),
         if session.protocol == Protocol::Resp3 { 3 } else { 2 },
     );
@@ -322,12 +329,14 @@ struct Filter {
     peer: Option<String>,
     local: Option<String>,
     class: Option<Class>,
+    user: Option<usize>,
     spare_self: bool,
 }
 
 impl Filter {
     fn matches(&self, session: &Session) -> bool {
         self.class.is_none_or(|class| class == Class::of(session))
+            && self.user.is_none_or(|user| user == session.user)
             && self.id.is_none_or(|id| id == session.id)
             && self.peer.as_ref().is_none_or(|peer| *peer == session.peer.to_string())
             && self.local.as_ref().is_none_or(|local| *local == session.local.to_string())
@@ -340,7 +349,7 @@ fn kill<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
     let filter = if single {
         Ok(Filter { peer: Some(text(args[2])), ..Filter::default() })
     } else {
-        kill_filter(args.get(2..).unwrap_or_default())
+        kill_filter(&ctx.server.users, args.get(2..).unwrap_or_default())
     };
     let filter = match filter {
         Ok(filter) => filter,
@@ -365,7 +374,7 @@ fn kill<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
     }
 }
 
-fn kill_filter(options: &[&[u8]]) -> Result<Filter, Vec<u8>> {
+fn kill_filter(users: &Users, options: &[&[u8]]) -> Result<Filter, Vec<u8>> {
     let mut filter = Filter { spare_self: true, ..Filter::default() };
     let (pairs, rest) = options.as_chunks::<2>();
     if !rest.is_empty() {
@@ -386,8 +395,12 @@ fn kill_filter(options: &[&[u8]]) -> Result<Filter, Vec<u8>> {
                 Some(class) => filter.class = Some(class),
                 None => return Err([b"ERR Unknown client type '", *value, b"'"].concat()),
             },
-            b"user" if value == b"default" => {}
-            b"user" => return Err([b"ERR No such user '", *value, b"'"].concat()),
+            b"user" => {
+                filter.user = users.find(value);
+                if filter.user.is_none() {
+                    return Err([b"ERR No such user '", *value, b"'"].concat());
+                }
+            }
             b"skipme" => match value.to_ascii_lowercase().as_slice() {
                 b"yes" => filter.spare_self = true,
                 b"no" => filter.spare_self = false,

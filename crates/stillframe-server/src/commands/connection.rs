@@ -4,7 +4,9 @@ use stillframe::Algorithm;
 use stillframe_resp::{Protocol, parse_integer};
 
 use super::keys::parse_db;
+use super::permissions::note_of;
 use super::{Context, NO_KEYS, Table, flags::*, wrong_arity};
+use crate::acl::DEFAULT;
 use crate::session::Replies;
 
 /// Adds the commands of this module.
@@ -56,7 +58,8 @@ fn reset<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
     ctx.session.replies = Replies::Sent;
     ctx.session.db = 0;
     ctx.session.name.clear();
-    ctx.session.authenticated = ctx.server.config.requirepass.is_empty();
+    ctx.session.user = DEFAULT;
+    ctx.session.authenticated = ctx.server.users.is_open();
     ctx.session.protocol = Protocol::Resp2;
     ctx.out.protocol = Protocol::Resp2;
     ctx.out.simple("RESET");
@@ -82,7 +85,7 @@ fn auth<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
         [_, user, password] => (*user, *password),
         _ => return ctx.out.error("ERR syntax error"),
     };
-    if args.len() == 2 && ctx.server.config.requirepass.is_empty() {
+    if args.len() == 2 && ctx.server.users.get(DEFAULT).is_some_and(|user| user.nopass) {
         return ctx.out.error(
             "ERR AUTH <password> called without any password configured for the default user. \
              Are you sure your configuration is correct?",
@@ -97,19 +100,14 @@ fn auth<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
 
 /// Marks the session authenticated if the password is right.
 fn log_in<A: Algorithm>(ctx: &mut Context<'_, A>, user: &[u8], password: &[u8]) -> bool {
-    let required = ctx.server.config.requirepass.as_bytes();
-    let right = user == b"default" && (required.is_empty() || same(required, password));
-    ctx.session.authenticated |= right;
-    right
-}
-
-/// Compares in a time that does not tell how much of the password was right.
-fn same(secret: &[u8], given: &[u8]) -> bool {
-    let mut different = u8::from(secret.len() != given.len());
-    for (index, byte) in given.iter().enumerate() {
-        different |= byte ^ secret.get(index).copied().unwrap_or(!byte);
-    }
-    different == 0
+    let Some(number) = ctx.server.users.log_in(user, password) else {
+        let command = ctx.table.get(ctx.session.last_command).name;
+        note_of(ctx, "auth", command.to_uppercase().into_bytes(), user.to_vec());
+        return false;
+    };
+    ctx.session.user = number;
+    ctx.session.authenticated = true;
+    true
 }
 
 /// `HELLO [protover [AUTH username password] [SETNAME name]]`
@@ -150,7 +148,7 @@ fn hello<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
             }
         };
     }
-    if !ctx.session.authenticated {
+    if !ctx.session.authenticated && !ctx.server.users.is_open() {
         return ctx.out.error(
             "NOAUTH HELLO must be called with the client already authenticated, otherwise the \
              HELLO AUTH <user> <pass> option can be used to authenticate the client and \

@@ -3,6 +3,8 @@
 use stillframe::Algorithm;
 use stillframe_resp::Out;
 
+use crate::acl::categories;
+
 use super::{Command, Context, Lookup, NO_KEYS, Table, flags::*, glob};
 
 /// Adds the commands of this module.
@@ -80,7 +82,7 @@ fn list<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
             {
                 b"module" => |_, _| false,
                 b"aclcat" => |command, value| {
-                    categories(command).iter().any(|&name| &name.as_bytes()[1..] == value)
+                    categories(command).iter().any(|name| &name.as_bytes()[1..] == value)
                 },
                 b"pattern" => |command, value| glob::matches(value, command.name.as_bytes()),
                 _ => return ctx.out.error("ERR syntax error"),
@@ -153,24 +155,14 @@ fn describe<A: Algorithm>(out: &mut Out<'_>, table: &Table<A>, command: &Command
     out.integer(command.keys.last.into());
     out.integer(command.keys.step.into());
     out.set(categories.len());
-    categories.into_iter().for_each(|category| out.simple(category));
+    categories.into_iter().for_each(|category| out.simple(&category));
     out.array(0); // hints for proxies
     out.array(0); // key specifications
     out.array(command.subcommands.len());
     command.subcommands.iter().for_each(|&index| describe(out, table, table.get(index)));
 }
 
-fn categories<A: Algorithm>(command: &Command<A>) -> Vec<&'static str> {
-    let fast = command.has(FAST);
-    let names = [
-        (command.has(WRITE), "@write"),
-        (command.has(READONLY), "@read"),
-        (command.has(ADMIN), "@admin"),
-        (fast, "@fast"),
-        (!fast, "@slow"),
-        (command.has(ADMIN), "@dangerous"),
-        (command.has(CONNECTION), "@connection"),
-        (command.has(PUBSUB), "@pubsub"),
-    ];
-    names.into_iter().filter(|(has, _)| *has).map(|(_, name)| name).collect()
+fn categories<A: Algorithm>(command: &Command<A>) -> Vec<String> {
+    let bits = categories::of(command.name, command.flags);
+    categories::names(bits).map(|name| format!("@{name}")).collect()
 }

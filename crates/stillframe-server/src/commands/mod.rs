@@ -7,6 +7,7 @@
 
 mod absent;
 mod access;
+mod acl;
 mod admin;
 mod bitfield;
 mod bits;
@@ -35,6 +36,7 @@ pub(crate) mod monitor;
 mod monitoring;
 mod natural;
 mod numbers;
+mod permissions;
 mod persistence;
 mod pops;
 mod pubsub;
@@ -92,6 +94,7 @@ pub(crate) struct Context<'a, A: Algorithm> {
 pub(crate) fn table<A: Algorithm>() -> Table<A> {
     let mut table = Table::new();
     connection::register(&mut table);
+    acl::register(&mut table);
     admin::register(&mut table);
     client::register(&mut table);
     tracking::register(&mut table);
@@ -186,7 +189,7 @@ fn answer<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
     if !command.accepts(args.len()) {
         return refuse(ctx, index, &wrong_arity(command.name));
     }
-    if let Some(error) = refusal(ctx, command) {
+    if let Some(error) = refusal(ctx, index, args) {
         return refuse(ctx, index, &error);
     }
     if ctx.server.config.maxmemory_bytes > 0 && lacks_memory(ctx, command) {
@@ -285,15 +288,26 @@ fn note_effects<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]], changed:
 }
 
 /// Why the command may not run now.
-fn refusal<A: Algorithm>(ctx: &Context<'_, A>, command: &Command<A>) -> Option<Cow<'static, str>> {
+fn refusal<A: Algorithm>(
+    ctx: &mut Context<'_, A>,
+    index: usize,
+    args: &[&[u8]],
+) -> Option<Cow<'static, str>> {
+    let command = ctx.table.get(index);
     if ctx.session.internal {
         return None;
     }
-    if !ctx.session.authenticated && !command.has(flags::NO_AUTH) {
+    let known = ctx.session.authenticated || ctx.server.users.is_open();
+    if !known && !command.has(flags::NO_AUTH) {
         return Some("NOAUTH Authentication required.".into());
     }
     if command.has(flags::NO_MULTI) && ctx.session.transaction.is_some() {
         return Some("ERR Command not allowed inside a transaction".into());
+    }
+    if !ctx.server.users.get(ctx.session.user).is_some_and(|user| user.unlimited)
+        && let Some(error) = permissions::denied(ctx, index, args)
+    {
+        return Some(error);
     }
     if ctx.session.monitors && command.has(flags::READONLY | flags::WRITE | flags::MAY_REPLICATE) {
         return Some("ERR Replica can't interact with the keyspace".into());

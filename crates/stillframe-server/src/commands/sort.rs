@@ -7,6 +7,7 @@ use stillframe_resp::parse_integer;
 use super::collection::view_of;
 use super::errors::{NOT_AN_INTEGER, SYNTAX, WRONG_TYPE};
 use super::flags::{DENYOOM, READONLY, WRITE};
+use super::permissions::reads_all_keys;
 use super::{Context, More, ONE_KEY, Table, c_string};
 
 /// Adds the commands of this module.
@@ -96,6 +97,17 @@ fn sort<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]], may_store: bool)
         Ok(options) => options,
         Err(error) => return ctx.out.error(error),
     };
+    let looks = options.by.filter(|pattern| c_string(pattern).contains(&b'*')).is_some();
+    if (looks || !options.get.is_empty()) && !reads_all_keys(ctx, args) {
+        // Redis names the one that comes first.
+        let is_by = |word: &&[u8]| word.eq_ignore_ascii_case(b"by");
+        let is_get = |word: &&[u8]| word.eq_ignore_ascii_case(b"get");
+        let (by, get) = (args[2..].iter().position(is_by), args[2..].iter().position(is_get));
+        let first = if looks && (get.is_none() || by < get) { "BY" } else { "GET" };
+        return ctx.out.error(format!(
+            "ERR {first} option of SORT denied due to insufficient ACL permissions."
+        ));
+    }
     let found = ctx.read(args[1], |_, entry| gather(entry));
     let Some((elements, is_set)) = found else { return ctx.out.error(WRONG_TYPE) };
     let mut order = match options.by {

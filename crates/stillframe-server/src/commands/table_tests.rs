@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 use stillframe::algorithms::naive::Naive;
 use stillframe_resp::{Reply, decode_reply};
 
+use crate::acl::categories;
+
 use super::{Lookup, Table, flags, table};
 
 fn commands() -> Table<Naive> {
@@ -36,16 +38,24 @@ fn every_command_is_documented() {
     }
 }
 
+fn categories_of(command: &super::Command<Naive>) -> Vec<String> {
+    let bits = categories::of(command.name, command.flags);
+    let mut names: Vec<String> = categories::names(bits).map(|name| format!("@{name}")).collect();
+    names.sort();
+    names
+}
+
 /// What clients are told of a command.
 #[derive(Debug, PartialEq)]
 struct Told {
     arity: i64,
     flags: Vec<String>,
     keys: [i64; 3],
+    categories: Vec<String>,
 }
 
 #[test]
-fn arity_flags_and_keys_are_those_of_redis_server() {
+fn arity_flags_keys_and_categories_are_those_of_redis_server() {
     if Command::new("redis-server").arg("--version").stdout(Stdio::null()).status().is_err() {
         // Past the test harness, which would swallow it.
         writeln!(std::io::stderr(), "SKIPPED, because redis-server is not installed").ok();
@@ -65,6 +75,7 @@ fn arity_flags_and_keys_are_those_of_redis_server() {
             arity: command.arity.into(),
             flags: told,
             keys: [keys.first, keys.last, keys.step].map(i64::from),
+            categories: categories_of(command),
         };
         let theirs = redis.command_info(command.name);
         if ours != theirs {
@@ -142,14 +153,18 @@ fn told(reply: &Reply<'_>) -> Option<Told> {
         Reply::Integer(number) => Some(*number),
         _ => None,
     };
-    let Reply::Array(names) = fields.get(2)? else { return None };
-    let mut flags: Vec<String> = names
-        .iter()
-        .filter_map(|name| match name {
-            Reply::Simple(name) => Some(String::from_utf8_lossy(name).into_owned()),
-            _ => None,
-        })
-        .collect();
-    flags.sort();
-    Some(Told { arity: number(1)?, flags, keys: [number(3)?, number(4)?, number(5)?] })
+    let words = |at: usize| {
+        let Reply::Array(names) = fields.get(at)? else { return None };
+        let mut words: Vec<String> = names
+            .iter()
+            .filter_map(|name| match name {
+                Reply::Simple(name) => Some(String::from_utf8_lossy(name).into_owned()),
+                _ => None,
+            })
+            .collect();
+        words.sort();
+        Some(words)
+    };
+    let keys = [number(3)?, number(4)?, number(5)?];
+    Some(Told { arity: number(1)?, flags: words(2)?, keys, categories: words(6)? })
 }

@@ -10,6 +10,7 @@ pub(crate) use super::watch::Watches;
 use super::flags::{
     ALLOW_BUSY, DENYOOM, FAST, LOADING, NOSCRIPT, NOT_QUEUED, SKIP_SLOWLOG, STALE, WRITE,
 };
+use super::permissions::denied_at_exec;
 use super::{ALL_KEYS, Context, NO_KEYS, Table, run};
 use crate::session::Session;
 
@@ -143,7 +144,15 @@ fn exec<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
     }
     ctx.out.array(transaction.len());
     ctx.server.in_exec = true;
-    transaction.for_each(|command, args| run(ctx, command, args));
+    let checked = !ctx.server.users.get(ctx.session.user).is_some_and(|user| user.unlimited);
+    transaction.for_each(|command, args| {
+        // The user may have changed since the request was queued.
+        let denied = if checked { denied_at_exec(ctx, command, args) } else { None };
+        match denied {
+            Some(error) => ctx.out.error(error),
+            None => run(ctx, command, args),
+        }
+    });
     ctx.server.in_exec = false;
     ctx.no_effect(); // its requests told theirs
 }

@@ -9,11 +9,11 @@ mod file;
 mod operations;
 mod parameters;
 mod replication;
-mod rewrite;
+pub(crate) mod rewrite;
 #[cfg(test)]
 mod sample_tests;
 mod values;
-mod words;
+pub(crate) mod words;
 
 use std::path::PathBuf;
 
@@ -74,6 +74,10 @@ pub struct Config {
     pub(crate) snapshot_memory: Size,
     pub(crate) snapshot_memory_policy: OnFull,
     pub(crate) snapshot_bandwidth_bytes: u64,
+    /// Users, each as the words behind `user`.
+    pub(crate) users: Vec<Vec<String>>,
+    pub(crate) aclfile: String,
+    pub(crate) acllog_len_max: usize,
     pub(crate) limits: Limits,
     pub(crate) replication: Replicating,
     pub(crate) config_file: Option<PathBuf>,
@@ -176,6 +180,9 @@ impl Default for Config {
             snapshot_memory: Size::Percent(25),
             snapshot_memory_policy: OnFull::Slow,
             snapshot_bandwidth_bytes: 200_000_000,
+            users: Vec::new(),
+            aclfile: String::new(),
+            acllog_len_max: 128,
             limits: Limits { hash_entries: 512, ..Limits::default() },
             replication: Replicating::default(),
             config_file: None,
@@ -189,6 +196,10 @@ impl Config {
     /// # Errors
     /// One sentence: what is wrong with the directive or its value.
     pub fn set(&mut self, name: &str, values: &[&str]) -> Result<(), String> {
+        if name.eq_ignore_ascii_case("user") {
+            self.users.push(values.iter().map(|&word| word.to_owned()).collect());
+            return Ok(());
+        }
         let Some(parameter) = find(name) else {
             if MEANINGLESS.iter().any(|known| known.eq_ignore_ascii_case(name)) {
                 return Ok(());

@@ -1,6 +1,7 @@
 //! The registry's second half: limits of small collections, and what an operator sets.
 
-use super::parameters::{Parameter, always};
+use super::Config;
+use super::parameters::{Parameter, always, at_start, fixed, store, text};
 use super::values::number;
 
 /// A limit of small collections.
@@ -19,6 +20,17 @@ macro_rules! limit {
 
 /// See [`all`](super::parameters::all).
 pub(super) static OPERATIONS: &[Parameter] = &[
+    text(at_start(
+        "aclfile",
+        |c| c.aclfile.clone(),
+        store!(aclfile, |v: &str| Ok::<_, String>(v.to_owned())),
+    )),
+    always(
+        "acllog-max-len",
+        |c| c.acllog_len_max.to_string(),
+        store!(acllog_len_max, |v| number(v, 0, i64::MAX as usize)),
+    ),
+    fixed!(always, "acl-pubsub-default", "resetchannels"),
     limit!("hash-max-listpack-entries", hash_entries),
     limit!("hash-max-listpack-value", hash_value_bytes),
     limit!("set-max-intset-entries", set_integers),
@@ -28,7 +40,6 @@ pub(super) static OPERATIONS: &[Parameter] = &[
 
 /// Settings of Redis that mean nothing here: a file may have them, CONFIG does not know them.
 pub(super) const MEANINGLESS: &[&str] = &[
-    "acllog-max-len",
     "activerehashing",
     "activedefrag",
     "active-expire-effort",

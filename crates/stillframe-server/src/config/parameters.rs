@@ -131,6 +131,8 @@ macro_rules! store {
     };
 }
 
+pub(super) use {fixed, store};
+
 /// See [`all`].
 static PARAMETERS: &[Parameter] = &[
     Parameter {

@@ -23,6 +23,7 @@ use stillframe::Algorithm;
 use stillframe::algorithms::imprint::Imprint;
 use stillframe_keyspace::{CreateError, Keyspace};
 
+use crate::acl::{Catalog, Users};
 use crate::persistence::{self, Directory, Loaded, Saves};
 use crate::poll::Poller;
 use crate::start::keyspace_options;
@@ -64,7 +65,8 @@ pub fn import(from: &Path, config: Config) -> Result<Imported, ServeError> {
     let saves = Saves::new(directory, Loaded::default(), poller.waker());
     let saves = saves.map_err(CreateError::from)?;
     let table = crate::commands::table();
-    let mut state = ServerState::new(config, saves, table.all().len(), 0);
+    let users = Users::new(Catalog::new(&table), &config).map_err(ServeError::Users)?;
+    let mut state = ServerState::new(config, saves, users, 0);
     let mut replay = Replay::new(&table);
     for part in &parts {
         let failed = |problem| ServeError::Load { path: part.path.clone(), problem };

@@ -1,0 +1,45 @@
+//! What was refused, for ACL LOG.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+/// One kind of refusal, and how often it came.
+pub(crate) struct Entry {
+    /// How often, within a minute of the last one.
+    pub(crate) count: u64,
+    /// `command`, `key`, `channel` or `auth`.
+    pub(crate) reason: &'static str,
+    /// `toplevel` or `multi`.
+    pub(crate) context: &'static str,
+    /// The command, key or channel.
+    pub(crate) object: Vec<u8>,
+    /// Who asked for it.
+    pub(crate) user: Vec<u8>,
+    /// The client when it was last refused.
+    pub(crate) client: String,
+    /// When that was.
+    pub(crate) at: Instant,
+}
+
+/// The newest refusals first.
+#[derive(Default)]
+pub(crate) struct Log {
+    /// See [`Log`].
+    pub(crate) entries: VecDeque<Entry>,
+}
+
+impl Log {
+    /// Notes a refusal; one like it of the last minute is counted up. At most `len_max` are kept.
+    pub(crate) fn add(&mut self, new: Entry, len_max: usize) {
+        const SAME: Duration = Duration::from_secs(60);
+        let alike = |old: &Entry| {
+            (old.reason, old.context, &old.object, &old.user)
+                == (new.reason, new.context, &new.object, &new.user)
+                && new.at.saturating_duration_since(old.at) <= SAME
+        };
+        let known = self.entries.iter().position(alike);
+        let count = known.and_then(|place| self.entries.remove(place)).map_or(0, |old| old.count);
+        self.entries.push_front(Entry { count: count + 1, ..new });
+        self.entries.truncate(len_max);
+    }
+}

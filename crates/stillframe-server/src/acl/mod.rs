@@ -1,0 +1,246 @@
+//! Users and what they may do, as Redis 7.0 has them.
+//!
+//! - A user keeps its number for ever; one that is deleted leaves a gap, so that no connection can
+//!   wake up as somebody else.
+//! - A change of a user is applied to a copy: a refused rule changes nothing.
+//! - The user `default` is always there. With no password it makes new connections free.
+
+mod catalog;
+pub(crate) mod categories;
+mod log;
+mod rules;
+mod selector;
+mod user;
+
+use std::collections::BTreeMap;
+
+pub(crate) use catalog::Catalog;
+pub(crate) use log::{Entry, Log};
+pub(crate) use selector::{Denied, Touched};
+pub(crate) use user::User;
+
+use crate::config::Config;
+use crate::config::words::words;
+
+/// The number of the user `default`.
+pub(crate) const DEFAULT: usize = 0;
+
+/// All users.
+pub(crate) struct Users {
+    /// What rules are about.
+    pub(crate) catalog: Catalog,
+    /// What was refused.
+    pub(crate) log: Log,
+    users: Vec<Option<User>>,
+    names: BTreeMap<Vec<u8>, usize>,
+}
+
+impl Users {
+    /// The users of a configuration.
+    ///
+    /// # Errors
+    /// One sentence: which user, which rule, what is wrong with it.
+    pub(crate) fn new(catalog: Catalog, config: &Config) -> Result<Self, String> {
+        let mut all =
+            Self { catalog, log: Log::default(), users: Vec::new(), names: BTreeMap::new() };
+        let default = all.open_default();
+        all.put(default);
+        all.require_password(config.requirepass.as_bytes());
+        for line in &config.users {
+            all.define(line)?;
+        }
+        if !config.aclfile.is_empty() {
+            if !config.users.is_empty() {
+                return Err("users are defined in the configuration file and in an aclfile; \
+                            use one of the two"
+                    .to_owned());
+            }
+            let text = std::fs::read_to_string(&config.aclfile)
+                .map_err(|error| format!("cannot read the aclfile {}: {error}", config.aclfile))?;
+            all.load(&text).map_err(|problem| format!("{}: {problem}", config.aclfile))?;
+        }
+        Ok(all)
+    }
+
+    /// The user `default` as it is before anything is configured.
+    fn open_default(&self) -> User {
+        let mut user = User::new(b"default", &self.catalog);
+        for rule in ["on", "nopass", "~*", "&*", "+@all"] {
+            let applied = user.apply(rule.as_bytes(), &self.catalog);
+            debug_assert!(applied.is_ok(), "{rule}");
+        }
+        user
+    }
+
+    /// Gives the user `default` a password, or takes it away when it is empty.
+    pub(crate) fn require_password(&mut self, password: &[u8]) {
+        let Some(mut user) = self.get(DEFAULT).cloned() else { return };
+        let rule = if password.is_empty() { b"nopass".to_vec() } else { [b">", password].concat() };
+        for rule in [&b"resetpass"[..], &rule] {
+            let applied = user.apply(rule, &self.catalog);
+            debug_assert!(applied.is_ok());
+        }
+        self.put(user);
+    }
+
+    /// Creates or replaces a user from the words of a configuration line behind `user`.
+    fn define(&mut self, line: &[String]) -> Result<(), String> {
+        let (name, rules) = line.split_first().ok_or("a user has no name")?;
+        let rules: Vec<&[u8]> = rules.iter().map(|rule| rule.as_bytes()).collect();
+        let mut user = User::new(name.as_bytes(), &self.catalog);
+        self.change(&mut user, &rules).map_err(|(rule, problem)| match rule {
+            Some(rule) => format!("user {name}: '{}': {problem}", String::from_utf8_lossy(&rule)),
+            None => format!("user {name}: {problem}"),
+        })?;
+        self.put(user);
+        Ok(())
+    }
+
+    /// Replaces all users by those of an ACL file. Returns who is gone or changed.
+    ///
+    /// # Errors
+    /// One sentence that names the line; nothing has changed.
+    pub(crate) fn load(&mut self, text: &str) -> Result<Vec<usize>, String> {
+        let mut found: BTreeMap<Vec<u8>, User> = BTreeMap::new();
+        for (index, line) in text.lines().enumerate() {
+            let wrong = |problem: String| format!("line {}: {problem}", index + 1);
+            let words = words(line).map_err(wrong)?;
+            let [keyword, name, rules @ ..] = words.as_slice() else {
+                if words.is_empty() {
+                    continue;
+                }
+                return Err(wrong("a line must be: user NAME RULE...".to_owned()));
+            };
+            if keyword != "user" {
+                return Err(wrong("a line must begin with 'user'".to_owned()));
+            }
+            let rules: Vec<&[u8]> = rules.iter().map(|rule| rule.as_bytes()).collect();
+            let mut user = User::new(name.as_bytes(), &self.catalog);
+            self.change(&mut user, &rules).map_err(|(rule, problem)| {
+                wrong(format!("{}: {problem}", String::from_utf8_lossy(&rule.unwrap_or_default())))
+            })?;
+            if found.insert(name.clone().into_bytes(), user).is_some() {
+                return Err(wrong(format!("the user '{name}' is there twice")));
+            }
+        }
+        found.entry(b"default".to_vec()).or_insert_with(|| self.open_default());
+        let users = self.users.iter().enumerate();
+        let touched = users
+            .filter_map(|(number, user)| {
+                let user = user.as_ref()?;
+                (found.get(&user.name) != Some(user)).then_some(number)
+            })
+            .collect();
+        let gone: Vec<Vec<u8>> =
+            self.names.keys().filter(|name| !found.contains_key(*name)).cloned().collect();
+        gone.iter().for_each(|name| _ = self.remove(name));
+        found.into_values().for_each(|user| self.put(user));
+        Ok(touched)
+    }
+
+    /// Applies rules to a user that is not yet in place.
+    ///
+    /// # Errors
+    /// The rule, unless they do not fit together at all, and what is wrong.
+    pub(crate) fn change(
+        &self,
+        user: &mut User,
+        rules: &[&[u8]],
+    ) -> Result<(), (Option<Vec<u8>>, String)> {
+        for rule in joined(rules).map_err(|problem| (None, problem))? {
+            if let Err(problem) = user.apply(&rule, &self.catalog) {
+                return Err((Some(rule), problem.to_owned()));
+            }
+        }
+        Ok(())
+    }
+
+    /// The user of that name to be changed, or a new one.
+    pub(crate) fn edit(&self, name: &[u8]) -> User {
+        let known = self.find(name).and_then(|number| self.get(number));
+        known.cloned().unwrap_or_else(|| User::new(name, &self.catalog))
+    }
+
+    /// Puts a user in the place of the one of its name, or adds it. Returns its number.
+    pub(crate) fn put(&mut self, user: User) {
+        let number = *self.names.entry(user.name.clone()).or_insert(self.users.len());
+        if number == self.users.len() {
+            self.users.push(None);
+        }
+        self.users[number] = Some(user);
+    }
+
+    /// Removes a user. Returns its number.
+    pub(crate) fn remove(&mut self, name: &[u8]) -> Option<usize> {
+        let number = self.names.remove(name)?;
+        self.users[number] = None;
+        Some(number)
+    }
+
+    /// The number of the user of that name.
+    pub(crate) fn find(&self, name: &[u8]) -> Option<usize> {
+        self.names.get(name).copied()
+    }
+
+    /// The user of that number, unless it was deleted.
+    #[inline]
+    pub(crate) fn get(&self, number: usize) -> Option<&User> {
+        self.users.get(number)?.as_ref()
+    }
+
+    /// The name of the user of that number.
+    pub(crate) fn name(&self, number: usize) -> &[u8] {
+        self.get(number).map_or(b"(deleted)", |user| &user.name)
+    }
+
+    /// All users by name.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &User> {
+        self.names.values().filter_map(|&number| self.get(number))
+    }
+
+    /// Whether connections need no password.
+    #[inline]
+    pub(crate) fn is_open(&self) -> bool {
+        self.get(DEFAULT).is_some_and(|user| user.nopass && user.enabled)
+    }
+
+    /// The number of the user who may log in so.
+    pub(crate) fn log_in(&self, name: &[u8], password: &[u8]) -> Option<usize> {
+        let number = self.find(name)?;
+        let user = self.get(number)?;
+        let right = user.accepts(password); // it takes the same time for one who is off
+        (right && user.enabled).then_some(number)
+    }
+
+    /// All users as lines of a file.
+    pub(crate) fn lines(&self) -> Vec<String> {
+        let line = |user: &User| {
+            let text = [b"user ", &user.name[..], b" ", &user.show(&self.catalog)].concat();
+            String::from_utf8_lossy(&text).into_owned()
+        };
+        self.iter().map(line).collect()
+    }
+}
+
+/// Rules as they were given, those of a selector, from `(` to `)`, as one.
+fn joined(rules: &[&[u8]]) -> Result<Vec<Vec<u8>>, String> {
+    let mut joined: Vec<Vec<u8>> = Vec::new();
+    let mut rest = rules.iter();
+    while let Some(rule) = rest.next() {
+        let mut whole = rule.to_vec();
+        if rule.starts_with(b"(") {
+            while !whole.ends_with(b")") {
+                let Some(next) = rest.next() else {
+                    let start = String::from_utf8_lossy(rule);
+                    return Err(format!(
+                        "Unmatched parenthesis in acl selector starting at '{start}'."
+                    ));
+                };
+                whole.push(b' ');
+                whole.extend_from_slice(next);
+            }
+        }
+        joined.push(whole);
+    }
+    Ok(joined)
+}

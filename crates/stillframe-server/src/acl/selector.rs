@@ -1,0 +1,299 @@
+//! A selector: a set of commands, of keys and of channels that are allowed together.
+
+use std::collections::BTreeMap;
+
+use super::catalog::Catalog;
+use super::categories::{self, READ, WRITE};
+use super::rules;
+use crate::commands::glob;
+
+/// Why a request is refused; what comes later is the more telling reason.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Denied {
+    /// The command.
+    Command,
+    /// The key at this place among the request's keys.
+    Key(usize),
+    /// The channel at this place among the request's channels.
+    Channel(usize),
+}
+
+/// What a request touches.
+pub(crate) struct Touched<'a> {
+    /// The command's index in the table.
+    pub(crate) command: usize,
+    /// Whether everybody may call it.
+    pub(crate) open: bool,
+    /// Its first argument that is no name.
+    pub(crate) first: Option<&'a [u8]>,
+    /// Its keys, and what it does with each.
+    pub(crate) keys: Vec<(&'a [u8], u8)>,
+    /// Its channels.
+    pub(crate) channels: Vec<&'a [u8]>,
+    /// The channels are patterns.
+    pub(crate) patterns: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct KeyPattern {
+    pattern: Vec<u8>,
+    access: u8,
+}
+
+/// See the head of this file.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Selector {
+    /// One bit a command of the table.
+    commands: Vec<bool>,
+    /// Commands that a later version adds are allowed.
+    future: bool,
+    /// Commands allowed with these first arguments only.
+    with_first: BTreeMap<usize, Vec<Vec<u8>>>,
+    all_keys: bool,
+    keys: Vec<KeyPattern>,
+    all_channels: bool,
+    channels: Vec<Vec<u8>>,
+}
+
+pub(super) const SYNTAX: &str = "Syntax error";
+const UNKNOWN: &str = "Unknown command or category name in ACL";
+
+impl Selector {
+    /// Nothing is allowed.
+    pub(super) fn nothing(catalog: &Catalog) -> Self {
+        Self { commands: vec![false; catalog.len()], ..Self::default() }
+    }
+
+    /// Whether everything is allowed.
+    pub(super) fn is_everything(&self) -> bool {
+        self.future && self.all_keys && self.all_channels && self.commands.iter().all(|&is| is)
+    }
+
+    pub(super) fn allows(&self, command: usize) -> bool {
+        self.commands.get(command).copied().unwrap_or(false)
+    }
+
+    pub(super) fn allows_future(&self) -> bool {
+        self.future
+    }
+
+    pub(super) fn first_arguments(&self, command: usize) -> &[Vec<u8>] {
+        self.with_first.get(&command).map_or(&[], Vec::as_slice)
+    }
+
+    /// Applies one rule such as `+get` or `~key:*`.
+    pub(super) fn apply(&mut self, rule: &[u8], catalog: &Catalog) -> Result<(), &'static str> {
+        match rule.to_ascii_lowercase().as_slice() {
+            b"allkeys" | b"~*" => {
+                self.all_keys = true;
+                self.keys.clear();
+            }
+            b"resetkeys" => {
+                self.all_keys = false;
+                self.keys.clear();
+            }
+            b"allchannels" | b"&*" => {
+                self.all_channels = true;
+                self.channels.clear();
+            }
+            b"resetchannels" => {
+                self.all_channels = false;
+                self.channels.clear();
+            }
+            b"allcommands" | b"+@all" => self.set_all(true),
+            b"nocommands" | b"-@all" => self.set_all(false),
+            _ => return self.apply_named(rule, catalog),
+        }
+        Ok(())
+    }
+
+    fn apply_named(&mut self, rule: &[u8], catalog: &Catalog) -> Result<(), &'static str> {
+        match rule {
+            [b'~', pattern @ ..] => self.add_keys(pattern, READ | WRITE),
+            [b'%', rest @ ..] => {
+                let tilde = rest.iter().position(|&byte| byte == b'~').ok_or(SYNTAX)?;
+                let mut access = 0;
+                for letter in &rest[..tilde] {
+                    access |= match letter.to_ascii_uppercase() {
+                        b'R' if access & READ == 0 => READ,
+                        b'W' if access & WRITE == 0 => WRITE,
+                        _ => return Err(SYNTAX),
+                    };
+                }
+                if access == 0 {
+                    return Err(SYNTAX);
+                }
+                self.add_keys(&rest[tilde + 1..], access)
+            }
+            [b'&', pattern @ ..] => {
+                if self.all_channels {
+                    return Err(AFTER_ALL_CHANNELS);
+                }
+                if pattern.iter().any(|&byte| byte.is_ascii_whitespace() || byte == 0) {
+                    return Err(SYNTAX);
+                }
+                if !self.channels.iter().any(|known| known == pattern) {
+                    self.channels.push(pattern.to_vec());
+                }
+                Ok(())
+            }
+            [sign @ (b'+' | b'-'), b'@', category @ ..] => {
+                let bit = categories::bit(category).ok_or(UNKNOWN)?;
+                self.set_category(bit, *sign == b'+', catalog);
+                Ok(())
+            }
+            [b'+', name @ ..] => self.allow(name, catalog),
+            [b'-', name @ ..] => {
+                let command = catalog.find(name).ok_or(UNKNOWN)?;
+                self.set(command, false, catalog);
+                Ok(())
+            }
+            _ => Err(SYNTAX),
+        }
+    }
+
+    fn add_keys(&mut self, pattern: &[u8], access: u8) -> Result<(), &'static str> {
+        if self.all_keys {
+            return Err(AFTER_ALL_KEYS);
+        }
+        if pattern.iter().any(|&byte| byte.is_ascii_whitespace() || byte == 0) {
+            return Err(SYNTAX);
+        }
+        if let Some(known) = self.keys.iter_mut().find(|known| known.pattern == pattern) {
+            known.access |= access;
+        } else {
+            self.keys.push(KeyPattern { pattern: pattern.to_vec(), access });
+        }
+        Ok(())
+    }
+
+    /// `+name`, `+container|name`, or `+name|first-argument`.
+    fn allow(&mut self, name: &[u8], catalog: &Catalog) -> Result<(), &'static str> {
+        if let Some(command) = catalog.find(name) {
+            self.set(command, true, catalog);
+            return Ok(());
+        }
+        let bar = name.iter().position(|&byte| byte == b'|').ok_or(UNKNOWN)?;
+        let command = catalog.find(&name[..bar]).ok_or(UNKNOWN)?;
+        let first = &name[bar + 1..];
+        if first.contains(&b'|') {
+            return Err("Allowing first-arg of a subcommand is not supported");
+        }
+        if first.is_empty() {
+            return Err(SYNTAX);
+        }
+        if catalog.get(command).is_some_and(|known| !known.subcommands.is_empty()) {
+            return Err(UNKNOWN);
+        }
+        let allowed = self.with_first.entry(command).or_default();
+        let first = first.to_ascii_lowercase();
+        if !allowed.contains(&first) {
+            allowed.push(first);
+        }
+        Ok(())
+    }
+
+    fn set_all(&mut self, allowed: bool) {
+        self.future = allowed;
+        self.commands.fill(allowed);
+        self.with_first.clear();
+    }
+
+    pub(super) fn set(&mut self, command: usize, allowed: bool, catalog: &Catalog) {
+        let subcommands = catalog.get(command).map_or(&[][..], |known| &known.subcommands);
+        for &index in std::iter::once(&command).chain(subcommands) {
+            if let Some(bit) = self.commands.get_mut(index) {
+                *bit = allowed;
+            }
+            self.with_first.remove(&index);
+        }
+    }
+
+    pub(super) fn set_category(&mut self, bit: u32, allowed: bool, catalog: &Catalog) {
+        let members = catalog.iter().filter(|(_, known)| known.categories & bit != 0);
+        for (index, _) in members {
+            self.commands[index] = allowed;
+            self.with_first.remove(&index);
+        }
+    }
+
+    /// Whether a request may run.
+    pub(crate) fn check(&self, touched: &Touched<'_>) -> Result<(), Denied> {
+        if !touched.open && !self.allows(touched.command) {
+            let first = touched.first.unwrap_or_default();
+            let firsts = self.first_arguments(touched.command);
+            if !firsts.iter().any(|allowed| allowed.eq_ignore_ascii_case(first)) {
+                return Err(Denied::Command);
+            }
+        }
+        let denied = touched.keys.iter().position(|(key, access)| !self.allows_key(key, *access));
+        if let Some(place) = denied {
+            return Err(Denied::Key(place));
+        }
+        let allowed = |channel: &&[u8]| self.allows_channel(channel, touched.patterns);
+        match touched.channels.iter().position(|channel| !allowed(channel)) {
+            Some(place) => Err(Denied::Channel(place)),
+            None => Ok(()),
+        }
+    }
+
+    fn allows_key(&self, key: &[u8], access: u8) -> bool {
+        let fits =
+            |own: &KeyPattern| own.access & access == access && glob::matches(&own.pattern, key);
+        self.all_keys || self.keys.iter().any(fits)
+    }
+
+    /// Whether every key may be read.
+    pub(crate) fn reads_all_keys(&self) -> bool {
+        let everything = |own: &KeyPattern| own.pattern == b"*" && own.access & READ != 0;
+        self.all_keys || self.keys.iter().any(everything)
+    }
+
+    /// Whether a channel, or all channels of a pattern, may be used.
+    pub(crate) fn allows_channel(&self, channel: &[u8], pattern: bool) -> bool {
+        let fits = |own: &Vec<u8>| own == channel || !pattern && glob::matches(own, channel);
+        self.all_channels || self.channels.iter().any(fits)
+    }
+
+    /// The commands as rules.
+    pub(crate) fn show_commands(&self, catalog: &Catalog) -> String {
+        rules::of_commands(self, catalog)
+    }
+
+    /// The keys as rules.
+    pub(crate) fn show_keys(&self) -> Vec<u8> {
+        let patterns = self.keys.iter().map(|own| {
+            let start: &[u8] = match own.access {
+                READ => b"%R~",
+                WRITE => b"%W~",
+                _ => b"~",
+            };
+            [start, &own.pattern].concat()
+        });
+        if self.all_keys { b"~*".to_vec() } else { patterns.collect::<Vec<_>>().join(&b' ') }
+    }
+
+    /// The channels as rules.
+    pub(crate) fn show_channels(&self) -> Vec<u8> {
+        let patterns = self.channels.iter().map(|own| [b"&", own.as_slice()].concat());
+        if self.all_channels { b"&*".to_vec() } else { patterns.collect::<Vec<_>>().join(&b' ') }
+    }
+
+    /// All of it on a line of ACL LIST.
+    pub(super) fn show(&self, catalog: &Catalog) -> Vec<u8> {
+        let mut parts = vec![self.show_keys()];
+        if !self.all_channels {
+            parts.push(b"resetchannels".to_vec());
+        }
+        parts.push(self.show_channels());
+        parts.push(self.show_commands(catalog).into_bytes());
+        parts.retain(|part| !part.is_empty());
+        parts.join(&b' ')
+    }
+}
+
+const AFTER_ALL_KEYS: &str = "Adding a pattern after the * pattern (or the 'allkeys' flag) is not \
+    valid and does not have any effect. Try 'resetkeys' to start with an empty list of patterns";
+const AFTER_ALL_CHANNELS: &str = "Adding a pattern after the * pattern (or the 'allchannels' flag) \
+    is not valid and does not have any effect. Try 'resetchannels' to start with an empty list of \
+    channels";

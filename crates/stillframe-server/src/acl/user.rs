@@ -1,0 +1,189 @@
+//! A user: passwords and selectors.
+
+use sha2::{Digest, Sha256};
+use subtle::{Choice, ConstantTimeEq};
+
+use super::catalog::Catalog;
+use super::selector::{Denied, SYNTAX, Selector, Touched};
+
+/// See the head of this file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct User {
+    /// Its name.
+    pub(crate) name: Vec<u8>,
+    /// It may log in.
+    pub(crate) enabled: bool,
+    /// Any password is right.
+    pub(crate) nopass: bool,
+    /// Kept for ACL LIST: what RESTORE is given is always checked.
+    sanitize: Option<bool>,
+    passwords: Vec<[u8; 32]>,
+    /// The user's own rules, then its selectors in brackets.
+    selectors: Vec<Selector>,
+    /// Nothing needs to be checked.
+    pub(crate) unlimited: bool,
+}
+
+impl User {
+    /// A user that may do nothing.
+    pub(super) fn new(name: &[u8], catalog: &Catalog) -> Self {
+        Self {
+            name: name.to_vec(),
+            enabled: false,
+            nopass: false,
+            sanitize: None,
+            passwords: Vec::new(),
+            selectors: vec![Selector::nothing(catalog)],
+            unlimited: false,
+        }
+    }
+
+    /// Applies one rule; a refused one changes nothing.
+    pub(super) fn apply(&mut self, rule: &[u8], catalog: &Catalog) -> Result<(), &'static str> {
+        self.apply_rule(rule, catalog)?;
+        self.unlimited = self.selectors.first().is_some_and(Selector::is_everything);
+        Ok(())
+    }
+
+    fn apply_rule(&mut self, rule: &[u8], catalog: &Catalog) -> Result<(), &'static str> {
+        match rule.to_ascii_lowercase().as_slice() {
+            b"on" => self.enabled = true,
+            b"off" => self.enabled = false,
+            b"sanitize-payload" => self.sanitize = Some(true),
+            b"skip-sanitize-payload" => self.sanitize = Some(false),
+            b"nopass" => {
+                self.nopass = true;
+                self.passwords.clear();
+            }
+            b"resetpass" => {
+                self.nopass = false;
+                self.passwords.clear();
+            }
+            b"clearselectors" => self.selectors.truncate(1),
+            b"reset" => {
+                *self = Self { sanitize: Some(true), ..Self::new(&self.name, catalog) };
+            }
+            _ => return self.apply_word(rule, catalog),
+        }
+        Ok(())
+    }
+
+    fn apply_word(&mut self, rule: &[u8], catalog: &Catalog) -> Result<(), &'static str> {
+        const NONE: &str = "The password you are trying to remove from the user does not exist";
+        match rule {
+            [b'>', password @ ..] => self.add_password(digest(password)),
+            [b'#', hash @ ..] => self.add_password(parse_hash(hash)?),
+            [sign @ (b'<' | b'!'), given @ ..] => {
+                let hash = if *sign == b'<' { digest(given) } else { parse_hash(given)? };
+                let place = self.passwords.iter().position(|known| *known == hash).ok_or(NONE)?;
+                self.passwords.remove(place);
+            }
+            [b'(', inside @ .., b')'] => {
+                let mut selector = Selector::nothing(catalog);
+                let rules = inside.split(u8::is_ascii_whitespace).filter(|rule| !rule.is_empty());
+                for rule in rules {
+                    selector.apply(rule, catalog)?;
+                }
+                self.selectors.push(selector);
+            }
+            _ => return self.selectors.first_mut().ok_or(SYNTAX)?.apply(rule, catalog),
+        }
+        Ok(())
+    }
+
+    fn add_password(&mut self, hash: [u8; 32]) {
+        if !self.passwords.contains(&hash) {
+            self.passwords.push(hash);
+        }
+        self.nopass = false;
+    }
+
+    /// Whether a password is right, in a time that does not tell how much of it was.
+    pub(super) fn accepts(&self, password: &[u8]) -> bool {
+        let given = digest(password);
+        let known = self.passwords.iter().map(|known| known[..].ct_eq(&given[..]));
+        let right = known.fold(Choice::from(0), |right, same| right | same);
+        self.nopass | bool::from(right)
+    }
+
+    /// Whether a request may run.
+    pub(crate) fn check(&self, touched: &Touched<'_>) -> Result<(), Denied> {
+        let mut reason = Denied::Command;
+        for selector in &self.selectors {
+            match selector.check(touched) {
+                Ok(()) => return Ok(()),
+                Err(denied) => reason = reason.max(denied),
+            }
+        }
+        Err(reason)
+    }
+
+    /// Whether the command may read keys that are not among its arguments.
+    pub(crate) fn reads_all_keys(&self, touched: &Touched<'_>) -> bool {
+        self.selectors.iter().any(|own| own.check(touched).is_ok() && own.reads_all_keys())
+    }
+
+    /// Whether a channel, or all channels of a pattern, may be listened to.
+    pub(crate) fn allows_channel(&self, channel: &[u8], pattern: bool) -> bool {
+        self.selectors.iter().any(|own| own.allows_channel(channel, pattern))
+    }
+
+    /// The user's own rules, then its selectors.
+    pub(crate) fn selectors(&self) -> &[Selector] {
+        &self.selectors
+    }
+
+    /// What is neither a password nor about commands, keys and channels.
+    pub(crate) fn flags(&self) -> Vec<&'static str> {
+        let mut flags = vec![if self.enabled { "on" } else { "off" }];
+        if self.nopass {
+            flags.push("nopass");
+        }
+        match self.sanitize {
+            Some(true) => flags.push("sanitize-payload"),
+            Some(false) => flags.push("skip-sanitize-payload"),
+            None => {}
+        }
+        flags
+    }
+
+    /// The digests of the passwords in hexadecimal.
+    pub(crate) fn hashes(&self) -> Vec<String> {
+        let hex = |hash: &[u8; 32]| hash.iter().map(|byte| format!("{byte:02x}")).collect();
+        self.passwords.iter().map(hex).collect()
+    }
+
+    /// The rules that make the user, behind its name.
+    pub(crate) fn show(&self, catalog: &Catalog) -> Vec<u8> {
+        let mut parts: Vec<Vec<u8>> = self.flags().into_iter().map(Into::into).collect();
+        parts.extend(self.hashes().into_iter().map(|hash| format!("#{hash}").into_bytes()));
+        for (place, selector) in self.selectors.iter().enumerate() {
+            let shown = selector.show(catalog);
+            parts.push(if place == 0 { shown } else { [b"(", &shown[..], b")"].concat() });
+        }
+        parts.join(&b' ')
+    }
+}
+
+fn digest(password: &[u8]) -> [u8; 32] {
+    Sha256::digest(password).into()
+}
+
+fn parse_hash(hex: &[u8]) -> Result<[u8; 32], &'static str> {
+    const WRONG: &str = "The password hash must be exactly 64 characters and contain only \
+        lowercase hexadecimal characters";
+    let digit = |byte: u8| match byte {
+        b'0'..=b'9' => Ok(byte - b'0'),
+        b'a'..=b'f' => Ok(byte - b'a' + 10),
+        _ => Err(WRONG),
+    };
+    let (pairs, rest) = hex.as_chunks::<2>();
+    if pairs.len() != 32 || !rest.is_empty() {
+        return Err(WRONG);
+    }
+    let mut hash = [0; 32];
+    for (byte, [high, low]) in hash.iter_mut().zip(pairs) {
+        *byte = digit(*high)? << 4 | digit(*low)?;
+    }
+    Ok(hash)
+}

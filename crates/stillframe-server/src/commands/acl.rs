@@ -1,0 +1,347 @@
+//! ACL: users, their passwords and what they may do.
+
+use stillframe::Algorithm;
+use stillframe_resp::parse_integer;
+
+use super::errors::NOT_AN_INTEGER;
+use super::pubsub::wrong_subcommand;
+use super::{Context, Lookup, NO_KEYS, Table, flags::*, permissions, wrong_arity};
+use crate::acl::{DEFAULT, Denied, categories};
+use crate::config::rewrite;
+
+/// Adds the commands of this module.
+pub(crate) fn register<A: Algorithm>(table: &mut Table<A>) {
+    let open = NOSCRIPT | LOADING | STALE;
+    let admin = open | ADMIN;
+    table.add("acl", -2, 0, NO_KEYS, help);
+    table.add_sub("acl|cat", -2, open, NO_KEYS, cat);
+    table.add_sub("acl|deluser", -3, admin, NO_KEYS, deluser);
+    table.add_sub("acl|dryrun", -4, admin, NO_KEYS, dryrun);
+    table.add_sub("acl|genpass", -2, open, NO_KEYS, genpass);
+    table.add_sub("acl|getuser", 3, admin, NO_KEYS, getuser);
+    table.add_sub("acl|help", 2, LOADING | STALE, NO_KEYS, help);
+    table.add_sub("acl|list", 2, admin, NO_KEYS, list);
+    table.add_sub("acl|load", 2, admin, NO_KEYS, load);
+    table.add_sub("acl|log", -2, admin, NO_KEYS, log);
+    table.add_sub("acl|save", 2, admin, NO_KEYS, save);
+    table.add_sub("acl|setuser", -3, admin, NO_KEYS, setuser);
+    table.add_sub("acl|users", 2, admin, NO_KEYS, users);
+    table.add_sub("acl|whoami", 2, open, NO_KEYS, whoami);
+}
+
+/// `ACL CAT [category]`
+fn cat<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    match args.get(2..).unwrap_or_default() {
+        [] => {
+            ctx.out.array(categories::NAMES.len());
+            categories::NAMES.iter().for_each(|name| ctx.out.bulk(name));
+        }
+        [category] => {
+            let Some(bit) = categories::bit(category) else {
+                return ctx.out.error([b"ERR Unknown category '", *category, b"'"].concat());
+            };
+            let commands = ctx.server.users.catalog.iter();
+            let members: Vec<&str> =
+                commands.filter(|(_, c)| c.categories & bit != 0).map(|(_, c)| c.name).collect();
+            ctx.out.array(members.len());
+            members.into_iter().for_each(|name| ctx.out.bulk(name));
+        }
+        _ => ctx.out.error(wrong_subcommand(args)),
+    }
+}
+
+/// `ACL SETUSER name [rule...]`
+fn setuser<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    let (name, rules) = (args[2], &args[3..]);
+    if name.iter().any(|&byte| byte.is_ascii_whitespace() || byte == 0) {
+        return ctx.out.error("ERR Usernames can't contain spaces or null characters");
+    }
+    let mut user = ctx.server.users.edit(name);
+    match ctx.server.users.change(&mut user, rules) {
+        Ok(()) => {
+            ctx.server.users.put(user);
+            if let Some(number) = ctx.server.users.find(name) {
+                end_subscriptions(ctx, number);
+            }
+            ctx.out.ok();
+        }
+        Err((None, problem)) => ctx.out.error(format!("ERR {problem}")),
+        Err((Some(rule), problem)) => {
+            let start = b"ERR Error in ACL SETUSER modifier '";
+            ctx.out.error([&start[..], &rule, b"': ", problem.as_bytes()].concat());
+        }
+    }
+}
+
+/// `ACL DELUSER name...`: their connections end.
+fn deluser<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    if args[2..].contains(&&b"default"[..]) {
+        return ctx.out.error("ERR The 'default' user cannot be removed");
+    }
+    let mut removed = 0;
+    for name in &args[2..] {
+        if let Some(number) = ctx.server.users.remove(name) {
+            end_connections(ctx, number);
+            removed += 1;
+        }
+    }
+    ctx.out.integer(removed);
+}
+
+/// Ends the connections of a user.
+fn end_connections<A: Algorithm>(ctx: &mut Context<'_, A>, number: usize) {
+    let others = ctx.server.clients.others();
+    let places: Vec<usize> =
+        others.filter(|(_, c)| c.session.user == number).map(|(place, _)| place).collect();
+    places.into_iter().for_each(|place| ctx.server.clients.doom(place));
+    ctx.session.closing |= ctx.session.user == number;
+}
+
+/// Ends the connections of a user that listen to what the user may no longer listen to.
+fn end_subscriptions<A: Algorithm>(ctx: &mut Context<'_, A>, number: usize) {
+    let users = &ctx.server.users;
+    let Some(user) = users.get(number).filter(|user| !user.unlimited) else { return };
+    let forbidden = |session: &crate::session::Session| {
+        session.user == number
+            && session.subscriptions.as_ref().is_some_and(|own| {
+                own.all().any(|(name, pattern)| !user.allows_channel(name, pattern))
+            })
+    };
+    let others = ctx.server.clients.others();
+    let places: Vec<usize> =
+        others.filter(|(_, c)| forbidden(&c.session)).map(|(place, _)| place).collect();
+    let own = forbidden(ctx.session);
+    ctx.session.closing |= own;
+    places.into_iter().for_each(|place| ctx.server.clients.doom(place));
+}
+
+/// `ACL GETUSER name`
+fn getuser<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    let Context { server, out, .. } = ctx;
+    let users = &server.users;
+    let Some(user) = users.find(args[2]).and_then(|number| users.get(number)) else {
+        return out.null();
+    };
+    out.map(6);
+    out.bulk("flags");
+    let flags = user.flags();
+    out.set(flags.len());
+    flags.into_iter().for_each(|flag| out.bulk(flag));
+    out.bulk("passwords");
+    let hashes = user.hashes();
+    out.array(hashes.len());
+    hashes.into_iter().for_each(|hash| out.bulk(hash));
+    let (own, others) = user.selectors().split_at(1);
+    for selector in own {
+        out.bulk("commands");
+        out.bulk(selector.show_commands(&users.catalog));
+        out.bulk("keys");
+        out.bulk(selector.show_keys());
+        out.bulk("channels");
+        out.bulk(selector.show_channels());
+    }
+    out.bulk("selectors");
+    out.array(others.len());
+    for selector in others {
+        out.map(3);
+        out.bulk("commands");
+        out.bulk(selector.show_commands(&users.catalog));
+        out.bulk("keys");
+        out.bulk(selector.show_keys());
+        out.bulk("channels");
+        out.bulk(selector.show_channels());
+    }
+}
+
+/// `ACL LIST`
+fn list<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
+    let Context { server, out, .. } = ctx;
+    let lines: Vec<Vec<u8>> = server
+        .users
+        .iter()
+        .map(|user| [b"user ", &user.name[..], b" ", &user.show(&server.users.catalog)].concat())
+        .collect();
+    out.array(lines.len());
+    lines.into_iter().for_each(|line| out.bulk(line));
+}
+
+/// `ACL USERS`
+fn users<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
+    let Context { server, out, .. } = ctx;
+    out.array(server.users.iter().count());
+    server.users.iter().for_each(|user| out.bulk(&user.name));
+}
+
+/// `ACL WHOAMI`
+fn whoami<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
+    ctx.out.bulk(ctx.server.users.name(ctx.session.user));
+}
+
+/// `ACL GENPASS [bits]`: from the system's source of secrets.
+fn genpass<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    let bits = match args.get(2..).unwrap_or_default() {
+        [] => Some(256),
+        [bits] => parse_integer(bits).and_then(|bits| usize::try_from(bits).ok()),
+        _ => return ctx.out.error(wrong_subcommand(args)),
+    };
+    let Some(bits @ 1..=4096) = bits else {
+        return ctx.out.error(
+            "ERR ACL GENPASS argument must be the number of bits for the output password, a \
+             positive number up to 4096",
+        );
+    };
+    let digits = bits.div_ceil(4);
+    let mut secret = vec![0; digits.div_ceil(2)];
+    let filled = rustix::rand::getrandom(&mut secret[..], rustix::rand::GetRandomFlags::empty());
+    // A request of up to 256 bytes is always filled whole; a longer one may be cut by a signal.
+    if filled != Ok(secret.len()) {
+        return ctx.out.error("ERR the system has no random bytes, try again");
+    }
+    let text: String = secret.iter().map(|byte| format!("{byte:02x}")).collect();
+    ctx.out.bulk(&text[..digits]);
+}
+
+/// `ACL LOG [count | RESET]`
+fn log<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    let count = match args.get(2..).unwrap_or_default() {
+        [] => 10,
+        [word] if word.eq_ignore_ascii_case(b"reset") => {
+            ctx.server.users.log.entries.clear();
+            return ctx.out.ok();
+        }
+        [count] => match parse_integer(count) {
+            Some(count) => usize::try_from(count).unwrap_or(0),
+            None => return ctx.out.error(NOT_AN_INTEGER),
+        },
+        _ => return ctx.out.error(wrong_subcommand(args)),
+    };
+    let Context { server, out, .. } = ctx;
+    let entries = &server.users.log.entries;
+    let now = server.loop_time;
+    out.array(entries.len().min(count));
+    for entry in entries.iter().take(count) {
+        let age = now.saturating_duration_since(entry.at).as_millis() as f64 / 1000.0;
+        out.map(7);
+        out.bulk("count");
+        out.integer(entry.count as i64);
+        for (name, value) in [
+            ("reason", entry.reason.as_bytes()),
+            ("context", entry.context.as_bytes()),
+            ("object", &entry.object),
+            ("username", &entry.user),
+        ] {
+            out.bulk(name);
+            out.bulk(value);
+        }
+        out.bulk("age-seconds");
+        out.double(age);
+        out.bulk("client-info");
+        out.bulk(&entry.client);
+    }
+}
+
+/// `ACL DRYRUN user command [argument...]`
+fn dryrun<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    let users = &ctx.server.users;
+    let Some(user) = users.find(args[2]).and_then(|number| users.get(number)) else {
+        return ctx.out.error([b"ERR User '", args[2], b"' not found"].concat());
+    };
+    let request = &args[3..];
+    let Lookup::Found(index) = ctx.table.lookup(request) else {
+        return ctx.out.error([b"ERR Command '", args[3], b"' not found"].concat());
+    };
+    let command = ctx.table.get(index);
+    if !command.accepts(request.len()) {
+        return ctx.out.error(wrong_arity(command.name));
+    }
+    let touched = permissions::touched(command, index, request);
+    let Err(denied) = user.check(&touched) else { return ctx.out.ok() };
+    let (_, object) = permissions::object(&denied, &touched, command.name);
+    let (verb, kind) = match denied {
+        Denied::Command => ("run", "command"),
+        Denied::Key(_) => ("access", "key"),
+        Denied::Channel(_) => ("access", "channel"),
+    };
+    let start = format!("This user has no permissions to {verb} the '");
+    ctx.out.bulk([start.as_bytes(), &object, b"' ", kind.as_bytes()].concat());
+}
+
+const NO_FILE: &str = "ERR This Redis instance is not configured to use an ACL file. You may want \
+    to specify users via the ACL SETUSER command and then issue a CONFIG REWRITE (assuming you \
+    have a Redis configuration file set) in order to store users in the Redis configuration.";
+
+/// `ACL SAVE`: the file changes whole or not at all.
+fn save<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
+    let file = &ctx.server.config.aclfile;
+    if file.is_empty() {
+        return ctx.out.error(NO_FILE);
+    }
+    let text: String = ctx.server.users.lines().into_iter().map(|line| line + "\n").collect();
+    match rewrite::replace(file.as_ref(), &text) {
+        Ok(()) => ctx.out.ok(),
+        Err(error) => {
+            tracing::error!("cannot write the aclfile {file}: {error}");
+            ctx.out.error(
+                "ERR There was an error trying to save the ACLs. Please check the \
+                           server logs for more information",
+            );
+        }
+    }
+}
+
+/// `ACL LOAD`: all of the file, or nothing if a line of it is wrong.
+fn load<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
+    let file = &ctx.server.config.aclfile;
+    if file.is_empty() {
+        return ctx.out.error(NO_FILE);
+    }
+    let loaded = std::fs::read_to_string(file)
+        .map_err(|error| format!("Error loading ACLs, opening file '{file}': {error}"))
+        .and_then(|text| {
+            let loaded = ctx.server.users.load(&text);
+            loaded.map_err(|problem| format!("{file}, {problem}. WARNING: ACL errors detected, no change to the previously active ACL rules was performed"))
+        });
+    match loaded {
+        Ok(touched) => {
+            // The user `default` may go on; Redis spares it, too.
+            for number in touched.into_iter().filter(|&number| number != DEFAULT) {
+                end_connections(ctx, number);
+            }
+            ctx.out.ok();
+        }
+        Err(problem) => ctx.out.error(format!("ERR {problem}")),
+    }
+}
+
+/// `ACL HELP`
+fn help<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
+    ctx.help(&[
+        "ACL <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+        "CAT [<category>]",
+        "    List the categories, or the commands of one.",
+        "DELUSER <username> [<username> ...]",
+        "    Delete users and end their connections.",
+        "DRYRUN <username> <command> [<arg> ...]",
+        "    Tell whether the user may run the command, without running it.",
+        "GETUSER <username>",
+        "    Tell a user's details.",
+        "GENPASS [<bits>]",
+        "    Make a password of 256 or so many random bits.",
+        "LIST",
+        "    List the users as lines of a configuration file.",
+        "LOAD",
+        "    Read the users from the ACL file again.",
+        "LOG [<count> | RESET]",
+        "    Show what was refused.",
+        "SAVE",
+        "    Write the users into the ACL file.",
+        "SETUSER <username> <rule> [<rule> ...]",
+        "    Create or change a user.",
+        "USERS",
+        "    List the names of the users.",
+        "WHOAMI",
+        "    Tell the name of this connection's user.",
+        "HELP",
+        "    Print this help.",
+    ]);
+}

@@ -1,0 +1,163 @@
+//! Whether the client's user may run a request: asked before it runs or is queued, and again by
+//! EXEC.
+
+use std::borrow::Cow;
+
+use stillframe::Algorithm;
+
+use super::client::describe_own;
+use super::{Command, Context, flags};
+use crate::acl::categories::{self, READ, WRITE};
+use crate::acl::{Denied, Entry, Touched};
+
+const NO_KEY: &str =
+    "NOPERM this user has no permissions to access one of the keys used as arguments";
+const NO_CHANNEL: &str =
+    "NOPERM this user has no permissions to access one of the channels used as arguments";
+
+/// What a request touches.
+pub(super) fn touched<'a, A: Algorithm>(
+    command: &Command<A>,
+    index: usize,
+    args: &[&'a [u8]],
+) -> Touched<'a> {
+    let channels = match command.name {
+        "subscribe" | "psubscribe" | "ssubscribe" => args.get(1..).unwrap_or_default().to_vec(),
+        "publish" | "spublish" => args.get(1).into_iter().copied().collect(),
+        _ => Vec::new(),
+    };
+    let [first, others] = access(command, args);
+    let keys = if command.has(flags::PUBSUB) { Vec::new() } else { command.keys.of(args) };
+    let keys = keys.into_iter().enumerate();
+    let keys = keys.map(|(place, key)| (key, if place == 0 { first } else { others })).collect();
+    Touched {
+        command: index,
+        open: command.has(flags::NO_AUTH),
+        first: args.get(1).copied(),
+        keys,
+        channels,
+        patterns: command.name == "psubscribe",
+    }
+}
+
+/// What a request does with its first key and with the others: for some, the arguments tell.
+fn access<A: Algorithm>(command: &Command<A>, args: &[&[u8]]) -> [u8; 2] {
+    let mut rest = args.get(2..).unwrap_or_default().iter();
+    match command.name {
+        "set" if !rest.any(|word| word.eq_ignore_ascii_case(b"get")) => [WRITE, WRITE],
+        "bitfield" => {
+            let writes = |word: &&[u8]| {
+                word.eq_ignore_ascii_case(b"set") || word.eq_ignore_ascii_case(b"incrby")
+            };
+            if rest.any(writes) { [READ | WRITE; 2] } else { [READ; 2] }
+        }
+        name => categories::access(name, command.flags),
+    }
+}
+
+/// Why the client's user may not run a request; such refusals are kept for ACL LOG.
+pub(super) fn denied<A: Algorithm>(
+    ctx: &mut Context<'_, A>,
+    index: usize,
+    args: &[&[u8]],
+) -> Option<Cow<'static, str>> {
+    let denied = find_denied(ctx, index, args)?;
+    Some(match denied {
+        Denied::Command => no_command(ctx.table.get(index).name).into(),
+        Denied::Key(_) => NO_KEY.into(),
+        Denied::Channel(_) => NO_CHANNEL.into(),
+    })
+}
+
+/// As [`denied`], of a request that was queued while it was still allowed.
+#[cold]
+pub(super) fn denied_at_exec<A: Algorithm>(
+    ctx: &mut Context<'_, A>,
+    index: usize,
+    args: &[&[u8]],
+) -> Option<String> {
+    let reason = match find_denied(ctx, index, args)? {
+        Denied::Command => "no permission to execute the command or subcommand",
+        Denied::Key(_) => "no permission to touch the specified keys",
+        Denied::Channel(_) => "no permission to access one of the channels used as arguments",
+    };
+    Some(format!(
+        "NOPERM ACLs rules changed between the moment the transaction was accumulated and the \
+         EXEC call. This command is no longer allowed for the following reason: {reason}"
+    ))
+}
+
+fn no_command(name: &str) -> String {
+    format!("NOPERM this user has no permissions to run the '{name}' command")
+}
+
+#[cold]
+fn find_denied<A: Algorithm>(
+    ctx: &mut Context<'_, A>,
+    index: usize,
+    args: &[&[u8]],
+) -> Option<Denied> {
+    let command = ctx.table.get(index);
+    let touched = touched(command, index, args);
+    let users = &ctx.server.users;
+    // A user that was deleted may do nothing.
+    let denied = users.get(ctx.session.user).map_or(Err(Denied::Command), |u| u.check(&touched));
+    let denied = denied.err()?;
+    let (reason, object) = object(&denied, &touched, command.name);
+    note(ctx, reason, object);
+    Some(denied)
+}
+
+/// The word for a reason, and what was refused.
+pub(super) fn object(
+    denied: &Denied,
+    touched: &Touched<'_>,
+    command: &str,
+) -> (&'static str, Vec<u8>) {
+    match denied {
+        Denied::Command => ("command", command.as_bytes().to_vec()),
+        Denied::Key(place) => {
+            ("key", touched.keys.get(*place).map(|(key, _)| key.to_vec()).unwrap_or_default())
+        }
+        Denied::Channel(place) => {
+            ("channel", touched.channels.get(*place).map(|name| name.to_vec()).unwrap_or_default())
+        }
+    }
+}
+
+fn note<A: Algorithm>(ctx: &mut Context<'_, A>, reason: &'static str, object: Vec<u8>) {
+    let user = ctx.server.users.name(ctx.session.user).to_vec();
+    note_of(ctx, reason, object, user);
+}
+
+/// Keeps a refusal for ACL LOG.
+pub(super) fn note_of<A: Algorithm>(
+    ctx: &mut Context<'_, A>,
+    reason: &'static str,
+    object: Vec<u8>,
+    user: Vec<u8>,
+) {
+    let within = ctx.session.transaction.is_some() || ctx.server.in_exec;
+    let entry = Entry {
+        count: 0,
+        reason,
+        context: if within { "multi" } else { "toplevel" },
+        object,
+        user,
+        client: describe_own(ctx),
+        at: ctx.server.loop_time,
+    };
+    let len_max = ctx.server.config.acllog_len_max;
+    ctx.server.users.log.add(entry, len_max);
+}
+
+/// Whether the client's user may read keys that this request names only by a pattern.
+pub(super) fn reads_all_keys<A: Algorithm>(ctx: &Context<'_, A>, args: &[&[u8]]) -> bool {
+    if ctx.session.internal {
+        return true;
+    }
+    let index = ctx.session.last_command;
+    let touched = touched(ctx.table.get(index), index, args);
+    let user = ctx.server.users.get(ctx.session.user);
+    user.is_some_and(|user| user.unlimited || user.reads_all_keys(&touched))
+}
