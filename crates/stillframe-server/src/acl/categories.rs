@@ -34,6 +34,7 @@ pub(crate) const NAMES: [&str; 21] = [
 #[rustfmt::skip]
 const MEMBERS: [(&str, &[&str]); 13] = [
     ("keyspace", &[
+        "swapdb",
         "copy", "dbsize", "del", "dump", "exists", "expire", "expireat", "expiretime", "flushall",
         "flushdb", "keys", "migrate", "move", "object|encoding", "object|freq", "object|help",
         "object|idletime", "object|refcount", "persist", "pexpire", "pexpireat", "pexpiretime",
@@ -87,7 +88,7 @@ const MEMBERS: [(&str, &[&str]); 13] = [
         "save", "shutdown", "slaveof", "slowlog|get", "slowlog|len", "slowlog|reset", "sync",
     ]),
     ("dangerous", &[
-        "lastsave", "role",
+        "lastsave", "role", "swapdb",
         "flushall", "flushdb", "info", "keys", "migrate", "restore", "sort", "sort_ro",
     ]),
     ("connection", &[

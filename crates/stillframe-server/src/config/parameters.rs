@@ -131,7 +131,7 @@ macro_rules! store {
     };
 }
 
-pub(super) use {fixed, store};
+pub(super) use store;
 
 /// See [`all`].
 static PARAMETERS: &[Parameter] = &[
