@@ -229,3 +229,26 @@ fn info_tells_how_a_save_goes() {
     wait_until("limbo is empty", || client.info("snapshot_limbo_entries") == "0");
     assert_eq!(client.info("snapshot_arena_bytes"), "0");
 }
+
+#[test]
+fn a_cancelled_save_leaves_the_old_dump_and_hinders_nobody() {
+    let server = Server::start(Kind::Ours("imprint"));
+    let mut client = server.client();
+    client.call(&[b"CONFIG", b"SET", b"save", b"3600 1000000"]);
+    let idle = "ERR Background saving is currently not in progress or scheduled";
+    assert_eq!(client.ask("BGSAVE CANCEL"), Reply::Error(idle.into()));
+    client.ok("SET old 1");
+    client.save_in_background();
+    let before = fs::read(server.dump()).expect("a dump file");
+    Pairs::new(20_000).prefill(&mut client);
+    client.ok("CONFIG SET snapshot-bandwidth 200kb");
+    client.ok("BGSAVE");
+    assert_eq!(client.ask("BGSAVE CANCEL").text(), "Background saving cancelled");
+    client.wait_for_save();
+    assert_eq!(client.info("rdb_last_bgsave_status"), "ok", "writes are not refused for it");
+    client.ok("SET new 1");
+    assert!(fs::read(server.dump()).expect("a dump file") == before, "the old dump is there");
+    client.ok("CONFIG SET snapshot-bandwidth 0");
+    assert_eq!(client.save_in_background(), "ok");
+    assert!(fs::read(server.dump()).expect("a dump file") != before, "the next save works");
+}

@@ -23,11 +23,18 @@ fn is_saving<A: Algorithm>(ctx: &Context<'_, A>) -> bool {
     ctx.server.saves.running().is_some() || ctx.server.replication.transfers.holds_image()
 }
 
-/// `BGSAVE [SCHEDULE]`: inside a transaction it is scheduled, as the transaction is half done.
+/// `BGSAVE [SCHEDULE | CANCEL]`: inside a transaction it is scheduled, as the transaction is half done.
 fn bgsave<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
     match args {
         [_] => {}
         [_, option] if option.eq_ignore_ascii_case(b"schedule") => {}
+        [_, option] if option.eq_ignore_ascii_case(b"cancel") => {
+            return if persistence::cancel(ctx.keyspace, ctx.server) {
+                ctx.out.simple("Background saving cancelled");
+            } else {
+                ctx.out.error("ERR Background saving is currently not in progress or scheduled");
+            };
+        }
         _ => return ctx.out.error("ERR syntax error"),
     }
     if is_saving(ctx) {

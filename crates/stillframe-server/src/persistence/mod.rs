@@ -80,6 +80,8 @@ pub(crate) struct Running {
     dirty: u64,
     counters: Counters,
     covered: Covered,
+    /// Told to stop by an operator.
+    cancelled: bool,
 }
 
 impl Running {
@@ -221,7 +223,8 @@ pub(crate) fn begin_at_rate<A: Algorithm>(
             );
             let dirty = state.dirty;
             state.saves.latest_begin = begin;
-            let running = Running { started, keys_total, dirty, counters, covered };
+            let running =
+                Running { started, keys_total, dirty, counters, covered, cancelled: false };
             state.saves.running = Some(running);
             Ok(())
         }
@@ -329,7 +332,8 @@ pub(crate) fn attend<A: Algorithm>(keyspace: &mut Keyspace<A>, state: &mut Serve
     let outcome = outcome.unwrap_or_else(|| Err("the save ended without a word".to_owned()));
     let elapsed = running.started.elapsed();
     saves.last_duration = Some(elapsed);
-    saves.last_ok = outcome.is_ok();
+    // Who cancels a save does not want writes to be refused for it.
+    saves.last_ok = outcome.is_ok() || running.cancelled && saves.last_ok;
     match outcome {
         Ok(_) => {
             saves.last_success_s = unix_millis() / 1000;
@@ -352,6 +356,16 @@ pub(crate) fn attend<A: Algorithm>(keyspace: &mut Keyspace<A>, state: &mut Serve
             Journal::not_published(keyspace, state, &running.covered);
         }
     }
+}
+
+/// Stops the save under way, and forgets one that is scheduled; false if there is neither. The old
+/// dump file stays, and so does INFO's word on the save before.
+pub(crate) fn cancel<A: Algorithm>(keyspace: &Keyspace<A>, state: &mut ServerState) -> bool {
+    let scheduled = std::mem::take(&mut state.saves.scheduled);
+    let Some(running) = &mut state.saves.running else { return scheduled };
+    running.cancelled = true;
+    keyspace.progress().cancel();
+    true
 }
 
 /// Saves now and waits for it, at full speed: everybody else waits too.
