@@ -36,6 +36,7 @@ mod signals;
 mod slowlog;
 mod start;
 mod state;
+mod supervisor;
 mod tracking;
 mod unblock;
 

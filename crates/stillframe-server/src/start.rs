@@ -11,6 +11,7 @@ use crate::persistence::{self, Directory, Saves};
 use crate::poll::Poller;
 use crate::server::{Server, unix_millis};
 use crate::state::ServerState;
+use crate::supervisor;
 use crate::{Config, ServeError, commands, journal, process, signals};
 
 /// Runs a server until it is told to stop, by SHUTDOWN or a signal.
@@ -64,6 +65,7 @@ fn run<A: Algorithm>(mut config: Config) -> Result<(), ServeError> {
         tracing::info!("ready to accept connections on {address}");
     }
     warn_if_open(&state);
+    supervisor::tell("READY=1");
     Server::new(keyspace, state, table, poller, listeners, signalled).run()
 }
 

@@ -1,6 +1,6 @@
 //! Saving by schedule and at the end, as Redis does it: the same steps on both servers.
 
-use crate::support::{Client, Kind, Server, Setup, redis_is_here, wait_until};
+use crate::support::{Client, Kind, PATIENCE, Server, Setup, redis_is_here, wait_until};
 use std::process::Command;
 
 /// Runs a proof on redis-server, where it is installed, and on ours.
@@ -37,6 +37,25 @@ fn a_signal_saves_if_there_is_a_schedule() {
             }
         }
     });
+}
+
+#[test]
+fn systemd_is_told_of_the_start_and_the_end() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("notify");
+    let socket = std::os::unix::net::UnixDatagram::bind(&path).expect("a socket");
+    socket.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+    let told = || {
+        let mut bytes = [0; 100];
+        let length = socket.recv(&mut bytes).expect("a datagram");
+        String::from_utf8_lossy(&bytes[..length]).into_owned()
+    };
+    let name = format!("NOTIFY_SOCKET={}", path.display());
+    let mut server = Setup::new(Kind::Ours("imprint")).wrapper(&["env", &name]).start();
+    assert_eq!(told(), "READY=1");
+    signal(&server, "TERM");
+    assert_eq!(server.wait().code(), Some(0));
+    assert_eq!(told(), "STOPPING=1");
 }
 
 #[test]

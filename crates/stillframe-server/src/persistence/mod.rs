@@ -29,6 +29,7 @@ use crate::poll::Waker;
 use crate::replication::transfer;
 use crate::server::unix_millis;
 use crate::state::ServerState;
+use crate::supervisor;
 
 pub(crate) use directory::Directory;
 use directory::Publisher;
@@ -451,6 +452,7 @@ pub(crate) fn stop<A: Algorithm>(
         return false;
     }
     tracing::info!("stopping");
+    supervisor::tell("STOPPING=1");
     state.stopping = true;
     true
 }

@@ -1,0 +1,26 @@
+//! systemd is told when the server is ready and when it stops (`sd_notify`): one datagram to the
+//! socket that `NOTIFY_SOCKET` names, if it does.
+
+use std::ffi::OsStr;
+use std::io;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+
+/// Tells the supervisor, if there is one; it is not worth failing for.
+pub(crate) fn tell(state: &str) {
+    let Some(name) = std::env::var_os("NOTIFY_SOCKET") else { return };
+    if let Err(error) = send(&name, state) {
+        tracing::warn!("cannot tell systemd '{state}' at {}: {error}", name.display());
+    }
+}
+
+fn send(name: &OsStr, state: &str) -> io::Result<()> {
+    let address = match name.as_bytes() {
+        [b'@', name @ ..] => SocketAddr::from_abstract_name(name)?,
+        _ => SocketAddr::from_pathname(name)?,
+    };
+    let socket = UnixDatagram::unbound()?;
+    socket.set_nonblocking(true)?;
+    socket.send_to_addr(state.as_bytes(), &address).map(drop)
+}
