@@ -8,7 +8,7 @@ mod under_load;
 
 use crate::collections::redis;
 use crate::replayed::{Contents, collection, contents};
-use crate::support::{Client, Kind, Random, Server, Setup, wait_until};
+use crate::support::{Client, Kind, Random, Server, wait_until};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -38,14 +38,14 @@ impl Who {
 }
 
 pub(crate) fn ours(algorithm: &'static str, flags: &str) -> Server {
-    // Settings that have no flag come from a file.
-    let folder = tempfile::tempdir().expect("a folder").keep();
-    let settings = flags.split("--").filter(|line| !line.trim().is_empty());
-    let text: Vec<&str> = settings.map(str::trim).collect();
-    let file = folder.join("stillframe.conf");
-    std::fs::write(&file, text.join("\n")).expect("a configuration file");
-    let file = file.display().to_string();
-    Setup::new(Kind::Ours(algorithm)).flags(&["--config", &file]).folder(&folder).start()
+    let server = Server::start(Kind::Ours(algorithm));
+    let mut client = server.client();
+    for setting in flags.split("--").map(str::trim).filter(|setting| !setting.is_empty()) {
+        let (name, value) = setting.split_once(' ').expect("a name and a value");
+        let reply = client.call(&[b"CONFIG", b"SET", name.as_bytes(), value.trim().as_bytes()]);
+        assert_eq!(reply.text(), "OK", "{setting}");
+    }
+    server
 }
 
 /// Writes of every type, by some clients, until they are told to stop.
