@@ -23,7 +23,8 @@ fn is_saving<A: Algorithm>(ctx: &Context<'_, A>) -> bool {
     ctx.server.saves.running().is_some() || ctx.server.replication.transfers.holds_image()
 }
 
-/// `BGSAVE [SCHEDULE | CANCEL]`: inside a transaction it is scheduled, as the transaction is half done.
+/// `BGSAVE [SCHEDULE | CANCEL]`: inside a transaction it is scheduled, as the transaction is half
+/// done.
 fn bgsave<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
     match args {
         [_] => {}

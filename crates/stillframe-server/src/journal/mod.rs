@@ -449,8 +449,8 @@ pub(crate) fn attend<A: Algorithm>(keyspace: &mut Keyspace<A>, state: &mut Serve
     }
 }
 
-/// The data set was replaced as a whole and not by requests (a replica has loaded its primary's), so
-/// the log does not continue it: begins another, now or when the save under way has ended.
+/// The data set was replaced as a whole and not by requests (a replica has loaded its primary's),
+/// so the log does not continue it: begins another, now or when the save under way has ended.
 #[allow(dead_code, reason = "replication asks for it after a full synchronization")]
 pub(crate) fn restart<A: Algorithm>(keyspace: &mut Keyspace<A>, state: &mut ServerState) {
     if state.journal.open.is_some() {

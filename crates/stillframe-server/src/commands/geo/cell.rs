@@ -1,9 +1,10 @@
 //! Places, the distance between them, and the cells of a grid on the globe.
 //!
-//! A cell of step `s` is one of 2^s x 2^s that divide the globe between the latitudes +-85.05 (those
-//! of the web's maps). Its number interleaves the bits of its row (even bits) and column (odd bits),
-//! so that cells near each other mostly have near numbers (G. Morton, 1966; G. Niemeyer's geohash).
-//! The score of a place is the number of its cell of step 26: 52 bits, which a double holds exactly.
+//! A cell of step `s` is one of 2^s x 2^s that divide the globe between the latitudes +-85.05
+//! (those of the web's maps). Its number interleaves the bits of its row (even bits) and column
+//! (odd bits), so that cells near each other mostly have near numbers (G. Morton, 1966; G.
+//! Niemeyer's geohash). The score of a place is the number of its cell of step 26: 52 bits, which
+//! a double holds exactly.
 //!
 //! The order of operations on doubles is Redis's, so that results are the same to the last bit.
 
@@ -186,7 +187,8 @@ fn gather(bits: u64) -> u32 {
     STEPS.into_iter().fold(even, |bits, (shift, mask)| (bits | bits >> shift) & mask) as u32
 }
 
-/// The eleven letters of geohash.org for a place. That grid reaches from pole to pole; of its 55 bits
+/// The eleven letters of geohash.org for a place. That grid reaches from pole to pole; of its 55
+/// bits
 /// only 52 are known, and the last letter is always the first of the alphabet.
 pub(super) fn standard_hash(place: Place) -> [u8; 11] {
     const ALPHABET: &[u8; 32] = b"0123456789bcdefghjkmnpqrstuvwxyz";

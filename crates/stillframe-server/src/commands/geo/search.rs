@@ -1,7 +1,8 @@
 //! GEOSEARCH, GEORADIUS and their kin: places within a shape.
 //!
 //! Those are looked for in nine cells, the center's and the eight around it, of a size that covers
-//! the shape. Without an order asked for, places come in the order of cells and scores: as in Redis.
+//! the shape. Without an order asked for, places come in the order of cells and scores: as in
+//! Redis.
 
 use stillframe::Algorithm;
 use stillframe_keyspace::Sorted;
