@@ -104,7 +104,7 @@ fn keys_without_a_time_to_live_stay_under_a_volatile_policy() {
 #[test]
 fn a_save_evicts_nothing() {
     let (_server, mut client) = limited("allkeys-lru");
-    client.ok("CONFIG SET maxmemory 28mb snapshot-bandwidth 1mb");
+    client.ok("CONFIG SET maxmemory 28mb snapshot-bandwidth 1mb rdbcompression no");
     let value = vec![b'x'; 1000];
     for round in 0..2 {
         for batch in 0..200 {

@@ -23,8 +23,12 @@ fn a_promoted_replica_is_followed_by_the_others_without_an_image() {
         fill(&old, &mut random, 100);
         wait_for_all(&old, &promoted);
         wait_for_all(&old, &other);
-        promoted.client().ok("REPLICAOF NO ONE");
         let mut client = promoted.client();
+        // What asked the other one for its offset is part of the stream, too.
+        wait_until("the promoted one has the whole stream", || {
+            client.info("slave_repl_offset") == old.client().info("master_repl_offset")
+        });
+        client.ok("REPLICAOF NO ONE");
         assert_eq!(client.info("role"), "master");
         // Both the other replica and the old primary can go on.
         for server in [&other, &old] {
