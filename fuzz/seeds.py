@@ -139,7 +139,20 @@ def resp():
     }
 
 
+def commands():
+    """Programs; what the numbers mean is the order of the tables there."""
+    return {
+        name: bytes([size]) + b"".join(bytes([number, 0, 3, number % 8, 10, 15]) for number in numbers)
+        for name, size, numbers in [
+            ("packed", 1, range(60, 84)),
+            ("large", 0, range(120, 144)),
+            ("raw", 1, range(200, 220)),
+        ]
+    } | {"one": b"\x01\x40\x00\x04\x00\xff\x03abc\x10\x11"}
+
+
 CORPORA = {
+    "commands": commands(),
     "checkpoint": {
         "version-1": fixture("checkpoint", 1),
         "version-2": fixture("checkpoint", 2),

@@ -10,11 +10,13 @@
 #![forbid(unsafe_code)]
 
 mod checkpoint;
+mod commands;
 mod log;
 mod rdb;
 mod resp;
 
 pub use checkpoint::checkpoint;
+pub use commands::commands;
 pub use log::log;
 pub use rdb::{payload, rdb};
 pub use resp::{canary, resp};
@@ -23,8 +25,14 @@ pub use resp::{canary, resp};
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target but the canary.
-pub const TARGETS: [Target; 5] =
-    [("checkpoint", checkpoint), ("log", log), ("payload", payload), ("rdb", rdb), ("resp", resp)];
+pub const TARGETS: [Target; 6] = [
+    ("checkpoint", checkpoint),
+    ("commands", commands),
+    ("log", log),
+    ("payload", payload),
+    ("rdb", rdb),
+    ("resp", resp),
+];
 
 fn put_u32(bytes: &mut [u8], at: usize, value: u32) {
     if let Some(field) = bytes.get_mut(at..at + 4) {

@@ -19,6 +19,7 @@ mod effects;
 mod error;
 mod eviction;
 mod import;
+mod in_process;
 mod journal;
 mod listen;
 mod notify;
@@ -43,6 +44,8 @@ mod unblock;
 pub use config::{Config, FileError, LogLevel, Size, parse_size};
 pub use error::ServeError;
 pub use import::{Imported, import};
+#[doc(hidden)]
+pub use in_process::InProcess;
 pub use restore::{Restored, restore};
 pub use start::serve;
 

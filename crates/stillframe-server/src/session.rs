@@ -116,6 +116,11 @@ impl Session {
         }
     }
 
+    /// The session of a client without a socket.
+    pub(crate) fn in_process() -> Self {
+        Self { internal: false, id: u64::MAX, ..Self::internal() }
+    }
+
     /// The session of requests that come from a log, an append-only file or a primary.
     pub(crate) fn internal() -> Self {
         let nobody = SocketAddr::from(([127, 0, 0, 1], 0));

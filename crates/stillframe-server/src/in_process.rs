@@ -1,0 +1,123 @@
+//! A server without sockets whose one client is a function: what a fuzzer drives commands by.
+//!
+//! - The table, the keyspace and the way of a request are those of [`serve`](crate::serve). What is
+//!   the event loop's is not here: a client that would wait gets no reply and is let go at once.
+//! - Commands that save, stop the server, write its files or hold it up are refused: a fuzzer must
+//!   do no harm to the machine it runs on.
+
+use stillframe::algorithms::imprint::Imprint;
+use stillframe_keyspace::{CreateError, Keyspace};
+use stillframe_resp::Out;
+
+use crate::commands::{self, Context, Lookup, Table};
+use crate::persistence::{Directory, Loaded, Saves};
+use crate::poll::Poller;
+use crate::server::unix_millis;
+use crate::session::Session;
+use crate::start::keyspace_options;
+use crate::state::ServerState;
+use crate::{Config, ServeError};
+
+/// Commands that are not for a fuzzer, and containers all of whose sub-commands are not.
+const REFUSED: [&str; 13] = [
+    "bgrewriteaof",
+    "bgsave",
+    "config|rewrite",
+    "config|set",
+    "debug",
+    "failover",
+    "monitor",
+    "psync",
+    "replicaof",
+    "save",
+    "shutdown",
+    "slaveof",
+    "sync",
+];
+
+/// A server in the caller's thread.
+pub struct InProcess {
+    keyspace: Keyspace<Imprint>,
+    state: ServerState,
+    table: Table<Imprint>,
+    session: Session,
+    output: Vec<u8>,
+    _poller: Poller,
+}
+
+impl InProcess {
+    /// A server with no data. It locks the data directory of `config` and leaves it empty.
+    ///
+    /// # Errors
+    /// [`ServeError`] in one sentence.
+    pub fn new(config: Config) -> Result<Self, ServeError> {
+        let directory = Directory::open(&config.dir, &config.dbfilename)?;
+        let poller = Poller::new().map_err(ServeError::Events)?;
+        let mut keyspace = Keyspace::create(&keyspace_options(&config))?;
+        let saves = Saves::new(directory, Loaded::default(), poller.waker());
+        let saves = saves.map_err(CreateError::from)?;
+        let table = commands::table();
+        let state = ServerState::new(config, saves, table.all().len(), 0);
+        keyspace.keep_expired(state.wants_expired());
+        let (session, output) = (Session::in_process(), Vec::new());
+        Ok(Self { keyspace, state, table, session, output, _poller: poller })
+    }
+
+    /// The names of all commands that are not refused; a sub-command's is `container|name`.
+    #[must_use]
+    pub fn commands(&self) -> Vec<&'static str> {
+        let names = self.table.all().iter().map(|command| command.name);
+        names.filter(|name| !REFUSED.contains(name)).collect()
+    }
+
+    /// Runs a request and gives the bytes of its reply: empty if it is refused or would wait.
+    pub fn ask(&mut self, args: &[&[u8]]) -> &[u8] {
+        self.output.clear();
+        if let Lookup::Found(index) = self.table.lookup(args)
+            && REFUSED.contains(&self.table.get(index).name)
+        {
+            return &self.output;
+        }
+        let clients = &mut self.state.clients;
+        (clients.own_place, clients.own_id) = (self.session.place, self.session.id);
+        clients.own_protocol = self.session.protocol;
+        let mut ctx = Context {
+            out: Out::new(&mut self.output, self.session.protocol),
+            keyspace: &mut self.keyspace,
+            now: unix_millis(),
+            server: &mut self.state,
+            session: &mut self.session,
+            table: &self.table,
+        };
+        commands::dispatch(&mut ctx, args);
+        let _ = self.keyspace.tend(); // the next request does the rest
+        self.let_go();
+        &self.output
+    }
+
+    /// Ends whatever keeps the client from being served.
+    fn let_go(&mut self) {
+        if std::mem::take(&mut self.session.blocked) {
+            self.state.blocked.leave(self.session.id);
+        }
+        while self.state.blocked.next_ready().is_some() {}
+        self.state.pause = None;
+        self.session.held = None;
+        self.session.closing = false;
+    }
+
+    /// A new client and no data, as if nothing had been asked before.
+    pub fn reset(&mut self) {
+        self.state.watches.forget(self.session.id);
+        self.state.pubsub.forget(&mut self.session);
+        self.state.tracking.disable(&mut self.session);
+        self.session = Session::in_process();
+        self.ask(&[b"FLUSHALL"]);
+    }
+
+    /// Bytes of the data.
+    #[must_use]
+    pub fn used_bytes(&self) -> usize {
+        self.keyspace.stats().entry_bytes
+    }
+}
