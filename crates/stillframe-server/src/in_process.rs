@@ -9,6 +9,7 @@ use stillframe::algorithms::imprint::Imprint;
 use stillframe_keyspace::{CreateError, Keyspace};
 use stillframe_resp::Out;
 
+use crate::acl::{Catalog, Users};
 use crate::commands::{self, Context, Lookup, Table};
 use crate::persistence::{Directory, Loaded, Saves};
 use crate::poll::Poller;
@@ -19,7 +20,8 @@ use crate::state::ServerState;
 use crate::{Config, ServeError};
 
 /// Commands that are not for a fuzzer, and containers all of whose sub-commands are not.
-const REFUSED: [&str; 13] = [
+const REFUSED: [&str; 14] = [
+    "acl",
     "bgrewriteaof",
     "bgsave",
     "config|rewrite",
@@ -34,6 +36,11 @@ const REFUSED: [&str; 13] = [
     "slaveof",
     "sync",
 ];
+
+fn is_refused(name: &str) -> bool {
+    let container = name.split_once('|').map_or(name, |(container, _)| container);
+    REFUSED.contains(&name) || REFUSED.contains(&container)
+}
 
 /// A server in the caller's thread.
 pub struct InProcess {
@@ -57,7 +64,8 @@ impl InProcess {
         let saves = Saves::new(directory, Loaded::default(), poller.waker());
         let saves = saves.map_err(CreateError::from)?;
         let table = commands::table();
-        let state = ServerState::new(config, saves, table.all().len(), 0);
+        let users = Users::new(Catalog::new(&table), &config).map_err(ServeError::Users)?;
+        let state = ServerState::new(config, saves, users, 0);
         keyspace.keep_expired(state.wants_expired());
         let (session, output) = (Session::in_process(), Vec::new());
         Ok(Self { keyspace, state, table, session, output, _poller: poller })
@@ -67,14 +75,14 @@ impl InProcess {
     #[must_use]
     pub fn commands(&self) -> Vec<&'static str> {
         let names = self.table.all().iter().map(|command| command.name);
-        names.filter(|name| !REFUSED.contains(name)).collect()
+        names.filter(|name| !is_refused(name)).collect()
     }
 
     /// Runs a request and gives the bytes of its reply: empty if it is refused or would wait.
     pub fn ask(&mut self, args: &[&[u8]]) -> &[u8] {
         self.output.clear();
         if let Lookup::Found(index) = self.table.lookup(args)
-            && REFUSED.contains(&self.table.get(index).name)
+            && is_refused(self.table.get(index).name)
         {
             return &self.output;
         }
