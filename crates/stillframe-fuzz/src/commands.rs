@@ -2,8 +2,8 @@
 //!
 //! The bytes are a program: requests one after the other, each a command, a number of arguments and
 //! the arguments, most of them words that commands know and keys of all types. After each request:
-//! exactly one reply, which a client's codec reads to its last byte; and no more data than the
-//! requests can have made.
+//! at most one reply (none where it would wait, is refused, or the client wants none), which a
+//! client's codec reads to its last byte; and no more data than the requests can have made.
 
 use std::cell::RefCell;
 
