@@ -4,7 +4,7 @@ use stillframe::{Sink, SinkError};
 
 use crate::DATABASES;
 use crate::entry::Entry;
-use crate::keyspace::Spaces;
+use crate::spaces::Spaces;
 
 /// The eras at which each space was last cleared: entries of those eras and before are dead.
 pub(crate) type Cleared = [u64; DATABASES];

@@ -31,6 +31,7 @@ use crate::image::{Cleared, EntrySink};
 use crate::index::{Index, Seat};
 use crate::options::{KeyspaceOptions, KeyspaceStats, Limits};
 use crate::slots::{CreateError, Slots};
+use crate::spaces::Spaces;
 use crate::trunk::Hasher;
 
 /// What a key takes beside its entry: a slot word, a cell of an index that is two thirds full, and
@@ -76,38 +77,6 @@ pub(crate) struct Db {
     pub(crate) index: Index,
     pub(crate) expiries: Expiries,
     pub(crate) bytes: usize,
-}
-
-/// Which database is in which space.
-#[derive(Debug, Clone)]
-pub(crate) struct Spaces {
-    of_db: [u8; DATABASES],
-    db_in: [u8; DATABASES],
-}
-
-impl Default for Spaces {
-    fn default() -> Self {
-        let same = std::array::from_fn(|db| db as u8);
-        Self { of_db: same, db_in: same }
-    }
-}
-
-impl Spaces {
-    #[inline]
-    pub(crate) fn of_db(&self, db: usize) -> usize {
-        self.of_db[db].into()
-    }
-
-    #[inline]
-    pub(crate) fn db_of(&self, entry: &Entry) -> usize {
-        self.db_in[entry.space()].into()
-    }
-
-    fn swap(&mut self, a: usize, b: usize) {
-        self.of_db.swap(a, b);
-        let [a, b] = [self.of_db(a), self.of_db(b)];
-        self.db_in.swap(a, b);
-    }
 }
 
 /// Slots of dead entries.

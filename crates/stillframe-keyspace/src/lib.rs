@@ -47,6 +47,7 @@ mod options;
 mod packed;
 mod reclaim;
 mod slots;
+mod spaces;
 mod timed;
 mod tree;
 mod trunk;

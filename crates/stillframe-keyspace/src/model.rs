@@ -1,5 +1,8 @@
 //! Collections against the standard library's, with nodes so small that the trees are deep.
 
+#[path = "../tests/common/random.rs"]
+mod random;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use stillframe::algorithms::naive::Naive;
@@ -8,30 +11,11 @@ use crate::packed::score_bytes;
 use crate::value::Value;
 use crate::{EditError, Expire, Keyspace, KeyspaceOptions};
 
+pub(crate) use random::{Random, sized};
+
 const KEY: &[u8] = b"collection";
 
-pub(crate) struct Random(u64);
-
 impl Random {
-    pub(crate) fn seeded(test: &str) -> Self {
-        use std::hash::{BuildHasher, RandomState};
-        let given = std::env::var("STILLFRAME_SEED").ok().and_then(|seed| seed.parse().ok());
-        let seed = given.unwrap_or_else(|| RandomState::new().hash_one(test));
-        println!("{test}: STILLFRAME_SEED={seed}");
-        Self(seed)
-    }
-
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ mixed >> 31
-    }
-
-    pub(crate) fn below(&mut self, bound: usize) -> usize {
-        (self.next() % bound as u64) as usize
-    }
-
     /// Mostly short, now and then larger than a leaf.
     fn text(&mut self, kinds: usize) -> Vec<u8> {
         let number = self.below(kinds);
@@ -50,16 +34,6 @@ fn keyspace() -> Keyspace<Naive> {
     let options =
         KeyspaceOptions { max_keys: 1 << 12, budget_bytes: 1 << 16, ..KeyspaceOptions::default() };
     Keyspace::create(&options).unwrap()
-}
-
-pub(crate) fn sized(usual: usize, small: usize) -> usize {
-    if cfg!(miri) {
-        small
-    } else if std::env::var_os("STILLFRAME_LONG").is_some() {
-        usual * 10
-    } else {
-        usual
-    }
 }
 
 /// Sizes that edits tend to, one after the other, so that trees grow and shrink through every

@@ -44,10 +44,10 @@ use crate::chunks::Stack;
 use crate::entry::{Entry, Owned};
 use crate::image::{Cleared, EntrySink, Image};
 use crate::index::{Index, Seat};
-use crate::keyspace::Spaces;
 use crate::limbo::{Limbo, Loan};
 use crate::mutants::Mutant;
 use crate::reclaim::Reclaimer;
+use crate::spaces::Spaces;
 use crate::value::Type;
 
 /// Entries of this size or more are dropped by the reclaimer: unmapping them takes long.

@@ -4,12 +4,12 @@ use std::io::{self, Read, Write};
 
 use rustix::process::{Signal, set_parent_process_death_signal};
 use stillframe::Algorithm;
-use stillframe::algorithms::{Visitor, dispatch};
+use stillframe::algorithms::{Visitor, available, dispatch};
 
 use crate::case::Case;
 use crate::record::Record;
 use crate::session;
-use crate::subject::{Availability, Floor, Snapshotted};
+use crate::subject::{Floor, Snapshotted};
 
 /// Reads a case as JSON from standard input, runs it, and writes its record to standard output.
 ///
@@ -36,8 +36,8 @@ pub fn run_case(case: &Case) -> Record {
         failed,
         ..Record::default()
     };
-    if let Some(Some(unavailable)) = dispatch(&case.algorithm, Availability) {
-        return told(Some(unavailable), None);
+    if let Some(Err(unavailable)) = available(&case.algorithm) {
+        return told(Some(unavailable.to_string()), None);
     }
     let outcome = match case.is_floor() {
         true => session::run::<Floor>(case),

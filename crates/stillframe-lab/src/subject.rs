@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use stillframe::algorithms::Visitor;
 use stillframe::{Algorithm, Engine, Info, OnFull, Options, Point, Progress, Words};
 
 use crate::capture::{Depot, LabSink};
@@ -127,17 +126,5 @@ impl<A: Algorithm> Subject for Snapshotted<A> {
     }
     fn progress(&self) -> Option<Progress> {
         Some(self.0.progress())
-    }
-}
-
-/// Why this machine does not let an algorithm run.
-#[derive(Debug)]
-pub(crate) struct Availability;
-
-impl Visitor for Availability {
-    type Output = Option<String>;
-
-    fn visit<A: Algorithm>(self) -> Option<String> {
-        A::available().err().map(|unavailable| unavailable.to_string())
     }
 }

@@ -390,18 +390,28 @@ impl<A: Algorithm> Server<A> {
 
     /// Runs one request of a client.
     fn run_request(&mut self, session: &mut Session, output: &mut Vec<u8>, args: &[&[u8]]) {
+        let now = self.state.unix_now();
+        commands::dispatch(&mut self.context(session, output, now), args);
+    }
+
+    /// What a request of the client of `session` runs in at `now`.
+    pub(crate) fn context<'a>(
+        &'a mut self,
+        session: &'a mut Session,
+        output: &'a mut Vec<u8>,
+        now: i64,
+    ) -> Context<'a, A> {
         let clients = &mut self.state.clients;
         (clients.own_place, clients.own_id) = (session.place, session.id);
         clients.own_protocol = session.protocol;
-        let mut ctx = Context {
+        Context {
             out: Out::new(output, session.protocol),
             keyspace: &mut self.keyspace,
-            now: self.state.unix_now(),
             server: &mut self.state,
             session,
+            now,
             table: &self.table,
-        };
-        commands::dispatch(&mut ctx, args);
+        }
     }
 
     /// Closes a client whose unfinished request or open transaction has grown too large.

@@ -3,10 +3,9 @@
 use std::time::Instant;
 
 use stillframe::Algorithm;
-use stillframe_resp::Out;
 
 use crate::blocked::Waiter;
-use crate::commands::{self, Context};
+use crate::commands::{self};
 use crate::connection::Client;
 use crate::server::{Server, unix_millis};
 use crate::session::Replies;
@@ -44,17 +43,7 @@ impl<A: Algorithm> Server<A> {
         let args: Vec<&[u8]> = before.chain([key]).chain(after).collect();
         let Client { session, output, .. } = client;
         let db = std::mem::replace(&mut session.db, waiter.db);
-        let clients = &mut self.state.clients;
-        (clients.own_place, clients.own_id) = (session.place, session.id);
-        clients.own_protocol = session.protocol;
-        let mut ctx = Context {
-            out: Out::new(output, session.protocol),
-            keyspace: &mut self.keyspace,
-            server: &mut self.state,
-            session,
-            now,
-            table: &self.table,
-        };
+        let mut ctx = self.context(session, output, now);
         let start = ctx.out.position();
         // It was shown when it was sent.
         let monitors = std::mem::take(&mut ctx.server.monitors);

@@ -6,8 +6,8 @@ use std::process::ExitCode;
 
 use clap::Args;
 use serde::Serialize;
-use stillframe::algorithms::{ALL, Visitor, dispatch};
-use stillframe::{Algorithm, Completeness, Info};
+use stillframe::algorithms::{ALL, available};
+use stillframe::{Completeness, Info};
 use stillframe_lab::figures::{self, Listing};
 use stillframe_lab::{Record, summary};
 
@@ -64,17 +64,10 @@ impl Entry {
             read: info.read,
             write: info.write,
             tended: info.tended,
-            unavailable: dispatch(info.name, Availability).flatten(),
+            unavailable: available(info.name)
+                .and_then(Result::err)
+                .map(|unavailable| unavailable.to_string()),
         }
-    }
-}
-
-struct Availability;
-
-impl Visitor for Availability {
-    type Output = Option<String>;
-    fn visit<A: Algorithm>(self) -> Option<String> {
-        A::available().err().map(|unavailable| unavailable.to_string())
     }
 }
 

@@ -1,15 +1,18 @@
 //! What the tests share: seeds, sizes, and a sink that brings an image back from any algorithm.
 #![allow(dead_code, clippy::unwrap_used, reason = "tests, each of which uses its part")]
 
+mod random;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs::File;
-use std::hash::{BuildHasher, RandomState};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use stillframe::{Algorithm, CaptureError, Point, SinkError};
 use stillframe_keyspace::{Entry, EntrySink, IntText, Keyspace, KeyspaceOptions, Type, Value};
+
+pub(crate) use random::{Random, sized};
 
 /// Database and key; value and deadline.
 pub(crate) type Contents = BTreeMap<(usize, Vec<u8>), (Held, Option<i64>)>;
@@ -121,44 +124,6 @@ pub(crate) fn digest(value: Value<'_>) -> u64 {
     })
     .unwrap();
     sum
-}
-
-/// A small generator with a seed that is told when a test fails.
-pub(crate) struct Random(u64);
-
-impl Random {
-    pub(crate) fn seeded(test: &str) -> Self {
-        let given = std::env::var("STILLFRAME_SEED").ok().and_then(|seed| seed.parse().ok());
-        let seed = given.unwrap_or_else(|| BuildHasher::hash_one(&RandomState::new(), test));
-        println!("{test}: STILLFRAME_SEED={seed}");
-        Self(seed)
-    }
-
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ mixed >> 31
-    }
-
-    pub(crate) fn below(&mut self, bound: usize) -> usize {
-        (self.next() % bound as u64) as usize
-    }
-
-    pub(crate) fn one_in(&mut self, times: usize) -> bool {
-        self.below(times) == 0
-    }
-}
-
-/// `small` under Miri, `usual` else, ten times as much with `STILLFRAME_LONG=1`.
-pub(crate) fn sized(usual: usize, small: usize) -> usize {
-    if cfg!(miri) {
-        small
-    } else if std::env::var_os("STILLFRAME_LONG").is_some() {
-        usual * 10
-    } else {
-        usual
-    }
 }
 
 pub(crate) fn create<A: Algorithm>() -> Keyspace<A> {

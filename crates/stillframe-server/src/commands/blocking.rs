@@ -6,7 +6,9 @@ use stillframe::Algorithm;
 use stillframe_keyspace::Type;
 
 use super::Context;
+use super::errors::SYNTAX;
 use super::extended::Extended;
+use super::numbers::at_least;
 use crate::blocked::Waiter;
 
 /// What a client waits for.
@@ -47,6 +49,42 @@ impl<A: Algorithm> Context<'_, A> {
         };
         self.server.blocked.park(self.session.id, waiter);
         self.session.blocked = true;
+    }
+}
+
+/// What LMPOP, ZMPOP and their blocking forms are asked for.
+pub(super) struct MultiPop<'a, End> {
+    pub(super) keys: &'a [&'a [u8]],
+    /// Where elements are taken from.
+    pub(super) end: End,
+    pub(super) count: usize,
+}
+
+impl<'a, End> MultiPop<'a, End> {
+    /// Reads `numkeys key... END [COUNT count]`, where `parse_end` reads END.
+    pub(super) fn parse(
+        args: &'a [&'a [u8]],
+        parse_end: impl FnOnce(&[u8]) -> Result<End, &'static str>,
+    ) -> Result<Self, &'static str> {
+        const TOO_FEW_KEYS: &str = "ERR numkeys should be greater than 0";
+        const TOO_FEW: &str = "ERR count should be greater than 0";
+        let (number, rest) = args.split_first().ok_or(SYNTAX)?;
+        let number = at_least(number, 1, TOO_FEW_KEYS)?;
+        let (keys, rest) = rest.split_at_checked(number).ok_or(SYNTAX)?;
+        let (end, options) = rest.split_first().ok_or(SYNTAX)?;
+        let end = parse_end(end)?;
+        let count = match options {
+            [] => 1,
+            [name, count, rest @ ..] if name.eq_ignore_ascii_case(b"COUNT") => {
+                let count = at_least(count, 1, TOO_FEW)?;
+                if !rest.is_empty() {
+                    return Err(SYNTAX);
+                }
+                count
+            }
+            _ => return Err(SYNTAX),
+        };
+        Ok(Self { keys, end, count })
     }
 }
 

@@ -4,8 +4,8 @@ use stillframe::Algorithm;
 use stillframe_keyspace::{List, Type};
 use stillframe_resp::{Out, format_integer};
 
-use super::blocking::{Wish, parse_timeout};
-use super::errors::{MUST_BE_POSITIVE, SYNTAX};
+use super::blocking::{MultiPop, Wish, parse_timeout};
+use super::errors::MUST_BE_POSITIVE;
 use super::flags::{BLOCKING, DENYOOM, FAST, NOSCRIPT, WRITE};
 use super::lists::Side;
 use super::numbers::at_least;
@@ -159,43 +159,11 @@ fn push(list: &mut stillframe_keyspace::ListEdit<'_>, element: &[u8], side: Side
     }
 }
 
-/// What LMPOP and BLMPOP are asked for.
-struct MultiPop<'a> {
-    keys: &'a [&'a [u8]],
-    side: Side,
-    count: usize,
-}
-
-impl<'a> MultiPop<'a> {
-    /// Reads `numkeys key... LEFT | RIGHT [COUNT count]`.
-    fn parse(args: &'a [&'a [u8]]) -> Result<Self, &'static str> {
-        const TOO_FEW_KEYS: &str = "ERR numkeys should be greater than 0";
-        const TOO_FEW: &str = "ERR count should be greater than 0";
-        let (number, rest) = args.split_first().ok_or(SYNTAX)?;
-        let number = at_least(number, 1, TOO_FEW_KEYS)?;
-        let (keys, rest) = rest.split_at_checked(number).ok_or(SYNTAX)?;
-        let (side, options) = rest.split_first().ok_or(SYNTAX)?;
-        let side = Side::parse(side)?;
-        let count = match options {
-            [] => 1,
-            [name, count, rest @ ..] if name.eq_ignore_ascii_case(b"COUNT") => {
-                let count = at_least(count, 1, TOO_FEW)?;
-                if !rest.is_empty() {
-                    return Err(SYNTAX);
-                }
-                count
-            }
-            _ => return Err(SYNTAX),
-        };
-        Ok(Self { keys, side, count })
-    }
-}
-
 /// `LMPOP numkeys key... LEFT | RIGHT [COUNT count]`
 fn lmpop<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
-    match MultiPop::parse(&args[1..]) {
+    match MultiPop::parse(&args[1..], Side::parse) {
         Ok(wanted) => {
-            if pop_first(ctx, wanted.keys, wanted.side, Some(wanted.count)).is_none() {
+            if pop_first(ctx, wanted.keys, wanted.end, Some(wanted.count)).is_none() {
                 ctx.out.null_array();
             }
         }
@@ -252,7 +220,7 @@ fn blocking_pop<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]], side: Si
 
 /// `BLMPOP timeout numkeys key... LEFT | RIGHT [COUNT count]`
 fn blmpop<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
-    let wanted = match MultiPop::parse(&args[2..]) {
+    let wanted = match MultiPop::parse(&args[2..], Side::parse) {
         Ok(wanted) => wanted,
         Err(error) => return ctx.out.error(error),
     };
@@ -260,7 +228,7 @@ fn blmpop<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
         Ok(timeout) => timeout,
         Err(error) => return ctx.out.error(error),
     };
-    if pop_first(ctx, wanted.keys, wanted.side, Some(wanted.count)).is_some() {
+    if pop_first(ctx, wanted.keys, wanted.end, Some(wanted.count)).is_some() {
         return;
     }
     if !ctx.may_block() {

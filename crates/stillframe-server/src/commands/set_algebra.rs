@@ -29,7 +29,7 @@ pub(crate) fn register<A: Algorithm>(table: &mut Table<A>) {
 
 /// What is made of several sets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Operation {
+pub(super) enum Operation {
     Union,
     Intersection,
     Difference,

@@ -44,7 +44,7 @@ pub(super) fn bandwidth(value: &str) -> Result<u64, String> {
 
 /// The name of an algorithm that can serve, given by its own name or its family's.
 pub(super) fn algorithm(value: &str) -> Result<&'static str, String> {
-    use stillframe::algorithms::{ALL, any};
+    use stillframe::algorithms::{ALL, any, available};
     let name = match value {
         "copy-on-update" => "cou",
         "zigzag" => "bazz",
@@ -57,7 +57,7 @@ pub(super) fn algorithm(value: &str) -> Result<&'static str, String> {
         let served = served.by_ref().collect::<Vec<_>>().join(", ");
         return Err(format!("argument(s) must be one of the following: {served}"));
     };
-    match any::available(name) {
+    match available(name) {
         Some(Err(unavailable)) => Err(unavailable.to_string()),
         _ => Ok(name),
     }

@@ -5,7 +5,7 @@
 //! is compiled once for all of them with this type, at the price of a choice at each access.
 
 use crate::algorithm::{Algorithm, Image, Options};
-use crate::error::{BeginError, CaptureError, MemoryError, Unavailable};
+use crate::error::{BeginError, CaptureError, MemoryError};
 use crate::handover::Progress;
 use crate::info::{Completeness, Info};
 use crate::point::Point;
@@ -16,19 +16,6 @@ use crate::sink::Sink;
 #[must_use]
 pub fn suits_all(info: &Info) -> bool {
     info.image == Completeness::Full && !info.tended
-}
-
-/// Whether this machine lets the algorithm of that name run; `None` if there is none.
-#[must_use]
-pub fn available(name: &str) -> Option<Result<(), Unavailable>> {
-    struct Available;
-    impl super::Visitor for Available {
-        type Output = Result<(), Unavailable>;
-        fn visit<A: Algorithm>(self) -> Self::Output {
-            A::available()
-        }
-    }
-    super::dispatch(name, Available)
 }
 
 macro_rules! any {
@@ -156,7 +143,7 @@ crate::for_each_algorithm!(any);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::algorithms::ALL;
+    use crate::algorithms::{ALL, available};
 
     #[test]
     fn every_name_gives_its_algorithm() {

@@ -1,9 +1,9 @@
 //! The algorithms: one file or one family each, one registry line each.
 
-use crate::Algorithm;
 use crate::info::Info;
 #[allow(unused_imports, reason = "names for the registry lines")]
 use crate::info::{Completeness::*, Unit::*};
+use crate::{Algorithm, Unavailable};
 
 pub mod any;
 pub mod cou;
@@ -195,7 +195,7 @@ macro_rules! register {
 
 macro_rules! serve {
     ($($module:ident::$algorithm:ident { $($facts:tt)* })*) => {
-        /// The algorithms that the layers above are built and tested with.
+        /// The algorithms that are built one by one into the tests of the layers above.
         pub const SERVED: &[Info] = &[$($module::$algorithm::REGISTERED),*];
 
         /// As [`dispatch`], among those of [`SERVED`]: less to compile.
@@ -225,3 +225,16 @@ pub trait Visitor {
 
 for_each_algorithm!(register);
 for_each_algorithm!(served serve);
+
+/// Whether this machine lets the algorithm of that name run; `None` if there is none.
+#[must_use]
+pub fn available(name: &str) -> Option<Result<(), Unavailable>> {
+    struct Available;
+    impl Visitor for Available {
+        type Output = Result<(), Unavailable>;
+        fn visit<A: Algorithm>(self) -> Self::Output {
+            A::available()
+        }
+    }
+    dispatch(name, Available)
+}

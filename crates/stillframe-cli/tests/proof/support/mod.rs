@@ -10,7 +10,7 @@ pub(crate) use server::{Kind, Server, Setup, free_port, output_of, stillframe};
 use std::io::Write;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// The three algorithms that the server offers.
+/// The algorithms of our own and of plain Redis and its like.
 pub(crate) const ALGORITHMS: [&str; 3] = ["imprint", "fork", "naive"];
 /// Those of the papers, by the names of their families.
 pub(crate) const PUBLISHED: [&str; 5] =

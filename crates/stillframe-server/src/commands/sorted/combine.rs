@@ -16,6 +16,7 @@ use super::super::doubles::parse_double;
 use super::super::errors::{NOT_AN_INTEGER, SYNTAX};
 use super::super::flags::{DENYOOM, READONLY, WRITE};
 use super::super::numbers::at_least;
+use super::super::set_algebra::Operation;
 use super::super::{Context, More, NO_KEYS, ONE_KEY, Table};
 use super::{Members, member, members_head, store};
 
@@ -34,20 +35,11 @@ pub(super) fn register<A: Algorithm>(table: &mut Table<A>) {
     table.add("zunionstore", -4, STORE, stored, |ctx, args| keep(ctx, args, Union));
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Operation {
-    Union,
-    Intersection,
-    Difference,
-}
-
-impl Operation {
-    fn event(self) -> &'static str {
-        match self {
-            Self::Union => "zunionstore",
-            Self::Intersection => "zinterstore",
-            Self::Difference => "zdiffstore",
-        }
+fn stored_event(operation: Operation) -> &'static str {
+    match operation {
+        Operation::Union => "zunionstore",
+        Operation::Intersection => "zinterstore",
+        Operation::Difference => "zdiffstore",
     }
 }
 
@@ -275,7 +267,7 @@ fn show<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]], operation: Opera
 /// `ZUNIONSTORE destination numkeys key... [WEIGHTS weight...] [AGGREGATE SUM | MIN | MAX]` and its
 /// kin
 fn keep<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]], operation: Operation) {
-    let event = operation.event();
+    let event = stored_event(operation);
     let Some((inputs, rest)) = inputs(ctx, &args[2..], event) else { return };
     let options = match Options::parse(rest, inputs.len(), operation, true) {
         Ok(options) => options,

@@ -2,9 +2,9 @@
 
 use stillframe::Algorithm;
 use stillframe_keyspace::{Sorted, SortedEdit, Type};
-use stillframe_resp::{Protocol, format_integer, parse_integer};
+use stillframe_resp::{Protocol, format_integer};
 
-use super::super::blocking::{Wish, parse_timeout};
+use super::super::blocking::{MultiPop, Wish, parse_timeout};
 use super::super::errors::SYNTAX;
 use super::super::flags::{BLOCKING, FAST, NOSCRIPT, WRITE};
 use super::super::numbers::at_least;
@@ -30,6 +30,15 @@ enum End {
 }
 
 impl End {
+    /// `MIN` or `MAX`
+    fn parse(word: &[u8]) -> Result<Self, &'static str> {
+        match word.to_ascii_lowercase().as_slice() {
+            b"min" => Ok(Self::Min),
+            b"max" => Ok(Self::Max),
+            _ => Err(SYNTAX),
+        }
+    }
+
     fn event(self) -> &'static str {
         match self {
             Self::Min => "zpopmin",
@@ -157,41 +166,9 @@ fn bzpop<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]], end: End) {
     }
 }
 
-/// `numkeys key... MIN | MAX [COUNT count]`
-struct MultiPop<'a> {
-    keys: &'a [&'a [u8]],
-    end: End,
-    count: usize,
-}
-
-impl<'a> MultiPop<'a> {
-    fn parse(args: &'a [&'a [u8]]) -> Result<Self, &'static str> {
-        let (number, rest) = args.split_first().ok_or(SYNTAX)?;
-        let number = parse_integer(number).filter(|&number| number > 0);
-        let number = number.ok_or("ERR numkeys should be greater than 0")?;
-        let number = usize::try_from(number).map_err(|_| SYNTAX)?;
-        let (keys, rest) = rest.split_at_checked(number).ok_or(SYNTAX)?;
-        let (end, options) = rest.split_first().ok_or(SYNTAX)?;
-        let end = match end.to_ascii_lowercase().as_slice() {
-            b"min" => End::Min,
-            b"max" => End::Max,
-            _ => return Err(SYNTAX),
-        };
-        let count = match options {
-            [] => 1,
-            [option, count, more @ ..] if option.eq_ignore_ascii_case(b"COUNT") => {
-                let count = at_least(count, 1, "ERR count should be greater than 0")?;
-                if more.is_empty() { count } else { return Err(SYNTAX) }
-            }
-            _ => return Err(SYNTAX),
-        };
-        Ok(Self { keys, end, count })
-    }
-}
-
 /// `ZMPOP numkeys key... MIN | MAX [COUNT count]`
 fn zmpop<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
-    match MultiPop::parse(&args[1..]) {
+    match MultiPop::parse(&args[1..], End::parse) {
         Ok(wanted) => {
             if !answer_first(ctx, &wanted) {
                 ctx.out.null_array();
@@ -203,7 +180,7 @@ fn zmpop<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
 
 /// `BZMPOP timeout numkeys key... MIN | MAX [COUNT count]`
 fn bzmpop<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
-    let wanted = match MultiPop::parse(&args[2..]) {
+    let wanted = match MultiPop::parse(&args[2..], End::parse) {
         Ok(wanted) => wanted,
         Err(error) => return ctx.out.error(error),
     };
@@ -223,7 +200,7 @@ fn bzmpop<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
 }
 
 /// Pops and answers; false if there is nothing to pop.
-fn answer_first<A: Algorithm>(ctx: &mut Context<'_, A>, wanted: &MultiPop<'_>) -> bool {
+fn answer_first<A: Algorithm>(ctx: &mut Context<'_, A>, wanted: &MultiPop<'_, End>) -> bool {
     match pop_first(ctx, wanted.keys, wanted.end, wanted.count) {
         Popped::Nothing => return false,
         Popped::Refused => {}
