@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the real counterparts that the end-to-end tests compare Stillframe with:
-# redis-server, redis-tools (redis-cli, redis-benchmark, redis-check-rdb) and python3-redis; and
-# strace, which shows that what is acknowledged was synced.
+# redis-server, redis-tools (redis-cli, redis-benchmark, redis-check-rdb) and python3-redis;
+# strace, which shows that what is acknowledged was synced; and openssl, which makes certificates.
 #
 # For Debian 12 and its relatives. Safe to run again: it does nothing when all is there.
 # The packages' own service is never started, so port 6379 stays free.
@@ -15,6 +15,7 @@ done
 # Debian's own interpreter by its path: another python3 may stand before it in PATH.
 /usr/bin/python3 -c 'import redis' 2>/dev/null || missing+=(python3 python3-redis)
 command -v strace >/dev/null || missing+=(strace)
+command -v openssl >/dev/null || missing+=(openssl)
 
 if [ "${#missing[@]}" -eq 0 ]; then
     exit 0

@@ -1,23 +1,86 @@
-//! Logs on standard error, one line an event.
+//! Logs, one line an event: on standard error or in a file, for people or as JSON.
+//!
+//! A log file is opened anew for each line, as redis-server does: whoever rotates logs moves it
+//! away and needs to tell nobody.
 
-use std::io::IsTerminal;
+use std::fs::File;
+use std::io::{self, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
-use stillframe_server::LogLevel;
-use tracing_subscriber::EnvFilter;
+use stillframe_server::{Config, LogFormat, LogLevel};
+use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::fmt::writer::BoxMakeWriter;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, Layer, Registry, fmt, reload};
 
-/// Starts logging. `RUST_LOG` overrides the level, for developers.
+/// What lets the level change later.
+static FILTER: OnceLock<reload::Handle<EnvFilter, Registry>> = OnceLock::new();
+
+/// Starts logging on standard error. `RUST_LOG` overrides the level, for developers.
 pub(crate) fn start(level: LogLevel) {
-    let level = match level {
+    begin(level, LogFormat::Text, None);
+}
+
+/// Starts logging as a server's settings say, and follows its level from then on.
+pub(crate) fn start_for(config: &mut Config) -> Result<(), String> {
+    let file = config.logfile().map(Path::to_owned);
+    if let Some(path) = &file {
+        open(path).map_err(|error| {
+            format!("cannot write the log file {}: {error}; see --logfile", path.display())
+        })?;
+    }
+    begin(config.loglevel(), config.log_format(), file);
+    config.on_loglevel(|level| {
+        if let Some(handle) = FILTER.get() {
+            let _ = handle.reload(filter(level)); // fails only if logging has ended
+        }
+    });
+    Ok(())
+}
+
+fn filter(level: LogLevel) -> EnvFilter {
+    EnvFilter::new(match level {
         LogLevel::Debug => "trace",
         LogLevel::Verbose => "debug",
         LogLevel::Notice => "info",
         LogLevel::Warning => "warn",
+    })
+}
+
+fn begin(level: LogLevel, format: LogFormat, file: Option<PathBuf>) {
+    let first = EnvFilter::try_from_default_env().unwrap_or_else(|_| filter(level));
+    let (filter, handle) = reload::Layer::new(first);
+    let ansi = file.is_none() && io::stderr().is_terminal();
+    let writer = match file {
+        Some(path) => BoxMakeWriter::new(LogFile(path)),
+        None => BoxMakeWriter::new(io::stderr),
     };
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(level));
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_target(false)
-        .with_ansi(std::io::stderr().is_terminal())
-        .with_writer(std::io::stderr)
-        .init();
+    let lines = fmt::layer().with_target(false).with_ansi(ansi).with_writer(writer);
+    let lines = match format {
+        LogFormat::Text => lines.boxed(),
+        LogFormat::Json => lines.json().flatten_event(true).with_current_span(false).boxed(),
+    };
+    tracing_subscriber::registry().with(filter).with(lines).init();
+    let _ = FILTER.set(handle); // logging is started once
+}
+
+fn open(path: &Path) -> io::Result<File> {
+    File::options().append(true).create(true).open(path)
+}
+
+/// A file that lines are added to.
+struct LogFile(PathBuf);
+
+impl<'a> MakeWriter<'a> for LogFile {
+    type Writer = Box<dyn Write>;
+
+    fn make_writer(&'a self) -> Self::Writer {
+        match open(&self.0) {
+            Ok(file) => Box::new(file),
+            // The disk is full, or the folder gone: somebody may still see it here.
+            Err(_) => Box::new(io::stderr()),
+        }
+    }
 }

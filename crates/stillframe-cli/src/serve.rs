@@ -36,9 +36,43 @@ pub(crate) struct Arguments {
     /// [default: 127.0.0.1]
     #[arg(long, value_name = "ADDRESS")]
     bind: Vec<String>,
-    /// TCP port; 0 picks a free one [default: 6379]
+    /// TCP port; 0 picks a free one, or is none if there is a TLS port or a unix socket
+    /// [default: 6379]
     #[arg(long)]
     port: Option<String>,
+    /// Listen on a unix socket, too
+    #[arg(long, value_name = "PATH")]
+    unixsocket: Option<String>,
+    /// Permissions of that socket, such as 700
+    #[arg(long, value_name = "MODE")]
+    unixsocketperm: Option<String>,
+    /// Port for TLS; 0: none [default: 0]
+    #[arg(long, value_name = "PORT")]
+    tls_port: Option<String>,
+    /// Certificates in PEM form, the server's own first
+    #[arg(long, value_name = "FILE")]
+    tls_cert_file: Option<String>,
+    /// Key of that certificate
+    #[arg(long, value_name = "FILE")]
+    tls_key_file: Option<String>,
+    /// Authorities whose certificates are trusted, clients' and the primary's
+    #[arg(long, value_name = "FILE")]
+    tls_ca_cert_file: Option<String>,
+    /// Directory with more of them
+    #[arg(long, value_name = "DIR")]
+    tls_ca_cert_dir: Option<String>,
+    /// Whether clients have to show a certificate: yes, no or optional [default: yes]
+    #[arg(long, value_name = "yes|no|optional")]
+    tls_auth_clients: Option<String>,
+    /// Follow the primary over TLS: yes or no [default: no]
+    #[arg(long, value_name = "yes|no")]
+    tls_replication: Option<String>,
+    /// Port where Prometheus finds figures at /metrics; 0: none [default: 0]
+    #[arg(long, value_name = "PORT")]
+    metrics_port: Option<String>,
+    /// Address of that port [default: 127.0.0.1]
+    #[arg(long, value_name = "ADDRESS")]
+    metrics_bind: Option<String>,
     /// Algorithm that takes snapshots: imprint, or any of 'stillframe lab list' whose images are
     /// whole, or its family (hourglass, piggyback, zigzag, ...) [default: imprint]
     #[arg(long, value_name = "NAME")]
@@ -134,6 +168,19 @@ pub(crate) struct Arguments {
     /// debug, verbose, notice or warning [default: notice]
     #[arg(long, value_name = "LEVEL")]
     loglevel: Option<String>,
+    /// Write the log into a file instead of to standard error
+    #[arg(long, value_name = "FILE")]
+    logfile: Option<String>,
+    /// Lines of the log for people, or a JSON object each [default: text]
+    #[arg(long, value_name = "text|json")]
+    log_format: Option<String>,
+    /// Tell systemd of the start and the end: no, systemd, or auto (if it asks for it)
+    /// [default: auto]
+    #[arg(long, value_name = "no|systemd|auto")]
+    supervised: Option<String>,
+    /// How long the end waits for replicas, in seconds [default: 10]
+    #[arg(long, value_name = "SECONDS")]
+    shutdown_timeout: Option<String>,
     /// File of redis.conf directives, read before the flags
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -173,6 +220,21 @@ impl Arguments {
             ("proto-max-bulk-len", &self.proto_max_bulk_len),
             ("hz", &self.hz),
             ("loglevel", &self.loglevel),
+            ("logfile", &self.logfile),
+            ("log-format", &self.log_format),
+            ("supervised", &self.supervised),
+            ("shutdown-timeout", &self.shutdown_timeout),
+            ("unixsocket", &self.unixsocket),
+            ("unixsocketperm", &self.unixsocketperm),
+            ("tls-port", &self.tls_port),
+            ("tls-cert-file", &self.tls_cert_file),
+            ("tls-key-file", &self.tls_key_file),
+            ("tls-ca-cert-file", &self.tls_ca_cert_file),
+            ("tls-ca-cert-dir", &self.tls_ca_cert_dir),
+            ("tls-auth-clients", &self.tls_auth_clients),
+            ("tls-replication", &self.tls_replication),
+            ("metrics-port", &self.metrics_port),
+            ("metrics-bind", &self.metrics_bind),
         ];
         let given = single.into_iter().filter_map(|(name, value)| Some((name, value.as_deref()?)));
         given.collect()
@@ -202,11 +264,13 @@ impl Arguments {
 
 /// Runs the server until it is told to stop.
 pub(crate) fn run(arguments: &Arguments) -> ExitCode {
-    let config = match arguments.config() {
+    let mut config = match arguments.config() {
         Ok(config) => config,
         Err(problem) => return fail(2, &format_args!("{problem} (see 'stillframe serve --help')")),
     };
-    logs::start(config.loglevel());
+    if let Err(problem) = logs::start_for(&mut config) {
+        return fail(1, &problem);
+    }
     match stillframe_server::serve(config) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => fail(1, &error),

@@ -12,13 +12,13 @@ use std::collections::VecDeque;
 use std::io;
 use std::time::Instant;
 
-use mio::net::TcpStream;
-use rustix::buffer::spare_capacity;
 use rustix::io::Errno;
-use stillframe_resp::{Limits, Out, Parser, Protocol};
+use stillframe_resp::{Limits, Out, Parser};
 
 use crate::config::{OutputLimit, OutputLimits};
+use crate::replication::Relay;
 use crate::session::Session;
+use crate::stream::Stream;
 
 /// Unread replies above which a client's next requests wait, in bytes.
 pub(crate) const OUTPUT_PAUSE_BYTES: usize = 256 << 20;
@@ -30,7 +30,7 @@ const READ_BYTES_MIN: usize = 4 << 10;
 
 /// One client.
 pub(crate) struct Client {
-    pub(crate) stream: TcpStream,
+    pub(crate) stream: Stream,
     pub(crate) session: Session,
     pub(crate) parser: Parser,
     /// Bytes of an unfinished request, or of requests that wait for the client's next turn.
@@ -59,6 +59,8 @@ pub(crate) struct Client {
     pub(crate) dead: bool,
     /// Bytes of the stream of replication that a replica has not been sent.
     pub(crate) unsent: usize,
+    /// The way of an image to a replica behind TLS.
+    pub(crate) relay: Option<Box<Relay>>,
     /// Since when its unread replies have been above the soft limit.
     over_soft_limit: Option<Instant>,
 }
@@ -76,7 +78,7 @@ pub(crate) enum Read {
 
 impl Client {
     /// A client that has just connected.
-    pub(crate) fn new(stream: TcpStream, session: Session, limits: Limits) -> Self {
+    pub(crate) fn new(stream: Stream, session: Session, limits: Limits) -> Self {
         Self {
             stream,
             session,
@@ -94,6 +96,7 @@ impl Client {
             ended: false,
             dead: false,
             unsent: 0,
+            relay: None,
             over_soft_limit: None,
         }
     }
@@ -101,6 +104,11 @@ impl Client {
     /// Bytes of replies not yet written.
     pub(crate) fn pending(&self) -> usize {
         self.output.len() - self.sent
+    }
+
+    /// Whether the socket has taken everything.
+    pub(crate) fn is_drained(&self) -> bool {
+        self.pending() == 0 && !self.stream.holds_output()
     }
 
     /// Whether unread replies keep the client from being served.
@@ -164,12 +172,12 @@ impl Client {
 
     /// Writes bytes that are no replies, as many as the socket takes, once all replies are written.
     pub(crate) fn write_past(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if self.blocked || self.pending() > 0 {
+        if self.blocked || !self.is_drained() {
             return Ok(0);
         }
-        match rustix::io::write(&self.stream, bytes) {
+        match self.stream.write(bytes) {
             Ok(count) => {
-                self.blocked = count < bytes.len();
+                self.blocked = self.stream.is_full(bytes.len() - count);
                 Ok(count)
             }
             Err(Errno::AGAIN) => {
@@ -196,15 +204,15 @@ impl Client {
         self.judged < self.output.len() || self.can_flush()
     }
 
-    /// Whether there are replies that can be written now.
+    /// Whether there is anything that can be written now.
     pub(crate) fn can_flush(&self) -> bool {
-        !self.blocked && self.writable() > self.sent
+        !self.blocked && (self.writable() > self.sent || self.stream.holds_output())
     }
 
     /// Reads once into `shared`, for a client without unfinished input.
     pub(crate) fn read_shared(&mut self, shared: &mut [u8]) -> Read {
         let room = shared.len();
-        let result = rustix::io::read(&self.stream, shared);
+        let result = self.stream.read(shared);
         self.after_read(result, room)
     }
 
@@ -222,7 +230,7 @@ impl Client {
             }
         }
         let room = self.input.capacity() - self.input.len();
-        let result = rustix::io::read(&self.stream, spare_capacity(&mut self.input));
+        let result = self.stream.read_behind(&mut self.input);
         self.after_read(result, room)
     }
 
@@ -236,7 +244,7 @@ impl Client {
             Ok(count) => {
                 // A short read has drained the socket; the next bytes bring an event. The end of
                 // the stream may have brought its event already.
-                self.readable = count >= room || self.ended;
+                self.readable = count >= room || self.ended || self.stream.holds_input();
                 Read::Bytes(count)
             }
             Err(Errno::AGAIN) => {
@@ -254,14 +262,15 @@ impl Client {
 
     /// Writes what the socket takes of the replies, once. Returns the bytes written.
     pub(crate) fn flush(&mut self) -> io::Result<usize> {
-        let rest = &self.output[self.sent..self.writable()];
-        let count = match rustix::io::write(&self.stream, rest) {
+        let end = self.writable();
+        let rest = &self.output[self.sent..end];
+        let count = match self.stream.write(rest) {
             Ok(count) => count,
             Err(Errno::AGAIN) => 0,
             Err(Errno::INTR) => return Ok(0),
             Err(error) => return Err(error.into()),
         };
-        self.blocked = count < rest.len();
+        self.blocked = self.stream.is_full(rest.len() - count);
         self.sent += count;
         if self.sent == self.output.len() {
             self.sent = 0;
@@ -342,111 +351,5 @@ fn reset(buffer: &mut Vec<u8>) {
         *buffer = Vec::new();
     } else {
         buffer.clear();
-    }
-}
-
-/// All clients, each at a place that its events name.
-#[derive(Default)]
-pub(crate) struct Clients {
-    places: Vec<Option<Box<Client>>>,
-    free: Vec<usize>,
-    /// Places of clients to be removed at the end of the turn.
-    pub(crate) doomed: Vec<usize>,
-    /// Places of clients with replies to write at the end of the turn.
-    pub(crate) flushing: Vec<usize>,
-    /// Messages to the client whose request is running; they go out before the reply.
-    pub(crate) mail: Vec<u8>,
-    /// The reply to that request will be dropped: messages wait for that.
-    pub(crate) silent: bool,
-    /// The place of that client, its number, and its protocol.
-    pub(crate) own_place: usize,
-    /// See `own_place`.
-    pub(crate) own_id: u64,
-    /// See `own_place`.
-    pub(crate) own_protocol: Protocol,
-    /// Places of clients that were given replies while another was served.
-    pub(crate) woken: Vec<usize>,
-    last_id: u64,
-    count: usize,
-}
-
-impl Clients {
-    /// The number of clients.
-    pub(crate) fn count(&self) -> usize {
-        self.count
-    }
-
-    /// The number for the next client.
-    pub(crate) fn next_id(&mut self) -> u64 {
-        self.last_id += 1;
-        self.last_id
-    }
-
-    /// A place for one more client.
-    pub(crate) fn reserve(&mut self) -> usize {
-        self.count += 1;
-        self.free.pop().unwrap_or_else(|| {
-            self.places.push(None);
-            self.places.len() - 1
-        })
-    }
-
-    /// Takes a client out to serve it. [`put`](Self::put) it back.
-    pub(crate) fn take(&mut self, place: usize) -> Option<Box<Client>> {
-        self.places.get_mut(place)?.take()
-    }
-
-    /// Puts a client into the place it was taken from, or that was reserved for it.
-    pub(crate) fn put(&mut self, place: usize, client: Box<Client>) {
-        self.places[place] = Some(client);
-    }
-
-    /// The client at a place.
-    pub(crate) fn get_mut(&mut self, place: usize) -> Option<&mut Client> {
-        self.places.get_mut(place)?.as_deref_mut()
-    }
-
-    /// The client at a place, to be looked at.
-    pub(crate) fn get(&self, place: usize) -> Option<&Client> {
-        self.places.get(place)?.as_deref()
-    }
-
-    /// Gives up a place whose client was taken out.
-    pub(crate) fn release(&mut self, place: usize) {
-        self.count -= 1;
-        self.free.push(place);
-    }
-
-    /// Has a client removed at the end of the turn.
-    pub(crate) fn doom(&mut self, place: usize) {
-        if let Some(client) = self.get_mut(place)
-            && !client.dead
-        {
-            client.dead = true;
-            self.doomed.push(place);
-        }
-    }
-
-    /// Has a client's replies written at the end of the turn, if its socket takes any.
-    pub(crate) fn flush_later(&mut self, place: usize) {
-        if let Some(client) = self.get_mut(place)
-            && client.wants_flush()
-            && !client.flushing
-        {
-            client.flushing = true;
-            self.flushing.push(place);
-        }
-    }
-
-    /// All clients but the one being served, with their places.
-    pub(crate) fn others(&self) -> impl Iterator<Item = (usize, &Client)> {
-        let clients = self.places.iter().enumerate();
-        clients.filter_map(|(place, client)| Some((place, client.as_deref()?)))
-    }
-
-    /// As [`others`](Self::others), to change them.
-    pub(crate) fn others_mut(&mut self) -> impl Iterator<Item = (usize, &mut Client)> {
-        let clients = self.places.iter_mut().enumerate();
-        clients.filter_map(|(place, client)| Some((place, client.as_deref_mut()?)))
     }
 }

@@ -10,6 +10,7 @@ use stillframe::Algorithm;
 use crate::journal;
 use crate::persistence::{self, LastSave};
 use crate::server::{Server, unix_millis};
+use crate::shutdown::{self, Wish};
 use crate::state::ServerState;
 
 /// Longest time that one run may spend on deleting expired keys.
@@ -19,12 +20,16 @@ const EXPIRY_PAUSE: Duration = Duration::from_millis(3);
 /// Keys looked at between two looks at the clock.
 const EXPIRY_BATCH: usize = 64;
 
+/// Longest time that a TLS handshake may take.
+const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
+
 /// Does what is due and returns when to come back.
 pub(crate) fn run<A: Algorithm>(server: &mut Server<A>) -> Instant {
     let now = server.state.loop_time;
     if server.signalled.swap(false, std::sync::atomic::Ordering::Relaxed) {
         tracing::warn!("received a signal to stop");
-        persistence::stop(&mut server.keyspace, &mut server.state, LastSave::IfScheduled, false);
+        let wish = Wish { last_save: LastSave::IfScheduled, force: false, now: false };
+        shutdown::ask(&mut server.keyspace, &mut server.state, wish);
     }
     let replication = &server.state.replication;
     let stands = server.state.pausing() || replication.is_replica();
@@ -72,10 +77,14 @@ fn check_clients(state: &mut ServerState, now: Instant) {
     let mut gone = Vec::new();
     for (place, client) in state.clients.others_mut() {
         let idle = now.saturating_duration_since(client.session.active);
+        let greets = client.stream.is_handshaking();
         let waits = client.session.subscriptions.is_some()
             || client.session.blocked
             || client.session.replica.is_some();
-        if !timeout.is_zero() && idle > timeout && !waits {
+        if greets && now.saturating_duration_since(client.session.connected) > HANDSHAKE_MAX {
+            tracing::info!("closing {}: its TLS handshake does not end", client.session.peer);
+            gone.push(place);
+        } else if !timeout.is_zero() && idle > timeout && !waits {
             tracing::debug!("closing idle client {}", client.session.peer);
             gone.push(place);
         } else if client.over_output_limit(client.output_limit(&limits), now) {

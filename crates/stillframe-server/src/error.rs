@@ -37,6 +37,26 @@ pub enum ServeError {
         /// What the operating system said.
         error: io::Error,
     },
+    /// The unix socket cannot be listened on.
+    #[error("cannot listen on the unix socket {}: {error}; choose another path with --unixsocket",
+        path.display())]
+    UnixSocket {
+        /// Its path.
+        path: PathBuf,
+        /// What the operating system said.
+        error: io::Error,
+    },
+    /// The port of the figures cannot be listened on.
+    #[error("cannot serve metrics at {address}: {error}; choose another port with --metrics-port")]
+    Metrics {
+        /// Address and port.
+        address: String,
+        /// What the operating system said.
+        error: io::Error,
+    },
+    /// TLS cannot be had as the settings want it.
+    #[error("cannot set up TLS: {0}")]
+    Tls(String),
     /// The users cannot be used.
     #[error("cannot set up the users: {0}")]
     Users(String),

@@ -9,8 +9,10 @@
 #![forbid(unsafe_code)]
 
 mod acl;
+mod address;
 mod ahead;
 mod blocked;
+mod clients;
 mod commands;
 mod config;
 mod connection;
@@ -22,6 +24,7 @@ mod import;
 mod in_process;
 mod journal;
 mod listen;
+mod metrics;
 mod notify;
 mod pause;
 mod persistence;
@@ -30,18 +33,22 @@ mod process;
 mod pubsub;
 mod random;
 mod replication;
+mod requests;
 mod restore;
 mod server;
 mod session;
+mod shutdown;
 mod signals;
 mod slowlog;
 mod start;
 mod state;
+mod stream;
 mod supervisor;
+mod tls;
 mod tracking;
 mod unblock;
 
-pub use config::{Config, FileError, LogLevel, Size, parse_size};
+pub use config::{Config, FileError, LogFormat, LogLevel, Size, parse_size};
 pub use error::ServeError;
 pub use import::{Imported, import};
 #[doc(hidden)]

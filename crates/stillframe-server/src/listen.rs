@@ -4,58 +4,124 @@
 //! - When descriptors run out, connections wait in the kernel's queue and are tried again by the
 //!   clock: no busy loop, and nobody is told off for a shortage that may pass.
 
-use std::io::{self, Write};
+use std::fs;
+use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
-use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::time::{Duration, Instant};
 
-use mio::net::{TcpListener, TcpStream};
+use mio::event::Source;
+use mio::net::{TcpListener, TcpStream, UnixListener};
+use rustix::fs::Mode;
 use rustix::net::sockopt;
+use rustix::process::umask;
 
-use crate::ServeError;
 use crate::acl::DEFAULT;
+use crate::address::Address;
 use crate::poll::Poller;
 use crate::session::Session;
 use crate::state::ServerState;
+use crate::stream::Stream;
+use crate::{Config, ServeError};
 
 /// The sockets the server listens on.
 pub(crate) struct Listeners {
-    sockets: Vec<(TcpListener, SocketAddr)>,
+    sockets: Vec<Listener>,
     /// An `accept` failed for lack of descriptors or memory: try again.
     pub(crate) retry: bool,
     last_complaint: Option<Instant>,
 }
 
+struct Listener {
+    socket: Socket,
+    address: Address,
+}
+
+enum Socket {
+    Tcp(TcpListener),
+    Tls(TcpListener),
+    /// With device and inode of its file, which is removed at the end.
+    Unix(UnixListener, (u64, u64)),
+}
+
 impl Listeners {
-    /// Binds every configured address. An address with a `-` before it may be missing on this
-    /// machine.
-    pub(crate) fn bind(
-        bind: &[String],
+    /// Binds every configured address and the unix socket. An address with a `-` before it may be
+    /// missing on this machine.
+    pub(crate) fn bind(config: &Config, poller: &Poller) -> Result<Self, ServeError> {
+        let mut listeners = Self { sockets: Vec::new(), retry: false, last_complaint: None };
+        if let Some(port) = config.plain_port() {
+            listeners.bind_port(config, port, Socket::Tcp)?;
+        }
+        if config.tls.port > 0 {
+            listeners.bind_port(config, config.tls.port, Socket::Tls)?;
+        }
+        let path = &*config.running.unixsocket;
+        if !path.is_empty() {
+            let failed = |error| ServeError::UnixSocket { path: path.into(), error };
+            let socket = open_unix(path, config.running.unixsocketperm).map_err(failed)?;
+            listeners.sockets.push(Listener { socket, address: Address::Unix(path.into()) });
+        }
+        for (number, listener) in listeners.sockets.iter_mut().enumerate() {
+            let address = listener.address.to_string();
+            let failed = |error| ServeError::Bind { address, error };
+            let source: &mut dyn Source = match &mut listener.socket {
+                Socket::Tcp(socket) | Socket::Tls(socket) => socket,
+                Socket::Unix(socket, _) => socket,
+            };
+            poller.add_listener(source, number).map_err(failed)?;
+        }
+        Ok(listeners)
+    }
+
+    fn bind_port(
+        &mut self,
+        config: &Config,
         port: u16,
-        backlog: u32,
-        poller: &Poller,
-    ) -> Result<Self, ServeError> {
-        let mut sockets = Vec::new();
-        for name in bind {
+        kind: fn(TcpListener) -> Socket,
+    ) -> Result<(), ServeError> {
+        for name in &config.bind {
             let optional = name.starts_with('-');
             let name = name.trim_start_matches('-');
             let failed = |error| ServeError::Bind { address: format!("{name}:{port}"), error };
-            match open(name, port, backlog) {
-                Ok(opened) => sockets.extend(opened),
+            match open(name, port, config.tcp_backlog) {
+                Ok(opened) => self.sockets.extend(opened.into_iter().map(|(socket, address)| {
+                    Listener { socket: kind(socket), address: Address::Net(address) }
+                })),
                 Err(error) if optional && absent(&error) => {}
                 Err(error) => return Err(failed(error)),
             }
         }
-        for (number, (socket, address)) in sockets.iter_mut().enumerate() {
-            let failed = |error| ServeError::Bind { address: address.to_string(), error };
-            poller.add_listener(socket, number).map_err(failed)?;
-        }
-        Ok(Self { sockets, retry: false, last_complaint: None })
+        Ok(())
     }
 
-    /// Where the server listens.
-    pub(crate) fn addresses(&self) -> impl Iterator<Item = SocketAddr> {
-        self.sockets.iter().map(|(_, address)| *address)
+    /// Says where the server listens.
+    pub(crate) fn announce(&self) {
+        for Listener { socket, address } in &self.sockets {
+            match (socket, address) {
+                (Socket::Tls(_), address) => {
+                    tracing::info!("ready to accept connections on {address} (TLS)");
+                }
+                (_, Address::Net(address)) => {
+                    tracing::info!("ready to accept connections on {address}");
+                }
+                (_, Address::Unix(path)) => {
+                    tracing::info!("ready to accept connections on {path}");
+                }
+            }
+        }
+    }
+
+    /// The ports for plain TCP and for TLS, 0 where there is none.
+    pub(crate) fn ports(&self) -> (u16, u16) {
+        let (mut plain, mut tls) = (0, 0);
+        for listener in self.sockets.iter().rev() {
+            match (&listener.socket, &listener.address) {
+                (Socket::Tcp(_), Address::Net(address)) => plain = address.port(),
+                (Socket::Tls(_), Address::Net(address)) => tls = address.port(),
+                _ => {}
+            }
+        }
+        (plain, tls)
     }
 
     /// The next connection at a socket that may be served, or `None` if none waits.
@@ -63,11 +129,12 @@ impl Listeners {
         &mut self,
         number: usize,
         state: &mut ServerState,
-    ) -> Option<(TcpStream, Session)> {
+    ) -> Option<(Stream, Session)> {
         loop {
-            let (socket, _) = self.sockets.get(number)?;
-            let (stream, peer) = match socket.accept() {
-                Ok(accepted) => accepted,
+            let listener = self.sockets.get(number)?;
+            let (mut stream, peer, local) = match listener.accept(state) {
+                Ok(Some(accepted)) => accepted,
+                Ok(None) => continue,
                 Err(error) => match error.kind() {
                     io::ErrorKind::WouldBlock => return None,
                     io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted => continue,
@@ -78,19 +145,22 @@ impl Listeners {
                 },
             };
             state.stats.connections_received += 1;
-            match turned_away(peer, state) {
+            match turned_away(&peer, state) {
                 Some(reason) => {
                     state.stats.rejected_connections += 1;
-                    // Whether the peer gets to read it is up to the peer.
-                    let _ = (&stream).write(format!("-{reason}\r\n").as_bytes());
+                    if stream.is_plain() {
+                        // Whether the peer gets to read it is up to the peer.
+                        let _ = stream.write(format!("-{reason}\r\n").as_bytes());
+                    } else {
+                        // It could only be told after a handshake.
+                        tracing::info!("turning {peer} away: {reason}");
+                    }
                 }
                 None => {
-                    configure(&stream, state.config.tcp_keepalive_seconds);
-                    let local = stream.local_addr().unwrap_or(peer);
                     let free = state.users.is_open();
                     let id = state.clients.next_id();
                     tracing::debug!("client {id} at {peer} connected");
-                    let fd = stream.as_raw_fd();
+                    let fd = stream.number();
                     let session = Session::new(id, peer, local, fd, free, state.loop_time);
                     return Some((stream, session));
                 }
@@ -111,6 +181,66 @@ impl Listeners {
     pub(crate) fn count(&self) -> usize {
         self.sockets.len()
     }
+}
+
+impl Drop for Listeners {
+    /// Removes the file of the unix socket, unless another server has put its own in the place.
+    fn drop(&mut self) {
+        for listener in &self.sockets {
+            if let (Socket::Unix(_, own), Address::Unix(path)) =
+                (&listener.socket, &listener.address)
+                && identity(path).is_ok_and(|found| found == *own)
+            {
+                let _ = fs::remove_file(&**path); // nothing can be done about it
+            }
+        }
+    }
+}
+
+/// A connection with the addresses of the peer and of this end.
+type Accepted = (Stream, Address, Address);
+
+impl Listener {
+    /// The next connection; `None` if it has to be dropped.
+    fn accept(&self, state: &ServerState) -> io::Result<Option<Accepted>> {
+        let (stream, peer) = match &self.socket {
+            Socket::Tcp(socket) | Socket::Tls(socket) => socket.accept()?,
+            Socket::Unix(socket, _) => {
+                let (stream, _) = socket.accept()?;
+                let (peer, local) = (self.address.clone(), self.address.clone());
+                return Ok(Some((Stream::Unix(stream), peer, local)));
+            }
+        };
+        configure(&stream, state.config.tcp_keepalive_seconds);
+        let local = stream.local_addr().unwrap_or(peer);
+        let stream = match &self.socket {
+            Socket::Tls(_) => match state.tls.accept(stream) {
+                Some(stream) => Stream::Tls(Box::new(stream)),
+                None => return Ok(None),
+            },
+            _ => Stream::Tcp(stream),
+        };
+        Ok(Some((stream, Address::Net(peer), Address::Net(local))))
+    }
+}
+
+/// Device and inode of a file.
+fn identity(path: &str) -> io::Result<(u64, u64)> {
+    let found = fs::symlink_metadata(path)?;
+    Ok((found.dev(), found.ino()))
+}
+
+/// Listens at `path`, in the place of a socket that a server has left there; no other file is
+/// removed.
+fn open_unix(path: &str, permissions: u32) -> io::Result<Socket> {
+    if fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket()) {
+        fs::remove_file(path)?;
+    }
+    // Whoever may not connect shall not for a moment, so the file is born with its mode.
+    let kept = (permissions > 0).then(|| umask(Mode::from_raw_mode(0o777 & !permissions)));
+    let bound = UnixListener::bind(path);
+    kept.map(umask);
+    Ok(Socket::Unix(bound?, identity(path)?))
 }
 
 fn absent(error: &io::Error) -> bool {
@@ -134,14 +264,14 @@ fn open(name: &str, port: u16, backlog: u32) -> io::Result<Vec<(TcpListener, Soc
 }
 
 /// Why a connection cannot be served.
-fn turned_away(peer: SocketAddr, state: &ServerState) -> Option<&'static str> {
+fn turned_away(peer: &Address, state: &ServerState) -> Option<&'static str> {
     let config = &state.config;
     if state.clients.count() >= config.maxclients as usize {
         return Some("ERR max number of clients reached");
     }
     let protected =
         config.protected_mode && state.users.get(DEFAULT).is_some_and(|user| user.nopass);
-    if protected && !peer.ip().to_canonical().is_loopback() {
+    if protected && !peer.is_local() {
         return Some(
             "DENIED Redis is running in protected mode because protected mode is enabled and no \
              password is set for the default user. Set one with --requirepass, or turn the \

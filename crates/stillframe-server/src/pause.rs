@@ -31,14 +31,14 @@ impl ServerState {
     /// Whether requests are held now.
     #[inline]
     pub(crate) fn pausing(&self) -> bool {
-        self.pause.is_some() || self.replication.holding()
+        self.pause.is_some() || self.replication.holding() || self.ending.is_some()
     }
 
     /// Whether a request has to wait; `writes`: it is an EXEC of requests that write.
     pub(crate) fn holds<A: Algorithm>(&self, command: &Command<A>, writes: bool) -> bool {
         let may_write = writes || command.has(flags::WRITE | flags::MAY_REPLICATE);
         self.pause.is_some_and(|pause| may_write || !pause.writes_only)
-            || may_write && self.replication.holding()
+            || may_write && (self.replication.holding() || self.ending.is_some())
     }
 
     /// How long the pause still lasts.

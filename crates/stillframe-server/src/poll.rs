@@ -9,8 +9,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mio::event::Source;
-use mio::net::TcpStream;
 use mio::{Events, Interest, Poll, Token};
+
+use crate::stream::Stream;
 
 /// What an event is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,13 +36,14 @@ pub(crate) enum Ready {
         /// It stands, or output can go on.
         writable: bool,
     },
-    /// [`Waker::wake`] was called.
+    /// [`Waker::wake`] was called, or an image can be passed on.
     Woken,
 }
 
 const WAKER: Token = Token(usize::MAX - 1);
 const PRIMARY: Token = Token(usize::MAX - 2);
 const FIRST_LISTENER: usize = usize::MAX / 2;
+const FIRST_RELAY: usize = usize::MAX / 4;
 const EVENTS_MAX: usize = 1024;
 
 /// Waits for sockets.
@@ -77,7 +79,7 @@ impl Poller {
     }
 
     /// Watches a listening socket.
-    pub(crate) fn add_listener(&self, source: &mut impl Source, number: usize) -> io::Result<()> {
+    pub(crate) fn add_listener(&self, source: &mut dyn Source, number: usize) -> io::Result<()> {
         let token = Token(FIRST_LISTENER + number);
         self.poll.registry().register(source, token, Interest::READABLE)
     }
@@ -93,12 +95,21 @@ impl Poller {
         self.poll.registry().register(source, PRIMARY, Interest::READABLE | Interest::WRITABLE)
     }
 
-    /// Forgets a client's socket and closes the connection: a forked child may hold the socket too,
-    /// and would keep both alive.
-    pub(crate) fn remove_client(&self, mut stream: TcpStream) {
-        // Both fail only if the connection is gone already.
+    /// Has the loop woken when the image for the replica at `place` can be read from `source`.
+    pub(crate) fn add_relay(&self, source: &mut dyn Source, place: usize) -> io::Result<()> {
+        self.poll.registry().register(source, Token(FIRST_RELAY + place), Interest::READABLE)
+    }
+
+    /// Forgets it.
+    pub(crate) fn remove_relay(&self, source: &mut dyn Source) {
+        let _ = self.poll.registry().deregister(source); // gone already
+    }
+
+    /// Forgets a client's socket and closes the connection.
+    pub(crate) fn remove_client(&self, mut stream: Stream) {
+        // Fails only if the connection is gone already.
         let _ = self.poll.registry().deregister(&mut stream);
-        let _ = stream.shutdown(std::net::Shutdown::Both);
+        stream.close();
     }
 
     /// Waits until something is ready or the time is over, and appends what is ready.
@@ -114,6 +125,7 @@ impl Poller {
                 writable: event.is_writable() || event.is_error(),
             },
             Token(token) if token >= FIRST_LISTENER => Ready::Listener(token - FIRST_LISTENER),
+            Token(token) if token >= FIRST_RELAY => Ready::Woken,
             Token(place) => Ready::Client {
                 place,
                 readable: event.is_readable(),

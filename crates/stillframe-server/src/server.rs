@@ -16,26 +16,19 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use stillframe::Algorithm;
 use stillframe_durability::Policy;
-use stillframe_keyspace::{Keyspace, WARM_BATCH};
-use stillframe_resp::{Limits, Out};
+use stillframe_keyspace::Keyspace;
 
-use crate::commands::{self, Context, Table};
-use crate::connection::{Client, Read};
+use crate::commands::Table;
+use crate::connection::Client;
 use crate::listen::Listeners;
 use crate::poll::{Poller, Ready};
 use crate::replication::transfer;
-use crate::session::Session;
+use crate::requests::limits;
 use crate::state::ServerState;
-use crate::{ServeError, ahead, cron, journal, persistence};
+use crate::{ServeError, cron, journal, persistence};
 
 /// Bytes read at once from a client that has no unfinished request.
 const SHARED_BYTES: usize = 64 << 10;
-/// Requests run for one client in one turn.
-const REQUESTS_PER_TURN: usize = 1024;
-/// Replies above which a client's turn ends, in bytes.
-const REPLY_BYTES_PER_TURN: usize = 1 << 20;
-/// Arguments that need no allocation.
-const ARGS_ON_STACK: usize = 8;
 
 /// The server's parts.
 pub(crate) struct Server<A: Algorithm> {
@@ -51,7 +44,8 @@ pub(crate) struct Server<A: Algorithm> {
     held: VecDeque<(u64, usize)>,
     /// Clients with requests that a pause holds.
     pub(crate) postponed: Vec<usize>,
-    shared: Box<[u8]>,
+    /// What is read from clients that have no unfinished request.
+    pub(crate) shared: Box<[u8]>,
     /// The disk of the log is so slow that nobody is served.
     stalled: bool,
     /// The keyspace has housekeeping left for the next turn.
@@ -118,6 +112,7 @@ impl<A: Algorithm> Server<A> {
             }
             self.follow();
             self.state.answer_waits();
+            self.attend_end();
             self.attend_woken();
             self.state.broadcast_changes();
             self.settle();
@@ -126,6 +121,7 @@ impl<A: Algorithm> Server<A> {
             self.tending = self.keyspace.tend();
             persistence::attend(&mut self.keyspace, &mut self.state);
             transfer::attend(&mut self.keyspace, &mut self.state);
+            self.relay();
             if self.state.loop_time >= self.next_cron {
                 self.next_cron = cron::run(self);
             }
@@ -135,6 +131,7 @@ impl<A: Algorithm> Server<A> {
             Ok(()) => self.release(u64::MAX),
             Err(_) => self.fail_held(),
         }
+        self.feed();
         self.flush();
         Ok(())
     }
@@ -184,7 +181,8 @@ impl<A: Algorithm> Server<A> {
         if !self.runnable.is_empty() || !self.postponed.is_empty() && !self.state.pausing() {
             return Duration::ZERO;
         }
-        if self.state.evicting || self.state.replication.is_busy() {
+        let unwritten = !self.state.clients.flushing.is_empty();
+        if self.state.evicting || unwritten || self.state.replication.is_busy() {
             return Duration::ZERO;
         }
         let next = self
@@ -212,7 +210,7 @@ impl<A: Algorithm> Server<A> {
                 }
             }
             Ready::Listener(number) => self.accept(number),
-            Ready::Woken => {}
+            Ready::Woken => self.tell_figures(),
             Ready::Client { place, readable, writable, ended } => {
                 let Some(client) = self.state.clients.get_mut(place) else { return };
                 client.readable |= readable;
@@ -246,191 +244,10 @@ impl<A: Algorithm> Server<A> {
         }
     }
 
-    /// Gives one client its share of the turn.
-    fn serve(&mut self, place: usize) {
-        let Some(mut client) = self.state.clients.take(place) else { return };
-        client.queued = false;
-        let held = client.session.held.is_some() && self.state.pausing();
-        if client.servable() && !held {
-            let unfinished = self.serve_once(&mut client);
-            if client.session.held.is_some() {
-                self.postponed.push(place);
-            } else if unfinished && client.servable() {
-                client.queued = true;
-                self.runnable.push_back(place);
-            }
-        }
-        // One that waits is not read from: its end is known from the event alone.
-        let left = client.session.blocked && client.ended;
-        let finished = client.session.closing && client.pending() == 0;
-        // Here and not only after a write: to a client that reads nothing, nothing is written.
-        let limit = client.output_limit(&self.state.config.output_limits);
-        let over = client.over_output_limit(limit, self.state.loop_time);
-        self.state.clients.put(place, client);
-        self.state.clients.flush_later(place);
-        if finished || over || left {
-            self.state.clients.doom(place);
-        }
-        if self.state.blocked.has_ready() {
-            self.serve_blocked();
-        }
-    }
-
-    /// Runs requests left over from the last turn, else reads once and runs what has come. Returns
-    /// whether there may be more to do at once.
-    fn serve_once(&mut self, client: &mut Client) -> bool {
-        client.session.active = self.state.loop_time;
-        if let Some(held) = client.session.held.take() {
-            self.state.read_clock();
-            let Client { session, output, .. } = client;
-            held.for_each(|_, args| self.run_request(session, output, args));
-        }
-        if client.backlog && client.session.held.is_none() {
-            self.execute_own(client);
-        }
-        let held = client.session.held.is_some();
-        if client.backlog || !client.servable() || !client.readable || held {
-            return client.backlog;
-        }
-        self.state.stats.reads += 1;
-        let mut shared = std::mem::take(&mut self.shared);
-        let own = !client.input.is_empty();
-        let read = if own { client.read_own() } else { client.read_shared(&mut shared) };
-        match read {
-            Read::Nothing => {}
-            Read::End => client.session.closing = true,
-            Read::Bytes(count) => {
-                self.state.stats.input_bytes += count as u64;
-                if own {
-                    self.execute_own(client);
-                } else {
-                    let bytes = &mut shared[..count];
-                    let used = self.execute(client, bytes);
-                    client.input.extend_from_slice(&bytes[used..]);
-                }
-            }
-        }
-        self.shared = shared;
-        self.check_input(client);
-        client.backlog || client.readable
-    }
-
-    fn execute_own(&mut self, client: &mut Client) {
-        let mut input = std::mem::take(&mut client.input);
-        let used = self.execute(client, &mut input);
-        client.input = input;
-        client.consume_own(used);
-    }
-
-    /// Runs the whole requests at the start of `bytes`, up to the client's share of a turn.
-    /// Returns the bytes used.
-    fn execute(&mut self, client: &mut Client, bytes: &mut [u8]) -> usize {
-        let mut used = 0;
-        let mut requests = 0;
-        let replies_start = client.output.len();
-        self.state.read_clock();
-        client.backlog = false;
-        while !client.session.closing && !self.state.stopping {
-            if client.session.blocked
-                || self.state.blocked.has_ready()
-                || requests == REQUESTS_PER_TURN
-                || client.output.len() - replies_start > REPLY_BYTES_PER_TURN
-            {
-                client.backlog = used < bytes.len();
-                break;
-            }
-            if requests.is_multiple_of(WARM_BATCH) {
-                ahead::warm(&self.keyspace, client.session.db, &bytes[used..]);
-            }
-            match client.parser.parse(&mut bytes[used..]) {
-                Ok(None) => break,
-                Ok(Some(length)) => {
-                    self.answer(client, &bytes[used..used + length]);
-                    used += length;
-                    requests += 1;
-                    if client.session.held.is_some() {
-                        client.backlog = used < bytes.len();
-                        break;
-                    }
-                }
-                Err(error) => {
-                    tracing::info!("client {}: {error}", client.session.peer);
-                    Out::new(&mut client.output, client.session.protocol).protocol_error(&error);
-                    self.state.stats.count_error(b"ERR");
-                    client.session.closing = true;
-                }
-            }
-        }
-        if client.session.closing { bytes.len() } else { used }
-    }
-
-    /// Runs one request, which the client's parser has just found in `request`.
-    fn answer(&mut self, client: &mut Client, request: &[u8]) {
-        let Client { parser, session, output, .. } = client;
-        let ranges = parser.args();
-        let mut stack = [&[][..]; ARGS_ON_STACK];
-        let mut heap = Vec::new();
-        let slices = ranges.iter().map(|range| request.get(range.clone()).unwrap_or_default());
-        let args: &[&[u8]] = if ranges.len() <= ARGS_ON_STACK {
-            stack.iter_mut().zip(slices).for_each(|(place, slice)| *place = slice);
-            &stack[..ranges.len()]
-        } else {
-            heap.extend(slices);
-            &heap
-        };
-        if args.is_empty() {
-            return;
-        }
-        let authenticated = session.authenticated;
-        self.run_request(session, output, args);
-        if session.authenticated != authenticated {
-            parser.set_limits(limits(&self.state, session.authenticated));
-        }
-    }
-
-    /// Runs one request of a client.
-    fn run_request(&mut self, session: &mut Session, output: &mut Vec<u8>, args: &[&[u8]]) {
-        let now = self.state.unix_now();
-        commands::dispatch(&mut self.context(session, output, now), args);
-    }
-
-    /// What a request of the client of `session` runs in at `now`.
-    pub(crate) fn context<'a>(
-        &'a mut self,
-        session: &'a mut Session,
-        output: &'a mut Vec<u8>,
-        now: i64,
-    ) -> Context<'a, A> {
-        let clients = &mut self.state.clients;
-        (clients.own_place, clients.own_id) = (session.place, session.id);
-        clients.own_protocol = session.protocol;
-        Context {
-            out: Out::new(output, session.protocol),
-            keyspace: &mut self.keyspace,
-            server: &mut self.state,
-            session,
-            now,
-            table: &self.table,
-        }
-    }
-
-    /// Closes a client whose unfinished request or open transaction has grown too large.
-    fn check_input(&mut self, client: &mut Client) {
-        let queued = client.session.transaction.as_ref().map_or(0, |open| open.memory());
-        if client.input.len() + queued > self.state.config.query_buffer_limit_bytes {
-            tracing::warn!(
-                "closing client {} at {}: its requests exceed client-query-buffer-limit",
-                client.session.id,
-                client.session.peer
-            );
-            client.discard_output();
-            client.session.closing = true;
-        }
-    }
-
     /// Writes the replies of this turn, once for each client.
     fn flush(&mut self) {
         let awaited = self.state.journal.awaited();
+        let mut unfinished = Vec::new();
         for place in std::mem::take(&mut self.state.clients.flushing) {
             let Some(client) = self.state.clients.get_mut(place) else { continue };
             client.flushing = false;
@@ -445,10 +262,14 @@ impl<A: Algorithm> Server<A> {
             let lost = match written {
                 Ok(count) => {
                     self.state.stats.output_bytes += count as u64;
-                    client.session.closing && client.pending() == 0
+                    client.session.closing && client.is_drained()
                 }
                 Err(_) => true,
             };
+            if !lost && client.can_flush() {
+                client.flushing = true;
+                unfinished.push(place);
+            }
             if lost {
                 self.state.clients.doom(place);
             } else if !client.queued && client.servable() && (client.backlog || client.readable) {
@@ -456,6 +277,7 @@ impl<A: Algorithm> Server<A> {
                 self.runnable.push_back(place);
             }
         }
+        self.state.clients.flushing.append(&mut unfinished);
     }
 
     /// Has a client's replies written at the end of the turn, and what it sent served.
@@ -483,11 +305,6 @@ impl<A: Algorithm> Server<A> {
             self.state.clients.release(place);
         }
     }
-}
-
-/// What a client's requests may ask for.
-fn limits(state: &ServerState, authenticated: bool) -> Limits {
-    Limits { bulk_bytes_max: state.config.bulk_bytes_max, authenticated, ..Limits::OPEN }
 }
 
 /// Unix time in milliseconds.

@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use stillframe_resp::Protocol;
 
+use crate::address::Address;
 use crate::commands::transactions::Transaction;
 use crate::pubsub::Subscriptions;
 use crate::replication::Replica;
@@ -53,9 +54,9 @@ pub(crate) struct Session {
     /// Close the connection once the replies are sent.
     pub(crate) closing: bool,
     /// The client's address.
-    pub(crate) peer: SocketAddr,
+    pub(crate) peer: Address,
     /// The server's address it is connected to.
-    pub(crate) local: SocketAddr,
+    pub(crate) local: Address,
     /// Descriptor of its socket, to be shown.
     pub(crate) fd: i32,
     /// When it connected.
@@ -81,8 +82,8 @@ impl Session {
     /// State of a client that has just connected.
     pub(crate) fn new(
         id: u64,
-        peer: SocketAddr,
-        local: SocketAddr,
+        peer: Address,
+        local: Address,
         fd: i32,
         authenticated: bool,
         now: Instant,
@@ -123,8 +124,8 @@ impl Session {
 
     /// The session of requests that come from a log, an append-only file or a primary.
     pub(crate) fn internal() -> Self {
-        let nobody = SocketAddr::from(([127, 0, 0, 1], 0));
-        let session = Self::new(0, nobody, nobody, -1, true, Instant::now());
+        let nobody = Address::Net(SocketAddr::from(([127, 0, 0, 1], 0)));
+        let session = Self::new(0, nobody.clone(), nobody, -1, true, Instant::now());
         Self { internal: true, ..session }
     }
 }

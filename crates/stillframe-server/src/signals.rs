@@ -9,10 +9,10 @@ use std::sync::atomic::AtomicBool;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 
-/// A flag that the first signal raises.
-pub(crate) fn watch() -> io::Result<Arc<AtomicBool>> {
+/// A flag that the first signal raises, and one that says that the next one ends the process.
+pub(crate) fn watch() -> io::Result<(Arc<AtomicBool>, Arc<AtomicBool>)> {
     let asked = Arc::new(AtomicBool::new(false));
-    // Raised by the first signal and never lowered, unlike `asked`.
+    // Raised by the first signal, and only lowered when the end that it asked for is called off.
     let urgent = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
         // Order matters: the first signal finds `urgent` still down.
@@ -20,5 +20,5 @@ pub(crate) fn watch() -> io::Result<Arc<AtomicBool>> {
         flag::register(signal, Arc::clone(&urgent))?;
         flag::register(signal, Arc::clone(&asked))?;
     }
-    Ok(asked)
+    Ok((asked, urgent))
 }

@@ -12,7 +12,8 @@ use crate::poll::Poller;
 use crate::server::{Server, unix_millis};
 use crate::state::ServerState;
 use crate::supervisor;
-use crate::{Config, ServeError, commands, journal, process, signals};
+use crate::tls::Tls;
+use crate::{Config, ServeError, commands, journal, metrics, process, signals};
 
 /// Runs a server until it is told to stop, by SHUTDOWN or a signal.
 ///
@@ -36,14 +37,18 @@ fn run<A: Algorithm>(mut config: Config) -> Result<(), ServeError> {
     if config.disable_thp {
         avoid_huge_pages();
     }
-    let signalled = signals::watch().map_err(ServeError::Signals)?;
+    let (signalled, urgent) = signals::watch().map_err(ServeError::Signals)?;
     raise_descriptor_limit(&mut config);
     let table = commands::table::<A>();
     let users = Users::new(Catalog::new(&table), &config).map_err(ServeError::Users)?;
     let directory = Directory::open(&config.dir, &config.dbfilename)?;
     let poller = Poller::new().map_err(ServeError::Events)?;
-    let listeners = Listeners::bind(&config.bind, config.port, config.tcp_backlog, &poller)?;
-    let port = listeners.addresses().next().map_or(config.port, |address| address.port());
+    let tls = Tls::new(&config).map_err(ServeError::Tls)?;
+    let listeners = Listeners::bind(&config, &poller)?;
+    let (port, tls_port) = listeners.ports();
+    let metrics = config.running.metrics_port;
+    let metrics = (metrics > 0).then(|| metrics::bind(config.running.metrics_bind, metrics));
+    let metrics = metrics.transpose()?;
     let mut keyspace = Keyspace::<A>::create(&keyspace_options(&config))?;
     *keyspace.limits_mut() = config.limits;
     // Clients that connect meanwhile wait in the sockets' queues.
@@ -54,6 +59,8 @@ fn run<A: Algorithm>(mut config: Config) -> Result<(), ServeError> {
     }
     let saves = Saves::new(directory, loaded, poller.waker()).map_err(CreateError::from)?;
     let mut state = ServerState::new(config, saves, users, port);
+    (state.tls, state.tls_port) = (tls, tls_port);
+    state.urgent = urgent;
     if journal::recover(&mut keyspace, &mut state, &table, &signalled)? {
         tracing::info!("stopping: asked to while replaying the log");
         return Ok(());
@@ -61,11 +68,12 @@ fn run<A: Algorithm>(mut config: Config) -> Result<(), ServeError> {
     if let Some((host, port)) = state.config.replication.primary.clone() {
         state.demote(&mut keyspace, host, port);
     }
-    for address in listeners.addresses() {
-        tracing::info!("ready to accept connections on {address}");
+    listeners.announce();
+    if let Some(listener) = metrics {
+        state.metrics = metrics::serve(listener, poller.waker()).map_err(ServeError::Events)?;
     }
     warn_if_open(&state);
-    supervisor::tell("READY=1");
+    supervisor::tell(state.config.running.supervised, "READY=1");
     Server::new(keyspace, state, table, poller, listeners, signalled).run()
 }
 

@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use stillframe_rdb::Workspace;
@@ -9,11 +11,12 @@ use stillframe_resp::Out;
 
 use crate::acl::Users;
 use crate::blocked::Blocked;
+use crate::clients::Clients;
 use crate::commands::transactions::Watches;
 use crate::config::Config;
-use crate::connection::Clients;
 use crate::effects::Effects;
 use crate::journal::Journal;
+use crate::metrics::Metrics;
 use crate::pause::Pause;
 use crate::persistence::Saves;
 use crate::pubsub::PubSub;
@@ -21,7 +24,9 @@ use crate::random::Random;
 use crate::replication::{Replication, Transfers};
 use crate::server::unix_millis;
 use crate::session::Replies;
+use crate::shutdown::Ending;
 use crate::slowlog::{Histogram, Latency, SlowLog};
+use crate::tls::Tls;
 use crate::tracking::Tracking;
 
 /// What every command may see and change of the server.
@@ -80,8 +85,18 @@ pub(crate) struct ServerState {
     pub(crate) random: Random,
     /// Forty digits that name this run of the server.
     pub(crate) run_id: String,
-    /// Where the server listens.
+    /// Where the server listens: the port for plain TCP, or 0.
     pub(crate) port: u16,
+    /// The port for TLS, or 0.
+    pub(crate) tls_port: u16,
+    /// Who wants to know the figures.
+    pub(crate) metrics: Metrics,
+    /// The server is to end, and waits for its replicas.
+    pub(crate) ending: Option<Ending>,
+    /// Another signal ends the process at once.
+    pub(crate) urgent: Arc<AtomicBool>,
+    /// What TLS connections are made with.
+    pub(crate) tls: Tls,
     /// When the server started.
     pub(crate) started: Instant,
     /// When this turn of the loop began.
@@ -124,6 +139,11 @@ impl ServerState {
             run_id: random.identifier(),
             random,
             port,
+            tls_port: 0,
+            metrics: Metrics::default(),
+            ending: None,
+            urgent: Arc::default(),
+            tls: Tls::default(),
             started: now,
             loop_time: now,
             next_client_check: now,

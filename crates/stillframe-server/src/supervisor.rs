@@ -7,9 +7,22 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
+use crate::config::Supervised;
+
+/// Whether somebody is told.
+pub(crate) fn is_there(supervised: Supervised) -> bool {
+    supervised != Supervised::No && std::env::var_os("NOTIFY_SOCKET").is_some()
+}
+
 /// Tells the supervisor, if there is one; it is not worth failing for.
-pub(crate) fn tell(state: &str) {
-    let Some(name) = std::env::var_os("NOTIFY_SOCKET") else { return };
+pub(crate) fn tell(supervised: Supervised, state: &str) {
+    let name = std::env::var_os("NOTIFY_SOCKET").filter(|_| supervised != Supervised::No);
+    let Some(name) = name else {
+        if supervised == Supervised::Systemd {
+            tracing::warn!("cannot tell systemd '{state}': NOTIFY_SOCKET is not set");
+        }
+        return;
+    };
     if let Err(error) = send(&name, state) {
         tracing::warn!("cannot tell systemd '{state}' at {}: {error}", name.display());
     }

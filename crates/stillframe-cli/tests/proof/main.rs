@@ -24,6 +24,7 @@ mod lifecycle;
 mod load;
 mod memory;
 mod notifications;
+mod operations;
 mod pairs;
 mod pubsub;
 mod random;

@@ -6,6 +6,7 @@ use stillframe::Algorithm;
 
 use super::{Context, NO_KEYS, Table, flags::*, glob};
 use crate::config::{Change, Config, all, find};
+use crate::tls::Tls;
 
 /// Adds the commands of this module.
 pub(crate) fn register<A: Algorithm>(table: &mut Table<A>) {
@@ -62,10 +63,17 @@ fn config_set<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
     if !rest.is_empty() {
         return ctx.out.error("ERR syntax error");
     }
-    match changed(&ctx.server.config, pairs) {
-        Ok(config) => {
+    let changed = changed(&ctx.server.config, pairs);
+    match changed.and_then(|config| Ok((renewed(&config, pairs)?, config))) {
+        Ok((tls, config)) => {
+            if let Some(tls) = tls {
+                ctx.server.tls = tls;
+            }
+            if let Some(switch) = config.log_switch.filter(|_| sets(pairs, b"loglevel")) {
+                switch(config.loglevel());
+            }
             ctx.server.config = config;
-            if pairs.iter().any(|[name, _]| name.eq_ignore_ascii_case(b"requirepass")) {
+            if sets(pairs, b"requirepass") {
                 let password = ctx.server.config.requirepass.clone();
                 ctx.server.users.require_password(password.as_bytes());
             }
@@ -77,6 +85,32 @@ fn config_set<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
         }
         Err(problem) => ctx.out.error(problem),
     }
+}
+
+fn sets(pairs: &[[&[u8]; 2]], setting: &[u8]) -> bool {
+    pairs.iter().any(|[name, _]| name.eq_ignore_ascii_case(setting))
+}
+
+/// What TLS connections are made with from now on, read anew if one of its settings is set at all:
+/// the files may be others than before. If they cannot be used, the old ones stay in use.
+fn renewed(config: &Config, pairs: &[[&[u8]; 2]]) -> Result<Option<Tls>, Vec<u8>> {
+    let is_tls = |name: &[u8]| name.get(..4).is_some_and(|it| it.eq_ignore_ascii_case(b"tls-"));
+    let Some([name, _]) = pairs.iter().find(|[name, _]| is_tls(name)) else { return Ok(None) };
+    match Tls::new(config) {
+        Ok(tls) => {
+            tracing::info!("TLS is set up anew; connections that stand keep what they have");
+            Ok(Some(tls))
+        }
+        Err(problem) => {
+            tracing::warn!("TLS stays as it is: {problem}");
+            Err(refusal(name, &problem))
+        }
+    }
+}
+
+fn refusal(name: &[u8], problem: &str) -> Vec<u8> {
+    let start = b"ERR CONFIG SET failed (possibly related to argument '";
+    [&start[..], name, b"') - ", problem.as_bytes()].concat()
 }
 
 /// The configuration with all changes, or why one of them cannot be.
@@ -104,8 +138,7 @@ fn changed(config: &Config, pairs: &[[&[u8]; 2]]) -> Result<Config, Vec<u8>> {
             }
         };
         if let Err(problem) = set() {
-            let start = b"ERR CONFIG SET failed (possibly related to argument '";
-            return Err([&start[..], *name, b"') - ", problem.as_bytes()].concat());
+            return Err(refusal(name, &problem));
         }
         settings.push(parameter.name);
     }

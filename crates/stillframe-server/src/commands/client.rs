@@ -12,6 +12,7 @@ use super::pubsub::wrong_subcommand;
 use super::tracking::redirection;
 use super::{Context, NO_KEYS, Table, flags::*, wrong_arity};
 use crate::acl::Users;
+use crate::address::Address;
 use crate::connection::Client;
 use crate::pubsub::Kind;
 use crate::replication::Replica;
@@ -316,6 +317,7 @@ fn flags(session: &Session) -> String {
         (told.is_some_and(|mode| mode.broken), 'R'),
         (told.is_some_and(|mode| mode.broadcast), 'B'),
         (session.closing, 'c'),
+        (matches!(session.peer, Address::Unix(_)), 'U'),
         (session.spared, 'e'),
     ];
     let flags: String = letters.into_iter().filter(|(is, _)| *is).map(|(_, c)| c).collect();

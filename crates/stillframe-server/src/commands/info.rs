@@ -12,6 +12,7 @@ use crate::process;
 use crate::pubsub::Kind;
 use crate::server::unix_millis;
 use crate::state::ServerState;
+use crate::supervisor;
 
 /// Adds the commands of this module.
 pub(crate) fn register<A: Algorithm>(table: &mut Table<A>) {
@@ -98,9 +99,10 @@ fn server<A: Algorithm>(ctx: &Context<'_, A>, _: &KeyspaceStats, text: &mut Text
     text.field("monotonic_clock", "POSIX clock_gettime");
     text.field("multiplexing_api", "epoll");
     text.field("process_id", std::process::id());
-    text.field("process_supervised", "no");
+    let supervised = supervisor::is_there(server.config.running.supervised);
+    text.field("process_supervised", if supervised { "systemd" } else { "no" });
     text.field("run_id", &server.run_id);
-    text.field("tcp_port", server.port);
+    text.field("tcp_port", if server.port > 0 { server.port } else { server.tls_port });
     text.field("server_time_usec", unix_millis().saturating_mul(1000));
     text.field("uptime_in_seconds", uptime);
     text.field("uptime_in_days", uptime / 86_400);
@@ -112,6 +114,9 @@ fn server<A: Algorithm>(ctx: &Context<'_, A>, _: &KeyspaceStats, text: &mut Text
     let file = server.config.config_file.clone().unwrap_or_default();
     text.field("config_file", file.display());
     text.field("io_threads_active", 0);
+    if let Some(ending) = &server.ending {
+        text.field("shutdown_in_milliseconds", ending.left().as_millis());
+    }
 }
 
 fn clients<A: Algorithm>(ctx: &Context<'_, A>, _: &KeyspaceStats, text: &mut Text) {

@@ -11,6 +11,7 @@ use stillframe::Algorithm;
 use stillframe_resp::Out;
 
 use super::{Context, NO_KEYS, Table, flags::*};
+use crate::address::Address;
 use crate::pubsub::Message;
 use crate::session::Session;
 use crate::state::ServerState;
@@ -62,7 +63,11 @@ impl ServerState {
 fn line(session: &Session, args: &[&[u8]]) -> String {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let (seconds, micros) = (since.as_secs(), since.subsec_micros());
-    let mut line = format!("{seconds}.{micros:06} [{} {}]", session.db, session.peer);
+    let peer = match &session.peer {
+        Address::Net(address) => address.to_string(),
+        Address::Unix(path) => format!("unix:{path}"),
+    };
+    let mut line = format!("{seconds}.{micros:06} [{} {peer}]", session.db);
     for arg in redacted(args) {
         line.push_str(" \"");
         quote(&mut line, arg);

@@ -4,6 +4,7 @@ use stillframe::Algorithm;
 
 use super::{Context, NO_KEYS, Table, flags::*};
 use crate::persistence::{self, LastSave};
+use crate::shutdown::{self, Outcome, Wish};
 
 /// Adds the commands of this module.
 pub(crate) fn register<A: Algorithm>(table: &mut Table<A>) {
@@ -81,26 +82,32 @@ fn lastsave<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
 
 /// `SHUTDOWN [SAVE | NOSAVE] [NOW] [FORCE] [ABORT]`: no answer if the server stops.
 fn shutdown<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
-    let (mut last_save, mut force, mut abort) = (LastSave::IfScheduled, false, false);
+    let mut wish = Wish { last_save: LastSave::IfScheduled, force: false, now: false };
+    let mut abort = false;
     for option in &args[1..] {
         match option.to_ascii_lowercase().as_slice() {
-            b"save" if last_save != LastSave::Never => last_save = LastSave::Always,
-            b"nosave" if last_save != LastSave::Always => last_save = LastSave::Never,
-            b"now" => {} // there are no replicas to wait for
-            b"force" => force = true,
+            b"save" if wish.last_save != LastSave::Never => wish.last_save = LastSave::Always,
+            b"nosave" if wish.last_save != LastSave::Always => wish.last_save = LastSave::Never,
+            b"now" => wish.now = true,
+            b"force" => wish.force = true,
             b"abort" => abort = true,
             _ => return ctx.out.error("ERR syntax error"),
         }
     }
     if abort {
-        return ctx.out.error(if args.len() == 2 {
-            "ERR No shutdown in progress."
-        } else {
-            "ERR syntax error"
-        });
+        return match args.len() {
+            2 if ctx.server.call_off() => {
+                tracing::warn!("client {} calls the end off", ctx.session.peer);
+                ctx.out.ok();
+            }
+            2 => ctx.out.error("ERR No shutdown in progress."),
+            _ => ctx.out.error("ERR syntax error"),
+        };
     }
     tracing::warn!("client {} asks the server to stop", ctx.session.peer);
-    if !persistence::stop(ctx.keyspace, ctx.server, last_save, force) {
-        ctx.out.error("ERR Errors trying to SHUTDOWN. Check logs.");
+    match shutdown::ask(ctx.keyspace, ctx.server, wish) {
+        Outcome::Ends => {}
+        Outcome::Waits => ctx.server.await_end(ctx.session),
+        Outcome::Refused => ctx.out.error(shutdown::FAILED),
     }
 }

@@ -10,8 +10,10 @@ mod operations;
 mod parameters;
 mod replication;
 pub(crate) mod rewrite;
+mod running;
 #[cfg(test)]
 mod sample_tests;
+pub(crate) mod tls;
 mod values;
 pub(crate) mod words;
 
@@ -28,6 +30,9 @@ use operations::MEANINGLESS;
 use parameters::Form;
 pub(crate) use parameters::{Change, all, find};
 pub(crate) use replication::Replicating;
+pub use running::LogFormat;
+pub(crate) use running::{Running, Supervised};
+use tls::Securing;
 pub use values::{Size, parse_size};
 
 /// All settings of a server.
@@ -80,6 +85,10 @@ pub struct Config {
     pub(crate) acllog_len_max: usize,
     pub(crate) limits: Limits,
     pub(crate) replication: Replicating,
+    pub(crate) tls: Securing,
+    pub(crate) running: Running,
+    /// Tells whoever writes the log that its level has changed.
+    pub(crate) log_switch: Option<fn(LogLevel)>,
     pub(crate) config_file: Option<PathBuf>,
 }
 
@@ -185,6 +194,9 @@ impl Default for Config {
             acllog_len_max: 128,
             limits: Limits { hash_entries: 512, ..Limits::default() },
             replication: Replicating::default(),
+            tls: Securing::default(),
+            running: Running::default(),
+            log_switch: None,
             config_file: None,
         }
     }
@@ -250,5 +262,30 @@ impl Config {
     #[must_use]
     pub fn loglevel(&self) -> LogLevel {
         self.loglevel
+    }
+
+    /// Has `switch` called when CONFIG SET changes how much is logged.
+    pub fn on_loglevel(&mut self, switch: fn(LogLevel)) {
+        self.log_switch = Some(switch);
+    }
+
+    /// The file that the log goes to, or `None` for standard error.
+    #[must_use]
+    pub fn logfile(&self) -> Option<&std::path::Path> {
+        let file = &self.running.logfile;
+        (!file.is_empty()).then(|| file.as_ref())
+    }
+
+    /// How the lines of the log are written.
+    #[must_use]
+    pub fn log_format(&self) -> LogFormat {
+        self.running.log_format
+    }
+
+    /// The port for plain TCP, if there is to be one: port 0 picks a free one, unless the server
+    /// is reached over TLS or a unix socket.
+    pub(crate) fn plain_port(&self) -> Option<u16> {
+        let otherwise = self.tls.port > 0 || !self.running.unixsocket.is_empty();
+        (self.port > 0 || !otherwise).then_some(self.port)
     }
 }

@@ -64,4 +64,7 @@ pub(super) const MEANINGLESS: &[&str] = &[
     "set-proc-title",
     "stream-node-max-bytes",
     "stream-node-max-entries",
+    "syslog-facility",
+    "syslog-ident",
+    "tls-session-cache-timeout",
 ];

@@ -9,6 +9,8 @@ use super::choices::{
 };
 use super::operations::OPERATIONS;
 use super::replication::REPLICATION;
+use super::running::RUNNING;
+use super::tls::TLS;
 use super::values::{
     Size, number, output_limits, parse_size, save_points, show_output_limits, switch, yes_no,
 };
@@ -63,7 +65,7 @@ pub(crate) fn find(name: &str) -> Option<&'static Parameter> {
 
 /// Every setting.
 pub(crate) fn all() -> impl Iterator<Item = &'static Parameter> {
-    PARAMETERS.iter().chain(OPERATIONS).chain(REPLICATION)
+    PARAMETERS.iter().chain(OPERATIONS).chain(REPLICATION).chain(TLS).chain(RUNNING)
 }
 
 pub(super) type Get = fn(&Config) -> String;
@@ -197,7 +199,7 @@ static PARAMETERS: &[Parameter] = &[
     )),
     always("hz", |c| c.hz.to_string(), store!(hz, |v| number(v, 1, 500))),
     at_start("disable-thp", |c| yes_no(c.disable_thp), store!(disable_thp, switch)),
-    at_start("loglevel", |c| c.loglevel.name().to_owned(), store!(loglevel, LogLevel::parse)),
+    always("loglevel", |c| c.loglevel.name().to_owned(), store!(loglevel, LogLevel::parse)),
     several_words(always("save", show_save, store!(save, save_points))),
     always(
         "stop-writes-on-bgsave-error",
@@ -304,7 +306,6 @@ static PARAMETERS: &[Parameter] = &[
     fixed!(always, "latency-tracking-info-percentiles", "50 99 99.9"),
     fixed!(at_start, "io-threads", "1"),
     fixed!(at_start, "cluster-enabled", "no"),
-    fixed!(at_start, "logfile", ""),
 ];
 
 #[cfg(test)]

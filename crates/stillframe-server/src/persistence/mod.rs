@@ -452,7 +452,7 @@ pub(crate) fn stop<A: Algorithm>(
         return false;
     }
     tracing::info!("stopping");
-    supervisor::tell("STOPPING=1");
+    supervisor::tell(state.config.running.supervised, "STOPPING=1");
     state.stopping = true;
     true
 }

@@ -12,7 +12,6 @@ use std::net::ToSocketAddrs;
 use std::time::{Duration, Instant};
 
 use mio::net::TcpStream;
-use rustix::buffer::spare_capacity;
 use rustix::io::Errno;
 use stillframe::Algorithm;
 use stillframe_resp::{Limits, Parser};
@@ -23,6 +22,9 @@ use super::receive::{Load, Receiving};
 use crate::poll::Ready;
 use crate::server::Server;
 use crate::session::Session;
+use crate::state::ServerState;
+use crate::stream::Stream;
+use crate::tls::Tls;
 
 /// Pause before a connection that has ended is tried anew.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -60,7 +62,7 @@ pub(crate) struct Following {
 
 /// The connection to the primary.
 pub(crate) struct Link {
-    pub(super) stream: TcpStream,
+    pub(super) stream: Stream,
     pub(super) step: Step,
     pub(super) input: Vec<u8>,
     pub(super) output: Vec<u8>,
@@ -91,7 +93,7 @@ pub(super) enum Step {
 impl Drop for Link {
     fn drop(&mut self) {
         // A forked child may hold the socket, too.
-        let _ = self.stream.shutdown(std::net::Shutdown::Both);
+        self.stream.close();
     }
 }
 
@@ -196,11 +198,16 @@ impl Following {
         (self.down_since, self.lost, self.pause) = (None, false, PAUSE);
     }
 
-    fn connect(&self) -> io::Result<Link> {
+    /// Begins to connect; `tls` if the connection is to be secured.
+    fn connect(&self, tls: Option<&Tls>) -> io::Result<Link> {
         let mut addresses = (&*self.host, self.port).to_socket_addrs()?;
         let address = addresses.next().ok_or(io::ErrorKind::NotFound)?;
         let stream = TcpStream::connect(address)?;
         let _ = stream.set_nodelay(true);
+        let stream = match tls {
+            Some(tls) => Stream::Tls(Box::new(tls.connect(stream, &self.host)?)),
+            None => Stream::Tcp(stream),
+        };
         let limits = Limits { bulk_bytes_max: u32::MAX as usize, ..Limits::OPEN };
         Ok(Link {
             stream,
@@ -231,7 +238,7 @@ impl Link {
             return Ok(false);
         }
         self.input.reserve(READ_BYTES);
-        match rustix::io::read(&self.stream, spare_capacity(&mut self.input)) {
+        match self.stream.read_behind(&mut self.input) {
             Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
             Ok(_) => Ok(true),
             Err(Errno::AGAIN) => {
@@ -245,12 +252,13 @@ impl Link {
 
     /// Writes what waits.
     fn write(&mut self) -> io::Result<()> {
-        if !self.writable || self.output.is_empty() {
+        if !self.writable || self.output.is_empty() && !self.stream.holds_output() {
             return Ok(());
         }
-        match rustix::io::write(&self.stream, &self.output) {
+        match self.stream.write(&self.output) {
             Ok(count) => {
                 self.output.drain(..count);
+                self.writable = !self.stream.holds_output();
                 Ok(())
             }
             Err(Errno::AGAIN | Errno::INTR) => {
@@ -274,7 +282,8 @@ impl<A: Algorithm> Server<A> {
     /// Does what there is to do with the primary. Called every turn.
     pub(crate) fn follow(&mut self) {
         let now = self.state.loop_time;
-        let Some(following) = &mut self.state.replication.following else { return };
+        let ServerState { replication, config, tls, .. } = &mut self.state;
+        let Some(following) = &mut replication.following else { return };
         following.more = false;
         if std::mem::take(&mut following.kill) && following.link.is_some() {
             following.fail("the connection is ended, as a client wishes");
@@ -286,7 +295,8 @@ impl<A: Algorithm> Server<A> {
             if now < following.retry_at {
                 return;
             }
-            let connected = following.connect().and_then(|mut link| {
+            let tls = config.tls.replication.then_some(&*tls);
+            let connected = following.connect(tls).and_then(|mut link| {
                 self.poller.add_primary(&mut link.stream)?;
                 Ok(link)
             });
@@ -320,6 +330,9 @@ impl<A: Algorithm> Server<A> {
             }
             if let Some(error) = link.stream.take_error()? {
                 return Err(error.into());
+            }
+            if link.stream.shake_hands()? {
+                return Ok(());
             }
             Question::Ping.ask(link, &self.state);
         }
@@ -369,6 +382,12 @@ pub(super) enum Failure {
     Ended(String),
     /// What came cannot be used.
     Unusable(String),
+}
+
+impl From<Errno> for Failure {
+    fn from(error: Errno) -> Self {
+        io::Error::from(error).into()
+    }
 }
 
 impl From<io::Error> for Failure {

@@ -30,7 +30,8 @@ impl Question {
     /// Asks it.
     pub(super) fn ask(self, link: &mut Link, state: &ServerState) {
         let settings = &state.config.replication;
-        let port = if settings.announce_port > 0 { settings.announce_port } else { state.port };
+        let own = if state.config.tls.replication { state.tls_port } else { state.port };
+        let port = if settings.announce_port > 0 { settings.announce_port } else { own };
         let port = port.to_string();
         let (id, next);
         let words: Vec<&[u8]> = match self {

@@ -17,6 +17,7 @@ mod follow;
 mod handshake;
 mod receive;
 mod refusals;
+mod relay;
 pub(crate) mod replica;
 pub(crate) mod stream;
 pub(crate) mod target;
@@ -32,6 +33,7 @@ use crate::journal;
 use crate::random::Random;
 use crate::state::ServerState;
 pub(crate) use follow::Following;
+pub(crate) use relay::Relay;
 pub(crate) use replica::{Phase, Replica};
 use stream::Stream;
 pub(crate) use transfer::Transfers;
@@ -327,7 +329,7 @@ impl ServerState {
         let patience = Duration::from_secs(settings.timeout_s.into());
         for place in replication.places.clone() {
             let Some(client) = clients.get_mut(place) else { continue };
-            let (active, peer) = (client.session.active, client.session.peer);
+            let (active, peer) = (client.session.active, client.session.peer.clone());
             let Some(replica) = client.replica_mut() else { continue };
             if matches!(replica.phase, Phase::Waiting(_) | Phase::Saving) {
                 client.output.push(b'\n'); // it is being seen to

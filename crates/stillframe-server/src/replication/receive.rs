@@ -183,7 +183,7 @@ impl<A: Algorithm> Server<A> {
                     && start >= link.next_ack
                 {
                     link.next_ack = start + Duration::from_secs(1);
-                    let _ = rustix::io::write(&link.stream, b"\n");
+                    let _ = link.stream.write(b"\n");
                 }
                 following.load = Some(load);
             }

@@ -16,6 +16,7 @@ use stillframe::{Algorithm, CaptureError, CaptureReport, Point, Shared};
 use stillframe_keyspace::Keyspace;
 use stillframe_rdb::{Encoder, Output, Workspace};
 
+use super::relay::Relay;
 use super::replica::Phase;
 use super::target::{FAILED, Target, Targets};
 use crate::connection::Client;
@@ -90,7 +91,8 @@ pub(crate) fn abort<A: Algorithm>(keyspace: &mut Keyspace<A>, state: &mut Server
     for &(place, id) in &running.replicas {
         if let Some(client) = state.clients.get_mut(place).filter(|it| it.session.id == id) {
             // Whoever sends to it is waiting for it no longer.
-            let _ = client.stream.shutdown(std::net::Shutdown::Both);
+            client.stream.close();
+            client.relay = None;
         }
     }
     if running.live {
@@ -109,7 +111,11 @@ fn finish<A: Algorithm>(keyspace: &mut Keyspace<A>, state: &mut ServerState) {
             state.saves.give_back(workspace);
         }
     }
-    if held || (transfers.outcome.is_none() && !transfers.holds_image()) {
+    let own = transfers.running.iter().flat_map(|running| &running.replicas);
+    let mut clients =
+        own.filter_map(|&(place, id)| state.clients.get(place).filter(|it| it.session.id == id));
+    let relaying = clients.any(|client| client.relay.is_some() && !client.dead);
+    if held || relaying || (transfers.outcome.is_none() && !transfers.holds_image()) {
         return;
     }
     let outcome = transfers.outcome.take();
@@ -215,7 +221,13 @@ fn targets(
 }
 
 fn target(client: &mut Client, header: &str) -> Option<Greeted> {
-    let socket = client.stream.as_fd().try_clone_to_owned().ok()?;
+    let socket = if client.stream.is_plain() {
+        client.stream.as_fd().try_clone_to_owned().ok()?
+    } else {
+        let (relay, socket) = Relay::new().ok()?;
+        client.relay = Some(Box::new(relay));
+        socket
+    };
     let sent = Shared::new(AtomicU64::new(0)).ok()?;
     let mut greeting = client.take_pending();
     greeting.extend_from_slice(header.as_bytes());

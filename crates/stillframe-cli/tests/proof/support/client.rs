@@ -2,6 +2,8 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::time::Duration;
 
 /// A reply's meaning, RESP2 and RESP3 alike; maps and sets are lists.
@@ -46,9 +48,14 @@ impl Reply {
     }
 }
 
+/// What a connection needs of a socket.
+trait Socket: Read + Write + Send {}
+impl Socket for TcpStream {}
+impl Socket for UnixStream {}
+
 /// One connection.
 pub(crate) struct Client {
-    stream: TcpStream,
+    stream: Box<dyn Socket>,
     received: Vec<u8>,
     /// Where in `received` the next reply starts.
     start: usize,
@@ -60,7 +67,14 @@ impl Client {
         // Only a server that hangs takes this long.
         stream.set_read_timeout(Some(Duration::from_secs(120))).ok()?;
         stream.set_nodelay(true).ok()?;
-        Some(Self { stream, received: Vec::new(), start: 0 })
+        Some(Self { stream: Box::new(stream), received: Vec::new(), start: 0 })
+    }
+
+    /// A connection to a unix socket.
+    pub(crate) fn unix(path: &Path) -> Self {
+        let stream = UnixStream::connect(path).expect("the server takes a connection");
+        stream.set_read_timeout(Some(Duration::from_secs(120))).expect("a timeout");
+        Self { stream: Box::new(stream), received: Vec::new(), start: 0 }
     }
 
     /// Whether the server answers and has loaded its data.

@@ -1,0 +1,95 @@
+//! The end while a replica is behind: the same steps on both servers.
+
+use crate::replication::wait_for_link;
+use crate::support::{Client, Kind, Reply, Server, redis_is_here, wait_until};
+use std::process::Command;
+
+fn signal(server: &Server, name: &str) {
+    let pid = server.pid().to_string();
+    let status = Command::new("kill").args(["-s", name, &pid]).status().expect("kill runs");
+    assert!(status.success());
+}
+
+fn on_both(test: &str, proof: impl Fn(Kind)) {
+    proof(Kind::subject("imprint"));
+    if redis_is_here(test) {
+        proof(Kind::Redis);
+    }
+}
+
+/// A primary with a replica that stands still, and has not got the last write.
+fn with_a_replica_behind(kind: Kind) -> (Server, Server, Client) {
+    let primary = Server::start(kind);
+    let mut client = primary.client();
+    client.ok("CONFIG SET repl-diskless-sync-delay 0");
+    // Longer than any machine is busy: only what the test does ends a wait.
+    client.ok("CONFIG SET shutdown-timeout 1000");
+    let replica = Server::start(Kind::Ours("imprint"));
+    replica.client().ok(&format!("REPLICAOF 127.0.0.1 {}", primary.port));
+    wait_for_link(&replica);
+    assert_eq!(client.ask("WAIT 1 0").int(), 1);
+    signal(&replica, "STOP");
+    client.ok("SET last write");
+    (primary, replica, client)
+}
+
+/// SHUTDOWN on a connection of its own, which waits.
+fn shutdown(primary: &Server, client: &mut Client) -> Client {
+    let mut asking = primary.client();
+    asking.send(&[b"SHUTDOWN", b"NOSAVE"]);
+    wait_until("the end is awaited", || {
+        client.ask("INFO server").text().contains("shutdown_in_milliseconds:")
+    });
+    asking
+}
+
+#[test]
+fn the_end_waits_for_replicas_and_can_be_called_off() {
+    on_both("the_end_waits_for_replicas_and_can_be_called_off", |kind| {
+        let (mut primary, replica, mut client) = with_a_replica_behind(kind);
+        let nothing = "No shutdown in progress.";
+        let reply = client.ask("SHUTDOWN ABORT").text();
+        assert!(reply.contains(nothing), "{kind:?}: {reply}");
+        let mut asking = shutdown(&primary, &mut client);
+        // Reads are served, writes wait.
+        assert_eq!(client.ask("GET last").text(), "write");
+        let mut writer = primary.client();
+        writer.send(&[b"SET", b"held", b"1"]);
+        assert_eq!(client.ask("SHUTDOWN ABORT").text(), "OK", "{kind:?}");
+        let reply = asking.reply();
+        let error = "ERR Errors trying to SHUTDOWN. Check logs.";
+        assert_eq!(reply, Reply::Error(error.to_owned()), "{kind:?}");
+        assert_eq!(writer.reply().text(), "OK", "what was held goes on");
+        let mut asking = shutdown(&primary, &mut client);
+        signal(&replica, "CONT");
+        assert_eq!(asking.try_raw(), None, "{kind:?}: no answer but the end");
+        assert_eq!(primary.wait().code(), Some(0), "{kind:?}");
+        let mut client = replica.client();
+        assert_eq!(client.ask("MGET last held").list().len(), 2);
+        assert_eq!(client.ask("GET held").text(), "1", "{kind:?}: the replica has everything");
+    });
+}
+
+#[test]
+fn a_signal_waits_for_replicas_and_the_time_is_bounded() {
+    on_both("a_signal_waits_for_replicas_and_the_time_is_bounded", |kind| {
+        let (mut primary, _replica, mut client) = with_a_replica_behind(kind);
+        signal(&primary, "TERM");
+        wait_until("the end is awaited", || {
+            client.ask("INFO server").text().contains("shutdown_in_milliseconds:")
+        });
+        assert_eq!(client.ask("SHUTDOWN ABORT").text(), "OK");
+        client.ok("CONFIG SET shutdown-timeout 1");
+        signal(&primary, "TERM");
+        assert_eq!(primary.wait().code(), Some(0), "{kind:?}");
+    });
+}
+
+#[test]
+fn the_end_need_not_wait() {
+    on_both("the_end_need_not_wait", |kind| {
+        let (mut primary, _replica, mut client) = with_a_replica_behind(kind);
+        client.send(&[b"SHUTDOWN", b"NOSAVE", b"NOW"]);
+        assert_eq!(primary.wait().code(), Some(0), "{kind:?}");
+    });
+}

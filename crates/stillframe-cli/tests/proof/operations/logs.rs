@@ -1,0 +1,66 @@
+//! The log: its level at run time, its file, its form.
+
+use crate::support::{Kind, Reply, Server, Setup, stillframe, wait_until};
+use std::fs;
+
+#[test]
+fn the_level_changes_at_run_time() {
+    let server = Server::start(Kind::Ours("imprint"));
+    let mut client = server.client();
+    let connections = || server.log().matches(" connected").count();
+    assert_eq!(connections(), 0, "nobody wants to know by default");
+    client.ok("CONFIG SET loglevel verbose");
+    server.client().ok("PING");
+    wait_until("connections are told", || connections() == 1);
+    client.ok("CONFIG SET loglevel notice");
+    server.client().ok("PING");
+    assert_eq!(connections(), 1);
+    let reply = client.ask("CONFIG SET loglevel loud");
+    assert!(matches!(&reply, Reply::Error(text) if text.contains("debug, verbose")), "{reply:?}");
+}
+
+#[test]
+fn a_log_file_takes_lines_of_json_and_may_be_moved_away() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (file, moved) = (folder.path().join("a.log"), folder.path().join("a.log.1"));
+    let name = file.display().to_string();
+    let setup = Setup::new(Kind::Ours("imprint"));
+    let mut server = setup.flags(&["--logfile", &name, "--log-format", "json"]).start();
+    let mut client = server.client();
+    assert_eq!(client.ask("CONFIG GET logfile").list()[1].text(), name);
+    assert!(matches!(client.ask("CONFIG SET logfile x"), Reply::Error(_)), "as in Redis");
+    fs::rename(&file, &moved).expect("a move");
+    client.send(&[b"SHUTDOWN", b"NOSAVE"]);
+    server.wait();
+    assert_eq!(server.log(), "", "nothing goes elsewhere");
+    let mut messages = Vec::new();
+    for path in [&moved, &file] {
+        let text = fs::read_to_string(path).expect("a log");
+        assert!(!text.is_empty());
+        for line in text.lines() {
+            let value: serde_json::Value = serde_json::from_str(line).expect("an object a line");
+            for field in ["timestamp", "level", "message"] {
+                assert!(value[field].is_string(), "{line}");
+            }
+            messages.push(value["message"].as_str().expect("text").to_owned());
+        }
+    }
+    assert!(messages.iter().any(|text| text.starts_with("ready to accept")), "{messages:?}");
+    assert_eq!(messages.last().map(String::as_str), Some("stopping"));
+}
+
+#[test]
+fn what_cannot_be_logged_is_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let data = folder.path().join("data").display().to_string();
+    let output = stillframe(&["serve", "--dir", &data, "--logfile", "/nowhere/log"]);
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text.contains("cannot write the log file /nowhere/log"), "{text}");
+    let file = folder.path().join("a.conf");
+    fs::write(&file, "syslog-ident redis\nsyslog-enabled yes\n").expect("a file");
+    let output = stillframe(&["serve", "--config", &file.display().to_string()]);
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text.contains("line 2") && text.contains("does not speak to syslog"), "{text}");
+}

@@ -1,0 +1,153 @@
+//! Settings of how the server runs on its machine: unix socket, metrics, log, the end.
+
+use super::Config;
+use super::parameters::{Parameter, always, at_start, text};
+use super::values::number;
+
+/// How the server runs on its machine.
+#[derive(Debug, Clone)]
+pub(crate) struct Running {
+    /// Path of the unix socket, or empty.
+    pub(crate) unixsocket: String,
+    /// Who may connect to it, as a file's mode; 0: as the umask has it.
+    pub(crate) unixsocketperm: u32,
+    /// The port where Prometheus finds figures, or 0.
+    pub(crate) metrics_port: u16,
+    /// The address of that port.
+    pub(crate) metrics_bind: std::net::IpAddr,
+    /// Where the log goes, or empty.
+    pub(crate) logfile: String,
+    pub(crate) log_format: LogFormat,
+    /// Whether systemd is told of the start and the end.
+    pub(crate) supervised: Supervised,
+    /// How long the end waits for replicas.
+    pub(crate) shutdown_timeout_s: u32,
+}
+
+/// How lines of the log are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// An object a line.
+    Json,
+}
+
+/// Who watches over the process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Supervised {
+    /// Nobody is told anything.
+    No,
+    /// systemd.
+    Systemd,
+    /// systemd, if it says where it listens.
+    Auto,
+}
+
+impl Default for Running {
+    fn default() -> Self {
+        Self {
+            unixsocket: String::new(),
+            unixsocketperm: 0,
+            metrics_port: 0,
+            metrics_bind: std::net::Ipv4Addr::LOCALHOST.into(),
+            logfile: String::new(),
+            log_format: LogFormat::Text,
+            supervised: Supervised::Auto,
+            shutdown_timeout_s: 10,
+        }
+    }
+}
+
+/// Stores a parsed value in a field.
+macro_rules! store {
+    ($field:ident, $parse:expr) => {
+        |config: &mut Config, value: &str| {
+            config.running.$field = $parse(value)?;
+            Ok(())
+        }
+    };
+}
+
+fn any(value: &str) -> Result<String, String> {
+    Ok(value.to_owned())
+}
+
+/// The settings; metrics and the format of the log are this server's own.
+pub(super) static RUNNING: &[Parameter] = &[
+    text(at_start("unixsocket", |c| c.running.unixsocket.clone(), store!(unixsocket, any))),
+    at_start(
+        "unixsocketperm",
+        |c| format!("{:o}", c.running.unixsocketperm),
+        store!(unixsocketperm, mode),
+    ),
+    at_start(
+        "metrics-port",
+        |c| c.running.metrics_port.to_string(),
+        store!(metrics_port, |v| number(v, 0, 65535)),
+    ),
+    at_start(
+        "metrics-bind",
+        |c| c.running.metrics_bind.to_string(),
+        store!(metrics_bind, |v: &str| v.parse().map_err(|_| "this is no IP address".to_owned())),
+    ),
+    text(at_start("logfile", |c| c.running.logfile.clone(), store!(logfile, any))),
+    at_start("log-format", show_format, store!(log_format, format)),
+    always("syslog-enabled", |_| "no".to_owned(), no_syslog),
+    at_start("supervised", show_supervised, store!(supervised, supervised)),
+    always(
+        "shutdown-timeout",
+        |c| c.running.shutdown_timeout_s.to_string(),
+        store!(shutdown_timeout_s, |v| number(v, 0, i32::MAX as u32)),
+    ),
+];
+
+/// Permissions in octal digits.
+fn mode(value: &str) -> Result<u32, String> {
+    let mode = u32::from_str_radix(value, 8).ok().filter(|mode| *mode <= 0o777);
+    mode.ok_or_else(|| "argument must be an octal number between 0 and 777".to_owned())
+}
+
+fn show_format(config: &Config) -> String {
+    match config.running.log_format {
+        LogFormat::Text => "text",
+        LogFormat::Json => "json",
+    }
+    .to_owned()
+}
+
+fn format(value: &str) -> Result<LogFormat, String> {
+    match value.to_ascii_lowercase().as_str() {
+        "text" => Ok(LogFormat::Text),
+        "json" => Ok(LogFormat::Json),
+        _ => Err("argument(s) must be one of the following: text, json".to_owned()),
+    }
+}
+
+fn no_syslog(_: &mut Config, value: &str) -> Result<(), String> {
+    if value.eq_ignore_ascii_case("no") {
+        return Ok(());
+    }
+    Err("this server does not speak to syslog; the log goes to standard error, which systemd \
+         keeps in its journal, or to a logfile"
+        .to_owned())
+}
+
+fn show_supervised(config: &Config) -> String {
+    match config.running.supervised {
+        Supervised::No => "no",
+        Supervised::Systemd => "systemd",
+        Supervised::Auto => "auto",
+    }
+    .to_owned()
+}
+
+fn supervised(value: &str) -> Result<Supervised, String> {
+    match value.to_ascii_lowercase().as_str() {
+        "no" => Ok(Supervised::No),
+        "systemd" => Ok(Supervised::Systemd),
+        "auto" => Ok(Supervised::Auto),
+        "upstart" => Err("this server knows systemd alone: no, systemd or auto".to_owned()),
+        _ => Err("argument(s) must be one of the following: no, systemd, auto".to_owned()),
+    }
+}

@@ -1,0 +1,128 @@
+//! As much of HTTP as a scrape needs: one GET, one answer, the end.
+
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use super::{REQUEST_BYTES_MAX, REQUEST_TIME_MAX};
+
+/// How long a peer may take to close its side.
+const LINGER_MAX: Duration = Duration::from_secs(1);
+
+/// An answer: status, and text.
+type Answer = (&'static str, String);
+
+/// Reads a request and answers it with what `figures` gives, if it asks for that.
+pub(super) fn converse(
+    mut stream: &TcpStream,
+    figures: impl FnOnce() -> Option<String>,
+) -> io::Result<()> {
+    let (status, body) = match read(stream)? {
+        Ok(head) => answer(&head, figures),
+        Err(refusal) => refusal,
+    };
+    let head = format!(
+        "HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\n\
+         Content-Length: {}\r\nAllow: GET\r\nConnection: close\r\n\r\n",
+        body.len()
+    );
+    stream.set_write_timeout(Some(REQUEST_TIME_MAX))?;
+    stream.write_all(head.as_bytes())?;
+    stream.write_all(body.as_bytes())?;
+    stream.shutdown(std::net::Shutdown::Write)?;
+    // A connection that is closed with bytes unread is reset, and the answer may be lost.
+    stream.set_read_timeout(Some(LINGER_MAX))?;
+    let _ = stream.take(REQUEST_BYTES_MAX as u64).read_to_end(&mut Vec::new());
+    Ok(())
+}
+
+/// The request's line and headers, or what is to be said instead.
+fn read(mut stream: &TcpStream) -> io::Result<Result<Vec<u8>, Answer>> {
+    let start = Instant::now();
+    let mut head = Vec::new();
+    let mut piece = [0; 1024];
+    while !head.windows(4).any(|end| end == b"\r\n\r\n") {
+        let left = REQUEST_TIME_MAX.saturating_sub(start.elapsed());
+        if left.is_zero() {
+            return Ok(Err(refusal("408 Request Timeout")));
+        }
+        if head.len() >= REQUEST_BYTES_MAX {
+            return Ok(Err(refusal("431 Request Header Fields Too Large")));
+        }
+        stream.set_read_timeout(Some(left))?;
+        match stream.read(&mut piece) {
+            Ok(0) => return Ok(Err(refusal("400 Bad Request"))),
+            Ok(count) => head.extend_from_slice(&piece[..count]),
+            Err(error) => match error.kind() {
+                io::ErrorKind::WouldBlock
+                | io::ErrorKind::TimedOut
+                | io::ErrorKind::Interrupted => {}
+                _ => return Err(error),
+            },
+        }
+    }
+    Ok(Ok(head))
+}
+
+fn refusal(status: &'static str) -> Answer {
+    (status, format!("{status}\n"))
+}
+
+fn answer(head: &[u8], figures: impl FnOnce() -> Option<String>) -> Answer {
+    let line = head.split(|&byte| byte == b'\r').next().unwrap_or_default();
+    let words: Vec<&[u8]> = line.split(|&byte| byte == b' ').collect();
+    let [method, target, version] = words[..] else { return refusal("400 Bad Request") };
+    if !version.starts_with(b"HTTP/1.") {
+        return refusal("400 Bad Request");
+    }
+    let path = target.split(|&byte| byte == b'?').next().unwrap_or_default();
+    match (path, method) {
+        (b"/metrics", b"GET") => match figures() {
+            Some(text) => ("200 OK", text),
+            None => refusal("503 Service Unavailable"),
+        },
+        (b"/metrics", _) => refusal("405 Method Not Allowed"),
+        _ => refusal("404 Not Found"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::{Shutdown, TcpListener};
+
+    /// What is answered to these bytes.
+    fn answered(request: &[u8]) -> String {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let mut client = TcpStream::connect(listener.local_addr().expect("a port")).expect("it");
+        client.write_all(request).expect("a small request");
+        client.shutdown(Shutdown::Write).expect("an end");
+        let (stream, _) = listener.accept().expect("a connection");
+        converse(&stream, || Some("figures 1\n".to_owned())).expect("an answer");
+        let mut text = String::new();
+        client.read_to_string(&mut text).expect("text");
+        text
+    }
+
+    #[test]
+    fn only_a_get_of_the_figures_gets_them() {
+        let long = [&b"GET /metrics HTTP/1.1\r\nX: "[..], &[b'x'; 9000], b"\r\n\r\n"].concat();
+        let cases: [(&[u8], &str); 9] = [
+            (b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n", "200 OK"),
+            (b"GET /metrics?x=1 HTTP/1.0\r\n\r\n", "200 OK"),
+            (b"POST /metrics HTTP/1.1\r\n\r\n", "405 Method Not Allowed"),
+            (b"GET / HTTP/1.1\r\n\r\n", "404 Not Found"),
+            (b"GET /metrics/../x HTTP/1.1\r\n\r\n", "404 Not Found"),
+            (b"GET /metrics\r\n\r\n", "400 Bad Request"),
+            (b"\x16\x03\x01\x00\xff\r\n\r\n", "400 Bad Request"),
+            (b"GET /metrics HTTP/1.1\r\n", "400 Bad Request"),
+            (&long, "431 Request Header Fields Too Large"),
+        ];
+        for (request, status) in cases {
+            let text = answered(request);
+            assert!(text.starts_with(&format!("HTTP/1.1 {status}\r\n")), "{text}");
+            let shown = text.ends_with("\r\n\r\nfigures 1\n");
+            assert_eq!(shown, status == "200 OK", "{text}");
+        }
+    }
+}

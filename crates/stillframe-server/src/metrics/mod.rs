@@ -1,0 +1,109 @@
+//! Figures for Prometheus: `GET /metrics` at a port of its own.
+//!
+//! - The command thread only copies numbers, once a question, and a question wakes it; the text is
+//!   made by the thread of the connection.
+//! - A request is one line and some headers within [`REQUEST_BYTES_MAX`] and [`REQUEST_TIME_MAX`];
+//!   bodies are not read. At most [`CONNECTIONS_MAX`] are served at once, others are turned away.
+
+mod figures;
+mod http;
+mod text;
+
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+use std::time::Duration;
+
+use stillframe::Algorithm;
+
+use crate::ServeError;
+use crate::poll::Waker;
+use crate::server::Server;
+pub(crate) use figures::Figures;
+
+/// Connections served at once.
+const CONNECTIONS_MAX: usize = 8;
+/// Longest request, in bytes.
+const REQUEST_BYTES_MAX: usize = 8 << 10;
+/// Longest time that a request may take to come.
+const REQUEST_TIME_MAX: Duration = Duration::from_secs(5);
+/// Longest time that the command thread is waited for.
+const ANSWER_TIME_MAX: Duration = Duration::from_secs(5);
+
+/// Somebody wants to know the figures.
+type Question = SyncSender<Figures>;
+
+/// The command thread's end.
+#[derive(Default)]
+pub(crate) struct Metrics(Option<Receiver<Question>>);
+
+/// What each connection needs.
+struct Service {
+    questions: Sender<Question>,
+    waker: Waker,
+    busy: AtomicUsize,
+}
+
+/// Binds the port of the figures.
+pub(crate) fn bind(address: IpAddr, port: u16) -> Result<TcpListener, ServeError> {
+    let address = SocketAddr::from((address, port));
+    TcpListener::bind(address)
+        .map_err(|error| ServeError::Metrics { address: address.to_string(), error })
+}
+
+/// Serves the figures from now on.
+pub(crate) fn serve(listener: TcpListener, waker: Waker) -> std::io::Result<Metrics> {
+    let (sender, receiver) = channel();
+    let service = Arc::new(Service { questions: sender, waker, busy: AtomicUsize::new(0) });
+    let accept = move || {
+        loop {
+            match listener.accept() {
+                Ok((stream, _)) => Service::attend(&service, stream),
+                // Descriptors or memory are short: not for ever.
+                Err(_) => std::thread::sleep(Duration::from_millis(100)),
+            }
+        }
+    };
+    std::thread::Builder::new().name("metrics".to_owned()).spawn(accept)?;
+    Ok(Metrics(Some(receiver)))
+}
+
+impl Service {
+    /// Serves one connection beside others.
+    fn attend(service: &Arc<Self>, stream: TcpStream) {
+        if service.busy.fetch_add(1, Ordering::Relaxed) >= CONNECTIONS_MAX {
+            service.busy.fetch_sub(1, Ordering::Relaxed);
+            return;
+        }
+        let own = Arc::clone(service);
+        let converse = move || {
+            // It is the peer that has failed.
+            let _ = http::converse(&stream, || own.ask());
+            own.busy.fetch_sub(1, Ordering::Relaxed);
+        };
+        let builder = std::thread::Builder::new().name("metrics-client".to_owned());
+        if builder.spawn(converse).is_err() {
+            service.busy.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    /// The figures as text, unless the command thread has other things to do.
+    fn ask(&self) -> Option<String> {
+        let (sender, receiver) = sync_channel(1);
+        self.questions.send(sender).ok()?;
+        self.waker.wake();
+        receiver.recv_timeout(ANSWER_TIME_MAX).ok().map(|figures| text::write(&figures))
+    }
+}
+
+impl<A: Algorithm> Server<A> {
+    /// Answers those who want to know the figures. Called when something has woken the loop.
+    pub(crate) fn tell_figures(&self) {
+        let Some(questions) = &self.state.metrics.0 else { return };
+        while let Ok(question) = questions.try_recv() {
+            // Who has gone meanwhile needs no answer.
+            let _ = question.try_send(Figures::of(&self.keyspace, &self.state, &self.table));
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! The loop's part in one client's requests: read, cut apart, run.
+
+use stillframe::Algorithm;
+use stillframe_keyspace::WARM_BATCH;
+use stillframe_resp::{Limits, Out};
+
+use crate::ahead;
+use crate::commands::{self, Context};
+use crate::connection::{Client, Read};
+use crate::server::Server;
+use crate::session::Session;
+use crate::state::ServerState;
+
+/// Requests run for one client in one turn.
+const REQUESTS_PER_TURN: usize = 1024;
+/// Replies above which a client's turn ends, in bytes.
+const REPLY_BYTES_PER_TURN: usize = 1 << 20;
+/// Arguments that need no allocation.
+const ARGS_ON_STACK: usize = 8;
+
+impl<A: Algorithm> Server<A> {
+    /// Gives one client its share of the turn.
+    pub(crate) fn serve(&mut self, place: usize) {
+        let Some(mut client) = self.state.clients.take(place) else { return };
+        client.queued = false;
+        let held = client.session.held.is_some() && self.state.pausing();
+        if client.servable() && !held {
+            let unfinished = self.serve_once(&mut client);
+            if client.session.held.is_some() {
+                self.postponed.push(place);
+            } else if unfinished && client.servable() {
+                client.queued = true;
+                self.runnable.push_back(place);
+            }
+        }
+        // One that waits is not read from: its end is known from the event alone.
+        let left = client.session.blocked && client.ended;
+        let finished = client.session.closing && client.is_drained();
+        // Here and not only after a write: to a client that reads nothing, nothing is written.
+        let limit = client.output_limit(&self.state.config.output_limits);
+        let over = client.over_output_limit(limit, self.state.loop_time);
+        self.state.clients.put(place, client);
+        self.state.clients.flush_later(place);
+        if finished || over || left {
+            self.state.clients.doom(place);
+        }
+        if self.state.blocked.has_ready() {
+            self.serve_blocked();
+        }
+    }
+
+    /// Runs requests left over from the last turn, else reads once and runs what has come. Returns
+    /// whether there may be more to do at once.
+    fn serve_once(&mut self, client: &mut Client) -> bool {
+        client.session.active = self.state.loop_time;
+        if let Some(held) = client.session.held.take() {
+            self.state.read_clock();
+            let Client { session, output, .. } = client;
+            held.for_each(|_, args| self.run_request(session, output, args));
+        }
+        if client.backlog && client.session.held.is_none() {
+            self.execute_own(client);
+        }
+        let held = client.session.held.is_some();
+        if client.backlog || !client.servable() || !client.readable || held {
+            return client.backlog;
+        }
+        self.state.stats.reads += 1;
+        let mut shared = std::mem::take(&mut self.shared);
+        let own = !client.input.is_empty();
+        let read = if own { client.read_own() } else { client.read_shared(&mut shared) };
+        match read {
+            Read::Nothing => {}
+            Read::End => client.session.closing = true,
+            Read::Bytes(count) => {
+                self.state.stats.input_bytes += count as u64;
+                if own {
+                    self.execute_own(client);
+                } else {
+                    let bytes = &mut shared[..count];
+                    let used = self.execute(client, bytes);
+                    client.input.extend_from_slice(&bytes[used..]);
+                }
+            }
+        }
+        self.shared = shared;
+        self.check_input(client);
+        client.backlog || client.readable
+    }
+
+    fn execute_own(&mut self, client: &mut Client) {
+        let mut input = std::mem::take(&mut client.input);
+        let used = self.execute(client, &mut input);
+        client.input = input;
+        client.consume_own(used);
+    }
+
+    /// Runs the whole requests at the start of `bytes`, up to the client's share of a turn.
+    /// Returns the bytes used.
+    fn execute(&mut self, client: &mut Client, bytes: &mut [u8]) -> usize {
+        let mut used = 0;
+        let mut requests = 0;
+        let replies_start = client.output.len();
+        self.state.read_clock();
+        client.backlog = false;
+        while !client.session.closing && !self.state.stopping {
+            if client.session.blocked
+                || self.state.blocked.has_ready()
+                || requests == REQUESTS_PER_TURN
+                || client.output.len() - replies_start > REPLY_BYTES_PER_TURN
+            {
+                client.backlog = used < bytes.len();
+                break;
+            }
+            if requests.is_multiple_of(WARM_BATCH) {
+                ahead::warm(&self.keyspace, client.session.db, &bytes[used..]);
+            }
+            match client.parser.parse(&mut bytes[used..]) {
+                Ok(None) => break,
+                Ok(Some(length)) => {
+                    self.answer(client, &bytes[used..used + length]);
+                    used += length;
+                    requests += 1;
+                    if client.session.held.is_some() {
+                        client.backlog = used < bytes.len();
+                        break;
+                    }
+                }
+                Err(error) => {
+                    tracing::info!("client {}: {error}", client.session.peer);
+                    Out::new(&mut client.output, client.session.protocol).protocol_error(&error);
+                    self.state.stats.count_error(b"ERR");
+                    client.session.closing = true;
+                }
+            }
+        }
+        if client.session.closing { bytes.len() } else { used }
+    }
+
+    /// Runs one request, which the client's parser has just found in `request`.
+    fn answer(&mut self, client: &mut Client, request: &[u8]) {
+        let Client { parser, session, output, .. } = client;
+        let ranges = parser.args();
+        let mut stack = [&[][..]; ARGS_ON_STACK];
+        let mut heap = Vec::new();
+        let slices = ranges.iter().map(|range| request.get(range.clone()).unwrap_or_default());
+        let args: &[&[u8]] = if ranges.len() <= ARGS_ON_STACK {
+            stack.iter_mut().zip(slices).for_each(|(place, slice)| *place = slice);
+            &stack[..ranges.len()]
+        } else {
+            heap.extend(slices);
+            &heap
+        };
+        if args.is_empty() {
+            return;
+        }
+        let authenticated = session.authenticated;
+        self.run_request(session, output, args);
+        if session.authenticated != authenticated {
+            parser.set_limits(limits(&self.state, session.authenticated));
+        }
+    }
+
+    /// Runs one request of a client.
+    fn run_request(&mut self, session: &mut Session, output: &mut Vec<u8>, args: &[&[u8]]) {
+        let now = self.state.unix_now();
+        commands::dispatch(&mut self.context(session, output, now), args);
+    }
+
+    /// What a request of the client of `session` runs in at `now`.
+    pub(crate) fn context<'a>(
+        &'a mut self,
+        session: &'a mut Session,
+        output: &'a mut Vec<u8>,
+        now: i64,
+    ) -> Context<'a, A> {
+        let clients = &mut self.state.clients;
+        (clients.own_place, clients.own_id) = (session.place, session.id);
+        clients.own_protocol = session.protocol;
+        Context {
+            out: Out::new(output, session.protocol),
+            keyspace: &mut self.keyspace,
+            server: &mut self.state,
+            session,
+            now,
+            table: &self.table,
+        }
+    }
+
+    /// Closes a client whose unfinished request or open transaction has grown too large.
+    fn check_input(&mut self, client: &mut Client) {
+        let queued = client.session.transaction.as_ref().map_or(0, |open| open.memory());
+        if client.input.len() + queued > self.state.config.query_buffer_limit_bytes {
+            tracing::warn!(
+                "closing client {} at {}: its requests exceed client-query-buffer-limit",
+                client.session.id,
+                client.session.peer
+            );
+            client.discard_output();
+            client.session.closing = true;
+        }
+    }
+}
+
+/// What a client's requests may ask for.
+pub(crate) fn limits(state: &ServerState, authenticated: bool) -> Limits {
+    Limits { bulk_bytes_max: state.config.bulk_bytes_max, authenticated, ..Limits::OPEN }
+}

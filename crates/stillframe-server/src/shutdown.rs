@@ -1,0 +1,147 @@
+//! The end of the server when replicas are behind: writes are held until they have everything, or
+//! until `shutdown-timeout` is over.
+//!
+//! - Who asks for the end waits as BLPOP does, and hears only if the end is called off.
+//! - What the end waits for was in the stream when it was asked for; what is held is not lost, as
+//!   it was not answered.
+
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use stillframe::Algorithm;
+use stillframe_keyspace::{Keyspace, Type};
+
+use crate::blocked::Waiter;
+use crate::journal;
+use crate::persistence::{self, LastSave};
+use crate::replication::Phase;
+use crate::server::Server;
+use crate::session::Session;
+use crate::state::ServerState;
+
+/// How the server is to end.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Wish {
+    pub(crate) last_save: LastSave,
+    /// Even if the data cannot be saved.
+    pub(crate) force: bool,
+    /// Without waiting for replicas.
+    pub(crate) now: bool,
+}
+
+/// An end that waits for replicas.
+pub(crate) struct Ending {
+    wish: Wish,
+    /// They are to have the stream up to there.
+    offset: u64,
+    deadline: Instant,
+    /// Clients that wait for the end.
+    waiters: Vec<u64>,
+}
+
+impl Ending {
+    /// How long it waits yet.
+    pub(crate) fn left(&self) -> Duration {
+        self.deadline.saturating_duration_since(Instant::now())
+    }
+}
+
+/// What a wish has come to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// The server ends with this turn.
+    Ends,
+    /// It waits for replicas.
+    Waits,
+    /// The data could not be saved.
+    Refused,
+}
+
+/// Ends the server, or begins to wait for its replicas.
+pub(crate) fn ask<A: Algorithm>(
+    keyspace: &mut Keyspace<A>,
+    state: &mut ServerState,
+    wish: Wish,
+) -> Outcome {
+    if state.ending.is_some() && !wish.now {
+        return Outcome::Waits;
+    }
+    let timeout = Duration::from_secs(state.config.running.shutdown_timeout_s.into());
+    if !wish.now && !timeout.is_zero() {
+        journal::settle(keyspace, state);
+        let offset = state.replication.stream.end();
+        let behind = state.replicas_behind(offset);
+        if behind > 0 {
+            tracing::warn!("{behind} replicas are behind: the end waits for them, and writes wait");
+            let deadline = Instant::now() + timeout;
+            state.ending = Some(Ending { wish, offset, deadline, waiters: Vec::new() });
+            state.replication.ask();
+            return Outcome::Waits;
+        }
+    }
+    let ends = persistence::stop(keyspace, state, wish.last_save, wish.force);
+    if ends { Outcome::Ends } else { Outcome::Refused }
+}
+
+impl ServerState {
+    /// How many replicas that follow the stream have not applied it up to `offset`.
+    fn replicas_behind(&self, offset: u64) -> usize {
+        let replicas = self.clients.others().filter_map(|(_, client)| client.replica());
+        replicas.filter(|it| it.phase == Phase::Online && it.acked < offset).count()
+    }
+
+    /// Has the client of a SHUTDOWN wait for the end.
+    pub(crate) fn await_end(&mut self, session: &mut Session) {
+        let Some(ending) = &mut self.ending else { return };
+        ending.waiters.push(session.id);
+        session.blocked = true;
+        let waiter = Waiter {
+            place: session.place,
+            db: session.db,
+            keys: Vec::new(),
+            kind: Type::String, // of no key
+            deadline: None,
+            command: session.last_command,
+            before: Vec::new(),
+            after: Vec::new(),
+            acks: None,
+        };
+        self.blocked.park(session.id, waiter);
+    }
+
+    /// Calls an end off; false if there is none.
+    pub(crate) fn call_off(&mut self) -> bool {
+        let Some(ending) = self.ending.take() else { return false };
+        self.urgent.store(false, Ordering::Relaxed);
+        self.disappoint(&ending.waiters);
+        true
+    }
+
+    fn disappoint(&mut self, waiters: &[u64]) {
+        for &id in waiters {
+            self.unblock(id, |out| out.error(FAILED));
+        }
+    }
+}
+
+/// What is answered when the server does not end.
+pub(crate) const FAILED: &str = "ERR Errors trying to SHUTDOWN. Check logs.";
+
+impl<A: Algorithm> Server<A> {
+    /// Ends the server if its replicas have everything, or time is over. Called every turn.
+    pub(crate) fn attend_end(&mut self) {
+        let Some(ending) = &self.state.ending else { return };
+        let behind = self.state.replicas_behind(ending.offset);
+        if behind > 0 && self.state.loop_time < ending.deadline {
+            return;
+        }
+        if behind > 0 {
+            tracing::warn!("{behind} replicas are still behind (shutdown-timeout): ending anyway");
+        }
+        let Some(Ending { wish, waiters, .. }) = self.state.ending.take() else { return };
+        let (keyspace, state) = (&mut self.keyspace, &mut self.state);
+        if !persistence::stop(keyspace, state, wish.last_save, wish.force) {
+            self.state.disappoint(&waiters);
+        }
+    }
+}

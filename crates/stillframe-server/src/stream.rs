@@ -1,0 +1,166 @@
+//! A socket that carries requests and replies: TCP, unix, or TCP under TLS.
+//!
+//! - Nothing here waits. `AGAIN` means that an event will tell when to go on; `INTR` that the
+//!   caller may go on at once.
+//! - Under TLS the library between socket and caller holds bytes of both directions, of which no
+//!   event tells: [`holds_input`](Stream::holds_input) and [`holds_output`](Stream::holds_output).
+//! - The kinds are told apart by a `match`: requests over plain sockets pay nothing for the others.
+
+use std::io;
+use std::net::Shutdown;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+
+use mio::event::Source;
+use mio::net::{TcpStream, UnixStream};
+use mio::{Interest, Registry, Token};
+use rustix::buffer::spare_capacity;
+use rustix::io::Errno;
+
+use crate::tls::TlsStream;
+
+/// A connected socket.
+pub(crate) enum Stream {
+    /// TCP.
+    Tcp(TcpStream),
+    /// A unix socket.
+    Unix(UnixStream),
+    /// TLS over TCP.
+    Tls(Box<TlsStream>),
+}
+
+impl Stream {
+    /// Reads once; 0 bytes are the end of the stream.
+    #[inline]
+    pub(crate) fn read(&mut self, into: &mut [u8]) -> Result<usize, Errno> {
+        match self {
+            Self::Tcp(socket) => rustix::io::read(socket, into),
+            Self::Unix(socket) => rustix::io::read(socket, into),
+            Self::Tls(stream) => stream.read(into),
+        }
+    }
+
+    /// Reads once into the spare room behind what a buffer holds.
+    #[inline]
+    pub(crate) fn read_behind(&mut self, into: &mut Vec<u8>) -> Result<usize, Errno> {
+        match self {
+            Self::Tcp(socket) => rustix::io::read(socket, spare_capacity(into)),
+            Self::Unix(socket) => rustix::io::read(socket, spare_capacity(into)),
+            Self::Tls(stream) => stream.read_behind(into),
+        }
+    }
+
+    /// Writes once what the socket takes. No bytes at all: what is held back is written.
+    #[inline]
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<usize, Errno> {
+        match self {
+            Self::Tcp(socket) => rustix::io::write(socket, bytes),
+            Self::Unix(socket) => rustix::io::write(socket, bytes),
+            Self::Tls(stream) => stream.write(bytes),
+        }
+    }
+
+    /// Whether a write that left `left` bytes over has filled the socket.
+    #[inline]
+    pub(crate) fn is_full(&self, left: usize) -> bool {
+        match self {
+            Self::Tcp(_) | Self::Unix(_) => left > 0,
+            Self::Tls(stream) => stream.holds_output(),
+        }
+    }
+
+    /// Whether bytes were taken that the socket has not taken yet.
+    #[inline]
+    pub(crate) fn holds_output(&self) -> bool {
+        match self {
+            Self::Tcp(_) | Self::Unix(_) => false,
+            Self::Tls(stream) => stream.holds_output(),
+        }
+    }
+
+    /// Whether there may be more to read although the last read ended short.
+    #[inline]
+    pub(crate) fn holds_input(&self) -> bool {
+        match self {
+            Self::Tcp(_) | Self::Unix(_) => false,
+            Self::Tls(stream) => stream.holds_input(),
+        }
+    }
+
+    /// Whether both sides still agree on keys.
+    pub(crate) fn is_handshaking(&self) -> bool {
+        match self {
+            Self::Tcp(_) | Self::Unix(_) => false,
+            Self::Tls(stream) => stream.is_handshaking(),
+        }
+    }
+
+    /// Goes on with a handshake; says whether it is still under way.
+    pub(crate) fn shake_hands(&mut self) -> Result<bool, Errno> {
+        match self {
+            Self::Tcp(_) | Self::Unix(_) => Ok(false),
+            Self::Tls(stream) => stream.shake_hands(),
+        }
+    }
+
+    /// Whether an image may be written to the socket by another thread or process.
+    pub(crate) fn is_plain(&self) -> bool {
+        !matches!(self, Self::Tls(_))
+    }
+
+    /// Ends the connection for good: a forked child may hold the socket too, and would keep it
+    /// alive.
+    pub(crate) fn close(&mut self) {
+        // Each fails only if the connection is gone already.
+        let _ = match self {
+            Self::Tcp(socket) => socket.shutdown(Shutdown::Both),
+            Self::Unix(socket) => socket.shutdown(Shutdown::Both),
+            Self::Tls(stream) => stream.close(),
+        };
+    }
+
+    /// Why a connection could not be made, if it could not.
+    pub(crate) fn take_error(&self) -> io::Result<Option<io::Error>> {
+        match self {
+            Self::Tcp(socket) => socket.take_error(),
+            Self::Unix(socket) => socket.take_error(),
+            Self::Tls(stream) => stream.socket().take_error(),
+        }
+    }
+
+    /// The descriptor's number, to be shown.
+    pub(crate) fn number(&self) -> i32 {
+        self.as_fd().as_raw_fd()
+    }
+
+    fn source(&mut self) -> &mut dyn Source {
+        match self {
+            Self::Tcp(socket) => socket,
+            Self::Unix(socket) => socket,
+            Self::Tls(stream) => stream.socket_mut(),
+        }
+    }
+}
+
+impl AsFd for Stream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Tcp(socket) => socket.as_fd(),
+            Self::Unix(socket) => socket.as_fd(),
+            Self::Tls(stream) => stream.socket().as_fd(),
+        }
+    }
+}
+
+impl Source for Stream {
+    fn register(&mut self, to: &Registry, token: Token, interest: Interest) -> io::Result<()> {
+        self.source().register(to, token, interest)
+    }
+
+    fn reregister(&mut self, to: &Registry, token: Token, interest: Interest) -> io::Result<()> {
+        self.source().reregister(to, token, interest)
+    }
+
+    fn deregister(&mut self, from: &Registry) -> io::Result<()> {
+        self.source().deregister(from)
+    }
+}

@@ -1,0 +1,189 @@
+//! One TLS connection over a socket that does not block.
+//!
+//! - rustls holds at most a record or two of plaintext that nobody has read, and
+//!   [`OUTPUT_BYTES_MAX`] of what the socket does not take: no peer can make it grow.
+//! - A read goes on until it has filled the caller's room or drained the socket, or has used up
+//!   its share; in the latter case `holds_input` says that there is more. So the event loop's rule
+//!   holds that a short read waits for an event.
+//! - Whatever the connection has to say by itself (handshake, alerts, new keys) is written as soon
+//!   as it is there; if the socket is full, `holds_output` says so until an event lets it go on.
+//! - A connection that has failed stays failed.
+
+use std::io::{self, BufRead, Write};
+use std::net::Shutdown;
+
+use mio::net::TcpStream;
+use rustix::io::Errno;
+use rustls::Connection;
+
+/// Bytes in front of a socket that takes no more.
+const OUTPUT_BYTES_MAX: usize = 64 << 10;
+/// Bytes taken by one write: a peer that reads as fast as it is written to has to let others in.
+const WRITE_BYTES_MAX: usize = 1 << 20;
+/// Steps of one read, each a `read` of the socket or a copy, for the same reason.
+const READ_STEPS_MAX: usize = 128;
+
+/// A TLS connection, either side of it.
+pub(crate) struct TlsStream {
+    socket: TcpStream,
+    connection: Connection,
+    /// The socket or the library may hold more to read.
+    unread: bool,
+    /// The peer sends no more.
+    ended: bool,
+    failed: bool,
+}
+
+impl TlsStream {
+    /// A connection whose handshake has yet to begin.
+    pub(super) fn new(socket: TcpStream, mut connection: Connection) -> Self {
+        connection.set_buffer_limit(Some(OUTPUT_BYTES_MAX));
+        Self { socket, connection, unread: true, ended: false, failed: false }
+    }
+
+    /// See [`Stream::read`](crate::stream::Stream::read).
+    pub(crate) fn read(&mut self, into: &mut [u8]) -> Result<usize, Errno> {
+        let room = into.len();
+        let mut rest = into;
+        self.take(room, |piece| {
+            let (filled, left) = std::mem::take(&mut rest).split_at_mut(piece.len());
+            filled.copy_from_slice(piece);
+            rest = left;
+        })
+    }
+
+    /// See [`Stream::read_behind`](crate::stream::Stream::read_behind).
+    pub(crate) fn read_behind(&mut self, into: &mut Vec<u8>) -> Result<usize, Errno> {
+        let room = into.capacity() - into.len();
+        self.take(room, |piece| into.extend_from_slice(piece))
+    }
+
+    /// Hands up to `room` bytes on.
+    fn take(&mut self, room: usize, mut put: impl FnMut(&[u8])) -> Result<usize, Errno> {
+        if self.failed {
+            return Err(Errno::CONNRESET);
+        }
+        self.unread = true;
+        let mut count = 0;
+        for _ in 0..READ_STEPS_MAX {
+            let mut reader = self.connection.reader();
+            match reader.fill_buf() {
+                Ok(chunk) if !chunk.is_empty() => {
+                    let taken = chunk.len().min(room - count);
+                    put(&chunk[..taken]);
+                    reader.consume(taken);
+                    count += taken;
+                    if count == room {
+                        return Ok(count);
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => match self.receive() {
+                    Ok(true) => {}
+                    Ok(false) => {
+                        self.unread = false;
+                        return if count > 0 { Ok(count) } else { Err(Errno::AGAIN) };
+                    }
+                    // What came before is good; the next read tells of the failure.
+                    Err(error) => return if count > 0 { Ok(count) } else { Err(error) },
+                },
+                // The end, said or not: requests have lengths, and a cut one is never run.
+                Ok(_) | Err(_) => return Ok(count),
+            }
+        }
+        if count > 0 { Ok(count) } else { Err(Errno::INTR) }
+    }
+
+    /// Takes what the socket has, once; false if it has nothing.
+    fn receive(&mut self) -> Result<bool, Errno> {
+        match self.connection.read_tls(&mut self.socket) {
+            Ok(count) => self.ended = count == 0,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(true),
+            Err(error) => return Err(self.fail(&error)),
+        }
+        if let Err(error) = self.connection.process_new_packets() {
+            let _ = self.send(); // the alert that tells the peer
+            return Err(self.fail(&error));
+        }
+        self.send()?;
+        Ok(true)
+    }
+
+    /// Writes what waits for the socket; false if that takes no more.
+    fn send(&mut self) -> Result<bool, Errno> {
+        while self.connection.wants_write() {
+            match self.connection.write_tls(&mut self.socket) {
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(self.fail(&error)),
+            }
+        }
+        Ok(true)
+    }
+
+    fn fail(&mut self, problem: &dyn std::fmt::Display) -> Errno {
+        self.failed = true;
+        match self.socket.peer_addr() {
+            Ok(peer) => tracing::info!("the TLS connection with {peer} ends: {problem}"),
+            Err(_) => tracing::info!("a TLS connection ends: {problem}"),
+        }
+        Errno::CONNRESET
+    }
+
+    /// See [`Stream::write`](crate::stream::Stream::write).
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<usize, Errno> {
+        if self.failed {
+            return Err(Errno::CONNRESET);
+        }
+        let wanted = &bytes[..bytes.len().min(WRITE_BYTES_MAX)];
+        let mut count = 0;
+        while self.send()? && count < wanted.len() && !self.connection.is_handshaking() {
+            let taken = self.connection.writer().write(&wanted[count..]);
+            count += taken.map_err(|error| self.fail(&error))?;
+        }
+        if count == 0 && !bytes.is_empty() { Err(Errno::AGAIN) } else { Ok(count) }
+    }
+
+    /// See [`Stream::shake_hands`](crate::stream::Stream::shake_hands).
+    pub(crate) fn shake_hands(&mut self) -> Result<bool, Errno> {
+        while self.send()? && self.connection.is_handshaking() {
+            if !self.receive()? {
+                break;
+            }
+            if self.ended {
+                return Err(self.fail(&"the peer has left"));
+            }
+        }
+        Ok(self.connection.is_handshaking())
+    }
+
+    pub(crate) fn holds_output(&self) -> bool {
+        self.connection.wants_write() && !self.failed
+    }
+
+    pub(crate) fn holds_input(&self) -> bool {
+        self.unread
+    }
+
+    pub(crate) fn is_handshaking(&self) -> bool {
+        self.connection.is_handshaking()
+    }
+
+    /// Says goodbye, if the socket takes it, and ends the connection.
+    pub(crate) fn close(&mut self) -> io::Result<()> {
+        if !self.failed {
+            self.connection.send_close_notify();
+            let _ = self.send(); // not worth waiting for
+        }
+        self.socket.shutdown(Shutdown::Both)
+    }
+
+    pub(crate) fn socket(&self) -> &TcpStream {
+        &self.socket
+    }
+
+    pub(crate) fn socket_mut(&mut self) -> &mut TcpStream {
+        &mut self.socket
+    }
+}
