@@ -63,6 +63,7 @@ pub fn case(case: &Case) -> Result<(), String> {
     }
     if case.items() > 1 << 32 {
         let most = (1_u64 << 32) * u64::from(case.item_bytes);
+        let most = most.min(fitting(case, info, available_bytes()));
         return Err(format!("{} is too large: at most {}", human(case.size_bytes), human(most)));
     }
     if case.threads == 0 || case.threads > 1024 {
@@ -79,17 +80,11 @@ pub fn case(case: &Case) -> Result<(), String> {
 
 /// Whether the memory suffices, estimated before any is taken.
 fn fits(case: &Case, info: Option<&Info>, available: u64) -> Result<(), String> {
-    let copies = copies(case, info);
-    let undo = info.is_some_and(|info| info.memory.contains("undo"));
-    let budget = if undo { case.budget() as f64 } else { 0.0 };
-    let ticks = if case.tick_ms == 0 { 16.0 } else { 1.0 };
-    let updates = case.updates_per_tick as f64 * (1.0 + case.reads_per_update) * 4.0 * ticks;
-    let fixed = budget + updates + f64::from(64 << 20);
+    let (copies, fixed) = (copies(case, info), fixed_bytes(case, info));
     let needed = case.size_bytes as f64 * copies + fixed;
     if needed <= available as f64 {
         return Ok(());
     }
-    let fitting = ((available as f64 - fixed) / copies).max(0.0) as u64;
     Err(format!(
         "'{}' with {} of state needs about {} of memory and {} are available; a size of at most {} \
          would fit",
@@ -97,12 +92,34 @@ fn fits(case: &Case, info: Option<&Info>, available: u64) -> Result<(), String> 
         human(case.size_bytes),
         human(needed as u64),
         human(available),
-        human(fitting)
+        human(fitting(case, info, available))
     ))
 }
 
-/// Copies of the state in memory at the worst moment: what the registry says, and what the sink
-/// keeps.
+/// The largest size that fits.
+fn fitting(case: &Case, info: Option<&Info>, available: u64) -> u64 {
+    let left = available as f64 - fixed_bytes(case, info);
+    (left / copies(case, info)).max(0.0) as u64
+}
+
+/// Memory beside the copies of the state.
+fn fixed_bytes(case: &Case, info: Option<&Info>) -> f64 {
+    let budget = match case.budget_bytes {
+        _ if !has_undo(info) => 0.0,
+        0 => f64::from(64 << 20), // at least; see `copies`
+        bytes => bytes as f64,
+    };
+    let ticks = if case.tick_ms == 0 { 16.0 } else { 1.0 };
+    let updates = case.updates_per_tick as f64 * (1.0 + case.reads_per_update) * 4.0 * ticks;
+    budget + updates + f64::from(64 << 20)
+}
+
+fn has_undo(info: Option<&Info>) -> bool {
+    info.is_some_and(|info| info.memory.contains("undo"))
+}
+
+/// Copies of the state in memory at the worst moment: what the registry says, a budget that is a
+/// share of the state, and what the sink keeps.
 fn copies(case: &Case, info: Option<&Info>) -> f64 {
     let Some(info) = info else { return 1.02 };
     let kept = match case.sink {
@@ -111,7 +128,8 @@ fn copies(case: &Case, info: Option<&Info>) -> f64 {
         _ => 0.0,
     };
     let unit_bytes = info.unit(case.unit).words() as f64 * 8.0;
-    stated_copies(info.memory, unit_bytes) * 1.02 + kept
+    let budget = if has_undo(Some(info)) && case.budget_bytes == 0 { 0.25 } else { 0.0 };
+    stated_copies(info.memory, unit_bytes) * 1.02 + kept + budget
 }
 
 /// Reads the registry's column: `2`, `1 to 2`, `2 + 8 bytes a unit`, `3 + 3 bits a unit`.

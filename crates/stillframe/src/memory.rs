@@ -5,8 +5,12 @@
 //!   racing read is a stale value, never undefined behaviour.
 //! - A view ([`Words::view`]) keeps the length it had and the memory alive.
 
+mod tags;
+
 use std::ptr::NonNull;
 use std::sync::Arc;
+
+pub(crate) use tags::Tags;
 
 use crate::algorithm::Options;
 use crate::error::MemoryError;
@@ -172,7 +176,23 @@ impl Words {
         }
     }
 
-    /// One byte: number `index % 8` in memory of word `index / 8`. Panics out of bounds.
+    /// Byte `index % 8` in memory of word `index / 8` as an atomic. Panics out of bounds. The rule
+    /// of [`byte`] holds.
+    #[cfg(not(any(feature = "loom", feature = "shuttle")))]
+    #[inline]
+    fn byte(&self, index: usize) -> &std::sync::atomic::AtomicU8 {
+        if index / 8 >= self.len {
+            self.out_of_bounds(index / 8, 1);
+        }
+        // SAFETY: `index / 8 < len`, so the address is within the region.
+        let byte = unsafe { self.base.cast::<u8>().add(index) };
+        // SAFETY: it lives as long as the region, of which `self` owns a share, and is only
+        // accessed atomically. Accesses of another size that conflict are ordered, as the callers
+        // see to.
+        unsafe { std::sync::atomic::AtomicU8::from_ptr(byte.as_ptr()) }
+    }
+
+    /// Byte `index % 8` in memory of word `index / 8`. Panics out of bounds.
     #[inline]
     pub(crate) fn load_byte(&self, index: usize) -> u8 {
         byte::load(self.word(index / 8), index % 8)
@@ -252,9 +272,8 @@ pub(crate) mod byte {
     use super::{AtomicU64, Ordering};
     use std::sync::atomic::AtomicU8;
 
-    /// A byte as an atomic of its own, for orderings and exchanges.
     #[inline]
-    pub(crate) fn byte(word: &AtomicU64, index: usize) -> &AtomicU8 {
+    fn byte(word: &AtomicU64, index: usize) -> &AtomicU8 {
         let start = word.as_ptr().cast::<u8>();
         // SAFETY: the address of one of the word's eight bytes.
         let byte = unsafe { start.add(index % 8) };

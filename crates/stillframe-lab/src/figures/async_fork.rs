@@ -62,7 +62,7 @@ pub(super) const FIGURES: &[Figure] = &[
 ];
 
 fn forks(size: Size) -> Facet {
-    let sizes: &[u64] = size.pick(&[100, 200, 400], &[1000, 2000, 4000, 8000]);
+    let sizes: &[u64] = size.pick(&[75, 150, 300], &[1000, 2000, 4000, 8000]);
     let spot = |&mb: &u64| {
         let case = Case {
             size_bytes: mb * 1_000_000,

@@ -234,7 +234,7 @@ fn read_gb_per_s(memory: &[u64], threads: usize) -> f64 {
 }
 
 /// Runs on a thread of its own.
-fn apart<T: Send + 'static>(
+pub(super) fn apart<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, String> + Send + 'static,
 ) -> Result<T, String> {
     thread::spawn(work).join().unwrap_or_else(|_| Err("a measurement panicked".to_owned()))

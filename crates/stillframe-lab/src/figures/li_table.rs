@@ -69,6 +69,8 @@ pub(super) const FIGURE: Figure = Figure {
 
 fn facets(size: Size) -> Vec<Facet> {
     let rows = [Plot::Rows(&MEAN), Plot::Rows(&WORST), Plot::Rows(&BEGIN), Plot::Rows(&MEMORY)];
-    let sizes = li::by_size(size, li::PAPER, li::ALGORITHMS, &rows);
-    vec![sizes, li::full_speed(size)]
+    let sizes = |of, plots: &[Plot]| li::by_size(size, of, li::ALGORITHMS, plots);
+    let full_speed = li::full_speed(size, li::PAPER);
+    let full_speed = Facet { title: format!("{}, full speed", full_speed.title), ..full_speed };
+    vec![sizes(li::PAPER, &rows), full_speed, sizes(li::UNIFORM, &[]), sizes(li::ZIPF, &[])]
 }

@@ -17,6 +17,7 @@ mod li_table;
 pub mod metric;
 mod ours;
 pub mod plan;
+mod queries;
 pub mod run;
 mod sidlauskas;
 

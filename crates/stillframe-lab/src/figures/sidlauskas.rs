@@ -10,6 +10,7 @@ use super::direct;
 use super::judge::{At, Judgement, within};
 use super::metric::{BEGIN_MS, COPY_RATE, IMAGE, THROUGHPUT, WORST};
 use super::plan::{Facet, Plot, Size, shrunk};
+use super::queries;
 use super::{Claim, Direct, Figure};
 use crate::case::{Case, Distribution};
 use stillframe_measure::environment;
@@ -37,11 +38,14 @@ pub(super) const FIGURES: &[Figure] = &[
         source: "Sidlauskas et al. 2012, chart 2",
         title: "creating virtual and physical snapshots",
         workload: "Begin, and the time until all of the image was read once by one thread; few \
-                   updates. More query threads in the child are left out.",
+                   updates. Then with query threads, which read random words of the image while \
+                   the writer updates random words without pause: threads of the forked child \
+                   while the next image is created; threads on the physical copy, which has one \
+                   place, until it is.",
         swept: "state [MB]",
         facets: |size| vec![creation(size)],
         columns: &[&BEGIN_MS, &IMAGE],
-        direct: None,
+        direct: Some(Direct { seconds: |size| size.pick(8.0, 80.0), measure: queries::on_images }),
         tables: |_| Vec::new(),
         claims: &[
             Claim {

@@ -2,12 +2,11 @@
 
 use std::cell::Cell;
 
-use super::marks::Marks;
-use super::{ENTRY, FRAME, Imprint};
+use super::{CLOSED, ENTRY, FRAME, Imprint};
 use crate::algorithm::BLOCK_WORDS;
 use crate::handover::Handover;
 use crate::image::View;
-use crate::memory::Words;
+use crate::memory::{Tags, Words};
 use crate::mutant::Mutant;
 use crate::os::Shared;
 use crate::sync::{Ordering, fence};
@@ -40,8 +39,8 @@ pub struct Before {
     indexed: Cell<usize>,
     /// Words of the log that are resident, or used.
     resident: Cell<usize>,
-    marks: Marks,
-    next_marks: Marks,
+    marks: Tags,
+    next_marks: Tags,
     handover: Shared<Handover>,
 }
 
@@ -67,6 +66,12 @@ impl Before {
             fence(Ordering::Acquire);
         }
         self.handover.arena_words()
+    }
+
+    /// Closes the mark of a block that is copied and handed over (I5). Release: partner of the
+    /// writer's load of the mark.
+    fn close(&self, block: usize) {
+        self.marks.of(block).set(CLOSED, Ordering::Release);
     }
 
     /// Indexes the log up to `end`.
@@ -132,7 +137,7 @@ impl View for Before {
         }
         let closes_early = self.handover.is(Mutant::ImprintClosesEarly);
         if let Some(captured) = if closes_early { Some(block) } else { block.checked_sub(1) } {
-            self.marks.of(captured).close(); // I5
+            self.close(captured);
         }
         let first = self.handover.is(Mutant::ImprintReadsEndFirst);
         let early = first.then(|| self.handover.arena_words());

@@ -32,16 +32,14 @@
 //! writer knows of the capture is stale: a needless entry, of a block that is not asked for again.
 
 mod before;
-mod marks;
 
 pub use self::before::Before;
-use self::marks::{Mark, Marks};
 use crate::algorithm::{Algorithm, BLOCK_WORDS, OnFull, Options};
 use crate::error::{BeginError, MemoryError};
 use crate::handover::{Handover, Progress};
 use crate::image::{Held, InProcess, Lease};
 use crate::info::Info;
-use crate::memory::Words;
+use crate::memory::{Tags, Words};
 use crate::mutant::Mutant;
 use crate::os::Shared;
 use crate::point::Point;
@@ -51,6 +49,9 @@ use crate::sync::{AtomicU64, Backoff, Ordering, fence};
 /// Records of a block before it gets a frame. A frame costs a block copy and as much log as
 /// `BLOCK_WORDS / 2` records.
 const LIMIT: u8 = if BLOCK_WORDS == 512 { 128 } else { 2 };
+/// The mark of a block of which nothing more is to be saved (I5); others count its records.
+const CLOSED: u8 = 255;
+const _: () = assert!(LIMIT < CLOSED);
 /// Words of a record, and of what comes before the words of a frame.
 const ENTRY: usize = 2;
 /// Words of log between two looks at how far the capture is.
@@ -66,14 +67,14 @@ pub struct Imprint {
     open: usize,
     /// Words from there to the end of the image's last block; 0 when nothing is to be saved.
     span: usize,
-    /// What the log holds of each block.
-    marks: Marks,
+    /// What the log holds of each block: its number of records, or `CLOSED`.
+    marks: Tags,
     log: Words,
     /// Words of the log that may be used before the next look at the capture.
     limit: usize,
     handover: Shared<Handover>,
     /// Marks for the next image; cleared when this one ends.
-    next_marks: Marks,
+    next_marks: Tags,
     /// The snapshotter's index of the log.
     heads: Words,
     /// Position of the log's first word in this image.
@@ -94,11 +95,11 @@ impl Algorithm for Imprint {
             words: Words::create(options)?,
             open: 0,
             span: 0,
-            marks: Marks::create(&by_block)?,
+            marks: Tags::create(&by_block)?,
             log: Words::create(&log)?,
             limit: 0,
             handover: Shared::new(Handover::new())?,
-            next_marks: Marks::create(&by_block)?,
+            next_marks: Tags::create(&by_block)?,
             heads: Words::create(&by_block)?,
             base: 1, // the index starts as 0, which is of no image
             on_full: options.on_full,
@@ -112,8 +113,10 @@ impl Algorithm for Imprint {
     fn grow(&mut self, words: usize) -> Result<(), MemoryError> {
         let blocks = words.div_ceil(BLOCK_WORDS);
         self.heads.grow(blocks)?;
-        self.marks.grow(blocks, Mark::CLOSED)?;
-        self.next_marks.grow(blocks, 0)?;
+        self.marks.grow(blocks)?;
+        let known = self.words.len().div_ceil(BLOCK_WORDS);
+        (known..blocks).for_each(|block| self.mark(block, CLOSED));
+        self.next_marks.grow(blocks)?;
         self.words.grow(words)
     }
 
@@ -165,6 +168,11 @@ impl Imprint {
         index.wrapping_sub(self.open) < self.span
     }
 
+    #[inline]
+    fn mark(&self, block: usize, mark: u8) {
+        self.marks.of(block).set(mark, Ordering::Relaxed);
+    }
+
     /// Words of the log in use by this image.
     #[inline(always)]
     fn used(&self) -> usize {
@@ -189,14 +197,16 @@ impl Imprint {
         let word = self.words.word(index);
         if self.span != 0 {
             let mark = self.marks.of(index / BLOCK_WORDS);
-            let records = mark.get();
-            if records != Mark::CLOSED {
+            // Acquire: partner of the Release in `Before::close`. No word that is stored without
+            // being saved, a closed mark having been seen, is what was copied.
+            let records = mark.get(Ordering::Acquire);
+            if records != CLOSED {
                 let old = word.load(Ordering::Relaxed);
                 let new = with_old(old);
                 let used = self.used();
                 if records < LIMIT && used < self.limit {
                     self.append(used, index, [old, new]);
-                    mark.set(records + 1);
+                    mark.set(records + 1, Ordering::Relaxed);
                     return word.store(new, Ordering::Relaxed);
                 }
                 self.save_rarely(index, [old, new]);
@@ -228,15 +238,15 @@ impl Imprint {
     fn save_rarely(&mut self, index: usize, [old, new]: [u64; 2]) {
         let block = index / BLOCK_WORDS;
         if !self.is_open(index) {
-            return self.marks.of(block).set(Mark::CLOSED);
+            return self.mark(block, CLOSED);
         }
-        let records = self.marks.of(block).get();
+        let records = self.marks.of(block).get(Ordering::Relaxed);
         if records >= LIMIT {
             return self.frame(block, index, new);
         }
         if self.look(block) {
             self.append(self.used(), index, [old, new]);
-            self.marks.of(block).set(records + 1);
+            self.mark(block, records + 1);
         }
     }
 
@@ -284,7 +294,7 @@ impl Imprint {
         for offset in 0..BLOCK_WORDS.min(self.words.len() - start) {
             self.log.store(used + ENTRY + offset, self.words.load(start + offset));
         }
-        self.marks.of(block).set(Mark::CLOSED);
+        self.mark(block, CLOSED);
         self.publish(used + ENTRY + BLOCK_WORDS);
     }
 

@@ -41,8 +41,6 @@
 //! the copy of a block is part of its dump (the paper: before; the C code: after), so that the
 //! block is read from memory once.
 
-mod locations;
-
 use std::cell::Cell;
 
 use crate::algorithm::{Algorithm, BLOCK_WORDS, Options};
@@ -50,28 +48,26 @@ use crate::error::{BeginError, MemoryError};
 use crate::handover::{Handover, Progress};
 use crate::image::{Held, InProcess, Lease, View};
 use crate::info::Info;
-use crate::memory::Words;
+use crate::memory::{Tags, Words};
 use crate::mutant::Mutant;
 use crate::os::Shared;
 use crate::point::Point;
 use crate::sink::Sink;
 use crate::sync::{Backoff, Ordering};
 
-use locations::{Locations, Value};
-
 /// The latest value is in both arrays.
-const EQUAL: Value = 0;
+const EQUAL: u8 = 0;
 /// It is in one array alone: `ONLY + home`.
-const ONLY: Value = 1;
+const ONLY: u8 = 1;
 /// It is in `A[D]`; the copier is writing it into `A[U]`.
-const COPYING: Value = 3;
+const COPYING: u8 = 3;
 
 /// State words in two arrays that take turns.
 #[derive(Debug)]
 pub struct Piggyback {
     homes: [Words; 2],
     /// `EQUAL`, `ONLY + home` or `COPYING` for each unit.
-    locations: Locations,
+    locations: Tags,
     /// `U`: the home that is written in this period.
     current: usize,
     /// Bit `state` is the home to read a unit in that state from.
@@ -89,7 +85,7 @@ impl Algorithm for Piggyback {
         let shift = Self::INFO.unit(options.unit).words().trailing_zeros();
         Ok(Self {
             homes: [Words::create(options)?, Words::create(options)?],
-            locations: Locations::create(options, shift)?,
+            locations: Tags::create(&options.resized(|words| words.div_ceil(1 << shift)))?,
             current: 0,
             sources: sources(0),
             shift,
@@ -104,27 +100,27 @@ impl Algorithm for Piggyback {
     /// New words are zero in both homes, whatever the flag of the unit says that they extend.
     fn grow(&mut self, words: usize) -> Result<(), MemoryError> {
         self.homes[1].grow(words)?;
-        self.locations.grow(words, self.shift)?;
+        self.locations.grow(words.div_ceil(1 << self.shift))?;
         self.homes[0].grow(words) // last: it tells the length
     }
 
     #[inline]
     fn read(&self, index: usize) -> u64 {
         // Acquire: partner of the Release in `Copier::copy`.
-        let state = self.locations.load(index >> self.shift, Ordering::Acquire);
+        let state = self.locations.of(index >> self.shift).get(Ordering::Acquire);
         self.homes[self.source(state)].load(index)
     }
 
     #[inline]
     fn write(&mut self, index: usize, value: u64) {
         let unit = index >> self.shift;
-        let state = self.locations.load(unit, Ordering::Acquire); // as in `read`
+        let state = self.locations.of(unit).get(Ordering::Acquire); // as in `read`
         if self.source(state) != self.current {
             self.claim(unit);
         }
         // From here on the copier leaves the unit alone.
         self.homes[self.current & 1].store(index, value);
-        self.locations.store(unit, ONLY + self.current as Value, Ordering::Relaxed);
+        self.locations.of(unit).set(ONLY + self.current as u8, Ordering::Relaxed);
     }
 
     fn begin<S: Sink + 'static>(
@@ -160,18 +156,18 @@ const fn sources(current: usize) -> usize {
 
 impl Piggyback {
     #[inline]
-    fn source(&self, state: Value) -> usize {
+    fn source(&self, state: u8) -> usize {
         self.sources >> state & 1
     }
 
     /// Takes a unit whose latest value may be in `A[D]` alone away from the copier.
     #[inline(never)]
     fn claim(&mut self, unit: usize) {
-        let (old, new) = (ONLY + 1 - self.current as Value, ONLY + self.current as Value);
+        let (old, new) = (ONLY + 1 - self.current as u8, ONLY + self.current as u8);
         let mut backoff = Backoff::default();
-        while !is_unclaimed(&self.handover) && !self.locations.claim(unit, old, new) {
+        while !is_unclaimed(&self.handover) && !self.locations.of(unit).claim(old, new) {
             // It is being copied, or has been.
-            if self.locations.load(unit, Ordering::Acquire) == EQUAL {
+            if self.locations.of(unit).get(Ordering::Acquire) == EQUAL {
                 return;
             }
             backoff.wait();
@@ -195,7 +191,7 @@ fn is_unclaimed(handover: &Handover) -> bool {
 #[derive(Debug)]
 pub struct Copier {
     homes: [Words; 2],
-    locations: Locations,
+    locations: Tags,
     /// `D`: the home that is the image.
     image: usize,
     shift: u32,
@@ -210,7 +206,7 @@ impl Copier {
     fn copy(&self, start: usize, length: usize) {
         let end = start + length;
         for unit in start >> self.shift..end.div_ceil(1 << self.shift) {
-            if self.locations.load(unit, Ordering::Relaxed) == ONLY + self.image as Value {
+            if self.locations.of(unit).get(Ordering::Relaxed) == ONLY + self.image as u8 {
                 self.copy_unit(unit);
             }
         }
@@ -222,18 +218,18 @@ impl Copier {
         let start = unit << self.shift;
         let length = (from.len() - start).min(1 << self.shift);
         if self.handover.is(Mutant::PiggybackFlagThenCopy) {
-            self.locations.store(unit, EQUAL, Ordering::Release);
+            self.locations.of(unit).set(EQUAL, Ordering::Release);
         } else if !self.handover.is(Mutant::PiggybackCopyThenFlag)
-            && !self.locations.claim(unit, ONLY + self.image as Value, COPYING)
+            && !self.locations.of(unit).claim(ONLY + self.image as u8, COPYING)
         {
             return; // the writer was first
         }
         to.copy_from(start, from, start, length);
         if self.handover.is(Mutant::PiggybackRelaxedCopied) {
-            self.locations.store(unit, EQUAL, Ordering::Relaxed);
+            self.locations.of(unit).set(EQUAL, Ordering::Relaxed);
         } else if !self.handover.is(Mutant::PiggybackFlagThenCopy) {
             // Partner: the Acquire loads in `read`, `write` and `claim`.
-            self.locations.store(unit, EQUAL, Ordering::Release);
+            self.locations.of(unit).set(EQUAL, Ordering::Release);
         }
     }
 }

@@ -1,0 +1,97 @@
+//! A small number a unit, where two threads may change neighbours at a time.
+
+use super::Words;
+use crate::algorithm::Options;
+use crate::error::MemoryError;
+use crate::sync::Ordering;
+
+use cell::{Cell, PER_WORD};
+
+#[cfg(not(any(feature = "loom", feature = "shuttle")))]
+mod cell {
+    use crate::memory::Words;
+
+    pub(super) type Cell = std::sync::atomic::AtomicU8;
+    pub(super) const PER_WORD: usize = 8;
+
+    #[inline]
+    pub(super) fn of(words: &Words, unit: usize) -> &Cell {
+        words.byte(unit)
+    }
+}
+
+/// The model checkers' atomics have no bytes: there each tag takes a word.
+#[cfg(any(feature = "loom", feature = "shuttle"))]
+mod cell {
+    use crate::memory::Words;
+
+    pub(super) type Cell = crate::sync::AtomicU64;
+    pub(super) const PER_WORD: usize = 1;
+
+    pub(super) fn of(words: &Words, unit: usize) -> &Cell {
+        words.word(unit)
+    }
+}
+
+/// One tag a unit, 0 at first: a byte each, so that the tags of a large state stay in the caches.
+#[derive(Debug)]
+pub(crate) struct Tags {
+    words: Words,
+    count: usize,
+}
+
+impl Tags {
+    /// `options` speak of units.
+    pub(crate) fn create(options: &Options) -> Result<Self, MemoryError> {
+        let words = Words::create(&options.resized(|units| units.div_ceil(PER_WORD)))?;
+        Ok(Self { words, count: options.words })
+    }
+
+    /// Extends to `count` tags; never shrinks.
+    pub(crate) fn grow(&mut self, count: usize) -> Result<(), MemoryError> {
+        self.words.grow(count.div_ceil(PER_WORD))?;
+        self.count = self.count.max(count);
+        Ok(())
+    }
+
+    /// The same tags for another thread, as many as now.
+    pub(crate) fn view(&self) -> Self {
+        Self { words: self.words.view(), count: self.count }
+    }
+
+    /// Makes all tags 0, one by one: the owner may be adding tags in the last one's word.
+    pub(crate) fn clear(&self) {
+        (0..self.count).for_each(|unit| self.of(unit).set(0, Ordering::Relaxed));
+    }
+
+    /// The tag of a unit, which is below the count: the last word may have room for more.
+    #[inline]
+    pub(crate) fn of(&self, unit: usize) -> Tag<'_> {
+        Tag(cell::of(&self.words, unit))
+    }
+}
+
+/// The place of one tag.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Tag<'a>(&'a Cell);
+
+#[allow(clippy::useless_conversion, clippy::unnecessary_cast, reason = "a word under the checkers")]
+impl Tag<'_> {
+    #[inline]
+    pub(crate) fn get(self, order: Ordering) -> u8 {
+        self.0.load(order) as u8
+    }
+
+    #[inline]
+    pub(crate) fn set(self, tag: u8, order: Ordering) {
+        self.0.store(tag.into(), order);
+    }
+
+    /// Replaces `from` by `to` if it is `from`, and tells whether it was. Orders nothing but this
+    /// tag.
+    #[inline]
+    pub(crate) fn claim(self, from: u8, to: u8) -> bool {
+        let (from, to, relaxed) = (from.into(), to.into(), Ordering::Relaxed);
+        self.0.compare_exchange(from, to, relaxed, relaxed).is_ok()
+    }
+}
