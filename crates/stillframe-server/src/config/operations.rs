@@ -66,5 +66,6 @@ pub(super) const MEANINGLESS: &[&str] = &[
     "stream-node-max-entries",
     "syslog-facility",
     "syslog-ident",
+    "tls-session-cache-size",
     "tls-session-cache-timeout",
 ];

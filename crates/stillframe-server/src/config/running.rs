@@ -1,7 +1,7 @@
 //! Settings of how the server runs on its machine: unix socket, metrics, log, the end.
 
 use super::Config;
-use super::parameters::{Parameter, always, at_start, text};
+use super::parameters::{Parameter, always, at_start, fixed, text};
 use super::values::number;
 
 /// How the server runs on its machine.
@@ -95,6 +95,8 @@ pub(super) static RUNNING: &[Parameter] = &[
     at_start("log-format", show_format, store!(log_format, format)),
     always("syslog-enabled", |_| "no".to_owned(), no_syslog),
     at_start("supervised", show_supervised, store!(supervised, supervised)),
+    fixed!(always, "shutdown-on-sigint", "default"),
+    fixed!(always, "shutdown-on-sigterm", "default"),
     always(
         "shutdown-timeout",
         |c| c.running.shutdown_timeout_s.to_string(),

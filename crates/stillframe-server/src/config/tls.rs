@@ -37,8 +37,6 @@ pub(crate) struct Securing {
     pub(crate) tls13: bool,
     /// This server follows its primary over TLS.
     pub(crate) replication: bool,
-    /// Sessions that can be taken up again.
-    pub(crate) session_cache_size: usize,
 }
 
 impl Default for Securing {
@@ -55,7 +53,6 @@ impl Default for Securing {
             tls12: true,
             tls13: true,
             replication: false,
-            session_cache_size: 20_480,
         }
     }
 }
@@ -109,14 +106,6 @@ pub(super) static TLS: &[Parameter] = &[
         |c| yes_no(c.tls.replication),
         |c, value| {
             c.tls.replication = switch(value)?;
-            Ok(())
-        },
-    ),
-    always(
-        "tls-session-cache-size",
-        |c| c.tls.session_cache_size.to_string(),
-        |c, value| {
-            c.tls.session_cache_size = number(value, 0, i32::MAX as usize)?;
             Ok(())
         },
     ),

@@ -17,7 +17,7 @@ use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::server::danger::ClientCertVerifier;
-use rustls::server::{ParsedCertificate, ServerSessionMemoryCache, WebPkiClientVerifier};
+use rustls::server::{NoServerSessionStorage, ParsedCertificate, WebPkiClientVerifier};
 use rustls::{
     ClientConfig, ClientConnection, DigitallySignedStruct, Error, RootCertStore, ServerConfig,
     ServerConnection, SignatureScheme, SupportedProtocolVersion,
@@ -107,7 +107,10 @@ fn server(
         let (chain, key) = (&settings.cert_file, &settings.key_file);
         format!("the certificate {chain} and the key {key} do not make a pair: {error}")
     })?;
-    config.session_storage = ServerSessionMemoryCache::new(settings.session_cache_size);
+    // Sessions are taken up again by tickets, which clients keep: a cache of them would be searched
+    // from end to end, by the thread that runs commands.
+    config.ticketer = ring::Ticketer::new().map_err(|error| error.to_string())?;
+    config.session_storage = Arc::new(NoServerSessionStorage {});
     Ok(config)
 }
 

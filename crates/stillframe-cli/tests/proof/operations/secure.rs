@@ -9,10 +9,19 @@ use std::time::Duration;
 
 /// A server with plain TCP and TLS.
 fn start(certificates: &Certificates, more: &[&str]) -> (Server, u16) {
+    start_one(Kind::subject("imprint"), certificates, more)
+}
+
+/// As [`start`], for what only this server does.
+fn start_ours(certificates: &Certificates, more: &[&str]) -> (Server, u16) {
+    start_one(Kind::Ours("imprint"), certificates, more)
+}
+
+fn start_one(kind: Kind, certificates: &Certificates, more: &[&str]) -> (Server, u16) {
     let port = free_port();
     let flags = certificates.flags(port);
     let flags: Vec<&str> = flags.iter().map(String::as_str).chain(more.iter().copied()).collect();
-    (Setup::new(Kind::subject("imprint")).flags(&flags).start(), port)
+    (Setup::new(kind).flags(&flags).start(), port)
 }
 
 /// Pipelines, transactions and values that fill every buffer on the way.
@@ -126,7 +135,7 @@ fn read_to_the_end(mut stream: TcpStream) -> Vec<u8> {
 #[test]
 fn who_speaks_no_tls_is_cut_off_and_hurts_nobody() {
     let Some(certificates) = Certificates::new("who_speaks_no_tls_is_cut_off") else { return };
-    let (server, port) = start(&certificates, &[]);
+    let (server, port) = start_ours(&certificates, &[]);
     let connect = || TcpStream::connect(("127.0.0.1", port)).expect("a connection");
     // Connections that say nothing, or stop in the middle of the first word.
     let stalled: Vec<TcpStream> = (0..20).map(|_| connect()).collect();
@@ -254,7 +263,7 @@ fn settings_of_tls_are_rewritten() {
     let Some(certificates) = Certificates::new("settings_of_tls_are_rewritten") else { return };
     let file = certificates.path("server.conf");
     std::fs::write(&file, "# mine\ntls-auth-clients optional\n").expect("a file");
-    let (server, _) = start(&certificates, &["--config", &file]);
+    let (server, _) = start_ours(&certificates, &["--config", &file]);
     let mut client = server.client();
     client.ok("CONFIG SET tls-protocols TLSv1.3 tls-replication yes loglevel verbose");
     client.ok("CONFIG SET shutdown-timeout 77");
