@@ -56,6 +56,11 @@ impl Lines {
         self.add("number", facts.number);
         self.add("begun", ago(facts.created_ms));
         self.add("algorithm", &facts.algorithm);
+        self.add("creator", &facts.creator);
+        match facts.log_from {
+            0 => self.add("log", "none"),
+            from => self.add("log", format_args!("goes on with record {from}")),
+        }
         let (words, each) = (facts.words, facts.words_per_block);
         let packed = if facts.packed { ", packed" } else { "" };
         match (facts.blocks, facts.base) {
@@ -76,6 +81,9 @@ impl Lines {
         match facts.last {
             Some(last) => self.add("records", format_args!("{} to {last}", facts.first)),
             None => self.add("records", format_args!("none, the next is {}", facts.first)),
+        }
+        if let Some((first, last)) = facts.times_ms {
+            self.add("logged", format_args!("from {} to {}", ago(first), ago(last)));
         }
         self.add("payload", format_args!("{} bytes", facts.payload_bytes));
     }

@@ -78,13 +78,15 @@ fn inspect_tells_what_a_checkpoint_says_of_itself() {
     let file = data.path().join("checkpoint-00000000000000000002");
     let (status, stdout, _) = run(&["inspect", path(&file)]);
     assert_eq!(status, 0, "{stdout}");
-    for text in ["number     2", "imprint", "20000 words, 3 blocks of 8192", "ago"] {
+    let told = ["number     2", "imprint", "creator", "20000 words, 3 blocks of 8192", "ago"];
+    for text in told.into_iter().chain(["log        none"]) {
         assert!(stdout.contains(text), "{text}: {stdout}");
     }
     let (_, stdout, _) = run(&["inspect", "--json", path(&file)]);
     let line: serde_json::Value = serde_json::from_str(&stdout).expect("JSON");
     assert_eq!(line["facts"]["words"], 20_000);
     assert_eq!(line["facts"]["number"], 2);
+    assert_eq!(line["facts"]["log_from"], 0);
 }
 
 #[test]

@@ -67,6 +67,7 @@ fn write(
         output.reserve(bytes).map_err(failed("making room for"))?;
     }
     let mut writer = Writer::new(output, full);
+    writer.use_threads();
     let words = full.words as usize; // a state in memory had as many
     let mut stretch = vec![0; STRETCH_WORDS.min(words)];
     for start in (0..words).step_by(STRETCH_WORDS) {

@@ -368,3 +368,15 @@ fn a_path_that_is_no_directory_is_told() {
     Store::open(&deep, Options::words(1)).expect("directories are created");
     assert!(deep.is_dir());
 }
+
+/// A busy machine makes it slower still.
+#[test]
+fn the_cap_holds_checkpoints_back() {
+    let directory = directory();
+    let options = Options::words(100_000).bandwidth(8_000_000);
+    let mut store: Store = Store::open(directory.path(), options).expect("sound");
+    let started = std::time::Instant::now();
+    store.checkpoint_and_wait().expect("the disk is sound");
+    let took = started.elapsed();
+    assert!(took >= Duration::from_millis(95), "800 kB at 8 MB/s in {took:?}");
+}

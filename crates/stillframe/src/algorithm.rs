@@ -52,10 +52,7 @@ pub trait Algorithm: Sized + Send + 'static {
     fn write(&mut self, index: usize, value: u64);
     /// Replaces a run of words. Panics if the run is out of bounds, before any word is written.
     fn write_run(&mut self, start: usize, values: &[u64]) {
-        assert!(start <= self.words() && values.len() <= self.words() - start, "run out of bounds");
-        for (offset, &value) in values.iter().enumerate() {
-            self.write(start + offset, value);
-        }
+        write_each(self, start, values);
     }
     /// Half a word, for states of u32: `index` counts 4-byte items, low half first.
     fn read_u32(&self, index: usize) -> u32 {
@@ -90,6 +87,14 @@ pub trait Algorithm: Sized + Send + 'static {
     }
     /// Progress and cancellation of the image under way, for any thread.
     fn progress(&self) -> Progress;
+}
+
+/// [`Algorithm::write_run`], word by word.
+pub(crate) fn write_each<A: Algorithm>(state: &mut A, start: usize, values: &[u64]) {
+    assert!(start <= state.words() && values.len() <= state.words() - start, "run out of bounds");
+    for (offset, &value) in values.iter().enumerate() {
+        state.write(start + offset, value);
+    }
 }
 
 /// The state as it was at begin, until dropped. Dropping it (half-way or after the capture) ends

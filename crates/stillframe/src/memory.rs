@@ -144,12 +144,10 @@ impl Words {
         }
     }
 
-    /// Replaces the words from `start` on by `from`, word by word. Panics out of bounds.
+    /// Replaces the words from `start` on by `from`, each of them whole. Panics out of bounds.
     #[inline]
     pub(crate) fn store_run(&self, start: usize, from: &[u64]) {
-        for (word, &value) in self.range(start, from.len()).iter().zip(from) {
-            word.store(value, Ordering::Relaxed);
-        }
+        os::store_words(from, self.range(start, from.len()));
     }
 
     /// Record `index`, where every `N` words are one. Panics out of bounds.

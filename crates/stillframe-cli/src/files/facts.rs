@@ -21,6 +21,9 @@ pub(crate) struct CheckpointFacts {
     pub(crate) number: u64,
     pub(crate) created_ms: u64,
     pub(crate) algorithm: String,
+    pub(crate) creator: String,
+    /// The first record of the log that is not in it, 0 if there was no log.
+    pub(crate) log_from: u64,
     pub(crate) words: u64,
     pub(crate) words_per_block: u32,
     /// Of a full one.
@@ -44,6 +47,8 @@ impl From<Checkpoint> for CheckpointFacts {
             number: facts.number,
             created_ms: facts.created_ms,
             algorithm: shown(&facts.algorithm),
+            creator: shown(&facts.creator),
+            log_from: facts.log_from,
             words: facts.words,
             words_per_block: facts.words_per_block,
             blocks: facts.blocks,
@@ -65,6 +70,8 @@ pub(crate) struct LogFacts {
     pub(crate) last: Option<u64>,
     pub(crate) records: u64,
     pub(crate) payload_bytes: u64,
+    /// When the first and the last record were logged.
+    pub(crate) times_ms: Option<(u64, u64)>,
 }
 
 impl From<Segment> for LogFacts {
@@ -77,6 +84,7 @@ impl From<Segment> for LogFacts {
             last: facts.records.checked_sub(1).map(|more| facts.first.saturating_add(more)),
             records: facts.records,
             payload_bytes: facts.payload_bytes,
+            times_ms: facts.times_ms,
         }
     }
 }

@@ -437,6 +437,7 @@ fn check_and_inspect_look_at_the_log_of_a_server() {
     let (status, text) = tool(&["check", &data]);
     assert!(status == Some(0) && text.contains("log-0000") && text.contains("dump.rdb"), "{text}");
     let (_, text) = tool(&["inspect", &data]);
+    assert!(text.contains("logged     from "), "{text}");
     assert!(text.contains("records    1 to 2") && text.contains("stillframe-log = 1:1:"), "{text}");
     let path = segments(folder.path()).pop().expect("one at least");
     let mut bytes = fs::read(&path).expect("it is there");

@@ -120,12 +120,17 @@ pub(crate) fn recover(directory: &str, megabytes: usize, threads: Option<usize>)
         Some(threads) => options.load_threads(threads),
         None => options,
     };
+    let cpu_before = cpu_seconds()?;
     let store: Store = Store::open(directory, options.accept_chain_loss())?;
+    let cpu = (cpu_seconds()? - cpu_before).max(0.005); // less cannot be told
     let loaded = store.recovery().loaded.as_ref().ok_or("there is no checkpoint")?;
     let wrong = (0..store.words()).find(|&index| store.read(index) != value(index, 0));
     if let Some(index) = wrong {
         return Err(format!("word {index} is not what was written").into());
     }
     let (bytes, seconds) = (loaded.bytes, loaded.duration.as_secs_f64());
-    Ok(format!("{{\"bytes\":{bytes},\"seconds\":{seconds:.6},\"verified\":true}}"))
+    Ok(format!(
+        "{{\"bytes\":{bytes},\"seconds\":{seconds:.6},\"cpu_seconds\":{cpu:.6},\
+         \"verified\":true}}"
+    ))
 }

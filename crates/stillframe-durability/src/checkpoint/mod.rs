@@ -64,6 +64,7 @@
 //! - The number is also the file's name: a file renamed over another is found.
 
 pub(crate) mod damage;
+mod packing;
 mod parallel;
 pub(crate) mod reader;
 pub(crate) mod writer;

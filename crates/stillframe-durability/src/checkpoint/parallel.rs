@@ -8,11 +8,13 @@ use std::sync::{Mutex, PoisonError};
 use std::thread::{self, Builder};
 
 use super::damage::Damage;
-use super::reader::{Block, Expected, Reader, read};
+use super::reader::{Block, Expected, Reader, read_at_least};
 use super::{BLOCK_HEADER_BYTES, Header, digest_of, join};
+use crate::disk::Stage;
 
 /// Blocks that a thread takes at once: 1 MiB.
 const STRETCH_BLOCKS: u64 = 16;
+const ALIGN: u64 = Stage::ALIGN as u64;
 
 /// What one thread has read.
 struct Stretch {
@@ -47,10 +49,10 @@ impl<R: Read + Send> Reader<R> {
             for _ in 1..threads.min(stretches as usize + 1) {
                 let (send, plan, pool, at) = (send.clone(), &plan, &pool, &at);
                 let work = move || {
-                    let mut bytes = Vec::new();
+                    let mut stage = plan.stage();
                     while let Some(number) = plan.take() {
                         let words = pool.lock().unwrap_or_else(PoisonError::into_inner).pop();
-                        let read = plan.read(number, at, &mut bytes, words.unwrap_or_default());
+                        let read = plan.read(number, at, &mut stage, words.unwrap_or_default());
                         if send.send(read).is_err() {
                             return;
                         }
@@ -114,18 +116,23 @@ impl Plan {
         self.header.words.min(block * u64::from(self.header.words_per_block))
     }
 
+    /// Reads and checks a stretch, with the bytes around it that make it aligned.
     fn read<R: Read>(
         &self,
         number: u64,
         at: impl Fn(u64) -> R,
-        bytes: &mut Vec<u8>,
+        stage: &mut Stage,
         mut words: Vec<u64>,
     ) -> Result<Stretch, Damage> {
         let from = number * STRETCH_BLOCKS;
         let to = self.header.blocks().min(from + STRETCH_BLOCKS);
-        let start = self.offset(from);
-        bytes.resize((self.offset(to) - start) as usize, 0);
-        read(&mut at(start), start, bytes)?;
+        let (start, end) = (self.offset(from), self.offset(to));
+        let before = start % ALIGN;
+        let room = (end - start + before).next_multiple_of(ALIGN) as usize;
+        let room = &mut stage.room()[..room];
+        let least = (end - start + before) as usize;
+        read_at_least(least, &mut at(start - before), start - before, room)?;
+        let bytes = &room[before as usize..least];
         words.clear();
         let mut decoded = Block::default();
         for block in from..to {
@@ -137,5 +144,12 @@ impl Plan {
         }
         let (digest, first) = (digest_of(bytes), self.first(from));
         Ok(Stretch { number, digest, bytes: bytes.len() as u64, first, words })
+    }
+
+    /// Room for any stretch.
+    fn stage(&self) -> Stage {
+        let block = BLOCK_HEADER_BYTES + self.header.words_per_block as usize * 8;
+        let most = block * STRETCH_BLOCKS as usize;
+        Stage::new((most + Stage::ALIGN).next_multiple_of(Stage::ALIGN))
     }
 }

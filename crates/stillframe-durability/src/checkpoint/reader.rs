@@ -373,12 +373,27 @@ pub(crate) fn peek(bytes: &[u8]) -> Result<Header, Damage> {
 }
 
 /// Reads all of `bytes`, which start at `offset`.
-pub(super) fn read(input: &mut impl Read, offset: u64, bytes: &mut [u8]) -> Result<(), Damage> {
-    input.read_exact(bytes).map_err(|error| match error.kind() {
-        // The length was right when the file was opened.
-        ErrorKind::UnexpectedEof => {
-            Damage::Unreadable { offset, message: "the file became shorter".into() }
+fn read(input: &mut impl Read, offset: u64, bytes: &mut [u8]) -> Result<(), Damage> {
+    read_at_least(bytes.len(), input, offset, bytes)
+}
+
+/// Reads the first `least` of `bytes`, which start at `offset`, and perhaps more.
+pub(super) fn read_at_least(
+    least: usize,
+    input: &mut impl Read,
+    offset: u64,
+    bytes: &mut [u8],
+) -> Result<(), Damage> {
+    let mut have = 0;
+    while have < least {
+        let unreadable = |message| Damage::Unreadable { offset, message };
+        match input.read(&mut bytes[have..]) {
+            // The length was right when the file was opened.
+            Ok(0) => return Err(unreadable("the file became shorter".into())),
+            Ok(count) => have += count,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(unreadable(error.to_string())),
         }
-        _ => Damage::Unreadable { offset, message: error.to_string() },
-    })
+    }
+    Ok(())
 }

@@ -1,6 +1,7 @@
 //! Writes a checkpoint as its image arrives.
 //!
-//! - Nothing is allocated after [`Writer::new`]: the writer may run in a forked child.
+//! - Nothing is allocated after [`Writer::new`], unless the writer may use threads: without them it
+//!   may run in a forked child.
 //! - Nothing is written before the first push, so that preparing a header costs the application's
 //!   thread no system call.
 //! - What a block may hold is bounded by its true payload, packed or not: a reader sizes its buffer
@@ -9,17 +10,15 @@
 use std::fmt;
 use std::io::{self, Write};
 
-use lz4_flex::block::{CompressTable, compress_into_with_table, get_maximum_output_size};
 use stillframe::SinkError;
 
-use super::{
-    BLOCK_HEADER_BYTES, Header, PACKED_HEAD_BYTES, RUN_WORDS_MAX, digest, encode_footer, seal_block,
-};
+use super::packing::{self, Packer, Pool};
+use super::{BLOCK_HEADER_BYTES, Header, RUN_WORDS_MAX, digest, encode_footer, seal_block};
 
 /// Turns pushed words into the bytes of a checkpoint file.
 #[derive(Debug)]
 pub(crate) struct Writer<W> {
-    output: W,
+    file: File<W>,
     header: Header,
     /// The block under way, with its head; as long as a full block from the start.
     block: Vec<u8>,
@@ -31,11 +30,20 @@ pub(crate) struct Writer<W> {
     run: Option<Run>,
     /// The first word that may come.
     next: u64,
+    packer: Option<Packer>,
+    /// Threads that may pack in its place, and those that do: from the second block on.
+    threads_max: usize,
+    pool: Option<Pool>,
+}
+
+/// The file so far.
+#[derive(Debug)]
+struct File<W> {
+    output: W,
     blocks: u64,
     /// Bytes written.
     written: u64,
     digest: crc_fast::Digest,
-    packer: Option<Packer>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -53,26 +61,29 @@ impl<W: Write> Writer<W> {
         let payload_bytes = header.words_per_block as usize * 8;
         // Checksum once now: the first use looks up what the processor can do.
         let _ = header.encode();
-        let digest = digest();
         Self {
-            output,
+            file: File { output, blocks: 0, written: 0, digest: digest() },
             header,
             block: vec![0; BLOCK_HEADER_BYTES + payload_bytes],
             used: BLOCK_HEADER_BYTES,
             first: 0,
             run: None,
             next: 0,
-            blocks: 0,
-            written: 0,
-            digest,
             packer: header.packs.then(|| Packer::new(payload_bytes)),
+            threads_max: 0,
+            pool: None,
         }
+    }
+
+    /// Lets threads pack, where there are processors for them.
+    pub(crate) fn use_threads(&mut self) {
+        self.threads_max = packing::threads_max();
     }
 
     /// Says what image comes; before the first push.
     pub(crate) fn set_header(&mut self, header: Header) {
         debug_assert_eq!(header.words_per_block, self.header.words_per_block, "buffer is sized");
-        debug_assert_eq!((self.next, self.written), (0, 0), "nothing may be written yet");
+        debug_assert_eq!((self.next, self.file.written), (0, 0), "nothing may be written yet");
         self.header = Header { packs: self.packer.is_some(), ..header };
     }
 
@@ -83,12 +94,12 @@ impl<W: Write> Writer<W> {
 
     /// The file.
     pub(crate) fn output(&mut self) -> &mut W {
-        &mut self.output
+        &mut self.file.output
     }
 
     /// Bytes written by this process.
     pub(crate) fn written(&self) -> u64 {
-        self.written
+        self.file.written
     }
 
     /// Takes the next words of the image: all of them, or of an increment those that changed.
@@ -169,27 +180,21 @@ impl<W: Write> Writer<W> {
         }
         self.end_block()?;
         self.begin_file()?; // an image of no words has no block that did
-        let footer = encode_footer(&self.header, self.blocks);
-        self.digest.update(&footer);
-        let digest = self.digest.finalize().to_le_bytes();
-        write_all(&mut self.output, &mut self.written, &footer)?;
-        write_all(&mut self.output, &mut self.written, &digest)?;
-        self.output.flush().map_err(|error| failed(format_args!("writing failed"), &error))?;
-        let promised = self.header.file_bytes();
-        debug_assert!(
-            promised.is_none_or(|bytes| bytes == u128::from(self.written)),
-            "as promised"
-        );
+        if let Some(mut pool) = self.pool.take() {
+            pool.finish(|block| self.file.add_block(block))?;
+        }
+        let footer = encode_footer(&self.header, self.file.blocks);
+        self.file.add(&footer)?;
+        self.file.write(&self.file.digest.finalize().to_le_bytes())?;
+        let flushed = self.file.output.flush();
+        flushed.map_err(|error| failed(format_args!("writing failed"), &error))?;
+        let (promised, written) = (self.header.file_bytes(), u128::from(self.written()));
+        debug_assert!(promised.is_none_or(|bytes| bytes == written), "as promised");
         Ok(())
     }
 
     fn begin_file(&mut self) -> Result<(), SinkError> {
-        if self.written == 0 {
-            let header = self.header.encode();
-            self.digest.update(&header);
-            write_all(&mut self.output, &mut self.written, &header)?;
-        }
-        Ok(())
+        if self.file.written == 0 { self.file.add(&self.header.encode()) } else { Ok(()) }
     }
 
     fn end_block(&mut self) -> Result<(), SinkError> {
@@ -197,61 +202,52 @@ impl<W: Write> Writer<W> {
             return Ok(());
         }
         self.begin_file()?;
-        let plain = &mut self.block[..self.used];
-        let packed = self.packer.as_mut().and_then(|packer| packer.pack(plain));
-        let is_packed = packed.is_some();
-        let block = packed.unwrap_or(plain);
-        seal_block(block, self.first, is_packed);
-        self.digest.update(block);
-        write_all(&mut self.output, &mut self.written, block)?;
-        self.blocks += 1;
+        let Self { file, block, used, first, packer, pool, .. } = self;
+        if packer.is_some() && pool.is_none() && self.threads_max > 0 && file.blocks > 0 {
+            *pool = Pool::start(self.threads_max, block.len());
+            self.threads_max = 0; // once is enough
+        }
+        match (pool, packer) {
+            (Some(pool), _) => pool.give(block, *used, *first, |block| file.add_block(block))?,
+            (None, Some(packer)) => file.add_block(packer.seal(&mut block[..*used], *first))?,
+            (None, None) => {
+                let block = &mut block[..*used];
+                seal_block(block, *first, false);
+                file.add_block(block)?;
+            }
+        }
         self.used = BLOCK_HEADER_BYTES;
         self.run = None;
         Ok(())
     }
 }
 
-fn write_all(output: &mut impl Write, written: &mut u64, bytes: &[u8]) -> Result<(), SinkError> {
-    output.write_all(bytes).map_err(|error| {
-        failed(format_args!("writing {} bytes at byte {written} failed", bytes.len()), &error)
-    })?;
-    *written += bytes.len() as u64;
-    Ok(())
+impl<W: Write> File<W> {
+    fn add_block(&mut self, block: &[u8]) -> Result<(), SinkError> {
+        self.add(block)?;
+        self.blocks += 1;
+        Ok(())
+    }
+
+    /// Writes what the digest covers.
+    fn add(&mut self, bytes: &[u8]) -> Result<(), SinkError> {
+        self.digest.update(bytes);
+        self.write(bytes)
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<(), SinkError> {
+        let written = self.written;
+        self.output.write_all(bytes).map_err(|error| {
+            failed(format_args!("writing {} bytes at byte {written} failed", bytes.len()), &error)
+        })?;
+        self.written += bytes.len() as u64;
+        Ok(())
+    }
 }
 
 fn failed(what: fmt::Arguments<'_>, error: &io::Error) -> SinkError {
     match error.raw_os_error() {
         Some(errno) => SinkError::from_errno(what, errno),
         None => SinkError::new(what),
-    }
-}
-
-/// Packs blocks, in memory of its own.
-struct Packer {
-    table: CompressTable,
-    block: Vec<u8>,
-}
-
-impl Packer {
-    fn new(payload_bytes: usize) -> Self {
-        let head_bytes = BLOCK_HEADER_BYTES + PACKED_HEAD_BYTES;
-        let block = vec![0; head_bytes + get_maximum_output_size(payload_bytes)];
-        Self { table: CompressTable::large(), block }
-    }
-
-    /// The block with a packed payload and room for its head, if that is shorter.
-    fn pack(&mut self, plain: &[u8]) -> Option<&mut [u8]> {
-        let payload = &plain[BLOCK_HEADER_BYTES..];
-        let (head, room) = self.block.split_at_mut(BLOCK_HEADER_BYTES + PACKED_HEAD_BYTES);
-        head[BLOCK_HEADER_BYTES..].copy_from_slice(&(payload.len() as u32).to_le_bytes());
-        let packed = compress_into_with_table(payload, room, &mut self.table).ok()?;
-        let bytes = head.len() + packed;
-        (bytes < plain.len()).then(|| &mut self.block[..bytes])
-    }
-}
-
-impl fmt::Debug for Packer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Packer")
     }
 }

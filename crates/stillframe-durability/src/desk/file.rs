@@ -30,7 +30,10 @@ impl CheckpointFile {
         output.pass_cache(manner.in_process);
         let mut header = Header::new(0, 0, 0, "");
         header.packs = manner.packs;
-        let (writer, tables) = (Writer::new(output, header), Tables::default());
+        let (mut writer, tables) = (Writer::new(output, header), Tables::default());
+        if manner.in_process {
+            writer.use_threads();
+        }
         Ok(Self { writer, tables, picks: false, native: manner.native, reserve: 0 })
     }
 

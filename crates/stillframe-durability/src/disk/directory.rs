@@ -113,6 +113,12 @@ impl Input {
         Self { file: Arc::clone(&self.file), offset }
     }
 
+    /// Reads past the page cache from now on, if the disk can do that, and as long as places,
+    /// lengths and memory are [aligned](super::Stage::ALIGN).
+    pub(crate) fn pass_cache(&self) {
+        self.file.set_direct(true);
+    }
+
     /// A hint that the file will not be read again soon.
     pub(crate) fn leave_cache(&self) {
         self.file.write_behind(0..u64::MAX);
@@ -121,7 +127,12 @@ impl Input {
 
 impl Read for Input {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
-        let read = patiently(|| self.file.read_at(self.offset, bytes))?;
+        let mut read = patiently(|| self.file.read_at(self.offset, bytes));
+        if read.as_ref().is_err_and(|error| error.kind() == ErrorKind::InvalidInput) {
+            self.file.set_direct(false); // not this file, or not from there
+            read = patiently(|| self.file.read_at(self.offset, bytes));
+        }
+        let read = read?;
         self.offset += read as u64;
         Ok(read)
     }

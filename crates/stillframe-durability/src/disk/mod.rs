@@ -107,9 +107,10 @@ pub trait DiskFile: Debug + Send + Sync {
     /// no later sync tells: the file must not be trusted again.
     fn sync(&self) -> io::Result<()>;
 
-    /// Asks that writes go past the page cache from now on, or no longer, and tells whether they
-    /// will: then memory, places and lengths are multiples of [`Stage::ALIGN`]. A write may be
-    /// refused all the same, with [`InvalidInput`](io::ErrorKind::InvalidInput).
+    /// Asks that reads and writes go past the page cache from now on, or no longer, and tells
+    /// whether they will: then memory, places and lengths are multiples of [`Stage::ALIGN`] (but
+    /// for what a read finds at the end). They may be refused all the same, with
+    /// [`InvalidInput`](io::ErrorKind::InvalidInput).
     fn set_direct(&self, direct: bool) -> bool {
         let _ = direct;
         false

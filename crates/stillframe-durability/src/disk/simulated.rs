@@ -219,20 +219,27 @@ impl Disk for SimulatedDisk {
 struct SimulatedFile {
     disk: SimulatedDisk,
     file: FileNumber,
-    /// Whether what is written is to be aligned. Relaxed: one thread at a time has the file.
+    /// Whether what is written and read is to be aligned. Relaxed: one thread at a time writes, and
+    /// whoever reads is told if he came too late.
     direct: AtomicBool,
+}
+
+impl SimulatedFile {
+    fn check_places(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        let places = [bytes.as_ptr() as usize, bytes.len(), offset as usize];
+        let is_direct = self.direct.load(Ordering::Relaxed);
+        if is_direct && places.iter().any(|place| place % Stage::ALIGN > 0) {
+            return Err(error(Fault::Error(22))); // EINVAL
+        }
+        Ok(())
+    }
 }
 
 impl DiskFile for SimulatedFile {
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<usize> {
         let mut state = self.disk.lock();
         let fault = state.call()?;
-        if self.direct.load(Ordering::Relaxed) {
-            let places = [bytes.as_ptr() as usize, bytes.len(), offset as usize];
-            if places.iter().any(|place| place % Stage::ALIGN > 0) {
-                return Err(io::Error::from_raw_os_error(22)); // EINVAL
-            }
-        }
+        self.check_places(offset, bytes)?;
         let taken = if fault.is_some() { bytes.len() / 2 } else { bytes.len() };
         state.change(Change::Write(self.file, offset, bytes[..taken].to_vec()));
         match fault {
@@ -248,6 +255,7 @@ impl DiskFile for SimulatedFile {
     fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<usize> {
         let mut state = self.disk.lock();
         state.whole_call()?;
+        self.check_places(offset, into)?;
         let bytes = state.platter.read(self.file);
         let bytes = bytes.get(offset as usize..).unwrap_or_default();
         let count = bytes.len().min(into.len());

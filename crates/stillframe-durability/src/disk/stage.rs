@@ -33,6 +33,13 @@ impl Stage {
         taken
     }
 
+    /// All the room, for others to fill: what was gathered is gone.
+    pub fn room(&mut self) -> &mut [u8] {
+        self.filled = 0;
+        let end = self.memory.len() - (Self::ALIGN - self.start);
+        &mut self.memory[self.start..end]
+    }
+
     /// Whether there is no room left.
     #[must_use]
     pub fn is_full(&self) -> bool {

@@ -29,6 +29,8 @@ pub struct Segment {
     pub records: u64,
     /// Bytes of their payloads.
     pub payload_bytes: u64,
+    /// When the first and the last of them were logged, in milliseconds since 1970.
+    pub times_ms: Option<(u64, u64)>,
     /// Bytes behind the last record that a crash tore: nothing proves that they ever were records
     /// on the disk. Recovery leaves them out.
     pub torn: Option<Range<u64>>,
@@ -105,6 +107,7 @@ fn examine<R: Read + Seek>(
         creator: header.creator(),
         records: 0,
         payload_bytes: 0,
+        times_ms: None,
         torn: None,
     };
     if let Some(named) = beside.named.filter(|&named| named != header.first) {
@@ -122,6 +125,8 @@ fn examine<R: Read + Seek>(
         if let Some(record) = record {
             facts.records += 1;
             facts.payload_bytes += record.bytes - RECORD_HEAD_BYTES as u64;
+            let from = facts.times_ms.map_or(record.time_ms, |(from, _)| from);
+            facts.times_ms = Some((from, record.time_ms));
             offset += record.bytes;
             sequence = sequence.saturating_add(1);
             continue;
@@ -171,6 +176,7 @@ fn flaw(damage: &Damage, length: u64) -> Flaw {
 struct Head {
     sequence: u64,
     unsynced: u32,
+    time_ms: u64,
     /// Of the whole record.
     bytes: u64,
 }
@@ -238,7 +244,8 @@ impl<R: Read + Seek> Window<R> {
         if digest.finalize() as u32 != u32_at(&head, 0) {
             return Ok(None);
         }
-        Ok(Some(Head { sequence: u64_at(&head, 8), unsynced: u32_at(&head, 16), bytes }))
+        let (sequence, unsynced) = (u64_at(&head, 8), u32_at(&head, 16));
+        Ok(Some(Head { sequence, unsynced, time_ms: u64_at(&head, 20), bytes }))
     }
 
     /// The highest number that a valid record from `offset` on proves to have been on the disk;

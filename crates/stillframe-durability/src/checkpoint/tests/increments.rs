@@ -67,6 +67,22 @@ fn every_increment_comes_back_as_it_was() {
 }
 
 #[test]
+fn threads_pack_the_same_file() {
+    for count in [0, 9, 1000, 20_000] {
+        let header = Header { packs: true, ..header(count, 64) };
+        let words: Vec<u64> = words(count).iter().map(|word| word >> (word % 60)).collect();
+        let mut file = Vec::new();
+        let mut writer = Writer::new(&mut file, header);
+        writer.use_threads();
+        words.chunks(512).enumerate().for_each(|(index, run)| {
+            writer.push(index * 512, run).expect("a Vec takes all");
+        });
+        writer.finish().expect("a Vec takes all");
+        assert!(file == write(header, &words, 500), "{count} words");
+    }
+}
+
+#[test]
 fn an_increment_says_what_it_builds_on() {
     let file = write_runs(increment(31, true), RUNS);
     let header = *Reader::open(&file[..], file.len() as u64).expect("sound").header();

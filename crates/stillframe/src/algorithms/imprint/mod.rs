@@ -34,7 +34,7 @@
 mod before;
 
 pub use self::before::Before;
-use crate::algorithm::{Algorithm, BLOCK_WORDS, OnFull, Options};
+use crate::algorithm::{Algorithm, BLOCK_WORDS, OnFull, Options, write_each};
 use crate::error::{BeginError, MemoryError};
 use crate::handover::{Handover, Progress};
 use crate::image::{Held, InProcess, Lease};
@@ -128,6 +128,13 @@ impl Algorithm for Imprint {
     #[inline(always)]
     fn write(&mut self, index: usize, value: u64) {
         self.replace(index, |_| value, |_| value);
+    }
+
+    fn write_run(&mut self, start: usize, values: &[u64]) {
+        if self.span == 0 {
+            return self.words.store_run(start, values); // nothing is to be saved: a recovery
+        }
+        write_each(self, start, values);
     }
 
     #[inline(always)]
