@@ -1,5 +1,6 @@
 //! What a store is opened with.
 
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::thread::available_parallelism;
 use std::time::Duration;
@@ -32,8 +33,8 @@ pub struct Options {
     /// Whether checkpoints are packed by LZ4: shorter files for processor time.
     pub pack: bool,
     /// Threads that load a full checkpoint when the store is opened: one puts into memory what the
-    /// others read and check. By default one for two cores, 8 at most: on two cores the hand-over
-    /// cost more than it gained.
+    /// others read, past the page cache, and check. By default two more than there are processors,
+    /// 10 at most: some of them wait for the disk.
     pub load_threads: usize,
     /// Whether a broken chain of increments is to be followed as far as it is whole. What is lost
     /// then is told by [`Recovery::skipped`](crate::Recovery::skipped), and moved aside.
@@ -63,7 +64,7 @@ impl Options {
             increments: None,
             bandwidth: None,
             pack: false,
-            load_threads: available_parallelism().map_or(1, |cores| (cores.get() / 2).clamp(1, 8)),
+            load_threads: available_parallelism().map_or(1, NonZeroUsize::get).min(8) + 2,
             accept_chain_loss: false,
             accept_log_loss: false,
             disk: None,

@@ -294,8 +294,8 @@ fn apply(
         // A state never shrinks.
         return Err(Damage::Field { offset: 16, field: "number of words", value });
     }
-    if threads > 1 {
-        input.pass_cache(); // those threads read in large, aligned pieces
+    if reader.is_for_threads(threads) {
+        input.pass_cache(); // they read large, aligned pieces
     }
     reader.load_with(threads, |offset| input.at(offset), take)
 }

@@ -64,6 +64,7 @@
 //! - The number is also the file's name: a file renamed over another is found.
 
 pub(crate) mod damage;
+mod digest;
 mod packing;
 mod parallel;
 pub(crate) mod reader;
@@ -305,21 +306,6 @@ fn encode_footer(header: &Header, blocks: u64) -> [u8; FOOTER_BYTES - 8] {
     bytes[16..24].copy_from_slice(&header.words.to_le_bytes());
     bytes[24..32].copy_from_slice(&blocks.to_le_bytes());
     bytes
-}
-
-const DIGEST: crc_fast::CrcAlgorithm = crc_fast::CrcAlgorithm::Crc64Nvme;
-
-fn digest() -> crc_fast::Digest {
-    crc_fast::Digest::new(DIGEST)
-}
-
-fn digest_of(bytes: &[u8]) -> u64 {
-    crc_fast::checksum(DIGEST, bytes)
-}
-
-/// The digest of two stretches, the second of `bytes` bytes.
-fn join(first: u64, second: u64, bytes: u64) -> u64 {
-    crc_fast::checksum_combine(DIGEST, first, second, bytes)
 }
 
 #[cfg(test)]

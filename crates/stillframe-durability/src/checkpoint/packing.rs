@@ -1,9 +1,9 @@
 //! Packs blocks by LZ4: here, or by threads.
 //!
-//! - Blocks go round the threads in turn, and come back in turn, so their order needs no numbers and
+//! - Blocks go round the threads in turn, and come back in turn: their order needs no numbers, and
 //!   the file is the same whoever packed it.
 //! - Without threads nothing is allocated after the start: a forked child packs by itself.
-//! - Threads have the low priority of the one that starts them; they end when their pool is dropped.
+//! - Threads have the low priority of the one that starts them, and end when their pool is dropped.
 
 use std::fmt;
 use std::io;
@@ -107,8 +107,8 @@ impl Pool {
         Some(Self { threads, given: 0, taken: 0, idle })
     }
 
-    /// Takes a block of `used` bytes with its head, and leaves the room of another in its place. The
-    /// oldest goes to `write` first if the threads have all that they may have.
+    /// Takes a block of `used` bytes with its head, and leaves the room of another in its place.
+    /// The oldest goes to `write` first if the threads have all that they may have.
     pub(super) fn give(
         &mut self,
         plain: &mut Vec<u8>,

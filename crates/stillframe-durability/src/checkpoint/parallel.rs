@@ -8,8 +8,9 @@ use std::sync::{Mutex, PoisonError};
 use std::thread::{self, Builder};
 
 use super::damage::Damage;
+use super::digest::{Joint, digest_of};
 use super::reader::{Block, Expected, Reader, read_at_least};
-use super::{BLOCK_HEADER_BYTES, Header, digest_of, join};
+use super::{BLOCK_HEADER_BYTES, Header};
 use crate::disk::Stage;
 
 /// Blocks that a thread takes at once: 1 MiB.
@@ -26,6 +27,12 @@ struct Stretch {
 }
 
 impl<R: Read + Send> Reader<R> {
+    /// Whether that many threads would read apart: the file is large, and its blocks have places.
+    pub(crate) fn is_for_threads(&self, threads: usize) -> bool {
+        let header = self.header();
+        threads > 1 && header.blocks() > STRETCH_BLOCKS && header.file_bytes().is_some()
+    }
+
     /// As [`load`](Reader::load), with up to `threads` threads, the calling one among them; `at`
     /// gives the file from an offset on. The runs come in any order.
     pub(crate) fn load_with(
@@ -34,11 +41,11 @@ impl<R: Read + Send> Reader<R> {
         at: impl Fn(u64) -> R + Sync,
         mut take: impl FnMut(usize, &[u64]),
     ) -> Result<(), Damage> {
-        let header = *self.header();
-        let stretches = header.blocks().div_ceil(STRETCH_BLOCKS);
-        if threads < 2 || stretches < 2 || header.file_bytes().is_none() {
+        if !self.is_for_threads(threads) {
             return self.load(take);
         }
+        let header = *self.header();
+        let stretches = header.blocks().div_ceil(STRETCH_BLOCKS);
         let plan = Plan { header, next: AtomicU64::new(0), stop: AtomicBool::new(false) };
         let pool = Mutex::new(Vec::new());
         let mut digests = vec![(0, 0); stretches as usize];
@@ -85,8 +92,9 @@ impl<R: Read + Send> Reader<R> {
         }
         let end = plan.offset(header.blocks());
         self.skip_to_footer(end, at(end));
-        let before = self.digest_so_far();
-        let before = digests.into_iter().fold(before, |all, (one, bytes)| join(all, one, bytes));
+        let (mut joint, before) = (Joint::new(0), self.digest_so_far());
+        let join = |all, (one, bytes)| joint.join(all, one, bytes);
+        let before = digests.into_iter().fold(before, join);
         self.check_footer(0, Some(before))
     }
 }

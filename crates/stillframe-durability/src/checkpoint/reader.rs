@@ -11,9 +11,10 @@ use std::ops::{ControlFlow, Range};
 use lz4_flex::block::decompress_into;
 
 use super::damage::Damage;
+use super::digest::{Joint, digest, digest_of};
 use super::{
     BLOCK_HEADER_BYTES, FOOTER_BYTES, FOOTER_MAGIC, HEADER_BYTES, HEADER_BYTES_BY_VERSION, Header,
-    PACKED, PACKED_HEAD_BYTES, digest, digest_of, encode_footer, join, version,
+    PACKED, PACKED_HEAD_BYTES, encode_footer, version,
 };
 use crate::fields::{u32_at, u64_at};
 
@@ -241,7 +242,10 @@ impl<R: Read> Reader<R> {
             return Err(Damage::Footer { offset });
         }
         let found = match before {
-            Some(before) => join(before, digest_of(fields), fields.len() as u64),
+            Some(before) => {
+                let length = fields.len() as u64;
+                Joint::new(length).join(before, digest_of(fields), length)
+            }
             None => {
                 self.digest.update(fields);
                 self.digest.finalize()

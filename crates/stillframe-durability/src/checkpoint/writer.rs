@@ -12,8 +12,9 @@ use std::io::{self, Write};
 
 use stillframe::SinkError;
 
+use super::digest::digest;
 use super::packing::{self, Packer, Pool};
-use super::{BLOCK_HEADER_BYTES, Header, RUN_WORDS_MAX, digest, encode_footer, seal_block};
+use super::{BLOCK_HEADER_BYTES, Header, RUN_WORDS_MAX, encode_footer, seal_block};
 
 /// Turns pushed words into the bytes of a checkpoint file.
 #[derive(Debug)]

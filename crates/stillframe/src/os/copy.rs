@@ -2,8 +2,9 @@
 //!
 //! - [`load_words`], [`store_words`] and [`copy_words`] copy memory that another thread may access:
 //!   each word is one relaxed load, or store, in no order. The compiler keeps atomics in single
-//!   moves of 8 bytes, so on x86-64 the loop is one `rep movsq`: to the processor the same loop, run
-//!   by microcode with whole lines at a time (half as fast again from memory, 2.5 times in cache).
+//!   moves of 8 bytes, so on x86-64 the loop is one `rep movsq`: to the processor the same loop,
+//!   run by microcode with whole lines at a time (half as fast again from memory, 2.5 times in
+//!   cache).
 //! - [`copy_memory`] copies memory that nobody else can reach, as `memcpy` does, which passes the
 //!   cache by: nearly twice as fast for large copies.
 
