@@ -10,7 +10,9 @@ figures to look at are the ratios. Medians of the rounds, the lowest and highest
      background save of the whole dataset; the same while one more client changes one large hash;
      memory (proportional set size of server and children) in saves of their own, since to read it
      holds the server up;
-  3. full sync: the same load while a real redis-server becomes a replica and gets everything.
+  3. full sync: the same load while a real redis-server becomes a replica and gets everything;
+  4. memory (only if asked for by --parts memory; two minutes): bytes an element takes in small
+     strings, a large hash, a large set, a large sorted set, and small lists.
 
 What is timed is verified: numbers of keys, every GET, the replica's keys and values. What a server
 does not offer is told as such. Needs redis-server (scripts/install-peers.sh) and a release build
@@ -308,6 +310,61 @@ def measure_syncs(options):
     return results
 
 
+def shapes(scale):
+    """Requests that make a million elements, divided by scale, of each shape."""
+    million = 1_000_000 // scale
+    value = b"value:%010d"
+    some = lambda start, make: [part for at in range(start, start + 500) for part in make(at)]
+    batches = range(0, million, 500)
+    return {
+        "small strings": (million, [("SET", b"key:%012d" % at, value % at)
+                                    for at in range(million)]),
+        "one hash": (million, [("HSET", "h", *some(start, lambda at: (b"field:%d" % at,
+                                                                      value % at)))
+                               for start in batches]),
+        "one set": (million, [("SADD", "s", *some(start, lambda at: (b"member:%d" % at,)))
+                              for start in batches]),
+        "one sorted set": (million, [("ZADD", "z", *some(start, lambda at: (at % 5000 / 4,
+                                                                            b"member:%d" % at)))
+                                     for start in batches]),
+        "lists of 20": (million * 2, [("RPUSH", b"list:%d" % at, *[value % part
+                                                                  for part in range(20)])
+                                      for at in range(million // 10)]),
+    }
+
+
+def measure_elements(options):
+    """Bytes an element takes, by shape and contender."""
+    results = {}
+    for shape, (elements, requests) in shapes(100 if options.tiny else 1).items():
+        for name in options.contenders:
+            server = base.Server(name, options)
+            try:
+                before = server.memory()
+                for start in range(0, len(requests), 1000):
+                    batch = requests[start:start + 1000]
+                    server.client.socket.sendall(b"".join(base.encode(*it) for it in batch))
+                    for _ in batch:
+                        server.client.reply()
+                time.sleep(1)  # what is freed in the background is freed
+                figure = (server.memory() - before) / elements
+                results.setdefault(shape, {})[name] = figure
+            finally:
+                server.stop()
+        say(f"memory: {shape}")
+    return results
+
+
+def report_elements(results):
+    print("\n## Memory, bytes an element (proportional set size, less that of an empty server)\n")
+    print("| shape | redis-server | stillframe (imprint) | ratio |\n|---|---|---|---|")
+    for shape, figures in results.items():
+        ours, theirs = figures.get("imprint"), figures.get("redis")
+        shown = [f"{figure:.1f}" if figure else "-" for figure in (theirs, ours)]
+        ratio = f"{ours / theirs:.2f}" if ours and theirs else "-"
+        print(f"| {shape} | {shown[0]} | {shown[1]} | {ratio} |")
+
+
 def report_throughput(results):
     print("## Throughput, queries a second (`stillframe load --rate max`, 50 connections)\n")
     print("| operation | redis-server | stillframe (imprint) | ratio |\n|---|---|---|---|")
@@ -357,6 +414,8 @@ def report(results, options):
             mib = lambda what: spread([it[what] / (1 << 20) for it in rounds])
             ratio = spread([it["peak"] / it["before"] for it in rounds], "{:.2f}")
             print(f"| {name} | {mib('before')} | {mib('peak')} | {ratio} |")
+    if results["memory"]:
+        report_elements(results["memory"])
     if results["sync"]:
         report_latency(f"While a replica gets a full sync: {load_of}", "syncing", results["sync"])
 
@@ -370,7 +429,7 @@ def parse_arguments():
     parser.add_argument("--contenders", nargs="+", default=["redis", "imprint"],
                         choices=base.CONTENDERS)
     parser.add_argument("--parts", nargs="+", default=["throughput", "saving", "sync"],
-                        choices=["throughput", "saving", "sync"])
+                        choices=["throughput", "saving", "sync", "memory"])
     parser.add_argument("--keys", type=int, default=2_000_000)
     parser.add_argument("--value-size", type=int, default=1024)
     parser.add_argument("--rate", type=int, default=30_000, help="SETs a second")
@@ -409,7 +468,8 @@ def main():
         say(f"WARNING: the machine is busy (load {os.getloadavg()[0]:.1f})")
     results = {"machine": base.machine(), "load_before": os.getloadavg(),
                "options": vars(options)}
-    parts = {"throughput": measure_throughput, "saving": measure_saving, "sync": measure_syncs}
+    parts = {"throughput": measure_throughput, "saving": measure_saving, "sync": measure_syncs,
+             "memory": measure_elements}
     for part, measure in parts.items():
         results[part] = measure(options) if part in options.parts else {}
         if options.out:

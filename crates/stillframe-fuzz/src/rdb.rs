@@ -89,7 +89,7 @@ fn entries(mut decoder: Decoder<&[u8]>) -> Result<Vec<Entry>, DecodeError> {
     let mut entries: Vec<Entry> = Vec::new();
     while let Some(event) = decoder.next()? {
         match event {
-            Event::Entry { db, key, value, expire_at_ms } => {
+            Event::Entry { db, key, value, expire_at_ms, .. } => {
                 let mut entry = Entry::new(db, key, expire_at_ms, None);
                 entry.texts.push(text(value));
                 entries.push(entry);

@@ -1,7 +1,7 @@
 //! When, or how often, each key was used: one number a slot, beside the slots, for OBJECT and for
 //! eviction.
 //!
-//! It is the writer's own and not in the entry, so that reading a key writes nothing that an image
+//! It is not in the entry, so that reading a key writes nothing that an image
 //! may look at: no entry is cloned and (with fork) no page of entries is copied because of a GET.
 //! A use costs one store. Two readings, by what is counted:
 //!
@@ -9,8 +9,13 @@
 //! recency:    tick of the last use (a tick is 100 ms), wrapping after thirteen years
 //! frequency:  minute of the last use (24 bits) | logarithmic counter (8 bits), as Redis's LFU
 //! ```
+//! An image may look at the numbers while the writer goes on counting: what it sees of a key is
+//! some use at or after begin, of another key if the slot has got one meanwhile. They are hints.
 //! A switch between the two leaves numbers that mean something else until the keys are used again,
 //! as in Redis.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 const CHUNK: usize = if cfg!(any(test, miri)) { 8 } else { 1 << 16 };
 /// Counter of a new key: it must not be the first to go.
@@ -33,12 +38,67 @@ pub enum Counting {
     },
 }
 
-pub(crate) struct Access {
-    #[allow(clippy::vec_box, reason = "a chunk is 256 KiB outside tests, and must not move")]
-    chunks: Vec<Box<[u32; CHUNK]>>,
-    /// The present, in ticks.
+/// Only the writer writes: each number stands for itself, so no order is needed.
+type Chunks = Vec<Arc<[AtomicU32; CHUNK]>>;
+
+/// How a key was used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Usage {
+    /// Milliseconds since its last use.
+    IdleMs(u64),
+    /// How often, on a logarithmic scale of 0 to 255.
+    Frequency(u8),
+}
+
+/// The numbers for whoever reads an image.
+pub(crate) struct Seen {
+    chunks: Chunks,
+    present: Present,
+}
+
+impl Seen {
+    pub(crate) fn usage(&self, slot: usize) -> Usage {
+        let chunk = self.chunks.get(slot / CHUNK);
+        self.present.usage(chunk.map_or(0, |chunk| chunk[slot % CHUNK].load(Relaxed)))
+    }
+}
+
+/// What a number is read by.
+#[derive(Clone, Copy)]
+struct Present {
     tick: u32,
     counting: Counting,
+}
+
+impl Present {
+    fn minute(self) -> u32 {
+        (self.tick / TICKS_PER_MINUTE) & 0xff_ffff
+    }
+
+    fn idle_ms(self, number: u32) -> u64 {
+        u64::from(self.tick.wrapping_sub(number)) * TICK_MS
+    }
+
+    /// The counter as it has decayed by now.
+    fn frequency(self, number: u32) -> u8 {
+        let Counting::Frequency { decay_minutes, .. } = self.counting else { return 0 };
+        let (minute, counter) = (number >> 8, number & 0xff);
+        let idle = self.minute().wrapping_sub(minute) & 0xff_ffff;
+        let fallen = idle.checked_div(decay_minutes).unwrap_or(0);
+        counter.saturating_sub(fallen) as u8
+    }
+
+    fn usage(self, number: u32) -> Usage {
+        match self.counting {
+            Counting::Recency => Usage::IdleMs(self.idle_ms(number)),
+            Counting::Frequency { .. } => Usage::Frequency(self.frequency(number)),
+        }
+    }
+}
+
+pub(crate) struct Access {
+    chunks: Chunks,
+    present: Present,
     /// `counting` in one test, for reads.
     recency: bool,
     random: u64,
@@ -47,103 +107,94 @@ pub(crate) struct Access {
 impl Default for Access {
     fn default() -> Self {
         let random = 0x9e37_79b9_7f4a_7c15;
-        Self { chunks: Vec::new(), tick: 0, counting: Counting::Recency, recency: true, random }
+        let present = Present { tick: 0, counting: Counting::Recency };
+        Self { chunks: Vec::new(), present, recency: true, random }
     }
 }
 
 impl Access {
     pub(crate) fn set_clock(&mut self, milliseconds: u64) {
-        self.tick = (milliseconds / TICK_MS) as u32;
+        self.present.tick = (milliseconds / TICK_MS) as u32;
     }
 
     pub(crate) fn set_counting(&mut self, counting: Counting) {
-        self.counting = counting;
+        self.present.counting = counting;
         self.recency = counting == Counting::Recency;
     }
 
     pub(crate) fn counting(&self) -> Counting {
-        self.counting
+        self.present.counting
+    }
+
+    /// What an image that begins now may look at.
+    pub(crate) fn seen(&self) -> Seen {
+        Seen { chunks: self.chunks.clone(), present: self.present }
     }
 
     /// A slot has got another key.
     pub(crate) fn begin(&mut self, slot: u32) {
         let at = slot as usize;
         while at >= self.chunks.len() * CHUNK {
-            let chunk = vec![0; CHUNK].into_boxed_slice().try_into();
-            self.chunks.push(chunk.expect("it was made with this length"));
+            let chunk: Arc<[AtomicU32]> = (0..CHUNK).map(|_| AtomicU32::new(0)).collect();
+            self.chunks.push(chunk.try_into().expect("it was made with this length"));
         }
-        self.chunks[at / CHUNK][at % CHUNK] = match self.counting {
-            Counting::Recency => self.tick,
-            Counting::Frequency { .. } => self.minute() << 8 | COUNTER_NEW,
+        let number = match self.present.counting {
+            Counting::Recency => self.present.tick,
+            Counting::Frequency { .. } => self.present.minute() << 8 | COUNTER_NEW,
         };
+        self.chunks[at / CHUNK][at % CHUNK].store(number, Relaxed);
     }
 
     /// The key in a slot is used.
     #[inline]
     pub(crate) fn touch(&mut self, slot: u32) {
         if self.recency {
-            let tick = self.tick;
-            if let Some(last) = self.cell(slot) {
-                *last = tick;
-            }
+            self.put(slot, self.present.tick);
         } else {
             self.count(slot);
         }
     }
 
     #[inline]
-    fn cell(&mut self, slot: u32) -> Option<&mut u32> {
-        let chunk = self.chunks.get_mut(slot as usize / CHUNK)?;
-        Some(&mut chunk[slot as usize % CHUNK])
+    fn put(&self, slot: u32, number: u32) {
+        if let Some(chunk) = self.chunks.get(slot as usize / CHUNK) {
+            chunk[slot as usize % CHUNK].store(number, Relaxed);
+        }
     }
 
     fn get(&self, slot: u32) -> u32 {
         let chunk = self.chunks.get(slot as usize / CHUNK);
-        chunk.map_or(0, |chunk| chunk[slot as usize % CHUNK])
-    }
-
-    fn minute(&self) -> u32 {
-        (self.tick / TICKS_PER_MINUTE) & 0xff_ffff
+        chunk.map_or(0, |chunk| chunk[slot as usize % CHUNK].load(Relaxed))
     }
 
     /// Milliseconds since the last use.
     pub(crate) fn idle_ms(&self, slot: u32) -> u64 {
-        u64::from(self.tick.wrapping_sub(self.get(slot))) * TICK_MS
+        self.present.idle_ms(self.get(slot))
     }
 
     /// Makes the last use so many milliseconds old, if times of uses are kept.
     pub(crate) fn set_idle_ms(&mut self, slot: u32, idle_ms: u64) {
         let ticks = u32::try_from(idle_ms / TICK_MS).unwrap_or(u32::MAX);
-        let last = self.tick.wrapping_sub(ticks);
-        if self.counting == Counting::Recency
-            && let Some(cell) = self.cell(slot)
-        {
-            *cell = last;
+        if self.recency {
+            self.put(slot, self.present.tick.wrapping_sub(ticks));
         }
     }
 
     /// Makes the counter `frequency`, if uses are counted.
     pub(crate) fn set_frequency(&mut self, slot: u32, frequency: u8) {
-        let number = self.minute() << 8 | u32::from(frequency);
-        if self.counting != Counting::Recency
-            && let Some(cell) = self.cell(slot)
-        {
-            *cell = number;
+        if !self.recency {
+            self.put(slot, self.present.minute() << 8 | u32::from(frequency));
         }
     }
 
     /// The counter as it has decayed by now.
     pub(crate) fn frequency(&self, slot: u32) -> u8 {
-        let Counting::Frequency { decay_minutes, .. } = self.counting else { return 0 };
-        let (minute, counter) = (self.get(slot) >> 8, self.get(slot) & 0xff);
-        let idle = self.minute().wrapping_sub(minute) & 0xff_ffff;
-        let fallen = idle.checked_div(decay_minutes).unwrap_or(0);
-        counter.saturating_sub(fallen) as u8
+        self.present.frequency(self.get(slot))
     }
 
     #[cold]
     fn count(&mut self, slot: u32) {
-        let Counting::Frequency { log_factor, .. } = self.counting else { return };
+        let Counting::Frequency { log_factor, .. } = self.present.counting else { return };
         let mut counter = u32::from(self.frequency(slot));
         let above = u64::from(counter.saturating_sub(COUNTER_NEW));
         // One use in so many counts.
@@ -152,10 +203,7 @@ impl Access {
         if (self.random >> 32).is_multiple_of(uses) {
             counter = (counter + 1).min(255);
         }
-        let number = self.minute() << 8 | counter;
-        if let Some(cell) = self.cell(slot) {
-            *cell = number;
-        }
+        self.put(slot, self.present.minute() << 8 | counter);
     }
 }
 

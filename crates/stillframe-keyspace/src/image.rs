@@ -3,6 +3,7 @@
 use stillframe::{Sink, SinkError};
 
 use crate::DATABASES;
+use crate::access::{Seen, Usage};
 use crate::entry::Entry;
 use crate::spaces::Spaces;
 
@@ -18,6 +19,16 @@ pub trait EntrySink: Send {
     /// Any error ends the image.
     fn entry(&mut self, db: usize, entry: &Entry) -> Result<(), SinkError>;
 
+    /// As [`entry`](Self::entry), with how the key was used: in place of it, for those who want to
+    /// know.
+    ///
+    /// # Errors
+    /// Any error ends the image.
+    fn used_entry(&mut self, db: usize, entry: &Entry, usage: Usage) -> Result<(), SinkError> {
+        let _ = usage;
+        self.entry(db, entry)
+    }
+
     /// Called once, after the last entry.
     ///
     /// # Errors
@@ -32,22 +43,27 @@ pub(crate) struct Image<E> {
     pub(crate) sink: E,
     cleared: Cleared,
     spaces: Spaces,
+    seen: Seen,
 }
 
+/// What an image is told at its beginning beside the words.
+pub(crate) type Beginning = (Cleared, Spaces, Seen);
+
 impl<E: EntrySink> Image<E> {
-    pub(crate) fn new(sink: E, cleared: Cleared, spaces: Spaces) -> Self {
-        Self { sink, cleared, spaces }
+    pub(crate) fn new(sink: E, (cleared, spaces, seen): Beginning) -> Self {
+        Self { sink, cleared, spaces, seen }
     }
 }
 
 impl<E: EntrySink> Sink for Image<E> {
-    fn push(&mut self, _start: usize, words: &[u64]) -> Result<(), SinkError> {
-        for &word in words.iter().filter(|&&word| word != 0) {
+    fn push(&mut self, start: usize, words: &[u64]) -> Result<(), SinkError> {
+        for (slot, &word) in (start..).zip(words).filter(|(_, word)| **word != 0) {
             // SAFETY: M1: at begin the word was the handle of a live entry. M2 and M4: nobody
             // changes or frees it until this call has returned and `captured` has passed it.
             let entry = unsafe { Entry::from_word(word) };
             if entry.era() > self.cleared[entry.space()] {
-                self.sink.entry(self.spaces.db_of(entry), entry)?;
+                let (db, usage) = (self.spaces.db_of(entry), self.seen.usage(slot));
+                self.sink.used_entry(db, entry, usage)?;
             }
         }
         Ok(())

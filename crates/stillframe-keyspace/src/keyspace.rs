@@ -313,8 +313,8 @@ impl<A: Algorithm> Keyspace<A> {
         sink: E,
         publish: impl FnOnce(&mut E, Result<CaptureReport, CaptureError>) + Send + 'static,
     ) -> Result<Begun, BeginError> {
-        let spaces = self.spaces.clone();
-        self.slots.snapshot(point, sink, (self.cleared, spaces), publish)
+        let beginning = (self.cleared, self.spaces.clone(), self.access.seen());
+        self.slots.snapshot(point, sink, beginning, publish)
     }
 
     /// Frees what an image has let go of, and sweeps what was cleared: bounded work, next to none

@@ -56,7 +56,7 @@ mod views;
 mod warm;
 mod write;
 
-pub use access::Counting;
+pub use access::{Counting, Usage};
 pub use edit::{EditError, HashEdit, ListEdit, SetEdit, SortedEdit};
 pub use entry::{Entry, KEY_BYTES_MAX};
 pub use evict::{Choice, Merit};

@@ -42,12 +42,11 @@ use stillframe::{
 use crate::DATABASES;
 use crate::chunks::Stack;
 use crate::entry::{Entry, Owned};
-use crate::image::{Cleared, EntrySink, Image};
+use crate::image::{Beginning, EntrySink, Image};
 use crate::index::{Index, Seat};
 use crate::limbo::{Limbo, Loan};
 use crate::mutants::Mutant;
 use crate::reclaim::Reclaimer;
-use crate::spaces::Spaces;
 use crate::value::Type;
 
 /// Entries of this size or more are dropped by the reclaimer: unmapping them takes long.
@@ -311,16 +310,19 @@ impl<A: Algorithm> Slots<A> {
         &mut self,
         point: Point,
         sink: E,
-        (cleared, spaces): (Cleared, Spaces),
+        (cleared, spaces, seen): Beginning,
         publish: impl FnOnce(&mut E, Result<CaptureReport, CaptureError>) + Send + 'static,
     ) -> Result<Begun, BeginError> {
         self.tend(); // an image before this one may be over
         let cleared = if self.is(Mutant::ShowsCleared) { [0; DATABASES] } else { cleared };
-        let begun =
-            self.engine.snapshot(point, Image::new(sink, cleared, spaces), |image, outcome| {
+        let begun = self.engine.snapshot(
+            point,
+            Image::new(sink, (cleared, spaces, seen)),
+            |image, outcome| {
                 publish(&mut image.sink, outcome);
                 Publication::Failed // every image is whole: none builds on it
-            })?;
+            },
+        )?;
         self.imaging = true;
         let ended = self.end_era();
         if self.algorithm().in_process {

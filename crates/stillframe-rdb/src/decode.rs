@@ -6,7 +6,7 @@ use crate::elements::{Elements, Problem};
 use crate::format::*;
 use crate::payload::{PayloadError, verified};
 use crate::source::{Source, damaged, trim};
-use crate::{Collection, DecodeError, Element, Value};
+use crate::{Collection, DecodeError, Element, Uses, Value};
 
 /// What a file tells next. Slices live until the next event is asked for.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -41,6 +41,8 @@ pub enum Event<'a> {
         value: Value<'a>,
         /// When it expires, in unix milliseconds.
         expire_at_ms: Option<i64>,
+        /// How it was used.
+        uses: Uses,
     },
     /// A key whose value is a collection: its elements follow, then [`End`](Event::End).
     Begin {
@@ -55,6 +57,8 @@ pub enum Event<'a> {
         len_hint: u64,
         /// When it expires, in unix milliseconds.
         expire_at_ms: Option<i64>,
+        /// How it was used.
+        uses: Uses,
     },
     /// The next element of the collection. A file may hold a member or field twice.
     Element(Element<'a>),
@@ -169,7 +173,7 @@ impl<R: Read> Decoder<R> {
                 self.state = State::Ended;
                 let at = self.source.offset();
                 let kind = self.source.op()?;
-                return self.value(kind, at, at, None).map(Some);
+                return self.value(kind, [at, at], None, Uses::Unknown).map(Some);
             }
             State::Start => {
                 let version = self.source.header()?;
@@ -192,7 +196,7 @@ impl<R: Read> Decoder<R> {
 
     fn event(&mut self, version: u32) -> Result<Event<'_>, DecodeError> {
         let offset = self.source.offset();
-        let mut expire_at_ms = None;
+        let (mut expire_at_ms, mut uses) = (None, Uses::Unknown);
         // Whether an expiry or eviction hint was read, so that a key must follow.
         let mut inside_entry = false;
         loop {
@@ -207,8 +211,13 @@ impl<R: Read> Decoder<R> {
                     let seconds = i32::from_le_bytes(self.source.array("an expiry")?);
                     expire_at_ms = Some(i64::from(seconds) * 1000);
                 }
-                OP_IDLE => drop(self.source.length("the idle time of a key")?),
-                OP_FREQ => drop(self.source.array::<1>("the use count of a key")?),
+                OP_IDLE => {
+                    uses = Uses::IdleSeconds(self.source.length("the idle time of a key")?);
+                }
+                OP_FREQ => {
+                    let [count] = self.source.array("the use count of a key")?;
+                    uses = Uses::Frequency(count);
+                }
                 OP_AUX..=OP_EOF | OP_FUNCTION..=OP_MODULE_AUX if inside_entry => {
                     let text = format!("byte 0x{op:02x} stands between a key's expiry and the key");
                     return Err(damaged(at, text));
@@ -234,7 +243,7 @@ impl<R: Read> Decoder<R> {
                     if TYPE_STRING == kind || Elements::know(kind) {
                         self.source.text(&mut self.key)?;
                     }
-                    return self.value(kind, offset, at, expire_at_ms);
+                    return self.value(kind, [offset, at], expire_at_ms, uses);
                 }
             }
             inside_entry = true;
@@ -248,19 +257,19 @@ impl<R: Read> Decoder<R> {
         Ok(Event::Aux { name: &self.key, value })
     }
 
-    /// The value of type `kind` of the key just read.
+    /// The value of type `kind` of the key just read, whose record and type stand at these offsets.
     fn value(
         &mut self,
         kind: u8,
-        offset: u64,
-        at: u64,
+        [offset, at]: [u64; 2],
         expire_at_ms: Option<i64>,
+        uses: Uses,
     ) -> Result<Event<'_>, DecodeError> {
         let db = self.db;
         if kind == TYPE_STRING {
             let integer = self.source.string(&mut self.value)?;
             let value = integer.map_or(Value::Bytes(&self.value), Value::Int);
-            return Ok(Event::Entry { db, key: &self.key, value, expire_at_ms });
+            return Ok(Event::Entry { db, key: &self.key, value, expire_at_ms, uses });
         }
         if !Elements::know(kind) {
             return Err(self.refused_type(kind, offset, at)?);
@@ -268,7 +277,7 @@ impl<R: Read> Decoder<R> {
         let begun = self.elements.begin(&mut self.source, kind);
         let (kind, len_hint) = begun.map_err(|problem| named(db, &self.key, problem))?;
         self.inside = true;
-        Ok(Event::Begin { db, key: &self.key, kind, len_hint, expire_at_ms })
+        Ok(Event::Begin { db, key: &self.key, kind, len_hint, expire_at_ms, uses })
     }
 
     /// The next element of the collection that was begun.

@@ -5,7 +5,7 @@ use crate::format::*;
 use crate::pack::Listpack;
 use crate::sheet::{BUFFER_BYTES, Output, Sheet};
 use crate::strings::{LZF_BYTES_MAX, Strings};
-use crate::{Value, lzf};
+use crate::{Uses, Value, lzf};
 
 /// What the aux fields tell about a file.
 #[derive(Debug, Clone, Copy)]
@@ -54,6 +54,7 @@ pub enum Place<'a> {
 pub struct Encoder<O> {
     pub(crate) out: Strings<O>,
     db: Option<u64>,
+    uses: Uses,
     pub(crate) pack: Listpack,
     pub(crate) numbers: Box<[i64]>,
 }
@@ -98,7 +99,7 @@ impl<O: Output> Encoder<O> {
     pub fn within(workspace: Workspace, output: O) -> Self {
         let Workspace { buffer, lzf, packed, pack, numbers } = workspace;
         let out = Strings { sheet: Sheet::new(output, buffer), compress: true, lzf, packed };
-        Encoder { out, db: None, pack: Listpack::within(pack), numbers }
+        Encoder { out, db: None, uses: Uses::Unknown, pack: Listpack::within(pack), numbers }
     }
 
     /// Takes the memory away for the next encoder. Nothing more can be written through this one.
@@ -171,6 +172,11 @@ impl<O: Output> Encoder<O> {
         self.string(Place::Key { db, key, expire_at_ms }, value)
     }
 
+    /// Tells how the key of the next value was used.
+    pub fn set_uses(&mut self, uses: Uses) {
+        self.uses = uses;
+    }
+
     /// Writes a string.
     ///
     /// # Errors
@@ -189,6 +195,14 @@ impl<O: Output> Encoder<O> {
         if let Some(at) = expire_at_ms {
             self.out.sheet.put(&[OP_EXPIRE_MS])?;
             self.out.sheet.put(&at.to_le_bytes())?;
+        }
+        match std::mem::take(&mut self.uses) {
+            Uses::Unknown => {}
+            Uses::IdleSeconds(seconds) => {
+                self.out.sheet.put(&[OP_IDLE])?;
+                self.out.length(seconds)?;
+            }
+            Uses::Frequency(count) => self.out.sheet.put(&[OP_FREQ, count])?,
         }
         self.out.sheet.put(&[kind])?;
         self.out.string(key)

@@ -21,7 +21,7 @@
 //! resize   0xFB length length                      its keys, and how many of them expire (a hint)
 //! key      [expiry] [idle | freq] type key value
 //!   expiry 0xFC 8 B LE unix ms | 0xFD 4 B LE unix s
-//!   idle   0xF8 length         ; freq 0xF9 1 B     eviction hints, read and ignored
+//!   idle   0xF8 length         ; freq 0xF9 1 B     seconds unused; how often, logarithmic
 //! others   0xF7 module data, 0xF6 and 0xF5 functions: refused by name
 //!
 //! value by type
@@ -92,6 +92,18 @@ pub enum Value<'a> {
     Int(i64),
     /// Any string of bytes.
     Bytes(&'a [u8]),
+}
+
+/// How a key was used, for a server that evicts keys by that.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Uses {
+    /// Nothing is known.
+    #[default]
+    Unknown,
+    /// It was not used for so many seconds.
+    IdleSeconds(u64),
+    /// How often, on a logarithmic scale.
+    Frequency(u8),
 }
 
 /// What a key holds that is no string.

@@ -4,7 +4,9 @@ mod common;
 
 use common::*;
 use proptest::prelude::*;
-use stillframe_rdb::{Collection, Decoder, Element, Encoder, Event, PayloadError, Place, Value};
+use stillframe_rdb::{
+    Collection, Decoder, Element, Encoder, Event, PayloadError, Place, Uses, Value,
+};
 
 /// The bytes of a value's encoding, cut out of a file with one key `k`.
 fn encoded(value: Owned, compress: bool) -> Vec<u8> {
@@ -97,13 +99,39 @@ fn events_come_in_order_with_their_offsets() {
     let resize = Event::ResizeDb { keys: 20_000, expires: 70_000 };
     assert_eq!(decoder.next().expect("a whole file"), Some(resize));
     assert_eq!(decoder.offset(), entry_offset);
-    let entry =
-        Event::Entry { db: 3, key: b"12", value: Value::Bytes(b"x"), expire_at_ms: Some(-5) };
+    let entry = Event::Entry {
+        db: 3,
+        key: b"12",
+        value: Value::Bytes(b"x"),
+        expire_at_ms: Some(-5),
+        uses: Uses::Unknown,
+    };
     assert_eq!(decoder.next().expect("a whole file"), Some(entry));
     assert_eq!(decoder.next().expect("a whole file"), Some(Event::Eof { verified: true }));
     assert_eq!(decoder.offset(), file.len() as u64);
     assert_eq!(decoder.next().expect("a whole file"), None);
     assert_eq!(decoder.next().expect("a whole file"), None);
+}
+
+#[test]
+fn uses_of_keys_are_told() {
+    let mut file = Vec::new();
+    let mut encoder = Encoder::new(&mut file);
+    encoder.begin(&ORIGIN).expect("a Vec takes everything");
+    let told = [Uses::IdleSeconds(70_000), Uses::Frequency(200), Uses::Unknown];
+    for (uses, expire_at_ms) in told.into_iter().zip([None, Some(7), None]) {
+        encoder.set_uses(uses);
+        encoder.entry(0, b"k", Value::Int(1), expire_at_ms).expect("a Vec takes everything");
+    }
+    encoder.finish().expect("a Vec takes everything");
+    let mut decoder = Decoder::new(&file[..]);
+    let mut found = Vec::new();
+    while let Some(event) = decoder.next().expect("a whole file") {
+        if let Event::Entry { uses, .. } = event {
+            found.push(uses);
+        }
+    }
+    assert_eq!(found, told);
 }
 
 /// Hands out bytes a few at a time, with interruptions.
@@ -203,7 +231,7 @@ fn a_collection_comes_as_its_elements() {
     let mut next = || loop {
         match decoder.next().expect("a whole file").expect("it goes on") {
             Event::Aux { .. } | Event::SelectDb { .. } => {}
-            Event::Begin { db, key, kind, len_hint, expire_at_ms } => {
+            Event::Begin { db, key, kind, len_hint, expire_at_ms, .. } => {
                 break format!("{db} {} {kind:?} {len_hint} {expire_at_ms:?}", key.escape_ascii());
             }
             Event::Element(Element::Pair(field, value)) => {
@@ -225,7 +253,14 @@ fn a_payload_is_one_value_and_its_checksum() {
     assert_eq!(length, payload.len() as u64);
     let mut decoder = Decoder::of_payload(&payload).expect("sound");
     let kind = Collection::List;
-    let begin = Event::Begin { db: 0, key: b"", kind, len_hint: 1, expire_at_ms: None };
+    let begin = Event::Begin {
+        db: 0,
+        key: b"",
+        kind,
+        len_hint: 1,
+        expire_at_ms: None,
+        uses: Uses::Unknown,
+    };
     assert_eq!(decoder.next().expect("sound"), Some(begin));
     assert_eq!(decoder.next().expect("sound"), Some(Event::Element(Element::One(b"a"))));
     assert_eq!(decoder.next().expect("sound"), Some(Event::End));

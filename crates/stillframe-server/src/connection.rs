@@ -339,6 +339,12 @@ impl Client {
         now.duration_since(since).as_secs() > limit.soft_seconds
     }
 
+    /// Bytes of memory the client takes: its buffers and its queued requests.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        let queued = self.session.transaction.as_ref().map_or(0, |open| open.memory());
+        self.buffer_bytes() + queued
+    }
+
     /// Bytes of memory the client's buffers hold, for CLIENT LIST.
     pub(crate) fn buffer_bytes(&self) -> usize {
         self.input.capacity() + self.output.capacity()

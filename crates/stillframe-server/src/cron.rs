@@ -1,14 +1,17 @@
 //! What is done by the clock: expiry, schedules of saves, timeouts of clients, rates.
 //!
 //! - Runs `hz` times a second, more often while expired keys pile up; a run is short whatever the
-//!   number of keys and clients, except that every client is looked at once a second.
+//!   number of keys. Every client is weighed at each run, and looked at once a second.
 
 use std::time::{Duration, Instant};
 
 use stillframe::Algorithm;
 
+use crate::config::Size;
+use crate::connection::Client;
 use crate::journal;
 use crate::persistence::{self, LastSave};
+use crate::replication::Replica;
 use crate::server::{Server, unix_millis};
 use crate::shutdown::{self, Wish};
 use crate::state::ServerState;
@@ -33,9 +36,8 @@ pub(crate) fn run<A: Algorithm>(server: &mut Server<A>) -> Instant {
     }
     let replication = &server.state.replication;
     let stands = server.state.pausing() || replication.is_replica();
-    let more_expired = !stands && expire(server);
-    let clients = server.state.clients.others().map(|(_, client)| client.buffer_bytes());
-    server.state.client_bytes = clients.sum();
+    let more_expired = !stands && server.state.expires_actively && expire(server);
+    weigh_clients(&mut server.state);
     // While an image is loaded, or sent, there is nothing to save, or no second image.
     let replication = &server.state.replication;
     if !replication.is_loading() && !replication.transfers.holds_image() {
@@ -66,8 +68,47 @@ fn expire<A: Algorithm>(server: &mut Server<A>) -> bool {
         server.state.settle_expired(&mut server.keyspace, |_, _| {});
         server.state.effects.seal();
     }
-    server.state.latency_sample("expire-cycle", start.elapsed());
+    let took = start.elapsed();
+    server.state.stats.expire_time += took;
+    server.state.stats.expire_slices_spent += u64::from(more);
+    server.state.latency_sample("expire-cycle", took);
     more
+}
+
+/// Sums what clients take; above `maxmemory-clients` those that take most are closed.
+fn weigh_clients(state: &mut ServerState) {
+    /// Whatever the setting says: an operator has to get through.
+    const LIMIT_BYTES_MIN: u64 = 128 << 10;
+    state.client_bytes = state.clients.others().map(|(_, client)| client.memory_bytes()).sum();
+    let limit = match state.config.maxmemory_clients {
+        Size::Bytes(bytes) => bytes,
+        share => share.bytes(state.config.maxmemory_bytes),
+    };
+    if limit == 0 {
+        return;
+    }
+    let counts = |client: &Client| {
+        !client.dead && !client.session.replica.as_deref().is_some_and(Replica::is_real)
+    };
+    let clients = state.clients.others().filter(|(_, client)| counts(client));
+    let (mut bytes, mut evictable) = (0, Vec::new());
+    for (place, client) in clients {
+        bytes += client.memory_bytes() as u64;
+        if !client.session.spared {
+            evictable.push((client.memory_bytes(), place));
+        }
+    }
+    evictable.sort_unstable();
+    while bytes > limit.max(LIMIT_BYTES_MIN)
+        && let Some((largest, place)) = evictable.pop()
+    {
+        bytes -= largest as u64;
+        if let Some(client) = state.clients.get(place) {
+            tracing::info!("evicting client {}: it takes {largest} bytes", client.session.peer);
+        }
+        state.stats.evicted_clients += 1;
+        state.clients.doom(place);
+    }
 }
 
 /// Closes clients that have been idle, or have not read their replies, for too long.

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use stillframe::Algorithm;
 use stillframe_keyspace::{Choice, Counting, Keyspace, Merit};
 
+use crate::config::Config;
 use crate::state::ServerState;
 
 /// Longest time that evicting holds up a request.
@@ -56,6 +57,11 @@ impl Eviction {
         self.0.ends_with("-lfu")
     }
 
+    /// Whether keys are chosen by how they were used.
+    pub(crate) fn counts_uses(self) -> bool {
+        self.counts_frequency() || self.0.ends_with("-lru")
+    }
+
     fn choice(self, samples: usize) -> Option<Choice> {
         let (range, merit) = self.0.split_once('-')?;
         let merit = match merit {
@@ -79,20 +85,21 @@ pub(crate) enum Room {
     None,
 }
 
-impl ServerState {
-    /// Has uses of keys counted as the policy needs them.
-    pub(crate) fn count_uses<A: Algorithm>(&self, keyspace: &mut Keyspace<A>) {
-        let config = &self.config;
-        keyspace.count_uses(if config.maxmemory_policy.counts_frequency() {
+impl Config {
+    /// How uses of keys are counted for the policy.
+    pub(crate) fn counting(&self) -> Counting {
+        if self.maxmemory_policy.counts_frequency() {
             Counting::Frequency {
-                log_factor: config.lfu_log_factor,
-                decay_minutes: config.lfu_decay_minutes,
+                log_factor: self.lfu_log_factor,
+                decay_minutes: self.lfu_decay_minutes,
             }
         } else {
             Counting::Recency
-        });
+        }
     }
+}
 
+impl ServerState {
     /// Memory that counts for `maxmemory`, in bytes.
     pub(crate) fn counted_bytes<A: Algorithm>(&self, keyspace: &Keyspace<A>) -> u64 {
         (keyspace.data_bytes() + self.client_bytes) as u64

@@ -2,6 +2,7 @@
 //!
 //! - A request that may not run now is held with its client, which is not served meanwhile.
 //! - When the pause ends, held requests run first, in the clients' order of the registry.
+//! - The data stands still meanwhile: keys whose time has come are absent, but not deleted.
 
 use std::time::{Duration, Instant};
 
@@ -46,18 +47,19 @@ impl ServerState {
         self.pause.map(|pause| pause.end.saturating_duration_since(Instant::now()))
     }
 
-    /// Ends the pause if its time is over.
-    fn end_pause(&mut self) {
-        if self.pause.is_some_and(|pause| pause.end <= self.loop_time) {
-            self.pause = None;
-        }
+    /// Whether keys whose time has come are not to be deleted: that would be a change.
+    pub(crate) fn spares_expired(&self) -> bool {
+        self.pause.is_some() || self.replication.is_replica()
     }
 }
 
 impl<A: Algorithm> Server<A> {
     /// Has held requests run once nothing holds them any more.
     pub(crate) fn end_pause(&mut self) {
-        self.state.end_pause();
+        if self.state.pause.is_some_and(|pause| pause.end <= self.state.loop_time) {
+            self.state.pause = None;
+            self.keyspace.spare_expired(self.state.spares_expired());
+        }
         if self.state.pausing() || self.postponed.is_empty() {
             return;
         }

@@ -24,8 +24,17 @@ fn labelled(path: &str, label: &str) -> u64 {
 
 /// Processor time in seconds: of this process in user and kernel mode, then of its ended children.
 pub(crate) fn cpu_seconds() -> [f64; 4] {
+    cpu_seconds_in("/proc/self/stat")
+}
+
+/// As [`cpu_seconds`], of the thread that asks.
+pub(crate) fn thread_cpu_seconds() -> [f64; 4] {
+    cpu_seconds_in("/proc/thread-self/stat")
+}
+
+fn cpu_seconds_in(path: &str) -> [f64; 4] {
     const TICKS_PER_SECOND: f64 = 100.0; // USER_HZ, the same on every Linux
-    let text = fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let text = fs::read_to_string(path).unwrap_or_default();
     // The name of the process, in brackets, may hold blanks; the numbers are behind it.
     let numbers: Vec<&str> =
         text.rsplit(')').next().unwrap_or_default().split_whitespace().collect();

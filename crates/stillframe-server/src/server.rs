@@ -65,7 +65,6 @@ impl<A: Algorithm> Server<A> {
     ) -> Self {
         let mut keyspace = keyspace;
         keyspace.keep_expired(state.wants_expired());
-        state.count_uses(&mut keyspace);
         Self {
             keyspace,
             state,

@@ -51,6 +51,7 @@ fn run<A: Algorithm>(mut config: Config) -> Result<(), ServeError> {
     let metrics = metrics.transpose()?;
     let mut keyspace = Keyspace::<A>::create(&keyspace_options(&config))?;
     *keyspace.limits_mut() = config.limits;
+    keyspace.count_uses(config.counting());
     // Clients that connect meanwhile wait in the sockets' queues.
     let loaded = persistence::load(&mut keyspace, directory.dump(), unix_millis(), &signalled)?;
     if loaded.interrupted {

@@ -49,6 +49,8 @@ pub(crate) struct ServerState {
     pub(crate) monitors: Vec<usize>,
     /// Requests are being held.
     pub(crate) pause: Option<Pause>,
+    /// The clock looks for expired keys, unless a test has told it not to.
+    pub(crate) expires_actively: bool,
     /// Requests that took long.
     pub(crate) slowlog: SlowLog,
     /// Events that took long.
@@ -122,6 +124,7 @@ impl ServerState {
             tracking: Tracking::default(),
             monitors: Vec::new(),
             pause: None,
+            expires_actively: true,
             slowlog: SlowLog::default(),
             latency: Latency::default(),
             clock_ns: 0,
@@ -233,6 +236,8 @@ pub(crate) struct Stats {
     pub(crate) keyspace_misses: u64,
     /// Keys evicted.
     pub(crate) evicted_keys: u64,
+    /// Clients closed because all of them took too much memory.
+    pub(crate) evicted_clients: u64,
     /// Connections accepted, those turned away included.
     pub(crate) connections_received: u64,
     /// Connections turned away.
@@ -251,6 +256,10 @@ pub(crate) struct Stats {
     pub(crate) primary_input_bytes: u64,
     /// Expired keys when the counters were reset.
     pub(crate) expired_base: u64,
+    /// How long the clock has looked for expired keys.
+    pub(crate) expire_time: Duration,
+    /// How often its time was up before it had found all.
+    pub(crate) expire_slices_spent: u64,
     rates: Rates,
 }
 
@@ -279,6 +288,7 @@ impl Stats {
             keyspace_hits: 0,
             keyspace_misses: 0,
             evicted_keys: 0,
+            evicted_clients: 0,
             connections_received: 0,
             rejected_connections: 0,
             reads: 0,
@@ -288,6 +298,8 @@ impl Stats {
             replicas_output_bytes: 0,
             primary_input_bytes: 0,
             expired_base: 0,
+            expire_time: Duration::ZERO,
+            expire_slices_spent: 0,
             rates: Rates::new(now),
         }
     }
@@ -313,12 +325,19 @@ impl Stats {
 
     /// Takes a sample for the rates, at each run of the clock.
     pub(crate) fn sample(&mut self, now: Instant) {
-        let counts = [self.commands_processed, self.input_bytes, self.output_bytes];
+        let counts = [
+            self.commands_processed,
+            self.input_bytes,
+            self.output_bytes,
+            self.primary_input_bytes,
+            self.replicas_output_bytes,
+        ];
         self.rates.sample(counts, now);
     }
 
-    /// Commands, bytes received and bytes sent per second, lately.
-    pub(crate) fn rates(&self) -> [f64; 3] {
+    /// Per second, lately: commands, bytes received and sent, bytes of the primary's stream and of
+    /// that to replicas.
+    pub(crate) fn rates(&self) -> [f64; 5] {
         self.rates.smoothed
     }
 }
@@ -326,8 +345,8 @@ impl Stats {
 /// Rates per second, smoothed over about two seconds.
 struct Rates {
     at: Instant,
-    counts: [u64; 3],
-    smoothed: [f64; 3],
+    counts: [u64; 5],
+    smoothed: [f64; 5],
 }
 
 impl Rates {
@@ -335,10 +354,10 @@ impl Rates {
     const WEIGHT: f64 = 1.0 / 16.0;
 
     fn new(now: Instant) -> Self {
-        Self { at: now, counts: [0; 3], smoothed: [0.0; 3] }
+        Self { at: now, counts: [0; 5], smoothed: [0.0; 5] }
     }
 
-    fn sample(&mut self, counts: [u64; 3], now: Instant) {
+    fn sample(&mut self, counts: [u64; 5], now: Instant) {
         let elapsed = now.saturating_duration_since(self.at);
         if elapsed < Self::PERIOD {
             return;

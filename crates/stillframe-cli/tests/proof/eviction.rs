@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::support::{Client, Kind, Random, Reply, Server, rounds};
+use crate::support::{Client, Kind, Random, Reply, Server, redis_is_here, rounds, wait_until};
 
 const LIMIT: i64 = 4 << 20;
 
@@ -120,4 +120,36 @@ fn a_save_evicts_nothing() {
     let held = client.info_int("snapshot_limbo_bytes");
     assert!(held > 8 << 20, "the image holds {held} bytes: nothing is proved");
     assert_eq!(client.info_int("evicted_keys"), 0);
+}
+
+/// Above `maxmemory-clients` clients go, but not those that are to be spared.
+#[test]
+fn clients_that_take_too_much_memory_are_closed() {
+    for kind in [Kind::subject("imprint"), Kind::Redis] {
+        if kind == Kind::Redis && !redis_is_here("clients that take too much memory") {
+            continue;
+        }
+        let server = Server::start(kind);
+        let mut client = server.client();
+        let [mut spared, mut large, mut larger] = [(); 3].map(|()| server.client());
+        client.ok("CLIENT NO-EVICT ON");
+        spared.ok("CLIENT NO-EVICT ON");
+        // Half a request each: their bytes wait in the server.
+        for (client, megabytes) in [(&mut spared, 4), (&mut large, 2), (&mut larger, 3)] {
+            assert!(client.send_raw(b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$8000000\r\n"));
+            assert!(client.send_raw(&vec![b'x'; megabytes << 20]));
+        }
+        wait_until("the server has read them", || {
+            let list = client.ask("CLIENT LIST").text();
+            let sizes = list.lines().filter_map(|line| line.split(" qbuf=").nth(1));
+            let sizes = sizes.filter_map(|rest| rest.split(' ').next()?.parse::<usize>().ok());
+            let sizes: Vec<usize> = sizes.collect();
+            (2..5).all(|megabytes| sizes.iter().any(|&size| size >= megabytes << 20))
+        });
+        client.ok("CONFIG SET maxmemory-clients 1mb");
+        assert_eq!([large.try_raw(), larger.try_raw()], [None, None]);
+        assert_eq!(client.info_int("evicted_clients"), 2);
+        assert!(spared.send_raw(&vec![b'x'; (8_000_000) - (4 << 20)]) && spared.send_raw(b"\r\n"));
+        assert_eq!(spared.reply().text(), "OK");
+    }
 }

@@ -149,3 +149,42 @@ fn refusal(dump: &[u8]) -> String {
     assert!(!text.contains("panicked"), "{text}");
     text
 }
+
+/// When, or how often, keys were used is in the file if keys are evicted by that.
+#[test]
+fn uses_of_keys_are_kept_in_files() {
+    let kinds = [Kind::subject("imprint"), Kind::subject("fork"), Kind::Redis];
+    let pairs = kinds.into_iter().flat_map(|from| kinds.map(|to| (from, to)));
+    for (from, to) in pairs.filter(|pair| *pair != (Kind::Redis, Kind::Redis)) {
+        if (from == Kind::Redis || to == Kind::Redis) && !redis_is_here("uses of keys") {
+            continue;
+        }
+        for (policy, option) in [("allkeys-lru", "IDLETIME"), ("volatile-lfu", "FREQ")] {
+            let config = format!("maxmemory-policy {policy}\nlfu-decay-time 0\n");
+            let [source, folder] = [(); 2].map(|()| tempfile::tempdir().expect("a folder"));
+            let writer = Setup::new(from).folder(source.path()).config(&config).start();
+            let mut client = writer.client();
+            client.ok("RPUSH list a b c");
+            for (key, number) in [("list", 250), ("string", 120), ("mortal", 77)] {
+                client.ok("SET model value");
+                let from = if key == "list" { "list" } else { "model" };
+                let dump = client.call(&[b"DUMP", from.as_bytes()]);
+                let ttl = if key == "mortal" { "1000000" } else { "0" };
+                let (dump, number) = (dump.bytes().expect("a payload"), number.to_string());
+                let restore = [&b"RESTORE"[..], key.as_bytes(), ttl.as_bytes(), dump, b"REPLACE"];
+                let uses = [option.as_bytes(), number.as_bytes()];
+                assert_eq!(client.call(&[&restore[..], &uses].concat()).text(), "OK");
+            }
+            client.ok("SAVE");
+            fs::copy(writer.dump(), folder.path().join("dump.rdb")).expect("the dump was written");
+            let reader = Setup::new(to).folder(folder.path()).config(&config).start();
+            let mut client = reader.client();
+            for (key, number) in [("list", 250), ("string", 120), ("mortal", 77)] {
+                let found = client.ask(&format!("OBJECT {option} {key}")).int();
+                // It was idle for a while more.
+                let found = if policy == "allkeys-lru" { found.min(number) } else { found };
+                assert_eq!(found, number, "{from:?} to {to:?}: OBJECT {option} {key}");
+            }
+        }
+    }
+}

@@ -18,6 +18,7 @@ mod eviction;
 mod files;
 mod growing;
 mod import;
+mod introspection;
 mod journal;
 mod kill;
 mod lifecycle;

@@ -142,7 +142,7 @@ pub(crate) fn read(file: impl std::io::Read) -> Result<(Vec<Entry>, bool), Decod
     let (mut entries, mut whole) = (Vec::new(), None);
     while let Some(event) = decoder.next()? {
         match event {
-            Event::Entry { db, key, value, expire_at_ms } => {
+            Event::Entry { db, key, value, expire_at_ms, .. } => {
                 entries.push((db, key.to_vec(), Owned::from(value).text(), expire_at_ms));
             }
             Event::Begin { db, key, kind, expire_at_ms, .. } => {

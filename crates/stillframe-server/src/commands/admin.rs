@@ -14,6 +14,7 @@ pub(crate) fn register<A: Algorithm>(table: &mut Table<A>) {
     table.add("time", 1, LOADING | STALE | FAST, NO_KEYS, time);
     table.add("config", -2, 0, NO_KEYS, config_get);
     table.add_sub("config|get", -3, admin, NO_KEYS, config_get);
+    table.add_sub("config|help", 2, LOADING | STALE, NO_KEYS, config_help);
     table.add_sub("config|set", -4, admin, NO_KEYS, config_set);
     table.add_sub("config|resetstat", 2, admin, NO_KEYS, config_resetstat);
     table.add_sub("config|rewrite", 2, admin, NO_KEYS, config_rewrite);
@@ -78,7 +79,7 @@ fn config_set<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
                 ctx.server.users.require_password(password.as_bytes());
             }
             ctx.keyspace.keep_expired(ctx.server.wants_expired());
-            ctx.server.count_uses(ctx.keyspace);
+            ctx.keyspace.count_uses(ctx.server.config.counting());
             *ctx.keyspace.limits_mut() = ctx.server.config.limits;
             ctx.server.evicting = ctx.server.config.maxmemory_bytes > 0;
             ctx.out.ok();
@@ -143,6 +144,23 @@ fn changed(config: &Config, pairs: &[[&[u8]; 2]]) -> Result<Config, Vec<u8>> {
         settings.push(parameter.name);
     }
     Ok(changed)
+}
+
+/// `CONFIG HELP`
+fn config_help<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
+    ctx.help(&[
+        "CONFIG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+        "GET <pattern> [<pattern> ...]",
+        "    Show the settings that match.",
+        "SET <name> <value> [<name> <value> ...]",
+        "    Change settings: all of them or none.",
+        "RESETSTAT",
+        "    Set the counters of INFO to zero.",
+        "REWRITE",
+        "    Write the settings to the configuration file.",
+        "HELP",
+        "    Print this help.",
+    ]);
 }
 
 /// `CONFIG RESETSTAT`

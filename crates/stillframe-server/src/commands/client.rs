@@ -117,6 +117,7 @@ fn pause<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
         Some(Err(_)) => ctx.out.error("ERR timeout is negative"),
         Some(Ok(milliseconds)) => {
             ctx.server.pause_clients(Duration::from_millis(milliseconds), writes_only);
+            ctx.keyspace.spare_expired(true);
             ctx.out.ok();
         }
     }
@@ -125,10 +126,11 @@ fn pause<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
 /// `CLIENT UNPAUSE`
 fn unpause<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
     ctx.server.pause = None;
+    ctx.keyspace.spare_expired(ctx.server.spares_expired());
     ctx.out.ok();
 }
 
-/// `CLIENT NO-EVICT ON | OFF`: shown by CLIENT LIST; no client is evicted anyway.
+/// `CLIENT NO-EVICT ON | OFF`: whether `maxmemory-clients` passes over this connection.
 fn no_evict<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
     ctx.session.spared = match args[2].to_ascii_lowercase().as_slice() {
         b"on" => true,

@@ -9,56 +9,26 @@ use stillframe::Algorithm;
 use stillframe_keyspace::{DATABASES, Entry, IntText, Value};
 use stillframe_resp::format_double;
 
-use super::flags::{ADMIN, LOADING, NOSCRIPT, STALE};
-use super::{Context, NO_KEYS, Table};
+use super::Context;
 
-/// Adds the commands of this module.
-pub(crate) fn register<A: Algorithm>(table: &mut Table<A>) {
-    table.add("debug", -2, ADMIN | NOSCRIPT | LOADING | STALE, NO_KEYS, debug);
+/// The number of all that the server holds.
+pub(super) fn of_all<A: Algorithm>(ctx: &mut Context<'_, A>) -> String {
+    sum_of_all(ctx).to_text()
 }
 
-/// `DEBUG DIGEST` and `DEBUG DIGEST-VALUE key...`
-fn debug<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
-    match (args[1].to_ascii_lowercase().as_slice(), &args[2..]) {
-        (b"digest", []) => {
-            let digest = of_all(ctx);
-            ctx.out.simple(&digest.to_text());
+/// Answers the numbers of the values of keys.
+pub(super) fn of_keys<A: Algorithm>(ctx: &mut Context<'_, A>, keys: &[&[u8]]) {
+    ctx.out.array(keys.len());
+    for key in keys {
+        let mut digest = Sum::default();
+        if let Some(entry) = ctx.keyspace.peek(ctx.session.db, key, ctx.now) {
+            digest.mix_value(entry);
         }
-        (b"digest-value", keys @ [_, ..]) => {
-            ctx.out.array(keys.len());
-            for key in keys {
-                let mut digest = Sum::default();
-                if let Some(entry) = ctx.keyspace.peek(ctx.session.db, key, ctx.now) {
-                    digest.mix_value(entry);
-                }
-                ctx.out.simple(&digest.to_text());
-            }
-        }
-        (b"help", []) => {
-            ctx.out.array(HELP.len());
-            HELP.iter().for_each(|line| ctx.out.simple(line));
-        }
-        _ => {
-            let name = args[1].get(..128).unwrap_or(args[1]);
-            let name = name.escape_ascii();
-            ctx.out.error(format!(
-                "ERR unknown subcommand or wrong number of arguments for '{name}'. Try DEBUG HELP."
-            ));
-        }
+        ctx.out.simple(&digest.to_text());
     }
 }
 
-const HELP: [&str; 7] = [
-    "DEBUG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
-    "DIGEST",
-    "    Output a hex signature representing the current DB content.",
-    "DIGEST-VALUE <key> [<key> ...]",
-    "    Output a hex signature of the values of all the specified keys.",
-    "HELP",
-    "    Prints this help.",
-];
-
-fn of_all<A: Algorithm>(ctx: &mut Context<'_, A>) -> Sum {
+fn sum_of_all<A: Algorithm>(ctx: &mut Context<'_, A>) -> Sum {
     let mut all = Sum::default();
     for db in (0..DATABASES).filter(|&db| ctx.keyspace.len(db) > 0).collect::<Vec<_>>() {
         all.mix(&(db as u32).to_be_bytes());

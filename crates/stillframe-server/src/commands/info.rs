@@ -71,6 +71,11 @@ impl Text {
         let _ = write!(self.0, "{name}:{value}\r\n");
     }
 
+    /// Fields of things that Redis has and this server does not.
+    fn none(&mut self, names: &[&str]) {
+        names.iter().for_each(|name| self.field(name, 0));
+    }
+
     fn size(&mut self, name: &str, bytes: u64) {
         self.field(name, bytes);
         self.field(&format!("{name}_human"), human(bytes));
@@ -149,18 +154,43 @@ fn memory<A: Algorithm>(ctx: &Context<'_, A>, figures: &KeyspaceStats, text: &mu
     text.field("used_memory_dataset_perc", percent(dataset, used));
     text.size("total_system_memory", process::machine_memory_bytes());
     text.size("maxmemory", ctx.server.config.maxmemory_bytes);
+    text.none(&["used_memory_lua", "used_memory_vm_eval", "used_memory_scripts_eval"]);
+    text.none(&["number_of_cached_scripts", "number_of_functions", "number_of_libraries"]);
+    text.none(&["used_memory_vm_functions", "used_memory_vm_total", "used_memory_functions"]);
+    text.none(&["used_memory_scripts"]);
     text.field("maxmemory_policy", ctx.server.config.maxmemory_policy.name());
-    text.field("mem_counted_for_evict", ctx.server.counted_bytes(ctx.keyspace));
-    let ratio = resident as f64 / used.max(1) as f64;
-    text.field("mem_fragmentation_ratio", format_args!("{ratio:.2}"));
-    text.field("mem_clients_slaves", 0);
+    let counted = ctx.server.counted_bytes(ctx.keyspace);
+    text.field("mem_counted_for_evict", counted);
+    text.field("mem_not_counted_for_evict", used.saturating_sub(counted));
+    fragmentation(used, resident, text);
+    let stream = ctx.server.replication.stream.memory();
+    text.field("mem_replication_backlog", stream);
+    text.field("mem_total_replication_buffers", stream);
+    text.none(&["mem_clients_slaves", "mem_cluster_links"]);
     text.field("mem_clients_normal", buffers);
-    text.field("mem_aof_buffer", 0);
+    let waiting = ctx.server.journal.told().map_or(0, |told| told.stats.waiting_bytes);
+    text.field("mem_aof_buffer", waiting);
     text.field("mem_limbo_bytes", figures.limbo_bytes);
     text.field("mem_garbage_bytes", figures.garbage_bytes);
     text.field("mem_allocator", "mimalloc");
-    text.field("active_defrag_running", 0);
-    text.field("lazyfree_pending_objects", 0);
+    text.none(&["active_defrag_running", "lazyfree_pending_objects", "lazyfreed_objects"]);
+}
+
+/// The allocator tells nothing of itself: what the process holds stands for what it holds.
+fn fragmentation(used: u64, resident: u64, text: &mut Text) {
+    let ratio = resident as f64 / used.max(1) as f64;
+    let bytes = resident.cast_signed() - used.cast_signed();
+    text.field("allocator_allocated", used);
+    text.field("allocator_active", resident);
+    text.field("allocator_resident", resident);
+    for name in ["allocator_frag", "mem_fragmentation"] {
+        text.field(&format!("{name}_ratio"), format_args!("{ratio:.2}"));
+        text.field(&format!("{name}_bytes"), bytes);
+    }
+    for name in ["allocator_rss", "rss_overhead"] {
+        text.field(&format!("{name}_ratio"), "1.00");
+        text.field(&format!("{name}_bytes"), 0);
+    }
 }
 
 /// The library tells of the newest image, also when it has ended.
@@ -227,6 +257,7 @@ fn append_only(server: &ServerState, text: &mut Text) {
     text.field("aof_current_rewrite_time_sec", seconds(current));
     text.field("aof_last_bgrewrite_status", status(saves.last_ok));
     text.field("aof_rewrites", saves.count);
+    text.field("aof_rewrites_consecutive_failures", u8::from(!saves.last_ok));
     text.field("aof_last_write_status", status(journal.problem().is_none()));
     text.field("aof_last_cow_size", 0);
     if let Some(problem) = journal.problem() {
@@ -254,7 +285,8 @@ fn append_only(server: &ServerState, text: &mut Text) {
 fn stats<A: Algorithm>(ctx: &Context<'_, A>, figures: &KeyspaceStats, text: &mut Text) {
     let stats = &ctx.server.stats;
     let saves = &ctx.server.saves;
-    let [commands, input, output] = stats.rates();
+    let [commands, input, output, primary_input, replicas_output] = stats.rates();
+    let kbps = |rate: f64| format!("{:.2}", rate / 1024.0);
     text.field("total_connections_received", stats.connections_received);
     text.field("total_commands_processed", stats.commands_processed);
     text.field("instantaneous_ops_per_sec", commands.round() as u64);
@@ -262,15 +294,20 @@ fn stats<A: Algorithm>(ctx: &Context<'_, A>, figures: &KeyspaceStats, text: &mut
     text.field("total_net_output_bytes", stats.output_bytes);
     text.field("total_net_repl_input_bytes", stats.primary_input_bytes);
     text.field("total_net_repl_output_bytes", stats.replicas_output_bytes);
-    text.field("instantaneous_input_kbps", format_args!("{:.2}", input / 1024.0));
-    text.field("instantaneous_output_kbps", format_args!("{:.2}", output / 1024.0));
+    text.field("instantaneous_input_kbps", kbps(input));
+    text.field("instantaneous_output_kbps", kbps(output));
+    text.field("instantaneous_input_repl_kbps", kbps(primary_input));
+    text.field("instantaneous_output_repl_kbps", kbps(replicas_output));
     text.field("rejected_connections", stats.rejected_connections);
     text.field("sync_full", ctx.server.replication.full_syncs);
     text.field("sync_partial_ok", ctx.server.replication.partial_syncs);
     text.field("sync_partial_err", ctx.server.replication.partial_refusals);
     text.field("expired_keys", figures.expired_total.saturating_sub(stats.expired_base));
+    text.field("expired_stale_perc", "0.00");
+    text.field("expired_time_cap_reached_count", stats.expire_slices_spent);
+    text.field("expire_cycle_cpu_milliseconds", stats.expire_time.as_millis());
     text.field("evicted_keys", stats.evicted_keys);
-    text.field("evicted_clients", 0);
+    text.field("evicted_clients", stats.evicted_clients);
     text.field("keyspace_hits", stats.keyspace_hits);
     text.field("keyspace_misses", stats.keyspace_misses);
     text.field("pubsub_channels", ctx.server.pubsub.count(Kind::Channel));
@@ -280,6 +317,10 @@ fn stats<A: Algorithm>(ctx: &Context<'_, A>, figures: &KeyspaceStats, text: &mut
     let fork_usec = if forks { whole_micros(saves.latest_begin) } else { 0 };
     text.field("latest_fork_usec", fork_usec);
     text.field("total_forks", if forks { saves.count } else { 0 });
+    text.none(&["migrate_cached_sockets", "slave_expires_tracked_keys"]);
+    text.none(&["active_defrag_hits", "active_defrag_misses"]);
+    text.none(&["active_defrag_key_hits", "active_defrag_key_misses"]);
+    text.none(&["total_active_defrag_time", "current_active_defrag_time"]);
     text.field("tracking_total_keys", ctx.server.tracking.keys());
     text.field("tracking_total_items", ctx.server.tracking.items());
     text.field("tracking_total_prefixes", ctx.server.tracking.prefixes());
@@ -287,6 +328,7 @@ fn stats<A: Algorithm>(ctx: &Context<'_, A>, figures: &KeyspaceStats, text: &mut
     text.field("total_error_replies", stats.error_replies);
     text.field("total_reads_processed", stats.reads);
     text.field("total_writes_processed", stats.writes);
+    text.none(&["io_threaded_reads_processed", "io_threaded_writes_processed"]);
 }
 
 fn cpu<A: Algorithm>(_: &Context<'_, A>, _: &KeyspaceStats, text: &mut Text) {
@@ -295,6 +337,9 @@ fn cpu<A: Algorithm>(_: &Context<'_, A>, _: &KeyspaceStats, text: &mut Text) {
     text.field("used_cpu_user", format_args!("{user:.6}"));
     text.field("used_cpu_sys_children", format_args!("{system_children:.6}"));
     text.field("used_cpu_user_children", format_args!("{user_children:.6}"));
+    let [user, system, ..] = process::thread_cpu_seconds();
+    text.field("used_cpu_sys_main_thread", format_args!("{system:.6}"));
+    text.field("used_cpu_user_main_thread", format_args!("{user:.6}"));
 }
 
 fn commandstats<A: Algorithm>(ctx: &Context<'_, A>, _: &KeyspaceStats, text: &mut Text) {

@@ -1,11 +1,12 @@
-//! COMMAND: what the server can do, from the table itself.
+//! COMMAND: what the server can do, from the table itself and its documents.
 
 use stillframe::Algorithm;
 use stillframe_resp::Out;
 
-use crate::acl::categories;
+use crate::acl::categories::{self, READ, WRITE};
 
-use super::{Command, Context, Lookup, NO_KEYS, Table, flags::*, glob};
+use super::documents::{self, Argument, Begin, Document, Find, Spec};
+use super::{Command, Context, Lookup, NO_KEYS, Table, flags::*, glob, permissions};
 
 /// Adds the commands of this module.
 pub(crate) fn register<A: Algorithm>(table: &mut Table<A>) {
@@ -17,6 +18,7 @@ pub(crate) fn register<A: Algorithm>(table: &mut Table<A>) {
     table.add_sub("command|list", -2, flags, NO_KEYS, list);
     table.add_sub("command|docs", -2, flags, NO_KEYS, docs);
     table.add_sub("command|getkeys", -4, flags, NO_KEYS, getkeys);
+    table.add_sub("command|getkeysandflags", -4, flags, NO_KEYS, getkeysandflags);
 }
 
 fn top_level<A: Algorithm>(table: &Table<A>) -> impl Iterator<Item = &Command<A>> {
@@ -39,9 +41,11 @@ fn help<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
         "COUNT",
         "    Count the commands.",
         "DOCS [<name> ...]",
-        "    Name the commands; their documents are elsewhere.",
+        "    Show the documents of these commands, or of all.",
         "GETKEYS <request>",
         "    Show the keys of a request.",
+        "GETKEYSANDFLAGS <request>",
+        "    Show the keys of a request and what it does with them.",
         "INFO [<name> ...]",
         "    Describe these commands, or all.",
         "LIST [FILTERBY (MODULE <name>|ACLCAT <category>|PATTERN <pattern>)]",
@@ -50,7 +54,6 @@ fn help<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
         "    Print this help.",
     ]);
 }
-
 /// `COMMAND COUNT`
 fn count<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
     ctx.out.integer(top_level(ctx.table).count() as i64);
@@ -95,7 +98,7 @@ fn list<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
     names.into_iter().for_each(|name| ctx.out.bulk(name));
 }
 
-/// `COMMAND DOCS [name...]`: names without documents; the handlers' comments are the documents.
+/// `COMMAND DOCS [name...]`
 fn docs<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
     let table = ctx.table;
     let names = args.get(2..).unwrap_or_default();
@@ -105,31 +108,156 @@ fn docs<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
         names.iter().filter_map(|name| by_full_name(table, name)).collect()
     };
     ctx.out.map(chosen.len());
-    for command in chosen {
-        ctx.out.bulk(command.name);
-        ctx.out.map(0);
+    chosen.into_iter().for_each(|command| document(&mut ctx.out, table, command));
+}
+
+/// A command's name and document.
+fn document<A: Algorithm>(out: &mut Out<'_>, table: &Table<A>, command: &Command<A>) {
+    let nothing = Document::default();
+    let document = documents::of(command.name).unwrap_or(&nothing);
+    let mut flags = document.flags.clone();
+    flags.extend(document.deprecated.map(|_| "deprecated"));
+    let (since, instead) = document.deprecated.unwrap_or_default();
+    let texts = [
+        ("summary", document.summary),
+        ("since", document.since),
+        ("group", document.group),
+        ("complexity", document.complexity),
+    ];
+    let deprecated = [("deprecated_since", since), ("replaced_by", instead)];
+    let told = |texts: &[(&str, &str)]| texts.iter().filter(|(_, text)| !text.is_empty()).count();
+    out.bulk(command.name);
+    let lists = [flags.len(), document.arguments.len(), command.subcommands.len()];
+    let lists = lists.into_iter().filter(|&count| count > 0).count();
+    out.map(told(&texts) + told(&deprecated) + lists);
+    fields(out, &texts);
+    if !flags.is_empty() {
+        out.bulk("doc_flags");
+        words(out, &flags);
+    }
+    fields(out, &deprecated);
+    if !document.arguments.is_empty() {
+        out.bulk("arguments");
+        arguments(out, &document.arguments);
+    }
+    if !command.subcommands.is_empty() {
+        out.bulk("subcommands");
+        out.map(command.subcommands.len());
+        command.subcommands.iter().for_each(|&index| self::document(out, table, table.get(index)));
+    }
+}
+
+/// Fields that have a text.
+fn fields(out: &mut Out<'_>, fields: &[(&str, &str)]) {
+    for (name, text) in fields.iter().filter(|(_, text)| !text.is_empty()) {
+        out.bulk(name);
+        out.bulk(text);
+    }
+}
+
+/// A set of words.
+fn words<S: AsRef<str>>(out: &mut Out<'_>, words: &[S]) {
+    out.set(words.len());
+    words.iter().for_each(|word| out.simple(word.as_ref()));
+}
+
+fn arguments(out: &mut Out<'_>, arguments: &[Argument]) {
+    out.array(arguments.len());
+    for argument in arguments {
+        let Argument { name, kind, spec, token, since, deprecated_since, flags, parts } = argument;
+        let texts = [token, since, deprecated_since].into_iter().flatten().count();
+        let lists = usize::from(!flags.is_empty()) + usize::from(!parts.is_empty());
+        out.map(2 + usize::from(spec.is_some()) + texts + lists);
+        fields(out, &[("name", name), ("type", kind.name())]);
+        if let Some(spec) = spec {
+            out.bulk("key_spec_index");
+            out.integer(*spec);
+        }
+        let text = |text: &'_ Option<String>| text.clone().unwrap_or_default();
+        fields(out, &[("token", &text(token)), ("since", &text(since))]);
+        fields(out, &[("deprecated_since", &text(deprecated_since))]);
+        if !flags.is_empty() {
+            out.bulk("flags");
+            words(out, flags);
+        }
+        if !parts.is_empty() {
+            out.bulk("arguments");
+            self::arguments(out, parts);
+        }
     }
 }
 
 /// `COMMAND GETKEYS name [argument...]`
 fn getkeys<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
-    let request = args.get(2..).unwrap_or_default();
-    let Lookup::Found(index) = ctx.table.lookup(request) else {
-        return ctx.out.error("ERR Invalid command specified");
+    match keys_of(ctx.table, args.get(2..).unwrap_or_default()) {
+        Err(problem) => ctx.out.error(problem),
+        Ok(keys) => {
+            ctx.out.array(keys.len());
+            keys.into_iter().for_each(|(key, _)| ctx.out.bulk(key));
+        }
+    }
+}
+
+/// `COMMAND GETKEYSANDFLAGS name [argument...]`
+fn getkeysandflags<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    match keys_of(ctx.table, args.get(2..).unwrap_or_default()) {
+        Err(problem) => ctx.out.error(problem),
+        Ok(keys) => {
+            ctx.out.array(keys.len());
+            for (key, flags) in keys {
+                ctx.out.array(2);
+                ctx.out.bulk(key);
+                words(&mut ctx.out, &flags);
+            }
+        }
+    }
+}
+
+/// A key, and what is done with it.
+type Used<'a> = (&'a [u8], Vec<String>);
+
+/// The keys of a request, each with what is done with it; or why they cannot be told.
+fn keys_of<'a, A: Algorithm>(
+    table: &Table<A>,
+    request: &[&'a [u8]],
+) -> Result<Vec<Used<'a>>, &'static str> {
+    const INVALID: &str = "ERR Invalid arguments specified for command";
+    let Lookup::Found(index) = table.lookup(request) else {
+        return Err("ERR Invalid command specified");
     };
-    let command = ctx.table.get(index);
-    if command.keys == NO_KEYS {
-        return ctx.out.error("ERR The command has no key arguments");
+    let command = table.get(index);
+    let specs = documents::of(command.name).map_or(&[][..], |document| &document.specs);
+    if !specs.iter().any(Spec::is_of_keys) {
+        return Err("ERR The command has no key arguments");
     }
     if !command.accepts(request.len()) {
-        return ctx.out.error("ERR Invalid number of arguments specified for command");
+        return Err("ERR Invalid number of arguments specified for command");
     }
-    let keys = command.keys.of(request);
-    if keys.is_empty() {
-        return ctx.out.error("ERR Invalid arguments specified for command");
+    let mut keys = Vec::new();
+    for spec in specs {
+        let found = match spec.begin {
+            // SORT alone: what it reads besides is in the data; the table knows what it writes.
+            Begin::Unknown if spec.flags.iter().any(|flag| flag == "OW") => {
+                command.keys.of(request).get(1..).unwrap_or_default().to_vec()
+            }
+            Begin::Unknown => continue,
+            _ => spec.find(request).ok_or(INVALID)?,
+        };
+        let flags = if spec.varies() { done(command, request) } else { spec.flags.clone() };
+        keys.extend(found.into_iter().map(|key| (key, flags.clone())));
     }
-    ctx.out.array(keys.len());
-    keys.into_iter().for_each(|key| ctx.out.bulk(key));
+    if keys.is_empty() { Err(INVALID) } else { Ok(keys) }
+}
+
+/// What a request does with its key where that depends on its arguments.
+fn done<A: Algorithm>(command: &Command<A>, request: &[&[u8]]) -> Vec<String> {
+    let [access, _] = permissions::access(command, request);
+    let words: &[&str] = match (access & READ != 0, access & WRITE != 0) {
+        (true, true) => &["RW", "access", "update"],
+        (true, false) => &["RO", "access"],
+        _ => &["OW", "update"],
+    };
+    words.iter().map(|&word| word.to_owned()).collect()
 }
 
 /// The command of a name such as `get` or `client|list`, in any case.
@@ -145,21 +273,65 @@ fn by_full_name<'t, A: Algorithm>(table: &'t Table<A>, name: &[u8]) -> Option<&'
 fn describe<A: Algorithm>(out: &mut Out<'_>, table: &Table<A>, command: &Command<A>) {
     let shown = NAMES.iter().filter(|(flag, _)| command.has(*flag));
     let shown: Vec<&str> = shown.map(|(_, name)| *name).collect();
-    let categories = categories(command);
+    let nothing = Document::default();
+    let document = documents::of(command.name).unwrap_or(&nothing);
     out.array(10);
     out.bulk(command.name);
     out.integer(command.arity.into());
-    out.set(shown.len());
-    shown.into_iter().for_each(|flag| out.simple(flag));
+    words(out, &shown);
     out.integer(command.keys.first.into());
     out.integer(command.keys.last.into());
     out.integer(command.keys.step.into());
-    out.set(categories.len());
-    categories.into_iter().for_each(|category| out.simple(&category));
-    out.array(0); // hints for proxies
-    out.array(0); // key specifications
-    out.array(command.subcommands.len());
+    words(out, &categories(command));
+    out.set(document.tips.len());
+    document.tips.iter().for_each(|tip| out.bulk(tip));
+    out.set(document.specs.len());
+    document.specs.iter().for_each(|spec| describe_keys(out, spec));
+    out.set(command.subcommands.len());
     command.subcommands.iter().for_each(|&index| describe(out, table, table.get(index)));
+}
+
+/// Where some of the keys are, in Redis's form.
+fn describe_keys(out: &mut Out<'_>, spec: &Spec) {
+    out.map(3);
+    out.bulk("flags");
+    words(out, &spec.flags);
+    out.bulk("begin_search");
+    match &spec.begin {
+        Begin::Index(index) => numbers(out, "index", &[("index", *index as i64)]),
+        Begin::Keyword(word, from) => {
+            kind(out, "keyword", 2);
+            fields(out, &[("keyword", word)]);
+            out.bulk("startfrom");
+            out.integer(*from);
+        }
+        Begin::Unknown => numbers(out, "unknown", &[]),
+    }
+    out.bulk("find_keys");
+    match spec.find {
+        Find::Range { last, step } => {
+            numbers(out, "range", &[("lastkey", last), ("keystep", step), ("limit", 0)]);
+        }
+        Find::Counted => {
+            numbers(out, "keynum", &[("keynumidx", 0), ("firstkey", 1), ("keystep", 1)]);
+        }
+        Find::Unknown => numbers(out, "unknown", &[]),
+    }
+}
+
+fn kind(out: &mut Out<'_>, kind: &str, fields: usize) {
+    out.map(2);
+    self::fields(out, &[("type", kind)]);
+    out.bulk("spec");
+    out.map(fields);
+}
+
+fn numbers(out: &mut Out<'_>, kind: &str, fields: &[(&str, i64)]) {
+    self::kind(out, kind, fields.len());
+    for (name, number) in fields {
+        out.bulk(name);
+        out.integer(*number);
+    }
 }
 
 fn categories<A: Algorithm>(command: &Command<A>) -> Vec<String> {

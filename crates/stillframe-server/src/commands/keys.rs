@@ -278,7 +278,7 @@ fn object_encoding<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
 }
 
 /// What Redis would keep such a value in.
-fn encoding(value: Value<'_>) -> &'static str {
+pub(super) fn encoding(value: Value<'_>) -> &'static str {
     /// Longest string that Redis allocates together with its object header.
     const EMBEDDED_BYTES_MAX: usize = 44;
     match value {
@@ -358,18 +358,14 @@ fn object_help<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
     ctx.help(&[
         "OBJECT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
         "ENCODING <key>",
-        "    Return the kind of internal representation used in order to store the value",
-        "    associated with a <key>.",
+        "    Name the form in which Redis would keep the value.",
         "FREQ <key>",
-        "    Return the access frequency index of the <key>. The returned integer is",
-        "    proportional to the logarithm of the recent access frequency of the key.",
+        "    Show how often the key is used, on a logarithmic scale from 0 to 255.",
         "IDLETIME <key>",
-        "    Return the idle time of the <key>, that is the approximated number of",
-        "    seconds elapsed since the last access to the key.",
+        "    Show the seconds since the key was used.",
         "REFCOUNT <key>",
-        "    Return the number of references of the value associated with the specified",
-        "    <key>.",
+        "    Show how many places Redis would refer to the value from.",
         "HELP",
-        "    Prints this help.",
+        "    Print this help.",
     ]);
 }

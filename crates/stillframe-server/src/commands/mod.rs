@@ -16,7 +16,9 @@ mod client;
 mod collection;
 mod connection;
 mod counters;
+mod debug;
 mod digest;
+mod documents;
 mod doubles;
 mod dump;
 mod errors;
@@ -32,6 +34,7 @@ mod introspect;
 mod keys;
 mod lcs;
 mod lists;
+mod lolwut;
 pub(crate) mod monitor;
 mod monitoring;
 mod natural;
@@ -94,6 +97,7 @@ pub(crate) struct Context<'a, A: Algorithm> {
 pub(crate) fn table<A: Algorithm>() -> Table<A> {
     let mut table = Table::new();
     connection::register(&mut table);
+    absent::register(&mut table);
     acl::register(&mut table);
     admin::register(&mut table);
     client::register(&mut table);
@@ -109,6 +113,7 @@ pub(crate) fn table<A: Algorithm>() -> Table<A> {
     set::register(&mut table);
     counters::register(&mut table);
     lcs::register(&mut table);
+    lolwut::register(&mut table);
     bits::register(&mut table);
     bitfield::register(&mut table);
     hyperloglog::register(&mut table);
@@ -116,7 +121,7 @@ pub(crate) fn table<A: Algorithm>() -> Table<A> {
     scan::register(&mut table);
     expire::register(&mut table);
     dump::register(&mut table);
-    digest::register(&mut table);
+    debug::register(&mut table);
     transactions::register(&mut table);
     lists::register(&mut table);
     pops::register(&mut table);

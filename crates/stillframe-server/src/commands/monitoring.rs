@@ -244,26 +244,45 @@ fn memory_stats<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
     let (resident, peak) = process::resident_bytes();
     let counted = ctx.server.counted_bytes(ctx.keyspace);
     let data = ctx.keyspace.data_bytes() as u64;
+    let total = counted + figures.limbo_bytes as u64;
+    let waiting = ctx.server.journal.told().map_or(0, |told| told.stats.waiting_bytes);
     let numbers = [
         ("peak.allocated", peak),
-        ("total.allocated", counted + figures.limbo_bytes as u64),
+        ("total.allocated", total),
         ("startup.allocated", 0),
+        ("replication.backlog", ctx.server.replication.stream.memory() as u64),
+        ("clients.slaves", 0),
         ("clients.normal", ctx.server.client_bytes as u64),
+        ("cluster.links", 0),
+        ("aof.buffer", waiting as u64),
+        ("lua.caches", 0),
+        ("functions.caches", 0),
         ("overhead.total", counted - figures.entry_bytes as u64),
         ("keys.count", figures.keys as u64),
         ("keys.bytes-per-key", data.checked_div(figures.keys as u64).unwrap_or(0)),
         ("dataset.bytes", figures.entry_bytes as u64),
         ("image.limbo-bytes", figures.limbo_bytes as u64),
         ("garbage.bytes", figures.garbage_bytes as u64),
+        ("allocator.allocated", total),
+        ("allocator.active", resident),
         ("allocator.resident", resident),
+        ("fragmentation.bytes", resident.saturating_sub(total)),
     ];
-    ctx.out.map(numbers.len() + 1);
+    let ratio = |part: u64, whole: u64| part as f64 / whole.max(1) as f64;
+    let ratios = [
+        ("dataset.percentage", ratio(figures.entry_bytes as u64, counted) * 100.0),
+        ("peak.percentage", ratio(total, peak) * 100.0),
+        ("fragmentation", ratio(resident, total)),
+    ];
+    ctx.out.map(numbers.len() + ratios.len());
     for (name, number) in numbers {
         ctx.out.bulk(name);
         ctx.out.integer(number.cast_signed());
     }
-    ctx.out.bulk("dataset.percentage");
-    ctx.out.double(figures.entry_bytes as f64 * 100.0 / counted.max(1) as f64);
+    for (name, ratio) in ratios {
+        ctx.out.bulk(name);
+        ctx.out.double(ratio);
+    }
 }
 
 /// `MEMORY DOCTOR`

@@ -41,7 +41,7 @@ pub(super) fn touched<'a, A: Algorithm>(
 }
 
 /// What a request does with its first key and with the others: for some, the arguments tell.
-fn access<A: Algorithm>(command: &Command<A>, args: &[&[u8]]) -> [u8; 2] {
+pub(super) fn access<A: Algorithm>(command: &Command<A>, args: &[&[u8]]) -> [u8; 2] {
     let mut rest = args.get(2..).unwrap_or_default().iter();
     match command.name {
         "set" if !rest.any(|word| word.eq_ignore_ascii_case(b"get")) => [WRITE, WRITE],

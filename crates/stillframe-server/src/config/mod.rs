@@ -33,6 +33,7 @@ pub(crate) use replication::Replicating;
 pub use running::LogFormat;
 pub(crate) use running::{Running, Supervised};
 use tls::Securing;
+pub(crate) use values::DebugCommand;
 pub use values::{Size, parse_size};
 
 /// All settings of a server.
@@ -62,6 +63,7 @@ pub struct Config {
     pub(crate) maxmemory_bytes: u64,
     pub(crate) maxmemory_policy: Eviction,
     pub(crate) maxmemory_samples: usize,
+    pub(crate) maxmemory_clients: Size,
     pub(crate) lfu_log_factor: u32,
     pub(crate) lfu_decay_minutes: u32,
     pub(crate) lazyfree: [bool; 5],
@@ -75,6 +77,7 @@ pub struct Config {
     pub(crate) auto_aof_rewrite_percentage: u32,
     pub(crate) auto_aof_rewrite_min_bytes: u64,
     pub(crate) accept_log_loss: bool,
+    pub(crate) debug_command: DebugCommand,
     pub(crate) snapshot: &'static str,
     pub(crate) snapshot_memory: Size,
     pub(crate) snapshot_memory_policy: OnFull,
@@ -172,6 +175,7 @@ impl Default for Config {
             maxmemory_bytes: 0,
             maxmemory_policy: Eviction::NONE,
             maxmemory_samples: 5,
+            maxmemory_clients: Size::Bytes(0),
             lfu_log_factor: 10,
             lfu_decay_minutes: 1,
             lazyfree: [false; 5],
@@ -185,6 +189,7 @@ impl Default for Config {
             auto_aof_rewrite_percentage: 100,
             auto_aof_rewrite_min_bytes: 64 << 20,
             accept_log_loss: false,
+            debug_command: DebugCommand::No,
             snapshot: "imprint",
             snapshot_memory: Size::Percent(25),
             snapshot_memory_policy: OnFull::Slow,

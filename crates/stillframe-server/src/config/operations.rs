@@ -2,7 +2,7 @@
 
 use super::Config;
 use super::parameters::{Parameter, always, at_start, fixed, store, text};
-use super::values::number;
+use super::values::{DebugCommand, number};
 
 /// A limit of small collections.
 macro_rules! limit {
@@ -31,6 +31,13 @@ pub(super) static OPERATIONS: &[Parameter] = &[
         store!(acllog_len_max, |v| number(v, 0, i64::MAX as usize)),
     ),
     fixed!(always, "acl-pubsub-default", "resetchannels"),
+    at_start(
+        "enable-debug-command",
+        |c| c.debug_command.show(),
+        store!(debug_command, DebugCommand::parse),
+    ),
+    fixed!(at_start, "enable-module-command", "no"),
+    fixed!(at_start, "enable-protected-configs", "no"),
     limit!("hash-max-listpack-entries", hash_entries),
     limit!("hash-max-listpack-value", hash_value_bytes),
     limit!("set-max-intset-entries", set_integers),

@@ -12,7 +12,7 @@ use super::replication::REPLICATION;
 use super::running::RUNNING;
 use super::tls::TLS;
 use super::values::{
-    Size, number, output_limits, parse_size, save_points, show_output_limits, switch, yes_no,
+    Size, number, output_limits, parse_size, save_points, share, show_output_limits, switch, yes_no,
 };
 use super::{Config, LogLevel};
 use crate::eviction::Eviction;
@@ -270,7 +270,11 @@ static PARAMETERS: &[Parameter] = &[
         |c| c.maxmemory_samples.to_string(),
         store!(maxmemory_samples, |v| number(v, 1, i32::MAX as usize)),
     ),
-    fixed!(always, "maxmemory-clients", "0"),
+    always(
+        "maxmemory-clients",
+        |c| c.maxmemory_clients.to_string(),
+        store!(maxmemory_clients, share),
+    ),
     always(
         "lfu-log-factor",
         |c| c.lfu_log_factor.to_string(),

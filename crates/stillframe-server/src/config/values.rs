@@ -41,6 +41,48 @@ impl std::fmt::Display for Size {
     }
 }
 
+/// `maxmemory-clients`: as [`Size::parse`], in Redis's words when it is none; 0% is 0.
+pub(super) fn share(text: &str) -> Result<Size, String> {
+    let percent = text.strip_suffix('%').map(|number| number.parse::<u8>());
+    match percent {
+        Some(Ok(0)) => Ok(Size::Bytes(0)),
+        Some(Ok(percent @ 1..=100)) => Ok(Size::Percent(percent)),
+        Some(Ok(_)) => Err("percentage argument must be less or equal to 100".to_owned()),
+        Some(Err(_)) => Err("argument must be a memory or percent value".to_owned()),
+        None => {
+            let bytes = parse_size(text).map(Size::Bytes);
+            bytes.map_err(|_| "argument must be a memory or percent value".to_owned())
+        }
+    }
+}
+
+/// `enable-debug-command`: from where DEBUG may be called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum DebugCommand {
+    /// From nowhere.
+    No,
+    /// From this machine.
+    Local,
+    /// From anywhere.
+    Yes,
+}
+
+impl DebugCommand {
+    const NAMES: [(Self, &'static str); 3] =
+        [(Self::No, "no"), (Self::Yes, "yes"), (Self::Local, "local")];
+
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
+        let found = Self::NAMES.into_iter().find(|(_, name)| name.eq_ignore_ascii_case(text));
+        let refused = || "argument(s) must be one of the following: no, yes, local".to_owned();
+        found.map(|(value, _)| value).ok_or_else(refused)
+    }
+
+    pub(super) fn show(self) -> String {
+        let found = Self::NAMES.into_iter().find(|(value, _)| *value == self);
+        found.map_or("no", |(_, name)| name).to_owned()
+    }
+}
+
 /// A number of bytes as redis.conf has it: `100`, `64k` (thousands), `64kb`, `64MB`, `1GiB`
 /// (powers of 1024).
 ///

@@ -28,7 +28,7 @@ fn dump(path: &Path) -> Keys {
     let mut decoder = Decoder::new(File::open(path).expect("a dump"));
     let mut keys = Keys::new();
     while let Some(event) = decoder.next().expect("it is whole") {
-        if let Event::Entry { db, key, value, expire_at_ms } = event {
+        if let Event::Entry { db, key, value, expire_at_ms, .. } = event {
             let value = match value {
                 Value::Int(value) => value.to_string(),
                 Value::Bytes(bytes) => String::from_utf8_lossy(bytes).into_owned(),

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use stillframe::Algorithm;
 use stillframe_keyspace::{DATABASES, Expire, Keyspace};
-use stillframe_rdb::{DecodeError, Decoder, Event, Value};
+use stillframe_rdb::{DecodeError, Decoder, Event, Uses, Value};
 
 use super::values::{decode_elements, skip_elements};
 use crate::ServeError;
@@ -148,7 +148,7 @@ pub(crate) fn next<A: Algorithm, R: Read>(
             skip_elements(decoder).map_err(text)?;
             return Ok(Next::Expired);
         }
-        Some(Event::Entry { db, key, value, expire_at_ms }) => {
+        Some(Event::Entry { db, key, value, expire_at_ms, uses }) => {
             let db = database(db, offset)?;
             let expire = expire_at_ms.map_or(Expire::Never, Expire::At);
             match value {
@@ -156,8 +156,9 @@ pub(crate) fn next<A: Algorithm, R: Read>(
                 Value::Bytes(bytes) => keyspace.set(db, key, bytes, expire),
             }
             .map_err(|error| error.to_string())?;
+            keep_uses(keyspace, db, key, uses);
         }
-        Some(Event::Begin { db, key, kind, expire_at_ms, .. }) => {
+        Some(Event::Begin { db, key, kind, expire_at_ms, uses, .. }) => {
             let (db, key) = (database(db, offset)?, key.to_vec());
             if keyspace.contains(db, &key, i64::MIN) {
                 let key = key.escape_ascii();
@@ -172,10 +173,20 @@ pub(crate) fn next<A: Algorithm, R: Read>(
             if expire_at_ms.is_some() {
                 keyspace.set_expire(db, &key, expire_at_ms);
             }
+            keep_uses(keyspace, db, &key, uses);
         }
         Some(_) => return Ok(Next::Other),
     }
     Ok(Next::Loaded)
+}
+
+/// Makes a key look used as the file says, if that is what is counted here.
+fn keep_uses<A: Algorithm>(keyspace: &mut Keyspace<A>, db: usize, key: &[u8], uses: Uses) {
+    match uses {
+        Uses::Unknown => {}
+        Uses::IdleSeconds(seconds) => keyspace.set_idle_ms(db, key, seconds.saturating_mul(1000)),
+        Uses::Frequency(count) => keyspace.set_frequency(db, key, count),
+    }
 }
 
 /// The database that a file's number stands for.

@@ -262,6 +262,7 @@ fn start<A: Algorithm>(
     let position = cover.position().map(|position| (POSITION_FIELD, position.text()));
     let encoder = with_header(encoder, keyspace, position);
     let sink = RdbSink::new(encoder.map_err(|error| error.to_string())?, counters.clone());
+    let sink = sink.telling_uses(config.maxmemory_policy.counts_uses());
     let publisher = saves.directory.publisher();
     let (sender, waker) = (saves.sender.clone(), saves.waker.clone());
     let publish = move |sink: &mut RdbSink<DumpFile>,

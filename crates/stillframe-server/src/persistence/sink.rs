@@ -8,8 +8,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use stillframe::{MemoryError, Shared, SinkError};
-use stillframe_keyspace::{Entry, EntrySink};
-use stillframe_rdb::{Encoder, Output, Place};
+use stillframe_keyspace::{Entry, EntrySink, Usage};
+use stillframe_rdb::{Encoder, Output, Place, Uses};
 
 use super::values;
 
@@ -47,12 +47,18 @@ pub(crate) struct RdbSink<O> {
     pub(crate) encoder: Encoder<O>,
     counters: Counters,
     keys: u64,
+    tells_uses: bool,
 }
 
 impl<O: Destination> RdbSink<O> {
     /// A sink in front of an encoder whose header is written.
     pub(crate) fn new(encoder: Encoder<O>, counters: Counters) -> Self {
-        Self { encoder, counters, keys: 0 }
+        Self { encoder, counters, keys: 0, tells_uses: false }
+    }
+
+    /// Whether it also writes how each key was used, for a server that evicts by that.
+    pub(crate) fn telling_uses(self, tells_uses: bool) -> Self {
+        Self { tells_uses, ..self }
     }
 }
 
@@ -66,6 +72,16 @@ impl<O: Destination> EntrySink for RdbSink<O> {
         self.keys += 1;
         self.counters.keys.store(self.keys, Ordering::Relaxed);
         Ok(())
+    }
+
+    fn used_entry(&mut self, db: usize, entry: &Entry, usage: Usage) -> Result<(), SinkError> {
+        if self.tells_uses {
+            self.encoder.set_uses(match usage {
+                Usage::IdleMs(ms) => Uses::IdleSeconds(ms / 1000),
+                Usage::Frequency(count) => Uses::Frequency(count),
+            });
+        }
+        self.entry(db, entry)
     }
 
     fn finish(&mut self) -> Result<(), SinkError> {

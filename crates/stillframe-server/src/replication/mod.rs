@@ -243,7 +243,7 @@ impl ServerState {
         let loading = self.replication.is_loading();
         self.replication.following = None;
         self.config.replication.primary = None;
-        keyspace.spare_expired(false);
+        keyspace.spare_expired(self.spares_expired());
         if loading {
             keyspace.clear_all();
         }

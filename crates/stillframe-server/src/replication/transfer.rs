@@ -278,6 +278,7 @@ fn start_live<A: Algorithm>(
     let field = Some((STREAM_DB_FIELD, db.to_string()));
     let encoder = persistence::with_header(encoder, keyspace, field);
     let sink = RdbSink::new(encoder.map_err(|error| error.to_string())?, counters);
+    let sink = sink.telling_uses(state.config.maxmemory_policy.counts_uses());
     let transfers = &state.replication.transfers;
     let (sender, waker) = (transfers.sender.clone(), transfers.waker.clone());
     let publish = move |sink: &mut RdbSink<Targets>,

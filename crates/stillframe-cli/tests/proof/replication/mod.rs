@@ -2,6 +2,7 @@
 
 mod cuts;
 mod limits;
+mod migration;
 mod roles;
 mod sentinel;
 mod under_load;

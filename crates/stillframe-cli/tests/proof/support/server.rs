@@ -90,6 +90,21 @@ impl Setup {
         self
     }
 
+    /// A configuration file with these lines, in the data folder, which has to be given before.
+    pub(crate) fn config(mut self, text: &str) -> Self {
+        let folder = self.folder.as_ref().expect("a folder for the file");
+        let file = folder.join("server.conf");
+        fs::write(&file, text).expect("a configuration file");
+        let name = file.display().to_string();
+        match self.kind {
+            Kind::Redis => self.first(&name),
+            Kind::Ours(_) => {
+                self.flags.extend(["--config".to_owned(), name]);
+                self
+            }
+        }
+    }
+
     /// Data in `folder` instead of in a temporary folder of its own.
     pub(crate) fn folder(mut self, folder: &Path) -> Self {
         self.folder = Some(folder.to_owned());

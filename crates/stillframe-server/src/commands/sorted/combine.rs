@@ -75,6 +75,19 @@ impl Source<'_> {
         }
     }
 
+    /// So many members, or as many as there are, from a rank on.
+    fn some(self, rank: usize, count: usize) -> Vec<Vec<u8>> {
+        match self {
+            Self::Sorted(set) => {
+                set.iter_from(rank).take(count).map(|(member, _)| member.to_vec()).collect()
+            }
+            Self::Plain(set) => {
+                let end = set.len().min(rank + count);
+                (rank..end).filter_map(|at| set.at(at)).map(<[u8]>::to_vec).collect()
+            }
+        }
+    }
+
     fn visit(self, mut f: impl FnMut(&[u8], f64)) {
         match self {
             Self::Sorted(set) => set.iter_from(0).for_each(|(member, score)| f(member, score)),
@@ -284,9 +297,33 @@ fn zintercard<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
         Ok(limit) => limit,
         Err(error) => return ctx.out.error(error),
     };
-    let options = Options { weights: Vec::new(), aggregate: Aggregate::Sum, with_scores: false };
-    let Some(members) = compute(ctx, inputs, Operation::Intersection, &options) else { return };
-    ctx.out.integer(members.len().min(limit) as i64);
+    if let Some(count) = common(ctx, inputs, limit) {
+        ctx.out.integer(count as i64);
+    }
+}
+
+/// How many members all sources have in common, counted up to `most`.
+fn common<A: Algorithm>(
+    ctx: &mut Context<'_, A>,
+    mut inputs: Vec<Input<'_>>,
+    most: usize,
+) -> Option<usize> {
+    /// Members of the smallest source that are looked at together.
+    const BATCH: usize = 256;
+    inputs.sort_by_key(|input| input.length);
+    let (smallest, others) = inputs.split_first()?;
+    let (mut count, mut start) = (0, 0);
+    while start < smallest.length && count < most {
+        let (_, source) = ctx.held::<Source<'_>>(smallest.key)?;
+        let mut members = source.map_or_else(Vec::new, |source| source.some(start, BATCH));
+        for input in others {
+            let (_, source) = ctx.held::<Source<'_>>(input.key)?;
+            members.retain(|member| source.is_some_and(|it| it.score(member).is_some()));
+        }
+        count += members.len();
+        start += BATCH;
+    }
+    Some(count.min(most))
 }
 
 /// The last of any number of limits; 0 is none.

@@ -1,0 +1,326 @@
+//! What the server tells of its own commands and state is what redis-server tells.
+
+use crate::support::{Client, Kind, Reply, Server, Setup, redis_is_here};
+use std::collections::BTreeSet;
+
+/// Commands of redis-server 7.0 that are not here, by how their names begin.
+const ABSENT: [&str; 20] = [
+    "asking",
+    "cluster",
+    "eval",
+    "failover",
+    "fcall",
+    "function",
+    "migrate",
+    "pfdebug",
+    "pfselftest",
+    "readonly",
+    "readwrite",
+    "restore-asking",
+    "script",
+    "xa",
+    "xc",
+    "xdel",
+    "xgroup",
+    "xinfo",
+    "xlen",
+    "xpending",
+];
+
+fn is_absent(name: &str) -> bool {
+    ABSENT.iter().any(|start| name.starts_with(start))
+        || ["xr", "xs", "xt"].iter().any(|start| name.starts_with(start))
+}
+
+fn both() -> [Server; 2] {
+    [Kind::subject("imprint"), Kind::Redis].map(Server::start)
+}
+
+fn names(client: &mut Client) -> BTreeSet<String> {
+    client.ask("COMMAND LIST").list().iter().map(Reply::text).collect()
+}
+
+fn sorted(reply: &Reply) -> Reply {
+    let mut elements = reply.list().to_vec();
+    elements.sort_by_key(|element| format!("{element:?}"));
+    Reply::List(elements)
+}
+
+/// A map with its fields in order, those of `without` left out, and the others seen through `f`.
+fn map(reply: &Reply, without: &[&str], f: &dyn Fn(&str, &Reply) -> Reply) -> Reply {
+    let mut fields: Vec<(String, Reply)> = reply
+        .list()
+        .chunks(2)
+        .map(|field| (field[0].text(), &field[1]))
+        .filter(|(name, _)| !without.contains(&&**name))
+        .map(|(name, value)| (name.clone(), f(&name, value)))
+        .collect();
+    fields.sort_by(|(a, _), (b, _)| a.cmp(b));
+    let flat = fields.into_iter().flat_map(|(name, value)| [Reply::Text(name.into()), value]);
+    Reply::List(flat.collect())
+}
+
+/// An element of COMMAND INFO without what has no order.
+fn info(command: &Reply) -> Reply {
+    let mut fields = command.list().to_vec();
+    for unordered in [2, 6, 7] {
+        fields[unordered] = sorted(&fields[unordered]);
+    }
+    let specs = fields[8].list().iter().map(|spec| {
+        map(spec, &["notes"], &|name, value| {
+            if name == "flags" { sorted(value) } else { value.clone() }
+        })
+    });
+    fields[8] = Reply::List(specs.collect());
+    fields[9] = sorted(&Reply::List(fields[9].list().iter().map(info).collect()));
+    Reply::List(fields)
+}
+
+/// A document without texts, which are our own, and history.
+fn document(document: &Reply) -> Reply {
+    map(document, &["summary", "complexity", "history"], &|name, value| match name {
+        "doc_flags" => sorted(value),
+        "subcommands" => map(value, &[], &|_, value| self::document(value)),
+        _ => value.clone(),
+    })
+}
+
+#[test]
+fn every_command_of_redis_is_here_or_known_to_be_absent() {
+    if !redis_is_here("every command") {
+        return;
+    }
+    let servers = both();
+    let [mut ours, mut redis] = servers.each_ref().map(Server::client);
+    let (ours, redis) = (names(&mut ours), names(&mut redis));
+    let missing: Vec<&String> = redis.difference(&ours).filter(|name| !is_absent(name)).collect();
+    assert!(missing.is_empty(), "not here: {missing:?}");
+    let strange: Vec<&String> = ours.difference(&redis).collect();
+    assert!(strange.is_empty(), "unknown to redis-server: {strange:?}");
+}
+
+#[test]
+fn commands_are_described_as_by_redis() {
+    if !redis_is_here("commands are described") {
+        return;
+    }
+    let servers = both();
+    let [mut ours, mut redis] = servers.each_ref().map(Server::client);
+    for name in names(&mut ours) {
+        let line = format!("COMMAND INFO {name}");
+        let [a, b] = [&mut ours, &mut redis].map(|client| info(&client.ask(&line).list()[0]));
+        assert_eq!(a, b, "{line}: ours, then redis-server's");
+        let line = format!("COMMAND DOCS {name}");
+        let [a, b] = [&mut ours, &mut redis].map(|client| {
+            let reply = client.ask(&line);
+            assert_eq!(reply.list()[0].text(), name);
+            document(&reply.list()[1])
+        });
+        assert_eq!(a, b, "{line}: ours, then redis-server's");
+    }
+    let count = |client: &mut Client| client.ask("COMMAND").list().len();
+    assert_eq!(count(&mut ours) as i64, ours.ask("COMMAND COUNT").int());
+    let reply = ours.ask("COMMAND DOCS get");
+    let document = &reply.list()[1].list();
+    assert_eq!(document[0].text(), "summary");
+    assert!(!document[1].text().is_empty());
+}
+
+#[test]
+fn the_keys_of_requests_are_found_as_by_redis() {
+    if !redis_is_here("keys of requests") {
+        return;
+    }
+    let servers = both();
+    let [mut ours, mut redis] = servers.each_ref().map(Server::client);
+    for request in [
+        "get a",
+        "get",
+        "ping x",
+        "nosuch a",
+        "config get a",
+        "mset a b c d",
+        "mset a b c",
+        "set a b",
+        "set a b get",
+        "set a b ex 3 GET",
+        "bitfield a get u8 1",
+        "bitfield a set u8 1 2",
+        "sort a by x store b get y store c",
+        "sort a",
+        "sort_ro a by b",
+        "georadius a 1 1 1 m store b",
+        "georadius a 1 1 1 m STOREDIST b",
+        "georadius a 1 1 1 m asc",
+        "geosearchstore a b frommember x byradius 1 m",
+        "zunionstore d 2 a b",
+        "zunionstore d 2 a b weights 1 2",
+        "zunionstore d 9 a b",
+        "zunionstore d 0 a b",
+        "zunionstore d x a b",
+        "zinter 2 a b withscores",
+        "lmpop 2 a b left",
+        "lmpop 0 a left",
+        "blmpop 0 1 a left",
+        "blpop a b 0",
+        "bzmpop 0 2 a b min",
+        "sintercard 2 a b limit 1",
+        "object freq a",
+        "memory usage a",
+        "publish a b",
+        "spublish a b",
+        "ssubscribe a b",
+        "pfcount a b",
+        "pfmerge a b c",
+        "bitop and a b c",
+        "rename a b",
+        "smove a b c",
+        "copy a b",
+        "lcs a b",
+        "del a b c",
+        "migrate h 1 k 0 1",
+        "restore a 0 x",
+        "watch a b",
+        "exec x",
+    ] {
+        for command in ["GETKEYS", "GETKEYSANDFLAGS"] {
+            let line = format!("COMMAND {command} {request}");
+            // Redis names flags in the order of their bits, as the table here does.
+            let [a, b] = [&mut ours, &mut redis].map(|client| client.ask(&line));
+            if request.starts_with("migrate") {
+                assert!(matches!(a, Reply::Error(_)), "{a:?}");
+            } else {
+                assert_eq!(a, b, "{line}: ours, then redis-server's");
+            }
+        }
+    }
+}
+
+/// Fields of redis-server's INFO that are not here: what they count is not there to count.
+const NOT_TOLD: [&str; 11] = [
+    "atomicvar_api",
+    "gcc_version",
+    "used_memory_lua_human",
+    "used_memory_vm_total_human",
+    "used_memory_scripts_human",
+    "total_eviction_exceeded_time",
+    "current_eviction_exceeded_time",
+    "dump_payload_sanitizations",
+    "reply_buffer_shrinks",
+    "reply_buffer_expands",
+    "aof_rewrites_consecutive",
+];
+
+#[test]
+fn info_has_the_fields_of_redis() {
+    if !redis_is_here("fields of INFO") {
+        return;
+    }
+    let [ours, redis] = both().map(|server| {
+        let mut client = server.client();
+        client.ok("SET k v EX 1000");
+        let text = client.ask("INFO everything").text();
+        let mut section = String::new();
+        let mut fields = BTreeSet::new();
+        for line in text.lines() {
+            if let Some(name) = line.strip_prefix("# ") {
+                section = name.to_owned();
+            } else if let Some((name, _)) = line.split_once(':') {
+                fields.insert((section.clone(), name.to_owned()));
+            }
+        }
+        fields
+    });
+    let missing: Vec<_> = redis
+        .difference(&ours)
+        .filter(|(section, name)| {
+            let counts = ["Commandstats", "Latencystats", "Errorstats"];
+            !counts.contains(&&**section) && !NOT_TOLD.contains(&&**name)
+        })
+        .collect();
+    assert!(missing.is_empty(), "INFO lacks {missing:?}");
+}
+
+#[test]
+fn every_container_helps() {
+    let server = Server::start(Kind::subject("imprint"));
+    let mut client = server.client();
+    let names: Vec<String> = names(&mut client).into_iter().collect();
+    for name in names.iter().filter_map(|name| name.split_once('|')).map(|(name, _)| name) {
+        assert!(names.contains(&format!("{name}|help")), "{name} has no HELP");
+        let help = client.ask(&format!("{name} HELP"));
+        assert!(help.list()[0].text().starts_with(&name.to_uppercase()), "{help:?}");
+    }
+    assert!(client.ask("LOLWUT").text().contains("Redis ver. 7.0"));
+    assert_eq!(client.ask("MODULE LIST"), Reply::List(Vec::new()));
+    let absent =
+        [("CLUSTER INFO", "cluster support disabled"), ("MODULE LOAD x", "modules are not")];
+    let absent = absent.into_iter().chain([("XADD s * a b", "streams are not supported")]);
+    for (request, reason) in absent {
+        let reply = client.ask(request);
+        assert!(matches!(&reply, Reply::Error(text) if text.contains(reason)), "{reply:?}");
+    }
+}
+
+#[test]
+fn debug_does_what_test_suites_ask_of_it() {
+    let lines = [
+        "DEBUG PROTOCOL string",
+        "DEBUG PROTOCOL integer",
+        "DEBUG PROTOCOL double",
+        "DEBUG PROTOCOL null",
+        "DEBUG PROTOCOL array",
+        "DEBUG PROTOCOL set",
+        "DEBUG PROTOCOL map",
+        "DEBUG PROTOCOL verbatim",
+        "DEBUG PROTOCOL true",
+        "DEBUG PROTOCOL false",
+        "DEBUG PROTOCOL bignum",
+        "DEBUG ERROR oops",
+        "DEBUG LOG x",
+        "DEBUG SLEEP 0.001",
+        "DEBUG SLEEP x",
+        "DEBUG SLEEP",
+        "DEBUG NOSUCH",
+        "DEBUG OBJECT nosuch",
+        "DEBUG OBJECT",
+        "DEBUG SET-ACTIVE-EXPIRE 0",
+        "SET mortal v PX 1",
+        "SET k value EX 1000",
+        "RPUSH l a b c",
+        "DEBUG RELOAD",
+        "GET k",
+        "LRANGE l 0 -1",
+        "SET k other",
+        "DEBUG RELOAD NOSAVE",
+        "GET k",
+        "DEBUG SET-ACTIVE-EXPIRE 1",
+        "CONFIG GET enable-debug-command",
+    ];
+    let [ours, redis] = [Kind::subject("imprint"), Kind::Redis].map(|kind| {
+        if kind == Kind::Redis && !redis_is_here("DEBUG") {
+            return None;
+        }
+        let folder = tempfile::tempdir().expect("a folder");
+        let setup = Setup::new(kind).folder(folder.path()).config("enable-debug-command yes\n");
+        let server = setup.start();
+        let mut replies = Vec::new();
+        for protocol in ["HELLO 2", "HELLO 3"] {
+            let mut client = server.client();
+            client.ok(protocol);
+            for line in lines {
+                let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+                client.send(&words);
+                replies.push((line, String::from_utf8_lossy(&client.raw()).into_owned()));
+            }
+        }
+        let object = server.client().ask("DEBUG OBJECT k").text();
+        assert!(object.contains(" encoding:embstr serializedlength:6 lru:"), "{object}");
+        Some(replies)
+    });
+    assert!(redis.is_none() || ours == redis, "{ours:#?}\n{redis:#?}");
+    let server = Server::start(Kind::subject("imprint"));
+    let mut client = server.client();
+    let reply = client.ask("DEBUG SLEEP 0");
+    assert!(matches!(&reply, Reply::Error(text) if text.contains("not allowed")), "{reply:?}");
+}

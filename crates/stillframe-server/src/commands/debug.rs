@@ -1,0 +1,182 @@
+//! DEBUG: what test suites and tools of Redis need of it.
+//!
+//! DIGEST and DIGEST-VALUE change nothing and are open to whoever may call administrative commands;
+//! all else asks `enable-debug-command`, as in Redis.
+
+use std::time::Duration;
+
+use stillframe::Algorithm;
+use stillframe_rdb::{Encoder, Place};
+
+use super::errors::NO_SUCH_KEY;
+use super::flags::{ADMIN, LOADING, NOSCRIPT, STALE};
+use super::keys::encoding;
+use super::{Context, NO_KEYS, Table, digest};
+use crate::config::DebugCommand;
+use crate::persistence::{self, values};
+
+/// Adds the command of this module.
+pub(crate) fn register<A: Algorithm>(table: &mut Table<A>) {
+    table.add("debug", -2, ADMIN | NOSCRIPT | LOADING | STALE, NO_KEYS, debug);
+}
+
+const NOT_ALLOWED: &str = "ERR DEBUG command not allowed. If the enable-debug-command option is \
+    set to \"local\", you can run it from a local connection, otherwise you need to set this option \
+    in the configuration file, and then restart the server.";
+
+/// `DEBUG subcommand [argument...]`
+fn debug<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    let name = args[1].to_ascii_lowercase();
+    let open = matches!(name.as_slice(), b"digest" | b"digest-value" | b"help");
+    if !open && !is_allowed(ctx) {
+        return ctx.out.error(NOT_ALLOWED);
+    }
+    match (name.as_slice(), &args[2..]) {
+        (b"digest", []) => {
+            let digest = digest::of_all(ctx);
+            ctx.out.simple(&digest);
+        }
+        (b"digest-value", keys @ [_, ..]) => digest::of_keys(ctx, keys),
+        (b"error", [text]) => ctx.out.error(text),
+        (b"help", []) => ctx.help(&HELP),
+        (b"log", [text]) => {
+            tracing::warn!("DEBUG LOG: {}", String::from_utf8_lossy(text));
+            ctx.out.ok();
+        }
+        (b"object", [key]) => object(ctx, key),
+        (b"protocol", [kind]) => protocol(ctx, kind),
+        (b"reload", options) => reload(ctx, options),
+        (b"set-active-expire", [switch]) => {
+            ctx.server.expires_actively = **switch != *b"0";
+            ctx.out.ok();
+        }
+        (b"sleep", [seconds]) => {
+            let seconds = std::str::from_utf8(seconds).ok().and_then(|text| text.parse().ok());
+            let time = Duration::try_from_secs_f64(seconds.unwrap_or(0.0)).unwrap_or_default();
+            std::thread::sleep(time);
+            ctx.out.ok();
+        }
+        _ => {
+            let name = args[1].get(..128).unwrap_or(args[1]).escape_ascii();
+            ctx.out.error(format!(
+                "ERR unknown subcommand or wrong number of arguments for '{name}'. Try DEBUG HELP."
+            ));
+        }
+    }
+}
+
+fn is_allowed<A: Algorithm>(ctx: &Context<'_, A>) -> bool {
+    match ctx.server.config.debug_command {
+        DebugCommand::No => false,
+        DebugCommand::Local => ctx.session.peer.is_local(),
+        DebugCommand::Yes => true,
+    }
+}
+
+const HELP: [&str; 21] = [
+    "DEBUG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+    "DIGEST",
+    "    Show one number for all that the server holds.",
+    "DIGEST-VALUE <key> [<key> ...]",
+    "    Show one number for each value.",
+    "ERROR <text>",
+    "    Answer with this error.",
+    "LOG <text>",
+    "    Write a line to the log.",
+    "OBJECT <key>",
+    "    Show how a value is kept.",
+    "PROTOCOL <type>",
+    "    Answer with a reply of this type.",
+    "RELOAD [NOSAVE]",
+    "    Save, forget all data and load it again.",
+    "SET-ACTIVE-EXPIRE (0|1)",
+    "    Let the clock delete expired keys, or not.",
+    "SLEEP <seconds>",
+    "    Do nothing for so long; nobody is served meanwhile.",
+    "HELP",
+    "    Print this help.",
+];
+
+/// `DEBUG OBJECT key`: in Redis's form; there is no address to tell.
+fn object<A: Algorithm>(ctx: &mut Context<'_, A>, key: &[u8]) {
+    let mut payload = Vec::new();
+    let workspace = ctx.server.dump_workspace.take().unwrap_or_default();
+    let mut encoder = Encoder::within(workspace, &mut payload);
+    let db = ctx.session.db;
+    let found = ctx.keyspace.peek(db, key, ctx.now).map(|entry| {
+        let value = entry.value();
+        let written = values::encode(&mut encoder, Place::Payload, value);
+        // The type before it is not counted, and no checksum was written yet.
+        let bytes = encoder.written_bytes().saturating_sub(1);
+        (encoding(value), written.map_or(0, |_| bytes))
+    });
+    ctx.server.dump_workspace = Some(encoder.take_workspace());
+    let Some((encoding, bytes)) = found else { return ctx.out.error(NO_SUCH_KEY) };
+    let idle_s = ctx.keyspace.idle_ms(db, key).unwrap_or(0) / 1000;
+    let clock = ((ctx.now / 1000) as u64).saturating_sub(idle_s) & 0xff_ffff;
+    ctx.out.simple(&format!(
+        "Value at:0x0 refcount:1 encoding:{encoding} serializedlength:{bytes} lru:{clock} \
+         lru_seconds_idle:{idle_s}"
+    ));
+}
+
+/// `DEBUG PROTOCOL type`: one reply of each type, for tests of clients.
+fn protocol<A: Algorithm>(ctx: &mut Context<'_, A>, kind: &[u8]) {
+    let out = &mut ctx.out;
+    match kind.to_ascii_lowercase().as_slice() {
+        b"string" => out.bulk("Hello World"),
+        b"integer" => out.integer(12345),
+        b"double" => out.double(3141.0 / 1000.0),
+        b"null" => out.null(),
+        b"array" => {
+            out.array(3);
+            (0..3).for_each(|number| out.integer(number));
+        }
+        b"set" => {
+            out.set(3);
+            (0..3).for_each(|number| out.integer(number));
+        }
+        b"map" => {
+            out.map(3);
+            for number in 0..3 {
+                out.integer(number);
+                out.boolean(number == 1);
+            }
+        }
+        b"verbatim" => out.verbatim(b"txt", "This is a verbatim\nstring"),
+        b"true" => out.boolean(true),
+        b"false" => out.boolean(false),
+        b"bignum" => out.big_number("1234567999999999999999999999999999999"),
+        _ => out.error(
+            "ERR Wrong protocol type name. Please use one of the following: \
+             string|integer|double|bignum|null|array|set|map|verbatim|true|false",
+        ),
+    }
+}
+
+/// `DEBUG RELOAD [NOSAVE]`
+fn reload<A: Algorithm>(ctx: &mut Context<'_, A>, options: &[&[u8]]) {
+    let save = match options {
+        [] => true,
+        [word] if word.eq_ignore_ascii_case(b"nosave") => false,
+        _ => return ctx.out.error("ERR DEBUG RELOAD only supports the NOSAVE option"),
+    };
+    if ctx.server.in_exec || ctx.keyspace.saving() || ctx.server.replication.is_loading() {
+        return ctx
+            .out
+            .error("ERR DEBUG RELOAD cannot run now: a save or a transaction is under way");
+    }
+    if save && let Err(problem) = persistence::save_and_wait(ctx.keyspace, ctx.server) {
+        return ctx.out.error(format!("ERR DEBUG RELOAD: {problem}"));
+    }
+    ctx.keyspace.clear_all();
+    ctx.server.invalidate_all();
+    let path = ctx.server.saves.dump().to_owned();
+    match persistence::load(ctx.keyspace, &path, ctx.now, &false.into()) {
+        Ok(loaded) => {
+            ctx.server.saves.loaded = loaded;
+            ctx.out.ok();
+        }
+        Err(error) => ctx.out.error(format!("ERR Error trying to load the RDB dump: {error}")),
+    }
+}

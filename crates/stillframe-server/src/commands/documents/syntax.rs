@@ -1,0 +1,159 @@
+//! The arguments of a command in the form that `commands.txt` has them in.
+
+/// One argument, or several that belong together. In the text:
+///
+/// ```text
+/// name           a text              name:int    or :double, :time, :pattern, :key
+/// name:key0      a key of the first specification       WORD~name   it stands behind a word
+/// NX             a word alone        name=CH     one with another name
+/// name<a | b>    one of them         name(a b)   all of them
+/// [...]          may be left out     ...*        may be repeated, ...** with its word
+/// ...^6.2.0      since a version     ...!2.8.12  not to be used since then
+/// ```
+#[derive(Debug, Default)]
+pub(in super::super) struct Argument {
+    /// What it is called.
+    pub(in super::super) name: String,
+    /// What it is.
+    pub(in super::super) kind: Kind,
+    /// The key specification that tells of it.
+    pub(in super::super) spec: Option<i64>,
+    /// The word before it, or the word that it is.
+    pub(in super::super) token: Option<String>,
+    /// The version that had it first.
+    pub(in super::super) since: Option<String>,
+    /// The version from which on it is not to be used.
+    pub(in super::super) deprecated_since: Option<String>,
+    /// `optional`, `multiple`, `multiple_token`.
+    pub(in super::super) flags: Vec<&'static str>,
+    /// What it is made of.
+    pub(in super::super) parts: Vec<Argument>,
+}
+
+/// What an argument is.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(in super::super) enum Kind {
+    #[default]
+    Text,
+    Key,
+    Integer,
+    Double,
+    Pattern,
+    Time,
+    Word,
+    OneOf,
+    Block,
+}
+
+impl Kind {
+    /// Redis's name for it.
+    pub(in super::super) fn name(self) -> &'static str {
+        match self {
+            Self::Text => "string",
+            Self::Key => "key",
+            Self::Integer => "integer",
+            Self::Double => "double",
+            Self::Pattern => "pattern",
+            Self::Time => "unix-time",
+            Self::Word => "pure-token",
+            Self::OneOf => "oneof",
+            Self::Block => "block",
+        }
+    }
+}
+
+impl Argument {
+    /// Reads the arguments of a line.
+    pub(super) fn parse_all(text: &str) -> Vec<Self> {
+        Reader(text).arguments()
+    }
+}
+
+/// What is left to read.
+struct Reader<'a>(&'a str);
+
+impl<'a> Reader<'a> {
+    fn eat(&mut self, mark: &str) -> bool {
+        let rest = self.0.strip_prefix(mark);
+        self.0 = rest.unwrap_or(self.0);
+        rest.is_some()
+    }
+
+    fn word(&mut self) -> &'a str {
+        let end = self.0.find(|c| "~<>()[]^!*| ".contains(c)).unwrap_or(self.0.len());
+        let (word, rest) = self.0.split_at(end);
+        self.0 = rest;
+        word
+    }
+
+    /// Arguments up to the end, or the mark that closes a group.
+    fn arguments(&mut self) -> Vec<Argument> {
+        let mut found = Vec::new();
+        loop {
+            self.0 = self.0.trim_start_matches([' ', '|']);
+            if self.0.is_empty() || self.eat(")") || self.eat(">") {
+                return found;
+            }
+            found.push(self.argument());
+        }
+    }
+
+    fn argument(&mut self) -> Argument {
+        let mut argument = Argument::default();
+        if self.eat("[") {
+            argument.flags.push("optional");
+        }
+        let mut word = self.word();
+        if self.eat("~") {
+            argument.token = Some(word.to_owned());
+            word = self.word();
+        }
+        if self.eat("<") {
+            (argument.kind, argument.parts) = (Kind::OneOf, self.arguments());
+        } else if self.eat("(") {
+            (argument.kind, argument.parts) = (Kind::Block, self.arguments());
+        }
+        argument.call(word);
+        if self.eat("^") {
+            argument.since = Some(self.word().to_owned());
+        }
+        if self.eat("!") {
+            argument.deprecated_since = Some(self.word().to_owned());
+        }
+        if self.eat("*") {
+            argument.flags.push("multiple");
+        }
+        if self.eat("*") {
+            argument.flags.push("multiple_token");
+        }
+        self.eat("]");
+        argument
+    }
+}
+
+impl Argument {
+    /// Takes the name, and what it tells of the kind.
+    fn call(&mut self, word: &str) {
+        self.name = word.to_owned();
+        if self.kind != Kind::Text {
+            return;
+        }
+        if let Some((name, token)) = word.split_once('=') {
+            (self.kind, self.name, self.token) = (Kind::Word, name.into(), Some(token.into()));
+        } else if !word.contains(|c: char| c.is_ascii_lowercase()) {
+            (self.kind, self.name) = (Kind::Word, word.to_ascii_lowercase());
+            self.token = Some(word.to_owned());
+        } else if let Some((name, kind)) = word.rsplit_once(':') {
+            let (kind, spec) = kind.split_at(kind.trim_end_matches(char::is_numeric).len());
+            self.kind = match kind {
+                "key" => Kind::Key,
+                "int" => Kind::Integer,
+                "double" => Kind::Double,
+                "pattern" => Kind::Pattern,
+                "time" => Kind::Time,
+                _ => return,
+            };
+            (self.name, self.spec) = (name.to_owned(), spec.parse().ok());
+        }
+    }
+}
