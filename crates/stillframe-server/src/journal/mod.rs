@@ -13,6 +13,7 @@
 //! - After a failure no write is accepted until an image and a new log have been made. What was
 //!   acknowledged is in the old ones.
 
+mod cover;
 mod generations;
 mod recover;
 
@@ -23,7 +24,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use stillframe::Algorithm;
-use stillframe_durability::{Log, LogHandle, LogOptions, LogStats, Policy};
+use stillframe_durability::{Log, LogOptions, LogStats, Policy};
 use stillframe_keyspace::{DATABASES, Keyspace};
 
 use crate::config::Config;
@@ -32,8 +33,8 @@ use crate::persistence;
 use crate::poll::Waker;
 use crate::server::unix_millis;
 use crate::state::ServerState;
+pub(crate) use cover::{Cover, Covered, POSITION_FIELD, Position};
 pub(crate) use generations::Generations;
-
 pub(crate) use recover::{Applier, recover};
 
 /// Bytes that may wait for the disk; beyond, no requests are served.
@@ -44,35 +45,6 @@ const WAITING_MAX: Duration = Duration::from_secs(2);
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 /// Bytes of a record that are not its payload.
 const RECORD_HEAD_BYTES: u64 = 28;
-
-/// Where an image stands in a log.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Position {
-    /// The log's generation.
-    pub(crate) generation: u64,
-    /// The first record that the image lacks.
-    pub(crate) from: u64,
-    /// When the image began, in milliseconds since 1970.
-    pub(crate) begun_ms: u64,
-}
-
-/// The field of a dump file that tells its position.
-pub(crate) const POSITION_FIELD: &[u8] = b"stillframe-log";
-
-impl Position {
-    /// As the field of a dump file has it.
-    pub(crate) fn text(self) -> String {
-        format!("{}:{}:{}", self.generation, self.from, self.begun_ms)
-    }
-
-    /// Reads [`text`](Self::text).
-    pub(crate) fn parse(text: &[u8]) -> Option<Self> {
-        let mut numbers = std::str::from_utf8(text).ok()?.split(':').map(|it| it.parse().ok());
-        let mut next = || numbers.next().flatten();
-        let (generation, from, begun_ms) = (next()?, next()?, next()?);
-        (from > 0 && numbers.next().is_none()).then_some(Self { generation, from, begun_ms })
-    }
-}
 
 /// The log and how it is.
 pub(crate) struct Journal {
@@ -104,16 +76,6 @@ struct Open {
     /// An image that names it is published.
     published: bool,
     failed: Arc<AtomicBool>,
-}
-
-/// What an image has to do with the log when it is published.
-pub(crate) struct Cover {
-    position: Option<Position>,
-    log: Option<LogHandle>,
-    generations: Generations,
-    /// Generations up to this one have been superseded, but for the image's own.
-    newest: u64,
-    bytes: u64,
 }
 
 /// What INFO tells.
@@ -321,44 +283,6 @@ impl Journal {
 /// Who wrote the log, for people.
 const CREATOR: &str = "server";
 
-/// What is left of a [`Cover`] for when its image has ended.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Covered {
-    position: Option<Position>,
-    bytes: u64,
-}
-
-impl Cover {
-    /// For the dump file.
-    pub(crate) fn position(&self) -> Option<Position> {
-        self.position
-    }
-
-    /// For the end of the image.
-    pub(crate) fn covered(&self) -> Covered {
-        Covered { position: self.position, bytes: self.bytes }
-    }
-
-    /// Before the image is published: waits until all records in it are durable.
-    pub(crate) fn settle(&self) -> Result<(), String> {
-        let (Some(log), Some(position)) = (&self.log, self.position) else { return Ok(()) };
-        let settled = log.wait_durable(position.from - 1);
-        settled.map_err(|error| format!("the log does not hold what is in the image: {error}"))
-    }
-
-    /// After the image was published: removes what it covers.
-    pub(crate) fn clean(&self) {
-        let named = self.position.map(|position| position.generation);
-        let mut cleaned = self.generations.keep(named, self.newest).map_err(|e| e.to_string());
-        if let (Some(log), Some(position)) = (&self.log, self.position) {
-            cleaned = cleaned.and(log.truncate(position.from).map_err(|e| e.to_string()));
-        }
-        if let Err(problem) = cleaned {
-            tracing::warn!("cannot remove what is left of the log: {problem}");
-        }
-    }
-}
-
 /// Hands the effects of all requests so far to whoever takes them. To be called at the end of each
 /// turn, and before an image begins.
 pub(crate) fn settle<A: Algorithm>(keyspace: &mut Keyspace<A>, state: &mut ServerState) {
@@ -479,20 +403,6 @@ pub(crate) fn close<A: Algorithm>(
         Err(error) => {
             tracing::error!("the log could not be ended: {error}");
             Err(())
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_position_comes_back_from_its_text() {
-        let position = Position { generation: 3, from: 17, begun_ms: 99 };
-        assert_eq!(Position::parse(position.text().as_bytes()), Some(position));
-        for wrong in ["", "3:17", "3:17:", ":17:1", "3:0:1", "3:17:1:1", "x:1:1", "-3:1:1"] {
-            assert_eq!(Position::parse(wrong.as_bytes()), None, "{wrong}");
         }
     }
 }

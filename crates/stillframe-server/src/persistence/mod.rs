@@ -11,21 +11,17 @@
 mod directory;
 mod file;
 mod load;
+mod saves;
 mod sink;
 pub(crate) mod values;
 
-use std::path::Path;
-use std::sync::atomic::Ordering;
-use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
-use stillframe::{Algorithm, CaptureError, CaptureReport, MemoryError, Point, SinkError};
-use stillframe_durability::disk::Stage;
+use stillframe::{Algorithm, CaptureError, CaptureReport, Point, SinkError};
 use stillframe_keyspace::{DATABASES, Keyspace};
 use stillframe_rdb::{Encoder, Origin, Value, Workspace};
 
-use crate::journal::{self, Cover, Covered, Journal, POSITION_FIELD};
-use crate::poll::Waker;
+use crate::journal::{self, Cover, Journal, POSITION_FIELD};
 use crate::replication::transfer;
 use crate::server::unix_millis;
 use crate::state::ServerState;
@@ -36,155 +32,12 @@ use directory::Publisher;
 pub(crate) use file::Pace;
 use file::{DumpFile, stage};
 pub(crate) use load::{Loaded, Next, load, load_file, next};
+use saves::Outcome;
+pub(crate) use saves::{Running, Saves};
 pub(crate) use sink::{Counters, Destination, RdbSink};
 
 /// Pause after a failed save before the schedule tries again.
 const RETRY_PAUSE: Duration = Duration::from_secs(5);
-
-/// The save under way and how earlier ones went.
-pub(crate) struct Saves {
-    /// Whether the last save, or attempt at one, succeeded.
-    pub(crate) last_ok: bool,
-    /// When the last successful save ended (or the server started), in unix seconds.
-    pub(crate) last_success_s: i64,
-    /// How long the last background save took, whether it succeeded or not.
-    pub(crate) last_duration: Option<Duration>,
-    /// How long the command thread was held up by the last begin of an image.
-    pub(crate) latest_begin: Duration,
-    /// Successful saves since the start.
-    pub(crate) count: u64,
-    /// BGSAVE was asked for while it could not begin.
-    pub(crate) scheduled: bool,
-    /// What was loaded at start.
-    pub(crate) loaded: Loaded,
-    running: Option<Running>,
-    outcome: Option<Outcome>,
-    /// What a save works in, kept from one to the next: fresh memory is slow to touch, and the
-    /// command thread would wait for it.
-    workspace: Option<(Workspace, Stage)>,
-    /// The part of it that an image for replicas has no use for.
-    stage: Option<Stage>,
-    counters: Counters,
-    last_try: Option<Instant>,
-    directory: Directory,
-    outcomes: Receiver<(Outcome, Workspace, Stage)>,
-    sender: Sender<(Outcome, Workspace, Stage)>,
-    waker: Waker,
-}
-
-/// A save under way.
-pub(crate) struct Running {
-    /// When it began.
-    pub(crate) started: Instant,
-    /// Keys it will save.
-    pub(crate) keys_total: u64,
-    dirty: u64,
-    counters: Counters,
-    covered: Covered,
-    /// Told to stop by an operator.
-    cancelled: bool,
-}
-
-impl Running {
-    /// Keys saved so far.
-    pub(crate) fn keys_done(&self) -> u64 {
-        self.counters.keys.load(Ordering::Relaxed)
-    }
-
-    /// Bytes written so far.
-    pub(crate) fn bytes_done(&self) -> u64 {
-        self.counters.bytes.load(Ordering::Relaxed)
-    }
-
-    /// Bytes the file will have, as far as one can tell from the keys saved so far.
-    pub(crate) fn bytes_total(&self) -> u64 {
-        let done = u128::from(self.keys_done());
-        let bytes = u128::from(self.bytes_done()) * u128::from(self.keys_total);
-        u64::try_from(bytes.checked_div(done).unwrap_or(0)).unwrap_or(u64::MAX)
-    }
-
-    /// Time left, if the rest takes as long per key as what is done.
-    pub(crate) fn time_left(&self) -> Duration {
-        let (done, total) = (self.keys_done(), self.keys_total);
-        if done == 0 {
-            return Duration::ZERO;
-        }
-        self.started.elapsed().mul_f64(total.saturating_sub(done) as f64 / done as f64)
-    }
-}
-
-/// How a save ended.
-type Outcome = Result<CaptureReport, String>;
-
-impl Saves {
-    /// State before the first save.
-    pub(crate) fn new(
-        directory: Directory,
-        loaded: Loaded,
-        waker: Waker,
-    ) -> Result<Self, MemoryError> {
-        let (sender, outcomes) = channel();
-        Ok(Self {
-            last_ok: true,
-            last_success_s: unix_millis() / 1000,
-            last_duration: None,
-            latest_begin: Duration::ZERO,
-            count: 0,
-            scheduled: false,
-            loaded,
-            running: None,
-            outcome: None,
-            workspace: Some((Workspace::new(), stage())),
-            stage: None,
-            counters: Counters::new()?,
-            last_try: None,
-            directory,
-            outcomes,
-            sender,
-            waker,
-        })
-    }
-
-    /// The data directory.
-    pub(crate) fn directory(&self) -> &Path {
-        self.directory.path()
-    }
-
-    /// The dump file.
-    pub(crate) fn dump(&self) -> &Path {
-        self.directory.dump()
-    }
-
-    /// Wakes the event loop.
-    pub(crate) fn waker(&self) -> Waker {
-        self.waker.clone()
-    }
-
-    /// The save under way.
-    pub(crate) fn running(&self) -> Option<&Running> {
-        self.running.as_ref()
-    }
-
-    /// What an image is encoded in, until [`give_back`](Self::give_back): saves and images for
-    /// replicas take turns.
-    pub(crate) fn lend_workspace(&mut self) -> Workspace {
-        self.workspace.take().map_or_else(Workspace::new, |(workspace, stage)| {
-            self.stage = Some(stage);
-            workspace
-        })
-    }
-
-    /// Takes back what [`lend_workspace`](Self::lend_workspace) gave.
-    pub(crate) fn give_back(&mut self, workspace: Workspace) {
-        let own = self.stage.take().unwrap_or_else(stage);
-        self.workspace = Some((workspace, own));
-    }
-
-    /// A save was published and its image is about to end: look again soon.
-    pub(crate) fn settling(&self) -> bool {
-        self.outcome.is_some()
-    }
-}
 
 /// Begins a save in the background, at a point of consistency: no command is half done. It is held
 /// to `snapshot-bandwidth`.
@@ -264,7 +117,7 @@ fn start<A: Algorithm>(
     let sink = RdbSink::new(encoder.map_err(|error| error.to_string())?, counters.clone());
     let sink = sink.telling_uses(config.maxmemory_policy.counts_uses());
     let publisher = saves.directory.publisher();
-    let (sender, waker) = (saves.sender.clone(), saves.waker.clone());
+    let (sender, waker) = (saves.sender.clone(), saves.waker());
     let publish = move |sink: &mut RdbSink<DumpFile>,
                         captured: Result<CaptureReport, CaptureError>| {
         // Nobody receives if the server is stopping without a save: then nobody needs to know.

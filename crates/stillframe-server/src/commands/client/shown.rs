@@ -1,0 +1,165 @@
+//! CLIENT INFO and LIST: a line for each client.
+
+use std::fmt::Write as _;
+
+use stillframe::Algorithm;
+use stillframe_resp::{Protocol, parse_integer};
+
+use super::super::Context;
+use super::super::errors::SYNTAX;
+use super::super::tracking::redirection;
+use crate::address::Address;
+use crate::connection::Client;
+use crate::pubsub::Kind;
+use crate::replication::Replica;
+use crate::session::Session;
+
+/// The line on the client that asks.
+pub(in super::super) fn describe_own<A: Algorithm>(ctx: &Context<'_, A>) -> String {
+    describe(ctx, ctx.session, None).trim_end().to_owned()
+}
+
+/// `CLIENT INFO`
+pub(super) fn info<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
+    let line = describe(ctx, ctx.session, None);
+    ctx.out.verbatim(b"txt", line);
+}
+
+/// `CLIENT LIST [TYPE type] [ID id...]`
+pub(super) fn list<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    let mut ids: Option<Vec<i64>> = None;
+    let mut only = None;
+    match args.get(2..).unwrap_or_default() {
+        [] => {}
+        [option, kind] if option.eq_ignore_ascii_case(b"type") => match Class::parse(kind) {
+            Some(class) => only = Some(class),
+            None => {
+                return ctx.out.error([b"ERR Unknown client type '", *kind, b"'"].concat());
+            }
+        },
+        [option, given @ ..] if option.eq_ignore_ascii_case(b"id") && !given.is_empty() => {
+            ids = given.iter().map(|id| parse_integer(id)).collect();
+            if ids.is_none() {
+                return ctx.out.error("ERR Invalid client ID");
+            }
+        }
+        _ => return ctx.out.error(SYNTAX),
+    }
+    let wanted = |session: &Session| {
+        only.is_none_or(|class| class == Class::of(session))
+            && ids.as_ref().is_none_or(|ids| ids.contains(&(session.id.cast_signed())))
+    };
+    let others = ctx.server.clients.others().map(|(_, client)| (&client.session, Some(client)));
+    let primary = ctx.server.replication.following.as_ref().and_then(|it| it.client());
+    let own = [Some(&*ctx.session), primary];
+    let clients = own.into_iter().flatten().map(|session| (session, None)).chain(others);
+    let mut lines: Vec<(u64, String)> = clients
+        .filter(|(session, _)| wanted(session))
+        .map(|(session, client)| (session.id, describe(ctx, session, client)))
+        .collect();
+    lines.sort_unstable_by_key(|(id, _)| *id);
+    let text: String = lines.into_iter().map(|(_, line)| line).collect();
+    ctx.out.verbatim(b"txt", text);
+}
+
+/// What a client is there for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Class {
+    Normal,
+    Primary,
+    Replica,
+    Subscriber,
+}
+
+impl Class {
+    pub(super) fn parse(kind: &[u8]) -> Option<Self> {
+        match kind.to_ascii_lowercase().as_slice() {
+            b"normal" => Some(Self::Normal),
+            b"master" => Some(Self::Primary),
+            b"replica" | b"slave" => Some(Self::Replica),
+            b"pubsub" => Some(Self::Subscriber),
+            _ => None,
+        }
+    }
+
+    pub(super) fn of(session: &Session) -> Self {
+        if session.internal {
+            Self::Primary
+        } else if session.replica.as_deref().is_some_and(Replica::is_real) {
+            Self::Replica
+        } else if session.subscriptions.is_some() {
+            Self::Subscriber
+        } else {
+            Self::Normal
+        }
+    }
+}
+
+/// One line on a client. `client` is `None` for the one that asks, which is out of the registry.
+fn describe<A: Algorithm>(
+    ctx: &Context<'_, A>,
+    session: &Session,
+    client: Option<&Client>,
+) -> String {
+    let now = ctx.server.loop_time;
+    let seconds = |since| now.saturating_duration_since(since).as_secs();
+    let queued = session.transaction.as_ref().map(|open| (open.len(), open.memory()));
+    let input = client.map_or((0, 0), |c| (c.input.len(), c.input.capacity() - c.input.len()));
+    let pending = client.map_or(0, |client| client.pending() + client.unsent);
+    let buffers = client.map_or(0, Client::buffer_bytes);
+    let flags = flags(session);
+    let listens = |kind| session.subscriptions.as_ref().map_or(0, |own| own.count(kind));
+    let command = ctx.table.all().get(session.last_command).map_or("NULL", |command| command.name);
+    let mut line = String::new();
+    // Writing to a string cannot fail.
+    let _ = writeln!(
+        line,
+        "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={flags} db={} sub={} psub={} \
+         ssub={} multi={} qbuf={} qbuf-free={} argv-mem=0 multi-mem={} rbs={} rbp={} obl={pending} \
+         oll=0 omem={pending} tot-mem={} events=r cmd={command} user={} redir={} resp={}",
+        session.id,
+        session.peer,
+        session.local,
+        session.fd,
+        String::from_utf8_lossy(&session.name),
+        seconds(session.connected),
+        seconds(session.active),
+        session.db,
+        listens(Kind::Channel),
+        listens(Kind::Pattern),
+        listens(Kind::Shard),
+        queued.map_or(-1, |(count, _)| count as i64),
+        input.0,
+        input.1,
+        queued.map_or(0, |(_, memory)| memory),
+        buffers,
+        pending,
+        buffers + size_of::<Client>() + queued.map_or(0, |(_, memory)| memory),
+        String::from_utf8_lossy(ctx.server.users.name(session.user)),
+        redirection(session.tracking.as_deref()),
+        if session.protocol == Protocol::Resp3 { 3 } else { 2 },
+    );
+    line
+}
+
+/// The state of a client in letters, in Redis's order.
+fn flags(session: &Session) -> String {
+    let told = session.tracking.as_deref();
+    let replica = session.replica.as_deref().is_some_and(Replica::is_real);
+    let letters = [
+        (session.monitors, 'O'),
+        (replica, 'S'),
+        (session.internal, 'M'),
+        (session.subscriptions.is_some(), 'P'),
+        (session.transaction.is_some(), 'x'),
+        (session.held.is_some() || session.blocked, 'b'),
+        (told.is_some(), 't'),
+        (told.is_some_and(|mode| mode.broken), 'R'),
+        (told.is_some_and(|mode| mode.broadcast), 'B'),
+        (session.closing, 'c'),
+        (matches!(session.peer, Address::Unix(_)), 'U'),
+        (session.spared, 'e'),
+    ];
+    let flags: String = letters.into_iter().filter(|(is, _)| *is).map(|(_, c)| c).collect();
+    if flags.is_empty() { "N".to_owned() } else { flags }
+}

@@ -1,0 +1,131 @@
+//! Why a request does not reach its handler, and what it is answered.
+
+use std::borrow::Cow;
+
+use stillframe::Algorithm;
+use stillframe_resp::Protocol;
+
+use super::{Context, absent, flags, permissions, pubsub, transactions};
+
+/// Why the command may not run now.
+pub(super) fn refusal<A: Algorithm>(
+    ctx: &mut Context<'_, A>,
+    index: usize,
+    args: &[&[u8]],
+) -> Option<Cow<'static, str>> {
+    let command = ctx.table.get(index);
+    if ctx.session.internal {
+        return None;
+    }
+    let known = ctx.session.authenticated || ctx.server.users.is_open();
+    if !known && !command.has(flags::NO_AUTH) {
+        return Some("NOAUTH Authentication required.".into());
+    }
+    if command.has(flags::NO_MULTI) && ctx.session.transaction.is_some() {
+        return Some("ERR Command not allowed inside a transaction".into());
+    }
+    if !ctx.server.users.get(ctx.session.user).is_some_and(|user| user.unlimited)
+        && let Some(error) = permissions::denied(ctx, index, args)
+    {
+        return Some(error);
+    }
+    if ctx.session.monitors && command.has(flags::READONLY | flags::WRITE | flags::MAY_REPLICATE) {
+        return Some("ERR Replica can't interact with the keyspace".into());
+    }
+    let writes =
+        command.has(flags::WRITE) || command.name == "exec" && transactions::writes(ctx.session);
+    if let Some(refusal) = ctx.server.writes_refused()
+        && (writes || command.name == "ping")
+    {
+        return Some(refusal);
+    }
+    if writes && let Some(refusal) = ctx.server.replication_refuses_write() {
+        return Some(refusal.into());
+    }
+    if ctx.session.subscriptions.is_some()
+        && ctx.out.protocol == Protocol::Resp2
+        && !pubsub::allowed_while_listening(command.name)
+    {
+        return Some(
+            format!(
+                "ERR Can't execute '{}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / \
+                 RESET are allowed in this context",
+                command.name
+            )
+            .into(),
+        );
+    }
+    ctx.server.replication_refuses(command).map(Into::into)
+}
+
+/// Answers an error to a known command that may not run. A refused EXEC ends its transaction.
+pub(super) fn refuse<A: Algorithm>(ctx: &mut Context<'_, A>, index: usize, error: &str) {
+    ctx.server.stats.commands[index].rejected += 1;
+    if ctx.table.get(index).name == "exec" {
+        transactions::close(ctx);
+        let reason = error.strip_prefix("ERR ").unwrap_or(error);
+        let error = format!("EXECABORT Transaction discarded because of: {reason}");
+        return reject(ctx, error.as_bytes());
+    }
+    reject(ctx, error.as_bytes());
+}
+
+/// Answers an error to a request that never reached its handler.
+pub(super) fn reject<A: Algorithm>(ctx: &mut Context<'_, A>, error: &[u8]) {
+    if let Some(transaction) = &mut ctx.session.transaction {
+        transaction.failed = true;
+    }
+    ctx.server.stats.count_error(error);
+    ctx.out.error(error);
+}
+
+/// The error of a wrong number of arguments; sub-commands are named `container|name`.
+pub(crate) fn wrong_arity(name: &str) -> String {
+    format!("ERR wrong number of arguments for '{name}' command")
+}
+
+pub(super) fn unknown_command(args: &[&[u8]]) -> Vec<u8> {
+    let name = c_string(args.first().copied().unwrap_or_default());
+    if let Some(error) = absent::error(name) {
+        return error.into_bytes();
+    }
+    let mut shown = Vec::new();
+    for argument in args.iter().skip(1) {
+        if shown.len() >= 128 {
+            break;
+        }
+        let room = 128 - shown.len();
+        let argument = c_string(argument);
+        shown.push(b'\'');
+        shown.extend_from_slice(&argument[..argument.len().min(room)]);
+        shown.extend_from_slice(b"' ");
+    }
+    let mut error = b"ERR unknown command '".to_vec();
+    error.extend_from_slice(&name[..name.len().min(128)]);
+    error.extend_from_slice(b"', with args beginning with: ");
+    error.extend_from_slice(&shown);
+    without_newlines(error)
+}
+
+pub(super) fn unknown_subcommand(container: &str, args: &[&[u8]]) -> Vec<u8> {
+    let name = c_string(args.get(1).copied().unwrap_or_default());
+    let mut error = b"ERR unknown subcommand '".to_vec();
+    error.extend_from_slice(&name[..name.len().min(128)]);
+    error.extend_from_slice(format!("'. Try {} HELP.", container.to_uppercase()).as_bytes());
+    without_newlines(error)
+}
+
+/// The bytes before the first NUL, which is what Redis prints of an argument.
+pub(super) fn c_string(bytes: &[u8]) -> &[u8] {
+    bytes.split(|&byte| byte == 0).next().unwrap_or_default()
+}
+
+/// An error reply is one line.
+fn without_newlines(mut error: Vec<u8>) -> Vec<u8> {
+    for byte in &mut error {
+        if matches!(*byte, b'\r' | b'\n') {
+            *byte = b' ';
+        }
+    }
+    error
+}

@@ -1,0 +1,161 @@
+//! The save under way, how earlier ones went, and what a save works in.
+
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::{Duration, Instant};
+
+use stillframe::{CaptureReport, MemoryError};
+use stillframe_durability::disk::Stage;
+use stillframe_rdb::Workspace;
+
+use super::file::stage;
+use super::{Counters, Directory, Loaded};
+use crate::journal::Covered;
+use crate::poll::Waker;
+use crate::server::unix_millis;
+
+/// The save under way and how earlier ones went.
+pub(crate) struct Saves {
+    /// Whether the last save, or attempt at one, succeeded.
+    pub(crate) last_ok: bool,
+    /// When the last successful save ended (or the server started), in unix seconds.
+    pub(crate) last_success_s: i64,
+    /// How long the last background save took, whether it succeeded or not.
+    pub(crate) last_duration: Option<Duration>,
+    /// How long the command thread was held up by the last begin of an image.
+    pub(crate) latest_begin: Duration,
+    /// Successful saves since the start.
+    pub(crate) count: u64,
+    /// BGSAVE was asked for while it could not begin.
+    pub(crate) scheduled: bool,
+    /// What was loaded at start.
+    pub(crate) loaded: Loaded,
+    pub(super) running: Option<Running>,
+    pub(super) outcome: Option<Outcome>,
+    /// What a save works in, kept from one to the next: fresh memory is slow to touch, and the
+    /// command thread would wait for it.
+    pub(super) workspace: Option<(Workspace, Stage)>,
+    /// The part of it that an image for replicas has no use for.
+    stage: Option<Stage>,
+    pub(super) counters: Counters,
+    pub(super) last_try: Option<Instant>,
+    pub(super) directory: Directory,
+    pub(super) outcomes: Receiver<(Outcome, Workspace, Stage)>,
+    pub(super) sender: Sender<(Outcome, Workspace, Stage)>,
+    waker: Waker,
+}
+
+/// A save under way.
+pub(crate) struct Running {
+    /// When it began.
+    pub(crate) started: Instant,
+    /// Keys it will save.
+    pub(crate) keys_total: u64,
+    pub(super) dirty: u64,
+    pub(super) counters: Counters,
+    pub(super) covered: Covered,
+    /// Told to stop by an operator.
+    pub(super) cancelled: bool,
+}
+
+impl Running {
+    /// Keys saved so far.
+    pub(crate) fn keys_done(&self) -> u64 {
+        self.counters.keys.load(Ordering::Relaxed)
+    }
+
+    /// Bytes written so far.
+    pub(crate) fn bytes_done(&self) -> u64 {
+        self.counters.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Bytes the file will have, as far as one can tell from the keys saved so far.
+    pub(crate) fn bytes_total(&self) -> u64 {
+        let done = u128::from(self.keys_done());
+        let bytes = u128::from(self.bytes_done()) * u128::from(self.keys_total);
+        u64::try_from(bytes.checked_div(done).unwrap_or(0)).unwrap_or(u64::MAX)
+    }
+
+    /// Time left, if the rest takes as long per key as what is done.
+    pub(crate) fn time_left(&self) -> Duration {
+        let (done, total) = (self.keys_done(), self.keys_total);
+        if done == 0 {
+            return Duration::ZERO;
+        }
+        self.started.elapsed().mul_f64(total.saturating_sub(done) as f64 / done as f64)
+    }
+}
+
+/// How a save ended.
+pub(super) type Outcome = Result<CaptureReport, String>;
+
+impl Saves {
+    /// State before the first save.
+    pub(crate) fn new(
+        directory: Directory,
+        loaded: Loaded,
+        waker: Waker,
+    ) -> Result<Self, MemoryError> {
+        let (sender, outcomes) = channel();
+        Ok(Self {
+            last_ok: true,
+            last_success_s: unix_millis() / 1000,
+            last_duration: None,
+            latest_begin: Duration::ZERO,
+            count: 0,
+            scheduled: false,
+            loaded,
+            running: None,
+            outcome: None,
+            workspace: Some((Workspace::new(), stage())),
+            stage: None,
+            counters: Counters::new()?,
+            last_try: None,
+            directory,
+            outcomes,
+            sender,
+            waker,
+        })
+    }
+
+    /// The data directory.
+    pub(crate) fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// The dump file.
+    pub(crate) fn dump(&self) -> &Path {
+        self.directory.dump()
+    }
+
+    /// Wakes the event loop.
+    pub(crate) fn waker(&self) -> Waker {
+        self.waker.clone()
+    }
+
+    /// The save under way.
+    pub(crate) fn running(&self) -> Option<&Running> {
+        self.running.as_ref()
+    }
+
+    /// What an image is encoded in, until [`give_back`](Self::give_back): saves and images for
+    /// replicas take turns.
+    pub(crate) fn lend_workspace(&mut self) -> Workspace {
+        self.workspace.take().map_or_else(Workspace::new, |(workspace, stage)| {
+            self.stage = Some(stage);
+            workspace
+        })
+    }
+
+    /// Takes back what [`lend_workspace`](Self::lend_workspace) gave.
+    pub(crate) fn give_back(&mut self, workspace: Workspace) {
+        let own = self.stage.take().unwrap_or_else(stage);
+        self.workspace = Some((workspace, own));
+    }
+
+    /// A save was published and its image is about to end: look again soon.
+    pub(crate) fn settling(&self) -> bool {
+        self.outcome.is_some()
+    }
+}
