@@ -142,8 +142,7 @@ fn memory<A: Algorithm>(ctx: &Context<'_, A>, figures: &KeyspaceStats, text: &mu
     let (resident, peak) = process::resident_bytes();
     let dataset = figures.entry_bytes as u64;
     let buffers: usize = ctx.server.clients.others().map(|(_, c)| c.buffer_bytes()).sum();
-    let images = (figures.limbo_bytes + arena_bytes(ctx.keyspace)) as u64;
-    let used = dataset + images + buffers as u64 + (figures.slots * 16) as u64;
+    let used = used_bytes(figures, arena_bytes(ctx.keyspace), buffers);
     text.size("used_memory", used);
     text.size("used_memory_rss", resident);
     text.size("used_memory_peak", peak);
@@ -193,8 +192,13 @@ fn fragmentation(used: u64, resident: u64, text: &mut Text) {
     }
 }
 
+/// Memory in use: data, what images hold, buffers of clients.
+pub(crate) fn used_bytes(figures: &KeyspaceStats, arena: usize, buffers: usize) -> u64 {
+    (figures.entry_bytes + figures.limbo_bytes + arena + buffers + figures.slots * 16) as u64
+}
+
 /// The library tells of the newest image, also when it has ended.
-fn arena_bytes<A: Algorithm>(keyspace: &Keyspace<A>) -> usize {
+pub(crate) fn arena_bytes<A: Algorithm>(keyspace: &Keyspace<A>) -> usize {
     if keyspace.saving() { keyspace.progress().arena_bytes() } else { 0 }
 }
 

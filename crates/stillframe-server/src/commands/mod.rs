@@ -28,7 +28,7 @@ mod geo;
 pub(crate) mod glob;
 mod hashes;
 mod hyperloglog;
-mod info;
+pub(crate) mod info;
 mod info_replication;
 mod introspect;
 mod keys;

@@ -4,6 +4,7 @@ use stillframe::Algorithm;
 use stillframe_keyspace::{DATABASES, Keyspace};
 
 use crate::commands::Table;
+use crate::commands::info::{arena_bytes, used_bytes};
 use crate::pubsub::Kind;
 use crate::replication::Phase;
 use crate::state::ServerState;
@@ -141,6 +142,8 @@ fn server<A: Algorithm>(to: &mut Gathered, keyspace: &Keyspace<A>, state: &Serve
     let most = f64::from(config.maxclients);
     to.gauge("redis_config_maxclients", "Most clients at once (maxclients).", most);
     let figures = keyspace.stats();
+    let used = used_bytes(&figures, arena_bytes(keyspace), state.client_bytes) as f64;
+    to.gauge("redis_memory_used_bytes", "Bytes of data, images and clients' buffers.", used);
     let entries = figures.entry_bytes as f64;
     to.gauge("redis_memory_used_dataset_bytes", "Bytes of keys and values.", entries);
     let counted = state.counted_bytes(keyspace) as f64;
@@ -240,7 +243,7 @@ fn log(to: &mut Gathered, state: &ServerState) {
 fn snapshots<A: Algorithm>(to: &mut Gathered, keyspace: &Keyspace<A>, state: &ServerState) {
     let (saves, figures, progress) = (&state.saves, keyspace.stats(), keyspace.progress());
     let running = saves.running();
-    let arena = if keyspace.saving() { progress.arena_bytes() } else { 0 };
+    let arena = arena_bytes(keyspace);
     let begin = saves.latest_begin.as_secs_f64();
     let left = running.map_or(0.0, |running| running.time_left().as_secs_f64());
     let of = |figure: fn(&crate::persistence::Running) -> u64| {

@@ -1,7 +1,7 @@
 //! One TLS connection over a socket that does not block.
 //!
-//! - rustls holds at most a record or two of plaintext that nobody has read, and
-//!   [`OUTPUT_BYTES_MAX`] of what the socket does not take: no peer can make it grow.
+//! - At most [`READ_BYTES`] and a record or two wait to be read, and [`OUTPUT_BYTES_MAX`] wait for
+//!   the socket: no peer can make a connection grow. An idle one holds no buffers.
 //! - A read goes on until it has filled the caller's room or drained the socket, or has used up
 //!   its share; in the latter case `holds_input` says that there is more. So the event loop's rule
 //!   holds that a short read waits for an event.
@@ -13,6 +13,7 @@ use std::io::{self, BufRead, Write};
 use std::net::Shutdown;
 
 use mio::net::TcpStream;
+use rustix::buffer::spare_capacity;
 use rustix::io::Errno;
 use rustls::Connection;
 
@@ -20,13 +21,19 @@ use rustls::Connection;
 const OUTPUT_BYTES_MAX: usize = 64 << 10;
 /// Bytes taken by one write: a peer that reads as fast as it is written to has to let others in.
 const WRITE_BYTES_MAX: usize = 1 << 20;
-/// Steps of one read, each a `read` of the socket or a copy, for the same reason.
+/// Bytes read from the socket at once.
+const READ_BYTES: usize = 32 << 10;
+/// Steps of one read, each a piece for the library or a copy from it, for the same reason.
 const READ_STEPS_MAX: usize = 128;
 
 /// A TLS connection, either side of it.
 pub(crate) struct TlsStream {
     socket: TcpStream,
     connection: Connection,
+    /// Bytes read from the socket, and how many of them the library has taken: it takes them in
+    /// small pieces, each of which would be a system call.
+    arrived: Vec<u8>,
+    used: usize,
     /// The socket or the library may hold more to read.
     unread: bool,
     /// The peer sends no more.
@@ -38,7 +45,8 @@ impl TlsStream {
     /// A connection whose handshake has yet to begin.
     pub(super) fn new(socket: TcpStream, mut connection: Connection) -> Self {
         connection.set_buffer_limit(Some(OUTPUT_BYTES_MAX));
-        Self { socket, connection, unread: true, ended: false, failed: false }
+        let (arrived, used) = (Vec::new(), 0);
+        Self { socket, connection, arrived, used, unread: true, ended: false, failed: false }
     }
 
     /// See [`Stream::read`](crate::stream::Stream::read).
@@ -95,12 +103,23 @@ impl TlsStream {
 
     /// Takes what the socket has, once; false if it has nothing.
     fn receive(&mut self) -> Result<bool, Errno> {
-        match self.connection.read_tls(&mut self.socket) {
-            Ok(count) => self.ended = count == 0,
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(true),
-            Err(error) => return Err(self.fail(&error)),
+        if self.used == self.arrived.len() {
+            (self.arrived, self.used) = (Vec::with_capacity(READ_BYTES), 0);
+            match rustix::io::read(&self.socket, spare_capacity(&mut self.arrived)) {
+                Ok(count) => self.ended = count == 0,
+                Err(Errno::AGAIN) => {
+                    self.arrived = Vec::new();
+                    return Ok(false);
+                }
+                Err(Errno::INTR) => return Ok(true),
+                Err(error) => return Err(self.fail(&error)),
+            }
         }
+        let mut rest = &self.arrived[self.used..];
+        if let Err(error) = self.connection.read_tls(&mut rest) {
+            return Err(self.fail(&error));
+        }
+        self.used = self.arrived.len() - rest.len();
         if let Err(error) = self.connection.process_new_packets() {
             let _ = self.send(); // the alert that tells the peer
             return Err(self.fail(&error));
