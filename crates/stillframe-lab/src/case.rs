@@ -36,6 +36,9 @@ pub struct Case {
     pub distribution: Distribution,
     /// Reads that follow each update, on average, timed with it.
     pub reads_per_update: f64,
+    /// How many updates ahead each one is announced ([`stillframe::Algorithm::approach`]); 0: none.
+    #[serde(default)]
+    pub ahead: u32,
     /// Most bytes of image a second that the sink takes; none: no limit.
     pub disk_rate: Option<u64>,
     /// Where images go.
@@ -73,6 +76,7 @@ impl Default for Case {
             interval_ms: 0,
             distribution: Distribution::Uniform,
             reads_per_update: 0.0,
+            ahead: 0,
             disk_rate: Some(250_000_000),
             sink: SinkKind::Discard,
             huge_pages: false,

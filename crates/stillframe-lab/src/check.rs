@@ -72,6 +72,9 @@ pub fn case(case: &Case) -> Result<(), String> {
     if !(0.0..=1e6).contains(&case.reads_per_update) {
         return Err(format!("{} reads per update: from 0 to 1e6", case.reads_per_update));
     }
+    if case.ahead > 0 && case.reads_per_update > 0.0 {
+        return Err("updates announced ahead are a batch, which has no reads in it".to_owned());
+    }
     if case.disk_rate == Some(0) {
         return Err("a disk rate of 0 ends never; 'off' means no limit".to_owned());
     }
@@ -210,6 +213,7 @@ mod tests {
             Case { threads: 0, ..good.clone() },
             Case { reads_per_update: f64::NAN, ..good.clone() },
             Case { disk_rate: Some(0), ..good.clone() },
+            Case { ahead: 16, reads_per_update: 0.5, ..good.clone() },
         ] {
             assert!(case(&bad).is_err(), "{bad:?}");
         }

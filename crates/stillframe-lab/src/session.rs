@@ -323,15 +323,14 @@ fn live_state<S: Subject>(case: &Case, subject: &S, tick: u64) -> Taken {
     Taken { tick, timed: false, digests }
 }
 
-/// The updates of one tick with the reads between them: what is timed.
+/// The updates of one tick, with the reads between them or announced ahead: what is timed.
 fn stage<S: Subject>(subject: &mut S, case: &Case, tick: &Tick) -> u64 {
-    let rate = case.reads_per_update;
     if case.item_bytes == 4 {
         let write =
             |subject: &mut S, item, value: u64| subject.write_u32(item, (value >> 32) as u32);
-        apply(subject, tick, rate, write, |subject, item| u64::from(subject.read_u32(item)))
+        apply(subject, tick, case, write, |subject, item| u64::from(subject.read_u32(item)))
     } else {
-        apply(subject, tick, rate, S::write, S::read)
+        apply(subject, tick, case, S::write, S::read)
     }
 }
 
@@ -339,14 +338,24 @@ fn stage<S: Subject>(subject: &mut S, case: &Case, tick: &Tick) -> u64 {
 fn apply<S: Subject>(
     subject: &mut S,
     tick: &Tick,
-    reads_per_update: f64,
+    case: &Case,
     write: impl Fn(&mut S, usize, u64),
     read: impl Fn(&S, usize) -> u64,
 ) -> u64 {
     let (mut number, mut seen, mut owed) = (0, 0, 0.0);
     let mut reads = tick.reads.iter();
-    for updates in tick.updates.chunks(UPDATES_PER_SLICE) {
-        if tick.reads.is_empty() {
+    let (ahead, to_word) = (case.ahead as usize, u32::from(case.item_bytes == 4));
+    for (slice, updates) in tick.updates.chunks(UPDATES_PER_SLICE).enumerate() {
+        if ahead > 0 {
+            let rest = &tick.updates[slice * UPDATES_PER_SLICE..];
+            for (place, &item) in updates.iter().enumerate() {
+                if let Some(&next) = rest.get(place + ahead) {
+                    subject.approach(next as usize >> to_word);
+                }
+                write(subject, item as usize, value(tick.key, number));
+                number += 1;
+            }
+        } else if tick.reads.is_empty() {
             for &item in updates {
                 write(subject, item as usize, value(tick.key, number));
                 number += 1;
@@ -355,7 +364,7 @@ fn apply<S: Subject>(
             for &item in updates {
                 write(subject, item as usize, value(tick.key, number));
                 number += 1;
-                owed += reads_per_update;
+                owed += case.reads_per_update;
                 while owed >= 1.0 {
                     owed -= 1.0;
                     seen ^= reads.next().map_or(0, |&item| read(subject, item as usize));

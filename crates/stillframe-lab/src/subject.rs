@@ -17,6 +17,8 @@ pub(crate) trait Subject: Sized {
     fn read_u32(&self, index: usize) -> u32;
     fn write_u32(&mut self, index: usize, value: u32);
     fn write_run(&mut self, start: usize, values: &[u64]);
+    /// Word `index` will be written soon.
+    fn approach(&self, index: usize);
     fn tend(&mut self) -> bool;
     /// Begins an image and tells how long that took.
     fn begin(&mut self, sink: LabSink, depot: &Depot) -> Result<Duration, String>;
@@ -74,6 +76,10 @@ impl Subject for Floor {
     fn write_run(&mut self, start: usize, values: &[u64]) {
         values.iter().enumerate().for_each(|(offset, &value)| self.0.store(start + offset, value));
     }
+    #[inline]
+    fn approach(&self, index: usize) {
+        self.0.prefetch(index);
+    }
     fn tend(&mut self) -> bool {
         false
     }
@@ -115,6 +121,10 @@ impl<A: Algorithm> Subject for Snapshotted<A> {
     }
     fn write_run(&mut self, start: usize, values: &[u64]) {
         self.0.write_run(start, values);
+    }
+    #[inline]
+    fn approach(&self, index: usize) {
+        self.0.algorithm().approach(index);
     }
     #[inline]
     fn tend(&mut self) -> bool {

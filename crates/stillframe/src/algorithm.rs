@@ -54,6 +54,12 @@ pub trait Algorithm: Sized + Send + 'static {
     fn write_run(&mut self, start: usize, values: &[u64]) {
         write_each(self, start, values);
     }
+    /// Says that word `index`, which is in bounds, will be written soon, so that what its write
+    /// looks at can be on its way: a hint, which changes nothing. A batch of scattered writes is
+    /// fastest if each of them is announced some sixteen writes ahead.
+    fn approach(&self, index: usize) {
+        let _ = index;
+    }
     /// Half a word, for states of u32: `index` counts 4-byte items, low half first.
     fn read_u32(&self, index: usize) -> u32 {
         (self.read(index / 2) >> (32 * (index % 2))) as u32

@@ -44,6 +44,10 @@ impl Bits {
         self.words.load(unit / 64) >> (unit % 64) & 1 != 0
     }
     #[inline]
+    pub(crate) fn prefetch(&self, unit: usize) {
+        self.words.prefetch(unit / 64);
+    }
+    #[inline]
     pub(crate) fn set(&self, unit: usize) {
         self.words.store(unit / 64, self.words.load(unit / 64) | 1 << (unit % 64));
     }
@@ -98,6 +102,10 @@ impl Bytes {
     #[inline]
     pub(crate) fn get(&self, unit: usize) -> bool {
         self.words.load_byte(unit) != 0
+    }
+    #[inline]
+    pub(crate) fn prefetch(&self, unit: usize) {
+        self.words.prefetch(unit / 8);
     }
     #[inline]
     pub(crate) fn set(&self, unit: usize) {

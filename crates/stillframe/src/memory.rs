@@ -116,7 +116,7 @@ impl Words {
 
     /// Asks the processor to bring a word near: a hint, for any index.
     #[inline]
-    pub(crate) fn prefetch(&self, index: usize) {
+    pub fn prefetch(&self, index: usize) {
         os::prefetch(self.base.as_ptr().wrapping_add(index));
     }
 

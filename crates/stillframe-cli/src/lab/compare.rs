@@ -71,6 +71,9 @@ pub(crate) struct Arguments {
     /// Reads that follow each update, on average, timed with it
     #[arg(long, value_name = "RATIO", default_value = "0")]
     reads_per_update: f64,
+    /// Announce each update this many updates ahead, as a batch can; 16 is about the best
+    #[arg(long, value_name = "COUNT", default_value = "0")]
+    ahead: u32,
     /// Most bytes of image a second, or off
     #[arg(long, value_name = "RATE", default_value = "250MB/s", value_parser = rate)]
     disk_rate: Rate,
@@ -145,6 +148,7 @@ impl Arguments {
             interval_ms: self.interval,
             distribution: self.distribution,
             reads_per_update: self.reads_per_update,
+            ahead: self.ahead,
             disk_rate: self.disk_rate.0,
             sink: match self.sink.as_str() {
                 "file" => SinkKind::File(self.dir.clone().unwrap_or_else(|| self.out.clone())),

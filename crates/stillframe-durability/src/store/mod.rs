@@ -166,6 +166,12 @@ impl<A: Algorithm> Store<A> {
         self.touched.mark(index);
     }
 
+    /// Says that word `index` will be written soon; see [`Algorithm::approach`].
+    #[inline]
+    pub fn approach(&self, index: usize) {
+        self.engine.algorithm().approach(index);
+    }
+
     /// Replaces a run of words. Panics if the run is out of bounds, before any word is written.
     pub fn write_run(&mut self, start: usize, values: &[u64]) {
         self.engine.write_run(start, values);

@@ -192,6 +192,7 @@ fn parameters(data: &Data<'_>) -> Vec<(String, String)> {
         ("least time between begins", several(&|case| format!("{} ms", case.interval_ms))),
         ("image rate", several(&rate)),
         ("reads per update", several(&|case| number(case.reads_per_update))),
+        ("updates announced ahead", several(&|case| case.ahead.to_string())),
         ("unit", units(data)),
         ("units written per period", range(data, |it| it.units_per_period)),
         ("pages written per period", range(data, |it| it.pages_per_period)),

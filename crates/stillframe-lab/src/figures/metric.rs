@@ -58,7 +58,9 @@ pub static IMAGE: Metric = Metric { name: "image", unit: "s", of: |it, _| it.ima
 pub static MEMORY: Metric = Metric {
     name: "peak memory",
     unit: "x state",
-    of: |it, _| positive(it.memory_peak_bytes as f64 / it.case.size_bytes.max(1) as f64),
+    of: |it, _| {
+        it.case.memory.then_some(it.memory_peak_bytes as f64 / it.case.size_bytes.max(1) as f64)
+    },
 };
 /// One random read while an image is captured.
 pub static READ: Metric = Metric { name: "read", unit: "ns", of: |it, _| positive(it.read_ns) };
@@ -106,7 +108,10 @@ pub static READ_RATIO: Metric = Metric {
 pub static MEMORY_RATIO: Metric = Metric {
     name: "peak memory",
     unit: "x none",
-    of: |it, floor| positive(it.memory_peak_bytes as f64 / floor?.memory_peak_bytes as f64),
+    of: |it, floor| {
+        let ratio = it.memory_peak_bytes as f64 / floor?.memory_peak_bytes as f64;
+        positive(ratio).filter(|_| it.case.memory)
+    },
 };
 
 fn positive(value: f64) -> Option<f64> {

@@ -160,6 +160,6 @@ mod tests {
     fn the_quick_set_ends_in_twenty_minutes() {
         let plan = run::Plan::new(&all(), Size::QUICK, run::QUICK_ROUNDS);
         // What is left of twenty minutes is for what the estimate gets wrong.
-        assert!(plan.estimate_s() < 1100.0, "{}", plan.text());
+        assert!(plan.estimate_s() < 1140.0, "{}", plan.text());
     }
 }

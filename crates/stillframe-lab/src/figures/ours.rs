@@ -53,6 +53,14 @@ pub(super) const FIGURES: &[Figure] = &[
                 },
             },
             Claim {
+                text: "the same with updates announced 16 ahead, for none as well",
+                judge: |data| {
+                    let batches = data.facets.iter().position(|facet| facet.title == BATCHES);
+                    let facet = batches.unwrap_or(usize::MAX);
+                    within(data, facet, &HELD_RATIO, |it| it.most(&["imprint"], 1.25))
+                },
+            },
+            Claim {
                 text: "Imprint at 1000 MB: worst tick at most 2x the worst of none",
                 judge: |data| {
                     within(data, at_full_size(data), &WORST_RATIO, |it| it.most(&["imprint"], 2.0))
@@ -108,6 +116,9 @@ fn everyone() -> Vec<&'static str> {
 /// The load that Imprint's claims speak of, uniform.
 const FULL_SIZE: &str = "uniform, 1000 MB, ticks of 100 ms, 250 MB/s";
 
+/// The same with updates announced ahead, as a batch of writes can be.
+const BATCHES: &str = "uniform, 1000 MB, ticks of 100 ms, 250 MB/s, updates announced 16 ahead";
+
 /// Scaled runs have a facet for the claims on Imprint; full runs have that load as their first.
 fn at_full_size(data: &Data<'_>) -> usize {
     data.facets.iter().position(|facet| facet.title == FULL_SIZE).unwrap_or(0)
@@ -119,6 +130,14 @@ fn full_size(size: Size) -> Facet {
     let spots = vec![(1000.0, Case { ticks: case.ticks.min(46), ..case })];
     let few = [FLOOR, "imprint", "ipp-merge"];
     Facet::new(FULL_SIZE, &few, spots, &[Plot::Rows(&HELD), Plot::Rows(&WORST)])
+}
+
+fn batches(size: Size) -> Facet {
+    let full = full_size(size);
+    let spot = |(x, case): (f64, Case)| (x, Case { ahead: 16, memory: size.is_full, ..case });
+    let spots = full.spots.into_iter().map(spot).collect();
+    let algorithms = if size.is_full { full.algorithms } else { vec![FLOOR, "imprint"] };
+    Facet::new(BATCHES, &algorithms, spots, &full.plots)
 }
 
 fn frontier(size: Size) -> Vec<Facet> {
@@ -135,6 +154,7 @@ fn frontier(size: Size) -> Vec<Facet> {
     } else {
         facets.push(full_size(size));
     }
+    facets.push(batches(size));
     let units = size.pick(&[Unit::Line, Unit::Page][..], Unit::ALL);
     facets.extend(units.iter().map(|&unit| {
         let facet = facet(li::UNIFORM, &[Plot::Rows(&HELD)]).with_unit(unit);
@@ -190,7 +210,8 @@ fn dominance(data: &Data<'_>) -> Vec<Table> {
             rows: facet.algorithms.iter().filter_map(row).collect(),
         }
     };
-    data.facets.iter().filter(|facet| facet.unit.is_none()).map(table).collect()
+    let tables = data.facets.iter().filter(|facet| facet.unit.is_none()).map(table);
+    tables.filter(|table| !table.rows.is_empty()).collect()
 }
 
 fn undominated(data: &Data<'_>) -> Judgement {

@@ -71,6 +71,12 @@ macro_rules! any {
                     $(Self::$algorithm(it) => it.write(index, value),)*
                 }
             }
+            #[inline]
+            fn approach(&self, index: usize) {
+                match self {
+                    $(Self::$algorithm(it) => it.approach(index),)*
+                }
+            }
             fn begin<S: Sink + 'static>(
                 &mut self,
                 point: Point,

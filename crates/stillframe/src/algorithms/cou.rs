@@ -194,6 +194,16 @@ impl<S: States> Algorithm for CopyOnUpdate<S> {
         self.homes.live.store(place, value);
     }
 
+    #[inline]
+    fn approach(&self, index: usize) {
+        if self.active {
+            self.homes.prefetch(index);
+            self.states.prefetch(index >> self.homes.shift);
+        } else {
+            self.homes.live.prefetch(self.homes.live_at(index));
+        }
+    }
+
     fn begin<K: Sink + 'static>(
         &mut self,
         _point: Point,

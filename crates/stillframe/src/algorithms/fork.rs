@@ -81,6 +81,11 @@ impl<const HUGE: bool> Algorithm for Forking<HUGE> {
         self.words.store(index, value);
     }
 
+    #[inline]
+    fn approach(&self, index: usize) {
+        self.words.prefetch(index);
+    }
+
     fn begin<S: Sink + 'static>(
         &mut self,
         _point: Point,

@@ -129,6 +129,14 @@ impl<const COPY: bool> Algorithm for Glass<COPY> {
         } // else `br` is right: H2
     }
 
+    #[inline]
+    fn approach(&self, index: usize) {
+        let unit = index >> self.shift;
+        self.arrays[self.current & 1].prefetch(index);
+        self.written[self.current & 1].prefetch(unit);
+        self.latest.prefetch(unit);
+    }
+
     fn begin<S: Sink + 'static>(
         &mut self,
         _point: Point,

@@ -73,6 +73,11 @@ impl<const PARALLEL: bool> Algorithm for Copying<PARALLEL> {
         self.words.store(index, value);
     }
 
+    #[inline]
+    fn approach(&self, index: usize) {
+        self.words.prefetch(index);
+    }
+
     fn begin<S: Sink + 'static>(
         &mut self,
         _point: Point,

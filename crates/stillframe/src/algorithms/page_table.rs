@@ -150,6 +150,12 @@ impl<const ASYNC: bool> Algorithm for PageTables<ASYNC> {
         self.pages.store((entry >> 1) as usize + index % BLOCK_WORDS, value);
     }
 
+    #[inline]
+    fn approach(&self, index: usize) {
+        let entry = self.tables.load(self.place(index / BLOCK_WORDS));
+        self.pages.prefetch((entry >> 1) as usize + index % BLOCK_WORDS);
+    }
+
     fn begin<S: Sink + 'static>(
         &mut self,
         _point: Point,

@@ -123,6 +123,12 @@ impl Algorithm for Piggyback {
         self.locations.of(unit).set(ONLY + self.current as u8, Ordering::Relaxed);
     }
 
+    #[inline]
+    fn approach(&self, index: usize) {
+        self.homes[self.current & 1].prefetch(index);
+        self.locations.prefetch(index >> self.shift);
+    }
+
     fn begin<S: Sink + 'static>(
         &mut self,
         _point: Point,

@@ -82,6 +82,8 @@ pub trait Layout: fmt::Debug + Sized + Send + 'static {
     fn view(&self) -> Self;
     /// A word of the state.
     fn read(&self, index: usize) -> u64;
+    /// Brings near what [`write`](Self::write) looks at.
+    fn prefetch(&self, shadow: usize, index: usize);
     /// Replaces a word of the state; `shadow` then holds its unit whole, and the flag is set.
     fn write(&self, shadow: usize, index: usize, value: u64);
     /// Flags units of which `shadow` holds the value.
@@ -139,6 +141,11 @@ impl<L: Layout, const COPY: bool> Algorithm for PingPong<L, COPY> {
     #[inline]
     fn write(&mut self, index: usize, value: u64) {
         self.layout.write(self.current & 1, index, value);
+    }
+
+    #[inline]
+    fn approach(&self, index: usize) {
+        self.layout.prefetch(self.current, index);
     }
 
     fn begin<S: Sink + 'static>(
@@ -241,6 +248,12 @@ impl Layout for Separate {
         self.state.load(index)
     }
     #[inline]
+    fn prefetch(&self, shadow: usize, index: usize) {
+        self.state.prefetch(index);
+        self.shadows[shadow].prefetch(index);
+        self.flags[shadow].prefetch(index >> self.shift);
+    }
+    #[inline]
     fn write(&self, shadow: usize, index: usize, value: u64) {
         self.state.store(index, value);
         let (flags, shadow) = (&self.flags[shadow], &self.shadows[shadow]);
@@ -315,6 +328,10 @@ impl Layout for Interleaved {
     #[inline]
     fn read(&self, index: usize) -> u64 {
         self.records.record::<RECORD_WORDS>(index)[0].load(Ordering::Relaxed)
+    }
+    #[inline]
+    fn prefetch(&self, _shadow: usize, index: usize) {
+        self.records.prefetch(index * RECORD_WORDS);
     }
     #[inline]
     fn write(&self, shadow: usize, index: usize, value: u64) {

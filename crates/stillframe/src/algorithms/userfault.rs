@@ -154,6 +154,11 @@ impl Algorithm for UserFault {
         self.words.store(index, value);
     }
 
+    #[inline]
+    fn approach(&self, index: usize) {
+        self.words.prefetch(index);
+    }
+
     fn begin<S: Sink + 'static>(
         &mut self,
         _point: Point,

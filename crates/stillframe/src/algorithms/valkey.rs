@@ -143,6 +143,14 @@ impl Algorithm for Valkey {
         self.words.store(index, value);
     }
 
+    #[inline]
+    fn approach(&self, index: usize) {
+        self.words.prefetch(index);
+        if self.active {
+            self.stamps.prefetch(index >> self.shift);
+        }
+    }
+
     fn begin<S: Sink + 'static>(
         &mut self,
         _point: Point,

@@ -64,6 +64,11 @@ impl Tags {
         (0..self.count).for_each(|unit| self.of(unit).set(0, Ordering::Relaxed));
     }
 
+    #[inline]
+    pub(crate) fn prefetch(&self, unit: usize) {
+        self.words.prefetch(unit / PER_WORD);
+    }
+
     /// The tag of a unit, which is below the count: the last word may have room for more.
     #[inline]
     pub(crate) fn of(&self, unit: usize) -> Tag<'_> {

@@ -39,6 +39,8 @@ pub trait States: Sized + Send + 'static {
     fn view(&self) -> Self;
     /// Makes every unit free.
     fn begin(&mut self);
+    /// Brings the state of a unit near.
+    fn prefetch(&self, unit: usize);
     /// Whether a unit is copied or saved (C2). Acquire: partner of `release`.
     fn is_done(&self, unit: usize) -> bool;
     /// Waits for the latch of a unit and takes it if the unit is free. Returns its state before:
@@ -82,6 +84,10 @@ impl States for Stamped {
     }
     fn begin(&mut self) {
         self.mark += 1 << 2;
+    }
+    #[inline]
+    fn prefetch(&self, unit: usize) {
+        self.cells.prefetch(unit);
     }
     #[inline]
     fn is_done(&self, unit: usize) -> bool {
@@ -146,6 +152,10 @@ impl States for Packed {
     }
     fn begin(&mut self) {
         self.0.clear();
+    }
+    #[inline]
+    fn prefetch(&self, unit: usize) {
+        self.0.prefetch(unit / UNITS_PER_WORD);
     }
     #[inline]
     fn is_done(&self, unit: usize) -> bool {

@@ -142,6 +142,11 @@ impl Algorithm for Imprint {
         self.replace(index, &patch, |word| patch(word.load(Ordering::Relaxed)));
     }
 
+    #[inline]
+    fn approach(&self, index: usize) {
+        self.words.prefetch(index); // marks and log are near
+    }
+
     fn begin<S: Sink + 'static>(
         &mut self,
         _point: Point,

@@ -51,6 +51,9 @@ pub trait Layout: Debug + Send + Sized + 'static {
 
     /// A word in one of its homes. Panics if `index` is out of bounds.
     fn word(&self, home: usize, index: usize) -> &AtomicU64;
+    /// Brings near what a write of word `index` of `unit` looks at: both homes, where only a flag
+    /// tells which of them.
+    fn prefetch(&self, index: usize, unit: usize);
     /// `MR`: the home of the latest value.
     fn latest(&self, unit: usize) -> usize;
     /// `MW`: the home that is written in this period.
@@ -137,6 +140,13 @@ impl Layout for Separate {
     #[inline]
     fn word(&self, home: usize, index: usize) -> &AtomicU64 {
         self.homes[home & 1].word(index)
+    }
+
+    #[inline]
+    fn prefetch(&self, index: usize, unit: usize) {
+        self.homes.iter().for_each(|home| home.prefetch(index));
+        self.latest.prefetch(unit / 8);
+        self.targets.prefetch(unit / 8);
     }
 
     #[inline]
@@ -227,6 +237,12 @@ impl Layout for BitPacked {
     #[inline]
     fn word(&self, home: usize, index: usize) -> &AtomicU64 {
         self.homes[home & 1].word(index)
+    }
+
+    #[inline]
+    fn prefetch(&self, index: usize, unit: usize) {
+        self.homes.iter().for_each(|home| home.prefetch(index));
+        self.flags.prefetch(Self::place(unit));
     }
 
     #[inline]
@@ -367,6 +383,11 @@ impl<O: Order> Layout for InLine<O> {
     fn word(&self, home: usize, index: usize) -> &AtomicU64 {
         assert!(index < self.len, "a word out of bounds");
         &self.line(index)[O::place(home & 1, index % SLOTS)]
+    }
+
+    #[inline]
+    fn prefetch(&self, index: usize, _unit: usize) {
+        self.lines.prefetch(index / SLOTS * LINE_WORDS);
     }
 
     #[inline]

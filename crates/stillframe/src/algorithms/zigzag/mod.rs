@@ -102,6 +102,11 @@ impl<L: Layout> Algorithm for Zigzag<L> {
         self.layout.set_latest(unit, home);
     }
 
+    #[inline]
+    fn approach(&self, index: usize) {
+        self.layout.prefetch(index, index >> self.shift());
+    }
+
     fn begin<S: Sink + 'static>(
         &mut self,
         _point: Point,
