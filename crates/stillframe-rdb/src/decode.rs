@@ -119,24 +119,16 @@ impl<'a> Decoder<&'a [u8]> {
     /// [`PayloadError`]: version and checksum are looked at first.
     pub fn of_payload(payload: &'a [u8]) -> Result<Self, PayloadError> {
         let value = verified(payload)?;
-        let source = Source::buffered(value, value.len().min(PAYLOAD_BUFFER_BYTES));
-        let decoder = Decoder { state: State::Payload, ..Self::over(source) };
+        let decoder = Decoder { state: State::Payload, ..Self::new(value) };
         Ok(decoder.with_file_bytes(value.len() as u64))
     }
 }
 
-/// Read at a time of what is in memory already.
-const PAYLOAD_BUFFER_BYTES: usize = 16 * 1024;
-
 impl<R: Read> Decoder<R> {
     /// A decoder at the start of a file. It buffers: `reader` need not.
     pub fn new(reader: R) -> Self {
-        Self::over(Source::new(reader))
-    }
-
-    fn over(source: Source<R>) -> Self {
         Decoder {
-            source,
+            source: Source::new(reader),
             state: State::Start,
             db: 0,
             key: Vec::new(),

@@ -8,12 +8,15 @@ use crate::format::*;
 use crate::{DecodeError, Value, lzf};
 
 const BUFFER_BYTES: usize = 128 * 1024;
+/// The least: a file may be longer than somebody says.
+const BUFFER_BYTES_MIN: usize = 1024;
 
 /// Invariant: `buffer[..start]` is consumed, of it `buffer[..hashed]` is in `crc`;
 /// `buffer[start..end]` is read and waits. `hashed <= start <= end`.
 #[derive(Debug)]
 pub(crate) struct Source<R> {
     reader: R,
+    /// Empty before the first byte is asked for.
     buffer: Box<[u8]>,
     hashed: usize,
     start: usize,
@@ -33,14 +36,9 @@ enum Length {
 
 impl<R: Read> Source<R> {
     pub(crate) fn new(reader: R) -> Self {
-        Self::buffered(reader, BUFFER_BYTES)
-    }
-
-    /// As [`new`](Self::new), reading `bytes` at a time.
-    pub(crate) fn buffered(reader: R, bytes: usize) -> Self {
         Source {
             reader,
-            buffer: vec![0; bytes].into(),
+            buffer: Box::default(),
             hashed: 0,
             start: 0,
             end: 0,
@@ -71,6 +69,12 @@ impl<R: Read> Source<R> {
     fn fill(&mut self) -> Result<bool, DecodeError> {
         if self.start < self.end {
             return Ok(true);
+        }
+        if self.buffer.is_empty() {
+            // A short file needs no more, and a payload is in memory already.
+            let bytes = self.file_bytes.and_then(|bytes| usize::try_from(bytes).ok());
+            let bytes = bytes.unwrap_or(BUFFER_BYTES).clamp(BUFFER_BYTES_MIN, BUFFER_BYTES);
+            self.buffer = vec![0; bytes].into();
         }
         self.checksum();
         self.origin = self.offset();
