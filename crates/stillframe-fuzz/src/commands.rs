@@ -1,9 +1,16 @@
 //! Every command of the server, with arguments that fit, nearly fit, or do not.
 //!
 //! The bytes are a program: requests one after the other, each a command, a number of arguments and
-//! the arguments, most of them words that commands know and keys of all types. After each request:
-//! at most one reply (none where it would wait, is refused, or the client wants none), which a
-//! client's codec reads to its last byte; and no more data than the requests can have made.
+//! the arguments, most of them words that commands know and keys of all types.
+//!
+//! - After each request: at most one reply (none where it would wait, is refused, or the client
+//!   wants none), which a client's codec reads to its last byte.
+//! - At the end: no more data than the requests can have made.
+//! - At the end of some programs: what [`audit`] says.
+//! - In some an image is begun between two requests. What it holds at the end is the data of its
+//!   beginning.
+
+mod audit;
 
 use std::cell::RefCell;
 
@@ -41,7 +48,7 @@ const WORDS: &[&[u8]] = &[
     b"\x00\x01v\x0a\x00\x00\x00\x00\x00\x00\x00\x00\x00",
 ];
 
-/// A value under each of the first keys of [`WORDS`]; small and large ones, by the first byte.
+/// A value under each of the first keys of [`WORDS`].
 const SETUP: [&[&[u8]]; 9] = [
     &[b"SET", b"s", b"text"],
     &[b"SET", b"n", b"9223372036854775806"],
@@ -53,6 +60,20 @@ const SETUP: [&[&[u8]]; 9] = [
     &[b"PFADD", b"p", b"a", b"b", b"c"],
     &[b"PEXPIREAT", b"p", b"4000000000000"],
 ];
+
+/// Collections too large to be packed, which stand in the place of those of [`SETUP`] if the first
+/// byte says so: the command that adds to it, its key, and whether each element has two parts.
+const LARGE: [(&[u8], &[u8], bool); 4] =
+    [(b"RPUSH", b"l", false), (b"SADD", b"u", false), (b"HSET", b"h", true), (b"ZADD", b"z", true)];
+const LARGE_ELEMENTS: usize = 170;
+/// Where they are kept, under names that no program hits upon; to copy them is much cheaper.
+const KEPT_DB: usize = 15;
+const KEPT_PREFIX: &[u8] = b"\x00kept for the next program: ";
+
+/// Of so many programs one is audited: that costs many times what the rest of a program does.
+const AUDITED_ONE_IN: u32 = 64;
+/// Of so many programs one has an image: that costs still more.
+const IMAGED_ONE_IN: u32 = 256;
 
 struct Subject {
     server: InProcess,
@@ -75,6 +96,10 @@ fn subject() -> Subject {
     set("dir", folder.to_str().expect("a path in UTF-8"));
     set("proto-max-bulk-len", &VALUE_BYTES_MAX.to_string());
     set("notify-keyspace-events", "KEA");
+    // So that programs make large collections of small ones.
+    set("hash-max-listpack-entries", "8");
+    set("zset-max-listpack-entries", "8");
+    set("set-max-intset-entries", "8");
     let server = InProcess::new(config).expect("a folder in the temporary one can be had");
     let commands = server.commands();
     Subject { server, commands }
@@ -87,15 +112,25 @@ pub fn commands(data: &[u8]) {
 
 fn run(Subject { server, commands }: &mut Subject, data: &[u8]) {
     let Some((&first, rest)) = data.split_first() else { return };
-    server.reset();
-    let empty = server.used_bytes();
-    SETUP.iter().for_each(|request| drop(server.ask(request).to_vec()));
+    let hash = crc_fast::crc32_iscsi(data);
+    // Outside of a fuzzer there are few programs.
+    let is_sampled = |one_in| hash.is_multiple_of(if cfg!(fuzzing) { one_in } else { one_in / 8 });
+    server.reset(is_kept);
+    for request in SETUP {
+        server.ask(request);
+    }
     if first % 4 == 0 {
         grow(server);
     }
+    let empty = server.used_bytes();
+    let image_at = is_sampled(IMAGED_ONE_IN).then_some(hash as usize / 256 % 8);
+    let mut image = None;
     let mut program = Program(rest);
     let mut last = 1;
-    for _ in 0..REQUESTS_MAX {
+    for number in 0..REQUESTS_MAX {
+        if image_at == Some(number) {
+            image = Some((server.digest(), server.begin_image().expect("none is under way")));
+        }
         let Some(request) = program.request(commands) else { break };
         let request: Vec<&[u8]> = request.iter().map(Vec::as_slice).collect();
         if is_vast(&request) {
@@ -108,21 +143,49 @@ fn run(Subject { server, commands }: &mut Subject, data: &[u8]) {
     let used = server.used_bytes().saturating_sub(empty);
     assert!(used < 2 * REQUESTS_MAX * VALUE_BYTES_MAX, "{used} bytes of data");
     assert!(last < REQUESTS_MAX * 8 * VALUE_BYTES_MAX, "a reply of {last} bytes");
+    let image = image.map(|(digest, image)| {
+        (digest, server.take_image(image).expect("there is memory for an image"))
+    });
+    if is_sampled(AUDITED_ONE_IN) {
+        audit::audit(server, |db| db == KEPT_DB);
+    }
+    if let Some((digest, file)) = image {
+        server.reset(|_, _| false);
+        server.load(&file).expect("it was written just now");
+        assert_eq!(server.digest(), digest, "what the image holds");
+    }
 }
 
-/// Collections too large to be packed.
+fn is_kept(db: usize, key: &[u8]) -> bool {
+    db == KEPT_DB && key.starts_with(KEPT_PREFIX)
+}
+
+/// An element of a large collection: a number as a field or score, and a text. Some are long, so
+/// that the collection has several leaves.
+fn element(number: usize) -> [String; 2] {
+    let text = if number % 4 == 3 { format!("{number:0>300}") } else { number.to_string() };
+    [number.to_string(), text]
+}
+
+/// Makes the collections large, of those kept from the program before if they are there still.
 fn grow(server: &mut InProcess) {
-    let numbers: Vec<String> = (0..600).map(|number| number.to_string()).collect();
-    for (name, key, scored) in
-        [("RPUSH", "l", false), ("SADD", "u", false), ("HSET", "h", true), ("ZADD", "z", true)]
-    {
-        let mut request: Vec<&[u8]> = vec![name.as_bytes(), key.as_bytes()];
-        for number in &numbers {
-            request.extend(scored.then_some(number.as_bytes()));
-            request.push(number.as_bytes());
+    server.ask(&[b"SELECT", KEPT_DB.to_string().as_bytes()]);
+    for (command, key, is_pair) in LARGE {
+        let name = [KEPT_PREFIX, key].concat();
+        let copy: [&[u8]; 6] = [b"COPY", &name, key, b"DB", b"0", b"REPLACE"];
+        if server.ask(&copy) == b":1\r\n" {
+            continue;
+        }
+        let texts: Vec<[String; 2]> = (0..LARGE_ELEMENTS).map(element).collect();
+        let mut request: Vec<&[u8]> = vec![command, &name];
+        for [number, text] in &texts {
+            request.extend(is_pair.then_some(number.as_bytes()));
+            request.push(text.as_bytes());
         }
         server.ask(&request);
+        server.ask(&copy);
     }
+    server.ask(&[b"SELECT", b"0"]);
 }
 
 /// Requests whose reply is as long as the client says, and no longer than it may have: as in Redis.
@@ -196,14 +259,18 @@ mod tests {
     #[test]
     fn what_a_program_needs_is_there() {
         SUBJECT.with_borrow_mut(|subject| {
-            subject.server.reset();
+            subject.server.reset(is_kept);
             for request in SETUP {
                 let reply = subject.server.ask(request);
                 let shown = reply.escape_ascii();
                 assert!(!reply.starts_with(b"-") && !reply.is_empty(), "{request:?}: {shown}");
             }
-            grow(&mut subject.server);
-            assert_eq!(subject.server.ask(&[b"ZCARD", b"z"]), b":603\r\n");
+            for kept in [0, LARGE.len()] {
+                assert_eq!(subject.server.keys()[KEPT_DB], kept);
+                grow(&mut subject.server);
+                assert_eq!(subject.server.ask(&[b"ZCARD", b"z"]), b":170\r\n");
+                subject.server.reset(is_kept);
+            }
             assert!(subject.commands.len() > 200, "{} commands", subject.commands.len());
             assert_eq!(subject.server.ask(&[b"SHUTDOWN"]), b"");
         });

@@ -1,7 +1,10 @@
 //! The decoder and the scanner of RDB files, and the decoder of payloads.
 
+use std::cell::RefCell;
+
 use stillframe_rdb::{
-    Collection, Crc64, DecodeError, Decoder, Element, Encoder, Event, Origin, Place, Value, scan,
+    Collection, Crc64, DecodeError, Decoder, Element, Encoder, Event, Origin, Place, Value,
+    Workspace, scan,
 };
 
 /// Reads `data` as an RDB file, as it is and as the body of a file with a right checksum.
@@ -23,12 +26,27 @@ pub fn payload(data: &[u8]) {
     let Ok(found) = entries(decoder) else { return };
     assert_eq!(found.len(), 1, "one value");
     // Other bytes may stand for the same value, and ours are one of them.
-    let mut written = Vec::new();
-    let mut encoder = Encoder::new(&mut written);
-    found[0].put(&mut encoder, Place::Payload);
-    encoder.finish_payload().expect("a Vec takes all");
+    let written = encoded(|encoder| {
+        found[0].put(encoder, Place::Payload);
+        encoder.finish_payload().expect("a Vec takes all");
+    });
     let again = entries(Decoder::of_payload(&written).expect("it was written just now"));
     assert_eq!(again.expect("it was written just now"), found);
+}
+
+thread_local! {
+    /// What an encoder needs takes longer to make than to use.
+    static WORKSPACE: RefCell<Option<Workspace>> = const { RefCell::new(None) };
+}
+
+/// What `write` writes.
+fn encoded(write: impl FnOnce(&mut Encoder<&mut Vec<u8>>)) -> Vec<u8> {
+    let mut written = Vec::new();
+    let workspace = WORKSPACE.take().unwrap_or_default();
+    let mut encoder = Encoder::within(workspace, &mut written);
+    write(&mut encoder);
+    WORKSPACE.set(Some(encoder.take_workspace()));
+    written
 }
 
 fn seal(bytes: &mut Vec<u8>) {
@@ -148,13 +166,11 @@ fn read(file: &[u8]) {
     let listed: u64 = summary.databases.iter().map(|database| database.total()).sum();
     assert_eq!(listed + summary.keys_elsewhere, entries.len() as u64);
     // What was read can be written, and is read again.
-    let mut written = Vec::new();
-    let mut encoder = Encoder::new(&mut written);
-    let origin = Origin { created_s: 0, used_memory_bytes: 0, aof_base: false };
-    encoder.begin(&origin).expect("a Vec takes all");
-    for entry in &entries {
-        entry.put(&mut encoder, entry.place());
-    }
-    encoder.finish().expect("a Vec takes all");
+    let written = encoded(|encoder| {
+        let origin = Origin { created_s: 0, used_memory_bytes: 0, aof_base: false };
+        encoder.begin(&origin).expect("a Vec takes all");
+        entries.iter().for_each(|entry| entry.put(encoder, entry.place()));
+        encoder.finish().expect("a Vec takes all");
+    });
     assert_eq!(decode(&written).expect("it was written just now"), entries);
 }

@@ -7,12 +7,20 @@ type Parsed = (Vec<Vec<Vec<u8>>>, Option<ProtocolError>);
 
 /// Parses `data` as a stream of requests, whole and in pieces of the size that its first byte says.
 pub fn resp(data: &[u8]) {
-    let _ = decode_reply(data);
+    reply(data);
     let (size, stream) = data.split_first().map_or((1, data), |(first, rest)| (*first, rest));
     let whole = parse(stream, stream.len().max(1));
     let pieces = parse(stream, usize::from(size) % 40 + 1);
     assert_eq!(whole, pieces, "split into pieces of {}", usize::from(size) % 40 + 1);
-    let _ = decode_reply(stream);
+    reply(stream);
+}
+
+/// Decodes a reply, which is the same without what follows it, and none without its last byte.
+fn reply(data: &[u8]) {
+    let Ok(Some((_, used))) = decode_reply(data) else { return };
+    let (exact, cut) = (&data[..used], &data[..used - 1]);
+    assert!(matches!(decode_reply(exact), Ok(Some((_, again))) if again == used), "{used} bytes");
+    assert!(matches!(decode_reply(cut), Ok(None)), "{used} bytes and one less");
 }
 
 /// Parses a stream that arrives in pieces of `size` bytes.

@@ -4,20 +4,29 @@
 //!   the event loop's is not here: a client that would wait gets no reply and is let go at once.
 //! - Commands that save, stop the server, write its files or hold it up are refused: a fuzzer must
 //!   do no harm to the machine it runs on.
+//! - The clock is its own, so that a program finds the same times whenever it runs.
+
+mod image;
 
 use stillframe::algorithms::imprint::Imprint;
-use stillframe_keyspace::{CreateError, Keyspace};
+use stillframe_keyspace::{CreateError, DATABASES, Keyspace};
 use stillframe_resp::Out;
 
 use crate::acl::{Catalog, Users};
 use crate::commands::{self, Context, Lookup, Table};
 use crate::persistence::{Directory, Loaded, Saves};
 use crate::poll::Poller;
-use crate::server::unix_millis;
 use crate::session::Session;
 use crate::start::keyspace_options;
 use crate::state::ServerState;
 use crate::{Config, ServeError};
+
+pub use image::Image;
+
+/// Unix time of the first request after a reset, in milliseconds.
+const START_MS: i64 = 1_700_000_000_000;
+/// Keys of a database that are deleted one by one; more are cleared at once, which costs a sweep.
+const ONE_BY_ONE_MAX: usize = 256;
 
 /// Commands that are not for a fuzzer, and containers all of whose sub-commands are not.
 const REFUSED: [&str; 14] = [
@@ -49,6 +58,9 @@ pub struct InProcess {
     table: Table<Imprint>,
     session: Session,
     output: Vec<u8>,
+    now: i64,
+    /// Milliseconds that a request takes.
+    step_ms: i64,
     _poller: Poller,
 }
 
@@ -68,7 +80,8 @@ impl InProcess {
         let state = ServerState::new(config, saves, users, 0);
         keyspace.keep_expired(state.wants_expired());
         let (session, output) = (Session::in_process(), Vec::new());
-        Ok(Self { keyspace, state, table, session, output, _poller: poller })
+        let (now, step_ms) = (START_MS, 1);
+        Ok(Self { keyspace, state, table, session, output, now, step_ms, _poller: poller })
     }
 
     /// The names of all commands that are not refused; a sub-command's is `container|name`.
@@ -80,19 +93,20 @@ impl InProcess {
 
     /// Runs a request and gives the bytes of its reply: empty if it is refused or would wait.
     pub fn ask(&mut self, args: &[&[u8]]) -> &[u8] {
-        self.output.clear();
         if let Lookup::Found(index) = self.table.lookup(args)
             && is_refused(self.table.get(index).name)
         {
-            return &self.output;
+            return &[];
         }
+        self.output.clear();
+        self.now += self.step_ms;
         let clients = &mut self.state.clients;
         (clients.own_place, clients.own_id) = (self.session.place, self.session.id);
         clients.own_protocol = self.session.protocol;
         let mut ctx = Context {
             out: Out::new(&mut self.output, self.session.protocol),
             keyspace: &mut self.keyspace,
-            now: unix_millis(),
+            now: self.now,
             server: &mut self.state,
             session: &mut self.session,
             table: &self.table,
@@ -114,13 +128,50 @@ impl InProcess {
         self.session.closing = false;
     }
 
-    /// A new client and no data, as if nothing had been asked before.
-    pub fn reset(&mut self) {
+    /// A new client in the place of the one that was.
+    pub fn reconnect(&mut self) {
         self.state.watches.forget(self.session.id);
         self.state.pubsub.forget(&mut self.session);
         self.state.tracking.disable(&mut self.session);
         self.session = Session::in_process();
-        self.ask(&[b"FLUSHALL"]);
+    }
+
+    /// A new client and no data but the keys that `kept` wants, as if nothing had been asked
+    /// before.
+    pub fn reset(&mut self, kept: impl Fn(usize, &[u8]) -> bool) {
+        self.reconnect();
+        (self.now, self.step_ms) = (START_MS, 1);
+        for db in 0..DATABASES {
+            if self.keyspace.len(db) > ONE_BY_ONE_MAX {
+                self.keyspace.clear(db);
+            }
+            let mut keys = Vec::new();
+            self.keyspace.for_each(db, i64::MIN, |entry| {
+                if !kept(db, entry.key()) {
+                    keys.push(entry.key().to_vec());
+                }
+            });
+            for key in &keys {
+                self.keyspace.remove(db, key);
+            }
+        }
+    }
+
+    /// Stops the clock until the next reset, and deletes the keys whose time has come.
+    pub fn stop_clock(&mut self) {
+        self.step_ms = 0;
+        while self.keyspace.expire_cycle(self.now, usize::MAX) > 0 {}
+    }
+
+    /// Keys of each database, those included whose time has come.
+    #[must_use]
+    pub fn keys(&self) -> [usize; DATABASES] {
+        std::array::from_fn(|db| self.keyspace.len(db))
+    }
+
+    /// A digest of all data: that of DEBUG DIGEST, whatever state the client is in.
+    pub fn digest(&mut self) -> String {
+        commands::digest::of_all(&mut self.keyspace)
     }
 
     /// Bytes of the data.

@@ -52,7 +52,7 @@ pub use config::{Config, FileError, LogFormat, LogLevel, Size, parse_size};
 pub use error::ServeError;
 pub use import::{Imported, import};
 #[doc(hidden)]
-pub use in_process::InProcess;
+pub use in_process::{Image, InProcess};
 pub use restore::{Restored, restore};
 pub use start::serve;
 

@@ -33,7 +33,7 @@ fn debug<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
     }
     match (name.as_slice(), &args[2..]) {
         (b"digest", []) => {
-            let digest = digest::of_all(ctx);
+            let digest = digest::of_all(ctx.keyspace);
             ctx.out.simple(&digest);
         }
         (b"digest-value", keys @ [_, ..]) => digest::of_keys(ctx, keys),

@@ -6,14 +6,25 @@
 
 use sha1::{Digest, Sha1};
 use stillframe::Algorithm;
-use stillframe_keyspace::{DATABASES, Entry, IntText, Value};
+use stillframe_keyspace::{DATABASES, Entry, IntText, Keyspace, Value};
 use stillframe_resp::format_double;
 
 use super::Context;
 
 /// The number of all that the server holds.
-pub(super) fn of_all<A: Algorithm>(ctx: &mut Context<'_, A>) -> String {
-    sum_of_all(ctx).to_text()
+pub(crate) fn of_all<A: Algorithm>(keyspace: &mut Keyspace<A>) -> String {
+    let mut all = Sum::default();
+    for db in (0..DATABASES).filter(|&db| keyspace.len(db) > 0).collect::<Vec<_>>() {
+        all.mix(&(db as u32).to_be_bytes());
+        // Keys whose time has come are there until somebody meets them, as in Redis.
+        keyspace.for_each(db, i64::MIN, |entry| {
+            let mut digest = Sum::default();
+            digest.mix(entry.key());
+            digest.mix_value(entry);
+            all.add(&digest.0);
+        });
+    }
+    all.to_text()
 }
 
 /// Answers the numbers of the values of keys.
@@ -26,21 +37,6 @@ pub(super) fn of_keys<A: Algorithm>(ctx: &mut Context<'_, A>, keys: &[&[u8]]) {
         }
         ctx.out.simple(&digest.to_text());
     }
-}
-
-fn sum_of_all<A: Algorithm>(ctx: &mut Context<'_, A>) -> Sum {
-    let mut all = Sum::default();
-    for db in (0..DATABASES).filter(|&db| ctx.keyspace.len(db) > 0).collect::<Vec<_>>() {
-        all.mix(&(db as u32).to_be_bytes());
-        // Keys whose time has come are there until somebody meets them, as in Redis.
-        ctx.keyspace.for_each(db, i64::MIN, |entry| {
-            let mut digest = Sum::default();
-            digest.mix(entry.key());
-            digest.mix_value(entry);
-            all.add(&digest.0);
-        });
-    }
-    all
 }
 
 /// A digest of several things.

@@ -17,7 +17,7 @@ mod collection;
 mod connection;
 mod counters;
 mod debug;
-mod digest;
+pub(crate) mod digest;
 mod documents;
 mod doubles;
 mod dump;
