@@ -163,6 +163,7 @@ impl Shared {
         if is_full(state.held_bytes) {
             state.stats.waits += 1;
             let started = Instant::now();
+            self.work.notify_one(); // it may be waiting for more
             while is_full(state.held_bytes) && state.failed.is_none() {
                 state = self.wait_done(state);
             }

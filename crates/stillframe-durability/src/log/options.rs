@@ -12,10 +12,10 @@ pub enum Policy {
     /// At once: the next batch is synced while the application goes on.
     #[default]
     Always,
-    /// They are written at once, which survives the end of the process, and synced once a second,
-    /// which survives a loss of power.
+    /// They are written within a millisecond, which survives the end of the process, and synced
+    /// once a second, which survives a loss of power.
     EverySecond,
-    /// They are written at once, and synced when the operating system likes, when a segment ends,
+    /// They are written within a millisecond, and synced when the operating system likes, when a segment ends,
     /// when a checkpoint is published, or when someone waits for it.
     No,
 }
@@ -30,7 +30,9 @@ pub struct LogOptions {
     /// all records that are there, however many; 500 by default.
     pub batch_records: usize,
     /// How long a smaller batch waits for more. None by default: whoever is alone need not wait,
-    /// and whoever is not finds company while the disk is busy.
+    /// and whoever is not finds company while the disk is busy. (A millisecond at least if nobody
+    /// waits for the sync by [`policy`](Self::policy): to wake the logger for every record costs
+    /// the application more than the record does.)
     pub linger: Duration,
     /// Bytes of records that wait for the disk at most; then [`Store::log`](crate::Store::log)
     /// waits as well. 64 MiB by default. Up to three times as much memory is used.

@@ -16,6 +16,8 @@ use crate::store::now_ms;
 /// Bytes handed to the disk in one call, about.
 const WRITE_BYTES: usize = 1 << 20;
 const SECOND: Duration = Duration::from_secs(1);
+/// How long a batch waits for more if nobody waits for it.
+const PATIENCE: Duration = Duration::from_millis(1);
 
 /// The thread.
 pub(super) struct Thread {
@@ -73,16 +75,18 @@ impl Thread {
     fn take(&self, batch: &mut Batch, is_unsynced: bool) -> Order {
         let options = &self.shared.options;
         let mut state = self.shared.lock();
-        let mut due = None;
+        let mut seen = None;
         let is_timed = state.policy == Policy::EverySecond && is_unsynced;
         while state.waiting.ends.len() < options.batch_records.max(1)
             && !state.is_closed
             && state.wanted <= self.shared.durable()
         {
+            let is_urgent = state.policy == Policy::Always || state.waiters > 0;
+            let least = if is_urgent { Duration::ZERO } else { PATIENCE };
             if !state.waiting.ends.is_empty() {
-                // A smaller batch, from the moment it is seen.
-                due.get_or_insert_with(|| Instant::now() + options.linger);
+                seen.get_or_insert_with(Instant::now); // a smaller batch
             }
+            let due = seen.map(|seen| seen + options.linger.max(least));
             let second = is_timed.then(|| self.synced_at + SECOND);
             let until = [due, second].into_iter().flatten().min();
             let pause = until.map(|until| until.saturating_duration_since(Instant::now()));
