@@ -32,9 +32,9 @@ pub struct Options {
     pub bandwidth: Option<u64>,
     /// Whether checkpoints are packed by LZ4: shorter files for processor time.
     pub pack: bool,
-    /// Threads that load a full checkpoint when the store is opened: one puts into memory what the
-    /// others read, past the page cache, and check. By default two more than there are processors,
-    /// 10 at most: some of them wait for the disk.
+    /// Threads that load a full checkpoint when the store is opened: one collects what the others
+    /// read, past the page cache, and check. By default two more than there are processors, 10 at
+    /// most: some of them wait for the disk.
     pub load_threads: usize,
     /// Whether a broken chain of increments is to be followed as far as it is whole. What is lost
     /// then is told by [`Recovery::skipped`](crate::Recovery::skipped), and moved aside.

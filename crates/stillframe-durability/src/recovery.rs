@@ -14,7 +14,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use stillframe::{Algorithm, Completeness};
+use stillframe::{Algorithm, Completeness, Words};
 
 use crate::chain::{self, Opened, Part};
 use crate::checkpoint::Header;
@@ -268,8 +268,10 @@ fn load<A: Algorithm>(
     memory.max_words = memory.max_words.max(words);
     let mut algorithm = A::create(&memory)?;
     for Opened { reader, input, part } in traced.files.into_iter().rev() {
+        let memory = algorithm.in_place();
         let take = |start, words: &[u64]| algorithm.write_run(start, words);
-        if let Err(damage) = apply(reader, &input, options.load_threads, words, take) {
+        let applied = apply(reader, &input, options.load_threads, words, memory.as_ref(), take);
+        if let Err(damage) = applied {
             let link = part.link.number;
             let damage = chain::tolerable(directory, link, damage)?;
             let later: Vec<u64> = links.into_iter().filter(|&later| later > link).collect();
@@ -281,12 +283,13 @@ fn load<A: Algorithm>(
     Ok(Ok(Some(Found { algorithm, loaded, chain })))
 }
 
-/// Hands the words of one file of a chain on.
+/// Hands the words of one file of a chain on, or puts them into `memory`.
 fn apply(
     reader: Reader<Input>,
     input: &Input,
     threads: usize,
     words: usize,
+    memory: Option<&Words>,
     take: impl FnMut(usize, &[u64]),
 ) -> Result<(), Damage> {
     let value = reader.header().words;
@@ -297,7 +300,7 @@ fn apply(
     if reader.is_for_threads(threads) {
         input.pass_cache(); // they read large, aligned pieces
     }
-    reader.load_with(threads, |offset| input.at(offset), take)
+    reader.load_with(threads, |offset| input.at(offset), memory, take)
 }
 
 /// Why a checkpoint cannot be loaded.

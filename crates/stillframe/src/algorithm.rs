@@ -1,7 +1,7 @@
 //! The contract every snapshot algorithm fulfils, on one screen.
 
 use crate::info::{Info, Unit};
-use crate::{BeginError, CaptureError, MemoryError, Point, Progress, Sink, Unavailable};
+use crate::{BeginError, CaptureError, MemoryError, Point, Progress, Sink, Unavailable, Words};
 
 /// Words in a block: the largest run a [`Sink`] receives at once (4 KiB of state). Small under the
 /// model checkers, so that they can explore several blocks.
@@ -59,6 +59,12 @@ pub trait Algorithm: Sized + Send + 'static {
     /// fastest if each of them is announced some sixteen writes ahead.
     fn approach(&self, index: usize) {
         let _ = index;
+    }
+    /// The memory of the words, for an algorithm in which a write before the first image is a store
+    /// there and nothing else: then several threads may [fill](Words::store_run) a new state. No
+    /// image may begin before the last of them is done.
+    fn in_place(&self) -> Option<Words> {
+        None
     }
     /// Half a word, for states of u32: `index` counts 4-byte items, low half first.
     fn read_u32(&self, index: usize) -> u32 {

@@ -146,7 +146,7 @@ impl Words {
 
     /// Replaces the words from `start` on by `from`, each of them whole. Panics out of bounds.
     #[inline]
-    pub(crate) fn store_run(&self, start: usize, from: &[u64]) {
+    pub fn store_run(&self, start: usize, from: &[u64]) {
         os::store_words(from, self.range(start, from.len()));
     }
 

@@ -1,11 +1,14 @@
-//! Loads a full checkpoint with several threads: each reads and checks stretches of blocks, one
-//! hands their words on. The digest of the file is put together from those of the stretches.
+//! Loads a full checkpoint with several threads: each reads and checks stretches of blocks, and
+//! puts their words into memory, or one hands them on. Memory that is fresh is slow to touch, so
+//! that, too, is better shared. The digest of the file is put together from those of the stretches.
 
 use std::io::Read;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::sync_channel;
 use std::sync::{Mutex, PoisonError};
 use std::thread::{self, Builder};
+
+use stillframe::Words;
 
 use super::damage::Damage;
 use super::digest::{Joint, digest_of};
@@ -23,6 +26,7 @@ struct Stretch {
     digest: u64,
     bytes: u64,
     first: u64,
+    /// None if they are where they belong.
     words: Vec<u64>,
 }
 
@@ -34,11 +38,12 @@ impl<R: Read + Send> Reader<R> {
     }
 
     /// As [`load`](Reader::load), with up to `threads` threads, the calling one among them; `at`
-    /// gives the file from an offset on. The runs come in any order.
+    /// gives the file from an offset on. The runs come in any order, or go to `memory`.
     pub(crate) fn load_with(
         mut self,
         threads: usize,
         at: impl Fn(u64) -> R + Sync,
+        memory: Option<&Words>,
         mut take: impl FnMut(usize, &[u64]),
     ) -> Result<(), Damage> {
         if !self.is_for_threads(threads) {
@@ -59,7 +64,8 @@ impl<R: Read + Send> Reader<R> {
                     let mut stage = plan.stage();
                     while let Some(number) = plan.take() {
                         let words = pool.lock().unwrap_or_else(PoisonError::into_inner).pop();
-                        let read = plan.read(number, at, &mut stage, words.unwrap_or_default());
+                        let read =
+                            plan.read(number, at, &mut stage, memory, words.unwrap_or_default());
                         if send.send(read).is_err() {
                             return;
                         }
@@ -130,6 +136,7 @@ impl Plan {
         number: u64,
         at: impl Fn(u64) -> R,
         stage: &mut Stage,
+        memory: Option<&Words>,
         mut words: Vec<u64>,
     ) -> Result<Stretch, Damage> {
         let from = number * STRETCH_BLOCKS;
@@ -148,7 +155,10 @@ impl Plan {
             let raw = &bytes[(offset - start) as usize..(end - start) as usize];
             let expected = Expected { offset, block, next: self.first(block) };
             expected.decode(&self.header, raw, &mut decoded)?;
-            decoded.runs().for_each(|(_, run)| words.extend_from_slice(run));
+            decoded.runs().for_each(|(first, run)| match memory {
+                Some(memory) => memory.store_run(first, run),
+                None => words.extend_from_slice(run),
+            });
         }
         let (digest, first) = (digest_of(bytes), self.first(from));
         Ok(Stretch { number, digest, bytes: bytes.len() as u64, first, words })

@@ -15,8 +15,8 @@ pub enum Policy {
     /// They are written within a millisecond, which survives the end of the process, and synced
     /// once a second, which survives a loss of power.
     EverySecond,
-    /// They are written within a millisecond, and synced when the operating system likes, when a segment ends,
-    /// when a checkpoint is published, or when someone waits for it.
+    /// They are written within a millisecond, and synced when the operating system likes, when a
+    /// segment ends, when a checkpoint is published, or when someone waits for it.
     No,
 }
 

@@ -4,7 +4,8 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use stillframe::algorithms::hourglass::Hourglass;
+use stillframe::algorithms::hourglass::{Hourglass, HourglassCopy};
+use stillframe::algorithms::imprint::Imprint;
 use stillframe::algorithms::naive::Naive;
 
 use super::*;
@@ -124,15 +125,22 @@ fn every_flip_and_every_truncation_of_a_chain_is_refused() {
 const MANY: usize = 300_001;
 
 /// The words that a disk's checkpoint of `MANY` is recovered to.
-fn recovered_by(disk: &SimulatedDisk, threads: usize) -> Result<Vec<u64>, Error> {
+fn recovered_by<A: Algorithm>(disk: &SimulatedDisk, threads: usize) -> Result<Vec<u64>, Error> {
     let shared: Arc<dyn Disk> = Arc::new(disk.clone());
     let directory = Directory::open(Path::new("simulated"), Some(shared)).expect("it is there");
-    let found = recover::<Naive>(&directory, &Options::words(MANY).load_threads(threads))?;
+    let found = recover::<A>(&directory, &Options::words(MANY).load_threads(threads))?;
     Ok((0..MANY).map(|index| found.algorithm.read(index)).collect())
 }
 
 #[test]
 fn several_threads_recover_past_the_page_cache_what_one_does_through_it() {
+    several_threads_recover(recovered_by::<Imprint>); // in place
+    several_threads_recover(recovered_by::<HourglassCopy>);
+}
+
+fn several_threads_recover(
+    recovered_by: impl Fn(&SimulatedDisk, usize) -> Result<Vec<u64>, Error>,
+) {
     let words: Vec<u64> = (1..=MANY as u64).map(|index| index.wrapping_mul(index)).collect();
     let mut file = Vec::new();
     let mut writer = Writer::new(&mut file, Header::new(MANY, 1, 0, "naive"));

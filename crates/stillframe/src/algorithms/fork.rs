@@ -86,6 +86,10 @@ impl<const HUGE: bool> Algorithm for Forking<HUGE> {
         self.words.prefetch(index);
     }
 
+    fn in_place(&self) -> Option<Words> {
+        Some(self.words.view())
+    }
+
     fn begin<S: Sink + 'static>(
         &mut self,
         _point: Point,

@@ -78,6 +78,10 @@ impl<const PARALLEL: bool> Algorithm for Copying<PARALLEL> {
         self.words.prefetch(index);
     }
 
+    fn in_place(&self) -> Option<Words> {
+        Some(self.words.view())
+    }
+
     fn begin<S: Sink + 'static>(
         &mut self,
         _point: Point,

@@ -200,6 +200,7 @@ fn several_threads_read_what_one_reads() {
         reader.load_with(
             threads,
             |offset| &file[offset as usize..],
+            None,
             |start, run| {
                 found[start..start + run.len()].copy_from_slice(run);
             },

@@ -137,6 +137,10 @@ impl Algorithm for Imprint {
         write_each(self, start, values);
     }
 
+    fn in_place(&self) -> Option<Words> {
+        Some(self.words.view())
+    }
+
     #[inline(always)]
     fn update(&mut self, index: usize, patch: impl Fn(u64) -> u64) {
         self.replace(index, &patch, |word| patch(word.load(Ordering::Relaxed)));
