@@ -46,8 +46,8 @@ pub(crate) fn run<A: Algorithm>(server: &mut Server<A>) -> Instant {
     }
     server.state.tend_replicas(&mut server.keyspace);
     server.state.stats.sample(now);
-    if std::mem::take(&mut server.listeners.retry) {
-        (0..server.listeners.count()).for_each(|number| server.accept(number));
+    if std::mem::take(&mut server.state.listeners.retry) {
+        (0..server.state.listeners.count()).for_each(|number| server.accept(number));
     }
     if now >= server.state.next_client_check {
         server.state.next_client_check = now + Duration::from_secs(1);

@@ -18,15 +18,18 @@ use rustix::process::umask;
 
 use crate::acl::DEFAULT;
 use crate::address::Address;
-use crate::poll::Poller;
+use crate::poll::{Door, Poller};
 use crate::session::Session;
 use crate::state::ServerState;
 use crate::stream::Stream;
 use crate::{Config, ServeError};
 
 /// The sockets the server listens on.
+#[derive(Default)]
 pub(crate) struct Listeners {
     sockets: Vec<Listener>,
+    /// What they are watched through, if they are.
+    door: Option<Door>,
     /// An `accept` failed for lack of descriptors or memory: try again.
     pub(crate) retry: bool,
     last_complaint: Option<Instant>,
@@ -48,29 +51,63 @@ impl Listeners {
     /// Binds every configured address and the unix socket. An address with a `-` before it may be
     /// missing on this machine.
     pub(crate) fn bind(config: &Config, poller: &Poller) -> Result<Self, ServeError> {
-        let mut listeners = Self { sockets: Vec::new(), retry: false, last_complaint: None };
-        if let Some(port) = config.plain_port() {
-            listeners.bind_port(config, port, Socket::Tcp)?;
-        }
-        if config.tls.port > 0 {
-            listeners.bind_port(config, config.tls.port, Socket::Tls)?;
-        }
+        let door = Some(poller.door().map_err(ServeError::Events)?);
+        let sockets = Vec::new();
+        let mut listeners = Self { sockets, door, retry: false, last_complaint: None };
+        listeners.bind_ports(config)?;
         let path = &*config.running.unixsocket;
         if !path.is_empty() {
             let failed = |error| ServeError::UnixSocket { path: path.into(), error };
             let socket = open_unix(path, config.running.unixsocketperm).map_err(failed)?;
             listeners.sockets.push(Listener { socket, address: Address::Unix(path.into()) });
         }
-        for (number, listener) in listeners.sockets.iter_mut().enumerate() {
+        listeners.watch()?;
+        Ok(listeners)
+    }
+
+    fn bind_ports(&mut self, config: &Config) -> Result<(), ServeError> {
+        if let Some(port) = config.plain_port() {
+            self.bind_port(config, port, Socket::Tcp)?;
+        }
+        if config.tls.port > 0 {
+            self.bind_port(config, config.tls.port, Socket::Tls)?;
+        }
+        Ok(())
+    }
+
+    fn watch(&mut self) -> Result<(), ServeError> {
+        let Some(door) = &self.door else { return Ok(()) };
+        for (number, listener) in self.sockets.iter_mut().enumerate() {
             let address = listener.address.to_string();
             let failed = |error| ServeError::Bind { address, error };
             let source: &mut dyn Source = match &mut listener.socket {
                 Socket::Tcp(socket) | Socket::Tls(socket) => socket,
                 Socket::Unix(socket, _) => socket,
             };
-            poller.add_listener(source, number).map_err(failed)?;
+            door.watch(source, number).map_err(failed)?;
         }
-        Ok(listeners)
+        Ok(())
+    }
+
+    /// Listens at other ports and addresses than before; the unix socket and connections that stand
+    /// stay. The old sockets are closed first: an address and "any" cannot have one port.
+    ///
+    /// # Errors
+    /// [`ServeError`] when that cannot be; then it listens as `before` says, if that still can be.
+    pub(crate) fn change(&mut self, config: &Config, before: &Config) -> Result<(), ServeError> {
+        let mut bind = |config: &Config| {
+            self.sockets.retain(|listener| matches!(listener.socket, Socket::Unix(..)));
+            self.bind_ports(config).and_then(|()| self.watch())
+        };
+        let changed = bind(config);
+        if changed.is_err()
+            && let Err(error) = bind(before)
+        {
+            tracing::error!("cannot listen any more where it did before: {error}");
+        }
+        self.announce();
+        self.retry = true; // somebody may have connected to a socket before it was watched
+        changed
     }
 
     fn bind_port(

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mio::event::Source;
-use mio::{Events, Interest, Poll, Token};
+use mio::{Events, Interest, Poll, Registry, Token};
 
 use crate::stream::Stream;
 
@@ -65,6 +65,18 @@ impl Waker {
     }
 }
 
+/// A part of a poller: watches listening sockets.
+pub(crate) struct Door(Registry);
+
+impl Door {
+    /// Watches a listening socket under a number, whatever it was watched under before.
+    pub(crate) fn watch(&self, source: &mut dyn Source, number: usize) -> io::Result<()> {
+        // It may be new.
+        let _ = self.0.deregister(source);
+        self.0.register(source, Token(FIRST_LISTENER + number), Interest::READABLE)
+    }
+}
+
 impl Poller {
     /// A poller that waits for nothing yet.
     pub(crate) fn new() -> io::Result<Self> {
@@ -78,10 +90,9 @@ impl Poller {
         self.waker.clone()
     }
 
-    /// Watches a listening socket.
-    pub(crate) fn add_listener(&self, source: &mut dyn Source, number: usize) -> io::Result<()> {
-        let token = Token(FIRST_LISTENER + number);
-        self.poll.registry().register(source, token, Interest::READABLE)
+    /// What listening sockets are watched through.
+    pub(crate) fn door(&self) -> io::Result<Door> {
+        self.poll.registry().try_clone().map(Door)
     }
 
     /// Watches a client's socket.

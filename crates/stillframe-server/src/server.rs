@@ -20,7 +20,6 @@ use stillframe_keyspace::Keyspace;
 
 use crate::commands::Table;
 use crate::connection::Client;
-use crate::listen::Listeners;
 use crate::poll::{Poller, Ready};
 use crate::replication::transfer;
 use crate::requests::limits;
@@ -36,7 +35,6 @@ pub(crate) struct Server<A: Algorithm> {
     pub(crate) state: ServerState,
     pub(crate) table: Table<A>,
     pub(crate) poller: Poller,
-    pub(crate) listeners: Listeners,
     pub(crate) signalled: Arc<AtomicBool>,
     /// Clients to serve, in order.
     pub(crate) runnable: VecDeque<usize>,
@@ -60,7 +58,6 @@ impl<A: Algorithm> Server<A> {
         state: ServerState,
         table: Table<A>,
         poller: Poller,
-        listeners: Listeners,
         signalled: Arc<AtomicBool>,
     ) -> Self {
         let mut keyspace = keyspace;
@@ -70,7 +67,6 @@ impl<A: Algorithm> Server<A> {
             state,
             table,
             poller,
-            listeners,
             signalled,
             runnable: VecDeque::new(),
             held: VecDeque::new(),
@@ -228,7 +224,8 @@ impl<A: Algorithm> Server<A> {
 
     /// Accepts the connections that wait at one listening socket.
     pub(crate) fn accept(&mut self, number: usize) {
-        while let Some((mut stream, mut session)) = self.listeners.accept(number, &mut self.state) {
+        let mut listeners = std::mem::take(&mut self.state.listeners);
+        while let Some((mut stream, mut session)) = listeners.accept(number, &mut self.state) {
             let place = self.state.clients.reserve();
             if let Err(error) = self.poller.add_client(&mut stream, place) {
                 tracing::warn!("cannot watch a connection: {error}");
@@ -241,6 +238,7 @@ impl<A: Algorithm> Server<A> {
             let client = Client::new(stream, session, limits);
             self.state.clients.put(place, Box::new(client));
         }
+        self.state.listeners = listeners;
     }
 
     /// Writes the replies of this turn, once for each client.

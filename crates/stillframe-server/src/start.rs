@@ -70,12 +70,13 @@ fn run<A: Algorithm>(mut config: Config) -> Result<(), ServeError> {
         state.demote(&mut keyspace, host, port);
     }
     listeners.announce();
+    state.listeners = listeners;
     if let Some(listener) = metrics {
         state.metrics = metrics::serve(listener, poller.waker()).map_err(ServeError::Events)?;
     }
     warn_if_open(&state);
     supervisor::tell(state.config.running.supervised, "READY=1");
-    Server::new(keyspace, state, table, poller, listeners, signalled).run()
+    Server::new(keyspace, state, table, poller, signalled).run()
 }
 
 /// How the configuration wants a keyspace to be.

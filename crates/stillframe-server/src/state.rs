@@ -16,6 +16,7 @@ use crate::commands::transactions::Watches;
 use crate::config::Config;
 use crate::effects::Effects;
 use crate::journal::Journal;
+use crate::listen::Listeners;
 use crate::metrics::Metrics;
 use crate::pause::Pause;
 use crate::persistence::Saves;
@@ -87,6 +88,8 @@ pub(crate) struct ServerState {
     pub(crate) random: Random,
     /// Forty digits that name this run of the server.
     pub(crate) run_id: String,
+    /// The sockets it listens on.
+    pub(crate) listeners: Listeners,
     /// Where the server listens: the port for plain TCP, or 0.
     pub(crate) port: u16,
     /// The port for TLS, or 0.
@@ -141,6 +144,7 @@ impl ServerState {
             stopping: false,
             run_id: random.identifier(),
             random,
+            listeners: Listeners::default(),
             port,
             tls_port: 0,
             metrics: Metrics::default(),

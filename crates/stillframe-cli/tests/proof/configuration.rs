@@ -1,6 +1,6 @@
 //! The configuration file: read, changed by CONFIG SET, and written back as redis-server does it.
 
-use crate::support::{Client, Kind, Reply, Setup, output_of, redis_is_here};
+use crate::support::{Client, Kind, Reply, Setup, free_port, output_of, redis_is_here};
 use std::fs;
 use std::process::Command;
 
@@ -174,4 +174,37 @@ fn the_configuration_file_of_debian_is_read() {
     let setup = Setup::new(Kind::Ours("imprint")).folder(folder.path());
     let server = setup.flags(&["--config", &file.display().to_string()]).start();
     assert_eq!(server.client().ask("CONFIG GET hz").list()[1].text(), "10");
+}
+
+#[test]
+fn ports_and_addresses_change_at_run_time() {
+    for kind in [Kind::subject("imprint"), Kind::Redis] {
+        if kind == Kind::Redis && !redis_is_here("ports and addresses") {
+            continue;
+        }
+        let server = Setup::new(kind).start();
+        let mut client = server.client();
+        let refused = |client: &mut Client, words: [&[u8]; 2]| {
+            let reply = client.call(&[b"CONFIG", b"SET", words[0], words[1]]);
+            assert!(matches!(&reply, Reply::Error(text) if text.contains(" - ")), "{reply:?}");
+            reply.text()
+        };
+        let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        let number = taken.local_addr().expect("its address").port().to_string();
+        let text = refused(&mut client, [b"port", number.as_bytes()]);
+        assert!(text.ends_with("Unable to listen on this port. Check server logs."), "{text}");
+        server.client().ok("PING");
+        let port = free_port();
+        client.ok(&format!("CONFIG SET port {port}"));
+        assert!(Client::try_connect(server.port).is_none(), "nobody listens there any more");
+        let mut moved = Client::try_connect(port).expect("the new port");
+        moved.ok("PING");
+        assert_eq!(moved.info("tcp_port"), port.to_string());
+        assert_eq!(client.ask("CONFIG GET port").list()[1].text(), port.to_string());
+        let text = refused(&mut client, [b"bind", b"203.0.113.7"]);
+        assert!(text.ends_with("Failed to bind to specified addresses."), "{text}");
+        Client::try_connect(port).expect("as before").ok("PING");
+        client.ok("CONFIG SET bind 0.0.0.0");
+        Client::try_connect(port).expect("any address").ok("PING");
+    }
 }

@@ -6,6 +6,7 @@ use stillframe::Algorithm;
 
 use super::{Context, NO_KEYS, Table, flags::*, glob};
 use crate::config::{Change, Config, all, find};
+use crate::state::ServerState;
 use crate::tls::Tls;
 
 /// Adds the commands of this module.
@@ -65,7 +66,8 @@ fn config_set<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
         return ctx.out.error("ERR syntax error");
     }
     let changed = changed(&ctx.server.config, pairs);
-    match changed.and_then(|config| Ok((renewed(&config, pairs)?, config))) {
+    let changed = changed.and_then(|config| Ok((renewed(&config, pairs)?, config)));
+    match changed.and_then(|it| listen(ctx.server, &it.1, pairs).map(|()| it)) {
         Ok((tls, config)) => {
             if let Some(tls) = tls {
                 ctx.server.tls = tls;
@@ -90,6 +92,26 @@ fn config_set<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
 
 fn sets(pairs: &[[&[u8]; 2]], setting: &[u8]) -> bool {
     pairs.iter().any(|[name, _]| name.eq_ignore_ascii_case(setting))
+}
+
+/// Listens where the new configuration says, if it says so anew.
+fn listen(server: &mut ServerState, config: &Config, pairs: &[[&[u8]; 2]]) -> Result<(), Vec<u8>> {
+    let places = ["port", "bind", "tls-port"];
+    let Some(name) = places.into_iter().find(|name| sets(pairs, name.as_bytes())) else {
+        return Ok(());
+    };
+    let port = server.port; // it was chosen by the system if the setting is 0
+    let before = Config { port, ..server.config.clone() };
+    let changed = server.listeners.change(config, &before);
+    (server.port, server.tls_port) = server.listeners.ports();
+    changed.map_err(|error| {
+        tracing::warn!("CONFIG SET {name}: {error}");
+        let problem = match name {
+            "bind" => "Failed to bind to specified addresses.",
+            _ => "Unable to listen on this port. Check server logs.",
+        };
+        refusal(name.as_bytes(), problem)
+    })
 }
 
 /// What TLS connections are made with from now on, read anew if one of its settings is set at all:

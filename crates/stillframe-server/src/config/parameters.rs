@@ -151,8 +151,8 @@ static PARAMETERS: &[Parameter] = &[
         get: |c| c.dbfilename.clone(),
         set: store!(dbfilename, file_name),
     },
-    several_words(at_start("bind", |c| c.bind.join(" "), store!(bind, addresses))),
-    at_start("port", |c| c.port.to_string(), store!(port, |v| number(v, 0, 65535))),
+    several_words(always("bind", |c| c.bind.join(" "), store!(bind, addresses))),
+    always("port", |c| c.port.to_string(), store!(port, |v| number(v, 0, 65535))),
     always("protected-mode", |c| yes_no(c.protected_mode), store!(protected_mode, switch)),
     text(always(
         "requirepass",

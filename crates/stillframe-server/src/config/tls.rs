@@ -1,7 +1,7 @@
 //! Settings of TLS.
 
 use super::Config;
-use super::parameters::{Parameter, always, at_start, fixed, several_words, text};
+use super::parameters::{Parameter, always, fixed, several_words, text};
 use super::values::{number, switch, yes_no};
 
 /// Whether clients have to show a certificate.
@@ -73,7 +73,7 @@ macro_rules! file {
 
 /// The settings, with Redis's names and defaults.
 pub(super) static TLS: &[Parameter] = &[
-    at_start(
+    always(
         "tls-port",
         |c| c.tls.port.to_string(),
         |c, value| {
