@@ -39,7 +39,7 @@ pub enum Counting {
 }
 
 /// Only the writer writes: each number stands for itself, so no order is needed.
-type Chunks = Vec<Arc<[AtomicU32; CHUNK]>>;
+type Chunk = Arc<[AtomicU32; CHUNK]>;
 
 /// How a key was used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,7 +52,7 @@ pub enum Usage {
 
 /// The numbers for whoever reads an image.
 pub(crate) struct Seen {
-    chunks: Chunks,
+    chunks: Arc<[Chunk]>,
     present: Present,
 }
 
@@ -97,7 +97,9 @@ impl Present {
 }
 
 pub(crate) struct Access {
-    chunks: Chunks,
+    chunks: Vec<Chunk>,
+    /// The same for images, which begin in O(1) however many there are.
+    shared: Arc<[Chunk]>,
     present: Present,
     /// `counting` in one test, for reads.
     recency: bool,
@@ -108,7 +110,7 @@ impl Default for Access {
     fn default() -> Self {
         let random = 0x9e37_79b9_7f4a_7c15;
         let present = Present { tick: 0, counting: Counting::Recency };
-        Self { chunks: Vec::new(), present, recency: true, random }
+        Self { chunks: Vec::new(), shared: Arc::default(), present, recency: true, random }
     }
 }
 
@@ -128,7 +130,7 @@ impl Access {
 
     /// What an image that begins now may look at.
     pub(crate) fn seen(&self) -> Seen {
-        Seen { chunks: self.chunks.clone(), present: self.present }
+        Seen { chunks: self.shared.clone(), present: self.present }
     }
 
     /// A slot has got another key.
@@ -137,6 +139,7 @@ impl Access {
         while at >= self.chunks.len() * CHUNK {
             let chunk: Arc<[AtomicU32]> = (0..CHUNK).map(|_| AtomicU32::new(0)).collect();
             self.chunks.push(chunk.try_into().expect("it was made with this length"));
+            self.shared = self.chunks.as_slice().into();
         }
         let number = match self.present.counting {
             Counting::Recency => self.present.tick,
