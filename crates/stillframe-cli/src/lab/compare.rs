@@ -318,8 +318,12 @@ fn describe(case: &Case, repeat: u32) -> String {
         tick_ms => format!("of {tick_ms} ms"),
     };
     let rate = case.disk_rate.map_or("no rate limit".to_owned(), |rate| check::human(rate) + "/s");
+    let ahead = match case.ahead {
+        0 => String::new(),
+        ahead => format!(" announced {ahead} ahead"),
+    };
     format!(
-        "{} of {}-byte items; {} updates a tick, {}, {} reads an update; {} ticks {speed}; \
+        "{} of {}-byte items; {} updates a tick{ahead}, {}, {} reads an update; {} ticks {speed}; \
          sink {}, {rate}; {repeat} rounds; seed {}.\n\
          {}, {} cores, {} memory, Linux {}, huge pages {}{}; load {:.2} before; {} build{}.",
         check::human(case.size_bytes),
