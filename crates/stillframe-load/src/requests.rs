@@ -4,11 +4,9 @@
 //! a stretch of random bytes. So values do not compress, and what is read can be checked without
 //! remembering what was written.
 
-use std::io::Write as _;
-
 use stillframe_measure::draw::{Rng, Scatter, gaussian, mix};
 use stillframe_measure::zipf::Zipf;
-use stillframe_resp::Reply;
+use stillframe_resp::{Reply, format_integer};
 
 use crate::error::readable;
 use crate::plan::{Distribution, Plan, Ratio, Workload};
@@ -58,6 +56,9 @@ pub(crate) struct Requests {
     keys: u64,
     rng: Rng,
     values: Values,
+    /// What requests start with: writes, reads. Made once, as generating takes a core from the
+    /// server that is measured.
+    heads: [Vec<u8>; 2],
     check: Check,
 }
 
@@ -125,6 +126,7 @@ impl Requests {
             keys: plan.keys,
             rng: Rng(mix(plan.seed).wrapping_add(mix(worker as u64))),
             values: Values::new(plan.seed, plan.value_size),
+            heads: [Op::Write, Op::Read].map(|op| head(plan.workload, op)),
             check,
         }
     }
@@ -152,48 +154,30 @@ impl Requests {
     /// Appends the request of a query.
     pub(crate) fn encode(&self, query: Query, out: &mut Vec<u8>) {
         let Query { op, item, score } = query;
-        let name = |out: &mut Vec<u8>, kind: &str| {
-            // Twelve digits, as redis-benchmark spells keys; a plan has no more than 10^12.
-            let length = kind.len() + 13;
-            let _ = write!(out, "${length}\r\n{kind}:{item:012}\r\n"); // a Vec takes everything
-        };
+        out.extend_from_slice(&self.heads[op as usize]);
         match (self.workload, op) {
             (Workload::String, Op::Write) => {
-                out.extend_from_slice(b"*3\r\n$3\r\nSET\r\n");
-                name(out, "key");
+                name(out, b"$16\r\nkey:", item);
                 self.value(item, out);
             }
-            (Workload::String, Op::Read) => {
-                out.extend_from_slice(b"*2\r\n$3\r\nGET\r\n");
-                name(out, "key");
-            }
+            (Workload::String, Op::Read) => name(out, b"$16\r\nkey:", item),
             (Workload::Hash, Op::Write) => {
-                words(out, 4, &["HSET", HASH]);
-                name(out, "field");
+                name(out, b"$18\r\nfield:", item);
                 self.value(item, out);
             }
-            (Workload::Hash, Op::Read) => {
-                words(out, 3, &["HGET", HASH]);
-                name(out, "field");
-            }
-            (Workload::List, Op::Write) => {
-                words(out, 3, &["LPUSH", LIST]);
-                self.value(item, out);
-            }
-            (Workload::List, Op::Read) => words(out, 3, &["LINDEX", LIST, "0"]),
+            (Workload::Hash, Op::Read) => name(out, b"$18\r\nfield:", item),
+            (Workload::List, Op::Write) => self.value(item, out),
+            (Workload::List, Op::Read) => {}
             (Workload::Zset, Op::Write) => {
-                words(out, 4, &["ZADD", ZSET, &score.to_string()]);
-                name(out, "member");
+                bulk(out, format_integer(score.into(), &mut [0; 20]));
+                name(out, b"$19\r\nmember:", item);
             }
-            (Workload::Zset, Op::Read) => {
-                words(out, 3, &["ZSCORE", ZSET]);
-                name(out, "member");
-            }
+            (Workload::Zset, Op::Read) => name(out, b"$19\r\nmember:", item),
         }
     }
 
     fn value(&self, item: u64, out: &mut Vec<u8>) {
-        let _ = write!(out, "${}\r\n", self.values.size); // a Vec takes everything
+        length(out, self.values.size);
         self.values.put(item, out);
         out.extend_from_slice(b"\r\n");
     }
@@ -240,12 +224,46 @@ impl Requests {
     }
 }
 
-/// The start of a request of `count` words.
-fn words(out: &mut Vec<u8>, count: usize, words: &[&str]) {
-    let _ = write!(out, "*{count}\r\n"); // a Vec takes everything
-    for word in words {
-        let _ = write!(out, "${}\r\n{word}\r\n", word.len());
+/// The words that all requests of a kind start with, and their number.
+fn head(workload: Workload, op: Op) -> Vec<u8> {
+    let (count, words): (usize, &[&str]) = match (workload, op) {
+        (Workload::String, Op::Write) => (3, &["SET"]),
+        (Workload::String, Op::Read) => (2, &["GET"]),
+        (Workload::Hash, Op::Write) => (4, &["HSET", HASH]),
+        (Workload::Hash, Op::Read) => (3, &["HGET", HASH]),
+        (Workload::List, Op::Write) => (3, &["LPUSH", LIST]),
+        (Workload::List, Op::Read) => (3, &["LINDEX", LIST, "0"]),
+        (Workload::Zset, Op::Write) => (4, &["ZADD", ZSET]),
+        (Workload::Zset, Op::Read) => (3, &["ZSCORE", ZSET]),
+    };
+    let mut out = format!("*{count}\r\n").into_bytes();
+    words.iter().for_each(|word| bulk(&mut out, word.as_bytes()));
+    out
+}
+
+fn length(out: &mut Vec<u8>, length: usize) {
+    out.push(b'$');
+    out.extend_from_slice(format_integer(length as i64, &mut [0; 20]));
+    out.extend_from_slice(b"\r\n");
+}
+
+fn bulk(out: &mut Vec<u8>, word: &[u8]) {
+    length(out, word.len());
+    out.extend_from_slice(word);
+    out.extend_from_slice(b"\r\n");
+}
+
+/// The name of an item after its kind: twelve digits, as redis-benchmark spells keys; a plan has no
+/// more than 10^12.
+fn name(out: &mut Vec<u8>, kind: &[u8], item: u64) {
+    let mut text = *b"000000000000\r\n";
+    let (mut rest, digits) = (item, text.len() - 2);
+    for place in text[..digits].iter_mut().rev() {
+        *place = b'0' + (rest % 10) as u8;
+        rest /= 10;
     }
+    out.extend_from_slice(kind);
+    out.extend_from_slice(&text);
 }
 
 /// A reply in a few words.

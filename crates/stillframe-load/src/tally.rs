@@ -19,12 +19,13 @@ pub(crate) fn histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, LONGEST, 3).expect("bounds and digits are constants that fit")
 }
 
-/// An answered query whose phase is not known yet.
+/// Answered queries of one time, whose phase is not known yet.
 #[derive(Debug, Clone, Copy)]
 struct Unsettled {
     due: u64,
     latency: u64,
     op: Op,
+    count: u64,
 }
 
 /// How often something happened, and what it was the first time.
@@ -83,11 +84,17 @@ impl Tally {
         }
     }
 
-    /// A latency, whose phase will be known later.
+    /// A latency, whose phase will be known later, of one query.
     #[inline]
     pub(crate) fn record(&mut self, due: u64, latency: u64, op: Op) {
-        self.trace.record(due, latency);
-        self.unsettled.push(Unsettled { due, latency, op });
+        self.record_batch(due, latency, op, 1);
+    }
+
+    /// As [`record`](Self::record), of `count` queries that were sent and answered together.
+    #[inline]
+    pub(crate) fn record_batch(&mut self, due: u64, latency: u64, op: Op, count: u64) {
+        self.trace.record(due, latency, count);
+        self.unsettled.push(Unsettled { due, latency, op, count });
     }
 
     /// The server's error.
@@ -110,7 +117,7 @@ impl Tally {
                 return true;
             }
             let phase = stretches.phase(it.due) as usize;
-            latencies[phase][it.op as usize].saturating_record(it.latency);
+            latencies[phase][it.op as usize].saturating_record_n(it.latency, it.count);
             false
         });
     }

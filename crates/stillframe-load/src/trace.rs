@@ -48,12 +48,12 @@ impl Trace {
     }
 
     #[inline]
-    pub(crate) fn record(&mut self, due: u64, latency: u64) {
+    pub(crate) fn record(&mut self, due: u64, latency: u64, count: u64) {
         let bin = (due / self.bin_ns) as usize;
         self.grow(bin);
-        self.counts[bin] += 1;
+        self.counts[bin] += count;
         self.max_ns[bin] = self.max_ns[bin].max(latency);
-        self.coarse[bin / RATIO].saturating_record(latency);
+        self.coarse[bin / RATIO].saturating_record_n(latency, count.try_into().unwrap_or(u32::MAX));
     }
 
     /// Bins up to number `bin`, which is bounded by the length of the run.
@@ -107,7 +107,7 @@ mod tests {
     fn bins_hold_what_was_intended_in_them() {
         let mut trace = Trace::new(Duration::from_secs(30));
         for number in 0..1_000_u64 {
-            trace.record(number * 1_000_000, 1_000 * (number + 1));
+            trace.record(number * 1_000_000, 1_000 * (number + 1), 1);
         }
         let report = trace.report();
         assert_eq!((report.bin_ms, report.p99_bin_ms), (10, 100));

@@ -53,6 +53,27 @@ impl Live {
     }
 }
 
+/// Queries that were due together and whose replies came together: they took equally long.
+struct Alike {
+    due: u64,
+    op: Op,
+    count: u64,
+}
+
+impl Alike {
+    /// Counts them, answered at `now`, and forgets them.
+    fn count_in(&mut self, now: u64, tally: &mut Tally, live: &mut Live) {
+        let count = std::mem::take(&mut self.count);
+        if count > 0 {
+            let latency = now.saturating_sub(self.due);
+            tally.answered += count;
+            tally.record_batch(self.due, latency, self.op, count);
+            live.answered += count;
+            live.latencies.saturating_record_n(latency, count);
+        }
+    }
+}
+
 /// One thread of a run.
 pub(crate) struct Worker<'a> {
     common: &'a Common<'a>,
@@ -209,6 +230,7 @@ impl<'a> Worker<'a> {
         let (tally, live, requests) = (&mut self.tally, &mut self.live, &self.requests);
         let clock = self.common.clock;
         let (mut answered, mut now) = (0, None);
+        let mut alike = Alike { due: 0, op: Op::Write, count: 0 };
         let received = connection.receive(scratch, |Waiting { due, query }, reply| {
             answered += 1;
             let now = *now.get_or_insert_with(|| clock.now());
@@ -218,12 +240,13 @@ impl<'a> Worker<'a> {
                 Verdict::Refused(error) => return tally.refuse(error),
                 Verdict::Wrong(what) => return tally.mistake(what),
             }
-            let latency = now.saturating_sub(due);
-            tally.answered += 1;
-            tally.record(due, latency, query.op);
-            live.answered += 1;
-            live.latencies.saturating_record(latency);
+            if (alike.due, alike.op) != (due, query.op) {
+                alike.count_in(now, tally, live);
+                (alike.due, alike.op) = (due, query.op);
+            }
+            alike.count += 1;
         });
+        alike.count_in(now.unwrap_or_default(), tally, live);
         self.in_flight -= answered;
         if answered > 0 && connection.waiting().is_empty() {
             self.free.push_back(ready.number);
