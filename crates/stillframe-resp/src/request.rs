@@ -107,6 +107,12 @@ impl Parser {
             if self.args.capacity() > ARGS_KEPT_MAX {
                 self.args = Vec::new();
             }
+            if self.scanned == 0 {
+                if let Some(length) = self.plain(buffer) {
+                    return Ok(Some(length));
+                }
+                self.args.clear();
+            }
             match self.multibulk_header(buffer)? {
                 None => return Ok(None),
                 Some(0) => return Ok(Some(self.finish())),
@@ -131,6 +137,26 @@ impl Parser {
     /// client that announces much and sends little costs little.
     pub fn wanted(&self) -> usize {
         self.wanted
+    }
+
+    /// A request that is there as a whole, of few and short arguments: nearly all of them. `None`:
+    /// it is something else, and nothing is known but perhaps some arguments.
+    fn plain(&mut self, buffer: &[u8]) -> Option<usize> {
+        let (count, mut rest) = small_number(buffer)?;
+        let most = Limits::UNAUTHENTICATED_ARGS_MAX.min(self.limits.args_max);
+        if count == 0 || count > most {
+            return None;
+        }
+        for _ in 0..count {
+            if rest.first() != Some(&b'$') {
+                return None;
+            }
+            let (length, after) = small_number(rest)?;
+            let start = buffer.len() - after.len();
+            rest = after.get(length + 2..).filter(|_| length <= self.limits.bulk_bytes_max)?;
+            self.args.push(start..start + length);
+        }
+        Some(buffer.len() - rest.len())
     }
 
     fn finish(&mut self) -> usize {
@@ -214,13 +240,10 @@ impl Parser {
         invalid: ProtocolError,
     ) -> Result<Option<i64>, ProtocolError> {
         let line = buffer.get(self.position..).unwrap_or_default();
-        // The common case, one or two digits, without looking for the line end first.
-        let (number, length) = match line {
-            [_, a @ b'0'..=b'9', b'\r', _, ..] => (i64::from(a - b'0'), 2),
-            [_, a @ b'1'..=b'9', b @ b'0'..=b'9', b'\r', _, ..] => {
-                (i64::from(a - b'0') * 10 + i64::from(b - b'0'), 3)
-            }
-            _ => {
+        // The common case needs no look for the line end first.
+        let (number, length) = match small_number(line) {
+            Some((number, rest)) => (number as i64, line.len() - rest.len() - 2),
+            None => {
                 let Some(length) = self.header_line(line, too_big)? else { return Ok(None) };
                 (line.get(1..length).and_then(parse_integer).ok_or(invalid)?, length)
             }
@@ -274,5 +297,18 @@ impl Parser {
         inline::split(line, &mut self.args)?;
         self.position = newline + 1;
         Ok(Some(self.finish()))
+    }
+}
+
+/// The number of a line that has one or two digits of it behind one byte, and what follows the
+/// line.
+#[inline]
+fn small_number(line: &[u8]) -> Option<(usize, &[u8])> {
+    match line {
+        [_, a @ b'0'..=b'9', b'\r', _, rest @ ..] => Some((usize::from(a - b'0'), rest)),
+        [_, a @ b'1'..=b'9', b @ b'0'..=b'9', b'\r', _, rest @ ..] => {
+            Some((usize::from(a - b'0') * 10 + usize::from(b - b'0'), rest))
+        }
+        _ => None,
     }
 }

@@ -209,6 +209,8 @@ pub(crate) struct Table<A: Algorithm> {
     commands: Vec<Command<A>>,
     /// Open addressing over the top-level commands, by [`hash`]; 0 = empty, else index + 1.
     buckets: [u16; BUCKETS],
+    /// [`fold`] of the name of each command, and whether that says all of it, but its length.
+    folded: Vec<(u64, bool)>,
 }
 
 const BUCKETS: usize = 1024;
@@ -216,7 +218,7 @@ const BUCKETS: usize = 1024;
 impl<A: Algorithm> Table<A> {
     /// An empty table.
     pub(crate) fn new() -> Self {
-        Self { commands: Vec::new(), buckets: [0; BUCKETS] }
+        Self { commands: Vec::new(), buckets: [0; BUCKETS], folded: Vec::new() }
     }
 
     /// Adds a command.
@@ -232,7 +234,10 @@ impl<A: Algorithm> Table<A> {
         let flags = flags | movable(keys);
         let subcommands = Vec::new();
         self.commands.push(Command { name, arity, flags, keys, handler, subcommands });
-        let mut bucket = hash(name.as_bytes());
+        let folded = fold(name.as_bytes());
+        let is_letters = name.bytes().all(|byte| byte.is_ascii_lowercase());
+        self.folded.push((folded, is_letters && name.len() <= size_of_val(&folded)));
+        let mut bucket = hash(name.as_bytes(), folded);
         while self.buckets[bucket] != 0 {
             bucket = (bucket + 1) % BUCKETS;
         }
@@ -254,6 +259,7 @@ impl<A: Algorithm> Table<A> {
         owner.expect("the container is added before its sub-commands").subcommands.push(index);
         let subcommands = Vec::new();
         self.commands.push(Command { name, arity, flags, keys, handler, subcommands });
+        self.folded.push((0, false)); // it is not looked up by this
     }
 
     /// The command at an index that a lookup gave.
@@ -268,10 +274,16 @@ impl<A: Algorithm> Table<A> {
 
     /// The top-level command of that name, in any case.
     pub(crate) fn find(&self, name: &[u8]) -> Option<usize> {
-        let mut bucket = hash(name);
+        let folded = fold(name);
+        let mut bucket = hash(name, folded);
         loop {
             let index = usize::from(self.buckets[bucket]).checked_sub(1)?;
-            if self.commands[index].name.as_bytes().eq_ignore_ascii_case(name) {
+            let known = self.commands[index].name.as_bytes();
+            let (word, is_whole) = self.folded[index];
+            if word == folded
+                && known.len() == name.len()
+                && (is_whole || known.eq_ignore_ascii_case(name))
+            {
                 return Some(index);
             }
             bucket = (bucket + 1) % BUCKETS;
@@ -306,13 +318,23 @@ fn movable(keys: Keys) -> u32 {
     if keys.more == More::None { 0 } else { flags::MOVABLE_KEYS }
 }
 
+/// The first bytes of a name with the bit set that makes letters small: no other byte becomes one.
+#[inline]
+fn fold(name: &[u8]) -> u64 {
+    let word = if let Some(head) = name.first_chunk() {
+        u64::from_le_bytes(*head)
+    } else if let (Some(head), Some(tail)) = (name.first_chunk(), name.last_chunk()) {
+        let [head, tail] = [head, tail].map(|half| u64::from(u32::from_le_bytes(*half)));
+        head | tail << (8 * (name.len() - 4))
+    } else {
+        name.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte))
+    };
+    word | 0x2020_2020_2020_2020
+}
+
 /// Bucket of a name: its length, first eight bytes and last byte, case folded.
-fn hash(name: &[u8]) -> usize {
-    let mut head = [0; 8];
-    let taken = name.len().min(8);
-    head[..taken].copy_from_slice(&name[..taken]);
+fn hash(name: &[u8], folded: u64) -> usize {
     let last = u64::from(name.last().copied().unwrap_or(0) | 0x20);
-    let folded = u64::from_le_bytes(head) | 0x2020_2020_2020_2020;
     let mixed =
         (folded ^ last.rotate_left(32) ^ name.len() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (mixed >> 54) as usize
