@@ -231,6 +231,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "a hundred thousand uses of one vector take Miri minutes")]
     fn frequency_grows_with_uses_and_decays_with_time() {
         let mut access = Access::default();
         access.set_counting(Counting::Frequency { log_factor: 10, decay_minutes: 1 });

@@ -1,8 +1,9 @@
 //! Reading a collection, small or large. The types in [`crate::views`] say it in the words of each
 //! kind of value.
 
+use crate::list::Spot;
 use crate::packed::{Element, Run, Shape};
-use crate::tree::{Key, Tree};
+use crate::tree::Key;
 use crate::trunk::Trunk;
 
 /// A collection as it lies in an entry.
@@ -23,7 +24,7 @@ impl<'a> Collection<'a> {
     pub(crate) fn len(self) -> usize {
         match self.form {
             Form::Packed { count, .. } => count,
-            Form::Tree(trunk) => trunk.main.len(),
+            Form::Tree(trunk) => trunk.len(),
         }
     }
 
@@ -57,10 +58,10 @@ impl<'a> Collection<'a> {
         match self.form {
             Form::Packed { run, .. } => {
                 let start = run.place(rank).0.bytes.start;
-                Walk { run: Run::new(&run.rest[start..], run.shape), tree: None }
+                Walk { run: Run::new(&run.rest[start..], run.shape), trunk: None }
             }
-            Form::Tree(Trunk { main, .. }) => {
-                Walk { run: Run::new(&[], main.shape), tree: Some((main, rank)) }
+            Form::Tree(trunk) => {
+                Walk { run: Run::new(&[], trunk.main.shape), trunk: Some((trunk, rank)) }
             }
         }
     }
@@ -110,7 +111,7 @@ impl<'a> Collection<'a> {
 pub(crate) struct Walk<'a> {
     run: Run<'a>,
     /// Where to find more than the run: the rank behind it.
-    tree: Option<(&'a Tree, usize)>,
+    trunk: Option<(&'a Trunk, usize)>,
 }
 
 impl<'a> Iterator for Walk<'a> {
@@ -121,15 +122,22 @@ impl<'a> Iterator for Walk<'a> {
         if let Some(element) = self.run.next() {
             return Some(element);
         }
-        let (tree, rank) = self.tree.as_mut()?;
-        if *rank >= tree.len() {
+        let (trunk, rank) = self.trunk.as_mut()?;
+        if *rank >= trunk.len() {
             return None;
         }
-        let (leaf, within) = tree.leaf_at(*rank);
-        *rank += leaf.count - within;
-        let start = leaf.place(tree.shape, within).bytes.start;
-        self.run = Run::new(&leaf.bytes[start..], tree.shape);
-        self.run.next()
+        match trunk.spot(*rank) {
+            Spot::End(element) => {
+                *rank += 1;
+                Some(element)
+            }
+            Spot::Leaf(leaf, within) => {
+                *rank += leaf.count - within;
+                let start = leaf.place(trunk.main.shape, within).bytes.start;
+                self.run = Run::new(&leaf.bytes[start..], trunk.main.shape);
+                self.run.next()
+            }
+        }
     }
 }
 
@@ -149,14 +157,17 @@ pub(crate) struct WalkBack<'a> {
 }
 
 impl<'a> WalkBack<'a> {
-    /// Holds the elements of one run before `ahead`.
-    fn hold(&mut self) {
+    /// Holds the elements of one run before `ahead`, or shows the one at an end of a list.
+    fn hold(&mut self) -> Option<Element<'a>> {
         let (run, last) = match self.collection.form {
             Form::Packed { run, .. } => (run.rest, self.ahead - 1),
-            Form::Tree(trunk) => {
-                let (leaf, within) = trunk.main.leaf_at(self.ahead - 1);
-                (&leaf.bytes[..], within)
-            }
+            Form::Tree(trunk) => match trunk.spot(self.ahead - 1) {
+                Spot::Leaf(leaf, within) => (&leaf.bytes[..], within),
+                Spot::End(element) => {
+                    self.ahead -= 1;
+                    return Some(element);
+                }
+            },
         };
         let first = (last + 1).saturating_sub(STARTS);
         let shape = self.collection.shape();
@@ -168,6 +179,7 @@ impl<'a> WalkBack<'a> {
         }
         self.run = run;
         self.ahead -= self.held;
+        None
     }
 }
 
@@ -179,7 +191,9 @@ impl<'a> Iterator for WalkBack<'a> {
             if self.ahead == 0 {
                 return None;
             }
-            self.hold();
+            if let Some(element) = self.hold() {
+                return Some(element);
+            }
         }
         self.held -= 1;
         let start = self.starts[self.held] as usize;

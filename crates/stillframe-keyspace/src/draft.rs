@@ -25,7 +25,7 @@ pub(crate) struct Draft<'a> {
 pub(crate) enum Body<'a> {
     Packed(&'a mut Chunk),
     /// A large one that is to become a new entry.
-    Clone(Trunk),
+    Clone(Box<Trunk>),
     /// A large one in its entry.
     InPlace(&'a mut Trunk),
 }
@@ -72,7 +72,7 @@ impl Draft<'_> {
         if let Body::Packed(chunk) = &self.body
             && (chunk.count > PACKED_MAX || chunk.bytes.len() > INLINE_MAX)
         {
-            self.body = Body::Clone(Trunk::of(chunk, self.kind, self.hasher));
+            self.body = Body::Clone(Box::new(Trunk::of(chunk, self.kind, self.hasher)));
         }
     }
 

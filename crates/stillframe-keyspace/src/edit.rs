@@ -279,18 +279,20 @@ impl<A: Algorithm> Keyspace<A> {
             Place::Absent { .. } => (false, None),
         };
         let mut shared_bytes = large.as_ref().map_or(0, Trunk::node_bytes);
-        let body = large.map_or(Body::Packed(&mut scratch), Body::Clone);
+        let clone = |trunk| Body::Clone(Box::new(trunk));
+        let body = large.map_or(Body::Packed(&mut scratch), clone);
         let (draft, result) = f(Draft { kind, body, loose, changed, limits, hasher });
         let Draft { body, loose, changed, .. } = draft;
         let large = if let Body::Clone(mut trunk) = body {
             let parted = trunk.take_parted();
             shared_bytes = shared_bytes.saturating_sub(parted);
-            Some(Trunk { loose, ..trunk })
+            trunk.loose = loose;
+            Some(*trunk)
         } else {
             None
         };
         let value = match large {
-            Some(trunk) if trunk.main.len() != 0 => Some(New::Trunk(kind, Arc::new(trunk))),
+            Some(trunk) if trunk.len() != 0 => Some(New::Trunk(kind, Arc::new(trunk))),
             None if scratch.count != 0 => Some(New::packed(kind, &scratch, loose)),
             _ => None,
         };

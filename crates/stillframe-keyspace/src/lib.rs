@@ -6,7 +6,7 @@
 //! `reclaim` (where entries go that leave), `index` (from key to slot), `warm`, `expiries`.
 //! Collections: `views` and `edit` (what users see), `packed` (elements in a run of bytes), `tree`
 //! (the B+tree of a large one, and why an image costs it nothing), `trunk` (which trees make which
-//! type), `collection` (small or large, read alike).
+//! type), `list` (what a list has besides), `collection` (small or large, read alike).
 //!
 //! Unsafe code is in `entry` (layout and handles), and in `slots` and `image` where words become
 //! entries, for the writer and for the snapshotter.
@@ -40,6 +40,7 @@ mod image;
 mod index;
 mod keyspace;
 mod limbo;
+mod list;
 #[cfg(test)]
 mod model;
 mod mutants;
@@ -67,7 +68,7 @@ pub use slots::CreateError;
 pub use stillframe::MemoryError;
 pub use value::{IntText, Type, Value, parse_int};
 pub use views::{Hash, List, Set, Sorted};
-pub use warm::WARM_BATCH;
+pub use warm::{Named, WARM_BATCH};
 pub use write::Expire;
 
 /// Databases of a keyspace, numbered from 0.

@@ -64,6 +64,9 @@ fn check(keyspace: &mut Keyspace<Naive>) {
         value.and_then(Value::as_collection).map(|collection| collection.form)
     {
         trunk.main.check(&trunk.hasher);
+        if let Some(ends) = &trunk.ends {
+            ends.check();
+        }
         if let Some(members) = &trunk.members {
             members.check(&trunk.hasher);
             assert_eq!(members.len(), trunk.main.len());
@@ -122,6 +125,43 @@ fn a_list_is_a_deque() {
         }
         oracle.len()
     });
+}
+
+/// All that happens at the ends of a list, of which one may have all elements.
+#[test]
+fn a_list_is_a_queue_in_both_directions() {
+    let len = sized(500, 40);
+    let text = |number: usize| vec![b'x'; if number % 50 == 49 { 5000 } else { 1 + number % 60 }];
+    for (front, pops) in [(0, 1), (1, 0), (1, 2), (0, 2), (1, 3), (2, 1)] {
+        let (mut keyspace, mut oracle) = (keyspace(), VecDeque::new());
+        let at_front =
+            |way: usize, number: usize| way == 1 || way > 1 && number.is_multiple_of(way);
+        for number in 0..len {
+            let element = text(number);
+            keyspace
+                .edit_list(0, KEY, |list| match at_front(front, number) {
+                    true => list.push_front(&element),
+                    false => list.push_back(&element),
+                })
+                .unwrap();
+            if at_front(front, number) {
+                oracle.push_front(element);
+            } else {
+                oracle.push_back(element);
+            }
+        }
+        check(&mut keyspace);
+        for number in 0..len {
+            let popped = keyspace.edit_list(0, KEY, |list| match at_front(pops, number) {
+                true => (list.pop_front(), oracle.pop_front()),
+                false => (list.pop_back(), oracle.pop_back()),
+            });
+            let (popped, expected) = popped.unwrap();
+            assert_eq!(popped, expected);
+            check(&mut keyspace);
+        }
+        assert_eq!(keyspace.stats().entry_bytes, 0);
+    }
 }
 
 #[test]

@@ -75,9 +75,15 @@ pub(crate) fn score_bytes(score: f64) -> [u8; SCORE_BYTES] {
     ordered.to_be_bytes()
 }
 
+/// [`score_bytes`] as a number, of the same order.
+#[inline]
+pub(crate) fn score_head(bytes: &[u8]) -> u64 {
+    u64::from_be_bytes(bytes.try_into().expect("scores take 8 bytes"))
+}
+
 /// The score of [`score_bytes`].
 pub(crate) fn score_of(bytes: &[u8]) -> f64 {
-    let ordered = u64::from_be_bytes(bytes.try_into().expect("scores take 8 bytes"));
+    let ordered = score_head(bytes);
     f64::from_bits(if ordered >> 63 == 0 { !ordered } else { ordered & !(1 << 63) })
 }
 

@@ -27,12 +27,14 @@
 //! - T3: no node is empty (but a tree's only leaf), or overfull unless it cannot be split. A node
 //!   that shrinks is merged with a neighbour if both fit into three quarters of a node; so two
 //!   neighbours take more than half a node together (leaves where elements are of like length).
-//! - T4: a node is changed only through [`node::own`]: never one that somebody else holds.
+//! - T4: a node is changed only through [`node::own`] or `Arc::get_mut`: never one that somebody
+//!   else holds.
 //!
 //! Costs, n elements: find, insert, remove, rank: O(log n) nodes of at most 4 KiB (or one element).
 
 #[cfg(test)]
 mod check;
+mod ends;
 mod node;
 #[cfg(test)]
 mod sharing;
@@ -40,8 +42,10 @@ mod sharing;
 use std::sync::Arc;
 
 use crate::chunk::{self, Chunk};
-use crate::packed::{Run, Shape};
+use crate::packed::{Run, Shape, score_head};
 use crate::trunk::Hasher;
+use crate::warm::WARM_BATCH;
+pub(crate) use ends::{Ends, Side};
 use node::{Bound, Child, Inner, Node, own};
 
 /// Most bytes in a leaf of more than one element.
@@ -145,6 +149,23 @@ impl Tree {
         }
     }
 
+    /// The leaves where keys belong. They are gone to side by side, level by level, so that the
+    /// waits for memory overlap.
+    pub(crate) fn leaves_of(&self, keys: &[Key<'_>]) -> [Option<&Chunk>; WARM_BATCH] {
+        let mut nodes = [&self.root; WARM_BATCH];
+        while !keys.is_empty() && matches!(nodes[0], Node::Inner(_)) {
+            for (node, key) in nodes.iter_mut().zip(keys) {
+                if let Node::Inner(inner) = node {
+                    *node = inner.node(inner.child_of_key(*key));
+                }
+            }
+        }
+        nodes.map(|node| match node {
+            Node::Leaf(leaf) => Some(&**leaf),
+            Node::Inner(_) => None,
+        })
+    }
+
     /// How many elements of a tree by rank are less than `key`.
     pub(crate) fn below(&self, key: Key<'_>) -> usize {
         let (mut node, mut before) = (&self.root, 0);
@@ -158,6 +179,23 @@ impl Tree {
                     let at = inner.child_of_key(key);
                     before += inner.lens()[..at].iter().sum::<usize>();
                     node = inner.node(at);
+                }
+            }
+        }
+    }
+
+    /// The value under a name that belongs at `key`, to be overwritten: if it is there, and nobody
+    /// else holds a node on the way to it (T4). Unlike an [`edit`](Self::edit) this leaves nothing
+    /// to be put right on the way back.
+    #[inline]
+    pub(crate) fn value_mut(&mut self, key: Key<'_>, name: &[u8]) -> Option<&mut [u8]> {
+        let mut node = &mut self.root;
+        loop {
+            match node {
+                Node::Leaf(leaf) => return Arc::get_mut(leaf)?.value_mut(self.shape, name),
+                Node::Inner(inner) => {
+                    let inner = Arc::get_mut(inner)?;
+                    node = inner.node_mut(inner.child_of_key(key));
                 }
             }
         }
@@ -230,9 +268,9 @@ impl Work<'_> {
 
     fn edit_leaf(&mut self, leaf: &mut Chunk, seek: Seek<'_>) -> Option<Child> {
         let rank = if let Seek::Rank(rank) = seek { rank } else { 0 };
-        self.len -= leaf.count;
+        let before = leaf.count;
         let changed = (self.change)(leaf, rank);
-        self.len += leaf.count;
+        self.len = self.len - before + leaf.count;
         if leaf.count < 2
             || leaf.count <= self.order.leaf_max() && leaf.bytes.len() <= LEAF_BYTES_MAX
         {
@@ -244,10 +282,11 @@ impl Work<'_> {
         let (right, low) = match self.order {
             Order::Hash => split_by_hash(leaf, self.shape, self.hasher)?,
             Order::Place | Order::Rank => {
+                let came = leaf.count.saturating_sub(before).max(1);
                 let cut = match changed {
                     // What is filled from one end is left full.
-                    _ if self.last && changed + 1 == leaf.count => changed,
-                    0 if self.first => 1,
+                    1.. if self.last && changed + came == leaf.count => changed,
+                    0 if self.first && came < leaf.count => came,
                     _ => middle(leaf.run(self.shape), leaf.count),
                 };
                 split_in_order(leaf, self.shape, self.order, cut)
@@ -266,16 +305,21 @@ impl Work<'_> {
         };
         self.first &= at == 0;
         self.last &= at + 1 == inner.count();
-        let before = self.len;
+        let before = (self.len, inner.node(at).children());
         let split = self.edit(inner.node_mut(at), seek);
+        // An inner node shrinks only with its children.
+        let shrunk = match inner.node(at).children() {
+            0 => self.len < before.0,
+            children => children < before.1,
+        };
         let len = inner.len_mut(at);
-        *len = *len + self.len - before;
+        *len = *len + self.len - before.0;
         if let Some(right) = split {
             *len -= right.len;
             inner.insert(at + 1, right);
         } else if *len == 0 && inner.count() > 1 {
             self.bytes -= inner.remove(at).node.bytes_of_empty();
-        } else if self.len < before {
+        } else if shrunk {
             self.merge(inner, at);
         }
         if inner.count() <= FANOUT { None } else { Some(inner.split()) }
@@ -285,10 +329,11 @@ impl Work<'_> {
     fn merge(&mut self, inner: &mut Inner, at: usize) {
         let pairs = [at.checked_sub(1), Some(at).filter(|_| at + 1 < inner.count())];
         let fitting = pairs.into_iter().flatten().find(|&left| {
+            // Elements are known here: neighbours with too many need not be looked at.
+            let few = inner.lens()[left] + inner.lens()[left + 1] <= self.order.leaf_max() * 3 / 4;
             match (inner.node(left), inner.node(left + 1)) {
                 (Node::Leaf(a), Node::Leaf(b)) => {
-                    a.count + b.count <= self.order.leaf_max() * 3 / 4
-                        && a.bytes.len() + b.bytes.len() <= LEAF_BYTES_MAX * 3 / 4
+                    few && a.bytes.len() + b.bytes.len() <= LEAF_BYTES_MAX * 3 / 4
                 }
                 (Node::Inner(a), Node::Inner(b)) => a.count() + b.count() <= FANOUT * 3 / 4,
                 _ => false, // T1: not at one depth
@@ -340,7 +385,7 @@ fn split_in_order(leaf: &mut Chunk, shape: Shape, order: Order, cut: usize) -> (
     if order == Order::Rank
         && let Some((left, right)) = ends
     {
-        low.head = u64::from_be_bytes(right.value.try_into().expect("scores take 8 bytes"));
+        low.head = score_head(right.value);
         if left.value == right.value {
             let same = left.key.iter().zip(right.key).take_while(|(a, b)| a == b).count();
             low.tail = Some(right.key[..same + 1].into());

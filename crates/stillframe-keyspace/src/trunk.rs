@@ -3,8 +3,8 @@
 use std::hash::{BuildHasher, Hasher as _, RandomState};
 
 use crate::chunk::Chunk;
-use crate::packed::{Element, Shape, score_bytes, score_of};
-use crate::tree::{Key, Order, Seek, Tree};
+use crate::packed::{Element, Shape, score_bytes, score_head, score_of};
+use crate::tree::{Ends, Key, Order, Seek, Side, Tree};
 use crate::value::Type;
 
 /// Hashes keys, fields and members: keyed by the system's randomness, as attackers choose them.
@@ -25,8 +25,9 @@ impl Hasher {
         self.hash_key(key) >> 16
     }
 
-    fn seek(&self, key: &[u8]) -> Seek<'static> {
-        Seek::Key(Key { head: self.hash(key), tail: &[] })
+    /// Where a field or member belongs in a tree by hash.
+    pub(crate) fn key(&self, name: &[u8]) -> Key<'static> {
+        Key { head: self.hash(name), tail: &[] }
     }
 }
 
@@ -36,9 +37,14 @@ pub(crate) struct Trunk {
     pub(crate) main: Tree,
     /// Sorted sets alone: the members by hash, beside the main tree by rank.
     pub(crate) members: Option<Tree>,
+    /// Lists alone: the elements before and behind those of the main tree.
+    pub(crate) ends: Option<Ends>,
     pub(crate) hasher: Hasher,
     /// See [`crate::collection::Collection`].
     pub(crate) loose: bool,
+    /// The last name that was put into a tree by hash was there before: the next one is likely to
+    /// be, too.
+    overwrites: bool,
 }
 
 impl Trunk {
@@ -50,7 +56,16 @@ impl Trunk {
             Type::Sorted => (Shape::Scored, Order::Rank),
         };
         let members = (kind == Type::Sorted).then(|| Tree::new(Shape::Scored, Order::Hash));
-        Self { main: Tree::new(shape, order), members, hasher: hasher.clone(), loose: false }
+        let ends = (order == Order::Place).then(Ends::default);
+        let main = Tree::new(shape, order);
+        let hasher = hasher.clone();
+        Self { main, members, ends, hasher, loose: false, overwrites: false }
+    }
+
+    /// Elements.
+    pub(crate) fn len(&self) -> usize {
+        let at = |side| self.ends.as_ref().map_or(0, |ends| ends.len(side));
+        at(Side::Front) + self.main.len() + at(Side::Back)
     }
 
     /// The collection of a packed run.
@@ -58,7 +73,7 @@ impl Trunk {
         let mut trunk = Self::new(kind, hasher);
         for element in chunk.run(kind.shape()) {
             match kind {
-                Type::List | Type::String => trunk.insert_at(trunk.main.len(), element),
+                Type::List | Type::String => trunk.insert_at(trunk.len(), element),
                 Type::Hash | Type::Set => drop(trunk.put(element)),
                 Type::Sorted => drop(trunk.set_score(element)),
             }
@@ -73,28 +88,41 @@ impl Trunk {
 
     /// Bytes of its nodes that it has left to others since this was last asked.
     pub(crate) fn take_parted(&mut self) -> usize {
-        self.main.take_parted() + self.members.as_mut().map_or(0, Tree::take_parted)
+        self.main.take_parted()
+            + self.members.as_mut().map_or(0, Tree::take_parted)
+            + self.ends.as_mut().map_or(0, Ends::take_parted)
     }
 
     /// Bytes of the nodes, which clones share.
     pub(crate) fn node_bytes(&self) -> usize {
-        self.main.bytes() + self.members.as_ref().map_or(0, Tree::bytes)
+        self.main.bytes()
+            + self.members.as_ref().map_or(0, Tree::bytes)
+            + self.ends.as_ref().map_or(0, Ends::bytes)
     }
 
     /// The element with this key, not in lists.
     pub(crate) fn find(&self, key: &[u8]) -> Option<Element<'_>> {
         let tree = self.members.as_ref().unwrap_or(&self.main);
-        let (leaf, _) = tree.leaf_of(Key { head: self.hasher.hash(key), tail: &[] });
+        let (leaf, _) = tree.leaf_of(self.hasher.key(key));
         leaf.find_key(tree.shape, key).1
     }
 
     /// Sets what a hash or set holds under a key; true if the key is new.
     pub(crate) fn put(&mut self, element: Element<'_>) -> bool {
+        let key = self.hasher.key(element.key);
+        if self.overwrites
+            && let Some(value) = self.main.value_mut(key, element.key)
+            && value.len() == element.value.len()
+        {
+            value.copy_from_slice(element.value);
+            return false;
+        }
         let (mut is_new, shape) = (false, self.main.shape);
-        self.main.edit(self.hasher.seek(element.key), &self.hasher, &mut |leaf, _| {
+        self.main.edit(Seek::Key(key), &self.hasher, &mut |leaf, _| {
             is_new = leaf.put(shape, element);
             0
         });
+        self.overwrites = !is_new;
         is_new
     }
 
@@ -105,18 +133,7 @@ impl Trunk {
 
     /// Sets a member's score in a sorted set; returns the old one.
     pub(crate) fn set_score(&mut self, element: Element<'_>) -> Option<f64> {
-        let mut old = None;
-        let members = self.members.as_mut().expect("a sorted set has its members by hash");
-        members.edit(self.hasher.seek(element.key), &self.hasher, &mut |leaf, _| {
-            let (place, found) = leaf.find_key(Shape::Scored, element.key);
-            old = found.map(|found| score_bytes(found.score()));
-            match old {
-                None => leaf.insert(place, Shape::Scored, element),
-                Some(old) if old == element.value => {}
-                Some(_) => leaf.replace(place, Shape::Scored, element),
-            }
-            0
-        });
+        let old = self.put_score(element);
         if let Some(old) = old {
             if old == element.value {
                 return Some(element.score());
@@ -126,6 +143,32 @@ impl Trunk {
         let seek = Seek::Key(rank_key(element));
         self.main.edit(seek, &self.hasher, &mut |leaf, _| leaf.insert_ranked(element));
         old.map(|old| score_of(&old))
+    }
+
+    /// Sets a member's score in the tree by hash alone; returns the bytes of the old one.
+    fn put_score(&mut self, element: Element<'_>) -> Option<[u8; 8]> {
+        let key = self.hasher.key(element.key);
+        let members = self.members.as_mut().expect("a sorted set has its members by hash");
+        if self.overwrites
+            && let Some(value) = members.value_mut(key, element.key)
+        {
+            let old = score_head(value).to_be_bytes();
+            value.copy_from_slice(element.value);
+            return Some(old);
+        }
+        let mut old = None;
+        members.edit(Seek::Key(key), &self.hasher, &mut |leaf, _| {
+            let (place, found) = leaf.find_key(Shape::Scored, element.key);
+            old = found.map(|found| score_head(found.value).to_be_bytes());
+            match old {
+                None => leaf.insert(place, Shape::Scored, element),
+                Some(old) if old == element.value => {}
+                Some(_) => leaf.replace(place, Shape::Scored, element),
+            }
+            0
+        });
+        self.overwrites = old.is_some();
+        old
     }
 
     /// Removes a member of a sorted set; returns its score.
@@ -146,26 +189,9 @@ impl Trunk {
         });
     }
 
-    /// Puts an element of a list before position `at`.
-    pub(crate) fn insert_at(&mut self, at: usize, element: Element<'_>) {
-        let shape = self.main.shape;
-        self.main.edit(Seek::Rank(at), &self.hasher, &mut |leaf, index| {
-            leaf.insert(leaf.place(shape, index), shape, element);
-            index
-        });
-    }
-
-    /// Replaces the element at a position of a list, which exists.
-    pub(crate) fn replace_at(&mut self, at: usize, element: Element<'_>) {
-        let shape = self.main.shape;
-        self.main.edit(Seek::Rank(at), &self.hasher, &mut |leaf, index| {
-            leaf.replace(leaf.place(shape, index), shape, element);
-            index
-        });
-    }
-
     /// Removes `count` elements from rank `start` on, in a list or sorted set; all of them exist.
     pub(crate) fn remove_range(&mut self, start: usize, count: usize) {
+        let (start, count) = self.remove_at_ends(start, count);
         let (shape, mut left) = (self.main.shape, count);
         while left > 0 {
             if let Some(members) = &mut self.members {
@@ -183,14 +209,13 @@ impl Trunk {
 }
 
 fn rank_key(element: Element<'_>) -> Key<'_> {
-    let score = element.value.try_into().expect("scores take 8 bytes");
-    Key { head: u64::from_be_bytes(score), tail: element.key }
+    Key { head: score_head(element.value), tail: element.key }
 }
 
 /// Removes a key from a tree by hash; false if it was not there.
 fn remove_hashed(tree: &mut Tree, hasher: &Hasher, key: &[u8]) -> bool {
     let (mut was_there, shape) = (false, tree.shape);
-    tree.edit(hasher.seek(key), hasher, &mut |leaf, _| {
+    tree.edit(Seek::Key(hasher.key(key)), hasher, &mut |leaf, _| {
         was_there = leaf.remove_key(shape, key);
         0
     });

@@ -36,6 +36,9 @@ fn strtod(text: &[u8]) -> Option<(f64, Fit)> {
         [b'+', magnitude @ ..] => (1.0, magnitude),
         magnitude => (1.0, magnitude),
     };
+    if let Some(value) = whole(magnitude) {
+        return Some((sign * value, Fit::Fits));
+    }
     if magnitude.eq_ignore_ascii_case(b"inf") || magnitude.eq_ignore_ascii_case(b"infinity") {
         return Some((sign * f64::INFINITY, Fit::Fits));
     }
@@ -56,6 +59,19 @@ fn strtod(text: &[u8]) -> Option<(f64, Fit)> {
     Some((sign * value, if exceeds { Fit::Exceeds } else { Fit::Fits }))
 }
 
+/// The number of so few digits that a double holds it exactly: what most scores are.
+pub(crate) fn whole(digits: &[u8]) -> Option<f64> {
+    const DIGITS_MAX: usize = 15;
+    if digits.is_empty() || digits.len() > DIGITS_MAX {
+        return None;
+    }
+    let number = digits.iter().try_fold(0_u64, |number, digit| {
+        let digit = digit.wrapping_sub(b'0');
+        (digit < 10).then(|| number * 10 + u64::from(digit))
+    });
+    number.map(|number| number as f64)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -73,6 +89,9 @@ mod tests {
             ("-0x.8p1", -1.0),
             ("0x1p-1074", 5e-324),
             ("0", 0.0),
+            ("000000000000007", 7.0),
+            ("999999999999999", 999_999_999_999_999.0),
+            ("9007199254740993", 9_007_199_254_740_992.0),
             ("0e999", 0.0),
             ("5e-324", 5e-324),
             ("inf", f64::INFINITY),

@@ -67,6 +67,7 @@ use stillframe::Algorithm;
 use stillframe_keyspace::Keyspace;
 use stillframe_resp::Out;
 
+pub(crate) use doubles::whole as whole_score;
 pub(crate) use refusals::wrong_arity;
 use refusals::{c_string, refusal, refuse, reject, unknown_command, unknown_subcommand};
 pub(crate) use replay::{apply, named};

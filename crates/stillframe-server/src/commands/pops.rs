@@ -56,6 +56,10 @@ fn pop<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]], side: Side) {
 
 /// Answers the `count` elements at an end of a list, the outermost first.
 fn answer_end(out: &mut Out<'_>, list: List<'_>, side: Side, count: usize) {
+    if count == 1 {
+        let at = if side == Side::Left { 0 } else { list.len() - 1 };
+        return list.get(at).into_iter().for_each(|element| out.bulk(element));
+    }
     match side {
         Side::Left => list.iter_from(0).take(count).for_each(|element| out.bulk(element)),
         Side::Right => {

@@ -51,18 +51,32 @@ impl Options {
     };
 }
 
-/// Scores and members of a request.
-type Pairs<'a> = Vec<(f64, &'a [u8])>;
-
 /// `ZADD key [NX | XX] [GT | LT] [CH] [INCR] [score member]...`, `ZINCRBY key increment member`
 fn zadd<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]], increment: bool) {
-    match parse(&args[2..], increment) {
-        Ok((options, pairs)) => add(ctx, args[1], options, &pairs),
-        Err(error) => ctx.out.error(error),
+    let (options, pairs) = match parse(&args[2..], increment) {
+        Ok(parsed) => parsed,
+        Err(error) => return ctx.out.error(error),
+    };
+    if let [pair] = pairs {
+        return match read(pair) {
+            Some(pair) => add(ctx, args[1], options, &[pair]),
+            None => ctx.out.error(NOT_A_FLOAT),
+        };
+    }
+    match pairs.iter().map(read).collect::<Option<Vec<_>>>() {
+        Some(pairs) => add(ctx, args[1], options, &pairs),
+        None => ctx.out.error(NOT_A_FLOAT),
     }
 }
 
-fn parse<'a>(args: &[&'a [u8]], increment: bool) -> Result<(Options, Pairs<'a>), &'static str> {
+fn read<'a>(&[score, member]: &[&'a [u8]; 2]) -> Option<(f64, &'a [u8])> {
+    Some((parse_double(score)?, member))
+}
+
+/// Options, and scores with their members.
+type Parsed<'p, 'a> = (Options, &'p [[&'a [u8]; 2]]);
+
+fn parse<'p, 'a>(args: &'p [&'a [u8]], increment: bool) -> Result<Parsed<'p, 'a>, &'static str> {
     let mut options = Options { increment, ..Options::NONE };
     let (mut new, mut present) = (false, false);
     let mut rest = args;
@@ -95,9 +109,7 @@ fn parse<'a>(args: &[&'a [u8]], increment: bool) -> Result<(Options, Pairs<'a>),
     if options.increment && pairs.len() > 1 {
         return Err("ERR INCR option supports a single increment-element pair");
     }
-    let read = |&[score, member]: &[&'a [u8]; 2]| Some((parse_double(score)?, member));
-    let pairs = pairs.iter().map(read).collect::<Option<_>>();
-    pairs.map(|pairs| (options, pairs)).ok_or(NOT_A_FLOAT)
+    Ok((options, pairs))
 }
 
 /// What adding has done.
