@@ -33,8 +33,8 @@ pub struct Options {
     /// Whether checkpoints are packed by LZ4: shorter files for processor time.
     pub pack: bool,
     /// Threads that load a full checkpoint when the store is opened: one collects what the others
-    /// read, past the page cache, and check. By default two more than there are processors, 10 at
-    /// most: some of them wait for the disk.
+    /// read, past the page cache, and check. By default four more than there are processors, 12 at
+    /// most: most of them wait for the disk.
     pub load_threads: usize,
     /// Whether a broken chain of increments is to be followed as far as it is whole. What is lost
     /// then is told by [`Recovery::skipped`](crate::Recovery::skipped), and moved aside.
@@ -64,7 +64,7 @@ impl Options {
             increments: None,
             bandwidth: None,
             pack: false,
-            load_threads: available_parallelism().map_or(1, NonZeroUsize::get).min(8) + 2,
+            load_threads: available_parallelism().map_or(1, NonZeroUsize::get).min(8) + 4,
             accept_chain_loss: false,
             accept_log_loss: false,
             disk: None,
