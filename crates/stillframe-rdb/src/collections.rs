@@ -164,14 +164,7 @@ impl<O: Output> Encoder<O> {
     }
 
     fn push_score(&mut self, score: f64) -> Option<()> {
-        // The text of a whole number is canonical if it is short, and becomes an integer then.
-        let mut room = [0; 32];
-        let text = if score.abs() < 1e15 && score.fract() == 0.0 {
-            number_text(&mut room, format_args!("{score}"))
-        } else {
-            number_text(&mut room, format_args!("{score:e}"))
-        };
-        self.pack.push(text)
+        self.pack.push(score_text(&mut [0; 32], score)) // a whole number becomes an integer
     }
 }
 

@@ -108,11 +108,74 @@ pub(crate) fn number_text<'a>(room: &'a mut NumberText, number: fmt::Arguments<'
     &room[..length]
 }
 
+/// The text of a score as Redis packs it, who shows it to those who scan the set: whole numbers in
+/// full, others as C's `%.17g`.
+pub(crate) fn score_text(room: &mut NumberText, score: f64) -> &[u8] {
+    const WHOLE_BELOW: f64 = (1_u64 << 62) as f64;
+    if score.abs() < WHOLE_BELOW && score.fract() == 0.0 || !score.is_finite() {
+        return number_text(room, format_args!("{score}"));
+    }
+    let mut scientific = [0; 32];
+    let scientific = number_text(&mut scientific, format_args!("{score:.16e}"));
+    let text = std::str::from_utf8(scientific).expect("digits are ASCII");
+    let (mantissa, exponent) = text.split_once('e').expect("this form has an exponent");
+    let exponent: i32 = exponent.parse().expect("it is a number");
+    if let -4..17 = exponent {
+        let decimals = (16 - exponent) as usize;
+        return without_zeros(number_text(room, format_args!("{score:.decimals$}")));
+    }
+    let mantissa = mantissa.trim_end_matches('0').trim_end_matches('.');
+    let (sign, exponent) = (if exponent < 0 { '-' } else { '+' }, exponent.abs());
+    number_text(room, format_args!("{mantissa}e{sign}{exponent:02}"))
+}
+
+/// A number with a point, without the zeros at its end.
+fn without_zeros(text: &[u8]) -> &[u8] {
+    let last = text.iter().rposition(|&byte| byte != b'0').unwrap_or(0);
+    let end = if text[last] == b'.' { last } else { last + 1 };
+    if text.contains(&b'.') { &text[..end] } else { text }
+}
+
 /// Bytes for an error's text: escaped, cut if long.
 pub(crate) fn shown(bytes: &[u8]) -> String {
     const SHOWN_BYTES_MAX: usize = 100;
     match bytes.get(..SHOWN_BYTES_MAX) {
         Some(start) if bytes.len() > SHOWN_BYTES_MAX => format!("{}...", start.escape_ascii()),
         _ => bytes.escape_ascii().to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn whole_scores_are_told_in_full() {
+        let cases: [(f64, &str); 7] = [
+            (0.0, "0"),
+            (-3.0, "-3"),
+            (2_260_767_705_541_162.0, "2260767705541162"),
+            (1e17, "100000000000000000"),
+            (1e19, "1e+19"),
+            (f64::INFINITY, "inf"),
+            (f64::NEG_INFINITY, "-inf"),
+        ];
+        for (score, text) in cases {
+            assert_eq!(score_text(&mut [0; 32], score), text.as_bytes(), "{score:e}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn other_scores_are_told_as_replies_tell_them(bits: u64, near in -1e20_f64..1e20) {
+            for score in [f64::from_bits(bits), near, near / 1e24, near / 1e17] {
+                if score.fract() != 0.0 && score.is_finite() {
+                    let (mut room, mut reply) = ([0; 32], Vec::new());
+                    stillframe_resp::format_double(score, &mut reply);
+                    prop_assert_eq!(score_text(&mut room, score), &reply[..]);
+                }
+            }
+        }
     }
 }

@@ -189,7 +189,7 @@ fn small_collections_are_packed_as_redis_packs_them() {
     let hash = Owned::Hash([(b"f".to_vec(), b"v".to_vec())].into());
     assert_eq!(laid_out(hash), (16, b"\x0d\x0d\0\0\0\x02\0\x81f\x02\x81v\x02\xff".to_vec()));
     let sorted = [("b", 1.0), ("a", 1.5)].map(|(m, score)| (m.as_bytes().to_vec(), Score(score)));
-    let packed = b"\x16\x16\0\0\0\x04\0\x81b\x02\x01\x01\x81a\x02\x851.5e0\x06\xff";
+    let packed = b"\x14\x14\0\0\0\x04\0\x81b\x02\x01\x01\x81a\x02\x831.5\x04\xff";
     assert_eq!(laid_out(Owned::Sorted(sorted.into())), (17, packed.to_vec()));
 }
 

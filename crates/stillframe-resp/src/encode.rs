@@ -22,12 +22,15 @@ pub struct Out<'a> {
     pub buffer: &'a mut Vec<u8>,
     /// The form they take.
     pub protocol: Protocol,
+    /// Bytes of `buffer` above which no more strings are added to it: what asks for a reply without
+    /// bounds must not fill memory. A reply that was cut short must never be sent.
+    pub limit: usize,
 }
 
 impl<'a> Out<'a> {
-    /// Replies in `protocol`, appended to `buffer`.
+    /// Replies in `protocol`, appended to `buffer`, without a limit.
     pub fn new(buffer: &'a mut Vec<u8>, protocol: Protocol) -> Self {
-        Out { buffer, protocol }
+        Out { buffer, protocol, limit: usize::MAX }
     }
 
     fn is_resp3(&self) -> bool {
@@ -78,6 +81,9 @@ impl<'a> Out<'a> {
     #[inline]
     pub fn bulk(&mut self, bytes: impl AsRef<[u8]>) {
         let bytes = bytes.as_ref();
+        if self.buffer.len() > self.limit {
+            return;
+        }
         self.buffer.reserve(bytes.len() + 32);
         self.header(b'$', bytes.len() as i64);
         self.buffer.extend_from_slice(bytes);

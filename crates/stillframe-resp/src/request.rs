@@ -132,6 +132,11 @@ impl Parser {
         &self.args
     }
 
+    /// Bytes of memory that the parser holds: where the arguments of a request under way are.
+    pub fn memory(&self) -> usize {
+        self.args.capacity() * size_of::<Range<usize>>()
+    }
+
     /// How many more bytes to make room for before reading on: those missing of the argument under
     /// way, 0 if none is. It never exceeds what has arrived of that argument (or 16 KiB), so a
     /// client that announces much and sends little costs little.

@@ -8,8 +8,10 @@
 //!   happens at the end of the command that changed the key, never within a transaction.
 //! - A waiter stands in the queue of each of its keys once, in the table of clients, and among the
 //!   deadlines if it has one; it leaves all three together.
+//! - Neither a change nor a client's leaving takes longer the more clients wait for the same key,
+//!   or the more keys are ready: hostile clients would see to it that there are many.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::time::Instant;
 
 use stillframe_keyspace::{DATABASES, Type};
@@ -34,6 +36,17 @@ pub(crate) struct Waiter {
     pub(crate) after: Vec<Box<[u8]>>,
     /// It waits for replicas, not for keys.
     pub(crate) acks: Option<Acks>,
+    /// When it came: its place in the queues of its keys. Given to it by [`Blocked::park`].
+    pub(crate) ticket: u64,
+}
+
+/// Those who wait for one key.
+#[derive(Default)]
+struct Queue {
+    /// Numbers of clients by their tickets: first come first.
+    waiters: BTreeMap<u64, u64>,
+    /// The key is among those that are ready.
+    is_ready: bool,
 }
 
 /// What WAIT waits for.
@@ -48,12 +61,14 @@ pub(crate) struct Acks {
 /// All waiters.
 #[derive(Default)]
 pub(crate) struct Blocked {
-    /// Per database and key, who waits for it: numbers of clients, first come first.
-    queues: [HashMap<Box<[u8]>, VecDeque<u64>>; DATABASES],
+    /// Who waits, per database and key.
+    queues: [HashMap<Box<[u8]>, Queue>; DATABASES],
     clients: HashMap<u64, Waiter>,
     deadlines: BTreeSet<(Instant, u64)>,
     /// Keys changed since they were last served, in that order, each once.
     ready: VecDeque<(usize, Box<[u8]>)>,
+    /// Tickets given so far.
+    tickets: u64,
 }
 
 impl Blocked {
@@ -61,8 +76,11 @@ impl Blocked {
     pub(crate) fn park(&mut self, id: u64, mut waiter: Waiter) {
         waiter.keys.sort_unstable();
         waiter.keys.dedup();
+        self.tickets += 1;
+        waiter.ticket = self.tickets;
         for key in &waiter.keys {
-            self.queues[waiter.db].entry(key.clone()).or_default().push_back(id);
+            let queue = self.queues[waiter.db].entry(key.clone()).or_default();
+            queue.waiters.insert(waiter.ticket, id);
         }
         self.deadlines.extend(waiter.deadline.map(|deadline| (deadline, id)));
         self.clients.insert(id, waiter);
@@ -74,12 +92,8 @@ impl Blocked {
         let queues = &mut self.queues[waiter.db];
         for key in &waiter.keys {
             if let Some(queue) = queues.get_mut(key) {
-                if queue.front() == Some(&id) {
-                    queue.pop_front();
-                } else {
-                    queue.retain(|&other| other != id);
-                }
-                if queue.is_empty() {
+                queue.waiters.remove(&waiter.ticket);
+                if queue.waiters.is_empty() {
                     queues.remove(key);
                 }
             }
@@ -99,8 +113,9 @@ impl Blocked {
     }
 
     fn note(&mut self, db: usize, key: &[u8]) {
-        let noted = |(other, name): &(usize, Box<[u8]>)| *other == db && **name == *key;
-        if self.queues[db].contains_key(key) && !self.ready.iter().any(noted) {
+        if let Some(queue) = self.queues[db].get_mut(key)
+            && !std::mem::replace(&mut queue.is_ready, true)
+        {
             self.ready.push_back((db, key.into()));
         }
     }
@@ -119,20 +134,24 @@ impl Blocked {
 
     /// The key that was changed first, as database and name.
     pub(crate) fn next_ready(&mut self) -> Option<(usize, Box<[u8]>)> {
-        self.ready.pop_front()
+        let (db, key) = self.ready.pop_front()?;
+        if let Some(queue) = self.queues[db].get_mut(&key) {
+            queue.is_ready = false;
+        }
+        Some((db, key))
     }
 
-    /// The first client, from the given position in the queue of a key on, that waits for a value
-    /// of type `kind`; and its position.
+    /// The first client, from the given ticket in the queue of a key on, that waits for a value of
+    /// type `kind`; and its ticket.
     pub(crate) fn first(
         &self,
         (db, key): (usize, &[u8]),
-        from: usize,
+        from: u64,
         kind: Type,
-    ) -> Option<(usize, u64)> {
-        let queue = self.queues[db].get(key)?.iter().copied().enumerate().skip(from);
+    ) -> Option<(u64, u64)> {
+        let mut queue = self.queues[db].get(key)?.waiters.range(from..);
         let fits = |id: &u64| self.clients.get(id).is_some_and(|waiter| waiter.kind == kind);
-        queue.into_iter().find(|(_, id)| fits(id))
+        queue.find(|(_, id)| fits(id)).map(|(&ticket, &id)| (ticket, id))
     }
 
     /// What a client waits for that waits for replicas.
@@ -174,7 +193,8 @@ mod tests {
     fn waiter(db: usize, keys: &[&[u8]], kind: Type, deadline: Option<Instant>) -> Waiter {
         let keys = keys.iter().map(|&key| key.into()).collect();
         let (before, after) = (Vec::new(), Vec::new());
-        Waiter { place: 0, db, keys, kind, deadline, command: 0, before, after, acks: None }
+        let (acks, ticket) = (None, 0);
+        Waiter { place: 0, db, keys, kind, deadline, command: 0, before, after, acks, ticket }
     }
 
     #[test]
@@ -191,11 +211,30 @@ mod tests {
         assert_eq!(blocked.next_ready(), Some((0, (*b"x").into())));
         assert_eq!(blocked.next_ready(), Some((0, (*b"k").into())));
         assert_eq!(blocked.next_ready(), None);
-        assert_eq!(blocked.first((0, b"k"), 0, Type::List), Some((1, 3)));
+        assert_eq!(blocked.first((0, b"k"), 0, Type::List), Some((2, 3)));
         blocked.leave(3);
         assert_eq!(blocked.first((0, b"x"), 0, Type::List), None);
-        assert_eq!(blocked.first((0, b"k"), 1, Type::List), Some((1, 5)));
-        assert_eq!(blocked.first((0, b"k"), 0, Type::Sorted), Some((0, 7)));
+        assert_eq!(blocked.first((0, b"k"), 2, Type::List), Some((3, 5)));
+        assert_eq!(blocked.first((0, b"k"), 0, Type::Sorted), Some((1, 7)));
+    }
+
+    #[test]
+    fn a_key_is_ready_once_until_it_is_served() {
+        let mut blocked = Blocked::default();
+        blocked.park(1, waiter(0, &[b"k"], Type::List, None));
+        for _ in 0..2 {
+            blocked.touch(0, b"k");
+            blocked.touch(0, b"k");
+            assert!(blocked.next_ready().is_some());
+            assert!(!blocked.has_ready());
+        }
+        // Whoever waits anew, for a key that was ready when the last one left, is not forgotten.
+        blocked.touch(0, b"k");
+        blocked.leave(1);
+        blocked.park(2, waiter(0, &[b"k"], Type::List, None));
+        assert!(blocked.next_ready().is_some());
+        blocked.touch(0, b"k");
+        assert!(blocked.has_ready());
     }
 
     #[test]

@@ -301,14 +301,7 @@ impl Client {
 
     /// The limit on unread replies of its class.
     pub(crate) fn output_limit(&self, limits: &OutputLimits) -> OutputLimit {
-        if self.replica().is_some() {
-            // What it has not been sent is looked at where it is sent.
-            OutputLimit::default()
-        } else if self.session.subscriptions.is_some() || self.session.monitors {
-            limits.pubsub
-        } else {
-            limits.normal
-        }
+        limits.of(&self.session)
     }
 
     /// Whether it has to be closed because the replies it does not read exceed what the
@@ -328,7 +321,9 @@ impl Client {
 
     fn exceeds(&mut self, limit: OutputLimit, now: Instant) -> bool {
         let pending = (self.pending() + self.unsent) as u64;
-        if limit.hard_bytes != 0 && pending > limit.hard_bytes {
+        if limit.hard_bytes != 0 && pending > limit.hard_bytes
+            || self.pending() > limit.hard_bytes_max()
+        {
             return true;
         }
         if limit.soft_bytes == 0 || pending <= limit.soft_bytes {

@@ -177,8 +177,10 @@ impl<A: Algorithm> Server<A> {
         let clients = &mut self.state.clients;
         (clients.own_place, clients.own_id) = (session.place, session.id);
         clients.own_protocol = session.protocol;
+        let most = self.state.config.output_limits.of(session).hard_bytes_max();
+        let limit = output.len().saturating_add(most);
         Context {
-            out: Out::new(output, session.protocol),
+            out: Out { limit, ..Out::new(output, session.protocol) },
             keyspace: &mut self.keyspace,
             server: &mut self.state,
             session,
@@ -190,7 +192,10 @@ impl<A: Algorithm> Server<A> {
     /// Closes a client whose unfinished request or open transaction has grown too large.
     fn check_input(&mut self, client: &mut Client) {
         let queued = client.session.transaction.as_ref().map_or(0, |open| open.memory());
-        if client.input.len() + queued > self.state.config.query_buffer_limit_bytes {
+        let held = client.input.len() + queued;
+        // Where many small arguments are takes more than they do themselves.
+        let most = self.state.config.query_buffer_limit_bytes;
+        if held > most || client.parser.memory() > most.saturating_mul(2) {
             tracing::warn!(
                 "closing client {} at {}: its requests exceed client-query-buffer-limit",
                 client.session.id,

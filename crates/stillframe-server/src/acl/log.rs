@@ -11,7 +11,7 @@ pub(crate) struct Entry {
     pub(crate) reason: &'static str,
     /// `toplevel` or `multi`.
     pub(crate) context: &'static str,
-    /// The command, key or channel.
+    /// The command, key or channel; [`SHOWN_BYTES_MAX`] of it at most.
     pub(crate) object: Vec<u8>,
     /// Who asked for it.
     pub(crate) user: Vec<u8>,
@@ -28,16 +28,25 @@ pub(crate) struct Log {
     pub(crate) entries: VecDeque<Entry>,
 }
 
+/// Bytes kept of the name of a key, channel or user: whoever is refused chooses it.
+const SHOWN_BYTES_MAX: usize = 1024;
+
 impl Log {
-    /// Notes a refusal; one like it of the last minute is counted up. At most `len_max` are kept.
-    pub(crate) fn add(&mut self, new: Entry, len_max: usize) {
+    /// Notes a refusal; one like it of the last minute, among the newest, is counted up. At most
+    /// `len_max` are kept.
+    pub(crate) fn add(&mut self, mut new: Entry, len_max: usize) {
         const SAME: Duration = Duration::from_secs(60);
+        const NEWEST: usize = 10;
+        new.object.truncate(SHOWN_BYTES_MAX);
+        new.user.truncate(SHOWN_BYTES_MAX);
+        new.object.shrink_to_fit();
+        new.user.shrink_to_fit();
         let alike = |old: &Entry| {
             (old.reason, old.context, &old.object, &old.user)
                 == (new.reason, new.context, &new.object, &new.user)
                 && new.at.saturating_duration_since(old.at) <= SAME
         };
-        let known = self.entries.iter().position(alike);
+        let known = self.entries.iter().take(NEWEST).position(alike);
         let count = known.and_then(|place| self.entries.remove(place)).map_or(0, |old| old.count);
         self.entries.push_front(Entry { count: count + 1, ..new });
         self.entries.truncate(len_max);

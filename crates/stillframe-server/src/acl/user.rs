@@ -100,10 +100,7 @@ impl User {
 
     /// Whether a password is right, in a time that does not tell how much of it was.
     pub(super) fn accepts(&self, password: &[u8]) -> bool {
-        let given = digest(password);
-        let known = self.passwords.iter().map(|known| known[..].ct_eq(&given[..]));
-        let right = known.fold(Choice::from(0), |right, same| right | same);
-        self.nopass | bool::from(right)
+        self.nopass | bool::from(compare(&self.passwords, password))
     }
 
     /// Whether a request may run.
@@ -165,6 +162,14 @@ impl User {
     }
 }
 
+/// Whether one of the known passwords is the given one. What is compared are digests, all of them
+/// and whole: neither where they differ nor which one it was shows in the time it takes.
+pub(super) fn compare(known: &[[u8; 32]], given: &[u8]) -> Choice {
+    let given = digest(given);
+    let same = known.iter().map(|known| known[..].ct_eq(&given[..]));
+    same.fold(Choice::from(0), |right, same| right | same)
+}
+
 fn digest(password: &[u8]) -> [u8; 32] {
     Sha256::digest(password).into()
 }
@@ -186,4 +191,29 @@ fn parse_hash(hex: &[u8]) -> Result<[u8; 32], &'static str> {
         *byte = digit(*high)? << 4 | digit(*low)?;
     }
     Ok(hash)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_password_is_right_if_its_whole_digest_is_known() {
+        let right = digest(b"secret");
+        let mut known = vec![digest(b"other"), digest(b""), right];
+        for place in 0..known.len() {
+            known.rotate_left(1);
+            assert!(bool::from(compare(&known, b"secret")), "{place}");
+        }
+        for given in [&b"secre"[..], b"secret\0", b"Secret", b"secretsecret", &right] {
+            assert!(!bool::from(compare(&known, given)));
+        }
+        // One bit of the digest is enough, wherever it is.
+        for bit in 0..256 {
+            let mut near = right;
+            near[bit / 8] ^= 1 << (bit % 8);
+            assert!(!bool::from(compare(&[near], b"secret")), "bit {bit}");
+        }
+        assert!(!bool::from(compare(&[], b"secret")));
+    }
 }

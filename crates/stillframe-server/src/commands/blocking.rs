@@ -46,6 +46,7 @@ impl<A: Algorithm> Context<'_, A> {
             before: copied(wish.before),
             after: copied(wish.after),
             acks: None,
+            ticket: 0,
         };
         self.server.blocked.park(self.session.id, waiter);
         self.session.blocked = true;

@@ -5,7 +5,7 @@
 //!   and tells of a wrong type before anything changes.
 
 use stillframe::Algorithm;
-use stillframe_keyspace::{EditError, Entry, Hash, List, Set, Sorted, Value};
+use stillframe_keyspace::{EditError, Entry, Hash, Keyspace, List, Set, Sorted, Value};
 use stillframe_resp::Out;
 
 use super::Context;
@@ -110,6 +110,40 @@ impl<'c, A: Algorithm> Context<'c, A> {
         if left == 0 {
             self.changed_as(key, 'g', "del");
         }
+    }
+
+    /// Stores a collection that `make` makes of nothing under a key, in place of what is there,
+    /// which stays if there is no memory for the new one. `None`, with the error answered, if so.
+    pub(super) fn replaced(
+        &mut self,
+        key: &[u8],
+        make: impl FnOnce(&mut Keyspace<A>, usize, &[u8]) -> Result<(), EditError>,
+    ) -> Option<()> {
+        let db = self.session.db;
+        if !self.exists(key) {
+            let made = make(self.keyspace, db, key);
+            return self.edited(made);
+        }
+        let name = self.unused_name(key);
+        let made = make(self.keyspace, db, &name);
+        self.edited(made)?;
+        let moved = self.keyspace.rename(db, &name, db, key);
+        if moved.is_err() {
+            self.keyspace.remove(db, &name);
+        }
+        self.edited(moved.map(drop).map_err(EditError::Memory))
+    }
+
+    /// A name that no key has, unless it is this one.
+    pub(super) fn unused_name(&mut self, key: &[u8]) -> Vec<u8> {
+        let mut name = key.to_vec();
+        while self.exists(&name) {
+            let shorter = name.len().min(64);
+            name.truncate(shorter);
+            name.extend_from_slice(b" new ");
+            name.extend_from_slice(&self.server.random.next().to_le_bytes());
+        }
+        name
     }
 
     /// Deletes a key that a command would have stored an empty result in.

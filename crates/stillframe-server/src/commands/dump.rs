@@ -103,7 +103,7 @@ fn restore<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
         return ctx.out.error("ERR DUMP payload version or checksum are wrong");
     };
     // What is there stays until the new value is whole, under a name that nobody uses.
-    let name = if there { unused_name(ctx, key) } else { key.to_vec() };
+    let name = if there { ctx.unused_name(key) } else { key.to_vec() };
     if let Err(error) = take_over(ctx, decoder, &name) {
         ctx.keyspace.remove(ctx.session.db, &name);
         return ctx.out.error(error);
@@ -152,18 +152,6 @@ fn settle<A: Algorithm>(
     }
     ctx.changed_as(key, 'g', "restore");
     ctx.out.ok();
-}
-
-/// A name that no key of the database has.
-fn unused_name<A: Algorithm>(ctx: &mut Context<'_, A>, key: &[u8]) -> Vec<u8> {
-    let mut name = key.to_vec();
-    while ctx.exists(&name) {
-        let shorter = name.len().min(64);
-        name.truncate(shorter);
-        name.extend_from_slice(b" restored ");
-        name.extend_from_slice(&ctx.server.random.next().to_le_bytes());
-    }
-    name
 }
 
 /// Stores the value of a payload under `key`, which is not there.

@@ -63,16 +63,17 @@ fn lcs<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
         Ok(options) => options,
         Err(error) => return ctx.out.error(error),
     };
-    let Some(lengths) = PrefixLengths::new(&a, &b, ctx.server.config.bulk_bytes_max) else {
+    if PrefixLengths::bytes(&a, &b).is_none_or(|bytes| bytes > ctx.server.config.bulk_bytes_max) {
         return ctx
             .out
             .error("ERR Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len");
-    };
-    let out = &mut ctx.out;
-    let length = i64::from(lengths.at(a.len(), b.len()));
-    if options.length_only {
-        return out.integer(length);
     }
+    let out = &mut ctx.out;
+    if options.length_only {
+        return out.integer(length(&a, &b).into());
+    }
+    let lengths = PrefixLengths::new(&a, &b);
+    let length = i64::from(lengths.at(a.len(), b.len()));
     let runs = lengths.runs(&a, &b);
     if !options.runs {
         let bytes = runs.iter().rev().flat_map(|run| &a[run.a..run.a + run.length]);
@@ -98,6 +99,20 @@ fn lcs<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
     out.integer(length);
 }
 
+/// The length alone: one row of the table is enough.
+fn length(a: &[u8], b: &[u8]) -> u32 {
+    let mut row = vec![0_u32; b.len() + 1];
+    for a_byte in a {
+        let mut diagonal = 0;
+        for (j, b_byte) in b.iter().enumerate() {
+            let above = row[j + 1];
+            row[j + 1] = if a_byte == b_byte { diagonal + 1 } else { above.max(row[j]) };
+            diagonal = above;
+        }
+    }
+    row[b.len()]
+}
+
 /// Lengths of the longest common subsequence of all pairs of prefixes.
 struct PrefixLengths {
     columns: usize,
@@ -114,14 +129,15 @@ struct Run {
 }
 
 impl PrefixLengths {
-    /// `None` if the table would take more than `bytes_max`.
-    fn new(a: &[u8], b: &[u8], bytes_max: usize) -> Option<Self> {
+    /// Bytes that the table takes, if they can be told.
+    fn bytes(a: &[u8], b: &[u8]) -> Option<usize> {
+        (a.len() + 1).checked_mul(b.len() + 1)?.checked_mul(size_of::<u32>())
+    }
+
+    /// The table, which takes [`bytes`](Self::bytes).
+    fn new(a: &[u8], b: &[u8]) -> Self {
         let columns = b.len() + 1;
-        let cells = (a.len() + 1).checked_mul(columns)?;
-        if cells.checked_mul(size_of::<u32>())? > bytes_max {
-            return None;
-        }
-        let mut table = Self { columns, cells: vec![0; cells] };
+        let mut table = Self { columns, cells: vec![0; (a.len() + 1) * columns] };
         for (i, a_byte) in a.iter().enumerate() {
             for (j, b_byte) in b.iter().enumerate() {
                 table.cells[(i + 1) * columns + j + 1] = if a_byte == b_byte {
@@ -131,7 +147,7 @@ impl PrefixLengths {
                 };
             }
         }
-        Some(table)
+        table
     }
 
     /// The length for the first `i` bytes of one string and the first `j` of the other.
@@ -174,14 +190,15 @@ mod tests {
         ];
         for (a, b, common) in cases {
             let (a, b) = (a.as_bytes(), b.as_bytes());
-            let table = PrefixLengths::new(a, b, 1 << 20).unwrap();
+            let table = PrefixLengths::new(a, b);
             let runs = table.runs(a, b);
             let spelt: Vec<u8> =
                 runs.iter().rev().flat_map(|run| a[run.a..][..run.length].to_vec()).collect();
             assert_eq!(spelt, common.as_bytes());
             assert_eq!(table.at(a.len(), b.len()) as usize, common.len());
+            assert_eq!(length(a, b) as usize, common.len());
             assert!(runs.iter().all(|run| a[run.a..][..run.length] == b[run.b..][..run.length]));
         }
-        assert!(PrefixLengths::new(b"abc", b"abc", 63).is_none(), "16 cells of 4 bytes");
+        assert_eq!(PrefixLengths::bytes(b"abc", b"abc"), Some(64), "16 cells of 4 bytes");
     }
 }

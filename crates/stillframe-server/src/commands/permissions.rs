@@ -45,13 +45,21 @@ pub(super) fn access<A: Algorithm>(command: &Command<A>, args: &[&[u8]]) -> [u8;
     let mut rest = args.get(2..).unwrap_or_default().iter();
     match command.name {
         "set" if !rest.any(|word| word.eq_ignore_ascii_case(b"get")) => [WRITE, WRITE],
-        "bitfield" => {
-            let writes = |word: &&[u8]| {
-                word.eq_ignore_ascii_case(b"set") || word.eq_ignore_ascii_case(b"incrby")
-            };
-            if rest.any(writes) { [READ | WRITE; 2] } else { [READ; 2] }
-        }
+        "bitfield" if only_reads(rest.as_slice()) => [READ; 2],
+        "bitfield" => [READ | WRITE; 2],
         name => categories::access(name, command.flags),
+    }
+}
+
+/// Whether all operations of BITFIELD read; one that cannot be understood may do anything.
+fn only_reads(mut operations: &[&[u8]]) -> bool {
+    loop {
+        operations = match operations {
+            [] => return true,
+            [get, _, _, rest @ ..] if get.eq_ignore_ascii_case(b"get") => rest,
+            [overflow, _, rest @ ..] if overflow.eq_ignore_ascii_case(b"overflow") => rest,
+            _ => return false,
+        }
     }
 }
 

@@ -111,6 +111,7 @@ fn wait<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
         before: Vec::new(),
         after: Vec::new(),
         acks: Some(Acks { offset, wanted }),
+        ticket: 0,
     };
     ctx.server.blocked.park(ctx.session.id, waiter);
     ctx.session.blocked = true;

@@ -167,19 +167,20 @@ fn show<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]], operation: Opera
 
 /// `SDIFFSTORE destination key...` and its siblings
 fn store<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]], operation: Operation) {
-    let (target, db) = (args[1], ctx.session.db);
+    let target = args[1];
     let Some(members) = compute(ctx, &args[2..], operation) else { return };
     if members.ends.is_empty() {
         ctx.store_nothing(target);
         return ctx.out.integer(0);
     }
-    ctx.keyspace.remove(db, target);
-    let outcome = ctx.keyspace.edit_set(db, target, |set| {
-        members.iter().for_each(|member| {
-            set.insert(member);
-        });
+    let stored = ctx.replaced(target, |keyspace, db, name| {
+        keyspace.edit_set(db, name, |set| {
+            members.iter().for_each(|member| {
+                set.insert(member);
+            });
+        })
     });
-    if ctx.edited(outcome).is_some() {
+    if stored.is_some() {
         ctx.changed_as(target, 's', operation.event());
         ctx.out.integer(members.ends.len() as i64);
     }

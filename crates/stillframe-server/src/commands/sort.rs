@@ -266,12 +266,12 @@ fn store<A: Algorithm>(
         ctx.store_nothing(target);
         return ctx.out.integer(0);
     }
-    let db = ctx.session.db;
-    ctx.keyspace.remove(db, target);
-    let outcome = ctx.keyspace.edit_list(db, target, |list| {
-        results.iter().for_each(|result| list.push_back(result));
+    let stored = ctx.replaced(target, |keyspace, db, name| {
+        keyspace.edit_list(db, name, |list| {
+            results.iter().for_each(|result| list.push_back(result));
+        })
     });
-    if ctx.edited(outcome).is_some() {
+    if stored.is_some() {
         ctx.changed_times(target, results.len(), 'l', "sortstore");
         ctx.out.integer(results.len() as i64);
     }

@@ -124,9 +124,14 @@ impl Keys {
         match self.more {
             More::None => {}
             More::Counted(at) => {
-                if let Some((count, rest)) = request.get(at.into()..).and_then(<[_]>::split_first) {
-                    let count = parse_integer(count).and_then(|count| usize::try_from(count).ok());
-                    keys.extend(rest.get(..count.unwrap_or(0)).unwrap_or_default());
+                let counted = request.get(at.into()..).and_then(|from| {
+                    let (count, rest) = from.split_first()?;
+                    rest.get(..usize::try_from(parse_integer(count)?).ok()?)
+                });
+                match counted {
+                    Some(counted @ [_, ..]) => keys.extend(counted),
+                    // Such a request is refused whatever else it says.
+                    _ => keys.clear(),
                 }
             }
             More::Stored => {

@@ -144,9 +144,9 @@ fn exec<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
     }
     ctx.out.array(transaction.len());
     ctx.server.in_exec = true;
-    let checked = !ctx.server.users.get(ctx.session.user).is_some_and(|user| user.unlimited);
     transaction.for_each(|command, args| {
-        // The user may have changed since the request was queued.
+        // The user may have changed since the request was queued, by AUTH among them, too.
+        let checked = !ctx.server.users.get(ctx.session.user).is_some_and(|user| user.unlimited);
         let denied = if checked { denied_at_exec(ctx, command, args) } else { None };
         match denied {
             Some(error) => ctx.out.error(error),

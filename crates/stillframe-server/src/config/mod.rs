@@ -25,6 +25,7 @@ use stillframe_keyspace::Limits;
 
 use crate::eviction::Eviction;
 use crate::notify::Classes;
+use crate::session::Session;
 pub use file::FileError;
 use operations::MEANINGLESS;
 use parameters::Form;
@@ -115,6 +116,18 @@ pub(crate) struct OutputLimit {
     pub(crate) soft_seconds: u64,
 }
 
+impl OutputLimit {
+    /// Unread replies above which a client is closed without any limit of its own, in bytes: one
+    /// request may ask for more than there is memory (`SRANDMEMBER key -16000000`).
+    const NO_LIMIT_BYTES: u64 = 4 << 30;
+
+    /// Bytes of unread replies that no client may have.
+    pub(crate) fn hard_bytes_max(&self) -> usize {
+        let bytes = if self.hard_bytes == 0 { Self::NO_LIMIT_BYTES } else { self.hard_bytes };
+        usize::try_from(bytes).unwrap_or(usize::MAX)
+    }
+}
+
 /// Limits by class of client.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct OutputLimits {
@@ -124,6 +137,20 @@ pub(crate) struct OutputLimits {
     pub(crate) replica: OutputLimit,
     /// Subscribers.
     pub(crate) pubsub: OutputLimit,
+}
+
+impl OutputLimits {
+    /// The limit on unread replies of a client's class.
+    pub(crate) fn of(&self, session: &Session) -> OutputLimit {
+        if session.replica.as_ref().is_some_and(|replica| replica.is_real()) {
+            // What it has not been sent is looked at where it is sent.
+            OutputLimit::default()
+        } else if session.subscriptions.is_some() || session.monitors {
+            self.pubsub
+        } else {
+            self.normal
+        }
+    }
 }
 
 /// How much is logged, in Redis's words.

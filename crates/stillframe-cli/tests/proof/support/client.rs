@@ -120,6 +120,15 @@ impl Client {
         }
     }
 
+    /// Whatever bytes come next, replies or not.
+    pub(crate) fn receive_raw(&mut self) -> Option<Vec<u8>> {
+        if self.start == self.received.len() {
+            self.receive()?;
+        }
+        let bytes = self.received.split_off(self.start);
+        Some(bytes)
+    }
+
     pub(crate) fn raw(&mut self) -> Vec<u8> {
         self.try_raw().expect("the server closed the connection")
     }

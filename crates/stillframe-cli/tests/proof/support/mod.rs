@@ -4,7 +4,7 @@ mod client;
 pub(crate) mod dataset;
 mod server;
 
-pub(crate) use client::{Client, Reply};
+pub(crate) use client::{Client, Reply, decode, encode};
 pub(crate) use server::{Kind, Server, Setup, free_port, output_of, stillframe};
 
 use std::io::Write;

@@ -57,14 +57,14 @@ pub(super) fn store<A: Algorithm>(
         ctx.store_nothing(key);
         return ctx.out.integer(0);
     }
-    let db = ctx.session.db;
-    ctx.keyspace.remove(db, key);
-    let outcome = ctx.keyspace.edit_sorted(db, key, |edit| {
-        for (member, score) in members {
-            edit.set(member, *score);
-        }
+    let stored = ctx.replaced(key, |keyspace, db, name| {
+        keyspace.edit_sorted(db, name, |edit| {
+            for (member, score) in members {
+                edit.set(member, *score);
+            }
+        })
     });
-    if ctx.edited(outcome).is_some() {
+    if stored.is_some() {
         ctx.changed_as(key, 'z', event);
         ctx.out.integer(members.len() as i64);
     }

@@ -1,0 +1,109 @@
+//! Clients that do not read what they are sent, by the class of their output limit.
+
+use super::{Asks, assert_bounded, before_a_witness, server_with};
+use crate::requests::resident;
+use crate::support::{Client, Reply, Server, wait_until};
+
+const LIMITS: (&str, &str) = ("client-output-buffer-limit", "normal 4mb 0 0 pubsub 2mb 0 0");
+
+fn wait_for_clients(server: &Server, count: &str) {
+    let mut client = server.client();
+    wait_until("the lazy ones are cut off", || client.info("connected_clients") == count);
+}
+
+/// One request whose replies are large, in its many forms.
+#[test]
+fn replies_of_one_request_end_at_the_limit() {
+    let server = server_with(&[LIMITS]);
+    let mut client = server.client();
+    client.call(&[b"SET", b"big", &vec![b'x'; 1 << 20]]);
+    client.call(&[b"SADD", b"set", &vec![b'x'; 1 << 20]]);
+    client.call(&[b"HSET", b"hash", b"f", &vec![b'x'; 1 << 20]]);
+    client.call(&[b"ZADD", b"sorted", b"1", &vec![b'x'; 1 << 20]]);
+    client.ok("RPUSH list i i i i i i i i i i");
+    let before = resident(&server);
+    let gets = "GET big\r\n".repeat(2_000);
+    let requests = [
+        format!("MULTI\r\n{gets}EXEC\r\n"),
+        format!("MGET{}\r\n", " big".repeat(2_000)),
+        "SRANDMEMBER set -2000\r\n".to_owned(),
+        "HRANDFIELD hash -2000 WITHVALUES\r\n".to_owned(),
+        "ZRANDMEMBER sorted -2000 WITHSCORES\r\n".to_owned(),
+        format!("HMGET hash{}\r\n", " f".repeat(2_000)),
+        format!("SORT list BY nosort{}\r\n", " GET b*g".repeat(200)),
+        gets.clone(),
+    ];
+    for request in requests {
+        before_a_witness(&server, Asks::Everything, || {
+            let mut lazy = server.client();
+            assert!(lazy.send_raw(request.as_bytes()));
+            // This client's own, the witness's, and the one that asks.
+            wait_for_clients(&server, "3");
+            assert_bounded(&server, before, 16 << 20);
+            let read = std::iter::from_fn(|| lazy.try_raw()).count();
+            assert!(read <= 2_002, "{read}");
+        });
+    }
+    // Whatever came behind the reply that was too large has been done, as in Redis.
+    let mut lazy = server.client();
+    assert!(lazy.send_raw(format!("MULTI\r\n{gets}SET after done\r\nEXEC\r\n").as_bytes()));
+    wait_until("the transaction has run", || client.ask("EXISTS after").int() == 1);
+}
+
+/// Messages, keyspace events and what MONITOR shows, to clients that read nothing.
+#[test]
+fn listeners_that_read_nothing_are_cut_off_at_the_limit() {
+    let server = server_with(&[LIMITS, ("notify-keyspace-events", "KEA")]);
+    let listeners = [
+        "SUBSCRIBE news\r\n",
+        "PSUBSCRIBE n* __key*\r\n",
+        "HELLO 3\r\nSUBSCRIBE news\r\n",
+        "MONITOR\r\n",
+    ];
+    let before = resident(&server);
+    for listener in listeners {
+        before_a_witness(&server, Asks::Everything, || {
+            let mut lazy: Vec<Client> = (0..20).map(|_| server.client()).collect();
+            for client in &mut lazy {
+                assert!(client.send_raw(listener.as_bytes()));
+                client.raw();
+            }
+            let mut speaker = server.client();
+            let text = vec![b't'; 100_000];
+            for number in 0..300 {
+                // To those who are still there.
+                speaker.send(&[b"PUBLISH", b"news", &text]);
+                speaker.send(&[b"SET", format!("news:{number}").as_bytes(), b"v", b"PX", b"1"]);
+            }
+            for _ in 0..300 {
+                assert!(matches!(speaker.reply(), Reply::Int(0..=20)));
+                assert_eq!(speaker.reply(), Reply::Text(b"OK".to_vec()));
+            }
+            // The speaker, the witness, and the one that asks.
+            wait_for_clients(&server, "3");
+            assert_bounded(&server, before, 20 * (3 << 20));
+        });
+    }
+}
+
+/// A client that is told of changes and reads none of it.
+#[test]
+fn a_cache_that_reads_nothing_is_cut_off_at_the_limit() {
+    let server = server_with(&[LIMITS]);
+    let before = resident(&server);
+    before_a_witness(&server, Asks::Everything, || {
+        let mut lazy = server.client();
+        lazy.ok("HELLO 3");
+        lazy.ok("CLIENT TRACKING ON BCAST");
+        let mut writer = server.client();
+        let key = "k".repeat(10_000);
+        for _ in 0..20 {
+            for number in 0..100 {
+                writer.send(&[b"SET", format!("{key}{number}").as_bytes(), b"v"]);
+            }
+            (0..100).for_each(|_| assert_eq!(writer.reply().text(), "OK"));
+        }
+        wait_for_clients(&server, "3");
+        assert_bounded(&server, before, 16 << 20);
+    });
+}

@@ -1,0 +1,360 @@
+//! Every type at once: random commands by seed on keys that all types share get the same replies
+//! from redis-server and from ours, and leave the same data, which goes both ways through files.
+//!
+//! All times are years away or past, so that no reply depends on when it is made; a time left is
+//! the one thing that may differ a little. Elements that have no order are compared without.
+
+mod words;
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use crate::collections::redis;
+use crate::files::check_dump;
+use crate::support::{Client, Kind, Random, Reply, Server, Setup, decode, redis_is_here, rounds};
+pub(crate) use words::Words;
+use words::{KEYS, command, filled};
+
+/// Commands sent at once.
+const BATCH: usize = 40;
+/// What two servers may disagree by on a time left, in milliseconds.
+const SLACK_MS: i64 = 120_000;
+
+/// One connection to each: redis-server and ours.
+pub(crate) type Pair = [Client; 2];
+
+#[test]
+fn commands_on_all_types_reply_as_redis_and_leave_the_same_files() {
+    let test = "commands_on_all_types_reply_as_redis_and_leave_the_same_files";
+    if !redis_is_here(test) {
+        return;
+    }
+    let mut random = Random::new(test);
+    for round in 0..rounds(3, 60) {
+        let servers = [redis(None, ""), Server::start(Kind::subject("imprint"))];
+        let mut pairs = [0, 1].map(|number| {
+            let mut pair = servers.each_ref().map(Server::client);
+            let protocol = 2 + (round + number) % 2;
+            pair.iter_mut().for_each(|client| client.ok(&format!("HELLO {protocol}")));
+            pair
+        });
+        let mut admins = servers.each_ref().map(Server::client);
+        let mut history = Vec::new();
+        for _ in 0..rounds(40, 250) {
+            let pair = &mut pairs[random.below(2)];
+            run_batch(pair, &mut random, &mut history);
+            match random.below(12) {
+                0 => scan_everything(pair),
+                1 => hand_over(pair, &mut random, &mut history),
+                2 => _ = pair[1].ask("BGSAVE"), // no image changes what is read
+                _ => {}
+            }
+            same_digests(&mut admins, &history);
+        }
+        servers[1].client().wait_for_save();
+        swap_files(&servers);
+    }
+}
+
+pub(crate) fn run_batch(pair: &mut Pair, random: &mut Random, history: &mut Vec<Words>) {
+    let mut batch: Vec<Words> = Vec::new();
+    while batch.len() < BATCH {
+        match random.below(25) {
+            0 => transaction(random, &mut batch),
+            1 => names(random, &mut batch),
+            _ => batch.push(command(random)),
+        }
+    }
+    for client in &mut *pair {
+        batch.iter().for_each(|words| client.send(&slices(words)));
+    }
+    for words in batch {
+        let [theirs, ours] = pair.each_mut().map(Client::raw);
+        history.push(words);
+        let words = history.last().expect("it was just pushed");
+        if !By::of(words).same(&theirs, &ours) {
+            tell_of_keys(words, history);
+            let (theirs, ours) = (theirs.escape_ascii(), ours.escape_ascii());
+            panic!("{}:\nredis {theirs}\nhere  {ours}", shown(words));
+        }
+    }
+}
+
+/// Some requests, most of which run together.
+fn transaction(random: &mut Random, batch: &mut Vec<Words>) {
+    batch.push(filled("MULTI", random));
+    for _ in 0..random.below(6) {
+        let words = command(random);
+        if By::of(&words) == By::Bytes {
+            batch.push(words);
+        }
+    }
+    batch.push(filled(random.pick(&["EXEC", "EXEC", "EXEC", "DISCARD"]), random));
+}
+
+/// Ranges by name are only defined where all scores are equal.
+fn names(random: &mut Random, batch: &mut Vec<Words>) {
+    for template in [
+        "DEL same",
+        "ZADD same 0,$e* 0,$e* 0,$e*",
+        "ZRANGEBYLEX same - + ?LIMIT,$n,$n",
+        "ZREVRANGEBYLEX same + [$few ?LIMIT,$n,$n",
+        "ZRANGE same [m1 (m3 BYLEX",
+        "ZLEXCOUNT same [ (m2",
+        "ZRANGESTORE $k same (m [m9 BYLEX",
+        "ZREMRANGEBYLEX same - (m|[1|x",
+    ] {
+        batch.push(filled(template, random));
+    }
+}
+
+/// Shows the last commands on the keys of a command.
+fn tell_of_keys(words: &Words, history: &[Words]) {
+    let keys: Vec<_> = words.iter().skip(1).filter(|word| KEYS.contains(&&***word)).collect();
+    let of_keys = |earlier: &&Words| {
+        let word = earlier[0].to_ascii_uppercase();
+        let of_all = [&b"SELECT"[..], b"SWAPDB", b"MULTI", b"EXEC"].contains(&&*word);
+        of_all || earlier.iter().any(|word| keys.contains(&word))
+    };
+    let mut told: Vec<_> = history.iter().rev().filter(of_keys).take(60).collect();
+    told.reverse();
+    told.iter().for_each(|words| println!("  {}", shown(words)));
+}
+
+/// Compares all that both hold, and shows the last commands if it differs.
+pub(crate) fn same_digests(pair: &mut Pair, history: &[Words]) {
+    // What has expired is digested until somebody meets it.
+    for db in ["0", "1"] {
+        for client in &mut *pair {
+            client.ok(&format!("SELECT {db}"));
+            client.call(&[&b"EXISTS"[..]].into_iter().chain(KEYS).collect::<Vec<_>>());
+            client.ok("EXISTS h1 h2 h3 same");
+        }
+    }
+    let [theirs, ours] = pair.each_mut().map(|client| client.ask("DEBUG DIGEST"));
+    if theirs != ours {
+        history[history.len().saturating_sub(BATCH)..]
+            .iter()
+            .for_each(|words| println!("  {}", shown(words)));
+        for key in KEYS {
+            let words: [&[u8]; 3] = [b"DEBUG", b"DIGEST-VALUE", key];
+            let [theirs, ours] = pair.each_mut().map(|client| client.call(&words));
+            println!("{}: {theirs:?}, {ours:?}", key.escape_ascii());
+        }
+        panic!("the data differs: redis {theirs:?}, here {ours:?}");
+    }
+}
+
+/// Iterations from cursor 0 to cursor 0, of keys and of elements.
+fn scan_everything(pair: &mut Pair) {
+    for filter in ["", " TYPE zset", " MATCH [a-d] COUNT 3", " TYPE string MATCH *"] {
+        let all = |client: &mut Client| walk(client, &[b"SCAN"], filter);
+        let [theirs, ours] = pair.each_mut().map(all);
+        assert_eq!(theirs, ours, "SCAN{filter}");
+    }
+    for key in KEYS {
+        let words: [&[u8]; 2] = [b"TYPE", key];
+        let kind = pair[0].call(&words).text();
+        let name: &[u8] = match &*kind {
+            "set" => b"SSCAN",
+            "hash" => b"HSCAN",
+            "zset" => b"ZSCAN",
+            _ => continue,
+        };
+        let all = |client: &mut Client| walk(client, &[name, key], " COUNT 5");
+        let [theirs, ours] = pair.each_mut().map(all);
+        assert_eq!(theirs, ours, "{} {}", name.escape_ascii(), key.escape_ascii());
+    }
+}
+
+/// All elements that an iteration gives.
+fn walk(client: &mut Client, head: &[&[u8]], filter: &str) -> BTreeSet<Vec<u8>> {
+    let mut cursor = "0".to_owned();
+    let mut found = BTreeSet::new();
+    loop {
+        let options = filter.split(' ').skip(1).map(str::as_bytes);
+        let words: Vec<&[u8]> =
+            head.iter().copied().chain([cursor.as_bytes()]).chain(options).collect();
+        let reply = client.call(&words);
+        let [next, elements] = reply.list() else { panic!("SCAN gives two elements: {reply:?}") };
+        let width = if [&b"HSCAN"[..], b"ZSCAN"].contains(&head[0]) { 2 } else { 1 };
+        for element in elements.list().chunks(width) {
+            let parts = element.iter().filter_map(Reply::bytes);
+            let mut parts: Vec<Vec<u8>> = parts.map(<[u8]>::to_vec).collect();
+            if head[0] == b"ZSCAN" {
+                parts[1] = number(&parts[1]);
+            }
+            found.insert(parts.join(&b'='));
+        }
+        cursor = next.text();
+        if cursor == "0" {
+            return found;
+        }
+    }
+}
+
+/// The text of a score as any other of the same number.
+fn number(text: &[u8]) -> Vec<u8> {
+    let number: Option<f64> = std::str::from_utf8(text).ok().and_then(|text| text.parse().ok());
+    format!("{:?}", number.expect("a score is a number")).into_bytes()
+}
+
+/// What either dumps is what the other restores.
+fn hand_over(pair: &mut Pair, random: &mut Random, history: &mut Vec<Words>) {
+    for _ in 0..4 {
+        let (from, to) = (random.pick(&KEYS), random.pick(&KEYS));
+        let payloads = pair.each_mut().map(|client| client.call(&[b"DUMP", from]));
+        let [theirs, ours] = payloads.each_ref().map(Reply::bytes);
+        assert_eq!(theirs.is_some(), ours.is_some(), "{}", from.escape_ascii());
+        let expire: &[u8] = random.pick(&[&b"0"[..], b"4102444800000"]);
+        history.push([b"RESTORE", to, expire, from].map(<[u8]>::to_vec).into());
+        for (client, payload) in pair.iter_mut().zip([ours, theirs]) {
+            let Some(payload) = payload else { continue };
+            let reply = client.call(&[b"RESTORE", to, expire, payload, b"REPLACE", b"ABSTTL"]);
+            assert_eq!(reply.text(), "OK", "{}", from.escape_ascii());
+        }
+    }
+}
+
+/// Each server loads what the other has saved: the same data with the same times to live.
+fn swap_files(servers: &[Server; 2]) {
+    let expected = servers.each_ref().map(|server| picture(&mut server.client()));
+    assert_same_pictures(&expected[0], &expected[1]);
+    let folders = servers.each_ref().map(|server| {
+        server.client().ok("SAVE");
+        let folder = tempfile::tempdir().expect("a folder");
+        fs::copy(server.dump(), folder.path().join("dump.rdb")).expect("the dump was written");
+        folder
+    });
+    check_dump(&servers[1].dump());
+    let ours = Setup::new(Kind::subject("imprint")).folder(folders[0].path()).start();
+    assert_same_pictures(&expected[0], &picture(&mut ours.client()));
+    let theirs = redis(Some(folders[1].path()), "--sanitize-dump-payload yes");
+    assert_same_pictures(&expected[1], &picture(&mut theirs.client()));
+}
+
+/// Digest, type and time of death of each key of the two databases used, and of the whole.
+type Picture = Vec<(String, String, i64)>;
+
+fn picture(client: &mut Client) -> Picture {
+    let mut found = vec![("all".to_owned(), client.ask("DEBUG DIGEST").text(), -1)];
+    for db in ["0", "1"] {
+        client.ok(&format!("SELECT {db}"));
+        let mut keys: Vec<Vec<u8>> = client
+            .ask("KEYS *")
+            .list()
+            .iter()
+            .filter_map(Reply::bytes)
+            .map(<[u8]>::to_vec)
+            .collect();
+        keys.sort();
+        for key in keys {
+            let digest = client.call(&[b"DEBUG", b"DIGEST-VALUE", &key]).list()[0].text();
+            let kind = client.call(&[b"TYPE", &key]).text();
+            let expire = client.call(&[b"PEXPIRETIME", &key]).int();
+            found.push((format!("{db} {} {kind}", key.escape_ascii()), digest, expire));
+        }
+    }
+    client.ok("SELECT 0");
+    found
+}
+
+fn assert_same_pictures(left: &Picture, right: &Picture) {
+    assert_eq!(left.len(), right.len(), "{left:?}\n{right:?}");
+    for (left, right) in left.iter().zip(right) {
+        let near = (left.2 - right.2).abs() < SLACK_MS && (left.2 < 0) == (right.2 < 0);
+        assert!((&left.0, &left.1) == (&right.0, &right.1) && near, "{left:?}, {right:?}");
+    }
+}
+
+/// How replies to a command are compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum By {
+    Bytes,
+    /// As lists whose elements may stand in any order.
+    Elements,
+    /// As members and scores in any order; see `Encoding`.
+    Scores,
+    /// As times left.
+    Time,
+    /// By how much is answered: chance decides what.
+    Extent,
+    /// How a string came about, and whether a sorted set has met SORT, decides about the encoding
+    /// in Redis alone.
+    Encoding,
+}
+
+impl By {
+    fn of(words: &Words) -> Self {
+        match words[0].to_ascii_uppercase().as_slice() {
+            b"SMEMBERS" | b"SINTER" | b"SUNION" | b"SDIFF" | b"SPOP" | b"SSCAN" | b"HGETALL"
+            | b"HKEYS" | b"HVALS" | b"HSCAN" | b"KEYS" | b"GEOSEARCH" | b"GEORADIUSBYMEMBER" => {
+                Self::Elements
+            }
+            b"ZSCAN" => Self::Scores,
+            b"TTL" | b"PTTL" | b"EXPIRETIME" | b"PEXPIRETIME" => Self::Time,
+            b"RANDOMKEY" | b"SRANDMEMBER" | b"HRANDFIELD" | b"ZRANDMEMBER" => Self::Extent,
+            b"OBJECT" => Self::Encoding,
+            _ => Self::Bytes,
+        }
+    }
+
+    fn same(self, theirs: &[u8], ours: &[u8]) -> bool {
+        let left = |raw: &[u8]| -> Option<i64> {
+            std::str::from_utf8(raw.strip_prefix(b":")?).ok()?.trim_end().parse().ok()
+        };
+        let text = |raw: &[u8]| {
+            [&b"$3\r\nraw\r\n"[..], b"$6\r\nembstr\r\n", b"$3\r\nint\r\n"].contains(&raw)
+        };
+        theirs == ours
+            || match self {
+                Self::Bytes => false,
+                Self::Elements => lines(theirs) == lines(ours),
+                Self::Scores => scores(theirs).is_some() && scores(theirs) == scores(ours),
+                Self::Time => left(theirs).zip(left(ours)).is_some_and(|(theirs, ours)| {
+                    theirs > 0 && ours > 0 && (theirs - ours).abs() < SLACK_MS
+                }),
+                Self::Extent if theirs.starts_with(b"$") => ours.starts_with(b"$"),
+                Self::Extent => {
+                    theirs.split(|&b| b == b'\r').next() == ours.split(|&b| b == b'\r').next()
+                }
+                Self::Encoding => {
+                    let sorted =
+                        theirs.ends_with(b"skiplist\r\n") && ours.ends_with(b"listpack\r\n");
+                    text(theirs) && text(ours) || sorted
+                }
+            }
+    }
+}
+
+/// What ZSCAN has found, in the order of the members.
+fn scores(raw: &[u8]) -> Option<Vec<(Vec<u8>, Vec<u8>)>> {
+    let (reply, _) = decode(raw)?;
+    let Reply::List(parts) = reply else { return None };
+    let pair = |pair: &[Reply]| {
+        (pair[0].bytes().unwrap_or_default().to_vec(), number(pair[1].bytes().unwrap_or_default()))
+    };
+    let mut found: Vec<_> = parts.get(1)?.list().chunks(2).map(pair).collect();
+    found.sort();
+    Some(found)
+}
+
+/// The lines of a reply, in the order of their text.
+fn lines(raw: &[u8]) -> Vec<&[u8]> {
+    let mut lines: Vec<&[u8]> = raw.split(|&byte| byte == b'\n').collect();
+    lines.sort();
+    lines
+}
+
+pub(crate) fn slices(words: &Words) -> Vec<&[u8]> {
+    words.iter().map(Vec::as_slice).collect()
+}
+
+pub(crate) fn shown(words: &Words) -> String {
+    let shown = |word: &Vec<u8>| match word.len() {
+        0 => "\"\"".to_owned(),
+        1..=80 => word.escape_ascii().to_string(),
+        length => format!("({length} bytes)"),
+    };
+    words.iter().take(40).map(shown).collect::<Vec<_>>().join(" ")
+}
