@@ -105,6 +105,7 @@ impl ServerState {
             before: Vec::new(),
             after: Vec::new(),
             acks: None,
+            ticket: 0,
         };
         self.blocked.park(session.id, waiter);
     }
