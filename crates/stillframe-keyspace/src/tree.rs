@@ -305,21 +305,16 @@ impl Work<'_> {
         };
         self.first &= at == 0;
         self.last &= at + 1 == inner.count();
-        let before = (self.len, inner.node(at).children());
+        let before = self.len;
         let split = self.edit(inner.node_mut(at), seek);
-        // An inner node shrinks only with its children.
-        let shrunk = match inner.node(at).children() {
-            0 => self.len < before.0,
-            children => children < before.1,
-        };
         let len = inner.len_mut(at);
-        *len = *len + self.len - before.0;
+        *len = *len + self.len - before;
         if let Some(right) = split {
             *len -= right.len;
             inner.insert(at + 1, right);
         } else if *len == 0 && inner.count() > 1 {
             self.bytes -= inner.remove(at).node.bytes_of_empty();
-        } else if shrunk {
+        } else if self.len < before {
             self.merge(inner, at);
         }
         if inner.count() <= FANOUT { None } else { Some(inner.split()) }

@@ -73,14 +73,6 @@ impl Node {
         }
     }
 
-    /// Children; a leaf has none.
-    pub(super) fn children(&self) -> usize {
-        match self {
-            Self::Leaf(_) => 0,
-            Self::Inner(inner) => inner.count(),
-        }
-    }
-
     /// Bytes of a node without elements and of what is below it: one node at each depth.
     pub(super) fn bytes_of_empty(&self) -> usize {
         let below = match self {
