@@ -34,6 +34,7 @@ fn is_clear(reply: &Reply) -> bool {
             "OOM command not allowed when used memory > 'maxmemory'.",
             "ERR string exceeds maximum allowed size (proto-max-bulk-len)",
             "ERR bit offset is not an integer or out of range",
+            "ERR source and destination objects are the same",
             "ERR Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len",
         ]
         .contains(&&**text),

@@ -253,7 +253,7 @@ const HASHES: [&str; 20] = [
     "HRANDFIELD $k $n WITHVALUES",
     "HSCAN $k 0 COUNT 100000 ?MATCH,$glob",
     "HSCAN $k x|18446744073709551616",
-    "HSCAN $k 0 COUNT $n",
+    "HSCAN $k 0 COUNT 0|-1|x",
 ];
 
 const SETS: [&str; 21] = [
