@@ -349,7 +349,12 @@ impl Work<'_> {
                     into.reindex(self.shape);
                 }
             }
-            (Node::Inner(into), Node::Inner(from)) => own(into).append(from, low),
+            (Node::Inner(into), Node::Inner(from)) => {
+                let seam = into.count();
+                let into = own(into);
+                into.append(from, low);
+                self.merge(into, seam); // children are neighbours now that were none before
+            }
             _ => {}
         }
         self.bytes += into.bytes();
