@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """Writes the seed corpora of the fuzz targets: fuzz/seeds.py. They are committed; run this again after
-a change of a format. The targets make checksums right themselves, so most seeds carry zeros there."""
+a change of a format. The targets make checksums right themselves, so most seeds carry zeros there.
+
+Files beside them that are named by a digest were found by the fuzzers; docs/proofs.md tells how."""
 
 import pathlib
 import struct
