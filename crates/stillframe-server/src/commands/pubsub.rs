@@ -38,6 +38,9 @@ pub(super) fn allowed_while_listening(command: &str) -> bool {
 /// `SUBSCRIBE channel...`, `PSUBSCRIBE pattern...`, `SSUBSCRIBE channel...`: one reply for each.
 fn subscribe<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]], kind: Kind) {
     let word = ["subscribe", "psubscribe", "ssubscribe"][kind as usize];
+    if word == "ssubscribe" && ctx.server.in_exec {
+        return ctx.out.error("ERR SSUBSCRIBE isn't allowed for a DENY BLOCKING client");
+    }
     for name in &args[1..] {
         ctx.server.pubsub.subscribe(ctx.session, kind, name);
         confirm(ctx, word, Some(name), kind);
