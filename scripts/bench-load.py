@@ -295,9 +295,9 @@ def measure_syncs(options):
             try:
                 if name == "redis":
                     server.client.call("CONFIG", "SET", "repl-diskless-sync-delay", 0)
-                    # Else the primary cuts off a replica that its own fork holds up.
-                    limit = "replica 0 0 0"
-                    server.client.call("CONFIG", "SET", "client-output-buffer-limit", limit)
+                # What is written while the replica loads must fit: else redis-server cuts it
+                # off again and again, and ours lets writers wait.
+                server.client.call("CONFIG", "SET", "client-output-buffer-limit", "replica 0 0 0")
                 fill_strings(server, options)
                 kept = measure_sync(server, options, turn)
                 results.setdefault(name, []).append(kept)
