@@ -8,8 +8,9 @@ figures to look at are the ratios. Medians of the rounds, the lowest and highest
      and 16 pipelined, 50 connections, as fast as answers come;
   2. saving: SET at a fixed rate (open loop, latency from the intended time) without and with a
      background save of the whole dataset; the same while one more client changes one large hash;
-     memory (proportional set size of server and children) in saves of their own, since to read it
-     holds the server up;
+     beside each round the same load on a null server, which only answers: what this machine and
+     the generator do to latency by themselves. Memory (proportional set size of server and
+     children) in saves of their own, since to read it holds the server up;
   3. full sync: the same load while a real redis-server becomes a replica and gets everything;
   4. memory (only if asked for by --parts memory; two minutes): bytes an element takes in small
      strings, a large hash, a large set, a large sorted set, and small lists.
@@ -139,14 +140,20 @@ def phase(report, name):
     return next((it for it in report["phases"] if it["phase"] == name), None)
 
 
+def slower(one, than_ms):
+    """Queries that took longer."""
+    return next(it["count"] for it in one["slower"] if it["than_ms"] == than_ms)
+
+
 def figures_of(report, busy):
     """What is kept of one run: normal operation, the busy phase, and what makes it doubtful."""
     kept = {"late_own": report["late"]["own"], "held": report["late"]["held"],
             "sent": report["sent"], "unanswered": report["unanswered"],
             "cpu_share": report["cpu_share"]}
-    for name in ("normal", busy):
-        one = phase(report, name)
-        kept[name] = one and {**one["latency"], "count": one["count"], "seconds": one["seconds"]}
+    for name, one in (("normal", phase(report, "normal")), (busy, phase(report, busy)),
+                      ("floor", report["floor"])):
+        kept[name] = one and {**one["latency"], "count": one["count"],
+                              "over_5_ms": slower(one, 5) / one["count"] * 1e6}
     stretches = report["saves" if busy == "saving" else "syncs"]
     ended = [it for it in stretches if it["to_ns"] is not None]
     kept["seconds"] = (ended[0]["to_ns"] - ended[0]["from_ns"]) / 1e9 if ended else None
@@ -159,6 +166,7 @@ def measure_save(server, options, with_hash, turn):
     words = set_words(options, seconds) + [
         "--bgsave-every", f"{round(options.idle_seconds * 1000)}ms"]
     words += page_words(options, "hash" if with_hash else "string", server.name, turn)
+    words += ["--null-server"]
     beside = start_load(server, options, *hash_words(options, seconds)) if with_hash else None
     report = load(server, options, *words)
     kept = figures_of(report, "saving")
@@ -380,19 +388,29 @@ def report_throughput(results):
 def report_latency(title, busy, results):
     print(f"\n## {title}\n")
     print(f"| server | normal p99, ms | {busy} p99, ms | p99 ratio | normal max, ms "
-          f"| {busy} max, ms | {busy}, s | late sends |\n|---|---|---|---|---|---|---|---|")
+          f"| {busy} max, ms | normal, over 5 ms a million | {busy}, over 5 ms a million "
+          f"| {busy}, s | late sends |\n|---|---|---|---|---|---|---|---|---|---|")
+    floors = []
     for name, rounds in results.items():
         whole = [one for one in rounds if one["normal"] and one[busy]]
+        floors += [one["floor"] for one in whole if one["floor"]]
         if not whole:
-            print(f"| {name} | no phase was seen | | | | | | |")
+            print(f"| {name} | no phase was seen | | | | | | | | |")
             continue
-        pick = lambda where, what: spread([it[where][what] / 1e3 for it in whole], "{:.2f}")
+        pick = lambda where, what, by=1e3, form="{:.2f}": spread(
+            [it[where][what] / by for it in whole], form)
         ratio = spread([it[busy]["p99_us"] / it["normal"]["p99_us"] for it in whole], "{:.2f}")
         ended = [it["seconds"] for it in whole if it["seconds"] is not None]
         late = sum(it["late_own"] for it in whole) / max(1, sum(it["sent"] for it in whole))
         print(f"| {name} | {pick('normal', 'p99_us')} | {pick(busy, 'p99_us')} | {ratio} "
               f"| {pick('normal', 'max_us')} | {pick(busy, 'max_us')} "
+              f"| {pick('normal', 'over_5_ms', 1, '{:.0f}')} "
+              f"| {pick(busy, 'over_5_ms', 1, '{:.0f}')} "
               f"| {spread(ended, '{:.1f}') if ended else '-'} | {late:.2%} |")
+    if floors:
+        pick = lambda what, by, form: spread([it[what] / by for it in floors], form)
+        print(f"| null server | {pick('p99_us', 1e3, '{:.2f}')} | | | {pick('max_us', 1e3, '{:.2f}')} "
+              f"| | {pick('over_5_ms', 1, '{:.0f}')} | | | |")
 
 
 def report(results, options):

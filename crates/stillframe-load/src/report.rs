@@ -75,8 +75,8 @@ pub struct PhaseReport {
     pub writes: Option<Quantiles>,
     /// Those of reads.
     pub reads: Option<Quantiles>,
-    /// How many took longer than 1, 10, 100 and 1000 ms.
-    pub slower: [Slower; 4],
+    /// How many took longer than 1, 5, 10, 100 and 1000 ms.
+    pub slower: [Slower; 5],
 }
 
 /// Queries that took longer than a limit, to three digits of their latency.
@@ -86,6 +86,15 @@ pub struct Slower {
     pub than_ms: u64,
     /// How many.
     pub count: u64,
+}
+
+impl Slower {
+    fn all(latencies: &Histogram<u64>) -> [Self; 5] {
+        [1, 5, 10, 100, 1_000].map(|than_ms| Self {
+            than_ms,
+            count: latencies.count_between(than_ms * 1_000_000 + 1, u64::MAX),
+        })
+    }
 }
 
 /// How often something happened, and what it was the first time.
@@ -121,6 +130,8 @@ pub struct Floor {
     pub rate: f64,
     /// Their latencies.
     pub latency: Quantiles,
+    /// As of a phase.
+    pub slower: [Slower; 5],
     /// Queries that left late.
     pub late: Late,
 }
@@ -194,6 +205,7 @@ impl Floor {
             count: latencies.len(),
             rate: latencies.len() as f64 / seconds,
             latency: Quantiles::of(&latencies),
+            slower: Slower::all(&latencies),
             late: Late::of(tally),
         }
     }
@@ -303,10 +315,7 @@ fn phase_report(tally: &Tally, phase: Phase, seconds: f64) -> PhaseReport {
         latency: Quantiles::of(&all),
         writes: part(Op::Write),
         reads: part(Op::Read),
-        slower: [1, 10, 100, 1_000].map(|than_ms| Slower {
-            than_ms,
-            count: all.count_between(than_ms * 1_000_000 + 1, u64::MAX),
-        }),
+        slower: Slower::all(&all),
     }
 }
 

@@ -41,7 +41,7 @@ fn a_stall_is_charged_with_every_query_it_kept_waiting() {
     let due = (to - from - threshold).as_secs_f64() * 2_000.0;
     let trace = &report.trace;
     assert_eq!(trace.counts.iter().sum::<u64>(), 3_000, "every query has its place and latency");
-    let slow = report.phases[0].slower[2];
+    let slow = report.phases[0].slower[3];
     assert_eq!(slow.than_ms, 100);
     let slow = slow.count;
     assert!(slow as f64 >= due * 0.95, "{slow} of {due:.0} queries");
