@@ -1,5 +1,6 @@
 //! Append-only directories that the real Redis wrote, imported and compared with the real server.
 
+use crate::journal;
 use crate::support::dataset::{self, Dataset};
 use crate::support::{
     Client, Kind, Random, Reply, Server, Setup, redis_is_here, rounds, stillframe, wait_until,
@@ -222,4 +223,19 @@ fn collections_of_an_append_only_directory_are_imported_with_an_equal_digest() {
         let ours = Setup::new(Kind::Ours("imprint")).folder(data.path()).start();
         assert_eq!(ours.client().ask("DEBUG DIGEST").text(), expected, "preamble {preamble}");
     }
+}
+
+#[test]
+fn what_was_imported_is_taken_and_logged_on() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let old = folder.path().join("old.aof");
+    fs::write(&old, "*3\r\n$3\r\nSET\r\n$1\r\na\r\n$1\r\n1\r\n").expect("a file");
+    let data = folder.path().join("data");
+    let (from, to) = (old.display().to_string(), data.display().to_string());
+    assert!(stillframe(&["import", &from, "--dir", &to]).status.success());
+    let mut first = journal::server("always", &data).start();
+    first.client().ok("INCR a");
+    first.kill();
+    let again = journal::server("always", &data).start();
+    assert_eq!(again.client().ask("GET a").text(), "2");
 }

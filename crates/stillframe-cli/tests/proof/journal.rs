@@ -2,8 +2,8 @@
 
 use crate::pairs::{Counts, Pairs, WRITERS};
 use crate::support::{
-    ALGORITHMS, Client, Kind, PATIENCE, Random, Reply, Server, Setup, free_port, rounds,
-    stillframe, wait_until,
+    ALGORITHMS, Client, Kind, PATIENCE, Random, Reply, Setup, free_port, rounds, stillframe,
+    wait_until,
 };
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -196,7 +196,7 @@ fn the_log_can_be_turned_on_and_off_while_clients_write() {
 }
 
 /// The segments of the newest log of a data directory.
-fn segments(folder: &Path) -> Vec<PathBuf> {
+pub(crate) fn segments(folder: &Path) -> Vec<PathBuf> {
     let logs = fs::read_dir(folder.join("appendonlydir")).expect("it is there");
     let newest = logs.map(|entry| entry.expect("it can be read").path()).max().expect("a log");
     let entries = fs::read_dir(newest).expect("it is there").map(|entry| entry.expect("it").path());
@@ -362,89 +362,4 @@ fn always_syncs_before_it_answers() {
         let done = synced.and_then(|rest| rest.find("= 0").map(|at| &rest[at..]));
         assert!(done.is_some_and(|rest| rest.contains("+OK")), "{number}: {between}");
     }
-}
-
-// ---- import
-
-#[test]
-fn what_was_imported_is_taken_and_logged_on() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let old = folder.path().join("old.aof");
-    fs::write(&old, "*3\r\n$3\r\nSET\r\n$1\r\na\r\n$1\r\n1\r\n").expect("a file");
-    let data = folder.path().join("data");
-    let (from, to) = (old.display().to_string(), data.display().to_string());
-    assert!(stillframe(&["import", &from, "--dir", &to]).status.success());
-    let mut first = server("always", &data).start();
-    first.client().ok("INCR a");
-    first.kill();
-    let again: Server = server("always", &data).start();
-    assert_eq!(again.client().ask("GET a").text(), "2");
-}
-
-// ---- tools
-
-fn tool(arguments: &[&str]) -> (Option<i32>, String) {
-    let output = stillframe(arguments);
-    let text = [output.stdout, output.stderr].concat();
-    (output.status.code(), String::from_utf8_lossy(&text).into_owned())
-}
-
-#[test]
-fn a_server_is_recovered_up_to_any_record_and_time() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let data = folder.path().join("data");
-    fs::create_dir(&data).expect("a folder");
-    let mut first = server("always", &data).start();
-    let mut client = first.client();
-    for number in 1..=20 {
-        client.ok(&format!("SET n {number}"));
-    }
-    let then = crate::support::now_ms();
-    wait_until("the clock moves on", || crate::support::now_ms() > then);
-    client.ok("SET n later");
-    first.kill();
-    let (from, at) = (data.display().to_string(), format!("@{}.{:03}", then / 1000, then % 1000));
-    let mut number = 0;
-    let mut recovered = |until: &str| {
-        number += 1;
-        let out = folder.path().join(format!("out{number}"));
-        let line = ["recover", &from, "--until", until, "--json", "--out"];
-        let (status, text) = tool(&[&line[..], &[&out.display().to_string()]].concat());
-        assert_eq!(status, Some(0), "{text}");
-        Setup::new(Kind::Ours("imprint")).folder(&out).start().client().ask("GET n").text()
-    };
-    assert_eq!(recovered("1"), "1");
-    assert_eq!(recovered("13"), "13");
-    assert_eq!(recovered(&at), "20");
-    assert_eq!(recovered("99"), "later");
-    let out = folder.path().join("never").display().to_string();
-    let (status, text) = tool(&["recover", &from, "--until", "@5", "--out", &out]);
-    assert!(status == Some(1) && text.contains("an earlier state needs"), "{text}");
-    assert_eq!(tool(&["recover", &from, "--until", "yesterday", "--out", &out]).0, Some(2));
-    assert_eq!(tool(&["recover", "/no/such/directory", "--out", &out]).0, Some(2));
-    let (status, text) = tool(&["recover", &from, "--out", &from]);
-    assert!(status == Some(1) && text.contains("is there already"), "{text}");
-}
-
-#[test]
-fn check_and_inspect_look_at_the_log_of_a_server() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let mut first = server("always", folder.path()).start();
-    first.client().ok("SET a 1");
-    first.client().ok("SET b 2");
-    first.kill();
-    let data = folder.path().display().to_string();
-    let (status, text) = tool(&["check", &data]);
-    assert!(status == Some(0) && text.contains("log-0000") && text.contains("dump.rdb"), "{text}");
-    let (_, text) = tool(&["inspect", &data]);
-    assert!(text.contains("logged     from "), "{text}");
-    assert!(text.contains("records    1 to 2") && text.contains("stillframe-log = 1:1:"), "{text}");
-    let path = segments(folder.path()).pop().expect("one at least");
-    let mut bytes = fs::read(&path).expect("it is there");
-    bytes[70] ^= 1;
-    fs::write(&path, bytes).expect("it can be written");
-    assert_eq!(tool(&["check", &data]).0, Some(1));
-    fs::remove_dir_all(folder.path().join("appendonlydir")).expect("it is there");
-    let (status, text) = tool(&["check", &data]);
-    assert!(status == Some(1) && text.contains("and it is not there"), "{text}");
 }

@@ -1,6 +1,8 @@
-//! `check` and `inspect` on the files of the real Redis, of every type.
+//! `check`, `inspect` and `recover` on the files of the real Redis, of every type, and on ours.
 
-use crate::support::{Kind, Server, redis_is_here, stillframe};
+use crate::journal::{segments, server};
+use crate::support::{Kind, Server, Setup, now_ms, redis_is_here, stillframe, wait_until};
+use std::fs;
 
 #[test]
 fn a_dump_of_redis_with_every_type_is_sound_and_counted() {
@@ -42,4 +44,70 @@ fn a_dump_of_redis_with_every_type_is_sound_and_counted() {
     let three = "hash: 1, list: 1, sorted set: 1, string: 1)";
     assert!(text.contains(zero) && text.contains(three), "{text}");
     assert!(text.contains("redis-ver = 7.0"), "{text}");
+}
+
+fn tool(arguments: &[&str]) -> (Option<i32>, String) {
+    let output = stillframe(arguments);
+    let text = [output.stdout, output.stderr].concat();
+    (output.status.code(), String::from_utf8_lossy(&text).into_owned())
+}
+
+#[test]
+fn a_server_is_recovered_up_to_any_record_and_time() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let data = folder.path().join("data");
+    fs::create_dir(&data).expect("a folder");
+    let mut first = server("always", &data).start();
+    let mut client = first.client();
+    for number in 1..=20 {
+        client.ok(&format!("SET n {number}"));
+    }
+    let then = now_ms();
+    wait_until("the clock moves on", || now_ms() > then);
+    client.ok("SET n later");
+    first.kill();
+    let (from, at) = (data.display().to_string(), format!("@{}.{:03}", then / 1000, then % 1000));
+    let mut number = 0;
+    let mut recovered = |until: &str| {
+        number += 1;
+        let out = folder.path().join(format!("out{number}"));
+        let line = ["recover", &from, "--until", until, "--json", "--out"];
+        let (status, text) = tool(&[&line[..], &[&out.display().to_string()]].concat());
+        assert_eq!(status, Some(0), "{text}");
+        Setup::new(Kind::Ours("imprint")).folder(&out).start().client().ask("GET n").text()
+    };
+    assert_eq!(recovered("1"), "1");
+    assert_eq!(recovered("13"), "13");
+    assert_eq!(recovered(&at), "20");
+    assert_eq!(recovered("99"), "later");
+    let out = folder.path().join("never").display().to_string();
+    let (status, text) = tool(&["recover", &from, "--until", "@5", "--out", &out]);
+    assert!(status == Some(1) && text.contains("an earlier state needs"), "{text}");
+    assert_eq!(tool(&["recover", &from, "--until", "yesterday", "--out", &out]).0, Some(2));
+    assert_eq!(tool(&["recover", "/no/such/directory", "--out", &out]).0, Some(2));
+    let (status, text) = tool(&["recover", &from, "--out", &from]);
+    assert!(status == Some(1) && text.contains("is there already"), "{text}");
+}
+
+#[test]
+fn check_and_inspect_look_at_the_log_of_a_server() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut first = server("always", folder.path()).start();
+    first.client().ok("SET a 1");
+    first.client().ok("SET b 2");
+    first.kill();
+    let data = folder.path().display().to_string();
+    let (status, text) = tool(&["check", &data]);
+    assert!(status == Some(0) && text.contains("log-0000") && text.contains("dump.rdb"), "{text}");
+    let (_, text) = tool(&["inspect", &data]);
+    assert!(text.contains("logged     from "), "{text}");
+    assert!(text.contains("records    1 to 2") && text.contains("stillframe-log = 1:1:"), "{text}");
+    let path = segments(folder.path()).pop().expect("one at least");
+    let mut bytes = fs::read(&path).expect("it is there");
+    bytes[70] ^= 1;
+    fs::write(&path, bytes).expect("it can be written");
+    assert_eq!(tool(&["check", &data]).0, Some(1));
+    fs::remove_dir_all(folder.path().join("appendonlydir")).expect("it is there");
+    let (status, text) = tool(&["check", &data]);
+    assert!(status == Some(1) && text.contains("and it is not there"), "{text}");
 }

@@ -373,17 +373,6 @@ pub(crate) fn attend<A: Algorithm>(keyspace: &mut Keyspace<A>, state: &mut Serve
     }
 }
 
-/// The data set was replaced as a whole and not by requests (a replica has loaded its primary's),
-/// so the log does not continue it: begins another, now or when the save under way has ended.
-#[allow(dead_code, reason = "replication asks for it after a full synchronization")]
-pub(crate) fn restart<A: Algorithm>(keyspace: &mut Keyspace<A>, state: &mut ServerState) {
-    if state.journal.open.is_some() {
-        let _ = close(keyspace, state); // it was logged; what was in it counts no more
-    }
-    state.journal.retry_at = None;
-    attend(keyspace, state);
-}
-
 /// Ends the log when all that is in it is durable.
 ///
 /// # Errors

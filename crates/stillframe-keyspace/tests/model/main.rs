@@ -2,13 +2,15 @@
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
+mod changes;
+#[path = "../common/mod.rs"]
 mod common;
 
 use std::sync::mpsc::Receiver;
 
 use common::{Contents, Held, Manner, Random, begin, can_image, create, sized};
 use stillframe::{Algorithm, CaptureError};
-use stillframe_keyspace::{Expire, Keyspace, Type, parse_int};
+use stillframe_keyspace::{Expire, Keyspace};
 
 const DBS: usize = 3;
 
@@ -90,25 +92,6 @@ impl<A: Algorithm> Pair<A> {
         found
     }
 
-    fn store(&mut self, key: (usize, Vec<u8>), text: Vec<u8>, expire: Expire) {
-        let kept = self.oracle.get(&key).and_then(|(_, expire)| *expire);
-        let expire = match expire {
-            Expire::Never => None,
-            Expire::Keep => kept,
-            Expire::At(at) => Some(at),
-        };
-        self.oracle.insert(key, (Held::Text(text), expire));
-    }
-
-    /// The text at a key, empty if there is none; nothing if it holds a collection.
-    fn look_text(&mut self, key: &(usize, Vec<u8>)) -> Option<Vec<u8>> {
-        match self.look(key) {
-            None => Some(Vec::new()),
-            Some((Held::Text(text), _)) => Some(text),
-            Some(_) => None,
-        }
-    }
-
     fn step(&mut self) {
         let key = self.key();
         match self.random.below(1000) {
@@ -142,169 +125,6 @@ impl<A: Algorithm> Pair<A> {
             _ => self.image(),
         }
         self.collect();
-    }
-
-    fn set(&mut self, key: (usize, Vec<u8>)) {
-        let (text, expire) = (self.text(), self.expire());
-        if expire == Expire::Keep || self.random.one_in(2) {
-            self.look(&key); // what is kept must not be of a dead key
-        }
-        self.keyspace.set(key.0, &key.1, &text, expire).unwrap();
-        self.store(key, text, expire);
-    }
-
-    fn count(&mut self, key: (usize, Vec<u8>)) {
-        let Some(old) = self.look_text(&key) else { return };
-        let old = if old.is_empty() { Some(0) } else { parse_int(&old) };
-        let Some(new) = old.and_then(|old| old.checked_add(1)) else { return };
-        self.keyspace.set_int(key.0, &key.1, new, Expire::Keep).unwrap();
-        self.store(key, new.to_string().into_bytes(), Expire::Keep);
-    }
-
-    fn append(&mut self, key: (usize, Vec<u8>)) {
-        let (more, old) = (self.text(), self.look_text(&key));
-        let Some(old) = old else { return };
-        let text = [old, more.clone()].concat();
-        assert_eq!(self.keyspace.append(key.0, &key.1, &more).unwrap(), text.len());
-        self.store(key, text, Expire::Keep);
-    }
-
-    fn set_range(&mut self, key: (usize, Vec<u8>)) {
-        let (patch, offset) = (self.text(), self.random.below(300));
-        let Some(mut text) = self.look_text(&key) else { return };
-        let exists = self.oracle.contains_key(&key);
-        if !patch.is_empty() {
-            text.resize(text.len().max(offset + patch.len()), 0);
-            text[offset..offset + patch.len()].copy_from_slice(&patch);
-        }
-        let len = self.keyspace.set_range(key.0, &key.1, offset, &patch).unwrap();
-        assert_eq!(len, text.len());
-        if exists || !patch.is_empty() {
-            self.store(key, text, Expire::Keep);
-        }
-    }
-
-    fn set_expire(&mut self, key: &(usize, Vec<u8>)) {
-        let was_there = self.look(key).is_some();
-        let at = (!self.random.one_in(3)).then(|| self.now + self.random.below(50) as i64);
-        assert_eq!(self.keyspace.set_expire(key.0, &key.1, at), was_there);
-        if let Some((_, expire)) = self.oracle.get_mut(key) {
-            *expire = at;
-        }
-    }
-
-    /// Some elements into a collection or out of it, whose type the key tells.
-    fn edit(&mut self, mut key: (usize, Vec<u8>)) {
-        let number = self.random.below(12);
-        let kind = [Type::List, Type::Hash, Type::Set, Type::Sorted][number % 4];
-        key.1 = format!("collection:{number}").into_bytes();
-        self.look(&key);
-        let mut old = self.oracle.remove(&key);
-        if old.as_ref().is_some_and(|(held, _)| Held::empty(kind) != held.emptied()) {
-            old = None; // RENAME has brought another type here
-            self.keyspace.remove(key.0, &key.1);
-        }
-        let (mut held, expire) = old.unwrap_or((Held::empty(kind), None));
-        // Large ones shrink, small ones grow, mostly.
-        let grow = self.random.below(1000) > held.len();
-        let edits = self.random.below(sized(80, 8));
-        for _ in 0..edits {
-            let add = grow == (self.random.below(5) != 0);
-            self.edit_one(&key, &mut held, add);
-        }
-        if held.len() != 0 {
-            self.oracle.insert(key.clone(), (held, expire));
-        }
-        self.look(&key);
-    }
-
-    fn edit_one(&mut self, key: &(usize, Vec<u8>), held: &mut Held, add: bool) {
-        let (text, number) = (self.text(), self.random.below(2000));
-        let member = format!("member:{number}").into_bytes();
-        let at = number % (held.len() + 1);
-        let (db, key, score) = (key.0, &key.1[..], (number % 50) as f64 - 7.0);
-        match (held, add) {
-            (Held::Text(_), _) => {}
-            (Held::List(list), true) => {
-                list.insert(at, text.clone());
-                assert!(self.keyspace.edit_list(db, key, |edit| edit.insert(at, &text)).unwrap());
-            }
-            (Held::List(list), false) => {
-                let count = (list.len() - at).min(number % 4);
-                list.drain(at..at + count);
-                self.keyspace.edit_list(db, key, |edit| edit.remove_range(at, count)).unwrap();
-            }
-            (Held::Hash(hash), true) => {
-                let is_new = hash.insert(member.clone(), text.clone()).is_none();
-                let was_new = self.keyspace.edit_hash(db, key, |edit| edit.set(&member, &text));
-                assert_eq!(was_new.unwrap(), is_new);
-            }
-            (Held::Hash(hash), false) => {
-                let there = hash.range(member..).next().map(|(field, _)| field.clone());
-                let Some(field) = there else { return };
-                hash.remove(&field);
-                assert!(self.keyspace.edit_hash(db, key, |edit| edit.remove(&field)).unwrap());
-            }
-            (Held::Set(set), true) => {
-                let is_new = set.insert(member.clone());
-                let was_new = self.keyspace.edit_set(db, key, |edit| edit.insert(&member));
-                assert_eq!(was_new.unwrap(), is_new);
-            }
-            (Held::Set(set), false) => {
-                let was_there = set.remove(&member);
-                let gone = self.keyspace.edit_set(db, key, |edit| edit.remove(&member)).unwrap();
-                assert_eq!(gone, was_there);
-            }
-            (Held::Sorted(set), true) => {
-                let old = set.insert(member.clone(), score.to_bits()).map(f64::from_bits);
-                let was = self.keyspace.edit_sorted(db, key, |edit| edit.set(&member, score));
-                assert_eq!(was.unwrap(), old);
-            }
-            (Held::Sorted(set), false) => {
-                let old = set.remove(&member).map(f64::from_bits);
-                let was = self.keyspace.edit_sorted(db, key, |edit| edit.remove(&member)).unwrap();
-                assert_eq!(was, old);
-            }
-        }
-    }
-
-    fn swap(&mut self, a: usize) {
-        let b = self.key().0;
-        self.keyspace.swap(a, b);
-        let other = |db| {
-            if db == a {
-                b
-            } else if db == b {
-                a
-            } else {
-                db
-            }
-        };
-        let oracle = std::mem::take(&mut self.oracle).into_iter();
-        self.oracle = oracle.map(|((db, key), held)| ((other(db), key), held)).collect();
-    }
-
-    /// RENAME or COPY.
-    fn transfer(&mut self, mut from: (usize, Vec<u8>)) {
-        let mut to = self.key();
-        if self.random.one_in(2) {
-            from.1 = format!("collection:{}", self.random.below(12)).into_bytes();
-            to.1 = format!("collection:{}", self.random.below(12)).into_bytes();
-        }
-        let held = self.look(&from);
-        let rename = self.random.one_in(2);
-        let done = if rename {
-            self.keyspace.rename(from.0, &from.1, to.0, &to.1).unwrap()
-        } else {
-            self.keyspace.copy(from.0, &from.1, to.0, &to.1).unwrap()
-        };
-        assert_eq!(done, held.is_some());
-        if let Some(held) = held {
-            if rename {
-                self.oracle.remove(&from);
-            }
-            self.oracle.insert(to, held);
-        }
     }
 
     fn image(&mut self) {
