@@ -8,7 +8,8 @@ highest beside them):
   1. a full checkpoint and its recovery beside the faster of two dd each on the disk of --dir: with
      the size of a checkpoint's block (64 KiB), through the page cache (and then fsync), and with
      that of its writes and reads (512 KiB and 1 MiB), past it; on tmpfs by processor time,
-     whichever threads spend it; packed ones, increments, merges, recovery by one thread;
+     whichever threads spend it; packed ones, increments, merges; recovery of a full checkpoint, a
+     packed one and a chain, each also by one thread;
   2. actions a second of the log by policy beside raw writes that are each synced;
   3. commit latency while checkpoints run, with and without a bandwidth cap, and without any;
   4. recovery time against state size and log length;
@@ -136,6 +137,14 @@ class Bench:
         self.warm()
         self.recovery(place, "recovery by one thread", store, 1)
 
+    def recoveries_both(self, place, name, store):
+        for how, threads in (("recovery", ()), ("recovery by one thread", (1,))):
+            self.warm()
+            leave_cache(store)
+            found = self.call("recover", store, self.options.megabytes, *threads)
+            rate = self.options.megabytes / found["seconds"]
+            self.add(f"{place}: {name} {how}, MB/s of state", rate)
+
     def files(self, place, root, turn):
         """Figures in MB/s of true bytes of the file. Who goes first takes turns, too."""
         size = self.options.megabytes
@@ -157,9 +166,10 @@ class Bench:
             self.add(f"{place}: packed checkpoint, MB/s of state", rate)
             share = made["bytes"] / made["state_bytes"]
             self.add(f"{place}: packed checkpoint, share of the state", share)
-            leave_cache(store)
-            found = self.call("recover", store, size)
-            self.add(f"{place}: packed recovery, MB/s of state", size / found["seconds"])
+            self.recoveries_both(place, "packed", store)
+            shutil.rmtree(store)
+            self.call("chain", store, size, 20, 8)
+            self.recoveries_both(place, "chain", store)
             shutil.rmtree(store)
             made = self.call("increment", store, size, 5)
             self.add(f"{place}: increment of 5 % of the blocks, s", made["seconds"])
@@ -223,6 +233,10 @@ class Bench:
              "disk: faster dd read, MB/s", (least, 0.85)),
             ("disk: first recovery to first dd read", "disk: first recovery, MB/s",
              "disk: dd first read, MB/s", (least, 0.85)),
+            *((f"{place}: {name} recovery to that by one thread",
+               f"{place}: {name} recovery, MB/s of state",
+               f"{place}: {name} recovery by one thread, MB/s of state", None)
+              for place in ("disk", "tmpfs") for name in ("packed", "chain")),
             ("disk: increment to full checkpoint, time", "disk: increment of 5 % of the blocks, s",
              "disk: full checkpoint of that, s", None),
             ("commit p99 beside checkpoints to idle", "commit beside checkpoints, p99_ms",

@@ -32,9 +32,10 @@ pub struct Options {
     pub bandwidth: Option<u64>,
     /// Whether checkpoints are packed by LZ4: shorter files for processor time.
     pub pack: bool,
-    /// Threads that load a full checkpoint when the store is opened: one collects what the others
-    /// read, past the page cache, and check. By default four more than there are processors, 12 at
-    /// most: most of them wait for the disk.
+    /// Threads that load a checkpoint when the store is opened, and each increment upon it in turn:
+    /// one collects what the others read, past the page cache, check and unpack. By default four
+    /// more than there are processors, 12 at most: most of them wait for the disk. What is loaded,
+    /// and what is told of damage, does not depend on it.
     pub load_threads: usize,
     /// Whether a broken chain of increments is to be followed as far as it is whole. What is lost
     /// then is told by [`Recovery::skipped`](crate::Recovery::skipped), and moved aside.
@@ -123,7 +124,7 @@ impl Options {
     pub fn pack(self) -> Self {
         Self { pack: true, ..self }
     }
-    /// Reads a full checkpoint with so many threads.
+    /// Loads checkpoints with so many threads.
     #[must_use]
     pub fn load_threads(self, load_threads: usize) -> Self {
         Self { load_threads, ..self }

@@ -300,7 +300,7 @@ fn apply(
     if reader.is_for_threads(threads) {
         input.pass_cache(); // they read large, aligned pieces
     }
-    reader.load_with(threads, |offset| input.at(offset), memory, take)
+    reader.load(threads, |offset| input.at(offset), memory, take)
 }
 
 /// Why a checkpoint cannot be loaded.

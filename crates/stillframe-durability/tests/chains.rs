@@ -6,6 +6,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use stillframe::algorithms::{imprint, naive};
 use stillframe::{Algorithm, Unit};
 use stillframe_durability::{Damage, Error, Increments, Options, Store};
 use tempfile::{TempDir, tempdir};
@@ -81,6 +82,44 @@ fn an_increment_holds_what_changed_and_recovers<A: Algorithm>() {
     assert_eq!((loaded.number, loaded.base, loaded.increments), (4, 1, 3));
     let all: u64 = (1..=4).map(|number| bytes(path, number)).sum();
     assert_eq!(loaded.bytes, all);
+}
+
+/// The unit of an increment of full images is the block of 4 KiB: it holds those that were written
+/// between the begin of the checkpoint before and its own, whole and once, and no others.
+fn an_increment_of_full_images_holds_the_blocks_written_since_the_last_begin<A: Algorithm>() {
+    const BLOCK: usize = stillframe::BLOCK_WORDS;
+    const HEADER_AND_FOOTER: u64 = 128 + 40;
+    /// The head of the file's block, of each run of blocks side by side, and the blocks.
+    fn length(runs: u64, blocks: u64) -> u64 {
+        HEADER_AND_FOOTER + 16 + runs * 8 + blocks * BLOCK as u64 * 8
+    }
+    let directory = directory();
+    let mut store = open::<A>(directory.path(), endless());
+    store.checkpoint_and_wait().expect("the disk is sound");
+    store.write(0, 1);
+    store.write(7 * BLOCK + 5, 2);
+    store.write(7 * BLOCK + 500, 3);
+    store.write_u32(2 * (20 * BLOCK - 1), 4);
+    store.write_run(31 * BLOCK - 1, &[5, 6]);
+    store.checkpoint();
+    assert_eq!(store.point(), Some(2));
+    store.write(9 * BLOCK, 7); // perhaps while it is captured
+    assert_eq!(store.wait().expect("the disk is sound"), Some(2));
+    assert_eq!(bytes(directory.path(), 2), length(4, 5), "0, 7, 19, 30 and 31");
+    store.write(9 * BLOCK + 1, 0); // as it was
+    store.checkpoint_and_wait().expect("the disk is sound");
+    assert_eq!(bytes(directory.path(), 3), length(1, 1), "9");
+    store.checkpoint_and_wait().expect("the disk is sound");
+    assert_eq!(bytes(directory.path(), 4), HEADER_AND_FOOTER, "nothing");
+    let expected = state(&store);
+    drop(store);
+    assert!(state(&open::<A>(directory.path(), endless())) == expected);
+}
+
+#[test]
+fn imprint_holds_the_blocks_written_since_the_last_begin() {
+    an_increment_of_full_images_holds_the_blocks_written_since_the_last_begin::<imprint::Imprint>();
+    an_increment_of_full_images_holds_the_blocks_written_since_the_last_begin::<naive::Naive>();
 }
 
 fn an_increment_of_nothing_is_empty<A: Algorithm>() {

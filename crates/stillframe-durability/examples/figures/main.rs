@@ -15,7 +15,8 @@ const USAGE: &str = "usage: figures CASE ARGUMENTS, where CASE is one of
   write MEGABYTES                             writes of random words, with and without increments
   checkpoint DIRECTORY MEGABYTES [pack]       a full checkpoint
   increment DIRECTORY MEGABYTES PERCENT       one of so many percent of the blocks, and a merge
-  recover DIRECTORY MEGABYTES [THREADS]       what checkpoint or increment left
+  chain DIRECTORY MEGABYTES PERCENT COUNT     a base and so many of these, not merged
+  recover DIRECTORY MEGABYTES [THREADS]       what checkpoint, increment or chain left
   replay DIRECTORY MEGABYTES ACTIONS          recovery of a log of so many actions
   log DIRECTORY POLICY ACTIONS                actions a second
   fsync FILE TIMES                            writes of 60 bytes, each synced
@@ -49,6 +50,9 @@ fn run(arguments: &[&str]) -> Outcome {
         }
         ["increment", directory, megabytes, percent] => {
             state::increment(directory, megabytes.parse()?, percent.parse()?)
+        }
+        ["chain", directory, megabytes, percent, count] => {
+            state::chain(directory, megabytes.parse()?, percent.parse()?, count.parse()?)
         }
         ["recover", directory, megabytes] => state::recover(directory, megabytes.parse()?, None),
         ["recover", directory, megabytes, threads] => {

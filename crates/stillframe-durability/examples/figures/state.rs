@@ -89,16 +89,35 @@ fn cpu_seconds() -> Result<f64, Box<dyn std::error::Error>> {
     Ok(ticks as f64 / 100.0)
 }
 
+/// Writes so many percent of the blocks, others with another `shift`.
+fn touch(store: &mut Store, percent: usize, shift: usize) {
+    let step = |block: usize| (block + shift) * percent / 100;
+    for block in (0..store.words() / BLOCK_WORDS).filter(|&block| step(block) != step(block + 1)) {
+        let index = block * BLOCK_WORDS;
+        store.write(index, store.read(index)); // the state stays as it is, to be verified
+    }
+}
+
+pub(crate) fn chain(directory: &str, megabytes: usize, percent: usize, count: usize) -> Outcome {
+    let options = options(words(megabytes)).increments(chains(usize::MAX));
+    let mut store: Store = Store::open(directory, options)?;
+    fill(&mut store);
+    store.checkpoint_and_wait()?;
+    for shift in 0..count {
+        touch(&mut store, percent, shift);
+        store.checkpoint_and_wait()?;
+    }
+    let stats = store.stats();
+    store.close()?;
+    Ok(format!("{{\"bytes\":{},\"increments\":{}}}", stats.chain_bytes, stats.increments))
+}
+
 pub(crate) fn increment(directory: &str, megabytes: usize, percent: usize) -> Outcome {
     let mut store: Store = Store::open(directory, options(words(megabytes)).increments(chains(1)))?;
     fill(&mut store);
     store.checkpoint_and_wait()?;
     store.wait_merged();
-    let blocks = store.words() / BLOCK_WORDS;
-    for block in (0..blocks).filter(|block| block * percent / 100 != (block + 1) * percent / 100) {
-        let index = block * BLOCK_WORDS;
-        store.write(index, store.read(index)); // the state stays as it is, to be verified
-    }
+    touch(&mut store, percent, 0);
     let started = Instant::now();
     store.checkpoint_and_wait()?;
     let took = started.elapsed().as_secs_f64();

@@ -65,8 +65,8 @@
 
 pub(crate) mod damage;
 mod digest;
+mod load;
 mod packing;
-mod parallel;
 pub(crate) mod reader;
 pub(crate) mod writer;
 
@@ -183,6 +183,17 @@ impl Header {
             + u128::from(self.blocks()) * BLOCK_HEADER_BYTES as u128
             + (self.header_bytes() + FOOTER_BYTES) as u128;
         (self.base.is_none() && !self.packs).then_some(bytes)
+    }
+
+    /// The first word of a block of a full file, or the end.
+    fn first_word(&self, block: u64) -> u64 {
+        self.words.min(block.saturating_mul(u64::from(self.words_per_block)))
+    }
+
+    /// Where a block of a full file that is not packed starts, or the footer.
+    fn offset(&self, block: u64) -> u64 {
+        let heads = self.blocks().min(block) * BLOCK_HEADER_BYTES as u64;
+        self.header_bytes() as u64 + heads + self.first_word(block) * 8
     }
 
     /// Bytes of the header.

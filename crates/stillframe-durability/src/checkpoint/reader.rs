@@ -21,6 +21,9 @@ use crate::fields::{u32_at, u64_at};
 /// LZ4 packs no better, so that the length of a file bounds what it can hold.
 const PACKED_RATIO_MAX: u32 = 256;
 
+/// What is wrong with runs that do not rise.
+pub(super) const OUT_OF_PLACE: &str = "a run out of its place";
+
 /// A checkpoint file whose header is sound and whose length may be right.
 pub(crate) struct Reader<R> {
     input: R,
@@ -34,6 +37,23 @@ pub(crate) struct Reader<R> {
     digest: crc_fast::Digest,
     /// One block as it is in the file.
     raw: Vec<u8>,
+}
+
+/// Where a block starts, or the footer.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Place {
+    pub(super) offset: u64,
+    /// Which block, from 0.
+    pub(super) block: u64,
+}
+
+/// What is at a place.
+pub(super) enum Next {
+    /// A block of so many bytes with its head.
+    Block(usize),
+    Footer,
+    /// Its head tells.
+    Unknown,
 }
 
 /// Words of one block, and where they belong.
@@ -114,15 +134,6 @@ impl<R: Read> Reader<R> {
         decoded.map(|()| true)
     }
 
-    /// Hands every run of words to `take(start, words)`, in order, then checks the footer.
-    pub(crate) fn load(mut self, mut take: impl FnMut(usize, &[u64])) -> Result<(), Damage> {
-        let mut block = Block::default();
-        while self.next(&mut block)? {
-            block.runs().for_each(|(start, words)| take(start, words));
-        }
-        Ok(())
-    }
-
     /// Reads all blocks and the footer, and hands everything that is wrong to `found`, until that
     /// has enough, or nothing can be said of what follows.
     pub(crate) fn verify(mut self, mut found: impl FnMut(Damage) -> ControlFlow<()>) {
@@ -170,10 +181,19 @@ impl<R: Read> Reader<R> {
         u64::from(self.header.words_per_block).min(self.header.words - self.next)
     }
 
-    /// Goes on with the footer, at `offset`, from where `input` reads.
-    pub(super) fn skip_to_footer(&mut self, offset: u64, input: R) {
-        (self.offset, self.input) = (offset, input);
-        (self.next, self.blocks) = (self.header.words, self.header.blocks());
+    /// Bytes of the file.
+    pub(super) fn length(&self) -> u64 {
+        self.length
+    }
+
+    /// What is next.
+    pub(super) fn place(&self) -> Place {
+        Place { offset: self.offset, block: self.blocks }
+    }
+
+    /// Goes on with the footer, at `end`, from where `input` reads.
+    pub(super) fn skip_to_footer(&mut self, end: Place, input: R) {
+        (self.offset, self.blocks, self.input) = (end.offset, end.block, input);
     }
 
     /// The digest of what was read.
@@ -183,42 +203,22 @@ impl<R: Read> Reader<R> {
 
     /// What is next. Its head is read, unless it follows from the header.
     fn coming(&mut self) -> Result<Coming, Damage> {
-        let is_full = self.header.base.is_none();
-        if is_full && self.next == self.header.words {
-            return Ok(Coming { block: None, have: 0 });
+        let place = self.place();
+        let (mut next, mut have) = (place.foreseen(&self.header, self.length)?, 0);
+        if let Next::Unknown = next {
+            have = BLOCK_HEADER_BYTES;
+            self.raw.resize(have, 0);
+            read(&mut self.input, place.offset, &mut self.raw)?;
+            next = place.told(&self.header, self.length, &self.raw)?;
         }
-        if self.header.file_bytes().is_some() {
-            let bytes = BLOCK_HEADER_BYTES + self.full_block_words() as usize * 8;
-            return Ok(Coming { block: Some(bytes), have: 0 });
-        }
-        let Self { offset, length, blocks: block, .. } = *self;
-        let expected = offset + FOOTER_BYTES as u64; // there is one, or a block
-        if length < expected {
-            return Err(Damage::Truncated { length, expected: expected.into() });
-        }
-        let have = BLOCK_HEADER_BYTES;
-        self.raw.resize(have, 0);
-        read(&mut self.input, offset, &mut self.raw)?;
-        if !is_full && self.raw[..8] == FOOTER_MAGIC {
-            return Ok(Coming { block: None, have });
-        }
-        let bytes = u32_at(&self.raw, 4) & !PACKED;
-        if bytes == 0 || bytes > self.header.words_per_block * 8 {
-            return Err(Damage::BlockHead { offset, block });
-        }
-        let bytes = BLOCK_HEADER_BYTES + bytes as usize;
-        let end = offset + bytes as u64;
-        if end > length {
-            return Err(Damage::BlockCut { offset, block, end, length });
-        }
-        Ok(Coming { block: Some(bytes), have })
+        let block = if let Next::Block(bytes) = next { Some(bytes) } else { None };
+        Ok(Coming { block, have })
     }
 
     /// Reads what is missing of a block, and what it says.
     fn read_block(&mut self, raw: &mut [u8], have: usize, into: &mut Block) -> Result<(), Damage> {
-        let (offset, block) = (self.offset, self.blocks);
-        read(&mut self.input, offset + have as u64, &mut raw[have..])?;
-        let expected = Expected { offset, block, next: self.next };
+        read(&mut self.input, self.offset + have as u64, &mut raw[have..])?;
+        let expected = Expected { at: self.place(), next: self.next };
         self.next = expected.decode(&self.header, raw, into)?;
         self.digest.update(raw);
         self.offset += raw.len() as u64;
@@ -269,29 +269,75 @@ struct Coming {
     have: usize,
 }
 
+impl Place {
+    /// Behind a block of so many bytes.
+    pub(super) fn after(self, bytes: u64) -> Self {
+        Self { offset: self.offset + bytes, block: self.block + 1 }
+    }
+
+    /// What is here in a file of `length` bytes, if that follows from its header. Else there are a
+    /// footer's bytes at least.
+    pub(super) fn foreseen(self, header: &Header, length: u64) -> Result<Next, Damage> {
+        if header.base.is_none() && self.block >= header.blocks() {
+            return Ok(Next::Footer);
+        }
+        if header.file_bytes().is_some() {
+            let end = header.offset(self.block + 1);
+            return Ok(Next::Block((end - header.offset(self.block)) as usize));
+        }
+        let expected = self.offset + FOOTER_BYTES as u64; // there is one, or a block
+        match length < expected {
+            true => Err(Damage::Truncated { length, expected: expected.into() }),
+            false => Ok(Next::Unknown),
+        }
+    }
+
+    /// What is here, as its head says, of which nothing is proved.
+    pub(super) fn told(self, header: &Header, length: u64, head: &[u8]) -> Result<Next, Damage> {
+        let Self { offset, block } = self;
+        if header.base.is_some() && head[..8] == FOOTER_MAGIC {
+            return Ok(Next::Footer);
+        }
+        let bytes = u32_at(head, 4) & !PACKED;
+        if bytes == 0 || bytes > header.words_per_block * 8 {
+            return Err(Damage::BlockHead { offset, block });
+        }
+        let bytes = BLOCK_HEADER_BYTES + bytes as usize;
+        let end = offset + bytes as u64;
+        match end > length {
+            true => Err(Damage::BlockCut { offset, block, end, length }),
+            false => Ok(Next::Block(bytes)),
+        }
+    }
+
+    /// Something is wrong with what the block here says.
+    pub(super) fn content(self, bytes: u64, what: &'static str) -> Damage {
+        Damage::BlockContent { offset: self.offset, bytes, block: self.block, what }
+    }
+}
+
 /// Where a block lies, and with which word it may start.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Expected {
-    pub(crate) offset: u64,
-    pub(crate) block: u64,
-    pub(crate) next: u64,
+pub(super) struct Expected {
+    pub(super) at: Place,
+    pub(super) next: u64,
 }
 
 impl Expected {
     /// Takes the words out of a block with its head. Returns the first word that may come next.
-    pub(crate) fn decode(
+    pub(super) fn decode(
         self,
         header: &Header,
         raw: &[u8],
         into: &mut Block,
     ) -> Result<u64, Damage> {
-        let Self { offset, block, next } = self;
+        let Self { at: at @ Place { offset, block }, next } = self;
         let bytes = raw.len() as u64;
         // The checksum first: a wrong head with a right checksum is a block of another place.
         if crc_fast::crc32_iscsi(&raw[4..]) != u32_at(raw, 0) {
             return Err(Damage::BlockChecksum { offset, bytes, block });
         }
-        let content = |what| Damage::BlockContent { offset, bytes, block, what };
+        let content = |what| at.content(bytes, what);
         let (named_bytes, first) = (u32_at(raw, 4), u64_at(raw, 8));
         let is_packed = named_bytes & PACKED != 0 && header.packs;
         let true_bytes = if is_packed { named_bytes & !PACKED } else { named_bytes };
@@ -354,7 +400,7 @@ fn split(
         let end = start + count; // below 2^48 and 2^16
         let range = at + 1..at + 1 + count as usize;
         if count == 0 || start < next || end > total || range.end > words.len() {
-            return Err("a run out of its place");
+            return Err(OUT_OF_PLACE);
         }
         (at, next) = (range.end, end);
         runs.push((start, range));

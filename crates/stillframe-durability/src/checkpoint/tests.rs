@@ -1,6 +1,7 @@
 //! The format against itself: what is written is read, and nothing else is.
 
 mod increments;
+mod threads;
 
 use super::reader::Reader;
 use super::writer::Writer;
@@ -25,11 +26,22 @@ fn write(header: Header, words: &[u64], words_per_push: usize) -> Vec<u8> {
     file
 }
 
-fn read(file: &[u8]) -> Result<(Header, Vec<u64>), Damage> {
-    let reader = Reader::open(file, file.len() as u64)?;
+/// Loads what is left of a file that was once of `length` bytes.
+fn load(
+    file: &[u8],
+    length: usize,
+    threads: usize,
+    take: impl FnMut(usize, &[u64]),
+) -> Result<Header, Damage> {
+    let reader = Reader::open(file, length as u64)?;
     let header = *reader.header();
+    let at = |offset| file.get(offset as usize..).unwrap_or_default();
+    reader.load(threads, at, None, take).map(|()| header)
+}
+
+fn read(file: &[u8]) -> Result<(Header, Vec<u64>), Damage> {
     let mut words = Vec::new();
-    reader.load(|start, run| {
+    let header = load(file, file.len(), 1, |start, run| {
         assert_eq!(start, words.len());
         words.extend_from_slice(run);
     })?;
@@ -108,8 +120,8 @@ fn every_truncation_and_every_tail_is_found() {
 fn a_file_that_shrinks_while_it_is_read_is_found() {
     let file = write(header(9, 4), &words(9), 512);
     for length in HEADER_BYTES..file.len() {
-        let reader = Reader::open(&file[..length], file.len() as u64).expect("header is whole");
-        let damage = reader.load(|_, _| {}).expect_err("a shrunk file was read");
+        let damage = load(&file[..length], file.len(), 1, |_, _| {});
+        let damage = damage.expect_err("a shrunk file was read");
         assert!(matches!(damage, Damage::Unreadable { .. }), "{damage}");
     }
 }

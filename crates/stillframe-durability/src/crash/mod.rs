@@ -100,16 +100,16 @@ fn enough() -> u64 {
 }
 
 /// xorshift64; the seed is not 0.
-struct Random(u64);
+pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
-    fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
         self.0
     }
-    fn below(&mut self, bound: u64) -> u64 {
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
         (self.next() >> 11) % bound
     }
     /// A subset of pieces: few, half or most of them.
@@ -122,7 +122,7 @@ impl Random {
     }
 }
 
-fn seed() -> u64 {
+pub(crate) fn seed() -> u64 {
     let given = std::env::var("STILLFRAME_SEED").ok().and_then(|seed| seed.parse().ok());
     let clock = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970");
     let seed = given.unwrap_or(clock.as_nanos() as u64) | 1;

@@ -48,6 +48,7 @@
 //! valid and are *not* proved. They may lie in the page cache alone, and a sync would not tell: it
 //! may have failed once, in a process that is gone.
 
+pub(crate) mod ahead;
 pub(crate) mod damage;
 pub(crate) mod logger;
 pub(crate) mod options;

@@ -1,17 +1,18 @@
 //! Every flip and truncation, found at recovery.
 
+mod threads;
+
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use stillframe::algorithms::hourglass::{Hourglass, HourglassCopy};
-use stillframe::algorithms::imprint::Imprint;
+use stillframe::algorithms::hourglass::Hourglass;
 use stillframe::algorithms::naive::Naive;
 
 use super::*;
 use crate::chain::Increments;
 use crate::checkpoint::writer::Writer;
-use crate::disk::{Disk, Fault, Files, SimulatedDisk};
+use crate::disk::{Disk, Files, SimulatedDisk};
 use crate::store::Store;
 
 fn file(number: u64) -> Vec<u8> {
@@ -117,57 +118,6 @@ fn every_flip_and_every_truncation_of_a_chain_is_refused() {
         files.remove(&name);
         if number < 3 {
             recovered(&files, false).expect_err("a link is missing");
-        }
-    }
-}
-
-/// Words of several stretches that threads read apart.
-const MANY: usize = 300_001;
-
-/// The words that a disk's checkpoint of `MANY` is recovered to.
-fn recovered_by<A: Algorithm>(disk: &SimulatedDisk, threads: usize) -> Result<Vec<u64>, Error> {
-    let shared: Arc<dyn Disk> = Arc::new(disk.clone());
-    let directory = Directory::open(Path::new("simulated"), Some(shared)).expect("it is there");
-    let found = recover::<A>(&directory, &Options::words(MANY).load_threads(threads))?;
-    Ok((0..MANY).map(|index| found.algorithm.read(index)).collect())
-}
-
-#[test]
-fn several_threads_recover_past_the_page_cache_what_one_does_through_it() {
-    several_threads_recover(recovered_by::<Imprint>); // in place
-    several_threads_recover(recovered_by::<HourglassCopy>);
-}
-
-fn several_threads_recover(
-    recovered_by: impl Fn(&SimulatedDisk, usize) -> Result<Vec<u64>, Error>,
-) {
-    let words: Vec<u64> = (1..=MANY as u64).map(|index| index.wrapping_mul(index)).collect();
-    let mut file = Vec::new();
-    let mut writer = Writer::new(&mut file, Header::new(MANY, 1, 0, "naive"));
-    writer.push(0, &words).expect("a Vec takes all");
-    writer.finish().expect("a Vec takes all");
-    let holding = |file: &[u8], direct| {
-        let files = Files::from([(names::checkpoint(1), Arc::new(file.to_vec()))]);
-        SimulatedDisk::holding(&files).with_direct(direct)
-    };
-    for (threads, direct) in [(1, true), (2, false), (2, true), (5, true)] {
-        let disk = holding(&file, direct);
-        assert!(recovered_by(&disk, threads).is_ok_and(|found| found == words), "{threads}");
-        for (fault, is_harmless) in [(Fault::IO, false), (Fault::INTERRUPTED, true)] {
-            for call in 1..=disk.calls() {
-                let disk = holding(&file, direct);
-                disk.fail_at(call, fault);
-                match recovered_by(&disk, threads) {
-                    Ok(found) => assert!(found == words && is_harmless, "call {call}"),
-                    Err(error) => assert!(!is_harmless, "call {call}: {error}"),
-                }
-            }
-        }
-        for at in (0..file.len()).step_by(file.len() / 20).chain([file.len() - 1]) {
-            file[at] ^= 4;
-            let damaged = recovered_by(&holding(&file, direct), threads);
-            assert!(matches!(damaged, Err(Error::NoneSound { .. })), "byte {at}");
-            file[at] ^= 4;
         }
     }
 }

@@ -17,9 +17,9 @@ use crate::checkpoint::Header as CheckpointHeader;
 use crate::disk::directory::Directory;
 use crate::error::Error;
 use crate::log::logger::Logger;
-use crate::log::reader::{self, Progress, Report};
+use crate::log::reader::{Progress, Report};
 use crate::log::writer::Writer;
-use crate::log::{self, Header};
+use crate::log::{self, Header, ahead};
 use crate::mutant::Mutant;
 use crate::names;
 use crate::options::Options;
@@ -200,7 +200,7 @@ pub(crate) fn replay(
 ) -> Result<(Report, Replayed), Error> {
     let started = Instant::now();
     let mut replayed = Replayed { last: from.saturating_sub(1), ..Replayed::default() };
-    let report = reader::recover(directory, from, accept_loss, |record, progress| {
+    let report = ahead::recover(directory, from, accept_loss, |record, progress| {
         let (sequence, time_ms, bytes) = (record.sequence, record.time_ms, record.payload);
         let is_beyond = match until {
             None => false,

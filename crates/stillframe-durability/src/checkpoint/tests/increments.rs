@@ -24,9 +24,8 @@ fn write_runs(header: Header, runs: Runs<'_>) -> Vec<u8> {
 
 /// What a file gives, word by word.
 fn read_runs(file: &[u8]) -> Result<BTreeMap<usize, u64>, Damage> {
-    let reader = Reader::open(file, file.len() as u64)?;
     let mut found = BTreeMap::new();
-    reader.load(|start, run| {
+    load(file, file.len(), 1, |start, run| {
         for (index, &word) in run.iter().enumerate() {
             assert!(found.insert(start + index, word).is_none(), "word {start} + {index} twice");
         }
@@ -190,35 +189,4 @@ fn a_writer_refuses_runs_out_of_order() {
     assert!(writer.push(10, &[]).is_err(), "beyond the end");
     writer.push(5, &[3]).expect("goes on");
     writer.finish().expect("an increment may end anywhere");
-}
-
-#[test]
-fn several_threads_read_what_one_reads() {
-    let load = |file: &[u8], threads| -> Result<Vec<u64>, Damage> {
-        let reader = Reader::open(file, file.len() as u64)?;
-        let mut found = vec![0; reader.header().words as usize];
-        reader.load_with(
-            threads,
-            |offset| &file[offset as usize..],
-            None,
-            |start, run| {
-                found[start..start + run.len()].copy_from_slice(run);
-            },
-        )?;
-        Ok(found)
-    };
-    for count in [0, 1, 64, 65, 1000, 1027] {
-        let words = words(count);
-        let file = write(header(count, 4), &words, 512);
-        for threads in [1, 2, 5] {
-            assert_eq!(load(&file, threads), Ok(words.clone()), "{count} words");
-        }
-    }
-    let mut file = write(header(200, 4), &words(200), 512);
-    for bit in (HEADER_BYTES * 8..file.len() * 8).step_by(7) {
-        file[bit / 8] ^= 1 << (bit % 8);
-        assert_eq!(load(&file, 3), load(&file, 1), "bit {bit}");
-        assert!(load(&file, 3).is_err());
-        file[bit / 8] ^= 1 << (bit % 8);
-    }
 }
