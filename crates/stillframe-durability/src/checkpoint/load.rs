@@ -122,8 +122,8 @@ impl Pool {
     }
 }
 
-/// Loads all stretches by up to `threads` threads, of which the calling one hands on what they tell.
-/// False if no other was to be had.
+/// Loads all stretches by up to `threads` threads, of which the calling one hands on what they
+/// tell. False if no other was to be had.
 fn by_threads<R: Read>(
     plan: &Plan,
     threads: usize,

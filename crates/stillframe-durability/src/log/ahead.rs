@@ -36,7 +36,7 @@ pub(crate) fn recover(
         let (send, receive) = sync_channel(1);
         let read = move || read(directory, log_from, accept_loss, &send);
         let Ok(reading) = Builder::new().name("log-read".into()).spawn_scoped(scope, read) else {
-            return reader::recover(directory, log_from, accept_loss, take); // there is none to be had
+            return reader::recover(directory, log_from, accept_loss, take); // none to be had
         };
         for batch in receive {
             for (record, progress) in batch.records() {

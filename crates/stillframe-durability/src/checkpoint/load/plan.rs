@@ -239,7 +239,8 @@ impl Plan {
         Found { at: place, from, damage }
     }
 
-    /// Finds the whole blocks in `bytes`, which start with one, and leaves what follows to the next.
+    /// Finds the whole blocks in `bytes`, which start with one, and leaves what follows to the
+    /// next.
     fn find(&self, turn: &mut Turn, bytes: &[u8], lengths: &mut Vec<usize>) -> Result<(), Damage> {
         let mut rest = bytes;
         loop {
