@@ -124,6 +124,7 @@ impl InProcess {
         }
         while self.state.blocked.next_ready().is_some() {}
         self.state.pause = None;
+        self.keyspace.spare_expired(self.state.spares_expired());
         self.session.held = None;
         self.session.closing = false;
     }
@@ -185,6 +186,20 @@ impl InProcess {
 mod tests {
     use super::*;
     use stillframe_keyspace::KeyspaceOptions;
+
+    /// While clients are paused nothing expires: a pause that outlived its request would let
+    /// `stop_clock` find the same expired keys for ever.
+    #[test]
+    fn a_pause_ends_with_its_request() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let config = Config { dir: folder.path().to_owned(), ..Config::default() };
+        let mut server = InProcess::new(config).expect("a server");
+        server.ask(&[b"SET", b"k", b"v", b"PX", b"1"]);
+        server.ask(&[b"CLIENT", b"PAUSE", b"100000"]);
+        server.ask(&[b"PING"]);
+        server.stop_clock();
+        assert_eq!(server.keys()[0], 0);
+    }
 
     /// A result takes the place of what is there, or leaves it there.
     #[test]
