@@ -32,14 +32,20 @@ impl ServerState {
     /// Whether requests are held now.
     #[inline]
     pub(crate) fn pausing(&self) -> bool {
-        self.pause.is_some() || self.replication.holding() || self.ending.is_some()
+        self.pause.is_some() || self.holds_writes()
+    }
+
+    /// Whether requests that write are held for a reason of the server's own.
+    fn holds_writes(&self) -> bool {
+        let replication = &self.replication;
+        replication.holding() || self.ending.is_some() || replication.failover.is_some()
     }
 
     /// Whether a request has to wait; `writes`: it is an EXEC of requests that write.
     pub(crate) fn holds<A: Algorithm>(&self, command: &Command<A>, writes: bool) -> bool {
         let may_write = writes || command.has(flags::WRITE | flags::MAY_REPLICATE);
         self.pause.is_some_and(|pause| may_write || !pause.writes_only)
-            || may_write && (self.replication.holding() || self.ending.is_some())
+            || may_write && self.holds_writes()
     }
 
     /// How long the pause still lasts.
@@ -49,7 +55,8 @@ impl ServerState {
 
     /// Whether keys whose time has come are not to be deleted: that would be a change.
     pub(crate) fn spares_expired(&self) -> bool {
-        self.pause.is_some() || self.replication.is_replica()
+        let replication = &self.replication;
+        self.pause.is_some() || replication.is_replica() || replication.failover.is_some()
     }
 }
 

@@ -113,6 +113,7 @@ impl<A: Algorithm> Server<A> {
             self.settle();
             self.flush();
             self.feed();
+            self.attend_failover();
             self.tending = self.keyspace.tend();
             persistence::attend(&mut self.keyspace, &mut self.state);
             transfer::attend(&mut self.keyspace, &mut self.state);

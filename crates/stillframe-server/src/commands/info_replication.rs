@@ -20,7 +20,12 @@ pub(super) fn replication<A: Algorithm>(ctx: &Context<'_, A>, _: &KeyspaceStats,
         text.field("min_slaves_good_slaves", server.good_replicas());
     }
     replicas(server, text);
-    text.field("master_failover_state", "no-failover");
+    let failover = match &replication.failover {
+        None => "no-failover",
+        Some(failover) if failover.handed_over => "failover-in-progress",
+        Some(_) => "waiting-for-sync",
+    };
+    text.field("master_failover_state", failover);
     text.field("master_replid", &replication.id);
     let (older, end) = match &replication.older {
         Some((id, end)) => (id.clone(), *end as i64 + 1),

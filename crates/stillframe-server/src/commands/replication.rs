@@ -6,18 +6,21 @@ use stillframe::Algorithm;
 use stillframe_keyspace::Type;
 use stillframe_resp::parse_integer;
 
-use super::errors::NOT_AN_INTEGER;
+use super::errors::{NOT_AN_INTEGER, SYNTAX};
 use super::{Context, NO_KEYS, Table, flags::*};
 use crate::blocked::{Acks, Waiter};
+use crate::config::words::words;
 use crate::journal;
-use crate::replication::{Phase, Replica};
+use crate::replication::{Failover, Phase, Replica};
 use crate::session::Replies;
+use crate::state::ServerState;
 
 /// Adds the commands of this module.
 pub(crate) fn register<A: Algorithm>(table: &mut Table<A>) {
     let admin = ADMIN | NOSCRIPT | STALE;
     table.add("replicaof", 3, admin | NO_ASYNC_LOADING, NO_KEYS, replicaof);
     table.add("slaveof", 3, admin | NO_ASYNC_LOADING, NO_KEYS, replicaof);
+    table.add("failover", -1, admin, NO_KEYS, failover);
     table.add("role", 1, NOSCRIPT | LOADING | STALE | FAST, NO_KEYS, role);
     table.add("wait", 3, NOSCRIPT, NO_KEYS, wait);
     table.add("replconf", -1, admin | LOADING | ALLOW_BUSY, NO_KEYS, replconf);
@@ -28,6 +31,9 @@ pub(crate) fn register<A: Algorithm>(table: &mut Table<A>) {
 
 /// `REPLICAOF host port`, `REPLICAOF NO ONE`
 fn replicaof<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    if ctx.server.replication.failover.is_some() {
+        return ctx.out.error("ERR REPLICAOF not allowed while failing over.");
+    }
     if args[1].eq_ignore_ascii_case(b"no") && args[2].eq_ignore_ascii_case(b"one") {
         ctx.server.promote(ctx.keyspace);
         return ctx.out.ok();
@@ -46,6 +52,81 @@ fn replicaof<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
     }
     ctx.server.demote(ctx.keyspace, host.to_owned(), port);
     ctx.out.ok();
+}
+
+/// `FAILOVER [TO host port [FORCE]] [TIMEOUT milliseconds]`, `FAILOVER ABORT`: this server and one
+/// of its replicas change places.
+fn failover<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    if let [_, word] = args
+        && word.eq_ignore_ascii_case(b"abort")
+    {
+        return if ctx.server.call_failover_off(ctx.keyspace, "as a client wishes") {
+            ctx.out.ok();
+        } else {
+            ctx.out.error("ERR No failover in progress.");
+        };
+    }
+    match wished_failover(ctx.server, args) {
+        Ok(failover) => {
+            ctx.server.replication.ask();
+            ctx.server.replication.failover = Some(failover);
+            ctx.keyspace.spare_expired(true);
+            tracing::info!("a failover begins: writes are held");
+            ctx.out.ok();
+        }
+        Err(problem) => ctx.out.error(problem),
+    }
+}
+
+/// The failover that a request asks for.
+fn wished_failover(server: &ServerState, args: &[&[u8]]) -> Result<Failover, &'static str> {
+    let mut wish = Failover { target: None, deadline: None, force: false, handed_over: false };
+    let mut rest = args.get(1..).unwrap_or_default();
+    while let [word, behind @ ..] = rest {
+        rest = match (word.to_ascii_lowercase().as_slice(), behind) {
+            (b"timeout", [milliseconds, behind @ ..]) if wish.deadline.is_none() => {
+                let milliseconds = parse_integer(milliseconds).ok_or(NOT_AN_INTEGER)?;
+                let timeout = u64::try_from(milliseconds).ok().filter(|&timeout| timeout > 0);
+                let timeout = timeout.ok_or("ERR FAILOVER timeout must be greater than 0")?;
+                let end = server.loop_time.checked_add(Duration::from_millis(timeout));
+                wish.deadline = Some(end.ok_or(NOT_AN_INTEGER)?);
+                behind
+            }
+            (b"to", [host, port, behind @ ..]) if wish.target.is_none() => {
+                let port = parse_integer(port).ok_or(NOT_AN_INTEGER)?;
+                let host = String::from_utf8_lossy(host).into_owned();
+                wish.target = Some((host, u16::try_from(port).unwrap_or(0)));
+                behind
+            }
+            (b"force", behind) if !wish.force => {
+                wish.force = true;
+                behind
+            }
+            _ => return Err(SYNTAX),
+        };
+    }
+    let replication = &server.replication;
+    if replication.failover.is_some() {
+        return Err("ERR FAILOVER already in progress.");
+    } else if replication.is_replica() {
+        return Err("ERR FAILOVER is not valid when server is a replica.");
+    } else if replication.places.is_empty() {
+        return Err("ERR FAILOVER requires connected replicas.");
+    } else if wish.force && (wish.deadline.is_none() || wish.target.is_none()) {
+        return Err(
+            "ERR FAILOVER with force option requires both a timeout and target HOST and IP.",
+        );
+    }
+    if let Some((host, port)) = &wish.target {
+        match server.replica_known_as(host, *port) {
+            None => return Err("ERR FAILOVER target HOST and PORT is not a replica."),
+            Some(replica) if replica.phase != Phase::Online => {
+                return Err("ERR FAILOVER target replica is not online.");
+            }
+            Some(_) => {}
+        }
+    }
+    Ok(wish)
 }
 
 /// `ROLE`
@@ -145,6 +226,17 @@ fn replconf<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
                 replica.eof |= value.eq_ignore_ascii_case(b"eof");
                 replica.psync2 |= value.eq_ignore_ascii_case(b"psync2");
             }
+            b"rdb-only" => match parse_integer(value) {
+                Some(only @ (0 | 1)) => replica.image_only = only == 1,
+                Some(_) => {
+                    return ctx.out.error("ERR value is out of range, value must between 0 and 1");
+                }
+                None => return ctx.out.error(NOT_AN_INTEGER),
+            },
+            b"rdb-filter-only" => match filter(value) {
+                Ok(()) => replica.no_data = true,
+                Err(problem) => return ctx.out.error(problem),
+            },
             // These are not answered: what a replica is sent after PSYNC is the stream.
             b"ack" => {
                 let offset = parse_integer(value).and_then(|offset| u64::try_from(offset).ok());
@@ -166,17 +258,45 @@ fn replconf<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
     ctx.out.ok();
 }
 
+/// Whether what a replica wants of an image (`rdb-filter-only`) can be named: functions, of which
+/// there are none here, or nothing at all.
+fn filter(value: &[u8]) -> Result<(), String> {
+    let text = std::str::from_utf8(value).ok().and_then(|text| words(text).ok());
+    let parts = text.ok_or("ERR Missing rdb-filter-only values")?;
+    match parts.iter().find(|part| !part.eq_ignore_ascii_case("functions")) {
+        Some(part) => Err(format!("ERR Unsupported rdb-filter-only option: {part}")),
+        None => Ok(()),
+    }
+}
+
 /// `PSYNC stream offset`, or `SYNC`: the client becomes a replica.
 fn psync<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
     if ctx.session.replica.as_deref().is_some_and(Replica::is_real) {
         return;
     }
+    if let [_, id, _, word, ..] = args
+        && word.eq_ignore_ascii_case(b"failover")
+    {
+        tracing::info!("the primary at {} asks this server to take over", ctx.session.peer);
+        if !ctx.server.replication.is_replica() {
+            return ctx.out.error("ERR PSYNC FAILOVER can't be sent to a master.");
+        } else if !id.eq_ignore_ascii_case(ctx.server.replication.id.as_bytes()) {
+            return ctx.out.error("ERR PSYNC FAILOVER replid must match my replid.");
+        }
+        ctx.server.promote(ctx.keyspace);
+    }
     let replication = &ctx.server.replication;
+    if replication.failover.is_some() {
+        return ctx.out.error("NOMASTERLINK Can't SYNC while failing over");
+    }
     if replication.following.as_ref().is_some_and(|it| !it.is_connected()) {
         return ctx.out.error("NOMASTERLINK Can't SYNC while not connected with my master");
     }
     if ctx.session.replies != Replies::Sent || ctx.session.subscriptions.is_some() {
         return ctx.out.error("ERR SYNC and PSYNC are invalid with pending output");
+    }
+    if ctx.session.replica.as_deref().is_some_and(|it| it.no_data && !it.eof) {
+        return ctx.out.error("ERR Filtered replica requires EOF capability");
     }
     journal::settle(ctx.keyspace, ctx.server);
     ctx.server.activate(ctx.keyspace);
@@ -184,6 +304,7 @@ fn psync<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
     let replication = &mut ctx.server.replication;
     let replica = ctx.session.replica.get_or_insert_with(|| Box::new(Replica::greeting(now)));
     replica.phase = Phase::Waiting(Instant::now());
+    replica.old = args.len() == 1;
     let next = args.get(2).and_then(|offset| parse_integer(offset));
     let has = next.and_then(|next| u64::try_from(next).ok()?.checked_sub(1));
     if let (Some(id), Some(has)) = (args.get(1), has) {

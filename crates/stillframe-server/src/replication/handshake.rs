@@ -50,7 +50,11 @@ impl Question {
                 } else {
                     id = state.replication.id.clone();
                     next = (state.replication.stream.end() + 1).to_string();
-                    vec![b"PSYNC", id.as_bytes(), next.as_bytes()]
+                    let mut words: Vec<&[u8]> = vec![b"PSYNC", id.as_bytes(), next.as_bytes()];
+                    if state.replication.failover.is_some() {
+                        words.push(b"FAILOVER");
+                    }
+                    words
                 }
             }
         };
@@ -119,11 +123,13 @@ impl<A: Algorithm> Server<A> {
                 let Some(offset) = offset.parse().ok().filter(|_| id.len() == 40) else {
                     return Err(Failure::Unusable(format!("its answer is unknown: {answer}")));
                 };
+                replication.failover = None;
                 tracing::info!("the primary sends an image, at offset {offset}");
                 replication.announced = Some((id.to_owned(), offset));
                 link.step = Step::Announced;
             }
             ["+CONTINUE", ref id @ ..] => {
+                replication.failover = None;
                 let offset = replication.stream.end();
                 tracing::info!("the primary goes on from offset {offset}");
                 let new = id.first().filter(|id| id.len() == 40 && **id != replication.id);
@@ -137,6 +143,8 @@ impl<A: Algorithm> Server<A> {
                 link.acknowledge(offset, self.state.loop_time);
             }
             _ => {
+                let why = format!("the replica does not take over: {answer}");
+                self.state.call_failover_off(&mut self.keyspace, &why);
                 return Err(Failure::Ended(format!("it cannot send its data now: {answer}")));
             }
         }

@@ -13,6 +13,7 @@
 //! - While nobody has ever asked for the stream there is none, and it costs nothing.
 
 mod apply;
+mod failover;
 mod follow;
 mod handshake;
 mod receive;
@@ -32,6 +33,7 @@ use crate::effects::{Consumer, Effects};
 use crate::journal;
 use crate::random::Random;
 use crate::state::ServerState;
+pub(crate) use failover::Failover;
 pub(crate) use follow::Following;
 pub(crate) use relay::Relay;
 pub(crate) use replica::{Phase, Replica};
@@ -67,6 +69,8 @@ pub(crate) struct Replication {
     pub(crate) transfers: Transfers,
     /// This server is a replica.
     pub(crate) following: Option<Box<Following>>,
+    /// A replica is to take this server's place.
+    pub(crate) failover: Option<Failover>,
     /// Replicas that had to take a whole image.
     pub(crate) full_syncs: u64,
     /// Replicas that could go on.
@@ -99,6 +103,7 @@ impl Replication {
             waiters: Vec::new(),
             transfers,
             following: None,
+            failover: None,
             full_syncs: 0,
             partial_syncs: 0,
             partial_refusals: 0,
@@ -145,9 +150,10 @@ impl Replication {
         }
     }
 
-    /// Has the replicas say how far they are.
+    /// Has the replicas say how far they are. Not while one is to take over: the question is part
+    /// of the stream, which stands still then.
     pub(crate) fn ask(&mut self) {
-        self.ask = true;
+        self.ask |= self.failover.is_none();
     }
 
     /// Adds what is no effect.
@@ -322,7 +328,8 @@ impl ServerState {
         replication.next_tick = now + TICK;
         let settings = &config.replication;
         let replica = replication.following.is_some();
-        if now >= replication.next_ping && !replica && !replication.places.is_empty() {
+        let speaks = !replica && replication.failover.is_none();
+        if now >= replication.next_ping && speaks && !replication.places.is_empty() {
             replication.next_ping = now + Duration::from_secs(settings.ping_period_s.into());
             crate::effects::write_request(&mut replication.messages, &[b"PING"]);
         }
@@ -334,6 +341,8 @@ impl ServerState {
             if matches!(replica.phase, Phase::Waiting(_) | Phase::Saving) {
                 client.output.push(b'\n'); // it is being seen to
                 clients.flush_later(place);
+            } else if replica.old && replica.phase == Phase::Online {
+                // It knows no way to say that it is there.
             } else if now.saturating_duration_since(replica.silent_since(active, now)) > patience {
                 tracing::warn!("dropping the replica at {peer}: it is silent (repl-timeout)");
                 clients.doom(place);

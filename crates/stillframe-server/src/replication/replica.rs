@@ -43,6 +43,12 @@ pub(crate) struct Replica {
     pub(crate) eof: bool,
     /// It understands that the stream's name changes.
     pub(crate) psync2: bool,
+    /// It asked with SYNC: it knows no names of streams, and never says how far it is.
+    pub(crate) old: bool,
+    /// It wants an image and no stream: its connection ends with the image.
+    pub(crate) image_only: bool,
+    /// It wants an image without data, for the sake of the stream.
+    pub(crate) no_data: bool,
     /// It has been sent the stream up to there.
     pub(crate) cursor: u64,
     /// It says that it has applied the stream up to there.
@@ -65,6 +71,9 @@ impl Replica {
             ip: String::new(),
             eof: false,
             psync2: false,
+            old: false,
+            image_only: false,
+            no_data: false,
             cursor: 0,
             acked: 0,
             acked_at: now,

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use stillframe::{Algorithm, CaptureError, CaptureReport, Point, Shared};
 use stillframe_keyspace::Keyspace;
-use stillframe_rdb::{Encoder, Output, Workspace};
+use stillframe_rdb::{Encoder, Origin, Output, Value, Workspace};
 
 use super::relay::Relay;
 use super::replica::Phase;
@@ -133,7 +133,8 @@ fn finish<A: Algorithm>(keyspace: &mut Keyspace<A>, state: &mut ServerState) {
         };
         let Some(replica) = client.replica_mut() else { continue };
         let failed = |sent: &super::target::Sent| sent.load(Ordering::Relaxed) == FAILED;
-        if outcome.is_err() || replica.sent.as_ref().is_some_and(failed) {
+        let over = replica.image_only || replica.sent.as_ref().is_some_and(failed);
+        if outcome.is_err() || over {
             state.clients.doom(place);
         } else {
             replica.go_online(now, running.live);
@@ -150,6 +151,7 @@ fn waiting(state: &ServerState, eof: bool) -> Option<(Vec<usize>, Instant)> {
         let Some(client) = state.clients.get(place).filter(|client| !client.dead) else { continue };
         let Some(replica) = client.replica() else { continue };
         if let Phase::Waiting(since) = replica.phase
+            && !replica.no_data
             && (replica.eof && diskless) == eof
         {
             first = Some(first.map_or(since, |first| first.min(since)));
@@ -160,12 +162,14 @@ fn waiting(state: &ServerState, eof: bool) -> Option<(Vec<usize>, Instant)> {
 }
 
 fn begin_due<A: Algorithm>(keyspace: &mut Keyspace<A>, state: &mut ServerState) {
+    if state.in_exec || state.replication.following.as_ref().is_some_and(|it| !it.is_connected()) {
+        return;
+    }
+    send_empty(keyspace, state);
     let settings = &state.config.replication;
     if state.replication.transfers.running.is_some()
         || state.saves.running().is_some()
-        || state.in_exec
         || keyspace.saving()
-        || state.replication.following.as_ref().is_some_and(|it| !it.is_connected())
     {
         return;
     }
@@ -191,13 +195,53 @@ fn announce(state: &mut ServerState, places: &[usize], phase: Phase) {
     let offset = replication.stream.end();
     for &place in places {
         let Some(client) = state.clients.get_mut(place) else { continue };
-        let line = format!("+FULLRESYNC {} {offset}\r\n", replication.id);
-        client.output.extend_from_slice(line.as_bytes());
         let Some(replica) = client.replica_mut() else { continue };
+        let old = replica.old;
         (replica.phase, replica.cursor, replica.acked) = (phase, offset, offset);
+        if !old {
+            let line = format!("+FULLRESYNC {} {offset}\r\n", replication.id);
+            client.output.extend_from_slice(line.as_bytes());
+        }
         replication.full_syncs += 1;
         state.clients.flush_later(place);
     }
+}
+
+/// Sends an image of nothing to those that want no data: no snapshot is needed for it.
+fn send_empty<A: Algorithm>(keyspace: &mut Keyspace<A>, state: &mut ServerState) {
+    let wanting = |&place: &usize| {
+        let replica = state.clients.get(place).filter(|it| !it.dead).and_then(Client::replica);
+        replica.is_some_and(|it| it.no_data && matches!(it.phase, Phase::Waiting(_)))
+    };
+    let places: Vec<usize> = state.replication.places.iter().copied().filter(wanting).collect();
+    if places.is_empty() {
+        return;
+    }
+    journal::settle(keyspace, state);
+    announce(state, &places, Phase::Sending);
+    let mark = state.random.identifier();
+    let image = empty_image(state).unwrap_or_default();
+    for place in places {
+        let Some(client) = state.clients.get_mut(place) else { continue };
+        client.output.extend_from_slice(format!("$EOF:{mark}\r\n").as_bytes());
+        client.output.extend_from_slice(&image);
+        client.output.extend_from_slice(mark.as_bytes());
+        let Some(replica) = client.replica_mut() else { continue };
+        replica.go_online(state.loop_time, true);
+        client.session.closing = replica.image_only;
+        state.clients.flush_later(place);
+    }
+}
+
+/// A file without keys.
+fn empty_image(state: &ServerState) -> std::io::Result<Vec<u8>> {
+    let mut encoder = Encoder::new(Vec::new());
+    let created_s = crate::server::unix_millis() / 1000;
+    encoder.begin(&Origin { created_s, used_memory_bytes: 0, aof_base: false })?;
+    let db = state.replication.following.as_ref().map_or(0, |following| following.db());
+    encoder.aux(STREAM_DB_FIELD, Value::Bytes(db.to_string().as_bytes()))?;
+    encoder.finish()?;
+    Ok(encoder.into_output())
 }
 
 /// The sockets of replicas, with what each gets before the image itself.

@@ -1,6 +1,7 @@
 //! Replication beside Redis's own server: either follows the other, and both end equal.
 
 mod cuts;
+mod failover;
 mod limits;
 mod migration;
 mod roles;
