@@ -321,6 +321,7 @@ impl Client {
 
     fn exceeds(&mut self, limit: OutputLimit, now: Instant) -> bool {
         let pending = (self.pending() + self.unsent) as u64;
+        let pending = pending.saturating_sub(OutputLimit::UNCOUNTED_BYTES);
         if limit.hard_bytes != 0 && pending > limit.hard_bytes
             || self.pending() > limit.hard_bytes_max()
         {

@@ -208,3 +208,85 @@ fn ports_and_addresses_change_at_run_time() {
         Client::try_connect(port).expect("any address").ok("PING");
     }
 }
+
+#[test]
+fn settings_that_mean_nothing_here_and_old_names_are_kept_as_redis_keeps_them() {
+    let settings = [
+        ("hash-max-ziplist-entries", "7"),
+        ("zset-max-ziplist-value", "70"),
+        ("list-max-ziplist-size", "-5"),
+        ("slave-priority", "3"),
+        ("min-slaves-max-lag", "11"),
+        ("lua-time-limit", "4000"),
+        ("activerehashing", "NO"),
+        ("active-defrag-cycle-max", "0"),
+        ("active-defrag-cycle-max", "50"),
+        ("active-expire-effort", "many"),
+        ("oom-score-adj", "Relative"),
+        ("oom-score-adj", "perhaps"),
+        ("oom-score-adj-values", "1 2 3"),
+        ("stream-node-max-bytes", "2kb"),
+        ("stream-node-max-bytes", "x"),
+        ("set-proc-title", "no"),
+        ("pidfile", "x"),
+        ("appenddirname", "x"),
+        ("rdbchecksum", "no"),
+        ("sanitize-dump-payload", "clients"),
+        ("maxmemory-eviction-tenacity", "101"),
+    ];
+    let patterns = ["*ziplist*", "slave-*", "oom-*", "stream-*", "*-defrag*", "LUA-time-limit"];
+    let told = |kind: Kind| {
+        let folder = tempfile::tempdir().expect("a folder");
+        let setup = Setup::new(kind).folder(folder.path()).config("dynamic-hz no\n");
+        let server = setup.start();
+        let mut client = server.client();
+        let mut told = Vec::new();
+        for (name, value) in settings {
+            told.push(client.call(&[b"CONFIG", b"SET", name.as_bytes(), value.as_bytes()]).text());
+            told.push(format!("{:?}", client.ask(&format!("CONFIG GET {name}"))));
+        }
+        for pattern in patterns {
+            let reply = client.ask(&format!("CONFIG GET {pattern}"));
+            let (pairs, _) = reply.list().as_chunks::<2>();
+            let mut pairs: Vec<_> = pairs.iter().map(|[n, v]| (n.text(), v.text())).collect();
+            pairs.sort();
+            told.push(format!("{pairs:?}"));
+        }
+        client.ok("CONFIG REWRITE");
+        let file = fs::read_to_string(folder.path().join("server.conf")).expect("the file");
+        let kept = |line: &&str| {
+            ["dynamic", "active", "oom", "stream", "list", "hash", "busy"]
+                .iter()
+                .any(|start| line.starts_with(start))
+        };
+        let mut lines: Vec<&str> = file.lines().filter(kept).collect();
+        lines.sort_unstable();
+        told.push(lines.join("\n"));
+        told
+    };
+    let ours = told(Kind::subject("imprint"));
+    assert!(ours.iter().any(|reply| reply == "OK"), "{ours:?}");
+    if redis_is_here("settings_that_mean_nothing_here") {
+        assert_eq!(ours, told(Kind::Redis));
+    }
+}
+
+#[test]
+fn a_small_output_limit_locks_nobody_out() {
+    let kinds = [Kind::subject("imprint"), Kind::Redis];
+    let count = if redis_is_here("a_small_output_limit_locks_nobody_out") { 2 } else { 1 };
+    for kind in kinds.into_iter().take(count) {
+        let server = crate::support::Server::start(kind);
+        let mut client = server.client();
+        client.call(&[b"CONFIG", b"SET", b"client-output-buffer-limit", b"normal 1 1 1"]);
+        client.ok("SET k v");
+        assert_eq!(client.ask("GET k").text(), "v");
+        let large = vec![b'x'; 200_000];
+        client.call(&[b"SET", b"large", &large]);
+        assert_eq!(client.try_call(&[b"MGET", b"large", b"large"]), None, "{kind:?}");
+        let mut other = server.client();
+        let reply =
+            other.call(&[b"CONFIG", b"SET", b"client-output-buffer-limit", b"normal 0 0 0"]);
+        assert_eq!(reply.text(), "OK");
+    }
+}

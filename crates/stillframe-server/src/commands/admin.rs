@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use stillframe::Algorithm;
 
 use super::{Context, NO_KEYS, Table, flags::*, glob};
-use crate::config::{Change, Config, all, find};
+use crate::config::{Change, Config, find, named};
 use crate::state::ServerState;
 use crate::tls::Tls;
 
@@ -44,8 +44,8 @@ fn config_get<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
             continue;
         }
         let pattern = pattern.to_ascii_lowercase();
-        for parameter in all() {
-            let name = parameter.name.as_bytes();
+        for (name, parameter) in named() {
+            let name = name.as_bytes();
             let known = found.iter().any(|(known, _)| known.eq_ignore_ascii_case(name));
             if !known && glob::matches(&pattern, name) {
                 found.push((name.to_vec(), (parameter.get)(config)));

@@ -6,6 +6,7 @@
 
 mod choices;
 mod file;
+mod inert;
 mod operations;
 mod parameters;
 mod replication;
@@ -17,6 +18,7 @@ pub(crate) mod tls;
 mod values;
 pub(crate) mod words;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use stillframe::OnFull;
@@ -27,9 +29,10 @@ use crate::eviction::Eviction;
 use crate::notify::Classes;
 use crate::session::Session;
 pub use file::FileError;
-use operations::MEANINGLESS;
 use parameters::Form;
-pub(crate) use parameters::{Change, all, find};
+#[cfg(test)]
+pub(crate) use parameters::all;
+pub(crate) use parameters::{Change, find, named};
 pub(crate) use replication::Replicating;
 pub use running::LogFormat;
 pub(crate) use running::{Running, Supervised};
@@ -91,6 +94,8 @@ pub struct Config {
     pub(crate) replication: Replicating,
     pub(crate) tls: Securing,
     pub(crate) running: Running,
+    /// Settings that are only kept, where they differ from their defaults.
+    pub(crate) inert: BTreeMap<&'static str, String>,
     /// Tells whoever writes the log that its level has changed.
     pub(crate) log_switch: Option<fn(LogLevel)>,
     pub(crate) config_file: Option<PathBuf>,
@@ -121,9 +126,17 @@ impl OutputLimit {
     /// request may ask for more than there is memory (`SRANDMEMBER key -16000000`).
     const NO_LIMIT_BYTES: u64 = 4 << 30;
 
+    /// What no limit counts, in bytes: Redis has a buffer of that size beside those it counts.
+    /// So a small limit does not lock an operator out, who wants to raise it.
+    pub(crate) const UNCOUNTED_BYTES: u64 = 16 << 10;
+
     /// Bytes of unread replies that no client may have.
     pub(crate) fn hard_bytes_max(&self) -> usize {
-        let bytes = if self.hard_bytes == 0 { Self::NO_LIMIT_BYTES } else { self.hard_bytes };
+        let bytes = if self.hard_bytes == 0 {
+            Self::NO_LIMIT_BYTES
+        } else {
+            self.hard_bytes.saturating_add(Self::UNCOUNTED_BYTES)
+        };
         usize::try_from(bytes).unwrap_or(usize::MAX)
     }
 }
@@ -228,6 +241,7 @@ impl Default for Config {
             replication: Replicating::default(),
             tls: Securing::default(),
             running: Running::default(),
+            inert: BTreeMap::new(),
             log_switch: None,
             config_file: None,
         }
@@ -245,9 +259,6 @@ impl Config {
             return Ok(());
         }
         let Some(parameter) = find(name) else {
-            if MEANINGLESS.iter().any(|known| known.eq_ignore_ascii_case(name)) {
-                return Ok(());
-            }
             return Err(format!("there is no setting '{name}'"));
         };
         if parameter.name == "save" {

@@ -7,6 +7,7 @@ use super::choices::{
     addresses, algorithm, bandwidth, bytes, bytes_between, directory_name, file_name,
     memory_policy, policy, show_policy, show_save,
 };
+use super::inert::{ALIASES, INERT};
 use super::operations::OPERATIONS;
 use super::replication::REPLICATION;
 use super::running::RUNNING;
@@ -56,16 +57,24 @@ pub(super) enum Form {
     Words,
 }
 
-/// The setting of that name, in any case; names from before replicas were called so count, too.
+/// The setting of that name, in any case; names that it had in older versions count, too.
 pub(crate) fn find(name: &str) -> Option<&'static Parameter> {
     let name = name.to_ascii_lowercase();
-    let name = name.replace("slaveof", "replicaof").replace("slave", "replica");
+    let renamed = ALIASES.iter().find(|(old, _)| *old == name);
+    let name = renamed.map_or(name.as_str(), |(_, new)| new);
     all().find(|parameter| parameter.name == name)
+}
+
+/// Every setting under every name it has.
+pub(crate) fn named() -> impl Iterator<Item = (&'static str, &'static Parameter)> {
+    let older = ALIASES.iter().filter_map(|(old, new)| Some((*old, find(new)?)));
+    all().map(|parameter| (parameter.name, parameter)).chain(older)
 }
 
 /// Every setting.
 pub(crate) fn all() -> impl Iterator<Item = &'static Parameter> {
-    PARAMETERS.iter().chain(OPERATIONS).chain(REPLICATION).chain(TLS).chain(RUNNING)
+    let parts = [PARAMETERS, OPERATIONS, REPLICATION, TLS, RUNNING, INERT];
+    parts.into_iter().flatten()
 }
 
 pub(super) type Get = fn(&Config) -> String;
@@ -233,7 +242,7 @@ static PARAMETERS: &[Parameter] = &[
     always("appendfsync", |c| show_policy(c.appendfsync), store!(appendfsync, policy)),
     Parameter {
         name: "appenddirname",
-        change: Change::Protected,
+        change: Change::Start,
         form: Form::Text,
         get: |c| c.appenddirname.clone(),
         set: store!(appenddirname, directory_name),
@@ -254,7 +263,7 @@ static PARAMETERS: &[Parameter] = &[
     fixed!(always, "no-appendfsync-on-rewrite", "no"),
     fixed!(at_start, "databases", "16"),
     fixed!(at_start, "daemonize", "no"),
-    fixed!(always, "rdbchecksum", "yes"),
+    fixed!(at_start, "rdbchecksum", "yes"),
     size(always(
         "maxmemory",
         |c| c.maxmemory_bytes.to_string(),
