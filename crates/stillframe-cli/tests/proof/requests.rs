@@ -63,6 +63,21 @@ fn malformed_requests_get_the_error_that_redis_gives() {
 }
 
 #[test]
+fn who_speaks_http_is_not_spoken_to() {
+    let ours = Server::start(Kind::subject("imprint"));
+    let here = redis_is_here("who_speaks_http, compared with redis-server");
+    let servers = [Some(ours), here.then(|| Server::start(Kind::Redis))];
+    for server in servers.iter().flatten() {
+        for head in ["POST / HTTP/1.1\r\n", "Host: x\r\n", "*1\r\n$4\r\npost\r\n"] {
+            let mut client = server.client();
+            client.send_raw(format!("{head}SET stolen v\r\n").as_bytes());
+            assert_eq!(client.try_raw(), None, "{head}");
+        }
+        assert_eq!(server.client().ask("EXISTS stolen").int(), 0);
+    }
+}
+
+#[test]
 fn odd_requests_that_redis_takes_are_taken() {
     let ours = Server::start(Kind::subject("imprint"));
     let here = redis_is_here("odd_requests, compared with redis-server");

@@ -177,7 +177,13 @@ impl Selector {
         let command = catalog.find(&name[..bar]).ok_or(UNKNOWN)?;
         let first = &name[bar + 1..];
         if first.contains(&b'|') {
-            return Err("Allowing first-arg of a subcommand is not supported");
+            // Only of a sub-command that is there is there more to say.
+            let has_subcommands = catalog.find(&[&name[..bar], b"|help"].concat()).is_some();
+            return Err(if has_subcommands {
+                "Allowing first-arg of a subcommand is not supported"
+            } else {
+                UNKNOWN
+            });
         }
         if first.is_empty() {
             return Err(SYNTAX);

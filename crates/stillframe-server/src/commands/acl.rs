@@ -181,7 +181,10 @@ fn whoami<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
 fn genpass<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
     let bits = match args.get(2..).unwrap_or_default() {
         [] => Some(256),
-        [bits] => parse_integer(bits).and_then(|bits| usize::try_from(bits).ok()),
+        [bits] => match parse_integer(bits) {
+            Some(bits) => usize::try_from(bits).ok(),
+            None => return ctx.out.error(NOT_AN_INTEGER),
+        },
         _ => return ctx.out.error(wrong_subcommand(args)),
     };
     let Some(bits @ 1..=4096) = bits else {

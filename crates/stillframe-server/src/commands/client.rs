@@ -11,7 +11,7 @@ use stillframe_resp::parse_integer;
 use super::connection::{INVALID_NAME, valid_name};
 use super::errors::{NOT_AN_INTEGER, SYNTAX};
 use super::pubsub::wrong_subcommand;
-use super::{Context, NO_KEYS, Table, flags::*, wrong_arity};
+use super::{Context, NO_KEYS, Table, flags::*};
 use crate::session::Replies;
 use kill::kill;
 pub(super) use shown::describe_own;
@@ -155,7 +155,7 @@ fn reply<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
 /// `CLIENT UNBLOCK id [TIMEOUT | ERROR]`
 fn unblock<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
     let error = match args.get(3).map(|reason| reason.to_ascii_uppercase()).as_deref() {
-        _ if args.len() > 4 => return ctx.out.error(wrong_arity("client|unblock")),
+        _ if args.len() > 4 => return ctx.out.error(wrong_subcommand(args)),
         None | Some(b"TIMEOUT") => false,
         Some(b"ERROR") => true,
         Some(_) => {

@@ -94,7 +94,12 @@ fn list<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
         }
         _ => return ctx.out.error("ERR syntax error"),
     };
-    ctx.out.set(names.len());
+    // What was chosen is not a set, in Redis neither.
+    if args.len() == 2 {
+        ctx.out.set(names.len());
+    } else {
+        ctx.out.array(names.len());
+    }
     names.into_iter().for_each(|name| ctx.out.bulk(name));
 }
 

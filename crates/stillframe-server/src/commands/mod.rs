@@ -69,7 +69,7 @@ use stillframe_resp::Out;
 
 pub(crate) use doubles::whole as whole_score;
 pub(crate) use refusals::wrong_arity;
-use refusals::{c_string, refusal, refuse, reject, unknown_command, unknown_subcommand};
+use refusals::{c_string, is_http, refusal, refuse, reject, unknown_command, unknown_subcommand};
 pub(crate) use replay::{apply, named};
 pub(crate) use table::{
     ALL_BUT_FIRST, ALL_BUT_LAST, ALL_KEYS, Command, KEY_VALUE_PAIRS, Lookup, More, NO_KEYS,
@@ -188,6 +188,15 @@ fn silenced<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
 fn answer<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
     let index = match ctx.table.lookup(args) {
         Lookup::Found(index) => index,
+        Lookup::Unknown if is_http(args) => {
+            tracing::warn!(
+                "closing client {} at {}: it speaks HTTP, as an attack through a browser would",
+                ctx.session.id,
+                ctx.session.peer
+            );
+            ctx.session.closing = true;
+            return;
+        }
         Lookup::Unknown => return reject(ctx, &unknown_command(args)),
         Lookup::UnknownSubcommand(container) => {
             return reject(ctx, &unknown_subcommand(ctx.table.get(container).name, args));

@@ -84,6 +84,13 @@ pub(crate) fn wrong_arity(name: &str) -> String {
     format!("ERR wrong number of arguments for '{name}' command")
 }
 
+/// Whether it is a line of HTTP. A page may have a browser send such lines to a server that listens
+/// on this machine only, with requests of the page's choice behind them.
+pub(super) fn is_http(args: &[&[u8]]) -> bool {
+    let name = args.first().copied().unwrap_or_default();
+    name.eq_ignore_ascii_case(b"post") || name.eq_ignore_ascii_case(b"host:")
+}
+
 pub(super) fn unknown_command(args: &[&[u8]]) -> Vec<u8> {
     let name = c_string(args.first().copied().unwrap_or_default());
     if let Some(error) = absent::error(name) {
