@@ -44,10 +44,12 @@ def packed(words):
     return file + b"STILLEND" + struct.pack("<QQQQ", 7, words, 1, 0)
 
 
-def log(first, payloads, unsynced):
-    file = b"STILLLOG" + struct.pack("<IIQQQ16sII", 2, 0, first, 1, 42, b"test", 0, 0)
+def log(first, payloads, unsynced, marked=False):
+    file = b"STILLLOG" + struct.pack("<IIQQQ16sII", 3, 0, first, 1, 42, b"test", 0, 0)
     for number, payload in enumerate(payloads):
         file += struct.pack("<IIQIQ", 5, len(payload), first + number, min(number, unsynced), 9) + payload
+        if marked:
+            file += struct.pack("<IIQIQ", 5, 0, first + number, 2**32 - 1, 0)
     return file
 
 
@@ -169,6 +171,10 @@ CORPORA = {
     },
     "log": {
         "version-2": fixture("log", 2),
+        "version-3": fixture("log", 3),
+        "marked": log(5, [b"one", b"", b"three"], 0, marked=True),
+        "mark-damaged": log(5, [b"one"], 0, marked=True)[:-28] + b"\x01" + bytes(15) + b"\xff" * 4 + bytes(8),
+        "mark-alone": log(5, [b"one"], 0, marked=True)[:64] + log(5, [b""], 0, marked=True)[-28:],
         "empty": log(1, [], 0),
         "batch": log(5, [b"one", b"", b"three", b"4444"], 0),
         "unsynced": log(5, [b"one", b"", b"three", b"4444"], 9),

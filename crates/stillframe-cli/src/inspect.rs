@@ -86,6 +86,9 @@ impl Lines {
             self.add("logged", format_args!("from {} to {}", ago(first), ago(last)));
         }
         self.add("payload", format_args!("{} bytes", facts.payload_bytes));
+        if facts.proved >= facts.first {
+            self.add("synced", format_args!("up to record {}, as it proves itself", facts.proved));
+        }
     }
 
     fn rdb(&mut self, facts: &RdbFacts) {

@@ -136,7 +136,7 @@ fn hostile_files_are_told_in_little_memory_and_time() {
         file.set_len(1 << 40).expect("a file may have holes");
     }
     // A log whose first record is missing, then 8 MiB of zeros that are really there.
-    let hex = include_str!("../../stillframe-durability/src/log/version_2.hex");
+    let hex = include_str!("../../stillframe-durability/src/log/version_3.hex");
     let digits: Vec<u32> = hex.chars().filter_map(|digit| digit.to_digit(16)).collect();
     let mut log: Vec<u8> = digits.chunks_exact(2).map(|it| (it[0] * 16 + it[1]) as u8).collect();
     log.truncate(64);

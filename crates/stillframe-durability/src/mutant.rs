@@ -34,6 +34,10 @@ pub(crate) enum Mutant {
     LogTrustsItsTail,
     /// A record says that all before it are on the disk.
     LogProvesTooMuch,
+    /// A mark says that records are on the disk before they are synced.
+    LogMarkedEarly,
+    /// A mark says so before their segment has its name.
+    LogMarkedUnnamed,
     /// A record counts as durable before it is synced.
     LogAcknowledgedEarly,
     /// The log loses what a checkpoint covers before the checkpoint is on the disk.

@@ -52,7 +52,8 @@ pub struct Replayed {
     pub last: u64,
     /// How long replaying took, with all checks.
     pub duration: Duration,
-    /// What was cut off the end, as a crash leaves it: no record in it was ever acknowledged.
+    /// What was cut off the end, as a crash leaves it: nothing proves that any record in it was
+    /// ever on the disk.
     pub torn: Option<TornTail>,
     /// What is lost, if the [`Options`](crate::Options) accept that.
     pub lost: Option<LostRecords>,
@@ -87,7 +88,8 @@ pub struct LostRecords {
 impl fmt::Display for TornTail {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { path, offset, bytes } = self;
-        write!(f, "{}: {bytes} bytes from byte {offset} on were never acknowledged", path.display())
+        let path = path.display();
+        write!(f, "{path}: nothing proves that the {bytes} bytes at byte {offset} were ever synced")
     }
 }
 

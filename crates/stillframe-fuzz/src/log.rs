@@ -29,7 +29,7 @@ fn examine(file: &[u8]) {
             (true, Some(facts), Ok(recovered)) => {
                 assert_eq!((facts.records, &facts.torn), (recovered.0, &recovered.1));
                 let read = HEADER_BYTES as u64
-                    + facts.records * RECORD_HEAD_BYTES as u64
+                    + (facts.records + facts.marks) * RECORD_HEAD_BYTES as u64
                     + facts.payload_bytes;
                 let torn = facts.torn.map_or(0, |torn| torn.end - torn.start);
                 assert!(until.is_some() || read + torn == file.len() as u64, "bytes are left over");
@@ -42,10 +42,11 @@ fn examine(file: &[u8]) {
     }
 }
 
-/// Makes the checksums of the header and of the records right; in most files the numbers as well.
+/// Makes the checksums of the header, the records and the marks right; in most files the numbers as
+/// well.
 fn seal(file: &mut [u8]) {
     let Some(nonce) = u64_at(file, 32) else { return };
-    put_u32(file, 8, 2);
+    put_u32(file, 8, 3 - u32::from(nonce % 8 == 0));
     put_u32(file, 12, 0);
     put_u32(file, 56, 0);
     seal_header(file, b"STILLLOG");
@@ -56,8 +57,10 @@ fn seal(file: &mut [u8]) {
         let Some(record) = file.get_mut(at..end) else { return };
         // The old checksum is the fuzzer's say.
         let leave = record[0];
+        let is_mark = record[16..20] == [0xFF; 4];
         if leave % 8 != 0 {
-            record[8..16].copy_from_slice(&sequence.to_le_bytes());
+            let number = sequence.wrapping_sub(u64::from(is_mark));
+            record[8..16].copy_from_slice(&number.to_le_bytes());
         }
         if leave % 8 != 1 {
             let mut digest = crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc32Iscsi);
@@ -66,6 +69,6 @@ fn seal(file: &mut [u8]) {
             let checksum = digest.finalize() as u32;
             record[..4].copy_from_slice(&checksum.to_le_bytes());
         }
-        (at, sequence) = (end, sequence.wrapping_add(1));
+        (at, sequence) = (end, sequence.wrapping_add(u64::from(!is_mark)));
     }
 }

@@ -22,7 +22,7 @@ pub(crate) fn examine(mut input: impl Read + Seek, bytes: u64, beside: Beside) -
             finding.take(Kind::Log, examined, |facts| Facts::Log(facts.into()));
             if let (Some(torn), Health::Sound) = (torn, finding.health) {
                 finding.health = Health::Torn;
-                let problem = "torn: no records, or the damaged last ones of the log; nothing \
+                let problem = "torn: no records, or damaged ones after the last mark; nothing \
                                proves that they were ever on the disk, and recovery leaves them out";
                 finding.flaws.push(Flaw { bytes: torn, problem: problem.to_owned() });
             }

@@ -72,6 +72,8 @@ pub(crate) struct LogFacts {
     pub(crate) payload_bytes: u64,
     /// When the first and the last record were logged.
     pub(crate) times_ms: Option<(u64, u64)>,
+    /// Records up to this one were on the disk, as this file proves.
+    pub(crate) proved: u64,
 }
 
 impl From<Segment> for LogFacts {
@@ -85,6 +87,7 @@ impl From<Segment> for LogFacts {
             records: facts.records,
             payload_bytes: facts.payload_bytes,
             times_ms: facts.times_ms,
+            proved: facts.proved,
         }
     }
 }

@@ -37,8 +37,8 @@ pub(crate) enum Kind {
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Health {
     Sound,
-    /// A log whose last bytes are no records: what a loss of power leaves, or damage to the end of
-    /// the last batch.
+    /// A log whose last bytes are no records, and nothing proves that they ever were: what a crash
+    /// leaves, or damage to what was not synced, or not marked before power was lost.
     Torn,
     Damaged,
     /// Of a later format, or with parts that cannot be read.

@@ -236,6 +236,26 @@ fn a_damaged_log_is_named_and_refused_unless_the_loss_is_accepted() {
     assert!(accepting.log().contains("lost: all records from 11 on"), "{}", accepting.log());
 }
 
+/// Nothing is written after the last answer but the log's mark.
+#[test]
+fn damage_to_the_last_write_of_a_killed_server_is_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut first = server("always", folder.path()).start();
+    first.client().ok("SET first 1");
+    first.client().ok("SET last 2");
+    first.kill();
+    let path = segments(folder.path()).pop().expect("one at least");
+    let mut bytes = fs::read(&path).expect("it is there");
+    let last = bytes.windows(4).position(|word| word == b"last").expect("the record is there");
+    bytes[last] ^= 1;
+    fs::write(&path, bytes).expect("it can be written");
+    let data = folder.path().display().to_string();
+    let refused = stillframe(&["serve", "--port", "0", "--dir", &data, "--appendonly", "yes"]);
+    let text = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert_eq!(refused.status.code(), Some(1), "{text}");
+    assert!(text.contains("record 2 is not what was written"), "{text}");
+}
+
 #[test]
 fn a_torn_tail_is_cut_with_a_notice() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -128,21 +128,27 @@ fn each_mistake_in_the_log_is_found() {
         Mutant::LogRotatesUnsynced,
         Mutant::LogTrustsItsTail,
         Mutant::LogProvesTooMuch,
+        Mutant::LogMarkedEarly,
     ] {
         must_find(mutant, crash_log);
     }
 }
 
-/// Makes six batches durable on a disk of which one call fails, going on after the error.
+/// Makes four batches durable on a disk of which one call fails, going on after the error, and
+/// after a process that was killed with records that it had not synced.
 fn persist(disk: &SimulatedDisk, oracle: &mut Oracle, errors: &mut Vec<String>) {
-    let mut batches = 0;
-    while batches < 6 {
+    let (mut batches, mut kills) = (0, 0);
+    while batches < 4 {
         let mut run = || -> Result<(), Error> {
             let mut writer = open(disk, oracle)?;
             let mut next = oracle.0.last().map_or(1, |(_, number)| number + 1);
-            while batches < 6 {
+            while batches < 4 {
                 append(&mut writer, &mut next, &[3, 300]);
                 writer.write()?;
+                if batches == 2 && kills == 0 {
+                    kills = 1;
+                    return Ok(());
+                }
                 append(&mut writer, &mut next, &[30]);
                 let synced = writer.sync()?;
                 oracle.0.push((disk.changes(), synced));
@@ -184,7 +190,9 @@ fn a_log_survives_the_failure_of_any_call() {
 
 #[test]
 fn trust_in_a_tail_after_a_failed_sync_is_found() {
-    must_find(Mutant::LogTrustsItsTail, || fail_every_call(Fault::IO));
+    for mutant in [Mutant::LogTrustsItsTail, Mutant::LogMarkedUnnamed] {
+        must_find(mutant, || fail_every_call(Fault::IO));
+    }
 }
 
 /// One life of a log, with a fault at a random call, if any.

@@ -9,7 +9,7 @@ use std::ops::Range;
 use super::{Examined, Flaw};
 use crate::fields::{u32_at, u64_at};
 use crate::log::damage::Damage;
-use crate::log::{HEADER_BYTES, Header, RECORD_HEAD_BYTES, VERSION, proves, reader};
+use crate::log::{HEADER_BYTES, Header, Kind, RECORD_HEAD_BYTES, kind, proves, reader};
 
 const WINDOW_BYTES: usize = 64 << 10;
 
@@ -31,6 +31,10 @@ pub struct Segment {
     pub payload_bytes: u64,
     /// When the first and the last of them were logged, in milliseconds since 1970.
     pub times_ms: Option<(u64, u64)>,
+    /// Marks between and behind them, each of 28 bytes.
+    pub marks: u64,
+    /// Records up to this number were on the disk, as those and the marks that were read prove.
+    pub proved: u64,
     /// Bytes behind the last record that a crash tore: nothing proves that they ever were records
     /// on the disk. Recovery leaves them out.
     pub torn: Option<Range<u64>>,
@@ -69,6 +73,22 @@ impl Segment {
         }
     }
 
+    /// Takes what lies where record `next` should, if it belongs there.
+    fn take(&mut self, head: &Head, next: u64) -> bool {
+        match kind(head.sequence, head.unsynced, next) {
+            Kind::Stranger => return false,
+            Kind::Mark => self.marks += 1,
+            Kind::Record => {
+                self.records += 1;
+                self.payload_bytes += head.bytes - RECORD_HEAD_BYTES as u64;
+                let from = self.times_ms.map_or(head.time_ms, |(from, _)| from);
+                self.times_ms = Some((from, head.time_ms));
+            }
+        }
+        self.proved = self.proved.max(proves(head.sequence, head.unsynced));
+        true
+    }
+
     /// How many records recovery would take from these bytes, and what tail it would leave out.
     /// For tests that compare the two readers.
     #[doc(hidden)]
@@ -101,13 +121,15 @@ fn examine<R: Read + Seek>(
         }
     };
     let mut facts = Segment {
-        version: VERSION,
+        version: header.version,
         first: header.first,
         created_ms: header.created_ms,
         creator: header.creator(),
         records: 0,
         payload_bytes: 0,
         times_ms: None,
+        marks: 0,
+        proved: 0,
         torn: None,
     };
     if let Some(named) = beside.named.filter(|&named| named != header.first) {
@@ -121,14 +143,11 @@ fn examine<R: Read + Seek>(
     let (mut sequence, mut offset) = (header.first, HEADER_BYTES as u64);
     let mut flaws = Vec::new();
     while beside.until.is_none_or(|until| sequence < until) {
-        let record = window.record(offset, header.nonce)?.filter(|it| it.sequence == sequence);
-        if let Some(record) = record {
-            facts.records += 1;
-            facts.payload_bytes += record.bytes - RECORD_HEAD_BYTES as u64;
-            let from = facts.times_ms.map_or(record.time_ms, |(from, _)| from);
-            facts.times_ms = Some((from, record.time_ms));
-            offset += record.bytes;
-            sequence = sequence.saturating_add(1);
+        if let Some(head) = window.record(offset, header.nonce)?
+            && facts.take(&head, sequence)
+        {
+            offset += head.bytes;
+            sequence = header.first.saturating_add(facts.records);
             continue;
         }
         let proved = beside.proved();
@@ -172,12 +191,12 @@ fn flaw(damage: &Damage, length: u64) -> Flaw {
     Flaw { bytes, problem }
 }
 
-/// The head of a valid record.
+/// The head of a valid record or mark.
 struct Head {
     sequence: u64,
     unsynced: u32,
     time_ms: u64,
-    /// Of the whole record.
+    /// Of all of it.
     bytes: u64,
 }
 
@@ -213,7 +232,7 @@ impl<R: Read + Seek> Window<R> {
         Ok(&rest[..rest.len().min(count)])
     }
 
-    /// The record at `offset`, if there is a valid one.
+    /// The record or mark at `offset`, if there is a valid one.
     fn record(&mut self, offset: u64, nonce: u64) -> io::Result<Option<Head>> {
         let Some(head) = self.get(offset, RECORD_HEAD_BYTES)?.first_chunk::<RECORD_HEAD_BYTES>()
         else {
@@ -248,9 +267,9 @@ impl<R: Read + Seek> Window<R> {
         Ok(Some(Head { sequence, unsynced, time_ms: u64_at(&head, 20), bytes }))
     }
 
-    /// The highest number that a valid record from `offset` on proves to have been on the disk;
-    /// record `sequence` should be there. `None`: whoever wrote the file made so many places look
-    /// like the start of a long record that looking at all would take for ever.
+    /// The highest number that a valid record or mark from `offset` on proves to have been on the
+    /// disk; record `sequence` should be there. `None`: whoever wrote the file made so many places
+    /// look like the start of a long record that looking at all would take for ever.
     fn proved_by(&mut self, offset: u64, sequence: u64, nonce: u64) -> io::Result<Option<u64>> {
         let (mut at, mut proved) = (offset, 0);
         self.crc_bytes_left = Some((self.length - offset).saturating_mul(16).max(64 << 20));

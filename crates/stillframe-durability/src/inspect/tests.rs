@@ -25,7 +25,7 @@ fn examine_checkpoint(file: &[u8]) -> Examined<Checkpoint> {
     Checkpoint::examine(file, file.len() as u64, Some(7))
 }
 
-/// A segment from record 5 on. Each batch is synced before the next is written.
+/// A segment from record 5 on. Each batch is synced and marked before the next is written.
 fn segment_file(batches: &[&[&[u8]]]) -> Vec<u8> {
     let mut bytes = Header::new(5, 1_790_000_000_000, NONCE, "test").encode().to_vec();
     let (mut sequence, mut synced) = (5, 4);
@@ -38,6 +38,7 @@ fn segment_file(batches: &[&[&[u8]]]) -> Vec<u8> {
             sequence += 1;
         }
         synced = sequence - 1;
+        Record::mark(synced).encode(NONCE, &mut bytes).expect("it is short");
     }
     bytes
 }
@@ -133,14 +134,21 @@ fn agree(file: &[u8], until: Option<u64>, context: &str) {
 fn every_flipped_bit_of_a_log_is_told() {
     let mut file = segment_file(BATCHES);
     agree(&file, None, "sound");
+    let sound = examine_segment(&file, None).facts.expect("it is sound");
+    assert_eq!((sound.records, sound.marks, sound.proved), (6, 3, 10));
+    let last_mark = file.len() - RECORD_HEAD_BYTES;
     for bit in 0..file.len() * 8 {
         file[bit / 8] ^= 1 << (bit % 8);
         agree(&file, None, &format!("bit {bit}"));
         let alone = examine_segment(&file, None);
-        let torn = alone.facts.is_some_and(|facts| facts.torn.is_some());
-        assert!(torn || !alone.flaws.is_empty(), "bit {bit}");
-        // Where the name of a later segment proves all, all is damage.
-        assert_eq!(examine_segment(&file, Some(11)).flaws.len(), 1, "bit {bit}");
+        let torn = alone.facts.and_then(|facts| facts.torn);
+        match bit / 8 < last_mark {
+            true => assert_eq!((alone.flaws.len(), torn), (1, None), "bit {bit}"),
+            false => assert_eq!(torn, Some(last_mark as u64..file.len() as u64), "bit {bit}"),
+        }
+        // Where the name of a later segment proves all, all is damage but what is behind.
+        let flaws = examine_segment(&file, Some(11)).flaws;
+        assert_eq!(flaws.len(), usize::from(bit / 8 < last_mark), "bit {bit}");
         file[bit / 8] ^= 1 << (bit % 8);
     }
 }
@@ -150,7 +158,9 @@ fn every_truncation_of_a_log_is_what_recovery_takes_it_for() {
     let file = segment_file(BATCHES);
     for length in 0..file.len() {
         agree(&file[..length], None, &format!("{length} bytes"));
-        assert_eq!(examine_segment(&file[..length], Some(11)).flaws.len(), 1, "{length} bytes");
+        let flaws = examine_segment(&file[..length], Some(11)).flaws;
+        let lacks_records = length < file.len() - RECORD_HEAD_BYTES;
+        assert_eq!(flaws.len(), usize::from(lacks_records), "{length} bytes");
     }
 }
 

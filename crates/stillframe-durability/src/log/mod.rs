@@ -1,10 +1,10 @@
-//! The logical log: records in segments, each segment one file. Version 2, little-endian.
+//! The logical log: records in segments, each segment one file. Version 3, little-endian.
 //!
 //! ```text
 //! byte  0                8        12       16               24               32
 //!       +----------------+--------+--------+----------------+----------------+
 //!       | "STILLLOG"     |version | zero   | sequence number| created, ms    |
-//!       |                | 2      |        | of first record|                |
+//!       |                | 3      |        | of first record|                |
 //!       +----------------+--------+--------+----------------+------+---------+
 //!       | nonce          | creator, zero padded             | zero | CRC-32C |
 //!       +----------------+----------------------------------+------+---------+
@@ -14,7 +14,13 @@
 //!       | CRC-32C| bytes  | sequence number|unsynced | time, ms       | payload        |
 //!       +--------+--------+----------------+---------+----------------+----------------+
 //! byte  +0       +4       +8               +16       +20              +28      +28+bytes
-//!       ... records without gaps, to the end of the file
+//!
+//! mark  +--------+--------+----------------+---------+----------------+
+//!       | CRC-32C| 0      | sequence number|all ones | zero           |
+//!       |        |        | of last record |         |                |
+//!       +--------+--------+----------------+---------+----------------+
+//! byte  +0       +4       +8               +16       +20              +28
+//!       ... records and marks without gaps, to the end of the file
 //! ```
 //!
 //! Invariants of the writer:
@@ -31,17 +37,24 @@
 //!   time" is a prefix of the log.
 //! - W5: A checkpoint is published after every record below its position was synced. So the
 //!   position proves, as a name does, that they were on the disk.
+//! - W6: After each sync that succeeded, and before anybody is told of it, a *mark* is written: all
+//!   records before it are on the disk, in a segment whose name is. It is not synced itself: it
+//!   outlives a process that is killed, and where power is lost with it, the log is as sound as
+//!   without it. It may share a sector with the records that it speaks of. A sector is written
+//!   whole or not at all, and their bytes are the same in either.
 //!
-//! Version 1 had no times. No store ever wrote it, so it is not read.
+//! Version 2 had no marks, and is read. Version 1 had no times; no store ever wrote it, so it is
+//! not read.
 //!
 //! Torn tail or damage? A segment is read up to the first record of the next one; let `k` be the
-//! first number of which there is no valid record. If a name (W1), the checkpoint (W5) or a valid
-//! record further on (W2) proves that `k` was on the disk, then something changed it there:
-//! **damage**. It names the segment, the offset, the record, and what else is lost. If nothing
-//! proves it, then `k` was never acknowledged, or the log holds no evidence that it was: a **torn
-//! tail**. Valid records may even follow it, because a disk reorders what was not synced;
+//! first number of which there is no valid record. If a name (W1), the checkpoint (W5), or a valid
+//! record (W2) or mark (W6) further on proves that `k` was on the disk, then something changed it
+//! there: **damage**. It names the segment, the offset, the record, and what else is lost. If
+//! nothing proves it, then `k` was never acknowledged, or the log holds no evidence that it was: a
+//! **torn tail**. Valid records may even follow it, because a disk reorders what was not synced;
 //! "something valid follows" would take such a crash for damage, and refuse to start after it.
-//! Conversely each record that was acknowledged is proved by the first one written after that.
+//! Conversely each record that was acknowledged is proved, as long as the machine does not lose
+//! power, by the mark written before that, and after a loss of power by the first one synced after.
 //!
 //! What follows `k` is left where it is: the log goes on in a new segment, which supersedes what an
 //! older one holds from its first number on. It starts with a copy of the records that were found
@@ -67,8 +80,12 @@ use crate::names;
 pub(crate) const HEADER_BYTES: usize = 64;
 /// Bytes before the payload of a record.
 pub(crate) const RECORD_HEAD_BYTES: usize = 28;
-/// The version written, and the only one read.
-pub(crate) const VERSION: u32 = 2;
+/// The version written.
+pub(crate) const VERSION: u32 = 3;
+/// The oldest one read. It had no marks.
+const OLDEST_VERSION: u32 = 2;
+/// `unsynced` of a mark, and of no record.
+pub(crate) const MARK: u32 = u32::MAX;
 
 const MAGIC: [u8; 8] = *b"STILLLOG";
 pub(crate) const PREFIX: &str = "log-";
@@ -78,6 +95,7 @@ pub(crate) const TEMPORARY: &str = "log.tmp";
 /// The head of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Header {
+    pub(crate) version: u32,
     /// Sequence number of the first record, from 1.
     pub(crate) first: u64,
     /// Milliseconds since 1970, for people.
@@ -89,7 +107,7 @@ pub(crate) struct Header {
 
 impl Header {
     pub(crate) fn new(first: u64, created_ms: u64, nonce: u64, creator: &str) -> Self {
-        Self { first, created_ms, nonce, creator: padded(creator) }
+        Self { version: VERSION, first, created_ms, nonce, creator: padded(creator) }
     }
 
     /// Who wrote the segment.
@@ -100,7 +118,7 @@ impl Header {
     pub(crate) fn encode(&self) -> [u8; HEADER_BYTES] {
         let mut bytes = [0; HEADER_BYTES];
         bytes[0..8].copy_from_slice(&MAGIC);
-        bytes[8..12].copy_from_slice(&VERSION.to_le_bytes());
+        bytes[8..12].copy_from_slice(&self.version.to_le_bytes());
         bytes[16..24].copy_from_slice(&self.first.to_le_bytes());
         bytes[24..32].copy_from_slice(&self.created_ms.to_le_bytes());
         bytes[32..40].copy_from_slice(&self.nonce.to_le_bytes());
@@ -125,12 +143,13 @@ impl Header {
             return Err(Damage::NewerVersion { version, supported: VERSION });
         }
         let zeros = (u32_at(bytes, 12), u32_at(bytes, 56));
-        if version < VERSION || zeros != (0, 0) || u64_at(bytes, 16) == 0 {
+        if version < OLDEST_VERSION || zeros != (0, 0) || u64_at(bytes, 16) == 0 {
             return Err(Damage::Fields);
         }
         let mut creator = [0; NAME_BYTES];
         creator.copy_from_slice(&bytes[40..56]);
         Ok(Self {
+            version,
             first: u64_at(bytes, 16),
             created_ms: u64_at(bytes, 24),
             nonce: u64_at(bytes, 32),
@@ -139,7 +158,7 @@ impl Header {
     }
 }
 
-/// One record, checked.
+/// One record or mark, checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Record<'a> {
     pub(crate) sequence: u64,
@@ -150,7 +169,12 @@ pub(crate) struct Record<'a> {
 }
 
 impl<'a> Record<'a> {
-    /// The record at the start of `bytes`, if there is a valid one.
+    /// Tells that all records up to `sequence` are on the disk (W6).
+    pub(crate) fn mark(sequence: u64) -> Self {
+        Self { sequence, unsynced: MARK, time_ms: 0, payload: &[] }
+    }
+
+    /// The record or mark at the start of `bytes`, if there is a valid one.
     fn decode(bytes: &'a [u8], nonce: u64) -> Option<Self> {
         let head = bytes.first_chunk::<RECORD_HEAD_BYTES>()?;
         let payload = bytes[RECORD_HEAD_BYTES..].get(..u32_at(head, 4) as usize)?;
@@ -184,15 +208,39 @@ impl<'a> Record<'a> {
         RECORD_HEAD_BYTES + self.payload.len()
     }
 
-    /// The highest number of which this record proves that it was on the disk (W2).
+    /// The highest number of which this proves that it was on the disk (W2, W6).
     fn proves(&self) -> u64 {
         proves(self.sequence, self.unsynced)
     }
 }
 
-/// What a valid record with these fields proves (W2).
+/// What a valid record or mark with these fields proves (W2, W6).
 pub(crate) fn proves(sequence: u64, unsynced: u32) -> u64 {
-    sequence.saturating_sub(1).saturating_sub(u64::from(unsynced))
+    match unsynced {
+        MARK => sequence,
+        _ => sequence.saturating_sub(1).saturating_sub(u64::from(unsynced)),
+    }
+}
+
+/// What lies where a record should.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// The record.
+    Record,
+    /// A mark before it.
+    Mark,
+    /// Something that does not belong there.
+    Stranger,
+}
+
+/// What a valid record or mark with these fields is where record `next` should be.
+pub(crate) fn kind(sequence: u64, unsynced: u32, next: u64) -> Kind {
+    match unsynced {
+        MARK if sequence == next.saturating_sub(1) => Kind::Mark,
+        MARK => Kind::Stranger,
+        _ if sequence == next => Kind::Record,
+        _ => Kind::Stranger,
+    }
 }
 
 fn checksum(nonce: u64, head: &[u8], payload: &[u8]) -> u32 {

@@ -10,7 +10,7 @@ use std::io::Read;
 use std::ops::ControlFlow;
 
 use super::damage::Damage;
-use super::{HEADER_BYTES, Header, RECORD_HEAD_BYTES, Record, name, segments};
+use super::{HEADER_BYTES, Header, Kind, RECORD_HEAD_BYTES, Record, kind, name, segments};
 use crate::disk::directory::Directory;
 use crate::error::Error;
 use crate::fields::u64_at;
@@ -105,9 +105,11 @@ pub(crate) fn recover(
                     }
                 }
                 if until.is_none() {
-                    report.keep_unproved(&record, proved); // else the next name proves it
-                }
+                    report.unproved.push_back((record.time_ms, record.payload.to_vec()));
+                    report.forget_proved(segment.proved);
+                } // else the next name proves it
             }
+            report.forget_proved(segment.proved);
             report.torn = segment.torn();
             Ok(None)
         });
@@ -127,11 +129,9 @@ pub(crate) fn recover(
 }
 
 impl Report {
-    fn keep_unproved(&mut self, record: &Record<'_>, proved: u64) {
-        self.unproved.push_back((record.time_ms, record.payload.to_vec()));
-        // The oldest of them has the number `record.sequence + 1 - unproved.len()`.
-        let proved = proved.max(record.proves());
-        let most = usize::try_from(record.sequence.saturating_sub(proved));
+    /// Records up to `proved` need not be written anew.
+    fn forget_proved(&mut self, proved: u64) {
+        let most = usize::try_from(self.next.saturating_sub(1).saturating_sub(proved));
         let known = self.unproved.len().saturating_sub(most.unwrap_or(usize::MAX));
         self.unproved.drain(..known);
     }
@@ -192,6 +192,7 @@ fn read(directory: &Directory, first: u64) -> Result<Vec<u8>, Error> {
 pub(crate) struct Segment<'a> {
     first: u64,
     until: Option<u64>,
+    /// Records up to this one were on the disk, by what was read so far.
     proved: u64,
     bytes: &'a [u8],
     nonce: u64,
@@ -219,20 +220,24 @@ impl<'a> Segment<'a> {
 
     /// The next record; `None` where the next segment or the torn tail begins.
     pub(crate) fn next(&mut self) -> Result<Option<Record<'a>>, Damage> {
-        if self.until.is_some_and(|until| self.sequence >= until) {
-            return Ok(None);
-        }
-        let (rest, sequence) = (&self.bytes[self.offset..], self.sequence);
-        let record = Record::decode(rest, self.nonce).filter(|it| it.sequence == sequence);
-        if let Some(record) = record {
-            self.offset += record.bytes();
-            // A forged number is no reason to panic.
-            self.sequence = self.sequence.saturating_add(1);
-            return Ok(Some(record));
-        }
-        let last = self.proved.max(traces(rest, sequence, self.nonce).proved);
-        if last >= sequence {
-            return Err(Damage::Record { offset: self.offset, sequence, last });
+        while self.until.is_none_or(|until| self.sequence < until) {
+            let (rest, sequence) = (&self.bytes[self.offset..], self.sequence);
+            let found = Record::decode(rest, self.nonce)
+                .map(|found| (kind(found.sequence, found.unsynced, sequence), found));
+            let Some((kind @ (Kind::Record | Kind::Mark), found)) = found else {
+                let last = self.proved.max(traces(rest, sequence, self.nonce).proved);
+                if last >= sequence {
+                    return Err(Damage::Record { offset: self.offset, sequence, last });
+                }
+                break;
+            };
+            self.offset += found.bytes();
+            self.proved = self.proved.max(found.proves());
+            if kind == Kind::Record {
+                // A forged number is no reason to panic.
+                self.sequence = sequence.saturating_add(1);
+                return Ok(Some(found));
+            }
         }
         Ok(None)
     }
@@ -248,7 +253,7 @@ impl<'a> Segment<'a> {
     }
 }
 
-/// What the valid records beyond a place tell.
+/// What the valid records and marks beyond a place tell.
 #[derive(Debug, Clone, Copy, Default)]
 struct Traces {
     /// The highest number that they prove to have been on the disk.

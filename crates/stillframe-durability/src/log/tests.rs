@@ -13,19 +13,31 @@ use crate::disk::SimulatedDisk;
 const NONCE: u64 = 0x5EED_0123_4567_89AB;
 const TIME: u64 = 1_790_000_000_000;
 
-/// A segment from record 5 on. Each batch is synced before the next is written.
-fn segment(batches: &[&[&[u8]]]) -> Vec<u8> {
+/// A segment from record 5 on, and where its records and marks start, each with the number of the
+/// record that is or comes there. Each batch is synced and marked before the next is written.
+fn pieces(batches: &[&[&[u8]]]) -> (Vec<u8>, Vec<(usize, u64)>) {
     let mut bytes = Header::new(5, TIME, NONCE, "test").encode().to_vec();
+    let mut pieces = Vec::new();
     let (mut sequence, mut synced) = (5, 4);
     for batch in batches {
         for payload in *batch {
+            pieces.push((bytes.len(), sequence));
             let unsynced = (sequence - 1 - synced) as u32;
             let record = Record { sequence, unsynced, time_ms: TIME + sequence, payload };
             record.encode(NONCE, &mut bytes).expect("it is short");
             sequence += 1;
         }
         synced = sequence - 1;
+        pieces.push((bytes.len(), sequence));
+        Record::mark(synced).encode(NONCE, &mut bytes).expect("it is short");
     }
+    (bytes, pieces)
+}
+
+/// The segment of a process that was killed while it synced the last batch.
+fn segment(batches: &[&[&[u8]]]) -> Vec<u8> {
+    let (mut bytes, pieces) = pieces(batches);
+    bytes.truncate(pieces.last().map_or(HEADER_BYTES, |&(mark, _)| mark));
     bytes
 }
 
@@ -46,16 +58,6 @@ fn read(bytes: &[u8], until: Option<u64>) -> Found {
 
 const BATCHES: &[&[&[u8]]] = &[&[b"one"], &[b"", b"three"], &[b"4444", b"five", b"6"]];
 
-/// Where each record of `BATCHES` starts, and where the last one ends.
-fn edges() -> Vec<usize> {
-    let payloads = BATCHES.iter().flat_map(|batch| *batch);
-    let mut edges = vec![HEADER_BYTES];
-    for payload in payloads {
-        edges.push(edges[edges.len() - 1] + RECORD_HEAD_BYTES + payload.len());
-    }
-    edges
-}
-
 fn payloads(count: usize) -> Vec<Vec<u8>> {
     let payloads = BATCHES.iter().flat_map(|batch| *batch);
     payloads.take(count).map(|payload| payload.to_vec()).collect()
@@ -63,62 +65,97 @@ fn payloads(count: usize) -> Vec<Vec<u8>> {
 
 #[test]
 fn records_come_back_as_they_were() {
-    let bytes = segment(BATCHES);
-    assert_eq!(bytes.len(), *edges().last().expect("several"));
-    assert_eq!(read(&bytes, None), Ok((payloads(6), None)));
-    assert_eq!(read(&bytes, Some(11)), Ok((payloads(6), None)));
-    assert_eq!(read(&bytes, Some(9)), Ok((payloads(4), None)), "what is superseded is not read");
+    for bytes in [segment(BATCHES), pieces(BATCHES).0] {
+        assert_eq!(read(&bytes, None), Ok((payloads(6), None)));
+        assert_eq!(read(&bytes, Some(11)), Ok((payloads(6), None)));
+        let superseded = read(&bytes, Some(9));
+        assert_eq!(superseded, Ok((payloads(4), None)), "what is superseded is not read");
+    }
     assert_eq!(read(&segment(&[]), None), Ok((payloads(0), None)));
 }
 
-#[test]
-fn the_second_version_stays_readable_byte_for_byte() {
-    let hex: String = segment(&[&[b"ab"]]).iter().map(|byte| format!("{byte:02x}")).collect();
-    assert_eq!(hex, include_str!("version_2.hex").replace(char::is_whitespace, ""));
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Records 5 to 7 are proved by those of the last batch, 8 to 10 by nothing.
+#[test]
+fn the_third_version_stays_readable_byte_for_byte() {
+    let is = hex(&pieces(&[&[b"ab"]]).0);
+    assert_eq!(is, include_str!("version_3.hex").replace(char::is_whitespace, ""));
+}
+
+#[test]
+fn the_second_version_is_the_third_without_marks() {
+    let mut bytes = segment(&[&[b"ab"]]);
+    let header = Header { version: 2, ..Header::decode(&bytes).expect("it is sound") };
+    bytes[..HEADER_BYTES].copy_from_slice(&header.encode());
+    assert_eq!(hex(&bytes), include_str!("version_2.hex").replace(char::is_whitespace, ""));
+    assert_eq!(read(&bytes, None), Ok((vec![b"ab".to_vec()], None)));
+}
+
+/// Records 5 to 7 are proved by marks and by the records of the last batch, those by their mark, if
+/// it was written before the process was killed.
 #[test]
 fn every_flipped_bit_is_damage_where_it_is_proved_and_else_a_torn_tail() {
-    let (mut bytes, edges) = (segment(BATCHES), edges());
-    for bit in 0..bytes.len() * 8 {
-        bytes[bit / 8] ^= 1 << (bit % 8);
-        let found = read(&bytes, None);
-        let record = edges.partition_point(|&edge| edge <= bit / 8);
-        match record.checked_sub(1) {
-            None => assert!(found.is_err(), "bit {bit}, in the header"),
-            Some(index @ 0..3) => {
-                let (offset, sequence) = (edges[index], 5 + index as u64);
-                let damage = Damage::Record { offset, sequence, last: 7 };
-                assert_eq!(found, Err(damage), "bit {bit}");
+    let (whole, pieces) = pieces(BATCHES);
+    for (mut bytes, last) in [(segment(BATCHES), 7), (whole, 10)] {
+        for bit in 0..bytes.len() * 8 {
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            let found = read(&bytes, None);
+            match pieces.iter().rfind(|(start, _)| *start <= bit / 8) {
+                None => assert!(found.is_err(), "bit {bit}, in the header"),
+                Some(&(offset, sequence)) if sequence <= last => {
+                    let damage = Damage::Record { offset, sequence, last };
+                    assert_eq!(found, Err(damage), "bit {bit}");
+                }
+                Some(&(offset, sequence)) => {
+                    let torn = Torn { segment: 5, offset, bytes: bytes.len() - offset };
+                    let count = sequence as usize - 5;
+                    assert_eq!(found, Ok((payloads(count), Some(torn))), "bit {bit}");
+                }
             }
-            Some(index) => {
-                let (offset, length) = (edges[index], bytes.len() - edges[index]);
-                let torn = Torn { segment: 5, offset, bytes: length };
-                assert_eq!(found, Ok((payloads(index), Some(torn))), "bit {bit}");
-            }
+            // Where the name of a later segment proves all, all records and what is between them
+            // count; nobody reads what is behind them.
+            let is_behind = pieces.last().is_some_and(|(start, _)| *start <= bit / 8);
+            assert_eq!(read(&bytes, Some(11)).is_err(), !is_behind, "bit {bit}");
+            bytes[bit / 8] ^= 1 << (bit % 8);
         }
-        // Where the name of a later segment proves all, all is damage.
-        assert!(read(&bytes, Some(11)).is_err(), "bit {bit}");
-        bytes[bit / 8] ^= 1 << (bit % 8);
     }
 }
 
 #[test]
 fn every_truncation_gives_a_prefix_or_damage() {
-    let (bytes, edges) = (segment(BATCHES), edges());
+    let (bytes, mut pieces) = pieces(BATCHES);
+    pieces.push((bytes.len(), 11));
     for length in 0..bytes.len() {
         let cut = &bytes[..length];
         if length < HEADER_BYTES {
             assert_eq!(read(cut, None), Err(Damage::HeaderCut { length }));
             continue;
         }
-        let whole = edges.partition_point(|&edge| edge <= length) - 1;
-        let (offset, rest) = (edges[whole], length - edges[whole]);
+        let whole = pieces.iter().rfind(|(start, _)| *start <= length);
+        let &(offset, sequence) = whole.expect("the first starts after the header");
+        let (count, rest) = (sequence as usize - 5, length - offset);
         let torn = (rest > 0).then_some(Torn { segment: 5, offset, bytes: rest });
-        assert_eq!(read(cut, None), Ok((payloads(whole), torn)), "{length} bytes");
-        let damage = Damage::Record { offset, sequence: 5 + whole as u64, last: 10 };
-        assert_eq!(read(cut, Some(11)), Err(damage), "{length} bytes");
+        assert_eq!(read(cut, None), Ok((payloads(count), torn)), "{length} bytes");
+        let damage = Err(Damage::Record { offset, sequence, last: 10 });
+        let all = Ok((payloads(6), None));
+        let found = if sequence <= 10 { damage } else { all };
+        assert_eq!(read(cut, Some(11)), found, "{length} bytes");
+    }
+}
+
+#[test]
+fn a_mark_out_of_its_place_is_no_mark() {
+    let (bytes, _) = pieces(&[&[b"one"]]);
+    let torn = Torn { segment: 5, offset: bytes.len(), bytes: RECORD_HEAD_BYTES };
+    let torn = Ok((payloads(1), Some(torn)));
+    // It says that there was a record 6.
+    let damage = Err(Damage::Record { offset: bytes.len(), sequence: 6, last: 6 });
+    for (number, found) in [(0, &torn), (4, &torn), (6, &damage), (u64::MAX, &torn)] {
+        let mut with = bytes.clone();
+        Record::mark(number).encode(NONCE, &mut with).expect("it is short");
+        assert_eq!(&read(&with, None), found, "{number}");
     }
 }
 
@@ -153,7 +190,7 @@ fn a_segment_under_another_name_or_of_a_newer_version_is_told() {
         bytes[60..64].copy_from_slice(&checksum.to_le_bytes());
         read(&bytes, None).expect_err("it is another version")
     };
-    assert_eq!(of_version(3), Damage::NewerVersion { version: 3, supported: 2 });
+    assert_eq!(of_version(4), Damage::NewerVersion { version: 4, supported: 3 });
     assert_eq!(of_version(1), Damage::Fields, "no store ever wrote it");
 }
 
@@ -205,7 +242,7 @@ fn a_log_is_read_from_any_record_on() {
         let (numbers, report) = recover_from(&directory, from).expect("it is sound");
         assert_eq!(numbers, Vec::from_iter(from..10));
         assert_eq!((report.next, report.torn), (10, None));
-        // Record 9 was written when 8 was on the disk; of 9 itself only a checkpoint is proof.
+        // The mark behind 8 says that it was on the disk; of 9 only a checkpoint is proof.
         let unproved = (TIME, 9u64.to_le_bytes().to_vec());
         assert_eq!(report.unproved, Vec::from_iter((from < 10).then_some(unproved)));
     }
@@ -234,7 +271,7 @@ fn a_loss_that_is_accepted_is_told_and_stays_behind() {
         let (mut input, _) = directory.open_file(&name(segment)).expect("it is there");
         let mut bytes = Vec::new();
         input.read_to_end(&mut bytes).expect("it is sound");
-        bytes[HEADER_BYTES + index * (RECORD_HEAD_BYTES + 8) + 3] ^= 1;
+        bytes[HEADER_BYTES + index * (2 * RECORD_HEAD_BYTES + 8) + 3] ^= 1; // marks between
         let mut output = directory.create(&name(segment)).expect("the disk is sound");
         output.write_all(&bytes).expect("the disk is sound");
         recover_from(&directory, from).expect_err("by default nothing is lost");

@@ -1,6 +1,6 @@
 //! Appends records to a log.
 //!
-//! - A record is acknowledged by [`Writer::sync`] alone.
+//! - A record is acknowledged by [`Writer::sync`] alone, which says so in the file first (W6).
 //! - After an error the writer is of no use: what it had not synced is in doubt. The log goes on
 //!   after a recovery.
 
@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::reader::Report;
-use super::{Header, Record, TEMPORARY, name};
+use super::{Header, MARK, Record, TEMPORARY, name};
 use crate::disk::directory::{Directory, Output};
 use crate::error::Error;
 use crate::mutant::Mutant;
@@ -27,6 +27,8 @@ pub(crate) struct Writer {
     next: u64,
     /// All records up to this one are on the disk.
     synced: u64,
+    /// All records up to this one are proved by the segment's name or by a mark in it.
+    marked: u64,
     /// Bytes in the file.
     bytes: u64,
 }
@@ -58,28 +60,39 @@ impl Writer {
         let path = directory.at(&name);
         let output = directory.create(TEMPORARY)?;
         let (buffer, next) = (header.encode().to_vec(), header.first);
-        let synced = next - 1;
-        let mut writer = Self { directory, path, header, output, buffer, next, synced, bytes: 0 };
+        let (synced, marked, bytes) = (next - 1, next - 1, 0);
+        let mut writer =
+            Self { directory, path, header, output, buffer, next, synced, marked, bytes };
         for &(time_ms, payload) in records {
             writer.append(time_ms, payload)?;
         }
         if writer.directory.is(Mutant::LogStartNotSynced) {
             writer.write()?;
         } else {
-            writer.sync()?;
+            writer.sync_file()?;
+        }
+        if writer.directory.is(Mutant::LogMarkedUnnamed) {
+            writer.mark()?;
         }
         writer.directory.rename(TEMPORARY, &name)?;
         if !writer.directory.is(Mutant::LogNamesNotSynced) {
             writer.directory.sync()?;
         }
+        writer.mark()?;
         Ok(writer)
     }
 
     /// Adds a record, in memory; tells its number.
     pub(crate) fn append(&mut self, time_ms: u64, payload: &[u8]) -> Result<u64, Error> {
         let sequence = self.next;
-        let unsynced = u32::try_from(sequence - 1 - self.synced).unwrap_or(u32::MAX);
-        let unsynced = if self.directory.is(Mutant::LogProvesTooMuch) { 0 } else { unsynced };
+        let unsynced = match u32::try_from(sequence - 1 - self.synced) {
+            _ if self.directory.is(Mutant::LogProvesTooMuch) => 0,
+            Ok(unsynced) if unsynced != MARK => unsynced,
+            _ => {
+                self.sync()?; // so many cannot be told
+                0
+            }
+        };
         let record = Record { sequence, unsynced, time_ms, payload };
         record.encode(self.header.nonce, &mut self.buffer).ok_or_else(|| {
             let long = std::io::Error::from(std::io::ErrorKind::FileTooLarge);
@@ -98,12 +111,32 @@ impl Writer {
         Ok(())
     }
 
-    /// Makes all records durable; tells the number of the last one.
+    /// Makes all records durable, and marks that they are; tells the number of the last one.
     pub(crate) fn sync(&mut self) -> Result<u64, Error> {
+        if self.directory.is(Mutant::LogMarkedEarly) {
+            self.mark()?;
+        }
+        self.sync_file()?;
+        self.mark()?;
+        Ok(self.synced)
+    }
+
+    fn sync_file(&mut self) -> Result<(), Error> {
         self.write()?;
         self.output.sync().map_err(Error::file("syncing", &self.path))?;
-        self.synced = self.next - 1;
-        Ok(self.synced)
+        self.synced = self.last();
+        Ok(())
+    }
+
+    /// Says in the file that all records up to here are on the disk, and under which name (W6).
+    fn mark(&mut self) -> Result<(), Error> {
+        if self.marked == self.last() {
+            return Ok(());
+        }
+        self.marked = self.last();
+        let mark = Record::mark(self.marked).encode(self.header.nonce, &mut self.buffer);
+        mark.expect("it has no payload");
+        self.write()
     }
 
     /// Bytes in memory, not in the file yet.

@@ -4,6 +4,9 @@ use std::path::PathBuf;
 
 use super::*;
 
+/// Bytes of a mark.
+const MARK: usize = 28;
+
 #[test]
 fn damage_is_refused_unless_the_loss_is_accepted() {
     let directory = directory();
@@ -18,7 +21,7 @@ fn damage_is_refused_unless_the_loss_is_accepted() {
     }
     let damaged = path.join(&segments(path)[1]);
     let mut bytes = fs::read(&damaged).unwrap();
-    bytes[64 + 36 * 4 + 30] ^= 1;
+    bytes[64 + (36 + MARK) * 4 + 30] ^= 1;
     fs::write(&damaged, bytes).unwrap();
     let before = segments(path);
     let error = open_with(path, Options::words(2)).expect_err("record 15 or near is damaged");
@@ -27,7 +30,7 @@ fn damage_is_refused_unless_the_loss_is_accepted() {
         panic!("{error}")
     };
     let first: u64 = before[1][4..].parse().unwrap();
-    assert_eq!((named, *offset, *sequence), (&damaged, 64 + 36 * 4, first + 4));
+    assert_eq!((named, *offset, *sequence), (&damaged, 64 + (36 + MARK) * 4, first + 4));
     assert_eq!(segments(path), before, "nothing was touched");
 
     let store = open_with(path, Options::words(2).accept_log_loss()).expect("accepted");
@@ -45,14 +48,16 @@ fn damage_is_refused_unless_the_loss_is_accepted() {
     assert!(segments(path).iter().any(|name| name.ends_with(".damaged")), "kept for inspection");
 }
 
-/// Ten records, the last of which lacks five bytes; the directory, the file, and its true length.
+/// Ten records, the last of which lacks five bytes; the directory, the file, and its true length
+/// without the mark behind them.
 fn cut_short() -> (TempDir, PathBuf, usize) {
     let directory = directory();
     let mut store = open(directory.path());
     act(&mut store, 10);
     store.close().expect("the disk is sound");
     let last = directory.path().join(&segments(directory.path())[0]);
-    let bytes = fs::read(&last).unwrap();
+    let mut bytes = fs::read(&last).unwrap();
+    bytes.truncate(bytes.len() - MARK);
     fs::write(&last, &bytes[..bytes.len() - 5]).unwrap();
     (directory, last, bytes.len())
 }
@@ -72,13 +77,93 @@ fn after_a_clean_end_damage_to_the_last_record_is_no_torn_tail() {
 fn a_torn_tail_is_cut_with_a_notice() {
     let (directory, last, length) = cut_short();
     let path = directory.path();
-    // Without the mark of a clean end, as if the process had been killed.
-    let [_, mark] = &segments(path)[..] else { panic!("the segment and the mark") };
-    fs::remove_file(path.join(mark)).unwrap();
+    // Without the segment of a clean end, as if the process had been killed.
+    let [_, end] = &segments(path)[..] else { panic!("the segment and the end") };
+    fs::remove_file(path.join(end)).unwrap();
     let store = open(path);
     assert_state(&store, 9);
     let torn = store.recovery().log.clone().expect("there is one").torn.expect("told");
     assert_eq!((&torn.path, torn.offset, torn.bytes), (&last, length - 36, 31));
+}
+
+/// What is on the disk when a process is killed that has acknowledged so many records, one by one.
+fn killed(policy: Policy, last: u64) -> (TempDir, PathBuf) {
+    let (running, killed) = (directory(), directory());
+    let options = Options::words(2).log(LogOptions::policy(policy));
+    let mut store = open_with(running.path(), options).expect("sound");
+    for number in 1..=last {
+        act(&mut store, number);
+        store.wait_durable(number).expect("the disk is sound");
+    }
+    let [name] = &segments(running.path())[..] else { panic!("one segment") };
+    let path = killed.path().join(name);
+    fs::copy(running.path().join(name), &path).unwrap();
+    (killed, path)
+}
+
+/// A killed process leaves its marks: no bit of what it acknowledged can be lost unseen.
+#[test]
+fn every_flipped_bit_of_what_a_killed_process_acknowledged_is_damage() {
+    for policy in [Policy::Always, Policy::EverySecond, Policy::No] {
+        let (directory, path) = killed(policy, 4);
+        let sound = fs::read(&path).unwrap();
+        assert_eq!(sound.len(), 64 + 4 * (36 + MARK), "{policy:?}");
+        let mut records = 0;
+        let mut read = || {
+            records = 0;
+            Log::read(directory.path(), 1, false, None, |action| {
+                records += 1;
+                assert_eq!(action.bytes, action.sequence.to_le_bytes());
+                Ok(())
+            })
+        };
+        for bit in 0..sound.len() * 8 {
+            let mut bytes = sound.clone();
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            fs::write(&path, &bytes).unwrap();
+            let (byte, found) = (bit / 8, read());
+            match found {
+                Err(Error::Log { .. } | Error::NewerVersion { .. }) => {
+                    assert!(byte < sound.len() - MARK, "{policy:?}, bit {bit}");
+                }
+                Ok(replayed) => {
+                    let torn = replayed.torn.map(|torn| torn.offset);
+                    assert_eq!(torn, Some(sound.len() - MARK), "{policy:?}, bit {bit}");
+                    assert_eq!(replayed.records, 4, "{policy:?}, bit {bit}");
+                }
+                Err(error) => panic!("{policy:?}, bit {bit}: {error}"),
+            }
+        }
+        fs::write(&path, &sound).unwrap();
+        assert_eq!(read().expect("sound").torn, None);
+        assert_eq!(records, 4);
+    }
+}
+
+/// What a start rewrites, because nothing proves that it is on the disk, it marks as well.
+#[test]
+fn records_that_a_start_has_rewritten_are_proved() {
+    let (directory, path) = killed(Policy::Always, 4);
+    let sound = fs::read(&path).unwrap();
+    fs::write(&path, &sound[..sound.len() - MARK]).unwrap(); // killed before the mark
+    let store = open(directory.path());
+    let names = segments(directory.path());
+    let [_, second] = &names[..] else { panic!("{names:?}") };
+    assert!(second.ends_with("0004"), "record 4 is written again: {second}");
+    let copy = directory.path().join(second);
+    let mut bytes = fs::read(&copy).unwrap(); // as after a kill: the store is not closed
+    assert_eq!(bytes.len(), 64 + 36 + MARK);
+    drop(store);
+    for name in segments(directory.path()).split_off(2) {
+        fs::remove_file(directory.path().join(name)).unwrap();
+    }
+    bytes[64 + 30] ^= 1;
+    fs::write(&copy, bytes).unwrap();
+    let error = open_with(directory.path(), Options::words(2)).expect_err("4 is damaged");
+    assert!(matches!(
+        error,
+        Error::Log { damage: LogDamage::Record { sequence: 4, last: 4, .. }, .. }
+    ));
 }
 
 #[test]
