@@ -184,3 +184,23 @@ fn a_read_that_fails_is_told_for_any_number_of_threads() {
         }
     }
 }
+
+/// Nobody waits for a thread that is gone.
+#[test]
+fn a_panic_ends_the_loading() {
+    let base = Some(Link { number: 6, identity: 1 });
+    let file = write(Header { packs: true, base, ..header(5000, 4) }, &words(5000), 500);
+    let half = file.len() as u64 / 2;
+    for threads in [1, 2, 5] {
+        let at = |offset| {
+            assert!(offset < half, "told to");
+            &file[offset as usize..]
+        };
+        let takes: [fn(usize, &[u64]); 2] = [|_, _| {}, |_, _| panic!("told to")];
+        for take in takes {
+            let reader = Reader::open(&file[..], file.len() as u64).expect("it is sound");
+            let load = std::panic::AssertUnwindSafe(|| reader.load(threads, at, None, take));
+            std::panic::catch_unwind(load).expect_err("something panicked");
+        }
+    }
+}
