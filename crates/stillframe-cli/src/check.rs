@@ -22,14 +22,15 @@ running. A log that ends in bytes which are no records is 'torn': a loss of powe
 the next start leaves them out; but damage to the very last records looks the same.
 Exit status: 0 all sound, 1 something is damaged, torn or unreadable, 2 wrong usage or no such file.";
 
+// Those of `inspect`, too.
 #[derive(Args)]
 pub(crate) struct Arguments {
     /// Files, or directories of them
     #[arg(required = true, value_name = "PATH")]
-    paths: Vec<PathBuf>,
+    pub(crate) paths: Vec<PathBuf>,
     /// One JSON object a file instead of text
     #[arg(long)]
-    json: bool,
+    pub(crate) json: bool,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> ExitCode {

@@ -1,11 +1,8 @@
 //! `stillframe inspect`: what a file says of itself.
 
 use std::fmt::{Display, Write};
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
-
-use clap::Args;
 
 use crate::check;
 use crate::files::{CheckpointFacts, Facts, Finding, LogFacts, RdbFacts};
@@ -17,17 +14,7 @@ Examples:
 
 Every file is verified on the way, as 'stillframe check' does, with the same exit statuses.";
 
-#[derive(Args)]
-pub(crate) struct Arguments {
-    /// Files, or directories of them
-    #[arg(required = true, value_name = "PATH")]
-    paths: Vec<PathBuf>,
-    /// One JSON object a file instead of text
-    #[arg(long)]
-    json: bool,
-}
-
-pub(crate) fn run(arguments: &Arguments) -> ExitCode {
+pub(crate) fn run(arguments: &check::Arguments) -> ExitCode {
     check::report(&arguments.paths, if arguments.json { check::json } else { text })
 }
 

@@ -38,7 +38,7 @@ enum Command {
     Check(check::Arguments),
     /// Show what checkpoints, logs and RDB files hold.
     #[command(after_help = inspect::EXAMPLES)]
-    Inspect(inspect::Arguments),
+    Inspect(check::Arguments),
     /// Import the data of a Redis server: append-only directory, append-only file or RDB file.
     #[command(after_help = import::EXAMPLES)]
     Import(import::Arguments),

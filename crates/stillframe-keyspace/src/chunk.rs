@@ -339,19 +339,15 @@ impl Chunk {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::{Random, sized};
 
     #[test]
     fn an_index_follows_every_change_and_finds_what_a_scan_finds() {
-        let seed = std::env::var("STILLFRAME_SEED").ok().and_then(|seed| seed.parse().ok());
-        let mut random: u64 = seed.unwrap_or(7);
-        eprintln!("seed {random} (STILLFRAME_SEED)");
-        let mut next = |below: usize| {
-            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            (random >> 33) as usize % below
-        };
+        let mut random = Random::seeded("an index");
+        let mut next = |below: usize| random.below(below);
         for shape in [Shape::Single, Shape::Pair, Shape::Scored] {
             let mut chunk = Chunk::indexed();
-            for _ in 0..if cfg!(miri) { 100 } else { 4000 } {
+            for _ in 0..sized(4000, 100) {
                 let key = next(40).to_string().repeat(1 + next(3));
                 let value = match shape {
                     Shape::Single => vec![],

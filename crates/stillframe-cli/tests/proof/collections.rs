@@ -2,6 +2,7 @@
 //! ways, and `DEBUG DIGEST` says the same of all that both hold.
 
 use crate::files::check_dump;
+use crate::support::beside::{By, compare};
 use crate::support::{
     ALGORITHMS, Client, Kind, Random, Reply, Server, Setup, now_ms, redis_is_here, rounds,
 };
@@ -246,15 +247,7 @@ fn restore_answers_as_redis_does() {
     for words in RESTORES {
         commands.push(with(&payload, words));
     }
-    for command in &commands {
-        let words: Vec<&[u8]> = command.iter().map(Vec::as_slice).collect();
-        let [theirs, ours] = clients.each_mut().map(|client| {
-            client.send(&words);
-            client.raw().escape_ascii().to_string()
-        });
-        let shown: Vec<String> = words.iter().map(|word| word.escape_ascii().to_string()).collect();
-        assert_eq!(ours, theirs, "{}", shown.join(" "));
-    }
+    compare(&mut clients, &commands, |_| By::Bytes);
 }
 
 #[test]

@@ -13,7 +13,6 @@ mod blocking;
 mod clients;
 mod collections;
 mod configuration;
-mod elements;
 mod eviction;
 mod files;
 mod growing;

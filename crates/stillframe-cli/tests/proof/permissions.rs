@@ -5,7 +5,8 @@
 //! `ACL DRYRUN`, and run for real where the commands are those of [`crate::mixed`].
 
 use crate::collections::redis;
-use crate::mixed::{self, Words, shown, slices};
+use crate::mixed;
+use crate::support::beside::{Words, shown, slices};
 use crate::support::{Client, Kind, Random, Reply, Server, redis_is_here, rounds};
 
 /// What COMMAND says of a command: its name (`config|get`), its arity, and where its keys are.

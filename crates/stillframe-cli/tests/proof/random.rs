@@ -4,13 +4,12 @@
 //! Few keys, so that commands meet each other's leavings; times far away or long past, so that no
 //! reply depends on when it is made. A remaining time is the one thing that may differ a little.
 
+use crate::support::beside::{By, SLACK_MS, Words, compare};
 use crate::support::dataset;
-use crate::support::{Client, Kind, Random, Reply, Server, now_ms, redis_is_here, rounds};
+use crate::support::{Kind, Random, Reply, Server, now_ms, redis_is_here, rounds};
 
 const KEYS: [&[u8]; 10] =
     [b"a", b"b", b"c", b"n1", b"n2", b"f", b"", b"bin\x00\xff", b"big", b"key:with:a:long:name"];
-/// What two servers may disagree by on a time left, in milliseconds.
-const SLACK_MS: i64 = 120_000;
 /// Commands sent at once; a difference is found at the first reply that shows it.
 const BATCH: usize = 50;
 
@@ -34,7 +33,7 @@ fn random_sequences_reply_as_redis() {
         for _ in 0..rounds(30, 60) {
             let clients = &mut connections[random.below(2)];
             let batch: Vec<_> = (0..BATCH).flat_map(|_| command(&mut random)).collect();
-            compare(clients, &batch);
+            compare(clients, &batch, By::of);
         }
         let datasets = servers.each_ref().map(|server| dataset::read(&mut server.client()));
         dataset::assert_same(&datasets[0], &datasets[1], SLACK_MS);
@@ -45,66 +44,8 @@ fn random_sequences_reply_as_redis() {
     }
 }
 
-fn compare(clients: &mut [Client; 2], batch: &[Vec<Vec<u8>>]) {
-    for client in &mut *clients {
-        for command in batch {
-            client.send(&command.iter().map(Vec::as_slice).collect::<Vec<_>>());
-        }
-    }
-    for (index, command) in batch.iter().enumerate() {
-        let [theirs, ours] = clients.each_mut().map(Client::raw);
-        if same(&command[0], &theirs, &ours) {
-            continue;
-        }
-        for earlier in &batch[index.saturating_sub(10)..index] {
-            println!("  {}", shown(earlier));
-        }
-        panic!(
-            "{}:\nredis {}\nhere  {}",
-            shown(command),
-            theirs.escape_ascii(),
-            ours.escape_ascii()
-        );
-    }
-}
-
-/// Equal bytes; or equal but for the order of keys, or for how much time is left.
-fn same(command: &[u8], theirs: &[u8], ours: &[u8]) -> bool {
-    let number = |raw: &[u8]| -> Option<i64> {
-        std::str::from_utf8(raw.strip_prefix(b":")?).ok()?.trim_end().parse().ok()
-    };
-    theirs == ours
-        || match (command, number(theirs), number(ours)) {
-            (b"KEYS", ..) => {
-                let [mut theirs, mut ours] = [theirs, ours].map(lines);
-                theirs.sort();
-                ours.sort();
-                theirs == ours
-            }
-            (b"TTL" | b"PTTL" | b"EXPIRETIME" | b"PEXPIRETIME", Some(theirs), Some(ours)) => {
-                theirs > 0 && ours > 0 && (theirs - ours).abs() < SLACK_MS
-            }
-            _ => false,
-        }
-}
-
-fn lines(raw: &[u8]) -> Vec<&[u8]> {
-    raw.split(|&byte| byte == b'\n').collect()
-}
-
-fn shown(command: &[Vec<u8>]) -> String {
-    command
-        .iter()
-        .map(|word| match word.len() {
-            0..=80 => word.escape_ascii().to_string(),
-            length => format!("({length} bytes)"),
-        })
-        .collect::<Vec<_>>()
-        .join(" ")
-}
-
 /// One command, or a few that belong together.
-pub(crate) fn command(random: &mut Random) -> Vec<Vec<Vec<u8>>> {
+pub(crate) fn command(random: &mut Random) -> Vec<Words> {
     let key = |random: &mut Random| random.pick(&KEYS).to_vec();
     let words = match random.below(16) {
         0..=2 => set(random),
@@ -145,7 +86,7 @@ pub(crate) fn command(random: &mut Random) -> Vec<Vec<Vec<u8>>> {
     vec![words]
 }
 
-fn strings(words: &[&str]) -> Vec<Vec<u8>> {
+fn strings(words: &[&str]) -> Words {
     words.iter().map(|word| word.as_bytes().to_vec()).collect()
 }
 
@@ -172,7 +113,7 @@ fn integer(random: &mut Random) -> String {
     }
 }
 
-fn set(random: &mut Random) -> Vec<Vec<u8>> {
+fn set(random: &mut Random) -> Words {
     let mut words = vec![b"SET".to_vec(), random.pick(&KEYS).to_vec(), value(random)];
     let options = ["NX", "XX", "GET", "KEEPTTL"];
     for option in options {
@@ -193,7 +134,7 @@ fn set(random: &mut Random) -> Vec<Vec<u8>> {
     words
 }
 
-fn number(random: &mut Random) -> Vec<Vec<u8>> {
+fn number(random: &mut Random) -> Words {
     let key = random.pick(&KEYS).to_vec();
     match random.below(5) {
         0 => vec![b"INCR".to_vec(), key],
@@ -207,7 +148,7 @@ fn number(random: &mut Random) -> Vec<Vec<u8>> {
     }
 }
 
-fn part(random: &mut Random) -> Vec<Vec<u8>> {
+fn part(random: &mut Random) -> Words {
     let key = random.pick(&KEYS).to_vec();
     let position = (random.below(40) as i64 - 10).to_string().into_bytes();
     match random.below(3) {
@@ -220,7 +161,7 @@ fn part(random: &mut Random) -> Vec<Vec<u8>> {
     }
 }
 
-fn time(random: &mut Random) -> Vec<Vec<u8>> {
+fn time(random: &mut Random) -> Words {
     let key = random.pick(&KEYS).to_vec();
     let far = random.below(1000) as i64 * 1_000_000 + 100_000_000;
     let (name, amount) = match random.below(6) {
@@ -244,7 +185,7 @@ fn time(random: &mut Random) -> Vec<Vec<u8>> {
     words
 }
 
-fn several(random: &mut Random) -> Vec<Vec<u8>> {
+fn several(random: &mut Random) -> Words {
     let name = random.pick(&["MGET", "MSET", "MSETNX", "DEL", "UNLINK", "EXISTS", "TOUCH"]);
     let mut words = strings(&[name]);
     for _ in 0..1 + random.below(4) {
@@ -256,7 +197,7 @@ fn several(random: &mut Random) -> Vec<Vec<u8>> {
     words
 }
 
-fn two_keys(random: &mut Random) -> Vec<Vec<u8>> {
+fn two_keys(random: &mut Random) -> Words {
     let name = random.pick(&["RENAME", "RENAMENX", "COPY", "COPY"]);
     let mut words = strings(&[name]);
     words.extend([random.pick(&KEYS).to_vec(), random.pick(&KEYS).to_vec()]);
@@ -271,7 +212,7 @@ fn two_keys(random: &mut Random) -> Vec<Vec<u8>> {
     words
 }
 
-fn transaction(random: &mut Random) -> Vec<Vec<Vec<u8>>> {
+fn transaction(random: &mut Random) -> Vec<Words> {
     let mut commands = Vec::new();
     if random.below(3) == 0 {
         commands.push(vec![b"WATCH".to_vec(), random.pick(&KEYS).to_vec()]);

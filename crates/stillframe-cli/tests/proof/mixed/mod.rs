@@ -11,17 +11,12 @@ use std::fs;
 
 use crate::collections::redis;
 use crate::files::check_dump;
-use crate::support::{Client, Kind, Random, Reply, Server, Setup, decode, redis_is_here, rounds};
-pub(crate) use words::Words;
+use crate::support::beside::{By, Pair, SLACK_MS, Words, first_difference, number, shown};
+use crate::support::{Client, Kind, Random, Reply, Server, Setup, redis_is_here, rounds};
 use words::{KEYS, command, filled};
 
 /// Commands sent at once.
 const BATCH: usize = 40;
-/// What two servers may disagree by on a time left, in milliseconds.
-const SLACK_MS: i64 = 120_000;
-
-/// One connection to each: redis-server and ours.
-pub(crate) type Pair = [Client; 2];
 
 #[test]
 fn commands_on_all_types_reply_as_redis_and_leave_the_same_files() {
@@ -65,18 +60,12 @@ pub(crate) fn run_batch(pair: &mut Pair, random: &mut Random, history: &mut Vec<
             _ => batch.push(command(random)),
         }
     }
-    for client in &mut *pair {
-        batch.iter().for_each(|words| client.send(&slices(words)));
-    }
-    for words in batch {
-        let [theirs, ours] = pair.each_mut().map(Client::raw);
-        history.push(words);
-        let words = history.last().expect("it was just pushed");
-        if !By::of(words).same(&theirs, &ours) {
-            tell_of_keys(words, history);
-            let (theirs, ours) = (theirs.escape_ascii(), ours.escape_ascii());
-            panic!("{}:\nredis {theirs}\nhere  {ours}", shown(words));
-        }
+    let difference = first_difference(pair, &batch, By::of);
+    let compared = difference.as_ref().map_or(batch.len(), |(index, _)| index + 1);
+    history.extend(batch.drain(..compared));
+    if let Some((_, difference)) = difference {
+        tell_of_keys(history);
+        panic!("{difference}");
     }
 }
 
@@ -108,8 +97,9 @@ fn names(random: &mut Random, batch: &mut Vec<Words>) {
     }
 }
 
-/// Shows the last commands on the keys of a command.
-fn tell_of_keys(words: &Words, history: &[Words]) {
+/// Shows the last commands on the keys of the last one.
+fn tell_of_keys(history: &[Words]) {
+    let Some(words) = history.last() else { return };
     let keys: Vec<_> = words.iter().skip(1).filter(|word| KEYS.contains(&&***word)).collect();
     let of_keys = |earlier: &&Words| {
         let word = earlier[0].to_ascii_uppercase();
@@ -193,12 +183,6 @@ fn walk(client: &mut Client, head: &[&[u8]], filter: &str) -> BTreeSet<Vec<u8>> 
     }
 }
 
-/// The text of a score as any other of the same number.
-fn number(text: &[u8]) -> Vec<u8> {
-    let number: Option<f64> = std::str::from_utf8(text).ok().and_then(|text| text.parse().ok());
-    format!("{:?}", number.expect("a score is a number")).into_bytes()
-}
-
 /// What either dumps is what the other restores.
 fn hand_over(pair: &mut Pair, random: &mut Random, history: &mut Vec<Words>) {
     for _ in 0..4 {
@@ -265,96 +249,4 @@ fn assert_same_pictures(left: &Picture, right: &Picture) {
         let near = (left.2 - right.2).abs() < SLACK_MS && (left.2 < 0) == (right.2 < 0);
         assert!((&left.0, &left.1) == (&right.0, &right.1) && near, "{left:?}, {right:?}");
     }
-}
-
-/// How replies to a command are compared.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum By {
-    Bytes,
-    /// As lists whose elements may stand in any order.
-    Elements,
-    /// As members and scores in any order; see `Encoding`.
-    Scores,
-    /// As times left.
-    Time,
-    /// By how much is answered: chance decides what.
-    Extent,
-    /// How a string came about, and whether a sorted set has met SORT, decides about the encoding
-    /// in Redis alone.
-    Encoding,
-}
-
-impl By {
-    fn of(words: &Words) -> Self {
-        match words[0].to_ascii_uppercase().as_slice() {
-            b"SMEMBERS" | b"SINTER" | b"SUNION" | b"SDIFF" | b"SPOP" | b"SSCAN" | b"HGETALL"
-            | b"HKEYS" | b"HVALS" | b"HSCAN" | b"KEYS" | b"GEOSEARCH" | b"GEORADIUSBYMEMBER" => {
-                Self::Elements
-            }
-            b"ZSCAN" => Self::Scores,
-            b"TTL" | b"PTTL" | b"EXPIRETIME" | b"PEXPIRETIME" => Self::Time,
-            b"RANDOMKEY" | b"SRANDMEMBER" | b"HRANDFIELD" | b"ZRANDMEMBER" => Self::Extent,
-            b"OBJECT" => Self::Encoding,
-            _ => Self::Bytes,
-        }
-    }
-
-    fn same(self, theirs: &[u8], ours: &[u8]) -> bool {
-        let left = |raw: &[u8]| -> Option<i64> {
-            std::str::from_utf8(raw.strip_prefix(b":")?).ok()?.trim_end().parse().ok()
-        };
-        let text = |raw: &[u8]| {
-            [&b"$3\r\nraw\r\n"[..], b"$6\r\nembstr\r\n", b"$3\r\nint\r\n"].contains(&raw)
-        };
-        theirs == ours
-            || match self {
-                Self::Bytes => false,
-                Self::Elements => lines(theirs) == lines(ours),
-                Self::Scores => scores(theirs).is_some() && scores(theirs) == scores(ours),
-                Self::Time => left(theirs).zip(left(ours)).is_some_and(|(theirs, ours)| {
-                    theirs > 0 && ours > 0 && (theirs - ours).abs() < SLACK_MS
-                }),
-                Self::Extent if theirs.starts_with(b"$") => ours.starts_with(b"$"),
-                Self::Extent => {
-                    theirs.split(|&b| b == b'\r').next() == ours.split(|&b| b == b'\r').next()
-                }
-                Self::Encoding => {
-                    let sorted =
-                        theirs.ends_with(b"skiplist\r\n") && ours.ends_with(b"listpack\r\n");
-                    text(theirs) && text(ours) || sorted
-                }
-            }
-    }
-}
-
-/// What ZSCAN has found, in the order of the members.
-fn scores(raw: &[u8]) -> Option<Vec<(Vec<u8>, Vec<u8>)>> {
-    let (reply, _) = decode(raw)?;
-    let Reply::List(parts) = reply else { return None };
-    let pair = |pair: &[Reply]| {
-        (pair[0].bytes().unwrap_or_default().to_vec(), number(pair[1].bytes().unwrap_or_default()))
-    };
-    let mut found: Vec<_> = parts.get(1)?.list().chunks(2).map(pair).collect();
-    found.sort();
-    Some(found)
-}
-
-/// The lines of a reply, in the order of their text.
-fn lines(raw: &[u8]) -> Vec<&[u8]> {
-    let mut lines: Vec<&[u8]> = raw.split(|&byte| byte == b'\n').collect();
-    lines.sort();
-    lines
-}
-
-pub(crate) fn slices(words: &Words) -> Vec<&[u8]> {
-    words.iter().map(Vec::as_slice).collect()
-}
-
-pub(crate) fn shown(words: &Words) -> String {
-    let shown = |word: &Vec<u8>| match word.len() {
-        0 => "\"\"".to_owned(),
-        1..=80 => word.escape_ascii().to_string(),
-        length => format!("({length} bytes)"),
-    };
-    words.iter().take(40).map(shown).collect::<Vec<_>>().join(" ")
 }

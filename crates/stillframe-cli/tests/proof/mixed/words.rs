@@ -6,8 +6,7 @@
 //! both, `x*` for one to three of them and now and then for hundreds, `?x` for it or nothing.
 
 use crate::support::Random;
-
-pub(crate) type Words = Vec<Vec<u8>>;
+use crate::support::beside::Words;
 
 /// Shared by all types, so that a command often meets a key of another one.
 pub(super) const KEYS: [&[u8]; 12] =

@@ -1,5 +1,6 @@
 //! What every test here needs: servers as child processes, a raw client, seeds, datasets.
 
+pub(crate) mod beside;
 mod client;
 pub(crate) mod dataset;
 mod server;

@@ -1,7 +1,8 @@
 //! Bits and sketches: both are strings, and both must be the same strings.
 
-use super::{By, Words, any_case, integer, prove, words};
+use super::{any_case, integer, prove, words};
 use crate::support::Random;
+use crate::support::beside::{By, Words};
 
 const KEYS: [&str; 5] = ["a", "b", "c", "n", "list"];
 const SKETCHES: [&str; 5] = ["p", "q", "r", "s", "a"];

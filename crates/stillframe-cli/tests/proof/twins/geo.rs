@@ -1,7 +1,8 @@
 //! Places: the same text, digit for digit, in the same order.
 
-use super::{By, Words, prove, words};
+use super::{prove, words};
 use crate::support::Random;
+use crate::support::beside::{By, Words};
 
 const KEYS: [&str; 2] = ["world", "town"];
 

@@ -1,7 +1,8 @@
 //! Sorted sets: scores compared exactly, small sets and large ones.
 
-use super::{By, Words, any_case, integer, prove, words};
+use super::{any_case, integer, prove, words};
 use crate::support::Random;
+use crate::support::beside::{By, Words};
 
 const KEYS: [&str; 6] = ["a", "b", "c", "d", "same", "plain"];
 
@@ -10,7 +11,7 @@ fn sorted_sets_reply_as_redis() {
     prove("sorted_sets_reply_as_redis", by, command);
 }
 
-fn by(command: &[Vec<u8>]) -> By {
+fn by(command: &Words) -> By {
     match command[0].as_slice() {
         b"ZSCAN" => By::Elements,
         b"ZRANDMEMBER" if command.len() > 2 => By::Elements,

@@ -1,111 +1,17 @@
-//! Random commands on lists, hashes and sets, by seed: the same replies as redis-server, and the
-//! same data at the end of each round, by `DEBUG DIGEST`.
+//! Lists, hashes and sets.
 //!
 //! Few keys, so that types, encodings and empty collections meet each other. Where Redis promises
 //! no order, replies are compared without; where chance decides, only by how much is answered.
 
-use crate::collections::redis;
-use crate::support::{Client, Kind, Random, Reply, Server, redis_is_here, rounds};
+use super::prove;
+use crate::support::Random;
+use crate::support::beside::{By, Words};
 
 const KEYS: [&str; 6] = ["a", "b", "c", "d", "big", "other"];
-/// Commands sent at once.
-const BATCH: usize = 40;
-
-type Words = Vec<Vec<u8>>;
 
 #[test]
 fn random_commands_on_collections_reply_as_redis() {
-    if !redis_is_here("random_commands_on_collections_reply_as_redis") {
-        return;
-    }
-    let mut random = Random::new("random_commands_on_collections_reply_as_redis");
-    let servers = [redis(None, ""), Server::start(Kind::subject("imprint"))];
-    for round in 0..rounds(6, 200) {
-        let hello = if round % 2 == 0 { "HELLO 2" } else { "HELLO 3" };
-        let mut clients = servers.each_ref().map(|server| {
-            let mut client = server.client();
-            client.ok(hello);
-            client
-        });
-        for _ in 0..rounds(25, 60) {
-            let batch: Vec<Words> = (0..BATCH).map(|_| command(&mut random)).collect();
-            compare(&mut clients, &batch);
-            // An image that is taken meanwhile must not change what is read.
-            if random.below(8) == 0
-                && let Reply::Error(text) = clients[1].ask("BGSAVE")
-            {
-                assert!(text.contains("in progress"), "{text}");
-            }
-        }
-        let [theirs, ours] = clients.each_mut().map(|client| client.ask("DEBUG DIGEST"));
-        assert_eq!(theirs, ours, "the data of redis-server (left) and ours");
-    }
-}
-
-fn compare(clients: &mut [Client; 2], batch: &[Words]) {
-    for client in &mut *clients {
-        for command in batch {
-            client.send(&command.iter().map(Vec::as_slice).collect::<Vec<_>>());
-        }
-    }
-    for (index, command) in batch.iter().enumerate() {
-        let [theirs, ours] = clients.each_mut().map(Client::reply);
-        if same(command, &theirs, &ours) {
-            continue;
-        }
-        for earlier in &batch[..index] {
-            println!("  {}", shown(earlier));
-        }
-        panic!("{}:\nredis {theirs:?}\nhere  {ours:?}", shown(command));
-    }
-}
-
-fn shown(command: &Words) -> String {
-    command.iter().map(|word| word.escape_ascii().to_string()).collect::<Vec<_>>().join(" ")
-}
-
-fn same(command: &Words, theirs: &Reply, ours: &Reply) -> bool {
-    let chance = [&b"SRANDMEMBER"[..], b"HRANDFIELD"].contains(&&*command[0]);
-    let order = [
-        &b"SMEMBERS"[..],
-        b"SINTER",
-        b"SUNION",
-        b"SDIFF",
-        b"SPOP",
-        b"SSCAN",
-        b"HGETALL",
-        b"HKEYS",
-        b"HVALS",
-        b"HSCAN",
-    ];
-    // How a string came about decides its encoding in Redis alone: docs/redis-compatibility.md.
-    let text = |reply: &Reply| {
-        let names = [&b"raw"[..], b"embstr", b"int"];
-        matches!(reply, Reply::Text(name) if names.contains(&&**name))
-    };
-    theirs == ours
-        || (command[0] == b"OBJECT" && text(theirs) && text(ours))
-        || (chance && extent(theirs) == extent(ours))
-        || (order.contains(&&*command[0]) && sorted(theirs) == sorted(ours))
-}
-
-/// How much a reply holds, whatever it is.
-fn extent(reply: &Reply) -> Option<usize> {
-    match reply {
-        Reply::List(elements) => Some(elements.len()),
-        Reply::Text(_) => Some(1),
-        _ => None,
-    }
-}
-
-/// The texts of a reply, in order.
-fn sorted(reply: &Reply) -> Vec<Vec<u8>> {
-    let mut found = match reply {
-        Reply::List(elements) => elements.iter().flat_map(sorted).collect(),
-        other => vec![format!("{other:?}").into_bytes()],
-    };
-    found.sort();
-    found
+    prove("random_commands_on_collections_reply_as_redis", By::of, command);
 }
 
 fn element(random: &mut Random) -> Vec<u8> {
