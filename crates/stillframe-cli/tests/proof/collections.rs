@@ -138,10 +138,12 @@ fn what_commands_made_in_ours_is_saved_for_redis() {
     }
 }
 
-/// The keys of a database.
-fn keys(client: &mut Client) -> Vec<Vec<u8>> {
+/// The keys of a database, sorted.
+pub(crate) fn keys(client: &mut Client) -> Vec<Vec<u8>> {
     let reply = client.ask("KEYS *");
-    reply.list().iter().filter_map(|key| key.bytes().map(<[u8]>::to_vec)).collect()
+    let mut keys: Vec<_> = reply.list().iter().filter_map(Reply::bytes).map(Vec::from).collect();
+    keys.sort();
+    keys
 }
 
 #[test]

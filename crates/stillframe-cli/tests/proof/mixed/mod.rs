@@ -9,7 +9,7 @@ mod words;
 use std::collections::BTreeSet;
 use std::fs;
 
-use crate::collections::redis;
+use crate::collections::{keys, redis};
 use crate::files::check_dump;
 use crate::support::beside::{By, Pair, SLACK_MS, Words, first_difference, number, shown};
 use crate::support::{Client, Kind, Random, Reply, Server, Setup, redis_is_here, rounds};
@@ -224,15 +224,7 @@ fn picture(client: &mut Client) -> Picture {
     let mut found = vec![("all".to_owned(), client.ask("DEBUG DIGEST").text(), -1)];
     for db in ["0", "1"] {
         client.ok(&format!("SELECT {db}"));
-        let mut keys: Vec<Vec<u8>> = client
-            .ask("KEYS *")
-            .list()
-            .iter()
-            .filter_map(Reply::bytes)
-            .map(<[u8]>::to_vec)
-            .collect();
-        keys.sort();
-        for key in keys {
+        for key in keys(client) {
             let digest = client.call(&[b"DEBUG", b"DIGEST-VALUE", &key]).list()[0].text();
             let kind = client.call(&[b"TYPE", &key]).text();
             let expire = client.call(&[b"PEXPIRETIME", &key]).int();
