@@ -347,7 +347,7 @@ mod tests {
         let mut next = |below: usize| random.below(below);
         for shape in [Shape::Single, Shape::Pair, Shape::Scored] {
             let mut chunk = Chunk::indexed();
-            for _ in 0..sized(4000, 100) {
+            for _ in 0..sized(4000, 40) {
                 let key = next(40).to_string().repeat(1 + next(3));
                 let value = match shape {
                     Shape::Single => vec![],

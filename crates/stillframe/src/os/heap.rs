@@ -20,7 +20,7 @@ impl Region {
         if words > WORDS_MAX {
             return Err(MemoryError::TooLarge { words });
         }
-        Ok(Self { words: (0..words).map(|_| AtomicU64::new(0)).collect() })
+        Ok(Self { words: zeros(words) })
     }
     pub(crate) fn base(&self) -> NonNull<AtomicU64> {
         NonNull::from(&*self.words).cast()
@@ -35,6 +35,18 @@ impl Region {
     }
     #[allow(clippy::unused_self, reason = "the interface of map.rs")]
     pub(crate) fn release(&self, _from: usize) {}
+}
+
+#[cfg(any(feature = "loom", feature = "shuttle"))]
+fn zeros(words: usize) -> Box<[AtomicU64]> {
+    (0..words).map(|_| AtomicU64::new(0)).collect()
+}
+
+/// Miri would take a second to make some thousands one by one.
+#[cfg(not(any(feature = "loom", feature = "shuttle")))]
+fn zeros(words: usize) -> Box<[AtomicU64]> {
+    // SAFETY: an atomic word is valid as zeros.
+    unsafe { Box::new_zeroed_slice(words).assume_init() }
 }
 
 /// A value with several handles; nothing is forked under these tools.
