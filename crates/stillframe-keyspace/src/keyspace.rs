@@ -28,6 +28,7 @@ use crate::DATABASES;
 use crate::access::Access;
 use crate::chunk::Chunk;
 use crate::chunks::Sparse;
+use crate::cursor::Cursor;
 use crate::entry::{Entry, NEVER};
 use crate::evict::Pool;
 use crate::expiries::Expiries;
@@ -200,8 +201,10 @@ impl<A: Algorithm> Keyspace<A> {
         mut f: impl FnMut(&Entry),
     ) -> u64 {
         let used = self.slots.used();
-        let start = usize::try_from(cursor).unwrap_or(usize::MAX).min(used);
-        let end = start.saturating_add(budget.max(1)).min(used);
+        let cursor = Cursor::read(cursor, used);
+        let last = cursor.end().min(used);
+        let start = cursor.next.min(last);
+        let end = start.saturating_add(budget.max(1)).min(last);
         for slot in start..end {
             let Some(entry) = self.slots.entry(slot as u32) else { continue };
             if entry.space() == self.spaces.of_db(db)
@@ -211,7 +214,7 @@ impl<A: Algorithm> Keyspace<A> {
                 f(entry);
             }
         }
-        if end == used { 0 } else { end as u64 }
+        if end == last { 0 } else { cursor.at(end).write() }
     }
 
     /// A key of `db` chosen by `random`, which yields 64 random bits a call.

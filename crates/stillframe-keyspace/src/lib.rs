@@ -31,6 +31,7 @@ mod access;
 mod chunk;
 mod chunks;
 mod collection;
+mod cursor;
 mod draft;
 mod edit;
 mod entry;

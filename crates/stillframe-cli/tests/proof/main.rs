@@ -35,6 +35,7 @@ mod replayed;
 mod replication;
 mod requests;
 mod saving;
+mod scanning;
 mod startup;
 mod tools;
 mod torn;
