@@ -23,4 +23,4 @@ pub use decode::{Reply, ReplyError, decode_reply};
 pub use encode::{Out, Protocol};
 pub use error::ProtocolError;
 pub use number::{IntegerBuffer, format_double, format_integer, parse_integer};
-pub use request::{Limits, Parser};
+pub use request::{Limits, Parser, Plain};

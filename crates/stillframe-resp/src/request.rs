@@ -8,7 +8,7 @@
 //!
 //! Like Redis, the two bytes that end a header or an argument are skipped, not inspected.
 
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 
 use crate::{ProtocolError, inline, parse_integer};
 
@@ -20,6 +20,9 @@ const RESERVE_BYTES_MIN: usize = 16 * 1024;
 
 /// An argument list longer than this is given back after its request.
 const ARGS_KEPT_MAX: usize = 1024;
+
+/// Most arguments of a [`Plain`] request.
+const PLAIN_ARGS_MAX: usize = 8;
 
 /// What one request may ask for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,6 +49,28 @@ impl Limits {
 impl Default for Limits {
     fn default() -> Self {
         Limits::OPEN
+    }
+}
+
+/// A request of few arguments of moderate length that has arrived as a whole: nearly all of them.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Plain<'b> {
+    args: [&'b [u8]; PLAIN_ARGS_MAX],
+    count: usize,
+    bytes: usize,
+}
+
+impl<'b> Plain<'b> {
+    /// Its arguments, at least one.
+    #[must_use]
+    pub fn args(&self) -> &[&'b [u8]] {
+        &self.args[..self.count]
+    }
+
+    /// How many bytes it takes.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.bytes
     }
 }
 
@@ -107,12 +132,6 @@ impl Parser {
             if self.args.capacity() > ARGS_KEPT_MAX {
                 self.args = Vec::new();
             }
-            if self.scanned == 0 {
-                if let Some(length) = self.plain(buffer) {
-                    return Ok(Some(length));
-                }
-                self.args.clear();
-            }
             match self.multibulk_header(buffer)? {
                 None => return Ok(None),
                 Some(0) => return Ok(Some(self.finish())),
@@ -144,24 +163,32 @@ impl Parser {
         self.wanted
     }
 
-    /// A request that is there as a whole, of few and short arguments: nearly all of them. `None`:
-    /// it is something else, and nothing is known but perhaps some arguments.
-    fn plain(&mut self, buffer: &[u8]) -> Option<usize> {
-        let (count, mut rest) = small_number(buffer)?;
-        let most = Limits::UNAUTHENTICATED_ARGS_MAX.min(self.limits.args_max);
-        if count == 0 || count > most {
-            return None;
+    /// Puts the request at the start of `buffer` into `request`, if it is plain; else what is there
+    /// means nothing, and it is left to [`parse`](Self::parse). So is what goes on with an
+    /// unfinished request. Several can be looked at before the first one runs: what is plain
+    /// exceeds no limit that a request could change.
+    #[inline]
+    pub fn plain<'b>(&self, buffer: &'b [u8], request: &mut Plain<'b>) -> bool {
+        if self.args_missing > 0 || self.scanned > 0 || buffer.first() != Some(&b'*') {
+            return false;
         }
-        for _ in 0..count {
+        let Some((count, mut rest)) = short_number(buffer) else { return false };
+        if count == 0 || count > PLAIN_ARGS_MAX.min(self.limits.args_max) {
+            return false;
+        }
+        let most = Limits::UNAUTHENTICATED_BULK_BYTES_MAX.min(self.limits.bulk_bytes_max);
+        for arg in &mut request.args[..count] {
             if rest.first() != Some(&b'$') {
-                return None;
+                return false;
             }
-            let (length, after) = small_number(rest)?;
-            let start = buffer.len() - after.len();
-            rest = after.get(length + 2..).filter(|_| length <= self.limits.bulk_bytes_max)?;
-            self.args.push(start..start + length);
+            let Some((length, after)) = short_number(rest) else { return false };
+            if length > most || length + 2 > after.len() {
+                return false;
+            }
+            (*arg, rest) = (&after[..length], &after[length + 2..]);
         }
-        Some(buffer.len() - rest.len())
+        (request.count, request.bytes) = (count, buffer.len() - rest.len());
+        true
     }
 
     fn finish(&mut self) -> usize {
@@ -246,7 +273,7 @@ impl Parser {
     ) -> Result<Option<i64>, ProtocolError> {
         let line = buffer.get(self.position..).unwrap_or_default();
         // The common case needs no look for the line end first.
-        let (number, length) = match small_number(line) {
+        let (number, length) = match short_number(line) {
             Some((number, rest)) => (number as i64, line.len() - rest.len() - 2),
             None => {
                 let Some(length) = self.header_line(line, too_big)? else { return Ok(None) };
@@ -305,15 +332,28 @@ impl Parser {
     }
 }
 
-/// The number of a line that has one or two digits of it behind one byte, and what follows the
-/// line.
+/// The number of a line that has few digits of it behind one byte, and what follows the line.
 #[inline]
-fn small_number(line: &[u8]) -> Option<(usize, &[u8])> {
+fn short_number(line: &[u8]) -> Option<(usize, &[u8])> {
+    let digit = |byte: u8| usize::from(byte - b'0');
     match line {
-        [_, a @ b'0'..=b'9', b'\r', _, rest @ ..] => Some((usize::from(a - b'0'), rest)),
+        [_, a @ b'0'..=b'9', b'\r', _, rest @ ..] => Some((digit(*a), rest)),
         [_, a @ b'1'..=b'9', b @ b'0'..=b'9', b'\r', _, rest @ ..] => {
-            Some((usize::from(a - b'0') * 10 + usize::from(b - b'0'), rest))
+            Some((digit(*a) * 10 + digit(*b), rest))
         }
-        _ => None,
+        [_, digits @ ..] => longer_number(digits),
+        [] => None,
     }
+}
+
+/// As [`short_number`], of three to five digits.
+fn longer_number(line: &[u8]) -> Option<(usize, &[u8])> {
+    const DIGITS: RangeInclusive<usize> = 3..=5;
+    let digits = line.iter().take(DIGITS.end() + 1).take_while(|byte| byte.is_ascii_digit());
+    let length = digits.count();
+    let (digits, rest) = line.split_at(length);
+    let [b'\r', _, rest @ ..] = rest else { return None };
+    let is_short = DIGITS.contains(&length) && digits[0] != b'0';
+    let value = |sum, byte: &u8| sum * 10 + usize::from(byte - b'0');
+    is_short.then(|| (digits.iter().fold(0, value), rest))
 }

@@ -1,26 +1,40 @@
 //! The request parser: every way a stream may be cut, and every way it may be wrong.
 
 use proptest::prelude::*;
-use stillframe_resp::{Limits, Parser, ProtocolError};
+use stillframe_resp::{Limits, Parser, Plain, ProtocolError};
 
 type Request = Vec<Vec<u8>>;
 
-/// All requests that `input` holds when it arrives in the given pieces, and how it ends.
+/// All requests that `input` holds when it arrives in the given pieces, and how it ends. What is
+/// plain is the same to both ways of parsing.
 fn parse_in_pieces(pieces: &[&[u8]], limits: Limits) -> (Vec<Request>, Result<(), ProtocolError>) {
     let mut parser = Parser::new(limits);
     let (mut buffer, mut requests) = (Vec::new(), Vec::new());
     for piece in pieces {
         buffer.extend_from_slice(piece);
         loop {
+            let mut plain = Plain::default();
+            let plain = parser.plain(&buffer, &mut plain).then(|| {
+                (plain.bytes(), plain.args().iter().map(|arg| arg.to_vec()).collect::<Request>())
+            });
             match parser.parse(&mut buffer) {
-                Ok(None) => break,
+                Ok(None) => {
+                    assert_eq!(plain, None);
+                    break;
+                }
                 Ok(Some(used)) => {
-                    let request =
-                        parser.args().iter().map(|range| buffer[range.clone()].to_vec()).collect();
+                    let ranges = parser.args().iter();
+                    let request = ranges.map(|range| buffer[range.clone()].to_vec()).collect();
+                    if let Some(plain) = plain {
+                        assert_eq!(plain, (used, Request::clone(&request)));
+                    }
                     requests.push(request);
                     buffer.drain(..used);
                 }
-                Err(error) => return (requests, Err(error)),
+                Err(error) => {
+                    assert_eq!(plain, None);
+                    return (requests, Err(error));
+                }
             }
         }
     }
@@ -43,6 +57,27 @@ fn multibulk(request: &[Vec<u8>]) -> Vec<u8> {
 
 fn request(words: &[&str]) -> Request {
     words.iter().map(|word| word.as_bytes().to_vec()).collect()
+}
+
+#[test]
+fn requests_of_few_arguments_of_moderate_length_are_plain() {
+    let is_plain = |request: &[Vec<u8>], limits| {
+        Parser::new(limits).plain(&multibulk(request), &mut Plain::default())
+    };
+    let of = |count: usize, bytes: usize| vec![vec![b'x'; bytes]; count];
+    for (count, bytes, expected) in [
+        (1, 0, true),
+        (8, 100, true),
+        (3, 16 << 10, true),
+        (3, (16 << 10) + 1, false),
+        (9, 1, false),
+        (0, 0, false),
+    ] {
+        assert_eq!(is_plain(&of(count, bytes), Limits::OPEN), expected, "{count} of {bytes}");
+    }
+    let narrow = Limits { bulk_bytes_max: 99, args_max: 2, ..Limits::OPEN };
+    let found = [of(2, 99), of(2, 100), of(3, 1)].map(|request| is_plain(&request, narrow));
+    assert_eq!(found, [true, false, false]);
 }
 
 #[test]

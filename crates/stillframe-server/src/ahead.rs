@@ -1,158 +1,90 @@
-//! A glance at the keys of pipelined requests before they run, or at the elements of the one
-//! collection that they are about, so that their cache misses overlap (see `Keyspace::warm`).
+//! The requests that lie ready in a client's input: they are parsed a batch at a time, before the
+//! first one runs, so that the cache misses of their keys, or of the elements of the one collection
+//! that they are about, overlap (see `Keyspace::warm`).
 //!
-//! Only a hint: whatever is not plainly a whole request of bulk strings ends the glance, and the
-//! parser proper judges it in its turn.
+//! Only plain requests are looked at so; others, and those that are not whole, are left to
+//! `Parser::parse`. What a request of the batch changes (a database, limits, the configuration)
+//! does not change how the next ones are read.
 
 use stillframe::Algorithm;
 use stillframe_keyspace::{Keyspace, Named, WARM_BATCH};
+use stillframe_resp::{Parser, Plain};
 
 use crate::commands;
 
-/// Arguments of the longest request that is glanced at.
-const ARGS_MAX: usize = 64;
-
-/// Warms the first keys of the next requests in `bytes`, if there are several; what they name of
-/// it, if it is one key.
-pub(crate) fn warm<A: Algorithm>(keyspace: &Keyspace<A>, db: usize, bytes: &[u8]) {
-    let mut glances = [Glance::default(); WARM_BATCH];
-    let mut count = 0;
-    for (place, glance) in glances.iter_mut().zip(Ahead { bytes }) {
-        *place = glance;
-        count += 1;
-    }
-    let glances = &glances[..count];
-    let [first, others @ ..] = glances else { return };
-    if others.is_empty() {
-        return;
-    }
-    if others.iter().any(|other| other.key != first.key) {
-        return keyspace.warm(db, glances.iter().map(|glance| glance.key));
-    }
-    let mut named = [Named::default(); WARM_BATCH];
-    for (named, glance) in named.iter_mut().zip(glances) {
-        let score = commands::whole_score(glance.second);
-        *named = Named { name: glance.second, member: glance.last, score };
-    }
-    keyspace.warm_elements(db, first.key, &named[..count]);
+/// Plain requests that follow each other.
+pub(crate) struct Ahead<'b> {
+    requests: [Plain<'b>; WARM_BATCH],
+    count: usize,
 }
 
-/// Arguments of one request: the first, second and last after the name.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Glance<'a> {
-    key: &'a [u8],
-    second: &'a [u8],
-    last: &'a [u8],
-}
-
-/// The requests that are wholly there, but those without a key.
-struct Ahead<'a> {
-    bytes: &'a [u8],
-}
-
-impl<'a> Iterator for Ahead<'a> {
-    type Item = Glance<'a>;
-
-    fn next(&mut self) -> Option<Glance<'a>> {
-        loop {
-            let args = self.number(b'*').filter(|&args| args <= ARGS_MAX)?;
-            let mut glance = Glance::default();
-            for at in 0..args {
-                let length = self.number(b'$')?;
-                let (arg, rest) = self.bytes.split_at_checked(length)?;
-                self.bytes = rest.strip_prefix(b"\r\n")?;
-                match at {
-                    1 => glance.key = arg,
-                    2 => glance.second = arg,
-                    _ => {}
-                }
-                glance.last = arg;
+impl<'b> Ahead<'b> {
+    /// The next requests in `bytes`, of which `parser` has seen nothing; none, if the first one is
+    /// not plain.
+    pub(crate) fn parse(parser: &Parser, bytes: &'b [u8]) -> Self {
+        let mut ahead = Self { requests: [Plain::default(); WARM_BATCH], count: 0 };
+        let mut rest = bytes;
+        for request in &mut ahead.requests {
+            if !parser.plain(rest, request) {
+                break;
             }
-            if args > 1 {
-                return Some(glance);
-            }
+            rest = &rest[request.bytes()..];
+            ahead.count += 1;
         }
-    }
-}
-
-impl Ahead<'_> {
-    /// Takes a line of `mark` and a number.
-    #[inline]
-    fn number(&mut self, mark: u8) -> Option<usize> {
-        let digit = |byte: u8| usize::from(byte - b'0');
-        // Nearly all of them.
-        let (number, rest) = match self.bytes {
-            [first, a @ b'0'..=b'9', b'\r', b'\n', rest @ ..] if *first == mark => {
-                (digit(*a), rest)
-            }
-            [first, a @ b'0'..=b'9', b @ b'0'..=b'9', b'\r', b'\n', rest @ ..]
-                if *first == mark =>
-            {
-                (10 * digit(*a) + digit(*b), rest)
-            }
-            _ => return self.long_number(mark),
-        };
-        self.bytes = rest;
-        Some(number)
+        ahead
     }
 
-    fn long_number(&mut self, mark: u8) -> Option<usize> {
-        /// Longer numbers belong to arguments too large to be there whole.
-        const DIGITS_MAX: usize = 7;
-        let mut number = 0;
-        let rest = self.bytes.strip_prefix(&[mark])?;
-        for (at, &byte) in rest.iter().enumerate().take(DIGITS_MAX + 1) {
-            match byte {
-                b'0'..=b'9' => number = number * 10 + usize::from(byte - b'0'),
-                b'\r' => {
-                    self.bytes = rest[at + 1..].strip_prefix(b"\n")?;
-                    return Some(number);
-                }
-                _ => return None,
-            }
+    /// The requests, in order.
+    pub(crate) fn requests(&self) -> &[Plain<'b>] {
+        &self.requests[..self.count]
+    }
+
+    /// Warms the keys of the requests, if there are several; what they name of it, if it is one
+    /// key.
+    pub(crate) fn warm<A: Algorithm>(&self, keyspace: &Keyspace<A>, db: usize) {
+        let [first, others @ ..] = self.requests() else { return };
+        if others.is_empty() {
+            return;
         }
-        None
+        let key = |request: &Plain<'b>| request.args().get(1).copied().unwrap_or_default();
+        let first_key = key(first);
+        if others.iter().any(|other| key(other) != first_key) {
+            return keyspace.warm(db, self.requests().iter().map(key));
+        }
+        let mut named = [Named::default(); WARM_BATCH];
+        for (named, request) in named.iter_mut().zip(self.requests()) {
+            let Some([name, rest @ ..]) = request.args().get(2..) else { continue };
+            let score = commands::whole_score(name);
+            *named = Named { name, member: rest.last().unwrap_or(name), score };
+        }
+        keyspace.warm_elements(db, first_key, &named[..self.count]);
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use stillframe_resp::Limits;
+
     use super::*;
 
-    fn keys(bytes: &[u8]) -> Vec<&[u8]> {
-        Ahead { bytes }.map(|glance| glance.key).collect()
+    fn parse(bytes: &[u8]) -> Vec<Vec<&[u8]>> {
+        let ahead = Ahead::parse(&Parser::new(Limits::OPEN), bytes);
+        ahead.requests().iter().map(|request| request.args().to_vec()).collect()
     }
 
     #[test]
-    fn the_first_key_of_each_whole_request_is_seen() {
-        let bytes = b"*2\r\n$3\r\nGET\r\n$1\r\na\r\n*1\r\n$4\r\nPING\r\n\
-            *3\r\n$3\r\nSET\r\n$2\r\nbc\r\n$0\r\n\r\n*2\r\n$3\r\nGET\r\n$5\r\nhal";
-        assert_eq!(keys(bytes), [&b"a"[..], b"bc"]);
-    }
-
-    #[test]
-    fn what_a_request_names_is_seen() {
-        let bytes = b"*4\r\n$4\r\nZADD\r\n$1\r\nz\r\n$1\r\n7\r\n$2\r\nme\r\n";
-        let glance = Glance { key: b"z", second: b"7", last: b"me" };
-        assert_eq!(Ahead { bytes }.collect::<Vec<_>>(), [glance]);
-    }
-
-    #[test]
-    fn anything_unusual_ends_the_glance() {
-        let first = b"*2\r\n$3\r\nGET\r\n$1\r\na\r\n".to_vec();
-        let unusual: [&[u8]; 8] = [
-            b"PING\r\n",
-            b"*-1\r\n",
-            b"*99999999999999999999\r\n",
-            b"*65\r\n",
-            b"*2\r\n$9999999\r\n",
-            b"*2\r\n$3\r\nGETx",
-            b"*2\r\n$-1\r\n",
-            b"*",
-        ];
-        for rest in unusual {
-            let bytes = [&first[..], rest].concat();
-            assert_eq!(keys(&bytes), [b"a"], "{}", rest.escape_ascii());
+    fn whole_requests_are_seen_up_to_the_first_that_is_not_plain() {
+        let get = b"*2\r\n$3\r\nGET\r\n$1\r\na\r\n";
+        let set = b"*3\r\n$3\r\nSET\r\n$2\r\nbc\r\n$0\r\n\r\n";
+        for rest in [&b""[..], b"PING\r\n", b"*-1\r\n", b"*2\r\n$3\r\nGET\r\n$5\r\nhal"] {
+            let bytes = [get, &set[..], rest].concat();
+            let expected = [vec![&b"GET"[..], b"a"], vec![b"SET", b"bc", b""]];
+            assert_eq!(parse(&bytes), expected, "{}", rest.escape_ascii());
         }
+    }
+
+    #[test]
+    fn a_batch_has_an_end() {
+        assert_eq!(parse(&b"*1\r\n$4\r\nPING\r\n".repeat(100)).len(), WARM_BATCH);
     }
 }

@@ -1,10 +1,9 @@
 //! The loop's part in one client's requests: read, cut apart, run.
 
 use stillframe::Algorithm;
-use stillframe_keyspace::WARM_BATCH;
 use stillframe_resp::{Limits, Out};
 
-use crate::ahead;
+use crate::ahead::Ahead;
 use crate::commands::{self, Context};
 use crate::connection::{Client, Read};
 use crate::server::Server;
@@ -15,8 +14,13 @@ use crate::state::ServerState;
 const REQUESTS_PER_TURN: usize = 1024;
 /// Replies above which a client's turn ends, in bytes.
 const REPLY_BYTES_PER_TURN: usize = 1 << 20;
-/// Arguments that need no allocation.
-const ARGS_ON_STACK: usize = 8;
+
+/// What is left of a client's share of a turn.
+struct Share {
+    requests: usize,
+    /// Bytes of replies there were before.
+    replies_start: usize,
+}
 
 impl<A: Algorithm> Server<A> {
     /// Gives one client its share of the turn.
@@ -99,32 +103,31 @@ impl<A: Algorithm> Server<A> {
     /// Returns the bytes used.
     fn execute(&mut self, client: &mut Client, bytes: &mut [u8]) -> usize {
         let mut used = 0;
-        let mut requests = 0;
-        let replies_start = client.output.len();
+        let mut left = Share { requests: REQUESTS_PER_TURN, replies_start: client.output.len() };
         self.state.read_clock();
-        client.backlog = false;
-        while !client.session.closing && !self.state.stopping {
-            if client.session.blocked
-                || self.state.blocked.has_ready()
-                || requests == REQUESTS_PER_TURN
-                || client.output.len() - replies_start > REPLY_BYTES_PER_TURN
-            {
-                client.backlog = used < bytes.len();
-                break;
-            }
-            if requests.is_multiple_of(WARM_BATCH) {
-                ahead::warm(&self.keyspace, client.session.db, &bytes[used..]);
-            }
-            match client.parser.parse(&mut bytes[used..]) {
-                Ok(None) => break,
-                Ok(Some(length)) => {
-                    self.answer(client, &bytes[used..used + length]);
-                    used += length;
-                    requests += 1;
-                    if client.session.held.is_some() {
-                        client.backlog = used < bytes.len();
+        while self.goes_on(client, &left) {
+            let ahead = Ahead::parse(&client.parser, &bytes[used..]);
+            if !ahead.requests().is_empty() {
+                ahead.warm(&self.keyspace, client.session.db);
+                for request in ahead.requests() {
+                    if !self.goes_on(client, &left) {
                         break;
                     }
+                    self.answer(client, request.args());
+                    used += request.bytes();
+                    left.requests -= 1;
+                }
+                continue;
+            }
+            match client.parser.parse(&mut bytes[used..]) {
+                Ok(None) => {
+                    client.backlog = false;
+                    return used;
+                }
+                Ok(Some(length)) => {
+                    self.answer_parsed(client, &bytes[used..used + length]);
+                    used += length;
+                    left.requests -= 1;
                 }
                 Err(error) => {
                     tracing::info!("client {}: {error}", client.session.peer);
@@ -134,26 +137,39 @@ impl<A: Algorithm> Server<A> {
                 }
             }
         }
-        if client.session.closing { bytes.len() } else { used }
+        if client.session.closing {
+            used = bytes.len();
+        }
+        client.backlog = used < bytes.len();
+        used
+    }
+
+    /// Whether the client's next request may run in this turn.
+    #[inline]
+    fn goes_on(&self, client: &Client, left: &Share) -> bool {
+        !client.session.closing
+            && !self.state.stopping
+            && !client.session.blocked
+            && client.session.held.is_none()
+            && !self.state.blocked.has_ready()
+            && left.requests > 0
+            && client.output.len() - left.replies_start <= REPLY_BYTES_PER_TURN
     }
 
     /// Runs one request, which the client's parser has just found in `request`.
-    fn answer(&mut self, client: &mut Client, request: &[u8]) {
-        let Client { parser, session, output, .. } = client;
-        let ranges = parser.args();
-        let mut stack = [&[][..]; ARGS_ON_STACK];
-        let mut heap = Vec::new();
-        let slices = ranges.iter().map(|range| request.get(range.clone()).unwrap_or_default());
-        let args: &[&[u8]] = if ranges.len() <= ARGS_ON_STACK {
-            stack.iter_mut().zip(slices).for_each(|(place, slice)| *place = slice);
-            &stack[..ranges.len()]
-        } else {
-            heap.extend(slices);
-            &heap
-        };
-        if args.is_empty() {
-            return;
+    fn answer_parsed(&mut self, client: &mut Client, request: &[u8]) {
+        let ranges = client.parser.args().iter();
+        let args: Vec<&[u8]> =
+            ranges.map(|range| request.get(range.clone()).unwrap_or_default()).collect();
+        if !args.is_empty() {
+            self.answer(client, &args);
         }
+    }
+
+    /// Runs one request of a client, which it has sent.
+    #[inline]
+    fn answer(&mut self, client: &mut Client, args: &[&[u8]]) {
+        let Client { parser, session, output, .. } = client;
         let authenticated = session.authenticated;
         self.run_request(session, output, args);
         if session.authenticated != authenticated {
