@@ -39,6 +39,7 @@ mod ends;
 mod node;
 #[cfg(test)]
 mod sharing;
+mod step;
 
 use std::sync::Arc;
 

@@ -140,8 +140,11 @@ impl Trunk {
             }
             self.remove_from_order(Element { value: &old, ..element });
         }
-        let seek = Seek::Key(rank_key(element));
-        self.main.edit(seek, &self.hasher, &mut |leaf, _| leaf.insert_ranked(element));
+        let key = rank_key(element);
+        if !self.main.step_in(key, element) {
+            let insert = &mut |leaf: &mut Chunk, _| leaf.insert_ranked(element);
+            self.main.edit(Seek::Key(key), &self.hasher, insert);
+        }
         old.map(|old| score_of(&old))
     }
 
@@ -182,8 +185,11 @@ impl Trunk {
 
     /// Takes an element of a sorted set out of the order.
     fn remove_from_order(&mut self, element: Element<'_>) {
-        let seek = Seek::Key(rank_key(element));
-        self.main.edit(seek, &self.hasher, &mut |leaf, _| {
+        let key = rank_key(element);
+        if self.main.step_out(key, element.key) {
+            return;
+        }
+        self.main.edit(Seek::Key(key), &self.hasher, &mut |leaf, _| {
             leaf.remove_key(Shape::Scored, element.key);
             0
         });
