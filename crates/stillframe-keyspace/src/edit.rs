@@ -245,33 +245,31 @@ impl<A: Algorithm> Keyspace<A> {
         f: impl for<'d> FnOnce(Draft<'d>) -> (Draft<'d>, R),
     ) -> Result<R, EditError> {
         let place = self.seek(db, key);
-        let booked = match place {
-            Place::At(slot) if self.at(slot).value().kind() != kind => {
+        let (limits, hasher, changed) = (&self.limits, &self.hasher, false);
+        let mut booked = NOTHING;
+        if let Place::At(slot) = place {
+            if self.at(slot).value_type() != kind {
                 return Err(EditError::WrongType);
             }
-            Place::At(slot) => self.booked(slot),
-            Place::Absent { .. } => NOTHING,
-        };
-        let (limits, hasher, changed) = (&self.limits, &self.hasher, false);
-        if let Place::At(slot) = place
-            && let Some(trunk) = self.slots.entry_mut(slot).and_then(Entry::trunk_mut)
-        {
-            let loose = trunk.loose;
-            let body = Body::InPlace(trunk);
-            let (draft, result) = f(Draft { kind, body, loose, changed, limits, hasher });
-            let mut parted = 0;
-            if let Body::InPlace(trunk) = draft.body {
-                trunk.loose = draft.loose;
-                parted = trunk.take_parted();
+            if let Some(trunk) = self.slots.entry_mut(slot).and_then(Entry::trunk_mut) {
+                let (loose, bytes) = (trunk.loose, trunk.bytes());
+                let body = Body::InPlace(&mut *trunk);
+                let (draft, result) = f(Draft { kind, body, loose, changed, limits, hasher });
+                let loose = draft.loose;
+                drop(draft);
+                trunk.loose = loose;
+                let (parted, is_empty) = (trunk.take_parted(), trunk.len() == 0);
+                let books = &mut self.dbs[db].bytes;
+                *books = *books - bytes + trunk.bytes();
+                if parted > 0 {
+                    self.slots.give_back(slot, parted);
+                }
+                if is_empty {
+                    self.delete(slot);
+                }
+                return Ok(result);
             }
-            if parted > 0 {
-                self.slots.give_back(slot, parted);
-            }
-            self.book(db, slot, booked);
-            if self.at(slot).value().len() == 0 {
-                self.delete(slot);
-            }
-            return Ok(result);
+            booked = self.booked(slot);
         }
         let mut scratch = std::mem::take(&mut self.scratch);
         let (loose, large) = match place {

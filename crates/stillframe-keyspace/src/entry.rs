@@ -108,6 +108,11 @@ impl Entry {
         }
     }
 
+    /// The type of its value.
+    pub(crate) fn value_type(&self) -> Type {
+        self.kind().value_type()
+    }
+
     /// The era it was born in: it belongs to images of this era and later ones.
     pub(crate) fn era(&self) -> u64 {
         self.0.stamp >> 8

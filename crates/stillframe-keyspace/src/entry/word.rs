@@ -39,6 +39,13 @@ pub(super) enum Kind {
 }
 
 impl Kind {
+    pub(super) fn value_type(self) -> Type {
+        match self {
+            Self::Int | Self::Inline | Self::Blob => Type::String,
+            Self::Packed(kind) | Self::Trunk(kind) => kind,
+        }
+    }
+
     /// Its four bits of the stamp.
     pub(super) fn bits(self) -> u64 {
         match self {

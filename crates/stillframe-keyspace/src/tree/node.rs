@@ -19,6 +19,7 @@ pub(super) enum Node {
 }
 
 /// Children with what is known of each. Finding one reads the numbers alone, which lie together.
+/// Behind those of the children, all heads are the greatest number: as many are always compared.
 #[derive(Clone)]
 pub(super) struct Inner {
     heads: [u64; ROOM],
@@ -86,7 +87,8 @@ impl Node {
 impl Inner {
     /// A node of two children.
     pub(super) fn new(left: Child, right: Child) -> Self {
-        let mut inner = Self { heads: [0; ROOM], lens: [0; ROOM], links: Vec::with_capacity(2) };
+        let mut inner =
+            Self { heads: [u64::MAX; ROOM], lens: [0; ROOM], links: Vec::with_capacity(2) };
         inner.insert(0, left);
         inner.insert(1, right);
         inner
@@ -147,8 +149,14 @@ impl Inner {
     /// The child where `key` belongs (T2).
     #[inline]
     pub(super) fn child_of_key(&self, key: Key<'_>) -> usize {
+        const { assert!(FANOUT.is_power_of_two() && ROOM == FANOUT + 1) };
+        let (mut less, mut half) = (0, FANOUT / 2);
+        while half > 0 {
+            less += half * usize::from(self.heads[less + half] < key.head);
+            half /= 2;
+        }
+        less += usize::from(self.heads[less + 1] < key.head);
         let heads = &self.heads[1..self.count()];
-        let less = heads.partition_point(|&head| head < key.head);
         if heads.get(less) != Some(&key.head) {
             return less;
         }
@@ -174,6 +182,7 @@ impl Inner {
         let (head, len, count) = (self.heads[at], self.lens[at], self.count());
         let Link { node, tail } = self.links.remove(at);
         self.heads.copy_within(at + 1..count, at);
+        self.heads[count - 1] = u64::MAX;
         self.lens.copy_within(at + 1..count, at);
         Child { node, len, low: Bound { head, tail } }
     }
@@ -181,9 +190,10 @@ impl Inner {
     /// Splits off the upper half of the children.
     pub(super) fn split(&mut self) -> Child {
         let (at, count) = (self.count() / 2, self.count());
-        let mut right = Self { heads: [0; ROOM], lens: [0; ROOM], links: Vec::new() };
+        let mut right = Self { heads: [u64::MAX; ROOM], lens: [0; ROOM], links: Vec::new() };
         let low = self.low(at);
         right.heads[..count - at].copy_from_slice(&self.heads[at..count]);
+        self.heads[at..].fill(u64::MAX);
         right.lens[..count - at].copy_from_slice(&self.lens[at..count]);
         right.links = self.links.split_off(at);
         Child { len: right.elements(), node: Node::Inner(Arc::new(right)), low }
