@@ -132,6 +132,15 @@ impl Parser {
             if self.args.capacity() > ARGS_KEPT_MAX {
                 self.args = Vec::new();
             }
+            if self.scanned == 0 {
+                let args = &mut self.args;
+                if let Some((_, bytes)) =
+                    plain_args(buffer, &self.limits, |_, range| args.push(range))
+                {
+                    return Ok(Some(bytes));
+                }
+                self.args.clear();
+            }
             match self.multibulk_header(buffer)? {
                 None => return Ok(None),
                 Some(0) => return Ok(Some(self.finish())),
@@ -172,22 +181,10 @@ impl Parser {
         if self.args_missing > 0 || self.scanned > 0 || buffer.first() != Some(&b'*') {
             return false;
         }
-        let Some((count, mut rest)) = short_number(buffer) else { return false };
-        if count == 0 || count > PLAIN_ARGS_MAX.min(self.limits.args_max) {
-            return false;
-        }
-        let most = Limits::UNAUTHENTICATED_BULK_BYTES_MAX.min(self.limits.bulk_bytes_max);
-        for arg in &mut request.args[..count] {
-            if rest.first() != Some(&b'$') {
-                return false;
-            }
-            let Some((length, after)) = short_number(rest) else { return false };
-            if length > most || length + 2 > after.len() {
-                return false;
-            }
-            (*arg, rest) = (&after[..length], &after[length + 2..]);
-        }
-        (request.count, request.bytes) = (count, buffer.len() - rest.len());
+        let args = &mut request.args;
+        let found = plain_args(buffer, &self.limits, |at, range| args[at] = &buffer[range]);
+        let Some((count, bytes)) = found else { return false };
+        (request.count, request.bytes) = (count, bytes);
         true
     }
 
@@ -330,6 +327,32 @@ impl Parser {
         self.position = newline + 1;
         Ok(Some(self.finish()))
     }
+}
+
+/// Shows the arguments of a request that is [`Plain`], which starts with an asterisk; returns how
+/// many there are, and the bytes of all. `None`: it is something else, and what was shown means
+/// nothing.
+#[inline]
+fn plain_args(
+    buffer: &[u8],
+    limits: &Limits,
+    mut show: impl FnMut(usize, Range<usize>),
+) -> Option<(usize, usize)> {
+    let most = Limits::UNAUTHENTICATED_BULK_BYTES_MAX.min(limits.bulk_bytes_max);
+    let (count, mut rest) = short_number(buffer)?;
+    if count == 0 || count > PLAIN_ARGS_MAX.min(limits.args_max) {
+        return None;
+    }
+    for at in 0..count {
+        if rest.first() != Some(&b'$') {
+            return None;
+        }
+        let (length, after) = short_number(rest)?;
+        let start = buffer.len() - after.len();
+        rest = after.get(length + 2..).filter(|_| length <= most)?;
+        show(at, start..start + length);
+    }
+    Some((count, buffer.len() - rest.len()))
 }
 
 /// The number of a line that has few digits of it behind one byte, and what follows the line.
