@@ -27,9 +27,9 @@ mod tests {
     use stillframe::{Algorithm, CaptureError, Point, SinkError};
 
     use super::Mutant;
-    use crate::{DATABASES, Entry, EntrySink, Expire, Keyspace, KeyspaceOptions, Value};
+    use crate::{DATABASES, Entry, EntrySink, Expire, IntText, Keyspace, KeyspaceOptions, Value};
 
-    type Contents = BTreeMap<Vec<u8>, String>;
+    type Contents = BTreeMap<Vec<u8>, Vec<u8>>;
 
     /// Collects an image, but starts only when told.
     struct Gated {
@@ -45,12 +45,16 @@ mod tests {
         }
     }
 
-    /// A text as it is: Miri takes minutes to print one byte by byte.
-    fn shown(entry: &Entry) -> String {
-        match entry.value() {
-            Value::Bytes(text) => String::from_utf8_lossy(text).into_owned(),
-            value => format!("{value:?}"),
-        }
+    /// A text as it is, or the elements of a collection: to print them takes Miri minutes.
+    fn shown(entry: &Entry) -> Vec<u8> {
+        let elements: Vec<&[u8]> = match entry.value() {
+            Value::List(list) => list.iter_from(0).collect(),
+            Value::Hash(hash) => hash.iter().flat_map(|(field, value)| [field, value]).collect(),
+            Value::Set(set) => set.iter().collect(),
+            Value::Sorted(set) => set.iter_from(0).map(|(member, _)| member).collect(),
+            text => return text.to_bytes(&mut IntText::default()).to_vec(),
+        };
+        elements.join(&b'|')
     }
 
     type Outcome = Receiver<Result<Contents, CaptureError>>;
@@ -73,6 +77,8 @@ mod tests {
 
     /// Keys of the keyspace. Miri is slow: each kind of key and change comes up a few times still.
     const KEYS: usize = if cfg!(miri) { 16 } else { 60 };
+    /// Elements that a change adds to a collection.
+    const MORE: usize = if cfg!(miri) { 2 } else { 5 };
 
     /// Keys with texts of many lengths.
     fn fill_texts<A: Algorithm>(keyspace: &mut Keyspace<A>) {
@@ -94,7 +100,7 @@ mod tests {
     /// Keys with small and large collections of all types.
     fn fill_collections<A: Algorithm>(keyspace: &mut Keyspace<A>) {
         for number in 0..KEYS {
-            let (small, large) = if cfg!(miri) { (3, 12) } else { (10, 200) };
+            let (small, large) = if cfg!(miri) { (2, 9) } else { (10, 200) };
             let len = if number % 8 < 4 { small } else { large };
             let key = key(number);
             (0..len).for_each(|element| insert(keyspace, &key, number, element));
@@ -115,7 +121,7 @@ mod tests {
         match number / 4 % 4 {
             0 => drop(keyspace.remove(0, &key(number))),
             1 => drop(keyspace.rename(0, &key(number), 0, &key(number + 1)).unwrap()),
-            _ => (0..5).for_each(|new| insert(keyspace, &key(number), number, 1000 + new)),
+            _ => (0..MORE).for_each(|new| insert(keyspace, &key(number), number, 1000 + new)),
         }
     }
 
