@@ -62,6 +62,7 @@ fn lane(policy: &str, rounds: usize, low: impl Fn(&Pairs) -> Counts, mut random:
         let mut client = server.client();
         if round == 0 {
             pairs.prefill(&mut client);
+            client.ok("SAVE"); // a kill may take what was written last, but for `always`
         } else {
             let verdict = pairs
                 .read(&mut client)
