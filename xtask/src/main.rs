@@ -1,6 +1,7 @@
 //! Checks of the repository's own style: `cargo xtask tidy`.
 #![forbid(unsafe_code)]
 
+mod seam;
 mod tidy;
 
 use std::path::Path;

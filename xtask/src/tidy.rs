@@ -8,6 +8,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::seam;
+
 /// Characters in a line of code.
 const WIDTH: usize = 100;
 /// Lines of a function, from its signature to its closing brace.
@@ -36,11 +38,8 @@ pub(crate) struct Report {
 /// # Errors
 /// A folder or file that cannot be read.
 pub(crate) fn check(root: &Path) -> io::Result<Report> {
-    let mut paths = Vec::new();
-    collect(root, &mut paths)?;
-    paths.sort();
     let mut report = Report::default();
-    for path in paths {
+    for path in files(root)? {
         let text = fs::read_to_string(&path).map_err(|error| {
             io::Error::new(error.kind(), format!("{}: {error}", path.display()))
         })?;
@@ -48,6 +47,14 @@ pub(crate) fn check(root: &Path) -> io::Result<Report> {
         check_file(&name, &text, &mut report);
     }
     Ok(report)
+}
+
+/// Every text file under `root`, sorted.
+pub(crate) fn files(root: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut paths = Vec::new();
+    collect(root, &mut paths)?;
+    paths.sort();
+    Ok(paths)
 }
 
 fn collect(folder: &Path, paths: &mut Vec<PathBuf>) -> io::Result<()> {
@@ -84,6 +91,7 @@ fn check_file(name: &str, text: &str, report: &mut Report) {
     if rust {
         check_lengths(name, text, report);
         check_head(name, text, report);
+        seam::check_file(name, text, report);
     }
 }
 

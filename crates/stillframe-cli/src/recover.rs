@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use serde::Serialize;
+use stillframe_durability::disk::Directory;
 use stillframe_durability::inspect::Name;
 use stillframe_durability::{Accepted, Error, Until, rewind};
 use stillframe_server::{Config, LogLevel};
@@ -81,7 +82,7 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     let is_store = match holds_a_store(from) {
         Ok(is_store) => is_store,
         Err(error) => {
-            return fail(2, &format_args!("cannot read {}: {error}", from.display()));
+            return fail(2, &error);
         }
     };
     logs::start(LogLevel::Warning);
@@ -99,13 +100,9 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
 }
 
 /// Whether a directory has files that a `Store` names, and no server.
-fn holds_a_store(path: &Path) -> std::io::Result<bool> {
-    let mut found = false;
-    for entry in std::fs::read_dir(path)? {
-        let name = entry?.file_name();
-        found |= name.to_str().is_some_and(|name| Name::parse(name).is_some());
-    }
-    Ok(found)
+fn holds_a_store(path: &Path) -> Result<bool, Error> {
+    let names = Directory::existing(path)?.names()?;
+    Ok(names.iter().any(|name| Name::parse(name).is_some()))
 }
 
 fn store(arguments: &Arguments) -> Result<Report, ExitCode> {

@@ -207,11 +207,17 @@ pub enum Error {
 }
 
 impl Error {
+    /// What the operating system said, if it refused something with a file.
+    #[must_use]
+    pub fn kind(&self) -> Option<ErrorKind> {
+        match self {
+            Self::File { source, .. } => Some(source.kind()),
+            _ => None,
+        }
+    }
+
     /// For `map_err`: `action` on `path` failed.
-    pub(crate) fn file(
-        action: &'static str,
-        path: impl Into<PathBuf>,
-    ) -> impl FnOnce(io::Error) -> Self {
+    pub fn file(action: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();
         move |source| Self::File { action, path, source }
     }

@@ -16,8 +16,7 @@ use std::sync::Arc;
 use stillframe::algorithms::imprint::Imprint;
 
 use crate::checkpoint::{HEADER_BYTES, Header as CheckpointHeader, reader};
-use crate::disk::directory::Directory;
-use crate::disk::real::LOCK;
+use crate::disk::directory::{Directory, LOCK};
 use crate::error::Error;
 use crate::log::options::LogOptions;
 use crate::log::reader::Report;
@@ -66,11 +65,7 @@ pub fn rewind(
     accepted: Accepted,
     target: impl AsRef<Path>,
 ) -> Result<Rewound, Error> {
-    let source = source.as_ref();
-    if !source.is_dir() {
-        return Err(Error::file("opening", source)(std::io::ErrorKind::NotFound.into()));
-    }
-    let source = Directory::open(source, None)?;
+    let source = Directory::existing(source)?.locked(LOCK)?;
     let options = Options { accept_chain_loss: accepted.chain_loss, ..Options::words(1) };
     let (state, recovery) = before::<Imprint>(&source, until, &options)?;
     drop(state); // all that was asked is whether it can be had

@@ -16,6 +16,8 @@ mod clients;
 mod commands;
 mod config;
 mod connection;
+#[cfg(test)]
+mod crash;
 mod cron;
 mod effects;
 mod error;

@@ -5,9 +5,11 @@
 //! - The dump is the oldest state there is: an earlier one is refused, not approximated.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use stillframe::algorithms::imprint::Imprint;
+use stillframe_durability::disk;
 use stillframe_durability::{Error, Log, Until};
 use stillframe_keyspace::{CreateError, Keyspace};
 
@@ -43,19 +45,21 @@ pub struct Restored {
 /// [`ServeError`] in one sentence.
 pub fn restore(from: &Path, until: Option<Until>, config: Config) -> Result<Restored, ServeError> {
     let source = from.join(&config.dbfilename);
-    if !source.is_file() {
+    let files = disk::Directory::existing(from).ok();
+    let files = files.filter(|files| files.holds(&config.dbfilename).unwrap_or(false));
+    let Some(files) = files.map(Arc::new) else {
         return Err(refused(&format!("{} is not there; name a data directory", source.display())));
-    }
+    };
     let mut keyspace = Keyspace::<Imprint>::create(&keyspace_options(&config))?;
     // Nothing has expired: what the log holds may be about such keys.
     let never = AtomicBool::new(false);
-    let loaded = persistence::load(&mut keyspace, &source, i64::MIN, &never)?;
+    let loaded = persistence::load(&mut keyspace, &files, &config.dbfilename, i64::MIN, &never)?;
     if let Some(problem) = too_early(loaded.position, until) {
         return Err(refused(&format!("{} {problem}", source.display())));
     }
     let directory = Directory::open(&config.dir, &config.dbfilename)?;
     let dump = directory.dump().to_owned();
-    if dump.try_exists().unwrap_or(true) {
+    if directory.has_dump().unwrap_or(true) {
         return Err(ServeError::Occupied { path: dump });
     }
     let poller = Poller::new().map_err(ServeError::Events)?;
@@ -66,11 +70,12 @@ pub fn restore(from: &Path, until: Option<Until>, config: Config) -> Result<Rest
     let mut state = ServerState::new(config, saves, users, 0);
     let (mut records, mut last, mut notices) = (0, 0, Vec::new());
     if let Some(position) = loaded.position {
-        let generations = Generations::at(&from.join(&state.config.appenddirname));
-        let path = generations.path(position.generation);
+        let generations = Generations::below(&files, &state.config.appenddirname);
+        let place = generations.place(position.generation);
+        let place = place.map_err(|error| ServeError::Log { problem: error.to_string() })?;
         let accept_loss = state.config.accept_log_loss;
         let mut applier = Applier::new();
-        let replayed = Log::read(&path, position.from, accept_loss, until, |action| {
+        let replayed = Log::read(place, position.from, accept_loss, until, |action| {
             Ok(applier.apply(&mut keyspace, &mut state, &table, action.bytes)?)
         });
         let replayed = replayed.map_err(|error| match error {

@@ -7,7 +7,7 @@ use stillframe_keyspace::{CreateError, Keyspace, KeyspaceOptions};
 
 use crate::acl::{Catalog, Users};
 use crate::listen::Listeners;
-use crate::persistence::{self, Directory, Saves};
+use crate::persistence::{Directory, Saves};
 use crate::poll::Poller;
 use crate::server::{Server, unix_millis};
 use crate::state::ServerState;
@@ -53,7 +53,7 @@ fn run<A: Algorithm>(mut config: Config) -> Result<(), ServeError> {
     *keyspace.limits_mut() = config.limits;
     keyspace.count_uses(config.counting());
     // Clients that connect meanwhile wait in the sockets' queues.
-    let loaded = persistence::load(&mut keyspace, directory.dump(), unix_millis(), &signalled)?;
+    let loaded = directory.load(&mut keyspace, unix_millis(), &signalled)?;
     if loaded.interrupted {
         tracing::info!("stopping: asked to while loading");
         return Ok(());

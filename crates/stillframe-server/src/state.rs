@@ -117,7 +117,7 @@ impl ServerState {
         let mut random = Random::new();
         Self {
             replication: Replication::new(&mut random, Transfers::new(saves.waker()), now),
-            journal: Journal::new(saves.directory(), &config, saves.waker()),
+            journal: Journal::new(saves.directory().files(), &config, saves.waker()),
             config,
             stats: Stats::new(users.catalog.len(), now),
             users,

@@ -1,29 +1,31 @@
 //! The logs of a server, below its data directory: `appendonlydir/G/`, whatever the name of the
 //! first part. The dump file names the one that continues it, and the first record that it lacks.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use stillframe_durability::disk::{Directory, Place};
 use stillframe_durability::inspect::Name;
 
-use super::{Facts, Finding, Flaw, Health, Kind, members};
+use super::{Facts, Finding, Flaw, Health, Kind, members, open};
 
 /// The aux field of a dump file that names a log: `generation:record:time`.
 const POSITION_FIELD: &str = "stillframe-log";
 
-/// What is found of all logs below `path`, of which `beside` are the files.
-pub(super) fn of_a_server(path: &Path, beside: &[Finding]) -> Result<Vec<Finding>, String> {
+/// What is found of all logs below `data`, of which `beside` are the files.
+pub(super) fn of_a_server(data: &Directory, beside: &[Finding]) -> Result<Vec<Finding>, String> {
     let named: Vec<(u64, u64)> = beside.iter().filter_map(position).collect();
-    let mut logs: Vec<(u64, PathBuf)> = Vec::new();
-    for directory in directories(path) {
-        logs.extend(generation(&directory));
-        logs.extend(directories(&directory).iter().filter_map(|path| generation(path)));
+    let mut logs: Vec<(u64, Place)> = Vec::new();
+    for place in directories(data) {
+        let below = Directory::existing(place.clone()).map(|files| directories(&files));
+        logs.extend(generation(&place));
+        logs.extend(below.iter().flatten().filter_map(generation));
     }
-    logs.sort();
+    logs.sort_by(|(one, at), (other, beside)| (one, at.path()).cmp(&(other, beside.path())));
     let mut findings = Vec::new();
-    for (generation, path) in &logs {
+    for (generation, place) in &logs {
         let from = named.iter().find(|(name, _)| name == generation).map(|&(_, from)| from);
         let start = findings.len();
-        findings.extend(members(path, from.unwrap_or(0))?);
+        findings.extend(members(&open(place.clone())?, from.unwrap_or(0))?);
         match (from, findings.get_mut(start)) {
             (Some(from), Some(finding)) => begins_in_time(finding, from),
             (None, Some(finding)) if !named.is_empty() || !beside.is_empty() => {
@@ -35,7 +37,7 @@ pub(super) fn of_a_server(path: &Path, beside: &[Finding]) -> Result<Vec<Finding
     }
     for (generation, from) in named {
         if !logs.iter().any(|(name, _)| *name == generation) {
-            findings.push(missing(path, generation, from));
+            findings.push(missing(data.path(), generation, from));
         }
     }
     Ok(findings)
@@ -49,19 +51,18 @@ fn position(finding: &Finding) -> Option<(u64, u64)> {
     Some((numbers.next()??, numbers.next()??))
 }
 
-fn directories(path: &Path) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
-    entries.map(|entry| entry.path()).filter(|path| path.is_dir()).collect()
+fn directories(files: &Directory) -> Vec<Place> {
+    let names = files.names().unwrap_or_default();
+    names.iter().filter_map(|name| files.below(name).ok()).collect()
 }
 
 /// The number of a log, if this is the directory of one.
-fn generation(path: &Path) -> Option<(u64, PathBuf)> {
-    let name = path.file_name()?.to_str()?;
+fn generation(place: &Place) -> Option<(u64, Place)> {
+    let name = place.path().file_name()?.to_str()?;
     let number = name.parse().ok().filter(|number: &u64| number.to_string() == name)?;
-    let mut names = std::fs::read_dir(path).ok()?.flatten().map(|entry| entry.file_name());
-    names
-        .any(|name| matches!(name.to_str().and_then(Name::parse), Some(Name::Segment(_))))
-        .then(|| (number, path.to_owned()))
+    let names = Directory::existing(place.clone()).and_then(|files| files.names()).ok()?;
+    let holds_a_log = names.iter().any(|name| matches!(Name::parse(name), Some(Name::Segment(_))));
+    holds_a_log.then(|| (number, place.clone()))
 }
 
 /// The first segment of a log whose dump lacks all records from `from` on.

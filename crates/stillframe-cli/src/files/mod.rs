@@ -8,14 +8,16 @@
 mod chain;
 mod examine;
 mod facts;
+mod holes;
 mod logs;
-mod open;
 
-use std::io;
+use std::io::{self, ErrorKind};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use serde::{Serialize, Serializer};
+use stillframe_durability::Error;
+use stillframe_durability::disk::{self, Directory, Input, Place};
 use stillframe_durability::inspect::{Name, Neighbours};
 
 pub(crate) use examine::examine;
@@ -115,16 +117,16 @@ impl Beside {
 /// One sentence: why the path cannot be looked at.
 pub(crate) fn find(path: &Path) -> Result<Vec<Finding>, String> {
     let failed = |error| format!("cannot read {}: {error}", path.display());
-    if std::fs::metadata(path).map_err(failed)?.is_dir() {
-        return directory(path);
-    }
+    let opened = match disk::open_path(path) {
+        Err(error) if error.kind() == ErrorKind::IsADirectory => return directory(path),
+        opened => opened.map_err(failed)?,
+    };
     let name = path.file_name().and_then(|name| Name::parse(name.to_str()?));
-    Ok(vec![file(path, Beside { name, ..Beside::default() }).map_err(failed)?])
+    Ok(vec![file(path, opened, Beside { name, ..Beside::default() }).map_err(failed)?])
 }
 
-fn file(path: &Path, beside: Beside) -> io::Result<Finding> {
-    let (file, bytes) = open::regular(path)?;
-    if let Some(problem) = open::mostly_holes(&file, bytes)? {
+fn file(path: &Path, (file, bytes): (Input, u64), beside: Beside) -> io::Result<Finding> {
+    if let Some(problem) = holes::mostly_holes(&file, bytes)? {
         let flaws = vec![Flaw { bytes: 0..bytes, problem }];
         return Ok(Finding { flaws, ..Finding::of(path, Kind::Unknown, Health::Damaged, bytes) });
     }
@@ -148,43 +150,50 @@ impl Finding {
 /// The files of a directory that are ours, in the order of their names, and the logs of a server in
 /// it. Other directories in it are not looked into.
 fn directory(path: &Path) -> Result<Vec<Finding>, String> {
-    let mut findings = members(path, 0)?;
-    findings.extend(logs::of_a_server(path, &findings)?);
+    let files = open(path.into())?;
+    let mut findings = members(&files, 0)?;
+    findings.extend(logs::of_a_server(&files, &findings)?);
     if findings.is_empty() {
         return Err(format!("{} holds no checkpoint, log or RDB file", path.display()));
     }
     Ok(findings)
 }
 
-/// The files of one directory. Records of a log below `from` were on the disk, as an image says.
-fn members(path: &Path, from: u64) -> Result<Vec<Finding>, String> {
-    let failed = |error| format!("cannot read {}: {error}", path.display());
-    let mut names = Vec::new();
-    for entry in std::fs::read_dir(path).map_err(failed)? {
-        names.push(entry.map_err(failed)?.file_name());
+fn open(place: Place) -> Result<Directory, String> {
+    let path = place.path().to_owned();
+    Directory::existing(place).map_err(|error| unreadable(&path, &error))
+}
+
+/// That something cannot be read, without advice to whoever keeps a store.
+fn unreadable(path: &Path, error: &Error) -> String {
+    match error {
+        Error::File { source, .. } => format!("cannot read {}: {source}", path.display()),
+        error => error.to_string(),
     }
+}
+
+/// The files of one directory. Records of a log below `from` were on the disk, as an image says.
+fn members(files: &Directory, from: u64) -> Result<Vec<Finding>, String> {
+    let mut names = files.names().map_err(|error| unreadable(files.path(), &error))?;
     names.sort_unstable();
-    let parse = |name: &std::ffi::OsString| name.to_str().and_then(Name::parse);
     let segments: Vec<u64> = names
         .iter()
-        .filter_map(|name| match parse(name) {
+        .filter_map(|name| match Name::parse(name) {
             Some(Name::Segment(first)) => Some(first),
             _ => None,
         })
         .collect(); // sorted, because their names are
     let mut findings = Vec::new();
     for name in &names {
-        let path = path.join(name);
-        let name = parse(name);
-        let mut beside = Beside { name, ..Beside::default() };
-        if let Some(Name::Segment(first)) = name {
+        let mut beside = Beside { name: Name::parse(name), ..Beside::default() };
+        if let Some(Name::Segment(first)) = beside.name {
             beside.until = segments.iter().copied().find(|&next| next > first);
             beside.last = segments.last().copied().max(Some(from));
         }
-        match member(&path, beside) {
+        match member(files, name, beside) {
             Ok(finding) => findings.extend(finding),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(format!("cannot read {}: {error}", path.display())),
+            Err(error) if error.kind() == Some(ErrorKind::NotFound) => {}
+            Err(error) => return Err(unreadable(&files.at(name), &error)),
         }
     }
     chain::check(&mut findings);
@@ -192,25 +201,32 @@ fn members(path: &Path, from: u64) -> Result<Vec<Finding>, String> {
 }
 
 /// A file of a directory, if it is ours.
-fn member(path: &Path, beside: Beside) -> io::Result<Option<Finding>> {
-    let metadata = std::fs::metadata(path)?;
-    let text = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+fn member(files: &Directory, name: &str, beside: Beside) -> Result<Option<Finding>, Error> {
+    let path = files.at(name);
+    let was_ours = beside.name.is_some() || name.ends_with(".rdb");
+    let opened = match files.open_file(name) {
+        Err(Error::File { source, .. }) if is_foreign(source.kind(), was_ours) => return Ok(None),
+        opened => opened?,
+    };
     let unfinished = beside.name == Some(Name::Unfinished)
-        || text.starts_with("temp-") && text.ends_with(".rdb");
+        || name.starts_with("temp-") && name.ends_with(".rdb");
     let why = match beside.name {
         _ if unfinished => "never finished: the next start removes it",
         Some(Name::SetAside(_)) => "set aside as damaged: nothing reads it",
         _ => "",
     };
     if !why.is_empty() {
-        return Ok(Some(Finding::skipped(path, metadata.len(), why)));
+        return Ok(Some(Finding::skipped(&path, opened.1, why)));
     }
-    if !metadata.is_file() {
-        return Ok(None);
-    }
-    let finding = file(path, beside)?;
-    let was_ours = beside.name.is_some() || text.ends_with(".rdb");
+    let finding = file(&path, opened, beside).map_err(Error::file("reading", &path))?;
     Ok(Some(finding).filter(|finding| finding.kind != Kind::Unknown || was_ours))
+}
+
+/// Whether what could not be opened is passed over: a directory, a pipe or the like, or what is
+/// another's by its name and rights.
+fn is_foreign(error: ErrorKind, was_ours: bool) -> bool {
+    matches!(error, ErrorKind::IsADirectory | ErrorKind::Unsupported)
+        || error == ErrorKind::PermissionDenied && !was_ours
 }
 
 #[cfg(test)]

@@ -2,11 +2,10 @@
 //! was acknowledged, and a crash must never be taken for damage.
 
 use std::ops::ControlFlow;
-use std::path::Path;
 use std::sync::Arc;
 
 use super::{Random, crash_everywhere, enough, must_find, seed};
-use crate::disk::directory::Directory;
+use crate::disk::directory::{Directory, Place};
 use crate::disk::{Fault, Files, Platter, SimulatedDisk};
 use crate::error::Error;
 use crate::log::Header;
@@ -16,7 +15,7 @@ use crate::mutant::Mutant;
 
 fn directory(disk: &SimulatedDisk) -> Arc<Directory> {
     let disk = Arc::new(disk.clone());
-    Arc::new(Directory::open(Path::new("simulated"), Some(disk)).expect("it is there"))
+    Arc::new(Directory::existing(Place::on("simulated", disk)).expect("it is there"))
 }
 
 /// Record `number`, of up to a few hundred bytes; some go over a sector's edge.

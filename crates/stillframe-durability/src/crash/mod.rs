@@ -5,53 +5,24 @@
 //! knows what was acknowledged when. The mutants show that the proof can fail: each mistake must be
 //! found.
 
-use std::collections::HashMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::disk::{Files, Platter, SimulatedDisk};
+use crate::disk::{self, Files, Platter, SimulatedDisk};
 use crate::mutant::{Mutant, Mutation};
 
 mod chains;
 mod checkpoints;
 mod log;
+mod replace;
 mod store;
 
-const WINDOW_WRITES: usize = 3;
-
-/// Crashes everywhere in the history of `disk`, which was empty: every prefix, every subset of what
-/// the last three writes and all changes of names left in doubt, with none and with all of earlier
-/// writes. `recover` tells what is found, `judge` after how many changes that is what is wrong with
-/// it. Returns how many crash points there were, or the first that was not survived.
+/// Crashes everywhere in the history of `disk`, which was empty.
 fn crash_everywhere<T>(
     disk: &SimulatedDisk,
     recover: impl Fn(&Files) -> T,
     judge: impl Fn(usize, &T) -> Result<(), String>,
 ) -> Result<u64, String> {
-    let history = disk.history();
-    let mut platter = Platter::default();
-    let mut known: HashMap<Files, T> = HashMap::new();
-    let mut points = 0;
-    for changes in 0..=history.len() {
-        if changes > 0 {
-            platter.apply(&history[changes - 1]);
-        }
-        let (recent, earlier) = platter.in_doubt(WINDOW_WRITES);
-        assert!(recent.len() <= 16, "{} pieces are too many to try all subsets", recent.len());
-        for mask in 0..1u32 << recent.len() {
-            for older in if earlier.is_empty() { &[false][..] } else { &[false, true] } {
-                let files = platter.lose_power(|number| match recent.binary_search(&number) {
-                    Ok(index) => mask >> index & 1 == 1,
-                    Err(_) => *older,
-                });
-                points += 1;
-                let found = known.entry(files).or_insert_with_key(&recover);
-                judge(changes, found).map_err(|wrong| {
-                    format!("after {changes} changes, subset {mask:b}, earlier {older}: {wrong}")
-                })?;
-            }
-        }
-    }
-    Ok(points)
+    disk::crash_everywhere(&Files::new(), &disk.history(), recover, judge)
 }
 
 /// Crashes after one in `step` changes of the history of `disk`, which held `files`, once each, and

@@ -1,36 +1,120 @@
-//! A disk as the rest of this crate uses it: with paths for messages, and with patience for calls
-//! that were interrupted or did half.
+//! A disk as its users have it: with paths for messages, and with patience for calls that were
+//! interrupted or did half.
 //!
 //! - A call that was interrupted is tried again, but never a sync.
-//! - What is written goes through [`Output`].
+//! - What this crate writes goes through [`Output`].
 
-use std::io::{self, ErrorKind, Read};
+use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub(crate) use super::output::Output;
 use super::real::RealDisk;
-use super::{Disk, DiskFile};
+use super::{Disk, DiskFile, Lock};
 use crate::error::Error;
 use crate::mutant::{Mutant, Mutation};
 
+/// The lock of the directory of a store or log.
+pub(crate) const LOCK: &str = "lock";
+
+/// Where a directory is: a path of the machine's file system, or another disk, of which the path is
+/// but the name. A path becomes the former by itself.
+#[derive(Debug, Clone)]
+pub struct Place {
+    path: PathBuf,
+    disk: Option<Arc<dyn Disk>>,
+}
+
+impl<P: AsRef<Path>> From<P> for Place {
+    fn from(path: P) -> Self {
+        Self { path: path.as_ref().to_path_buf(), disk: None }
+    }
+}
+
+impl Place {
+    /// On `disk`.
+    pub fn on(path: impl Into<PathBuf>, disk: Arc<dyn Disk>) -> Self {
+        Self { path: path.into(), disk: Some(disk) }
+    }
+
+    /// The path, or name.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
 /// A directory and its disk.
 #[derive(Debug)]
-pub(crate) struct Directory {
+pub struct Directory {
     path: PathBuf,
     disk: Arc<dyn Disk>,
     mutation: Mutation,
+    lock: Option<Lock>,
 }
 
 impl Directory {
-    /// The directory at `path`, which is created if need be; or `disk`, of which `path` is but the
-    /// name.
+    /// The directory of a store or log, which is created if need be, and locked.
     pub(crate) fn open(path: &Path, disk: Option<Arc<dyn Disk>>) -> Result<Self, Error> {
+        Self::create_at(Place { path: path.to_path_buf(), disk })?.locked(LOCK)
+    }
+
+    /// A directory that is there. It is not locked.
+    ///
+    /// # Errors
+    /// [`Error::File`].
+    pub fn existing(place: impl Into<Place>) -> Result<Self, Error> {
+        let Place { path, disk } = place.into();
         let disk = match disk {
             Some(disk) => disk,
-            None => Arc::new(RealDisk::open(path)?),
+            None => Arc::new(RealDisk::open(&path).map_err(Error::file("opening", &path))?),
         };
-        Ok(Self { path: path.to_path_buf(), disk, mutation: Mutation::current() })
+        Ok(Self { path, disk, mutation: Mutation::current(), lock: None })
+    }
+
+    /// A directory that is made if need be, with those above it. It is not locked.
+    ///
+    /// # Errors
+    /// [`Error::File`].
+    pub fn create_at(place: impl Into<Place>) -> Result<Self, Error> {
+        let Place { path, disk } = place.into();
+        let disk = match disk {
+            Some(disk) => disk,
+            None => Arc::new(RealDisk::create(&path)?),
+        };
+        Self::existing(Place { path, disk: Some(disk) })
+    }
+
+    /// Takes the lock of this name, for as long as the directory is open.
+    ///
+    /// # Errors
+    /// [`Error::Locked`] if another has it.
+    pub fn locked(mut self, name: &str) -> Result<Self, Error> {
+        self.lock = Some(match patiently(|| self.disk.lock(name)) {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                let process = self.read_text(name).ok().and_then(|text| text.trim().parse().ok());
+                return Err(Error::Locked { directory: self.path, process });
+            }
+            lock => lock.map_err(Error::file("locking", self.at(name)))?,
+        });
+        Ok(self)
+    }
+
+    /// A directory in this one.
+    ///
+    /// # Errors
+    /// [`Error::File`]; see [`Disk::below`].
+    pub fn below(&self, name: &str) -> Result<Place, Error> {
+        let disk = patiently(|| self.disk.below(name));
+        Ok(Place::on(self.at(name), disk.map_err(Error::file("opening", self.at(name)))?))
+    }
+
+    /// Makes a directory in this one.
+    ///
+    /// # Errors
+    /// [`Error::File`].
+    pub fn create_below(&self, name: &str) -> Result<(), Error> {
+        patiently(|| self.disk.create_below(name)).map_err(Error::file("creating", self.at(name)))
     }
 
     /// For tests: whether this mistake is to be made.
@@ -38,45 +122,114 @@ impl Directory {
         self.mutation.is(mutant)
     }
 
-    pub(crate) fn path(&self) -> &Path {
+    /// Its path.
+    #[must_use]
+    pub fn path(&self) -> &Path {
         &self.path
     }
 
     /// Where `name` lies.
-    pub(crate) fn at(&self, name: &str) -> PathBuf {
+    #[must_use]
+    pub fn at(&self, name: &str) -> PathBuf {
         self.path.join(name)
     }
 
     /// The names in the directory, in no order.
-    pub(crate) fn names(&self) -> Result<Vec<String>, Error> {
+    ///
+    /// # Errors
+    /// [`Error::File`].
+    pub fn names(&self) -> Result<Vec<String>, Error> {
         patiently(|| self.disk.names()).map_err(Error::file("listing", &self.path))
+    }
+
+    /// Removes a directory in this one, with nothing in it.
+    ///
+    /// # Errors
+    /// [`Error::File`].
+    pub fn remove_below(&self, name: &str) -> Result<(), Error> {
+        patiently(|| self.disk.remove_below(name)).map_err(Error::file("removing", self.at(name)))
     }
 
     /// An empty new file in the place of whatever had the name.
     pub(crate) fn create(&self, name: &str) -> Result<Output, Error> {
-        let file = patiently(|| self.disk.create(name));
-        let file = file.map_err(Error::file("creating", self.at(name)))?;
-        Ok(Output::new(file, self.mutation))
+        Ok(Output::new(self.create_file(name)?, self.mutation))
+    }
+
+    /// An empty new file in the place of whatever had the name.
+    ///
+    /// # Errors
+    /// [`Error::File`].
+    pub fn create_file(&self, name: &str) -> Result<Box<dyn DiskFile>, Error> {
+        patiently(|| self.disk.create(name)).map_err(Error::file("creating", self.at(name)))
+    }
+
+    /// Puts a file of these bytes in the place of another, or of none, by way of the file
+    /// `temporary`: after a crash there is the old one or the new one, and this one once it was
+    /// said so. It has the permissions of the old one; a new one is its owner's alone.
+    ///
+    /// # Errors
+    /// [`Error::File`]; unless the last sync failed, the old one is as it was.
+    pub fn replace(&self, name: &str, temporary: &str, bytes: &[u8]) -> Result<(), Error> {
+        let replaced = (|| {
+            let created = patiently(|| self.disk.create_like(temporary, name));
+            let file = created.map_err(Error::file("creating", self.at(temporary)))?;
+            let written = write_all_at(&*file, 0, bytes).and_then(|()| file.sync());
+            written.map_err(Error::file("writing", self.at(temporary)))?;
+            self.rename(temporary, name)?;
+            self.sync()
+        })();
+        if replaced.is_err() {
+            let _ = self.remove(temporary); // it may not even be there
+        }
+        replaced
     }
 
     /// A file and its length.
-    pub(crate) fn open_file(&self, name: &str) -> Result<(Input, u64), Error> {
+    ///
+    /// # Errors
+    /// [`Error::File`].
+    pub fn open_file(&self, name: &str) -> Result<(Input, u64), Error> {
         let open = || -> io::Result<(Input, u64)> {
             let file = patiently(|| self.disk.open(name))?;
             let length = patiently(|| file.length())?;
-            Ok((Input { file: file.into(), offset: 0 }, length))
+            Ok((Input::new(file), length))
         };
         open().map_err(Error::file("opening", self.at(name)))
     }
 
+    /// Whether there is a file or directory of this name.
+    ///
+    /// # Errors
+    /// [`Error::File`].
+    pub fn holds(&self, name: &str) -> Result<bool, Error> {
+        Ok(self.names()?.iter().any(|it| it == name))
+    }
+
+    /// All of a small file.
+    ///
+    /// # Errors
+    /// [`Error::File`], also if it is no text.
+    pub fn read_text(&self, name: &str) -> Result<String, Error> {
+        let mut text = String::new();
+        let read = self.open_file(name)?.0.read_to_string(&mut text);
+        read.map_err(Error::file("reading", self.at(name)))?;
+        Ok(text)
+    }
+
     /// Replaces whatever had the new name.
-    pub(crate) fn rename(&self, from: &str, to: &str) -> Result<(), Error> {
+    ///
+    /// # Errors
+    /// [`Error::File`].
+    pub fn rename(&self, from: &str, to: &str) -> Result<(), Error> {
         let renamed = patiently(|| self.disk.rename(from, to));
         renamed.map_err(Error::file("renaming", self.at(from)))
     }
 
     /// Removes a file if it is there.
-    pub(crate) fn remove(&self, name: &str) -> Result<(), Error> {
+    ///
+    /// # Errors
+    /// [`Error::File`].
+    pub fn remove(&self, name: &str) -> Result<(), Error> {
         match patiently(|| self.disk.remove(name)) {
             Err(error) if error.kind() != ErrorKind::NotFound => {
                 Err(Error::file("removing", self.at(name))(error))
@@ -86,7 +239,10 @@ impl Directory {
     }
 
     /// Returns when all changes of names have reached the disk.
-    pub(crate) fn sync(&self) -> Result<(), Error> {
+    ///
+    /// # Errors
+    /// [`Error::File`].
+    pub fn sync(&self) -> Result<(), Error> {
         self.disk.sync_names().map_err(Error::file("syncing", &self.path))
     }
 }
@@ -100,16 +256,48 @@ pub(super) fn patiently<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Resul
     }
 }
 
-/// A file that is read, front to back.
+/// Writes all of `bytes` at `offset`.
+///
+/// # Errors
+/// The operating system's: some of the bytes may be in the file.
+pub fn write_all_at(file: &dyn DiskFile, mut offset: u64, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match patiently(|| file.write_at(offset, bytes))? {
+            0 => return Err(ErrorKind::WriteZero.into()),
+            written => {
+                offset += written as u64;
+                bytes = bytes.get(written..).unwrap_or_default();
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A file that is read from front to back.
 #[derive(Debug, Clone)]
-pub(crate) struct Input {
+pub struct Input {
     file: Arc<dyn DiskFile>,
     offset: u64,
 }
 
 impl Input {
+    /// From its start.
+    #[must_use]
+    pub fn new(file: Box<dyn DiskFile>) -> Self {
+        Self { file: file.into(), offset: 0 }
+    }
+
+    /// Bytes that it takes on the disk; see [`DiskFile::stored`].
+    ///
+    /// # Errors
+    /// The operating system's.
+    pub fn stored(&self) -> io::Result<u64> {
+        patiently(|| self.file.stored())
+    }
+
     /// The same file, from `offset` on.
-    pub(crate) fn at(&self, offset: u64) -> Self {
+    #[must_use]
+    pub fn at(&self, offset: u64) -> Self {
         Self { file: Arc::clone(&self.file), offset }
     }
 
@@ -138,6 +326,18 @@ impl Read for Input {
     }
 }
 
+impl Seek for Input {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        let (base, by) = match to {
+            SeekFrom::Start(offset) => (offset, 0),
+            SeekFrom::Current(by) => (self.offset, by),
+            SeekFrom::End(by) => (patiently(|| self.file.length())?, by),
+        };
+        self.offset = base.checked_add_signed(by).ok_or(ErrorKind::InvalidInput)?;
+        Ok(self.offset)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::io::Write;
@@ -162,7 +362,7 @@ mod tests {
             for later in calls {
                 assert!(later(&mut file).is_err(), "refused");
             }
-            assert_eq!(disk.calls(), 2, "the disk was not asked again");
+            assert_eq!(disk.calls(), 3, "the disk was not asked again");
         }
     }
 

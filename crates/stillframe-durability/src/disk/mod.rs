@@ -1,14 +1,17 @@
-//! The seam to the disk: all that this crate asks of a file system, as two small traits.
+//! The seam to the disk: all that stores, logs, dumps and rewritten settings ask of a file system,
+//! as two small traits.
 //!
-//! - `real` is the file system of the machine; [`SimulatedDisk`] is one in memory that loses power
-//!   and fails calls as a test tells it to. What both promise is written down in
+//! - [`RealDisk`] is the file system of the machine; [`SimulatedDisk`] is one in memory that loses
+//!   power and fails calls as a test tells it to. What both promise is written down in
 //!   `docs/formats/disk.md`.
-//! - The directory is flat, and one process holds it.
+//! - A disk is one directory. One process holds it, if it has taken its lock; those below are disks
+//!   of their own.
 //! - A name appears, changes or goes durably only through [`Disk::sync_names`]; bytes and length of
 //!   a file only through [`DiskFile::sync`].
-//! - Calls may be interrupted and writes may be short: `directory` is where that is dealt with, and
-//!   where a file that once failed is refused ever after.
+//! - Calls may be interrupted and writes may be short: [`Directory`] is where that is dealt with.
+//!   A file of this crate that once failed is refused ever after.
 
+mod crashes;
 pub(crate) mod directory;
 mod output;
 mod platter;
@@ -19,12 +22,24 @@ mod stage;
 use std::fmt::Debug;
 use std::io;
 use std::ops::Range;
+use std::sync::Arc;
 
+pub use crashes::crash_everywhere;
+pub use directory::{Directory, Input, Place, write_all_at};
 pub use platter::{Change, FileNumber, Files, Platter};
+pub use real::{RealDisk, open_path};
 pub use simulated::{Fault, SimulatedDisk};
 pub use stage::Stage;
 
-/// A flat directory of files, held by one owner.
+/// A lock that is held until this is dropped.
+pub type Lock = Box<dyn Held>;
+
+/// What ends when it is dropped.
+pub trait Held: Debug + Send + Sync {}
+
+impl<T: Debug + Send + Sync> Held for T {}
+
+/// A directory of files.
 ///
 /// Each method is one attempt: it may fail with [`Interrupted`](io::ErrorKind::Interrupted) and
 /// have done nothing.
@@ -41,13 +56,24 @@ pub trait Disk: Debug + Send + Sync {
     /// The operating system's.
     fn create(&self, name: &str) -> io::Result<Box<dyn DiskFile>>;
 
-    /// An existing file, to be read.
+    /// As [`create`](Self::create), with the permissions of the file `model`; if there is none, the
+    /// owner alone may read and write it.
     ///
     /// # Errors
     /// The operating system's.
+    fn create_like(&self, name: &str, model: &str) -> io::Result<Box<dyn DiskFile>> {
+        let _ = model;
+        self.create(name)
+    }
+
+    /// An existing regular file, to be read.
+    ///
+    /// # Errors
+    /// The operating system's; [`IsADirectory`](io::ErrorKind::IsADirectory), and
+    /// [`Unsupported`](io::ErrorKind::Unsupported) for what is no file either.
     fn open(&self, name: &str) -> io::Result<Box<dyn DiskFile>>;
 
-    /// Gives a file another name, in the place of whatever file had it: after a crash it has the
+    /// Gives a file or directory another name, in the place of whatever file had it: after a crash it has the
     /// old name or the new one.
     ///
     /// # Errors
@@ -65,6 +91,43 @@ pub trait Disk: Debug + Send + Sync {
     /// # Errors
     /// The operating system's: the changes may be on the disk or not.
     fn sync_names(&self) -> io::Result<()>;
+
+    /// The directory of this name in this one.
+    ///
+    /// # Errors
+    /// The operating system's; [`NotADirectory`](io::ErrorKind::NotADirectory) if it is a file.
+    fn below(&self, name: &str) -> io::Result<Arc<dyn Disk>> {
+        let _ = name;
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// Makes a directory in this one.
+    ///
+    /// # Errors
+    /// The operating system's; [`AlreadyExists`](io::ErrorKind::AlreadyExists).
+    fn create_below(&self, name: &str) -> io::Result<()> {
+        let _ = name;
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// Removes a directory in this one, with nothing in it.
+    ///
+    /// # Errors
+    /// The operating system's; [`DirectoryNotEmpty`](io::ErrorKind::DirectoryNotEmpty).
+    fn remove_below(&self, name: &str) -> io::Result<()> {
+        let _ = name;
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// Takes a lock, by the name of a file that may come to be for it and stay. Who holds it may be
+    /// told in that file. A disk that only one can reach need not do anything.
+    ///
+    /// # Errors
+    /// [`WouldBlock`](io::ErrorKind::WouldBlock) if another has it, and the operating system's.
+    fn lock(&self, name: &str) -> io::Result<Lock> {
+        let _ = name;
+        Ok(Box::new(()))
+    }
 }
 
 /// An open file.
@@ -99,6 +162,14 @@ pub trait DiskFile: Debug + Send + Sync {
     /// # Errors
     /// The operating system's.
     fn length(&self) -> io::Result<u64>;
+
+    /// Bytes that the file takes on the disk: fewer than its length if it has holes.
+    ///
+    /// # Errors
+    /// The operating system's.
+    fn stored(&self) -> io::Result<u64> {
+        self.length()
+    }
 
     /// Returns when all bytes and the length of the file have reached the disk.
     ///

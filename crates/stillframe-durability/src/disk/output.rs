@@ -288,9 +288,8 @@ impl Pace {
 #[cfg(test)]
 mod tests {
     use std::ops::Range;
-    use std::path::Path;
 
-    use super::super::directory::Directory;
+    use super::super::directory::{Directory, Place};
     use super::super::{Disk, Fault, SimulatedDisk};
     use super::*;
 
@@ -300,7 +299,7 @@ mod tests {
     fn write(disk: &SimulatedDisk, threaded: bool) -> io::Result<()> {
         let bytes: Vec<u8> = (0..BYTES as u32).map(|byte| ((byte * 7) >> 3) as u8).collect();
         let shared: Arc<dyn Disk> = Arc::new(disk.clone());
-        let directory = Directory::open(Path::new("simulated"), Some(shared)).expect("it is there");
+        let directory = Directory::existing(Place::on("simulated", shared)).expect("it is there");
         let mut file = directory.create("f").map_err(|_| ErrorKind::Other)?;
         file.pass_cache(threaded);
         let (mut rest, mut size) = (&bytes[..], 1);
@@ -387,7 +386,7 @@ mod tests {
     fn a_file_given_up_ends_its_thread() {
         let disk = SimulatedDisk::default().with_direct(true);
         let shared: Arc<dyn Disk> = Arc::new(disk.clone());
-        let directory = Directory::open(Path::new("simulated"), Some(shared)).expect("it is there");
+        let directory = Directory::existing(Place::on("simulated", shared)).expect("it is there");
         let mut file = directory.create("f").expect("sound");
         file.pass_cache(true);
         file.write_all(&vec![1; 2 * STAGE_BYTES]).expect("sound");

@@ -8,8 +8,9 @@
 //!   A sector of which no write survived, below a length that did, is zero.
 //! - A sync of a file makes its pieces durable. One that fails leaves each sector to chance for
 //!   good, no later sync makes up for it; the length is part of the inode, which is kept.
-//! - Names are kept apart from files, as links to them; only a sync of the names makes them
-//!   durable, in whatever order they were made.
+//! - Names are kept apart from files and folders, as links to them, in the folder they stand in;
+//!   only a sync of that folder's names makes them durable, in whatever order they were made. What
+//!   lies in a folder whose own name is lost is lost with it.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -17,13 +18,13 @@ use std::sync::Arc;
 /// Bytes that a disk writes whole or not at all.
 const SECTOR_BYTES: usize = 512;
 
-/// Files by name.
+/// Files by name; a file in a folder as `folder/name`, and a folder as `folder/`.
 pub type Files = BTreeMap<String, Arc<Vec<u8>>>;
 
 /// Which file, whatever its name: files are numbered as they are created.
 pub type FileNumber = usize;
 
-/// One change of what a disk holds.
+/// One change of what a disk holds. Names are paths from the root, as in [`Files`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
     /// The next file, empty, under this name.
@@ -34,25 +35,42 @@ pub enum Change {
     Sync(FileNumber),
     /// They were said not to.
     SyncFailed(FileNumber),
-    /// From the first name to the second.
+    /// A new folder under this name.
+    CreateFolder(String),
+    /// From the first name to the second, in the same folder.
     Rename(String, String),
     /// A name went.
     Remove(String),
-    /// The names became durable.
-    SyncNames,
+    /// The names in a folder became durable; the root has the name "".
+    SyncNames(String),
 }
 
 /// The contents of a disk, live and durable.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Platter {
     files: Vec<File>,
-    live: BTreeMap<String, FileNumber>,
-    durable: BTreeMap<String, FileNumber>,
-    renamings: Vec<Renaming>,
+    /// The first one is the root.
+    folders: Vec<Folder>,
     /// Changes so far; tells the pieces of one write from those of another.
     changes: u64,
     /// Pieces so far.
     pieces: u64,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Folder {
+    live: Names,
+    durable: Names,
+    renamings: Vec<Renaming>,
+}
+
+type Names = BTreeMap<String, Node>;
+
+/// What has a name.
+#[derive(Debug, Clone, Copy)]
+enum Node {
+    File(FileNumber),
+    Folder(usize),
 }
 
 #[derive(Debug, Clone, Default)]
@@ -84,7 +102,13 @@ enum What {
 struct Renaming {
     number: u64,
     from: Option<String>,
-    to: Option<(String, FileNumber)>,
+    to: Option<(String, Node)>,
+}
+
+impl Default for Platter {
+    fn default() -> Self {
+        Self { files: Vec::new(), folders: vec![Folder::default()], changes: 0, pieces: 0 }
+    }
 }
 
 impl Platter {
@@ -92,28 +116,42 @@ impl Platter {
     #[must_use]
     pub fn holding(files: &Files) -> Self {
         let mut platter = Self::default();
-        for (name, bytes) in files {
-            platter.live.insert(name.clone(), platter.files.len());
-            platter.files.push(File {
-                live: Arc::clone(bytes),
-                durable: Arc::clone(bytes),
-                pieces: Vec::new(),
-            });
+        for (path, bytes) in files {
+            for (end, _) in path.match_indices('/') {
+                if platter.folder(&path[..end]).is_none() {
+                    platter.apply(&Change::CreateFolder(path[..end].to_owned()));
+                }
+            }
+            if !path.ends_with('/') {
+                platter.apply(&Change::Create(path.clone()));
+                if let Some(file) = platter.files.last_mut() {
+                    (file.live, file.durable) = (Arc::clone(bytes), Arc::clone(bytes));
+                }
+            }
         }
-        platter.durable.clone_from(&platter.live);
+        platter.folders.iter_mut().for_each(Folder::sync);
         platter
     }
 
     /// The file of this name.
     #[must_use]
-    pub fn find(&self, name: &str) -> Option<FileNumber> {
-        self.live.get(name).copied()
+    pub fn find(&self, path: &str) -> Option<FileNumber> {
+        match self.node(path)? {
+            Node::File(file) => Some(file),
+            Node::Folder(_) => None,
+        }
     }
 
-    /// The names, sorted.
+    /// The names in the root, sorted.
     #[must_use]
     pub fn names(&self) -> Vec<String> {
-        self.live.keys().cloned().collect()
+        self.names_in("").unwrap_or_default()
+    }
+
+    /// The names in a folder, sorted, if it is there.
+    #[must_use]
+    pub fn names_in(&self, folder: &str) -> Option<Vec<String>> {
+        Some(self.folders[self.folder(folder)?].live.keys().cloned().collect())
     }
 
     /// What a reader of a file sees.
@@ -128,13 +166,30 @@ impl Platter {
         self.files.len()
     }
 
-    /// Applies one change; one that names no file changes nothing.
+    fn node(&self, path: &str) -> Option<Node> {
+        let (folder, name) = split(path);
+        self.folders[self.folder(folder)?].live.get(name).copied()
+    }
+
+    fn folder(&self, path: &str) -> Option<usize> {
+        let mut parts = path.split('/').filter(|part| !part.is_empty());
+        parts.try_fold(0, |folder, name| match self.folders[folder].live.get(name)? {
+            Node::Folder(folder) => Some(*folder),
+            Node::File(_) => None,
+        })
+    }
+
+    /// Applies one change; one that names nothing that is there changes nothing.
     pub fn apply(&mut self, change: &Change) {
         self.changes += 1;
         match change {
-            Change::Create(name) => {
-                self.rename(None, Some((name.clone(), self.files.len())));
+            Change::Create(path) => {
+                self.rename(path, None, Some(Node::File(self.files.len())));
                 self.files.push(File::default());
+            }
+            Change::CreateFolder(path) => {
+                self.rename(path, None, Some(Node::Folder(self.folders.len())));
+                self.folders.push(Folder::default());
             }
             Change::Write(file, offset, bytes) => self.write(*file, *offset as usize, bytes),
             Change::Sync(file) => {
@@ -148,23 +203,28 @@ impl Platter {
                 }
             }
             Change::Rename(from, to) => {
-                if let Some(file) = self.find(from) {
-                    self.rename(Some(from.clone()), Some((to.clone(), file)));
+                if let Some(node) = self.node(from) {
+                    self.rename(to, Some(split(from).1), Some(node));
                 }
             }
-            Change::Remove(name) => self.rename(Some(name.clone()), None),
-            Change::SyncNames => {
-                self.renamings.clear();
-                self.durable.clone_from(&self.live);
+            Change::Remove(path) => self.rename(path, Some(split(path).1), None),
+            Change::SyncNames(path) => {
+                if let Some(folder) = self.folder(path) {
+                    self.folders[folder].sync();
+                }
             }
         }
     }
 
-    fn rename(&mut self, from: Option<String>, to: Option<(String, FileNumber)>) {
+    /// In the folder where `path` is, takes one name away and gives `path` to a node.
+    fn rename(&mut self, path: &str, from: Option<&str>, to: Option<Node>) {
+        let (folder, name) = split(path);
+        let Some(folder) = self.folder(folder) else { return };
+        let (from, to) = (from.map(str::to_owned), to.map(|node| (name.to_owned(), node)));
         let renaming = Renaming { number: self.pieces, from, to };
         self.pieces += 1;
-        renaming.apply(&mut self.live);
-        self.renamings.push(renaming);
+        renaming.apply(&mut self.folders[folder].live);
+        self.folders[folder].renamings.push(renaming);
     }
 
     fn write(&mut self, file: FileNumber, offset: usize, bytes: &[u8]) {
@@ -207,20 +267,57 @@ impl Platter {
         let (recent, earlier): (Vec<_>, Vec<_>) =
             pieces.into_iter().partition(|piece| piece.change >= first);
         let recent = recent.into_iter().map(|piece| piece.number);
+        let renamings = self.folders.iter().flat_map(|folder| &folder.renamings);
         let mut recent: Vec<u64> =
-            recent.chain(self.renamings.iter().map(|renaming| renaming.number)).collect();
+            recent.chain(renamings.map(|renaming| renaming.number)).collect();
         recent.sort_unstable();
         (recent, earlier.into_iter().map(|piece| piece.number).collect())
     }
 
     /// The files after a loss of power that keeps the pieces for which `keep` is true.
     pub fn lose_power(&self, mut keep: impl FnMut(u64) -> bool) -> Files {
-        let mut names = self.durable.clone();
-        for renaming in self.renamings.iter().filter(|renaming| keep(renaming.number)) {
+        let mut files = Files::new();
+        self.survivors(0, "", &mut keep, &mut files);
+        files
+    }
+
+    fn survivors(
+        &self,
+        folder: usize,
+        path: &str,
+        keep: &mut impl FnMut(u64) -> bool,
+        files: &mut Files,
+    ) {
+        let Folder { durable, renamings, .. } = &self.folders[folder];
+        let mut names = durable.clone();
+        for renaming in renamings.iter().filter(|renaming| keep(renaming.number)) {
             renaming.apply(&mut names);
         }
-        let mut content = |file: FileNumber| self.files[file].after(&mut keep);
-        names.into_iter().map(|(name, file)| (name, content(file))).collect()
+        for (name, node) in names {
+            let path = format!("{path}{name}");
+            match node {
+                Node::File(file) => {
+                    files.insert(path, self.files[file].after(keep));
+                }
+                Node::Folder(folder) => {
+                    let path = path + "/";
+                    self.survivors(folder, &path, keep, files);
+                    files.insert(path, Arc::default());
+                }
+            }
+        }
+    }
+}
+
+/// The folder of a path, and the name in it.
+fn split(path: &str) -> (&str, &str) {
+    path.rsplit_once('/').unwrap_or(("", path))
+}
+
+impl Folder {
+    fn sync(&mut self) {
+        self.renamings.clear();
+        self.durable.clone_from(&self.live);
     }
 }
 
@@ -281,98 +378,15 @@ impl What {
 }
 
 impl Renaming {
-    fn apply(&self, names: &mut BTreeMap<String, FileNumber>) {
+    fn apply(&self, names: &mut Names) {
         if let Some(from) = &self.from {
             names.remove(from);
         }
-        if let Some((to, file)) = &self.to {
-            names.insert(to.clone(), *file);
+        if let Some((to, node)) = &self.to {
+            names.insert(to.clone(), *node);
         }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Every content that the file `f` may have after a loss of power; `None` if it may be gone.
-    fn outcomes(platter: &Platter) -> HashSet<Option<Vec<u8>>> {
-        let (pieces, earlier) = platter.in_doubt(usize::MAX);
-        assert!(earlier.is_empty());
-        let all = (0..1u32 << pieces.len()).map(|mask| {
-            let keep = |number| mask >> pieces.binary_search(&number).expect("in doubt") & 1 == 1;
-            platter.lose_power(keep).get("f").map(|bytes| bytes.to_vec())
-        });
-        all.collect()
-    }
-
-    fn platter(changes: &[Change]) -> Platter {
-        let mut platter = Platter::default();
-        changes.iter().for_each(|change| platter.apply(change));
-        platter
-    }
-
-    fn set<const N: usize>(contents: [Option<&[u8]>; N]) -> HashSet<Option<Vec<u8>>> {
-        contents.into_iter().map(|content| content.map(<[u8]>::to_vec)).collect()
-    }
-
-    #[test]
-    fn bytes_length_and_name_are_durable_by_their_own_sync_alone() {
-        use Change::{Create, Sync, SyncNames, Write};
-        let (create, write) = (Create("f".into()), Write(0, 0, vec![7]));
-        let any = set([None, Some(&[]), Some(&[0]), Some(&[7])]);
-        assert_eq!(outcomes(&platter(&[create.clone(), write.clone()])), any);
-        let synced = [create.clone(), write.clone(), Sync(0)];
-        assert_eq!(outcomes(&platter(&synced)), set([None, Some(&[7])]));
-        let named = [create.clone(), write.clone(), SyncNames];
-        assert_eq!(outcomes(&platter(&named)), set([Some(&[]), Some(&[0]), Some(&[7])]));
-        let both = [create, write, SyncNames, Sync(0)];
-        assert_eq!(outcomes(&platter(&both)), set([Some(&[7])]));
-    }
-
-    #[test]
-    fn writes_are_torn_at_sectors_and_reordered() {
-        use Change::{Create, Sync, SyncNames, Write};
-        let zeros = Write(0, 0, vec![0; 1024]);
-        let base = [Create("f".into()), zeros, Sync(0), SyncNames];
-        let mut platter = platter(&base);
-        platter.apply(&Write(0, 0, vec![1; 1024]));
-        platter.apply(&Write(0, 0, vec![2; 1024]));
-        let halves: HashSet<(u8, u8)> = outcomes(&platter)
-            .into_iter()
-            .map(|bytes| {
-                let (left, right) = bytes.as_ref().expect("named").split_at(SECTOR_BYTES);
-                assert!(left.iter().all(|&byte| byte == left[0]), "a sector is whole");
-                assert!(right.iter().all(|&byte| byte == right[0]), "a sector is whole");
-                (left[0], right[0])
-            })
-            .collect();
-        assert_eq!(halves.len(), 9, "each half is 0, 1 or 2: {halves:?}");
-        assert_eq!(platter.in_doubt(1).0.len(), 2);
-        assert_eq!(platter.in_doubt(1).1.len(), 2);
-    }
-
-    #[test]
-    fn no_sync_makes_up_for_a_failed_one() {
-        use Change::{Create, Sync, SyncFailed, SyncNames, Write};
-        let write = Write(0, 0, vec![7]);
-        let failed = [Create("f".into()), SyncNames, write.clone(), SyncFailed(0), Sync(0)];
-        let mut platter = platter(&failed);
-        assert_eq!(platter.read(0), [7], "the page cache shows it");
-        assert_eq!(outcomes(&platter), set([Some(&[0]), Some(&[7])]));
-        platter.apply(&Write(0, 0, vec![8]));
-        platter.apply(&Sync(0));
-        assert_eq!(outcomes(&platter), set([Some(&[8])]), "written again");
-    }
-
-    #[test]
-    fn a_rename_is_whole_or_did_not_happen() {
-        use Change::{Create, Rename, Sync, SyncNames, Write};
-        let first = [Create("f".into()), Write(0, 0, vec![1]), Sync(0)];
-        let second = [Create("g".into()), Write(1, 0, vec![2]), Sync(1), SyncNames];
-        let mut platter = platter(&[&first[..], &second[..]].concat());
-        platter.apply(&Rename("g".into(), "f".into()));
-        assert_eq!(outcomes(&platter), set([Some(&[1]), Some(&[2])]));
-        assert_eq!(platter.names(), ["f"]);
-    }
-}
+mod tests;

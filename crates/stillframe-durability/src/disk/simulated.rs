@@ -1,12 +1,13 @@
 //! A disk in memory that fails as a test tells it to.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::platter::{Change, FileNumber, Files, Platter};
-use super::{Disk, DiskFile, Stage};
+use super::{Disk, DiskFile, Lock, Stage};
 
 /// What happens at a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,7 +58,11 @@ impl Fault {
 /// It takes a lock and allocates, so it does not serve
 /// [`Fork`](stillframe::algorithms::fork::Fork), whose checkpoints are written in a child process.
 #[derive(Debug, Clone, Default)]
-pub struct SimulatedDisk(Arc<Mutex<State>>);
+pub struct SimulatedDisk {
+    state: Arc<Mutex<State>>,
+    /// The directory that this is, as the start of paths: "" or "one/" or "one/two/".
+    folder: String,
+}
 
 #[derive(Debug, Default)]
 struct State {
@@ -68,6 +73,8 @@ struct State {
     is_off: bool,
     /// Whether files can be written past a page cache.
     has_direct: bool,
+    /// Paths of the locks that are held.
+    locks: BTreeSet<String>,
 }
 
 impl SimulatedDisk {
@@ -75,7 +82,7 @@ impl SimulatedDisk {
     #[must_use]
     pub fn holding(files: &Files) -> Self {
         let state = State { platter: Platter::holding(files), ..State::default() };
-        Self(Arc::new(Mutex::new(state)))
+        Self { state: Arc::new(Mutex::new(state)), folder: String::new() }
     }
 
     /// The same disk, whose files can be [written past the page cache](DiskFile::set_direct), from
@@ -83,49 +90,53 @@ impl SimulatedDisk {
     /// by a thread.
     #[must_use]
     pub fn with_direct(self, has_direct: bool) -> Self {
-        self.lock().has_direct = has_direct;
+        self.state().has_direct = has_direct;
         self
     }
 
     /// Makes `fault` happen once, at the call with this number, from 1.
     pub fn fail_at(&self, call: u64, fault: Fault) {
-        self.lock().fault = Some((call, fault));
+        self.state().fault = Some((call, fault));
     }
 
     /// Calls so far.
     #[must_use]
     pub fn calls(&self) -> u64 {
-        self.lock().calls
+        self.state().calls
     }
 
     /// Whether the fault it was told of has happened.
     #[must_use]
     pub fn has_failed(&self) -> bool {
-        let state = self.lock();
+        let state = self.state();
         state.fault.is_some_and(|(call, _)| call <= state.calls)
     }
 
     /// All changes since the disk was made.
     #[must_use]
     pub fn history(&self) -> Vec<Change> {
-        self.lock().history.clone()
+        self.state().history.clone()
     }
 
     /// Changes since the disk was made.
     #[must_use]
     pub fn changes(&self) -> usize {
-        self.lock().history.len()
+        self.state().history.len()
     }
 
     /// The contents, live and durable.
     #[must_use]
     pub fn platter(&self) -> Platter {
-        self.lock().platter.clone()
+        self.state().platter.clone()
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, State> {
         // A poisoned lock is taken all the same: only a test's own panic leaves one.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn at(&self, name: &str) -> String {
+        self.folder.clone() + name
     }
 }
 
@@ -157,8 +168,14 @@ impl State {
         self.history.push(change);
     }
 
-    fn find(&self, name: &str) -> io::Result<FileNumber> {
-        self.platter.find(name).ok_or_else(|| io::ErrorKind::NotFound.into())
+    fn find(&self, path: &str) -> io::Result<FileNumber> {
+        self.there(path)?;
+        self.platter.find(path).ok_or_else(|| io::ErrorKind::IsADirectory.into())
+    }
+
+    fn there(&self, path: &str) -> io::Result<()> {
+        let is_there = self.platter.find(path).is_some() || self.platter.names_in(path).is_some();
+        if is_there { Ok(()) } else { Err(io::ErrorKind::NotFound.into()) }
     }
 }
 
@@ -171,47 +188,106 @@ fn error(fault: Fault) -> io::Error {
 
 impl Disk for SimulatedDisk {
     fn names(&self) -> io::Result<Vec<String>> {
-        let mut state = self.lock();
+        let mut state = self.state();
         state.whole_call()?;
-        Ok(state.platter.names())
+        state.platter.names_in(&self.folder).ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
     fn create(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
-        let mut state = self.lock();
+        let mut state = self.state();
         state.whole_call()?;
         let file = state.platter.next_file();
-        state.change(Change::Create(name.into()));
+        state.change(Change::Create(self.at(name)));
         Ok(Box::new(SimulatedFile { disk: self.clone(), file, direct: AtomicBool::new(false) }))
     }
 
     fn open(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
-        let mut state = self.lock();
+        let mut state = self.state();
         state.whole_call()?;
-        let file = state.find(name)?;
+        let file = state.find(&self.at(name))?;
         Ok(Box::new(SimulatedFile { disk: self.clone(), file, direct: AtomicBool::new(false) }))
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        let mut state = self.lock();
+        let mut state = self.state();
         state.whole_call()?;
-        state.find(from)?;
-        state.change(Change::Rename(from.into(), to.into()));
+        state.there(&self.at(from))?;
+        state.change(Change::Rename(self.at(from), self.at(to)));
         Ok(())
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
-        let mut state = self.lock();
+        let mut state = self.state();
         state.whole_call()?;
-        state.find(name)?;
-        state.change(Change::Remove(name.into()));
+        state.find(&self.at(name))?;
+        state.change(Change::Remove(self.at(name)));
         Ok(())
     }
 
     fn sync_names(&self) -> io::Result<()> {
-        let mut state = self.lock();
+        let mut state = self.state();
         state.whole_call()?;
-        state.change(Change::SyncNames);
+        state.change(Change::SyncNames(self.folder.trim_end_matches('/').to_owned()));
         Ok(())
+    }
+
+    fn below(&self, name: &str) -> io::Result<Arc<dyn Disk>> {
+        let mut state = self.state();
+        state.whole_call()?;
+        let path = self.at(name);
+        state.there(&path)?;
+        match state.platter.names_in(&path) {
+            None => Err(io::ErrorKind::NotADirectory.into()),
+            Some(_) => Ok(Arc::new(Self { state: Arc::clone(&self.state), folder: path + "/" })),
+        }
+    }
+
+    fn create_below(&self, name: &str) -> io::Result<()> {
+        let mut state = self.state();
+        state.whole_call()?;
+        if state.there(&self.at(name)).is_ok() {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        state.change(Change::CreateFolder(self.at(name)));
+        Ok(())
+    }
+
+    fn remove_below(&self, name: &str) -> io::Result<()> {
+        let mut state = self.state();
+        state.whole_call()?;
+        let path = self.at(name);
+        state.there(&path)?;
+        match state.platter.names_in(&path) {
+            None => Err(io::ErrorKind::NotADirectory.into()),
+            Some(names) if !names.is_empty() => Err(io::ErrorKind::DirectoryNotEmpty.into()),
+            Some(_) => {
+                state.change(Change::Remove(path));
+                Ok(())
+            }
+        }
+    }
+
+    fn lock(&self, name: &str) -> io::Result<Lock> {
+        let mut state = self.state();
+        state.whole_call()?;
+        let path = self.at(name);
+        if !state.locks.insert(path.clone()) {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        Ok(Box::new(Held { disk: self.clone(), path }))
+    }
+}
+
+/// A lock that is held.
+#[derive(Debug)]
+struct Held {
+    disk: SimulatedDisk,
+    path: String,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.disk.state().locks.remove(&self.path);
     }
 }
 
@@ -237,7 +313,7 @@ impl SimulatedFile {
 
 impl DiskFile for SimulatedFile {
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<usize> {
-        let mut state = self.disk.lock();
+        let mut state = self.disk.state();
         let fault = state.call()?;
         self.check_places(offset, bytes)?;
         let taken = if fault.is_some() { bytes.len() / 2 } else { bytes.len() };
@@ -249,11 +325,11 @@ impl DiskFile for SimulatedFile {
     }
 
     fn reserve(&self, _: u64) -> io::Result<()> {
-        self.disk.lock().whole_call()
+        self.disk.state().whole_call()
     }
 
     fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<usize> {
-        let mut state = self.disk.lock();
+        let mut state = self.disk.state();
         state.whole_call()?;
         self.check_places(offset, into)?;
         let bytes = state.platter.read(self.file);
@@ -264,13 +340,13 @@ impl DiskFile for SimulatedFile {
     }
 
     fn length(&self) -> io::Result<u64> {
-        let mut state = self.disk.lock();
+        let mut state = self.disk.state();
         state.whole_call()?;
         Ok(state.platter.read(self.file).len() as u64)
     }
 
     fn sync(&self) -> io::Result<()> {
-        let mut state = self.disk.lock();
+        let mut state = self.disk.state();
         let outcome = state.whole_call();
         if !state.is_off {
             let change = if outcome.is_ok() { Change::Sync } else { Change::SyncFailed };
@@ -280,7 +356,7 @@ impl DiskFile for SimulatedFile {
     }
 
     fn set_direct(&self, direct: bool) -> bool {
-        let has_direct = self.disk.lock().has_direct;
+        let has_direct = self.disk.state().has_direct;
         self.direct.store(direct && has_direct, Ordering::Relaxed);
         has_direct
     }

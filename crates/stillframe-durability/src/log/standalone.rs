@@ -7,7 +7,6 @@
 //!   before they have gone is harmless: they are not read.
 //! - As with a store, reading changes nothing, and may be interrupted and repeated.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use super::logger::{Logger, Shared};
@@ -15,7 +14,7 @@ use super::options::{LogOptions, Policy};
 use super::reader::Report;
 use super::writer::Writer;
 use super::{Header, nonce, segments, set_aside};
-use crate::disk::directory::Directory;
+use crate::disk::directory::{Directory, LOCK, Place};
 use crate::error::Error;
 use crate::recovery::Replayed;
 use crate::retention;
@@ -60,18 +59,18 @@ pub struct LogHandle {
 }
 
 impl Log {
-    /// Begins a log in `directory`, which is created if need be and must hold none. Its first
+    /// Begins a log in the directory at `place`, which is created if need be and must hold none. Its first
     /// record will have the number `first`; `creator` is noted in its files, for people.
     ///
     /// # Errors
     /// [`Error`]; nothing was logged.
     pub fn create(
-        directory: impl AsRef<Path>,
+        place: impl Into<Place>,
         first: u64,
         creator: &str,
         options: LogOptions,
     ) -> Result<Self, Error> {
-        let directory = Arc::new(Directory::open(directory.as_ref(), None)?);
+        let directory = Arc::new(Directory::create_at(place)?.locked(LOCK)?);
         if !segments(&directory)?.is_empty() {
             return Err(Error::NotEmpty { directory: directory.path().to_path_buf() });
         }
@@ -79,21 +78,21 @@ impl Log {
         Self::start(directory, &found, creator, options)
     }
 
-    /// Goes on with the log in `directory`, after every record from `from` on was handed to
+    /// Goes on with the log in the directory at `place`, after every record from `from` on was handed to
     /// `apply`. `from` is the position of the image that the caller has loaded.
     ///
     /// # Errors
     /// [`Error`]; nothing is lost by trying again. [`Error::Log`] if the log is damaged before its
     /// torn tail, unless `accept_loss`: then what is lost is told, and moved aside.
     pub fn open(
-        directory: impl AsRef<Path>,
+        place: impl Into<Place>,
         from: u64,
         accept_loss: bool,
         creator: &str,
         options: LogOptions,
         apply: impl FnMut(&Action<'_>) -> Result<(), ApplyError>,
     ) -> Result<(Self, Replayed), Error> {
-        let directory = Arc::new(existing(directory.as_ref())?);
+        let directory = Arc::new(Directory::existing(place)?.locked(LOCK)?);
         let (found, replayed) = replay(&directory, from, accept_loss, None, apply)?;
         if found.lost.is_some() {
             set_aside(&directory, found.next)?;
@@ -106,13 +105,13 @@ impl Log {
     /// # Errors
     /// [`Error`], as for [`open`](Self::open).
     pub fn read(
-        directory: impl AsRef<Path>,
+        place: impl Into<Place>,
         from: u64,
         accept_loss: bool,
         until: Option<Until>,
         apply: impl FnMut(&Action<'_>) -> Result<(), ApplyError>,
     ) -> Result<Replayed, Error> {
-        let directory = existing(directory.as_ref())?;
+        let directory = Directory::existing(place)?.locked(LOCK)?;
         replay(&directory, from, accept_loss, until, apply).map(|(_, replayed)| replayed)
     }
 
@@ -204,12 +203,4 @@ impl LogHandle {
     pub fn truncate(&self, from: u64) -> Result<(), Error> {
         retention::truncate(&self.directory, from)
     }
-}
-
-/// A directory that is there: looking must not make one.
-fn existing(path: &Path) -> Result<Directory, Error> {
-    if !path.is_dir() {
-        return Err(Error::file("opening", path)(std::io::ErrorKind::NotFound.into()));
-    }
-    Directory::open(path, None)
 }

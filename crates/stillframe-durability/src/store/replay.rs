@@ -14,7 +14,7 @@ use stillframe::algorithms::imprint::Imprint;
 
 use super::{Journal, Store, now_ms};
 use crate::checkpoint::Header as CheckpointHeader;
-use crate::disk::directory::Directory;
+use crate::disk::directory::{Directory, LOCK};
 use crate::error::Error;
 use crate::log::logger::Logger;
 use crate::log::reader::{Progress, Report};
@@ -132,15 +132,10 @@ impl<A: Algorithm> Store<A> {
         options: Options,
         apply: impl FnMut(&mut Self, &Action<'_>) -> Result<(), ApplyError>,
     ) -> Result<Self, Error> {
-        let source = source.as_ref();
-        if !source.is_dir() {
-            let missing = std::io::ErrorKind::NotFound.into();
-            return Err(Error::file("opening", source)(missing));
-        }
-        let source = Directory::open(source, None)?;
+        let source = Directory::existing(source)?.locked(LOCK)?;
         let (algorithm, recovery) = before(&source, Some(until), &options)?;
         let target = Arc::new(Directory::open(target.as_ref(), options.disk.clone())?);
-        if target.names()?.iter().any(|name| name != crate::disk::real::LOCK) {
+        if target.names()?.iter().any(|name| name != LOCK) {
             return Err(Error::NotEmpty { directory: target.path().to_path_buf() });
         }
         let fresh =

@@ -171,8 +171,7 @@ fn reload<A: Algorithm>(ctx: &mut Context<'_, A>, options: &[&[u8]]) {
     }
     ctx.keyspace.clear_all();
     ctx.server.invalidate_all();
-    let path = ctx.server.saves.dump().to_owned();
-    match persistence::load(ctx.keyspace, &path, ctx.now, &false.into()) {
+    match ctx.server.saves.directory().load(ctx.keyspace, ctx.now, &false.into()) {
         Ok(loaded) => {
             ctx.server.saves.loaded = loaded;
             ctx.out.ok();

@@ -4,9 +4,11 @@
 //!   anew in its place; one that differs from its default and is not there goes to the end.
 //! - The file changes whole or not at all.
 
-use std::fs::{self, File, Permissions};
-use std::io::{self, Write};
+use std::io::ErrorKind;
 use std::path::Path;
+
+use stillframe_durability::Error;
+use stillframe_durability::disk::Directory;
 
 use super::parameters::{Form, Parameter, all, find};
 use super::values::{output_limit_lines, show_size};
@@ -20,11 +22,12 @@ impl Config {
     /// directive's name), into the configuration file.
     ///
     /// # Errors
-    /// What the operating system says.
-    pub(crate) fn rewrite(&self, path: &Path, more: &[(&str, Vec<String>)]) -> io::Result<()> {
-        let old = match fs::read_to_string(path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
-            other => other?,
+    /// Which file, and what the operating system says.
+    pub(crate) fn rewrite(&self, path: &Path, more: &[(&str, Vec<String>)]) -> Result<(), Error> {
+        let (folder, name) = parts(path)?;
+        let old = match Directory::existing(folder)?.read_text(name) {
+            Err(error) if error.kind() == Some(ErrorKind::NotFound) => String::new(),
+            old => old?,
         };
         replace(path, &self.rewritten(&old, more))
     }
@@ -108,25 +111,17 @@ fn lines_of(parameter: &Parameter, config: &Config, defaults: &Config) -> Vec<(S
 }
 
 /// Puts a file of that text in the place of another one, or of none.
-pub(crate) fn replace(path: &Path, text: &str) -> io::Result<()> {
+pub(crate) fn replace(path: &Path, text: &str) -> Result<(), Error> {
+    let (folder, name) = parts(path)?;
+    let temporary = format!("{name}.{}.tmp", std::process::id());
+    Directory::existing(folder)?.replace(name, &temporary, text.as_bytes())
+}
+
+/// The folder of a file, and its name there.
+fn parts(path: &Path) -> Result<(&Path, &str), Error> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let folder = folder.unwrap_or(Path::new("."));
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".{}.tmp", std::process::id()));
-    let temporary = folder.join(name);
-    let written = (|| {
-        let mut file = File::create(&temporary)?;
-        let mode = fs::metadata(path).map(|old| old.permissions());
-        // A new file may hold passwords.
-        let private = || std::os::unix::fs::PermissionsExt::from_mode(0o600);
-        file.set_permissions(mode.unwrap_or_else(|_| -> Permissions { private() }))?;
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
-        fs::rename(&temporary, path)?;
-        File::open(folder)?.sync_all()
-    })();
-    if written.is_err() {
-        let _ = fs::remove_file(&temporary); // it may not even be there
-    }
-    written
+    let name = path.file_name().and_then(|name| name.to_str());
+    let name =
+        name.ok_or_else(|| Error::file("naming", path)(ErrorKind::InvalidFilename.into()))?;
+    Ok((folder.unwrap_or(Path::new(".")), name))
 }

@@ -9,10 +9,9 @@
 //! Words may be quoted as in a request; lines that start with `#` say nothing; unknown pairs are
 //! passed over.
 
-use std::fs::File;
 use std::io::Read;
-use std::path::{Path, PathBuf};
 
+use stillframe_durability::disk::Directory;
 use stillframe_resp::{Limits, Parser};
 
 /// Longest manifest that is read: a hundred times what one of many files needs.
@@ -27,18 +26,12 @@ pub(super) struct Manifest {
 }
 
 /// The one manifest of a directory.
-pub(super) fn find(directory: &Path) -> Result<PathBuf, String> {
-    let mut found = Vec::new();
-    for entry in std::fs::read_dir(directory).map_err(|error| error.to_string())? {
-        let name = entry.map_err(|error| error.to_string())?.file_name();
-        let Some(name) = name.to_str() else { continue };
-        if name.ends_with(".manifest") && !name.starts_with("temp") {
-            found.push(name.to_owned());
-        }
-    }
+pub(super) fn find(directory: &Directory) -> Result<String, String> {
+    let mut found = directory.names().map_err(|error| error.to_string())?;
+    found.retain(|name| name.ends_with(".manifest") && !name.starts_with("temp"));
     found.sort_unstable();
     match &found[..] {
-        [name] => Ok(directory.join(name)),
+        [name] => Ok(name.clone()),
         [] => Err("it has no manifest: name an append-only directory of Redis 7, an append-only \
                    file or an RDB file"
             .to_owned()),
@@ -47,9 +40,9 @@ pub(super) fn find(directory: &Path) -> Result<PathBuf, String> {
 }
 
 impl Manifest {
-    pub(super) fn read(path: &Path) -> Result<Self, String> {
+    pub(super) fn read(directory: &Directory, name: &str) -> Result<Self, String> {
         let mut text = Vec::new();
-        let file = File::open(path).map_err(|error| error.to_string())?;
+        let (file, _) = directory.open_file(name).map_err(|error| error.to_string())?;
         let read = file.take(BYTES_MAX + 1).read_to_end(&mut text);
         read.map_err(|error| error.to_string())?;
         if text.len() as u64 > BYTES_MAX {

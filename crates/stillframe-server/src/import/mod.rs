@@ -13,14 +13,13 @@ mod commands;
 mod manifest;
 mod replay;
 
-use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use stillframe::Algorithm;
 use stillframe::algorithms::imprint::Imprint;
+use stillframe_durability::disk::{self, Input};
 use stillframe_keyspace::{CreateError, Keyspace};
 
 use crate::acl::{Catalog, Users};
@@ -57,7 +56,7 @@ pub fn import(from: &Path, config: Config) -> Result<Imported, ServeError> {
     let parts = parts(from)?;
     let directory = Directory::open(&config.dir, &config.dbfilename)?;
     let dump = directory.dump().to_owned();
-    if dump.try_exists().unwrap_or(true) {
+    if directory.has_dump().unwrap_or(true) {
         return Err(ServeError::Occupied { path: dump });
     }
     let poller = Poller::new().map_err(ServeError::Events)?;
@@ -91,16 +90,10 @@ struct Part {
 fn load_base<A: Algorithm>(
     keyspace: &mut Keyspace<A>,
     path: &Path,
-) -> Result<(File, u64), ServeError> {
+) -> Result<(Input, u64), ServeError> {
     let failed =
         |error: io::Error| ServeError::Load { path: path.to_owned(), problem: error.to_string() };
-    // A pipe must not hold us up.
-    let flags = rustix::fs::OFlags::NONBLOCK.bits() as i32;
-    let mut file = OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(failed)?;
-    let metadata = file.metadata().map_err(failed)?;
-    if !metadata.is_file() {
-        return Err(failed(io::Error::other("it is not a regular file")));
-    }
+    let (mut file, bytes) = disk::open_path(path).map_err(failed)?;
     let mut magic = Vec::new();
     file.by_ref().take(5).read_to_end(&mut magic).map_err(failed)?;
     file.rewind().map_err(failed)?;
@@ -109,7 +102,7 @@ fn load_base<A: Algorithm>(
     }
     // Nothing has expired: see the head of this module.
     let never = AtomicBool::new(false);
-    let base = (file.try_clone().map_err(failed)?, metadata.len());
+    let base = (file.clone(), bytes);
     let (_, end) = persistence::load_file(keyspace, path, base, i64::MIN, &never)?;
     file.seek(SeekFrom::Start(end)).map_err(failed)?;
     Ok((file, end))
@@ -118,14 +111,18 @@ fn load_base<A: Algorithm>(
 /// The files that `from` stands for, in their order.
 fn parts(from: &Path) -> Result<Vec<Part>, ServeError> {
     let failed = |path: &Path, problem| ServeError::Load { path: path.to_owned(), problem };
-    let metadata = std::fs::metadata(from).map_err(|error| failed(from, error.to_string()))?;
-    if !metadata.is_dir() {
-        return Ok(vec![Part { path: from.to_owned(), last: true }]);
-    }
-    let below = from.join("appendonlydir");
-    let from = if below.is_dir() { below.as_path() } else { from };
-    let path = manifest::find(from).map_err(|problem| failed(from, problem))?;
-    let manifest = Manifest::read(&path).map_err(|problem| failed(&path, problem))?;
+    let directory = match disk::Directory::existing(from) {
+        Err(error) if error.kind() == Some(io::ErrorKind::NotADirectory) => {
+            return Ok(vec![Part { path: from.to_owned(), last: true }]);
+        }
+        directory => directory.map_err(|error| failed(from, error.to_string()))?,
+    };
+    let below = directory.below("appendonlydir").and_then(disk::Directory::existing);
+    let directory = below.unwrap_or(directory);
+    let from = directory.path();
+    let name = manifest::find(&directory).map_err(|problem| failed(from, problem))?;
+    let path = directory.at(&name);
+    let manifest = Manifest::read(&directory, &name).map_err(|problem| failed(&path, problem))?;
     let names = manifest.base.iter().chain(&manifest.incremental);
     let mut parts: Vec<Part> =
         names.map(|name| Part { path: from.join(name), last: false }).collect();

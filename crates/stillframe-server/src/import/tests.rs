@@ -25,7 +25,7 @@ type Keys = BTreeMap<String, String>;
 
 /// The keys of a dump, as `db/key`, with their values and, after `@`, their expiry.
 fn dump(path: &Path) -> Keys {
-    let mut decoder = Decoder::new(File::open(path).expect("a dump"));
+    let mut decoder = Decoder::new(fs::File::open(path).expect("a dump"));
     let mut keys = Keys::new();
     while let Some(event) = decoder.next().expect("it is whole") {
         if let Event::Entry { db, key, value, expire_at_ms, .. } = event {

@@ -1,44 +1,59 @@
 //! The directories of logs, numbered: each has its own, so that one can be begun beside another.
 //!
 //! - A directory holds the file `unpublished` until an image that names it is published. With that
-//!   file, and not named by the dump, it is a leftover.
+//!   file, or with nothing in it, and not named by the dump, it is a leftover.
+//! - That file is the first to be durable in a new directory, and the last to go from a leftover: a
+//!   crash on the way leaves a leftover.
 
-use std::fs::{self, File};
-use std::io;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use stillframe_durability::Error;
+use stillframe_durability::disk::{Directory, Place};
 
 const MARKER: &str = "unpublished";
 
-/// The directory above all generations.
+/// The directory above all generations, which need not be there.
 #[derive(Debug, Clone)]
 pub(crate) struct Generations {
-    root: PathBuf,
+    above: Arc<Directory>,
+    name: String,
 }
 
 impl Generations {
-    pub(crate) fn at(root: &Path) -> Self {
-        Self { root: root.to_owned() }
+    /// In the directory `name` of a data directory.
+    pub(crate) fn below(above: &Arc<Directory>, name: &str) -> Self {
+        Self { above: Arc::clone(above), name: name.to_owned() }
+    }
+
+    fn root(&self) -> Result<Option<Directory>, Error> {
+        match self.above.below(&self.name).and_then(Directory::existing) {
+            Err(error) if error.kind() == Some(ErrorKind::NotFound) => Ok(None),
+            root => root.map(Some),
+        }
+    }
+
+    /// Where the directory of a generation would be.
+    pub(crate) fn path(&self, generation: u64) -> PathBuf {
+        self.above.at(&self.name).join(generation.to_string())
     }
 
     /// The directory of a generation.
-    pub(crate) fn path(&self, generation: u64) -> PathBuf {
-        self.root.join(generation.to_string())
+    pub(crate) fn place(&self, generation: u64) -> Result<Place, Error> {
+        Directory::existing(self.above.below(&self.name)?)?.below(&generation.to_string())
+    }
+
+    fn files(&self, generation: u64) -> Result<Directory, Error> {
+        Directory::existing(self.place(generation)?)
     }
 
     /// All that are there, rising.
-    pub(super) fn list(&self) -> io::Result<Vec<u64>> {
-        let entries = match fs::read_dir(&self.root) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            entries => entries?,
-        };
-        let mut found = Vec::new();
-        for entry in entries {
-            let name = entry?.file_name();
-            let number = name.to_str().and_then(|name| {
-                name.parse().ok().filter(|number: &u64| number.to_string() == name)
-            });
-            found.extend(number);
-        }
+    pub(super) fn list(&self) -> Result<Vec<u64>, Error> {
+        let Some(root) = self.root()? else { return Ok(Vec::new()) };
+        let number =
+            |name: &String| name.parse().ok().filter(|number: &u64| number.to_string() == *name);
+        let mut found: Vec<u64> = root.names()?.iter().filter_map(number).collect();
         found.sort_unstable();
         Ok(found)
     }
@@ -49,30 +64,40 @@ impl Generations {
     }
 
     /// Makes the directory of a new generation, marked as unpublished, durably.
-    pub(super) fn begin(&self) -> io::Result<(u64, PathBuf)> {
-        fs::create_dir_all(&self.root)?;
-        self.root.parent().map_or(Ok(()), sync)?;
-        let generation = self.newest() + 1;
-        let path = self.path(generation);
-        fs::create_dir(&path)?;
-        File::create(path.join(MARKER))?.sync_all()?;
-        sync(&path)?;
-        sync(&self.root)?;
-        Ok((generation, path))
+    pub(super) fn begin(&self) -> Result<(u64, Place), Error> {
+        let root = match self.root()? {
+            Some(root) => root,
+            None => {
+                self.above.create_below(&self.name)?;
+                Directory::existing(self.above.below(&self.name)?)?
+            }
+        };
+        self.above.sync()?;
+        let generation = self.list()?.last().map_or(1, |newest| newest + 1);
+        let name = generation.to_string();
+        root.create_below(&name)?;
+        let place = root.below(&name)?;
+        let files = Directory::existing(place.clone())?;
+        let marker = files.create_file(MARKER)?;
+        marker.sync().map_err(Error::file("syncing", files.at(MARKER)))?;
+        files.sync()?;
+        root.sync()?;
+        Ok((generation, place))
     }
 
     /// Whether no image that names it was ever published, as far as one can tell.
-    pub(super) fn is_unpublished(&self, generation: u64) -> bool {
-        self.path(generation).join(MARKER).exists()
+    pub(super) fn is_unpublished(&self, generation: u64) -> Result<bool, Error> {
+        let names = self.files(generation)?.names()?;
+        Ok(names.is_empty() || names.iter().any(|name| name == MARKER))
     }
 
     /// The image that names `named`, or none, is published: removes all others up to `newest`.
-    pub(super) fn keep(&self, named: Option<u64>, newest: u64) -> io::Result<()> {
+    pub(super) fn keep(&self, named: Option<u64>, newest: u64) -> Result<(), Error> {
         if let Some(named) = named {
-            match fs::remove_file(self.path(named).join(MARKER)) {
-                Ok(()) => sync(&self.path(named))?,
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(error) => return Err(error),
+            let files = self.files(named)?;
+            if files.holds(MARKER)? {
+                files.remove(MARKER)?;
+                files.sync()?;
             }
         }
         let others = self.list()?.into_iter().filter(|&it| it <= newest && Some(it) != named);
@@ -83,42 +108,40 @@ impl Generations {
     }
 
     /// Removes a generation.
-    pub(super) fn remove(&self, generation: u64) -> io::Result<()> {
-        fs::remove_dir_all(self.path(generation))
+    pub(super) fn remove(&self, generation: u64) -> Result<(), Error> {
+        let files = self.files(generation)?;
+        for name in files.names()?.iter().filter(|name| *name != MARKER) {
+            files.remove(name)?;
+        }
+        files.sync()?;
+        files.remove(MARKER)?;
+        self.root()?.map_or(Ok(()), |root| root.remove_below(&generation.to_string()))
     }
 
     /// Gives a generation that nobody asks for another name; tells it.
-    pub(super) fn set_aside(&self, generation: u64) -> io::Result<PathBuf> {
-        let mut name = self.root.join(format!("{generation}.superseded"));
+    pub(super) fn set_aside(&self, generation: u64) -> Result<PathBuf, Error> {
+        let root = Directory::existing(self.above.below(&self.name)?)?;
+        let names = root.names()?;
+        let mut name = format!("{generation}.superseded");
         for number in 2.. {
-            if !name.exists() {
+            if !names.contains(&name) {
                 break;
             }
-            name = self.root.join(format!("{generation}.superseded-{number}"));
+            name = format!("{generation}.superseded-{number}");
         }
-        fs::rename(self.path(generation), &name)?;
-        sync(&self.root)?;
-        Ok(name)
+        root.rename(&generation.to_string(), &name)?;
+        root.sync()?;
+        Ok(root.at(&name))
     }
 
     /// The manifest of a Redis server, if this is its directory.
-    pub(super) fn foreign(&self) -> io::Result<Option<PathBuf>> {
-        let entries = match fs::read_dir(&self.root) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            entries => entries?,
+    pub(super) fn foreign(&self) -> Result<Option<PathBuf>, Error> {
+        let Some(root) = self.root()? else { return Ok(None) };
+        let is_manifest = |name: &&String| {
+            Path::new(name).extension().is_some_and(|extension| extension == "manifest")
         };
-        for entry in entries {
-            let path = entry?.path();
-            if path.extension().is_some_and(|extension| extension == "manifest") {
-                return Ok(Some(path));
-            }
-        }
-        Ok(None)
+        Ok(root.names()?.iter().find(is_manifest).map(|name| root.at(name)))
     }
-}
-
-fn sync(directory: &Path) -> io::Result<()> {
-    File::open(directory)?.sync_all()
 }
 
 #[cfg(test)]
@@ -128,15 +151,19 @@ mod tests {
     #[test]
     fn the_named_generation_is_kept_and_older_ones_go() {
         let folder = tempfile::tempdir().expect("a folder");
-        let generations = Generations::at(&folder.path().join("logs"));
+        let above = Arc::new(Directory::existing(folder.path()).expect("it is there"));
+        let generations = Generations::below(&above, "logs");
         assert_eq!(generations.list().expect("nothing is fine"), []);
         for number in 1..=4 {
             assert_eq!(generations.begin().expect("there is room").0, number);
-            assert!(generations.is_unpublished(number));
+            assert!(generations.is_unpublished(number).expect("it can be told"));
         }
         generations.keep(Some(2), 3).expect("they can be removed");
         assert_eq!(generations.list().expect("they are there"), [2, 4]);
-        assert!(!generations.is_unpublished(2) && generations.is_unpublished(4));
+        assert!(generations.is_unpublished(4).expect("it can be told"));
+        let files = generations.files(2).expect("it is there");
+        files.create_file("log").expect("writable");
+        assert!(!generations.is_unpublished(2).expect("it can be told"));
         let aside = generations.set_aside(4).expect("it can be renamed");
         assert!(aside.ends_with("4.superseded"));
         generations.keep(None, 9).expect("they can be removed");

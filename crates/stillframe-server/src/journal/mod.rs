@@ -18,12 +18,12 @@ mod generations;
 mod recover;
 
 use std::collections::VecDeque;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use stillframe::Algorithm;
+use stillframe_durability::disk::Directory;
 use stillframe_durability::{Log, LogOptions, LogStats, Policy};
 use stillframe_keyspace::{DATABASES, Keyspace};
 
@@ -90,9 +90,9 @@ pub(crate) struct Told {
 
 impl Journal {
     /// No log yet; its generations are below the data directory.
-    pub(crate) fn new(directory: &Path, config: &Config, waker: Waker) -> Self {
+    pub(crate) fn new(files: &Arc<Directory>, config: &Config, waker: Waker) -> Self {
         Self {
-            generations: Generations::at(&directory.join(&config.appenddirname)),
+            generations: Generations::below(files, &config.appenddirname),
             open: None,
             problem: None,
             last: 0,
@@ -268,10 +268,10 @@ impl Journal {
 
     /// Begins a new generation after the last record.
     fn create(&mut self, config: &Config) -> Result<(), String> {
-        let (generation, directory) = self.generations.begin().map_err(|e| e.to_string())?;
+        let (generation, place) = self.generations.begin().map_err(|e| e.to_string())?;
         let failed = Arc::default();
         let options = self.options(config, &failed);
-        let log = Log::create(&directory, self.last + 1, CREATOR, options);
+        let log = Log::create(place, self.last + 1, CREATOR, options);
         let log = log.map_err(|error| error.to_string())?;
         let policy = config.appendfsync;
         self.open = Some(Open { log, generation, policy, published: false, failed });
@@ -329,7 +329,7 @@ pub(crate) fn has_failed<A: Algorithm>(
 ///
 /// # Errors
 /// One sentence; nothing has changed.
-fn begin<A: Algorithm>(
+pub(crate) fn begin<A: Algorithm>(
     keyspace: &mut Keyspace<A>,
     state: &mut ServerState,
     bandwidth_bytes: u64,

@@ -70,9 +70,9 @@ fn failed(problem: impl ToString) -> ServeError {
 fn clear(state: &ServerState) -> Result<(), ServeError> {
     let generations = &state.journal.generations;
     for generation in generations.list().map_err(failed)? {
-        if generations.is_unpublished(generation) {
+        if generations.is_unpublished(generation).map_err(failed)? {
             generations.remove(generation).map_err(failed)?;
-        } else if !state.saves.dump().exists() {
+        } else if !state.saves.directory().has_dump().map_err(failed)? {
             return Err(failed(format_args!(
                 "{} is there, and not {}, which it continues; put that back, or move the log away \
                  to start without data",
@@ -117,13 +117,14 @@ impl<'a, A: Algorithm> Replay<'a, A> {
         let Position { generation, from, .. } = position;
         let accept_loss = self.state.config.accept_log_loss;
         let path = self.state.journal.generations.path(generation);
+        let place = self.state.journal.generations.place(generation).map_err(failed)?;
         let flag = Arc::default();
         let options = self.state.journal.options(&self.state.config, &flag);
         let outcome = if go_on {
-            let opened = Log::open(&path, from, accept_loss, CREATOR, options, |a| self.apply(a));
+            let opened = Log::open(place, from, accept_loss, CREATOR, options, |a| self.apply(a));
             opened.map(|(log, replayed)| (Some(log), replayed))
         } else {
-            let read = Log::read(&path, from, accept_loss, None, |a| self.apply(a));
+            let read = Log::read(place, from, accept_loss, None, |a| self.apply(a));
             read.map(|replayed| (None, replayed))
         };
         let (log, replayed) = match outcome {
@@ -141,7 +142,7 @@ impl<'a, A: Algorithm> Replay<'a, A> {
         let newest = journal.generations.newest();
         journal.generations.keep(Some(generation), newest).map_err(failed)?;
         journal.last = replayed.last;
-        journal.base_bytes = std::fs::metadata(state.saves.dump()).map_or(0, |dump| dump.len());
+        journal.base_bytes = state.saves.directory().open_dump().map_or(0, |(_, bytes)| bytes);
         journal.bytes = replayed.bytes + replayed.records * super::RECORD_HEAD_BYTES;
         if let Some(log) = log {
             let policy = state.config.appendfsync;

@@ -1,136 +1,161 @@
 //! The data directory: one server at a time, no leftovers.
 //!
-//! The lock is a record lock (`fcntl`): it belongs to the process, is not inherited by a forked
-//! child, and ends with the process however that ends. A dead server never locks its successor out.
+//! All that is done with its files goes through [`disk::Directory`]: in tests they are on a disk
+//! that fails calls and loses power.
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, Read, Seek, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
-use rustix::fs::FlockOperation;
-use rustix::io::Errno;
+use stillframe::Algorithm;
+use stillframe_durability::Error;
+use stillframe_durability::disk::{self, DiskFile, Input, Place};
+use stillframe_keyspace::Keyspace;
 
+use super::{Loaded, load};
 use crate::ServeError;
 
 const LOCK_NAME: &str = "stillframe.lock";
 
 /// A data directory that this process holds.
 pub(crate) struct Directory {
-    path: PathBuf,
+    files: Arc<disk::Directory>,
+    dump_name: String,
     dump: PathBuf,
-    temporary: PathBuf,
-    /// Open as long as the lock is held.
-    _lock: File,
+    temporary: String,
 }
 
 impl Directory {
     /// Creates the directory if it is missing, locks it, and removes what an interrupted save left.
     pub(crate) fn open(path: &Path, dump_name: &str) -> Result<Self, ServeError> {
         let failed = |error| ServeError::Directory { path: path.to_owned(), error };
-        std::fs::create_dir_all(path).map_err(failed)?;
-        let path = std::fs::canonicalize(path).map_err(failed)?;
-        let lock = lock(&path)?;
-        remove_leftovers(&path).map_err(failed)?;
+        // Messages name the whole path, wherever the server was started from.
+        let path = std::path::absolute(path).map_err(failed)?;
+        Self::at(path.into(), dump_name)
+    }
+
+    /// As [`open`](Self::open), wherever it is.
+    pub(crate) fn at(place: Place, dump_name: &str) -> Result<Self, ServeError> {
+        let path = place.path().to_owned();
+        let opened = disk::Directory::create_at(place).and_then(|files| {
+            let files = files.locked(LOCK_NAME)?;
+            remove_leftovers(&files)?;
+            Ok(files)
+        });
+        let files = opened.map_err(|error| match error {
+            Error::Locked { process, .. } => {
+                let owner = process.map_or_else(|| "unknown".to_owned(), |it| it.to_string());
+                ServeError::Locked { path, owner }
+            }
+            error => ServeError::Directory { path, error: source(error) },
+        })?;
         Ok(Self {
-            dump: path.join(dump_name),
-            temporary: path.join(format!("temp-{}.rdb", std::process::id())),
-            path,
-            _lock: lock,
+            dump_name: dump_name.to_owned(),
+            dump: files.at(dump_name),
+            temporary: format!("temp-{}.rdb", std::process::id()),
+            files: Arc::new(files),
         })
     }
 
-    /// The directory itself.
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
+    /// Its files.
+    pub(crate) fn files(&self) -> &Arc<disk::Directory> {
+        &self.files
     }
 
-    /// The dump file.
+    /// Where the dump file is.
     pub(crate) fn dump(&self) -> &Path {
         &self.dump
     }
 
+    /// Whether there is a dump file.
+    pub(crate) fn has_dump(&self) -> Result<bool, Error> {
+        self.files.holds(&self.dump_name)
+    }
+
+    /// Loads the dump file into an empty keyspace; without one it stays empty.
+    ///
+    /// # Errors
+    /// As for [`load`].
+    pub(crate) fn load<A: Algorithm>(
+        &self,
+        keyspace: &mut Keyspace<A>,
+        now: i64,
+        signalled: &AtomicBool,
+    ) -> Result<Loaded, ServeError> {
+        load(keyspace, &self.files, &self.dump_name, now, signalled)
+    }
+
+    /// The dump file, to be read, and its length.
+    pub(crate) fn open_dump(&self) -> Result<(Input, u64), Error> {
+        self.files.open_file(&self.dump_name)
+    }
+
     /// A new file for a save, to be published or discarded.
-    pub(crate) fn create_temporary(&self) -> io::Result<File> {
-        File::create(&self.temporary)
+    pub(crate) fn create_temporary(&self) -> Result<Box<dyn DiskFile>, Error> {
+        self.files.create_file(&self.temporary)
+    }
+
+    /// A new file without a name: it goes when it is closed.
+    pub(crate) fn create_nameless(&self) -> Result<Box<dyn DiskFile>, Error> {
+        let name = format!("temp-sync-{}.rdb", std::process::id());
+        let file = self.files.create_file(&name)?;
+        self.files.remove(&name)?;
+        Ok(file)
     }
 
     /// What is needed to publish or discard the temporary file from another thread.
     pub(crate) fn publisher(&self) -> Publisher {
         Publisher {
-            directory: self.path.clone(),
+            files: Arc::clone(&self.files),
             temporary: self.temporary.clone(),
-            dump: self.dump.clone(),
+            dump_name: self.dump_name.clone(),
         }
+    }
+}
+
+/// What the operating system said.
+fn source(error: Error) -> std::io::Error {
+    match error {
+        Error::File { source, .. } => source,
+        error => std::io::Error::other(error.to_string()),
     }
 }
 
 /// Makes a temporary file the dump, or removes it.
 pub(crate) struct Publisher {
-    directory: PathBuf,
-    temporary: PathBuf,
-    dump: PathBuf,
+    files: Arc<disk::Directory>,
+    temporary: String,
+    dump_name: String,
 }
 
 impl Publisher {
     /// Makes the file durable and gives it the dump's name; the old dump is there until the new one
     /// is whole on the disk.
-    pub(crate) fn publish(&self, file: &File) -> Result<(), String> {
-        file.sync_all().map_err(|error| format!("syncing the dump file: {error}"))?;
-        std::fs::rename(&self.temporary, &self.dump)
-            .map_err(|error| format!("renaming the dump file: {error}"))?;
-        File::open(&self.directory)
-            .and_then(|directory| directory.sync_all())
-            .map_err(|error| format!("syncing the data directory: {error}"))
+    pub(crate) fn publish(&self, file: &dyn DiskFile) -> Result<(), String> {
+        file.sync().map_err(|error| format!("syncing the dump file: {error}"))?;
+        let renamed = self.files.rename(&self.temporary, &self.dump_name);
+        renamed.and_then(|()| self.files.sync()).map_err(|error| error.to_string())
     }
 
     /// Removes the temporary file.
     pub(crate) fn discard(&self) {
-        if let Err(error) = std::fs::remove_file(&self.temporary)
-            && error.kind() != io::ErrorKind::NotFound
-        {
-            tracing::warn!("cannot remove {}: {error}", self.temporary.display());
+        if let Err(error) = self.files.remove(&self.temporary) {
+            tracing::warn!("cannot remove what is left of a save: {error}");
         }
     }
 }
 
-fn lock(path: &Path) -> Result<File, ServeError> {
-    let failed = |error| ServeError::Directory { path: path.to_owned(), error };
-    let options = OpenOptions::new().read(true).write(true).create(true).truncate(false).to_owned();
-    let mut file = options.open(path.join(LOCK_NAME)).map_err(failed)?;
-    match rustix::fs::fcntl_lock(&file, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => {}
-        Err(Errno::AGAIN | Errno::ACCESS) => {
-            let mut owner = String::new();
-            // Only for the message; who holds the lock may not have written it yet.
-            let _ = file.read_to_string(&mut owner);
-            let owner = match owner.trim() {
-                "" => "unknown".to_owned(),
-                number => number.to_owned(),
-            };
-            return Err(ServeError::Locked { path: path.to_owned(), owner });
-        }
-        Err(error) => return Err(failed(error.into())),
-    }
-    let owner = format!("{}\n", std::process::id());
-    file.set_len(0).and_then(|()| file.rewind()).map_err(failed)?;
-    file.write_all(owner.as_bytes()).map_err(failed)?;
-    Ok(file)
-}
-
-/// Removes `temp-<number>.rdb`: the directory is locked, so nobody is writing one.
-fn remove_leftovers(path: &Path) -> io::Result<()> {
-    for found in std::fs::read_dir(path)? {
-        let found = found?;
-        let name = found.file_name();
-        let number = name
-            .to_str()
-            .and_then(|name| name.strip_prefix("temp-"))
-            .and_then(|name| name.strip_suffix(".rdb"));
-        let ours = number
+/// Removes `temp-<number>.rdb` and `temp-sync-<number>.rdb`: the directory is locked, so nobody is
+/// writing one.
+fn remove_leftovers(files: &disk::Directory) -> Result<(), Error> {
+    for name in files.names()? {
+        let number = name.strip_prefix("temp-").and_then(|rest| rest.strip_suffix(".rdb"));
+        let number = number.map(|number| number.strip_prefix("sync-").unwrap_or(number));
+        let is_ours = number
             .is_some_and(|number| !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit()));
-        if ours {
-            tracing::warn!("removing {}: a save did not end", found.path().display());
-            std::fs::remove_file(found.path())?;
+        if is_ours {
+            tracing::warn!("removing {}: it was never finished", files.at(&name).display());
+            files.remove(&name)?;
         }
     }
     Ok(())

@@ -6,14 +6,13 @@
 //! memory and goes from there to the disk (`O_DIRECT`). Where that is refused, and for the odd
 //! bytes at the end, the file is written as any other, and pushed to the disk now and then.
 
-use std::fs::File;
+use std::io::{self, ErrorKind};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
 use stillframe::SinkError;
-use stillframe_durability::disk::Stage;
+use stillframe_durability::disk::{DiskFile, Stage};
 use stillframe_rdb::Output;
 
 use super::sink::{Counters, Destination};
@@ -57,7 +56,7 @@ impl Pace {
 
 /// The file being written.
 pub(crate) struct DumpFile {
-    file: File,
+    file: Box<dyn DiskFile>,
     counters: Counters,
     /// `None` when it was taken away.
     stage: Option<Stage>,
@@ -68,23 +67,27 @@ pub(crate) struct DumpFile {
 
 impl DumpFile {
     /// Prepares to write `file`, which is empty.
-    pub(crate) fn new(file: File, stage: Stage, counters: Counters, bandwidth_bytes: u64) -> Self {
-        let this = Self {
+    pub(crate) fn new(
+        file: Box<dyn DiskFile>,
+        stage: Stage,
+        counters: Counters,
+        bandwidth_bytes: u64,
+    ) -> Self {
+        // A file system that has no such thing says so here or at the first write.
+        let _ = file.set_direct(true);
+        Self {
             file,
             counters,
             stage: Some(stage),
             pace: Pace::new(bandwidth_bytes),
             written_bytes: 0,
             unsynced_bytes: 0,
-        };
-        // A file system that has no such thing says so here or at the first write.
-        let _ = this.set_direct(true);
-        this
+        }
     }
 
     /// The file itself.
-    pub(crate) fn file(&self) -> &File {
-        &self.file
+    pub(crate) fn file(&self) -> &dyn DiskFile {
+        &*self.file
     }
 
     /// Takes the stage away for the next file. Nothing more can be written through this one.
@@ -101,36 +104,30 @@ impl DumpFile {
         let (whole, rest) = bytes.split_at(bytes.len() / Stage::ALIGN * Stage::ALIGN);
         let mut outcome = self.write_all(whole);
         if outcome.is_ok() && !rest.is_empty() {
-            outcome = self.set_direct(false).map_err(|error| failed("preparing", error));
-            outcome = outcome.and_then(|()| self.write_all(rest));
+            let _ = self.file.set_direct(false);
+            outcome = self.write_all(rest);
         }
         stage.clear();
         self.stage = Some(stage);
         outcome
     }
 
-    fn set_direct(&self, direct: bool) -> Result<(), Errno> {
-        let mut flags = fcntl_getfl(&self.file)?;
-        flags.set(OFlags::DIRECT, direct);
-        fcntl_setfl(&self.file, flags)
-    }
-
     fn write_all(&mut self, mut bytes: &[u8]) -> Result<(), SinkError> {
         let mut may_be_direct = true;
         while !bytes.is_empty() {
-            match rustix::io::write(&self.file, bytes) {
+            match self.file.write_at(self.written_bytes, bytes) {
                 Ok(0) => return Err(failed("writing", Errno::IO)),
                 Ok(count) => {
                     bytes = bytes.get(count..).unwrap_or_default();
                     self.written(count)?;
                 }
-                Err(Errno::INTR) => {}
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 // Not past the page cache, or not from this position after a short write.
-                Err(Errno::INVAL) if may_be_direct => {
+                Err(error) if error.kind() == ErrorKind::InvalidInput && may_be_direct => {
                     may_be_direct = false;
-                    self.set_direct(false).map_err(|error| failed("preparing", error))?;
+                    let _ = self.file.set_direct(false);
                 }
-                Err(error) => return Err(failed("writing", error)),
+                Err(error) => return Err(failed("writing", errno(&error))),
             }
         }
         Ok(())
@@ -142,11 +139,15 @@ impl DumpFile {
         self.counters.bytes.store(self.written_bytes, Ordering::Relaxed);
         if self.unsynced_bytes >= SYNC_BYTES {
             self.unsynced_bytes = 0;
-            rustix::fs::fdatasync(&self.file).map_err(|error| failed("syncing", error))?;
+            self.file.sync().map_err(|error| failed("syncing", errno(&error)))?;
         }
         self.pace.keep(self.written_bytes);
         Ok(())
     }
+}
+
+fn errno(error: &io::Error) -> Errno {
+    Errno::from_io_error(error).unwrap_or(Errno::IO)
 }
 
 fn failed(what: &str, error: Errno) -> SinkError {

@@ -1,12 +1,12 @@
 //! Loading the dump file at start: the whole of it or nothing.
 
-use std::fs::File;
-use std::io::{self, Read};
+use std::io::{ErrorKind, Read};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use stillframe::Algorithm;
+use stillframe_durability::disk::{Directory, Input};
 use stillframe_keyspace::{DATABASES, Expire, Keyspace};
 use stillframe_rdb::{DecodeError, Decoder, Event, Uses, Value};
 
@@ -30,24 +30,24 @@ pub(crate) struct Loaded {
 
 const PROGRESS_PERIOD: Duration = Duration::from_secs(5);
 
-/// Loads a dump file into an empty keyspace; without a file it stays empty.
+/// Loads the dump file `name` of a directory into an empty keyspace; without a file it stays empty.
 ///
 /// # Errors
 /// [`ServeError::Load`]: what is wrong with the file and at which offset.
 pub(crate) fn load<A: Algorithm>(
     keyspace: &mut Keyspace<A>,
-    path: &Path,
+    directory: &Directory,
+    name: &str,
     now: i64,
     signalled: &AtomicBool,
 ) -> Result<Loaded, ServeError> {
-    let failed = |problem| ServeError::Load { path: path.to_owned(), problem };
-    let file = match File::open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Loaded::default()),
-        Err(error) => return Err(failed(error.to_string())),
+    let path = directory.at(name);
+    let failed = |problem| ServeError::Load { path: path.clone(), problem };
+    let (file, bytes) = match directory.open_file(name) {
+        Err(error) if error.kind() == Some(ErrorKind::NotFound) => return Ok(Loaded::default()),
+        opened => opened.map_err(|error| failed(error.to_string()))?,
     };
-    let bytes = file.metadata().map_err(|error| failed(error.to_string()))?.len();
-    let (loaded, end) = load_file(keyspace, path, (file, bytes), now, signalled)?;
+    let (loaded, end) = load_file(keyspace, &path, (file, bytes), now, signalled)?;
     if end < bytes && !loaded.interrupted {
         return Err(failed(DecodeError::TrailingBytes { offset: end }.to_string()));
     }
@@ -62,7 +62,7 @@ pub(crate) fn load<A: Algorithm>(
 pub(crate) fn load_file<A: Algorithm>(
     keyspace: &mut Keyspace<A>,
     path: &Path,
-    (file, bytes): (File, u64),
+    (file, bytes): (Input, u64),
     now: i64,
     signalled: &AtomicBool,
 ) -> Result<(Loaded, u64), ServeError> {

@@ -103,10 +103,7 @@ fn start<A: Algorithm>(
     cover: Cover,
 ) -> Result<(Counters, Duration), String> {
     let (config, saves) = (&state.config, &mut state.saves);
-    let file = saves
-        .directory
-        .create_temporary()
-        .map_err(|error| format!("creating a temporary dump file: {error}"))?;
+    let file = saves.directory.create_temporary().map_err(|error| error.to_string())?;
     let counters = saves.counters.clone();
     counters.reset();
     let (workspace, stage) = saves.workspace.take().unwrap_or_else(|| (Workspace::new(), stage()));

@@ -120,11 +120,11 @@ impl Saves {
     }
 
     /// The data directory.
-    pub(crate) fn directory(&self) -> &Path {
-        self.directory.path()
+    pub(crate) fn directory(&self) -> &Directory {
+        &self.directory
     }
 
-    /// The dump file.
+    /// Where the dump file is.
     pub(crate) fn dump(&self) -> &Path {
         self.directory.dump()
     }

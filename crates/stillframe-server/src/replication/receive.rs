@@ -4,11 +4,12 @@
 //! - An image without a length ends with forty bytes that were announced; nothing follows them
 //!   until this server speaks.
 
-use std::fs::File;
-use std::io::{Seek, Write};
+use std::fmt::Display;
+use std::io::{Read, Take};
 use std::time::{Duration, Instant};
 
 use stillframe::Algorithm;
+use stillframe_durability::disk::{DiskFile, Input, write_all_at};
 use stillframe_keyspace::DATABASES;
 use stillframe_rdb::Decoder;
 
@@ -27,7 +28,7 @@ const BATCH: usize = 32;
 
 /// An image that is coming.
 pub(crate) struct Receiving {
-    file: Option<File>,
+    file: Option<Box<dyn DiskFile>>,
     ending: Ending,
     /// Bytes received.
     pub(crate) bytes: u64,
@@ -67,7 +68,7 @@ impl Receiving {
 
 /// An image that takes the place of the data.
 pub(crate) struct Load {
-    decoder: Decoder<File>,
+    decoder: Decoder<Take<Input>>,
     /// Its bytes.
     pub(crate) bytes: u64,
     /// When it began.
@@ -110,13 +111,15 @@ impl<A: Algorithm> Server<A> {
     /// Takes what has come of an image.
     pub(super) fn receive(&mut self, link: &mut Link) -> Result<(), Failure> {
         let Step::Receiving(receiving) = &mut link.step else { return Ok(()) };
-        let failed = |error| Failure::Ended(format!("its image cannot be kept in a file: {error}"));
-        let mut file = match receiving.file.take() {
+        let failed = |error: &dyn Display| {
+            Failure::Ended(format!("its image cannot be kept in a file: {error}"))
+        };
+        let file = match receiving.file.take() {
             Some(file) => file,
-            None => nameless(self.state.saves.directory()).map_err(failed)?,
+            None => self.state.saves.directory().create_nameless().map_err(|e| failed(&e))?,
         };
         let (taken, ends) = receiving.take(&link.input);
-        file.write_all(&link.input[..taken]).map_err(failed)?;
+        write_all_at(&*file, receiving.bytes, &link.input[..taken]).map_err(|e| failed(&e))?;
         receiving.bytes += taken as u64;
         link.input.drain(..taken);
         if !ends {
@@ -126,16 +129,14 @@ impl<A: Algorithm> Server<A> {
         let mut bytes = receiving.bytes;
         if let Ending::Mark { .. } = receiving.ending {
             bytes -= MARK_BYTES as u64;
-            file.set_len(bytes).map_err(failed)?;
         }
-        file.rewind().map_err(failed)?;
         tracing::info!("the image has come: {bytes} bytes; loading it");
         link.step = Step::Loading;
-        self.begin_load(file, bytes);
+        self.begin_load(Input::new(file), bytes);
         Ok(())
     }
 
-    fn begin_load(&mut self, file: File, bytes: u64) {
+    fn begin_load(&mut self, file: Input, bytes: u64) {
         // The log is about data that is going; a new one is begun when there is something to log.
         let _ = journal::close(&mut self.keyspace, &mut self.state);
         self.state.drop_replicas();
@@ -150,7 +151,7 @@ impl<A: Algorithm> Server<A> {
         following.lost = true;
         following.more = true;
         following.load = Some(Load {
-            decoder: Decoder::new(file).with_file_bytes(bytes),
+            decoder: Decoder::new(file.take(bytes)).with_file_bytes(bytes),
             bytes,
             started: Instant::now(),
             started_s: unix_millis() / 1000,
@@ -246,12 +247,4 @@ impl Load {
         let _ = keyspace.tend();
         Ok(false)
     }
-}
-
-/// A file in `directory` that goes when it is closed.
-fn nameless(directory: &std::path::Path) -> std::io::Result<File> {
-    let path = directory.join(format!("temp-sync-{}.rdb", std::process::id()));
-    let file = File::options().read(true).write(true).create(true).truncate(true).open(&path)?;
-    std::fs::remove_file(&path)?;
-    Ok(file)
 }

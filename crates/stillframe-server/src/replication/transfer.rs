@@ -5,7 +5,6 @@
 //! - There is one image at a time: a replica that comes while one is under way waits for the next.
 //! - What is written meanwhile stays in the stream, up to the replicas' output limit.
 
-use std::fs::File;
 use std::io::Read;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,6 +12,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
 use stillframe::{Algorithm, CaptureError, CaptureReport, Point, Shared};
+use stillframe_durability::disk::Input;
 use stillframe_keyspace::Keyspace;
 use stillframe_rdb::{Encoder, Origin, Output, Value, Workspace};
 
@@ -350,8 +350,8 @@ fn send_saved(state: &mut ServerState) {
     if places.is_empty() {
         return;
     }
-    let opened = File::open(state.saves.dump()).and_then(|file| Ok((file.metadata()?.len(), file)));
-    let (length, file) = match opened {
+    let opened = state.saves.directory().open_dump();
+    let (file, length) = match opened {
         Ok(opened) if state.saves.last_ok => opened,
         _ => return places.into_iter().for_each(|place| state.clients.doom(place)),
     };
@@ -372,7 +372,7 @@ fn send_saved(state: &mut ServerState) {
     transfers.running = Some(Running { replicas, live: false, started: Instant::now() });
 }
 
-fn send_file(mut file: File, mut targets: Targets) -> Result<(), String> {
+fn send_file(mut file: Input, mut targets: Targets) -> Result<(), String> {
     let mut piece = vec![0; PIECE_BYTES];
     loop {
         match file.read(&mut piece) {

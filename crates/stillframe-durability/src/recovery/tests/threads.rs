@@ -1,7 +1,6 @@
 //! Large states, recovered by several threads past the page cache: from full checkpoints and from
 //! chains, packed and not, into memory and through the algorithm.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use stillframe::algorithms::hourglass::HourglassCopy;
@@ -10,7 +9,7 @@ use stillframe::algorithms::imprint::Imprint;
 use super::super::*;
 use crate::chain::Increments;
 use crate::crash::{Random, seed};
-use crate::disk::{Disk, Fault, Files, SimulatedDisk};
+use crate::disk::{Disk, Fault, Files, Place, SimulatedDisk};
 use crate::store::Store;
 
 /// Words of several stretches.
@@ -55,7 +54,7 @@ type Recovered = Result<Vec<u64>, Error>;
 /// The words that are recovered from a disk.
 fn recovered_by<A: Algorithm>(disk: &SimulatedDisk, threads: usize) -> Recovered {
     let shared: Arc<dyn Disk> = Arc::new(disk.clone());
-    let directory = Directory::open(Path::new("simulated"), Some(shared)).expect("it is there");
+    let directory = Directory::existing(Place::on("simulated", shared)).expect("it is there");
     let found = recover::<A>(&directory, &Options::words(MANY).load_threads(threads))?;
     Ok((0..MANY).map(|index| found.algorithm.read(index)).collect())
 }

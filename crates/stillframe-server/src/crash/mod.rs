@@ -1,0 +1,98 @@
+//! A server on a disk that loses power and fails calls: the proof that its dump file and its log
+//! survive both. It has no sockets, and its one client runs commands between two turns.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use stillframe::algorithms::imprint::Imprint;
+use stillframe_durability::disk::{Fault, Files, Place, SimulatedDisk};
+use stillframe_keyspace::Keyspace;
+use stillframe_resp::Out;
+
+use crate::acl::{Catalog, Users};
+use crate::commands::{self, Context, Table};
+use crate::persistence::{self, Directory, Saves};
+use crate::poll::Poller;
+use crate::session::Session;
+use crate::start::keyspace_options;
+use crate::state::ServerState;
+use crate::{Config, ServeError, journal};
+
+mod logs;
+mod saves;
+
+const FAULTS: [Fault; 4] = [Fault::IO, Fault::DISK_FULL, Fault::INTERRUPTED, Fault::ShortWrite];
+
+struct Server {
+    keyspace: Keyspace<Imprint>,
+    state: ServerState,
+    table: Table<Imprint>,
+    session: Session,
+    _poller: Poller,
+}
+
+impl Server {
+    /// Starts as `serve` does: loads the dump file, recovers the log or begins one.
+    fn start(disk: &SimulatedDisk, appendonly: bool) -> Result<Self, ServeError> {
+        let mut config = Config::default();
+        let appendonly = if appendonly { "yes" } else { "no" };
+        let settings = [("appendonly", appendonly), ("appendfsync", "always"), ("save", "")];
+        for (name, value) in settings.into_iter().chain([("rdbcompression", "no")]) {
+            config.set(name, &[value]).expect("a setting");
+        }
+        let place = Place::on("simulated", Arc::new(disk.clone()));
+        let directory = Directory::at(place, &config.dbfilename)?;
+        let poller = Poller::new().expect("events");
+        let mut keyspace = Keyspace::create(&keyspace_options(&config)).expect("memory");
+        let never = AtomicBool::new(false);
+        let loaded = directory.load(&mut keyspace, 0, &never)?;
+        let saves = Saves::new(directory, loaded, poller.waker()).expect("memory");
+        let table = commands::table();
+        let users = Users::new(Catalog::new(&table), &config).expect("users");
+        let mut state = ServerState::new(config, saves, users, 0);
+        journal::recover(&mut keyspace, &mut state, &table, &never)?;
+        Ok(Self { keyspace, state, table, session: Session::in_process(), _poller: poller })
+    }
+
+    /// Waits until what was done is durable, as a reply would: false if it never is.
+    fn commit(&mut self) -> bool {
+        journal::settle(&mut self.keyspace, &mut self.state);
+        while self.state.journal.awaited().is_some() {
+            if journal::has_failed(&mut self.keyspace, &mut self.state) {
+                return false;
+            }
+            std::thread::sleep(Duration::from_micros(20));
+        }
+        !journal::has_failed(&mut self.keyspace, &mut self.state)
+    }
+
+    /// Runs a command and gives its reply.
+    fn run(&mut self, line: &str) -> String {
+        let args: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+        let mut reply = Vec::new();
+        let mut ctx = Context {
+            out: Out::new(&mut reply, self.session.protocol),
+            keyspace: &mut self.keyspace,
+            now: 0,
+            server: &mut self.state,
+            session: &mut self.session,
+            table: &self.table,
+        };
+        commands::dispatch(&mut ctx, &args);
+        let _ = self.keyspace.tend();
+        String::from_utf8_lossy(&reply).into_owned()
+    }
+
+    /// SAVE, or BGREWRITEAOF and its end.
+    fn save(&mut self) -> Result<(), String> {
+        persistence::save_and_wait(&mut self.keyspace, &mut self.state)
+    }
+}
+
+/// Names in the root that are neither the dump's nor the directory of logs.
+fn leftovers(files: &Files) -> Vec<&String> {
+    let mut names: Vec<_> = files.keys().collect();
+    names.retain(|name| *name != "dump.rdb" && !name.contains('/'));
+    names
+}
