@@ -202,7 +202,7 @@ pub enum Error {
         /// Number of the checkpoint.
         number: u64,
         /// Why.
-        source: CaptureError,
+        source: Box<CaptureError>,
     },
 }
 

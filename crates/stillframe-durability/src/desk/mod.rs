@@ -228,7 +228,7 @@ impl Desk {
         let started = Instant::now();
         let published = captured
             .and_then(|report| self.check_base(&header, report))
-            .map_err(|source| Error::Capture { number, source })
+            .map_err(|source| Error::Capture { number, source: Box::new(source) })
             .and_then(|report| Ok((report, self.make_durable(file.writer(), &header, log)?)));
         let took = started.elapsed();
         let publication = Publication::of(&published);

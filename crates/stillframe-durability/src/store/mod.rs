@@ -262,7 +262,7 @@ impl<A: Algorithm> Store<A> {
         self.engine.wait();
         let number = self.begin()?;
         // Only a panic leaves no outcome.
-        self.wait()?.ok_or(Error::Capture { number, source: CaptureError::Panicked })
+        self.wait()?.ok_or(Error::Capture { number, source: Box::new(CaptureError::Panicked) })
     }
 
     /// Waits for the checkpoint under way, if there is one. Returns the number of the last

@@ -1,7 +1,6 @@
 //! The log of a store as an embedder meets it.
 
 #![allow(clippy::unwrap_used, reason = "the temporary files are this test's own")]
-#![allow(clippy::result_large_err, reason = "the errors of a test may be large")]
 
 mod damage;
 mod past;
