@@ -73,8 +73,8 @@ pub trait Disk: Debug + Send + Sync {
     /// [`Unsupported`](io::ErrorKind::Unsupported) for what is no file either.
     fn open(&self, name: &str) -> io::Result<Box<dyn DiskFile>>;
 
-    /// Gives a file or directory another name, in the place of whatever file had it: after a crash it has the
-    /// old name or the new one.
+    /// Gives a file or directory another name, in the place of whatever file had it: after a crash
+    /// it has the old name or the new one.
     ///
     /// # Errors
     /// The operating system's.

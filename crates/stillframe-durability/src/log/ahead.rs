@@ -110,18 +110,17 @@ impl Batch {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
     use std::sync::Arc;
 
     use super::super::Header;
     use super::super::writer::Writer;
     use super::*;
     use crate::crash::{Random, seed};
-    use crate::disk::{Disk, Fault, Files, SimulatedDisk};
+    use crate::disk::{Disk, Fault, Files, Place, SimulatedDisk};
 
     fn directory(disk: &SimulatedDisk) -> Directory {
         let shared: Arc<dyn Disk> = Arc::new(disk.clone());
-        Directory::open(Path::new("simulated"), Some(shared)).expect("it is there")
+        Directory::existing(Place::on("simulated", shared)).expect("it is there")
     }
 
     /// Segments of a few hundred KiB, two MiB together; some records are long.

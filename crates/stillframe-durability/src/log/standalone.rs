@@ -59,8 +59,8 @@ pub struct LogHandle {
 }
 
 impl Log {
-    /// Begins a log in the directory at `place`, which is created if need be and must hold none. Its first
-    /// record will have the number `first`; `creator` is noted in its files, for people.
+    /// Begins a log in the directory at `place`, which is created if need be and must hold none.
+    /// Its first record will have the number `first`; `creator` is noted in its files, for people.
     ///
     /// # Errors
     /// [`Error`]; nothing was logged.
@@ -78,8 +78,8 @@ impl Log {
         Self::start(directory, &found, creator, options)
     }
 
-    /// Goes on with the log in the directory at `place`, after every record from `from` on was handed to
-    /// `apply`. `from` is the position of the image that the caller has loaded.
+    /// Goes on with the log in the directory at `place`, after every record from `from` on was
+    /// handed to `apply`. `from` is the position of the image that the caller has loaded.
     ///
     /// # Errors
     /// [`Error`]; nothing is lost by trying again. [`Error::Log`] if the log is damaged before its
