@@ -232,7 +232,8 @@ fn advice(error: &io::Error) -> &'static str {
             "allow this process to write there"
         }
         ErrorKind::NotFound => "check the path, and put back what was moved away",
-        ErrorKind::NotADirectory | ErrorKind::AlreadyExists | ErrorKind::IsADirectory => {
+        ErrorKind::IsADirectory => "move the directory of that name away",
+        ErrorKind::NotADirectory | ErrorKind::AlreadyExists => {
             "name a directory of its own for the store"
         }
         _ => "check the disk",
