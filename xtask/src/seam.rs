@@ -1,5 +1,6 @@
 //! One seam to the disk: the crates that keep data reach files through
-//! `stillframe_durability::disk` alone, so that tests can fail every call and lose power anywhere (docs/decisions/0018).
+//! `stillframe_durability::disk` alone, so that tests can fail every call and lose power anywhere
+//! (docs/decisions/0018).
 //!
 //! It looks for the words of the standard library and of rustix in code that is not a test's.
 
