@@ -131,8 +131,8 @@ fn move_block(random: &mut Random, file: &mut [u8]) {
 }
 
 #[test]
-fn every_bit_of_files_of_several_stretches() {
-    let step = if std::env::var_os("STILLFRAME_LONG").is_some() { 1 } else { 1009 };
+fn flips_and_truncations_of_files_of_several_stretches_are_told() {
+    let step = if std::env::var_os("STILLFRAME_LONG").is_some() { 23 } else { 1009 };
     let mut random = Random(seed());
     for kind in 0..8 {
         let mut file = Vec::new();
