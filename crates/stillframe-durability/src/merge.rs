@@ -12,8 +12,9 @@ use stillframe::SinkError;
 
 use crate::chain::{self, Opened, Part};
 use crate::checkpoint::Header;
+use crate::checkpoint::block::Block;
 use crate::checkpoint::damage::Damage;
-use crate::checkpoint::reader::{Block, Reader};
+use crate::checkpoint::reader::Reader;
 use crate::checkpoint::writer::Writer;
 use crate::desk::Manner;
 use crate::disk::directory::{Directory, Input, Output};

@@ -21,9 +21,10 @@ use std::thread::{self, Builder};
 
 use stillframe::Words;
 
+use super::block::Place;
 use super::damage::Damage;
 use super::digest::Joint;
-use super::reader::{Place, Reader};
+use super::reader::Reader;
 use plan::{Done, Plan};
 
 /// Words that are handed on at once: 1 MiB.

@@ -63,6 +63,7 @@
 //!   it. A file without its footer is not a checkpoint.
 //! - The number is also the file's name: a file renamed over another is found.
 
+pub(crate) mod block;
 pub(crate) mod damage;
 mod digest;
 mod load;

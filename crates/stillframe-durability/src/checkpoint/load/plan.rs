@@ -16,9 +16,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
+use super::super::block::{Block, Expected, Next, OUT_OF_PLACE, Place};
 use super::super::damage::Damage;
 use super::super::digest::digest;
-use super::super::reader::{Block, Expected, Next, OUT_OF_PLACE, Place, Reader, read_at_least};
+use super::super::reader::{Reader, read_at_least};
 use super::super::{BLOCK_HEADER_BYTES, Header};
 use crate::disk::Stage;
 

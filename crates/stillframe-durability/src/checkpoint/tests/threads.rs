@@ -1,6 +1,6 @@
 //! Any number of threads against the reader that goes from block to block.
 
-use super::super::reader::{Block, Place};
+use super::super::block::{Block, Place};
 use super::*;
 use crate::crash::{Random, seed};
 
