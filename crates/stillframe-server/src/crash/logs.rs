@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use stillframe_durability::disk::{Files, SimulatedDisk, crash_everywhere};
+use stillframe_durability::disk::{Change, Files, Platter, SimulatedDisk, crash_everywhere};
 
 use super::{FAULTS, Server};
 use crate::{journal, persistence};
@@ -107,5 +107,30 @@ fn a_log_survives_the_failure_of_any_call() {
                 judged.unwrap_or_else(|wrong| panic!("{told}, kept {keep}: {wrong}"));
             }
         }
+    }
+}
+
+/// A start that finds a log which never counted removes it, and may be cut short at that, too.
+#[test]
+fn a_start_that_crashes_is_done_again() {
+    let disk = SimulatedDisk::default();
+    live(&disk, &mut Oracle::default()).expect("a sound disk");
+    let mut platter = Platter::default();
+    let is_published =
+        |change: &Change| matches!(change, Change::Rename(_, to) if to == "dump.rdb");
+    let history = disk.history();
+    history.iter().take_while(|change| !is_published(change)).for_each(|it| platter.apply(it));
+    let files = platter.lose_power(|_| true);
+    assert!(files.keys().any(|name| name.starts_with("appendonlydir/1/") && !name.ends_with('/')));
+    assert!(!files.contains_key("dump.rdb"));
+    for appendonly in [false, true] {
+        let disk = SimulatedDisk::holding(&files);
+        Server::start(&disk, appendonly).map(drop).expect("a sound disk");
+        let recover = |files: &Files| recovered(files, false);
+        let judge = |_, found: &Result<usize, String>| match found {
+            Ok(0) => Ok(()),
+            other => Err(format!("{other:?}")),
+        };
+        crash_everywhere(&files, &disk.history(), recover, judge).expect("it starts");
     }
 }
