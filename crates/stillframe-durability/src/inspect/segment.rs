@@ -9,7 +9,7 @@ use std::ops::Range;
 use super::{Examined, Flaw};
 use crate::fields::{u32_at, u64_at};
 use crate::log::damage::Damage;
-use crate::log::{HEADER_BYTES, Header, Kind, RECORD_HEAD_BYTES, kind, proves, reader};
+use crate::log::{HEADER_BYTES, Header, Kind, RECORD_HEAD_BYTES, is_form, kind, proves, reader};
 
 const WINDOW_BYTES: usize = 64 << 10;
 
@@ -241,7 +241,7 @@ impl<R: Read + Seek> Window<R> {
         let head = *head;
         let payload_bytes = u64::from(u32_at(&head, 4));
         let bytes = RECORD_HEAD_BYTES as u64 + payload_bytes;
-        if self.length - offset < bytes {
+        if self.length - offset < bytes || !is_form(u32_at(&head, 16), u32_at(&head, 4)) {
             return Ok(None);
         }
         if let Some(left) = &mut self.crc_bytes_left {

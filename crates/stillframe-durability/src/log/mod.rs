@@ -178,15 +178,13 @@ impl<'a> Record<'a> {
     fn decode(bytes: &'a [u8], nonce: u64) -> Option<Self> {
         let head = bytes.first_chunk::<RECORD_HEAD_BYTES>()?;
         let payload = bytes[RECORD_HEAD_BYTES..].get(..u32_at(head, 4) as usize)?;
-        if checksum(nonce, &head[4..], payload) != u32_at(head, 0) {
+        let unsynced = u32_at(head, 16);
+        if !is_form(unsynced, u32_at(head, 4))
+            || checksum(nonce, &head[4..], payload) != u32_at(head, 0)
+        {
             return None;
         }
-        Some(Self {
-            sequence: u64_at(head, 8),
-            unsynced: u32_at(head, 16),
-            time_ms: u64_at(head, 20),
-            payload,
-        })
+        Some(Self { sequence: u64_at(head, 8), unsynced, time_ms: u64_at(head, 20), payload })
     }
 
     /// Appends the record to `bytes`, if its length can be told.
@@ -220,6 +218,11 @@ pub(crate) fn proves(sequence: u64, unsynced: u32) -> u64 {
         MARK => sequence,
         _ => sequence.saturating_sub(1).saturating_sub(u64::from(unsynced)),
     }
+}
+
+/// Whether there are records, or marks, with these fields: a mark has no payload.
+pub(crate) fn is_form(unsynced: u32, payload_bytes: u32) -> bool {
+    unsynced != MARK || payload_bytes == 0
 }
 
 /// What lies where a record should.

@@ -157,6 +157,11 @@ fn a_mark_out_of_its_place_is_no_mark() {
         Record::mark(number).encode(NONCE, &mut with).expect("it is short");
         assert_eq!(&read(&with, None), found, "{number}");
     }
+    let mut with = bytes;
+    let mark = Record { payload: b"!", ..Record::mark(5) };
+    mark.encode(NONCE, &mut with).expect("it is short");
+    let Ok((_, Some(torn))) = read(&with, None) else { panic!("a mark has no payload") };
+    assert_eq!(torn.bytes, RECORD_HEAD_BYTES + 1);
 }
 
 #[test]
