@@ -409,7 +409,8 @@ def report_latency(title, busy, results):
               f"| {spread(ended, '{:.1f}') if ended else '-'} | {late:.2%} |")
     if floors:
         pick = lambda what, by, form: spread([it[what] / by for it in floors], form)
-        print(f"| null server | {pick('p99_us', 1e3, '{:.2f}')} | | | {pick('max_us', 1e3, '{:.2f}')} "
+        print(f"| null server | {pick('p99_us', 1e3, '{:.2f}')} "
+              f"| | | {pick('max_us', 1e3, '{:.2f}')} "
               f"| | {pick('over_5_ms', 1, '{:.0f}')} | | | |")
 
 
