@@ -348,7 +348,7 @@ const BITS: [&str; 13] = [
     "BITFIELD_RO $k SET u8 0 1",
 ];
 
-const KEYS_OF_ANY: [&str; 26] = [
+const KEYS_OF_ANY: [&str; 25] = [
     "DEL $k",
     "DEL|UNLINK $k*",
     "EXISTS|TOUCH $k*",
