@@ -238,9 +238,8 @@ fn strips(drawing: &mut Drawing, panel: &Panel) {
     let (right, bottom) = (WIDTH - 10.0, height(panel) - BOTTOM);
     let xs = panel.xs();
     let ends = [xs.first().copied().unwrap_or(0.0), xs.last().copied().unwrap_or(1.0)];
-    let x = Scale::swept(&ends, LEFT, right, 0.0);
-    let axis = Scale::fit(ends.into_iter(), LEFT, right).ticks();
-    let ticks: Vec<f64> = axis.into_iter().filter(|t| (ends[0]..=ends[1]).contains(t)).collect();
+    let x = Scale::between(ends, LEFT, right);
+    let ticks = x.ticks();
     drawing.text("axis", Anchor::Start, [4.0, TOP - 16.0], &panel.y);
     for (index, series) in shown(panel).enumerate() {
         let floor = TOP + STRIP * (index + 1) as f64;
@@ -269,7 +268,7 @@ fn trace(drawing: &mut Drawing, panel: &Panel) {
     let xs = panel.xs();
     let ends = [xs.first().copied().unwrap_or(0.0), xs.last().copied().unwrap_or(1.0)];
     let y = Scale::fit(all_ys(panel), bottom, TOP + 6.0);
-    let frame = Frame { right, bottom, x: Scale::swept(&ends, LEFT, right, 0.0), y };
+    let frame = Frame { right, bottom, x: Scale::between(ends, LEFT, right), y };
     for [from, to] in &panel.shaded {
         let (x, end) = (frame.x.place(*from), frame.x.place(*to));
         let (width, height) = ((end - x).max(0.5), bottom - TOP);
@@ -277,9 +276,7 @@ fn trace(drawing: &mut Drawing, panel: &Panel) {
             r#"<rect class="shade" x="{x:.1}" y="{TOP}" width="{width:.1}" height="{height:.1}"/>"#
         ));
     }
-    let axis = Scale::fit(ends.into_iter(), LEFT, right).ticks();
-    let ticks: Vec<f64> = axis.into_iter().filter(|t| (ends[0]..=ends[1]).contains(t)).collect();
-    frame.axes(drawing, panel, &ticks);
+    frame.axes(drawing, panel, &frame.x.ticks());
     let mut name_x = right;
     for series in shown(panel) {
         drawing.raw(format_args!(r#"<g class="{}">"#, series.style.class));

@@ -45,6 +45,14 @@ impl Scale {
         Self { is_log, low, high, from: from + inset, to: to - inset }
     }
 
+    /// A linear scale from the first to the last of `ends`: for time.
+    #[must_use]
+    pub fn between(ends: [f64; 2], from: f64, to: f64) -> Self {
+        let [low, high] = ends;
+        let high = if high > low { high } else { low + 1.0 };
+        Self { is_log: false, low, high, from, to }
+    }
+
     /// Whether places grow with the logarithm of values.
     #[must_use]
     pub fn is_log(&self) -> bool {
@@ -162,6 +170,14 @@ mod tests {
         assert!(!scale.is_log());
         assert_eq!(scale.ticks(), [0.0, 2.0, 4.0, 6.0, 8.0, 10.0]);
         assert_eq!((scale.place(0.0), scale.place(5.0), scale.place(10.0)), (0.0, 50.0, 100.0));
+    }
+
+    #[test]
+    fn time_is_linear_however_far_apart_its_ends_are() {
+        let scale = Scale::between([0.05, 50.0], 0.0, 100.0);
+        assert!((scale.place(25.025) - 50.0).abs() < 1e-9);
+        assert_eq!(scale.ticks(), [10.0, 20.0, 30.0, 40.0, 50.0]);
+        assert!(Scale::between([3.0, 3.0], 0.0, 100.0).place(3.0).is_finite());
     }
 
     #[test]
