@@ -47,9 +47,7 @@ pub(super) fn replication<A: Algorithm>(ctx: &Context<'_, A>, _: &KeyspaceStats,
 
 /// The replicas, a line each.
 fn replicas(server: &ServerState, text: &mut Text) {
-    let clients = server.replication.places.iter().filter_map(|&place| server.clients.get(place));
-    for (number, client) in clients.enumerate() {
-        let Some(replica) = client.replica() else { continue };
+    for (number, (client, replica)) in server.replicas().enumerate() {
         let lag = match replica.phase {
             Phase::Online => server.loop_time.saturating_duration_since(replica.acked_at).as_secs(),
             _ => 0,

@@ -141,13 +141,9 @@ fn role<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
         ctx.out.bulk(following.state());
         return ctx.out.integer(if following.is_connected() { offset } else { -1 });
     }
-    let replicas = replication.places.iter().filter_map(|&place| ctx.server.clients.get(place));
-    let online: Vec<_> = replicas
-        .filter_map(|client| {
-            let replica = client.replica().filter(|it| it.phase == Phase::Online)?;
-            Some((replica.address(&client.session), replica.port, replica.acked))
-        })
-        .collect();
+    let online = ctx.server.replicas().filter(|(_, replica)| replica.phase == Phase::Online);
+    let online: Vec<_> =
+        online.map(|(client, it)| (it.address(&client.session), it.port, it.acked)).collect();
     ctx.out.array(3);
     ctx.out.bulk("master");
     ctx.out.integer(offset);

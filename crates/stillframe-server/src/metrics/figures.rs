@@ -317,17 +317,15 @@ fn replication(to: &mut Gathered, state: &ServerState) {
 }
 
 fn replicas(state: &ServerState) -> Vec<OfReplica> {
-    let clients = state.replication.places.iter().filter_map(|&place| state.clients.get(place));
-    let known = clients.filter_map(|client| {
-        let replica = client.replica()?;
+    let known = state.replicas().map(|(client, replica)| {
         let silent = state.loop_time.saturating_duration_since(replica.acked_at).as_secs();
-        Some(OfReplica {
+        OfReplica {
             ip: replica.address(&client.session),
             port: replica.port,
             state: replica.state(),
             offset: replica.acked,
             lag_s: if replica.phase == Phase::Online { silent } else { 0 },
-        })
+        }
     });
     known.collect()
 }

@@ -30,14 +30,10 @@ pub(crate) struct Failover {
 impl ServerState {
     /// The replica that is known by this address.
     pub(crate) fn replica_known_as(&self, host: &str, port: u16) -> Option<&Replica> {
-        let places = self.replication.places.iter();
-        let mut clients = places.filter_map(|&place| self.clients.get(place));
-        let known = |client: &&Client| {
-            client.replica().is_some_and(|it| {
-                it.port == port && it.address(&client.session).eq_ignore_ascii_case(host)
-            })
+        let known = |(client, replica): &(&Client, &Replica)| {
+            replica.port == port && replica.address(&client.session).eq_ignore_ascii_case(host)
         };
-        clients.find(known).and_then(Client::replica)
+        self.replicas().find(known).map(|(_, replica)| replica)
     }
 
     /// A replica that has the whole stream: the `target`, or any.
@@ -47,12 +43,8 @@ impl ServerState {
         if let Some((host, port)) = target {
             return self.replica_known_as(host, *port).is_some_and(has).then(|| target.cloned())?;
         }
-        let places = self.replication.places.iter();
-        let mut clients = places.filter_map(|&place| self.clients.get(place));
-        clients.find_map(|client| {
-            let replica = client.replica().filter(|replica| has(replica))?;
-            Some((replica.address(&client.session), replica.port))
-        })
+        let (client, replica) = self.replicas().find(|(_, replica)| has(replica))?;
+        Some((replica.address(&client.session), replica.port))
     }
 
     /// Calls a failover off; false if there is none.

@@ -170,6 +170,12 @@ impl Client {
 }
 
 impl ServerState {
+    /// The replicas with their connections, in the order in which they came.
+    pub(crate) fn replicas(&self) -> impl Iterator<Item = (&Client, &Replica)> {
+        let clients = self.replication.places.iter().filter_map(|&place| self.clients.get(place));
+        clients.filter_map(|client| Some((client, client.replica()?)))
+    }
+
     /// How many replicas have applied the stream up to `offset`.
     pub(crate) fn replicas_at(&self, offset: u64) -> usize {
         let replicas = self.clients.others().filter_map(|(_, client)| client.replica());
@@ -180,9 +186,8 @@ impl ServerState {
     pub(crate) fn good_replicas(&self) -> u32 {
         let lag_max = Duration::from_secs(self.config.replication.max_lag_s.into());
         let fresh = |at: Instant| self.loop_time.saturating_duration_since(at) <= lag_max;
-        let replicas = self.replication.places.iter();
-        let replicas = replicas.filter_map(|&place| self.clients.get(place)?.replica());
-        let good = replicas.filter(|it| it.phase == Phase::Online && fresh(it.acked_at)).count();
+        let is_good = |it: &Replica| it.phase == Phase::Online && fresh(it.acked_at);
+        let good = self.replicas().filter(|(_, replica)| is_good(replica)).count();
         u32::try_from(good).unwrap_or(u32::MAX)
     }
 }
