@@ -123,8 +123,7 @@ impl InProcess {
             self.state.blocked.leave(self.session.id);
         }
         while self.state.blocked.next_ready().is_some() {}
-        self.state.pause = None;
-        self.keyspace.spare_expired(self.state.spares_expired());
+        self.state.unpause(&mut self.keyspace);
         self.session.held = None;
         self.session.closing = false;
     }

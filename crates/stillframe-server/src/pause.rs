@@ -7,6 +7,7 @@
 use std::time::{Duration, Instant};
 
 use stillframe::Algorithm;
+use stillframe_keyspace::Keyspace;
 
 use crate::commands::{Command, flags};
 use crate::server::Server;
@@ -27,6 +28,12 @@ impl ServerState {
         let now = Instant::now();
         let end = now.checked_add(length).unwrap_or(now + Duration::from_secs(1 << 32));
         self.pause = Some(Pause { end, writes_only });
+    }
+
+    /// Ends the pause: what has expired meanwhile may be deleted again.
+    pub(crate) fn unpause<A: Algorithm>(&mut self, keyspace: &mut Keyspace<A>) {
+        self.pause = None;
+        keyspace.spare_expired(self.spares_expired());
     }
 
     /// Whether requests are held now.
@@ -64,8 +71,7 @@ impl<A: Algorithm> Server<A> {
     /// Has held requests run once nothing holds them any more.
     pub(crate) fn end_pause(&mut self) {
         if self.state.pause.is_some_and(|pause| pause.end <= self.state.loop_time) {
-            self.state.pause = None;
-            self.keyspace.spare_expired(self.state.spares_expired());
+            self.state.unpause(&mut self.keyspace);
         }
         if self.state.pausing() || self.postponed.is_empty() {
             return;

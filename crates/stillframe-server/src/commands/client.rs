@@ -122,8 +122,7 @@ fn pause<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
 
 /// `CLIENT UNPAUSE`
 fn unpause<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
-    ctx.server.pause = None;
-    ctx.keyspace.spare_expired(ctx.server.spares_expired());
+    ctx.server.unpause(ctx.keyspace);
     ctx.out.ok();
 }
 
