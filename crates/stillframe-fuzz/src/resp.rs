@@ -1,6 +1,6 @@
 //! The parser of requests and the decoder of replies.
 
-use stillframe_resp::{Limits, Parser, Plain, ProtocolError, decode_reply};
+use stillframe_resp::{Limits, Parser, ProtocolError, decode_reply};
 
 /// The requests of a stream, and how it ended.
 type Parsed = (Vec<Vec<Vec<u8>>>, Option<ProtocolError>);
@@ -30,10 +30,9 @@ fn parse(stream: &[u8], size: usize) -> Parsed {
     for piece in stream.chunks(size) {
         input.extend_from_slice(piece);
         loop {
-            let mut plain = Plain::default();
-            let plain = parser
-                .plain(&input, &mut plain)
-                .then(|| (plain.bytes(), plain.args().iter().map(|arg| arg.to_vec()).collect()));
+            let plain = parser.plain(&input).map(|plain| {
+                (plain.bytes(), plain.args().iter().map(|arg| arg.to_vec()).collect())
+            });
             let parsed = parser.parse(&mut input);
             assert!(plain.is_none() || matches!(parsed, Ok(Some(_))), "plain requests are whole");
             match parsed {

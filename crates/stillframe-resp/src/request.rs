@@ -53,7 +53,7 @@ impl Default for Limits {
 }
 
 /// A request of few arguments of moderate length that has arrived as a whole: nearly all of them.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 pub struct Plain<'b> {
     args: [&'b [u8]; PLAIN_ARGS_MAX],
     count: usize,
@@ -172,20 +172,19 @@ impl Parser {
         self.wanted
     }
 
-    /// Puts the request at the start of `buffer` into `request`, if it is plain; else what is there
-    /// means nothing, and it is left to [`parse`](Self::parse). So is what goes on with an
-    /// unfinished request. Several can be looked at before the first one runs: what is plain
-    /// exceeds no limit that a request could change.
+    /// The request at the start of `buffer`, if it is plain; else it is left to
+    /// [`parse`](Self::parse). So is what goes on with an unfinished request. Several can be looked
+    /// at before the first one runs: what is plain exceeds no limit that a request could change.
     #[inline]
-    pub fn plain<'b>(&self, buffer: &'b [u8], request: &mut Plain<'b>) -> bool {
+    #[must_use]
+    pub fn plain<'b>(&self, buffer: &'b [u8]) -> Option<Plain<'b>> {
         if self.args_missing > 0 || self.scanned > 0 || buffer.first() != Some(&b'*') {
-            return false;
+            return None;
         }
-        let args = &mut request.args;
-        let found = plain_args(buffer, &self.limits, |at, range| args[at] = &buffer[range]);
-        let Some((count, bytes)) = found else { return false };
-        (request.count, request.bytes) = (count, bytes);
-        true
+        let mut args = [&[][..]; PLAIN_ARGS_MAX];
+        let show = |at: usize, range| args[at] = &buffer[range];
+        let (count, bytes) = plain_args(buffer, &self.limits, show)?;
+        Some(Plain { args, count, bytes })
     }
 
     fn finish(&mut self) -> usize {

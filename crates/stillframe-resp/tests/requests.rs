@@ -1,7 +1,7 @@
 //! The request parser: every way a stream may be cut, and every way it may be wrong.
 
 use proptest::prelude::*;
-use stillframe_resp::{Limits, Parser, Plain, ProtocolError};
+use stillframe_resp::{Limits, Parser, ProtocolError};
 
 type Request = Vec<Vec<u8>>;
 
@@ -13,8 +13,7 @@ fn parse_in_pieces(pieces: &[&[u8]], limits: Limits) -> (Vec<Request>, Result<()
     for piece in pieces {
         buffer.extend_from_slice(piece);
         loop {
-            let mut plain = Plain::default();
-            let plain = parser.plain(&buffer, &mut plain).then(|| {
+            let plain = parser.plain(&buffer).map(|plain| {
                 (plain.bytes(), plain.args().iter().map(|arg| arg.to_vec()).collect::<Request>())
             });
             match parser.parse(&mut buffer) {
@@ -61,9 +60,8 @@ fn request(words: &[&str]) -> Request {
 
 #[test]
 fn requests_of_few_arguments_of_moderate_length_are_plain() {
-    let is_plain = |request: &[Vec<u8>], limits| {
-        Parser::new(limits).plain(&multibulk(request), &mut Plain::default())
-    };
+    let is_plain =
+        |request: &[Vec<u8>], limits| Parser::new(limits).plain(&multibulk(request)).is_some();
     let of = |count: usize, bytes: usize| vec![vec![b'x'; bytes]; count];
     for (count, bytes, expected) in [
         (1, 0, true),

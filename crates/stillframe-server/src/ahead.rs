@@ -14,50 +14,50 @@ use crate::commands;
 
 /// Plain requests that follow each other.
 pub(crate) struct Ahead<'b> {
-    requests: [Plain<'b>; WARM_BATCH],
-    count: usize,
+    /// As many as there are, then none: to clear all places would cost as much as to parse one.
+    places: [Option<Plain<'b>>; WARM_BATCH],
 }
 
 impl<'b> Ahead<'b> {
     /// The next requests in `bytes`, of which `parser` has seen nothing; none, if the first one is
     /// not plain.
     pub(crate) fn parse(parser: &Parser, bytes: &'b [u8]) -> Self {
-        let mut ahead = Self { requests: [Plain::default(); WARM_BATCH], count: 0 };
+        let mut ahead = Self { places: [None; WARM_BATCH] };
         let mut rest = bytes;
-        for request in &mut ahead.requests {
-            if !parser.plain(rest, request) {
-                break;
-            }
+        for place in &mut ahead.places {
+            let Some(request) = parser.plain(rest) else { break };
             rest = &rest[request.bytes()..];
-            ahead.count += 1;
+            *place = Some(request);
         }
         ahead
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.places[0].is_none()
+    }
+
     /// The requests, in order.
-    pub(crate) fn requests(&self) -> &[Plain<'b>] {
-        &self.requests[..self.count]
+    pub(crate) fn requests(&self) -> impl Iterator<Item = &Plain<'b>> + Clone {
+        self.places.iter().map_while(Option::as_ref)
     }
 
     /// Warms the keys of the requests, if there are several; what they name of it, if it is one
     /// key.
     pub(crate) fn warm<A: Algorithm>(&self, keyspace: &Keyspace<A>, db: usize) {
-        let [first, others @ ..] = self.requests() else { return };
-        if others.is_empty() {
-            return;
-        }
+        let [Some(first), Some(_), ..] = &self.places else { return };
         let key = |request: &Plain<'b>| request.args().get(1).copied().unwrap_or_default();
         let first_key = key(first);
-        if others.iter().any(|other| key(other) != first_key) {
-            return keyspace.warm(db, self.requests().iter().map(key));
+        if self.requests().any(|request| key(request) != first_key) {
+            return keyspace.warm(db, self.requests().map(key));
         }
-        let mut named = [Named::default(); WARM_BATCH];
+        let (mut named, mut count) = ([Named::default(); WARM_BATCH], 0);
         for (named, request) in named.iter_mut().zip(self.requests()) {
+            count += 1;
             let Some([name, rest @ ..]) = request.args().get(2..) else { continue };
             let score = commands::whole_score(name);
             *named = Named { name, member: rest.last().unwrap_or(name), score };
         }
-        keyspace.warm_elements(db, first_key, &named[..self.count]);
+        keyspace.warm_elements(db, first_key, &named[..count]);
     }
 }
 
@@ -69,7 +69,7 @@ mod tests {
 
     fn parse(bytes: &[u8]) -> Vec<Vec<&[u8]>> {
         let ahead = Ahead::parse(&Parser::new(Limits::OPEN), bytes);
-        ahead.requests().iter().map(|request| request.args().to_vec()).collect()
+        ahead.requests().map(|request| request.args().to_vec()).collect()
     }
 
     #[test]

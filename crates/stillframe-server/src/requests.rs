@@ -107,7 +107,7 @@ impl<A: Algorithm> Server<A> {
         self.state.read_clock();
         while self.goes_on(client, &left) {
             let ahead = Ahead::parse(&client.parser, &bytes[used..]);
-            if !ahead.requests().is_empty() {
+            if !ahead.is_empty() {
                 ahead.warm(&self.keyspace, client.session.db);
                 for request in ahead.requests() {
                     if !self.goes_on(client, &left) {
