@@ -209,6 +209,21 @@ pub(crate) fn segments(folder: &Path) -> Vec<PathBuf> {
     segments
 }
 
+/// Flips a bit of the first `word` in the newest segment of a server's log, which is refused then:
+/// the segment's name, and what is said.
+fn refused_after_a_flip(data: &Path, word: &[u8]) -> (String, String) {
+    let path = segments(data).pop().expect("one at least");
+    let mut bytes = fs::read(&path).expect("it is there");
+    let at = bytes.windows(word.len()).position(|it| it == word).expect("the record is there");
+    bytes[at] ^= 1;
+    fs::write(&path, bytes).expect("it can be written");
+    let data = data.display().to_string();
+    let refused = stillframe(&["serve", "--port", "0", "--dir", &data, "--appendonly", "yes"]);
+    let text = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert_eq!(refused.status.code(), Some(1), "{text}");
+    (path.file_name().expect("a name").to_string_lossy().into_owned(), text)
+}
+
 #[test]
 fn a_damaged_log_is_named_and_refused_unless_the_loss_is_accepted() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -217,16 +232,7 @@ fn a_damaged_log_is_named_and_refused_unless_the_loss_is_accepted() {
         first.client().ok(&format!("SET key{number} {number}"));
     }
     first.kill();
-    let path = segments(folder.path()).pop().expect("one at least");
-    let mut bytes = fs::read(&path).expect("it is there");
-    let middle = bytes.windows(5).position(|word| word == b"key10").expect("the record is there");
-    bytes[middle] ^= 1;
-    fs::write(&path, bytes).expect("it can be written");
-    let data = folder.path().display().to_string();
-    let refused = stillframe(&["serve", "--port", "0", "--dir", &data, "--appendonly", "yes"]);
-    let text = String::from_utf8_lossy(&refused.stderr).into_owned();
-    assert_eq!(refused.status.code(), Some(1), "{text}");
-    let name = path.file_name().expect("a name").to_string_lossy().into_owned();
+    let (name, text) = refused_after_a_flip(folder.path(), b"key10");
     for part in [&*name, "record 11", "byte ", "--accept-log-loss yes"] {
         assert!(text.contains(part), "{part} is missing: {text}");
     }
@@ -245,15 +251,7 @@ fn damage_to_the_last_write_of_a_killed_server_is_refused() {
     first.client().ok("SET first 1");
     first.client().ok("SET last 2");
     first.kill();
-    let path = segments(folder.path()).pop().expect("one at least");
-    let mut bytes = fs::read(&path).expect("it is there");
-    let last = bytes.windows(4).position(|word| word == b"last").expect("the record is there");
-    bytes[last] ^= 1;
-    fs::write(&path, bytes).expect("it can be written");
-    let data = folder.path().display().to_string();
-    let refused = stillframe(&["serve", "--port", "0", "--dir", &data, "--appendonly", "yes"]);
-    let text = String::from_utf8_lossy(&refused.stderr).into_owned();
-    assert_eq!(refused.status.code(), Some(1), "{text}");
+    let (_, text) = refused_after_a_flip(folder.path(), b"last");
     assert!(text.contains("record 2 is not what was written"), "{text}");
 }
 

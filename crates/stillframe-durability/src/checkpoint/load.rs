@@ -33,7 +33,7 @@ const BATCH_WORDS: usize = 1 << 17;
 impl<R: Read> Reader<R> {
     /// Whether so many threads would read at once: a small file is not worth it.
     pub(crate) fn is_for_threads(&self, threads: usize) -> bool {
-        threads > 1 && Plan::new(self).is_large()
+        Plan::new(self).is_for_threads(threads)
     }
 
     /// Hands every run of words to `take(start, words)`, or puts it into `memory`, then checks the
@@ -53,7 +53,7 @@ impl<R: Read> Reader<R> {
                 plan.stop();
             }
         };
-        let is_shared = self.is_for_threads(threads)
+        let is_shared = plan.is_for_threads(threads)
             && by_threads(&plan, threads, &at, memory, &mut take, &mut add);
         if !is_shared {
             let mut scratch = plan.scratch();

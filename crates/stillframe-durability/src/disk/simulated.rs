@@ -173,6 +173,12 @@ impl State {
         self.platter.find(path).ok_or_else(|| io::ErrorKind::IsADirectory.into())
     }
 
+    /// The names in a directory that is there.
+    fn names_below(&self, path: &str) -> io::Result<Vec<String>> {
+        self.there(path)?;
+        self.platter.names_in(path).ok_or_else(|| io::ErrorKind::NotADirectory.into())
+    }
+
     fn there(&self, path: &str) -> io::Result<()> {
         let is_there = self.platter.find(path).is_some() || self.platter.names_in(path).is_some();
         if is_there { Ok(()) } else { Err(io::ErrorKind::NotFound.into()) }
@@ -235,11 +241,8 @@ impl Disk for SimulatedDisk {
         let mut state = self.state();
         state.whole_call()?;
         let path = self.at(name);
-        state.there(&path)?;
-        match state.platter.names_in(&path) {
-            None => Err(io::ErrorKind::NotADirectory.into()),
-            Some(_) => Ok(Arc::new(Self { state: Arc::clone(&self.state), folder: path + "/" })),
-        }
+        state.names_below(&path)?;
+        Ok(Arc::new(Self { state: Arc::clone(&self.state), folder: path + "/" }))
     }
 
     fn create_below(&self, name: &str) -> io::Result<()> {
@@ -256,15 +259,11 @@ impl Disk for SimulatedDisk {
         let mut state = self.state();
         state.whole_call()?;
         let path = self.at(name);
-        state.there(&path)?;
-        match state.platter.names_in(&path) {
-            None => Err(io::ErrorKind::NotADirectory.into()),
-            Some(names) if !names.is_empty() => Err(io::ErrorKind::DirectoryNotEmpty.into()),
-            Some(_) => {
-                state.change(Change::Remove(path));
-                Ok(())
-            }
+        if !state.names_below(&path)?.is_empty() {
+            return Err(io::ErrorKind::DirectoryNotEmpty.into());
         }
+        state.change(Change::Remove(path));
+        Ok(())
     }
 
     fn lock(&self, name: &str) -> io::Result<Lock> {

@@ -27,8 +27,13 @@ impl Generations {
         Self { above: Arc::clone(above), name: name.to_owned() }
     }
 
+    /// Their directory, which is there.
+    fn existing(&self) -> Result<Directory, Error> {
+        self.above.below(&self.name).and_then(Directory::existing)
+    }
+
     fn root(&self) -> Result<Option<Directory>, Error> {
-        match self.above.below(&self.name).and_then(Directory::existing) {
+        match self.existing() {
             Err(error) if error.kind() == Some(ErrorKind::NotFound) => Ok(None),
             root => root.map(Some),
         }
@@ -41,7 +46,7 @@ impl Generations {
 
     /// The directory of a generation.
     pub(crate) fn place(&self, generation: u64) -> Result<Place, Error> {
-        Directory::existing(self.above.below(&self.name)?)?.below(&generation.to_string())
+        self.existing()?.below(&generation.to_string())
     }
 
     fn files(&self, generation: u64) -> Result<Directory, Error> {
@@ -69,7 +74,7 @@ impl Generations {
             Some(root) => root,
             None => {
                 self.above.create_below(&self.name)?;
-                Directory::existing(self.above.below(&self.name)?)?
+                self.existing()?
             }
         };
         self.above.sync()?;
@@ -120,7 +125,7 @@ impl Generations {
 
     /// Gives a generation that nobody asks for another name; tells it.
     pub(super) fn set_aside(&self, generation: u64) -> Result<PathBuf, Error> {
-        let root = Directory::existing(self.above.below(&self.name)?)?;
+        let root = self.existing()?;
         let names = root.names()?;
         let mut name = format!("{generation}.superseded");
         for number in 2.. {

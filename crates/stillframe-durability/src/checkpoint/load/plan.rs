@@ -103,9 +103,9 @@ impl Plan {
         }
     }
 
-    /// Whether the file has more than a thread reads at once.
-    pub(super) fn is_large(&self) -> bool {
-        self.length > large(&self.header)
+    /// Whether so many threads have something to share: more than one of them reads at once.
+    pub(super) fn is_for_threads(&self, threads: usize) -> bool {
+        threads > 1 && self.length > large(&self.header)
     }
 
     pub(super) fn stretches(&self) -> u64 {
