@@ -201,8 +201,7 @@ fn a_broken_chain_is_recovered_as_far_as_it_is_whole_if_that_is_accepted() {
     let folder = tempfile::tempdir().expect("a directory");
     let (from, to) = (folder.path().join("from"), folder.path().join("to"));
     let open = |path: &Path| -> Store {
-        let mut chains = Increments::at_most(100);
-        chains.percent_max = 1_000_000;
+        let chains = Increments::at_most(100).percent(u64::MAX);
         Store::open(path, Options::words(5000).increments(chains)).expect("a whole chain")
     };
     let mut store = open(&from);

@@ -36,6 +36,12 @@ impl Increments {
         Self { count_max, ..Self::default() }
     }
 
+    /// Sets [`percent_max`](Self::percent_max). `u64::MAX`: however large they are.
+    #[must_use]
+    pub fn percent(self, percent_max: u64) -> Self {
+        Self { percent_max, ..self }
+    }
+
     /// Whether a chain is to be merged.
     pub(crate) fn are_many(&self, chain: &[Part]) -> bool {
         let Some((base, increments)) = chain.split_first() else { return false };

@@ -24,9 +24,7 @@ fn options(increments: Increments) -> Options {
 
 /// Chains that are never merged.
 fn endless() -> Increments {
-    let mut increments = Increments::at_most(usize::MAX);
-    increments.percent_max = u64::MAX;
-    increments
+    Increments::at_most(usize::MAX).percent(u64::MAX)
 }
 
 fn open<A: Algorithm>(directory: &Path, increments: Increments) -> Store<A> {

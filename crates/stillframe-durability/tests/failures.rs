@@ -135,7 +135,7 @@ impl DiskFile for File {
 }
 
 fn open<A: Algorithm>(disk: &Moody) -> Store<A> {
-    let options = Options::words(WORDS).increments(Increments::at_most(100));
+    let options = Options::words(WORDS).increments(Increments::at_most(100).percent(u64::MAX));
     Store::open_with("simulated", options.disk(Arc::new(disk.clone()))).expect("sound")
 }
 

@@ -150,7 +150,7 @@ fn random_damage_and_swapped_blocks_are_told() {
 
 /// A base and three increments; the first two of these are given.
 fn chain(path: &Path) -> (PathBuf, PathBuf) {
-    let options = Options::words(5000).increments(Increments::at_most(9));
+    let options = Options::words(5000).increments(Increments::at_most(9).percent(u64::MAX));
     let mut store: Store = Store::open(path, options).expect("a store");
     for number in 1..=4 {
         store.write(number as usize * 700, number);

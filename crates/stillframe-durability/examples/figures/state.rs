@@ -16,9 +16,7 @@ fn options(words: usize) -> Options {
 
 /// Chains that are merged when told to.
 fn chains(count_max: usize) -> Increments {
-    let mut increments = Increments::at_most(count_max);
-    increments.percent_max = u64::MAX;
-    increments
+    Increments::at_most(count_max).percent(u64::MAX)
 }
 
 /// The word that is in place `index`: half of it packs.

@@ -30,7 +30,7 @@ fn open<A: Algorithm>(
 
 /// At most so many increments, however large.
 fn at_most(count: usize) -> Increments {
-    Increments { percent_max: u64::MAX, ..Increments::at_most(count) }
+    Increments::at_most(count).percent(u64::MAX)
 }
 
 fn state<A: Algorithm>(store: &Store<A>) -> Vec<u64> {
@@ -176,8 +176,8 @@ fn live<A: Algorithm>(
     if random.below(3) == 0 {
         disk.fail_at(1 + random.below(150), FAULTS[random.below(4) as usize]);
     }
-    let mut increments = Increments::at_most(1 + random.below(4) as usize);
-    increments.percent_max = [10, 100, u64::MAX][random.below(3) as usize];
+    let increments = Increments::at_most(1 + random.below(4) as usize);
+    let increments = increments.percent([10, 100, u64::MAX][random.below(3) as usize]);
     let Ok(mut store) = open::<A>(disk, words, increments) else {
         assert!(disk.has_failed(), "without a fault there is no error");
         return;

@@ -23,9 +23,7 @@ fn is_long() -> bool {
 fn chain(increments: u64, packs: bool, random: &mut Random) -> (Files, Vec<Vec<u64>>) {
     let disk = SimulatedDisk::default();
     let options = Options::words(MANY).disk(Arc::new(disk.clone()));
-    let mut most = Increments::at_most(usize::MAX);
-    most.percent_max = u64::MAX;
-    let options = options.increments(most);
+    let options = options.increments(Increments::at_most(usize::MAX).percent(u64::MAX));
     let options = if packs { options.pack() } else { options };
     let mut store = Store::<Imprint>::open_with("simulated", options).expect("sound");
     for index in 0..MANY {
