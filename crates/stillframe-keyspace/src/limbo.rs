@@ -42,7 +42,7 @@ pub(crate) struct Loan {
 }
 
 #[derive(Default)]
-struct Bucket {
+pub(crate) struct Bucket {
     entries: Vec<Owned>,
     bytes: usize,
 }
@@ -135,10 +135,25 @@ impl Limbo {
         }
     }
 
-    /// What freeing everything would look like to a reader.
+    /// What freeing these buckets would look like to a reader.
     #[cfg(test)]
-    pub(crate) fn poison(&mut self) {
-        let entries = self.buckets.iter_mut().flat_map(|bucket| &mut bucket.entries);
-        entries.for_each(|entry| entry.poison());
+    pub(crate) fn poison(
+        &mut self,
+        buckets: impl std::slice::SliceIndex<[Bucket], Output = [Bucket]>,
+    ) {
+        let buckets = self.buckets.get_mut(buckets).into_iter().flatten();
+        buckets.flat_map(|bucket| &mut bucket.entries).for_each(Owned::poison);
+    }
+
+    /// What mistakes about the end of a range look like to a reader.
+    #[cfg(test)]
+    pub(crate) fn release_wrongly(&mut self, captured: usize) {
+        use crate::mutants::{Mutant, is_made};
+        if is_made(Mutant::ReleasesEarly) {
+            self.poison(..);
+        }
+        if is_made(Mutant::ReleasesPart) {
+            self.poison(..captured.div_ceil(1 << self.range_bits).min(self.buckets.len()));
+        }
     }
 }

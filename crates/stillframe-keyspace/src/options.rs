@@ -15,7 +15,8 @@ pub struct KeyspaceOptions {
     pub on_full: OnFull,
     /// Ask for 2 MiB pages for the slots.
     pub huge_pages: bool,
-    /// Most keys of all databases together (2^30 by default); takes 8 bytes of address space each.
+    /// Most keys of all databases together (2^30 by default, at most 2^32 - 1); takes 8 bytes of
+    /// address space each.
     pub max_keys: usize,
 }
 

@@ -45,7 +45,7 @@ use crate::entry::{Entry, Owned};
 use crate::image::{Beginning, EntrySink, Image};
 use crate::index::{Index, Seat};
 use crate::limbo::{Limbo, Loan};
-use crate::mutants::Mutant;
+use crate::mutants::{Mutant, is_made};
 use crate::reclaim::Reclaimer;
 use crate::value::Type;
 
@@ -56,6 +56,8 @@ const LARGE_BYTES: usize = 256 << 10;
 const PENDING_BYTES_MAX: usize = 64 << 20;
 /// Growth of the slot array: at least this, else an eighth.
 const GROWTH_MIN: usize = if cfg!(any(test, miri)) { 16 } else { 8192 };
+/// A slot's number has 32 bits wherever one is kept.
+const KEYS_MAX: usize = u32::MAX as usize;
 
 /// Slots with their entries.
 pub(crate) struct Slots<A: Algorithm> {
@@ -74,40 +76,31 @@ pub(crate) struct Slots<A: Algorithm> {
     captured: usize,
     limbo: Limbo,
     reclaimer: Reclaimer,
-    #[cfg(test)]
-    pub(crate) mutant: Option<Mutant>,
 }
+
+#[cfg(test)]
+mod tests;
 
 impl<A: Algorithm> Slots<A> {
     pub(crate) fn create(options: &Options) -> Result<Self, CreateError> {
+        let max_keys = options.max_words;
+        if max_keys > KEYS_MAX {
+            return Err(CreateError::TooManyKeys { max_keys });
+        }
         let engine = Engine::new(A::create(options)?).map_err(CreateError::Thread)?;
         Ok(Self {
             progress: engine.progress(),
             engine,
             used: 0,
             free: Stack::default(),
-            slots_max: options.max_words.min(u32::MAX as usize),
+            slots_max: max_keys,
             era: 1,
             imaging: false,
             frozen: 0,
             captured: 0,
             limbo: Limbo::default(),
             reclaimer: Reclaimer::default(),
-            #[cfg(test)]
-            mutant: None,
         })
-    }
-
-    /// Whether this mistake is to be made; see [`crate::mutants`].
-    #[inline]
-    fn is(&self, mutant: Mutant) -> bool {
-        #[cfg(test)]
-        return self.mutant == Some(mutant);
-        #[cfg(not(test))]
-        {
-            let _ = mutant;
-            false
-        }
     }
 
     /// The algorithm that takes the images.
@@ -179,7 +172,7 @@ impl<A: Algorithm> Slots<A> {
     #[inline]
     pub(crate) fn entry_mut(&mut self, slot: u32) -> Option<&mut Entry> {
         let is_private = self.is_private(slot, self.entry(slot)?);
-        if !is_private && !self.is(Mutant::ChangesInPlace) {
+        if !is_private && !is_made(Mutant::ChangesInPlace) {
             return None;
         }
         let word = self.engine.read(slot as usize);
@@ -190,7 +183,8 @@ impl<A: Algorithm> Slots<A> {
 
     /// Whether no image can see the entry in this slot.
     fn is_private(&self, slot: u32, entry: &Entry) -> bool {
-        entry.era() > self.frozen || (slot as usize) < self.captured
+        let captured = self.captured + usize::from(is_made(Mutant::SeesOneSlotLess));
+        entry.era() > self.frozen || (slot as usize) < captured
     }
 
     /// Puts an entry into a free slot.
@@ -265,10 +259,14 @@ impl<A: Algorithm> Slots<A> {
                 self.limbo.lend(slot, Loan { holder: slot, bytes: shared_bytes });
             }
             #[cfg(test)]
-            if self.is(Mutant::FreesAtOnce) {
-                self.limbo.poison();
+            if is_made(Mutant::FreesAtOnce) {
+                self.limbo.poison(..);
             }
             return;
+        }
+        #[cfg(test)]
+        if is_made(Mutant::SeesOneSlotLess) && slot as usize == self.captured {
+            return self.limbo.push(slot, old.poisoned()); // freed, as far as a reader can see
         }
         self.limbo.give_back(slot, None);
         if old.entry().bytes() >= LARGE_BYTES
@@ -313,8 +311,7 @@ impl<A: Algorithm> Slots<A> {
         (cleared, spaces, seen): Beginning,
         publish: impl FnOnce(&mut E, Result<CaptureReport, CaptureError>) + Send + 'static,
     ) -> Result<Begun, BeginError> {
-        self.tend(); // an image before this one may be over
-        let cleared = if self.is(Mutant::ShowsCleared) { [0; DATABASES] } else { cleared };
+        let cleared = if is_made(Mutant::ShowsCleared) { [0; DATABASES] } else { cleared };
         let begun = self.engine.snapshot(
             point,
             Image::new(sink, (cleared, spaces, seen)),
@@ -323,6 +320,9 @@ impl<A: Algorithm> Slots<A> {
                 Publication::Failed // every image is whole: none builds on it
             },
         )?;
+        // The image before is over, or this one would not have begun. Its end is not asked for
+        // before: it may come between the question and the begin.
+        self.end_image();
         self.imaging = true;
         let ended = self.end_era();
         if self.algorithm().in_process {
@@ -339,17 +339,20 @@ impl<A: Algorithm> Slots<A> {
             return;
         }
         if !self.progress.running() {
-            self.imaging = false;
-            self.frozen = 0;
-            self.limbo.end(&mut self.reclaimer);
+            self.end_image();
         } else if self.frozen != 0 {
             self.captured = self.progress.captured_words();
             #[cfg(test)]
-            if self.is(Mutant::ReleasesEarly) {
-                self.limbo.poison();
-            }
+            self.limbo.release_wrongly(self.captured);
             self.limbo.release(self.captured, &mut self.reclaimer);
         }
+    }
+
+    /// No image is held but one begun just now: frees what the one before had (M4).
+    fn end_image(&mut self) {
+        self.imaging = false;
+        self.frozen = 0;
+        self.limbo.end(&mut self.reclaimer);
     }
 
     pub(crate) fn progress(&self) -> &Progress {
@@ -382,6 +385,15 @@ impl<A: Algorithm> Drop for Slots<A> {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CreateError {
+    /// More keys than slots can be numbered.
+    #[error(
+        "`max_keys` is {max_keys}, but slots are numbered in 32 bits: give at most {KEYS_MAX}, or \
+         spread the keys over several keyspaces"
+    )]
+    TooManyKeys {
+        /// As it was asked for.
+        max_keys: usize,
+    },
     /// No memory for the slots.
     #[error("no memory for the slots of the keyspace: {0}")]
     Memory(#[from] MemoryError),

@@ -27,7 +27,7 @@
 //! - T3: no node is empty (but a tree's only leaf), or overfull unless it cannot be split. A node
 //!   that shrinks is merged with a neighbour if both fit into three quarters of a node; so two
 //!   neighbours take more than half a node together (leaves where elements are of like length).
-//! - T4: a node is changed only through [`node::own`] or `Arc::get_mut`: never one that somebody
+//! - T4: a node is changed only through [`node::own`] or [`node::alone`]: never one that somebody
 //!   else holds.
 //!
 //! Costs, n elements: find, insert, remove, rank: O(log n) nodes of at most 4 KiB (or one element).
@@ -47,7 +47,7 @@ use crate::chunk::{self, Chunk};
 use crate::packed::Shape;
 use crate::warm::WARM_BATCH;
 pub(crate) use ends::{Ends, Side};
-use node::Node;
+use node::{Node, alone};
 
 /// Most bytes in a leaf of more than one element.
 const LEAF_BYTES_MAX: usize = if cfg!(miri) { 256 } else { 4096 };
@@ -193,9 +193,9 @@ impl Tree {
         let mut node = &mut self.root;
         loop {
             match node {
-                Node::Leaf(leaf) => return Arc::get_mut(leaf)?.value_mut(self.shape, name),
+                Node::Leaf(leaf) => return alone(leaf)?.value_mut(self.shape, name),
                 Node::Inner(inner) => {
-                    let inner = Arc::get_mut(inner)?;
+                    let inner = alone(inner)?;
                     node = inner.node_mut(inner.child_of_key(key));
                 }
             }

@@ -88,6 +88,13 @@ impl Owned {
         unsafe { &mut *entry }.0.tail.fill(0xdd);
     }
 
+    /// As [`poison`](Self::poison).
+    #[cfg(test)]
+    pub(crate) fn poisoned(mut self) -> Self {
+        self.poison();
+        self
+    }
+
     /// The word of a slot that owns the entry from now on; never 0.
     pub(crate) fn into_word(self) -> u64 {
         ManuallyDrop::new(self).0.as_ptr().expose_provenance() as u64

@@ -57,6 +57,15 @@ pub(super) fn own<T: Clone>(node: &mut Arc<T>) -> &mut T {
     Arc::make_mut(node)
 }
 
+/// The node, to be changed in place: unless others hold it too.
+pub(super) fn alone<T>(node: &mut Arc<T>) -> Option<&mut T> {
+    #[cfg(test)]
+    if crate::mutants::is_made(crate::mutants::Mutant::OverwritesShared) {
+        return Some(crate::mutants::shared_mut(node));
+    }
+    Arc::get_mut(node)
+}
+
 impl Node {
     /// Bytes of this node alone.
     pub(super) fn bytes(&self) -> usize {
