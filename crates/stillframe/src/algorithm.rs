@@ -128,7 +128,9 @@ pub trait Image: Send {
     /// One word of the image, or `None` if the image lives in another process or `index` is out of
     /// bounds. Valid until the image is captured or dropped.
     fn get(&self, index: usize) -> Option<u64>;
-    /// Pushes the whole image into the sink and finishes the sink.
+    /// Pushes the whole image into the sink, but for the blocks that it [declines](Sink::wants),
+    /// and finishes the sink. Whatever the sink does, declining, failing or panicking at any call,
+    /// the images after this one are right.
     ///
     /// # Errors
     /// [`CaptureError`]; what the sink holds then is not an image.

@@ -7,9 +7,9 @@
 //!   image's structures happens before the writer reuses them.
 //!
 //! In between each word has one owner. `epoch`, `total` and `arena_words` are stored by the writer
-//! only, `captured`, `settled` and `done` by the snapshotter (the writer resets `captured` while no
-//! image is held). Anyone may raise `stop`, and it only rises: a wish that comes late, for an image
-//! that has ended, cannot undo the wish for a newer one.
+//! only, `captured`, `settled`, `clear` and `done` by the snapshotter (the writer resets `captured`
+//! while no image is held). Anyone may raise `stop`, and it only rises: a wish that comes late, for
+//! an image that has ended, cannot undo the wish for a newer one.
 //!
 //! Source: Cao et al., section 3 (the mutator begins at its own point of consistency).
 
@@ -44,6 +44,8 @@ struct Snapshotters {
     captured: AtomicUsize,
     /// Epoch of the last image that was declared durable.
     settled: AtomicU64,
+    /// Epoch of the last image that left no mark of a change behind.
+    clear: AtomicU64,
     done: AtomicU64,
 }
 
@@ -67,6 +69,7 @@ impl Handover {
             snapshotters: Line(Snapshotters {
                 captured: AtomicUsize::new(0),
                 settled: AtomicU64::new(0),
+                clear: AtomicU64::new(0),
                 done: AtomicU64::new(0),
             }),
             stop: AtomicU64::new(0),
@@ -101,10 +104,11 @@ impl Handover {
         self.snapshotters.0.settled.load(Ordering::Relaxed)
     }
 
-    /// Whether the newest image was declared durable. The caller is the writer and has found the
-    /// hand-over idle.
-    pub(crate) fn is_settled(&self) -> bool {
-        self.settled() == self.writers.0.epoch.load(Ordering::Relaxed)
+    /// Whether the newest image left marks of changes that the next one must carry. The caller is
+    /// the writer and has found the hand-over idle.
+    pub(crate) fn left_marks(&self) -> bool {
+        let clear = self.snapshotters.0.clear.load(Ordering::Relaxed);
+        clear != self.writers.0.epoch.load(Ordering::Relaxed)
     }
 
     /// Begins the next image, of `total` words, and returns its epoch. The caller is the writer,
@@ -181,9 +185,13 @@ impl Handover {
         self.snapshotters.0.captured.store(captured, order);
     }
 
-    /// Declares image `epoch` durable; published by [`end`](Self::end).
-    pub(crate) fn settle(&self, epoch: u64) {
+    /// Declares image `epoch` durable, and clear unless it leaves marks; published by
+    /// [`end`](Self::end).
+    pub(crate) fn settle(&self, epoch: u64, leaves_marks: bool) {
         self.snapshotters.0.settled.store(epoch, Ordering::Relaxed);
+        if !leaves_marks {
+            self.snapshotters.0.clear.store(epoch, Ordering::Relaxed);
+        }
     }
 
     /// Lets go of image `epoch`. Release: partner of [`running`](Self::running), edge 2.
@@ -268,6 +276,11 @@ impl Progress {
     #[must_use]
     pub fn interruptions(&self) -> u64 {
         self.handover.writers.0.interruptions.load(Ordering::Relaxed)
+    }
+    /// Whether the image under way was told to stop, or its capture has failed.
+    #[cfg(test)]
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.handover.check_stop(self.epoch()).is_err()
     }
     /// Asks the image under way to stop; its capture ends with
     /// [`CaptureError::Cancelled`](crate::CaptureError::Cancelled) at the next block.

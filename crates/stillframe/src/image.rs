@@ -19,8 +19,12 @@ pub(crate) use marks::low;
 
 /// How one algorithm finds the state as it was at begin.
 pub trait View: Send {
-    /// Fills `into` with the words of `block`.
+    /// Fills `into` with the words of `block`. Blocks come in order, each once, and each that does
+    /// not come here is [passed](Self::pass).
     fn block(&self, block: usize, into: &mut [u64]);
+    /// The sink declines `block`, which has `len` words: does what [`block`](Self::block) does for
+    /// the algorithm's own sake, the copying into a buffer aside.
+    fn pass(&self, block: usize, len: usize);
     /// One word, which is in bounds.
     fn word(&self, index: usize) -> u64;
 }
@@ -54,7 +58,8 @@ impl<S: Sink, V: View> Image for InProcess<S, V> {
     }
     fn capture(&mut self) -> Result<(), CaptureError> {
         self.held.spend()?;
-        self.held.push(|block, into| self.view.block(block, into))
+        let view = &self.view;
+        self.held.push(|block, into| view.block(block, into), |block, len| view.pass(block, len))
     }
     fn sink_mut(&mut self) -> &mut S {
         &mut self.held.sink
@@ -94,33 +99,42 @@ impl<S: Sink> Held<S> {
         handover.check_stop(*epoch).is_ok().then_some(word)
     }
 
-    /// Pushes the image block by block: `fill(block, buffer)` gives one block.
+    /// Pushes the image block by block: `fill(block, buffer)` gives one block; for one that the
+    /// sink declines `pass(block, words)` is called.
     pub(crate) fn push(
         &mut self,
         mut fill: impl FnMut(usize, &mut [u64]),
+        pass: impl FnMut(usize, usize),
     ) -> Result<(), CaptureError> {
-        self.push_parts(|_, block, into| {
+        let fill = |_: &mut S, block, into: &mut [u64]| {
             fill(block, into);
             Ok(Marks::ALL)
-        })
+        };
+        self.push_parts(fill, pass)
     }
 
     /// Pushes the image block by block: `fill(sink, block, buffer)` gives one block, and says which
-    /// runs of it are to be pushed. After each block the progress is published. A wish to stop is
-    /// obeyed after `fill`: an image that was given up before its words were copied never reaches
-    /// the sink.
+    /// runs of it are to be pushed; for one that the sink declines `pass(block, words)` is called.
+    /// After each block the progress is published. A wish to stop is obeyed after `fill`: an image
+    /// that was given up before its words were copied never reaches the sink.
+    ///
+    /// If this fails or panics, the image is told to stop before anyone else learns of it: a writer
+    /// that waits for the capture waits in vain.
     pub(crate) fn push_parts(
         &mut self,
         mut fill: impl FnMut(&mut S, usize, &mut [u64]) -> Result<Marks, CaptureError>,
+        mut pass: impl FnMut(usize, usize),
     ) -> Result<(), CaptureError> {
         let Lease { handover, epoch, words } = &self.lease;
+        let unfinished = Unfinished { handover, epoch: *epoch };
         handover.attach(*epoch);
         let mut buffer = [0; BLOCK_WORDS];
-        let mut push = |block: usize| {
+        let mut push = |block: usize| -> Result<(), CaptureError> {
             let start = block * BLOCK_WORDS;
             let buffer = &mut buffer[..BLOCK_WORDS.min(words - start)];
             if !self.sink.wants(start) {
                 handover.check_stop(*epoch)?;
+                pass(block, buffer.len());
                 handover.advance(start + buffer.len());
                 return Ok(());
             }
@@ -141,12 +155,27 @@ impl<S: Sink> Held<S> {
             handover.advance(start + buffer.len());
             Ok(())
         };
-        let pushed = (0..words.div_ceil(BLOCK_WORDS)).try_for_each(&mut push);
-        let outcome = pushed.and_then(|()| Ok(self.sink.finish()?));
-        if outcome.is_err() {
-            handover.cancel(*epoch); // a writer that waits for this capture waits in vain
+        for block in 0..words.div_ceil(BLOCK_WORDS) {
+            push(block)?;
         }
-        outcome
+        self.sink.finish()?;
+        std::mem::forget(unfinished);
+        Ok(())
+    }
+}
+
+/// A capture that has not ended well: dropping it stops its image.
+struct Unfinished<'a> {
+    handover: &'a Handover,
+    epoch: u64,
+}
+
+impl Drop for Unfinished<'_> {
+    fn drop(&mut self) {
+        let forgets = self.handover.is(Mutant::HandoverForgetsPanic);
+        if !(forgets && std::thread::panicking()) {
+            self.handover.cancel(self.epoch);
+        }
     }
 }
 
@@ -166,9 +195,9 @@ impl Lease {
         Self { handover: handover.clone(), epoch, words }
     }
 
-    /// Declares the image settled; published when it ends.
-    pub(crate) fn settle(&self) {
-        self.handover.settle(self.epoch);
+    /// Declares the image settled; published when it ends. See [`Handover::settle`].
+    pub(crate) fn settle(&self, leaves_marks: bool) {
+        self.handover.settle(self.epoch, leaves_marks);
     }
 }
 

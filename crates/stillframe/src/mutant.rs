@@ -52,6 +52,8 @@ mutants! {
     PiggybackRelaxedCopied,
     /// Piggyback: an image that ends half-way leaves the other units uncopied.
     PiggybackForgetsRest,
+    /// Piggyback: the units of a block that the sink declines are left uncopied.
+    PiggybackForgetsDeclined,
 
     // -- ping-pong, hourglass
     /// Ping-Pong: the shadow being written is dumped (the authors' code).
@@ -68,6 +70,10 @@ mutants! {
     HourglassWritesPartOfUnit,
     /// Incremental images: flags are cleared while an image is dumped (the paper's listing).
     IncrementForgetsWhileDumping,
+    /// Incremental images, Copy: a block that the sink declines is not rolled forward.
+    IncrementLeavesDeclined,
+    /// Incremental images, Merge: the changes of a block that the sink declined are forgotten.
+    IncrementForgetsDeclined,
 
     // -- models of page tables, userfaultfd
     /// On-Demand-Fork: a page is written that the image shares.
@@ -151,6 +157,8 @@ mutants! {
     HandoverChecksStopFirst,
     /// Hand-over: a late wish to stop an older image hides the wish for this one.
     HandoverLateCancelWins,
+    /// Hand-over: a sink that panics leaves its image as if it were captured on.
+    HandoverForgetsPanic,
 }
 
 #[cfg(any(test, feature = "mutants"))]

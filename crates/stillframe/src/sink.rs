@@ -21,8 +21,12 @@ pub trait Sink: Send {
     fn push(&mut self, start: usize, words: &[u64]) -> Result<(), SinkError>;
 
     /// Asked before a block from word `start` on is captured: whether it is wanted at all. What is
-    /// not is neither copied nor pushed, and counts as captured. A sink that knows what changed
-    /// since an earlier image does without the rest.
+    /// not is not pushed, and counts as captured. A sink that knows what changed since an earlier
+    /// image does without the rest.
+    ///
+    /// Declining a block changes nothing but what this sink is given: the algorithm's later images
+    /// are as if it had been taken, and an [incremental](crate::Completeness::Incremental) one
+    /// carries the changes of the block until a sink takes them.
     fn wants(&mut self, start: usize) -> bool {
         let _ = start;
         true
@@ -30,7 +34,8 @@ pub trait Sink: Send {
 
     /// Asked by an [incremental](crate::Completeness::Incremental) image for each block that did
     /// not change as a whole, before it is pushed: what did the image before (the last one that was
-    /// [settled](crate::Image::settle)) hold in these words? Words that it did not have are zero.
+    /// [settled](crate::Image::settle) and whose sink [wanted](Sink::wants) the block) hold in
+    /// these words? Words that it did not have are zero.
     ///
     /// # Errors
     /// As for [`push`](Sink::push); a sink that knows nothing of earlier images refuses.

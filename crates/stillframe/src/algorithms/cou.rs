@@ -292,6 +292,9 @@ impl<S: States> View for Frozen<S> {
         self.states.save(units, release_order(&self.handover), take);
     }
 
+    /// The writer goes on to save the units of the block, which nobody will read.
+    fn pass(&self, _block: usize, _len: usize) {}
+
     fn word(&self, index: usize) -> u64 {
         let unit = index >> self.homes.shift;
         let state = self.states.latch(unit);

@@ -106,7 +106,8 @@ impl<const HUGE: bool> Algorithm for Forking<HUGE> {
             self.handover.is(Mutant::ForkCapturesParent).then(|| self.words.view());
         let child = Child::spawn(|| {
             if parent_captures.is_none() {
-                let outcome = held.push(|block, into| words.copy_to(block * BLOCK_WORDS, into));
+                let fill = |block, into: &mut [u64]| words.copy_to(block * BLOCK_WORDS, into);
+                let outcome = held.push(fill, |_, _| ());
                 self.verdict.tell(outcome);
             }
             0
@@ -147,7 +148,8 @@ impl<S: Sink> Image for ForkImage<S> {
         self.held.spend()?;
         let ended = self.child.wait();
         if let Some(live) = &self.parent_captures {
-            return self.held.push(|block, into| live.copy_to(block * BLOCK_WORDS, into));
+            let fill = |block, into: &mut [u64]| live.copy_to(block * BLOCK_WORDS, into);
+            return self.held.push(fill, |_, _| ());
         }
         match (self.verdict.read(), ended) {
             (Some(outcome), _) => outcome,

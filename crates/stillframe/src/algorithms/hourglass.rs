@@ -14,7 +14,7 @@
 //!   lies in `A[U]`, where the next write replaces it; only the image of p - 2 holds it.
 //!
 //! Invariants, at each point of consistency, before the swap:
-//! - H1: `b[D]` is clear: the image before was settled, or its changes were folded into `A[U]`.
+//! - H1: `b[D]` is clear: the image before was settled, or what it left was folded into `A[U]`.
 //! - H2: `b[U][k]` is set exactly if `k` was written in this period, or its write is not part of a
 //!   settled image; then `br[k] = U`, and `A[U]` holds the whole unit.
 //! - H3: `A[D]` is not written by the writer until the next begin.
@@ -143,9 +143,9 @@ impl<const COPY: bool> Algorithm for Glass<COPY> {
         sink: S,
     ) -> Result<Increment<S, Side>, BeginError> {
         self.handover.check_idle()?;
-        if !self.handover.is_settled() {
-            let (failed, current) = (self.side(1 - self.current), self.side(self.current));
-            fold(self, &failed, &current, 1 << self.shift);
+        if self.handover.left_marks() {
+            let (left, current) = (self.side(1 - self.current), self.side(self.current));
+            fold(self, &left, &current, 1 << self.shift);
         }
         let ended = self.side(self.current);
         self.current = 1 - self.current;

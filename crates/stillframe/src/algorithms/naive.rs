@@ -109,6 +109,7 @@ impl View for Shadow {
     fn block(&self, block: usize, into: &mut [u64]) {
         self.0.copy_to(block * BLOCK_WORDS, into);
     }
+    fn pass(&self, _block: usize, _len: usize) {} // a block is but read
     fn word(&self, index: usize) -> u64 {
         self.0.load(index)
     }

@@ -328,6 +328,15 @@ impl<const ASYNC: bool> Tables<ASYNC> {
         other(base)
     }
 
+    /// All tables before the first block: from then on the writer is not held up by one.
+    fn copy_tables(&self, block: usize) {
+        if ASYNC && block == 0 {
+            for table in 0..self.root.len() {
+                self.table(table);
+            }
+        }
+    }
+
     /// First word of a page.
     fn page(&self, page: usize) -> usize {
         (self.tables.load(self.table(page / TABLE) + page % TABLE) >> 1) as usize
@@ -336,13 +345,11 @@ impl<const ASYNC: bool> Tables<ASYNC> {
 
 impl<const ASYNC: bool> View for Tables<ASYNC> {
     fn block(&self, block: usize, into: &mut [u64]) {
-        if ASYNC && block == 0 {
-            // All tables first: from then on the writer is not held up by one.
-            for table in 0..self.root.len() {
-                self.table(table);
-            }
-        }
+        self.copy_tables(block);
         self.pages.copy_to(self.page(block), into);
+    }
+    fn pass(&self, block: usize, _len: usize) {
+        self.copy_tables(block);
     }
     fn word(&self, index: usize) -> u64 {
         self.pages.load(self.page(index / BLOCK_WORDS) + index % BLOCK_WORDS)

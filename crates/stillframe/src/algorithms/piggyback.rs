@@ -247,6 +247,14 @@ impl View for Copier {
         self.copy(start, into.len());
     }
 
+    fn pass(&self, block: usize, len: usize) {
+        let start = block * BLOCK_WORDS;
+        if self.handover.is(Mutant::PiggybackForgetsDeclined) {
+            return self.done.set(start + len);
+        }
+        self.copy(start, len);
+    }
+
     fn word(&self, index: usize) -> u64 {
         self.homes[self.image & 1].load(index)
     }

@@ -12,7 +12,8 @@
 //!   into `cur`: the unit rule); IPP the word.
 //!
 //! Invariants, at each point of consistency, before the swap:
-//! - P1: the flags of `prev` are clear: the image before was settled, or folded into `cur`.
+//! - P1: the flags of `prev` are clear: the image before was settled, or what it left was folded
+//!   into `cur`.
 //! - P2: `cur` holds a whole unit exactly if its flag is set: it was written in this period, or its
 //!   write is not part of a settled image; then `cur[k] = A[k]`.
 //! - P3: `prev` is not written by the writer until the next begin.
@@ -154,9 +155,9 @@ impl<L: Layout, const COPY: bool> Algorithm for PingPong<L, COPY> {
         sink: S,
     ) -> Result<Increment<S, Shadow<L>>, BeginError> {
         self.handover.check_idle()?;
-        if !self.handover.is_settled() {
-            let (failed, current) = (self.shadow(1 - self.current), self.shadow(self.current));
-            fold(self, &failed, &current, 1 << self.shift);
+        if self.handover.left_marks() {
+            let (left, current) = (self.shadow(1 - self.current), self.shadow(self.current));
+            fold(self, &left, &current, 1 << self.shift);
         }
         let mut ended = self.shadow(self.current);
         self.current = 1 - self.current;

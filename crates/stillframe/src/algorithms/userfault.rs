@@ -272,6 +272,9 @@ impl View for Protected {
         from.copy_to(start, into);
     }
 
+    /// The page stays protected until it is written or the image ends.
+    fn pass(&self, _block: usize, _len: usize) {}
+
     /// Saves the word's page first, since a look at a page that may become writable proves nothing.
     fn word(&self, index: usize) -> u64 {
         let page = index / BLOCK_WORDS;

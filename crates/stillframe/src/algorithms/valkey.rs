@@ -287,6 +287,10 @@ impl View for Serialiser {
         self.desk.queue.copy_to(block % QUEUE_BLOCKS * BLOCK_WORDS, into);
     }
 
+    /// The progress lets the walk use the block's place again. A walk that comes later puts the
+    /// block there for nobody.
+    fn pass(&self, _block: usize, _len: usize) {}
+
     fn word(&self, index: usize) -> u64 {
         let walk = self.desk.lock();
         if index / BLOCK_WORDS < walk.next {

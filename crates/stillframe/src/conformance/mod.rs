@@ -10,7 +10,7 @@
 //! - `rig`: a state, its oracle, random writes, and captures stopped at every block.
 //! - `properties`: images under random schedules. `race`: at full speed. `budget`: Imprint's arena.
 //!   `engine`: the thread around an algorithm. `incremental`: units, images that do not count, and
-//!   recovery from increments.
+//!   recovery from increments. `sinks`: whatever sinks may do, image after image.
 //!
 //! A failure names its seed; `STILLFRAME_SEED=n` runs that seed alone. `STILLFRAME_LONG=1`
 //! multiplies the work.
@@ -23,6 +23,7 @@ mod probe;
 mod properties;
 mod race;
 mod rig;
+mod sinks;
 
 use std::io::Write as _;
 
@@ -93,6 +94,7 @@ macro_rules! suite {
                 properties::out_of_bounds, 1;
                 incremental::every_unit, 4;
                 incremental::increments_recover, 4;
+                sinks::whatever_sinks_do, 6;
                 race::pairs_stay_together, 4;
                 race::random_access, 4;
                 race::many_images_under_load, 2;

@@ -8,10 +8,12 @@ use crate::algorithms::piggyback::Piggyback;
 use crate::algorithms::userfault::UserFault as Uffd;
 use crate::algorithms::zigzag::{Bazz, Izz, Nzz, Pzz};
 use crate::algorithms::{cou, fork::Fork, imprint::Imprint, naive::Naive, page_table};
-use crate::algorithms::{hourglass::Hourglass, pingpong::NppMerge, valkey::Valkey};
+use crate::algorithms::{hourglass, pingpong, valkey::Valkey};
 use crate::{Algorithm, Mutant, with_mutant};
+use hourglass::{Hourglass, HourglassCopy};
+use pingpong::{IppCopy, IppMerge, NppCopy, NppMerge};
 
-use super::{Property, budget, incremental, is_missing, properties};
+use super::{Property, budget, incremental, is_missing, properties, sinks};
 
 const SEEDS: u64 = 8;
 
@@ -26,6 +28,8 @@ enum Judge {
 }
 
 const EVERY_WORD: &str = "every_word_of_every_image";
+const LATE_CANCEL: &str = "a_late_cancel_does_not_hide_a_full_arena";
+const WHATEVER: &str = "whatever_sinks_do";
 
 const ZIGZAGS: &[Property] = &[
     properties::every_word_of_every_image::<Nzz>,
@@ -42,6 +46,19 @@ const TWO_HOMES: &[Property] = &[
     properties::every_word_of_every_image::<Piggyback>,
 ];
 
+/// Those that keep the image before.
+const COPIES: &[Property] = &[
+    sinks::whatever_sinks_do::<HourglassCopy>,
+    sinks::whatever_sinks_do::<NppCopy>,
+    sinks::whatever_sinks_do::<IppCopy>,
+];
+/// Those whose sinks do.
+const MERGES: &[Property] = &[
+    sinks::whatever_sinks_do::<Hourglass>,
+    sinks::whatever_sinks_do::<NppMerge>,
+    sinks::whatever_sinks_do::<IppMerge>,
+];
+
 fn every_word<A: Algorithm>() -> Judge {
     Judge::Suite(EVERY_WORD, properties::every_word_of_every_image::<A>)
 }
@@ -52,6 +69,14 @@ fn partial_words<A: Algorithm>() -> Judge {
 
 fn every_unit<A: Algorithm>() -> Judge {
     Judge::Suite("every_unit", incremental::every_unit::<A>)
+}
+
+fn images_that_fail<A: Algorithm>() -> Judge {
+    Judge::Suite("images_that_fail", properties::images_that_fail::<A>)
+}
+
+fn whatever<A: Algorithm>() -> Judge {
+    Judge::Suite(WHATEVER, sinks::whatever_sinks_do::<A>)
 }
 
 fn judge(mutant: Mutant) -> Judge {
@@ -79,9 +104,11 @@ fn judge(mutant: Mutant) -> Judge {
         Mutant::ZigzagSecondCopyUninitialised => Each("growth_during_images", GROWTH_OF_ZIGZAGS),
         Mutant::ZigzagForgetsNegation | Mutant::ZigzagFlipsTargets => Each(EVERY_WORD, ZIGZAGS),
         Mutant::TwoHomesWritePart => Each(EVERY_WORD, TWO_HOMES),
-        Mutant::PiggybackForgetsRest => {
-            Suite("images_that_fail", properties::images_that_fail::<Piggyback>)
-        }
+        Mutant::PiggybackForgetsRest => images_that_fail::<Piggyback>(),
+        Mutant::PiggybackForgetsDeclined => whatever::<Piggyback>(),
+        Mutant::IncrementLeavesDeclined => Each(WHATEVER, COPIES),
+        Mutant::IncrementForgetsDeclined => Each(WHATEVER, MERGES),
+        Mutant::HandoverForgetsPanic => whatever::<Imprint>(),
         Mutant::PiggybackFlagThenCopy
         | Mutant::PiggybackCopyThenFlag
         | Mutant::PiggybackRelaxedCopied => Model("piggyback_images_reject"),
@@ -107,9 +134,7 @@ fn judge(mutant: Mutant) -> Judge {
             Suite("busy_while_held", properties::busy_while_held::<Imprint>)
         }
         Mutant::HandoverForgetsStop => Suite("a_full_arena_cancels_the_image", budget::cancel),
-        Mutant::HandoverLateCancelWins => {
-            Suite("a_late_cancel_does_not_hide_a_full_arena", budget::late_cancel)
-        }
+        Mutant::HandoverLateCancelWins => Suite(LATE_CANCEL, budget::late_cancel),
         Mutant::ImprintStoresBeforeLog
         | Mutant::ImprintNoReleaseFence
         | Mutant::ImprintNoAcquireFence

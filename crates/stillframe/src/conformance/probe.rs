@@ -80,7 +80,7 @@ impl Tally {
         Ok(())
     }
 
-    fn fault(&self, word: usize, expected: u64, found: u64) {
+    pub(super) fn fault(&self, word: usize, expected: u64, found: u64) {
         if self.faults.fetch_add(1, Ordering::AcqRel) == 0 {
             for (place, value) in self.first.iter().zip([word as u64, expected, found]) {
                 place.store(value, Ordering::Relaxed);

@@ -7,9 +7,13 @@
 //! - D1: the marks of an increment are forgotten only once its words are part of the image before:
 //!   Merge, when the image is settled; Copy, block by block, with its words in the array, so that
 //!   it is settled once it was captured whole.
-//! - D2: an image is marked as settled after its last mark was forgotten, both before `done`. So
-//!   the writer finds either no mark, or an image not settled, whose marks it folds ([`fold`]).
+//! - D2: an image is marked as clear after its last mark was forgotten, both before `done`. So the
+//!   writer finds either no mark, or an image that left some, which it folds ([`fold`]): one that
+//!   was not settled, or of which the sink declined blocks (D4).
 //! - D3: between begin and `done` only the snapshotter touches the increment's words and marks.
+//! - D4: a block that the sink declines: Copy rolls it forward all the same, since the array is the
+//!   whole image before. Merge keeps its marks when the image is settled, so that the next image
+//!   carries them: the sink was not given those words.
 //!
 //! Completion is a property of the type, asked once a block: a branch that costs nothing.
 
@@ -39,6 +43,8 @@ pub struct Increment<S, C> {
     /// The last image that was settled, when this one began.
     base: u64,
     captured: bool,
+    /// Blocks with marks that the sink of a Merge has declined, in order.
+    declined: Vec<usize>,
     held: Held<S>,
 }
 
@@ -46,7 +52,8 @@ impl<S: Sink, C: Changes> Increment<S, C> {
     pub(crate) fn new(changes: C, previous: Option<&Words>, sink: S, lease: Lease) -> Self {
         let previous = previous.map(Words::view);
         let base = lease.handover.settled();
-        Self { changes, previous, base, captured: false, held: Held::new(sink, lease) }
+        let held = Held::new(sink, lease);
+        Self { changes, previous, base, captured: false, declined: Vec::new(), held }
     }
 }
 
@@ -77,18 +84,30 @@ impl<S: Sink, C: Changes> Image for Increment<S, C> {
         let changes = &self.changes;
         match &self.previous {
             Some(previous) => {
-                self.held.push(|block, into| roll(changes, previous, block, into))?;
+                let leaves = self.held.lease.handover.is(Mutant::IncrementLeavesDeclined);
+                let pass = |block, len| {
+                    if !leaves && is_marked(changes, block, len) {
+                        roll(changes, previous, block, &mut [0; BLOCK_WORDS][..len]);
+                    }
+                };
+                self.held.push(|block, into| roll(changes, previous, block, into), pass)?;
                 // Whether it becomes durable or not, the next one builds on it.
-                self.held.lease.settle();
+                self.held.lease.settle(false);
             }
             None => {
                 let forgets = self.held.lease.handover.is(Mutant::IncrementForgetsWhileDumping);
-                self.held.push_parts(|sink, block, into| {
+                let fill = |sink: &mut S, block, into: &mut [u64]| {
                     let part = merge(changes, sink, block, into)?;
                     if forgets {
                         changes.forget(block);
                     }
                     Ok(part)
+                };
+                let declined = &mut self.declined;
+                self.held.push_parts(fill, |block, len| {
+                    if is_marked(changes, block, len) {
+                        declined.push(block);
+                    }
                 })?;
             }
         }
@@ -97,8 +116,16 @@ impl<S: Sink, C: Changes> Image for Increment<S, C> {
     }
     fn settle(&mut self) {
         if self.captured && self.previous.is_none() {
-            (0..self.words().div_ceil(BLOCK_WORDS)).for_each(|block| self.changes.forget(block));
-            self.held.lease.settle();
+            if self.held.lease.handover.is(Mutant::IncrementForgetsDeclined) {
+                self.declined.clear();
+            }
+            let mut declined = self.declined.iter().peekable();
+            for block in 0..self.words().div_ceil(BLOCK_WORDS) {
+                if declined.next_if_eq(&&block).is_none() {
+                    self.changes.forget(block);
+                }
+            }
+            self.held.lease.settle(!self.declined.is_empty());
         }
     }
     fn sink_mut(&mut self) -> &mut S {
@@ -107,6 +134,11 @@ impl<S: Sink, C: Changes> Image for Increment<S, C> {
     fn into_sink(self) -> S {
         self.held.sink
     }
+}
+
+/// Whether one of the first `len` words of a block changed.
+fn is_marked(changes: &impl Changes, block: usize, len: usize) -> bool {
+    changes.marks(block).runs(len).next().is_some()
 }
 
 /// Merge: lays the changes of a block over what the sink knows of it. Returns what is to be pushed.
@@ -139,28 +171,28 @@ fn roll(changes: &impl Changes, previous: &Words, block: usize, into: &mut [u64]
     changes.forget(block);
 }
 
-/// Makes the marked words of an image that was not settled part of the current period again: each
-/// unit that was not written since is rewritten with its latest value. O(changed).
+/// Makes the marks that an image left part of the current period again: each unit that was not
+/// written since is rewritten with its latest value. O(changed).
 ///
 /// The caller is the writer, at begin, and has found the hand-over idle, so it owns both sides.
 #[cold]
 #[inline(never)]
 pub(crate) fn fold<A: Algorithm>(
     state: &mut A,
-    failed: &impl Changes,
+    left: &impl Changes,
     current: &impl Changes,
     unit_words: usize,
 ) {
     let words = state.words();
     for start in (0..words).step_by(BLOCK_WORDS) {
         let block = start / BLOCK_WORDS;
-        let missing = failed.marks(block).without(current.marks(block));
+        let missing = left.marks(block).without(current.marks(block));
         for run in missing.runs(BLOCK_WORDS.min(words - start)) {
             for index in run.step_by(unit_words) {
                 rewrite(state, start + index);
             }
         }
-        failed.forget(block);
+        left.forget(block);
     }
 }
 

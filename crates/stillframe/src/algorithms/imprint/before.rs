@@ -148,6 +148,9 @@ impl View for Before {
         self.keep_ahead(end);
     }
 
+    /// The progress tells the writer that it need not save the block, whose mark stays open.
+    fn pass(&self, _block: usize, _len: usize) {}
+
     fn word(&self, index: usize) -> u64 {
         let mut buffer = [0; BLOCK_WORDS];
         let block = index / BLOCK_WORDS;

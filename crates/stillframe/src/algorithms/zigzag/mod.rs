@@ -192,6 +192,8 @@ impl<L: Layout> View for Frozen<L> {
         }
     }
 
+    fn pass(&self, _block: usize, _len: usize) {} // a block is but read
+
     #[inline]
     fn word(&self, index: usize) -> u64 {
         let home = 1 - self.layout.target(index >> self.shift());
