@@ -101,8 +101,9 @@ impl<A: Algorithm> Store<A> {
         options: &Options,
     ) -> Result<Self, Error> {
         let Recovered { algorithm, recovery, next, chain } = recovered;
+        let info = algorithm.info();
         let engine = Engine::new(algorithm).map_err(Error::Thread)?;
-        let desk = Arc::new(Desk::new(Arc::clone(directory), options, &A::INFO, chain)?);
+        let desk = Arc::new(Desk::new(Arc::clone(directory), options, info, chain)?);
         let asks = desk.asks_for_touched();
         let touched = if asks { Touched::new(engine.words()) } else { Touched::default() };
         let merging = Merging::start(&desk)?;
@@ -346,7 +347,8 @@ impl<A: Algorithm> Store<A> {
     }
 
     fn begin_numbered(&mut self, number: u64, started: Instant) -> Result<(), Error> {
-        let mut header = Header::new(self.engine.words(), number, now_ms(), A::INFO.name);
+        let name = self.engine.algorithm().info().name;
+        let mut header = Header::new(self.engine.words(), number, now_ms(), name);
         let log = match &self.log {
             Journal::Open(log) => Some(Arc::clone(log.shared())),
             Journal::None => None,

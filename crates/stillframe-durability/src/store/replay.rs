@@ -176,7 +176,8 @@ impl<A: Algorithm> Store<A> {
         options: &Options,
     ) -> Result<(), Error> {
         let created_ms = now_ms().max(found.time_ms);
-        let header = Header::new(found.next, created_ms, log::nonce(), A::INFO.name);
+        let name = self.engine.algorithm().info().name;
+        let header = Header::new(found.next, created_ms, log::nonce(), name);
         let writer = Writer::resume(directory, found, header)?;
         let checkpointed = self.recovery.loaded.as_ref().map_or(0, |loaded| loaded.created_ms);
         let logger = Logger::start(writer, found.time_ms.max(checkpointed), options.log.clone());
