@@ -8,8 +8,9 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::process::Command;
 
-use common::server::{Redis, present};
+use common::server::Redis;
 use common::*;
+use stillframe_peers::{Peer, are_here};
 use stillframe_rdb::{Crc64, DecodeError, Decoder, Encoder, Event, Place};
 use tempfile::TempDir;
 
@@ -116,7 +117,7 @@ fn digest_of(entries: &[Entry]) -> String {
 
 #[test]
 fn files_of_redis_are_read_right() {
-    if !present("redis-server") {
+    if !are_here("files_of_redis_are_read_right", &[Peer::RedisServer]) {
         return;
     }
     let entries = dataset(strings());
@@ -146,7 +147,7 @@ fn kinds(file: &[u8], entries: &[Entry]) -> BTreeSet<u8> {
 
 #[test]
 fn collections_of_redis_are_read_right_in_every_form() {
-    if !present("redis-server") {
+    if !are_here("collections_of_redis_are_read_right_in_every_form", &[Peer::RedisServer]) {
         return;
     }
     let entries = dataset(collections());
@@ -177,7 +178,7 @@ fn collections_of_redis_are_read_right_in_every_form() {
 
 #[test]
 fn streams_and_functions_are_refused_by_name() {
-    if !present("redis-server") {
+    if !are_here("streams_and_functions_are_refused_by_name", &[Peer::RedisServer]) {
         return;
     }
     let dir = TempDir::new().expect("a temporary directory");
@@ -218,7 +219,7 @@ fn assert_loads(file: &[u8], entries: &[Entry]) {
 
 #[test]
 fn redis_reads_our_files_right() {
-    if !present("redis-server") || !present("redis-check-rdb") {
+    if !are_here("redis_reads_our_files_right", &[Peer::RedisServer, Peer::RedisCheckRdb]) {
         return;
     }
     let entries = dataset(strings().into_iter().chain(collections()).collect());
@@ -227,7 +228,7 @@ fn redis_reads_our_files_right() {
 
 #[test]
 fn redis_restores_our_payloads_and_we_read_its() {
-    if !present("redis-server") {
+    if !are_here("redis_restores_our_payloads_and_we_read_its", &[Peer::RedisServer]) {
         return;
     }
     let entries: Vec<Entry> = dataset(strings().into_iter().chain(collections()).collect());
@@ -263,7 +264,10 @@ fn redis_restores_our_payloads_and_we_read_its() {
 
 #[test]
 fn old_layouts_made_by_hand_are_read_as_redis_reads_them() {
-    if !present("redis-server") || !present("redis-check-rdb") {
+    if !are_here(
+        "old_layouts_made_by_hand_are_read_as_redis_reads_them",
+        &[Peer::RedisServer, Peer::RedisCheckRdb],
+    ) {
         return;
     }
     // Redis refuses scores of more than 128 bytes, and never wrote them.
@@ -303,7 +307,7 @@ fn kind_of(key: &[u8]) -> Option<u8> {
 /// Long elements are nodes of their own in our files, which Redis itself makes from 1 GiB on only.
 #[test]
 fn redis_works_on_the_lists_of_our_files_as_on_its_own() {
-    if !present("redis-server") {
+    if !are_here("redis_works_on_the_lists_of_our_files_as_on_its_own", &[Peer::RedisServer]) {
         return;
     }
     let long = |n: usize| format!("{n} ").repeat(5000).into_bytes();

@@ -1,7 +1,5 @@
 //! Huge pages are really there when they are asked for, if the machine gives any.
 
-use std::io::Write as _;
-
 use stillframe::algorithms::{fork::ForkHuge, naive::Naive};
 use stillframe::{Algorithm, Options};
 
@@ -28,10 +26,10 @@ fn a_prefaulted_state_lies_in_huge_pages() {
     let enabled = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled");
     if with == 0 || enabled.is_ok_and(|text| text.contains("[always]") || text.contains("[never]"))
     {
-        // Past the test harness's capture.
-        let note = "SKIPPED: huge pages: this machine gives none, or gives them unasked\n";
-        let _ = std::io::stderr().write_all(note.as_bytes());
-        return;
+        return stillframe_peers::skipped(
+            "a_prefaulted_state_lies_in_huge_pages",
+            "this machine gives no huge pages, or gives them unasked",
+        );
     }
     assert_eq!(without, before, "huge pages that nobody asked for");
     // A machine short of whole 2 MiB may leave some of it in small ones.

@@ -1,6 +1,6 @@
 //! The clients that people have work unmodified: redis-cli, redis-benchmark, redis-py.
 
-use crate::support::{Kind, Server, redis_is_here};
+use crate::support::{Kind, Peer, Server, are_here, python};
 use std::process::{Command, Output};
 
 fn run(program: &str, arguments: &[&str]) -> String {
@@ -13,7 +13,7 @@ fn run(program: &str, arguments: &[&str]) -> String {
 
 #[test]
 fn redis_cli_works() {
-    if !redis_is_here("redis_cli_works") {
+    if !are_here("redis_cli_works", &[Peer::RedisCli]) {
         return;
     }
     let server = Server::start(Kind::subject("imprint"));
@@ -33,7 +33,7 @@ fn redis_cli_works() {
 
 #[test]
 fn redis_benchmark_runs_its_string_tests() {
-    if !redis_is_here("redis_benchmark_runs_its_string_tests") {
+    if !are_here("redis_benchmark_runs_its_string_tests", &[Peer::RedisBenchmark]) {
         return;
     }
     let server = Server::start(Kind::subject("imprint"));
@@ -103,11 +103,10 @@ print("fine")
 
 #[test]
 fn redis_py_works() {
-    if !redis_is_here("redis_py_works") {
+    if !are_here("redis_py_works", &[Peer::RedisPy]) {
         return;
     }
     let server = Server::start(Kind::subject("imprint"));
-    // Debian's interpreter, which Debian's python3-redis belongs to.
-    let text = run("/usr/bin/python3", &["-c", REDIS_PY, &server.port.to_string()]);
+    let text = run(&python(), &["-c", REDIS_PY, &server.port.to_string()]);
     assert_eq!(text, "fine\n");
 }

@@ -1,8 +1,11 @@
 //! The configuration file: read, changed by CONFIG SET, and written back as redis-server does it.
 
-use crate::support::{Client, Kind, Reply, Setup, free_port, output_of, redis_is_here};
+use crate::support::{
+    Client, Kind, Peer, Reply, Setup, are_here, free_port, output_of, redis_is_here,
+};
 use std::fs;
 use std::process::Command;
+use stillframe_peers::conf;
 
 const FILE: &str = "\
 # A head comment
@@ -161,7 +164,10 @@ fn an_unknown_directive_is_named_with_its_line() {
 
 #[test]
 fn the_configuration_file_of_debian_is_read() {
-    let Ok(text) = fs::read_to_string("/etc/redis/redis.conf") else { return };
+    if !are_here("the_configuration_file_of_debian_is_read", &[Peer::RedisConf]) {
+        return;
+    }
+    let text = fs::read_to_string(conf()).expect("a text");
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("redis.conf");
     // A daemon, its log and data where only root may write, and replication: not here.

@@ -3,8 +3,10 @@
 use crate::journal;
 use crate::support::dataset::{self, Dataset};
 use crate::support::{
-    Client, Kind, Random, Reply, Server, Setup, redis_is_here, rounds, stillframe, wait_until,
+    Client, Kind, Random, Reply, Server, Setup, redis_is_here, rounds, send_signal, stillframe,
+    wait_until,
 };
+use rustix::process::Signal;
 use std::fs;
 use std::path::Path;
 
@@ -74,8 +76,7 @@ fn fail_a_rewrite(server: &Server, client: &mut Client) {
         !child.is_empty()
     });
     run(client, &["SELECT 0", "SET written-meanwhile 1", "INCR written-meanwhile"]);
-    let killed = std::process::Command::new("kill").args(["-9", &child]).status();
-    assert!(killed.expect("kill runs").success());
+    send_signal(child.parse().expect("a process"), Signal::KILL);
     wait_until("the rewrite has failed", || {
         client.ask("INFO persistence").text().contains("aof_rewrite_in_progress:0")
     });

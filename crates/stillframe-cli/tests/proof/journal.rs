@@ -2,8 +2,8 @@
 
 use crate::pairs::{Counts, Pairs, WRITERS};
 use crate::support::{
-    ALGORITHMS, Client, Kind, PATIENCE, Random, Reply, Setup, free_port, rounds, stillframe,
-    wait_until,
+    ALGORITHMS, Client, Kind, PATIENCE, Peer, Random, Reply, Setup, are_here, free_port,
+    limit_file_size, rounds, stillframe, wait_until,
 };
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -330,9 +330,7 @@ fn a_full_disk_refuses_writes_and_loses_nothing() {
         .status();
     assert!(copied.expect("cp runs").success());
     all_there(&mut server("always", copy.path()).start().client());
-    let pid = first.pid().to_string();
-    let more = ["--pid", &pid, "--fsize=unlimited:unlimited"];
-    assert!(std::process::Command::new("prlimit").args(more).status().expect("it runs").success());
+    limit_file_size(first.pid(), None);
     wait_until("writes are taken again", || !matches!(client.ask("SET more 1"), Reply::Error(_)));
     client.ok("SET last 1");
     first.kill();
@@ -345,11 +343,7 @@ fn a_full_disk_refuses_writes_and_loses_nothing() {
 /// Every acknowledged write was on the disk before: seen in the system calls.
 #[test]
 fn always_syncs_before_it_answers() {
-    if std::process::Command::new("strace").arg("-V").output().is_err() {
-        use std::io::Write;
-        let text = "\nSKIPPED: always_syncs_before_it_answers: there is no strace on this machine; \
-                    run scripts/install-peers.sh\n";
-        std::io::stderr().write_all(text.as_bytes()).expect("standard error takes a line");
+    if !are_here("always_syncs_before_it_answers", &[Peer::Strace]) {
         return;
     }
     let folder = tempfile::tempdir().expect("a folder");

@@ -1,7 +1,9 @@
 //! Saving by schedule and at the end, as Redis does it: the same steps on both servers.
 
-use crate::support::{Client, Kind, PATIENCE, Server, Setup, redis_is_here, wait_until};
-use std::process::Command;
+use crate::support::{
+    Client, Kind, PATIENCE, Server, Setup, redis_is_here, send_signal, wait_until,
+};
+use rustix::process::Signal;
 
 /// Runs a proof on redis-server, where it is installed, and on ours.
 fn on_both(test: &str, proof: impl Fn(Kind)) {
@@ -19,21 +21,15 @@ fn with_schedule(kind: Kind, schedule: &str) -> (Server, Client) {
     (server, client)
 }
 
-fn signal(server: &Server, name: &str) {
-    let pid = server.pid().to_string();
-    let status = Command::new("kill").args(["-s", name, &pid]).status().expect("kill runs");
-    assert!(status.success());
-}
-
 #[test]
 fn a_signal_saves_if_there_is_a_schedule() {
     on_both("a_signal_saves_if_there_is_a_schedule", |kind| {
-        for name in ["TERM", "INT"] {
+        for signal in [Signal::TERM, Signal::INT] {
             for (schedule, saved) in [("3600 100", true), ("", false)] {
                 let (mut server, _client) = with_schedule(kind, schedule);
-                signal(&server, name);
-                assert_eq!(server.wait().code(), Some(0), "{kind:?} {name}");
-                assert_eq!(server.dump().exists(), saved, "{kind:?} {name} {schedule}");
+                send_signal(server.pid(), signal);
+                assert_eq!(server.wait().code(), Some(0), "{kind:?} {signal:?}");
+                assert_eq!(server.dump().exists(), saved, "{kind:?} {signal:?} {schedule}");
             }
         }
     });
@@ -53,7 +49,7 @@ fn systemd_is_told_of_the_start_and_the_end() {
     let name = format!("NOTIFY_SOCKET={}", path.display());
     let mut server = Setup::new(Kind::Ours("imprint")).wrapper(&["env", &name]).start();
     assert_eq!(told(), "READY=1");
-    signal(&server, "TERM");
+    send_signal(server.pid(), Signal::TERM);
     assert_eq!(server.wait().code(), Some(0));
     assert_eq!(told(), "STOPPING=1");
 }
@@ -100,7 +96,7 @@ fn a_signal_during_a_save_leaves_a_whole_dump() {
         }
         client.ok("BGSAVE");
         client.ok("SET last 1");
-        signal(&server, "TERM");
+        send_signal(server.pid(), Signal::TERM);
         server.wait();
         crate::files::check_dump(&server.dump());
         let folder = server.folder.clone();

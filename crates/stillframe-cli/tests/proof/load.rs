@@ -1,13 +1,16 @@
 //! `stillframe load` against the real Redis and against ours: what it counts, what it refuses, and
 //! what is left when a server goes away. Verdicts count queries, never time.
 
+use rustix::process::Signal;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::support::{Kind, Reply, Server, redis_is_here, stillframe, wait_until};
+use crate::support::{
+    Kind, Reply, Server, redis_is_here, send_signal, skipped, stillframe, wait_until,
+};
 
 /// Servers that are here.
 fn kinds(test: &str) -> Vec<Kind> {
@@ -91,7 +94,7 @@ fn collections_are_loaded() {
             // A type that our server does not have yet is no matter of the load.
             let is_lacking = matches!(server.client().ask(count), Reply::Error(_));
             if kind != Kind::Redis && is_lacking {
-                println!("SKIPPED: {kind:?} has no {workload}");
+                skipped("collections_are_loaded", &format!("{kind:?} has no {workload}"));
                 continue;
             }
             let more = [
@@ -163,14 +166,9 @@ fn wait_for_load(server: &Server) {
     wait_until("keys are written", || client.ask("DBSIZE").int() > 100);
 }
 
-fn signal(name: &str, pid: u32) {
-    let sent = Command::new("kill").args([name, &pid.to_string()]).status();
-    assert!(sent.expect("kill runs").success());
-}
-
 /// Ends a load by Ctrl-C, and reads what it wrote.
 fn interrupt(load: std::process::Child, json: &Path) -> Value {
-    signal("-INT", load.id());
+    send_signal(load.id(), Signal::INT);
     assert_eq!(status(&load.wait_with_output().expect("it ends")), Some(130));
     let report = std::fs::read(json).expect("a report");
     serde_json::from_slice(&report).expect("JSON")
@@ -185,9 +183,9 @@ fn a_server_that_stands_still_is_charged_with_every_query() {
         let json = server.folder.join("load.json");
         let load = long_load(&server, &json);
         wait_for_load(&server);
-        signal("-STOP", server.pid());
+        send_signal(server.pid(), Signal::STOP);
         std::thread::sleep(Duration::from_millis(300));
-        signal("-CONT", server.pid());
+        send_signal(server.pid(), Signal::CONT);
         wait_until("it answers again", || server.client().ready());
         let report = interrupt(load, &json);
         let slow = &report["phases"][0]["slower"][3];
@@ -229,7 +227,7 @@ fn a_server_that_dies_and_ctrl_c_leave_what_was_measured() {
             if kills_server {
                 server.kill();
             } else {
-                signal("-INT", load.id());
+                send_signal(load.id(), Signal::INT);
             }
             let output = load.wait_with_output().expect("it ends");
             let (said, shown) = (&output.stderr, String::from_utf8_lossy(&output.stdout));

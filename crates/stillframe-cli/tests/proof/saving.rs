@@ -2,7 +2,10 @@
 
 use crate::files::check_dump;
 use crate::pairs::Pairs;
-use crate::support::{ALGORITHMS, Client, Kind, Random, Reply, Server, Setup, wait_until};
+use crate::support::{
+    ALGORITHMS, Client, Kind, Random, Reply, Server, Setup, limit_file_size, wait_until,
+};
+use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -59,14 +62,14 @@ impl Disk {
                 let ballast = fs::File::options().write(true).open(self.ballast()).expect("it");
                 ballast.set_len(left.saturating_sub(size / 2)).expect("half a dump's room");
             }
-            Self::Limited(_) => limit_files(server, "100000"),
+            Self::Limited(_) => limit_file_size(server.pid(), Some(100_000)),
         }
     }
 
     fn make_room(&self, server: &Server) {
         match self {
             Self::Mounted(_) => fs::remove_file(self.ballast()).expect("the ballast is there"),
-            Self::Limited(_) => limit_files(server, "unlimited"),
+            Self::Limited(_) => limit_file_size(server.pid(), None),
         }
     }
 }
@@ -78,13 +81,6 @@ impl Drop for Disk {
             let _ = Command::new("umount").arg("-l").arg(folder.path()).status();
         }
     }
-}
-
-fn limit_files(server: &Server, bytes: &str) {
-    let pid = server.pid().to_string();
-    let limit = format!("--fsize={bytes}:unlimited");
-    let status = Command::new("prlimit").args(["--pid", &pid, &limit]).status();
-    assert!(status.expect("prlimit runs").success());
 }
 
 #[test]
@@ -185,8 +181,8 @@ fn kill_children(server: &Server) -> bool {
     for task in fs::read_dir(tasks).expect("a living process") {
         let path = task.expect("a task").path().join("children");
         for child in fs::read_to_string(path).unwrap_or_default().split_whitespace() {
-            let kill = Command::new("kill").args(["-9", child]).status().expect("kill runs");
-            killed |= kill.success();
+            let child = child.parse().ok().and_then(Pid::from_raw).expect("a process");
+            killed |= kill_process(child, Signal::KILL).is_ok();
         }
     }
     killed

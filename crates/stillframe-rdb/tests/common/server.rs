@@ -4,22 +4,12 @@ use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
 use stillframe_resp::{Reply, decode_reply};
 
 use super::{Entry, Owned, Score};
-
-pub(crate) fn present(program: &str) -> bool {
-    let found =
-        Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
-    if found.is_err() {
-        // Past the test harness, which would swallow it.
-        writeln!(std::io::stderr(), "SKIPPED, because {program} is not installed").ok();
-    }
-    found.is_ok()
-}
 
 /// A redis-server of this test's own, in its own directory, without network.
 pub(crate) struct Redis {

@@ -2,9 +2,8 @@
 
 use super::{Asks, assert_bounded, before_a_witness, server_with};
 use crate::requests::resident;
-use crate::support::{Client, Reply, wait_until};
+use crate::support::{Client, Reply, skipped, wait_until};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use std::io::Write;
 
 #[test]
 fn ten_thousand_connections_are_all_served() {
@@ -13,12 +12,9 @@ fn ten_thousand_connections_are_all_served() {
     let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
     setrlimit(Resource::Nofile, raised).expect("within bounds");
     if limit.maximum.is_some_and(|most| most < COUNT as u64 + 1_000) {
-        let text = format!(
-            "\nSKIPPED: ten_thousand_connections_are_all_served: the hard limit of open files is \
-             {}; raise it with ulimit -Hn\n",
-            limit.maximum.unwrap_or_default()
-        );
-        return std::io::stderr().write_all(text.as_bytes()).expect("standard error takes a line");
+        let most = limit.maximum.unwrap_or_default();
+        let why = format!("the hard limit of open files is {most}; raise it with ulimit -Hn");
+        return skipped("ten_thousand_connections_are_all_served", &why);
     }
     let server = server_with(&[("maxclients", "10100")]);
     let before = resident(&server);

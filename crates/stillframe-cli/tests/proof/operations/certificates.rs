@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use tempfile::TempDir;
 
 use super::said;
+use crate::support::{Peer, are_here};
 
 /// A folder of certificates and keys.
 pub(super) struct Certificates {
@@ -13,12 +14,9 @@ pub(super) struct Certificates {
 }
 
 impl Certificates {
-    /// Makes them; `None`, and a word about it, if this machine cannot.
-    pub(super) fn new(test: &str) -> Option<Self> {
-        if std::process::Command::new("openssl").arg("version").output().is_err()
-            || !crate::support::redis_is_here(test)
-        {
-            eprintln!("SKIPPED: {test}: run scripts/install-peers.sh");
+    /// Makes them; `None`, and a word about it, if this machine lacks openssl or one of `peers`.
+    pub(super) fn new(test: &str, peers: &[Peer]) -> Option<Self> {
+        if !are_here(test, &[&[Peer::Openssl], peers].concat()) {
             return None;
         }
         let own = Self { folder: tempfile::tempdir().expect("a folder") };

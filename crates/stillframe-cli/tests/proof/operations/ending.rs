@@ -1,14 +1,8 @@
 //! The end while a replica is behind: the same steps on both servers.
 
 use crate::replication::wait_for_link;
-use crate::support::{Client, Kind, Reply, Server, redis_is_here, wait_until};
-use std::process::Command;
-
-fn signal(server: &Server, name: &str) {
-    let pid = server.pid().to_string();
-    let status = Command::new("kill").args(["-s", name, &pid]).status().expect("kill runs");
-    assert!(status.success());
-}
+use crate::support::{Client, Kind, Reply, Server, redis_is_here, send_signal, wait_until};
+use rustix::process::Signal;
 
 fn on_both(test: &str, proof: impl Fn(Kind)) {
     proof(Kind::subject("imprint"));
@@ -28,7 +22,7 @@ fn with_a_replica_behind(kind: Kind) -> (Server, Server, Client) {
     replica.client().ok(&format!("REPLICAOF 127.0.0.1 {}", primary.port));
     wait_for_link(&replica);
     assert_eq!(client.ask("WAIT 1 0").int(), 1);
-    signal(&replica, "STOP");
+    send_signal(replica.pid(), Signal::STOP);
     client.ok("SET last write");
     (primary, replica, client)
 }
@@ -61,7 +55,7 @@ fn the_end_waits_for_replicas_and_can_be_called_off() {
         assert_eq!(reply, Reply::Error(error.to_owned()), "{kind:?}");
         assert_eq!(writer.reply().text(), "OK", "what was held goes on");
         let mut asking = shutdown(&primary, &mut client);
-        signal(&replica, "CONT");
+        send_signal(replica.pid(), Signal::CONT);
         assert_eq!(asking.try_raw(), None, "{kind:?}: no answer but the end");
         assert_eq!(primary.wait().code(), Some(0), "{kind:?}");
         let mut client = replica.client();
@@ -74,13 +68,13 @@ fn the_end_waits_for_replicas_and_can_be_called_off() {
 fn a_signal_waits_for_replicas_and_the_time_is_bounded() {
     on_both("a_signal_waits_for_replicas_and_the_time_is_bounded", |kind| {
         let (mut primary, _replica, mut client) = with_a_replica_behind(kind);
-        signal(&primary, "TERM");
+        send_signal(primary.pid(), Signal::TERM);
         wait_until("the end is awaited", || {
             client.ask("INFO server").text().contains("shutdown_in_milliseconds:")
         });
         assert_eq!(client.ask("SHUTDOWN ABORT").text(), "OK");
         client.ok("CONFIG SET shutdown-timeout 1");
-        signal(&primary, "TERM");
+        send_signal(primary.pid(), Signal::TERM);
         assert_eq!(primary.wait().code(), Some(0), "{kind:?}");
     });
 }

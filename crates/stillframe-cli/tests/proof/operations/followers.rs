@@ -2,7 +2,7 @@
 
 use super::certificates::Certificates;
 use crate::replication::{assert_equal, fill, under_load, wait_for_link};
-use crate::support::{Kind, Random, Server, Setup, free_port};
+use crate::support::{Kind, Peer, Random, Server, Setup, free_port};
 use std::time::Duration;
 
 /// A server that speaks TLS to clients and to its primary.
@@ -42,7 +42,9 @@ fn follows(certificates: &Certificates, primary: Kind, replica: Kind) {
 
 #[test]
 fn either_server_follows_the_other_over_tls() {
-    let Some(certificates) = Certificates::new("either_server_follows_the_other_over_tls") else {
+    let Some(certificates) =
+        Certificates::new("either_server_follows_the_other_over_tls", &[Peer::RedisServer])
+    else {
         return;
     };
     follows(&certificates, Kind::Ours("imprint"), Kind::Redis);
@@ -54,7 +56,9 @@ fn either_server_follows_the_other_over_tls() {
 
 #[test]
 fn an_image_through_a_file_goes_over_tls_too() {
-    let Some(certificates) = Certificates::new("an_image_through_a_file_goes_over_tls_too") else {
+    let Some(certificates) =
+        Certificates::new("an_image_through_a_file_goes_over_tls_too", &[Peer::RedisServer])
+    else {
         return;
     };
     let (primary, port) = start(&certificates, Kind::Ours("imprint"));
@@ -70,7 +74,8 @@ fn an_image_through_a_file_goes_over_tls_too() {
 
 #[test]
 fn a_primary_of_strangers_is_not_followed() {
-    let Some(certificates) = Certificates::new("a_primary_of_strangers_is_not_followed") else {
+    let Some(certificates) = Certificates::new("a_primary_of_strangers_is_not_followed", &[])
+    else {
         return;
     };
     let (primary, port) = start(&certificates, Kind::Ours("imprint"));

@@ -2,7 +2,9 @@
 
 use super::certificates::Certificates;
 use super::said;
-use crate::support::{Client, Kind, Reply, Server, Setup, free_port, stillframe, wait_until};
+use crate::support::{
+    Client, Kind, Peer, Reply, Server, Setup, free_port, python, stillframe, wait_until,
+};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
@@ -57,7 +59,9 @@ print("fine")
 
 #[test]
 fn redis_cli_and_redis_py_work_over_tls() {
-    let Some(certificates) = Certificates::new("redis_cli_and_redis_py_work_over_tls") else {
+    let Some(certificates) =
+        Certificates::new("redis_cli_and_redis_py_work_over_tls", &[Peer::RedisCli, Peer::RedisPy])
+    else {
         return;
     };
     let (server, port) = start(&certificates, &[]);
@@ -69,13 +73,15 @@ fn redis_cli_and_redis_py_work_over_tls() {
         let [ca, cert, key] =
             ["ca.crt", "client.crt", "client.key"].map(|name| certificates.path(name));
         let line = ["-c", REDIS_PY, &port.to_string(), &ca, &cert, &key];
-        assert_eq!(said("/usr/bin/python3", &line).1, "fine\n", "{protocol}");
+        assert_eq!(said(&python(), &line).1, "fine\n", "{protocol}");
     }
 }
 
 #[test]
 fn clients_show_certificates_as_they_are_told() {
-    let Some(certificates) = Certificates::new("clients_show_certificates_as_they_are_told") else {
+    let Some(certificates) =
+        Certificates::new("clients_show_certificates_as_they_are_told", &[Peer::RedisCli])
+    else {
         return;
     };
     let (server, port) = start(&certificates, &[]);
@@ -95,7 +101,8 @@ fn clients_show_certificates_as_they_are_told() {
 
 #[test]
 fn passwords_and_users_count_on_every_kind_of_socket() {
-    let Some(certificates) = Certificates::new("passwords_and_users_count_on_every_kind_of_socket")
+    let Some(certificates) =
+        Certificates::new("passwords_and_users_count_on_every_kind_of_socket", &[Peer::RedisCli])
     else {
         return;
     };
@@ -134,7 +141,10 @@ fn read_to_the_end(mut stream: TcpStream) -> Vec<u8> {
 
 #[test]
 fn who_speaks_no_tls_is_cut_off_and_hurts_nobody() {
-    let Some(certificates) = Certificates::new("who_speaks_no_tls_is_cut_off") else { return };
+    let Some(certificates) = Certificates::new("who_speaks_no_tls_is_cut_off", &[Peer::RedisCli])
+    else {
+        return;
+    };
     let (server, port) = start_ours(&certificates, &[]);
     let connect = || TcpStream::connect(("127.0.0.1", port)).expect("a connection");
     // Connections that say nothing, or stop in the middle of the first word.
@@ -169,7 +179,8 @@ fn who_speaks_no_tls_is_cut_off_and_hurts_nobody() {
 
 #[test]
 fn certificates_change_while_the_server_runs() {
-    let Some(certificates) = Certificates::new("certificates_change_while_the_server_runs") else {
+    let Some(certificates) = Certificates::new("certificates_change_while_the_server_runs", &[])
+    else {
         return;
     };
     let (server, port) = start(&certificates, &["--tls-auth-clients", "no"]);
@@ -203,7 +214,7 @@ fn certificates_change_while_the_server_runs() {
 
 #[test]
 fn tls_that_cannot_be_stops_the_start_in_a_sentence() {
-    let Some(certificates) = Certificates::new("tls_that_cannot_be_stops_the_start") else {
+    let Some(certificates) = Certificates::new("tls_that_cannot_be_stops_the_start", &[]) else {
         return;
     };
     let folder = certificates.folder();
@@ -239,7 +250,10 @@ fn tls_that_cannot_be_stops_the_start_in_a_sentence() {
 
 #[test]
 fn a_server_may_speak_tls_alone() {
-    let Some(certificates) = Certificates::new("a_server_may_speak_tls_alone") else { return };
+    let Some(certificates) = Certificates::new("a_server_may_speak_tls_alone", &[Peer::RedisCli])
+    else {
+        return;
+    };
     let port = free_port();
     let folder = certificates.folder();
     let mut command = Setup::new(Kind::Ours("imprint")).command(&folder, 0);
@@ -260,7 +274,9 @@ fn a_server_may_speak_tls_alone() {
 
 #[test]
 fn settings_of_tls_are_rewritten() {
-    let Some(certificates) = Certificates::new("settings_of_tls_are_rewritten") else { return };
+    let Some(certificates) = Certificates::new("settings_of_tls_are_rewritten", &[]) else {
+        return;
+    };
     let file = certificates.path("server.conf");
     std::fs::write(&file, "# mine\ntls-auth-clients optional\n").expect("a file");
     let (server, _) = start_ours(&certificates, &["--config", &file]);

@@ -1,7 +1,10 @@
 //! FAILOVER: a primary and a replica change places, ours with ours and with Redis's own.
 
 use super::{Who, ours, wait_for_link};
-use crate::support::{Client, Reply, Server, output_of, redis_is_here, wait_until};
+use crate::support::{
+    Client, Peer, Reply, Server, are_here, output_of, redis_is_here, send_signal, wait_until,
+};
+use rustix::process::Signal;
 use std::process::Command;
 use std::time::Duration;
 
@@ -67,12 +70,7 @@ fn a_failover_that_cannot_be_leaves_the_primary_what_it_was() {
     let (old, new) = pair(Who::Ours, Who::Ours);
     let (mut client, mut other) = (old.client(), old.client());
     // A replica that hears nothing cannot say that it has everything.
-    let pid = new.pid().to_string();
-    let stop = |signal| {
-        let sent = Command::new("kill").args(["-s", signal, &pid]).status();
-        assert!(sent.expect("kill runs").success());
-    };
-    stop("STOP");
+    send_signal(new.pid(), Signal::STOP);
     client.ok("SET k v");
     client.ok("FAILOVER TIMEOUT 50");
     other.send(&[b"INCR", b"n"]);
@@ -96,7 +94,7 @@ fn a_failover_that_cannot_be_leaves_the_primary_what_it_was() {
     assert_eq!(client.info("master_failover_state"), "failover-in-progress");
     client.ok("FAILOVER ABORT");
     assert_eq!(client.ask("INCR n").int(), 3);
-    stop("CONT");
+    send_signal(new.pid(), Signal::CONT);
     wait_for_link(&new);
     wait_until("it has all of it", || new.client().ask("GET n").text() == "3");
 }
@@ -133,7 +131,7 @@ fn failover_refuses_what_redis_refuses() {
 
 #[test]
 fn redis_cli_fetches_an_image() {
-    if !redis_is_here("redis_cli_fetches_an_image") {
+    if !are_here("redis_cli_fetches_an_image", &[Peer::RedisCli, Peer::RedisCheckRdb]) {
         return;
     }
     let server = ours("imprint", "--repl-diskless-sync-delay 0");

@@ -2,7 +2,7 @@
 
 use super::{Who, fill, under_load};
 use crate::replayed::contents;
-use crate::support::{Client, Random, free_port, redis_is_here, wait_until};
+use crate::support::{Client, Peer, Random, are_here, free_port, wait_until};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ fn output(line: &str) -> String {
 
 #[test]
 fn the_five_commands_move_the_data_while_clients_write() {
-    if !redis_is_here("the five commands") {
+    if !are_here("the five commands", &[Peer::RedisServer, Peer::RedisCli]) {
         return;
     }
     let page = include_str!("../../../../../docs/replication.md");

@@ -7,8 +7,9 @@ mod server;
 
 pub(crate) use client::{Client, Reply, decode, encode};
 pub(crate) use server::{Kind, Server, Setup, free_port, output_of, stillframe};
+pub(crate) use stillframe_peers::{Peer, are_here, python, skipped};
 
-use std::io::Write;
+use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// The algorithms of our own and of plain Redis and its like.
@@ -17,17 +18,22 @@ pub(crate) const ALGORITHMS: [&str; 3] = ["imprint", "fork", "naive"];
 pub(crate) const PUBLISHED: [&str; 5] =
     ["hourglass", "piggyback", "zigzag", "ping-pong", "copy-on-update"];
 
-/// Whether Redis's own server is installed; if not, says so past the capture of the test harness.
+/// Whether Redis's own server is installed; if not, says so loudly.
 pub(crate) fn redis_is_here(test: &str) -> bool {
-    let here = std::process::Command::new("redis-server").arg("--version").output().is_ok();
-    if !here {
-        let text = format!(
-            "\nSKIPPED: {test}: there is no redis-server on this machine; \
-             run scripts/install-peers.sh\n"
-        );
-        std::io::stderr().write_all(text.as_bytes()).expect("standard error takes a line");
-    }
-    here
+    are_here(test, &[Peer::RedisServer])
+}
+
+/// Sends a signal to a process.
+pub(crate) fn send_signal(process: u32, signal: Signal) {
+    let process = Pid::from_raw(process.cast_signed()).expect("not zero");
+    kill_process(process, signal).expect("it is there");
+}
+
+/// Lets a process write files of so many bytes at most.
+pub(crate) fn limit_file_size(process: u32, bytes: Option<u64>) {
+    let process = Pid::from_raw(process.cast_signed());
+    let limit = Rlimit { current: bytes, maximum: None };
+    prlimit(process, Resource::Fsize, limit).expect("a limit may be set");
 }
 
 /// Multiplies the rounds of a test in a long run.

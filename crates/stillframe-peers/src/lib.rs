@@ -1,0 +1,112 @@
+//! The programs that tests compare this project with, or use. Each may be missing by itself.
+//!
+//! - A test asks for every peer it uses before it uses one, and passes without those that are
+//!   missing. Each one missing is told in a line on standard error, past the capture of the test
+//!   harness: a test that was skipped looks like one that passed.
+//! - A shell and the tools of POSIX are there on every machine. All else is a peer.
+//! - `scripts/test-without-peers.sh` runs the tests that ask where peers are missing: all of them,
+//!   or one at a time.
+#![forbid(unsafe_code)]
+
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+/// A program that is not part of this project.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Peer {
+    /// `redis-server`, which is Redis's Sentinel, too.
+    RedisServer,
+    /// `redis-cli`.
+    RedisCli,
+    /// `redis-benchmark`.
+    RedisBenchmark,
+    /// `redis-check-rdb`.
+    RedisCheckRdb,
+    /// Python with redis-py.
+    RedisPy,
+    /// Debian's configuration of redis-server.
+    RedisConf,
+    /// `openssl`.
+    Openssl,
+    /// `strace`.
+    Strace,
+}
+
+/// Where Debian keeps the configuration of redis-server.
+pub const REDIS_CONF: &str = "/etc/redis/redis.conf";
+
+impl Peer {
+    fn name(self) -> &'static str {
+        match self {
+            Self::RedisServer => "redis-server",
+            Self::RedisCli => "redis-cli",
+            Self::RedisBenchmark => "redis-benchmark",
+            Self::RedisCheckRdb => "redis-check-rdb",
+            Self::RedisPy => "redis-py",
+            Self::RedisConf => REDIS_CONF,
+            Self::Openssl => "openssl",
+            Self::Strace => "strace",
+        }
+    }
+
+    fn is_here(self) -> bool {
+        match self {
+            Self::RedisPy => succeeds(&python(), &["-c", "import redis"]) == Some(true),
+            Self::RedisConf => std::fs::File::open(conf()).is_ok(),
+            Self::Openssl => succeeds(self.name(), &["version"]).is_some(),
+            // redis-check-rdb of old took this for a file: whether it succeeds says nothing.
+            _ => succeeds(self.name(), &["--version"]).is_some(),
+        }
+    }
+}
+
+/// Whether a program succeeds; `None` if it does not start.
+fn succeeds(program: &str, arguments: &[&str]) -> Option<bool> {
+    let mut command = Command::new(program);
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.status().ok().map(|status| status.success())
+}
+
+/// The Python that redis-py belongs to: Debian's own, by its path, since another may stand before
+/// it in `PATH`. `STILLFRAME_PYTHON` names another.
+#[must_use]
+pub fn python() -> String {
+    std::env::var("STILLFRAME_PYTHON").unwrap_or_else(|_| "/usr/bin/python3".to_owned())
+}
+
+/// Debian's configuration of redis-server. `STILLFRAME_REDIS_CONF` names another.
+#[must_use]
+pub fn conf() -> String {
+    std::env::var("STILLFRAME_REDIS_CONF").unwrap_or_else(|_| REDIS_CONF.to_owned())
+}
+
+/// Whether all of `peers` are there; if not, says loudly what `test` misses.
+#[must_use]
+pub fn are_here(test: &str, peers: &[Peer]) -> bool {
+    let missing: Vec<&str> =
+        peers.iter().filter(|peer| !peer.is_here()).map(|peer| peer.name()).collect();
+    if !missing.is_empty() {
+        let missing = missing.join(", ");
+        skipped(test, &format!("this machine lacks {missing}; run scripts/install-peers.sh"));
+    }
+    missing.is_empty()
+}
+
+/// Says loudly, in one line, that `test` proves nothing, or less, on this machine.
+pub fn skipped(test: &str, why: &str) {
+    // In one write, past the test harness, which would swallow it.
+    let line = format!("\nSKIPPED: {test}: {why}\n");
+    let _ = std::io::stderr().write_all(line.as_bytes()); // there is nobody to tell
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_is_missing_is_told_from_one_that_fails() {
+        assert_eq!(succeeds("/nonexistent/program", &[]), None);
+        assert_eq!(succeeds("sh", &["-c", "exit 1"]), Some(false));
+        assert_eq!(succeeds("sh", &["-c", "exit 0"]), Some(true));
+    }
+}
