@@ -4,7 +4,7 @@ use std::io::Read;
 
 use crate::elements::{Elements, Problem};
 use crate::format::*;
-use crate::payload::{PayloadError, verified};
+use crate::payload::{PayloadError, verified, versioned};
 use crate::source::{Source, damaged, trim};
 use crate::{Collection, DecodeError, Element, Uses, Value};
 
@@ -118,9 +118,21 @@ impl<'a> Decoder<&'a [u8]> {
     /// # Errors
     /// [`PayloadError`]: version and checksum are looked at first.
     pub fn of_payload(payload: &'a [u8]) -> Result<Self, PayloadError> {
-        let value = verified(payload)?;
+        verified(payload).map(Self::of_value)
+    }
+
+    /// As [`of_payload`](Self::of_payload), whatever the checksum says: for tests of what is made
+    /// of damaged values.
+    ///
+    /// # Errors
+    /// [`PayloadError`]: the version is looked at first.
+    pub fn of_unverified_payload(payload: &'a [u8]) -> Result<Self, PayloadError> {
+        versioned(payload).map(|(value, _)| Self::of_value(value))
+    }
+
+    fn of_value(value: &'a [u8]) -> Self {
         let decoder = Decoder { state: State::Payload, ..Self::new(value) };
-        Ok(decoder.with_file_bytes(value.len() as u64))
+        decoder.with_file_bytes(value.len() as u64)
     }
 }
 

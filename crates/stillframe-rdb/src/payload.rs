@@ -33,6 +33,18 @@ pub enum PayloadError {
 
 /// The type and value in `payload`, whose version and checksum are right.
 pub(crate) fn verified(payload: &[u8]) -> Result<&[u8], PayloadError> {
+    let (value, written) = versioned(payload)?;
+    let mut crc = Crc64::new();
+    crc.update(&payload[..payload.len() - size_of_val(&written)]);
+    let computed = crc.value();
+    if computed != written {
+        return Err(PayloadError::Checksum { computed, written });
+    }
+    Ok(value)
+}
+
+/// The type and value in `payload`, whose version is right, and the checksum that it tells.
+pub(crate) fn versioned(payload: &[u8]) -> Result<(&[u8], u64), PayloadError> {
     let short = PayloadError::Short { bytes: payload.len() };
     let (rest, checksum) = payload.split_last_chunk().ok_or(short)?;
     let (value, version) = rest.split_last_chunk().ok_or(short)?;
@@ -40,12 +52,5 @@ pub(crate) fn verified(payload: &[u8]) -> Result<&[u8], PayloadError> {
     if u32::from(found) > VERSION {
         return Err(PayloadError::Version { found });
     }
-    let written = u64::from_le_bytes(*checksum);
-    let mut crc = Crc64::new();
-    crc.update(rest);
-    let computed = crc.value();
-    if computed != written {
-        return Err(PayloadError::Checksum { computed, written });
-    }
-    Ok(value)
+    Ok((value, u64::from_le_bytes(*checksum)))
 }

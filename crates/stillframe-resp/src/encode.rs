@@ -142,6 +142,13 @@ impl<'a> Out<'a> {
         self.header(if self.is_resp3() { b'>' } else { b'*' }, length as i64);
     }
 
+    /// What goes with the reply behind it; `length` times two replies follow. RESP2 has no such
+    /// thing: there it must not be sent.
+    pub fn attribute(&mut self, length: usize) {
+        debug_assert!(self.is_resp3(), "RESP2 has no attributes");
+        self.header(b'|', length as i64);
+    }
+
     /// A floating-point number.
     pub fn double(&mut self, value: f64) {
         let mut text = Vec::with_capacity(32);

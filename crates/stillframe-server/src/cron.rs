@@ -29,6 +29,9 @@ const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
 /// Does what is due and returns when to come back.
 pub(crate) fn run<A: Algorithm>(server: &mut Server<A>) -> Instant {
     let now = server.state.loop_time;
+    if server.state.clock_stands {
+        return Instant::now() + Duration::from_secs(1) / server.state.config.hz;
+    }
     if server.signalled.swap(false, std::sync::atomic::Ordering::Relaxed) {
         tracing::warn!("received a signal to stop");
         let wish = Wish { last_save: LastSave::IfScheduled, force: false, now: false };

@@ -136,13 +136,13 @@ impl Listeners {
         for Listener { socket, address } in &self.sockets {
             match (socket, address) {
                 (Socket::Tls(_), address) => {
-                    tracing::info!("ready to accept connections on {address} (TLS)");
+                    tracing::info!("Ready to accept connections on {address} (TLS)");
                 }
                 (_, Address::Net(address)) => {
-                    tracing::info!("ready to accept connections on {address}");
+                    tracing::info!("Ready to accept connections on {address}");
                 }
                 (_, Address::Unix(path)) => {
-                    tracing::info!("ready to accept connections on {path}");
+                    tracing::info!("Ready to accept connections on {path}");
                 }
             }
         }

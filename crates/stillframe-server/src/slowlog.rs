@@ -148,11 +148,11 @@ impl Histogram {
         self.0[at as usize] += 1;
     }
 
-    /// Microseconds that so many thousandths of the runs have not exceeded: the upper bound of
-    /// their bucket.
-    pub(crate) fn quantile(&self, permille: u64) -> f64 {
+    /// Microseconds that so many of a hundred runs have not exceeded: the upper bound of their
+    /// bucket.
+    pub(crate) fn percentile(&self, percent: f64) -> f64 {
         let runs: u64 = self.0.iter().sum();
-        let mut left = (runs * permille).div_ceil(1000).max(1);
+        let mut left = ((runs as f64 * percent / 100.0).ceil() as u64).clamp(1, runs.max(1));
         let at = self.0.iter().position(|&count| {
             left = left.saturating_sub(count);
             left == 0
@@ -186,8 +186,8 @@ mod tests {
         }
         let expected = [(1, 2), (4, 3), (33, 5), (528, 6), (1_082_130, 7)];
         assert_eq!(histogram.cumulative(), expected);
-        let quantiles = [1, 500, 850, 1000].map(|permille| histogram.quantile(permille));
-        assert_eq!(quantiles, [1.023, 32.767, 524.287, 1_073_741.823]);
+        let percentiles = [0.0, 50.0, 85.0, 100.0].map(|percent| histogram.percentile(percent));
+        assert_eq!(percentiles, [1.023, 32.767, 524.287, 1_073_741.823]);
     }
 
     #[test]

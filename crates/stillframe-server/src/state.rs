@@ -52,6 +52,10 @@ pub(crate) struct ServerState {
     pub(crate) pause: Option<Pause>,
     /// The clock looks for expired keys, unless a test has told it not to.
     pub(crate) expires_actively: bool,
+    /// A test has stopped the clock.
+    pub(crate) clock_stands: bool,
+    /// A test has RESTORE take damaged payloads.
+    pub(crate) skips_checksums: bool,
     /// Requests that took long.
     pub(crate) slowlog: SlowLog,
     /// Events that took long.
@@ -128,6 +132,8 @@ impl ServerState {
             monitors: Vec::new(),
             pause: None,
             expires_actively: true,
+            clock_stands: false,
+            skips_checksums: false,
             slowlog: SlowLog::default(),
             latency: Latency::default(),
             clock_ns: 0,

@@ -21,6 +21,7 @@ mod import;
 mod introspection;
 mod journal;
 mod kill;
+mod knobs;
 mod lifecycle;
 mod load;
 mod memory;

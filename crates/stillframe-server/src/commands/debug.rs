@@ -3,10 +3,13 @@
 //! DIGEST and DIGEST-VALUE change nothing and are open to whoever may call administrative commands;
 //! all else asks `enable-debug-command`, as in Redis.
 
+mod knobs;
+
 use std::time::Duration;
 
 use stillframe::Algorithm;
 use stillframe_rdb::{Encoder, Place};
+use stillframe_resp::Protocol;
 
 use super::errors::NO_SUCH_KEY;
 use super::flags::{ADMIN, LOADING, NOSCRIPT, STALE};
@@ -32,6 +35,7 @@ fn debug<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
         return ctx.out.error(NOT_ALLOWED);
     }
     match (name.as_slice(), &args[2..]) {
+        (b"change-repl-id", []) => knobs::change_replication_id(ctx),
         (b"digest", []) => {
             let digest = digest::of_all(ctx.keyspace);
             ctx.out.simple(&digest);
@@ -44,12 +48,19 @@ fn debug<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
             ctx.out.ok();
         }
         (b"object", [key]) => object(ctx, key),
+        (b"pause-cron", [switch]) => knobs::pause_cron(ctx, switch),
+        (b"populate", [_] | [_, _] | [_, _, _]) => knobs::populate(ctx, &args[2..]),
         (b"protocol", [kind]) => protocol(ctx, kind),
+        (b"quicklist-packed-threshold", [size]) => knobs::packed_threshold(ctx, size),
         (b"reload", options) => reload(ctx, options),
+        (b"replicate", words @ [_, ..]) => knobs::replicate(ctx, words),
         (b"set-active-expire", [switch]) => {
             ctx.server.expires_actively = **switch != *b"0";
             ctx.out.ok();
         }
+        // There are no scripts that it would allow anything.
+        (b"set-disable-deny-scripts", [_]) => ctx.out.ok(),
+        (b"set-skip-checksum-validation", [switch]) => knobs::skip_checksums(ctx, switch),
         (b"sleep", [seconds]) => {
             let seconds = std::str::from_utf8(seconds).ok().and_then(|text| text.parse().ok());
             let time = Duration::try_from_secs_f64(seconds.unwrap_or(0.0)).unwrap_or_default();
@@ -73,8 +84,10 @@ fn is_allowed<A: Algorithm>(ctx: &Context<'_, A>) -> bool {
     }
 }
 
-const HELP: [&str; 21] = [
+const HELP: [&str; 35] = [
     "DEBUG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+    "CHANGE-REPL-ID",
+    "    Give the replication stream a new name, so that no replica can go on.",
     "DIGEST",
     "    Show one number for all that the server holds.",
     "DIGEST-VALUE <key> [<key> ...]",
@@ -85,12 +98,24 @@ const HELP: [&str; 21] = [
     "    Write a line to the log.",
     "OBJECT <key>",
     "    Show how a value is kept.",
+    "PAUSE-CRON (0|1)",
+    "    Let the clock do nothing, or work again.",
+    "POPULATE <count> [<prefix>] [<size>]",
+    "    Store as many strings, each of so many bytes.",
     "PROTOCOL <type>",
     "    Answer with a reply of this type.",
+    "QUICKLIST-PACKED-THRESHOLD <size>",
+    "    Do nothing: lists are not kept so here.",
     "RELOAD [NOSAVE]",
     "    Save, forget all data and load it again.",
+    "REPLICATE <word> [<word> ...]",
+    "    Send replicas the words as a request.",
     "SET-ACTIVE-EXPIRE (0|1)",
     "    Let the clock delete expired keys, or not.",
+    "SET-DISABLE-DENY-SCRIPTS (0|1)",
+    "    Do nothing: there are no scripts.",
+    "SET-SKIP-CHECKSUM-VALIDATION (0|1)",
+    "    Let RESTORE look at no checksum, or at each again.",
     "SLEEP <seconds>",
     "    Do nothing for so long; nobody is served meanwhile.",
     "HELP",
@@ -122,6 +147,7 @@ fn object<A: Algorithm>(ctx: &mut Context<'_, A>, key: &[u8]) {
 
 /// `DEBUG PROTOCOL type`: one reply of each type, for tests of clients.
 fn protocol<A: Algorithm>(ctx: &mut Context<'_, A>, kind: &[u8]) {
+    let protocol = ctx.session.protocol;
     let out = &mut ctx.out;
     match kind.to_ascii_lowercase().as_slice() {
         b"string" => out.bulk("Hello World"),
@@ -143,13 +169,32 @@ fn protocol<A: Algorithm>(ctx: &mut Context<'_, A>, kind: &[u8]) {
                 out.boolean(number == 1);
             }
         }
+        b"attrib" => {
+            if protocol == Protocol::Resp3 {
+                out.attribute(1);
+                out.bulk("key-popularity");
+                out.array(2);
+                out.bulk("key:123");
+                out.integer(90);
+            }
+            out.bulk("Some real reply following the attribute");
+        }
+        b"push" if protocol == Protocol::Resp2 => {
+            out.error("ERR RESP2 is not supported by this command");
+        }
+        b"push" => {
+            out.push(2);
+            out.bulk("server-cpu-usage");
+            out.integer(42);
+            out.bulk("Some real reply following the push reply");
+        }
         b"verbatim" => out.verbatim(b"txt", "This is a verbatim\nstring"),
         b"true" => out.boolean(true),
         b"false" => out.boolean(false),
         b"bignum" => out.big_number("1234567999999999999999999999999999999"),
         _ => out.error(
             "ERR Wrong protocol type name. Please use one of the following: \
-             string|integer|double|bignum|null|array|set|map|verbatim|true|false",
+             string|integer|double|bignum|null|array|set|map|attrib|push|verbatim|true|false",
         ),
     }
 }

@@ -99,7 +99,12 @@ fn restore<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
         Some(..0) => return ctx.out.error("ERR Invalid TTL value, must be >= 0"),
         Some(ttl) => ttl,
     };
-    let Ok(decoder) = Decoder::of_payload(request.payload) else {
+    let decoder = if ctx.server.skips_checksums {
+        Decoder::of_unverified_payload(request.payload)
+    } else {
+        Decoder::of_payload(request.payload)
+    };
+    let Ok(decoder) = decoder else {
         return ctx.out.error("ERR DUMP payload version or checksum are wrong");
     };
     // What is there stays until the new value is whole, under a name that nobody uses.

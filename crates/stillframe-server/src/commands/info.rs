@@ -362,14 +362,16 @@ fn commandstats<A: Algorithm>(ctx: &Context<'_, A>, _: &KeyspaceStats, text: &mu
 }
 
 fn latencystats<A: Algorithm>(ctx: &Context<'_, A>, _: &KeyspaceStats, text: &mut Text) {
+    let config = &ctx.server.config;
+    if !config.latency_tracking {
+        return;
+    }
     for (command, counters) in ctx.table.all().iter().zip(&ctx.server.stats.commands) {
         if let Some(times) = &counters.times {
-            let [p50, p99, p999] = [500, 990, 999].map(|permille| times.quantile(permille));
-            let _ = write!(
-                text.0,
-                "latency_percentiles_usec_{}:p50={p50:.3},p99={p99:.3},p99.9={p999:.3}\r\n",
-                command.name
-            );
+            let percentile = |&at: &f64| format!("p{at}={:.3}", times.percentile(at));
+            let told: Vec<String> = config.latency_percentiles.iter().map(percentile).collect();
+            let told = told.join(",");
+            let _ = write!(text.0, "latency_percentiles_usec_{}:{told}\r\n", command.name);
         }
     }
 }

@@ -276,7 +276,9 @@ pub(crate) fn run<A: Algorithm>(ctx: &mut Context<'_, A>, index: usize, args: &[
     let counters = &mut stats.commands[index];
     counters.calls += 1;
     counters.time_ns += took_ns;
-    counters.times.get_or_insert_default().add(took_ns);
+    if ctx.server.config.latency_tracking {
+        counters.times.get_or_insert_default().add(took_ns);
+    }
     if let Some([b'-', error @ ..]) = ctx.out.buffer.get(start..) {
         counters.failed += 1;
         stats.count_error(error);

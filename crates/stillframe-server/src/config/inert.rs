@@ -52,6 +52,10 @@ fn sanitize(value: &str) -> Result<String, String> {
     one_of(value, &["no", "yes", "clients"])
 }
 
+fn diskless_load(value: &str) -> Result<String, String> {
+    one_of(value, &["disabled", "on-empty-db", "swapdb"])
+}
+
 /// Three rising numbers.
 fn oom_score_adj_values(value: &str) -> Result<String, String> {
     let wrong = "Invalid oom-score-adj-values, elements must be between -2000 and 2000.";
@@ -96,6 +100,7 @@ pub(super) static INERT: &[Parameter] = &[
     text(inert!(always, "proc-title-template", "{title} {listen-addr} {server-mode}", any)),
     inert!(always, "rdb-del-sync-files", "no", yes_or_no),
     inert!(always, "rdb-save-incremental-fsync", "yes", yes_or_no),
+    inert!(always, "repl-diskless-load", "disabled", diskless_load),
     inert!(always, "replica-lazy-flush", "no", yes_or_no),
     inert!(always, "sanitize-dump-payload", "no", sanitize),
     inert!(at_start, "set-proc-title", "yes", yes_or_no),

@@ -40,6 +40,11 @@ pub(super) static OPERATIONS: &[Parameter] = &[
     fixed!(at_start, "enable-protected-configs", "no"),
     limit!("hash-max-listpack-entries", hash_entries),
     limit!("hash-max-listpack-value", hash_value_bytes),
+    always(
+        "rdb-key-save-delay",
+        |c| c.key_save_delay_us.to_string(),
+        store!(key_save_delay_us, |v| number(v, i32::MIN, i32::MAX)),
+    ),
     limit!("set-max-intset-entries", set_integers),
     limit!("zset-max-listpack-entries", sorted_entries),
     limit!("zset-max-listpack-value", sorted_value_bytes),

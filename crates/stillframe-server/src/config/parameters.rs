@@ -13,7 +13,8 @@ use super::replication::REPLICATION;
 use super::running::RUNNING;
 use super::tls::TLS;
 use super::values::{
-    Size, number, output_limits, parse_size, save_points, share, show_output_limits, switch, yes_no,
+    Size, number, output_limits, parse_size, percentiles, save_points, share, show_output_limits,
+    switch, yes_no,
 };
 use super::{Config, LogLevel};
 use crate::eviction::Eviction;
@@ -315,8 +316,12 @@ static PARAMETERS: &[Parameter] = &[
         store!(latency_threshold_ms, |v| number(v, 0, i64::MAX as u64)),
     ),
     fixed!(always, "hll-sparse-max-bytes", "3000"),
-    fixed!(always, "latency-tracking", "yes"),
-    fixed!(always, "latency-tracking-info-percentiles", "50 99 99.9"),
+    always("latency-tracking", |c| yes_no(c.latency_tracking), store!(latency_tracking, switch)),
+    several_words(always(
+        "latency-tracking-info-percentiles",
+        |c| c.latency_percentiles.iter().map(f64::to_string).collect::<Vec<_>>().join(" "),
+        store!(latency_percentiles, percentiles),
+    )),
     fixed!(at_start, "io-threads", "1"),
     fixed!(at_start, "cluster-enabled", "no"),
 ];

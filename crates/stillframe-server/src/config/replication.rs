@@ -137,7 +137,6 @@ pub(super) static REPLICATION: &[Parameter] = &[
         |c| c.replication.diskless_replicas_max.to_string(),
         store!(diskless_replicas_max, count),
     ),
-    fixed!(always, "repl-diskless-load", "disabled"),
     fixed!(always, "repl-disable-tcp-nodelay", "no"),
     always(
         "repl-ping-replica-period",

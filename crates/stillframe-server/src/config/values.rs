@@ -108,6 +108,18 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
     number.checked_mul(factor).ok_or_else(|| "argument must be a memory value".to_owned())
 }
 
+/// `latency-tracking-info-percentiles`: numbers from 0 to 100, or none.
+pub(super) fn percentiles(text: &str) -> Result<Vec<f64>, String> {
+    let wrong = |_| "Invalid latency-tracking-info-percentiles parameters".to_owned();
+    let numbers: Vec<f64> =
+        text.split_whitespace().map(str::parse).collect::<Result<_, _>>().map_err(wrong)?;
+    if !numbers.iter().all(|number| (0.0..=100.0).contains(number)) {
+        return Err("latency-tracking-info-percentiles parameters should sit between [0.0,100.0]"
+            .to_owned());
+    }
+    Ok(numbers)
+}
+
 /// A number between two bounds, in Redis's words when it is not.
 pub(super) fn number<T>(text: &str, least: T, most: T) -> Result<T, String>
 where

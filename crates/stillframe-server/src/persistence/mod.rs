@@ -34,7 +34,7 @@ use file::{DumpFile, stage};
 pub(crate) use load::{Loaded, Next, load, load_file, next};
 use saves::Outcome;
 pub(crate) use saves::{Running, Saves};
-pub(crate) use sink::{Counters, Destination, RdbSink};
+pub(crate) use sink::{Counters, Destination, Drag, RdbSink};
 
 /// Pause after a failed save before the schedule tries again.
 const RETRY_PAUSE: Duration = Duration::from_secs(5);
@@ -112,6 +112,7 @@ fn start<A: Algorithm>(
     let position = cover.position().map(|position| (POSITION_FIELD, position.text()));
     let encoder = with_header(encoder, keyspace, position);
     let sink = RdbSink::new(encoder.map_err(|error| error.to_string())?, counters.clone());
+    let sink = sink.dragged(saves.dragged(config.key_save_delay_us));
     let sink = sink.telling_uses(config.maxmemory_policy.counts_uses());
     let publisher = saves.directory.publisher();
     let (sender, waker) = (saves.sender.clone(), saves.waker());
@@ -217,6 +218,7 @@ pub(crate) fn cancel<A: Algorithm>(keyspace: &Keyspace<A>, state: &mut ServerSta
     let Some(running) = &mut state.saves.running else { return scheduled };
     running.cancelled = true;
     keyspace.progress().cancel();
+    state.saves.drag.set(0);
     true
 }
 
@@ -291,6 +293,7 @@ pub(crate) fn stop<A: Algorithm>(
     if state.saves.running.is_some() {
         tracing::info!("cancelling the save under way");
         keyspace.progress().cancel();
+        state.saves.drag.set(0);
         wait(keyspace, state);
     }
     let save = match last_save {
@@ -302,7 +305,7 @@ pub(crate) fn stop<A: Algorithm>(
         tracing::error!("not stopping: the data could not be saved");
         return false;
     }
-    tracing::info!("stopping");
+    tracing::info!("ready to exit, bye bye");
     supervisor::tell(state.config.running.supervised, "STOPPING=1");
     state.stopping = true;
     true

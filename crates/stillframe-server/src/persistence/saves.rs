@@ -10,7 +10,7 @@ use stillframe_durability::disk::Stage;
 use stillframe_rdb::Workspace;
 
 use super::file::stage;
-use super::{Counters, Directory, Loaded};
+use super::{Counters, Directory, Drag, Loaded};
 use crate::journal::Covered;
 use crate::poll::Waker;
 use crate::server::unix_millis;
@@ -39,6 +39,8 @@ pub(crate) struct Saves {
     /// The part of it that an image for replicas has no use for.
     stage: Option<Stage>,
     pub(super) counters: Counters,
+    /// Pauses of the image under way.
+    pub(crate) drag: Drag,
     pub(super) last_try: Option<Instant>,
     pub(super) directory: Directory,
     pub(super) outcomes: Receiver<(Outcome, Workspace, Stage)>,
@@ -111,6 +113,7 @@ impl Saves {
             workspace: Some((Workspace::new(), stage())),
             stage: None,
             counters: Counters::new()?,
+            drag: Drag::new()?,
             last_try: None,
             directory,
             outcomes,
@@ -152,6 +155,12 @@ impl Saves {
     pub(crate) fn give_back(&mut self, workspace: Workspace) {
         let own = self.stage.take().unwrap_or_else(stage);
         self.workspace = Some((workspace, own));
+    }
+
+    /// The pauses of an image that is about to begin.
+    pub(crate) fn dragged(&self, delay_us: i32) -> Drag {
+        self.drag.set(delay_us);
+        self.drag.clone()
     }
 
     /// A save was published and its image is about to end: look again soon.

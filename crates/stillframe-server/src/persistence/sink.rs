@@ -5,7 +5,8 @@
 //! - What the other side must see while it runs is in [`Counters`], shared with a forked child. All
 //!   else that a child changes stays in the child: the parent publishes the file without it.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use stillframe::{MemoryError, Shared, SinkError};
 use stillframe_keyspace::{Entry, EntrySink, Usage};
@@ -35,6 +36,42 @@ impl Counters {
     }
 }
 
+/// `rdb-key-save-delay`: a pause after each key, so that tests can look at a save under way. Seen
+/// by whoever writes the image, which may be a forked child.
+#[derive(Debug, Clone)]
+pub(crate) struct Drag(Shared<AtomicI32>);
+
+impl Drag {
+    /// No pause.
+    pub(crate) fn new() -> Result<Self, MemoryError> {
+        Shared::new(AtomicI32::new(0)).map(Self)
+    }
+
+    /// From now on so many microseconds; if negative, one once in so many times.
+    pub(crate) fn set(&self, delay_us: i32) {
+        self.0.store(delay_us, Ordering::Relaxed);
+    }
+
+    /// Pauses, after so many keys. A pause ends early when it is taken back.
+    fn pause(&self, keys: u64) {
+        const LOOK: Duration = Duration::from_millis(10);
+        let delay_us = match self.0.load(Ordering::Relaxed) {
+            0 => return,
+            delay_us @ 1.. => delay_us.unsigned_abs(),
+            often if keys.is_multiple_of(often.unsigned_abs().into()) => 1,
+            _ => return,
+        };
+        let end = Instant::now() + Duration::from_micros(delay_us.into());
+        while self.0.load(Ordering::Relaxed) != 0 {
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            std::thread::sleep(left.min(LOOK));
+        }
+    }
+}
+
 /// Where RDB bytes go.
 pub(crate) trait Destination: Output<Error = SinkError> + Send {
     /// After the last byte: writes what is still gathered.
@@ -46,6 +83,7 @@ pub(crate) struct RdbSink<O> {
     /// The encoder, its header written.
     pub(crate) encoder: Encoder<O>,
     counters: Counters,
+    drag: Option<Drag>,
     keys: u64,
     tells_uses: bool,
 }
@@ -53,7 +91,12 @@ pub(crate) struct RdbSink<O> {
 impl<O: Destination> RdbSink<O> {
     /// A sink in front of an encoder whose header is written.
     pub(crate) fn new(encoder: Encoder<O>, counters: Counters) -> Self {
-        Self { encoder, counters, keys: 0, tells_uses: false }
+        Self { encoder, counters, drag: None, keys: 0, tells_uses: false }
+    }
+
+    /// With pauses.
+    pub(crate) fn dragged(self, drag: Drag) -> Self {
+        Self { drag: Some(drag), ..self }
     }
 
     /// Whether it also writes how each key was used, for a server that evicts by that.
@@ -71,6 +114,9 @@ impl<O: Destination> EntrySink for RdbSink<O> {
         }
         self.keys += 1;
         self.counters.keys.store(self.keys, Ordering::Relaxed);
+        if let Some(drag) = &self.drag {
+            drag.pause(self.keys);
+        }
         Ok(())
     }
 

@@ -130,7 +130,7 @@ impl<A: Algorithm> Server<A> {
         if let Ending::Mark { .. } = receiving.ending {
             bytes -= MARK_BYTES as u64;
         }
-        tracing::info!("the image has come: {bytes} bytes; loading it");
+        tracing::info!("the image has come: Loading DB in memory, {bytes} bytes");
         link.step = Step::Loading;
         self.begin_load(Input::new(file), bytes);
         Ok(())

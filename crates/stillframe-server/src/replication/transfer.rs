@@ -19,6 +19,7 @@ use stillframe_rdb::{Encoder, Origin, Output, Value, Workspace};
 use super::relay::Relay;
 use super::replica::Phase;
 use super::target::{FAILED, Target, Targets};
+use crate::clients::Clients;
 use crate::connection::Client;
 use crate::journal;
 use crate::persistence::{self, Counters, RdbSink};
@@ -68,6 +69,14 @@ impl Transfers {
         self.running.as_ref().is_some_and(|running| running.live)
     }
 
+    /// Whether one of the replicas is still there that the image is for.
+    fn anybody_left(&self, clients: &Clients) -> bool {
+        let alive = |&(place, id): &(usize, u64)| {
+            clients.get(place).is_some_and(|it| it.session.id == id && !it.dead)
+        };
+        self.running.as_ref().is_some_and(|running| running.replicas.iter().any(alive))
+    }
+
     /// An image has been sent and is about to end: look again soon.
     pub(crate) fn settling(&self) -> bool {
         self.outcome.is_some()
@@ -97,6 +106,7 @@ pub(crate) fn abort<A: Algorithm>(keyspace: &mut Keyspace<A>, state: &mut Server
     }
     if running.live {
         keyspace.progress().cancel();
+        state.saves.drag.set(0);
         keyspace.wait_image();
     }
 }
@@ -115,6 +125,10 @@ fn finish<A: Algorithm>(keyspace: &mut Keyspace<A>, state: &mut ServerState) {
     let mut clients =
         own.filter_map(|&(place, id)| state.clients.get(place).filter(|it| it.session.id == id));
     let relaying = clients.any(|client| client.relay.is_some() && !client.dead);
+    if held && !transfers.anybody_left(&state.clients) {
+        keyspace.progress().cancel();
+        state.saves.drag.set(0);
+    }
     if held || relaying || (transfers.outcome.is_none() && !transfers.holds_image()) {
         return;
     }
@@ -322,6 +336,7 @@ fn start_live<A: Algorithm>(
     let field = Some((STREAM_DB_FIELD, db.to_string()));
     let encoder = persistence::with_header(encoder, keyspace, field);
     let sink = RdbSink::new(encoder.map_err(|error| error.to_string())?, counters);
+    let sink = sink.dragged(state.saves.dragged(state.config.key_save_delay_us));
     let sink = sink.telling_uses(state.config.maxmemory_policy.counts_uses());
     let transfers = &state.replication.transfers;
     let (sender, waker) = (transfers.sender.clone(), transfers.waker.clone());

@@ -45,8 +45,8 @@ fn a_log_file_takes_lines_of_json_and_may_be_moved_away() {
             messages.push(value["message"].as_str().expect("text").to_owned());
         }
     }
-    assert!(messages.iter().any(|text| text.starts_with("ready to accept")), "{messages:?}");
-    assert_eq!(messages.last().map(String::as_str), Some("stopping"));
+    assert!(messages.iter().any(|text| text.starts_with("Ready to accept")), "{messages:?}");
+    assert_eq!(messages.last().map(String::as_str), Some("ready to exit, bye bye"));
 }
 
 #[test]

@@ -264,7 +264,7 @@ fn a_server_may_speak_tls_alone() {
         .expect("the server starts");
     wait_until("it answers", || certificates.cli(port, Some("client"), &["PING"]).1 == "PONG\n");
     let log = std::fs::read_to_string(certificates.path("log")).expect("a log");
-    let ready: Vec<&str> = log.lines().filter(|line| line.contains("ready to accept")).collect();
+    let ready: Vec<&str> = log.lines().filter(|line| line.contains("Ready to accept")).collect();
     assert!(ready.len() == 1 && ready[0].contains(&format!("127.0.0.1:{port} (TLS)")), "{log}");
     let text = certificates.cli(port, Some("client"), &["INFO", "server"]).1;
     assert!(text.contains(&format!("tcp_port:{port}")), "{text}");
