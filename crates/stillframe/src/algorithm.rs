@@ -158,8 +158,10 @@ pub struct Options {
     pub huge_pages: bool,
     /// Touch all memory at creation, so that no write pays for a first touch.
     pub prefault: bool,
-    /// Most memory an image may take for itself, in bytes (undo arenas; 64 MiB by default).
-    pub budget_bytes: usize,
+    /// Most memory an image may take for itself, in bytes (undo arenas). By default, `None`, it
+    /// grows with the state: a quarter of it at begin, at least 64 MiB. Memory is taken as it is
+    /// needed, and most of it given back when the image ends.
+    pub budget_bytes: Option<usize>,
     /// What happens when the budget is used up.
     pub on_full: OnFull,
     /// What one flag describes, for algorithms that leave the choice.
@@ -179,7 +181,7 @@ impl Options {
             max_words: words,
             huge_pages: false,
             prefault: false,
-            budget_bytes: BUDGET_BYTES,
+            budget_bytes: None,
             on_full: OnFull::Slow,
             unit: Unit::Word,
             algorithm: "imprint",
@@ -204,7 +206,7 @@ impl Options {
     /// Sets [`budget_bytes`](Self::budget_bytes) and [`on_full`](Self::on_full).
     #[must_use]
     pub fn budget(self, budget_bytes: usize, on_full: OnFull) -> Self {
-        Self { budget_bytes, on_full, ..self }
+        Self { budget_bytes: Some(budget_bytes), on_full, ..self }
     }
     /// Sets [`unit`](Self::unit).
     #[must_use]
@@ -215,6 +217,11 @@ impl Options {
     #[must_use]
     pub fn algorithm(self, algorithm: &'static str) -> Self {
         Self { algorithm, ..self }
+    }
+    /// The budget of an image of `words` words, in bytes.
+    #[must_use]
+    pub fn budget_for(&self, words: usize) -> usize {
+        budget_for(self.budget_bytes, words)
     }
     /// The same manner of memory, of `size(words)` words: for arrays beside the state.
     pub(crate) fn resized(&self, size: impl Fn(usize) -> usize) -> Self {
@@ -228,7 +235,14 @@ impl Options {
     }
 }
 
-/// The default budget; the model checkers make every word of it by hand.
+/// What `budget` comes to for an image of `words` words, in bytes.
+pub(crate) fn budget_for(budget: Option<usize>, words: usize) -> usize {
+    budget.unwrap_or_else(|| (words / BUDGET_PART).saturating_mul(8).max(BUDGET_BYTES))
+}
+
+/// The part of the state that the default budget is.
+const BUDGET_PART: usize = 4;
+/// What it is at least; the model checkers make every word of it by hand.
 const BUDGET_BYTES: usize =
     if cfg!(any(miri, feature = "loom", feature = "shuttle")) { 1 << 10 } else { 64 << 20 };
 

@@ -1,7 +1,10 @@
 //! The snapshotter thread around an algorithm, and the timing.
 //!
 //! One writer owns the engine. An image begins on the writer's thread and is captured and published
-//! on the snapshotter's, which runs at low priority and sleeps between images.
+//! on the snapshotter's, which takes the time that others leave ([`leave`]) unless the writer waits
+//! for it, and sleeps between images.
+
+mod leave;
 
 use std::fmt;
 use std::io;
@@ -9,13 +12,16 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::sync::{Backoff, Condvar, Mutex, MutexGuard, caught, thread};
-use crate::{Algorithm, BeginError, CaptureError, Image, MemoryError, Point, Progress, Sink, os};
+use crate::{Algorithm, BeginError, CaptureError, Image, MemoryError, Point, Progress, Sink};
+use leave::{Leave, Polite};
 
 /// State words with an algorithm and a thread that captures their images.
 #[derive(Debug)]
 pub struct Engine<A: Algorithm> {
     algorithm: A,
     snapshotter: Snapshotter,
+    /// `None` under the model checkers, which know no priorities, and where no thread was given.
+    leave: Option<Leave>,
 }
 
 /// An image that was begun.
@@ -66,7 +72,9 @@ impl<A: Algorithm> Engine<A> {
     /// # Errors
     /// When the operating system gives no thread.
     pub fn new(algorithm: A) -> io::Result<Self> {
-        Ok(Self { algorithm, snapshotter: Snapshotter::start()? })
+        let is_modelled = cfg!(any(miri, feature = "loom", feature = "shuttle"));
+        let leave = if is_modelled { None } else { Some(Leave::start()?) };
+        Ok(Self { algorithm, snapshotter: Snapshotter::start()?, leave })
     }
 
     /// See [`Algorithm::words`].
@@ -124,7 +132,10 @@ impl<A: Algorithm> Engine<A> {
         + 'static,
     ) -> Result<Begun, BeginError> {
         let started = Instant::now();
-        let mut image = self.algorithm.begin(point, sink)?;
+        // What is captured in another process has a priority of its own.
+        let leave = self.leave.as_ref().filter(|_| self.algorithm.info().in_process);
+        let spells = leave.map(|leave| leave.spells(self.algorithm.progress()));
+        let mut image = self.algorithm.begin(point, Polite { sink, spells })?;
         let begun = Begun { epoch: image.epoch(), begin: started.elapsed() };
         self.snapshotter.submit(Box::new(move || {
             let started = Instant::now();
@@ -133,7 +144,7 @@ impl<A: Algorithm> Engine<A> {
             let capture = started.elapsed();
             let report = captured.map(|()| CaptureReport { begun, words, capture, builds_on });
             let is_captured = report.is_ok();
-            if publish(image.sink_mut(), report) == Publication::Durable && is_captured {
+            if publish(&mut image.sink_mut().sink, report) == Publication::Durable && is_captured {
                 image.settle();
             }
         }));
@@ -164,14 +175,22 @@ impl<A: Algorithm> Engine<A> {
     /// thread captures and publishes the image itself; of an algorithm that is
     /// [tended](crate::Info::tended) it does the tending instead.
     pub fn wait(&mut self) {
+        self.set_hurry(true);
         if !self.algorithm.info().tended {
-            return self.snapshotter.wait();
+            self.snapshotter.wait();
         }
         let mut backoff = Backoff::default();
         while self.snapshotter.is_busy() {
             if !self.algorithm.tend() {
                 backoff.wait();
             }
+        }
+        self.set_hurry(false);
+    }
+
+    fn set_hurry(&self, hurry: bool) {
+        if let Some(leave) = &self.leave {
+            leave.set_hurry(hurry);
         }
     }
 }
@@ -182,6 +201,7 @@ impl<A: Algorithm> Drop for Engine<A> {
         if self.running() {
             self.progress().cancel();
         }
+        self.set_hurry(true);
     }
 }
 
@@ -211,7 +231,6 @@ impl Snapshotter {
         let desk = Arc::new(Desk::default());
         let theirs = Arc::clone(&desk);
         let thread = thread::Builder::new().name("snapshotter".into()).spawn(move || {
-            os::lower_priority();
             while let Some(job) = theirs.next_job() {
                 theirs.run(job);
             }
@@ -229,7 +248,7 @@ impl Snapshotter {
     }
 
     /// A job that the thread has not begun is done by the one who waits: on a busy machine a thread
-    /// of low priority may be long in coming.
+    /// may be long in coming.
     fn wait(&self) {
         let mut state = self.desk.lock();
         if let Some(job) = state.take_job() {

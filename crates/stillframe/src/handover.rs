@@ -34,6 +34,10 @@ struct Writers {
     epoch: AtomicU64,
     total: AtomicUsize,
     arena_words: AtomicUsize,
+    /// Words that the arena has room for.
+    arena_room: AtomicUsize,
+    /// Whether the writer waits for the capture.
+    waiting: AtomicU64,
     waits: AtomicU64,
     interruptions: AtomicU64,
 }
@@ -63,6 +67,8 @@ impl Handover {
                 epoch: AtomicU64::new(0),
                 total: AtomicUsize::new(0),
                 arena_words: AtomicUsize::new(0),
+                arena_room: AtomicUsize::new(0),
+                waiting: AtomicU64::new(0),
                 waits: AtomicU64::new(0),
                 interruptions: AtomicU64::new(0),
             }),
@@ -157,8 +163,9 @@ impl Handover {
         self.writers.0.arena_words.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn note_wait(&self) {
-        self.writers.0.waits.fetch_add(1, Ordering::Relaxed);
+    /// How much arena the next image may use.
+    pub(crate) fn set_arena_room(&self, words: usize) {
+        self.writers.0.arena_room.store(words, Ordering::Relaxed);
     }
 
     pub(crate) fn note_interruption(&self) {
@@ -230,6 +237,24 @@ impl Handover {
     }
 }
 
+/// The writer waits for the capture, until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Waiting(Shared<Handover>);
+
+impl Waiting {
+    pub(crate) fn begin(handover: &Shared<Handover>) -> Self {
+        handover.writers.0.waits.fetch_add(1, Ordering::Relaxed);
+        handover.writers.0.waiting.store(1, Ordering::Relaxed);
+        Self(handover.clone())
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.0.writers.0.waiting.store(0, Ordering::Relaxed);
+    }
+}
+
 /// How far the image under way is; any thread may ask, or cancel it.
 #[derive(Debug, Clone)]
 pub struct Progress {
@@ -276,6 +301,18 @@ impl Progress {
     #[must_use]
     pub fn interruptions(&self) -> u64 {
         self.handover.writers.0.interruptions.load(Ordering::Relaxed)
+    }
+    /// Whether the writer waits for the capture, or soon will: half of the arena is used. A hint.
+    pub(crate) fn is_pressed(&self) -> bool {
+        let writers = &self.handover.writers.0;
+        writers.waiting.load(Ordering::Relaxed) != 0
+            || writers.arena_words.load(Ordering::Relaxed) * 2
+                > writers.arena_room.load(Ordering::Relaxed)
+    }
+    /// Words that the newest image may use as its arena.
+    #[cfg(test)]
+    pub(crate) fn arena_room(&self) -> usize {
+        self.handover.writers.0.arena_room.load(Ordering::Relaxed)
     }
     /// Whether the image under way was told to stop, or its capture has failed.
     #[cfg(test)]

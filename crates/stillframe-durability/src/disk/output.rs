@@ -173,7 +173,7 @@ struct Behind {
 }
 
 impl Behind {
-    /// Inherits the low priority of the thread that calls.
+    /// Inherits the priority of the thread that calls.
     fn start(mut file: Sequence) -> io::Result<Self> {
         let (full, to_write) = sync_channel::<Stage>(STAGES);
         let (written, empty) = sync_channel(STAGES);

@@ -7,7 +7,7 @@
 //! first: it clones the old unit into a bounded pool, from which the walk puts it into its block.
 //! If the pool is full the writer walks, and waits for the serialiser.
 //!
-//! - Memory: 1 copy, 8 bytes a unit, the queue (256 KiB), and a pool of at most `budget_bytes` for
+//! - Memory: 1 copy, 8 bytes a unit, the queue (256 KiB), and a pool of at most the budget for
 //!   clones whose turn has not come. Begin: O(1). Read: nothing. Full image.
 //! - Write: a compare and a load; on first touch ahead of the walk a lock that nobody contends for,
 //!   and a clone. Beside that the writer's thread copies the whole state, a slice at a time.
@@ -43,7 +43,7 @@ use std::sync::Arc;
 
 use crate::algorithm::{Algorithm, BLOCK_WORDS, OnFull, Options};
 use crate::error::{BeginError, MemoryError};
-use crate::handover::{Handover, Progress};
+use crate::handover::{Handover, Progress, Waiting};
 use crate::image::{Held, InProcess, Lease, View};
 use crate::info::Info;
 use crate::memory::Words;
@@ -163,7 +163,8 @@ impl Algorithm for Valkey {
         let mut walk = self.desk.lock();
         walk.words = self.words.view();
         walk.stamps = self.stamps.view();
-        walk.pool.reset();
+        let room = walk.pool.reset(self.words.len());
+        self.handover.set_arena_room(room);
         walk.mark = self.mark;
         walk.next = 0;
         self.blocks = walk.blocks();
@@ -218,7 +219,7 @@ impl Valkey {
             self.words.store(index, new);
         }
         let mut waits = Backoff::default();
-        let mut is_told = false;
+        let mut waiting = None;
         loop {
             let mut walk = self.desk.lock();
             if self.handover.is_over() {
@@ -236,10 +237,7 @@ impl Valkey {
             }
             let count = walk.advance(SLICE_BLOCKS, &self.desk, &self.handover);
             drop(walk);
-            if !is_told {
-                self.handover.note_wait();
-                is_told = true;
-            }
+            waiting.get_or_insert_with(|| Waiting::begin(&self.handover));
             if count == 0 {
                 waits.wait();
             }

@@ -3,10 +3,11 @@
 
 use std::thread;
 
-use crate::algorithms::{imprint::Imprint, valkey::Valkey};
+use crate::algorithms::{imprint::Imprint, naive::Naive, valkey::Valkey};
 use crate::handover::Handover;
 use crate::sync::Backoff;
-use crate::{Algorithm, BLOCK_WORDS, CaptureError, OnFull, Options};
+use crate::{Algorithm, BLOCK_WORDS, CaptureError, Engine, OnFull, Options, Point, Progress};
+use crate::{Publication, Sink, SinkError};
 
 use super::probe::{Manner, OpenAtEnd};
 use super::rig::{Rig, capture_and_settle, complete, join};
@@ -155,6 +156,109 @@ fn a_failed_sink_frees_a_writer_that_waits() {
         },
         5,
     );
+}
+
+/// Panics at its first call of one kind, once the writer waits for it if it ever will.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Call {
+    Wants,
+    Push,
+    Finish,
+}
+
+struct Panicking {
+    at: Call,
+    progress: Progress,
+}
+
+impl Panicking {
+    fn call(&self, call: Call) {
+        if call == self.at {
+            wait_until(|| self.progress.writer_waits() > 0 || call == Call::Finish);
+            std::panic::resume_unwind(Box::new(())); // calls no hook, which would print
+        }
+    }
+}
+
+impl Sink for Panicking {
+    fn wants(&mut self, _: usize) -> bool {
+        self.call(Call::Wants);
+        true
+    }
+    fn push(&mut self, _: usize, _: &[u64]) -> Result<(), SinkError> {
+        self.call(Call::Push);
+        Ok(())
+    }
+    fn finish(&mut self) -> Result<(), SinkError> {
+        self.call(Call::Finish);
+        Ok(())
+    }
+}
+
+/// A writer that waits goes on when the sink panics: its image is published only when the writer
+/// has done what it waited for.
+#[test]
+fn a_panicking_sink_frees_a_writer_that_waits() {
+    for at in [Call::Wants, Call::Push, Call::Finish] {
+        let options = Options::words(WORDS).budget(0, OnFull::Slow);
+        let mut engine = Engine::new(Imprint::create(&options).expect("memory")).expect("a thread");
+        for round in 1..=3 {
+            let sink = Panicking { at, progress: engine.progress() };
+            let (written, is_written) = std::sync::mpsc::channel::<()>();
+            let publish = move |_: &mut Panicking, report: Result<_, CaptureError>| {
+                let _ = is_written.recv();
+                assert!(matches!(report, Err(CaptureError::Panicked)), "{report:?}");
+                Publication::Failed
+            };
+            engine.snapshot(Point::declare(), sink, publish).expect("idle");
+            (0..WORDS).for_each(|index| engine.write(index, round));
+            assert!(engine.running(), "it is published when all is written: {at:?}");
+            drop(written);
+            engine.wait();
+            assert!((0..WORDS).all(|index| engine.read(index) == round));
+        }
+    }
+}
+
+/// A capture hurries while the writer waits for it, and before: when half of the budget is used.
+#[test]
+fn a_writer_presses_before_it_waits() {
+    let options = Options::words(WORDS).budget(8 * 16, OnFull::Slow);
+    let mut state = Imprint::create(&options).expect("memory");
+    let progress = state.progress();
+    for _ in 0..3 {
+        let image = state.begin(Point::declare(), Vec::new()).expect("idle");
+        for written in 0..8 {
+            assert_eq!(progress.is_pressed(), written > 4, "{written} records of 8");
+            state.write(written * BLOCK_WORDS / 2, 1);
+        }
+        progress.cancel();
+        state.write(5 * BLOCK_WORDS, 1); // would wait
+        drop(image);
+    }
+    assert!(!Naive::create(&options).expect("memory").progress().is_pressed());
+}
+
+/// The default budget is a part of the state as it is at begin; one that was asked for stays.
+#[test]
+#[cfg_attr(miri, ignore = "large states")]
+fn the_default_budget_grows_with_the_state() {
+    fn rooms<A: Algorithm>(options: &Options) -> [usize; 2] {
+        let mut state = A::create(options).expect("memory");
+        [options.words, options.max_words].map(|words| {
+            state.grow(words).expect("there is room");
+            drop(state.begin(Point::declare(), Vec::new()).expect("idle"));
+            state.progress().arena_room() * 8
+        })
+    }
+    const MIB: usize = 1 << 20;
+    let default = Options::words(MIB / 8).max_words(512 * MIB / 8);
+    assert_eq!([default.budget_for(MIB / 8), default.budget_for(64 * MIB)], [64 * MIB, 128 * MIB]);
+    assert_eq!(rooms::<Imprint>(&default), [64 * MIB, 128 * MIB]);
+    assert_eq!(rooms::<Valkey>(&default), [64 * MIB, 128 * MIB]);
+    let asked = default.budget(3 * MIB, OnFull::Slow);
+    assert_eq!(rooms::<Imprint>(&asked), [3 * MIB; 2]);
+    assert_eq!(rooms::<Valkey>(&asked), [3 * MIB; 2]);
 }
 
 #[test]

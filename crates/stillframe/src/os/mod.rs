@@ -22,4 +22,5 @@ pub use thread::lower_priority;
 pub(crate) use copy::{copy_memory, copy_words, load_words, plain, prefetch, store_words};
 pub(crate) use map::Region;
 pub(crate) use process::{Child, Ended, STATUS_PANICKED};
+pub(crate) use thread::thread_time;
 pub(crate) use userfault::{FaultHandler, UserFaults};

@@ -34,9 +34,9 @@
 mod before;
 
 pub use self::before::Before;
-use crate::algorithm::{Algorithm, BLOCK_WORDS, OnFull, Options, write_each};
+use crate::algorithm::{Algorithm, BLOCK_WORDS, OnFull, Options, budget_for, write_each};
 use crate::error::{BeginError, MemoryError};
-use crate::handover::{Handover, Progress};
+use crate::handover::{Handover, Progress, Waiting};
 use crate::image::{Held, InProcess, Lease};
 use crate::info::Info;
 use crate::memory::{Tags, Words};
@@ -70,6 +70,8 @@ pub struct Imprint {
     /// What the log holds of each block: its number of records, or `CLOSED`.
     marks: Tags,
     log: Words,
+    /// See [`Options::budget_bytes`].
+    budget: Option<usize>,
     /// Words of the log that may be used before the next look at the capture.
     limit: usize,
     handover: Shared<Handover>,
@@ -90,13 +92,14 @@ impl Algorithm for Imprint {
         let blocks = options.words.div_ceil(BLOCK_WORDS);
         let max_blocks = options.max_words.max(options.words).div_ceil(BLOCK_WORDS);
         let by_block = Options { words: blocks, max_words: max_blocks, ..options.clone() };
-        let log = Options::words(options.budget_bytes / 8).huge_pages(options.huge_pages);
+        let log = options.resized(|words| options.budget_for(words) / 8).prefault(false);
         Ok(Self {
             words: Words::create(options)?,
             open: 0,
             span: 0,
             marks: Tags::create(&by_block)?,
             log: Words::create(&log)?,
+            budget: options.budget_bytes,
             limit: 0,
             handover: Shared::new(Handover::new())?,
             next_marks: Tags::create(&by_block)?,
@@ -163,6 +166,9 @@ impl Algorithm for Imprint {
         if !self.handover.is(Mutant::ImprintTrustsStaleHead) {
             self.base += self.used() as u64;
         }
+        // What the system refuses is not used: the budget is then what there was.
+        let _ = self.log.grow(budget_for(self.budget, self.words.len()) / 8);
+        self.handover.set_arena_room(self.log.len());
         self.limit = 0;
         self.open = 0;
         self.span = self.words.len().next_multiple_of(BLOCK_WORDS);
@@ -331,7 +337,7 @@ impl Imprint {
             self.handover.stop_over_budget();
             return self.give_up();
         }
-        self.handover.note_wait();
+        let _waiting = Waiting::begin(&self.handover);
         let mut backoff = Backoff::default();
         while self.is_open(block * BLOCK_WORDS) {
             backoff.wait();

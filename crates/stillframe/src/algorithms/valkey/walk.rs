@@ -2,7 +2,7 @@
 
 use std::sync::PoisonError;
 
-use crate::algorithm::{BLOCK_WORDS, Options};
+use crate::algorithm::{BLOCK_WORDS, Options, budget_for};
 use crate::error::MemoryError;
 use crate::handover::Handover;
 use crate::memory::Words;
@@ -42,8 +42,8 @@ pub(super) struct Walk {
 pub(super) struct Pool {
     pub(super) words: Words,
     pub(super) shift: u32,
-    /// Slots.
-    size: u64,
+    /// See [`Options::budget_bytes`].
+    budget: Option<usize>,
     /// Slots never used by this image start here.
     fresh: u64,
     /// Plus one, the slot freed last, which holds the same of the one before; 0 ends the list.
@@ -52,15 +52,24 @@ pub(super) struct Pool {
     pub(super) used: u64,
 }
 
+/// Words of the pool beside a state of `words` words: whole slots.
+fn room(budget: Option<usize>, words: usize, shift: u32) -> usize {
+    ((budget_for(budget, words) / 8) >> shift).min(1 << SLOT_BITS) << shift
+}
+
 impl Pool {
     pub(super) fn create(options: &Options, shift: u32) -> Result<Self, MemoryError> {
-        let size = ((options.budget_bytes / 8) >> shift).min(1 << SLOT_BITS);
-        let words = Options::words(size << shift).huge_pages(options.huge_pages);
-        let words = Words::create(&words)?;
-        Ok(Self { words, shift, size: size as u64, fresh: 0, freed: 0, used: 0 })
+        let budget = options.budget_bytes;
+        let room = options.resized(|words| room(budget, words, shift)).prefault(false);
+        let words = Words::create(&room)?;
+        Ok(Self { words, shift, budget, fresh: 0, freed: 0, used: 0 })
     }
-    pub(super) fn reset(&mut self) {
+    /// Frees all slots, for an image of so many words. Returns the words of all slots.
+    pub(super) fn reset(&mut self, words: usize) -> usize {
+        // What the system refuses is not used: the budget is then what there was.
+        let _ = self.words.grow(room(self.budget, words, self.shift));
         (self.fresh, self.freed, self.used) = (0, 0, 0);
+        self.words.len()
     }
     pub(super) fn at(&self, slot: u64) -> usize {
         (slot as usize) << self.shift
@@ -70,7 +79,7 @@ impl Pool {
             let slot = self.freed - 1;
             self.freed = self.words.load(self.at(slot));
             slot
-        } else if self.fresh < self.size {
+        } else if self.fresh < (self.words.len() >> self.shift) as u64 {
             self.fresh += 1;
             self.fresh - 1
         } else {
