@@ -22,7 +22,7 @@ pub struct Out<'a> {
     pub buffer: &'a mut Vec<u8>,
     /// The form they take.
     pub protocol: Protocol,
-    /// Bytes of `buffer` above which no more strings are added to it: what asks for a reply without
+    /// Bytes of `buffer` above which nothing more is added to it: what asks for a reply without
     /// bounds must not fill memory. A reply that was cut short must never be sent.
     pub limit: usize,
 }
@@ -33,6 +33,13 @@ impl<'a> Out<'a> {
         Out { buffer, protocol, limit: usize::MAX }
     }
 
+    /// Whether the buffer holds so much that nothing more is added.
+    #[inline]
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.buffer.len() > self.limit
+    }
+
     fn is_resp3(&self) -> bool {
         self.protocol == Protocol::Resp3
     }
@@ -40,7 +47,7 @@ impl<'a> Out<'a> {
     /// `+OK`.
     #[inline]
     pub fn ok(&mut self) {
-        self.buffer.extend_from_slice(b"+OK\r\n");
+        self.raw(b"+OK\r\n");
     }
 
     /// A status such as `PONG`; `text` holds no line end.
@@ -52,6 +59,9 @@ impl<'a> Out<'a> {
     /// An error, with its code first: `ERR syntax error`. Line ends in it become blanks.
     pub fn error(&mut self, text: impl AsRef<[u8]>) {
         let text = text.as_ref();
+        if self.is_full() {
+            return;
+        }
         self.buffer.push(b'-');
         self.buffer.extend(text.iter().map(|&b| if matches!(b, b'\r' | b'\n') { b' ' } else { b }));
         self.buffer.extend_from_slice(b"\r\n");
@@ -81,7 +91,7 @@ impl<'a> Out<'a> {
     #[inline]
     pub fn bulk(&mut self, bytes: impl AsRef<[u8]>) {
         let bytes = bytes.as_ref();
-        if self.buffer.len() > self.limit {
+        if self.is_full() {
             return;
         }
         self.buffer.reserve(bytes.len() + 32);
@@ -98,12 +108,12 @@ impl<'a> Out<'a> {
     /// No value.
     #[inline]
     pub fn null(&mut self) {
-        self.buffer.extend_from_slice(if self.is_resp3() { b"_\r\n" } else { b"$-1\r\n" });
+        self.raw(if self.is_resp3() { b"_\r\n" } else { b"$-1\r\n" });
     }
 
     /// No array (an `EXEC` that was called off).
     pub fn null_array(&mut self) {
-        self.buffer.extend_from_slice(if self.is_resp3() { b"_\r\n" } else { b"*-1\r\n" });
+        self.raw(if self.is_resp3() { b"_\r\n" } else { b"*-1\r\n" });
     }
 
     /// An array; its `length` replies follow.
@@ -180,6 +190,7 @@ impl<'a> Out<'a> {
         let text = text.as_ref();
         match self.protocol {
             Protocol::Resp2 => self.bulk(text),
+            Protocol::Resp3 if self.is_full() => {}
             Protocol::Resp3 => {
                 self.header(b'=', text.len() as i64 + 4);
                 self.buffer.extend_from_slice(format);
@@ -190,16 +201,27 @@ impl<'a> Out<'a> {
         }
     }
 
+    /// Bytes that are a reply, or the start of one, as they are.
+    #[inline]
+    pub fn raw(&mut self, bytes: &[u8]) {
+        if !self.is_full() {
+            self.buffer.extend_from_slice(bytes);
+        }
+    }
+
     #[inline]
     fn header(&mut self, kind: u8, number: i64) {
         if let 0..10 = number {
-            self.buffer.extend_from_slice(&[kind, b'0' + number as u8, b'\r', b'\n']);
+            self.raw(&[kind, b'0' + number as u8, b'\r', b'\n']);
         } else {
             self.line(kind, format_integer(number, &mut [0; 20]));
         }
     }
 
     fn line(&mut self, kind: u8, text: &[u8]) {
+        if self.is_full() {
+            return;
+        }
         self.buffer.reserve(text.len() + 3);
         self.buffer.push(kind);
         self.buffer.extend_from_slice(text);

@@ -37,6 +37,36 @@ fn replies_take_the_form_of_each_protocol() {
     check(|out| out.verbatim(b"txt", "hi"), "$2\r\nhi\r\n", "=6\r\ntxt:hi\r\n");
 }
 
+/// Of whatever kind, nothing is added above the limit: a reply may have elements without number.
+#[test]
+fn nothing_is_added_above_the_limit() {
+    let kinds: [fn(&mut Out<'_>); 14] = [
+        |out| out.ok(),
+        |out| out.simple("PONG"),
+        |out| out.error("ERR"),
+        |out| out.integer(5),
+        |out| out.integer(12_345),
+        |out| out.bulk("ab"),
+        |out| out.null(),
+        |out| out.null_array(),
+        |out| out.array(3),
+        |out| out.map(3),
+        |out| out.push(3),
+        |out| out.double(0.5),
+        |out| out.boolean(true),
+        |out| out.verbatim(b"txt", "ab"),
+    ];
+    for protocol in [Protocol::Resp2, Protocol::Resp3] {
+        for (number, kind) in kinds.iter().enumerate() {
+            let mut buffer = vec![b'x'; 100];
+            kind(&mut Out { limit: 99, ..Out::new(&mut buffer, protocol) });
+            assert_eq!(buffer.len(), 100, "{number}, {protocol:?}");
+            kind(&mut Out { limit: 100, ..Out::new(&mut buffer, protocol) });
+            assert!(buffer.len() > 100, "{number}, {protocol:?}");
+        }
+    }
+}
+
 #[test]
 fn an_array_may_be_counted_after_it_is_written() {
     let written = encode(Protocol::Resp2, |out| {

@@ -23,6 +23,8 @@ pub(crate) struct Clients {
     pub(crate) own_id: u64,
     /// See `own_place`.
     pub(crate) own_protocol: Protocol,
+    /// Bytes of unread replies that it may have.
+    pub(crate) own_most: usize,
     /// Places of clients that were given replies while another was served.
     pub(crate) woken: Vec<usize>,
     last_id: u64,

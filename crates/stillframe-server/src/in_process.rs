@@ -6,6 +6,8 @@
 //!   do no harm to the machine it runs on.
 //! - The clock is its own, so that a program finds the same times whenever it runs.
 
+#[cfg(test)]
+mod cost_tests;
 mod image;
 
 use stillframe::algorithms::imprint::Imprint;
@@ -98,11 +100,16 @@ impl InProcess {
         {
             return &[];
         }
+        self.run(args)
+    }
+
+    /// As [`ask`](Self::ask), whatever it is.
+    fn run(&mut self, args: &[&[u8]]) -> &[u8] {
         self.output.clear();
         self.now += self.step_ms;
         let clients = &mut self.state.clients;
         (clients.own_place, clients.own_id) = (self.session.place, self.session.id);
-        clients.own_protocol = self.session.protocol;
+        (clients.own_protocol, clients.own_most) = (self.session.protocol, usize::MAX);
         let mut ctx = Context {
             out: Out::new(&mut self.output, self.session.protocol),
             keyspace: &mut self.keyspace,
@@ -132,6 +139,7 @@ impl InProcess {
     pub fn reconnect(&mut self) {
         self.state.watches.forget(self.session.id);
         self.state.pubsub.forget(&mut self.session);
+        self.state.stop_monitoring(&mut self.session);
         self.state.tracking.disable(&mut self.session);
         self.session = Session::in_process();
     }

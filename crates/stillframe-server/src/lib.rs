@@ -22,6 +22,7 @@ mod cron;
 mod effects;
 mod error;
 mod eviction;
+mod few;
 mod import;
 mod in_process;
 mod journal;

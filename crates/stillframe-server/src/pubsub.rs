@@ -6,7 +6,8 @@
 //! - A message goes straight into the output of its receiver. A receiver that does not read is cut
 //!   off by the limits of its class as the message is added, so that it holds bounded memory.
 //! - The client whose request is running is out of the registry: what it gets waits in
-//!   [`Clients::mail`](crate::clients::Clients::mail) and goes out before the reply.
+//!   [`Clients::mail`](crate::clients::Clients::mail) and goes out before the reply. Above its
+//!   limit it gets no more, and is closed after the request.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -14,6 +15,7 @@ use std::sync::Arc;
 use stillframe_resp::{Out, Protocol};
 
 use crate::commands::glob;
+use crate::few::Few;
 use crate::session::Session;
 use crate::state::ServerState;
 
@@ -32,7 +34,7 @@ type Name = Arc<[u8]>;
 
 /// Names with the places of the clients that listen to them.
 #[derive(Default)]
-struct Topics(HashMap<Name, Vec<usize>>);
+struct Topics(HashMap<Name, Few<usize>>);
 
 /// All subscriptions of a server.
 #[derive(Default)]
@@ -79,7 +81,7 @@ impl PubSub {
         }
         let topics = &mut self.topics[kind as usize].0;
         let name = topics.get_key_value(name).map_or_else(|| name.into(), |(name, _)| name.clone());
-        topics.entry(name.clone()).or_default().push(session.place);
+        topics.entry(name.clone()).or_default().insert(session.place);
         own.insert(name);
     }
 
@@ -114,7 +116,7 @@ impl PubSub {
 
     /// How many clients listen to a name.
     pub(crate) fn listeners(&self, kind: Kind, name: &[u8]) -> usize {
-        self.topics[kind as usize].0.get(name).map_or(0, Vec::len)
+        self.topics[kind as usize].0.get(name).map_or(0, Few::len)
     }
 
     /// Whether anyone listens to anything.
@@ -126,7 +128,7 @@ impl PubSub {
 impl Topics {
     fn remove(&mut self, name: &[u8], place: usize) {
         if let Some(listeners) = self.0.get_mut(name) {
-            listeners.retain(|&other| other != place);
+            listeners.remove(&place);
             if listeners.is_empty() {
                 self.0.remove(name);
             }
@@ -173,7 +175,7 @@ impl ServerState {
         if let Some(listeners) = pubsub.topics[kind as usize].0.get(channel) {
             let parts = [word, channel, payload];
             let mut message = strings(&parts);
-            listeners.iter().for_each(|&place| self.deliver(place, &mut message));
+            listeners.as_slice().iter().for_each(|&place| self.deliver(place, &mut message));
             count += listeners.len();
         }
         if kind == Kind::Channel {
@@ -181,7 +183,8 @@ impl ServerState {
                 if glob::matches(pattern, channel) {
                     let parts = [b"pmessage", &**pattern, channel, payload];
                     let mut message = strings(&parts);
-                    listeners.iter().for_each(|&place| self.deliver(place, &mut message));
+                    let places = listeners.as_slice();
+                    places.iter().for_each(|&place| self.deliver(place, &mut message));
                     count += listeners.len();
                 }
             }
@@ -193,8 +196,10 @@ impl ServerState {
     /// Adds a message to a client's output.
     pub(crate) fn deliver<F: Fn(&mut Out<'_>)>(&mut self, place: usize, message: &mut Message<F>) {
         let Some(client) = self.clients.get_mut(place) else {
-            let bytes = message.bytes(self.clients.own_protocol);
-            self.clients.mail.extend_from_slice(bytes);
+            if self.clients.mail.len() <= self.clients.own_most {
+                let bytes = message.bytes(self.clients.own_protocol);
+                self.clients.mail.extend_from_slice(bytes);
+            }
             return;
         };
         if client.dead || client.session.closing {

@@ -190,11 +190,11 @@ impl<A: Algorithm> Server<A> {
         output: &'a mut Vec<u8>,
         now: i64,
     ) -> Context<'a, A> {
-        let clients = &mut self.state.clients;
-        (clients.own_place, clients.own_id) = (session.place, session.id);
-        clients.own_protocol = session.protocol;
         let most = self.state.config.output_limits.of(session).hard_bytes_max();
         let limit = output.len().saturating_add(most);
+        let clients = &mut self.state.clients;
+        (clients.own_place, clients.own_id) = (session.place, session.id);
+        (clients.own_protocol, clients.own_most) = (session.protocol, most);
         Context {
             out: Out { limit, ..Out::new(output, session.protocol) },
             keyspace: &mut self.keyspace,

@@ -4,16 +4,18 @@
 //!   is told once, and the name forgotten. How many names are kept is bounded: beyond
 //!   `tracking-table-max-keys` the oldest is told as changed, which is always safe.
 //! - In broadcasting mode nothing is remembered: changes of keys with a prefix are gathered and
-//!   told at the end of the turn.
+//!   told at the end of the turn. Neither a change nor the end of a turn walks all prefixes.
 //! - Names are told whatever the database. Clients are known by place and number, because a place
 //!   is reused; a name may outlive the client that read it.
 //! - What a client changes itself is told after the reply to that request.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::ops::Bound;
 use std::sync::Arc;
 
 use stillframe_resp::{Out, Protocol};
 
+use crate::few::Few;
 use crate::pubsub::Message;
 use crate::session::Session;
 use crate::state::ServerState;
@@ -34,23 +36,25 @@ pub(crate) struct Mode {
     pub(crate) no_loop: bool,
     /// CLIENT CACHING was said: it holds for the next request.
     pub(crate) caching: bool,
-    /// Told in place of the client itself: the number of another client.
-    pub(crate) redirect: Option<u64>,
+    /// Told in place of the client itself: another client.
+    pub(crate) redirect: Option<Who>,
     /// The client to redirect to is gone.
     pub(crate) broken: bool,
-    /// See `broadcast`.
-    pub(crate) prefixes: Vec<Box<[u8]>>,
+    /// See `broadcast`; none is the start of another.
+    pub(crate) prefixes: BTreeSet<Box<[u8]>>,
 }
 
 /// A client, which may be gone.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Who {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Who {
     place: usize,
-    id: u64,
+    /// Its number.
+    pub(crate) id: u64,
 }
 
 impl Who {
-    fn of(session: &Session) -> Self {
+    /// The client of a session.
+    pub(crate) fn of(session: &Session) -> Self {
         Self { place: session.place, id: session.id }
     }
 }
@@ -58,10 +62,12 @@ impl Who {
 /// Names that clients have read, and prefixes that they listen to.
 #[derive(Default)]
 pub(crate) struct Tracking {
-    readers: HashMap<Arc<[u8]>, Vec<Who>>,
+    readers: HashMap<Arc<[u8]>, Few<Who>>,
     /// Names in the order in which they came; some are not in `readers` any more.
     order: VecDeque<Arc<[u8]>>,
     prefixes: BTreeMap<Box<[u8]>, Prefix>,
+    /// Prefixes with changes that are not told yet.
+    unsaid: Vec<Box<[u8]>>,
     /// Clients that want to be told.
     pub(crate) clients: usize,
     /// Pairs of a name and a client that has read it.
@@ -74,7 +80,7 @@ pub(crate) struct Tracking {
 /// A prefix that is listened to.
 #[derive(Default)]
 struct Prefix {
-    listeners: Vec<Who>,
+    listeners: Few<Who>,
     /// Names that have changed, and the client that changed them last.
     changed: BTreeMap<Box<[u8]>, u64>,
 }
@@ -95,17 +101,24 @@ impl Tracking {
         self.prefixes.len()
     }
 
-    /// Begins to tell a client of changes, or goes on with other options.
-    pub(crate) fn enable(&mut self, session: &mut Session, mode: Mode) {
+    /// Begins to tell a client of changes, or goes on with other options; the prefixes it has
+    /// stay.
+    pub(crate) fn enable(&mut self, session: &mut Session, mut mode: Mode) {
         let who = Who::of(session);
-        self.clients += usize::from(session.tracking.is_none());
         for prefix in &mode.prefixes {
-            let listeners = &mut self.prefixes.entry(prefix.clone()).or_default().listeners;
-            if !listeners.contains(&who) {
-                listeners.push(who);
+            self.prefixes.entry(prefix.clone()).or_default().listeners.insert(who);
+        }
+        match &mut session.tracking {
+            Some(before) => {
+                let mut prefixes = std::mem::take(&mut before.prefixes);
+                prefixes.extend(std::mem::take(&mut mode.prefixes));
+                **before = Mode { prefixes, ..mode };
+            }
+            none => {
+                self.clients += 1;
+                *none = Some(Box::new(mode));
             }
         }
-        session.tracking = Some(Box::new(mode));
     }
 
     /// Stops telling a client.
@@ -114,7 +127,7 @@ impl Tracking {
         self.clients -= 1;
         for prefix in &mode.prefixes {
             if let Some(found) = self.prefixes.get_mut(prefix) {
-                found.listeners.retain(|who| *who != Who::of(session));
+                found.listeners.remove(&Who::of(session));
                 if found.listeners.is_empty() {
                     self.prefixes.remove(prefix);
                 }
@@ -131,16 +144,13 @@ impl Tracking {
         let who = Who::of(session);
         for &key in keys {
             if let Some(readers) = self.readers.get_mut(key) {
-                if !readers.contains(&who) {
-                    readers.push(who);
-                    self.items += 1;
-                }
+                self.items += usize::from(readers.insert(who));
                 continue;
             }
             self.items += 1;
             let name: Arc<[u8]> = key.into();
             self.order.push_back(name.clone());
-            self.readers.insert(name, vec![who]);
+            self.readers.entry(name).or_default().insert(who);
         }
         if self.order.len() > 2 * self.readers.len() + 1024 {
             let readers = &self.readers;
@@ -151,7 +161,7 @@ impl Tracking {
     }
 
     /// Takes the oldest name if there are more than `most`.
-    fn take_excess(&mut self, most: usize) -> Option<(Arc<[u8]>, Vec<Who>)> {
+    fn take_excess(&mut self, most: usize) -> Option<(Arc<[u8]>, Few<Who>)> {
         while self.readers.len() > most {
             let name = self.order.pop_front()?;
             let known = self.readers.get_key_value(&name);
@@ -160,6 +170,28 @@ impl Tracking {
             }
         }
         None
+    }
+
+    /// Notes the change of a key for each prefix of it that is listened to.
+    ///
+    /// The last prefix that is not above the key is one of it, or all that are come before what
+    /// both have in common: each step goes on there.
+    fn note(&mut self, key: &[u8], by: u64) {
+        let mut end = Bound::Included(key);
+        while let Some((prefix, found)) =
+            self.prefixes.range_mut::<[u8], _>((Bound::Unbounded, end)).next_back()
+        {
+            let common = prefix.iter().zip(key).take_while(|(a, b)| a == b).count();
+            if common < prefix.len() {
+                end = Bound::Included(&key[..common]);
+                continue;
+            }
+            if found.changed.is_empty() {
+                self.unsaid.push(prefix.clone());
+            }
+            found.changed.insert(key.into(), by);
+            end = Bound::Excluded(&key[..common]);
+        }
     }
 }
 
@@ -174,13 +206,9 @@ impl ServerState {
 
     #[cold]
     fn invalidate_now(&mut self, key: &[u8], by: u64) {
-        for (prefix, found) in &mut self.tracking.prefixes {
-            if key.starts_with(prefix) {
-                found.changed.insert(key.into(), by);
-            }
-        }
+        self.tracking.note(key, by);
         if let Some(readers) = self.tracking.readers.remove(key) {
-            self.tell_readers(&readers, key, by);
+            self.tell_readers(readers.as_slice(), key, by);
         }
     }
 
@@ -229,7 +257,7 @@ impl ServerState {
             return;
         }
         while let Some((name, readers)) = self.tracking.take_excess(most) {
-            self.tell_readers(&readers, &name, 0);
+            self.tell_readers(readers.as_slice(), &name, 0);
         }
     }
 
@@ -250,10 +278,8 @@ impl ServerState {
             let names = key.as_deref().map(|key| [key]);
             let names = names.as_ref().map(|names| &names[..]);
             match mode.redirect {
-                Some(id) if self.redirected(id, names) => {}
-                Some(id) => {
-                    break_redirection(session, id, out);
-                }
+                Some(other) if self.redirected(other, names) => {}
+                Some(other) => break_redirection(session, other.id, out),
                 None if session.protocol == Protocol::Resp3 => write_push(out, names),
                 None => {}
             }
@@ -263,11 +289,14 @@ impl ServerState {
     /// Tells of the changes that were gathered for prefixes, at the end of the turn.
     pub(crate) fn broadcast_changes(&mut self) {
         let mut gathered = Vec::new();
-        for found in self.tracking.prefixes.values_mut().filter(|found| !found.changed.is_empty()) {
+        let tracking = &mut self.tracking;
+        tracking.unsaid.sort_unstable();
+        for prefix in std::mem::take(&mut tracking.unsaid) {
+            let Some(found) = tracking.prefixes.get_mut(&prefix) else { continue };
             gathered.push((found.listeners.clone(), std::mem::take(&mut found.changed)));
         }
         for (listeners, changed) in gathered {
-            for who in listeners {
+            for &who in listeners.as_slice() {
                 let no_loop = self.wanted_by(who, |mode| mode.no_loop).unwrap_or(false);
                 let foreign = changed.iter().filter(|(_, by)| !no_loop || **by != who.id);
                 let names: Vec<&[u8]> = foreign.map(|(name, _)| &**name).collect();
@@ -288,11 +317,11 @@ impl ServerState {
             return;
         }
         match redirect {
-            Some(id) if self.redirected(id, names) => {}
-            Some(id) => {
+            Some(other) if self.redirected(other, names) => {}
+            Some(other) => {
                 if let Some(client) = self.clients.get_mut(who.place) {
                     let mut out = Out::new(&mut client.output, protocol);
-                    break_redirection(&mut client.session, id, &mut out);
+                    break_redirection(&mut client.session, other.id, &mut out);
                 }
                 self.clients.flush_later(who.place);
             }
@@ -306,17 +335,18 @@ impl ServerState {
         }
     }
 
-    /// Tells client `id`; false if it is gone.
-    fn redirected(&mut self, id: u64, names: Option<&[&[u8]]>) -> bool {
-        if self.clients.own_id == id {
+    /// Tells a client in place of another; false if it is gone.
+    fn redirected(&mut self, who: Who, names: Option<&[&[u8]]>) -> bool {
+        if self.clients.own_id == who.id {
             let place = self.clients.own_place;
             if self.clients.own_protocol == Protocol::Resp3 {
                 self.deliver(place, &mut Message::new(|out: &mut Out<'_>| write_push(out, names)));
             }
             return true;
         }
-        let found = self.clients.others().find(|(_, client)| client.session.id == id);
-        let Some((place, client)) = found else { return false };
+        let client = self.clients.get(who.place).filter(|client| client.session.id == who.id);
+        let Some(client) = client else { return false };
+        let place = who.place;
         let listens = client.session.subscriptions.is_some();
         if client.session.protocol == Protocol::Resp3 {
             self.deliver(place, &mut Message::new(|out: &mut Out<'_>| write_push(out, names)));

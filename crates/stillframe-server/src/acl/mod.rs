@@ -8,6 +8,7 @@
 mod catalog;
 pub(crate) mod categories;
 mod log;
+mod passwords;
 mod rules;
 mod selector;
 mod user;
@@ -208,7 +209,7 @@ impl Users {
     pub(crate) fn log_in(&self, name: &[u8], password: &[u8]) -> Option<usize> {
         let found = self.find(name).and_then(|number| Some((number, self.get(number)?)));
         let Some((number, user)) = found else {
-            user::compare(&[], password); // the time does not tell that there is no such user
+            user::compare([], password); // the time does not tell that there is no such user
             return None;
         };
         let right = user.accepts(password); // it takes the same time for one who is off

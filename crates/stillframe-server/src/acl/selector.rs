@@ -1,6 +1,6 @@
 //! A selector: a set of commands, of keys and of channels that are allowed together.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use super::catalog::Catalog;
 use super::categories::{self, READ, WRITE};
@@ -34,10 +34,37 @@ pub(crate) struct Touched<'a> {
     pub(crate) patterns: bool,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct KeyPattern {
-    pattern: Vec<u8>,
-    access: u8,
+/// Patterns in the order in which they were given, each once, with what may be done.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Patterns {
+    list: Vec<(Vec<u8>, u8)>,
+    /// Where each is in the list.
+    places: HashMap<Vec<u8>, usize>,
+}
+
+impl Patterns {
+    /// Adds a pattern, or what may be done to the one that is there.
+    fn add(&mut self, pattern: &[u8], access: u8) {
+        match self.places.get(pattern) {
+            Some(&place) => self.list[place].1 |= access,
+            None => {
+                self.places.insert(pattern.to_vec(), self.list.len());
+                self.list.push((pattern.to_vec(), access));
+            }
+        }
+    }
+
+    fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    fn contains(&self, pattern: &[u8]) -> bool {
+        self.places.contains_key(pattern)
+    }
+
+    fn iter(&self) -> impl Iterator<Item = (&[u8], u8)> {
+        self.list.iter().map(|(pattern, access)| (pattern.as_slice(), *access))
+    }
 }
 
 /// See the head of this file.
@@ -48,11 +75,11 @@ pub(crate) struct Selector {
     /// Commands that a later version adds are allowed.
     future: bool,
     /// Commands allowed with these first arguments only.
-    with_first: BTreeMap<usize, Vec<Vec<u8>>>,
+    with_first: BTreeMap<usize, Patterns>,
     all_keys: bool,
-    keys: Vec<KeyPattern>,
+    keys: Patterns,
     all_channels: bool,
-    channels: Vec<Vec<u8>>,
+    channels: Patterns,
 }
 
 pub(super) const SYNTAX: &str = "Syntax error";
@@ -77,8 +104,9 @@ impl Selector {
         self.future
     }
 
-    pub(super) fn first_arguments(&self, command: usize) -> &[Vec<u8>] {
-        self.with_first.get(&command).map_or(&[], Vec::as_slice)
+    /// With which first arguments alone a command is allowed.
+    pub(super) fn first_arguments(&self, command: usize) -> impl Iterator<Item = &[u8]> {
+        self.with_first.get(&command).into_iter().flat_map(Patterns::iter).map(|(first, _)| first)
     }
 
     /// Applies one rule such as `+get` or `~key:*`.
@@ -132,9 +160,7 @@ impl Selector {
                 if pattern.iter().any(|&byte| byte.is_ascii_whitespace() || byte == 0) {
                     return Err(SYNTAX);
                 }
-                if !self.channels.iter().any(|known| known == pattern) {
-                    self.channels.push(pattern.to_vec());
-                }
+                self.channels.add(pattern, 0);
                 Ok(())
             }
             [sign @ (b'+' | b'-'), b'@', category @ ..] => {
@@ -159,11 +185,7 @@ impl Selector {
         if pattern.iter().any(|&byte| byte.is_ascii_whitespace() || byte == 0) {
             return Err(SYNTAX);
         }
-        if let Some(known) = self.keys.iter_mut().find(|known| known.pattern == pattern) {
-            known.access |= access;
-        } else {
-            self.keys.push(KeyPattern { pattern: pattern.to_vec(), access });
-        }
+        self.keys.add(pattern, access);
         Ok(())
     }
 
@@ -191,11 +213,7 @@ impl Selector {
         if catalog.get(command).is_some_and(|known| !known.subcommands.is_empty()) {
             return Err(UNKNOWN);
         }
-        let allowed = self.with_first.entry(command).or_default();
-        let first = first.to_ascii_lowercase();
-        if !allowed.contains(&first) {
-            allowed.push(first);
-        }
+        self.with_first.entry(command).or_default().add(&first.to_ascii_lowercase(), 0);
         Ok(())
     }
 
@@ -226,9 +244,9 @@ impl Selector {
     /// Whether a request may run.
     pub(crate) fn check(&self, touched: &Touched<'_>) -> Result<(), Denied> {
         if !touched.open && !self.allows(touched.command) {
-            let first = touched.first.unwrap_or_default();
-            let firsts = self.first_arguments(touched.command);
-            if !firsts.iter().any(|allowed| allowed.eq_ignore_ascii_case(first)) {
+            let first = touched.first.unwrap_or_default().to_ascii_lowercase();
+            let firsts = self.with_first.get(&touched.command);
+            if !firsts.is_some_and(|allowed| allowed.contains(&first)) {
                 return Err(Denied::Command);
             }
         }
@@ -244,21 +262,21 @@ impl Selector {
     }
 
     fn allows_key(&self, key: &[u8], access: u8) -> bool {
-        let fits =
-            |own: &KeyPattern| own.access & access == access && glob::matches(&own.pattern, key);
-        self.all_keys || self.keys.iter().any(fits)
+        let mut own = self.keys.iter();
+        self.all_keys || own.any(|(own, may)| may & access == access && glob::matches(own, key))
     }
 
     /// Whether every key may be read.
     pub(crate) fn reads_all_keys(&self) -> bool {
-        let everything = |own: &KeyPattern| own.pattern == b"*" && own.access & READ != 0;
-        self.all_keys || self.keys.iter().any(everything)
+        self.all_keys || self.keys.iter().any(|(own, may)| own == b"*" && may & READ != 0)
     }
 
     /// Whether a channel, or all channels of a pattern, may be used.
     pub(crate) fn allows_channel(&self, channel: &[u8], pattern: bool) -> bool {
-        let fits = |own: &Vec<u8>| own == channel || !pattern && glob::matches(own, channel);
-        self.all_channels || self.channels.iter().any(fits)
+        let fits = |own: &[u8]| !pattern && glob::matches(own, channel);
+        self.all_channels
+            || self.channels.contains(channel)
+            || self.channels.iter().any(|(own, _)| fits(own))
     }
 
     /// The commands as rules.
@@ -268,20 +286,20 @@ impl Selector {
 
     /// The keys as rules.
     pub(crate) fn show_keys(&self) -> Vec<u8> {
-        let patterns = self.keys.iter().map(|own| {
-            let start: &[u8] = match own.access {
+        let patterns = self.keys.iter().map(|(own, access)| {
+            let start: &[u8] = match access {
                 READ => b"%R~",
                 WRITE => b"%W~",
                 _ => b"~",
             };
-            [start, &own.pattern].concat()
+            [start, own].concat()
         });
         if self.all_keys { b"~*".to_vec() } else { patterns.collect::<Vec<_>>().join(&b' ') }
     }
 
     /// The channels as rules.
     pub(crate) fn show_channels(&self) -> Vec<u8> {
-        let patterns = self.channels.iter().map(|own| [b"&", own.as_slice()].concat());
+        let patterns = self.channels.iter().map(|(own, _)| [b"&", own].concat());
         if self.all_channels { b"&*".to_vec() } else { patterns.collect::<Vec<_>>().join(&b' ') }
     }
 

@@ -4,6 +4,7 @@ use sha2::{Digest, Sha256};
 use subtle::{Choice, ConstantTimeEq};
 
 use super::catalog::Catalog;
+use super::passwords::{Hash, Passwords};
 use super::selector::{Denied, SYNTAX, Selector, Touched};
 
 /// See the head of this file.
@@ -17,7 +18,7 @@ pub(crate) struct User {
     pub(crate) nopass: bool,
     /// Kept for ACL LIST: what RESTORE is given is always checked.
     sanitize: Option<bool>,
-    passwords: Vec<[u8; 32]>,
+    passwords: Passwords,
     /// The user's own rules, then its selectors in brackets.
     selectors: Vec<Selector>,
     /// Nothing needs to be checked.
@@ -32,7 +33,7 @@ impl User {
             enabled: false,
             nopass: false,
             sanitize: None,
-            passwords: Vec::new(),
+            passwords: Passwords::default(),
             selectors: vec![Selector::nothing(catalog)],
             unlimited: false,
         }
@@ -53,11 +54,11 @@ impl User {
             b"skip-sanitize-payload" => self.sanitize = Some(false),
             b"nopass" => {
                 self.nopass = true;
-                self.passwords.clear();
+                self.passwords = Passwords::default();
             }
             b"resetpass" => {
                 self.nopass = false;
-                self.passwords.clear();
+                self.passwords = Passwords::default();
             }
             b"clearselectors" => self.selectors.truncate(1),
             b"reset" => {
@@ -75,8 +76,7 @@ impl User {
             [b'#', hash @ ..] => self.add_password(parse_hash(hash)?),
             [sign @ (b'<' | b'!'), given @ ..] => {
                 let hash = if *sign == b'<' { digest(given) } else { parse_hash(given)? };
-                let place = self.passwords.iter().position(|known| *known == hash).ok_or(NONE)?;
-                self.passwords.remove(place);
+                self.passwords.remove(&hash).ok_or(NONE)?;
             }
             [b'(', inside @ .., b')'] => {
                 let mut selector = Selector::nothing(catalog);
@@ -91,16 +91,14 @@ impl User {
         Ok(())
     }
 
-    fn add_password(&mut self, hash: [u8; 32]) {
-        if !self.passwords.contains(&hash) {
-            self.passwords.push(hash);
-        }
+    fn add_password(&mut self, hash: Hash) {
+        self.passwords.add(hash);
         self.nopass = false;
     }
 
     /// Whether a password is right, in a time that does not tell how much of it was.
     pub(super) fn accepts(&self, password: &[u8]) -> bool {
-        self.nopass | bool::from(compare(&self.passwords, password))
+        self.nopass | bool::from(compare(self.passwords.iter(), password))
     }
 
     /// Whether a request may run.
@@ -146,7 +144,7 @@ impl User {
 
     /// The digests of the passwords in hexadecimal.
     pub(crate) fn hashes(&self) -> Vec<String> {
-        let hex = |hash: &[u8; 32]| hash.iter().map(|byte| format!("{byte:02x}")).collect();
+        let hex = |hash: &Hash| hash.iter().map(|byte| format!("{byte:02x}")).collect();
         self.passwords.iter().map(hex).collect()
     }
 
@@ -164,17 +162,17 @@ impl User {
 
 /// Whether one of the known passwords is the given one. What is compared are digests, all of them
 /// and whole: neither where they differ nor which one it was shows in the time it takes.
-pub(super) fn compare(known: &[[u8; 32]], given: &[u8]) -> Choice {
+pub(super) fn compare<'k>(known: impl IntoIterator<Item = &'k Hash>, given: &[u8]) -> Choice {
     let given = digest(given);
-    let same = known.iter().map(|known| known[..].ct_eq(&given[..]));
+    let same = known.into_iter().map(|known| known[..].ct_eq(&given[..]));
     same.fold(Choice::from(0), |right, same| right | same)
 }
 
-fn digest(password: &[u8]) -> [u8; 32] {
+fn digest(password: &[u8]) -> Hash {
     Sha256::digest(password).into()
 }
 
-fn parse_hash(hex: &[u8]) -> Result<[u8; 32], &'static str> {
+fn parse_hash(hex: &[u8]) -> Result<Hash, &'static str> {
     const WRONG: &str = "The password hash must be exactly 64 characters and contain only \
         lowercase hexadecimal characters";
     let digit = |byte: u8| match byte {

@@ -1,5 +1,7 @@
 //! ACL: users, their passwords and what they may do.
 
+use std::collections::HashSet;
+
 use stillframe::Algorithm;
 use stillframe_resp::parse_integer;
 
@@ -78,23 +80,19 @@ fn deluser<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
     if args[2..].contains(&&b"default"[..]) {
         return ctx.out.error("ERR The 'default' user cannot be removed");
     }
-    let mut removed = 0;
-    for name in &args[2..] {
-        if let Some(number) = ctx.server.users.remove(name) {
-            end_connections(ctx, number);
-            removed += 1;
-        }
-    }
-    ctx.out.integer(removed);
+    let users = &mut ctx.server.users;
+    let removed: HashSet<usize> = args[2..].iter().filter_map(|name| users.remove(name)).collect();
+    end_connections(ctx, &removed);
+    ctx.out.integer(removed.len() as i64);
 }
 
-/// Ends the connections of a user.
-fn end_connections<A: Algorithm>(ctx: &mut Context<'_, A>, number: usize) {
+/// Ends the connections of some users.
+fn end_connections<A: Algorithm>(ctx: &mut Context<'_, A>, numbers: &HashSet<usize>) {
     let others = ctx.server.clients.others();
-    let places: Vec<usize> =
-        others.filter(|(_, c)| c.session.user == number).map(|(place, _)| place).collect();
+    let theirs = others.filter(|(_, client)| numbers.contains(&client.session.user));
+    let places: Vec<usize> = theirs.map(|(place, _)| place).collect();
     places.into_iter().for_each(|place| ctx.server.clients.doom(place));
-    ctx.session.closing |= ctx.session.user == number;
+    ctx.session.closing |= numbers.contains(&ctx.session.user);
 }
 
 /// Ends the connections of a user that listen to what the user may no longer listen to.
@@ -307,9 +305,8 @@ fn load<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
     match loaded {
         Ok(touched) => {
             // The user `default` may go on; Redis spares it, too.
-            for number in touched.into_iter().filter(|&number| number != DEFAULT) {
-                end_connections(ctx, number);
-            }
+            let touched = touched.into_iter().filter(|&number| number != DEFAULT).collect();
+            end_connections(ctx, &touched);
             ctx.out.ok();
         }
         Err(problem) => ctx.out.error(format!("ERR {problem}")),

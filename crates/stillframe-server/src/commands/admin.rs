@@ -36,24 +36,23 @@ const HIDDEN: [&str; 2] = ["key-load-delay", "rdb-key-save-delay"];
 fn config_get<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
     let config = &ctx.server.config;
     let mut found: Vec<(Vec<u8>, String)> = Vec::new();
+    // Each is answered once, however often it is asked for.
+    let mut left: Vec<_> = named().collect();
     for pattern in args.get(2..).unwrap_or_default() {
-        if !pattern.iter().any(|byte| b"*?[".contains(byte)) {
-            // A plain name is answered in the case it was asked in.
-            let parameter = std::str::from_utf8(pattern).ok().and_then(find);
-            let known = found.iter().any(|(name, _)| name.eq_ignore_ascii_case(pattern));
-            if let (Some(parameter), false) = (parameter, known) {
-                found.push((pattern.to_vec(), (parameter.get)(config)));
-            }
-            continue;
-        }
-        let pattern = pattern.to_ascii_lowercase();
-        for (name, parameter) in named().filter(|(name, _)| !HIDDEN.contains(name)) {
+        let is_plain = !pattern.iter().any(|byte| b"*?[".contains(byte));
+        let lower = pattern.to_ascii_lowercase();
+        left.retain(|(name, parameter)| {
+            let hidden = HIDDEN.contains(name);
             let name = name.as_bytes();
-            let known = found.iter().any(|(known, _)| known.eq_ignore_ascii_case(name));
-            if !known && glob::matches(&pattern, name) {
+            let fits =
+                if is_plain { lower == name } else { !hidden && glob::matches(&lower, name) };
+            if fits {
+                // A plain name is answered in the case it was asked in.
+                let name = if is_plain { pattern } else { name };
                 found.push((name.to_vec(), (parameter.get)(config)));
             }
-        }
+            !fits
+        });
     }
     ctx.out.map(found.len());
     for (name, value) in found {

@@ -211,7 +211,7 @@ fn bitop<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
     if how == Combine::Not && args.len() != 4 {
         return ctx.out.error("ERR BITOP NOT must be called with a single source key.");
     }
-    let mut result: Option<Vec<u8>> = None;
+    let mut result: Option<Combined> = None;
     for key in &args[3..] {
         let combined: Result<_, &str> = ctx.read(key, |_, entry| {
             let mut text = IntText::default();
@@ -223,7 +223,7 @@ fn bitop<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
             Err(error) => return ctx.out.error(error),
         }
     }
-    let result = result.unwrap_or_default();
+    let result = result.unwrap_or_default().bytes;
     let db = ctx.session.db;
     if !result.is_empty() {
         let outcome = ctx.keyspace.set(db, destination, &result, Expire::Never);
@@ -237,25 +237,40 @@ fn bitop<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
     ctx.out.integer(result.len() as i64);
 }
 
-/// What was combined so far, and one string more; the shorter of the two goes on as zeros.
-fn combine(result: Option<Vec<u8>>, bytes: &[u8], how: Combine) -> Vec<u8> {
-    let Some(mut result) = result else {
-        return match how {
+/// Strings that were combined.
+#[derive(Default)]
+struct Combined {
+    bytes: Vec<u8>,
+    /// All bytes from here on are zero.
+    zeros_from: usize,
+}
+
+/// What was combined so far, and one string more; the shorter of the two goes on as zeros. What is
+/// zero of a long one is not walked for each short one again.
+fn combine(result: Option<Combined>, bytes: &[u8], how: Combine) -> Combined {
+    let Some(Combined { bytes: mut result, zeros_from }) = result else {
+        let zeros_from = bytes.len();
+        let bytes = match how {
             Combine::Not => bytes.iter().map(|byte| !byte).collect(),
             _ => bytes.to_vec(),
         };
+        return Combined { bytes, zeros_from };
     };
     result.resize(result.len().max(bytes.len()), 0);
-    let (common, rest) = result.split_at_mut(bytes.len());
-    let pairs = common.iter_mut().zip(bytes);
-    match how {
+    let common = zeros_from.min(bytes.len());
+    let zeros_from = match how {
         Combine::And => {
-            pairs.for_each(|(into, byte)| *into &= byte);
-            rest.fill(0);
+            result[common..zeros_from].fill(0);
+            common
         }
+        _ => zeros_from.max(bytes.len()),
+    };
+    let pairs = result.iter_mut().zip(bytes);
+    match how {
+        Combine::And => pairs.take(common).for_each(|(into, byte)| *into &= byte),
         Combine::Or => pairs.for_each(|(into, byte)| *into |= byte),
         Combine::Xor => pairs.for_each(|(into, byte)| *into ^= byte),
         Combine::Not => unreachable!("NOT takes one string"),
     }
-    result
+    Combined { bytes: result, zeros_from }
 }

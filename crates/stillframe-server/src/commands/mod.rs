@@ -284,6 +284,9 @@ pub(crate) fn run<A: Algorithm>(ctx: &mut Context<'_, A>, index: usize, args: &[
         stats.count_error(error);
     }
     if !ctx.server.clients.mail.is_empty() && !ctx.server.clients.silent {
+        if ctx.out.is_full() {
+            ctx.server.clients.mail.clear();
+        }
         ctx.out.buffer.splice(start..start, ctx.server.clients.mail.drain(..));
     }
 }

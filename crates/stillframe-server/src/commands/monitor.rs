@@ -97,14 +97,13 @@ fn quote(line: &mut String, bytes: &[u8]) {
 pub(crate) fn redacted<'a>(args: &[&'a [u8]]) -> Vec<&'a [u8]> {
     let named =
         |at: usize, name: &[u8]| args.get(at).is_some_and(|arg| arg.eq_ignore_ascii_case(name));
+    let auth = args.iter().skip(2).position(|arg| arg.eq_ignore_ascii_case(b"auth"));
+    let credentials = auth.map_or(0..0, |at| at + 3..at + 5);
     let setting = |at: usize| SECRETS.iter().any(|secret| named(at, secret));
     let is_secret = |at: usize| match at {
         0 => false,
         _ if named(0, b"auth") => true,
-        _ if named(0, b"hello") => {
-            let auth = (2..at).find(|&before| named(before, b"auth"));
-            auth.is_some_and(|auth| at <= auth + 2)
-        }
+        _ if named(0, b"hello") => credentials.contains(&at),
         2.. if named(0, b"acl") => named(1, b"setuser"),
         3.. if named(0, b"config") => named(1, b"set") && at % 2 == 1 && setting(at - 1),
         _ => false,

@@ -64,10 +64,10 @@ impl Members {
         starts.zip(&self.ends).map(|(start, &end)| &self.bytes[start..end])
     }
 
-    /// Those that are, or are not, in `other`.
-    fn filtered(&self, other: Option<Set<'_>>, inside: bool) -> Self {
+    /// Those that are in `other`, too.
+    fn filtered(&self, other: Option<Set<'_>>) -> Self {
         let mut kept = Self::default();
-        let fits = |member: &&[u8]| other.is_some_and(|other| other.contains(member)) == inside;
+        let fits = |member: &&[u8]| other.is_some_and(|other| other.contains(member));
         self.iter().filter(fits).for_each(|member| kept.push(member));
         kept
     }
@@ -98,10 +98,47 @@ fn compute<A: Algorithm>(
         Some((1.., key)) => Members::of(set_at(ctx, key)),
         _ => return Some(Members::default()),
     };
-    for (_, key) in &sized[1..] {
-        members = members.filtered(set_at(ctx, key), inside);
+    let others = &sized[1..];
+    if !inside {
+        return Some(difference(ctx, members, others));
+    }
+    for (_, key) in others {
+        members = members.filtered(set_at(ctx, key));
     }
     Some(members)
+}
+
+/// The members that are in none of the others, by what takes fewer steps: looking up each member
+/// in each of the others, or each of theirs among the members.
+fn difference<A: Algorithm>(
+    ctx: &mut Context<'_, A>,
+    members: Members,
+    others: &[(usize, &[u8])],
+) -> Members {
+    let mut others: Vec<_> = others.iter().filter(|(length, _)| *length > 0).collect();
+    let total: usize = others.iter().map(|(length, _)| length).sum();
+    let mut left: HashSet<&[u8]> = members.iter().collect();
+    if total <= left.len().saturating_mul(others.len()) {
+        for (_, key) in others {
+            set_at(ctx, key).iter().flat_map(|set| set.iter()).for_each(|member| {
+                left.remove(member);
+            });
+        }
+    } else {
+        // The largest first: it may leave the least.
+        others.sort_by_key(|(length, _)| std::cmp::Reverse(*length));
+        for (_, key) in others {
+            let Some(set) = set_at(ctx, key) else { continue };
+            left.retain(|member| !set.contains(member));
+            if left.is_empty() {
+                break;
+            }
+            left.shrink_to_fit(); // to walk what is gone takes time, too
+        }
+    }
+    let mut kept = Members::default();
+    members.iter().filter(|member| left.contains(member)).for_each(|member| kept.push(member));
+    kept
 }
 
 /// The lengths of the sets of `keys`: all are looked at before anything is done. `None`, with the
@@ -133,7 +170,7 @@ fn common<A: Algorithm>(ctx: &mut Context<'_, A>, keys: &[&[u8]], most: usize) -
             (start..end).filter_map(|rank| set.at(rank)).for_each(|member| members.push(member));
         }
         for (_, key) in others {
-            members = members.filtered(set_at(ctx, key), true);
+            members = members.filtered(set_at(ctx, key));
         }
         count += members.ends.len();
         start = end;

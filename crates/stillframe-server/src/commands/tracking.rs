@@ -1,12 +1,15 @@
 //! CLIENT TRACKING and its kin: help for caches in clients.
 
+use std::collections::BTreeSet;
+use std::ops::Bound;
+
 use stillframe::Algorithm;
 use stillframe_resp::parse_integer;
 
 use super::errors::{NOT_AN_INTEGER, SYNTAX};
 use super::flags::{CONNECTION, LOADING, NOSCRIPT, STALE};
 use super::{Context, NO_KEYS, Table};
-use crate::tracking::Mode;
+use crate::tracking::{Mode, Who};
 
 /// Adds the commands of this module to the container CLIENT.
 pub(crate) fn register<A: Algorithm>(table: &mut Table<A>) {
@@ -19,13 +22,13 @@ pub(crate) fn register<A: Algorithm>(table: &mut Table<A>) {
 
 /// `CLIENT TRACKING ON | OFF [REDIRECT id] [PREFIX prefix]... [BCAST] [OPTIN] [OPTOUT] [NOLOOP]`
 fn tracking<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
-    let mut mode = match options(ctx, &args[3..]) {
-        Ok(mode) => mode,
+    let (mut mode, prefixes) = match options(ctx, &args[3..]) {
+        Ok(parsed) => parsed,
         Err(error) => return ctx.out.error(error),
     };
     match args[2].to_ascii_lowercase().as_slice() {
         b"on" => {
-            if let Err(error) = prepare(&mut mode, ctx.session.tracking.as_deref()) {
+            if let Err(error) = prepare(&mut mode, &prefixes, ctx.session.tracking.as_deref()) {
                 return ctx.out.error(error);
             }
             ctx.server.tracking.enable(ctx.session, mode);
@@ -37,8 +40,12 @@ fn tracking<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
     ctx.out.ok();
 }
 
-fn options<A: Algorithm>(ctx: &Context<'_, A>, options: &[&[u8]]) -> Result<Mode, &'static str> {
-    let mut mode = Mode::default();
+/// What a request says but its prefixes, and those.
+fn options<'a, A: Algorithm>(
+    ctx: &Context<'_, A>,
+    options: &[&'a [u8]],
+) -> Result<(Mode, Vec<&'a [u8]>), &'static str> {
+    let (mut mode, mut prefixes) = (Mode::default(), Vec::new());
     let mut rest = options;
     while let [option, after @ ..] = rest {
         rest = after;
@@ -49,16 +56,15 @@ fn options<A: Algorithm>(ctx: &Context<'_, A>, options: &[&[u8]]) -> Result<Mode
                     return Err("ERR A client can only redirect to a single other client");
                 }
                 let id = parse_integer(id).ok_or(NOT_AN_INTEGER)?.cast_unsigned();
-                let known = id == ctx.session.id
-                    || ctx.server.clients.others().any(|(_, client)| client.session.id == id);
-                if !known {
-                    return Err("ERR The client ID you want redirect to does not exist");
-                }
-                mode.redirect = Some(id);
+                let mut others = ctx.server.clients.others().map(|(_, client)| &client.session);
+                let other = others.find(|session| session.id == id);
+                let other = if id == ctx.session.id { Some(&*ctx.session) } else { other };
+                let other = other.ok_or("ERR The client ID you want redirect to does not exist")?;
+                mode.redirect = Some(Who::of(other));
             }
             (b"prefix", [prefix, after @ ..]) => {
                 rest = after;
-                mode.prefixes.push((*prefix).into());
+                prefixes.push(*prefix);
             }
             (b"bcast", _) => mode.broadcast = true,
             (b"optin", _) => mode.opt_in = true,
@@ -67,13 +73,13 @@ fn options<A: Algorithm>(ctx: &Context<'_, A>, options: &[&[u8]]) -> Result<Mode
             _ => return Err(SYNTAX),
         }
     }
-    Ok(mode)
+    Ok((mode, prefixes))
 }
 
-/// Checks that the options go together, and with those that the client has already; takes over
-/// the prefixes it has.
-fn prepare(mode: &mut Mode, before: Option<&Mode>) -> Result<(), Vec<u8>> {
-    if !mode.broadcast && !mode.prefixes.is_empty() {
+/// Checks that the options go together, and with those that the client has already; adds the new
+/// prefixes.
+fn prepare(mode: &mut Mode, new: &[&[u8]], before: Option<&Mode>) -> Result<(), Vec<u8>> {
+    if !mode.broadcast && !new.is_empty() {
         return Err(b"ERR PREFIX option requires BCAST mode to be enabled".into());
     }
     if before.is_some_and(|before| before.broadcast != mode.broadcast) {
@@ -94,32 +100,55 @@ fn prepare(mode: &mut Mode, before: Option<&Mode>) -> Result<(), Vec<u8>> {
             .into());
     }
     if mode.broadcast {
-        if mode.prefixes.is_empty() && before.is_none_or(|before| before.prefixes.is_empty()) {
-            mode.prefixes.push(Box::default());
-        }
-        let known = before.map_or(&[][..], |before| &before.prefixes);
-        check_prefixes(&mode.prefixes, known)?;
-        mode.prefixes.extend_from_slice(known);
+        let none = BTreeSet::new();
+        let known = before.map_or(&none, |before| &before.prefixes);
+        let all = new.is_empty() && known.is_empty();
+        check_prefixes(new, known)?;
+        mode.prefixes = new.iter().map(|&prefix| prefix.into()).collect();
+        mode.prefixes.extend(all.then(Box::default));
     }
     Ok(())
 }
 
-fn check_prefixes(new: &[Box<[u8]>], known: &[Box<[u8]>]) -> Result<(), Vec<u8>> {
-    let overlap = |a: &[u8], b: &[u8]| a.starts_with(b) || b.starts_with(a);
-    let error = |a: &[u8], with: &str, b: &[u8]| {
-        let with = format!("' overlaps with {with} '");
-        let end = b"'. Prefixes for a single client must not overlap.";
-        Err([b"ERR Prefix '", a, with.as_bytes(), b, end].concat())
+/// Refuses the first of the new prefixes that is the start of another one, known or new, or starts
+/// with one.
+fn check_prefixes(new: &[&[u8]], known: &BTreeSet<Box<[u8]>>) -> Result<(), Vec<u8>> {
+    let Some(at) = first_overlap(new, known) else { return Ok(()) };
+    let overlaps = |other: &[u8]| new[at].starts_with(other) || other.starts_with(new[at]);
+    let known = known.iter().map(|known| &**known).find(|known| overlaps(known));
+    let other = new[at + 1..].iter().copied().find(|other| overlaps(other));
+    let with = if known.is_some() { "an existing prefix" } else { "another provided prefix" };
+    let with = format!("' overlaps with {with} '");
+    let end = b"'. Prefixes for a single client must not overlap.";
+    let other = known.or(other).unwrap_or_default();
+    Err([b"ERR Prefix '", new[at], with.as_bytes(), other, end].concat())
+}
+
+/// Where the first new prefix is that overlaps with another one. In the order of their bytes a
+/// prefix stands right before all that start with it.
+fn first_overlap(new: &[&[u8]], known: &BTreeSet<Box<[u8]>>) -> Option<usize> {
+    let overlaps_known = |prefix: &[u8]| {
+        let mut above = known.range::<[u8], _>((Bound::Included(prefix), Bound::Unbounded));
+        let mut below = known.range::<[u8], _>((Bound::Unbounded, Bound::Excluded(prefix)));
+        above.next().is_some_and(|next| next.starts_with(prefix))
+            || below.next_back().is_some_and(|last| prefix.starts_with(last))
     };
-    for (at, prefix) in new.iter().enumerate() {
-        if let Some(other) = known.iter().find(|known| overlap(prefix, known)) {
-            return error(prefix, "an existing prefix", other);
+    let mut sorted: Vec<(&[u8], usize)> = new.iter().copied().zip(0..).collect();
+    sorted.sort_unstable();
+    // Those that the one looked at may start with, each the start of the next.
+    let mut open: Vec<(&[u8], usize)> = Vec::new();
+    let mut first = new.iter().position(|prefix| overlaps_known(prefix));
+    for (prefix, at) in sorted {
+        while open.last().is_some_and(|(start, _)| !prefix.starts_with(start)) {
+            open.pop();
         }
-        if let Some(other) = new[at + 1..].iter().find(|other| overlap(prefix, other)) {
-            return error(prefix, "another provided prefix", other);
+        if let Some((_, other)) = open.last() {
+            let earlier = at.min(*other);
+            first = Some(first.map_or(earlier, |first| first.min(earlier)));
         }
+        open.push((prefix, at));
     }
-    Ok(())
+    first
 }
 
 /// `CLIENT CACHING YES | NO`: what holds for the keys that the next request reads.
@@ -154,7 +183,7 @@ fn getredir<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
 
 /// -1: not told of changes; 0: told itself.
 pub(super) fn redirection(mode: Option<&Mode>) -> i64 {
-    mode.map_or(-1, |mode| mode.redirect.unwrap_or(0).cast_signed())
+    mode.map_or(-1, |mode| mode.redirect.map_or(0, |other| other.id).cast_signed())
 }
 
 /// `CLIENT TRACKINGINFO`
@@ -175,9 +204,8 @@ fn trackinginfo<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
     .into_iter()
     .filter_map(|(is, name)| is.then_some(name))
     .collect();
-    let mut prefixes: Vec<&[u8]> =
-        mode.into_iter().flat_map(|mode| &mode.prefixes).map(|prefix| &**prefix).collect();
-    prefixes.sort_unstable();
+    let none = BTreeSet::new();
+    let prefixes = mode.map_or(&none, |mode| &mode.prefixes);
     ctx.out.map(3);
     ctx.out.bulk("flags");
     ctx.out.set(flags.len());
@@ -186,5 +214,5 @@ fn trackinginfo<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
     ctx.out.integer(redirection(mode));
     ctx.out.bulk("prefixes");
     ctx.out.array(prefixes.len());
-    prefixes.into_iter().for_each(|prefix| ctx.out.bulk(prefix));
+    prefixes.iter().for_each(|prefix| ctx.out.bulk(prefix));
 }

@@ -1,7 +1,7 @@
 //! Who watches which keys, and whose keys have changed.
 //!
 //! - A watched key is listed twice, under its name for those who change it and under the client
-//!   for the client's end; both lists go together.
+//!   for the client's end; both lists go together and share the name.
 //! - A client is marked at the first change; what it watches stays listed until EXEC, DISCARD,
 //!   UNWATCH or its end.
 //! - Expiry is not announced by anyone: EXEC asks whether each key that existed when it was
@@ -9,14 +9,17 @@
 //!   that its late deletion is no change.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use stillframe_keyspace::DATABASES;
+
+use crate::few::Few;
 
 /// Which keys are watched by which clients, and whose have changed.
 #[derive(Default)]
 pub(crate) struct Watches {
     /// Per database, the clients that watch a key.
-    watchers: [HashMap<Box<[u8]>, Vec<u64>>; DATABASES],
+    watchers: [HashMap<Arc<[u8]>, Few<u64>>; DATABASES],
     clients: HashMap<u64, Watcher>,
 }
 
@@ -30,19 +33,20 @@ struct Watcher {
 /// A key as it was when it was watched.
 struct Watched {
     db: usize,
-    key: Box<[u8]>,
+    key: Arc<[u8]>,
     existed: bool,
 }
 
 impl Watches {
     /// Watches a key, which now exists or not, for a client; once is enough.
     pub(crate) fn watch(&mut self, client: u64, db: usize, key: &[u8], existed: bool) {
-        let watcher = self.clients.entry(client).or_default();
-        if watcher.keys.iter().any(|watched| watched.db == db && *watched.key == *key) {
-            return;
+        let watchers = &mut self.watchers[db];
+        let known = watchers.get_key_value(key);
+        let key = known.map_or_else(|| key.into(), |(key, _)| Arc::clone(key));
+        if watchers.entry(Arc::clone(&key)).or_default().insert(client) {
+            let watcher = self.clients.entry(client).or_default();
+            watcher.keys.push(Watched { db, key, existed });
         }
-        watcher.keys.push(Watched { db, key: key.into(), existed });
-        self.watchers[db].entry(key.into()).or_default().push(client);
     }
 
     /// Marks the clients that watch a key: it has changed.
@@ -54,7 +58,7 @@ impl Watches {
     }
 
     fn mark(&mut self, db: usize, key: &[u8]) {
-        for client in self.watchers[db].get(key).into_iter().flatten() {
+        for client in self.watchers[db].get(key).map_or(&[][..], Few::as_slice) {
             if let Some(watcher) = self.clients.get_mut(client) {
                 watcher.changed = true;
             }
@@ -65,7 +69,7 @@ impl Watches {
     pub(crate) fn touch_all(&mut self, db: usize, mut exists: impl FnMut(&[u8]) -> bool) {
         for (key, clients) in &self.watchers[db] {
             if exists(key) {
-                for client in clients {
+                for client in clients.as_slice() {
                     if let Some(watcher) = self.clients.get_mut(client) {
                         watcher.changed = true;
                     }
@@ -91,7 +95,7 @@ impl Watches {
         let Some(watcher) = self.clients.remove(&client) else { return };
         for Watched { db, key, .. } in watcher.keys {
             if let Some(clients) = self.watchers[db].get_mut(&key) {
-                clients.retain(|&other| other != client);
+                clients.remove(&client);
                 if clients.is_empty() {
                     self.watchers[db].remove(&key);
                 }

@@ -21,8 +21,12 @@ fn replies_of_one_request_end_at_the_limit() {
     client.call(&[b"HSET", b"hash", b"f", &vec![b'x'; 1 << 20]]);
     client.call(&[b"ZADD", b"sorted", b"1", &vec![b'x'; 1 << 20]]);
     client.ok("RPUSH list i i i i i i i i i i");
+    client.call(&[&[&b"RPUSH"[..], b"ints"], &[&b"i"[..]; 100_000][..]].concat());
     let before = resident(&server);
     let gets = "GET big\r\n".repeat(2_000);
+    let positions = "LPOS ints i COUNT 0\r\n".repeat(200);
+    let patterns: String = (1..=60).map(|stars| format!(" n{}", "*".repeat(stars))).collect();
+    let message = "t".repeat(1 << 20);
     let requests = [
         format!("MULTI\r\n{gets}EXEC\r\n"),
         format!("MGET{}\r\n", " big".repeat(2_000)),
@@ -31,6 +35,11 @@ fn replies_of_one_request_end_at_the_limit() {
         "ZRANDMEMBER sorted -2000 WITHSCORES\r\n".to_owned(),
         format!("HMGET hash{}\r\n", " f".repeat(2_000)),
         format!("SORT list BY nosort{}\r\n", " GET b*g".repeat(200)),
+        format!("MULTI\r\n{positions}EXEC\r\n"),
+        format!(
+            "HELLO 3\r\nPSUBSCRIBE{patterns}\r\n*3\r\n$7\r\nPUBLISH\r\n$1\r\nn\r\n${}\r\n{message}\r\n",
+            message.len()
+        ),
         gets.clone(),
     ];
     for request in requests {

@@ -1,5 +1,6 @@
 //! CLIENT INFO and LIST: a line for each client.
 
+use std::collections::HashSet;
 use std::fmt::Write as _;
 
 use stillframe::Algorithm;
@@ -27,7 +28,7 @@ pub(super) fn info<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
 
 /// `CLIENT LIST [TYPE type] [ID id...]`
 pub(super) fn list<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
-    let mut ids: Option<Vec<i64>> = None;
+    let mut ids: Option<HashSet<i64>> = None;
     let mut only = None;
     match args.get(2..).unwrap_or_default() {
         [] => {}

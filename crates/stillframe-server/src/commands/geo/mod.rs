@@ -145,7 +145,7 @@ fn answer_place(out: &mut Out<'_>, place: Place) {
         let text = text.trim_end_matches('0').trim_end_matches('.');
         match out.protocol {
             Protocol::Resp2 => out.bulk(text),
-            Protocol::Resp3 => out.buffer.extend_from_slice(format!(",{text}\r\n").as_bytes()),
+            Protocol::Resp3 => out.raw(format!(",{text}\r\n").as_bytes()),
         }
     }
 }

@@ -221,12 +221,16 @@ fn compute<A: Algorithm>(
     for (turn, input) in inputs.iter().enumerate() {
         let (_, source) = ctx.held::<Source<'_>>(input.key)?;
         let weight = options.weights.get(input.position).copied().unwrap_or(1.0);
+        if operation != Operation::Union && turn > 0 {
+            if table.is_empty() {
+                break;
+            }
+            table.shrink_to_fit(); // to walk what is gone takes time, too
+        }
         match (operation, turn) {
             (Operation::Union, _) | (_, 0) => merge(&mut table, source, weight, options.aggregate),
             (Operation::Intersection, _) => narrow(&mut table, source, weight, options.aggregate),
-            (Operation::Difference, _) => {
-                table.retain(|member, _| source.is_none_or(|source| source.score(member).is_none()))
-            }
+            (Operation::Difference, _) => subtract(&mut table, source),
         }
     }
     let mut members: Members = table.into_iter().collect();
@@ -248,6 +252,17 @@ fn merge(table: &mut Gathered, source: Option<Source<'_>>, weight: f64, aggregat
             None => drop(table.insert(member.to_vec(), score)),
         }
     });
+}
+
+/// Takes out the members that are in the source, too, by what takes fewer steps.
+fn subtract(table: &mut Gathered, source: Option<Source<'_>>) {
+    match source {
+        Some(source) if source.len() < table.len() => source.visit(|member, _| {
+            table.remove(member);
+        }),
+        Some(source) => table.retain(|member, _| source.score(member).is_none()),
+        None => {}
+    }
 }
 
 /// Keeps only members that are in the source too.
