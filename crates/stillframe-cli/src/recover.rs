@@ -21,11 +21,11 @@ Examples:
   stillframe recover data --accept-chain-loss --out restored      back to what is whole
   stillframe inspect data                                    which records and times there are
 
-DIR is the data directory of a server, which must not run, or the directory of a Store. It is only
-read. Of a server, the result is a dump file, to be served by 'stillframe serve --dir'. Of a Store,
-it is the checkpoints up to that point and the log up to it, to be opened by its program; the
-newest is read first with all that it builds on, which takes the memory of the state.
-A server's dump file is its oldest state: BGSAVE and BGREWRITEAOF give up what leads further back.
+DIR is the data directory of a server, which may run, or the directory of a Store, which must be
+closed. It is only read. Of a server, the result is a dump file, to be served by 'stillframe serve
+--dir'. Of a Store, it is the checkpoints up to that point and the log up to it, to be opened by its
+program; the newest is read first with all that it builds on, which takes the memory of the state.
+How far back it goes: log-keep-age and log-keep-bytes of a server, the Retention of a Store.
 Exit status: 0 done, 1 it cannot be had, 2 wrong usage.";
 
 #[derive(Args)]

@@ -103,7 +103,7 @@ fn needed(firsts: impl Iterator<Item = u64>, from: u64) -> usize {
 }
 
 /// The segments with their lengths.
-fn lengths(directory: &Directory) -> Result<Vec<(u64, u64)>, Error> {
+pub(crate) fn lengths(directory: &Directory) -> Result<Vec<(u64, u64)>, Error> {
     let mut segments = Vec::new();
     for first in log::segments(directory)? {
         segments.push((first, directory.open_file(&log::name(first))?.1));

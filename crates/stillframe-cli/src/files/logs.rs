@@ -1,6 +1,7 @@
 //! The logs of a server, below its data directory: `appendonlydir/G/`, whatever the name of the
 //! first part. The dump file names the one that continues it, and the first record that it lacks.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use stillframe_durability::disk::{Directory, Place};
@@ -8,7 +9,7 @@ use stillframe_durability::inspect::Name;
 
 use super::{Facts, Finding, Flaw, Health, Kind, members, open};
 
-/// The aux field of a dump file that names a log: `generation:record:time`.
+/// The aux field of a dump file, or an earlier one, that names a log: `generation:record:time`.
 const POSITION_FIELD: &str = "stillframe-log";
 
 /// What is found of all logs below `data`, of which `beside` are the files.
@@ -23,9 +24,11 @@ pub(super) fn of_a_server(data: &Directory, beside: &[Finding]) -> Result<Vec<Fi
     logs.sort_by(|(one, at), (other, beside)| (one, at.path()).cmp(&(other, beside.path())));
     let mut findings = Vec::new();
     for (generation, place) in &logs {
-        let from = named.iter().find(|(name, _)| name == generation).map(|&(_, from)| from);
+        // The oldest image needs most of it, the newest one proves most of it.
+        let positions = named.iter().filter(|(name, _)| name == generation).map(|&(_, from)| from);
+        let (from, proved) = (positions.clone().min(), positions.max());
         let start = findings.len();
-        findings.extend(members(&open(place.clone())?, from.unwrap_or(0))?);
+        findings.extend(members(&open(place.clone())?, proved.unwrap_or(0))?);
         match (from, findings.get_mut(start)) {
             (Some(from), Some(finding)) => begins_in_time(finding, from),
             (None, Some(finding)) if !named.is_empty() || !beside.is_empty() => {
@@ -35,8 +38,9 @@ pub(super) fn of_a_server(data: &Directory, beside: &[Finding]) -> Result<Vec<Fi
             _ => {}
         }
     }
+    let mut told = BTreeSet::new();
     for (generation, from) in named {
-        if !logs.iter().any(|(name, _)| *name == generation) {
+        if told.insert(generation) && !logs.iter().any(|(name, _)| *name == generation) {
             findings.push(missing(data.path(), generation, from));
         }
     }

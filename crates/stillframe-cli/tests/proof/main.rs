@@ -29,6 +29,7 @@ mod mixed;
 mod notifications;
 mod operations;
 mod pairs;
+mod past;
 mod permissions;
 mod pubsub;
 mod random;

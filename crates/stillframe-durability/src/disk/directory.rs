@@ -225,6 +225,20 @@ impl Directory {
         renamed.map_err(Error::file("renaming", self.at(from)))
     }
 
+    /// Gives a file a second name; one that has it already keeps it.
+    ///
+    /// # Errors
+    /// [`Error::File`]; of kind [`Unsupported`](ErrorKind::Unsupported) or
+    /// [`PermissionDenied`](ErrorKind::PermissionDenied) where files have one name only.
+    pub fn link(&self, from: &str, to: &str) -> Result<(), Error> {
+        match patiently(|| self.disk.link(from, to)) {
+            Err(error) if error.kind() != ErrorKind::AlreadyExists => {
+                Err(Error::file("linking", self.at(to))(error))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Removes a file if it is there.
     ///
     /// # Errors

@@ -80,6 +80,16 @@ pub trait Disk: Debug + Send + Sync {
     /// The operating system's.
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
 
+    /// Gives a file a second name, which none has: each stays when the other goes.
+    ///
+    /// # Errors
+    /// The operating system's; [`AlreadyExists`](io::ErrorKind::AlreadyExists), and
+    /// [`Unsupported`](io::ErrorKind::Unsupported) where files have one name only.
+    fn link(&self, from: &str, to: &str) -> io::Result<()> {
+        let _ = (from, to);
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
     /// Removes a file.
     ///
     /// # Errors

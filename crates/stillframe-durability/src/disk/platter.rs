@@ -39,6 +39,8 @@ pub enum Change {
     CreateFolder(String),
     /// From the first name to the second, in the same folder.
     Rename(String, String),
+    /// What has the first name has the second as well, in the same folder.
+    Link(String, String),
     /// A name went.
     Remove(String),
     /// The names in a folder became durable; the root has the name "".
@@ -205,6 +207,11 @@ impl Platter {
             Change::Rename(from, to) => {
                 if let Some(node) = self.node(from) {
                     self.rename(to, Some(split(from).1), Some(node));
+                }
+            }
+            Change::Link(from, to) => {
+                if let Some(node) = self.node(from) {
+                    self.rename(to, None, Some(node));
                 }
             }
             Change::Remove(path) => self.rename(path, Some(split(path).1), None),

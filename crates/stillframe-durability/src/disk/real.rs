@@ -97,6 +97,10 @@ impl Disk for RealDisk {
         fs::rename(self.at(from), self.at(to))
     }
 
+    fn link(&self, from: &str, to: &str) -> io::Result<()> {
+        fs::hard_link(self.at(from), self.at(to))
+    }
+
     fn remove(&self, name: &str) -> io::Result<()> {
         fs::remove_file(self.at(name))
     }

@@ -222,6 +222,17 @@ impl Disk for SimulatedDisk {
         Ok(())
     }
 
+    fn link(&self, from: &str, to: &str) -> io::Result<()> {
+        let mut state = self.state();
+        state.whole_call()?;
+        state.find(&self.at(from))?;
+        if state.there(&self.at(to)).is_ok() {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        state.change(Change::Link(self.at(from), self.at(to)));
+        Ok(())
+    }
+
     fn remove(&self, name: &str) -> io::Result<()> {
         let mut state = self.state();
         state.whole_call()?;

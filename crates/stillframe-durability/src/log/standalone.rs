@@ -3,7 +3,7 @@
 //! - An image notes its *position*, the number of the first record that it lacks. It is published
 //!   after every record below that was made durable ([`LogHandle::wait_durable`]); so the position
 //!   is proof that they were on the disk (W5), and what ends before it is damaged.
-//! - Records below the position of a published image may go ([`LogHandle::truncate`]). A crash
+//! - Records below the position of a published image may go ([`Log::remove_below`]). A crash
 //!   before they have gone is harmless: they are not read.
 //! - As with a store, reading changes nothing, and may be interrupted and repeated.
 
@@ -54,7 +54,6 @@ pub struct Log {
 /// A handle for the thread that publishes images.
 #[derive(Debug, Clone)]
 pub struct LogHandle {
-    directory: Arc<Directory>,
     shared: Arc<Shared>,
 }
 
@@ -101,6 +100,8 @@ impl Log {
     }
 
     /// Hands the records of a log from `from` on to `apply`, up to `until`, and changes nothing.
+    /// No lock is taken: of a log that is being written, what is there is read, and if files are
+    /// removed meanwhile that is an error.
     ///
     /// # Errors
     /// [`Error`], as for [`open`](Self::open).
@@ -111,8 +112,26 @@ impl Log {
         until: Option<Until>,
         apply: impl FnMut(&Action<'_>) -> Result<(), ApplyError>,
     ) -> Result<Replayed, Error> {
-        let directory = Directory::existing(place)?.locked(LOCK)?;
+        let directory = Directory::existing(place)?;
         replay(&directory, from, accept_loss, until, apply).map(|(_, replayed)| replayed)
+    }
+
+    /// The segments of the log in the directory at `place`: the number of the first record of each,
+    /// rising, and its length. The log may be open.
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub fn segments(place: impl Into<Place>) -> Result<Vec<(u64, u64)>, Error> {
+        retention::lengths(&Directory::existing(place)?)
+    }
+
+    /// Removes the files that hold no record from `from` on, once no image needs them. The log may
+    /// be open.
+    ///
+    /// # Errors
+    /// [`Error`]; what is left over does no harm.
+    pub fn remove_below(place: impl Into<Place>, from: u64) -> Result<(), Error> {
+        retention::truncate(&Directory::existing(place)?, from)
     }
 
     fn start(
@@ -122,9 +141,9 @@ impl Log {
         options: LogOptions,
     ) -> Result<Self, Error> {
         let header = Header::new(found.next, now_ms().max(found.time_ms), nonce(), creator);
-        let writer = Writer::resume(Arc::clone(&directory), found, header)?;
+        let writer = Writer::resume(directory, found, header)?;
         let logger = Logger::start(writer, found.time_ms, options).map_err(Error::Thread)?;
-        let handle = LogHandle { directory, shared: Arc::clone(logger.shared()) };
+        let handle = LogHandle { shared: Arc::clone(logger.shared()) };
         Ok(Self { logger, handle })
     }
 
@@ -194,13 +213,5 @@ impl LogHandle {
     /// [`Error`] if they never will be.
     pub fn wait_durable(&self, sequence: u64) -> Result<(), Error> {
         self.shared.wait_durable(sequence)
-    }
-
-    /// Removes the files that hold no record from `from` on: a published image covers them.
-    ///
-    /// # Errors
-    /// [`Error`]; what is left over does no harm.
-    pub fn truncate(&self, from: u64) -> Result<(), Error> {
-        retention::truncate(&self.directory, from)
     }
 }

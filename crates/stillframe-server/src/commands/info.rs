@@ -267,6 +267,10 @@ fn append_only(server: &ServerState, text: &mut Text) {
     if let Some(problem) = journal.problem() {
         text.field("log_problem", problem);
     }
+    let kept = journal.kept();
+    text.field("log_kept_images", kept.images);
+    text.field("log_kept_since_ms", kept.since_ms);
+    text.field("log_kept_bytes", kept.bytes);
     let Some(told) = journal.told() else { return };
     let stats = &told.stats;
     text.field("aof_current_size", told.current_bytes);

@@ -83,6 +83,7 @@ pub struct Config {
     pub(crate) appenddirname: String,
     pub(crate) auto_aof_rewrite_percentage: u32,
     pub(crate) auto_aof_rewrite_min_bytes: u64,
+    pub(crate) log_keep: LogKeep,
     pub(crate) accept_log_loss: bool,
     pub(crate) debug_command: DebugCommand,
     pub(crate) snapshot: &'static str,
@@ -111,6 +112,15 @@ pub(crate) struct SavePoint {
     pub(crate) seconds: u64,
     /// Least number of changes.
     pub(crate) changes: u64,
+}
+
+/// How much of the past can be recovered.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LogKeep {
+    /// How long ago a state may be; 0: only the dump and the log behind it are kept.
+    pub(crate) seconds: u64,
+    /// Most bytes kept for that, beyond one earlier image and the log since; 0: no limit.
+    pub(crate) bytes: u64,
 }
 
 /// When a client that does not read its replies is cut off.
@@ -234,6 +244,7 @@ impl Default for Config {
             appenddirname: "appendonlydir".to_owned(),
             auto_aof_rewrite_percentage: 100,
             auto_aof_rewrite_min_bytes: 64 << 20,
+            log_keep: LogKeep { seconds: 3600, bytes: 1 << 30 },
             accept_log_loss: false,
             debug_command: DebugCommand::No,
             snapshot: "imprint",

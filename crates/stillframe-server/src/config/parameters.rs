@@ -135,9 +135,9 @@ macro_rules! lazyfree {
 
 /// Stores a parsed value in a field.
 macro_rules! store {
-    ($field:ident, $parse:expr) => {
+    ($($field:ident).+, $parse:expr) => {
         |config: &mut Config, value: &str| {
-            config.$field = $parse(value)?;
+            config.$($field).+ = $parse(value)?;
             Ok(())
         }
     };
@@ -257,6 +257,16 @@ static PARAMETERS: &[Parameter] = &[
         "auto-aof-rewrite-min-size",
         |c| c.auto_aof_rewrite_min_bytes.to_string(),
         store!(auto_aof_rewrite_min_bytes, parse_size),
+    )),
+    always(
+        "log-keep-age",
+        |c| c.log_keep.seconds.to_string(),
+        store!(log_keep.seconds, |v| number(v, 0, u64::from(u32::MAX))),
+    ),
+    size(always(
+        "log-keep-bytes",
+        |c| c.log_keep.bytes.to_string(),
+        store!(log_keep.bytes, parse_size),
     )),
     at_start("accept-log-loss", |c| yes_no(c.accept_log_loss), store!(accept_log_loss, switch)),
     fixed!(always, "aof-load-truncated", "yes"),

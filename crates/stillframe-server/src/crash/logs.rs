@@ -1,11 +1,16 @@
 //! The log and its images: what was acknowledged is there after any crash, once.
 
 use std::cell::RefCell;
+use std::sync::Arc;
 
-use stillframe_durability::disk::{Change, Files, Platter, SimulatedDisk, crash_everywhere};
+use stillframe_durability::Until;
+use stillframe_durability::disk::{
+    Change, Fault, Files, Place, Platter, SimulatedDisk, crash_everywhere,
+};
 
-use super::{FAULTS, Server};
-use crate::{journal, persistence};
+use super::{FAULTS, Server, leftovers};
+use crate::restore::restore_at;
+use crate::{Config, journal, persistence};
 
 /// What is to be found: after so many changes of the disk, so many commands were acknowledged.
 #[derive(Default)]
@@ -47,6 +52,18 @@ fn recovered(files: &Files, appendonly: bool) -> Result<usize, String> {
     if numbers == expected { Ok(numbers.len()) } else { Err(format!("{numbers:?} were found")) }
 }
 
+/// How many commands `stillframe recover` finds up to a record, or at the end.
+fn restored(files: &Files, until: Option<u64>) -> Result<usize, String> {
+    let from = Place::on("simulated", Arc::new(SimulatedDisk::holding(files)));
+    let disk = SimulatedDisk::default();
+    let to = Place::on("restored", Arc::new(disk.clone()));
+    let until = until.map(Until::Sequence);
+    restore_at(from, until, &Config::default(), &to).map_err(|error| error.to_string())?;
+    recovered(&disk.platter().lose_power(|_| false), false)
+}
+
+type Life = fn(&SimulatedDisk, &mut Oracle) -> Result<(), String>;
+
 /// A log is begun, continued by an image, ended, begun again beside data, and continued.
 fn live(disk: &SimulatedDisk, oracle: &mut Oracle) -> Result<(), String> {
     let mut server = Server::start(disk, true).map_err(|error| error.to_string())?;
@@ -61,6 +78,18 @@ fn live(disk: &SimulatedDisk, oracle: &mut Oracle) -> Result<(), String> {
     again(&mut server)?;
     oracle.push(disk, &mut server);
     journal::close(&mut server.keyspace, &mut server.state).map_err(|()| "not closed".to_owned())
+}
+
+/// Images and logs are replaced, and only one of before is kept.
+fn replaced(disk: &SimulatedDisk, oracle: &mut Oracle) -> Result<(), String> {
+    let mut server = Server::start(disk, true).map_err(|error| error.to_string())?;
+    server.run("CONFIG SET log-keep-bytes 1");
+    for _ in 0..3 {
+        oracle.push(disk, &mut server);
+        let _ = again(&mut server); // whether it can be done or not, nothing is lost
+    }
+    oracle.push(disk, &mut server);
+    Ok(())
 }
 
 /// Ends the log, and begins another.
@@ -87,16 +116,80 @@ fn what_was_acknowledged_is_there_after_every_crash() {
     println!("{changes} changes, {points} crash points, {} starts", starts.borrow());
 }
 
+/// Power is lost everywhere while images take the place of each other and logs are begun anew. Each
+/// state since the first image can be recovered, and a start keeps it so. Where little is kept, all
+/// that is offered can be had.
+#[test]
+fn every_earlier_state_is_there_after_every_crash() {
+    for (life, keeps_all) in [(live as Life, true), (replaced, false)] {
+        let (disk, mut oracle) = (SimulatedDisk::default(), Oracle::default());
+        life(&disk, &mut oracle).expect("a sound disk");
+        let recover = |files: &Files| {
+            let all = restored(files, None);
+            let disk = SimulatedDisk::holding(files);
+            Server::start(&disk, true).map(drop).map_err(|error| error.to_string())?;
+            let after = disk.platter().lose_power(|_| true);
+            for last in 0..all.clone().unwrap_or(0) {
+                for files in [files, &after].into_iter().take(if last == 0 { 2 } else { 1 }) {
+                    match restored(files, Some(last as u64)) {
+                        Err(gone) if !keeps_all && gone.contains("needs an earlier dump") => {}
+                        Ok(found) if found == last => {}
+                        other => return Err(format!("up to record {last}: {other:?}")),
+                    }
+                }
+            }
+            if files.contains_key("dump.rdb") { all } else { Ok(0) }
+        };
+        let judge = |changes, found: &Result<usize, String>| oracle.judge(changes, found);
+        let points = crash_everywhere(&Files::new(), &disk.history(), recover, judge);
+        println!("{} crash points", points.expect("all is there"));
+    }
+}
+
+/// Nothing but the dump and its log is there when nothing is to be kept, or the disk is full.
+#[test]
+fn the_past_goes_when_it_is_not_wanted_or_there_is_no_room() {
+    let disk = SimulatedDisk::default();
+    let mut oracle = Oracle::default();
+    let mut server = Server::start(&disk, true).expect("a sound disk");
+    for _ in 0..3 {
+        oracle.push(&disk, &mut server);
+        server.save().expect("a sound disk");
+    }
+    assert!(server.kept() > 0);
+    // A save that finds no room makes some, image by image.
+    let mut saves = 0;
+    while server.kept() > 0 {
+        disk.fail_at(disk.calls() + 3 + saves, Fault::DISK_FULL); // creating, writing, syncing it
+        server.save().expect_err("no room");
+        saves += 1;
+        assert!(saves < 5, "{} are kept", server.kept());
+    }
+    oracle.push(&disk, &mut server);
+    server.save().expect("there is room again");
+    assert_eq!(server.kept(), 1);
+    assert!(server.run("CONFIG SET log-keep-age 0").starts_with("+OK"));
+    oracle.push(&disk, &mut server);
+    server.save().expect("a sound disk");
+    assert_eq!(server.kept(), 0);
+    let files = disk.platter().lose_power(|_| false);
+    assert_eq!(leftovers(&files), [""; 0]);
+    let found = restored(&files, Some(1)).expect_err("it is gone");
+    assert!(found.contains("needs an earlier dump file"), "{found}");
+    assert_eq!(restored(&files, None), Ok(oracle.asked));
+}
+
 #[test]
 fn a_log_survives_the_failure_of_any_call() {
-    for fault in FAULTS {
+    let lives: [(Life, u64); 2] = [(live, 50), (replaced, 30)];
+    for (fault, (life, calls)) in FAULTS.into_iter().flat_map(|it| lives.map(|life| (it, life))) {
         for call in 1.. {
             let (disk, mut oracle) = (SimulatedDisk::default(), Oracle::default());
             disk.fail_at(call, fault);
-            let lived = live(&disk, &mut oracle);
+            let lived = life(&disk, &mut oracle);
             if !disk.has_failed() {
                 lived.expect("a sound disk");
-                assert!(call > 50, "{call} calls");
+                assert!(call > calls, "{call} calls");
                 break;
             }
             let told = format!("{fault:?} at call {call}: {lived:?}");

@@ -84,6 +84,11 @@ impl Server {
         String::from_utf8_lossy(&reply).into_owned()
     }
 
+    /// How far back `stillframe recover` leads.
+    fn kept(&self) -> u64 {
+        self.state.journal.kept().images
+    }
+
     /// SAVE, or BGREWRITEAOF and its end.
     fn save(&mut self) -> Result<(), String> {
         persistence::save_and_wait(&mut self.keyspace, &mut self.state)

@@ -3,7 +3,7 @@
 
 use stillframe_durability::LogHandle;
 
-use super::Generations;
+use super::earlier::{History, Reach};
 
 /// Where an image stands in a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,7 +38,8 @@ impl Position {
 pub(crate) struct Cover {
     pub(super) position: Option<Position>,
     pub(super) log: Option<LogHandle>,
-    pub(super) generations: Generations,
+    pub(super) history: History,
+    pub(super) reach: Reach,
     /// Generations up to this one have been superseded, but for the image's own.
     pub(super) newest: u64,
     pub(super) bytes: u64,
@@ -69,16 +70,21 @@ impl Cover {
         settled.map_err(|error| format!("the log does not hold what is in the image: {error}"))
     }
 
-    /// After the image was published: removes what it covers.
+    /// The image is whole on the disk, and about to take the dump's name.
+    pub(crate) fn keep_dump(&self) {
+        self.history.keep_dump(self.reach);
+    }
+
+    /// After the image was published: removes what neither it nor an earlier image needs.
     pub(crate) fn clean(&self) {
-        let named = self.position.map(|position| position.generation);
-        let mut cleaned = self.generations.keep(named, self.newest).map_err(|e| e.to_string());
-        if let (Some(log), Some(position)) = (&self.log, self.position) {
-            cleaned = cleaned.and(log.truncate(position.from).map_err(|e| e.to_string()));
-        }
-        if let Err(problem) = cleaned {
+        if let Err(problem) = self.history.tidy(self.position, self.newest, self.reach) {
             tracing::warn!("cannot remove what is left of the log: {problem}");
         }
+    }
+
+    /// There was no room for the image: the past gives way.
+    pub(crate) fn give_way(&self) {
+        self.history.give_way();
     }
 }
 

@@ -12,6 +12,8 @@ use std::sync::Arc;
 use stillframe_durability::Error;
 use stillframe_durability::disk::{Directory, Place};
 
+use super::earlier;
+
 const MARKER: &str = "unpublished";
 
 /// The directory above all generations, which need not be there.
@@ -78,7 +80,9 @@ impl Generations {
             }
         };
         self.above.sync()?;
-        let generation = self.list()?.last().map_or(1, |newest| newest + 1);
+        // An earlier image whose log is gone keeps its number.
+        let named = earlier::list(&self.above)?.last().map_or(0, |newest| newest.generation);
+        let generation = named.max(self.list()?.last().copied().unwrap_or(0)) + 1;
         let name = generation.to_string();
         root.create_below(&name)?;
         let place = root.below(&name)?;
@@ -96,18 +100,12 @@ impl Generations {
         Ok(names.is_empty() || names.iter().any(|name| name == MARKER))
     }
 
-    /// The image that names `named`, or none, is published: removes all others up to `newest`.
-    pub(super) fn keep(&self, named: Option<u64>, newest: u64) -> Result<(), Error> {
-        if let Some(named) = named {
-            let files = self.files(named)?;
-            if files.holds(MARKER)? {
-                files.remove(MARKER)?;
-                files.sync()?;
-            }
-        }
-        let others = self.list()?.into_iter().filter(|&it| it <= newest && Some(it) != named);
-        for other in others {
-            self.remove(other)?;
+    /// An image that names this one is published.
+    pub(super) fn publish(&self, named: u64) -> Result<(), Error> {
+        let files = self.files(named)?;
+        if files.holds(MARKER)? {
+            files.remove(MARKER)?;
+            files.sync()?;
         }
         Ok(())
     }
@@ -154,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_named_generation_is_kept_and_older_ones_go() {
+    fn a_generation_is_unpublished_until_it_is_named() {
         let folder = tempfile::tempdir().expect("a folder");
         let above = Arc::new(Directory::existing(folder.path()).expect("it is there"));
         let generations = Generations::below(&above, "logs");
@@ -163,7 +161,8 @@ mod tests {
             assert_eq!(generations.begin().expect("there is room").0, number);
             assert!(generations.is_unpublished(number).expect("it can be told"));
         }
-        generations.keep(Some(2), 3).expect("they can be removed");
+        generations.publish(2).expect("it can be marked");
+        generations.remove(1).and_then(|()| generations.remove(3)).expect("they can be removed");
         assert_eq!(generations.list().expect("they are there"), [2, 4]);
         assert!(generations.is_unpublished(4).expect("it can be told"));
         let files = generations.files(2).expect("it is there");
@@ -171,7 +170,7 @@ mod tests {
         assert!(!generations.is_unpublished(2).expect("it can be told"));
         let aside = generations.set_aside(4).expect("it can be renamed");
         assert!(aside.ends_with("4.superseded"));
-        generations.keep(None, 9).expect("they can be removed");
+        generations.remove(2).expect("it can be removed");
         assert_eq!(generations.list().expect("it is there"), []);
         assert!(aside.exists());
     }

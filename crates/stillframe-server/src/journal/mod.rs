@@ -14,10 +14,12 @@
 //!   acknowledged is in the old ones.
 
 mod cover;
+pub(crate) mod earlier;
 mod generations;
 mod recover;
 
 use std::collections::VecDeque;
+use std::io::ErrorKind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -34,6 +36,7 @@ use crate::poll::Waker;
 use crate::server::unix_millis;
 use crate::state::ServerState;
 pub(crate) use cover::{Cover, Covered, POSITION_FIELD, Position};
+use earlier::{History, Kept, Reach};
 pub(crate) use generations::Generations;
 pub(crate) use recover::{Applier, recover};
 
@@ -48,7 +51,7 @@ const RECORD_HEAD_BYTES: u64 = 28;
 
 /// The log and how it is.
 pub(crate) struct Journal {
-    generations: Generations,
+    history: History,
     open: Option<Open>,
     /// Why writes are refused.
     problem: Option<String>,
@@ -92,7 +95,7 @@ impl Journal {
     /// No log yet; its generations are below the data directory.
     pub(crate) fn new(files: &Arc<Directory>, config: &Config, waker: Waker) -> Self {
         Self {
-            generations: Generations::below(files, &config.appenddirname),
+            history: History::new(files, config),
             open: None,
             problem: None,
             last: 0,
@@ -156,13 +159,19 @@ impl Journal {
         Some(Position { generation: open.generation, from: self.last + 1, begun_ms })
     }
 
+    /// What is kept of the past.
+    pub(crate) fn kept(&self) -> Kept {
+        self.history.kept()
+    }
+
     /// What an image that begins now has to do with the log.
-    pub(crate) fn cover(&self) -> Cover {
+    pub(crate) fn cover(&self, config: &Config) -> Cover {
         Cover {
             position: self.position(),
             log: self.open.as_ref().map(|open| open.log.handle()),
-            generations: self.generations.clone(),
-            newest: self.generations.newest(),
+            history: self.history.clone(),
+            reach: Reach::of(config),
+            newest: self.history.generations.newest(),
             bytes: self.bytes,
         }
     }
@@ -268,16 +277,27 @@ impl Journal {
 
     /// Begins a new generation after the last record.
     fn create(&mut self, config: &Config) -> Result<(), String> {
-        let (generation, place) = self.generations.begin().map_err(|e| e.to_string())?;
         let failed = Arc::default();
         let options = self.options(config, &failed);
-        let log = Log::create(place, self.last + 1, CREATOR, options);
-        let log = log.map_err(|error| error.to_string())?;
+        let begun = self.history.generations.begin().and_then(|(generation, place)| {
+            Ok((generation, Log::create(place, self.last + 1, CREATOR, options)?))
+        });
+        let (generation, log) = begun.map_err(|error| {
+            if is_for_want_of_room(error.kind()) {
+                self.history.give_way();
+            }
+            error.to_string()
+        })?;
         let policy = config.appendfsync;
         self.open = Some(Open { log, generation, policy, published: false, failed });
         self.samples.clear();
         Ok(())
     }
+}
+
+/// Whether this failed because the disk is full.
+pub(crate) fn is_for_want_of_room(kind: Option<ErrorKind>) -> bool {
+    matches!(kind, Some(ErrorKind::StorageFull | ErrorKind::QuotaExceeded))
 }
 
 /// Who wrote the log, for people.

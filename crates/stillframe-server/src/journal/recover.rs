@@ -17,7 +17,7 @@ use stillframe_durability::{Action, ApplyError, Error, Log, Replayed};
 use stillframe_keyspace::{DATABASES, Keyspace};
 use stillframe_resp::{Limits, Out, Parser, Protocol};
 
-use super::{CREATOR, Open, Position, begin};
+use super::{CREATOR, Open, Position, Reach, begin};
 use crate::ServeError;
 use crate::commands::{self, Context, Table};
 use crate::effects::Consumer;
@@ -39,7 +39,7 @@ pub(crate) fn recover<A: Algorithm>(
     signalled: &AtomicBool,
 ) -> Result<bool, ServeError> {
     let wanted = state.config.appendonly;
-    if wanted && let Some(path) = state.journal.generations.foreign().map_err(failed)? {
+    if wanted && let Some(path) = state.journal.history.generations.foreign().map_err(failed)? {
         return Err(ServeError::ForeignLog { path });
     }
     match state.saves.loaded.position {
@@ -49,7 +49,11 @@ pub(crate) fn recover<A: Algorithm>(
                 return Ok(true);
             }
         }
-        None => clear(state)?,
+        None => {
+            clear(state)?;
+            // Numbers go on where an earlier log that is kept has ended.
+            state.journal.last = state.journal.history.last_record_at_most().map_err(failed)?;
+        }
     }
     if wanted && !state.journal.is_on() {
         // Nobody is served yet: the log is on before the first request.
@@ -68,7 +72,8 @@ fn failed(problem: impl ToString) -> ServeError {
 
 /// The dump names no log: those that are there are of no use.
 fn clear(state: &ServerState) -> Result<(), ServeError> {
-    let generations = &state.journal.generations;
+    let history = &state.journal.history;
+    let generations = &history.generations;
     for generation in generations.list().map_err(failed)? {
         if generations.is_unpublished(generation).map_err(failed)? {
             generations.remove(generation).map_err(failed)?;
@@ -79,7 +84,7 @@ fn clear(state: &ServerState) -> Result<(), ServeError> {
                 generations.path(generation).display(),
                 state.saves.dump().display()
             )));
-        } else {
+        } else if !history.needs(generation).map_err(failed)? {
             let aside = generations.set_aside(generation).map_err(failed)?;
             tracing::warn!(
                 "{} names no log, so the one that was there is not used; it is {} now",
@@ -116,8 +121,9 @@ impl<'a, A: Algorithm> Replay<'a, A> {
     fn run(mut self, position: Position, go_on: bool) -> Result<bool, ServeError> {
         let Position { generation, from, .. } = position;
         let accept_loss = self.state.config.accept_log_loss;
-        let path = self.state.journal.generations.path(generation);
-        let place = self.state.journal.generations.place(generation).map_err(failed)?;
+        let generations = &self.state.journal.history.generations;
+        let path = generations.path(generation);
+        let place = generations.place(generation).map_err(failed)?;
         let flag = Arc::default();
         let options = self.state.journal.options(&self.state.config, &flag);
         let outcome = if go_on {
@@ -139,8 +145,9 @@ impl<'a, A: Algorithm> Replay<'a, A> {
         let Self { keyspace, state, .. } = self;
         state.stats.reset(keyspace.stats().expired_total, Instant::now());
         let journal = &mut state.journal;
-        let newest = journal.generations.newest();
-        journal.generations.keep(Some(generation), newest).map_err(failed)?;
+        let history = &journal.history;
+        let (newest, reach) = (history.generations.newest(), Reach::of(&state.config));
+        history.tidy(Some(position), newest, reach).map_err(failed)?;
         journal.last = replayed.last;
         journal.base_bytes = state.saves.directory().open_dump().map_or(0, |(_, bytes)| bytes);
         journal.bytes = replayed.bytes + replayed.records * super::RECORD_HEAD_BYTES;

@@ -129,12 +129,12 @@ pub(crate) struct Publisher {
 }
 
 impl Publisher {
-    /// Makes the file durable and gives it the dump's name; the old dump is there until the new one
-    /// is whole on the disk.
-    pub(crate) fn publish(&self, file: &dyn DiskFile) -> Result<(), String> {
-        file.sync().map_err(|error| format!("syncing the dump file: {error}"))?;
-        let renamed = self.files.rename(&self.temporary, &self.dump_name);
-        renamed.and_then(|()| self.files.sync()).map_err(|error| error.to_string())
+    /// Makes the file durable and gives it the dump's name, `before` which the old dump is there.
+    pub(crate) fn publish(&self, file: &dyn DiskFile, before: impl FnOnce()) -> Result<(), Error> {
+        file.sync().map_err(Error::file("syncing", self.files.at(&self.temporary)))?;
+        before();
+        self.files.rename(&self.temporary, &self.dump_name)?;
+        self.files.sync()
     }
 
     /// Removes the temporary file.

@@ -54,6 +54,27 @@ pub(crate) fn load<A: Algorithm>(
     Ok(loaded)
 }
 
+/// The position in a log that the RDB file `name` tells at its head, if it is there and does.
+///
+/// # Errors
+/// One sentence.
+pub(crate) fn position(directory: &Directory, name: &str) -> Result<Option<Position>, String> {
+    let (file, bytes) = match directory.open_file(name) {
+        Err(error) if error.kind() == Some(ErrorKind::NotFound) => return Ok(None),
+        opened => opened.map_err(|error| error.to_string())?,
+    };
+    let mut decoder = Decoder::new(file).with_file_bytes(bytes);
+    loop {
+        match decoder.next().map_err(|error| error.to_string())? {
+            Some(Event::Aux { name: POSITION_FIELD, value: Value::Bytes(text) }) => {
+                return Ok(Position::parse(text));
+            }
+            Some(Event::Aux { .. }) => {}
+            _ => return Ok(None),
+        }
+    }
+}
+
 /// Loads an RDB file, of so many bytes, up to its end mark and checksum; tells where that is. More
 /// may follow.
 ///

@@ -15,6 +15,7 @@ mod saves;
 mod sink;
 pub(crate) mod values;
 
+use std::io;
 use std::time::{Duration, Instant};
 
 use stillframe::{Algorithm, CaptureError, CaptureReport, Point, SinkError};
@@ -31,7 +32,7 @@ pub(crate) use directory::Directory;
 use directory::Publisher;
 pub(crate) use file::Pace;
 use file::{DumpFile, stage};
-pub(crate) use load::{Loaded, Next, load, load_file, next};
+pub(crate) use load::{Loaded, Next, load, load_file, next, position};
 use saves::Outcome;
 pub(crate) use saves::{Running, Saves};
 pub(crate) use sink::{Counters, Destination, Drag, RdbSink};
@@ -65,7 +66,7 @@ pub(crate) fn begin_at_rate<A: Algorithm>(
     let keys_total = keyspace.stats().keys as u64;
     let started = Instant::now();
     journal::settle(keyspace, state);
-    let cover = state.journal.cover();
+    let cover = state.journal.cover(&state.config);
     let covered = cover.covered();
     match start(keyspace, state, bandwidth_bytes, cover) {
         Ok((counters, begin)) => {
@@ -103,7 +104,12 @@ fn start<A: Algorithm>(
     cover: Cover,
 ) -> Result<(Counters, Duration), String> {
     let (config, saves) = (&state.config, &mut state.saves);
-    let file = saves.directory.create_temporary().map_err(|error| error.to_string())?;
+    let file = saves.directory.create_temporary().map_err(|error| {
+        if journal::is_for_want_of_room(error.kind()) {
+            cover.give_way();
+        }
+        error.to_string()
+    })?;
     let counters = saves.counters.clone();
     counters.reset();
     let (workspace, stage) = saves.workspace.take().unwrap_or_else(|| (Workspace::new(), stage()));
@@ -154,13 +160,24 @@ fn finish(
     captured: Result<CaptureReport, CaptureError>,
     cover: &Cover,
 ) -> Outcome {
+    let mut kind = match &captured {
+        Err(CaptureError::Sink(error)) => Some(io::Error::from_raw_os_error(error.errno()).kind()),
+        _ => None,
+    };
     let outcome = captured.map_err(|error| error.to_string()).and_then(|report| {
         cover.settle()?;
-        publisher.publish(sink.encoder.output().file()).map(|()| report)
+        let published = publisher.publish(sink.encoder.output().file(), || cover.keep_dump());
+        published.map(|()| report).map_err(|error| {
+            kind = error.kind();
+            error.to_string()
+        })
     });
     match outcome {
         Ok(_) => cover.clean(),
         Err(_) => publisher.discard(),
+    }
+    if journal::is_for_want_of_room(kind) {
+        cover.give_way();
     }
     outcome
 }
