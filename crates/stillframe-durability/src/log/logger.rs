@@ -220,9 +220,14 @@ impl Shared {
         }
     }
 
-    /// From now on records are made durable by `policy`.
+    /// From now on records are made durable by `policy`, those included that are there already.
     pub(crate) fn set_policy(&self, policy: Policy) {
-        self.lock().policy = policy;
+        let mut state = self.lock();
+        state.policy = policy;
+        if policy != Policy::No {
+            state.wanted = state.wanted.max(state.last);
+        }
+        drop(state);
         self.work.notify_one();
     }
 

@@ -186,7 +186,7 @@ impl Log {
         self.handle.shared.stats()
     }
 
-    /// From now on records are made durable by `policy`.
+    /// From now on records are made durable by `policy`, those included that are there already.
     pub fn set_policy(&self, policy: Policy) {
         self.handle.shared.set_policy(policy);
     }
