@@ -19,6 +19,12 @@ pub(super) enum Found {
 }
 
 impl<A: Algorithm> Context<'_, A> {
+    /// Most bytes of a string that a client may make (`proto-max-bulk-len`). What is replayed obeys
+    /// no limit of clients: it was within the one that held when it was answered.
+    pub(super) fn string_bytes_max(&self) -> usize {
+        if self.session.internal { u32::MAX as usize } else { self.server.config.bulk_bytes_max }
+    }
+
     /// Looks a key up for a reading command (INFO counts those) and answers by what is found.
     #[inline]
     pub(super) fn read<R>(

@@ -49,7 +49,7 @@ struct Field {
 /// `BITFIELD key [GET type offset | [OVERFLOW how] SET|INCRBY type offset value]...`
 fn bitfield<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]], may_write: bool) {
     let key = args[1];
-    let steps = match parse(&args[2..], ctx.server.config.bulk_bytes_max) {
+    let steps = match parse(&args[2..], ctx.string_bytes_max()) {
         Ok(steps) => steps,
         Err(error) => return ctx.out.error(error),
     };

@@ -38,7 +38,7 @@ fn parse_offset(text: &[u8], bytes_max: usize) -> Result<u64, &'static str> {
 /// `SETBIT key offset 0|1`
 fn setbit<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
     let key = args[1];
-    let (offset, on) = match parse_setbit(args, ctx.server.config.bulk_bytes_max) {
+    let (offset, on) = match parse_setbit(args, ctx.string_bytes_max()) {
         Ok(request) => request,
         Err(error) => return ctx.out.error(error),
     };
@@ -70,7 +70,7 @@ fn parse_setbit(args: &[&[u8]], bytes_max: usize) -> Result<(u64, bool), &'stati
 
 /// `GETBIT key offset`
 fn getbit<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
-    let offset = match parse_offset(args[2], ctx.server.config.bulk_bytes_max) {
+    let offset = match parse_offset(args[2], ctx.string_bytes_max()) {
         Ok(offset) => offset,
         Err(error) => return ctx.out.error(error),
     };

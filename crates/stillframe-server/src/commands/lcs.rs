@@ -63,7 +63,7 @@ fn lcs<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
         Ok(options) => options,
         Err(error) => return ctx.out.error(error),
     };
-    if PrefixLengths::bytes(&a, &b).is_none_or(|bytes| bytes > ctx.server.config.bulk_bytes_max) {
+    if PrefixLengths::bytes(&a, &b).is_none_or(|bytes| bytes > ctx.string_bytes_max()) {
         return ctx
             .out
             .error("ERR Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len");

@@ -125,5 +125,5 @@ fn length<A: Algorithm>(ctx: &mut Context<'_, A>, key: &[u8]) -> Option<usize> {
 
 /// Whether a string of `length` and `more` bytes would be longer than clients could send.
 fn too_long<A: Algorithm>(ctx: &Context<'_, A>, length: usize, more: usize) -> bool {
-    length.checked_add(more).is_none_or(|total| total > ctx.server.config.bulk_bytes_max)
+    length.checked_add(more).is_none_or(|total| total > ctx.string_bytes_max())
 }

@@ -36,6 +36,8 @@ pub(crate) struct Transaction {
     writes: bool,
     /// A queued request is of a command that may take memory.
     takes_memory: bool,
+    /// A queued request is of a command that may not run while data is loaded.
+    waits_for_data: bool,
     /// A request was refused: EXEC will refuse them all.
     pub(crate) failed: bool,
 }
@@ -90,6 +92,7 @@ pub(crate) fn queue<A: Algorithm>(ctx: &mut Context<'_, A>, command: usize, args
     transaction.push(command, args);
     transaction.writes |= ctx.table.get(command).has(WRITE);
     transaction.takes_memory |= ctx.table.get(command).has(DENYOOM);
+    transaction.waits_for_data |= !ctx.table.get(command).has(LOADING);
     ctx.out.simple("QUEUED");
 }
 
@@ -101,6 +104,11 @@ pub(crate) fn writes(session: &Session) -> bool {
 /// Whether the session's open transaction may take memory.
 pub(crate) fn takes_memory(session: &Session) -> bool {
     session.transaction.as_ref().is_some_and(|transaction| transaction.takes_memory)
+}
+
+/// Whether the session's open transaction may not run while data is loaded.
+pub(crate) fn waits_for_data(session: &Session) -> bool {
+    session.transaction.as_ref().is_some_and(|transaction| transaction.waits_for_data)
 }
 
 /// Drops the open transaction, if any, and forgets what the client watched.
@@ -146,10 +154,14 @@ fn exec<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
     ctx.server.in_exec = true;
     transaction.for_each(|command, args| {
         // The user may have changed since the request was queued, by AUTH among them, too.
-        let checked = !ctx.server.users.get(ctx.session.user).is_some_and(|user| user.unlimited);
+        let user = ctx.server.users.get(ctx.session.user);
+        let checked = !ctx.session.internal && !user.is_some_and(|user| user.unlimited);
         let denied = if checked { denied_at_exec(ctx, command, args) } else { None };
         match denied {
-            Some(error) => ctx.out.error(error),
+            Some(error) => {
+                ctx.server.stats.count_error(error.as_bytes());
+                ctx.out.error(error);
+            }
             None => run(ctx, command, args),
         }
     });

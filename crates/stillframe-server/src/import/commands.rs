@@ -38,7 +38,7 @@ pub(super) struct Commands<R> {
 impl<R: Read> Commands<R> {
     /// `input` stands at `offset` of its file.
     pub(super) fn new(input: R, offset: u64) -> Self {
-        let parser = Parser::new(Limits::OPEN);
+        let parser = Parser::new(Limits { bulk_bytes_max: u32::MAX as usize, ..Limits::OPEN });
         let buffer = Vec::new();
         Self { input, parser, buffer, start: 0, current: 0, origin: offset, ended: false }
     }

@@ -15,7 +15,6 @@ mod replay;
 
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
 
 use stillframe::Algorithm;
 use stillframe::algorithms::imprint::Imprint;
@@ -100,10 +99,7 @@ fn load_base<A: Algorithm>(
     if magic != b"REDIS" {
         return Ok((file, 0));
     }
-    // Nothing has expired: see the head of this module.
-    let never = AtomicBool::new(false);
-    let base = (file.clone(), bytes);
-    let (_, end) = persistence::load_file(keyspace, path, base, i64::MIN, &never)?;
+    let end = persistence::load_file(keyspace, path, (file.clone(), bytes))?;
     file.seek(SeekFrom::Start(end)).map_err(failed)?;
     Ok((file, end))
 }

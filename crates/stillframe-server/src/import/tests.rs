@@ -49,6 +49,7 @@ fn imported(from: &Path) -> Result<(Imported, Keys), String> {
     let data = tempfile::tempdir().expect("a directory");
     let mut config = Config::default();
     config.set("dir", &[data.path().to_str().expect("text")]).expect("a setting");
+    config.set("proto-max-bulk-len", &["1mb"]).expect("a setting");
     let imported = import(from, config).map_err(|error| error.to_string());
     let dump_path = data.path().join("dump.rdb");
     assert_eq!(imported.is_ok(), dump_path.exists(), "all or nothing");
@@ -235,4 +236,12 @@ fn data_that_is_there_is_not_replaced() {
     let refused = import(&from, config).expect_err("there is data").to_string();
     assert!(refused.contains("dump.rdb is there already"), "{refused}");
     assert_eq!(fs::read(folder.path().join("dump.rdb")).expect("it is there"), b"precious");
+}
+
+/// It had other limits, perhaps, when it was written.
+#[test]
+fn limits_of_clients_bind_no_import() {
+    let (_, keys) =
+        file(&commands("SETRANGE k 3000000 x;SETBIT b 16000000 1")).expect("it is read");
+    assert_eq!([keys["0/k"].len(), keys["0/b"].len()], [3_000_001, 2_000_001]);
 }
