@@ -114,7 +114,7 @@ impl ServerState {
         if self.replication.is_replica() && settings.ignore_maxmemory {
             return Room::Enough; // what goes is the primary's choice
         }
-        if limit == 0 || self.counted_bytes(keyspace) <= limit {
+        if limit == 0 || self.is_loading() || self.counted_bytes(keyspace) <= limit {
             return Room::Enough;
         }
         let Some(choice) = self.config.maxmemory_policy.choice(self.config.maxmemory_samples)

@@ -27,6 +27,7 @@ mod import;
 mod in_process;
 mod journal;
 mod listen;
+mod loading;
 mod metrics;
 mod notify;
 mod pause;

@@ -7,7 +7,6 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use stillframe::algorithms::imprint::Imprint;
 use stillframe_durability::disk::{self, Place};
@@ -161,8 +160,7 @@ fn rebuild(
 ) -> Result<Restored, ServeError> {
     let mut keyspace = Keyspace::<Imprint>::create(&keyspace_options(config))?;
     // Nothing has expired: what the log holds may be about such keys.
-    let never = AtomicBool::new(false);
-    let loaded = persistence::load(&mut keyspace, files, &image.name, i64::MIN, &never)?;
+    let loaded = persistence::load(&mut keyspace, files, &image.name, i64::MIN)?;
     if loaded.position != image.position {
         let path = files.at(&image.name);
         return Err(refused(format!("{} is not the image of its name", path.display())));

@@ -7,9 +7,9 @@ use stillframe_keyspace::{CreateError, Keyspace, KeyspaceOptions};
 
 use crate::acl::{Catalog, Users};
 use crate::listen::Listeners;
-use crate::persistence::{Directory, Saves};
+use crate::persistence::{Directory, Loaded, Saves};
 use crate::poll::Poller;
-use crate::server::{Server, unix_millis};
+use crate::server::Server;
 use crate::state::ServerState;
 use crate::supervisor;
 use crate::tls::Tls;
@@ -52,31 +52,28 @@ fn run<A: Algorithm>(mut config: Config) -> Result<(), ServeError> {
     let mut keyspace = Keyspace::<A>::create(&keyspace_options(&config))?;
     *keyspace.limits_mut() = config.limits;
     keyspace.count_uses(config.counting());
-    // Clients that connect meanwhile wait in the sockets' queues.
-    let loaded = directory.load(&mut keyspace, unix_millis(), &signalled)?;
-    if loaded.interrupted {
-        tracing::info!("stopping: asked to while loading");
-        return Ok(());
-    }
-    let saves = Saves::new(directory, loaded, poller.waker()).map_err(CreateError::from)?;
+    let saves = Saves::new(directory, Loaded::default(), poller.waker());
+    let saves = saves.map_err(CreateError::from)?;
     let mut state = ServerState::new(config, saves, users, port);
     (state.tls, state.tls_port) = (tls, tls_port);
-    state.urgent = urgent;
-    if journal::recover(&mut keyspace, &mut state, &table, &signalled)? {
-        tracing::info!("stopping: asked to while replaying the log");
-        return Ok(());
-    }
-    if let Some((host, port)) = state.config.replication.primary.clone() {
-        state.demote(&mut keyspace, host, port);
-    }
-    listeners.announce();
-    state.listeners = listeners;
+    (state.urgent, state.listeners) = (urgent, listeners);
     if let Some(listener) = metrics {
         state.metrics = metrics::serve(listener, poller.waker()).map_err(ServeError::Events)?;
     }
-    warn_if_open(&state);
+    let mut server = Server::new(keyspace, state, table, poller, signalled);
+    if !server.load()? || journal::recover(&mut server)? {
+        tracing::info!("stopping: asked to while loading");
+        return Ok(());
+    }
+    let Server { keyspace, state, .. } = &mut server;
+    state.loading = None;
+    if let Some((host, port)) = state.config.replication.primary.clone() {
+        state.demote(keyspace, host, port);
+    }
+    state.listeners.announce();
+    warn_if_open(state);
     supervisor::tell(state.config.running.supervised, "READY=1");
-    Server::new(keyspace, state, table, poller, signalled).run()
+    server.run()
 }
 
 /// How the configuration wants a keyspace to be.
@@ -119,25 +116,32 @@ fn avoid_huge_pages() {
 /// Descriptors the server needs beside those of its clients.
 const OTHER_DESCRIPTORS: u64 = 32;
 
-/// Makes room for `maxclients` connections, or lowers `maxclients` to what there is room for.
-fn raise_descriptor_limit(config: &mut Config) {
+/// Makes room for so many connections; tells for how many there is.
+pub(crate) fn room_for_clients(maxclients: u32) -> u32 {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    let wanted = u64::from(config.maxclients) + OTHER_DESCRIPTORS;
+    let wanted = u64::from(maxclients) + OTHER_DESCRIPTORS;
     let limit = getrlimit(Resource::Nofile);
     if limit.current.is_none_or(|current| current >= wanted) {
-        return;
+        return maxclients;
     }
     let current = limit.maximum.map_or(wanted, |maximum| maximum.min(wanted));
     let raised = Rlimit { current: Some(current), maximum: limit.maximum };
     if setrlimit(Resource::Nofile, raised).is_ok() && current == wanted {
-        return;
+        return maxclients;
     }
     let room = getrlimit(Resource::Nofile).current.unwrap_or(wanted);
-    let maxclients = room.saturating_sub(OTHER_DESCRIPTORS).max(1);
-    tracing::warn!(
-        "the limit of {room} open files leaves room for {maxclients} clients instead of {}; \
-         raise it with 'ulimit -n'",
-        config.maxclients
-    );
-    config.maxclients = u32::try_from(maxclients).unwrap_or(u32::MAX);
+    u32::try_from(room.saturating_sub(OTHER_DESCRIPTORS).max(1)).unwrap_or(u32::MAX)
+}
+
+/// Makes room for `maxclients` connections, or lowers `maxclients` to what there is room for.
+fn raise_descriptor_limit(config: &mut Config) {
+    let room = room_for_clients(config.maxclients);
+    if room < config.maxclients {
+        tracing::warn!(
+            "the limit of open files leaves room for {room} clients instead of {}; raise it with \
+             'ulimit -n'",
+            config.maxclients
+        );
+        config.maxclients = room;
+    }
 }

@@ -17,6 +17,7 @@ use crate::config::Config;
 use crate::effects::Effects;
 use crate::journal::Journal;
 use crate::listen::Listeners;
+use crate::loading::Loading;
 use crate::metrics::Metrics;
 use crate::pause::Pause;
 use crate::persistence::Saves;
@@ -82,6 +83,8 @@ pub(crate) struct ServerState {
     pub(crate) replication: Replication,
     /// The log.
     pub(crate) journal: Journal,
+    /// The data is being loaded, at start.
+    pub(crate) loading: Option<Loading>,
     /// Changes of the data set since the last successful save.
     pub(crate) dirty: u64,
     /// EXEC is running the queued requests of a transaction.
@@ -145,6 +148,7 @@ impl ServerState {
             saves,
             dump_workspace: None,
             effects: Effects::default(),
+            loading: None,
             dirty: 0,
             in_exec: false,
             stopping: false,

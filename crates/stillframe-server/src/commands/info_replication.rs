@@ -99,17 +99,14 @@ fn primary(server: &ServerState, following: &Following, text: &mut Text) {
 
 /// The fields of the persistence section that tell of loading.
 pub(super) fn loading(server: &ServerState, text: &mut Text) {
-    let load = server.replication.following.as_ref().and_then(|following| following.load());
-    text.field("loading", u8::from(load.is_some()));
+    let loading = server.progress_of_loading();
+    text.field("loading", u8::from(loading.is_some()));
     text.field("async_loading", 0);
-    if let Some(load) = load {
-        let done = load.done();
-        let share = done as f64 / load.bytes.max(1) as f64;
-        let left = load.started.elapsed().as_secs_f64() * (1.0 / share.max(1e-6) - 1.0);
-        text.field("loading_start_time", load.started_s);
-        text.field("loading_total_bytes", load.bytes);
-        text.field("loading_loaded_bytes", done);
-        text.field("loading_loaded_perc", format_args!("{:.2}", share * 100.0));
-        text.field("loading_eta_seconds", left as u64);
+    if let Some(loading) = loading {
+        text.field("loading_start_time", loading.started_s);
+        text.field("loading_total_bytes", loading.total_bytes);
+        text.field("loading_loaded_bytes", loading.loaded_bytes);
+        text.field("loading_loaded_perc", format_args!("{:.2}", loading.share() * 100.0));
+        text.field("loading_eta_seconds", loading.left().as_secs());
     }
 }

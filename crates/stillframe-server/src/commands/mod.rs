@@ -256,7 +256,8 @@ pub(crate) fn run<A: Algorithm>(ctx: &mut Context<'_, A>, index: usize, args: &[
     if ctx.server.effects.wanted() {
         note_effects(ctx, args, ctx.server.dirty > dirty);
     }
-    if !ctx.server.monitors.is_empty() && !command.has(flags::ADMIN) {
+    let shown = !ctx.server.monitors.is_empty() && ctx.server.loading.is_none();
+    if shown && !command.has(flags::ADMIN) {
         ctx.server.show_request(ctx.session, &mut ctx.out, args);
     }
     if ctx.session.tracking.is_some() && command.has(flags::READONLY) {

@@ -55,7 +55,9 @@ pub(super) fn refusal<A: Algorithm>(
             .into(),
         );
     }
-    ctx.server.replication_refuses(command).map(Into::into)
+    let queued = command.name == "exec" && transactions::waits_for_data(ctx.session);
+    let refusal = ctx.server.replication_refuses(command);
+    refusal.or_else(|| ctx.server.loading_refuses(command, queued)).map(Into::into)
 }
 
 /// Answers an error to a known command that may not run. A refused EXEC ends its transaction.

@@ -86,6 +86,7 @@ pub struct Config {
     pub(crate) log_keep: LogKeep,
     pub(crate) accept_log_loss: bool,
     pub(crate) debug_command: DebugCommand,
+    pub(crate) key_load_delay_us: i32,
     pub(crate) snapshot: &'static str,
     pub(crate) snapshot_memory: Size,
     pub(crate) snapshot_memory_policy: OnFull,
@@ -165,6 +166,19 @@ pub(crate) struct OutputLimits {
     pub(crate) pubsub: OutputLimit,
 }
 
+impl Default for OutputLimits {
+    fn default() -> Self {
+        let replica = [256 << 20, 64 << 20];
+        let pubsub = [32 << 20, 8 << 20];
+        let [replica, pubsub] = [replica, pubsub].map(|[hard_bytes, soft_bytes]| OutputLimit {
+            hard_bytes,
+            soft_bytes,
+            soft_seconds: 60,
+        });
+        Self { normal: OutputLimit::default(), replica, pubsub }
+    }
+}
+
 impl OutputLimits {
     /// The limit on unread replies of a client's class.
     pub(crate) fn of(&self, session: &Session) -> OutputLimit {
@@ -207,15 +221,7 @@ impl Default for Config {
             timeout_seconds: 0,
             maxclients: 10_000,
             query_buffer_limit_bytes: 1 << 30,
-            output_limits: OutputLimits {
-                normal: OutputLimit::default(),
-                replica: OutputLimit {
-                    hard_bytes: 256 << 20,
-                    soft_bytes: 64 << 20,
-                    soft_seconds: 60,
-                },
-                pubsub: OutputLimit { hard_bytes: 32 << 20, soft_bytes: 8 << 20, soft_seconds: 60 },
-            },
+            output_limits: OutputLimits::default(),
             bulk_bytes_max: 512 << 20,
             hz: 10,
             disable_thp: true,
@@ -247,6 +253,7 @@ impl Default for Config {
             log_keep: LogKeep { seconds: 3600, bytes: 1 << 30 },
             accept_log_loss: false,
             debug_command: DebugCommand::No,
+            key_load_delay_us: 0,
             snapshot: "imprint",
             snapshot_memory: Size::Percent(25),
             snapshot_memory_policy: OnFull::Slow,

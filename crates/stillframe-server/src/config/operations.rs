@@ -36,6 +36,11 @@ pub(super) static OPERATIONS: &[Parameter] = &[
         |c| c.debug_command.show(),
         store!(debug_command, DebugCommand::parse),
     ),
+    always(
+        "key-load-delay",
+        |c| c.key_load_delay_us.to_string(),
+        store!(key_load_delay_us, |v| number(v, i32::MIN, i32::MAX)),
+    ),
     fixed!(at_start, "enable-module-command", "no"),
     fixed!(at_start, "enable-protected-configs", "no"),
     limit!("hash-max-listpack-entries", hash_entries),

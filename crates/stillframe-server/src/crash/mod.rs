@@ -2,7 +2,6 @@
 //! survive both. It has no sockets, and its one client runs commands between two turns.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use stillframe::algorithms::imprint::Imprint;
@@ -12,7 +11,8 @@ use stillframe_resp::Out;
 
 use crate::acl::{Catalog, Users};
 use crate::commands::{self, Context, Table};
-use crate::persistence::{self, Directory, Saves};
+use crate::loading::{Host, Parts};
+use crate::persistence::{self, Directory, Loaded, Saves};
 use crate::poll::Poller;
 use crate::session::Session;
 use crate::start::keyspace_options;
@@ -45,18 +45,21 @@ impl Server {
         let directory = Directory::at(place, &config.dbfilename)?;
         let poller = Poller::new().expect("events");
         let mut keyspace = Keyspace::create(&keyspace_options(&config)).expect("memory");
-        let never = AtomicBool::new(false);
-        let loaded = directory.load(&mut keyspace, 0, &never)?;
+        let load = directory.begin_load(0)?;
+        let loaded = load.map_or(Ok(Loaded::default()), |load| load.rest(&mut keyspace))?;
         let saves = Saves::new(directory, loaded, poller.waker()).expect("memory");
         let table = commands::table();
         let users = Users::new(Catalog::new(&table), &config).expect("users");
-        let mut state = ServerState::new(config, saves, users, 0);
-        journal::recover(&mut keyspace, &mut state, &table, &never)?;
-        Ok(Self { keyspace, state, table, session: Session::in_process(), _poller: poller })
+        let state = ServerState::new(config, saves, users, 0);
+        let session = Session::in_process();
+        let mut server = Self { keyspace, state, table, session, _poller: poller };
+        journal::recover(&mut server)?;
+        Ok(server)
     }
 
     /// Waits until what was done is durable, as a reply would: false if it never is.
     fn commit(&mut self) -> bool {
+        journal::attend(&mut self.keyspace, &mut self.state);
         journal::settle(&mut self.keyspace, &mut self.state);
         while self.state.journal.awaited().is_some() {
             if journal::has_failed(&mut self.keyspace, &mut self.state) {
@@ -92,6 +95,19 @@ impl Server {
     /// SAVE, or BGREWRITEAOF and its end.
     fn save(&mut self) -> Result<(), String> {
         persistence::save_and_wait(&mut self.keyspace, &mut self.state)
+    }
+}
+
+impl Host for Server {
+    type Algorithm = Imprint;
+
+    fn parts(&mut self) -> Parts<'_, Imprint> {
+        (&mut self.keyspace, &mut self.state, &self.table)
+    }
+
+    fn turn(&mut self, _: Duration) -> Result<bool, ServeError> {
+        std::thread::sleep(Duration::from_micros(20));
+        Ok(true)
     }
 }
 

@@ -6,7 +6,7 @@ use stillframe::{CaptureError, CaptureReport, Point, SinkError};
 use stillframe_rdb::{Decoder, Encoder, Output};
 
 use super::InProcess;
-use crate::persistence::{self, Counters, Destination, Next, RdbSink};
+use crate::persistence::{self, Counters, Destination, Next, RdbSink, next};
 
 /// An image that is being taken.
 pub struct Image(Receiver<Result<Vec<u8>, String>>);
@@ -68,8 +68,7 @@ impl InProcess {
     /// What is wrong with the file, in a sentence.
     pub fn load(&mut self, file: &[u8]) -> Result<(), String> {
         let mut decoder = Decoder::new(file).with_file_bytes(file.len() as u64);
-        while !matches!(persistence::next(&mut decoder, &mut self.keyspace, i64::MIN)?, Next::End) {
-        }
+        while !matches!(next(&mut decoder, &mut self.keyspace, i64::MIN, false)?, Next::End) {}
         Ok(())
     }
 }

@@ -9,7 +9,6 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use stillframe::Algorithm;
@@ -21,31 +20,27 @@ use super::{CREATOR, Open, Position, Reach, begin};
 use crate::ServeError;
 use crate::commands::{self, Context, Table};
 use crate::effects::Consumer;
-use crate::persistence;
+use crate::loading::{Host, SLICE};
+use crate::persistence::{self, delay};
 use crate::session::Session;
 use crate::state::ServerState;
 
 const PROGRESS_PERIOD: Duration = Duration::from_secs(5);
 
-/// Applies the log that the loaded dump names, and begins one if one is wanted. Returns whether a
-/// signal asked to stop meanwhile.
+/// Applies the log that the loaded dump names, and begins one if one is wanted. Returns whether the
+/// server is to end, which it was asked to meanwhile.
 ///
 /// # Errors
 /// [`ServeError`]: which file, what is wrong with it, what to do.
-pub(crate) fn recover<A: Algorithm>(
-    keyspace: &mut Keyspace<A>,
-    state: &mut ServerState,
-    table: &Table<A>,
-    signalled: &AtomicBool,
-) -> Result<bool, ServeError> {
+pub(crate) fn recover(host: &mut impl Host) -> Result<bool, ServeError> {
+    let (_, state, _) = host.parts();
     let wanted = state.config.appendonly;
     if wanted && let Some(path) = state.journal.history.generations.foreign().map_err(failed)? {
         return Err(ServeError::ForeignLog { path });
     }
     match state.saves.loaded.position {
         Some(position) => {
-            let replay = Replay::new(keyspace, state, table, signalled);
-            if !replay.run(position, wanted)? {
+            if !Replay::new(host).run(position, wanted)? {
                 return Ok(true);
             }
         }
@@ -55,15 +50,33 @@ pub(crate) fn recover<A: Algorithm>(
             state.journal.last = state.journal.history.last_record_at_most().map_err(failed)?;
         }
     }
-    if wanted && !state.journal.is_on() {
-        // Nobody is served yet: the log is on before the first request.
-        begin(keyspace, state, 0).map_err(failed)?;
-        persistence::wait(keyspace, state);
-        if !state.journal.is_on() {
-            return Err(failed("the image that it is to continue could not be saved; see above"));
+    let (keyspace, state, _) = host.parts();
+    if !wanted || state.journal.is_on() {
+        return Ok(false);
+    }
+    // The log is on before the first request is served that changes anything.
+    begin(keyspace, state, 0).map_err(failed)?;
+    while state_of_save(host) {
+        if !host.turn(SLICE)? {
+            let (keyspace, state, _) = host.parts();
+            persistence::cancel(keyspace, state);
+            persistence::wait(keyspace, state);
+            return Ok(true);
         }
     }
-    Ok(false)
+    let (_, state, _) = host.parts();
+    if state.journal.is_on() {
+        return Ok(false);
+    }
+    Err(failed("the image that it is to continue could not be saved; see above"))
+}
+
+/// Notes the end of the save under way; whether it goes on.
+fn state_of_save(host: &mut impl Host) -> bool {
+    let (keyspace, state, _) = host.parts();
+    let _ = keyspace.tend();
+    persistence::attend(keyspace, state);
+    state.saves.running().is_some()
 }
 
 fn failed(problem: impl ToString) -> ServeError {
@@ -97,35 +110,32 @@ fn clear(state: &ServerState) -> Result<(), ServeError> {
 }
 
 /// Applies records.
-struct Replay<'a, A: Algorithm> {
-    keyspace: &'a mut Keyspace<A>,
-    state: &'a mut ServerState,
-    table: &'a Table<A>,
-    signalled: &'a AtomicBool,
+struct Replay<'a, H: Host> {
+    host: &'a mut H,
     applier: Applier,
     told: Instant,
+    /// When clients were served last.
+    served: Instant,
+    /// The server is to end.
+    interrupted: bool,
 }
 
-impl<'a, A: Algorithm> Replay<'a, A> {
-    fn new(
-        keyspace: &'a mut Keyspace<A>,
-        state: &'a mut ServerState,
-        table: &'a Table<A>,
-        signalled: &'a AtomicBool,
-    ) -> Self {
-        let applier = Applier::new();
-        Self { keyspace, state, table, signalled, applier, told: Instant::now() }
+impl<'a, H: Host> Replay<'a, H> {
+    fn new(host: &'a mut H) -> Self {
+        let (applier, told) = (Applier::new(), Instant::now());
+        Self { host, applier, told, served: told, interrupted: false }
     }
 
     /// Replays all from `position` on; false if it was interrupted.
     fn run(mut self, position: Position, go_on: bool) -> Result<bool, ServeError> {
         let Position { generation, from, .. } = position;
-        let accept_loss = self.state.config.accept_log_loss;
-        let generations = &self.state.journal.history.generations;
+        let (_, state, _) = self.host.parts();
+        let accept_loss = state.config.accept_log_loss;
+        let generations = &state.journal.history.generations;
         let path = generations.path(generation);
         let place = generations.place(generation).map_err(failed)?;
         let flag = Arc::default();
-        let options = self.state.journal.options(&self.state.config, &flag);
+        let options = state.journal.options(&state.config, &flag);
         let outcome = if go_on {
             let opened = Log::open(place, from, accept_loss, CREATOR, options, |a| self.apply(a));
             opened.map(|(log, replayed)| (Some(log), replayed))
@@ -135,14 +145,14 @@ impl<'a, A: Algorithm> Replay<'a, A> {
         };
         let (log, replayed) = match outcome {
             Ok(outcome) => outcome,
-            Err(_) if self.signalled.load(Ordering::Relaxed) => return Ok(false),
+            Err(_) if self.interrupted => return Ok(false),
             Err(error @ Error::Log { .. }) => {
                 return Err(ServeError::DamagedLog { problem: error.to_string() });
             }
             Err(error) => return Err(failed(error)),
         };
         report(&path, &replayed);
-        let Self { keyspace, state, .. } = self;
+        let (keyspace, state, _) = self.host.parts();
         state.stats.reset(keyspace.stats().expired_total, Instant::now());
         let journal = &mut state.journal;
         let history = &journal.history;
@@ -160,16 +170,24 @@ impl<'a, A: Algorithm> Replay<'a, A> {
     }
 
     fn apply(&mut self, action: &Action<'_>) -> Result<(), ApplyError> {
-        if self.signalled.load(Ordering::Relaxed) {
-            return Err("interrupted by a signal".into());
-        }
-        self.applier.apply(self.keyspace, self.state, self.table, action.bytes)?;
+        let (keyspace, state, table) = self.host.parts();
+        self.applier.apply(keyspace, state, table, action.bytes)?;
+        let slow = delay(state.config.key_load_delay_us);
         if self.told.elapsed() >= PROGRESS_PERIOD {
             self.told = Instant::now();
             let share = action.progress.bytes * 100 / action.progress.total_bytes.max(1);
             tracing::info!("replaying the log: record {}, {share}%", action.sequence);
         }
-        Ok(())
+        if !slow && self.served.elapsed() < SLICE {
+            return Ok(());
+        }
+        if let Some(loading) = &mut state.loading {
+            loading.total_bytes = action.progress.total_bytes;
+            loading.loaded_bytes = action.progress.bytes;
+        }
+        self.interrupted = !self.host.turn(Duration::ZERO)?;
+        self.served = Instant::now();
+        if self.interrupted { Err("the server is to end".into()) } else { Ok(()) }
     }
 }
 
@@ -201,6 +219,7 @@ impl Applier {
         payload: &[u8],
     ) -> Result<(), String> {
         let Self { session, parser, requests, replies } = self;
+        (state.clients.own_place, state.clients.own_id) = (usize::MAX, session.id);
         let (db, payload) = payload
             .split_first()
             .map(|(&db, payload)| (usize::from(db), payload))

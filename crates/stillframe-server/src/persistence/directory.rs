@@ -5,14 +5,11 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
-use stillframe::Algorithm;
 use stillframe_durability::Error;
 use stillframe_durability::disk::{self, DiskFile, Input, Place};
-use stillframe_keyspace::Keyspace;
 
-use super::{Loaded, load};
+use super::load::{Load, open};
 use crate::ServeError;
 
 const LOCK_NAME: &str = "stillframe.lock";
@@ -72,17 +69,12 @@ impl Directory {
         self.files.holds(&self.dump_name)
     }
 
-    /// Loads the dump file into an empty keyspace; without one it stays empty.
+    /// Begins to load the dump file, if there is one.
     ///
     /// # Errors
-    /// As for [`load`].
-    pub(crate) fn load<A: Algorithm>(
-        &self,
-        keyspace: &mut Keyspace<A>,
-        now: i64,
-        signalled: &AtomicBool,
-    ) -> Result<Loaded, ServeError> {
-        load(keyspace, &self.files, &self.dump_name, now, signalled)
+    /// As for [`open`].
+    pub(crate) fn begin_load(&self, now: i64) -> Result<Option<Load>, ServeError> {
+        open(&self.files, &self.dump_name, now)
     }
 
     /// The dump file, to be read, and its length.

@@ -1,8 +1,7 @@
 //! Loading the dump file at start: the whole of it or nothing.
 
 use std::io::{ErrorKind, Read};
-use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use stillframe::Algorithm;
@@ -13,6 +12,8 @@ use stillframe_rdb::{DecodeError, Decoder, Event, Uses, Value};
 use super::values::{decode_elements, skip_elements};
 use crate::ServeError;
 use crate::journal::{POSITION_FIELD, Position};
+use crate::loading::SLICE;
+use crate::random::Random;
 use crate::replication::transfer::STREAM_DB_FIELD;
 
 /// What was loaded.
@@ -24,34 +25,179 @@ pub(crate) struct Loaded {
     pub(crate) expired: u64,
     /// Where the image stands in a log, if it was made beside one.
     pub(crate) position: Option<Position>,
-    /// A signal asked to stop first.
-    pub(crate) interrupted: bool,
 }
 
 const PROGRESS_PERIOD: Duration = Duration::from_secs(5);
+/// Keys loaded between two looks at the clock.
+const BATCH: usize = 32;
+
+/// An RDB file on its way into a keyspace, up to its end mark and checksum.
+pub(crate) struct Load {
+    decoder: Decoder<Input>,
+    path: PathBuf,
+    bytes: u64,
+    /// Keys whose time had come by then are passed over.
+    now: i64,
+    /// Keys take the place of those that are there.
+    merge: bool,
+    loaded: Loaded,
+    started: Instant,
+    told: Instant,
+}
+
+impl Load {
+    /// Begins with a file of so many bytes.
+    pub(crate) fn new(path: &Path, (file, bytes): (Input, u64), now: i64) -> Self {
+        let (decoder, started) = (Decoder::new(file).with_file_bytes(bytes), Instant::now());
+        let (path, loaded) = (path.to_owned(), Loaded::default());
+        Self { decoder, path, bytes, now, merge: false, loaded, started, told: started }
+    }
+
+    /// Has its keys take the place of those that are there.
+    pub(crate) fn merge(&mut self) {
+        self.merge = true;
+    }
+
+    /// Bytes of the file.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Those of them that are loaded.
+    pub(crate) fn offset(&self) -> u64 {
+        self.decoder.offset()
+    }
+
+    /// Loads for a while; true at the end.
+    ///
+    /// # Errors
+    /// [`ServeError::Load`]: what is wrong with the file and at which offset.
+    pub(crate) fn slice<A: Algorithm>(
+        &mut self,
+        keyspace: &mut Keyspace<A>,
+        delay_us: i32,
+    ) -> Result<bool, ServeError> {
+        let start = Instant::now();
+        while start.elapsed() < SLICE {
+            for _ in 0..BATCH {
+                if !self.step(keyspace).map_err(|problem| self.failed(problem))? {
+                    return Ok(true);
+                }
+                if delay(delay_us) {
+                    break;
+                }
+            }
+        }
+        if self.told.elapsed() >= PROGRESS_PERIOD {
+            self.told = Instant::now();
+            let share = self.offset() * 100 / self.bytes.max(1);
+            tracing::info!("loading: {} keys, {share}% of the file", self.loaded.keys);
+        }
+        Ok(false)
+    }
+
+    /// Loads all that is left.
+    ///
+    /// # Errors
+    /// As for [`slice`](Self::slice).
+    pub(crate) fn rest<A: Algorithm>(
+        mut self,
+        keyspace: &mut Keyspace<A>,
+    ) -> Result<Loaded, ServeError> {
+        while !self.slice(keyspace, 0)? {}
+        self.finish()
+    }
+
+    /// Loads a key, or what comes before one; false at the end.
+    fn step<A: Algorithm>(&mut self, keyspace: &mut Keyspace<A>) -> Result<bool, String> {
+        match next(&mut self.decoder, keyspace, self.now, self.merge)? {
+            Next::End => return Ok(false),
+            Next::Other | Next::StreamDb(_) => {}
+            Next::Position(position) => {
+                self.loaded.position = Some(position);
+                // What the log holds may be about keys that have expired since.
+                self.now = i64::MIN;
+            }
+            Next::Expired => self.loaded.expired += 1,
+            Next::Loaded => self.loaded.keys += 1,
+        }
+        Ok(true)
+    }
+
+    /// All was loaded, and the file ends there.
+    ///
+    /// # Errors
+    /// [`ServeError::Load`]: something follows.
+    pub(crate) fn finish(self) -> Result<Loaded, ServeError> {
+        let end = self.decoder.offset();
+        if end < self.bytes {
+            return Err(self.failed(DecodeError::TrailingBytes { offset: end }.to_string()));
+        }
+        Ok(self.end())
+    }
+
+    fn end(self) -> Loaded {
+        tracing::info!(
+            "loaded {} keys from {} ({} bytes) in {:.3} s; {} more had expired",
+            self.loaded.keys,
+            self.path.display(),
+            self.bytes,
+            self.started.elapsed().as_secs_f64(),
+            self.loaded.expired
+        );
+        self.loaded
+    }
+
+    fn failed(&self, problem: String) -> ServeError {
+        ServeError::Load { path: self.path.clone(), problem }
+    }
+}
+
+/// `key-load-delay`: sleeps for so many microseconds, or if negative for one once in so many times.
+/// Returns whether it did.
+pub(crate) fn delay(delay_us: i32) -> bool {
+    let sleeps = match delay_us {
+        0 => return false,
+        1.. => true,
+        often => Random::new().below(often.unsigned_abs() as usize) == 0,
+    };
+    if sleeps {
+        std::thread::sleep(Duration::from_micros(delay_us.max(1).unsigned_abs().into()));
+    }
+    sleeps
+}
+
+/// Begins to load the dump file `name` of a directory, if it is there.
+///
+/// # Errors
+/// [`ServeError::Load`]: it cannot be opened.
+pub(crate) fn open(
+    directory: &Directory,
+    name: &str,
+    now: i64,
+) -> Result<Option<Load>, ServeError> {
+    let path = directory.at(name);
+    match directory.open_file(name) {
+        Err(error) if error.kind() == Some(ErrorKind::NotFound) => Ok(None),
+        Err(error) => Err(ServeError::Load { path, problem: error.to_string() }),
+        Ok(file) => Ok(Some(Load::new(&path, file, now))),
+    }
+}
 
 /// Loads the dump file `name` of a directory into an empty keyspace; without a file it stays empty.
 ///
 /// # Errors
-/// [`ServeError::Load`]: what is wrong with the file and at which offset.
+/// As for [`Load::slice`].
 pub(crate) fn load<A: Algorithm>(
     keyspace: &mut Keyspace<A>,
     directory: &Directory,
     name: &str,
     now: i64,
-    signalled: &AtomicBool,
 ) -> Result<Loaded, ServeError> {
-    let path = directory.at(name);
-    let failed = |problem| ServeError::Load { path: path.clone(), problem };
-    let (file, bytes) = match directory.open_file(name) {
-        Err(error) if error.kind() == Some(ErrorKind::NotFound) => return Ok(Loaded::default()),
-        opened => opened.map_err(|error| failed(error.to_string()))?,
-    };
-    let (loaded, end) = load_file(keyspace, &path, (file, bytes), now, signalled)?;
-    if end < bytes && !loaded.interrupted {
-        return Err(failed(DecodeError::TrailingBytes { offset: end }.to_string()));
+    match open(directory, name, now)? {
+        Some(load) => load.rest(keyspace),
+        None => Ok(Loaded::default()),
     }
-    Ok(loaded)
 }
 
 /// The position in a log that the RDB file `name` tells at its head, if it is there and does.
@@ -79,50 +225,18 @@ pub(crate) fn position(directory: &Directory, name: &str) -> Result<Option<Posit
 /// may follow.
 ///
 /// # Errors
-/// As for [`load`].
+/// As for [`Load::slice`].
 pub(crate) fn load_file<A: Algorithm>(
     keyspace: &mut Keyspace<A>,
     path: &Path,
-    (file, bytes): (Input, u64),
-    now: i64,
-    signalled: &AtomicBool,
-) -> Result<(Loaded, u64), ServeError> {
-    let failed = |problem| ServeError::Load { path: path.to_owned(), problem };
-    let started = Instant::now();
-    let mut told = started;
-    let mut loaded = Loaded::default();
-    let mut now = now;
-    let mut decoder = Decoder::new(file).with_file_bytes(bytes);
-    loop {
-        let offset = decoder.offset();
-        match next(&mut decoder, keyspace, now).map_err(failed)? {
-            Next::End => break,
-            Next::Other | Next::StreamDb(_) => continue,
-            Next::Position(position) => {
-                loaded.position = Some(position);
-                // What the log holds may be about keys that have expired since.
-                now = i64::MIN;
-                continue;
-            }
-            Next::Expired => loaded.expired += 1,
-            Next::Loaded => loaded.keys += 1,
-        }
-        if (loaded.keys + loaded.expired).is_multiple_of(1024) {
-            loaded.interrupted = signalled.load(Ordering::Relaxed);
-            if loaded.interrupted {
-                return Ok((loaded, offset));
-            }
-            report_progress(&mut told, loaded.keys, offset, bytes);
-        }
-    }
-    tracing::info!(
-        "loaded {} keys from {} ({bytes} bytes) in {:.3} s; {} more had expired",
-        loaded.keys,
-        path.display(),
-        started.elapsed().as_secs_f64(),
-        loaded.expired
-    );
-    Ok((loaded, decoder.offset()))
+    file: (Input, u64),
+) -> Result<u64, ServeError> {
+    // Nothing has expired: what follows may be about keys that have.
+    let mut load = Load::new(path, file, i64::MIN);
+    while !load.slice(keyspace, 0)? {}
+    let end = load.offset();
+    load.end();
+    Ok(end)
 }
 
 /// What was read.
@@ -141,11 +255,12 @@ pub(crate) enum Next {
     End,
 }
 
-/// Reads up to the end of the next key, or whatever comes before.
+/// Reads up to the end of the next key, or whatever comes before. `merge`: it may be there already.
 pub(crate) fn next<A: Algorithm, R: Read>(
     decoder: &mut Decoder<R>,
     keyspace: &mut Keyspace<A>,
     now: i64,
+    merge: bool,
 ) -> Result<Next, String> {
     let offset = decoder.offset();
     let text = |error: DecodeError| error.to_string();
@@ -181,7 +296,9 @@ pub(crate) fn next<A: Algorithm, R: Read>(
         }
         Some(Event::Begin { db, key, kind, expire_at_ms, uses, .. }) => {
             let (db, key) = (database(db, offset)?, key.to_vec());
-            if keyspace.contains(db, &key, i64::MIN) {
+            if merge {
+                keyspace.remove(db, &key);
+            } else if keyspace.contains(db, &key, i64::MIN) {
                 let key = key.escape_ascii();
                 return Err(format!("key \"{key}\" at offset {offset} is there for a second time"));
             }
@@ -214,11 +331,4 @@ fn keep_uses<A: Algorithm>(keyspace: &mut Keyspace<A>, db: usize, key: &[u8], us
 fn database(db: u64, offset: u64) -> Result<usize, String> {
     let known = usize::try_from(db).ok().filter(|&db| db < DATABASES);
     known.ok_or_else(|| format!("database {db} at offset {offset} is beyond the {DATABASES}"))
-}
-
-fn report_progress(told: &mut Instant, keys: u64, offset: u64, bytes: u64) {
-    if told.elapsed() >= PROGRESS_PERIOD {
-        *told = Instant::now();
-        tracing::info!("loading: {keys} keys, {}% of the file", offset * 100 / bytes.max(1));
-    }
 }

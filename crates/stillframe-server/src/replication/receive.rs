@@ -10,19 +10,18 @@ use std::time::{Duration, Instant};
 
 use stillframe::Algorithm;
 use stillframe_durability::disk::{DiskFile, Input, write_all_at};
-use stillframe_keyspace::DATABASES;
+use stillframe_keyspace::{DATABASES, Keyspace};
 use stillframe_rdb::Decoder;
 
 use super::follow::{Failure, Link, Step};
 use super::handshake::line;
 use crate::journal;
-use crate::persistence::{Next, next};
-use crate::server::{Server, unix_millis};
+use crate::loading::{Loading, SLICE};
+use crate::persistence::{Next, delay, next};
+use crate::server::Server;
 
 /// Length of the mark that ends an image.
 const MARK_BYTES: usize = 40;
-/// How long loading holds a turn up.
-const SLICE: Duration = Duration::from_millis(10);
 /// Keys loaded between two looks at the clock.
 const BATCH: usize = 32;
 
@@ -71,19 +70,16 @@ pub(crate) struct Load {
     decoder: Decoder<Take<Input>>,
     /// Its bytes.
     pub(crate) bytes: u64,
-    /// When it began.
-    pub(crate) started: Instant,
-    /// That in unix seconds.
-    pub(crate) started_s: i64,
+    progress: Loading,
     /// Keys loaded.
     keys: u64,
     db: usize,
 }
 
 impl Load {
-    /// Bytes that are loaded.
-    pub(crate) fn done(&self) -> u64 {
-        self.decoder.offset()
+    /// How far it is.
+    pub(crate) fn progress(&self) -> Loading {
+        Loading { loaded_bytes: self.decoder.offset(), ..self.progress }
     }
 }
 
@@ -153,8 +149,7 @@ impl<A: Algorithm> Server<A> {
         following.load = Some(Load {
             decoder: Decoder::new(file.take(bytes)).with_file_bytes(bytes),
             bytes,
-            started: Instant::now(),
-            started_s: unix_millis() / 1000,
+            progress: Loading::new(bytes),
             keys: 0,
             db: 0,
         });
@@ -169,7 +164,7 @@ impl<A: Algorithm> Server<A> {
             if start.elapsed() > SLICE {
                 break Ok(false);
             }
-            match load.batch(&mut self.keyspace) {
+            match load.batch(&mut self.keyspace, self.state.config.key_load_delay_us) {
                 Ok(false) => {}
                 other => break other,
             }
@@ -200,7 +195,7 @@ impl<A: Algorithm> Server<A> {
         tracing::info!(
             "loaded {} keys of the primary in {:.3} s",
             load.keys,
-            load.started.elapsed().as_secs_f64()
+            load.progress.started.elapsed().as_secs_f64()
         );
         self.state.dirty += load.keys;
         let replication = &mut self.state.replication;
@@ -233,15 +228,19 @@ impl Load {
     /// Loads some keys; true at the end.
     fn batch<A: Algorithm>(
         &mut self,
-        keyspace: &mut stillframe_keyspace::Keyspace<A>,
+        keyspace: &mut Keyspace<A>,
+        delay_us: i32,
     ) -> Result<bool, String> {
         for _ in 0..BATCH {
             // Keys whose time has come are the primary's business, too.
-            match next(&mut self.decoder, keyspace, i64::MIN)? {
+            match next(&mut self.decoder, keyspace, i64::MIN, false)? {
                 Next::End => return Ok(true),
                 Next::StreamDb(db) => self.db = db,
                 Next::Loaded => self.keys += 1,
                 Next::Expired | Next::Position(_) | Next::Other => {}
+            }
+            if delay(delay_us) {
+                break;
             }
         }
         let _ = keyspace.tend();

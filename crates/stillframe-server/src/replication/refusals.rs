@@ -28,12 +28,8 @@ impl ServerState {
     ) -> Option<&'static str> {
         let following = self.replication.following.as_deref()?;
         let stale = !following.is_connected() && !self.config.replication.serve_stale;
-        if stale && !command.has(flags::STALE) {
-            return Some(
-                "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
-            );
-        }
-        (following.is_loading() && !command.has(flags::LOADING))
-            .then_some("LOADING Redis is loading the dataset in memory")
+        (stale && !command.has(flags::STALE)).then_some(
+            "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
+        )
     }
 }
