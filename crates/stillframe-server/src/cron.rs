@@ -28,7 +28,6 @@ const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
 
 /// Does what is due and returns when to come back.
 pub(crate) fn run<A: Algorithm>(server: &mut Server<A>) -> Instant {
-    let now = server.state.loop_time;
     if server.state.clock_stands {
         return Instant::now() + Duration::from_secs(1) / server.state.config.hz;
     }
@@ -42,12 +41,19 @@ pub(crate) fn run<A: Algorithm>(server: &mut Server<A>) -> Instant {
     let more_expired = !stands && server.state.expires_actively && expire(server);
     weigh_clients(&mut server.state);
     // While an image is loaded, or sent, there is nothing to save, or no second image.
-    let replication = &server.state.replication;
-    if !replication.is_loading() && !replication.transfers.holds_image() {
+    if !server.state.is_loading() && !server.state.replication.transfers.holds_image() {
         persistence::run_schedule(&mut server.keyspace, &mut server.state);
-        journal::attend(&mut server.keyspace, &mut server.state);
     }
+    journal::sample(&mut server.state);
     server.state.tend_replicas(&mut server.keyspace);
+    attend_clients(server);
+    let period = Duration::from_secs(1) / server.state.config.hz;
+    Instant::now() + if more_expired { EXPIRY_PAUSE } else { period }
+}
+
+/// Does what is due about clients, also while data is loaded.
+pub(crate) fn attend_clients<A: Algorithm>(server: &mut Server<A>) {
+    let now = server.state.loop_time;
     server.state.stats.sample(now);
     if std::mem::take(&mut server.state.listeners.retry) {
         (0..server.state.listeners.count()).for_each(|number| server.accept(number));
@@ -56,8 +62,6 @@ pub(crate) fn run<A: Algorithm>(server: &mut Server<A>) -> Instant {
         server.state.next_client_check = now + Duration::from_secs(1);
         check_clients(&mut server.state, now);
     }
-    let period = Duration::from_secs(1) / server.state.config.hz;
-    Instant::now() + if more_expired { EXPIRY_PAUSE } else { period }
 }
 
 /// Deletes expired keys for a while. Returns whether many are left.
@@ -79,7 +83,7 @@ fn expire<A: Algorithm>(server: &mut Server<A>) -> bool {
 }
 
 /// Sums what clients take; above `maxmemory-clients` those that take most are closed.
-fn weigh_clients(state: &mut ServerState) {
+pub(crate) fn weigh_clients(state: &mut ServerState) {
     /// Whatever the setting says: an operator has to get through.
     const LIMIT_BYTES_MIN: u64 = 128 << 10;
     state.client_bytes = state.clients.others().map(|(_, client)| client.memory_bytes()).sum();

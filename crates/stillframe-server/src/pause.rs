@@ -39,7 +39,7 @@ impl ServerState {
     /// Whether requests are held now.
     #[inline]
     pub(crate) fn pausing(&self) -> bool {
-        self.pause.is_some() || self.holds_writes()
+        self.pause.is_some() || self.holds_writes() || self.awaits_log()
     }
 
     /// Whether requests that write are held for a reason of the server's own.
@@ -48,11 +48,19 @@ impl ServerState {
         replication.holding() || self.ending.is_some() || replication.failover.is_some()
     }
 
+    /// Whether requests that change data are held, because no log would have them.
+    #[inline]
+    fn awaits_log(&self) -> bool {
+        self.journal.holds_writes(&self.config, self.loop_time)
+    }
+
     /// Whether a request has to wait; `writes`: it is an EXEC of requests that write.
     pub(crate) fn holds<A: Algorithm>(&self, command: &Command<A>, writes: bool) -> bool {
-        let may_write = writes || command.has(flags::WRITE | flags::MAY_REPLICATE);
+        let changes = writes || command.has(flags::WRITE);
+        let may_write = changes || command.has(flags::MAY_REPLICATE);
         self.pause.is_some_and(|pause| may_write || !pause.writes_only)
             || may_write && self.holds_writes()
+            || changes && self.awaits_log()
     }
 
     /// How long the pause still lasts.

@@ -102,6 +102,8 @@ impl<A: Algorithm> Server<A> {
     /// Runs the whole requests at the start of `bytes`, up to the client's share of a turn.
     /// Returns the bytes used.
     fn execute(&mut self, client: &mut Client, bytes: &mut [u8]) -> usize {
+        // Limits are what the configuration says now, whenever the client connected.
+        client.parser.set_limits(limits(&self.state, client.session.authenticated));
         let mut used = 0;
         let mut left = Share { requests: REQUESTS_PER_TURN, replies_start: client.output.len() };
         self.state.read_clock();

@@ -29,6 +29,9 @@ use crate::{ServeError, cron, journal, persistence};
 /// Bytes read at once from a client that has no unfinished request.
 const SHARED_BYTES: usize = 64 << 10;
 
+/// What is answered to requests that may be lost with a log that was to be ended.
+const LOG_ENDED: &str = "MISCONF The log could not be ended: what was asked last may not be in it.";
+
 /// The server's parts.
 pub(crate) struct Server<A: Algorithm> {
     pub(crate) keyspace: Keyspace<A>,
@@ -49,6 +52,8 @@ pub(crate) struct Server<A: Algorithm> {
     /// The keyspace has housekeeping left for the next turn.
     tending: bool,
     next_cron: Instant,
+    /// What the sockets tell, kept from turn to turn.
+    ready: Vec<Ready>,
 }
 
 impl<A: Algorithm> Server<A> {
@@ -75,41 +80,27 @@ impl<A: Algorithm> Server<A> {
             stalled: false,
             tending: false,
             next_cron: Instant::now(),
+            ready: Vec::new(),
         }
     }
 
     /// Serves until the server is told to stop.
     pub(crate) fn run(&mut self) -> Result<(), ServeError> {
-        let mut ready = Vec::new();
         while !self.state.stopping {
-            ready.clear();
-            let timeout = self.timeout();
-            self.poller.wait(timeout, &mut ready).map_err(ServeError::Events)?;
-            self.state.begin_turn();
-            self.end_pause();
-            self.time_out_blocked(self.state.loop_time);
-            let since = self.state.loop_time.saturating_duration_since(self.state.started);
-            self.keyspace.set_clock(since.as_millis() as u64);
+            self.hear(self.timeout())?;
             if self.state.evicting {
                 self.state.make_room(&mut self.keyspace);
             }
-            for event in &ready {
-                self.on_event(*event);
-            }
             self.stalled = self.state.journal.lags(self.state.loop_time);
-            let share = if self.stalled { 0 } else { self.runnable.len() };
-            for _ in 0..share {
-                let Some(place) = self.runnable.pop_front() else { break };
-                self.serve(place);
-                if self.state.stopping {
-                    break;
-                }
+            if !self.stalled {
+                self.serve_share();
             }
             self.follow();
             self.state.answer_waits();
             self.attend_end();
             self.attend_woken();
             self.state.broadcast_changes();
+            journal::attend(&mut self.keyspace, &mut self.state);
             self.settle();
             self.flush();
             self.feed();
@@ -132,6 +123,31 @@ impl<A: Algorithm> Server<A> {
         Ok(())
     }
 
+    /// Begins a turn: waits for sockets, for so long at most, and notes what they tell.
+    pub(crate) fn hear(&mut self, timeout: Duration) -> Result<(), ServeError> {
+        let mut ready = std::mem::take(&mut self.ready);
+        self.poller.wait(timeout, &mut ready).map_err(ServeError::Events)?;
+        self.state.begin_turn();
+        self.end_pause();
+        self.time_out_blocked(self.state.loop_time);
+        let since = self.state.loop_time.saturating_duration_since(self.state.started);
+        self.keyspace.set_clock(since.as_millis() as u64);
+        ready.drain(..).for_each(|event| self.on_event(event));
+        self.ready = ready;
+        Ok(())
+    }
+
+    /// Gives each client that has something its share of the turn.
+    pub(crate) fn serve_share(&mut self) {
+        for _ in 0..self.runnable.len() {
+            let Some(place) = self.runnable.pop_front() else { break };
+            self.serve(place);
+            if self.state.stopping {
+                break;
+            }
+        }
+    }
+
     /// Hands on what the requests of this turn did, and lets go of the replies that waited for the
     /// log; if it has failed, ends the connections whose requests are in doubt.
     fn settle(&mut self) {
@@ -148,7 +164,7 @@ impl<A: Algorithm> Server<A> {
         if self.state.config.appendfsync == Policy::Always {
             doubted.extend(&self.state.clients.flushing); // the replies of this turn
         }
-        let error = self.state.writes_refused().unwrap_or_default();
+        let error = self.state.writes_refused().unwrap_or(LOG_ENDED.into());
         for place in doubted {
             let Some(client) = self.state.clients.get_mut(place) else { continue };
             client.judge(Some(u64::MAX));
@@ -243,7 +259,7 @@ impl<A: Algorithm> Server<A> {
     }
 
     /// Writes the replies of this turn, once for each client.
-    fn flush(&mut self) {
+    pub(crate) fn flush(&mut self) {
         let awaited = self.state.journal.awaited();
         let mut unfinished = Vec::new();
         for place in std::mem::take(&mut self.state.clients.flushing) {
@@ -289,7 +305,7 @@ impl<A: Algorithm> Server<A> {
     }
 
     /// Removes the clients that are gone.
-    fn bury(&mut self) {
+    pub(crate) fn bury(&mut self) {
         while let Some(place) = self.state.clients.doomed.pop() {
             let Some(mut client) = self.state.clients.take(place) else { continue };
             tracing::debug!("client {} at {} left", client.session.id, client.session.peer);

@@ -6,6 +6,8 @@ use stillframe::Algorithm;
 
 use super::{Context, NO_KEYS, Table, flags::*, glob};
 use crate::config::{Change, Config, find, named};
+use crate::cron;
+use crate::start::room_for_clients;
 use crate::state::ServerState;
 use crate::tls::Tls;
 
@@ -68,6 +70,7 @@ fn config_set<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
         return ctx.out.error("ERR syntax error");
     }
     let changed = changed(&ctx.server.config, pairs);
+    let changed = changed.and_then(|config| has_room(&config, pairs).map(|()| config));
     let changed = changed.and_then(|config| Ok((renewed(&config, pairs)?, config)));
     match changed.and_then(|it| listen(ctx.server, &it.1, pairs).map(|()| it)) {
         Ok((tls, config)) => {
@@ -86,6 +89,7 @@ fn config_set<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
             ctx.keyspace.count_uses(ctx.server.config.counting());
             *ctx.keyspace.limits_mut() = ctx.server.config.limits;
             ctx.server.evicting = ctx.server.config.maxmemory_bytes > 0;
+            cron::weigh_clients(ctx.server);
             ctx.out.ok();
         }
         Err(problem) => ctx.out.error(problem),
@@ -94,6 +98,22 @@ fn config_set<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
 
 fn sets(pairs: &[[&[u8]; 2]], setting: &[u8]) -> bool {
     pairs.iter().any(|[name, _]| name.eq_ignore_ascii_case(setting))
+}
+
+/// Makes room for as many clients as `maxclients` says, if that is set.
+fn has_room(config: &Config, pairs: &[[&[u8]; 2]]) -> Result<(), Vec<u8>> {
+    if !sets(pairs, b"maxclients") {
+        return Ok(());
+    }
+    let room = room_for_clients(config.maxclients);
+    if room >= config.maxclients {
+        return Ok(());
+    }
+    let problem = format!(
+        "The operating system is not able to handle the specified number of clients, try with \
+         {room}"
+    );
+    Err(refusal(b"maxclients", &problem))
 }
 
 /// Listens where the new configuration says, if it says so anew.

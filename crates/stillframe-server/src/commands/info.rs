@@ -264,6 +264,9 @@ fn append_only(server: &ServerState, text: &mut Text) {
     text.field("aof_rewrites_consecutive_failures", u8::from(!saves.last_ok));
     text.field("aof_last_write_status", status(journal.problem().is_none()));
     text.field("aof_last_cow_size", 0);
+    text.field("log_state", journal.state(server.config.appendonly));
+    let held = journal.holds_writes(&server.config, server.loop_time);
+    text.field("log_writes_held", u8::from(held));
     if let Some(problem) = journal.problem() {
         text.field("log_problem", problem);
     }

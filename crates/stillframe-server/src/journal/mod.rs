@@ -10,13 +10,16 @@
 //!   records removed. A crash in between leaves records that nobody reads.
 //! - A log that is begun while there are data, or anew after it failed, counts from the moment its
 //!   image is published; until then a marker file in its directory says that it may be thrown away.
-//! - After a failure no write is accepted until an image and a new log have been made. What was
-//!   acknowledged is in the old ones.
+//! - While a log is wanted and none counts, writes of clients wait: from the start under `always`,
+//!   after as long as a record may wait for the disk under `everysec`, never under `no`.
+//! - After a failure, or when no log can be begun, no write is accepted until an image and a new
+//!   log have been made. What was acknowledged is in the old ones.
 
 mod cover;
 pub(crate) mod earlier;
 mod generations;
 mod recover;
+mod upkeep;
 
 use std::collections::VecDeque;
 use std::io::ErrorKind;
@@ -31,7 +34,6 @@ use stillframe_keyspace::{DATABASES, Keyspace};
 
 use crate::config::Config;
 use crate::effects::{Consumer, Effects};
-use crate::persistence;
 use crate::poll::Waker;
 use crate::server::unix_millis;
 use crate::state::ServerState;
@@ -39,13 +41,13 @@ pub(crate) use cover::{Cover, Covered, POSITION_FIELD, Position};
 use earlier::{History, Kept, Reach};
 pub(crate) use generations::Generations;
 pub(crate) use recover::{Applier, recover};
+use upkeep::RETRY_PAUSE;
+pub(crate) use upkeep::{attend, begin, close, has_failed, sample, settle};
 
 /// Bytes that may wait for the disk; beyond, no requests are served.
 const WAITING_BYTES_MAX: usize = 32 << 20;
 /// How long a record may wait for the disk under `everysec`; beyond, no requests are served.
 const WAITING_MAX: Duration = Duration::from_secs(2);
-/// Pause before a log that could not be begun is tried again.
-const RETRY_PAUSE: Duration = Duration::from_secs(1);
 /// Bytes of a record that are not its payload.
 const RECORD_HEAD_BYTES: u64 = 28;
 
@@ -63,6 +65,10 @@ pub(crate) struct Journal {
     /// Bytes of the last image.
     base_bytes: u64,
     retry_at: Option<Instant>,
+    /// Since when a log has been wanted, and none has counted.
+    uncovered: Option<Instant>,
+    /// The log was ended, and what had not reached the disk is lost.
+    lost: bool,
     /// Now and then, the number of the last record at that time.
     samples: VecDeque<(Instant, u64)>,
     stalled: Option<Instant>,
@@ -103,6 +109,8 @@ impl Journal {
             covered_bytes: 0,
             base_bytes: 0,
             retry_at: None,
+            uncovered: None,
+            lost: false,
             samples: VecDeque::new(),
             stalled: None,
             stalls: 0,
@@ -121,6 +129,36 @@ impl Journal {
         self.open.as_ref().is_some_and(|open| !open.published)
     }
 
+    /// Whether writes of clients wait: if the process were killed, they would be lost against the
+    /// promise of `appendfsync`, because no log that a start would replay has them.
+    #[inline]
+    pub(crate) fn holds_writes(&self, config: &Config, now: Instant) -> bool {
+        config.appendonly
+            && !self.is_on()
+            && self.problem.is_none()
+            && self.is_overdue(config.appendfsync, now)
+    }
+
+    #[cold]
+    fn is_overdue(&self, policy: Policy, now: Instant) -> bool {
+        let since = self.uncovered.map_or(Duration::ZERO, |at| now.saturating_duration_since(at));
+        match policy {
+            Policy::Always => true,
+            Policy::EverySecond => since > WAITING_MAX,
+            Policy::No => false,
+        }
+    }
+
+    /// In a word how the log is, when one is `wanted`.
+    pub(crate) fn state(&self, wanted: bool) -> &'static str {
+        match (self.is_on(), wanted) {
+            (true, _) => "on",
+            (false, false) => "off",
+            (false, true) if self.problem.is_some() => "failed",
+            (false, true) => "beginning",
+        }
+    }
+
     /// Why writes are refused, if they are.
     pub(crate) fn problem(&self) -> Option<&str> {
         self.problem.as_deref()
@@ -132,9 +170,14 @@ impl Journal {
         (open.policy == Policy::Always && open.log.durable() < self.last).then_some(self.last)
     }
 
-    /// The last record that is on the disk.
+    /// The last record that replies need not wait for any more: it is on the disk. Once a log has
+    /// ended well that is its last one.
     pub(crate) fn durable(&self) -> u64 {
-        self.open.as_ref().map_or(0, |open| open.log.durable())
+        match &self.open {
+            Some(open) => open.log.durable(),
+            None if self.lost => 0,
+            None => self.last,
+        }
     }
 
     /// What there is to tell of the log, if one is kept.
@@ -186,19 +229,23 @@ impl Journal {
             }
             open.published = true;
             self.problem = None;
+            self.retry_at = None;
         }
     }
 
-    /// An image was not published: a log that waited for it is given up.
+    /// An image was not published, for a reason if nobody wished it so: a log that waited for it is
+    /// given up, and writes are refused until there is another.
     pub(crate) fn not_published<A: Algorithm>(
         keyspace: &mut Keyspace<A>,
         state: &mut ServerState,
         cover: &Covered,
+        problem: Option<&str>,
     ) {
         let named = cover.position.map(|position| position.generation);
         let journal = &mut state.journal;
         if journal.open.as_ref().is_some_and(|it| !it.published && Some(it.generation) == named) {
             journal.open = None; // its files go when the next one is begun
+            journal.problem = problem.map(not_begun).or(journal.problem.take());
             journal.retry_at = Some(Instant::now() + RETRY_PAUSE);
             state.effects.want(keyspace, Consumer::Log, false);
         }
@@ -300,118 +347,10 @@ pub(crate) fn is_for_want_of_room(kind: Option<ErrorKind>) -> bool {
     matches!(kind, Some(ErrorKind::StorageFull | ErrorKind::QuotaExceeded))
 }
 
+/// Why writes are refused while there is no log.
+fn not_begun(problem: &str) -> String {
+    format!("the log cannot be begun: {problem}")
+}
+
 /// Who wrote the log, for people.
 const CREATOR: &str = "server";
-
-/// Hands the effects of all requests so far to whoever takes them. To be called at the end of each
-/// turn, and before an image begins.
-pub(crate) fn settle<A: Algorithm>(keyspace: &mut Keyspace<A>, state: &mut ServerState) {
-    if !state.effects.wanted() {
-        return;
-    }
-    state.settle_expired(keyspace, |_, _| {});
-    let effects = &mut state.effects;
-    effects.seal();
-    if !effects.is_empty() {
-        state.journal.append(effects);
-        state.replication.add(effects);
-        effects.clear();
-    }
-}
-
-/// Notes that the log has failed; true, once, if it has.
-pub(crate) fn has_failed<A: Algorithm>(
-    keyspace: &mut Keyspace<A>,
-    state: &mut ServerState,
-) -> bool {
-    let journal = &mut state.journal;
-    let Some(open) = journal.open.take_if(|open| open.failed.load(Ordering::Relaxed)) else {
-        return false;
-    };
-    let stats = open.log.stats();
-    let problem = stats.failed.unwrap_or_else(|| "the log takes no more records".to_owned());
-    tracing::error!(
-        "the log failed, writes are refused until it can be begun anew; records up to {} are \
-         durable, {} are not: {problem}",
-        stats.durable,
-        journal.last.saturating_sub(stats.durable)
-    );
-    if open.published {
-        journal.problem = Some(problem);
-    }
-    journal.retry_at = Some(Instant::now() + RETRY_PAUSE);
-    state.effects.want(keyspace, Consumer::Log, false);
-    open.published
-}
-
-/// Begins a log, and the image that it continues, at a point of consistency. `bandwidth_bytes`:
-/// most bytes of the image written per second, 0 for no limit.
-///
-/// # Errors
-/// One sentence; nothing has changed.
-pub(crate) fn begin<A: Algorithm>(
-    keyspace: &mut Keyspace<A>,
-    state: &mut ServerState,
-    bandwidth_bytes: u64,
-) -> Result<(), String> {
-    settle(keyspace, state);
-    state.journal.create(&state.config)?;
-    state.effects.want(keyspace, Consumer::Log, true);
-    let begun = persistence::begin_at_rate(keyspace, state, bandwidth_bytes);
-    if begun.is_err() {
-        state.journal.open = None;
-        state.effects.want(keyspace, Consumer::Log, false);
-    }
-    begun
-}
-
-/// Does what is due: begins or ends the log as the configuration has it. Called by the clock.
-pub(crate) fn attend<A: Algorithm>(keyspace: &mut Keyspace<A>, state: &mut ServerState) {
-    let now = Instant::now();
-    let journal = &mut state.journal;
-    if let Some(open) = &mut journal.open {
-        if open.policy != state.config.appendfsync {
-            open.policy = state.config.appendfsync;
-            open.log.set_policy(open.policy);
-        }
-        if journal.samples.back().is_none_or(|&(_, last)| last < journal.last) {
-            journal.samples.push_back((now, journal.last));
-        }
-        if !state.config.appendonly {
-            let _ = close(keyspace, state); // what is lost then was never to be kept
-        }
-    } else if !state.config.appendonly {
-        journal.problem = None;
-    } else if state.saves.running().is_none()
-        && journal.retry_at.is_none_or(|retry_at| retry_at <= now)
-    {
-        journal.retry_at = Some(now + RETRY_PAUSE);
-        let bandwidth_bytes = state.config.snapshot_bandwidth_bytes;
-        if let Err(problem) = begin(keyspace, state, bandwidth_bytes) {
-            tracing::error!("the log cannot be begun, trying again: {problem}");
-        }
-    }
-}
-
-/// Ends the log when all that is in it is durable.
-///
-/// # Errors
-/// It never will be, which was logged.
-pub(crate) fn close<A: Algorithm>(
-    keyspace: &mut Keyspace<A>,
-    state: &mut ServerState,
-) -> Result<(), ()> {
-    settle(keyspace, state);
-    let Some(open) = state.journal.open.take() else { return Ok(()) };
-    state.effects.want(keyspace, Consumer::Log, false);
-    match open.log.close() {
-        Ok(()) => {
-            tracing::info!("the log has ended with record {}", state.journal.last);
-            Ok(())
-        }
-        Err(error) => {
-            tracing::error!("the log could not be ended: {error}");
-            Err(())
-        }
-    }
-}

@@ -216,7 +216,7 @@ fn saves(to: &mut Gathered, state: &ServerState) {
 }
 
 fn loads(state: &ServerState) -> bool {
-    state.replication.is_loading()
+    state.is_loading()
 }
 
 fn log(to: &mut Gathered, state: &ServerState) {
@@ -227,6 +227,8 @@ fn log(to: &mut Gathered, state: &ServerState) {
     to.gauge("redis_aof_enabled", "Whether changes are logged.", flag(journal.is_on()));
     let help = "Whether an image takes the log's place.";
     to.gauge("redis_aof_rewrite_in_progress", help, flag(rewriting));
+    let held = journal.holds_writes(&state.config, state.loop_time);
+    to.gauge("stillframe_log_writes_held", "Whether writes wait for a log.", flag(held));
     to.gauge("redis_aof_last_bgrewrite_status", "Whether the last did.", flag(saves.last_ok));
     to.gauge("redis_aof_last_write_status", "Whether the log can be written.", well);
     let Some(told) = journal.told() else { return };

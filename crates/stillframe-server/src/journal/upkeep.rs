@@ -1,0 +1,160 @@
+//! What is done with the log between requests: it is handed effects, begun, ended, begun again.
+
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use stillframe::Algorithm;
+use stillframe_durability::Policy;
+use stillframe_keyspace::Keyspace;
+
+use super::not_begun;
+use crate::effects::Consumer;
+use crate::persistence;
+use crate::state::ServerState;
+
+/// Pause before a log that could not be begun is tried again.
+pub(super) const RETRY_PAUSE: Duration = Duration::from_secs(1);
+
+/// Hands the effects of all requests so far to whoever takes them. To be called at the end of each
+/// turn, and before an image begins.
+pub(crate) fn settle<A: Algorithm>(keyspace: &mut Keyspace<A>, state: &mut ServerState) {
+    if !state.effects.wanted() {
+        return;
+    }
+    state.settle_expired(keyspace, |_, _| {});
+    let effects = &mut state.effects;
+    effects.seal();
+    if !effects.is_empty() {
+        state.journal.append(effects);
+        state.replication.add(effects);
+        effects.clear();
+    }
+}
+
+/// Notes that the log has failed; true, once, if it has and replies may wait for it.
+pub(crate) fn has_failed<A: Algorithm>(
+    keyspace: &mut Keyspace<A>,
+    state: &mut ServerState,
+) -> bool {
+    let journal = &mut state.journal;
+    if std::mem::take(&mut journal.lost) {
+        return true;
+    }
+    let Some(open) = journal.open.take_if(|open| open.failed.load(Ordering::Relaxed)) else {
+        return false;
+    };
+    let stats = open.log.stats();
+    let problem = stats.failed.unwrap_or_else(|| "the log takes no more records".to_owned());
+    tracing::error!(
+        "the log failed, writes are refused until it can be begun anew; records up to {} are \
+         durable, {} are not: {problem}",
+        stats.durable,
+        journal.last.saturating_sub(stats.durable)
+    );
+    journal.problem = Some(problem);
+    journal.retry_at = Some(Instant::now() + RETRY_PAUSE);
+    state.effects.want(keyspace, Consumer::Log, false);
+    open.published
+}
+
+/// Begins a log, and the image that it continues, at a point of consistency. `bandwidth_bytes`:
+/// most bytes of the image written per second, 0 for no limit.
+///
+/// # Errors
+/// One sentence; nothing has changed.
+pub(crate) fn begin<A: Algorithm>(
+    keyspace: &mut Keyspace<A>,
+    state: &mut ServerState,
+    bandwidth_bytes: u64,
+) -> Result<(), String> {
+    settle(keyspace, state);
+    state.journal.create(&state.config)?;
+    state.effects.want(keyspace, Consumer::Log, true);
+    let begun = persistence::begin_at_rate(keyspace, state, bandwidth_bytes);
+    if begun.is_err() {
+        state.journal.open = None;
+        state.effects.want(keyspace, Consumer::Log, false);
+    }
+    begun
+}
+
+/// Has the log be as the configuration says: begun, ended, under another policy. Called every turn
+/// before its replies are written, so that what CONFIG SET answers is true.
+pub(crate) fn attend<A: Algorithm>(keyspace: &mut Keyspace<A>, state: &mut ServerState) {
+    let wanted = state.config.appendonly;
+    let journal = &mut state.journal;
+    match &mut journal.open {
+        Some(open) if wanted => {
+            if open.policy != state.config.appendfsync {
+                open.policy = state.config.appendfsync;
+                open.log.set_policy(open.policy);
+            }
+        }
+        Some(_) => {
+            let _ = close(keyspace, state); // who waits for a reply is told
+        }
+        None if wanted => try_again(keyspace, state),
+        None => (journal.problem, journal.retry_at) = (None, None),
+    }
+    let journal = &mut state.journal;
+    if !wanted || journal.is_on() {
+        journal.uncovered = None;
+    } else if journal.uncovered.is_none() {
+        journal.uncovered = Some(state.loop_time);
+    }
+}
+
+/// Begins a log that is wanted, unless there can be none just now.
+#[cold]
+fn try_again<A: Algorithm>(keyspace: &mut Keyspace<A>, state: &mut ServerState) {
+    let now = Instant::now();
+    let is_busy = state.saves.running().is_some()
+        || state.is_loading()
+        || state.replication.transfers.holds_image();
+    if is_busy || state.journal.retry_at.is_some_and(|retry_at| retry_at > now) {
+        return;
+    }
+    state.journal.retry_at = Some(now + RETRY_PAUSE);
+    // Writes wait for it, or will soon.
+    let bandwidth_bytes = match state.config.appendfsync {
+        Policy::Always | Policy::EverySecond => 0,
+        Policy::No => state.config.snapshot_bandwidth_bytes,
+    };
+    if let Err(problem) = begin(keyspace, state, bandwidth_bytes) {
+        tracing::error!("the log cannot be begun, trying again: {problem}");
+        state.journal.problem = Some(not_begun(&problem));
+    }
+}
+
+/// Notes how far the log is, to tell how long a record waits. Called by the clock.
+pub(crate) fn sample(state: &mut ServerState) {
+    let journal = &mut state.journal;
+    let is_new = journal.samples.back().is_none_or(|&(_, last)| last < journal.last);
+    if journal.open.is_some() && is_new {
+        journal.samples.push_back((state.loop_time, journal.last));
+    }
+}
+
+/// Ends the log when all that is in it is durable.
+///
+/// # Errors
+/// It never will be, which was logged.
+pub(crate) fn close<A: Algorithm>(
+    keyspace: &mut Keyspace<A>,
+    state: &mut ServerState,
+) -> Result<(), ()> {
+    settle(keyspace, state);
+    let Some(open) = state.journal.open.take() else { return Ok(()) };
+    state.effects.want(keyspace, Consumer::Log, false);
+    match open.log.close() {
+        Ok(()) => {
+            tracing::info!("the log has ended with record {}", state.journal.last);
+            Ok(())
+        }
+        Err(error) => {
+            tracing::error!("the log could not be ended: {error}");
+            state.journal.lost = true;
+            Err(())
+        }
+    }
+}
