@@ -106,8 +106,8 @@ const HELP: [&str; 35] = [
     "    Answer with a reply of this type.",
     "QUICKLIST-PACKED-THRESHOLD <size>",
     "    Do nothing: lists are not kept so here.",
-    "RELOAD [NOSAVE]",
-    "    Save, forget all data and load it again.",
+    "RELOAD [NOSAVE] [NOFLUSH] [MERGE]",
+    "    Save, forget all data and load it again; MERGE lets what is loaded replace a key.",
     "REPLICATE <word> [<word> ...]",
     "    Send replicas the words as a request.",
     "SET-ACTIVE-EXPIRE (0|1)",
@@ -199,14 +199,22 @@ fn protocol<A: Algorithm>(ctx: &mut Context<'_, A>, kind: &[u8]) {
     }
 }
 
-/// `DEBUG RELOAD [NOSAVE]`
+/// `DEBUG RELOAD [NOSAVE] [NOFLUSH] [MERGE]`
 fn reload<A: Algorithm>(ctx: &mut Context<'_, A>, options: &[&[u8]]) {
-    let save = match options {
-        [] => true,
-        [word] if word.eq_ignore_ascii_case(b"nosave") => false,
-        _ => return ctx.out.error("ERR DEBUG RELOAD only supports the NOSAVE option"),
-    };
-    if ctx.server.in_exec || ctx.keyspace.saving() || ctx.server.replication.is_loading() {
+    let (mut save, mut flush, mut merge) = (true, true, false);
+    for option in options {
+        match option.to_ascii_lowercase().as_slice() {
+            b"nosave" => save = false,
+            b"noflush" => flush = false,
+            b"merge" => merge = true,
+            _ => {
+                return ctx.out.error(
+                    "ERR DEBUG RELOAD only supports the MERGE, NOFLUSH and NOSAVE options.",
+                );
+            }
+        }
+    }
+    if ctx.server.in_exec || ctx.keyspace.saving() || ctx.server.is_loading() {
         return ctx
             .out
             .error("ERR DEBUG RELOAD cannot run now: a save or a transaction is under way");
@@ -214,13 +222,33 @@ fn reload<A: Algorithm>(ctx: &mut Context<'_, A>, options: &[&[u8]]) {
     if save && let Err(problem) = persistence::save_and_wait(ctx.keyspace, ctx.server) {
         return ctx.out.error(format!("ERR DEBUG RELOAD: {problem}"));
     }
-    ctx.keyspace.clear_all();
+    let begun = ctx.server.saves.directory().begin_load(ctx.now);
+    let mut load = match begun {
+        Ok(Some(load)) => load,
+        Ok(None) => return ctx.out.error("ERR Error trying to load the RDB dump: there is none"),
+        Err(error) => {
+            return ctx.out.error(format!("ERR Error trying to load the RDB dump: {error}"));
+        }
+    };
+    if !save || !flush {
+        ctx.server.break_off(ctx.keyspace);
+    }
+    if flush {
+        ctx.keyspace.clear_all();
+    }
+    if merge || !flush {
+        load.merge();
+    }
     ctx.server.invalidate_all();
-    match ctx.server.saves.directory().load(ctx.keyspace, ctx.now, &false.into()) {
+    match load.rest(ctx.keyspace) {
         Ok(loaded) => {
             ctx.server.saves.loaded = loaded;
             ctx.out.ok();
         }
-        Err(error) => ctx.out.error(format!("ERR Error trying to load the RDB dump: {error}")),
+        Err(error) => {
+            tracing::error!("stopping: DEBUG RELOAD has lost the data: {error}");
+            ctx.server.stopping = true;
+            ctx.out.error(format!("ERR Error trying to load the RDB dump: {error}"));
+        }
     }
 }

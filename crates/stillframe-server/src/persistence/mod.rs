@@ -32,7 +32,7 @@ pub(crate) use directory::Directory;
 use directory::Publisher;
 pub(crate) use file::Pace;
 use file::{DumpFile, stage};
-pub(crate) use load::{Loaded, Next, load, load_file, next, position};
+pub(crate) use load::{Load, Loaded, Next, delay, load, load_file, next, position};
 use saves::Outcome;
 pub(crate) use saves::{Running, Saves};
 pub(crate) use sink::{Counters, Destination, Drag, RdbSink};
@@ -61,6 +61,17 @@ pub(crate) fn begin_at_rate<A: Algorithm>(
     state: &mut ServerState,
     bandwidth_bytes: u64,
 ) -> Result<(), String> {
+    begin_for(keyspace, state, bandwidth_bytes, false)
+}
+
+/// As [`begin_at_rate`]; `awaited`: somebody waits for the save and hears how it went, so that a
+/// failure is no reason to refuse writes.
+fn begin_for<A: Algorithm>(
+    keyspace: &mut Keyspace<A>,
+    state: &mut ServerState,
+    bandwidth_bytes: u64,
+    awaited: bool,
+) -> Result<(), String> {
     state.saves.last_try = Some(Instant::now());
     state.saves.scheduled = false;
     let keys_total = keyspace.stats().keys as u64;
@@ -78,14 +89,14 @@ pub(crate) fn begin_at_rate<A: Algorithm>(
             );
             let dirty = state.dirty;
             state.saves.latest_begin = begin;
-            let running =
-                Running { started, keys_total, dirty, counters, covered, cancelled: false };
-            state.saves.running = Some(running);
+            let cancelled = false;
+            state.saves.running =
+                Some(Running { started, keys_total, dirty, counters, covered, awaited, cancelled });
             Ok(())
         }
         Err(problem) => {
             state.saves.directory.publisher().discard();
-            state.saves.last_ok = false;
+            state.saves.last_ok &= awaited;
             tracing::error!("cannot save: {problem}");
             Err(problem)
         }
@@ -202,8 +213,9 @@ pub(crate) fn attend<A: Algorithm>(keyspace: &mut Keyspace<A>, state: &mut Serve
     let outcome = outcome.unwrap_or_else(|| Err("the save ended without a word".to_owned()));
     let elapsed = running.started.elapsed();
     saves.last_duration = Some(elapsed);
-    // Who cancels a save does not want writes to be refused for it.
-    saves.last_ok = outcome.is_ok() || running.cancelled && saves.last_ok;
+    saves.ended_well = outcome.is_ok();
+    // Who cancels a save, or hears that it failed, does not want writes to be refused for it.
+    saves.last_ok = outcome.is_ok() || (running.cancelled || running.awaited) && saves.last_ok;
     match outcome {
         Ok(_) => {
             saves.last_success_s = unix_millis() / 1000;
@@ -223,7 +235,8 @@ pub(crate) fn attend<A: Algorithm>(keyspace: &mut Keyspace<A>, state: &mut Serve
                 "the save failed after {:.3} s, the old dump file is untouched: {problem}",
                 elapsed.as_secs_f64()
             );
-            Journal::not_published(keyspace, state, &running.covered);
+            let problem = Some(problem.as_str()).filter(|_| !running.cancelled);
+            Journal::not_published(keyspace, state, &running.covered, problem);
         }
     }
 }
@@ -247,9 +260,9 @@ pub(crate) fn save_and_wait<A: Algorithm>(
     keyspace: &mut Keyspace<A>,
     state: &mut ServerState,
 ) -> Result<(), String> {
-    begin_at_rate(keyspace, state, 0)?;
+    begin_for(keyspace, state, 0, true)?;
     wait(keyspace, state);
-    if state.saves.last_ok { Ok(()) } else { Err("the save failed; see the log".to_owned()) }
+    if state.saves.ended_well { Ok(()) } else { Err("the save failed; see the log".to_owned()) }
 }
 
 /// Waits for the save under way to end.
@@ -300,12 +313,21 @@ pub(crate) enum LastSave {
 
 /// Stops the server at the end of this turn, unless the data ought to be saved and cannot.
 /// `force`: stop even then.
+///
+/// - What is being loaded is on the disk already, and only half of it is here: it is not saved.
+/// - While a log is wanted and none counts, an image is all that can keep the data: it is saved,
+///   and where that is forbidden the server stops by force alone, as Redis does.
 pub(crate) fn stop<A: Algorithm>(
     keyspace: &mut Keyspace<A>,
     state: &mut ServerState,
     last_save: LastSave,
     force: bool,
 ) -> bool {
+    let unlogged = state.config.appendonly && !state.journal.is_on() && !state.is_loading();
+    if unlogged && last_save == LastSave::Never && !force {
+        tracing::error!("not stopping: the log does not count yet, and a save is not wanted");
+        return false;
+    }
     transfer::abort(keyspace, state);
     if state.saves.running.is_some() {
         tracing::info!("cancelling the save under way");
@@ -314,7 +336,8 @@ pub(crate) fn stop<A: Algorithm>(
         wait(keyspace, state);
     }
     let save = match last_save {
-        LastSave::IfScheduled => !state.config.save.is_empty(),
+        _ if state.is_loading() => false,
+        LastSave::IfScheduled => !state.config.save.is_empty() || unlogged,
         LastSave::Always => true,
         LastSave::Never => false,
     };

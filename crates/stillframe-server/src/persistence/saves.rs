@@ -17,8 +17,10 @@ use crate::server::unix_millis;
 
 /// The save under way and how earlier ones went.
 pub(crate) struct Saves {
-    /// Whether the last save, or attempt at one, succeeded.
+    /// Whether the last save in the background, or attempt at one, succeeded.
     pub(crate) last_ok: bool,
+    /// Whether the last save that ended succeeded, whoever waited for it.
+    pub(crate) ended_well: bool,
     /// When the last successful save ended (or the server started), in unix seconds.
     pub(crate) last_success_s: i64,
     /// How long the last background save took, whether it succeeded or not.
@@ -57,6 +59,8 @@ pub(crate) struct Running {
     pub(super) dirty: u64,
     pub(super) counters: Counters,
     pub(super) covered: Covered,
+    /// Somebody waits for its end.
+    pub(super) awaited: bool,
     /// Told to stop by an operator.
     pub(super) cancelled: bool,
 }
@@ -102,6 +106,7 @@ impl Saves {
         let (sender, outcomes) = channel();
         Ok(Self {
             last_ok: true,
+            ended_well: true,
             last_success_s: unix_millis() / 1000,
             last_duration: None,
             latest_begin: Duration::ZERO,

@@ -233,6 +233,21 @@ impl ServerState {
         }
     }
 
+    /// The data is about to be other than what the log and the stream tell: the log ends, and
+    /// whoever follows the stream has to take an image, this server included if it is a replica.
+    pub(crate) fn break_off<A: Algorithm>(&mut self, keyspace: &mut Keyspace<A>) {
+        let _ = journal::close(keyspace, self); // who waits for a reply is told
+        journal::settle(keyspace, self);
+        self.drop_replicas();
+        if let Some(following) = &mut self.replication.following {
+            (following.lost, following.kill) = (true, true);
+        } else {
+            let (id, end) = (self.random.identifier(), self.replication.stream.end());
+            (self.replication.id, self.replication.older) = (id, None);
+            self.replication.stream.restart(end);
+        }
+    }
+
     /// Has all replicas connect again.
     pub(crate) fn drop_replicas(&mut self) {
         for place in std::mem::take(&mut self.replication.places) {

@@ -367,7 +367,7 @@ fn send_saved(state: &mut ServerState) {
     }
     let opened = state.saves.directory().open_dump();
     let (file, length) = match opened {
-        Ok(opened) if state.saves.last_ok => opened,
+        Ok(opened) if state.saves.ended_well => opened,
         _ => return places.into_iter().for_each(|place| state.clients.doom(place)),
     };
     let (targets, replicas) = targets(state, &places, &format!("${length}\r\n"));
