@@ -58,6 +58,7 @@ pub(crate) struct Setup {
     first: Option<String>,
     flags: Vec<String>,
     password: Option<String>,
+    loading: bool,
 }
 
 impl Setup {
@@ -69,6 +70,7 @@ impl Setup {
             first: None,
             flags: Vec::new(),
             password: None,
+            loading: false,
         }
     }
 
@@ -114,6 +116,12 @@ impl Setup {
     /// Starts the server through another command, given the server's command line.
     pub(crate) fn wrapper(mut self, wrapper: &[&str]) -> Self {
         self.wrapper = wrapper.iter().map(|&text| text.to_owned()).collect();
+        self
+    }
+
+    /// A server counts as started when it answers, though it may be loading its data.
+    pub(crate) fn loading(mut self) -> Self {
+        self.loading = true;
         self
     }
 
@@ -170,7 +178,7 @@ impl Setup {
                 let is_ours = |found: Option<String>| {
                     !self.wrapper.is_empty() || found.is_some_and(|found| found == process)
                 };
-                client.ready() && is_ours(client.try_info("process_id"))
+                (self.loading || client.ready()) && is_ours(client.try_info("process_id"))
             });
             answers || child.try_wait().expect("a child's state").is_some()
         });
