@@ -50,6 +50,8 @@ pub(crate) struct Unit {
 #[derive(Default)]
 struct Open {
     start: usize,
+    /// Behind the SELECT that it begins with, if it does: Redis says MULTI there.
+    body: usize,
     db: Option<usize>,
     requests: usize,
 }
@@ -89,6 +91,9 @@ impl Effects {
         if self.db != Some(db) {
             self.db = Some(db);
             write_request(&mut self.bytes, &[b"SELECT", db.to_string().as_bytes()]);
+            if self.open.requests == 0 {
+                self.open.body = self.bytes.len();
+            }
         }
         write_request(&mut self.bytes, args);
         self.open.requests += 1;
@@ -102,12 +107,13 @@ impl Effects {
         if self.open.requests > 1 {
             let mut multi = Vec::new();
             write_request(&mut multi, &[b"MULTI"]);
-            self.bytes.splice(self.open.start..self.open.start, multi);
+            let body = self.open.body;
+            self.bytes.splice(body..body, multi);
             write_request(&mut self.bytes, &[b"EXEC"]);
         }
         let end = self.bytes.len();
         self.units.push(Unit { db: self.open.db.unwrap_or(0), end });
-        self.open = Open { start: end, db: self.db, requests: 0 };
+        self.open = Open { start: end, body: end, db: self.db, requests: 0 };
     }
 
     /// Whether there is no whole unit.
@@ -141,6 +147,7 @@ impl Effects {
         const BUFFER_KEPT_BYTES_MAX: usize = 1 << 20;
         self.units.clear();
         self.bytes.drain(..self.open.start);
+        self.open.body -= self.open.start;
         self.open.start = 0;
         if self.bytes.capacity() > BUFFER_KEPT_BYTES_MAX {
             self.bytes.shrink_to(BUFFER_KEPT_BYTES_MAX);
@@ -194,7 +201,7 @@ mod tests {
         let unit = |db, text: &str| (db, text.to_owned());
         let expected = [
             unit(0, "SELECT 0 SET a 1"),
-            unit(0, "MULTI SELECT 3 DEL a DEL b SELECT 0 DEL c EXEC"),
+            unit(0, "SELECT 3 MULTI DEL a DEL b SELECT 0 DEL c EXEC"),
         ];
         assert_eq!(shown(&effects), expected);
         effects.clear();

@@ -5,6 +5,7 @@ use stillframe_resp::{Limits, Out};
 
 use crate::ahead::Ahead;
 use crate::commands::{self, Context};
+use crate::config::OutputLimit;
 use crate::connection::{Client, Read};
 use crate::server::Server;
 use crate::session::Session;
@@ -41,8 +42,13 @@ impl<A: Algorithm> Server<A> {
         let left = client.session.blocked && client.ended;
         let finished = client.session.closing && client.is_drained();
         // Here and not only after a write: to a client that reads nothing, nothing is written.
-        let limit = client.output_limit(&self.state.config.output_limits);
+        let known = client.session.authenticated || self.state.users.is_open();
+        let limits = &self.state.config.output_limits;
+        let limit = if known { client.output_limit(limits) } else { OutputLimit::STRANGER };
         let over = client.over_output_limit(limit, self.state.loop_time);
+        if over {
+            client.discard_output(); // half a reply is worse than none
+        }
         self.state.clients.put(place, client);
         self.state.clients.flush_later(place);
         if finished || over || left {

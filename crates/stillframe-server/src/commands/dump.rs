@@ -45,10 +45,12 @@ struct Request<'a> {
     absolute: bool,
     idle_ms: Option<u64>,
     frequency: Option<u8>,
+    /// All options, as they were given.
+    options: &'a [&'a [u8]],
 }
 
 impl<'a> Request<'a> {
-    fn parse(args: &[&'a [u8]]) -> Result<Self, &'static str> {
+    fn parse(args: &'a [&'a [u8]]) -> Result<Self, &'static str> {
         let mut request = Request {
             key: args[1],
             ttl: args[2],
@@ -57,6 +59,7 @@ impl<'a> Request<'a> {
             absolute: false,
             idle_ms: None,
             frequency: None,
+            options: &args[4..],
         };
         let mut rest = &args[4..];
         while let [option, after @ ..] = rest {
@@ -146,8 +149,12 @@ fn settle<A: Algorithm>(
     if instant.is_some() {
         ctx.keyspace.set_expire(db, key, instant);
         let text = instant.unwrap_or_default().to_string();
-        let payload = request.payload;
-        ctx.effect(&[b"RESTORE", key, text.as_bytes(), payload, b"REPLACE", b"ABSTTL"]);
+        let mut words = vec![&b"RESTORE"[..], key, text.as_bytes(), request.payload];
+        words.extend(request.options);
+        if !request.absolute {
+            words.push(b"ABSTTL");
+        }
+        ctx.effect(&words);
     }
     if let Some(idle_ms) = request.idle_ms {
         ctx.keyspace.set_idle_ms(db, key, idle_ms);

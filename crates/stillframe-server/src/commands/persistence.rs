@@ -97,7 +97,7 @@ fn shutdown<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
     if abort {
         return match args.len() {
             2 if ctx.server.call_off() => {
-                tracing::warn!("client {} calls the end off", ctx.session.peer);
+                tracing::warn!("Shutdown manually aborted by client {}", ctx.session.peer);
                 ctx.out.ok();
             }
             2 => ctx.out.error("ERR No shutdown in progress."),

@@ -95,12 +95,18 @@ fn take_end<A: Algorithm>(
 }
 
 /// Where an element is taken from and where it goes.
-type Way = (Side, Side);
+#[derive(Debug, Clone, Copy)]
+struct Way {
+    from: Side,
+    to: Side,
+    /// The request names the ends, as LMOVE does.
+    named: bool,
+}
 
-const RIGHT_TO_LEFT: Way = (Side::Right, Side::Left);
+const RIGHT_TO_LEFT: Way = Way { from: Side::Right, to: Side::Left, named: false };
 
 fn parse_way(from: &[u8], to: &[u8]) -> Result<Way, &'static str> {
-    Ok((Side::parse(from)?, Side::parse(to)?))
+    Ok(Way { from: Side::parse(from)?, to: Side::parse(to)?, named: true })
 }
 
 /// `LMOVE source destination LEFT | RIGHT LEFT | RIGHT`
@@ -122,7 +128,7 @@ fn move_element<A: Algorithm>(ctx: &mut Context<'_, A>, source: &[u8], target: &
     }
     // Pushed before it is taken, so that a failure loses nothing; on one list the push shifts none
     // of the element's neighbours out of their order.
-    let (from, to) = way;
+    let Way { from, to, named } = way;
     let Some((_, Some(list))) = ctx.held::<List<'_>>(source) else { return };
     let index = if from == Side::Left { 0 } else { list.len() - 1 };
     let Some(element) = list.get(index).map(<[u8]>::to_vec) else { return };
@@ -146,7 +152,11 @@ fn move_element<A: Algorithm>(ctx: &mut Context<'_, A>, source: &[u8], target: &
             return;
         }
     }
-    ctx.effect(&[b"lmove", source, target, from.name(), to.name()]);
+    if named {
+        ctx.effect(&[b"LMOVE", source, target, from.name(), to.name()]);
+    } else {
+        ctx.effect(&[b"RPOPLPUSH", source, target]);
+    }
     ctx.out.bulk(element);
 }
 
@@ -199,7 +209,8 @@ fn pop_first<A: Algorithm>(
         answer_end(out, list, side, most);
         if take_end(ctx, key, side, most, start) {
             let number = format_integer(most as i64, &mut digits);
-            ctx.effect(&[side.pop_event().as_bytes(), key, number]);
+            let words = [side.pop_event().as_bytes(), key, number];
+            ctx.effect(if count.is_some() { &words } else { &words[..2] });
         }
         return Some(Answered);
     }

@@ -110,7 +110,18 @@ fn set<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
         return store(ctx, ctx.out.position(), key, value, Expire::Never, Answer::Ok);
     }
     match Options::parse(&args[3..], true) {
-        Some(options) => set_with(ctx, "set", args[1], args[2], &options),
+        Some(options) => {
+            let dirty = ctx.server.dirty;
+            set_with(ctx, "set", args[1], args[2], &options);
+            let timed = matches!(options.lifetime, Lifetime::Time(..));
+            if options.get && !timed && ctx.server.dirty > dirty {
+                // Whoever repeats it asks for no old value.
+                let (start, rest) = args.split_at(3);
+                let others = rest.iter().filter(|word| !word.eq_ignore_ascii_case(b"get"));
+                let words: Vec<&[u8]> = start.iter().chain(others).copied().collect();
+                ctx.effect(&words);
+            }
+        }
         None => ctx.out.error(SYNTAX),
     }
 }

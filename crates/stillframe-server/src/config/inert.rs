@@ -62,7 +62,9 @@ fn oom_score_adj_values(value: &str) -> Result<String, String> {
     let numbers: Option<Vec<i32>> =
         value.split_whitespace().map(|word| word.parse().ok()).collect();
     match numbers.as_deref() {
-        Some([_, _, _]) => Ok(value.to_owned()),
+        Some(all @ [_, _, _]) if all.iter().all(|one| (-2000..=2000).contains(one)) => {
+            Ok(value.to_owned())
+        }
         _ => Err(wrong.to_owned()),
     }
 }

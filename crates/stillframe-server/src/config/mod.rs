@@ -140,6 +140,10 @@ impl OutputLimit {
     /// request may ask for more than there is memory (`SRANDMEMBER key -16000000`).
     const NO_LIMIT_BYTES: u64 = 4 << 30;
 
+    /// Of a client that has to authenticate itself and has not: it could have replies kept for it
+    /// that it never reads.
+    pub(crate) const STRANGER: Self = Self { hard_bytes: 1024, soft_bytes: 0, soft_seconds: 0 };
+
     /// What no limit counts, in bytes: Redis has a buffer of that size beside those it counts.
     /// So a small limit does not lock an operator out, who wants to raise it.
     pub(crate) const UNCOUNTED_BYTES: u64 = 16 << 10;

@@ -342,7 +342,7 @@ pub(crate) fn stop<A: Algorithm>(
         LastSave::Never => false,
     };
     if save && save_and_wait(keyspace, state).is_err() && !force {
-        tracing::error!("not stopping: the data could not be saved");
+        tracing::error!("Error trying to save the DB, can't exit");
         return false;
     }
     tracing::info!("ready to exit, bye bye");

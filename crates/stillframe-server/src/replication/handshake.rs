@@ -106,7 +106,9 @@ impl<A: Algorithm> Server<A> {
                     return refused("to serve");
                 }
             }
-            Question::Auth if answer.starts_with('-') => return refused("masterauth"),
+            Question::Auth if answer.starts_with('-') => {
+                return Err(Failure::Ended(format!("Unable to AUTH to MASTER: {answer}")));
+            }
             Question::Psync => return self.psynced(link, &answer),
             // Who does not know REPLCONF can do without.
             Question::Auth | Question::Port | Question::Address | Question::Abilities => {}

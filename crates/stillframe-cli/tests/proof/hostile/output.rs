@@ -2,7 +2,9 @@
 
 use super::{Asks, assert_bounded, before_a_witness, server_with};
 use crate::requests::resident;
-use crate::support::{Client, Reply, Server, wait_until};
+use crate::support::{Client, Kind, PATIENCE, Reply, Server, Setup, redis_is_here, wait_until};
+use std::io::{ErrorKind, Write};
+use std::net::TcpStream;
 
 const LIMITS: (&str, &str) = ("client-output-buffer-limit", "normal 4mb 0 0 pubsub 2mb 0 0");
 
@@ -115,4 +117,34 @@ fn a_cache_that_reads_nothing_is_cut_off_at_the_limit() {
         wait_for_clients(&server, "3");
         assert_bounded(&server, before, 16 << 20);
     });
+}
+
+#[test]
+fn a_client_that_has_no_password_makes_the_server_keep_no_replies() {
+    const BYTES_MAX: usize = 64 << 20;
+    for kind in [Kind::subject("imprint"), Kind::Redis] {
+        if kind == Kind::Redis && !redis_is_here("a client that has no password") {
+            continue;
+        }
+        let server =
+            Setup::new(kind).flags(&["--requirepass", "secret"]).password("secret").start();
+        let mut stranger = TcpStream::connect(("127.0.0.1", server.port)).expect("a connection");
+        stranger.set_write_timeout(Some(PATIENCE)).expect("a time limit");
+        let requests = b"GET x\r\n".repeat(10_000);
+        let mut sent = 0;
+        let error = loop {
+            assert!(sent < BYTES_MAX, "{kind:?} goes on for {sent} bytes of requests");
+            match stranger.write(&requests) {
+                Ok(count) => sent += count,
+                Err(error) => break error,
+            }
+        };
+        let ended = [ErrorKind::BrokenPipe, ErrorKind::ConnectionReset];
+        assert!(ended.contains(&error.kind()), "{kind:?} after {sent} bytes: {error}");
+        // Who has the password is served whatever the reply takes.
+        let mut client = server.client();
+        client.ok("AUTH secret");
+        client.ok("SETRANGE big 10000000 x");
+        assert_eq!(client.ask("GET big").bytes().map(<[u8]>::len), Some(10_000_001));
+    }
 }

@@ -6,6 +6,7 @@ mod limits;
 mod migration;
 mod roles;
 mod sentinel;
+mod told;
 mod under_load;
 
 use crate::collections::redis;

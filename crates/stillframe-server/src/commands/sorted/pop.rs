@@ -117,20 +117,21 @@ fn pop_first<'a, A: Algorithm>(
     ctx: &mut Context<'_, A>,
     keys: &[&'a [u8]],
     end: End,
-    count: usize,
+    count: Option<usize>,
 ) -> Popped<'a> {
     for key in keys {
         match ctx.held::<Sorted<'_>>(key) {
             None => return Popped::Refused,
             Some((_, None)) => {}
             Some((_, Some(_))) => {
-                return match take(ctx, key, end, count) {
+                return match take(ctx, key, end, count.unwrap_or(1)) {
                     Some(members) => {
                         // Replayed, it neither waits nor looks at other keys.
                         let name = end.event().to_ascii_uppercase();
                         let mut digits = [0; 20];
-                        let count = format_integer(members.len() as i64, &mut digits);
-                        ctx.effect(&[name.as_bytes(), key, count]);
+                        let number = format_integer(members.len() as i64, &mut digits);
+                        let words = [name.as_bytes(), key, number];
+                        ctx.effect(if count.is_some() { &words } else { &words[..2] });
                         Popped::From(key, members)
                     }
                     None => Popped::Refused,
@@ -148,7 +149,7 @@ fn bzpop<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]], end: End) {
         Ok(timeout) => timeout,
         Err(error) => return ctx.out.error(error),
     };
-    match pop_first(ctx, keys, end, 1) {
+    match pop_first(ctx, keys, end, None) {
         Popped::Refused => {}
         Popped::Nothing if ctx.may_block() => {
             let kind = Type::Sorted;
@@ -201,7 +202,7 @@ fn bzmpop<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
 
 /// Pops and answers; false if there is nothing to pop.
 fn answer_first<A: Algorithm>(ctx: &mut Context<'_, A>, wanted: &MultiPop<'_, End>) -> bool {
-    match pop_first(ctx, wanted.keys, wanted.end, wanted.count) {
+    match pop_first(ctx, wanted.keys, wanted.end, Some(wanted.count)) {
         Popped::Nothing => return false,
         Popped::Refused => {}
         Popped::From(key, members) => {

@@ -1,0 +1,175 @@
+//! What replicas are told is what redis-server tells its own, request by request.
+
+use crate::support::{Client, Kind, Reply, Server, decode, redis_is_here};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use stillframe_rdb::Crc64;
+
+/// Requests whose effects do not depend on chance.
+const REQUESTS: &[&str] = &[
+    "SELECT 9",
+    "SET k v",
+    "MULTI",
+    "SET foo{t} bar",
+    "SET foo2{t} bar2",
+    "EXEC",
+    "SELECT 3",
+    "MULTI",
+    "SET a 1",
+    "SELECT 9",
+    "SET b 2",
+    "EXEC",
+    "MULTI",
+    "SET single 1",
+    "EXEC",
+    "MULTI",
+    "GET b",
+    "EXEC",
+    "MULTI",
+    "EXEC",
+    "MULTI",
+    "DEL nothing",
+    "SET last 1",
+    "DEL nothing",
+    "EXEC",
+    "SET timed v PXAT 99999999999999",
+    "GETEX timed EXAT 99999999999",
+    "GETEX timed PERSIST",
+    "EXPIREAT timed 99999999999",
+    "EXPIRE timed 100",
+    "SET timed v EX 100",
+    "SETEX timed 100 v",
+    "GETEX timed PX 100000",
+    "PERSIST timed",
+    "EXPIREAT timed 1",
+    "INCRBYFLOAT f 1.5",
+    "HINCRBYFLOAT h f 1.5",
+    "SADD s one",
+    "SPOP s",
+    "RPUSH l 3 1 2",
+    "SORT l STORE sorted",
+    "LMOVE l l2 LEFT RIGHT",
+    "RPOPLPUSH l l2",
+    "BLPOP l 0",
+    "RPUSH l 1 2 3 4 5 6 7 8 9",
+    "BRPOP l 0",
+    "LMPOP 1 l LEFT",
+    "LMPOP 2 none l RIGHT COUNT 2",
+    "BLMPOP 0 1 l LEFT COUNT 100",
+    "BRPOPLPUSH l2 l3 0",
+    "BLMOVE l2 l3 RIGHT LEFT 0",
+    "RPUSH l3 9",
+    "LMOVE l3 l4 RIGHT LEFT",
+    "LPOP l3 2",
+    "COPY f g",
+    "RENAME g h2",
+    "MOVE h2 3",
+    "SETNX k other",
+    "SET k w XX GET",
+    "SET k w GET XX KEEPTTL",
+    "SET k w GET EX 100",
+    "SET none w XX GET",
+    "APPEND k x",
+    "ZADD z 1 a 2 b",
+    "ZPOPMIN z",
+    "ZADD z 1 a 2 b 3 c 4 d 5 e 6 f 7 g",
+    "ZPOPMAX z 1",
+    "BZPOPMIN z 0",
+    "BZPOPMAX none z 0",
+    "ZMPOP 1 z MIN",
+    "BZMPOP 0 1 z MAX COUNT 2",
+    "ZADD z INCR 1 b",
+    "PFADD hll a b c",
+];
+
+/// Whatever is told from the image on, up to the end.
+fn told(server: &Server) -> Vec<Vec<Vec<u8>>> {
+    let mut client = server.client();
+    client.ok("CONFIG SET repl-ping-replica-period 3600");
+    let mut replica = TcpStream::connect(("127.0.0.1", server.port)).expect("a connection");
+    replica.write_all(b"SYNC\r\n").expect("a request is sent");
+    let mut byte = || {
+        let mut byte = [0];
+        replica.read_exact(&mut byte).expect("the server speaks");
+        byte[0]
+    };
+    let mut line = Vec::new();
+    while !line.starts_with(b"$") || !line.ends_with(b"\r\n") {
+        line.push(byte());
+        if line == b"\n" {
+            line.clear(); // the server is at it
+        }
+    }
+    let length = std::str::from_utf8(&line[1..line.len() - 2]).expect("a number");
+    for _ in 0..length.parse::<usize>().expect("a length") {
+        byte();
+    }
+    run(&mut client);
+    let mut requests: Vec<Vec<Vec<u8>>> = Vec::new();
+    let mut bytes = Vec::new();
+    while requests.last().is_none_or(|last| last[0] != b"SET" || last[1] != b"end") {
+        bytes.push(byte());
+        if let Some((request, length)) = decode(&bytes) {
+            let words = request.list().iter().map(|word| word.bytes().unwrap_or(b"").to_vec());
+            let mut words: Vec<Vec<u8>> = words.map(timeless).collect();
+            words[0].make_ascii_uppercase();
+            // Whoever has written, and when a replica is to answer, is each server's own business.
+            if words[0] != b"REPLCONF" && words[0] != b"PING" {
+                requests.push(words);
+            }
+            bytes.drain(..length);
+        }
+    }
+    requests
+}
+
+/// A time of this age, in milliseconds, is seen as one.
+fn timeless(word: Vec<u8>) -> Vec<u8> {
+    let is_time = word.len() == 13 && word.iter().all(u8::is_ascii_digit);
+    if is_time { b"TIME".to_vec() } else { word }
+}
+
+fn run(client: &mut Client) {
+    for request in REQUESTS {
+        client.ok(request);
+    }
+    client.ok("SET dumped value");
+    let value = b"\x00\x03bar\x0a\x00";
+    let mut checksum = Crc64::new();
+    checksum.update(value);
+    let payload = [&value[..], &checksum.value().to_le_bytes()].concat();
+    let restores: [&[&[u8]]; 5] = [
+        &[b"r", b"0"],
+        &[b"r1", b"100000"],
+        &[b"r", b"99999999999999", b"ABSTTL", b"REPLACE"],
+        &[b"r2", b"99999999999999", b"absttl"],
+        &[b"r", b"99999999999999", b"REPLACE", b"ABSTTL", b"IDLETIME", b"7"],
+    ];
+    for words in restores {
+        let (place, options) = words.split_at(2);
+        let request = [&[&b"RESTORE"[..]], place, &[&payload[..]], options].concat();
+        assert_eq!(client.call(&request), Reply::Text(b"OK".to_vec()));
+    }
+    client.ok("SET end 1");
+}
+
+#[test]
+fn replicas_are_told_what_redis_tells_its_own() {
+    if !redis_is_here("replicas_are_told_what_redis_tells_its_own") {
+        return;
+    }
+    let [ours, theirs] =
+        [Kind::Ours("imprint"), Kind::Redis].map(|kind| shown(&told(&Server::start(kind))));
+    for (ours, theirs) in ours.iter().zip(&theirs) {
+        assert_eq!(ours, theirs);
+    }
+    assert_eq!(ours.len(), theirs.len());
+}
+
+fn shown(requests: &[Vec<Vec<u8>>]) -> Vec<String> {
+    let words = |request: &Vec<Vec<u8>>| {
+        let words = request.iter().map(|word| word.escape_ascii().to_string());
+        words.collect::<Vec<_>>().join(" ")
+    };
+    requests.iter().map(words).collect()
+}
