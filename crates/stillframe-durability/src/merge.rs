@@ -30,7 +30,7 @@ const STRETCH_WORDS: usize = 8192;
 pub(crate) fn merge(
     directory: &Directory,
     chain: &[Part],
-    manner: Manner,
+    manner: &Manner,
     stop: &AtomicBool,
 ) -> Result<Option<Part>, Error> {
     let merged = write(directory, chain, manner, stop);
@@ -43,7 +43,7 @@ pub(crate) fn merge(
 fn write(
     directory: &Directory,
     chain: &[Part],
-    manner: Manner,
+    manner: &Manner,
     stop: &AtomicBool,
 ) -> Result<Option<Part>, Error> {
     let mut sources = Vec::new();
@@ -61,7 +61,7 @@ fn write(
     let Some(newest) = header else { return Ok(None) };
     let full = newest.as_full(manner.packs);
     let mut output = directory.create(MERGING)?;
-    output.set_pace(manner.bandwidth);
+    output.set_limit(manner.limit.clone());
     output.pass_cache(true);
     let failed = |action| Error::file(action, directory.at(MERGING));
     if let Some(bytes) = full.file_bytes().and_then(|bytes| u64::try_from(bytes).ok()) {

@@ -114,7 +114,7 @@ impl Options {
     pub fn increments(self, increments: Increments) -> Self {
         Self { increments: Some(increments), ..self }
     }
-    /// Limits what checkpoints write to so many bytes a second.
+    /// Limits what checkpoints write to so many bytes a second, until the store is closed.
     #[must_use]
     pub fn bandwidth(self, bytes_per_s: u64) -> Self {
         Self { bandwidth: Some(bytes_per_s), ..self }

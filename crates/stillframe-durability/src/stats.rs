@@ -14,6 +14,13 @@ pub struct Stats {
     pub last_error: Option<String>,
     /// Number of the newest durable checkpoint, be it recovered or made since.
     pub newest: Option<u64>,
+    /// How long ago the newest checkpoint that was made since was begun: without a log, what a
+    /// crash would lose.
+    pub newest_age: Option<Duration>,
+    /// Times the schedule asked for a checkpoint while the one before had not begun, for want of a
+    /// point of consistency, or not ended: checkpoints take longer than the interval, or fail to
+    /// begin.
+    pub overdue: u64,
     /// Number of the checkpoint that the state was recovered from.
     pub recovered: Option<u64>,
     /// How long the application's thread was held up by the last checkpoint.

@@ -29,7 +29,7 @@ impl Merging {
             stillframe::os::lower_priority();
             while let Some(chain) = theirs.next_merge() {
                 // A panic must not leave the desk waiting.
-                let merge = || merge(&theirs.directory, &chain, theirs.manner, &theirs.closing);
+                let merge = || merge(&theirs.directory, &chain, &theirs.manner, &theirs.closing);
                 let merged = std::panic::catch_unwind(std::panic::AssertUnwindSafe(merge));
                 theirs.merged(merged.unwrap_or(Ok(None)));
             }

@@ -28,6 +28,7 @@ use crate::chain::{Increments, Part};
 use crate::checkpoint::Header;
 use crate::checkpoint::writer::Writer;
 use crate::disk::directory::{Directory, Output};
+use crate::disk::pace::Limit;
 use crate::error::Error;
 use crate::log::{self, logger};
 use crate::mutant::Mutant;
@@ -58,11 +59,10 @@ pub(crate) struct Desk {
 }
 
 /// How checkpoints are written.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub(crate) struct Manner {
     pub(crate) packs: bool,
-    /// Most bytes a second.
-    pub(crate) bandwidth: Option<u64>,
+    pub(crate) limit: Option<Limit>,
     /// `None`: all checkpoints are full.
     pub(crate) increments: Option<Increments>,
     /// Whether images are increments by themselves; else tables tell what was written.
@@ -81,6 +81,8 @@ struct State {
     chain: Vec<Part>,
     /// The image that the newest checkpoint was made of, 0 if none was by this store.
     epoch: u64,
+    /// When the newest checkpoint that this store made was begun.
+    newest_begun: Option<Instant>,
     /// What was written since; lost while a checkpoint is under way.
     tables: Option<Tables>,
     /// The chain to be merged.
@@ -105,9 +107,9 @@ impl Desk {
         let native = info.image == Completeness::Incremental;
         let increments =
             if native { Some(options.increments.unwrap_or_default()) } else { options.increments };
-        let (packs, bandwidth) = (options.pack, options.bandwidth);
-        let in_process = info.in_process;
-        let manner = Manner { packs, bandwidth, increments, native, in_process };
+        let limit = options.bandwidth.map(Limit::new).transpose()?;
+        let (packs, in_process) = (options.pack, info.in_process);
+        let manner = Manner { packs, limit, increments, native, in_process };
         let recovered = chain.last().map(|part| part.link.number);
         let stats = Stats { recovered, newest: recovered, ..Stats::default() };
         let state = State {
@@ -116,10 +118,11 @@ impl Desk {
             // The first image of an algorithm whose images are increments is complete.
             chain: if native || increments.is_none() { Vec::new() } else { chain },
             epoch: 0,
+            newest_begun: None,
             tables: Some(Tables::default()),
             merge: None,
             merging: false,
-            spare: Some(CheckpointFile::create(&directory, manner)?),
+            spare: Some(CheckpointFile::create(&directory, &manner)?),
             running: None,
             outcome: None,
         };
@@ -164,7 +167,7 @@ impl Desk {
         touched: &mut Touched,
     ) -> Result<CheckpointFile, Error> {
         let mut state = self.lock();
-        let create = || CheckpointFile::create(&self.directory, self.manner);
+        let create = || CheckpointFile::create(&self.directory, &self.manner);
         let mut file = state.spare.take().map_or_else(create, Ok)?;
         let mut tables = state.tables.take().unwrap_or_else(|| {
             state.chain.clear(); // nobody knows what a failed one had
@@ -200,7 +203,27 @@ impl Desk {
         let (chain, merging) = (&state.chain, state.merging);
         let increments = chain.len().saturating_sub(1);
         let chain_bytes = chain.iter().map(|part| part.bytes).sum();
-        (Stats { increments, chain_bytes, merging, ..state.stats.clone() }, state.running)
+        let newest_age = state.newest_begun.map(|begun| begun.elapsed());
+        let stats = state.stats.clone();
+        (Stats { increments, chain_bytes, merging, newest_age, ..stats }, state.running)
+    }
+
+    /// Nobody is to wait for the limit of speed any more.
+    pub(crate) fn lift_limit(&self) {
+        if let Some(limit) = &self.manner.limit {
+            limit.lift();
+        }
+    }
+
+    /// The schedule asks for a checkpoint. One that it asked for before and that has not begun, or
+    /// not ended, is overdue.
+    pub(crate) fn tick(&self) {
+        let mut state = self.lock();
+        if self.is_due() || state.running.is_some() {
+            state.stats.overdue += 1;
+        }
+        drop(state);
+        self.set_due(true);
     }
 
     /// How the last checkpoint ended; told once.
@@ -250,13 +273,14 @@ impl Desk {
         };
         self.merge_if_long();
         // If this fails, so will the next begin, which tells.
-        let spare = CheckpointFile::create(&self.directory, self.manner).ok();
+        let spare = CheckpointFile::create(&self.directory, &self.manner).ok();
 
         let mut state = self.lock();
         match published {
             Ok((report, bytes)) => {
                 state.stats.checkpoints += 1;
                 state.stats.newest = Some(number);
+                state.newest_begun = state.running.map(|(_, begun)| begun);
                 state.stats.capture_last = report.capture;
                 state.stats.publish_last = took;
                 state.stats.bytes_last = bytes;

@@ -14,6 +14,7 @@
 mod crashes;
 pub(crate) mod directory;
 mod output;
+pub(crate) mod pace;
 mod platter;
 pub(crate) mod real;
 mod simulated;

@@ -13,9 +13,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
 
 use super::directory::patiently;
+use super::pace::{Limit, Pace};
 use super::{DiskFile, Stage};
 use crate::mutant::{Mutant, Mutation};
 
@@ -27,9 +27,6 @@ const BEHIND_BYTES: u64 = 8 << 20;
 const STAGE_BYTES: usize = 512 << 10;
 /// Stages that go round between the one who fills them and the thread that writes.
 const STAGES: usize = 4;
-
-/// How much earlier than due a write may be: a sleep costs.
-const PACE_SLACK: Duration = Duration::from_micros(500);
 
 /// A file that is written once, front to back.
 #[derive(Debug)]
@@ -50,10 +47,10 @@ impl Output {
         Self { file: Some(file), stage: None, may_use_thread: false, thread: None, mutation }
     }
 
-    /// Writes no faster than so many bytes a second from now on.
-    pub(crate) fn set_pace(&mut self, bytes_per_s: Option<u64>) {
+    /// Writes no faster than the limit allows from now on.
+    pub(crate) fn set_limit(&mut self, limit: Option<Limit>) {
         if let Some(file) = &mut self.file {
-            file.pace = Pace { bytes_per_s, started: None };
+            file.pace = Pace::new(limit);
         }
     }
 
@@ -262,26 +259,6 @@ impl Write for Sequence {
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
-    }
-}
-
-/// A limit of speed. It sleeps, which a forked child may do.
-#[derive(Debug, Default)]
-struct Pace {
-    bytes_per_s: Option<u64>,
-    started: Option<Instant>,
-}
-
-impl Pace {
-    /// Returns when `bytes` since the start are due.
-    fn wait(&mut self, bytes: u64) {
-        let Some(rate) = self.bytes_per_s else { return };
-        let started = *self.started.get_or_insert_with(Instant::now);
-        let due = Duration::from_secs_f64(bytes as f64 / rate.max(1) as f64);
-        let early = due.saturating_sub(started.elapsed());
-        if early > PACE_SLACK {
-            thread::sleep(early);
-        }
     }
 }
 

@@ -123,7 +123,7 @@ impl<A: Algorithm> Store<A> {
     fn start_schedule(&mut self, options: &Options) -> Result<(), Error> {
         let Some(interval) = options.every else { return Ok(()) };
         let desk = Arc::clone(&self.desk);
-        let schedule = Schedule::start(interval, move || desk.set_due(true));
+        let schedule = Schedule::start(interval, move || desk.tick());
         self.schedule = Some(schedule.map_err(Error::Thread)?);
         Ok(())
     }
@@ -307,12 +307,13 @@ impl<A: Algorithm> Store<A> {
     }
 
     /// Waits for the checkpoint under way, takes a last one if the [`Options`] say so (the state
-    /// must be valid then), makes the log durable, and gives the directory free. Dropping a store
-    /// gives up the checkpoint under way instead.
+    /// must be valid then), makes the log durable, and gives the directory free; no limit of speed
+    /// holds any more. Dropping a store gives up the checkpoint under way instead.
     ///
     /// # Errors
     /// Why the last checkpoint or the log failed.
     pub fn close(mut self) -> Result<(), Error> {
+        self.desk.lift_limit();
         let ended = self.wait().map(drop);
         let ended =
             if self.checkpoint_on_close { self.checkpoint_and_wait().map(drop) } else { ended };
@@ -377,6 +378,7 @@ impl<A: Algorithm> Store<A> {
 impl<A: Algorithm> Drop for Store<A> {
     fn drop(&mut self) {
         self.cancel();
+        self.desk.lift_limit();
         self.merging = None; // the checkpoint under way may wait for it
         self.engine.wait();
         self.desk.close();
