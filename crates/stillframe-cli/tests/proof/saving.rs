@@ -3,7 +3,8 @@
 use crate::files::check_dump;
 use crate::pairs::Pairs;
 use crate::support::{
-    ALGORITHMS, Client, Kind, Random, Reply, Server, Setup, limit_file_size, wait_until,
+    ALGORITHMS, Client, Kind, Random, Reply, Server, Setup, limit_file_size, send_signal,
+    wait_until,
 };
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
@@ -247,4 +248,59 @@ fn a_cancelled_save_leaves_the_old_dump_and_hinders_nobody() {
     client.ok("CONFIG SET snapshot-bandwidth 0");
     assert_eq!(client.save_in_background(), "ok");
     assert!(fs::read(server.dump()).expect("a dump file") != before, "the next save works");
+}
+
+/// At this limit a dump of a few hundred kilobytes takes days.
+const CRAWL: &str = "CONFIG SET snapshot-bandwidth 1";
+
+/// A signal to stop ends the pacing of whatever image is under way, to the disk and to replicas,
+/// and the last save knows no limit.
+#[test]
+fn a_stop_waits_for_no_pace() {
+    for algorithm in ["imprint", "fork"] {
+        for to_replica in [false, true] {
+            let folder = tempfile::tempdir().expect("a folder");
+            let kind = Kind::Ours(algorithm);
+            let mut server = Setup::new(kind).folder(folder.path()).start();
+            let mut client = server.client();
+            let pairs = Pairs::new(20_000);
+            pairs.prefill(&mut client);
+            client.call(&[b"CONFIG", b"SET", b"save", b"3600 1000000"]);
+            client.ok("CONFIG SET repl-diskless-sync-delay 0");
+            client.ok(CRAWL);
+            let mut replica = server.client();
+            if to_replica {
+                assert!(replica.send_raw(b"REPLCONF capa eof\r\nPSYNC ? -1\r\n"));
+            } else {
+                client.ok("BGSAVE");
+            }
+            let under_way = || client.info("rdb_bgsave_in_progress") == "1";
+            wait_until("an image is under way", under_way);
+            send_signal(server.pid(), Signal::TERM);
+            let status = server.wait();
+            assert!(status.success(), "{algorithm}: {status}\n{}", server.log());
+            let again = Setup::new(kind).folder(folder.path()).start();
+            let state = pairs.read(&mut again.client()).expect("every key was saved");
+            assert!(state.iter().all(|&pair| pair == (0, 0)), "{algorithm}");
+        }
+    }
+}
+
+/// A save that takes longer than its schedule allows is told, in INFO and in the log.
+#[test]
+fn a_save_that_is_overdue_is_told() {
+    let server = Server::start(Kind::Ours("imprint"));
+    let mut client = server.client();
+    Pairs::new(20_000).prefill(&mut client);
+    assert_eq!(client.info("snapshot_overdue_sec"), "0");
+    client.ok(CRAWL);
+    client.call(&[b"CONFIG", b"SET", b"save", b"1 1"]);
+    wait_until("it is overdue", || client.info_int("snapshot_overdue_sec") > 0);
+    let told = "a save has been due for ";
+    wait_until("it is logged", || server.log().contains(told));
+    assert!(server.log().contains("of 40000 keys: see snapshot-bandwidth"), "{}", server.log());
+    client.ok("CONFIG SET snapshot-bandwidth 0");
+    assert_eq!(client.ask("BGSAVE CANCEL").text(), "Background saving cancelled");
+    wait_until("a save has come", || client.info_int("rdb_saves") > 0);
+    wait_until("nothing is overdue", || client.info("snapshot_overdue_sec") == "0");
 }

@@ -243,6 +243,7 @@ fn persistence<A: Algorithm>(ctx: &Context<'_, A>, figures: &KeyspaceStats, text
     text.field("snapshot_limbo_bytes", figures.limbo_bytes);
     text.field("snapshot_limbo_entries", figures.limbo_entries);
     text.field("snapshot_writer_waits", progress.writer_waits());
+    text.field("snapshot_overdue_sec", saves.overdue().as_secs());
     append_only(ctx.server, text);
     text.field("module_fork_in_progress", 0);
     text.field("module_fork_last_cow_size", 0);

@@ -296,6 +296,8 @@ fn snapshots<A: Algorithm>(to: &mut Gathered, keyspace: &Keyspace<A>, state: &Se
     let waits = progress.writer_waits() as f64;
     let help = "Times that the newest image held the writer up.";
     to.gauge("stillframe_snapshot_writer_waits", help, waits);
+    let help = "How long a save of the schedule has been overdue.";
+    to.gauge("stillframe_snapshot_overdue_seconds", help, saves.overdue().as_secs_f64());
 }
 
 fn replication(to: &mut Gathered, state: &ServerState) {

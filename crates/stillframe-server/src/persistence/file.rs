@@ -15,7 +15,7 @@ use stillframe::SinkError;
 use stillframe_durability::disk::{DiskFile, Stage};
 use stillframe_rdb::Output;
 
-use super::sink::{Counters, Destination};
+use super::sink::{Counters, Destination, GivenUp};
 
 /// Bytes gathered for one write: small enough for the rate limit and the progress to stay smooth.
 const STAGE_BYTES: usize = 256 << 10;
@@ -28,28 +28,39 @@ pub(crate) fn stage() -> Stage {
     Stage::new(STAGE_BYTES)
 }
 
-/// A limit on bytes per second.
+/// How often who sleeps for the limit looks whether the image was given up.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// A limit on bytes per second, until the image is given up.
 pub(crate) struct Pace {
     /// 0 for none.
     bandwidth_bytes: u64,
     started: Instant,
+    given_up: GivenUp,
 }
 
 impl Pace {
     /// Begins now; 0 is no limit.
-    pub(crate) fn new(bandwidth_bytes: u64) -> Self {
-        Self { bandwidth_bytes, started: Instant::now() }
+    pub(crate) fn new(bandwidth_bytes: u64, given_up: GivenUp) -> Self {
+        Self { bandwidth_bytes, started: Instant::now(), given_up }
     }
 
     /// Sleeps for as long as so many bytes are ahead of the limit.
-    pub(crate) fn keep(&self, written_bytes: u64) {
-        if self.bandwidth_bytes == 0 {
-            return;
-        }
-        let due = Duration::from_secs_f64(written_bytes as f64 / self.bandwidth_bytes as f64);
-        let ahead = due.saturating_sub(self.started.elapsed());
-        if !ahead.is_zero() {
-            std::thread::sleep(ahead);
+    ///
+    /// # Errors
+    /// The image was given up.
+    pub(crate) fn keep(&self, written_bytes: u64) -> Result<(), SinkError> {
+        let rate = self.bandwidth_bytes.max(1) as f64;
+        let due = Duration::from_secs_f64(written_bytes as f64 / rate);
+        loop {
+            if self.given_up.is_set() {
+                return Err(SinkError::new(format_args!("the image was given up")));
+            }
+            let ahead = due.saturating_sub(self.started.elapsed());
+            if self.bandwidth_bytes == 0 || ahead.is_zero() {
+                return Ok(());
+            }
+            std::thread::sleep(ahead.min(LOOK));
         }
     }
 }
@@ -77,9 +88,9 @@ impl DumpFile {
         let _ = file.set_direct(true);
         Self {
             file,
+            pace: Pace::new(bandwidth_bytes, counters.given_up.clone()),
             counters,
             stage: Some(stage),
-            pace: Pace::new(bandwidth_bytes),
             written_bytes: 0,
             unsynced_bytes: 0,
         }
@@ -141,8 +152,7 @@ impl DumpFile {
             self.unsynced_bytes = 0;
             self.file.sync().map_err(|error| failed("syncing", errno(&error)))?;
         }
-        self.pace.keep(self.written_bytes);
-        Ok(())
+        self.pace.keep(self.written_bytes)
     }
 }
 

@@ -22,6 +22,7 @@ use stillframe::{Algorithm, CaptureError, CaptureReport, Point, SinkError};
 use stillframe_keyspace::{DATABASES, Keyspace};
 use stillframe_rdb::{Encoder, Origin, Value, Workspace};
 
+use crate::config::SavePoint;
 use crate::journal::{self, Cover, Journal, POSITION_FIELD};
 use crate::replication::transfer;
 use crate::server::unix_millis;
@@ -35,7 +36,7 @@ use file::{DumpFile, stage};
 pub(crate) use load::{Load, Loaded, Next, delay, load, load_file, next, position};
 use saves::Outcome;
 pub(crate) use saves::{Running, Saves};
-pub(crate) use sink::{Counters, Destination, Drag, RdbSink};
+pub(crate) use sink::{Counters, Destination, Drag, GivenUp, RdbSink};
 
 /// Pause after a failed save before the schedule tries again.
 const RETRY_PAUSE: Duration = Duration::from_secs(5);
@@ -220,6 +221,7 @@ pub(crate) fn attend<A: Algorithm>(keyspace: &mut Keyspace<A>, state: &mut Serve
         Ok(_) => {
             saves.last_success_s = unix_millis() / 1000;
             saves.count += 1;
+            saves.due = None;
             state.dirty = state.dirty.saturating_sub(running.dirty);
             state.journal.published(&running.covered, running.bytes_done());
             tracing::info!(
@@ -247,8 +249,7 @@ pub(crate) fn cancel<A: Algorithm>(keyspace: &Keyspace<A>, state: &mut ServerSta
     let scheduled = std::mem::take(&mut state.saves.scheduled);
     let Some(running) = &mut state.saves.running else { return scheduled };
     running.cancelled = true;
-    keyspace.progress().cancel();
-    state.saves.drag.set(0);
+    state.saves.give_up(keyspace, &state.saves.counters.given_up);
     true
 }
 
@@ -273,6 +274,10 @@ pub(crate) fn wait<A: Algorithm>(keyspace: &mut Keyspace<A>, state: &mut ServerS
 
 /// Begins what the schedule, or BGSAVE SCHEDULE, asks for.
 pub(crate) fn run_schedule<A: Algorithm>(keyspace: &mut Keyspace<A>, state: &mut ServerState) {
+    let since = u64::try_from(unix_millis() / 1000 - state.saves.last_success_s).unwrap_or(0);
+    let is_due = |point: &&SavePoint| state.dirty >= point.changes && since > point.seconds;
+    let due = state.config.save.iter().find(is_due);
+    state.saves.note_due(due);
     let saves = &state.saves;
     if saves.running.is_some() {
         return;
@@ -281,12 +286,6 @@ pub(crate) fn run_schedule<A: Algorithm>(keyspace: &mut Keyspace<A>, state: &mut
     if !may_try {
         return;
     }
-    let since = u64::try_from(unix_millis() / 1000 - saves.last_success_s).unwrap_or(0);
-    let due = state
-        .config
-        .save
-        .iter()
-        .find(|point| state.dirty >= point.changes && since > point.seconds);
     if let Some(point) = due {
         tracing::info!("{} changes in {} seconds", state.dirty, point.seconds);
     }
@@ -331,8 +330,7 @@ pub(crate) fn stop<A: Algorithm>(
     transfer::abort(keyspace, state);
     if state.saves.running.is_some() {
         tracing::info!("cancelling the save under way");
-        keyspace.progress().cancel();
-        state.saves.drag.set(0);
+        state.saves.give_up(keyspace, &state.saves.counters.given_up);
         wait(keyspace, state);
     }
     let save = match last_save {

@@ -5,12 +5,14 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
-use stillframe::{CaptureReport, MemoryError};
+use stillframe::{Algorithm, CaptureReport, MemoryError};
 use stillframe_durability::disk::Stage;
+use stillframe_keyspace::Keyspace;
 use stillframe_rdb::Workspace;
 
 use super::file::stage;
-use super::{Counters, Directory, Drag, Loaded};
+use super::{Counters, Directory, Drag, GivenUp, Loaded};
+use crate::config::SavePoint;
 use crate::journal::Covered;
 use crate::poll::Waker;
 use crate::server::unix_millis;
@@ -48,6 +50,19 @@ pub(crate) struct Saves {
     pub(super) outcomes: Receiver<(Outcome, Workspace, Stage)>,
     pub(super) sender: Sender<(Outcome, Workspace, Stage)>,
     waker: Waker,
+    /// Whether what is sent to replicas is of no use any more.
+    pub(crate) sending: GivenUp,
+    pub(super) due: Option<Due>,
+}
+
+/// A save that the schedule asks for, from the first time that it did.
+#[derive(Debug)]
+pub(super) struct Due {
+    since: Instant,
+    /// From when on it is overdue: the time that its schedule gives it.
+    grace: Duration,
+    /// When it will be told again.
+    tell_after: Duration,
 }
 
 /// A save under way.
@@ -124,6 +139,8 @@ impl Saves {
             outcomes,
             sender,
             waker,
+            sending: GivenUp::new()?,
+            due: None,
         })
     }
 
@@ -140,6 +157,44 @@ impl Saves {
     /// Wakes the event loop.
     pub(crate) fn waker(&self) -> Waker {
         self.waker.clone()
+    }
+
+    /// What the schedule asks for now. What it goes on asking for, for longer than from one save to
+    /// the next, is overdue and told, less and less often.
+    pub(super) fn note_due(&mut self, point: Option<&SavePoint>) {
+        let Some(point) = point else { return self.due = None };
+        let (since, grace) = (Instant::now(), Duration::from_secs(point.seconds.max(1)));
+        let due = self.due.get_or_insert(Due { since, grace, tell_after: grace });
+        let waits = due.since.elapsed();
+        if waits < due.tell_after {
+            return;
+        }
+        due.tell_after = 2 * waits;
+        let what = match &self.running {
+            Some(running) => format!(
+                "the one under way has saved {} of {} keys: see snapshot-bandwidth",
+                running.keys_done(),
+                running.keys_total
+            ),
+            None => "saves fail, or cannot begin".to_owned(),
+        };
+        let SavePoint { seconds, changes } = point;
+        let waits = waits.as_secs();
+        tracing::warn!("a save has been due for {waits} s (save {seconds} {changes}); {what}");
+    }
+
+    /// How long a save has been overdue; zero if none is.
+    pub(crate) fn overdue(&self) -> Duration {
+        let overdue = |due: &Due| due.since.elapsed().saturating_sub(due.grace);
+        self.due.as_ref().map_or(Duration::ZERO, overdue)
+    }
+
+    /// Stops the image under way: nothing of it is to be written any more, at no pace. The flag is
+    /// that of whoever writes it.
+    pub(crate) fn give_up<A: Algorithm>(&self, keyspace: &Keyspace<A>, flag: &GivenUp) {
+        keyspace.progress().cancel();
+        flag.set(true);
+        self.drag.set(0);
     }
 
     /// The save under way.

@@ -16,7 +16,7 @@ use rustix::net::{SendFlags, send};
 use stillframe::{Shared, SinkError};
 use stillframe_rdb::Output;
 
-use crate::persistence::{Destination, Pace};
+use crate::persistence::{Destination, GivenUp, Pace};
 
 /// How much of an image a replica has been sent, seen from both sides.
 pub(crate) type Sent = Shared<AtomicU64>;
@@ -78,9 +78,11 @@ impl Targets {
         targets: Vec<(Target, Vec<u8>)>,
         mark: [u8; 40],
         bandwidth_bytes: u64,
+        given_up: GivenUp,
     ) -> Self {
         let (targets, greetings) = targets.into_iter().unzip();
-        Self { targets, greetings, mark, pace: Pace::new(bandwidth_bytes), written_bytes: 0 }
+        let pace = Pace::new(bandwidth_bytes, given_up);
+        Self { targets, greetings, mark, pace, written_bytes: 0 }
     }
 }
 
@@ -98,8 +100,7 @@ impl Output for Targets {
             return Err(SinkError::new(format_args!("every replica has left")));
         }
         self.written_bytes += bytes.len() as u64;
-        self.pace.keep(self.written_bytes);
-        Ok(())
+        self.pace.keep(self.written_bytes)
     }
 }
 

@@ -104,9 +104,9 @@ pub(crate) fn abort<A: Algorithm>(keyspace: &mut Keyspace<A>, state: &mut Server
             client.relay = None;
         }
     }
+    state.saves.sending.set(true);
     if running.live {
-        keyspace.progress().cancel();
-        state.saves.drag.set(0);
+        state.saves.give_up(keyspace, &state.saves.sending);
         keyspace.wait_image();
     }
 }
@@ -126,8 +126,7 @@ fn finish<A: Algorithm>(keyspace: &mut Keyspace<A>, state: &mut ServerState) {
         own.filter_map(|&(place, id)| state.clients.get(place).filter(|it| it.session.id == id));
     let relaying = clients.any(|client| client.relay.is_some() && !client.dead);
     if held && !transfers.anybody_left(&state.clients) {
-        keyspace.progress().cancel();
-        state.saves.drag.set(0);
+        state.saves.give_up(keyspace, &state.saves.sending);
     }
     if held || relaying || (transfers.outcome.is_none() && !transfers.holds_image()) {
         return;
@@ -295,6 +294,13 @@ fn target(client: &mut Client, header: &str) -> Option<Greeted> {
     Some((Target::new(socket, sent), greeting))
 }
 
+/// Targets that are held to `snapshot-bandwidth` until the transfer is [aborted](abort).
+fn paced(targets: Vec<(Target, Vec<u8>)>, mark: [u8; 40], state: &ServerState) -> Targets {
+    let given_up = state.saves.sending.clone();
+    given_up.set(false); // one transfer at a time
+    Targets::new(targets, mark, state.config.snapshot_bandwidth_bytes, given_up)
+}
+
 /// Begins an image that goes straight to replicas.
 fn begin_live<A: Algorithm>(keyspace: &mut Keyspace<A>, state: &mut ServerState, places: &[usize]) {
     journal::settle(keyspace, state);
@@ -304,7 +310,7 @@ fn begin_live<A: Algorithm>(keyspace: &mut Keyspace<A>, state: &mut ServerState,
     let count = replicas.len();
     let mut ending = [0; 40];
     ending.iter_mut().zip(mark.bytes()).for_each(|(to, from)| *to = from);
-    let targets = Targets::new(targets, ending, state.config.snapshot_bandwidth_bytes);
+    let targets = paced(targets, ending, state);
     let begun = start_live(keyspace, state, targets);
     let transfers = &mut state.replication.transfers;
     match begun {
@@ -371,7 +377,7 @@ fn send_saved(state: &mut ServerState) {
         _ => return places.into_iter().for_each(|place| state.clients.doom(place)),
     };
     let (targets, replicas) = targets(state, &places, &format!("${length}\r\n"));
-    let targets = Targets::new(targets, [0; 40], state.config.snapshot_bandwidth_bytes);
+    let targets = paced(targets, [0; 40], state);
     let transfers = &mut state.replication.transfers;
     let (sender, waker) = (transfers.sender.clone(), transfers.waker.clone());
     let send = move || {
