@@ -67,9 +67,9 @@ pub(crate) fn ask<A: Algorithm>(
         return Outcome::Waits;
     }
     let timeout = Duration::from_secs(state.config.running.shutdown_timeout_s.into());
+    journal::settle(keyspace, state);
+    let offset = state.replication.stream.end();
     if !wish.now && !timeout.is_zero() {
-        journal::settle(keyspace, state);
-        let offset = state.replication.stream.end();
         let behind = state.replicas_behind(offset);
         if behind > 0 {
             tracing::warn!("{behind} replicas are behind: the end waits for them, and writes wait");
@@ -79,6 +79,7 @@ pub(crate) fn ask<A: Algorithm>(
             return Outcome::Waits;
         }
     }
+    state.tell_of_replicas(offset);
     let ends = persistence::stop(keyspace, state, wish.last_save, wish.force);
     if ends { Outcome::Ends } else { Outcome::Refused }
 }
@@ -88,6 +89,24 @@ impl ServerState {
     fn replicas_behind(&self, offset: u64) -> usize {
         let replicas = self.clients.others().filter_map(|(_, client)| client.replica());
         replicas.filter(|it| it.phase == Phase::Online && it.acked < offset).count()
+    }
+
+    /// Says which replicas have not applied the stream up to `offset`, and how many have.
+    fn tell_of_replicas(&self, offset: u64) {
+        let (mut all, mut synced) = (0, 0);
+        for (_, client) in self.clients.others() {
+            let Some(replica) = client.replica() else { continue };
+            all += 1;
+            if replica.phase == Phase::Online && replica.acked >= offset {
+                synced += 1;
+            } else {
+                let (peer, acked) = (&client.session.peer, replica.acked);
+                tracing::warn!("Lagging replica {peer} reported offset {acked} of {offset}");
+            }
+        }
+        if all > 0 {
+            tracing::info!("{synced} of {all} replicas are in sync when shutting down");
+        }
     }
 
     /// Has the client of a SHUTDOWN wait for the end.
@@ -139,9 +158,11 @@ impl<A: Algorithm> Server<A> {
         if behind > 0 {
             tracing::warn!("{behind} replicas are still behind (shutdown-timeout): ending anyway");
         }
-        let Some(Ending { wish, waiters, .. }) = self.state.ending.take() else { return };
+        let Some(Ending { wish, offset, waiters, .. }) = self.state.ending.take() else { return };
+        self.state.tell_of_replicas(offset);
         let (keyspace, state) = (&mut self.keyspace, &mut self.state);
         if !persistence::stop(keyspace, state, wish.last_save, wish.force) {
+            tracing::error!("Errors trying to shut down: the server goes on");
             self.state.disappoint(&waiters);
         }
     }
