@@ -36,6 +36,32 @@ fn populated_keys_reach_the_log_and_replicas() {
 }
 
 #[test]
+fn a_log_that_is_loaded_anew_goes_on_for_the_disk_and_replicas() {
+    let (folder, other) = (tempfile::tempdir().expect("a"), tempfile::tempdir().expect("a folder"));
+    let config = "appendonly yes\nappendfsync always\nrepl-diskless-sync-delay 0\n";
+    let mut primary = server(Kind::Ours("imprint"), folder.path(), config);
+    let replica = server(Kind::Ours("imprint"), other.path(), "");
+    let (mut client, mut follower) = (primary.client(), replica.client());
+    let reply = follower.ask("DEBUG LOADAOF");
+    assert!(matches!(&reply, Reply::Error(text) if text.contains("no log")), "{reply:?}");
+    follower.ok(&format!("REPLICAOF 127.0.0.1 {}", primary.port));
+    wait_until("the replica follows", || follower.info("master_link_status") == "up");
+    for line in ["SET k v EX 1000", "SELECT 3", "RPUSH l a b c", "SADD s 1 2", "SPOP s"] {
+        client.ok(line);
+        let expected = digest(&mut client);
+        client.ok("DEBUG LOADAOF");
+        assert_eq!(digest(&mut client), expected, "after {line}");
+    }
+    client.ok("SET last 1");
+    let expected = digest(&mut client);
+    wait_until("the replica has it", || digest(&mut follower) == expected);
+    assert_eq!(follower.info("master_link_status"), "up");
+    primary.kill();
+    let again = server(Kind::Ours("imprint"), folder.path(), config);
+    assert_eq!(digest(&mut again.client()), expected);
+}
+
+#[test]
 fn a_pause_after_each_key_ends_when_the_save_is_not_wanted() {
     for algorithm in ["imprint", "fork"] {
         let folder = tempfile::tempdir().expect("a folder");

@@ -16,7 +16,10 @@ use super::flags::{ADMIN, LOADING, NOSCRIPT, STALE};
 use super::keys::encoding;
 use super::{Context, NO_KEYS, Table, digest};
 use crate::config::DebugCommand;
+use crate::effects::Consumer;
+use crate::loading::{Host, Parts};
 use crate::persistence::{self, values};
+use crate::{ServeError, journal};
 
 /// Adds the command of this module.
 pub(crate) fn register<A: Algorithm>(table: &mut Table<A>) {
@@ -43,6 +46,7 @@ fn debug<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
         (b"digest-value", keys @ [_, ..]) => digest::of_keys(ctx, keys),
         (b"error", [text]) => ctx.out.error(text),
         (b"help", []) => ctx.help(&HELP),
+        (b"loadaof", []) => load_log(ctx),
         (b"log", [text]) => {
             tracing::warn!("DEBUG LOG: {}", String::from_utf8_lossy(text));
             ctx.out.ok();
@@ -84,7 +88,7 @@ fn is_allowed<A: Algorithm>(ctx: &Context<'_, A>) -> bool {
     }
 }
 
-const HELP: [&str; 35] = [
+const HELP: [&str; 37] = [
     "DEBUG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
     "CHANGE-REPL-ID",
     "    Give the replication stream a new name, so that no replica can go on.",
@@ -94,6 +98,8 @@ const HELP: [&str; 35] = [
     "    Show one number for each value.",
     "ERROR <text>",
     "    Answer with this error.",
+    "LOADAOF",
+    "    Forget all data and load it again, the log behind the dump file as well.",
     "LOG <text>",
     "    Write a line to the log.",
     "OBJECT <key>",
@@ -250,5 +256,56 @@ fn reload<A: Algorithm>(ctx: &mut Context<'_, A>, options: &[&[u8]]) {
             ctx.server.stopping = true;
             ctx.out.error(format!("ERR Error trying to load the RDB dump: {error}"));
         }
+    }
+}
+
+/// `DEBUG LOADAOF`: what is in memory is made anew of the dump file and the log behind it. The
+/// counters of INFO begin anew, too.
+fn load_log<A: Algorithm>(ctx: &mut Context<'_, A>) {
+    if ctx.server.in_exec || ctx.keyspace.saving() || ctx.server.is_loading() {
+        return ctx
+            .out
+            .error("ERR DEBUG LOADAOF cannot run now: a save or a transaction is under way");
+    }
+    if !ctx.server.journal.is_on() || journal::close(ctx.keyspace, ctx.server).is_err() {
+        return ctx.out.error("ERR DEBUG LOADAOF: no log is kept (appendonly), or it has failed");
+    }
+    // Replicas have all of it.
+    let told = ctx.server.replication.is_active() && !ctx.server.replication.is_replica();
+    ctx.server.effects.want(ctx.keyspace, Consumer::Replicas, false);
+    let dirty = ctx.server.dirty;
+    ctx.keyspace.clear_all();
+    ctx.server.invalidate_all();
+    let loaded = reload_all(ctx);
+    ctx.server.dirty = dirty;
+    ctx.server.effects.want(ctx.keyspace, Consumer::Replicas, told);
+    match loaded {
+        Ok(()) => ctx.out.ok(),
+        Err(error) => {
+            tracing::error!("stopping: DEBUG LOADAOF has lost the data: {error}");
+            ctx.server.stopping = true;
+            ctx.out.error(format!("ERR DEBUG LOADAOF: {error}"));
+        }
+    }
+}
+
+/// Loads the dump file and the log behind it into an empty keyspace.
+fn reload_all<A: Algorithm>(ctx: &mut Context<'_, A>) -> Result<(), ServeError> {
+    if let Some(load) = ctx.server.saves.directory().begin_load(ctx.now)? {
+        ctx.server.saves.loaded = load.rest(ctx.keyspace)?;
+    }
+    journal::recover(ctx).map(drop)
+}
+
+/// Nobody is served while a command runs.
+impl<A: Algorithm> Host for Context<'_, A> {
+    type Algorithm = A;
+
+    fn parts(&mut self) -> Parts<'_, A> {
+        (self.keyspace, self.server, self.table)
+    }
+
+    fn turn(&mut self, _: Duration) -> Result<bool, ServeError> {
+        Ok(true)
     }
 }
