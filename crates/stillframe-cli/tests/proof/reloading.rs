@@ -3,9 +3,7 @@
 
 use crate::journal::server;
 use crate::replication::wait_for_link;
-use crate::support::{
-    Client, Kind, Random, Reply, Server, Setup, encode, rounds, stillframe, wait_until,
-};
+use crate::support::{Client, Kind, Random, Reply, Server, Setup, rounds, stillframe, wait_until};
 use std::fs;
 
 fn digest(client: &mut Client) -> String {
