@@ -62,7 +62,7 @@ impl Claims {
     ///
     /// The swap itself orders nothing: what the claimer is about to touch was left alone by the
     /// other thread since begin, whose edge both have passed (the writer by doing it). The loads
-    /// acquire: partner of [`finish`](Self::finish), C2.
+    /// acquire: partner of [`finish`](Self::finish), C2 (`litmus/claim`).
     pub(crate) fn claim(&self, item: usize, epoch: u64) -> Claim {
         let state = self.states.word(item);
         let seen = state.load(Ordering::Acquire);

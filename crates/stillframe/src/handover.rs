@@ -11,6 +11,10 @@
 //! while no image is held). Anyone may raise `stop`, and it only rises: a wish that comes late, for
 //! an image that has ended, cannot undo the wish for a newer one.
 //!
+//! Each edge, and the progress, also keeps a load of one side from reading what the other side
+//! stores behind it. loom does not show that; `litmus/handover-begin`, `litmus/handover-captured`
+//! and `litmus/handover-done` do (`.ci/litmus`).
+//!
 //! Source: Cao et al., section 3 (the mutator begins at its own point of consistency).
 
 use crate::error::{BeginError, CaptureError};

@@ -25,7 +25,8 @@
 //!   `EQUAL`, whose partner is the writer's Acquire load: who sees `EQUAL` sees the copy. A writer
 //!   that wants the unit meanwhile waits for one unit copy.
 //! - The writer wins: the copier's CAS fails, for good. Both CAS are relaxed: what they decide is
-//!   who goes on, and both contenders know all of `A[D]` from before begin (edge 1).
+//!   who goes on, and both contenders know all of `A[D]` from before begin (edge 1;
+//!   `litmus/piggyback-claim`).
 //! - The copier loads a stale `D`: its CAS sees the newest value and fails. The writer reads a
 //!   stale `D` or `COPYING`: it reads `A[D][k]`, which has the same value.
 //! - The next begin sees all that the copier did, and the next copier all that the writer did, by

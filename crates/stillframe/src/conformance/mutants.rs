@@ -176,6 +176,33 @@ fn the_suite_rejects_every_mutant() {
     }
 }
 
+/// Each test under herd7 is named where its orders are.
+#[test]
+#[cfg_attr(miri, ignore = "reads files")]
+fn every_litmus_test_is_named_in_the_source() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let files = |folder: &std::path::Path| -> Vec<std::path::PathBuf> {
+        let entries = std::fs::read_dir(folder).expect("a folder of the repository");
+        entries.map(|entry| entry.expect("readable").path()).collect()
+    };
+    let (mut folders, mut source) = (vec![root.join("src")], String::new());
+    while let Some(folder) = folders.pop() {
+        for path in files(&folder) {
+            match std::fs::read_to_string(&path) {
+                Ok(text) => source += &text,
+                Err(_) => folders.push(path),
+            }
+        }
+    }
+    let tests = files(&root.join("../stillframe-loom/litmus"));
+    let tests = tests.iter().filter(|path| path.extension().is_some_and(|it| it == "litmus"));
+    let names: Vec<_> = tests.filter_map(|path| path.file_stem()?.to_str()).collect();
+    assert!(names.len() > 10, "{names:?}");
+    for name in names {
+        assert!(source.contains(&format!("`litmus/{name}`")), "{name} is named nowhere");
+    }
+}
+
 /// Each test under loom that the list names exists and runs the mutant, and `docs/proofs.md` tells
 /// the judge of each mutant.
 #[test]

@@ -41,10 +41,12 @@ pub trait States: Sized + Send + 'static {
     fn begin(&mut self);
     /// Brings the state of a unit near.
     fn prefetch(&self, unit: usize);
-    /// Whether a unit is copied or saved (C2). Acquire: partner of `release`.
+    /// Whether a unit is copied or saved (C2). Acquire: partner of `release`. Whoever saved it has
+    /// read its live words before the caller stores there (`litmus/cou-latch`).
     fn is_done(&self, unit: usize) -> bool;
     /// Waits for the latch of a unit and takes it if the unit is free. Returns its state before:
-    /// free, copied or saved. Acquire: partner of `release`.
+    /// free, copied or saved. Acquire: partner of `release`; of the exchange that succeeds as well,
+    /// since a word asked for at random frees its unit again (`litmus/cou-random-access`).
     fn latch(&self, unit: usize) -> u64;
     /// Lets a latch go, into `state`. `order` is Release: partner of `latch` and `is_done`.
     fn release(&self, unit: usize, state: u64, order: Ordering);
@@ -129,7 +131,8 @@ impl States for Stamped {
 }
 
 /// Two bits a unit, 32 units a word. Two threads share a word: every change is an atomic
-/// read-modify-write, which also hands on what an earlier Release of a neighbour published.
+/// read-modify-write, which also hands on what an earlier Release of a neighbour published
+/// (`litmus/bacou-neighbour`).
 #[derive(Debug)]
 pub struct Packed(Words);
 

@@ -60,7 +60,7 @@ impl Before {
     }
 
     /// The end of the log after the caller has copied words: if a copied word is newer than the
-    /// image, an entry before this end holds its old value (I2).
+    /// image, an entry before this end holds its old value (I2; `litmus/imprint-log`).
     fn end_after_copy(&self) -> usize {
         if !self.handover.is(Mutant::ImprintNoAcquireFence) {
             fence(Ordering::Acquire);
@@ -69,7 +69,8 @@ impl Before {
     }
 
     /// Closes the mark of a block that is copied and handed over (I5). Release: partner of the
-    /// writer's load of the mark.
+    /// writer's load of the mark. The copy's loads come before, so none of them reads a word that
+    /// the writer stores because it saw the mark (`litmus/imprint-close`).
     fn close(&self, block: usize) {
         self.marks.of(block).set(CLOSED, Ordering::Release);
     }

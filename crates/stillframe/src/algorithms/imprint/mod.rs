@@ -220,7 +220,9 @@ impl Imprint {
         if self.span != 0 {
             let mark = self.marks.of(index / BLOCK_WORDS);
             // Acquire: partner of the Release in `Before::close`. No word that is stored without
-            // being saved, a closed mark having been seen, is what was copied.
+            // being saved, a closed mark having been seen, is what was copied
+            // (`litmus/imprint-close`). The writer's own stores to marks order nothing: one that
+            // opens a closed mark again costs needless records.
             let records = mark.get(Ordering::Acquire);
             if records != CLOSED {
                 let old = word.load(Ordering::Relaxed);
@@ -294,7 +296,7 @@ impl Imprint {
 
     /// Saves nothing more for this image: it ended, or its capture was told to stop. In the latter
     /// case whoever sees a word that was not saved sees the stop: partner of the Acquire fence in
-    /// [`Before`], which is followed by a look at the stop.
+    /// [`Before`], which is followed by a look at the stop (`litmus/imprint-stop`).
     fn give_up(&mut self) {
         self.span = 0;
         if !self.handover.is(Mutant::ImprintNoFenceOnStop) {
@@ -321,7 +323,7 @@ impl Imprint {
     }
 
     /// Publishes the log up to `used` words, before the new value that the caller stores
-    /// next (I2). Partner: the Acquire fence in [`Before`].
+    /// next (I2). Partner: the Acquire fence in [`Before`] (`litmus/imprint-log`).
     #[inline(always)]
     fn publish(&self, used: usize) {
         self.handover.note_arena(used);
