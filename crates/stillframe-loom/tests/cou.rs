@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Faults, Model, Op, WORDS, explore, rejects, run_with};
+use common::{Faults, Model, Op, Seen, WORDS, explore, rejects, run_with};
 use stillframe_loom::algorithms::cou::{Bacou, Cou};
 use stillframe_loom::{Algorithm, Image, Mutant, Options, Unit};
 
@@ -17,7 +17,7 @@ fn program<A: Algorithm>(unit: Unit, ops: &'static [Op], faults: Faults) -> Mode
 }
 
 fn random_access<A: Algorithm>(unit: Unit, ops: &'static [Op], faults: Faults) -> Model {
-    fn look<A: Algorithm>(image: &A::Image<Vec<u64>>, expected: &[u64], faults: &Faults) {
+    fn look<A: Algorithm>(image: &A::Image<Seen>, expected: &[u64], faults: &Faults) {
         let found = image.get(0);
         faults.check(found == Some(expected[0]), || {
             format!("word 0 is {found:?}, at begin {expected:?}")

@@ -3,10 +3,12 @@
 
 mod common;
 
-use common::{AMPLE, Faults, Model, Op, WORDS, explore, rejects, run};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use common::{AMPLE, Faults, Model, Op, Seen, WORDS, explore, rejects, run};
 use stillframe_loom::algorithms::imprint::{Before, Imprint};
 use stillframe_loom::{Algorithm, CaptureError, Image, InProcess, Mutant, OnFull, Options};
-use stillframe_loom::{Point, Sink, SinkError};
+use stillframe_loom::{Point, Sink, SinkError, with_mutant};
 
 use Op::{Begin as B, Write as W};
 
@@ -14,7 +16,7 @@ const ENOUGH: (usize, OnFull) = (AMPLE, OnFull::Cancel);
 /// One record and no frame.
 const SCARCE: usize = 16;
 
-type Images = InProcess<Vec<u64>, Before>;
+type Images = InProcess<Seen, Before>;
 
 fn program(ops: &'static [Op], budget: (usize, OnFull)) -> impl Fn(Faults) -> Model {
     move |faults| Box::new(move || run::<Imprint>(ops, budget, None, &faults))
@@ -80,6 +82,33 @@ fn imprint_over_budget_rejects() {
         let all = OVER.map(|ops| program(ops, (SCARCE, OnFull::Cancel)));
         let models = all.each_ref().map(|model| (2, model as &dyn Fn(Faults) -> Model));
         rejects(mutant, &models);
+    }
+}
+
+/// Single words of an image that may be given up at any time: as at begin, or none.
+fn given_up_access(ops: &'static [Op]) -> impl Fn(Faults) -> Model {
+    fn look(image: &Images, expected: &[u64], faults: &Faults) {
+        for index in [0, 2] {
+            let found = image.get(index);
+            faults.check(found.is_none_or(|found| found == expected[index]), || {
+                format!("word {index} is {found:?}, at begin {expected:?}")
+            });
+        }
+    }
+    let budget = (SCARCE, OnFull::Cancel);
+    move |faults| Box::new(move || run::<Imprint>(ops, budget, Some(look), &faults))
+}
+
+#[test]
+fn imprint_given_up_access() {
+    explore(2, given_up_access(OVER[0])(Faults::default()));
+    explore(2, given_up_access(&[W(0), B, W(1), W(0)])(Faults::default()));
+}
+
+#[test]
+fn imprint_given_up_access_rejects() {
+    for mutant in [Mutant::HandoverGetChecksStopFirst, Mutant::ImprintNoFenceOnStop] {
+        rejects(mutant, &[(2, &given_up_access(OVER[0]))]);
     }
 }
 
@@ -210,4 +239,48 @@ fn imprint_late_cancel() {
 #[test]
 fn imprint_late_cancel_rejects() {
     rejects(Mutant::HandoverLateCancelWins, &[(3, &late_cancel)]);
+}
+
+/// The sink fails while the writer waits, and the image is held on: the writer goes on all the
+/// same.
+fn failed(faults: Faults) -> Model {
+    Box::new(move || {
+        let options = Options::words(WORDS).budget(SCARCE, OnFull::Slow);
+        let mut state = Imprint::create(&options).expect("loom has memory");
+        let image = state.begin(Point::declare(), HalfWay(faults.clone())).expect("idle");
+        let capture = loom::thread::spawn(move || {
+            let mut image = image;
+            assert!(matches!(image.capture(), Err(CaptureError::Sink(_))));
+            image
+        });
+        [2, 3].iter().for_each(|&index| state.write(index, 1));
+        drop(capture.join().expect("refused"));
+    })
+}
+
+#[test]
+fn imprint_failed_sink() {
+    explore(2, failed(Faults::default()));
+}
+
+/// Nobody lets the writer go on: loom counts its turns, so no clock is needed to tell.
+fn hangs(mutant: Mutant, model: fn(Faults) -> Model) {
+    let model = model(Faults::default());
+    let outcome = catch_unwind(AssertUnwindSafe(|| {
+        explore(2, move || with_mutant(mutant, &model));
+    }));
+    let panic = outcome.expect_err("accepted");
+    let told = panic.downcast_ref::<String>().map(String::as_str);
+    let told = told.or(panic.downcast_ref().copied()).unwrap_or_default();
+    assert!(told.contains("exceeded maximum number of branches"), "{mutant:?}: {told}");
+}
+
+#[test]
+fn a_writer_that_waits_past_a_stop_hangs() {
+    hangs(Mutant::ImprintWaitsPastStop, cancelled);
+}
+
+#[test]
+fn a_writer_that_is_not_told_hangs() {
+    hangs(Mutant::HandoverFailsSilently, failed);
 }

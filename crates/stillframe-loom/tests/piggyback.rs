@@ -166,8 +166,32 @@ fn half_way(early: Early) -> impl Fn(Faults) -> Model {
     }
 }
 
+/// An image that is dropped, and another one as soon as the hand-over allows.
+fn at_once(faults: Faults) -> Model {
+    Box::new(move || {
+        let mut state = Piggyback::create(&options()).expect("loom has memory");
+        (0..WORDS).for_each(|index| state.write(index, 1));
+        let first = state.begin(Point::declare(), Vec::new()).expect("no image yet");
+        let first = loom::thread::spawn(move || drop(first));
+        state.write(0, 2);
+        while state.progress().running() {
+            loom::thread::yield_now();
+        }
+        let mut image = state.begin(Point::declare(), Vec::new()).expect("the first has ended");
+        let second = loom::thread::spawn(move || {
+            image.capture().expect("whole");
+            image.into_sink()
+        });
+        state.write(2, 3);
+        let found = second.join().expect("captured");
+        first.join().expect("dropped");
+        faults.check(found == [2, 1, 1, 1], || format!("the image is {found:?}"));
+    })
+}
+
 #[test]
 fn piggyback_half_way() {
+    explore(2, at_once(Faults::default()));
     for early in [Early::Fails, Early::Dropped] {
         explore(3, half_way(early)(Faults::default()));
     }
@@ -178,4 +202,5 @@ fn piggyback_half_way_rejects() {
     rejects(Mutant::PiggybackForgetsRest, &[(2, &half_way(Early::Fails))]);
     rejects(Mutant::PiggybackForgetsRest, &[(2, &half_way(Early::Dropped))]);
     rejects(Mutant::PiggybackFlagThenCopy, &[(2, &half_way(Early::Dropped))]);
+    rejects(Mutant::PiggybackEndsBeforeRest, &[(2, &at_once)]);
 }

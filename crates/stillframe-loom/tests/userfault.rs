@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{AMPLE, Faults, Look, Model, Op, WORDS, explore, rejects, run};
+use common::{AMPLE, Faults, Look, Model, Op, Seen, WORDS, explore, rejects, run};
 use loom::thread;
 use stillframe_loom::algorithms::userfault::{Protected, UserFault};
 use stillframe_loom::{Algorithm, Image, InProcess, Mutant, OnFull, Options, Point, with_mutant};
@@ -42,7 +42,7 @@ fn userfault_images_reject() {
 /// A word asked for at random saves its page as a fault does, perhaps at the same time.
 #[test]
 fn userfault_random_access() {
-    fn look(image: &InProcess<Vec<u64>, Protected>, expected: &[u64], faults: &Faults) {
+    fn look(image: &InProcess<Seen, Protected>, expected: &[u64], faults: &Faults) {
         let found = image.get(2);
         faults.check(found == Some(expected[2]), || {
             format!("word 2 is {found:?}, at begin {expected:?}")

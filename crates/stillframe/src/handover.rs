@@ -210,6 +210,13 @@ impl Handover {
         self.snapshotters.0.done.store(epoch, self.release(Mutant::HandoverRelaxedDone));
     }
 
+    /// For mutants: ends the image under way, whose lease has yet to be dropped.
+    pub(crate) fn end_early(&self, mutant: Mutant) {
+        if self.is(mutant) {
+            self.end(self.writers.0.epoch.load(Ordering::Relaxed));
+        }
+    }
+
     /// Asks image `epoch` to stop.
     pub(crate) fn cancel(&self, epoch: u64) {
         self.raise_stop(epoch, CANCELLED);

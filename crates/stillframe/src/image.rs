@@ -94,6 +94,9 @@ impl<S: Sink> Held<S> {
             return None;
         }
         handover.attach(*epoch);
+        if handover.is(Mutant::HandoverGetChecksStopFirst) {
+            return handover.check_stop(*epoch).is_ok().then(word);
+        }
         let word = word();
         // Looked at after the word: an image that was given up meanwhile has no words.
         handover.check_stop(*epoch).is_ok().then_some(word)
@@ -172,8 +175,8 @@ struct Unfinished<'a> {
 
 impl Drop for Unfinished<'_> {
     fn drop(&mut self) {
-        let forgets = self.handover.is(Mutant::HandoverForgetsPanic);
-        if !(forgets && std::thread::panicking()) {
+        let forgets = self.handover.is(Mutant::HandoverForgetsPanic) && std::thread::panicking();
+        if !forgets && !self.handover.is(Mutant::HandoverFailsSilently) {
             self.handover.cancel(self.epoch);
         }
     }
@@ -203,6 +206,9 @@ impl Lease {
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        self.handover.end(self.epoch);
+        let early = [Mutant::ImprintEndsBeforeClear, Mutant::PiggybackEndsBeforeRest];
+        if !early.iter().any(|&mutant| self.handover.is(mutant)) {
+            self.handover.end(self.epoch);
+        }
     }
 }

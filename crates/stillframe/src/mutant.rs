@@ -34,6 +34,8 @@ mutants! {
     CouKeepsOldBits,
     /// Copy-on-Update: the latch is let go without Release.
     CouRelaxedRelease,
+    /// Copy-on-Update: the number of an image in the state of a unit has sixteen bits.
+    CouStampsWrap,
 
     // -- zigzag, piggyback
     /// Zigzag: the second copy of the state starts with whatever memory held.
@@ -54,6 +56,8 @@ mutants! {
     PiggybackForgetsRest,
     /// Piggyback: the units of a block that the sink declines are left uncopied.
     PiggybackForgetsDeclined,
+    /// Piggyback: an image that ends half-way copies the other units after its end.
+    PiggybackEndsBeforeRest,
 
     // -- ping-pong, hourglass
     /// Ping-Pong: the shadow being written is dumped (the authors' code).
@@ -90,6 +94,10 @@ mutants! {
     AsyncForkMarksLate,
     /// Async-fork: a table is declared copied without Release.
     AsyncForkRelaxedCopied,
+    /// Async-fork: a new page is entered in a table that may be being copied.
+    AsyncForkAddsToSharedTable,
+    /// Claims: the number of an image in the state of an item has sixteen bits.
+    ClaimsWrap,
     /// userfaultfd: a page is unprotected before it is saved.
     UserFaultUnprotectsFirst,
     /// userfaultfd: the capture takes the live page though it was saved.
@@ -108,6 +116,8 @@ mutants! {
     ValkeyOverrunsQueue,
     /// Valkey's shape: a block is handed over without Release.
     ValkeyRelaxedHandOver,
+    /// Valkey's shape: the number of an image in the stamp of a unit has sixteen bits.
+    ValkeyStampsWrap,
 
     // -- imprint
     /// Imprint: no before-image is kept.
@@ -138,6 +148,10 @@ mutants! {
     ImprintSavesHalfWord,
     /// Imprint: no Release fence between giving the image up and the first word not saved.
     ImprintNoFenceOnStop,
+    /// Imprint: the image ends before the marks for the next one are cleared.
+    ImprintEndsBeforeClear,
+    /// Imprint: a writer that waits for room does not look for the stop.
+    ImprintWaitsPastStop,
     // -- the hand-over
     /// Hand-over: begin is published without Release.
     HandoverRelaxedBegin,
@@ -155,6 +169,10 @@ mutants! {
     HandoverForgetsStop,
     /// Hand-over: the wish to stop is looked at before a block is copied.
     HandoverChecksStopFirst,
+    /// Hand-over: the wish to stop is looked at before a word asked for at random is found.
+    HandoverGetChecksStopFirst,
+    /// Hand-over: a capture that fails does not tell the writer, who may wait for it.
+    HandoverFailsSilently,
     /// Hand-over: a late wish to stop an older image hides the wish for this one.
     HandoverLateCancelWins,
     /// Hand-over: a sink that panics leaves its image as if it were captured on.

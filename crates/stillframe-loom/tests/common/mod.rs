@@ -2,11 +2,11 @@
 #![allow(dead_code, reason = "each test binary uses its part")]
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 use stillframe_loom::{Algorithm, CaptureError, Image, Mutant, OnFull, Options, Point};
-use stillframe_loom::{BLOCK_WORDS, with_mutant};
+use stillframe_loom::{BLOCK_WORDS, Before, Sink, SinkError, with_mutant};
 
 /// Two blocks of two words.
 pub(crate) const WORDS: usize = 2 * BLOCK_WORDS;
@@ -59,8 +59,13 @@ impl Faults {
 /// What the writer does next.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Op {
-    /// Begins an image, once the one before has ended.
+    /// Begins an image when the thread of the one before is gone.
     Begin,
+    /// Begins an image as soon as the hand-over says that the one before has ended: nothing else
+    /// orders the two. Takes loom much longer.
+    Next,
+    /// Grows the state to so many words.
+    Grow(usize),
     /// Writes a new value into a word.
     Write(usize),
     /// Does a slice of what the algorithm needs of the writer's thread.
@@ -72,8 +77,28 @@ pub(crate) enum Op {
     Read(usize),
 }
 
+/// Collects an image; knows the one before. Its lock is none of loom's: it orders nothing.
+#[derive(Debug, Default)]
+pub(crate) struct Seen {
+    pub(crate) words: Vec<u64>,
+    settled: Arc<Mutex<Vec<u64>>>,
+}
+
+impl Sink for Seen {
+    fn push(&mut self, start: usize, words: &[u64]) -> Result<(), SinkError> {
+        Sink::push(&mut self.words, start, words)
+    }
+    fn before(&mut self, start: usize, into: &mut [u64]) -> Result<Before, SinkError> {
+        let settled = self.settled.lock().expect("never poisoned");
+        for (index, word) in (start..).zip(into) {
+            *word = settled.get(index).copied().unwrap_or(0);
+        }
+        Ok(Before::Given)
+    }
+}
+
 /// What the snapshotter does with an image before it captures it.
-pub(crate) type Look<A> = fn(&<A as Algorithm>::Image<Vec<u64>>, &[u64], &Faults);
+pub(crate) type Look<A> = fn(&<A as Algorithm>::Image<Seen>, &[u64], &Faults);
 
 /// Runs a program: the writer here, each image on a thread of its own. Every image that is captured
 /// must equal the oracle at its begin; only an image over its budget may not be.
@@ -96,7 +121,8 @@ pub(crate) fn run_with<A: Algorithm>(
     let mut state = A::create(options).expect("loom has memory");
     let mut oracle = vec![0; options.words];
     let mut value = 0;
-    let mut snapshotter = None;
+    let settled = Arc::default();
+    let mut snapshotters = Vec::new();
     for &op in program {
         match op {
             Op::Write(index) => {
@@ -104,41 +130,74 @@ pub(crate) fn run_with<A: Algorithm>(
                 state.write(index, value);
                 oracle[index] = value;
             }
+            Op::Grow(words) => {
+                state.grow(words).expect("loom has memory");
+                oracle.resize(words, 0);
+            }
             Op::Tend => _ = state.tend(),
             Op::Yield => loom::thread::yield_now(),
             Op::Read(index) => {
                 let found = state.read(index);
                 if found != oracle[index] {
                     // loom cannot unwind a thread that holds an image.
-                    snapshotter.take().map(loom::thread::JoinHandle::join);
+                    join_all(&mut snapshotters);
                 }
                 check_read(found, index, &oracle, faults);
             }
-            Op::Begin => {
+            Op::Begin | Op::Next => {
+                if matches!(op, Op::Begin) {
+                    join_all_tending(&mut state, &mut snapshotters);
+                }
                 tend_until_idle(&mut state);
-                snapshotter.take().map(loom::thread::JoinHandle::join);
-                let begun = state.begin(Point::declare(), Vec::with_capacity(oracle.len()));
-                let mut image = begun.expect("the image before has ended");
+                let sink = Seen { words: Vec::new(), settled: Arc::clone(&settled) };
+                let begun = state.begin(Point::declare(), sink);
+                let image = begun.expect("the image before has ended");
                 let (expected, faults) = (oracle.clone(), faults.clone());
-                snapshotter = Some(loom::thread::spawn(move || {
-                    if let Some(look) = look {
-                        look(&image, &expected, &faults);
-                    }
-                    let outcome = image.capture();
-                    let found = image.into_sink();
-                    let given_up = matches!(outcome, Err(CaptureError::OverBudget));
-                    let right =
-                        if given_up { expected.starts_with(&found) } else { found == expected };
-                    faults.check(right && (given_up || outcome.is_ok()), || {
-                        format!("the image is {found:?} ({outcome:?}), at begin {expected:?}")
-                    });
-                }));
+                snapshotters
+                    .push(loom::thread::spawn(move || take(image, look, &expected, &faults)));
             }
         }
     }
-    tend_until_idle(&mut state);
-    snapshotter.map(loom::thread::JoinHandle::join);
+    join_all_tending(&mut state, &mut snapshotters);
     (0..oracle.len()).for_each(|index| check_read(state.read(index), index, &oracle, faults));
+}
+
+/// Captures an image and compares it with what was expected.
+fn take<I: Image<Sink = Seen>>(
+    mut image: I,
+    look: Option<fn(&I, &[u64], &Faults)>,
+    expected: &[u64],
+    faults: &Faults,
+) {
+    if let Some(look) = look {
+        look(&image, expected, faults);
+    }
+    let outcome = image.capture();
+    if outcome.is_ok() {
+        let settled = Arc::clone(&image.sink_mut().settled);
+        *settled.lock().expect("never poisoned") = expected.to_vec();
+        image.settle();
+    }
+    let found = image.into_sink().words;
+    let given_up = matches!(outcome, Err(CaptureError::OverBudget));
+    let right = if given_up { expected.starts_with(&found) } else { found == expected };
+    faults.check(right && (given_up || outcome.is_ok()), || {
+        format!("the image is {found:?} ({outcome:?}), at begin {expected:?}")
+    });
+}
+
+type Snapshotters = Vec<loom::thread::JoinHandle<()>>;
+
+fn join_all(snapshotters: &mut Snapshotters) {
+    snapshotters.drain(..).for_each(|thread| _ = thread.join());
+}
+
+/// Does what the images need of the writer's thread until they have ended.
+fn join_all_tending<A: Algorithm>(state: &mut A, snapshotters: &mut Snapshotters) {
+    if A::INFO.tended {
+        tend_until_idle(state);
+    }
+    join_all(snapshotters);
 }
 
 /// Read your latest write.
@@ -148,9 +207,9 @@ fn check_read(found: u64, index: usize, oracle: &[u64], faults: &Faults) {
     });
 }
 
-/// Does what an image needs of the writer's thread until it ends.
+/// Waits until no image is held, doing what one needs of the writer's thread.
 fn tend_until_idle<A: Algorithm>(state: &mut A) {
-    while A::INFO.tended && state.progress().running() {
+    while state.progress().running() {
         if !state.tend() {
             loom::thread::yield_now();
         }

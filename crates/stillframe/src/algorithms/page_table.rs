@@ -198,7 +198,9 @@ impl<const ASYNC: bool> PageTables<ASYNC> {
             let table = page / TABLE;
             if page % TABLE == 0 {
                 self.root.store(table, (table * 2 * TABLE) as u64 * 2);
-            } else if self.root.load(table) & SHARED != 0 {
+            } else if self.root.load(table) & SHARED != 0
+                && !self.handover.is(Mutant::AsyncForkAddsToSharedTable)
+            {
                 self.own_table(table); // T2: whoever copies it must not meet a new entry
             }
             // The new pages side by side, then their spare ones: memory never used before.

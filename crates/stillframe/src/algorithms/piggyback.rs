@@ -267,6 +267,7 @@ impl Drop for Copier {
         if self.handover.is(Mutant::PiggybackForgetsRest) {
             return;
         }
+        self.handover.end_early(Mutant::PiggybackEndsBeforeRest);
         let words = self.homes[self.image & 1].len();
         while self.done.get() < words {
             self.copy(self.done.get(), BLOCK_WORDS.min(words - self.done.get()));

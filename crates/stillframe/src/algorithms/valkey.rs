@@ -158,6 +158,9 @@ impl Algorithm for Valkey {
     ) -> Result<InProcess<S, Serialiser>, BeginError> {
         self.handover.check_idle()?;
         self.mark += 1 << SLOT_BITS;
+        if self.handover.is(Mutant::ValkeyStampsWrap) {
+            self.mark &= (1 << (SLOT_BITS + 16)) - 1;
+        }
         self.walked = 0;
         self.active = true;
         let mut walk = self.desk.lock();

@@ -6,11 +6,11 @@ use std::thread;
 use crate::algorithms::{imprint::Imprint, naive::Naive, valkey::Valkey};
 use crate::handover::Handover;
 use crate::sync::Backoff;
-use crate::{Algorithm, BLOCK_WORDS, CaptureError, Engine, OnFull, Options, Point, Progress};
-use crate::{Publication, Sink, SinkError};
+use crate::{Algorithm, BLOCK_WORDS, CaptureError, Engine, Image, OnFull, Options, Point};
+use crate::{Progress, Publication, Sink, SinkError};
 
 use super::probe::{Manner, OpenAtEnd};
-use super::rig::{Rig, capture_and_settle, complete, join};
+use super::rig::{Rig, Rng, capture_and_settle, complete, join};
 use super::{Verdict, ensure, prove, rounds};
 
 const WORDS: usize = 6 * BLOCK_WORDS;
@@ -87,6 +87,41 @@ pub(super) fn cancel(seed: u64) -> Verdict {
     }
     ensure!(rig.state.progress().writer_waits() == 0, "the writer waited");
     rig.check_reads()
+}
+
+/// A word asked for at random while the image is given up is what it was at begin, or there is
+/// none; afterwards there is none.
+fn words_of_one_given_up<A: Algorithm>(seed: u64) -> Verdict {
+    let mut rig = rig::<A>(BUDGET, OnFull::Cancel, seed)?;
+    for _ in 0..rounds(20) {
+        rig.writes(20)?;
+        let (image, _) = rig.begin(Manner::Plain).map_err(|error| error.to_string())?;
+        let (expected, mut rng) = (rig.oracle.clone(), Rng(rig.rng.next()));
+        thread::scope(|scope| {
+            let looks = scope.spawn(move || {
+                let mut index = rng.below(WORDS);
+                while let Some(found) = image.get(index) {
+                    let expected = expected[index];
+                    ensure!(found == expected, "word {index} is {found:#x}, not {expected:#x}");
+                    index = rng.below(WORDS);
+                }
+                ensure!((0..WORDS).all(|index| image.get(index).is_none()), "a word came back");
+                Ok(())
+            });
+            while !looks.is_finished() {
+                rig.writes(1)?;
+            }
+            looks.join().map_err(|_| "panicked".to_owned())?
+        })?;
+        quiet_image(&mut rig)?;
+    }
+    rig.check_reads()
+}
+
+#[test]
+fn words_of_an_image_given_up() {
+    prove(words_of_one_given_up::<Imprint>, 8);
+    prove(words_of_one_given_up::<Valkey>, 8);
 }
 
 /// A cancel that comes late, for an image that has ended, does not hide that the next image was

@@ -10,7 +10,8 @@
 //! - `rig`: a state, its oracle, random writes, and captures stopped at every block.
 //! - `properties`: images under random schedules. `race`: at full speed. `budget`: Imprint's arena.
 //!   `engine`: the thread around an algorithm. `incremental`: units, images that do not count, and
-//!   recovery from increments. `sinks`: whatever sinks may do, image after image.
+//!   recovery from increments. `sinks`: whatever sinks may do, image after image. `sleep`: units
+//!   that are not written for many images.
 //!
 //! A failure names its seed; `STILLFRAME_SEED=n` runs that seed alone. `STILLFRAME_LONG=1`
 //! multiplies the work.
@@ -24,8 +25,13 @@ mod properties;
 mod race;
 mod rig;
 mod sinks;
+mod sleep;
 
 use std::io::Write as _;
+use std::panic::resume_unwind;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread;
+use std::time::Duration;
 
 use crate::Algorithm;
 
@@ -65,6 +71,23 @@ fn is_missing<A: Algorithm>() -> bool {
     true
 }
 
+/// What `body` says, or that it does not end: a test that hangs would tell nothing. The limit is a
+/// hundred times what anything takes, so it decides no test that passes.
+fn in_time(body: impl FnOnce() -> Verdict + Send + 'static) -> Verdict {
+    let seconds = if is_long() { 3600 } else { 300 };
+    let (tell, told) = channel();
+    let thread = thread::spawn(move || _ = tell.send(body()));
+    let limit = Duration::from_secs(if cfg!(miri) { u64::from(u32::MAX) } else { seconds });
+    let verdict = told.recv_timeout(limit);
+    if let Err(RecvTimeoutError::Timeout) = verdict {
+        return Err(format!("not ended after {seconds} s: somebody waits for ever"));
+    }
+    match (thread.join(), verdict) {
+        (Err(panic), _) => resume_unwind(panic),
+        (Ok(()), verdict) => verdict.unwrap_or_else(|_| Err("said nothing".into())),
+    }
+}
+
 /// Runs a property with several seeds.
 fn prove(property: Property, seeds: usize) {
     let asked = std::env::var("STILLFRAME_SEED").ok().and_then(|seed| seed.parse::<u64>().ok());
@@ -72,7 +95,7 @@ fn prove(property: Property, seeds: usize) {
     let seeds = if is_long() { seeds } else { rounds(seeds) };
     let all = 1..=seeds as u64;
     for seed in asked.map_or(all, |seed| seed..=seed) {
-        if let Err(sentence) = property(seed) {
+        if let Err(sentence) = in_time(move || property(seed)) {
             panic!("STILLFRAME_SEED={seed}: {sentence}");
         }
     }
@@ -89,15 +112,18 @@ macro_rules! suite {
                 properties::partial_words, 8;
                 properties::growth_during_images, 8;
                 properties::images_that_fail, 12;
+                properties::cancelled_images_have_no_words, 4;
                 properties::hundreds_of_images, 1;
                 properties::busy_while_held, 2;
                 properties::out_of_bounds, 1;
+                sleep::units_that_sleep, 1;
                 incremental::every_unit, 4;
                 incremental::increments_recover, 4;
                 sinks::whatever_sinks_do, 6;
                 race::pairs_stay_together, 4;
                 race::random_access, 4;
                 race::many_images_under_load, 2;
+                race::writes_chase_the_capture, 8;
                 engine::images_in_a_row, 2;
                 engine::bad_sinks_and_publishers, 2;
                 engine::drop_half_way, 6;

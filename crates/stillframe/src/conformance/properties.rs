@@ -128,6 +128,34 @@ fn cancelled_at<A: Algorithm>(rig: &mut Rig<A>, at: usize) -> Verdict {
     Ok(())
 }
 
+/// Random access to an image that was told to stop gives nothing, whatever is written.
+pub(super) fn cancelled_images_have_no_words<A: Algorithm>(seed: u64) -> Verdict {
+    let words = 2 * BLOCK_WORDS + 1;
+    let mut rig = Rig::<A>::new(words, seed)?;
+    for _ in 0..rounds(4) {
+        rig.writes(10)?;
+        let (mut image, tally) = rig.begin(Manner::Plain).map_err(|error| error.to_string())?;
+        let expected = A::INFO.random_access.then_some(rig.oracle[words - 1]);
+        rig.writes(10)?;
+        ensure!(image.get(words - 1) == expected, "the last word is not {expected:?}");
+        rig.state.progress().cancel();
+        for index in 0..words {
+            ensure!(image.get(index).is_none(), "word {index} of an image that was cancelled");
+            if index % 100 == 0 {
+                rig.writes(1)?;
+            }
+        }
+        if A::INFO.in_process {
+            let outcome = capture_and_settle(&mut image);
+            ensure!(matches!(outcome, Err(CaptureError::Cancelled)), "cancelled: {outcome:?}");
+        }
+        tally.is_right()?;
+        drop(image);
+        images_are_right(&mut rig, 10)?;
+    }
+    rig.check_reads()
+}
+
 fn refused<A: Algorithm>(rig: &mut Rig<A>, manner: Manner) -> Verdict {
     let (mut image, tally) = rig.begin(manner).map_err(|error| error.to_string())?;
     rig.writes(10)?;

@@ -140,3 +140,33 @@ pub(super) fn many_images_under_load<A: Algorithm>(seed: u64) -> Verdict {
     }
     rig.check_reads()
 }
+
+/// Whole images compared while the writer writes the very block that is being captured, and those
+/// beside it: both threads meet in one unit, which random writes seldom bring about.
+pub(super) fn writes_chase_the_capture<A: Algorithm>(seed: u64) -> Verdict {
+    let words = 16 * BLOCK_WORDS;
+    let mut rig = Rig::<A>::new(words, seed)?;
+    // A forked child shares no memory with the writer.
+    for round in 0..if A::INFO.in_process { rounds(12) } else { 1 } {
+        let manner = if round % 4 == 0 { Manner::Slow } else { Manner::Plain };
+        let (mut image, tally) = rig.begin(manner).map_err(|error| error.to_string())?;
+        let progress = rig.state.progress();
+        let outcome = thread::scope(|scope| {
+            let _cancel = CancelAtEnd(&progress);
+            let thread = scope.spawn(move || capture_and_settle(&mut image));
+            let mut number = 0;
+            while !thread.is_finished() {
+                // From the end of the block: a copy begins at its start.
+                number += 1;
+                let at = progress.captured_words() + BLOCK_WORDS - 1 - 7 * number % BLOCK_WORDS;
+                let ahead = BLOCK_WORDS * (number / BLOCK_WORDS % 2);
+                let value = rig.rng.next();
+                rig.write((at + ahead).min(words - 1), value)?;
+                rig.state.tend();
+            }
+            join(&mut rig.state, thread)
+        })?;
+        complete((outcome, tally), words)?;
+    }
+    rig.check_reads()
+}

@@ -7,6 +7,7 @@ use crate::algorithm::Options;
 use crate::error::MemoryError;
 use crate::info::Info;
 use crate::memory::Words;
+use crate::mutant::{Mutant, Mutation};
 use crate::sync::{Backoff, Ordering};
 
 /// Which home of a unit holds its image.
@@ -60,6 +61,7 @@ pub struct Stamped {
     cells: Words,
     /// `image << 2` of the image under way.
     mark: u64,
+    mutation: Mutation,
 }
 
 /// Memory for the states of units, `per_word` to a word.
@@ -76,16 +78,20 @@ impl States for Stamped {
     const INTERLEAVED: bool = false;
 
     fn create(options: &Options, shift: u32) -> Result<Self, MemoryError> {
-        Ok(Self { cells: create_states(options, shift, 1)?, mark: 0 })
+        let cells = create_states(options, shift, 1)?;
+        Ok(Self { cells, mark: 0, mutation: Mutation::current() })
     }
     fn grow(&mut self, units: usize) -> Result<(), MemoryError> {
         self.cells.grow(units)
     }
     fn view(&self) -> Self {
-        Self { cells: self.cells.view(), mark: self.mark }
+        Self { cells: self.cells.view(), ..*self }
     }
     fn begin(&mut self) {
         self.mark += 1 << 2;
+        if self.mutation.is(Mutant::CouStampsWrap) {
+            self.mark &= (1 << 18) - 1;
+        }
     }
     #[inline]
     fn prefetch(&self, unit: usize) {

@@ -168,6 +168,7 @@ impl Drop for Before {
     /// of the next image before that begins. The writer may still append, not knowing of the end: a
     /// record that then reads as zero harms nobody.
     fn drop(&mut self) {
+        self.handover.end_early(Mutant::ImprintEndsBeforeClear);
         self.next_marks.clear();
         self.log.release(KEPT_WORDS);
     }

@@ -286,7 +286,9 @@ impl Imprint {
 
     fn refresh(&mut self) {
         self.limit = (self.used() + REFRESH).min(self.log.len() / ENTRY * ENTRY);
-        if self.handover.is_over() {
+        let waits_on =
+            self.handover.is(Mutant::ImprintWaitsPastStop) && self.on_full == OnFull::Slow;
+        if !waits_on && self.handover.is_over() {
             return self.give_up();
         }
         let end = self.open + self.span;
