@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Words may be quoted as in a request; lines that start with `#` say nothing; unknown pairs are
-//! passed over.
+//! passed over. A blank line, and a last line without its end, are damage, as in Redis.
 
 use std::io::Read;
 
@@ -54,12 +54,18 @@ impl Manifest {
     fn parse(text: &[u8]) -> Result<Self, String> {
         let mut manifest = Self::default();
         let mut highest = None;
-        for (number, line) in (1..).zip(text.split(|&byte| byte == b'\n')) {
-            let line = line.strip_suffix(b"\r").unwrap_or(line);
-            if line.is_empty() || line.starts_with(b"#") {
+        let Some(lines) = text.strip_suffix(b"\n") else {
+            return Err("its last line has no end: it is empty, or was cut".to_owned());
+        };
+        for (number, line) in (1..).zip(lines.split(|&byte| byte == b'\n')) {
+            if line.starts_with(b"#") {
                 continue;
             }
+            let line = line.trim_ascii();
             let wrong = |what: &str| format!("line {number}: {what}");
+            if line.is_empty() {
+                return Err(wrong("it is blank, which Redis never writes"));
+            }
             let entry = Entry::parse(line).map_err(|what| wrong(&what))?;
             match entry.kind {
                 b'h' => {}
@@ -98,7 +104,8 @@ impl Entry {
             return Err("this is not a list of words in pairs, file, seq and type".to_owned());
         }
         let value = |key: &str| {
-            let pair = words.chunks_exact(2).find(|pair| pair[0] == key.as_bytes());
+            let pair =
+                words.chunks_exact(2).find(|pair| pair[0].eq_ignore_ascii_case(key.as_bytes()));
             pair.map(|pair| pair[1]).ok_or_else(|| format!("'{key}' is missing"))
         };
         let name = std::str::from_utf8(value("file")?).map_err(|_| "the name is no text")?;
@@ -106,7 +113,7 @@ impl Entry {
             return Err(format!("'{}' is a path, not the name of a file", name.escape_debug()));
         }
         let sequence = std::str::from_utf8(value("seq")?).ok().and_then(|seq| seq.parse().ok());
-        let sequence = sequence.ok_or("the sequence is no number")?;
+        let sequence = sequence.filter(|&it| it > 0).ok_or("the sequence is no number above 0")?;
         let kind = match value("type")? {
             [kind] => *kind,
             _ => return Err("a type is one letter".to_owned()),
@@ -133,7 +140,11 @@ mod tests {
         let long = [b"file ".repeat(3), vec![b'x'; 70_000]].concat();
         for (text, problem) in [
             (&b"file a seq 1"[..], "line 1: this is not a list"),
-            (b"\nfile ../a seq 1 type i", "line 2: '../a' is a path"),
+            (b"#\nfile ../a seq 1 type i", "line 2: '../a' is a path"),
+            (b"\nfile a seq 1 type i", "line 1: it is blank"),
+            (b"file a seq 1 type i\n \r\nfile b seq 2 type i", "line 2: it is blank"),
+            (b"file a seq 1 type i\n", "line 2: it is blank"),
+            (b"file a seq 0 type i", "no number above 0"),
             (b"file \"..\" seq 1 type i", "is a path"),
             (b"file a\\x00 seq x type i", "no number"),
             (b"file \"a\\x00\" seq 1 type i", "is a path"),
@@ -147,8 +158,11 @@ mod tests {
             (b"*3\r\n$1\r\na", "line 1"),
             (&long, "line 1"),
         ] {
-            let refused = Manifest::parse(text).expect_err("it is none");
+            let refused = Manifest::parse(&[text, b"\n"].concat()).expect_err("it is none");
             assert!(refused.contains(problem), "{}: {refused}", text.escape_ascii());
+        }
+        for cut in [&b""[..], b"file a seq 1 type b\nfile b seq 2 type i"] {
+            assert!(Manifest::parse(cut).expect_err("it is cut").contains("no end"));
         }
     }
 }
