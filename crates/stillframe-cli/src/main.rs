@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod check;
+mod daemon;
 mod files;
 mod import;
 mod inspect;
@@ -32,7 +33,7 @@ struct Cli {
 enum Command {
     /// Run a server for Redis clients, saving in the background without fork.
     #[command(after_help = serve::EXAMPLES)]
-    Serve(Box<serve::Arguments>),
+    Serve(serve::Arguments),
     /// Verify checkpoints, logs and RDB files, and say which bytes are bad.
     #[command(after_help = check::EXAMPLES)]
     Check(check::Arguments),

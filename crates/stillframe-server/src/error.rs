@@ -57,6 +57,9 @@ pub enum ServeError {
     /// TLS cannot be had as the settings want it.
     #[error("cannot set up TLS: {0}")]
     Tls(String),
+    /// Commands cannot have the names that they are to have.
+    #[error("cannot rename the commands: {0}")]
+    Commands(String),
     /// The users cannot be used.
     #[error("cannot set up the users: {0}")]
     Users(String),
@@ -100,6 +103,21 @@ pub enum ServeError {
     ForeignLog {
         /// The manifest that was found.
         path: PathBuf,
+    },
+    /// There is data of another kind, and none that this server would load.
+    #[error(
+        "{} is {what}, and there is no {dump}: a server would start without data; {advice}, or move \
+         the file away to start empty", path.display()
+    )]
+    ForeignData {
+        /// What was found.
+        path: PathBuf,
+        /// What it seems to be.
+        what: &'static str,
+        /// The dump file that would be loaded.
+        dump: String,
+        /// What to do.
+        advice: String,
     },
     /// There is data where data is to be imported to.
     #[error(

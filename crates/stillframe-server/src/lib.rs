@@ -52,7 +52,7 @@ mod tls;
 mod tracking;
 mod unblock;
 
-pub use config::{Config, FileError, LogFormat, LogLevel, Size, parse_size};
+pub use config::{Config, FileError, LogFormat, LogLevel, Size, parse_size, split_words};
 pub use error::ServeError;
 pub use import::{Imported, import};
 #[doc(hidden)]

@@ -152,7 +152,7 @@ impl Histogram {
     /// bucket.
     pub(crate) fn percentile(&self, percent: f64) -> f64 {
         let runs: u64 = self.0.iter().sum();
-        let mut left = ((runs as f64 * percent / 100.0).ceil() as u64).clamp(1, runs.max(1));
+        let mut left = ((runs as f64 * percent / 100.0).round() as u64).clamp(1, runs.max(1));
         let at = self.0.iter().position(|&count| {
             left = left.saturating_sub(count);
             left == 0

@@ -1,19 +1,22 @@
 //! From a configuration to a running server.
 
+use std::path::PathBuf;
+
 use stillframe::Algorithm;
 use stillframe::algorithms::any::Any;
 use stillframe::algorithms::imprint::Imprint;
 use stillframe_keyspace::{CreateError, Keyspace, KeyspaceOptions};
 
 use crate::acl::{Catalog, Users};
+use crate::config::rewrite;
 use crate::listen::Listeners;
-use crate::persistence::{Directory, Loaded, Saves};
+use crate::persistence::{self, Directory, Loaded, Saves};
 use crate::poll::Poller;
 use crate::server::Server;
 use crate::state::ServerState;
 use crate::supervisor;
 use crate::tls::Tls;
-use crate::{Config, ServeError, commands, journal, metrics, process, signals};
+use crate::{Config, ServeError, commands, import, journal, metrics, process, signals};
 
 /// Runs a server until it is told to stop, by SHUTDOWN or a signal.
 ///
@@ -23,6 +26,29 @@ pub fn serve(config: Config) -> Result<(), ServeError> {
     match config.snapshot {
         "imprint" => run::<Imprint>(config),
         _ => run::<Any>(config),
+    }
+}
+
+impl Config {
+    /// Whether the server is to go on without the terminal. Not if a supervisor waits for it.
+    #[must_use]
+    pub fn leaves_terminal(&self) -> bool {
+        self.running.daemonize && !supervisor::is_there(self.running.supervised)
+    }
+
+    /// Makes the data directory the one of this process, if it was named: from then on relative
+    /// paths of other settings start there, as in Redis.
+    ///
+    /// # Errors
+    /// [`ServeError::Directory`].
+    pub fn enter_directory(&mut self) -> Result<(), ServeError> {
+        let failed = |error| ServeError::Directory { path: self.dir.clone(), error };
+        self.dir = std::path::absolute(&self.dir).map_err(failed)?;
+        if self.dir_is_named {
+            persistence::create(&self.dir)?;
+            self.dir = persistence::enter(&self.dir)?;
+        }
+        Ok(())
     }
 }
 
@@ -39,7 +65,8 @@ fn run<A: Algorithm>(mut config: Config) -> Result<(), ServeError> {
     }
     let (signalled, urgent) = signals::watch().map_err(ServeError::Signals)?;
     raise_descriptor_limit(&mut config);
-    let table = commands::table::<A>();
+    let mut table = commands::table::<A>();
+    table.rename_all(&config.renames).map_err(ServeError::Commands)?;
     let users = Users::new(Catalog::new(&table), &config).map_err(ServeError::Users)?;
     let directory = Directory::open(&config.dir, &config.dbfilename)?;
     let poller = Poller::new().map_err(ServeError::Events)?;
@@ -52,6 +79,7 @@ fn run<A: Algorithm>(mut config: Config) -> Result<(), ServeError> {
     let mut keyspace = Keyspace::<A>::create(&keyspace_options(&config))?;
     *keyspace.limits_mut() = config.limits;
     keyspace.count_uses(config.counting());
+    let _pid_file = PidFile::write(&config.running.pidfile);
     let saves = Saves::new(directory, Loaded::default(), poller.waker());
     let saves = saves.map_err(CreateError::from)?;
     let mut state = ServerState::new(config, saves, users, port);
@@ -61,7 +89,9 @@ fn run<A: Algorithm>(mut config: Config) -> Result<(), ServeError> {
         state.metrics = metrics::serve(listener, poller.waker()).map_err(ServeError::Events)?;
     }
     let mut server = Server::new(keyspace, state, table, poller, signalled);
-    if !server.load()? || journal::recover(&mut server)? {
+    let is_loaded = server.load()?;
+    import::refuse_foreign(&server.state)?;
+    if !is_loaded || journal::recover(&mut server)? {
         tracing::info!("stopping: asked to while loading");
         return Ok(());
     }
@@ -74,6 +104,30 @@ fn run<A: Algorithm>(mut config: Config) -> Result<(), ServeError> {
     warn_if_open(state);
     supervisor::tell(state.config.running.supervised, "READY=1");
     server.run()
+}
+
+/// The file that tells the number of this process while the server runs.
+struct PidFile(PathBuf);
+
+impl PidFile {
+    /// Writes it, if there is to be one. It is not worth failing for.
+    fn write(path: &str) -> Option<Self> {
+        if path.is_empty() {
+            return None;
+        }
+        let file = Self(path.into());
+        let written = rewrite::replace(&file.0, format!("{}\n", std::process::id()).as_bytes());
+        written.inspect_err(|error| tracing::warn!("there is no pidfile: {error}")).ok()?;
+        Some(file)
+    }
+}
+
+impl Drop for PidFile {
+    fn drop(&mut self) {
+        if let Err(error) = rewrite::remove(&self.0) {
+            tracing::warn!("the pidfile stays: {error}");
+        }
+    }
 }
 
 /// How the configuration wants a keyspace to be.

@@ -41,6 +41,7 @@ mod replication;
 mod requests;
 mod saving;
 mod scanning;
+mod settings;
 mod startup;
 mod tools;
 mod torn;

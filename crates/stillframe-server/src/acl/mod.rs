@@ -21,7 +21,7 @@ pub(crate) use selector::{Denied, Touched};
 pub(crate) use user::User;
 
 use crate::config::Config;
-use crate::config::words::words;
+use crate::config::words::word;
 
 /// The number of the user `default`.
 pub(crate) const DEFAULT: usize = 0;
@@ -56,7 +56,7 @@ impl Users {
                             use one of the two"
                     .to_owned());
             }
-            let text = std::fs::read_to_string(&config.aclfile)
+            let text = std::fs::read(&config.aclfile)
                 .map_err(|error| format!("cannot read the aclfile {}: {error}", config.aclfile))?;
             all.load(&text).map_err(|problem| format!("{}: {problem}", config.aclfile))?;
         }
@@ -85,10 +85,11 @@ impl Users {
     }
 
     /// Creates or replaces a user from the words of a configuration line behind `user`.
-    fn define(&mut self, line: &[String]) -> Result<(), String> {
+    fn define(&mut self, line: &[Vec<u8>]) -> Result<(), String> {
         let (name, rules) = line.split_first().ok_or("a user has no name")?;
-        let rules: Vec<&[u8]> = rules.iter().map(|rule| rule.as_bytes()).collect();
-        let mut user = User::new(name.as_bytes(), &self.catalog);
+        let rules: Vec<&[u8]> = rules.iter().map(Vec::as_slice).collect();
+        let mut user = User::new(name, &self.catalog);
+        let name = String::from_utf8_lossy(name);
         self.change(&mut user, &rules).map_err(|(rule, problem)| match rule {
             Some(rule) => format!("user {name}: '{}': {problem}", String::from_utf8_lossy(&rule)),
             None => format!("user {name}: {problem}"),
@@ -101,26 +102,31 @@ impl Users {
     ///
     /// # Errors
     /// One sentence that names the line; nothing has changed.
-    pub(crate) fn load(&mut self, text: &str) -> Result<Vec<usize>, String> {
+    pub(crate) fn load(&mut self, text: &[u8]) -> Result<Vec<usize>, String> {
         let mut found: BTreeMap<Vec<u8>, User> = BTreeMap::new();
-        for (index, line) in text.lines().enumerate() {
+        for (index, line) in text.split(|&byte| byte == b'\n').enumerate() {
             let wrong = |problem: String| format!("line {}: {problem}", index + 1);
-            let words = words(line).map_err(wrong)?;
+            // Quotes and backslashes are letters like others here.
+            let words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+            let words: Vec<&[u8]> = words.collect();
             let [keyword, name, rules @ ..] = words.as_slice() else {
-                if words.is_empty() {
+                if words.first().is_none_or(|first| first.starts_with(b"#")) {
                     continue;
                 }
                 return Err(wrong("a line must be: user NAME RULE...".to_owned()));
             };
-            if keyword != "user" {
+            if keyword.starts_with(b"#") {
+                continue;
+            }
+            if *keyword != b"user" {
                 return Err(wrong("a line must begin with 'user'".to_owned()));
             }
-            let rules: Vec<&[u8]> = rules.iter().map(|rule| rule.as_bytes()).collect();
-            let mut user = User::new(name.as_bytes(), &self.catalog);
-            self.change(&mut user, &rules).map_err(|(rule, problem)| {
+            let mut user = User::new(name, &self.catalog);
+            self.change(&mut user, rules).map_err(|(rule, problem)| {
                 wrong(format!("{}: {problem}", String::from_utf8_lossy(&rule.unwrap_or_default())))
             })?;
-            if found.insert(name.clone().into_bytes(), user).is_some() {
+            if found.insert(name.to_vec(), user).is_some() {
+                let name = String::from_utf8_lossy(name);
                 return Err(wrong(format!("the user '{name}' is there twice")));
             }
         }
@@ -216,13 +222,17 @@ impl Users {
         (right && user.enabled).then_some(number)
     }
 
-    /// All users as lines of a file.
-    pub(crate) fn lines(&self) -> Vec<String> {
-        let line = |user: &User| {
-            let text = [b"user ", &user.name[..], b" ", &user.show(&self.catalog)].concat();
-            String::from_utf8_lossy(&text).into_owned()
+    /// All users as lines of an ACL file.
+    pub(crate) fn lines(&self) -> impl Iterator<Item = Vec<u8>> {
+        self.iter().map(|user| [b"user ", &user.name[..], b" ", &user.show(&self.catalog)].concat())
+    }
+
+    /// All users as lines of a configuration file, where quotes hold words together.
+    pub(crate) fn directives(&self) -> Vec<String> {
+        let quoted = |line: Vec<u8>| {
+            line.split(|&byte| byte == b' ').map(word).collect::<Vec<_>>().join(" ")
         };
-        self.iter().map(line).collect()
+        self.lines().map(quoted).collect()
     }
 }
 

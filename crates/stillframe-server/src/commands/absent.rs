@@ -60,8 +60,24 @@ pub(crate) fn register<A: Algorithm>(table: &mut Table<A>) {
     table.add_sub("module|unload", 3, admin | NO_ASYNC_LOADING, NO_KEYS, no_modules);
 }
 
+/// Other commands of Redis, which are answered as unknown ones.
+const UNKNOWN: [&str; 4] = ["MIGRATE", "PFDEBUG", "PFSELFTEST", "RESTORE-ASKING"];
+
+/// Whether Redis has a command of this name, and this server has not.
+pub(super) fn is_of_redis(name: &[u8]) -> bool {
+    let is = |known: &&str| known.as_bytes().eq_ignore_ascii_case(name);
+    error(name).is_some() || UNKNOWN.iter().any(|known| is(&known))
+}
+
+const NOT_ALLOWED: &str = "ERR MODULE command not allowed. If the enable-module-command option is \
+    set to \"local\", you can run it from a local connection, otherwise you need to set this option \
+    in the configuration file, and then restart the server.";
+
 /// `MODULE LOAD`, `LOADEX`, `UNLOAD`
 fn no_modules<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
+    if !ctx.server.config.module_command.allows(ctx.session.peer.is_local()) {
+        return ctx.out.error(NOT_ALLOWED);
+    }
     ctx.out.error("ERR MODULE: modules are not supported by this server");
 }
 

@@ -248,7 +248,7 @@ fn dryrun<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
         return ctx.out.error([b"ERR User '", args[2], b"' not found"].concat());
     };
     let request = &args[3..];
-    let Lookup::Found(index) = ctx.table.lookup(request) else {
+    let Lookup::Found(index) = ctx.table.lookup_for_client(request) else {
         return ctx.out.error([b"ERR Command '", args[3], b"' not found"].concat());
     };
     let command = ctx.table.get(index);
@@ -277,7 +277,8 @@ fn save<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
     if file.is_empty() {
         return ctx.out.error(NO_FILE);
     }
-    let text: String = ctx.server.users.lines().into_iter().map(|line| line + "\n").collect();
+    let lines = ctx.server.users.lines();
+    let text: Vec<u8> = lines.flat_map(|line| [&line[..], b"\n"].concat()).collect();
     match rewrite::replace(file.as_ref(), &text) {
         Ok(()) => ctx.out.ok(),
         Err(error) => {
@@ -296,7 +297,7 @@ fn load<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
     if file.is_empty() {
         return ctx.out.error(NO_FILE);
     }
-    let loaded = std::fs::read_to_string(file)
+    let loaded = std::fs::read(file)
         .map_err(|error| format!("Error loading ACLs, opening file '{file}': {error}"))
         .and_then(|text| {
             let loaded = ctx.server.users.load(&text);

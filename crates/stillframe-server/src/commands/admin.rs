@@ -7,6 +7,7 @@ use stillframe::Algorithm;
 use super::{Context, NO_KEYS, Table, flags::*, glob};
 use crate::config::{Change, Config, find, named};
 use crate::cron;
+use crate::persistence::{self, Directory};
 use crate::start::room_for_clients;
 use crate::state::ServerState;
 use crate::tls::Tls;
@@ -69,11 +70,20 @@ fn config_set<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
     if !rest.is_empty() {
         return ctx.out.error("ERR syntax error");
     }
-    let changed = changed(&ctx.server.config, pairs);
+    let is_local = ctx.session.peer.is_local();
+    let changed = changed(&ctx.server.config, pairs, is_local);
     let changed = changed.and_then(|config| has_room(&config, pairs).map(|()| config));
-    let changed = changed.and_then(|config| Ok((renewed(&config, pairs)?, config)));
-    match changed.and_then(|it| listen(ctx.server, &it.1, pairs).map(|()| it)) {
-        Ok((tls, config)) => {
+    let changed = changed.and_then(|config| {
+        let directory = moved(ctx.server, &config, pairs)?;
+        Ok((directory, renewed(&config, pairs)?, config))
+    });
+    match changed.and_then(|it| listen(ctx.server, &it.2, pairs).map(|()| it)) {
+        Ok((directory, tls, mut config)) => {
+            if let Some(directory) = directory {
+                config.dir = directory.files().path().to_owned();
+                ctx.server.journal.move_to(directory.files(), &config);
+                ctx.server.saves.save_into(directory);
+            }
             if let Some(tls) = tls {
                 ctx.server.tls = tls;
             }
@@ -92,7 +102,12 @@ fn config_set<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
             cron::weigh_clients(ctx.server);
             ctx.out.ok();
         }
-        Err(problem) => ctx.out.error(problem),
+        Err(problem) => {
+            if sets(pairs, b"dir") {
+                let _ = persistence::enter(&ctx.server.config.dir); // it may have been left
+            }
+            ctx.out.error(problem);
+        }
     }
 }
 
@@ -114,6 +129,38 @@ fn has_room(config: &Config, pairs: &[[&[u8]; 2]]) -> Result<(), Vec<u8>> {
          {room}"
     );
     Err(refusal(b"maxclients", &problem))
+}
+
+/// The directory that saves go to from now on, or their other name there.
+fn moved(
+    server: &ServerState,
+    config: &Config,
+    pairs: &[[&[u8]; 2]],
+) -> Result<Option<Directory>, Vec<u8>> {
+    let Some(name) = ["dir", "dbfilename"].into_iter().find(|it| sets(pairs, it.as_bytes())) else {
+        return Ok(None);
+    };
+    let refused = |problem: &str| refusal(name.as_bytes(), problem);
+    let before = &server.config;
+    if server.loading.is_some() {
+        return Err(b"LOADING Redis is loading the dataset in memory".to_vec());
+    }
+    if server.journal.is_open() {
+        return Err(refused(
+            "the log goes on from the dump file in its directory: CONFIG SET appendonly no first",
+        ));
+    }
+    let opened = persistence::enter(&before.dir).and_then(|old| {
+        let new = persistence::enter(&config.dir)?;
+        if new == old {
+            return Ok(server.saves.directory().with_dump(&config.dbfilename));
+        }
+        Directory::open(&new, &config.dbfilename)
+    });
+    opened.map(Some).map_err(|error| {
+        tracing::warn!("CONFIG SET {name}: {error}");
+        refused(&error.to_string())
+    })
 }
 
 /// Listens where the new configuration says, if it says so anew.
@@ -159,7 +206,9 @@ fn refusal(name: &[u8], problem: &str) -> Vec<u8> {
 }
 
 /// The configuration with all changes, or why one of them cannot be.
-fn changed(config: &Config, pairs: &[[&[u8]; 2]]) -> Result<Config, Vec<u8>> {
+fn changed(config: &Config, pairs: &[[&[u8]; 2]], is_local: bool) -> Result<Config, Vec<u8>> {
+    let allowed = config.protected_configs.allows(is_local);
+
     let mut changed = config.clone();
     let mut settings: Vec<&str> = Vec::new();
     for [name, _] in pairs {
@@ -172,11 +221,9 @@ fn changed(config: &Config, pairs: &[[&[u8]; 2]]) -> Result<Config, Vec<u8>> {
         let Some(parameter) = std::str::from_utf8(name).ok().and_then(find) else { continue };
         let mut set = || match parameter.change {
             Change::Start => Err("can't set immutable config".to_owned()),
-            Change::Protected => Err("can't set protected config".to_owned()),
-            Change::Always if settings.contains(&parameter.name) => {
-                Err("duplicate parameter".to_owned())
-            }
-            Change::Always => {
+            Change::Protected if !allowed => Err("can't set protected config".to_owned()),
+            _ if settings.contains(&parameter.name) => Err("duplicate parameter".to_owned()),
+            Change::Always | Change::Protected => {
                 let value = std::str::from_utf8(value)
                     .map_err(|_| "the value must be UTF-8 text".to_owned())?;
                 (parameter.set)(&mut changed, value)
@@ -220,7 +267,8 @@ fn config_rewrite<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
     let Some(path) = &config.config_file else {
         return ctx.out.error("ERR The server is running without a config file");
     };
-    let users = if config.aclfile.is_empty() { ctx.server.users.lines() } else { Vec::new() };
+    let no_file = config.aclfile.is_empty();
+    let users = if no_file { ctx.server.users.directives() } else { Vec::new() };
     match config.rewrite(path, &[("user", users)]) {
         Ok(()) => {
             tracing::warn!("CONFIG REWRITE has written {}", path.display());

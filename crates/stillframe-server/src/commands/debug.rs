@@ -15,7 +15,6 @@ use super::errors::NO_SUCH_KEY;
 use super::flags::{ADMIN, LOADING, NOSCRIPT, STALE};
 use super::keys::encoding;
 use super::{Context, NO_KEYS, Table, digest};
-use crate::config::DebugCommand;
 use crate::effects::Consumer;
 use crate::loading::{Host, Parts};
 use crate::persistence::{self, values};
@@ -34,7 +33,8 @@ const NOT_ALLOWED: &str = "ERR DEBUG command not allowed. If the enable-debug-co
 fn debug<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
     let name = args[1].to_ascii_lowercase();
     let open = matches!(name.as_slice(), b"digest" | b"digest-value" | b"help");
-    if !open && !is_allowed(ctx) {
+    let allowed = ctx.server.config.debug_command;
+    if !open && !allowed.allows(ctx.session.peer.is_local()) {
         return ctx.out.error(NOT_ALLOWED);
     }
     match (name.as_slice(), &args[2..]) {
@@ -77,14 +77,6 @@ fn debug<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
                 "ERR unknown subcommand or wrong number of arguments for '{name}'. Try DEBUG HELP."
             ));
         }
-    }
-}
-
-fn is_allowed<A: Algorithm>(ctx: &Context<'_, A>) -> bool {
-    match ctx.server.config.debug_command {
-        DebugCommand::No => false,
-        DebugCommand::Local => ctx.session.peer.is_local(),
-        DebugCommand::Yes => true,
     }
 }
 

@@ -7,6 +7,7 @@ use stillframe_keyspace::{DATABASES, Keyspace, KeyspaceStats};
 
 use super::info_replication::{loading, replication};
 use super::{Context, NO_KEYS, Table, flags::*};
+use crate::config::show_percentile;
 use crate::persistence::whole_micros;
 use crate::process;
 use crate::pubsub::Kind;
@@ -376,7 +377,8 @@ fn latencystats<A: Algorithm>(ctx: &Context<'_, A>, _: &KeyspaceStats, text: &mu
     }
     for (command, counters) in ctx.table.all().iter().zip(&ctx.server.stats.commands) {
         if let Some(times) = &counters.times {
-            let percentile = |&at: &f64| format!("p{at}={:.3}", times.percentile(at));
+            let percentile =
+                |&at: &f64| format!("p{}={:.3}", show_percentile(at), times.percentile(at));
             let told: Vec<String> = config.latency_percentiles.iter().map(percentile).collect();
             let told = told.join(",");
             let _ = write!(text.0, "latency_percentiles_usec_{}:{told}\r\n", command.name);

@@ -21,8 +21,12 @@ pub(crate) fn register<A: Algorithm>(table: &mut Table<A>) {
     table.add_sub("command|getkeysandflags", -4, flags, NO_KEYS, getkeysandflags);
 }
 
+fn offered<A: Algorithm>(table: &Table<A>) -> impl Iterator<Item = &Command<A>> {
+    table.all().iter().filter(|command| table.is_offered(command))
+}
+
 fn top_level<A: Algorithm>(table: &Table<A>) -> impl Iterator<Item = &Command<A>> {
-    table.all().iter().filter(|command| !command.name.contains('|'))
+    offered(table).filter(|command| !command.name.contains('|'))
 }
 
 /// `COMMAND`
@@ -78,7 +82,7 @@ fn info<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
 fn list<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
     let table = ctx.table;
     let names: Vec<&str> = match args.get(2..).unwrap_or_default() {
-        [] => table.all().iter().map(|command| command.name).collect(),
+        [] => offered(table).map(|command| command.name).collect(),
         [filter, kind, value] if filter.eq_ignore_ascii_case(b"filterby") => {
             let value = value.to_ascii_lowercase();
             let chosen: fn(&Command<A>, &[u8]) -> bool = match kind.to_ascii_lowercase().as_slice()
@@ -90,7 +94,7 @@ fn list<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
                 b"pattern" => |command, value| glob::matches(value, command.name.as_bytes()),
                 _ => return ctx.out.error("ERR syntax error"),
             };
-            table.all().iter().filter(|command| chosen(command, &value)).map(|c| c.name).collect()
+            offered(table).filter(|command| chosen(command, &value)).map(|c| c.name).collect()
         }
         _ => return ctx.out.error("ERR syntax error"),
     };
@@ -227,7 +231,7 @@ fn keys_of<'a, A: Algorithm>(
     request: &[&'a [u8]],
 ) -> Result<Vec<Used<'a>>, &'static str> {
     const INVALID: &str = "ERR Invalid arguments specified for command";
-    let Lookup::Found(index) = table.lookup(request) else {
+    let Lookup::Found(index) = table.lookup_for_client(request) else {
         return Err("ERR Invalid command specified");
     };
     let command = table.get(index);
@@ -268,7 +272,7 @@ fn done<A: Algorithm>(command: &Command<A>, request: &[&[u8]]) -> Vec<String> {
 /// The command of a name such as `get` or `client|list`, in any case.
 fn by_full_name<'t, A: Algorithm>(table: &'t Table<A>, name: &[u8]) -> Option<&'t Command<A>> {
     let mut parts = name.splitn(2, |&byte| byte == b'|');
-    let command = table.get(table.find(parts.next()?)?);
+    let command = table.get(table.find_for_client(parts.next()?)?);
     match parts.next() {
         None => Some(command),
         Some(own) => table.find_sub(command, own).map(|index| table.get(index)),

@@ -184,9 +184,13 @@ fn silenced<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
     ctx.out.buffer.append(&mut ctx.server.clients.mail);
 }
 
-/// Answers one request: looks the command up, checks that it may run, then runs or queues it.
+/// Answers one request: looks the command up, and goes on from there.
 fn answer<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
-    let index = match ctx.table.lookup(args) {
+    let found = match ctx.session.internal {
+        true => ctx.table.lookup(args),
+        false => ctx.table.lookup_for_client(args),
+    };
+    let index = match found {
         Lookup::Found(index) => index,
         Lookup::Unknown if is_http(args) => {
             tracing::warn!(
@@ -198,10 +202,19 @@ fn answer<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
             return;
         }
         Lookup::Unknown => return reject(ctx, &unknown_command(args)),
-        Lookup::UnknownSubcommand(container) => {
-            return reject(ctx, &unknown_subcommand(ctx.table.get(container).name, args));
-        }
+        Lookup::UnknownSubcommand => return reject(ctx, &unknown_subcommand(args)),
     };
+    match ctx.table.real_name(index, args[0]) {
+        // From here on everybody, logs and replicas included, sees the real name.
+        Some(name) if !ctx.session.internal => {
+            check(ctx, index, &[&[name.as_bytes()], &args[1..]].concat());
+        }
+        _ => check(ctx, index, args),
+    }
+}
+
+/// Checks that a request may run now, then runs or queues it.
+fn check<A: Algorithm>(ctx: &mut Context<'_, A>, index: usize, args: &[&[u8]]) {
     let command = ctx.table.get(index);
     if !command.accepts(args.len()) {
         return refuse(ctx, index, &wrong_arity(command.name));

@@ -116,11 +116,12 @@ pub(super) fn unknown_command(args: &[&[u8]]) -> Vec<u8> {
     without_newlines(error)
 }
 
-pub(super) fn unknown_subcommand(container: &str, args: &[&[u8]]) -> Vec<u8> {
+pub(super) fn unknown_subcommand(args: &[&[u8]]) -> Vec<u8> {
+    let container = c_string(args.first().copied().unwrap_or_default()).to_ascii_uppercase();
     let name = c_string(args.get(1).copied().unwrap_or_default());
     let mut error = b"ERR unknown subcommand '".to_vec();
     error.extend_from_slice(&name[..name.len().min(128)]);
-    error.extend_from_slice(format!("'. Try {} HELP.", container.to_uppercase()).as_bytes());
+    error.extend_from_slice(&[b"'. Try ", &container[..], b" HELP."].concat());
     without_newlines(error)
 }
 

@@ -257,10 +257,12 @@ fn replconf<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
 /// Whether what a replica wants of an image (`rdb-filter-only`) can be named: functions, of which
 /// there are none here, or nothing at all.
 fn filter(value: &[u8]) -> Result<(), String> {
-    let text = std::str::from_utf8(value).ok().and_then(|text| words(text).ok());
-    let parts = text.ok_or("ERR Missing rdb-filter-only values")?;
-    match parts.iter().find(|part| !part.eq_ignore_ascii_case("functions")) {
-        Some(part) => Err(format!("ERR Unsupported rdb-filter-only option: {part}")),
+    let parts = words(value).map_err(|_| "ERR Missing rdb-filter-only values")?;
+    match parts.iter().find(|part| !part.eq_ignore_ascii_case(b"functions")) {
+        Some(part) => {
+            let part = String::from_utf8_lossy(part);
+            Err(format!("ERR Unsupported rdb-filter-only option: {part}"))
+        }
         None => Ok(()),
     }
 }

@@ -5,11 +5,13 @@
 //!   unknown command, found before anything runs.
 //! - An index into the table stays valid for the life of the server: queued transactions hold it.
 
+use std::collections::BTreeMap;
+
 use stillframe::Algorithm;
 
 use stillframe_resp::parse_integer;
 
-use super::Context;
+use super::{Context, absent};
 
 /// Runs one command. `args[0]` is the name; the arity was checked. Writes exactly one reply.
 pub(crate) type Handler<A> = fn(&mut Context<'_, A>, args: &[&[u8]]);
@@ -192,6 +194,11 @@ impl<A: Algorithm> Command<A> {
         self.flags & flags != 0
     }
 
+    /// The name of the container, or its own.
+    fn container(&self) -> &'static str {
+        self.name.split_once('|').map_or(self.name, |(container, _)| container)
+    }
+
     /// The part of the name after the container's.
     fn own_name(&self) -> &'static str {
         self.name.split_once('|').map_or(self.name, |(_, own)| own)
@@ -205,8 +212,8 @@ pub(crate) enum Lookup {
     Found(usize),
     /// No command of that name.
     Unknown,
-    /// A container (its index) without a sub-command of that name.
-    UnknownSubcommand(usize),
+    /// A container without a sub-command of that name.
+    UnknownSubcommand,
 }
 
 /// Every command of the server.
@@ -216,6 +223,9 @@ pub(crate) struct Table<A: Algorithm> {
     buckets: [u16; BUCKETS],
     /// [`fold`] of the name of each command, and whether that says all of it, but its length.
     folded: Vec<(u64, bool)>,
+    /// Names, in lower case, that lead clients elsewhere than the table says: to another command,
+    /// or nowhere (`rename-command`). Logs and replication know the real names alone.
+    renamed: BTreeMap<Vec<u8>, Option<usize>>,
 }
 
 const BUCKETS: usize = 1024;
@@ -223,7 +233,54 @@ const BUCKETS: usize = 1024;
 impl<A: Algorithm> Table<A> {
     /// An empty table.
     pub(crate) fn new() -> Self {
-        Self { commands: Vec::new(), buckets: [0; BUCKETS], folded: Vec::new() }
+        Self {
+            commands: Vec::new(),
+            buckets: [0; BUCKETS],
+            folded: Vec::new(),
+            renamed: BTreeMap::new(),
+        }
+    }
+
+    /// Gives commands other names for clients, one after the other; an empty name takes a command
+    /// away.
+    ///
+    /// # Errors
+    /// One sentence: there is no such command, or one of that name.
+    pub(crate) fn rename_all(&mut self, renames: &[[Vec<u8>; 2]]) -> Result<(), String> {
+        renames.iter().try_for_each(|[from, to]| self.rename(from, to))
+    }
+
+    fn rename(&mut self, from: &[u8], to: &[u8]) -> Result<(), String> {
+        let shown = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
+        let command = self.find_for_client(from);
+        let [from, to] = [from, to].map(<[u8]>::to_ascii_lowercase);
+        let is_gone = self.renamed.contains_key(&from) || !absent::is_of_redis(&from);
+        if command.is_none() && is_gone {
+            return Err(format!("there is no command '{}' to be renamed", shown(&from)));
+        }
+        self.renamed.insert(from, None);
+        if self.find_for_client(&to).is_some() {
+            return Err(format!("there is a command '{}' already", shown(&to)));
+        }
+        if !to.is_empty() {
+            self.renamed.insert(to, command);
+        }
+        Ok(())
+    }
+
+    /// The top-level command that clients call so.
+    pub(crate) fn find_for_client(&self, name: &[u8]) -> Option<usize> {
+        if self.renamed.is_empty() {
+            return self.find(name);
+        }
+        self.renamed.get(&name.to_ascii_lowercase()).copied().unwrap_or_else(|| self.find(name))
+    }
+
+    /// Whether clients can call a command, or its container, by any name.
+    pub(crate) fn is_offered(&self, command: &Command<A>) -> bool {
+        let name = command.container().as_bytes();
+        let index = self.find(name);
+        self.find_for_client(name) == index || self.renamed.values().any(|found| *found == index)
     }
 
     /// Adds a command.
@@ -297,16 +354,32 @@ impl<A: Algorithm> Table<A> {
 
     /// The command or sub-command that a request names.
     pub(crate) fn lookup(&self, args: &[&[u8]]) -> Lookup {
-        let Some(index) = args.first().and_then(|name| self.find(name)) else {
-            return Lookup::Unknown;
-        };
+        self.lookup_behind(args.first().and_then(|name| self.find(name)), args)
+    }
+
+    /// The command or sub-command that a client's request names.
+    pub(crate) fn lookup_for_client(&self, args: &[&[u8]]) -> Lookup {
+        self.lookup_behind(args.first().and_then(|name| self.find_for_client(name)), args)
+    }
+
+    fn lookup_behind(&self, found: Option<usize>, args: &[&[u8]]) -> Lookup {
+        let Some(index) = found else { return Lookup::Unknown };
         let command = &self.commands[index];
         match args.get(1) {
             Some(name) if !command.subcommands.is_empty() => {
-                self.find_sub(command, name).map_or(Lookup::UnknownSubcommand(index), Lookup::Found)
+                self.find_sub(command, name).map_or(Lookup::UnknownSubcommand, Lookup::Found)
             }
             _ => Lookup::Found(index),
         }
+    }
+
+    /// The name of the command that a client's request reached by another one.
+    pub(crate) fn real_name(&self, index: usize, called: &[u8]) -> Option<&'static str> {
+        if self.renamed.is_empty() {
+            return None;
+        }
+        let name = self.commands[index].container();
+        (!name.as_bytes().eq_ignore_ascii_case(called)).then_some(name)
     }
 
     /// A container's sub-command of that name, in any case.

@@ -3,7 +3,7 @@
 use stillframe::OnFull;
 use stillframe_durability::Policy;
 
-use super::values::parse_size;
+use super::values::{number, parse_size};
 use super::{Config, LogLevel};
 
 pub(super) fn show_save(config: &Config) -> String {
@@ -36,6 +36,34 @@ pub(super) fn bytes_between(value: &str, least: usize, most: usize) -> Result<us
         return Err(format!("argument must be between {least} and {most} inclusive"));
     }
     Ok(value)
+}
+
+/// Runs of the clock a second: what is out of bounds becomes the nearest, as in Redis.
+pub(super) fn beats(value: &str) -> Result<u32, String> {
+    number(value, 0, i32::MAX as u32).map(|beats| beats.clamp(1, 500))
+}
+
+/// Numbers between 0 and 100, perhaps none.
+pub(super) fn percentiles(value: &str) -> Result<Vec<f64>, String> {
+    let number = |word: &str| {
+        let number = word.parse::<f64>().ok().filter(|number| !number.is_nan());
+        let number = number.ok_or("Invalid latency-tracking-info-percentiles parameters")?;
+        let within = (0.0..=100.0).contains(&number).then_some(number);
+        within.ok_or("latency-tracking-info-percentiles parameters should sit between [0.0,100.0]")
+    };
+    let words = value.split(' ').filter(|_| !value.is_empty());
+    let numbers: Result<_, &str> = words.map(number).collect();
+    numbers.map_err(str::to_owned)
+}
+
+pub(super) fn show_percentiles(percentiles: &[f64]) -> String {
+    percentiles.iter().map(|&number| show_percentile(number)).collect::<Vec<_>>().join(" ")
+}
+
+/// With up to six digits behind the point, as Redis shows it.
+pub(crate) fn show_percentile(percentile: f64) -> String {
+    let text = format!("{percentile:.6}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 pub(super) fn bandwidth(value: &str) -> Result<u64, String> {

@@ -1,5 +1,6 @@
 //! The configuration file: redis.conf's syntax, one directive a line.
 
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use super::Config;
@@ -44,30 +45,72 @@ impl Config {
         self.apply_file(path, 0)
     }
 
+    /// Applies directives that are no file's: those of standard input, called `name` in errors.
+    ///
+    /// # Errors
+    /// As for [`load_file`](Self::load_file).
+    pub fn load(&mut self, name: &str, mut input: impl Read) -> Result<(), FileError> {
+        let path = Path::new(name);
+        let mut text = Vec::new();
+        let read = input.read_to_end(&mut text);
+        read.map_err(|error| FileError::Read { path: path.to_owned(), error })?;
+        self.apply_text(path, &text, 0)
+    }
+
+    /// Applies one directive, given as words: its name first.
+    ///
+    /// # Errors
+    /// What is wrong, in a sentence.
+    pub fn apply(&mut self, words: &[Vec<u8>]) -> Result<(), String> {
+        let Some((name, values)) = words.split_first() else { return Ok(()) };
+        if !name.eq_ignore_ascii_case(b"include") {
+            return self.set(&String::from_utf8_lossy(name), values);
+        }
+        let mut files = self.included(values)?.into_iter();
+        files.try_for_each(|file| self.apply_file(&file, 1)).map_err(|error| error.to_string())
+    }
+
     fn apply_file(&mut self, path: &Path, depth: usize) -> Result<(), FileError> {
         let read = |error| FileError::Read { path: path.to_owned(), error };
-        let text = std::fs::read_to_string(path).map_err(read)?;
-        for (index, line) in text.lines().enumerate() {
+        let text = std::fs::read(path).map_err(read)?;
+        self.apply_text(path, &text, depth)
+    }
+
+    /// Applies the text of a file that is included by `depth` others.
+    pub(super) fn apply_text(
+        &mut self,
+        path: &Path,
+        text: &[u8],
+        depth: usize,
+    ) -> Result<(), FileError> {
+        for (index, line) in text.split(|&byte| byte == b'\n').enumerate() {
             let wrong =
                 |problem| FileError::Line { path: path.to_owned(), line: index + 1, problem };
+            if line.trim_ascii_start().starts_with(b"#") {
+                continue;
+            }
             let words = words(line).map_err(wrong)?;
             let Some((name, values)) = words.split_first() else { continue };
-            if name.eq_ignore_ascii_case("include") {
-                let [pattern] = values else {
-                    return Err(wrong("'include' takes one file".to_owned()));
-                };
+            if name.eq_ignore_ascii_case(b"include") {
+                let files = self.included(values).map_err(wrong)?;
                 if depth == INCLUDES_MAX {
                     return Err(wrong("too many files include each other".to_owned()));
                 }
-                for included in matching(pattern).map_err(wrong)? {
-                    self.apply_file(&included, depth + 1)?;
-                }
-                continue;
+                files.iter().try_for_each(|file| self.apply_file(file, depth + 1))?;
+            } else {
+                self.set(&String::from_utf8_lossy(name), values).map_err(wrong)?;
             }
-            let values: Vec<&str> = values.iter().map(String::as_str).collect();
-            self.set(name, &values).map_err(wrong)?;
         }
         Ok(())
+    }
+
+    /// The files that `include` names.
+    fn included(&self, values: &[Vec<u8>]) -> Result<Vec<PathBuf>, String> {
+        let [pattern] = values else { return Err("'include' takes one file".to_owned()) };
+        let pattern = std::str::from_utf8(pattern).map_err(|_| super::NO_TEXT)?;
+        // In Redis `dir` changes the directory that relative paths start from, at once.
+        let pattern = self.data_directory().map_or(pattern.into(), |dir| dir.join(pattern));
+        matching(&pattern.display().to_string())
     }
 }
 
@@ -81,7 +124,12 @@ fn matching(path: &str) -> Result<Vec<PathBuf>, String> {
     let folder = if folder.is_empty() { "/" } else { folder };
     let failed = |error| format!("cannot read the directory {folder}: {error}");
     let mut files = Vec::new();
-    for entry in std::fs::read_dir(folder).map_err(failed)? {
+    let entries = match std::fs::read_dir(folder) {
+        // Nothing matches, which is no error.
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(files),
+        entries => entries.map_err(failed)?,
+    };
+    for entry in entries {
         let entry = entry.map_err(failed)?;
         if glob::matches(pattern.as_bytes(), entry.file_name().as_encoded_bytes()) {
             files.push(entry.path());
@@ -130,8 +178,10 @@ mod tests {
         let config =
             load(folder.path(), &format!("include {path}/c\nport 2\nhz 60")).expect("good");
         assert_eq!((config.port, config.hz), (2, 60));
-        let config = load(folder.path(), "include /nonexistent/none-*\n");
-        assert!(config.expect_err("no folder").contains("line 1"));
+        load(folder.path(), "include /nonexistent/none-*\n").expect("as in Redis");
+        // Relative paths start from the data directory, once it is named.
+        let config = load(folder.path(), &format!("dir {path}\ninclude c\n")).expect("good");
+        assert_eq!(config.hz, 40);
         let endless = load(folder.path(), &format!("include {path}/main.conf"));
         assert!(endless.expect_err("an end").contains("include each other"));
         let missing = load(folder.path(), &format!("include {path}/none"));

@@ -2,6 +2,7 @@
 //! that files and tools written for Redis work, and changes nothing.
 
 use super::Config;
+use super::choices::bytes_between;
 use super::parameters::{Parameter, always, at_start, several_words, size, text};
 use super::values::{number, parse_size, switch};
 
@@ -32,6 +33,15 @@ fn memory(value: &str) -> Result<String, String> {
     parse_size(value).map(|bytes| bytes.to_string())
 }
 
+fn some_memory(value: &str) -> Result<String, String> {
+    bytes_between(value, 1, i64::MAX as usize).map(|bytes| bytes.to_string())
+}
+
+fn facility(value: &str) -> Result<String, String> {
+    let names = ["user", "local0", "local1", "local2", "local3", "local4", "local5", "local6"];
+    one_of(value, &[&names[..], &["local7"]].concat())
+}
+
 fn any(value: &str) -> Result<String, String> {
     Ok(value.to_owned())
 }
@@ -56,17 +66,17 @@ fn diskless_load(value: &str) -> Result<String, String> {
     one_of(value, &["disabled", "on-empty-db", "swapdb"])
 }
 
-/// Three rising numbers.
+/// Three numbers.
 fn oom_score_adj_values(value: &str) -> Result<String, String> {
     let wrong = "Invalid oom-score-adj-values, elements must be between -2000 and 2000.";
-    let numbers: Option<Vec<i32>> =
-        value.split_whitespace().map(|word| word.parse().ok()).collect();
-    match numbers.as_deref() {
-        Some(all @ [_, _, _]) if all.iter().all(|one| (-2000..=2000).contains(one)) => {
-            Ok(value.to_owned())
-        }
-        _ => Err(wrong.to_owned()),
+    let words: Vec<&str> = value.split_whitespace().collect();
+    if words.len() != 3 {
+        return Err("wrong number of arguments".to_owned());
     }
+    let number = |word: &str| word.parse::<i32>().ok().filter(|it| (-2000..=2000).contains(it));
+    let numbers: Option<Vec<String>> =
+        words.into_iter().map(|word| number(word).map(|number| number.to_string())).collect();
+    numbers.map(|numbers| numbers.join(" ")).ok_or_else(|| wrong.to_owned())
 }
 
 const INT_MAX: i64 = i32::MAX as i64;
@@ -77,7 +87,7 @@ pub(super) static INERT: &[Parameter] = &[
     inert!(always, "activedefrag", "no", yes_or_no),
     inert!(always, "active-defrag-cycle-max", "25", between::<1, 99>),
     inert!(always, "active-defrag-cycle-min", "1", between::<1, 99>),
-    size(inert!(always, "active-defrag-ignore-bytes", "104857600", memory)),
+    size(inert!(always, "active-defrag-ignore-bytes", "104857600", some_memory)),
     inert!(always, "active-defrag-max-scan-fields", "1000", between::<1, { i64::MAX }>),
     inert!(always, "active-defrag-threshold-lower", "10", between::<0, 1000>),
     inert!(always, "active-defrag-threshold-upper", "100", between::<0, 1000>),
@@ -98,7 +108,6 @@ pub(super) static INERT: &[Parameter] = &[
     inert!(always, "maxmemory-eviction-tenacity", "10", between::<0, 100>),
     inert!(always, "oom-score-adj", "no", oom_score_adj),
     several_words(inert!(always, "oom-score-adj-values", "0 200 800", oom_score_adj_values)),
-    text(inert!(at_start, "pidfile", "", any)),
     text(inert!(always, "proc-title-template", "{title} {listen-addr} {server-mode}", any)),
     inert!(always, "rdb-del-sync-files", "no", yes_or_no),
     inert!(always, "rdb-save-incremental-fsync", "yes", yes_or_no),
@@ -108,7 +117,7 @@ pub(super) static INERT: &[Parameter] = &[
     inert!(at_start, "set-proc-title", "yes", yes_or_no),
     size(inert!(always, "stream-node-max-bytes", "4096", memory)),
     inert!(always, "stream-node-max-entries", "100", between::<0, { i64::MAX }>),
-    inert!(at_start, "syslog-facility", "local0", any),
+    inert!(at_start, "syslog-facility", "local0", facility),
     text(inert!(at_start, "syslog-ident", "redis", any)),
     inert!(always, "tls-session-cache-size", "20480", between::<0, INT_MAX>),
     inert!(always, "tls-session-cache-timeout", "300", between::<0, INT_MAX>),

@@ -5,12 +5,15 @@
 //! - A setting that is refused changes nothing.
 
 mod choices;
+mod directives;
 mod file;
 mod inert;
 mod operations;
 mod parameters;
 mod replication;
 pub(crate) mod rewrite;
+#[cfg(test)]
+mod rewrite_tests;
 mod running;
 #[cfg(test)]
 mod sample_tests;
@@ -28,6 +31,7 @@ use stillframe_keyspace::Limits;
 use crate::eviction::Eviction;
 use crate::notify::Classes;
 use crate::session::Session;
+pub(crate) use choices::show_percentile;
 pub use file::FileError;
 use parameters::Form;
 #[cfg(test)]
@@ -37,13 +41,16 @@ pub(crate) use replication::Replicating;
 pub use running::LogFormat;
 pub(crate) use running::{Running, Supervised};
 use tls::Securing;
-pub(crate) use values::DebugCommand;
+pub(crate) use values::Allowed;
 pub use values::{Size, parse_size};
+pub use words::words as split_words;
 
 /// All settings of a server.
 #[derive(Debug, Clone)]
 pub struct Config {
     pub(crate) dir: PathBuf,
+    /// `dir` was set, and is what relative paths start from.
+    pub(crate) dir_is_named: bool,
     pub(crate) dbfilename: String,
     pub(crate) bind: Vec<String>,
     pub(crate) port: u16,
@@ -85,14 +92,18 @@ pub struct Config {
     pub(crate) auto_aof_rewrite_min_bytes: u64,
     pub(crate) log_keep: LogKeep,
     pub(crate) accept_log_loss: bool,
-    pub(crate) debug_command: DebugCommand,
+    pub(crate) debug_command: Allowed,
+    pub(crate) module_command: Allowed,
+    pub(crate) protected_configs: Allowed,
     pub(crate) key_load_delay_us: i32,
     pub(crate) snapshot: &'static str,
     pub(crate) snapshot_memory: Size,
     pub(crate) snapshot_memory_policy: OnFull,
     pub(crate) snapshot_bandwidth_bytes: u64,
     /// Users, each as the words behind `user`.
-    pub(crate) users: Vec<Vec<String>>,
+    pub(crate) users: Vec<Vec<Vec<u8>>>,
+    /// Commands with other names for clients, and those without any, in this order.
+    pub(crate) renames: Vec<[Vec<u8>; 2]>,
     pub(crate) aclfile: String,
     pub(crate) acllog_len_max: usize,
     pub(crate) limits: Limits,
@@ -105,6 +116,9 @@ pub struct Config {
     pub(crate) log_switch: Option<fn(LogLevel)>,
     pub(crate) config_file: Option<PathBuf>,
 }
+
+/// What is wrong with a value that is no text.
+const NO_TEXT: &str = "a value is not UTF-8 text";
 
 /// Save after so many seconds if so many changes were made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -215,6 +229,7 @@ impl Default for Config {
         let point = |seconds, changes| SavePoint { seconds, changes };
         Self {
             dir: PathBuf::from("./stillframe-data"),
+            dir_is_named: false,
             dbfilename: "dump.rdb".to_owned(),
             bind: vec!["127.0.0.1".to_owned()],
             port: 6379,
@@ -256,13 +271,16 @@ impl Default for Config {
             auto_aof_rewrite_min_bytes: 64 << 20,
             log_keep: LogKeep { seconds: 3600, bytes: 1 << 30 },
             accept_log_loss: false,
-            debug_command: DebugCommand::No,
+            debug_command: Allowed::No,
+            module_command: Allowed::No,
+            protected_configs: Allowed::No,
             key_load_delay_us: 0,
             snapshot: "imprint",
             snapshot_memory: Size::Percent(25),
             snapshot_memory_policy: OnFull::Slow,
             snapshot_bandwidth_bytes: 200_000_000,
             users: Vec::new(),
+            renames: Vec::new(),
             aclfile: String::new(),
             acllog_len_max: 128,
             limits: Limits { hash_entries: 512, ..Limits::default() },
@@ -281,32 +299,24 @@ impl Config {
     ///
     /// # Errors
     /// One sentence: what is wrong with the directive or its value.
-    pub fn set(&mut self, name: &str, values: &[&str]) -> Result<(), String> {
-        if name.eq_ignore_ascii_case("user") {
-            self.users.push(values.iter().map(|&word| word.to_owned()).collect());
-            return Ok(());
-        }
-        let Some(parameter) = find(name) else {
-            return Err(format!("there is no setting '{name}'"));
-        };
-        if parameter.name == "save" {
-            return self.add_save_points(&values.join(" "));
-        }
-        let value = match (values, parameter.form) {
+    pub fn set<V: AsRef<[u8]>>(&mut self, name: &str, values: &[V]) -> Result<(), String> {
+        let Some(parameter) = find(name) else { return self.set_other(name, values) };
+        let values: Result<Vec<&str>, _> =
+            values.iter().map(|value| std::str::from_utf8(value.as_ref())).collect();
+        let value = match (&values.map_err(|_| NO_TEXT)?[..], parameter.form) {
+            // Several words may come as one: "60 1000".
+            ([value], Form::Words) if !value.is_empty() => {
+                let words = words::words(value.as_bytes())?;
+                String::from_utf8(words.join(&b' ')).map_err(|_| NO_TEXT)?
+            }
             ([value], _) => (*value).to_owned(),
             (values, Form::Words) if !values.is_empty() => values.join(" "),
-            _ => return Err(format!("'{name}' takes one value, not {}", values.len())),
+            (values, _) => return Err(format!("'{name}' takes one value, not {}", values.len())),
         };
+        if parameter.name == "save" {
+            return self.add_save_points(&value);
+        }
         (parameter.set)(self, &value).map_err(|problem| format!("{name} {value}: {problem}"))
-    }
-
-    /// Sets the schedule of saves from flags, if there are any: they replace those of the file.
-    ///
-    /// # Errors
-    /// As for [`set`](Self::set).
-    pub fn replace_save_points(&mut self, values: &[String]) -> Result<(), String> {
-        self.save_is_default |= !values.is_empty();
-        values.iter().try_for_each(|value| self.add_save_points(value))
     }
 
     /// The first `save` at start replaces the defaults, the next ones add to it.
@@ -318,6 +328,16 @@ impl Config {
         self.save_is_default = false;
         self.save.extend(points);
         Ok(())
+    }
+
+    /// The data directory, if it was set: relative paths of other settings start from there.
+    pub(crate) fn data_directory(&self) -> Option<&std::path::Path> {
+        self.dir_is_named.then_some(&self.dir)
+    }
+
+    /// The name of a Redis server's append-only file.
+    pub(crate) fn append_file(&self) -> &str {
+        self.inert.get("appendfilename").map_or("appendonly.aof", String::as_str)
     }
 
     /// Whether only this machine can connect.

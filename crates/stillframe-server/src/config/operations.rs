@@ -1,21 +1,30 @@
 //! The registry's second half: limits of small collections, and what an operator sets.
 
 use super::Config;
-use super::parameters::{Parameter, always, at_start, fixed, store, text};
-use super::values::{DebugCommand, number};
+use super::choices::bytes;
+use super::parameters::{Parameter, always, at_start, fixed, size, store, text};
+use super::values::{Allowed, number};
 
 /// A limit of small collections.
 macro_rules! limit {
-    ($name:literal, $field:ident) => {
+    ($name:literal, $field:ident, $parse:expr) => {
         always(
             $name,
             |c| c.limits.$field.to_string(),
             |c, value| {
-                c.limits.$field = number(value, 0, i64::MAX as usize)?;
+                c.limits.$field = $parse(value)?;
                 Ok(())
             },
         )
     };
+}
+
+fn count(value: &str) -> Result<usize, String> {
+    number(value, 0, i64::MAX as usize)
+}
+
+fn length(value: &str) -> Result<usize, String> {
+    bytes(value, 0)
 }
 
 /// See [`all`](super::parameters::all).
@@ -34,23 +43,31 @@ pub(super) static OPERATIONS: &[Parameter] = &[
     at_start(
         "enable-debug-command",
         |c| c.debug_command.show(),
-        store!(debug_command, DebugCommand::parse),
+        store!(debug_command, Allowed::parse),
     ),
     always(
         "key-load-delay",
         |c| c.key_load_delay_us.to_string(),
         store!(key_load_delay_us, |v| number(v, i32::MIN, i32::MAX)),
     ),
-    fixed!(at_start, "enable-module-command", "no"),
-    fixed!(at_start, "enable-protected-configs", "no"),
-    limit!("hash-max-listpack-entries", hash_entries),
-    limit!("hash-max-listpack-value", hash_value_bytes),
+    at_start(
+        "enable-module-command",
+        |c| c.module_command.show(),
+        store!(module_command, Allowed::parse),
+    ),
+    at_start(
+        "enable-protected-configs",
+        |c| c.protected_configs.show(),
+        store!(protected_configs, Allowed::parse),
+    ),
+    limit!("hash-max-listpack-entries", hash_entries, count),
+    size(limit!("hash-max-listpack-value", hash_value_bytes, length)),
     always(
         "rdb-key-save-delay",
         |c| c.key_save_delay_us.to_string(),
         store!(key_save_delay_us, |v| number(v, i32::MIN, i32::MAX)),
     ),
-    limit!("set-max-intset-entries", set_integers),
-    limit!("zset-max-listpack-entries", sorted_entries),
-    limit!("zset-max-listpack-value", sorted_value_bytes),
+    limit!("set-max-intset-entries", set_integers, count),
+    limit!("zset-max-listpack-entries", sorted_entries, count),
+    size(limit!("zset-max-listpack-value", sorted_value_bytes, length)),
 ];

@@ -4,8 +4,8 @@ use stillframe::OnFull;
 use stillframe_keyspace::KEY_BYTES_MAX;
 
 use super::choices::{
-    addresses, algorithm, bandwidth, bytes, bytes_between, directory_name, file_name,
-    memory_policy, policy, show_policy, show_save,
+    addresses, algorithm, bandwidth, beats, bytes, bytes_between, directory_name, file_name,
+    memory_policy, percentiles, policy, show_percentiles, show_policy, show_save,
 };
 use super::inert::{ALIASES, INERT};
 use super::operations::OPERATIONS;
@@ -13,8 +13,7 @@ use super::replication::REPLICATION;
 use super::running::RUNNING;
 use super::tls::TLS;
 use super::values::{
-    Size, number, output_limits, parse_size, percentiles, save_points, share, show_output_limits,
-    switch, yes_no,
+    Size, number, output_limits, parse_size, save_points, share, show_output_limits, switch, yes_no,
 };
 use super::{Config, LogLevel};
 use crate::eviction::Eviction;
@@ -152,7 +151,11 @@ static PARAMETERS: &[Parameter] = &[
         change: Change::Protected,
         form: Form::Text,
         get: |c| std::path::absolute(&c.dir).unwrap_or(c.dir.clone()).display().to_string(),
-        set: store!(dir, |value: &str| Ok::<_, String>(value.into())),
+        set: |c, value| {
+            c.dir = std::path::absolute(value).map_err(|_| "name a directory")?;
+            c.dir_is_named = true;
+            Ok(())
+        },
     },
     Parameter {
         name: "dbfilename",
@@ -207,7 +210,7 @@ static PARAMETERS: &[Parameter] = &[
         |c| c.bulk_bytes_max.to_string(),
         store!(bulk_bytes_max, |v| bytes_between(v, 1 << 20, KEY_BYTES_MAX)),
     )),
-    always("hz", |c| c.hz.to_string(), store!(hz, |v| number(v, 1, 500))),
+    always("hz", |c| c.hz.to_string(), store!(hz, beats)),
     at_start("disable-thp", |c| yes_no(c.disable_thp), store!(disable_thp, switch)),
     always("loglevel", |c| c.loglevel.name().to_owned(), store!(loglevel, LogLevel::parse)),
     several_words(always("save", show_save, store!(save, save_points))),
@@ -273,7 +276,6 @@ static PARAMETERS: &[Parameter] = &[
     fixed!(always, "aof-use-rdb-preamble", "yes"),
     fixed!(always, "no-appendfsync-on-rewrite", "no"),
     fixed!(at_start, "databases", "16"),
-    fixed!(at_start, "daemonize", "no"),
     fixed!(at_start, "rdbchecksum", "yes"),
     size(always(
         "maxmemory",
@@ -329,7 +331,7 @@ static PARAMETERS: &[Parameter] = &[
     always("latency-tracking", |c| yes_no(c.latency_tracking), store!(latency_tracking, switch)),
     several_words(always(
         "latency-tracking-info-percentiles",
-        |c| c.latency_percentiles.iter().map(f64::to_string).collect::<Vec<_>>().join(" "),
+        |c| show_percentiles(&c.latency_percentiles),
         store!(latency_percentiles, percentiles),
     )),
     fixed!(at_start, "io-threads", "1"),

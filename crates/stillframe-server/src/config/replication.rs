@@ -1,8 +1,9 @@
 //! Settings of replication.
 
 use super::Config;
+use super::choices::bytes;
 use super::parameters::{Parameter, always, at_start, fixed, several_words, size, text};
-use super::values::{number, parse_size, switch, yes_no};
+use super::values::{number, switch, yes_no};
 
 /// How a server replicates, either way.
 #[derive(Debug, Clone)]
@@ -94,6 +95,11 @@ fn count(value: &str) -> Result<u32, String> {
     number(value, 0, i32::MAX as u32)
 }
 
+/// Redis keeps 16 KiB at least.
+fn backlog(value: &str) -> Result<u64, String> {
+    bytes(value, 1).map(|bytes| bytes.max(16 << 10) as u64)
+}
+
 fn at_least_one(value: &str) -> Result<u32, String> {
     number(value, 1, i32::MAX as u32)
 }
@@ -151,7 +157,7 @@ pub(super) static REPLICATION: &[Parameter] = &[
     size(always(
         "repl-backlog-size",
         |c| c.replication.backlog_bytes.to_string(),
-        store!(backlog_bytes, |v| parse_size(v).map(|bytes| bytes.max(1))),
+        store!(backlog_bytes, backlog),
     )),
     always(
         "repl-backlog-ttl",
@@ -191,6 +197,6 @@ fn primary(value: &str) -> Result<Option<(String, u16)>, String> {
         [host, port] => {
             Ok(Some((host.to_owned(), port.parse().map_err(|_| "Invalid master port".to_owned())?)))
         }
-        _ => Err("name a host and a port".to_owned()),
+        _ => Err("wrong number of arguments".to_owned()),
     }
 }

@@ -2,11 +2,15 @@
 
 use super::Config;
 use super::parameters::{Parameter, always, at_start, fixed, text};
-use super::values::number;
+use super::values::{number, switch, yes_no};
 
 /// How the server runs on its machine.
 #[derive(Debug, Clone)]
 pub(crate) struct Running {
+    /// The server leaves the terminal.
+    pub(crate) daemonize: bool,
+    /// Where the number of its process is written, or empty.
+    pub(crate) pidfile: String,
     /// Path of the unix socket, or empty.
     pub(crate) unixsocket: String,
     /// Who may connect to it, as a file's mode; 0: as the umask has it.
@@ -47,6 +51,8 @@ pub(crate) enum Supervised {
 impl Default for Running {
     fn default() -> Self {
         Self {
+            daemonize: false,
+            pidfile: String::new(),
             unixsocket: String::new(),
             unixsocketperm: 0,
             metrics_port: 0,
@@ -75,6 +81,8 @@ fn any(value: &str) -> Result<String, String> {
 
 /// The settings; metrics and the format of the log are this server's own.
 pub(super) static RUNNING: &[Parameter] = &[
+    at_start("daemonize", |c| yes_no(c.running.daemonize), store!(daemonize, switch)),
+    text(at_start("pidfile", |c| c.running.pidfile.clone(), store!(pidfile, any))),
     text(at_start("unixsocket", |c| c.running.unixsocket.clone(), store!(unixsocket, any))),
     at_start(
         "unixsocketperm",

@@ -1,5 +1,7 @@
 //! Values as people write them: sizes, switches, schedules.
 
+use stillframe_resp::parse_integer;
+
 use super::{OutputLimit, OutputLimits, SavePoint};
 
 /// An amount of memory.
@@ -56,9 +58,9 @@ pub(super) fn share(text: &str) -> Result<Size, String> {
     }
 }
 
-/// `enable-debug-command`: from where DEBUG may be called.
+/// `enable-debug-command` and its kin: from where something may be asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum DebugCommand {
+pub(crate) enum Allowed {
     /// From nowhere.
     No,
     /// From this machine.
@@ -67,7 +69,7 @@ pub(crate) enum DebugCommand {
     Yes,
 }
 
-impl DebugCommand {
+impl Allowed {
     const NAMES: [(Self, &'static str); 3] =
         [(Self::No, "no"), (Self::Yes, "yes"), (Self::Local, "local")];
 
@@ -75,6 +77,11 @@ impl DebugCommand {
         let found = Self::NAMES.into_iter().find(|(_, name)| name.eq_ignore_ascii_case(text));
         let refused = || "argument(s) must be one of the following: no, yes, local".to_owned();
         found.map(|(value, _)| value).ok_or_else(refused)
+    }
+
+    /// Whether a client may ask, who is on this machine or not.
+    pub(crate) fn allows(self, is_local: bool) -> bool {
+        self == Self::Yes || self == Self::Local && is_local
     }
 
     pub(super) fn show(self) -> String {
@@ -89,10 +96,10 @@ impl DebugCommand {
 /// # Errors
 /// One sentence when it is none.
 pub fn parse_size(text: &str) -> Result<u64, String> {
-    let lower = text.trim().to_ascii_lowercase();
+    let lower = text.to_ascii_lowercase();
     let digits = lower.find(|c: char| !c.is_ascii_digit()).unwrap_or(lower.len());
     let (number, unit) = lower.split_at(digits);
-    let factor: u64 = match unit.trim() {
+    let factor: u64 = match unit {
         "" | "b" => 1,
         "k" => 1000,
         "kb" | "kib" => 1 << 10,
@@ -108,34 +115,16 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
     number.checked_mul(factor).ok_or_else(|| "argument must be a memory value".to_owned())
 }
 
-/// `latency-tracking-info-percentiles`: numbers from 0 to 100, or none.
-pub(super) fn percentiles(text: &str) -> Result<Vec<f64>, String> {
-    let wrong = |_| "Invalid latency-tracking-info-percentiles parameters".to_owned();
-    let numbers: Vec<f64> =
-        text.split_whitespace().map(str::parse).collect::<Result<_, _>>().map_err(wrong)?;
-    if !numbers.iter().all(|number| (0.0..=100.0).contains(number)) {
-        return Err("latency-tracking-info-percentiles parameters should sit between [0.0,100.0]"
-            .to_owned());
-    }
-    Ok(numbers)
-}
-
 /// A number between two bounds, in Redis's words when it is not.
 pub(super) fn number<T>(text: &str, least: T, most: T) -> Result<T, String>
 where
-    T: std::str::FromStr + PartialOrd + std::fmt::Display,
+    T: TryFrom<i64> + PartialOrd + std::fmt::Display,
 {
-    let Ok(value) = text.parse::<T>() else {
-        return Err(if text.parse::<i128>().is_ok() {
-            format!("argument must be between {least} and {most} inclusive")
-        } else {
-            "argument couldn't be parsed into an integer".to_owned()
-        });
+    let Some(value) = parse_integer(text.as_bytes()) else {
+        return Err("argument couldn't be parsed into an integer".to_owned());
     };
-    if value < least || value > most {
-        return Err(format!("argument must be between {least} and {most} inclusive"));
-    }
-    Ok(value)
+    let value = T::try_from(value).ok().filter(|value| *value >= least && *value <= most);
+    value.ok_or_else(|| format!("argument must be between {least} and {most} inclusive"))
 }
 
 /// `yes` or `no`.
@@ -155,7 +144,6 @@ pub(super) fn yes_no(value: bool) -> String {
 /// `3600 1 300 100`, or nothing.
 pub(super) fn save_points(text: &str) -> Result<Vec<SavePoint>, String> {
     let invalid = || "Invalid save parameters".to_owned();
-    let text = text.trim().trim_matches('"');
     let numbers: Vec<u64> = text
         .split_whitespace()
         .map(|word| word.parse().map_err(|_| invalid()))
@@ -241,17 +229,12 @@ mod tests {
 
     #[test]
     fn sizes_follow_redis_conf() {
-        for (text, bytes) in [
-            ("0", 0),
-            ("1k", 1000),
-            ("1kb", 1024),
-            ("64MB", 64 << 20),
-            ("1GiB", 1 << 30),
-            ("2 gb", 2 << 30),
-        ] {
+        for (text, bytes) in
+            [("0", 0), ("1k", 1000), ("1kb", 1024), ("64MB", 64 << 20), ("1GiB", 1 << 30)]
+        {
             assert_eq!(parse_size(text), Ok(bytes), "{text}");
         }
-        for text in ["", "x", "-1", "1.5gb", "1zb", "99999999999gb"] {
+        for text in ["", "x", "-1", "1.5gb", "1zb", "99999999999gb", "2 gb", " 2"] {
             assert!(parse_size(text).is_err(), "{text}");
         }
         assert_eq!(Size::parse("25%"), Ok(Size::Percent(25)));
@@ -263,7 +246,7 @@ mod tests {
     fn schedules_are_pairs() {
         let point = |seconds, changes| SavePoint { seconds, changes };
         assert_eq!(save_points("60 1 3600 2"), Ok(vec![point(60, 1), point(3600, 2)]));
-        assert_eq!(save_points("\"\""), Ok(vec![]));
+        assert_eq!(save_points(""), Ok(vec![]));
         assert!(save_points("60").is_err() && save_points("0 1").is_err());
         assert!(save_points("a b").is_err());
     }

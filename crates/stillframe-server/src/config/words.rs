@@ -1,33 +1,39 @@
-//! Lines of a configuration or ACL file as words, and words as they are written into one.
+//! Lines of a configuration file as words, and words as they are written into one.
 
-/// The words of a line: blanks separate, quotes hold together, `#` starts a comment line. Between
-/// double quotes `\n`, `\r`, `\t`, `\b`, `\a` and `\xHH` stand for bytes, between single quotes
-/// `\'` for a quote.
+/// The words of a line that is no comment: blanks separate, quotes hold together, also within a
+/// word. Between double quotes `\n`, `\r`, `\t`, `\b`, `\a` and `\xHH` stand for bytes,
+/// between single quotes `\'` for a quote.
 ///
 /// # Errors
 /// One sentence when a quote is wrong.
-pub(crate) fn words(line: &str) -> Result<Vec<String>, String> {
+pub fn words(line: &[u8]) -> Result<Vec<Vec<u8>>, String> {
     let mut words = Vec::new();
-    let mut rest = line.trim_ascii().as_bytes();
-    if rest.starts_with(b"#") {
-        return Ok(words);
-    }
-    while let Some(&first) = rest.first() {
+    let mut rest = line.trim_ascii();
+    while !rest.is_empty() {
         let mut word = Vec::new();
-        if matches!(first, b'"' | b'\'') {
-            rest = quoted(&rest[1..], first, &mut word)?;
-            if rest.first().is_some_and(|byte| !byte.is_ascii_whitespace()) {
-                return Err("a closing quote must be followed by a blank".to_owned());
-            }
-        } else {
-            let end = rest.iter().position(u8::is_ascii_whitespace).unwrap_or(rest.len());
-            word.extend_from_slice(&rest[..end]);
-            rest = &rest[end..];
-        }
-        words.push(String::from_utf8(word).map_err(|_| "a value is not UTF-8 text".to_owned())?);
-        rest = rest.trim_ascii_start();
+        rest = one(rest, &mut word)?.trim_ascii_start();
+        words.push(word);
     }
     Ok(words)
+}
+
+/// Reads one word. Returns what is behind it.
+fn one<'a>(mut rest: &'a [u8], word: &mut Vec<u8>) -> Result<&'a [u8], String> {
+    while let Some((&byte, behind)) = rest.split_first() {
+        match byte {
+            b'"' | b'\'' => {
+                let behind = quoted(behind, byte, word)?;
+                if behind.first().is_some_and(|byte| !byte.is_ascii_whitespace()) {
+                    return Err("a closing quote must be followed by a blank".to_owned());
+                }
+                return Ok(behind);
+            }
+            byte if byte.is_ascii_whitespace() => break,
+            byte => word.push(byte),
+        }
+        rest = behind;
+    }
+    Ok(rest)
 }
 
 /// Reads up to the closing `quote`. Returns what is behind it.
@@ -73,27 +79,31 @@ fn hex(digit: u8) -> u8 {
 }
 
 /// A value between double quotes, so that [`words`] reads it back.
-pub(crate) fn quote(value: &str) -> String {
+pub(crate) fn quote(value: &[u8]) -> String {
     let mut text = String::from("\"");
-    for letter in value.chars() {
-        match letter {
-            '\\' | '"' => text.extend(['\\', letter]),
-            '\n' => text.push_str("\\n"),
-            '\r' => text.push_str("\\r"),
-            '\t' => text.push_str("\\t"),
-            '\x07' => text.push_str("\\a"),
-            '\x08' => text.push_str("\\b"),
-            ' '..='~' => text.push(letter),
-            other => {
-                let mut bytes = [0; 4];
-                for byte in other.encode_utf8(&mut bytes).bytes() {
-                    text.push_str(&format!("\\x{byte:02x}"));
-                }
-            }
+    for &byte in value {
+        match byte {
+            b'\\' | b'"' => text.extend(['\\', byte.into()]),
+            b'\n' => text.push_str("\\n"),
+            b'\r' => text.push_str("\\r"),
+            b'\t' => text.push_str("\\t"),
+            7 => text.push_str("\\a"),
+            8 => text.push_str("\\b"),
+            b' '..=b'~' => text.push(byte.into()),
+            other => text.push_str(&format!("\\x{other:02x}")),
         }
     }
     text.push('"');
     text
+}
+
+/// A value as one word: as it is, or between quotes if it would not be read back otherwise.
+pub(crate) fn word(value: &[u8]) -> String {
+    let is_plain = |byte: &u8| byte.is_ascii_graphic() && !b"\"'".contains(byte);
+    match value {
+        [_, ..] if value.iter().all(is_plain) => String::from_utf8_lossy(value).into_owned(),
+        _ => quote(value),
+    }
 }
 
 #[cfg(test)]
@@ -102,21 +112,31 @@ mod tests {
 
     #[test]
     fn lines_split_as_in_redis_conf() {
-        let split = |line| words(line).expect("a line");
-        assert_eq!(split("  # a comment"), Vec::<String>::new());
+        let split = |line: &str| {
+            let words = words(line.as_bytes()).expect("a line");
+            words.into_iter().map(|word| String::from_utf8(word).expect("text")).collect::<Vec<_>>()
+        };
+        assert_eq!(split("  # a"), ["#", "a"]);
         assert_eq!(split("save \"\""), ["save", ""]);
         assert_eq!(split("client-output-buffer-limit normal 0 0 0").len(), 5);
         assert_eq!(split("requirepass 'a b'\t'it\\'s'"), ["requirepass", "a b", "it's"]);
         assert_eq!(split(r#"a "\x41\n\t\"\\" b#c"#), ["a", "A\n\t\"\\", "b#c"]);
-        for wrong in ["requirepass \"open", "requirepass \"a\"b", "a 'b", r#"a "\xff""#, "a \"\\"] {
-            assert!(words(wrong).is_err(), "{wrong}");
+        assert_eq!(split(r#"a x"y z" \n '\n'"#), ["a", "xy z", "\\n", "\\n"]);
+        for wrong in ["requirepass \"open", "requirepass \"a\"b", "a 'b", "a b\"", "a \"\\"] {
+            assert!(words(wrong.as_bytes()).is_err(), "{wrong}");
         }
     }
 
     #[test]
-    fn what_is_quoted_is_read_back() {
-        for value in ["", "plain", "a b", "\"\\'", "line\nline\r\t\x07\x08\x01", "größe"] {
-            assert_eq!(words(&quote(value)), Ok(vec![value.to_owned()]));
+    fn what_is_written_is_read_back() {
+        let values =
+            ["", "plain", "a b", "\"\\'", "\\", "#x", "line\nline\r\t\x07\x08\x01", "größe"];
+        let values = values.map(str::as_bytes).into_iter().chain([&b"\xff\x00\x80"[..]]);
+        for value in values {
+            assert_eq!(words(quote(value).as_bytes()), Ok(vec![value.to_owned()]));
+            let line = format!("name {} end", word(value));
+            let read = words(line.as_bytes()).expect("a line");
+            assert_eq!(read, [b"name", value, b"end"]);
         }
     }
 }

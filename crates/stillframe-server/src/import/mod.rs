@@ -10,6 +10,7 @@
 //!   offset. An append-only file has no checksums: a changed value is not found by anybody.
 
 mod commands;
+mod foreign;
 mod manifest;
 mod replay;
 
@@ -27,6 +28,7 @@ use crate::poll::Poller;
 use crate::start::keyspace_options;
 use crate::state::ServerState;
 use crate::{Config, ServeError};
+pub(crate) use foreign::refuse_foreign;
 use manifest::Manifest;
 use replay::Replay;
 

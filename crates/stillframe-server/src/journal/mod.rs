@@ -119,6 +119,16 @@ impl Journal {
         }
     }
 
+    /// Whether there is a log, or one is being begun.
+    pub(crate) fn is_open(&self) -> bool {
+        self.open.is_some()
+    }
+
+    /// A log that is begun from now on lies in this data directory.
+    pub(crate) fn move_to(&mut self, files: &Arc<Directory>, config: &Config) {
+        self.history = History::new(files, config);
+    }
+
     /// Whether a log is kept and an image names it: only then may anyone rely on it.
     pub(crate) fn is_on(&self) -> bool {
         self.open.as_ref().is_some_and(|open| open.published)

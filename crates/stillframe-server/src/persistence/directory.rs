@@ -54,6 +54,16 @@ impl Directory {
         })
     }
 
+    /// The same directory, with a dump file of another name.
+    pub(crate) fn with_dump(&self, dump_name: &str) -> Self {
+        Self {
+            dump_name: dump_name.to_owned(),
+            dump: self.files.at(dump_name),
+            temporary: self.temporary.clone(),
+            files: Arc::clone(&self.files),
+        }
+    }
+
     /// Its files.
     pub(crate) fn files(&self) -> &Arc<disk::Directory> {
         &self.files
@@ -103,6 +113,18 @@ impl Directory {
             dump_name: self.dump_name.clone(),
         }
     }
+}
+
+/// Makes a directory the one of this process, and tells its path without links.
+pub(crate) fn enter(path: &Path) -> Result<PathBuf, ServeError> {
+    let entered = std::env::set_current_dir(path).and_then(|()| std::env::current_dir());
+    entered.map_err(|error| ServeError::Directory { path: path.to_owned(), error })
+}
+
+/// Creates a directory that is missing.
+pub(crate) fn create(path: &Path) -> Result<(), ServeError> {
+    let created = disk::Directory::create_at(path).map(drop);
+    created.map_err(|error| ServeError::Directory { path: path.to_owned(), error: source(error) })
 }
 
 /// What the operating system said.

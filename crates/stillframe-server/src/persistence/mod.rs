@@ -29,8 +29,8 @@ use crate::server::unix_millis;
 use crate::state::ServerState;
 use crate::supervisor;
 
-pub(crate) use directory::Directory;
 use directory::Publisher;
+pub(crate) use directory::{Directory, create, enter};
 pub(crate) use file::Pace;
 use file::{DumpFile, stage};
 pub(crate) use load::{Load, Loaded, Next, delay, load, load_file, next, position};

@@ -149,6 +149,11 @@ impl Saves {
         &self.directory
     }
 
+    /// Saves into another directory, or under another name, from the next save on.
+    pub(crate) fn save_into(&mut self, directory: Directory) {
+        self.directory = directory;
+    }
+
     /// Where the dump file is.
     pub(crate) fn dump(&self) -> &Path {
         self.directory.dump()

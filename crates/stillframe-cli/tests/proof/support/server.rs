@@ -93,18 +93,11 @@ impl Setup {
     }
 
     /// A configuration file with these lines, in the data folder, which has to be given before.
-    pub(crate) fn config(mut self, text: &str) -> Self {
+    pub(crate) fn config(self, text: &str) -> Self {
         let folder = self.folder.as_ref().expect("a folder for the file");
         let file = folder.join("server.conf");
         fs::write(&file, text).expect("a configuration file");
-        let name = file.display().to_string();
-        match self.kind {
-            Kind::Redis => self.first(&name),
-            Kind::Ours(_) => {
-                self.flags.extend(["--config".to_owned(), name]);
-                self
-            }
-        }
+        self.first(&file.display().to_string())
     }
 
     /// Data in `folder` instead of in a temporary folder of its own.
@@ -130,12 +123,15 @@ impl Setup {
         let mut line = self.wrapper.clone();
         match self.kind {
             Kind::Redis => line.push("redis-server".to_owned()),
-            Kind::Ours(algorithm) => {
+            Kind::Ours(_) => {
                 let program = env!("CARGO_BIN_EXE_stillframe");
-                line.extend([program, "serve", "--snapshot", algorithm].map(str::to_owned));
+                line.extend([program, "serve"].map(str::to_owned));
             }
         }
         line.extend(self.first.clone());
+        if let Kind::Ours(algorithm) = self.kind {
+            line.extend(["--snapshot", algorithm].map(str::to_owned));
+        }
         line.extend(["--bind", "127.0.0.1", "--save", "", "--dir"].map(str::to_owned));
         line.extend([folder.display().to_string(), "--port".to_owned(), port.to_string()]);
         line.extend(self.flags.iter().cloned());

@@ -1,0 +1,120 @@
+//! Directives of a configuration file that are no settings: CONFIG does not know them.
+
+use stillframe::algorithms::naive::Naive;
+
+use super::Config;
+use super::parameters::named;
+use crate::commands;
+
+/// Directives that are no settings.
+const DIRECTIVES: [&str; 3] = ["include", "rename-command", "user"];
+
+/// Settings that Redis once had: whatever they say is passed over, as it does.
+const GONE: [&str; 3] =
+    ["list-max-ziplist-entries", "list-max-ziplist-value", "lua-replicate-commands"];
+
+impl Config {
+    /// Applies a directive that is no setting.
+    pub(super) fn set_other<V: AsRef<[u8]>>(
+        &mut self,
+        name: &str,
+        values: &[V],
+    ) -> Result<(), String> {
+        let values: Vec<&[u8]> = values.iter().map(AsRef::as_ref).collect();
+        match (name.to_ascii_lowercase().as_str(), &values[..]) {
+            ("user", [_, ..]) => {
+                self.users.push(values.into_iter().map(<[u8]>::to_vec).collect());
+                Ok(())
+            }
+            ("rename-command", [from, to]) => self.rename([from.to_vec(), to.to_vec()]),
+            ("user" | "rename-command" | "include", _) => {
+                Err(format!("'{name}' has the wrong number of words behind it"))
+            }
+            ("sentinel", _) => {
+                Err("this server is no Sentinel; 'redis-server FILE --sentinel' watches \
+                                    over it, too"
+                    .to_owned())
+            }
+            ("loadmodule", _) => Err("this server has no modules".to_owned()),
+            (gone, [_]) if GONE.contains(&gone) => Ok(()),
+            (setting, _) if setting.contains('.') => {
+                Err(format!("'{name}' is a module's, and this server has no modules"))
+            }
+            _ => Err(unknown(name)),
+        }
+    }
+
+    /// Gives a command another name, or none.
+    fn rename(&mut self, rename: [Vec<u8>; 2]) -> Result<(), String> {
+        self.renames.push(rename);
+        // The names are those of any table.
+        let renamed = commands::table::<Naive>().rename_all(&self.renames);
+        renamed.inspect_err(|_| _ = self.renames.pop())
+    }
+}
+
+/// What to say of a name that nobody knows.
+fn unknown(name: &str) -> String {
+    let known = named().map(|(name, _)| name).chain(DIRECTIVES);
+    let lower = name.to_ascii_lowercase();
+    let near = known.map(|known| (distance(&lower, known), known)).min();
+    match near {
+        Some((far, near)) if far <= (name.len() / 4).max(1) => {
+            format!("there is no setting '{name}'; did you mean '{near}'?")
+        }
+        _ => format!("there is no setting '{name}'"),
+    }
+}
+
+/// How many letters have to be put in, left out or changed to make `b` of `a`.
+fn distance(a: &str, b: &str) -> usize {
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.bytes().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
+        for (j, y) in b.bytes().enumerate() {
+            let changed = diagonal + usize::from(x != y);
+            diagonal = row[j + 1];
+            row[j + 1] = changed.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row.last().copied().unwrap_or(a.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_nearly_a_setting_is_told() {
+        let refused = |name: &str| Config::default().set(name, &["1"]).expect_err("no setting");
+        assert!(refused("maxmemoy").ends_with("did you mean 'maxmemory'?"));
+        assert!(refused("Apendonly").ends_with("did you mean 'appendonly'?"));
+        assert!(refused("rename-comand").ends_with("did you mean 'rename-command'?"));
+        assert!(refused("slave-prioriti").ends_with("did you mean 'slave-priority'?"));
+        assert_eq!(refused("nonsense"), "there is no setting 'nonsense'");
+        assert!(refused("sentinel").contains("no Sentinel"));
+        assert!(refused("loadmodule").contains("no modules"));
+        assert!(refused("search.threads").contains("no modules"));
+        assert_eq!(Config::default().set("lua-replicate-commands", &["yes"]), Ok(()));
+    }
+
+    #[test]
+    fn only_commands_that_are_there_get_other_names() {
+        let mut config = Config::default();
+        let mut rename = |from: &str, to: &str| config.set("rename-command", &[from, to]);
+        assert_eq!(rename("CONFIG", ""), Ok(()));
+        assert_eq!(rename("eval", ""), Ok(()), "a command that only Redis has");
+        assert_eq!(rename("get", "Fetch"), Ok(()));
+        assert_eq!(rename("fetch", "take"), Ok(()));
+        assert_eq!(rename("set", "GET"), Ok(()), "the name is free now");
+        for (from, to, problem) in [
+            ("config", "x", "there is no command 'config'"),
+            ("fetch", "x", "there is no command 'fetch'"),
+            ("del", "take", "there is a command 'take' already"),
+            ("config|set", "", "there is no command 'config|set'"),
+        ] {
+            assert!(rename(from, to).expect_err("refused").contains(problem), "{from} {to}");
+        }
+        assert_eq!(config.renames.len(), 5);
+    }
+}

@@ -1,0 +1,117 @@
+//! Data that a server would not load, and start without: told before anybody is served.
+//!
+//! - Without a dump file, whatever looks like the data of a Redis server, of a server with other
+//!   settings, or of an embedded store, stops the start.
+//! - With a dump file and no log wanted, that file is the data, as it is for Redis; append-only
+//!   files beside it are told in the log. If a log is wanted, Redis would load them instead.
+
+use std::io::Read;
+use std::path::PathBuf;
+
+use stillframe_durability::disk;
+
+use crate::persistence::Directory;
+use crate::state::ServerState;
+use crate::{Config, ServeError};
+
+/// The most names that are looked at: a data directory has a few.
+const NAMES_MAX: usize = 10_000;
+
+/// What was found.
+struct Found {
+    path: PathBuf,
+    what: &'static str,
+    advice: String,
+}
+
+/// Looks for data that was not loaded, and that nobody would ever load.
+///
+/// # Errors
+/// [`ServeError::ForeignData`], [`ServeError::ForeignLog`].
+pub(crate) fn refuse_foreign(state: &ServerState) -> Result<(), ServeError> {
+    let (directory, config) = (state.saves.directory(), &state.config);
+    let files = directory.files();
+    let has_dump = directory.has_dump().unwrap_or(true);
+    if has_dump && state.saves.loaded.position.is_some() {
+        return Ok(()); // this server made the dump, with a log of its own
+    }
+    let Some(log) = append_only(files, config) else {
+        let other = if has_dump { None } else { other(files) };
+        return other.map_or(Ok(()), |found| Err(refusal(found, directory)));
+    };
+    if has_dump && config.appendonly {
+        return Err(ServeError::ForeignLog { path: log.path });
+    }
+    if has_dump {
+        tracing::warn!(
+            "{} is {}, and not loaded: {} is, as 'appendonly' is no",
+            log.path.display(),
+            log.what,
+            directory.dump().display()
+        );
+        return Ok(());
+    }
+    Err(refusal(log, directory))
+}
+
+fn refusal(found: Found, directory: &Directory) -> ServeError {
+    let Found { path, what, advice } = found;
+    let dump = directory.dump().file_name().unwrap_or_default().display().to_string();
+    ServeError::ForeignData { path, what, dump, advice }
+}
+
+/// The append-only files of a Redis server: a directory of Redis 7, or one file of older ones.
+fn append_only(files: &disk::Directory, config: &Config) -> Option<Found> {
+    let found = |path: PathBuf, what| {
+        let from = path.display();
+        let advice = format!("import it with 'stillframe import {from} --dir NEW' and serve NEW");
+        Found { path, what, advice }
+    };
+    for name in [config.appenddirname.as_str(), "appendonlydir"] {
+        let below = files.below(name).and_then(disk::Directory::existing);
+        let names = below.and_then(|below| below.names()).unwrap_or_default();
+        if names.iter().any(|name| name.ends_with(".manifest")) {
+            return Some(found(files.at(name), "the append-only directory of a Redis server"));
+        }
+    }
+    let names = files.names().unwrap_or_default();
+    let is_log = |name: &&String| name.ends_with(".aof") || **name == config.append_file();
+    let name = names.iter().filter(is_log).find(|name| {
+        let head = head(files, name);
+        head.starts_with(b"*") || is_rdb(&head) || head.starts_with(b"#TS")
+    })?;
+    Some(found(files.at(name), "the append-only file of a Redis server"))
+}
+
+/// Data of another kind.
+fn other(files: &disk::Directory) -> Option<Found> {
+    let names = files.names().unwrap_or_default();
+    names.iter().take(NAMES_MAX).find_map(|name| {
+        let (head, path) = (head(files, name), files.at(name));
+        if is_rdb(&head) {
+            let advice = format!("name it with --dbfilename {name}");
+            return Some(Found { path, what: "an RDB file", advice });
+        }
+        let number = name.strip_prefix("checkpoint-").unwrap_or_default();
+        if number.len() == 20 && number.bytes().all(|byte| byte.is_ascii_digit()) {
+            let advice = "choose another directory with --dir".to_owned();
+            return Some(Found { path, what: "the checkpoint of an embedded store", advice });
+        }
+        None
+    })
+}
+
+/// Whether a file that begins so is an RDB file: a word, and four digits of its version.
+fn is_rdb(head: &[u8]) -> bool {
+    let version = head.strip_prefix(b"REDIS");
+    version.is_some_and(|digits| digits.len() == 4 && digits.iter().all(u8::is_ascii_digit))
+}
+
+/// The first bytes of a file; none of what cannot be read, or is no file.
+fn head(files: &disk::Directory, name: &str) -> Vec<u8> {
+    let mut head = Vec::new();
+    if let Ok((file, _)) = files.open_file(name) {
+        let _ = file.take(9).read_to_end(&mut head); // what was read counts
+    }
+    head
+}
