@@ -224,7 +224,11 @@ impl Elements {
                 let at = source.offset();
                 match source.length("the container of a node")? {
                     NODE_PLAIN => {
-                        source.text_up_to(self.most, &mut self.first)?;
+                        // Redis packs an element of no bytes, and refuses such a node.
+                        if source.text_up_to(self.most, &mut self.first)? && self.first.is_empty() {
+                            let what = "a node of its own for an element of no bytes".to_owned();
+                            return Err(Problem::Value { offset: at, what });
+                        }
                         return Ok(Some(Found::Read));
                     }
                     NODE_PACKED => {}

@@ -31,6 +31,7 @@ mod notifications;
 mod operations;
 mod pairs;
 mod past;
+mod payloads;
 mod permissions;
 mod promises;
 mod pubsub;
