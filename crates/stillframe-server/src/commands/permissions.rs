@@ -42,10 +42,13 @@ pub(super) fn touched<'a, A: Algorithm>(
 
 /// What a request does with its first key and with the others: for some, the arguments tell.
 pub(super) fn access<A: Algorithm>(command: &Command<A>, args: &[&[u8]]) -> [u8; 2] {
-    let mut rest = args.get(2..).unwrap_or_default().iter();
+    let rest = args.get(2..).unwrap_or_default();
     match command.name {
-        "set" if !rest.any(|word| word.eq_ignore_ascii_case(b"get")) => [WRITE, WRITE],
-        "bitfield" if only_reads(rest.as_slice()) => [READ; 2],
+        // Its value may be any word.
+        "set" if !rest.iter().skip(1).any(|word| word.eq_ignore_ascii_case(b"get")) => {
+            [WRITE, WRITE]
+        }
+        "bitfield" if only_reads(rest) => [READ; 2],
         "bitfield" => [READ | WRITE; 2],
         name => categories::access(name, command.flags),
     }

@@ -6,15 +6,17 @@ use stillframe_resp::parse_integer;
 
 use super::collection::view_of;
 use super::errors::{NOT_AN_INTEGER, SYNTAX, WRONG_TYPE};
-use super::flags::{DENYOOM, READONLY, WRITE};
+use super::flags::{DENYOOM, MOVABLE_KEYS, READONLY, WRITE};
 use super::permissions::reads_all_keys;
 use super::{Context, More, ONE_KEY, Table, c_string};
 
 /// Adds the commands of this module.
 pub(crate) fn register<A: Algorithm>(table: &mut Table<A>) {
-    let keys = ONE_KEY.and(More::Stored);
+    let keys = ONE_KEY.and(More::Stored(2));
     table.add("sort", -2, WRITE | DENYOOM, keys, |ctx, args| sort(ctx, args, true));
-    table.add("sort_ro", -2, READONLY, keys, |ctx, args| sort(ctx, args, false));
+    // Redis says so, for the keys that patterns lead to.
+    let flags = READONLY | MOVABLE_KEYS;
+    table.add("sort_ro", -2, flags, ONE_KEY, |ctx, args| sort(ctx, args, false));
 }
 
 /// What SORT is asked for.

@@ -99,8 +99,8 @@ pub(crate) enum More {
     None,
     /// The argument at this position says how many keys follow it.
     Counted(u8),
-    /// The argument after the option STORE or STOREDIST.
-    Stored,
+    /// The argument after the option STORE or STOREDIST, where options begin at this position.
+    Stored(u8),
 }
 
 impl Keys {
@@ -136,17 +136,29 @@ impl Keys {
                     _ => keys.clear(),
                 }
             }
-            More::Stored => {
-                let named = |pair: &&[&[u8]]| {
-                    let is = |name: &[u8]| pair[0].eq_ignore_ascii_case(name);
-                    is(b"STORE") || is(b"STOREDIST")
-                };
-                let last = request.windows(2).skip(2).rfind(named);
-                keys.extend(last.map(|pair| pair[1]));
+            More::Stored(from) => {
+                keys.extend(stored(request.get(from.into()..).unwrap_or_default()));
             }
         }
         keys
     }
+}
+
+/// The key behind the last STORE or STOREDIST among options of SORT or GEORADIUS. What another
+/// option takes is no option, whatever word it is.
+fn stored<'a>(options: &[&'a [u8]]) -> Option<&'a [u8]> {
+    const TAKES: [(&[u8], usize); 6] =
+        [(b"LIMIT", 2), (b"GET", 1), (b"BY", 1), (b"COUNT", 1), (b"STORE", 1), (b"STOREDIST", 1)];
+    let (mut rest, mut found) = (options, None);
+    while let [option, after @ ..] = rest {
+        let known = TAKES.iter().find(|(name, _)| option.eq_ignore_ascii_case(name));
+        let (name, takes) = known.copied().unwrap_or_default();
+        if name.starts_with(b"STORE") {
+            found = after.first().copied();
+        }
+        rest = after.get(takes..).unwrap_or_default();
+    }
+    found
 }
 
 /// No keys.

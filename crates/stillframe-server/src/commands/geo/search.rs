@@ -17,14 +17,14 @@ use super::{answer_place, distance_text, place_of};
 /// Adds the commands of this module.
 pub(super) fn register<A: Algorithm>(table: &mut Table<A>) {
     const STORE: u32 = WRITE | DENYOOM;
-    let stored = ONE_KEY.and(More::Stored);
-    table.add("georadius", -6, STORE, stored, |ctx, args| {
+    let stored = |from| ONE_KEY.and(More::Stored(from));
+    table.add("georadius", -6, STORE, stored(6), |ctx, args| {
         search(ctx, args, Form::Radius { by_member: false, stores: true });
     });
     table.add("georadius_ro", -6, READONLY, ONE_KEY, |ctx, args| {
         search(ctx, args, Form::Radius { by_member: false, stores: false });
     });
-    table.add("georadiusbymember", -5, STORE, stored, |ctx, args| {
+    table.add("georadiusbymember", -5, STORE, stored(5), |ctx, args| {
         search(ctx, args, Form::Radius { by_member: true, stores: true });
     });
     table.add("georadiusbymember_ro", -5, READONLY, ONE_KEY, |ctx, args| {
