@@ -40,6 +40,20 @@ impl<A: Algorithm> Context<'_, A> {
         answer(&mut self.out, None)
     }
 
+    /// As [`read`](Self::read), for commands that are no use of the key: EXISTS, TTL, TYPE.
+    pub(super) fn look<R>(
+        &mut self,
+        key: &[u8],
+        answer: impl FnOnce(&mut Out<'_>, Option<&Entry>) -> R,
+    ) -> R {
+        if let Some(entry) = self.keyspace.peek(self.session.db, key, self.now) {
+            self.server.stats.keyspace_hits += 1;
+            return answer(&mut self.out, Some(entry));
+        }
+        self.missed(key);
+        answer(&mut self.out, None)
+    }
+
     /// As [`read`](Self::read), for OBJECT and its like: a miss is counted, but notified to nobody.
     pub(super) fn peek<R>(
         &mut self,

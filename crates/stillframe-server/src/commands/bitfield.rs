@@ -77,7 +77,7 @@ fn bitfield<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]], may_write: b
     let start = ctx.out.position();
     ctx.out.array(steps.len());
     for (field, action) in steps {
-        let entry = ctx.keyspace.get(ctx.session.db, key, ctx.now);
+        let entry = ctx.keyspace.peek(ctx.session.db, key, ctx.now);
         let mut text = IntText::default();
         let bytes = string_bytes(entry, &mut text).ok().flatten().unwrap_or_default();
         let mut window = Window::of(&field, bytes);

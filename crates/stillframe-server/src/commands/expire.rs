@@ -161,7 +161,7 @@ pub(super) fn expire_at<A: Algorithm>(ctx: &mut Context<'_, A>, key: &[u8], inst
 /// `TTL key` and its siblings: -2 if there is no key, -1 if it lives for ever.
 fn remaining<A: Algorithm>(ctx: &mut Context<'_, A>, key: &[u8], form: TimeForm) {
     let from = if form.relative { ctx.now } else { 0 };
-    ctx.read(key, |out, entry| {
+    ctx.look(key, |out, entry| {
         out.integer(match entry.map(|entry| entry.expire_at()) {
             None => -2,
             Some(None) => -1,

@@ -26,7 +26,7 @@ pub(crate) fn register<A: Algorithm>(table: &mut Table<A>) {
     table.add("rename", 3, WRITE, TWO_KEYS, rename);
     table.add("renamenx", 3, WRITE | FAST, TWO_KEYS, renamenx);
     table.add("swapdb", 3, WRITE | FAST, NO_KEYS, swapdb);
-    table.add("touch", -2, READONLY | FAST, ALL_KEYS, exists);
+    table.add("touch", -2, READONLY | FAST, ALL_KEYS, touch);
     table.add("type", 2, READONLY | FAST, ONE_KEY, type_of);
     table.add("unlink", -2, WRITE | FAST, ALL_KEYS, del);
 }
@@ -45,8 +45,15 @@ fn del<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
     ctx.out.integer(deleted);
 }
 
-/// `EXISTS key...` and `TOUCH key...`: how many of them exist, repetitions counted.
+/// `EXISTS key...`: how many of them exist, repetitions counted.
 fn exists<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    let found = args[1..].iter().map(|key| ctx.look(key, |_, entry| i64::from(entry.is_some())));
+    let count = found.sum();
+    ctx.out.integer(count);
+}
+
+/// `TOUCH key...`: as EXISTS, but it is a use of the keys.
+fn touch<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
     let found = args[1..].iter().map(|key| ctx.read(key, |_, entry| i64::from(entry.is_some())));
     let count = found.sum();
     ctx.out.integer(count);
@@ -54,7 +61,7 @@ fn exists<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
 
 /// `TYPE key`
 fn type_of<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
-    ctx.read(args[1], |out, entry| {
+    ctx.look(args[1], |out, entry| {
         out.simple(entry.map_or("none", |entry| type_name(entry.value())));
     });
 }

@@ -141,7 +141,7 @@ fn exec<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
         return ctx.out.error("ERR EXEC without MULTI");
     };
     let Context { keyspace, server, session, now, .. } = ctx;
-    let exists = |db: usize, key: &[u8]| keyspace.contains(db, key, *now);
+    let exists = |db: usize, key: &[u8]| keyspace.peek(db, key, *now).is_some();
     let changed = server.watches.changed(session.id, exists);
     close(ctx);
     if transaction.failed {
@@ -175,7 +175,7 @@ fn watch<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
         return ctx.out.error("ERR WATCH inside MULTI is not allowed");
     }
     for key in &args[1..] {
-        let exists = ctx.exists(key);
+        let exists = ctx.keyspace.peek(ctx.session.db, key, ctx.now).is_some();
         ctx.server.watches.watch(ctx.session.id, ctx.session.db, key, exists);
     }
     ctx.out.ok();
