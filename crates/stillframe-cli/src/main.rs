@@ -1,6 +1,7 @@
 //! The `stillframe` binary. Exit status: 0 done, 1 the work failed, 2 wrong usage.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
+mod allocator;
 mod check;
 mod daemon;
 mod files;
@@ -17,9 +18,6 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// Consistent snapshots of memory that is being written, without stopping the writer.
 #[derive(Parser)]

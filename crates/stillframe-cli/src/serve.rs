@@ -13,7 +13,7 @@ use std::process::ExitCode;
 use clap::Args;
 use stillframe_server::{Config, split_words};
 
-use crate::{daemon, fail, logs};
+use crate::{allocator, daemon, fail, logs};
 
 pub(crate) const EXAMPLES: &str = "\
 Flags: every directive of stillframe.conf or redis.conf, such as
@@ -170,6 +170,7 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
         return fail(1, &problem);
     }
     let has_file = config.logfile().is_some();
+    config.on_give_back(allocator::give_back);
     match stillframe_server::serve(config) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

@@ -25,10 +25,19 @@ pub(crate) struct Clients {
     pub(crate) own_protocol: Protocol,
     /// Bytes of unread replies that it may have.
     pub(crate) own_most: usize,
+    /// Bytes of memory that it holds, beside the reader's shared buffer.
+    pub(crate) own_bytes: usize,
+    /// Bytes of requests of it that are in hand.
+    pub(crate) own_input: usize,
+    /// Bytes of those that its own buffer takes.
+    pub(crate) own_input_held: usize,
     /// Places of clients that were given replies while another was served.
     pub(crate) woken: Vec<usize>,
     last_id: u64,
     count: usize,
+    /// Bytes of memory that the clients in the registry take, those of replicas apart: they are a
+    /// part of the stream.
+    bytes: usize,
 }
 
 impl Clients {
@@ -52,13 +61,46 @@ impl Clients {
         })
     }
 
+    /// Bytes of memory that all clients take, but replicas, at this moment: the buffers of the one
+    /// that is served, too.
+    #[inline]
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes + self.own_bytes
+    }
+
+    /// How many of them are replicas.
+    pub(crate) fn replicas(&self) -> usize {
+        self.others().filter(|(_, client)| client.is_replica()).count()
+    }
+
+    /// How many of them have a request that waits for the end of a pause.
+    pub(crate) fn postponed(&self) -> usize {
+        self.others().filter(|(_, client)| client.session.held.is_some()).count()
+    }
+
+    /// Counts anew what a client takes, whose buffers have changed.
+    pub(crate) fn weigh(&mut self, place: usize) {
+        if let Some(client) = self.take(place) {
+            self.put(place, client);
+        }
+    }
+
+    /// Counts anew what all clients take.
+    pub(crate) fn weigh_all(&mut self) {
+        (0..self.places.len()).for_each(|place| self.weigh(place));
+    }
+
     /// Takes a client out to serve it. [`put`](Self::put) it back.
     pub(crate) fn take(&mut self, place: usize) -> Option<Box<Client>> {
-        self.places.get_mut(place)?.take()
+        let client = self.places.get_mut(place)?.take()?;
+        self.bytes -= client.counted_bytes;
+        Some(client)
     }
 
     /// Puts a client into the place it was taken from, or that was reserved for it.
-    pub(crate) fn put(&mut self, place: usize, client: Box<Client>) {
+    pub(crate) fn put(&mut self, place: usize, mut client: Box<Client>) {
+        client.counted_bytes = if client.is_replica() { 0 } else { client.memory_bytes() };
+        self.bytes += client.counted_bytes;
         self.places[place] = Some(client);
     }
 

@@ -16,7 +16,7 @@ use rustix::io::Errno;
 use stillframe_resp::{Limits, Out, Parser};
 
 use crate::config::{OutputLimit, OutputLimits};
-use crate::replication::Relay;
+use crate::replication::{Relay, Replica};
 use crate::session::Session;
 use crate::stream::Stream;
 
@@ -61,6 +61,8 @@ pub(crate) struct Client {
     pub(crate) unsent: usize,
     /// The way of an image to a replica behind TLS.
     pub(crate) relay: Option<Box<Relay>>,
+    /// What of its memory is in the sum of all clients.
+    pub(crate) counted_bytes: usize,
     /// Since when its unread replies have been above the soft limit.
     over_soft_limit: Option<Instant>,
 }
@@ -97,6 +99,7 @@ impl Client {
             dead: false,
             unsent: 0,
             relay: None,
+            counted_bytes: 0,
             over_soft_limit: None,
         }
     }
@@ -281,6 +284,10 @@ impl Client {
             self.judged = self.judged.saturating_sub(self.sent);
             self.held.iter_mut().for_each(|(_, start)| *start -= self.sent);
             self.sent = 0;
+            let (length, capacity) = (self.output.len(), self.output.capacity());
+            if capacity > BUFFER_KEPT_BYTES_MAX && length < capacity / 4 {
+                self.output.shrink_to(length * 2);
+            }
         }
         Ok(count)
     }
@@ -335,16 +342,26 @@ impl Client {
         now.duration_since(since).as_secs() > limit.soft_seconds
     }
 
-    /// Bytes of memory the client takes: its buffers and its queued requests.
+    /// Whether it is a replica, not only a client that says that it may become one.
+    pub(crate) fn is_replica(&self) -> bool {
+        self.session.replica.as_deref().is_some_and(Replica::is_real)
+    }
+
+    /// Bytes of memory the client takes: its buffers, its queued requests, one that is held.
     pub(crate) fn memory_bytes(&self) -> usize {
-        let queued = self.session.transaction.as_ref().map_or(0, |open| open.memory());
-        self.buffer_bytes() + queued
+        self.buffer_bytes() + self.session.queued_bytes() + self.parser.memory()
     }
 
     /// Bytes of memory the client's buffers hold, for CLIENT LIST.
     pub(crate) fn buffer_bytes(&self) -> usize {
-        self.input.capacity() + self.output.capacity()
+        taken(&self.input) + taken(&self.output)
     }
+}
+
+/// Bytes of memory that a buffer takes: room of a large one that was never written to takes none.
+#[inline]
+pub(crate) fn taken(buffer: &Vec<u8>) -> usize {
+    buffer.len().max(buffer.capacity().min(BUFFER_KEPT_BYTES_MAX))
 }
 
 /// Empties a buffer and gives it back if it is large.

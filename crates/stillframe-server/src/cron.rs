@@ -11,7 +11,6 @@ use crate::config::Size;
 use crate::connection::Client;
 use crate::journal;
 use crate::persistence::{self, LastSave};
-use crate::replication::Replica;
 use crate::server::{Server, unix_millis};
 use crate::shutdown::{self, Wish};
 use crate::state::ServerState;
@@ -55,6 +54,7 @@ pub(crate) fn run<A: Algorithm>(server: &mut Server<A>) -> Instant {
 pub(crate) fn attend_clients<A: Algorithm>(server: &mut Server<A>) {
     let now = server.state.loop_time;
     server.state.stats.sample(now);
+    server.state.tend_free_memory(&server.keyspace);
     if std::mem::take(&mut server.state.listeners.retry) {
         (0..server.state.listeners.count()).for_each(|number| server.accept(number));
     }
@@ -86,7 +86,7 @@ fn expire<A: Algorithm>(server: &mut Server<A>) -> bool {
 pub(crate) fn weigh_clients(state: &mut ServerState) {
     /// Whatever the setting says: an operator has to get through.
     const LIMIT_BYTES_MIN: u64 = 128 << 10;
-    state.client_bytes = state.clients.others().map(|(_, client)| client.memory_bytes()).sum();
+    state.clients.weigh_all();
     let limit = match state.config.maxmemory_clients {
         Size::Bytes(bytes) => bytes,
         share => share.bytes(state.config.maxmemory_bytes),
@@ -94,9 +94,7 @@ pub(crate) fn weigh_clients(state: &mut ServerState) {
     if limit == 0 {
         return;
     }
-    let counts = |client: &Client| {
-        !client.dead && !client.session.replica.as_deref().is_some_and(Replica::is_real)
-    };
+    let counts = |client: &Client| !client.dead && !client.is_replica();
     let clients = state.clients.others().filter(|(_, client)| counts(client));
     let (mut bytes, mut evictable) = (0, Vec::new());
     for (place, client) in clients {

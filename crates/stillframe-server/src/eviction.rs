@@ -1,6 +1,7 @@
 //! `maxmemory`: what counts, who goes, and for how long a request waits for that.
 //!
-//! - Counted are the live data (entries and their place in the index) and the buffers of clients.
+//! - Counted are the live data (entries and their place in the index) and the buffers of clients,
+//!   but replicas', as they are at that moment.
 //!   What an image under way holds is not: see docs/decisions/0010-maxmemory.md.
 //! - A request makes room before it runs, for a bounded time; what is left to do is done at the
 //!   following requests and turns. Only when no key may go is a request that needs memory refused.
@@ -102,7 +103,7 @@ impl Config {
 impl ServerState {
     /// Memory that counts for `maxmemory`, in bytes.
     pub(crate) fn counted_bytes<A: Algorithm>(&self, keyspace: &Keyspace<A>) -> u64 {
-        (keyspace.data_bytes() + self.client_bytes) as u64
+        (keyspace.data_bytes() + self.clients.bytes()) as u64
     }
 
     /// Evicts keys until memory is below the limit, for a short while.

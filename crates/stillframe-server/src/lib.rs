@@ -23,6 +23,7 @@ mod effects;
 mod error;
 mod eviction;
 mod few;
+mod give_back;
 mod import;
 mod in_process;
 mod journal;

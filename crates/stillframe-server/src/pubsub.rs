@@ -212,5 +212,6 @@ impl ServerState {
         } else {
             self.clients.flush_later(place);
         }
+        self.clients.weigh(place);
     }
 }

@@ -6,7 +6,7 @@ use stillframe_resp::{Limits, Out};
 use crate::ahead::Ahead;
 use crate::commands::{self, Context};
 use crate::config::OutputLimit;
-use crate::connection::{Client, Read};
+use crate::connection::{Client, Read, taken};
 use crate::server::Server;
 use crate::session::Session;
 use crate::state::ServerState;
@@ -50,6 +50,7 @@ impl<A: Algorithm> Server<A> {
             client.discard_output(); // half a reply is worse than none
         }
         self.state.clients.put(place, client);
+        self.state.clients.own_bytes = 0;
         self.state.clients.flush_later(place);
         if finished || over || left {
             self.state.clients.doom(place);
@@ -63,6 +64,7 @@ impl<A: Algorithm> Server<A> {
     /// whether there may be more to do at once.
     fn serve_once(&mut self, client: &mut Client) -> bool {
         client.session.active = self.state.loop_time;
+        (self.state.clients.own_input, self.state.clients.own_input_held) = (0, 0);
         if let Some(held) = client.session.held.take() {
             self.state.read_clock();
             let Client { session, output, .. } = client;
@@ -100,9 +102,11 @@ impl<A: Algorithm> Server<A> {
 
     fn execute_own(&mut self, client: &mut Client) {
         let mut input = std::mem::take(&mut client.input);
+        self.state.clients.own_input_held = input.len();
         let used = self.execute(client, &mut input);
         client.input = input;
         client.consume_own(used);
+        self.state.clients.own_input_held = 0;
     }
 
     /// Runs the whole requests at the start of `bytes`, up to the client's share of a turn.
@@ -111,6 +115,7 @@ impl<A: Algorithm> Server<A> {
         // Limits are what the configuration says now, whenever the client connected.
         client.parser.set_limits(limits(&self.state, client.session.authenticated));
         let mut used = 0;
+        self.state.clients.own_input = bytes.len();
         let mut left = Share { requests: REQUESTS_PER_TURN, replies_start: client.output.len() };
         self.state.read_clock();
         while self.goes_on(client, &left) {
@@ -203,6 +208,7 @@ impl<A: Algorithm> Server<A> {
         let clients = &mut self.state.clients;
         (clients.own_place, clients.own_id) = (session.place, session.id);
         (clients.own_protocol, clients.own_most) = (session.protocol, most);
+        clients.own_bytes = clients.own_input_held + taken(output) + session.queued_bytes();
         Context {
             out: Out { limit, ..Out::new(output, session.protocol) },
             keyspace: &mut self.keyspace,

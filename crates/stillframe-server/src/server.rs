@@ -27,7 +27,7 @@ use crate::state::ServerState;
 use crate::{ServeError, cron, journal, persistence};
 
 /// Bytes read at once from a client that has no unfinished request.
-const SHARED_BYTES: usize = 64 << 10;
+pub(crate) const SHARED_BYTES: usize = 64 << 10;
 
 /// What is answered to requests that may be lost with a log that was to be ended.
 const LOG_ENDED: &str = "MISCONF The log could not be ended: what was asked last may not be in it.";
@@ -284,6 +284,8 @@ impl<A: Algorithm> Server<A> {
                 client.flushing = true;
                 unfinished.push(place);
             }
+            self.state.clients.weigh(place);
+            let Some(client) = self.state.clients.get_mut(place) else { continue };
             if lost {
                 self.state.clients.doom(place);
             } else if !client.queued && client.servable() && (client.backlog || client.readable) {

@@ -117,6 +117,13 @@ impl Session {
         }
     }
 
+    /// Bytes of memory that its queued requests take, and one that is held.
+    #[inline]
+    pub(crate) fn queued_bytes(&self) -> usize {
+        let queues = [&self.transaction, &self.held].into_iter().flatten();
+        queues.map(|queue| queue.memory()).sum()
+    }
+
     /// The session of a client without a socket.
     pub(crate) fn in_process() -> Self {
         Self { internal: false, id: u64::MAX, ..Self::internal() }

@@ -15,6 +15,7 @@ use crate::clients::Clients;
 use crate::commands::transactions::Watches;
 use crate::config::Config;
 use crate::effects::Effects;
+use crate::give_back::GivingBack;
 use crate::journal::Journal;
 use crate::listen::Listeners;
 use crate::loading::Loading;
@@ -65,8 +66,8 @@ pub(crate) struct ServerState {
     pub(crate) clock_ns: u64,
     /// Unix time in milliseconds when this turn of the loop began.
     pub(crate) loop_unix_ms: i64,
-    /// Buffers of all clients when they were last looked at, in bytes.
-    pub(crate) client_bytes: usize,
+    /// Free memory that is not given back yet.
+    pub(crate) giving_back: GivingBack,
     /// Memory is above its limit and there are keys to evict.
     pub(crate) evicting: bool,
     /// Keys of the selected database when a change was last told, for telling new keys.
@@ -141,7 +142,7 @@ impl ServerState {
             latency: Latency::default(),
             clock_ns: 0,
             loop_unix_ms: unix_millis(),
-            client_bytes: 0,
+            giving_back: GivingBack::default(),
             evicting: false,
             keys_told: 0,
             blocked: Blocked::default(),

@@ -31,6 +31,7 @@ impl<A: Algorithm> Server<A> {
                     self.run_for(&mut client, &waiter, &key, now);
                 }
                 self.state.clients.put(place, client);
+                self.state.clients.own_bytes = 0;
                 self.state.clients.woken.push(place);
             }
         }

@@ -153,3 +153,143 @@ fn clients_that_take_too_much_memory_are_closed() {
         assert_eq!(spared.reply().text(), "OK");
     }
 }
+
+/// Writes for clients wait in the server's memory until they read; then that memory is free again,
+/// and counts no more at once: the clock, here once a second, has no part in it.
+#[test]
+fn buffers_of_clients_count_as_long_as_they_are_there() {
+    for kind in [Kind::subject("imprint"), Kind::Redis] {
+        if kind == Kind::Redis && !redis_is_here("buffers of clients count") {
+            continue;
+        }
+        let server = Server::start(kind);
+        let mut client = server.client();
+        client.ok("CONFIG SET hz 1");
+        client.call(&[b"SET", b"big", &vec![b'x'; 1 << 20]]);
+        let value = vec![b'x'; 1000];
+        for number in 0..5_000 {
+            client.call(&[b"SET", format!("key:{number}").as_bytes(), &value]);
+        }
+        let before = client.info_int("used_memory");
+        for policy in ["noeviction", "allkeys-lru"] {
+            let limit = before + (64 << 20);
+            client.ok(&format!("CONFIG SET maxmemory {limit} maxmemory-policy {policy}"));
+            for _ in 0..3 {
+                let mut lazy = server.client();
+                let asked = if policy == "noeviction" { 100 } else { 20 };
+                assert!(lazy.send_raw("GET big\r\n".repeat(asked).as_bytes()));
+                if policy == "noeviction" {
+                    // As soon as it is there, no write gets through, and every read does.
+                    wait_until("memory is used up", || {
+                        client.ask("SET small v").text().starts_with("OOM ")
+                    });
+                    assert_eq!(client.ask("GET key:0").bytes(), Some(&value[..]));
+                } else {
+                    wait_until("the replies wait", || {
+                        client.info_int("used_memory") > before + (8 << 20)
+                    });
+                }
+                for _ in 0..asked {
+                    lazy.raw();
+                }
+                client.ok("SET small v");
+            }
+            // Half a request counts, until its client goes.
+            let mut half = server.client();
+            assert!(half.send_raw(b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$45000000\r\n"));
+            assert!(half.send_raw(&vec![b'x'; 20 << 20]));
+            wait_until("it is read", || client.info_int("used_memory") > before + (15 << 20));
+            drop(half);
+            wait_until("it is gone", || client.info_int("used_memory") < before + (8 << 20));
+            client.ok("SET small v");
+        }
+        assert_eq!(client.info_int("evicted_keys"), 0, "{kind:?}: there was room for all");
+        assert_eq!(client.ask("DBSIZE").int(), 5_002);
+    }
+}
+
+/// Keys go until there is room, and no longer: not for what a client held a moment ago.
+#[test]
+fn no_more_keys_go_than_have_to() {
+    let (server, mut client) = limited("allkeys-random");
+    client.ok("CONFIG SET maxmemory 64mb hz 1");
+    client.call(&[b"SET", b"big", &vec![b'x'; 1 << 20]]);
+    let value = vec![b'x'; 1000];
+    for number in 0..30_000 {
+        client.call(&[b"SET", format!("key:{number}").as_bytes(), &value]);
+    }
+    assert_eq!(client.info_int("evicted_keys"), 0);
+    let mut lazy = server.client();
+    assert!(lazy.send_raw("GET big\r\n".repeat(46).as_bytes()));
+    wait_until("keys go", || client.info_int("evicted_keys") > 0);
+    // Some of the replies may find no key any more: it may be among those that went.
+    for _ in 0..46 {
+        lazy.raw();
+    }
+    let gone = client.info_int("evicted_keys");
+    assert!(gone < 25_000, "{gone} of 30,000 keys went for 15 MB");
+    for number in 0..100 {
+        client.call(&[b"SET", format!("new:{number}").as_bytes(), &value]);
+    }
+    assert_eq!(client.info_int("evicted_keys"), gone, "nothing was needed any more");
+}
+
+/// What is a use of a key, and what only looks at it, as redis-server has it.
+#[test]
+fn the_same_requests_are_uses_of_a_key() {
+    if !redis_is_here("what is a use of a key") {
+        return;
+    }
+    let servers = [Server::start(Kind::Redis), Server::start(Kind::subject("imprint"))];
+    let mut pair = servers.each_ref().map(Server::client);
+    for client in &mut pair {
+        client.ok("CONFIG SET maxmemory-policy allkeys-lfu lfu-log-factor 0");
+    }
+    let requests = [
+        "EXISTS k",
+        "TTL k",
+        "PTTL k",
+        "EXPIRETIME k",
+        "PEXPIRETIME k",
+        "TYPE k",
+        "TOUCH k",
+        "OBJECT ENCODING k",
+        "OBJECT REFCOUNT k",
+        "OBJECT FREQ k",
+        "MEMORY USAGE k",
+        "WATCH k",
+        "SCAN 0",
+        "SCAN 0 TYPE string",
+        "KEYS *",
+        "RANDOMKEY",
+        "DBSIZE",
+        "DUMP k",
+        "GET k",
+        "STRLEN k",
+        "SETNX k v",
+        "APPEND k 1",
+        "EXPIRE k 1000",
+        "PERSIST k",
+        "GETEX k",
+        "COPY k c",
+        "BITFIELD k GET u8 0 GET u8 8 GET u8 16",
+        "BITCOUNT k",
+        "INCR k",
+        "LLEN k",
+        "MSETNX k v",
+        "SWAPDB 1 2",
+        "UNWATCH",
+    ];
+    for request in requests {
+        let [theirs, ours] = pair.each_mut().map(|client| {
+            client.ok("FLUSHALL");
+            client.ok("SET k 1");
+            let before = client.ask("OBJECT FREQ k").int();
+            client.ask(request);
+            let used = client.ask("OBJECT FREQ k").int() - before;
+            client.ok("UNWATCH");
+            used
+        });
+        assert_eq!(ours, theirs, "{request}");
+    }
+}

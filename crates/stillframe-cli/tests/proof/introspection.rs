@@ -1,6 +1,6 @@
 //! What the server tells of its own commands and state is what redis-server tells.
 
-use crate::support::{Client, Kind, Reply, Server, Setup, redis_is_here};
+use crate::support::{Client, Kind, Reply, Server, Setup, redis_is_here, wait_until};
 use std::collections::BTreeSet;
 
 /// Commands of redis-server 7.0 that are not here, by how their names begin.
@@ -352,4 +352,40 @@ fn debug_does_what_test_suites_ask_of_it() {
     let mut client = server.client();
     let reply = client.ask("DEBUG SLEEP 0");
     assert!(matches!(&reply, Reply::Error(text) if text.contains("not allowed")), "{reply:?}");
+}
+
+/// Whose a connection is, who waits, and what is in use: as redis-server counts.
+#[test]
+fn clients_are_counted_by_what_they_do() {
+    for kind in [Kind::subject("imprint"), Kind::Redis] {
+        if kind == Kind::Redis && !redis_is_here("clients are counted") {
+            continue;
+        }
+        let server = Server::start(kind);
+        let mut client = server.client();
+        // Nothing is there yet, and yet memory is in use.
+        assert!(client.info_int("used_memory") > 10_000, "{kind:?}");
+        assert!(client.info_int("used_memory") >= client.info_int("used_memory_startup"));
+        let line = client.ask("CLIENT LIST").text();
+        assert!(line.contains(" qbuf=26 "), "{kind:?}: {line}");
+        let line = client.ask("CLIENT INFO").text();
+        assert!(line.contains(" qbuf=26 "), "{kind:?}: {line}");
+        // A request that waits for the end of a pause is a client that waits.
+        client.ok("CLIENT PAUSE 100000 WRITE");
+        let mut paused = server.client();
+        paused.send(&[b"SET", b"k", b"v"]);
+        let mut waiter = server.client();
+        waiter.send(&[b"WAIT", b"1", b"0"]);
+        wait_until("both wait", || client.info("blocked_clients") == "2");
+        client.ok("CLIENT UNPAUSE");
+        assert_eq!(paused.reply().text(), "OK");
+        assert_eq!(client.info("blocked_clients"), "1");
+        drop(waiter);
+        wait_until("one is left", || client.info("connected_clients") == "2");
+        // A replica is not among the clients.
+        let replica = Server::start(kind);
+        replica.client().ok(&format!("REPLICAOF 127.0.0.1 {}", server.port));
+        wait_until("the replica is there", || client.info("connected_slaves") == "1");
+        wait_until("and no client", || client.info("connected_clients") == "2");
+    }
 }

@@ -62,3 +62,40 @@ fn memory_returns_to_its_floor_after_images() {
         assert!(now <= most, "{algorithm}: {now} bytes resident, {resident_floor} before");
     }
 }
+
+/// Much that was deleted, in the ways of deleting: the system has it back after MEMORY PURGE, and a
+/// while later if nobody says so.
+#[test]
+fn memory_that_is_free_goes_back_to_the_system() {
+    let server = Server::start(Kind::Ours("imprint"));
+    let mut client = server.client();
+    let value = vec![b'v'; 8_000];
+    let floor = resident(&server);
+    for (way, purges) in [("FLUSHALL", true), ("FLUSHALL", false), ("DEL", false)] {
+        let names: Vec<String> = (0..30_000).map(|number| format!("key:{number}")).collect();
+        for batch in names.chunks(500) {
+            let pairs = batch.iter().flat_map(|name| [name.as_bytes(), &value]);
+            let request: Vec<&[u8]> = std::iter::once(&b"MSET"[..]).chain(pairs).collect();
+            assert_eq!(client.call(&request).text(), "OK");
+        }
+        let full = resident(&server);
+        assert!(full > floor + (200 << 20), "{way}: {full} bytes hold it all");
+        if way == "FLUSHALL" {
+            client.ok("FLUSHALL");
+        } else {
+            for batch in names.chunks(500) {
+                let names = batch.iter().map(String::as_bytes);
+                let request: Vec<&[u8]> = std::iter::once(&b"DEL"[..]).chain(names).collect();
+                assert_eq!(client.call(&request).int(), 500);
+            }
+        }
+        // What is deleted is freed by another thread, which may take a moment.
+        wait_until(&format!("{way}, purges {purges}: memory is given back"), || {
+            if purges {
+                client.ok("MEMORY PURGE");
+            }
+            resident(&server) < floor + (80 << 20)
+        });
+        assert!(client.info_int("used_memory_rss") < (floor + (90 << 20)) as i64);
+    }
+}

@@ -8,10 +8,11 @@ use stillframe_keyspace::{DATABASES, Keyspace, KeyspaceStats};
 use super::info_replication::{loading, replication};
 use super::{Context, NO_KEYS, Table, flags::*};
 use crate::config::show_percentile;
+use crate::connection::Client;
 use crate::persistence::whole_micros;
 use crate::process;
 use crate::pubsub::Kind;
-use crate::server::unix_millis;
+use crate::server::{SHARED_BYTES, unix_millis};
 use crate::state::ServerState;
 use crate::supervisor;
 
@@ -129,12 +130,12 @@ fn clients<A: Algorithm>(ctx: &Context<'_, A>, _: &KeyspaceStats, text: &mut Tex
     let clients = &ctx.server.clients;
     let input = clients.others().map(|(_, client)| client.input.capacity()).max();
     let output = clients.others().map(|(_, client)| client.output.capacity()).max();
-    text.field("connected_clients", clients.count());
+    text.field("connected_clients", clients.count() - clients.replicas());
     text.field("cluster_connections", 0);
     text.field("maxclients", ctx.server.config.maxclients);
     text.field("client_recent_max_input_buffer", input.unwrap_or(0));
     text.field("client_recent_max_output_buffer", output.unwrap_or(0));
-    text.field("blocked_clients", ctx.server.blocked.len());
+    text.field("blocked_clients", ctx.server.blocked.len() + clients.postponed());
     text.field("tracking_clients", ctx.server.tracking.clients);
     text.field("clients_in_timeout_table", ctx.server.blocked.with_deadline());
 }
@@ -142,14 +143,13 @@ fn clients<A: Algorithm>(ctx: &Context<'_, A>, _: &KeyspaceStats, text: &mut Tex
 fn memory<A: Algorithm>(ctx: &Context<'_, A>, figures: &KeyspaceStats, text: &mut Text) {
     let (resident, peak) = process::resident_bytes();
     let dataset = figures.entry_bytes as u64;
-    let buffers: usize = ctx.server.clients.others().map(|(_, c)| c.buffer_bytes()).sum();
-    let used = used_bytes(figures, arena_bytes(ctx.keyspace), buffers);
+    let used = used_bytes(figures, arena_bytes(ctx.keyspace), ctx.server);
     text.size("used_memory", used);
     text.size("used_memory_rss", resident);
     text.size("used_memory_peak", peak);
     text.field("used_memory_peak_perc", percent(used, peak));
     text.field("used_memory_overhead", used - dataset);
-    text.field("used_memory_startup", 0);
+    text.field("used_memory_startup", OWN_BYTES);
     text.field("used_memory_dataset", dataset);
     text.field("used_memory_dataset_perc", percent(dataset, used));
     text.size("total_system_memory", process::machine_memory_bytes());
@@ -167,7 +167,7 @@ fn memory<A: Algorithm>(ctx: &Context<'_, A>, figures: &KeyspaceStats, text: &mu
     text.field("mem_replication_backlog", stream);
     text.field("mem_total_replication_buffers", stream);
     text.none(&["mem_clients_slaves", "mem_cluster_links"]);
-    text.field("mem_clients_normal", buffers);
+    text.field("mem_clients_normal", ctx.server.clients.bytes());
     let waiting = ctx.server.journal.told().map_or(0, |told| told.stats.waiting_bytes);
     text.field("mem_aof_buffer", waiting);
     text.field("mem_limbo_bytes", figures.limbo_bytes);
@@ -193,9 +193,15 @@ fn fragmentation(used: u64, resident: u64, text: &mut Text) {
     }
 }
 
-/// Memory in use: data, what images hold, buffers of clients.
-pub(crate) fn used_bytes(figures: &KeyspaceStats, arena: usize, buffers: usize) -> u64 {
-    (figures.entry_bytes + figures.limbo_bytes + arena + buffers + figures.slots * 16) as u64
+/// What a server takes that has no data and no clients: what is read into, and its state.
+const OWN_BYTES: usize = SHARED_BYTES + size_of::<ServerState>();
+
+/// Memory in use: data, what images hold, clients and their buffers, the stream to replicas, and
+/// what the server takes by itself.
+pub(crate) fn used_bytes(figures: &KeyspaceStats, arena: usize, server: &ServerState) -> u64 {
+    let data = figures.entry_bytes + figures.limbo_bytes + arena + figures.slots * 16;
+    let clients = server.clients.bytes() + server.clients.count() * size_of::<Client>();
+    (data + clients + server.replication.stream.memory() + OWN_BYTES) as u64
 }
 
 /// The library tells of the newest image, also when it has ended.

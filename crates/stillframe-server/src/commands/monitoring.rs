@@ -34,7 +34,7 @@ pub(crate) fn register<A: Algorithm>(table: &mut Table<A>) {
     table.add_sub("memory|malloc-stats", 2, 0, NO_KEYS, |ctx, _| {
         ctx.out.bulk("Stats not supported for the current allocator");
     });
-    table.add_sub("memory|purge", 2, 0, NO_KEYS, |ctx, _| ctx.out.ok());
+    table.add_sub("memory|purge", 2, 0, NO_KEYS, memory_purge);
     table.add_sub("memory|stats", 2, 0, NO_KEYS, memory_stats);
     table.add_sub("memory|usage", -3, READONLY, SECOND_KEY, memory_usage);
 }
@@ -238,6 +238,12 @@ fn memory_usage<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
     });
 }
 
+/// `MEMORY PURGE`: what is free goes back to the system.
+fn memory_purge<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
+    ctx.server.give_back(ctx.keyspace);
+    ctx.out.ok();
+}
+
 /// `MEMORY STATS`
 fn memory_stats<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
     let figures = ctx.keyspace.stats();
@@ -252,7 +258,7 @@ fn memory_stats<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
         ("startup.allocated", 0),
         ("replication.backlog", ctx.server.replication.stream.memory() as u64),
         ("clients.slaves", 0),
-        ("clients.normal", ctx.server.client_bytes as u64),
+        ("clients.normal", ctx.server.clients.bytes() as u64),
         ("cluster.links", 0),
         ("aof.buffer", waiting as u64),
         ("lua.caches", 0),
@@ -312,7 +318,7 @@ fn memory_help<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
         "MALLOC-STATS",
         "    Say that the allocator tells nothing.",
         "PURGE",
-        "    Do nothing: memory goes back to the system by itself.",
+        "    Give what is free back to the system, which also happens by itself.",
         "STATS",
         "    Show what takes memory.",
         "USAGE <key> [SAMPLES <count>]",

@@ -114,6 +114,8 @@ pub struct Config {
     pub(crate) inert: BTreeMap<&'static str, String>,
     /// Tells whoever writes the log that its level has changed.
     pub(crate) log_switch: Option<fn(LogLevel)>,
+    /// Gives memory that is free back to the system.
+    pub(crate) give_back: Option<fn()>,
     pub(crate) config_file: Option<PathBuf>,
 }
 
@@ -289,6 +291,7 @@ impl Default for Config {
             running: Running::default(),
             inert: BTreeMap::new(),
             log_switch: None,
+            give_back: None,
             config_file: None,
         }
     }
@@ -358,6 +361,12 @@ impl Config {
     /// Has `switch` called when CONFIG SET changes how much is logged.
     pub fn on_loglevel(&mut self, switch: fn(LogLevel)) {
         self.log_switch = Some(switch);
+    }
+
+    /// Has `give_back` called when memory that the server has freed is to go back to the system:
+    /// the allocator is the program's choice.
+    pub fn on_give_back(&mut self, give_back: fn()) {
+        self.give_back = Some(give_back);
     }
 
     /// The file that the log goes to, or `None` for standard error.

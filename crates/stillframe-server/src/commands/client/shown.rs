@@ -96,7 +96,8 @@ impl Class {
     }
 }
 
-/// One line on a client. `client` is `None` for the one that asks, which is out of the registry.
+/// One line on a client. `client` is `None` for the one that asks, which is out of the registry,
+/// and for the primary.
 fn describe<A: Algorithm>(
     ctx: &Context<'_, A>,
     session: &Session,
@@ -105,9 +106,15 @@ fn describe<A: Algorithm>(
     let now = ctx.server.loop_time;
     let seconds = |since| now.saturating_duration_since(since).as_secs();
     let queued = session.transaction.as_ref().map(|open| (open.len(), open.memory()));
-    let input = client.map_or((0, 0), |c| (c.input.len(), c.input.capacity() - c.input.len()));
+    let is_own = session.id == ctx.session.id;
+    let input = match client {
+        Some(client) => (client.input.len(), client.input.capacity() - client.input.len()),
+        None if is_own => (ctx.server.clients.own_input, 0),
+        None => (0, 0),
+    };
     let pending = client.map_or(0, |client| client.pending() + client.unsent);
-    let buffers = client.map_or(0, Client::buffer_bytes);
+    let own_buffers = if is_own { ctx.server.clients.own_bytes } else { 0 };
+    let buffers = client.map_or(own_buffers, Client::buffer_bytes);
     let flags = flags(session);
     let listens = |kind| session.subscriptions.as_ref().map_or(0, |own| own.count(kind));
     let command = ctx.table.all().get(session.last_command).map_or("NULL", |command| command.name);
