@@ -135,6 +135,9 @@ fn restore_takes_a_wrong_checksum_only_where_a_test_says_so() {
     client.ok("DEBUG SET-SKIP-CHECKSUM-VALIDATION 1");
     assert_eq!(restore(&mut client).text(), "OK");
     assert_eq!(client.ask("GET k").text(), "value");
+    let bad = client.call(&[b"RESTORE", b"l", b"0", b"\x0e\x01\x02\x00\x0a\x00........"]);
+    assert_eq!(bad, Reply::Error("ERR Bad data format".into()));
+    assert!(server.log().contains("integrity check failed"), "the log tells of it");
     client.ok("DEBUG SET-SKIP-CHECKSUM-VALIDATION 0");
     assert_eq!(restore(&mut client), Reply::Error(wrong.into()));
 }

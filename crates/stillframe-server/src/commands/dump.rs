@@ -114,6 +114,10 @@ fn restore<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
     let name = if there { ctx.unused_name(key) } else { key.to_vec() };
     if let Err(error) = take_over(ctx, decoder, &name) {
         ctx.keyspace.remove(ctx.session.db, &name);
+        if error == BAD_FORMAT {
+            let (id, peer) = (ctx.session.id, &ctx.session.peer);
+            tracing::warn!("client {id} at {peer}: integrity check failed of what it restores");
+        }
         return ctx.out.error(error);
     }
     let instant = match (ttl, request.absolute) {
