@@ -334,6 +334,9 @@ fn a_disk_that_is_full_at_that_moment_is_told() {
     let refusal = other.ask("INCR n").text();
     assert!(refusal.starts_with("MISCONF Errors writing to the AOF file: "), "{refusal}");
     assert_eq!(admin.info("log_state"), "failed");
+    wait_until("it is tried again", || server.log().matches("the save failed").count() >= 3);
+    let logs = fs::read_dir(server.folder.join("appendonlydir")).expect("it is there").count();
+    assert!(logs <= 2, "{logs} logs are left of attempts to begin one");
     limit_files(&server, "unlimited");
     wait_until("writes are taken again", || !matches!(other.ask("INCR n"), Reply::Error(_)));
     let last = other.ask("INCR n").int();

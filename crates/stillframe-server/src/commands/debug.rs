@@ -270,6 +270,8 @@ fn load_log<A: Algorithm>(ctx: &mut Context<'_, A>) {
     ctx.server.invalidate_all();
     let loaded = reload_all(ctx);
     ctx.server.dirty = dirty;
+    let clients = &mut ctx.server.clients;
+    (clients.own_place, clients.own_id) = (ctx.session.place, ctx.session.id);
     ctx.server.effects.want(ctx.keyspace, Consumer::Replicas, told);
     match loaded {
         Ok(()) => ctx.out.ok(),

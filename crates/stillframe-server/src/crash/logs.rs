@@ -22,8 +22,8 @@ struct Oracle {
 impl Oracle {
     /// Adds the next number to a list.
     fn push(&mut self, disk: &SimulatedDisk, server: &mut Server) {
-        if server.run(&format!("RPUSH list {}", self.asked + 1)).starts_with('-') {
-            return; // refused, because something failed
+        if !server.run(&format!("RPUSH list {}", self.asked + 1)).starts_with(':') {
+            return; // refused, because something failed, or held until a log counts
         }
         self.asked += 1;
         if server.commit() && server.state.journal.is_on() {

@@ -59,7 +59,6 @@ impl Server {
 
     /// Waits until what was done is durable, as a reply would: false if it never is.
     fn commit(&mut self) -> bool {
-        journal::attend(&mut self.keyspace, &mut self.state);
         journal::settle(&mut self.keyspace, &mut self.state);
         while self.state.journal.awaited().is_some() {
             if journal::has_failed(&mut self.keyspace, &mut self.state) {
@@ -70,7 +69,7 @@ impl Server {
         !journal::has_failed(&mut self.keyspace, &mut self.state)
     }
 
-    /// Runs a command and gives its reply.
+    /// Runs a command and gives its reply: none if it would be held, and then it never runs.
     fn run(&mut self, line: &str) -> String {
         let args: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
         let mut reply = Vec::new();
@@ -83,6 +82,7 @@ impl Server {
             table: &self.table,
         };
         commands::dispatch(&mut ctx, &args);
+        self.session.held = None;
         let _ = self.keyspace.tend();
         String::from_utf8_lossy(&reply).into_owned()
     }

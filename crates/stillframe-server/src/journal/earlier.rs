@@ -113,6 +113,20 @@ impl History {
         }
     }
 
+    /// Removes logs that were begun and never counted, which no image names: each attempt to begin
+    /// one on a full disk leaves one.
+    pub(super) fn clear_begun(&self) -> Result<(), Error> {
+        let Ok(named) = persistence::position(&self.files, &self.dump_name) else { return Ok(()) };
+        let mut named: Vec<u64> = named.iter().map(|position| position.generation).collect();
+        named.extend(list(&self.files)?.iter().map(|position| position.generation));
+        for generation in self.generations.list()? {
+            if !named.contains(&generation) && self.generations.is_unpublished(generation)? {
+                self.generations.remove(generation)?;
+            }
+        }
+        Ok(())
+    }
+
     /// The dump names `named`, or no log: removes what leads nowhere, and what is kept no longer.
     /// Generations above `newest` are not looked at.
     pub(super) fn tidy(

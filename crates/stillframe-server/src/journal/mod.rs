@@ -334,6 +334,9 @@ impl Journal {
 
     /// Begins a new generation after the last record.
     fn create(&mut self, config: &Config) -> Result<(), String> {
+        if let Err(error) = self.history.clear_begun() {
+            tracing::warn!("cannot remove what is left of a log that was begun: {error}");
+        }
         let failed = Arc::default();
         let options = self.options(config, &failed);
         let begun = self.history.generations.begin().and_then(|(generation, place)| {
