@@ -6,13 +6,16 @@ use std::sync::{Arc, Mutex};
 
 use shuttle::rand::{Rng as _, thread_rng};
 use shuttle::{check_pct, check_random, thread};
-use stillframe_shuttle::algorithms::{cou, imprint, valkey};
-use stillframe_shuttle::{Algorithm, CaptureError, CaptureReport, Engine, Mutant, OnFull, Options};
-use stillframe_shuttle::{BLOCK_WORDS, Before, Point, Publication, Sink, SinkError, with_mutant};
+use stillframe_shuttle::algorithms::{cou, imprint, page_table, piggyback, userfault, valkey};
+use stillframe_shuttle::{Algorithm, CaptureError, CaptureReport, Engine, Image, Mutant, OnFull};
+use stillframe_shuttle::{BLOCK_WORDS, Before, Options, Point, Publication, Sink, SinkError};
+use stillframe_shuttle::{Unit, with_mutant};
 
 const WORDS: usize = 3 * BLOCK_WORDS;
 /// Written together, always: in one block, in two, in the first and last block.
 const PAIRS: [(usize, usize); 3] = [(1, 2), (BLOCK_WORDS - 1, BLOCK_WORDS), (0, WORDS - 1)];
+/// With room for half a block more.
+const WORDS_MAX: usize = WORDS + BLOCK_WORDS / 2;
 const AMPLE: usize = 1 << 13;
 
 fn schedules(count: usize) -> usize {
@@ -47,12 +50,16 @@ impl Sink for Expect {
 
     fn before(&mut self, start: usize, into: &mut [u64]) -> Result<Before, SinkError> {
         let settled = self.settled.lock().expect("never poisoned");
-        match settled.get(start..start + into.len()) {
-            Some(words) => into.copy_from_slice(words),
-            None => into.fill(0),
+        for (index, word) in (start..).zip(into) {
+            *word = settled.get(index).copied().unwrap_or(0);
         }
         Ok(Before::Given)
     }
+}
+
+/// A unit that the algorithm knows, by the schedule.
+fn any_unit<A: Algorithm>() -> Unit {
+    A::INFO.units[thread_rng().gen_range(0..A::INFO.units.len())]
 }
 
 type Report = Result<CaptureReport, CaptureError>;
@@ -68,7 +75,8 @@ struct Rig<A: Algorithm> {
 
 impl<A: Algorithm> Rig<A> {
     fn new(budget: usize, on_full: OnFull) -> Self {
-        let state = A::create(&Options::words(WORDS).budget(budget, on_full)).expect("memory");
+        let options = Options::words(WORDS).max_words(WORDS_MAX).unit(any_unit::<A>());
+        let state = A::create(&options.budget(budget, on_full)).expect("memory");
         let engine = Engine::new(state).expect("a thread");
         let (settled, reports) = Default::default();
         Self { engine, oracle: vec![0; WORDS], value: 0, settled, reports }
@@ -142,6 +150,59 @@ fn polled_images_are_right<A: Algorithm>() {
     assert!(rig.reports().iter().all(|(report, words)| report.is_ok() && *words == WORDS));
 }
 
+/// The state grows while an image is taken, which keeps its length.
+fn growth_during_images<A: Algorithm>() {
+    let mut rig = Rig::<A>::new(AMPLE, OnFull::Cancel);
+    rig.writes(1);
+    for words in [WORDS, WORDS_MAX] {
+        rig.snapshot();
+        rig.writes(1);
+        rig.engine.grow(WORDS_MAX).expect("reserved");
+        rig.oracle.resize(WORDS_MAX, 0);
+        rig.value += 1;
+        rig.write(WORDS_MAX - 1);
+        rig.writes(1);
+        rig.engine.wait();
+        let reports = rig.reports();
+        let last = reports.last().map(|(report, found)| (report.is_ok(), *found));
+        assert_eq!(last, Some((true, words)), "{reports:?}");
+        let read: Vec<u64> = (0..WORDS_MAX).map(|index| rig.engine.read(index)).collect();
+        assert_eq!(read, rig.oracle, "read your latest write");
+    }
+}
+
+/// Words of an image asked for at random while the writer goes on, then all of it.
+fn words_at_random<A: Algorithm>() {
+    let options = Options::words(WORDS).unit(any_unit::<A>()).budget(AMPLE, OnFull::Cancel);
+    let mut state = A::create(&options).expect("memory");
+    for value in 1..=2 {
+        state.write(0, value);
+        let expected: Vec<u64> = (0..WORDS).map(|index| state.read(index)).collect();
+        let (found, settled) = (Vec::new(), Settled::default());
+        settled.lock().expect("never poisoned").clone_from(&expected);
+        let sink = Expect { expected: expected.clone(), found, settled };
+        let mut image = state.begin(Point::declare(), sink).expect("no image is held");
+        let reader = thread::spawn(move || {
+            for _ in 0..4 {
+                let index = thread_rng().gen_range(0..WORDS);
+                let word = A::INFO.random_access.then_some(expected[index]);
+                assert_eq!(image.get(index), word, "word {index}");
+            }
+            image.capture().expect("whole");
+            image.settle();
+        });
+        for (a, b) in PAIRS {
+            state.write(a, value + 10);
+            state.write(b, value + 10);
+        }
+        while state.progress().running() {
+            state.tend();
+            thread::yield_now();
+        }
+        reader.join().expect("right");
+    }
+}
+
 /// Another thread cancels at any moment.
 fn cancelled_images_end<A: Algorithm>() {
     let mut rig = Rig::<A>::new(2 * 16, OnFull::Slow);
@@ -204,7 +265,7 @@ macro_rules! suite {
         mod $algorithm {
             use stillframe_shuttle::algorithms::$module::$algorithm as Subject;
             suite!(@properties images_are_right polled_images_are_right cancelled_images_end
-                images_over_budget_end drop_half_way);
+                images_over_budget_end drop_half_way growth_during_images words_at_random);
         })*
     };
     (@properties $($property:ident)*) => {
@@ -236,6 +297,11 @@ fn broken_builds_are_rejected() {
         (Mutant::CouSkipsLatch, images_are_right::<cou::Bacou>),
         (Mutant::ValkeyForgetsClone, polled_images_are_right::<valkey::Valkey>),
         (Mutant::HandoverChecksStopFirst, images_over_budget_end::<imprint::Imprint>),
+        (Mutant::PiggybackFlagThenCopy, images_are_right::<piggyback::Piggyback>),
+        (Mutant::PiggybackCopyThenFlag, images_are_right::<piggyback::Piggyback>),
+        (Mutant::AsyncForkDoesNotWait, images_are_right::<page_table::AsyncFork>),
+        (Mutant::AsyncForkMarksLate, images_are_right::<page_table::AsyncFork>),
+        (Mutant::UserFaultIgnoresShadow, images_are_right::<userfault::UserFault>),
     ] {
         let outcome = catch_unwind(AssertUnwindSafe(|| {
             check_random(move || with_mutant(mutant, model), schedules(100_000));
