@@ -25,10 +25,12 @@ others=(redis-py python redis.conf)
 scratch="$(mktemp -d)"
 trap 'rm -rf "$scratch"' EXIT
 
-# What the tests that ask for a peer have in common.
-packages=(-p stillframe-peers -p stillframe-resp -p stillframe-rdb)
+# The tests that ask for a peer. Of the whole workspace, so that what `cargo test --workspace` has
+# built is used as it is.
+codecs=(--workspace --test redis)
+proof=(--workspace --test proof)
 proofs=(clients:: configuration:: collections:: files:: import:: introspection:: operations::
-    permissions:: requests:: tools:: transcript:: twins:: replication::sentinel
+    permissions:: requests:: tools:: settings:: transcript:: twins:: replication::sentinel
     replication::migration replication::failover journal::always lifecycle:: saving:: scanning::)
 
 # A folder of links to every program in PATH but those named.
@@ -61,13 +63,14 @@ without() {
     printf '\n==> without %s\n' "${absent[*]}"
     links "${absent[@]}"
     settings+=("PATH=$scratch/bin")
-    env "${settings[@]}" cargo test --quiet "${packages[@]}"
-    env "${settings[@]}" cargo test --quiet -p stillframe-cli --test proof -- "${proofs[@]}"
+    env "${settings[@]}" cargo test --quiet "${codecs[@]}"
+    env "${settings[@]}" cargo test --quiet "${proof[@]}" -- "${proofs[@]}"
     rm -rf "${scratch:?}"/*
 }
 
 # Built with all that is there; the tests alone miss something.
-cargo test --no-run --quiet "${packages[@]}" -p stillframe-cli
+cargo test --no-run --quiet "${codecs[@]}"
+cargo test --no-run --quiet "${proof[@]}"
 case "${1:-all}" in
 all) without "${programs[@]}" "${others[@]}" ;;
 each)

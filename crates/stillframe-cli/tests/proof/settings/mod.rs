@@ -78,18 +78,16 @@ const MOVING: [&str; 11] = [
 ];
 
 /// Settings that can only be as they are here, or are compared by eye: docs/redis-compatibility.md.
-const OTHER: [&str; 17] = [
+const OTHER: [&str; 15] = [
     "acl-pubsub-default",
     "activedefrag",
     "aof-load-truncated",
     "aof-use-rdb-preamble",
     "hll-sparse-max-bytes",
-    "latency-tracking",
     "no-appendfsync-on-rewrite",
     "proc-title-template",
     "proto-max-bulk-len",
     "repl-disable-tcp-nodelay",
-    "repl-diskless-load",
     "shutdown-on-sigint",
     "shutdown-on-sigterm",
     "supervised",
