@@ -11,7 +11,7 @@ use crate::config::Size;
 use crate::connection::Client;
 use crate::journal;
 use crate::persistence::{self, LastSave};
-use crate::server::{Server, unix_millis};
+use crate::server::Server;
 use crate::shutdown::{self, Wish};
 use crate::state::ServerState;
 
@@ -67,7 +67,8 @@ pub(crate) fn attend_clients<A: Algorithm>(server: &mut Server<A>) {
 /// Deletes expired keys for a while. Returns whether many are left.
 fn expire<A: Algorithm>(server: &mut Server<A>) -> bool {
     let start = Instant::now();
-    let unix_now = unix_millis();
+    server.state.read_clock();
+    let unix_now = server.state.unix_now();
     let mut more = true;
     while more && start.elapsed() < EXPIRY_SLICE {
         // Few expired among those sampled: the rest is left to lazy expiry and later runs.

@@ -7,14 +7,15 @@ use stillframe::Algorithm;
 use crate::blocked::Waiter;
 use crate::commands::{self};
 use crate::connection::Client;
-use crate::server::{Server, unix_millis};
+use crate::server::Server;
 use crate::session::Replies;
 
 impl<A: Algorithm> Server<A> {
     /// Serves those who wait for keys that were changed, until no change is left to look at:
     /// serving one (BLMOVE) may change another key.
     pub(crate) fn serve_blocked(&mut self) {
-        let now = unix_millis();
+        self.state.read_clock();
+        let now = self.state.unix_now();
         while let Some((db, key)) = self.state.blocked.next_ready() {
             let mut from = 0;
             while let Some(entry) = self.keyspace.get(db, &key, now) {

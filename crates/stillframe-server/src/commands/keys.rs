@@ -217,6 +217,7 @@ fn flushdb<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
     let db = ctx.session.db;
     before_flush(ctx, db);
     ctx.keyspace.clear(db);
+    ctx.effect(args); // though there was nothing, as in Redis
     ctx.server.invalidate_all();
     ctx.out.ok();
 }
@@ -230,6 +231,7 @@ fn flushall<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
         before_flush(ctx, db);
     }
     ctx.keyspace.clear_all();
+    ctx.effect(args); // though there was nothing, as in Redis
     ctx.server.invalidate_all();
     ctx.out.ok();
 }
@@ -252,11 +254,16 @@ fn swapdb<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
         server.watches.touch_all(a, &mut exists);
         server.watches.touch_all(b, &mut exists);
         keyspace.swap(a, b);
+    }
+    // Told here: a key that the search below finds expired was deleted after the swap.
+    ctx.server.dirty += 1;
+    ctx.effect(args);
+    if a != b {
+        let Context { keyspace, server, now, .. } = ctx;
         for db in [a, b] {
             server.blocked.touch_all(db, |key| keyspace.contains(db, key, *now));
         }
     }
-    ctx.server.dirty += 1;
     ctx.out.ok();
 }
 

@@ -45,6 +45,7 @@ fn getdel<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
     let key = args[1];
     if ctx.answer_value(key) == Found::Text {
         ctx.keyspace.remove(ctx.session.db, key);
+        ctx.effect(&[b"DEL", key]);
         ctx.changed_as(key, 'g', "del");
     }
 }
