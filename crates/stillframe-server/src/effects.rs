@@ -116,6 +116,11 @@ impl Effects {
         self.open = Open { start: end, body: end, db: self.db, requests: 0 };
     }
 
+    /// The database that is selected behind the whole units, if they say so.
+    pub(crate) fn selected(&self) -> Option<usize> {
+        self.open.db
+    }
+
     /// Whether there is no whole unit.
     pub(crate) fn is_empty(&self) -> bool {
         self.units.is_empty()

@@ -296,17 +296,22 @@ fn psync<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
     if ctx.session.replica.as_deref().is_some_and(|it| it.no_data && !it.eof) {
         return ctx.out.error("ERR Filtered replica requires EOF capability");
     }
+    let next = match args.get(2).map(|offset| parse_integer(offset)) {
+        Some(None) => return ctx.out.error(NOT_AN_INTEGER),
+        next => next.flatten(),
+    };
     journal::settle(ctx.keyspace, ctx.server);
     ctx.server.activate(ctx.keyspace);
     let now = ctx.server.loop_time;
+    let limit = ctx.server.config.replica_output_limit();
+    let behind_max = if limit.hard_bytes == 0 { u64::MAX } else { limit.hard_bytes };
     let replication = &mut ctx.server.replication;
     let replica = ctx.session.replica.get_or_insert_with(|| Box::new(Replica::greeting(now)));
     replica.phase = Phase::Waiting(Instant::now());
     replica.old = args.len() == 1;
-    let next = args.get(2).and_then(|offset| parse_integer(offset));
     let has = next.and_then(|next| u64::try_from(next).ok()?.checked_sub(1));
     if let (Some(id), Some(has)) = (args.get(1), has) {
-        if replication.continues(id, has) {
+        if replication.continues(id, has, behind_max) {
             replication.partial_syncs += 1;
             replica.go_online(now, false);
             (replica.cursor, replica.acked) = (has, has);

@@ -1,9 +1,9 @@
 //! Settings of replication.
 
-use super::Config;
 use super::choices::bytes;
 use super::parameters::{Parameter, always, at_start, fixed, several_words, size, text};
 use super::values::{number, switch, yes_no};
+use super::{Config, OutputLimit};
 
 /// How a server replicates, either way.
 #[derive(Debug, Clone)]
@@ -74,6 +74,18 @@ impl Default for Replicating {
             max_lag_s: 10,
             backpressure: true,
         }
+    }
+}
+
+impl Config {
+    /// How much of the stream may wait for a replica: at least what the backlog holds, as in Redis.
+    /// Whoever goes on from the backlog would otherwise be dropped at once, again and again.
+    pub(crate) fn replica_output_limit(&self) -> OutputLimit {
+        let mut limit = self.output_limits.replica;
+        if limit.hard_bytes > 0 {
+            limit.hard_bytes = limit.hard_bytes.max(self.replication.backlog_bytes);
+        }
+        limit
     }
 }
 

@@ -7,7 +7,7 @@ use stillframe::Algorithm;
 use stillframe_keyspace::Keyspace;
 use stillframe_resp::{Out, Protocol};
 
-use super::follow::Link;
+use super::link::Link;
 use crate::commands::{self, Context, Table};
 use crate::session::Session;
 use crate::state::ServerState;
@@ -46,6 +46,7 @@ pub(super) fn apply<A: Algorithm>(
         }
     };
     state.replication.stream.append(&input[..applied]);
+    state.replication.db = session.db;
     state.stats.primary_input_bytes += applied as u64;
     input.drain(..applied);
     link.parsed -= applied;

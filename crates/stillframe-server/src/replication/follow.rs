@@ -9,17 +9,18 @@
 
 use std::io;
 use std::net::ToSocketAddrs;
+use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
 use mio::net::TcpStream;
 use rustix::io::Errno;
 use stillframe::Algorithm;
-use stillframe_resp::{Limits, Parser};
 
 use super::apply::apply;
 use super::handshake::Question;
+use super::link::{Link, Step};
 use super::receive::{Load, Receiving};
-use crate::poll::Ready;
+use crate::address::Address;
 use crate::server::Server;
 use crate::session::Session;
 use crate::state::ServerState;
@@ -30,12 +31,8 @@ use crate::tls::Tls;
 const PAUSE: Duration = Duration::from_secs(1);
 /// Longest such pause, when what the primary sends cannot be used.
 const PAUSE_MAX: Duration = Duration::from_secs(60);
-/// Bytes read at once.
-const READ_BYTES: usize = 64 << 10;
 /// Reads of one turn.
 const READS_PER_TURN: usize = 16;
-/// How often the primary is told how far this server is.
-const ACK_PERIOD: Duration = Duration::from_secs(1);
 
 /// The primary that is followed, and how that goes.
 pub(crate) struct Following {
@@ -56,45 +53,8 @@ pub(crate) struct Following {
     pub(crate) kill: bool,
     /// There is more to do at once.
     pub(crate) more: bool,
-    retry_at: Instant,
+    pub(super) retry_at: Instant,
     pause: Duration,
-}
-
-/// The connection to the primary.
-pub(crate) struct Link {
-    pub(super) stream: Stream,
-    pub(super) step: Step,
-    pub(super) input: Vec<u8>,
-    pub(super) output: Vec<u8>,
-    pub(super) parser: Parser,
-    /// Bytes of `input` whose requests have run, or wait for their EXEC.
-    pub(super) parsed: usize,
-    readable: bool,
-    writable: bool,
-    pub(super) next_ack: Instant,
-}
-
-/// How far the conversation is.
-pub(super) enum Step {
-    /// The connection is being made.
-    Connecting,
-    /// A question was asked.
-    Asked(Question),
-    /// An image is announced next.
-    Announced,
-    /// An image is coming.
-    Receiving(Receiving),
-    /// It is being loaded.
-    Loading,
-    /// The stream is coming.
-    Streaming,
-}
-
-impl Drop for Link {
-    fn drop(&mut self) {
-        // A forked child may hold the socket, too.
-        self.stream.close();
-    }
 }
 
 impl Following {
@@ -146,19 +106,14 @@ impl Following {
         }
     }
 
-    /// The database that the stream has selected.
-    pub(crate) fn db(&self) -> usize {
-        self.session.as_ref().map_or(0, |session| session.db)
-    }
-
     /// Bytes that have come and are not applied.
     pub(crate) fn unapplied(&self) -> u64 {
         self.link.as_ref().map_or(0, |link| link.input.len() as u64)
     }
 
-    /// The primary as a client, while there is a connection.
+    /// The primary as a client, while its stream is followed.
     pub(crate) fn client(&self) -> Option<&Session> {
-        self.link.as_ref().and(self.session.as_deref())
+        self.session.as_deref().filter(|_| self.is_connected())
     }
 
     /// Redis's word for how far the connection is, for ROLE.
@@ -191,90 +146,32 @@ impl Following {
         self.pause = (self.pause * 2).min(PAUSE_MAX);
     }
 
-    /// The stream is being followed from now on.
-    pub(super) fn connected(&mut self, link: &mut Link) {
+    /// The stream is being followed from now on, from where `db` is selected.
+    pub(super) fn connected(&mut self, link: &mut Link, db: usize) {
         link.step = Step::Streaming;
         link.parsed = 0;
+        if let Some(session) = &mut self.session {
+            session.db = db;
+        }
         (self.down_since, self.lost, self.pause) = (None, false, PAUSE);
     }
 
     /// Begins to connect; `tls` if the connection is to be secured.
-    fn connect(&self, tls: Option<&Tls>) -> io::Result<Link> {
+    fn connect(&mut self, tls: Option<&Tls>) -> io::Result<Link> {
         let mut addresses = (&*self.host, self.port).to_socket_addrs()?;
         let address = addresses.next().ok_or(io::ErrorKind::NotFound)?;
         let stream = TcpStream::connect(address)?;
         let _ = stream.set_nodelay(true);
+        if let Some(session) = &mut self.session {
+            session.peer = Address::Net(address);
+            session.local = Address::Net(stream.local_addr()?);
+            (session.fd, session.connected) = (stream.as_raw_fd(), Instant::now());
+        }
         let stream = match tls {
             Some(tls) => Stream::Tls(Box::new(tls.connect(stream, &self.host)?)),
             None => Stream::Tcp(stream),
         };
-        let limits = Limits { bulk_bytes_max: u32::MAX as usize, ..Limits::OPEN };
-        Ok(Link {
-            stream,
-            step: Step::Connecting,
-            input: Vec::new(),
-            output: Vec::new(),
-            parser: Parser::new(limits),
-            parsed: 0,
-            readable: false,
-            writable: false,
-            next_ack: Instant::now(),
-        })
-    }
-}
-
-impl Link {
-    /// Notes an event.
-    pub(crate) fn on_event(&mut self, event: Ready) {
-        if let Ready::Primary { readable, writable } = event {
-            self.readable |= readable;
-            self.writable |= writable;
-        }
-    }
-
-    /// Reads once; false if there is nothing.
-    fn read(&mut self) -> io::Result<bool> {
-        if !self.readable {
-            return Ok(false);
-        }
-        self.input.reserve(READ_BYTES);
-        match self.stream.read_behind(&mut self.input) {
-            Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
-            Ok(_) => Ok(true),
-            Err(Errno::AGAIN) => {
-                self.readable = false;
-                Ok(false)
-            }
-            Err(Errno::INTR) => Ok(true),
-            Err(error) => Err(error.into()),
-        }
-    }
-
-    /// Writes what waits.
-    fn write(&mut self) -> io::Result<()> {
-        if !self.writable || self.output.is_empty() && !self.stream.holds_output() {
-            return Ok(());
-        }
-        match self.stream.write(&self.output) {
-            Ok(count) => {
-                self.output.drain(..count);
-                self.writable = !self.stream.holds_output();
-                Ok(())
-            }
-            Err(Errno::AGAIN | Errno::INTR) => {
-                self.writable = false;
-                Ok(())
-            }
-            Err(error) => Err(error.into()),
-        }
-    }
-
-    /// Tells the primary how far the data is.
-    pub(super) fn acknowledge(&mut self, offset: u64, now: Instant) {
-        let offset = offset.to_string();
-        let words: [&[u8]; 3] = [b"REPLCONF", b"ACK", offset.as_bytes()];
-        crate::effects::write_request(&mut self.output, &words);
-        self.next_ack = now + ACK_PERIOD;
+        Ok(Link::over(stream))
     }
 }
 
@@ -311,7 +208,8 @@ impl<A: Algorithm> Server<A> {
             let outcome = self.converse(&mut link);
             let timeout = Duration::from_secs(self.state.config.replication.timeout_s.into());
             let Some(following) = &mut self.state.replication.following else { return };
-            let silent = now.saturating_duration_since(following.last_io) > timeout;
+            let silent = now.saturating_duration_since(following.last_io) > timeout
+                && self.state.pause.is_none();
             following.link = Some(link);
             match outcome {
                 Err(Failure::Ended(problem)) => following.fail(&problem),
@@ -336,12 +234,17 @@ impl<A: Algorithm> Server<A> {
             }
             Question::Ping.ask(link, &self.state);
         }
+        // A pause of clients holds the primary's requests, too, as in Redis.
+        let held = matches!(link.step, Step::Streaming) && self.state.pause.is_some();
         for round in 0..READS_PER_TURN {
-            if !link.read()? {
+            if held || !link.read()? {
                 break;
             }
             if let Some(following) = &mut self.state.replication.following {
                 following.last_io = now;
+                if let Some(session) = &mut following.session {
+                    session.active = now;
+                }
                 following.more = round + 1 == READS_PER_TURN;
             }
             self.advance(link)?;

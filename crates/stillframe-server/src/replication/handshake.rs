@@ -2,7 +2,8 @@
 
 use stillframe::Algorithm;
 
-use super::follow::{Failure, Link, Step};
+use super::follow::Failure;
+use super::link::{Link, Step};
 use crate::server::Server;
 use crate::state::ServerState;
 
@@ -139,8 +140,9 @@ impl<A: Algorithm> Server<A> {
                     replication.rename((*id).to_owned());
                     self.state.drop_replicas();
                 }
+                let db = self.state.replication.db;
                 if let Some(following) = &mut self.state.replication.following {
-                    following.connected(link);
+                    following.connected(link, db);
                 }
                 link.acknowledge(offset, self.state.loop_time);
             }

@@ -16,6 +16,7 @@ mod apply;
 mod failover;
 mod follow;
 mod handshake;
+mod link;
 mod receive;
 mod refusals;
 mod relay;
@@ -51,6 +52,9 @@ pub(crate) struct Replication {
     pub(crate) older: Option<(String, u64)>,
     /// What replicas are told.
     pub(crate) stream: Stream,
+    /// The database that is selected at the end of the stream. It belongs to the offset, not to a
+    /// connection: whoever goes on from there, over whichever link, goes on in it.
+    pub(crate) db: usize,
     /// There is a stream: effects are added to it, or what the primary says.
     active: bool,
     /// Where the replicas are in the registry of clients.
@@ -84,7 +88,8 @@ pub(crate) struct Replication {
     held_since: Option<Instant>,
     held: Duration,
     next_tick: Instant,
-    next_ping: Instant,
+    /// When the stream last said that this server is there.
+    last_ping: Option<Instant>,
 }
 
 impl Replication {
@@ -94,6 +99,7 @@ impl Replication {
             id: random.identifier(),
             older: None,
             stream: Stream::default(),
+            db: 0,
             active: false,
             places: Vec::new(),
             lonely_since: now,
@@ -112,7 +118,7 @@ impl Replication {
             held_since: None,
             held: Duration::ZERO,
             next_tick: now,
-            next_ping: now,
+            last_ping: None,
         }
     }
 
@@ -140,6 +146,7 @@ impl Replication {
     pub(crate) fn add(&mut self, effects: &Effects) {
         if self.active && self.following.is_none() {
             self.stream.append(effects.stream());
+            self.db = effects.selected().unwrap_or(self.db);
         }
     }
 
@@ -204,11 +211,13 @@ impl Replication {
         }
     }
 
-    /// Whether who has `offset` bytes of the stream called `id` can go on from there.
-    pub(crate) fn continues(&self, id: &[u8], offset: u64) -> bool {
+    /// Whether who has `offset` bytes of the stream called `id` can go on from there, with at most
+    /// `behind_max` bytes to catch up with.
+    pub(crate) fn continues(&self, id: &[u8], offset: u64, behind_max: u64) -> bool {
         let older = |(name, end): &(String, u64)| name.as_bytes() == id && offset <= *end;
         let named = self.id.as_bytes() == id || self.older.as_ref().is_some_and(older);
-        self.active && named && self.stream.reaches(offset)
+        let near = self.stream.end().saturating_sub(offset) <= behind_max;
+        self.active && named && near && self.stream.reaches(offset)
     }
 
     /// The stream gets a new name here; the old one stays good for what has been told.
@@ -261,8 +270,9 @@ impl ServerState {
             return;
         }
         journal::settle(keyspace, self);
-        let loading = self.replication.is_loading();
-        self.replication.following = None;
+        let following = self.replication.following.take();
+        let lost = following.as_ref().is_some_and(|it| it.lost);
+        let loading = following.is_some_and(|it| it.is_loading());
         self.config.replication.primary = None;
         keyspace.spare_expired(self.spares_expired());
         if loading {
@@ -270,6 +280,10 @@ impl ServerState {
         }
         let id = self.random.identifier();
         self.replication.rename(id);
+        if lost {
+            // The data is not what the stream made: nobody may go on from it.
+            self.replication.older = None;
+        }
         self.drop_replicas();
         self.replication.active = false;
         self.activate(keyspace);
@@ -344,8 +358,10 @@ impl ServerState {
         let settings = &config.replication;
         let replica = replication.following.is_some();
         let speaks = !replica && replication.failover.is_none();
-        if now >= replication.next_ping && speaks && !replication.places.is_empty() {
-            replication.next_ping = now + Duration::from_secs(settings.ping_period_s.into());
+        let period = Duration::from_secs(settings.ping_period_s.into());
+        let due = |last| now.saturating_duration_since(last) >= period;
+        if speaks && !replication.places.is_empty() && replication.last_ping.is_none_or(due) {
+            replication.last_ping = Some(now);
             crate::effects::write_request(&mut replication.messages, &[b"PING"]);
         }
         let patience = Duration::from_secs(settings.timeout_s.into());

@@ -13,8 +13,9 @@ use stillframe_durability::disk::{DiskFile, Input, write_all_at};
 use stillframe_keyspace::{DATABASES, Keyspace};
 use stillframe_rdb::Decoder;
 
-use super::follow::{Failure, Link, Step};
+use super::follow::Failure;
 use super::handshake::line;
+use super::link::{Link, Step};
 use crate::journal;
 use crate::loading::{Loading, SLICE};
 use crate::persistence::{Next, delay, next};
@@ -203,15 +204,14 @@ impl<A: Algorithm> Server<A> {
             replication.id = id;
             replication.older = None;
             replication.stream.restart(offset);
+            replication.db = load.db;
         }
         self.state.activate(&mut self.keyspace);
         let (offset, now) = (self.state.replication.stream.end(), self.state.loop_time);
+        let db = self.state.replication.db;
         let Some(following) = &mut self.state.replication.following else { return };
-        if let Some(session) = &mut following.session {
-            session.db = load.db;
-        }
         if let Some(mut link) = following.link.take() {
-            following.connected(&mut link);
+            following.connected(&mut link, db);
             link.acknowledge(offset, now);
             // Part of the stream may have come with the image.
             let outcome = self.advance(&mut link);

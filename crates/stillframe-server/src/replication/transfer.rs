@@ -251,8 +251,8 @@ fn empty_image(state: &ServerState) -> std::io::Result<Vec<u8>> {
     let mut encoder = Encoder::new(Vec::new());
     let created_s = crate::server::unix_millis() / 1000;
     encoder.begin(&Origin { created_s, used_memory_bytes: 0, aof_base: false })?;
-    let db = state.replication.following.as_ref().map_or(0, |following| following.db());
-    encoder.aux(STREAM_DB_FIELD, Value::Bytes(db.to_string().as_bytes()))?;
+    let db = state.replication.db.to_string();
+    encoder.aux(STREAM_DB_FIELD, Value::Bytes(db.as_bytes()))?;
     encoder.finish()?;
     Ok(encoder.into_output())
 }
@@ -338,8 +338,7 @@ fn start_live<A: Algorithm>(
     let counters = Counters::new().map_err(|error| error.to_string())?;
     let encoder = Encoder::within(state.saves.lend_workspace(), targets);
     let encoder = encoder.compress(state.config.rdbcompression);
-    let db = state.replication.following.as_ref().map_or(0, |following| following.db());
-    let field = Some((STREAM_DB_FIELD, db.to_string()));
+    let field = Some((STREAM_DB_FIELD, state.replication.db.to_string()));
     let encoder = persistence::with_header(encoder, keyspace, field);
     let sink = RdbSink::new(encoder.map_err(|error| error.to_string())?, counters);
     let sink = sink.dragged(state.saves.dragged(state.config.key_save_delay_us));
