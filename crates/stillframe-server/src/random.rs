@@ -11,6 +11,12 @@ impl Random {
         Self(RandomState::new().build_hasher().finish())
     }
 
+    /// A generator that gives the same numbers whenever it is asked for them.
+    #[cfg(test)]
+    pub(crate) fn with_seed(seed: u64) -> Self {
+        Self(seed)
+    }
+
     /// The next 64 bits.
     pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);

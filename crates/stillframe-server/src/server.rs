@@ -88,31 +88,7 @@ impl<A: Algorithm> Server<A> {
     pub(crate) fn run(&mut self) -> Result<(), ServeError> {
         while !self.state.stopping {
             self.hear(self.timeout())?;
-            if self.state.evicting {
-                self.state.make_room(&mut self.keyspace);
-            }
-            self.stalled = self.state.journal.lags(self.state.loop_time);
-            if !self.stalled {
-                self.serve_share();
-            }
-            self.follow();
-            self.state.answer_waits();
-            self.attend_end();
-            self.attend_woken();
-            self.state.broadcast_changes();
-            journal::attend(&mut self.keyspace, &mut self.state);
-            self.settle();
-            self.flush();
-            self.feed();
-            self.attend_failover();
-            self.tending = self.keyspace.tend();
-            persistence::attend(&mut self.keyspace, &mut self.state);
-            transfer::attend(&mut self.keyspace, &mut self.state);
-            self.relay();
-            if self.state.loop_time >= self.next_cron {
-                self.next_cron = cron::run(self);
-            }
-            self.bury();
+            self.turn();
         }
         match journal::close(&mut self.keyspace, &mut self.state) {
             Ok(()) => self.release(u64::MAX),
@@ -123,18 +99,55 @@ impl<A: Algorithm> Server<A> {
         Ok(())
     }
 
+    /// The rest of a turn, once what the sockets tell is noted.
+    pub(crate) fn turn(&mut self) {
+        if self.state.evicting {
+            self.state.make_room(&mut self.keyspace);
+        }
+        self.stalled = self.state.journal.lags(self.state.loop_time);
+        if !self.stalled {
+            self.serve_share();
+        }
+        self.follow();
+        if self.state.blocked.has_ready() {
+            self.serve_blocked(); // a replica that takes writes has clients that wait, too
+        }
+        self.state.answer_waits();
+        self.attend_end();
+        self.attend_woken();
+        self.state.broadcast_changes();
+        journal::attend(&mut self.keyspace, &mut self.state);
+        self.settle();
+        self.flush();
+        self.feed();
+        self.attend_failover();
+        self.tending = self.keyspace.tend();
+        persistence::attend(&mut self.keyspace, &mut self.state);
+        transfer::attend(&mut self.keyspace, &mut self.state);
+        self.relay();
+        if self.state.loop_time >= self.next_cron {
+            self.next_cron = cron::run(self);
+        }
+        self.bury();
+    }
+
     /// Begins a turn: waits for sockets, for so long at most, and notes what they tell.
     pub(crate) fn hear(&mut self, timeout: Duration) -> Result<(), ServeError> {
         let mut ready = std::mem::take(&mut self.ready);
         self.poller.wait(timeout, &mut ready).map_err(ServeError::Events)?;
         self.state.begin_turn();
+        self.heard(&mut ready);
+        self.ready = ready;
+        Ok(())
+    }
+
+    /// Notes what the sockets tell at the beginning of a turn, for which the clocks were read.
+    pub(crate) fn heard(&mut self, ready: &mut Vec<Ready>) {
         self.end_pause();
         self.time_out_blocked(self.state.loop_time);
         let since = self.state.loop_time.saturating_duration_since(self.state.started);
         self.keyspace.set_clock(since.as_millis() as u64);
         ready.drain(..).for_each(|event| self.on_event(event));
-        self.ready = ready;
-        Ok(())
     }
 
     /// Gives each client that has something its share of the turn.

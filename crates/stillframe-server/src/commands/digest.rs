@@ -27,15 +27,20 @@ pub(crate) fn of_all<A: Algorithm>(keyspace: &mut Keyspace<A>) -> String {
     all.to_text()
 }
 
+/// The number of one value.
+pub(crate) fn of_value(entry: &Entry) -> String {
+    let mut digest = Sum::default();
+    digest.mix_value(entry);
+    digest.to_text()
+}
+
 /// Answers the numbers of the values of keys.
 pub(super) fn of_keys<A: Algorithm>(ctx: &mut Context<'_, A>, keys: &[&[u8]]) {
     ctx.out.array(keys.len());
     for key in keys {
-        let mut digest = Sum::default();
-        if let Some(entry) = ctx.keyspace.peek(ctx.session.db, key, ctx.now) {
-            digest.mix_value(entry);
-        }
-        ctx.out.simple(&digest.to_text());
+        let entry = ctx.keyspace.peek(ctx.session.db, key, ctx.now);
+        let digest = entry.map_or_else(|| Sum::default().to_text(), of_value);
+        ctx.out.simple(&digest);
     }
 }
 

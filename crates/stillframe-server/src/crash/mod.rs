@@ -24,17 +24,17 @@ mod saves;
 
 const FAULTS: [Fault; 4] = [Fault::IO, Fault::DISK_FULL, Fault::INTERRUPTED, Fault::ShortWrite];
 
-struct Server {
-    keyspace: Keyspace<Imprint>,
-    state: ServerState,
-    table: Table<Imprint>,
+pub(crate) struct Server {
+    pub(crate) keyspace: Keyspace<Imprint>,
+    pub(crate) state: ServerState,
+    pub(crate) table: Table<Imprint>,
     session: Session,
-    _poller: Poller,
+    pub(crate) poller: Poller,
 }
 
 impl Server {
     /// Starts as `serve` does: loads the dump file, recovers the log or begins one.
-    fn start(disk: &SimulatedDisk, appendonly: bool) -> Result<Self, ServeError> {
+    pub(crate) fn start(disk: &SimulatedDisk, appendonly: bool) -> Result<Self, ServeError> {
         let mut config = Config::default();
         let appendonly = if appendonly { "yes" } else { "no" };
         let settings = [("appendonly", appendonly), ("appendfsync", "always"), ("save", "")];
@@ -52,7 +52,7 @@ impl Server {
         let users = Users::new(Catalog::new(&table), &config).expect("users");
         let state = ServerState::new(config, saves, users, 0);
         let session = Session::in_process();
-        let mut server = Self { keyspace, state, table, session, _poller: poller };
+        let mut server = Self { keyspace, state, table, session, poller };
         journal::recover(&mut server)?;
         Ok(server)
     }

@@ -12,6 +12,8 @@
 //!   point.
 //! - While nobody has ever asked for the stream there is none, and it costs nothing.
 
+#[cfg(test)]
+mod agreement;
 mod apply;
 mod failover;
 mod follow;

@@ -1,0 +1,119 @@
+//! A connection that is cut after any byte: nothing of the stream's state is lost with it.
+
+use super::fleet::Fleet;
+
+/// Requests whose stream selects databases, within transactions and outside of them. The last one
+/// leaves another database selected than a connection begins with.
+const PROGRAM: [&str; 15] = [
+    "FLUSHALL",
+    "SELECT 9",
+    "SET a 1",
+    "MULTI",
+    "RPUSH l 1 2 3",
+    "SELECT 3",
+    "LPOP l",
+    "SET b 2",
+    "EXEC",
+    "INCR b",
+    "SELECT 0",
+    "SET c 3",
+    "SELECT 9",
+    "APPEND a 4",
+    "RPUSH l 5",
+];
+
+/// How the replica goes on after a cut.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum After {
+    /// By itself.
+    Again,
+    /// As REPLICAOF has it follow another address of the same primary.
+    Anew,
+    /// As the replica of another replica, which has everything.
+    Elsewhere,
+    /// It takes the primary's place, which goes on as its replica.
+    Promoted,
+}
+
+fn ask(fleet: &mut Fleet, line: &str) {
+    let reply = fleet.nodes[fleet.primary].ask(line);
+    assert!(!reply.starts_with('-'), "{line}: {reply}");
+}
+
+/// Runs the program, lets `bytes` of its stream reach a replica, and goes on; false if the stream
+/// was shorter.
+fn cut_after(fleet: &mut Fleet, bytes: usize, after: After) -> bool {
+    let primary = fleet.primary;
+    let [who, other] = [1, 2].map(|step| (primary + step) % 3);
+    for replica in [who, other] {
+        if fleet.whom[replica] != primary {
+            fleet.follow(replica, primary, true);
+        }
+    }
+    fleet.settle();
+    PROGRAM.iter().for_each(|line| ask(fleet, line));
+    let mut passed = 0;
+    while passed < bytes {
+        let count = fleet.pass(who, bytes - passed);
+        if count == 0 {
+            break;
+        }
+        passed += count;
+        fleet.nodes[who].turn();
+    }
+    fleet.cut(who);
+    fleet.nodes[who].turn();
+    let (images, mut needed) = (fleet.images(), 0);
+    match after {
+        After::Again => {}
+        After::Anew => fleet.follow(who, primary, true),
+        After::Elsewhere => {
+            while fleet.nodes[other].offset() < fleet.nodes[primary].offset() {
+                fleet.nodes[primary].turn();
+                fleet.pass(other, usize::MAX);
+                fleet.nodes[other].turn();
+            }
+            fleet.follow(who, other, true);
+        }
+        After::Promoted => {
+            let end = fleet.nodes[who].offset();
+            let ahead = [primary, other].into_iter().filter(|&it| fleet.nodes[it].offset() > end);
+            needed = ahead.count() as u64;
+            fleet.promote(who);
+            [primary, other].into_iter().for_each(|it| fleet.follow(it, who, true));
+        }
+    }
+    ask(fleet, "APPEND a 6");
+    fleet.settle();
+    let told = format!("cut after {bytes} bytes, {after:?}");
+    assert_eq!(fleet.disagreement(), None, "{told}");
+    assert_eq!(fleet.images() - images, needed, "{told}: images");
+    passed == bytes
+}
+
+fn cut_everywhere(after: After) {
+    let mut fleet = Fleet::start(3, 7, false);
+    let cut = |bytes: &usize| !cut_after(&mut fleet, *bytes, after);
+    let bytes = (0..).find(cut).unwrap_or_default();
+    assert!(bytes > 300, "a stream of {bytes} bytes");
+}
+
+#[test]
+fn a_replica_goes_on_after_a_cut_at_any_byte() {
+    cut_everywhere(After::Again);
+}
+
+#[test]
+fn a_replica_that_is_told_to_follow_anew_goes_on_after_a_cut_at_any_byte() {
+    cut_everywhere(After::Anew);
+}
+
+#[test]
+fn a_replica_goes_on_as_the_replica_of_another_after_a_cut_at_any_byte() {
+    cut_everywhere(After::Elsewhere);
+}
+
+#[test]
+fn a_replica_that_was_cut_off_at_any_byte_can_be_promoted() {
+    cut_everywhere(After::Promoted);
+}
