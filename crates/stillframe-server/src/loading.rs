@@ -10,9 +10,10 @@ use std::time::{Duration, Instant};
 use stillframe::Algorithm;
 use stillframe_keyspace::Keyspace;
 
-use crate::commands::{Command, Table, flags};
+use crate::commands::{Command, Table, flags, transactions};
 use crate::persistence::Load;
 use crate::server::{Server, unix_millis};
+use crate::session::Session;
 use crate::state::ServerState;
 use crate::{ServeError, cron};
 
@@ -122,14 +123,14 @@ impl ServerState {
         self.loading.or_else(|| load.map(|load| load.progress()))
     }
 
-    /// Why a command may not run while data is loaded; `queued`: it is an EXEC of one that may not.
+    /// Why a command, or an EXEC of it, may not run while data is loaded.
     #[inline]
     pub(crate) fn loading_refuses<A: Algorithm>(
         &self,
         command: &Command<A>,
-        queued: bool,
+        session: &Session,
     ) -> Option<&'static str> {
-        (self.is_loading() && (queued || !command.has(flags::LOADING)))
+        (self.is_loading() && transactions::lacks(command, session, flags::LOADING))
             .then_some("LOADING Redis is loading the dataset in memory")
     }
 }

@@ -9,8 +9,9 @@ use std::time::{Duration, Instant};
 use stillframe::Algorithm;
 use stillframe_keyspace::Keyspace;
 
-use crate::commands::{Command, flags};
+use crate::commands::{Command, flags, transactions};
 use crate::server::Server;
+use crate::session::Session;
 use crate::state::ServerState;
 
 /// A pause of clients.
@@ -54,10 +55,10 @@ impl ServerState {
         self.journal.holds_writes(&self.config, self.loop_time)
     }
 
-    /// Whether a request has to wait; `writes`: it is an EXEC of requests that write.
-    pub(crate) fn holds<A: Algorithm>(&self, command: &Command<A>, writes: bool) -> bool {
-        let changes = writes || command.has(flags::WRITE);
-        let may_write = changes || command.has(flags::MAY_REPLICATE);
+    /// Whether a request has to wait, because it, or what it has EXEC run, may write.
+    pub(crate) fn holds<A: Algorithm>(&self, command: &Command<A>, session: &Session) -> bool {
+        let changes = transactions::has(command, session, flags::WRITE);
+        let may_write = changes || transactions::has(command, session, flags::MAY_REPLICATE);
         self.pause.is_some_and(|pause| may_write || !pause.writes_only)
             || may_write && self.holds_writes()
             || changes && self.awaits_log()

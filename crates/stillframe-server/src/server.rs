@@ -88,7 +88,7 @@ impl<A: Algorithm> Server<A> {
     pub(crate) fn run(&mut self) -> Result<(), ServeError> {
         while !self.state.stopping {
             self.hear(self.timeout())?;
-            self.turn();
+            self.finish_turn();
         }
         match journal::close(&mut self.keyspace, &mut self.state) {
             Ok(()) => self.release(u64::MAX),
@@ -100,7 +100,7 @@ impl<A: Algorithm> Server<A> {
     }
 
     /// The rest of a turn, once what the sockets tell is noted.
-    pub(crate) fn turn(&mut self) {
+    pub(crate) fn finish_turn(&mut self) {
         if self.state.evicting {
             self.state.make_room(&mut self.keyspace);
         }

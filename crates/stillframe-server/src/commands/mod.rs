@@ -226,8 +226,7 @@ fn check<A: Algorithm>(ctx: &mut Context<'_, A>, index: usize, args: &[&[u8]]) {
         return refuse(ctx, index, OUT_OF_MEMORY);
     }
     if ctx.server.pausing() && !ctx.session.internal && ctx.session.replica.is_none() {
-        let writes = command.name == "exec" && transactions::writes(ctx.session);
-        if ctx.server.holds(command, writes) {
+        if ctx.server.holds(command, ctx.session) {
             ctx.session.held.get_or_insert_default().push(index, args);
             return;
         }
@@ -248,8 +247,7 @@ fn lacks_memory<A: Algorithm>(ctx: &mut Context<'_, A>, command: &Command<A>) ->
     }
     // A queue takes memory, too.
     let queues = ctx.session.transaction.is_some() && !command.has(flags::NOT_QUEUED);
-    let takes = command.has(flags::DENYOOM);
-    takes || queues || command.name == "exec" && transactions::takes_memory(ctx.session)
+    queues || transactions::has(command, ctx.session, flags::DENYOOM)
 }
 
 /// Runs a command that was looked up and checked, and counts it.
@@ -262,7 +260,17 @@ pub(crate) fn run<A: Algorithm>(ctx: &mut Context<'_, A>, index: usize, args: &[
         ctx.server.keys_told = ctx.keyspace.len(ctx.session.db);
     }
     let command = ctx.table.get(index);
+    // A client's write at a replica that takes writes deletes what has expired before, as at a
+    // primary: its log is replayed by a clock that stands still.
+    let deletes = command.has(flags::WRITE) && !ctx.session.internal;
+    let deletes = deletes && ctx.server.replication.is_replica();
+    if deletes {
+        ctx.keyspace.spare_expired(false);
+    }
     (command.handler)(ctx, args);
+    if deletes {
+        ctx.keyspace.spare_expired(ctx.server.spares_expired());
+    }
     if ctx.keyspace.has_expired() {
         ctx.settle_expired();
     }

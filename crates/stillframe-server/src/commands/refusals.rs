@@ -32,8 +32,7 @@ pub(super) fn refusal<A: Algorithm>(
     if ctx.session.monitors && command.has(flags::READONLY | flags::WRITE | flags::MAY_REPLICATE) {
         return Some("ERR Replica can't interact with the keyspace".into());
     }
-    let writes =
-        command.has(flags::WRITE) || command.name == "exec" && transactions::writes(ctx.session);
+    let writes = transactions::has(command, ctx.session, flags::WRITE);
     if let Some(refusal) = ctx.server.writes_refused()
         && (writes || command.name == "ping")
     {
@@ -55,9 +54,8 @@ pub(super) fn refusal<A: Algorithm>(
             .into(),
         );
     }
-    let queued = command.name == "exec" && transactions::waits_for_data(ctx.session);
-    let refusal = ctx.server.replication_refuses(command);
-    refusal.or_else(|| ctx.server.loading_refuses(command, queued)).map(Into::into)
+    let refusal = ctx.server.replication_refuses(command, ctx.session);
+    refusal.or_else(|| ctx.server.loading_refuses(command, ctx.session)).map(Into::into)
 }
 
 /// Answers an error to a known command that may not run. A refused EXEC ends its transaction.

@@ -7,11 +7,9 @@ use stillframe::Algorithm;
 
 pub(crate) use super::watch::Watches;
 
-use super::flags::{
-    ALLOW_BUSY, DENYOOM, FAST, LOADING, NOSCRIPT, NOT_QUEUED, SKIP_SLOWLOG, STALE, WRITE,
-};
+use super::flags::{ALLOW_BUSY, FAST, LOADING, NOSCRIPT, NOT_QUEUED, SKIP_SLOWLOG, STALE};
 use super::permissions::denied_at_exec;
-use super::{ALL_KEYS, Context, NO_KEYS, Table, run};
+use super::{ALL_KEYS, Command, Context, NO_KEYS, Table, run};
 use crate::session::Session;
 
 /// Adds the commands of this module.
@@ -32,12 +30,10 @@ pub(crate) struct Transaction {
     /// Where each argument ends in `bytes`.
     ends: Vec<usize>,
     queued: Vec<Queued>,
-    /// A queued request is of a command that writes.
-    writes: bool,
-    /// A queued request is of a command that may take memory.
-    takes_memory: bool,
-    /// A queued request is of a command that may not run while data is loaded.
-    waits_for_data: bool,
+    /// The flags that some queued request's command has.
+    some: u32,
+    /// The flags that some queued request's command lacks.
+    lacked: u32,
     /// A request was refused: EXEC will refuse them all.
     pub(crate) failed: bool,
 }
@@ -90,25 +86,26 @@ impl Transaction {
 pub(crate) fn queue<A: Algorithm>(ctx: &mut Context<'_, A>, command: usize, args: &[&[u8]]) {
     let Some(transaction) = &mut ctx.session.transaction else { return };
     transaction.push(command, args);
-    transaction.writes |= ctx.table.get(command).has(WRITE);
-    transaction.takes_memory |= ctx.table.get(command).has(DENYOOM);
-    transaction.waits_for_data |= !ctx.table.get(command).has(LOADING);
+    let flags = ctx.table.get(command).flags;
+    transaction.some |= flags;
+    transaction.lacked |= !flags;
     ctx.out.simple("QUEUED");
 }
 
-/// Whether the session's open transaction would write.
-pub(crate) fn writes(session: &Session) -> bool {
-    session.transaction.as_ref().is_some_and(|transaction| transaction.writes)
+/// Whether a request is of a command with one of `flags`, or an EXEC of such a request.
+#[inline]
+pub(crate) fn has<A: Algorithm>(command: &Command<A>, session: &Session, flags: u32) -> bool {
+    let queued = |open: &Transaction| open.some & flags != 0;
+    command.has(flags)
+        || command.name == "exec" && session.transaction.as_deref().is_some_and(queued)
 }
 
-/// Whether the session's open transaction may take memory.
-pub(crate) fn takes_memory(session: &Session) -> bool {
-    session.transaction.as_ref().is_some_and(|transaction| transaction.takes_memory)
-}
-
-/// Whether the session's open transaction may not run while data is loaded.
-pub(crate) fn waits_for_data(session: &Session) -> bool {
-    session.transaction.as_ref().is_some_and(|transaction| transaction.waits_for_data)
+/// Whether a request is of a command without `flag`, or an EXEC of such a request.
+#[inline]
+pub(crate) fn lacks<A: Algorithm>(command: &Command<A>, session: &Session, flag: u32) -> bool {
+    let queued = |open: &Transaction| open.lacked & flag != 0;
+    !command.has(flag)
+        || command.name == "exec" && session.transaction.as_deref().is_some_and(queued)
 }
 
 /// Drops the open transaction, if any, and forgets what the client watched.

@@ -2,7 +2,8 @@
 
 use stillframe::Algorithm;
 
-use crate::commands::{Command, flags};
+use crate::commands::{Command, flags, transactions};
+use crate::session::Session;
 use crate::state::ServerState;
 
 impl ServerState {
@@ -25,10 +26,11 @@ impl ServerState {
     pub(crate) fn replication_refuses<A: Algorithm>(
         &self,
         command: &Command<A>,
+        session: &Session,
     ) -> Option<&'static str> {
         let following = self.replication.following.as_deref()?;
         let stale = !following.is_connected() && !self.config.replication.serve_stale;
-        (stale && !command.has(flags::STALE)).then_some(
+        (stale && transactions::lacks(command, session, flags::STALE)).then_some(
             "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
         )
     }

@@ -23,7 +23,7 @@ struct Filter {
 impl Filter {
     fn matches(&self, session: &Session) -> bool {
         self.class.is_none_or(|class| class == Class::of(session))
-            && self.user.is_none_or(|user| user == session.user)
+            && self.user.is_none_or(|user| user == session.user && !session.internal)
             && self.id.is_none_or(|id| id == session.id)
             && self.peer.as_ref().is_none_or(|peer| *peer == session.peer.to_string())
             && self.local.as_ref().is_none_or(|local| *local == session.local.to_string())

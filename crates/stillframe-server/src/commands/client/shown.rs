@@ -118,6 +118,10 @@ fn describe<A: Algorithm>(
     let flags = flags(session);
     let listens = |kind| session.subscriptions.as_ref().map_or(0, |own| own.count(kind));
     let command = ctx.table.all().get(session.last_command).map_or("NULL", |command| command.name);
+    let user = match session.internal {
+        true => "(superuser)".into(),
+        false => String::from_utf8_lossy(ctx.server.users.name(session.user)),
+    };
     let mut line = String::new();
     // Writing to a string cannot fail.
     let _ = writeln!(
@@ -143,7 +147,7 @@ fn describe<A: Algorithm>(
         buffers,
         pending,
         buffers + size_of::<Client>() + queued.map_or(0, |(_, memory)| memory),
-        String::from_utf8_lossy(ctx.server.users.name(session.user)),
+        user,
         redirection(session.tracking.as_deref()),
         if session.protocol == Protocol::Resp3 { 3 } else { 2 },
     );

@@ -123,7 +123,7 @@ impl Node {
         let event = |place| Ready::Client { place, readable: true, writable: true, ended: false };
         let mut events: Vec<Ready> = places.into_iter().map(event).collect();
         self.server.heard(&mut events);
-        self.server.turn();
+        self.server.finish_turn();
         let mut first = Vec::new();
         for (number, guest) in self.guests.iter().enumerate() {
             let mut piece = [0; 4096];
