@@ -1,56 +1,10 @@
 //! Connections that are cut, and servers that are killed: replicas go on where they were, or anew,
 //! and end equal.
 
-use super::{Who, assert_equal, fill, ours, under_load, wait_for_link};
+use super::proxy::Proxy;
+use super::{Who, assert_equal, fill, ours, under_load, wait_for_all, wait_for_link};
 use crate::support::{Kind, Random, Setup, redis_is_here, rounds, wait_until};
-use std::io::{Read, Write};
-use std::net::{Shutdown, TcpListener, TcpStream};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
-
-/// Passes connections on to a server, and cuts them.
-struct Proxy {
-    port: u16,
-    open: Arc<Mutex<Vec<TcpStream>>>,
-}
-
-impl Proxy {
-    fn to(server: u16) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-        let port = listener.local_addr().expect("its address").port();
-        let open = Arc::new(Mutex::new(Vec::new()));
-        let kept = Arc::clone(&open);
-        // Ends with the process.
-        std::thread::spawn(move || {
-            for near in listener.incoming().map_while(Result::ok) {
-                let Ok(far) = TcpStream::connect(("127.0.0.1", server)) else { continue };
-                let both = [&near, &far].map(|side| side.try_clone().expect("a second handle"));
-                kept.lock().expect("no thread panics").extend(both);
-                for (mut from, mut to) in [(&near, &far), (&far, &near)].map(|(from, to)| {
-                    let handle = |side: &TcpStream| side.try_clone().expect("a second handle");
-                    (handle(from), handle(to))
-                }) {
-                    std::thread::spawn(move || {
-                        let mut piece = [0; 1500];
-                        while let Ok(count @ 1..) = from.read(&mut piece) {
-                            if to.write_all(&piece[..count]).is_err() {
-                                break;
-                            }
-                        }
-                        let _ = to.shutdown(Shutdown::Both);
-                    });
-                }
-            }
-        });
-        Self { port, open }
-    }
-
-    fn cut(&self) {
-        for stream in self.open.lock().expect("no thread panics").drain(..) {
-            let _ = stream.shutdown(Shutdown::Both);
-        }
-    }
-}
 
 #[test]
 fn a_replica_goes_on_after_each_cut() {
@@ -76,6 +30,39 @@ fn a_replica_goes_on_after_each_cut() {
         });
         assert_equal(&primary, &replica);
         assert_eq!(client.info("sync_full"), "1", "{who:?} {whom:?}: {}", primary.log());
+    }
+}
+
+/// What is selected belongs to the stream, not to the connection.
+#[test]
+fn a_replica_that_follows_anew_goes_on_in_the_database_of_the_stream() {
+    let sides = [(Who::Ours, Who::Ours), (Who::Redis, Who::Ours), (Who::Ours, Who::Redis)];
+    for (who, whom) in sides {
+        if (who, whom) != (Who::Ours, Who::Ours) && !redis_is_here("followed anew") {
+            continue;
+        }
+        let primary = who.start("");
+        // Two addresses of one server: REPLICAOF with the same one would change nothing.
+        let proxies = [Proxy::to(primary.port), Proxy::to(primary.port)];
+        let replica = whom.follow(proxies[0].port);
+        wait_for_link(&replica);
+        let mut client = primary.client();
+        client.ok("SELECT 9");
+        for round in 0..rounds(4, 50) {
+            client.ok(&format!("SET before:{round} v"));
+            wait_for_all(&primary, &replica);
+            let port = proxies[(round + 1) % 2].port;
+            replica.client().ok(&format!("REPLICAOF 127.0.0.1 {port}"));
+            client.ok(&format!("SET behind:{round} v"));
+            wait_for_all(&primary, &replica);
+        }
+        let mut there = replica.client();
+        assert_eq!(there.ask("DBSIZE").int(), 0, "{who:?} {whom:?}");
+        there.ok("SELECT 9");
+        assert_eq!(there.ask("DBSIZE").int(), client.ask("DBSIZE").int());
+        if whom == Who::Ours {
+            assert_eq!(client.info("sync_full"), "1", "{who:?}: {}", primary.log());
+        }
     }
 }
 

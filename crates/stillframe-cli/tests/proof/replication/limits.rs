@@ -1,5 +1,6 @@
 //! Replicas that are slow, or read nothing: memory stays bounded, and others go on.
 
+use super::proxy::Proxy;
 use super::{Who, ours, wait_for_link};
 use crate::support::{Client, Random, redis_is_here, wait_until};
 
@@ -63,4 +64,34 @@ fn writes_wait_for_a_replica_that_is_being_synchronised() {
     assert_eq!(client.info("sync_full"), "1", "{}", primary.log());
     assert!(client.info_int("repl_sync_writes_held_ms") > 0, "{}", primary.log());
     assert_eq!(client.ask("DBSIZE"), replica.client().ask("DBSIZE"));
+}
+
+/// The backlog holds what the replica lacks, which is more than its limit: as in Redis it is taken
+/// back once, and not dropped again for what it was just granted.
+#[test]
+fn a_replica_further_behind_than_its_limit_goes_on_from_the_backlog() {
+    let redis = redis_is_here("further behind than its limit");
+    for whom in [Who::Ours, Who::Redis] {
+        if whom == Who::Redis && !redis {
+            continue;
+        }
+        let flags = "--repl-diskless-sync-delay 0 --repl-backlog-size 64mb \
+                     --client-output-buffer-limit replica 1mb 512kb 60";
+        let primary = ours("imprint", flags);
+        let mut client = primary.client();
+        client.ok("SET k v");
+        let proxy = Proxy::to(primary.port);
+        let replica = whom.follow(proxy.port);
+        wait_for_link(&replica);
+        for round in 1..=3 {
+            proxy.close();
+            wait_until("the replica is gone", || client.info("connected_slaves") == "0");
+            fill(&mut client, 16);
+            proxy.open();
+            super::wait_for_all(&primary, &replica);
+            let [full, partial] = ["sync_full", "sync_partial_ok"].map(|it| client.info_int(it));
+            assert_eq!([full, partial], [1, round], "{whom:?}: {}", primary.log());
+        }
+        assert_eq!(client.ask("DEBUG DIGEST"), replica.client().ask("DEBUG DIGEST"));
+    }
 }

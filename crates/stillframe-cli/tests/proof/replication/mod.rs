@@ -1,11 +1,15 @@
 //! Replication beside Redis's own server: either follows the other, and both end equal.
 
+mod answers;
 mod cuts;
 mod failover;
 mod limits;
 mod migration;
+mod proxy;
 mod roles;
 mod sentinel;
+mod streams;
+mod together;
 mod told;
 mod under_load;
 

@@ -1,0 +1,99 @@
+//! What a primary tells its replicas, beside what redis-server tells them.
+
+use super::Who;
+use crate::support::{Client, redis_is_here, wait_until};
+
+/// Requests, after which the stream of either server holds the same; each with its own keys.
+const LINES: [&str; 31] = [
+    "FLUSHALL",
+    "FLUSHDB",
+    "SELECT 3",
+    "FLUSHALL ASYNC",
+    "FLUSHDB SYNC",
+    "SET s v",
+    "GETDEL s",
+    "GETDEL s",
+    "SET s v PXAT 4000000000000",
+    "GETEX s PERSIST",
+    "GETEX s PXAT 4000000000001",
+    "EXPIREAT s 4000000000",
+    "PERSIST s",
+    "EXPIRE s -1",
+    "SET n 1",
+    "INCRBYFLOAT n 0.5",
+    "SETNX n 5",
+    "APPEND n 0",
+    "RPUSH l a b c d",
+    "LMPOP 1 l LEFT COUNT 2",
+    "LMOVE l l LEFT RIGHT",
+    "RPOP l",
+    "DEL l none",
+    "DEL none",
+    "SADD one x",
+    "SPOP one",
+    "HSET h f 1",
+    "HINCRBYFLOAT h f 0.5",
+    "SWAPDB 3 4",
+    "FLUSHALL",
+    "SWAPDB 2 2",
+];
+
+/// Becomes a replica of the server at `port`, whose data set is empty.
+fn listen(port: u16) -> Client {
+    let mut replica = Client::try_connect(port).expect("the server takes a connection");
+    replica.ok("REPLCONF capa eof capa psync2");
+    replica.send(&[b"PSYNC", b"?", b"-1"]);
+    let mut image: Vec<u8> = Vec::new();
+    let mark = |image: &[u8]| {
+        let at = image.windows(5).position(|part| part == b"$EOF:")? + 5;
+        let mark = image.get(at..at + 40)?;
+        (image.len() > at + 80 && image.ends_with(mark)).then_some(())
+    };
+    while mark(&image).is_none() {
+        image.extend(replica.receive_raw().expect("an image"));
+    }
+    // A word that comes before the server knows that its image is through is not heard.
+    let mut client = Client::try_connect(port).expect("the server takes a connection");
+    wait_until("the replica is online", || client.info("slave0").contains("state=online"));
+    replica.send(&[b"REPLCONF", b"ACK", b"0"]);
+    replica
+}
+
+/// The next request of the stream; names of commands in capitals.
+fn next(replica: &mut Client) -> Vec<String> {
+    loop {
+        let reply = replica.reply();
+        let mut words: Vec<String> = reply.list().iter().map(|word| word.text()).collect();
+        words[0].make_ascii_uppercase();
+        if !["PING", "REPLCONF"].contains(&&*words[0]) {
+            return words;
+        }
+    }
+}
+
+#[test]
+fn the_stream_tells_what_redis_tells() {
+    if !redis_is_here("the_stream_tells_what_redis_tells") {
+        return;
+    }
+    let told = [Who::Redis, Who::Ours].map(|who| {
+        let server = who.start("");
+        let mut replica = listen(server.port);
+        let mut client = server.client();
+        // So that the stream has said which database it is in.
+        client.ok("SET first v");
+        while next(&mut replica)[0] != "SET" {}
+        LINES.map(|line| {
+            client.ask(line);
+            client.ok("SET mark v");
+            let told = std::iter::from_fn(|| Some(next(&mut replica)));
+            let told: Vec<_> =
+                told.take_while(|words| words.get(1).is_none_or(|it| it != "mark")).collect();
+            (line, told)
+        })
+    });
+    let [theirs, ours] = told;
+    let pairs = theirs.into_iter().zip(ours);
+    let different: Vec<_> = pairs.filter(|(theirs, ours)| theirs != ours).collect();
+    assert!(different.is_empty(), "redis-server and here: {different:#?}");
+}
