@@ -213,7 +213,7 @@ impl Program {
     }
 
     /// A replica, which may be behind, takes the primary's place; the others follow it or each
-    /// other. Who is ahead of it needs an image.
+    /// other. Who is ahead of it needs an image, and with it forgets what others could go on from.
     fn change_primary(&mut self) {
         self.operate("CONFIG SET maxmemory 0");
         // Who follows whom after two changes at once is hard to tell.
@@ -229,12 +229,13 @@ impl Program {
             others.reverse();
         }
         let end = self.fleet.nodes[new].offset();
-        let mut whom = new;
+        let (mut whom, mut forgets) = (new, false);
         for who in others {
-            self.images += u64::from(self.fleet.nodes[who].offset() > end);
+            let needs = forgets || self.fleet.nodes[who].offset() > end;
+            self.images += u64::from(needs);
             self.fleet.follow(who, whom, true);
             if self.chance(2) {
-                whom = who;
+                (whom, forgets) = (who, needs);
             }
         }
     }
