@@ -231,9 +231,10 @@ impl Program {
         let end = self.fleet.nodes[new].offset();
         let (mut whom, mut forgets) = (new, false);
         for who in others {
+            // What the old primary's last turn has left is told as it becomes a replica.
+            self.fleet.follow(who, whom, true);
             let needs = forgets || self.fleet.nodes[who].offset() > end;
             self.images += u64::from(needs);
-            self.fleet.follow(who, whom, true);
             if self.chance(2) {
                 (whom, forgets) = (who, needs);
             }
