@@ -34,7 +34,8 @@ pub(super) struct Fleet {
 }
 
 impl Fleet {
-    /// So many nodes, with logs or without; the first is the primary, each other follows the one before it.
+    /// So many nodes, with logs or without; the first is the primary, each other follows the one
+    /// before it.
     pub(super) fn start(count: usize, seed: u64, logs: bool) -> Self {
         let clock: Clock = Rc::new(Cell::new(START_MS));
         let nodes = (0..count).map(|number| {
