@@ -72,7 +72,8 @@ impl Options {
         }
     }
     /// Begins a checkpoint at the first [`point`](crate::Store::point) after each interval. If one
-    /// takes longer than that, the next begins right after it.
+    /// takes longer than that, the next begins right after it, and
+    /// [`Stats::overdue`](crate::Stats::overdue) counts.
     #[must_use]
     pub fn every(self, interval: Duration) -> Self {
         Self { every: Some(interval), ..self }
