@@ -254,10 +254,16 @@ fn reload<A: Algorithm>(ctx: &mut Context<'_, A>, options: &[&[u8]]) {
 /// `DEBUG LOADAOF`: what is in memory is made anew of the dump file and the log behind it. The
 /// counters of INFO begin anew, too.
 fn load_log<A: Algorithm>(ctx: &mut Context<'_, A>) {
-    if ctx.server.in_exec || ctx.keyspace.saving() || ctx.server.is_loading() {
+    if ctx.server.in_exec || ctx.server.is_loading() {
         return ctx
             .out
-            .error("ERR DEBUG LOADAOF cannot run now: a save or a transaction is under way");
+            .error("ERR DEBUG LOADAOF cannot run while data is loaded, or in a transaction");
+    }
+    if ctx.server.saves.running().is_some() {
+        persistence::wait(ctx.keyspace, ctx.server);
+    }
+    if ctx.keyspace.saving() {
+        return ctx.out.error("ERR DEBUG LOADAOF cannot run now: replicas are sent an image");
     }
     if !ctx.server.journal.is_on() || journal::close(ctx.keyspace, ctx.server).is_err() {
         return ctx.out.error("ERR DEBUG LOADAOF: no log is kept (appendonly), or it has failed");

@@ -152,6 +152,14 @@ mod tests {
     }
 
     #[test]
+    fn a_setting_of_several_words_may_have_none() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let config = load(folder.path(), "save \nlatency-tracking-info-percentiles\n");
+        let config = config.expect("redis-server reads it, too");
+        assert_eq!((config.save.len(), config.latency_percentiles.len()), (0, 0));
+    }
+
+    #[test]
     fn a_wrong_line_is_named() {
         let folder = tempfile::tempdir().expect("a folder");
         for (text, end) in [

@@ -313,7 +313,7 @@ impl Config {
                 String::from_utf8(words.join(&b' ')).map_err(|_| NO_TEXT)?
             }
             ([value], _) => (*value).to_owned(),
-            (values, Form::Words) if !values.is_empty() => values.join(" "),
+            (values, Form::Words) => values.join(" "),
             (values, _) => return Err(format!("'{name}' takes one value, not {}", values.len())),
         };
         if parameter.name == "save" {
