@@ -1,0 +1,326 @@
+#!/usr/bin/env python3
+"""Runs the test suite of Redis 7.0.15 (Tcl) against `stillframe serve`.
+
+The suite comes from Debian's source package of redis, which this script fetches with apt into
+target/redis-suite; no line of it is in this repository. Its `src/redis-server` is
+scripts/redis-suite/redis-server, a few lines of shell that start Stillframe.
+
+The same files run against the real redis-server first. A test that it passes counts, whether
+Stillframe fails it or never gets there. What Stillframe does not pass stands in
+scripts/redis-suite/known.txt with the reason: this script fails if another test is not passed, and
+tells which of the listed ones are passed now. A file with unexpected failures runs a second time:
+many tests of the suite depend on the speed of the machine.
+
+    scripts/redis-suite.py                          all files; needs target/release/stillframe
+    scripts/redis-suite.py --server target/debug/stillframe unit/type/list unit/expire
+"""
+
+import argparse
+import concurrent.futures
+import fnmatch
+import os
+import pathlib
+import queue
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+WRAPPER = ROOT / "scripts/redis-suite/redis-server"
+KNOWN = ROOT / "scripts/redis-suite/known.txt"
+VERSION = "7.0.15"
+TOOLS = ("redis-cli", "redis-benchmark", "redis-check-rdb", "redis-check-aof")
+# Without this many seconds of progress a file is given up, as a whole it has ten times as many.
+TIMEOUT_SECONDS = 120
+BASE_PORT = 21111
+PORTS = 2000
+# What tests do between two tests has no name.
+BETWEEN = "(between tests)"
+UNFINISHED = "(the file does not end)"
+
+say_lock = threading.Lock()
+
+
+def say(text):
+    with say_lock:
+        print(text, flush=True)
+
+
+def fetch(work):
+    """The suite's sources, from the mirror that this machine installs from."""
+    found = sorted(work.glob(f"redis-{VERSION}"))
+    if found:
+        return found[0]
+    lists = work / "lists"
+    (lists / "partial").mkdir(parents=True, exist_ok=True)
+    sources = work / "deb-src.sources"
+    stanzas = pathlib.Path("/etc/apt/sources.list.d/debian.sources")
+    if not stanzas.exists():
+        sys.exit(f"redis-suite: {stanzas} is not there: put the source package of redis "
+                 f"{VERSION} into {work} by hand, as redis-{VERSION}/")
+    text = stanzas.read_text().replace("Types: deb\n", "Types: deb-src\n")
+    sources.write_text(text)
+    options = [f"Dir::Etc::sourcelist={sources}", "Dir::Etc::sourceparts=/dev/null",
+               f"Dir::State::Lists={lists}", "APT::Sandbox::User=root"]
+    apt = ["apt-get", "-qq"] + [word for option in options for word in ("-o", option)]
+    subprocess.run(apt + ["update"], check=True)
+    subprocess.run(apt + ["source", f"redis={VERSION}*"], cwd=work, check=False)
+    found = sorted(work.glob(f"redis-{VERSION}"))
+    if not found:
+        subprocess.run(apt + ["source", "redis"], cwd=work, check=True)
+        found = sorted(work.glob(f"redis-{VERSION}"))
+    return found[0]
+
+
+def plant(source, tree, server):
+    """A directory to run the suite in, with this `src/redis-server`."""
+    shutil.rmtree(tree, ignore_errors=True)
+    (tree / "src").mkdir(parents=True)
+    for name in ("tests", "runtest", "redis.conf", "sentinel.conf", "utils"):
+        part = source / name
+        copy = shutil.copytree if part.is_dir() else shutil.copy
+        copy(part, tree / name)
+    for tool in TOOLS:
+        (tree / "src" / tool).symlink_to(shutil.which(tool))
+    (tree / "src/redis-server").symlink_to(server)
+    if server == WRAPPER:
+        lenient(tree / "tests/support/redis.tcl")
+    return tree
+
+
+def lenient(client):
+    """What a file prepares outside of its tests by commands that are not here (FUNCTION LOAD, say)
+    is passed over: the tests that need it fail, and not all that stand behind them."""
+    text = client.read_text()
+    strict = "- {return -code error [redis_read_line $fd]}"
+    assert strict in text
+    client.write_text(text.replace(strict, """- {
+                set problem [redis_read_line $fd]
+                if {$::cur_test eq {} && [string match {*not supported by this server*} $problem]} {
+                    return {}
+                }
+                return -code error $problem
+            }"""))
+
+
+def all_files(source):
+    text = (source / "tests/test_helper.tcl").read_text()
+    return re.search(r"set ::all_tests \{(.*?)\}", text, re.S)[1].split()
+
+
+# Process groups of the files that run.
+groups = set()
+
+
+def end(group):
+    """Kills what runs a file, and whatever that has left behind."""
+    groups.discard(group)
+    try:
+        os.killpg(group, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+
+
+def stop(*_):
+    for group in list(groups):
+        end(group)
+    os._exit(1)
+
+
+def run_file(tree, name, worker, binary, log, left_out):
+    """Names of the tests of one file that were passed, and of those that failed."""
+    command = ["./runtest", "--single", name, "--clients", "1", "--durable",
+               "--timeout", str(TIMEOUT_SECONDS), "--portcount", str(PORTS),
+               "--baseport", str(BASE_PORT + worker * (PORTS + 100))]
+    for test in left_out:
+        command += ["--skiptest", test]
+    environment = dict(os.environ, TERM="dumb", STILLFRAME=str(binary))
+    with log.open("wb") as out:
+        process = subprocess.Popen(command, cwd=tree, env=environment, stdout=out, stderr=out,
+                                   stdin=subprocess.DEVNULL, start_new_session=True)
+        groups.add(process.pid)
+        try:
+            process.wait(10 * TIMEOUT_SECONDS)
+        except subprocess.TimeoutExpired:
+            pass
+        end(process.pid)
+        process.wait()
+    text = log.read_text(errors="replace")
+    if name == "integration/psync2":
+        # The layouts of its servers are random, and so are the names of its tests.
+        text = "\n".join(dict.fromkeys(re.sub(r"\d+(?! ms)", "N", text).splitlines()))
+        text += f"\ndone]: {name}" if f"done]: {name.replace('2', 'N')}" in text else ""
+        text = text.replace("tests/integration/psyncN.tcl", f"tests/{name}.tcl")
+    passed = re.findall(r"^\[ok\]: (.*?) \(\d+ ms\)$", text, re.M | re.S)
+    failed = []
+    for entry in re.findall(r"^\[err\]: (.*?)$", text.partition("\n!!! WARNING")[0], re.M):
+        named, found, _ = entry.rpartition(f" in tests/{name}.tcl")
+        failed.append(named if found else BETWEEN)
+    if f"done]: {name}" not in text:
+        failed.append(UNFINISHED)
+    return passed, failed
+
+
+def run(names, trees, binary, logs, left_out=None):
+    """Results by file; each tree runs one file at a time. Some tests of a file may be left out."""
+    logs.mkdir(parents=True, exist_ok=True)
+    free = queue.SimpleQueue()
+    for worker, tree in enumerate(trees):
+        free.put((worker, tree))
+    results = {}
+
+    def one(name):
+        worker, tree = free.get()
+        try:
+            log = logs / f"{name.replace('/', '.')}.log"
+            results[name] = passed, failed = run_file(
+                tree, name, worker, binary, log, (left_out or {}).get(name, ()))
+            say(f"  {name}: {len(passed)} passed, {len(failed)} failed")
+        finally:
+            free.put((worker, tree))
+
+    with concurrent.futures.ThreadPoolExecutor(len(trees)) as pool:
+        list(pool.map(one, names))
+    return results
+
+
+def baseline(names, source, work, jobs):
+    """What the real server passes, kept from run to run."""
+    kept = work / "redis.txt"
+    known = {}
+    if kept.exists():
+        for line in kept.read_text().splitlines():
+            name, _, test = line.partition("\t")
+            known.setdefault(name, []).append(test)
+    missing = [name for name in names if name not in known]
+    if missing:
+        server = shutil.which("redis-server")
+        say(f"the real server runs {len(missing)} files")
+        trees = [plant(source, work / f"redis-{n}", server) for n in range(jobs)]
+        for name, (passed, _) in run(missing, trees, "", work / "logs-redis").items():
+            known[name] = [test.replace("\n", " ") for test in passed] or [""]
+        lines = [f"{name}\t{test}\n" for name in sorted(known) for test in known[name]]
+        kept.write_text("".join(lines))
+    return {name: [test for test in known[name] if test] for name in names}
+
+
+class Known:
+    """The list of what is not passed: `file: test` under headings that give the reason.
+
+    "apart" in a heading: its tests do not count. "-" before a line: the test is left out, as those
+    behind it would not find what they need; it counts as failed all the same. "*" for the test: the
+    whole file is left out. Other names may be patterns of the shell.
+    """
+
+    def __init__(self):
+        self.reasons = {}
+        self.skipped = {}
+        self.left_out = {}
+        reason, apart = "", False
+        for line in KNOWN.read_text().splitlines() if KNOWN.exists() else ():
+            if line.startswith("## "):
+                apart = line.startswith("## apart: ")
+                reason = line[3:]
+            elif line and not line.startswith("#"):
+                leave_out = line.startswith("- ")
+                name, _, test = line.removeprefix("- ").partition(": ")
+                if leave_out:
+                    self.left_out.setdefault(name, []).append(test)
+                if test == "*":
+                    self.skipped[name] = reason
+                else:
+                    self.reasons[name, test] = (reason, apart)
+
+    def find(self, name, test):
+        """Its reason, and whether it is set apart from the count."""
+        for (file, pattern), reason in self.reasons.items():
+            if file == name and (pattern == test or fnmatch.fnmatchcase(test, pattern)):
+                return (file, pattern), reason
+        return None, None
+
+
+def missed(wanted, passed):
+    """Tests of the one list that are not in the other; a name may come several times."""
+    rest = list(passed)
+    out = []
+    for test in wanted:
+        if test in rest:
+            rest.remove(test)
+        else:
+            out.append(test)
+    return out
+
+
+def main():
+    signal.signal(signal.SIGTERM, stop)
+    signal.signal(signal.SIGINT, stop)
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("files", nargs="*", help="such as unit/type/list; all of them if none")
+    parser.add_argument("--server", default=ROOT / "target/release/stillframe", type=pathlib.Path)
+    parser.add_argument("--work", default=ROOT / "target/redis-suite", type=pathlib.Path)
+    parser.add_argument("--jobs", default=2, type=int, help="files at once")
+    parser.add_argument("--once", action="store_true", help="no second run of what fails")
+    arguments = parser.parse_args()
+    server = arguments.server.resolve()
+    for need in [*TOOLS, "redis-server", "tclsh"]:
+        if not shutil.which(need):
+            sys.exit(f"redis-suite: there is no {need}: "
+                     "apt-get install tcl redis-server redis-tools")
+    if not server.exists():
+        sys.exit(f"redis-suite: there is no {server}: cargo build --release -p stillframe-cli")
+    work = arguments.work.resolve()
+    work.mkdir(parents=True, exist_ok=True)
+    source = fetch(work)
+    known = Known()
+    names = arguments.files or [n for n in all_files(source) if n not in known.skipped]
+    wanted = baseline(names, source, work, arguments.jobs)
+
+    say(f"{server} runs {len(names)} files")
+    trees = [plant(source, work / f"ours-{n}", WRAPPER) for n in range(arguments.jobs)]
+    results = run(names, trees, server, work / "logs", known.left_out)
+
+    def unexpected(name):
+        passed, failed = results[name]
+        tests = missed(wanted[name], passed) + [t for t in failed if t.startswith("(")]
+        return [test for test in dict.fromkeys(tests) if known.find(name, test)[0] is None]
+
+    again = [name for name in names if unexpected(name)]
+    if again and not arguments.once:
+        say(f"a second run of {len(again)} files")
+        for name, (passed, failed) in run(
+                again, trees[:1], server, work / "logs-again", known.left_out).items():
+            before, _ = results[name]
+            results[name] = before + missed(passed, before), failed
+    report(names, wanted, results, known, unexpected)
+
+
+def report(names, wanted, results, known, unexpected):
+    passed, listed, apart, used = 0, 0, 0, set()
+    for name in names:
+        lacking = missed(wanted[name], results[name][0])
+        passed += len(wanted[name]) - len(lacking)
+        for test in lacking:
+            line, reason = known.find(name, test)
+            used.add(line)
+            if reason and reason[1]:
+                apart += 1
+            elif reason:
+                listed += 1
+        used.update(known.find(name, test)[0] for test in results[name][1])
+    for name, test in known.reasons:
+        if name in names and (name, test) not in used:
+            say(f"passes now, take it from the list: {name}: {test}")
+    new = [(name, test) for name in names for test in unexpected(name)]
+    for name, test in new:
+        say(f"NOT PASSED: {name}: {test}")
+    counted = sum(len(wanted[name]) for name in names) - apart
+    say(f"passed {passed} of {counted} ({100 * passed / max(counted, 1):.2f} %), "
+        f"{listed} of the others listed; {apart} more are set apart by the list")
+    sys.exit(1 if new else 0)
+
+
+if __name__ == "__main__":
+    main()
