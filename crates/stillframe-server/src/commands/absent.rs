@@ -66,7 +66,7 @@ const UNKNOWN: [&str; 4] = ["MIGRATE", "PFDEBUG", "PFSELFTEST", "RESTORE-ASKING"
 /// Whether Redis has a command of this name, and this server has not.
 pub(super) fn is_of_redis(name: &[u8]) -> bool {
     let is = |known: &&str| known.as_bytes().eq_ignore_ascii_case(name);
-    error(name).is_some() || UNKNOWN.iter().any(|known| is(&known))
+    error(name).is_some() || UNKNOWN.iter().any(is)
 }
 
 const NOT_ALLOWED: &str = "ERR MODULE command not allowed. If the enable-module-command option is \

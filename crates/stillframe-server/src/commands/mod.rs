@@ -225,11 +225,10 @@ fn check<A: Algorithm>(ctx: &mut Context<'_, A>, index: usize, args: &[&[u8]]) {
     if ctx.server.config.maxmemory_bytes > 0 && lacks_memory(ctx, command) {
         return refuse(ctx, index, OUT_OF_MEMORY);
     }
-    if ctx.server.pausing() && !ctx.session.internal && ctx.session.replica.is_none() {
-        if ctx.server.holds(command, ctx.session) {
-            ctx.session.held.get_or_insert_default().push(index, args);
-            return;
-        }
+    let may_wait = !ctx.session.internal && ctx.session.replica.is_none();
+    if ctx.server.pausing() && may_wait && ctx.server.holds(command, ctx.session) {
+        ctx.session.held.get_or_insert_default().push(index, args);
+        return;
     }
     if ctx.session.transaction.is_some() && !command.has(flags::NOT_QUEUED) {
         return transactions::queue(ctx, index, args);
