@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::check;
-use crate::files::{CheckpointFacts, Facts, Finding, LogFacts, RdbFacts};
+use crate::files::{ApplicationFacts, CheckpointFacts, Facts, Finding, LogFacts, RdbFacts};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -38,12 +38,19 @@ impl Lines {
         let _ = writeln!(self.0, "  {name:<10} {value}"); // a String takes all
     }
 
+    fn application(&mut self, facts: Option<&ApplicationFacts>) {
+        if let Some(ApplicationFacts { tag, layout }) = facts {
+            self.add("of", format_args!("application \"{tag}\", layout {layout}"));
+        }
+    }
+
     fn checkpoint(&mut self, facts: &CheckpointFacts) {
         self.add("kind", format_args!("checkpoint, version {}", facts.version));
         self.add("number", facts.number);
         self.add("begun", ago(facts.created_ms));
         self.add("algorithm", &facts.algorithm);
         self.add("creator", &facts.creator);
+        self.application(facts.application.as_ref());
         match facts.log_from {
             0 => self.add("log", "none"),
             from => self.add("log", format_args!("goes on with record {from}")),
@@ -63,7 +70,10 @@ impl Lines {
 
     fn log(&mut self, facts: &LogFacts) {
         self.add("kind", format_args!("log segment, version {}", facts.version));
-        self.add("creator", &facts.creator);
+        if facts.version < 4 {
+            self.add("creator", &facts.creator);
+        }
+        self.application(facts.application.as_ref());
         self.add("begun", ago(facts.created_ms));
         match facts.last {
             Some(last) => self.add("records", format_args!("{} to {last}", facts.first)),

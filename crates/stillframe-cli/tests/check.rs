@@ -236,3 +236,49 @@ fn a_broken_chain_is_recovered_as_far_as_it_is_whole_if_that_is_accepted() {
     assert_eq!(run(&["check", path(&to)]).0, 0);
     assert_eq!(run(&["check", path(&from)]).0, 1, "the source is as it was");
 }
+
+/// Neither opens what is the other's, and says whose it is.
+#[test]
+fn a_store_and_a_server_refuse_each_others_directories() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (store, data) = (folder.path().join("store"), folder.path().join("data"));
+    let options = || Options::words(8).application("order-book", 3);
+    let log = |path: &Path| {
+        Store::open_with_log(path, options(), |store: &mut Store, action| {
+            store.write(0, u64::from(action.bytes[0]));
+            Ok(())
+        })
+    };
+    let mut book = log(&store).expect("a store");
+    book.log(&[1]).expect("it can be logged");
+    book.checkpoint_and_wait().expect("a checkpoint");
+    book.close().expect("it ends");
+    let serve =
+        |dir: &Path| run(&["serve", "--port", "0", "--appendonly", "yes", "--dir", path(dir)]);
+    let (status, _, text) = serve(&store);
+    assert!(status == 1 && text.contains("application \"order-book\", layout 3"), "{text}");
+    let (_, text, _) = run(&["inspect", path(&store)]);
+    assert_eq!(text.matches("application \"order-book\", layout 3").count(), 3, "{text}");
+    let (_, text, _) = run(&["inspect", "--json", path(&store)]);
+    assert!(text.contains(r#""application":{"tag":"order-book","layout":3}"#), "{text}");
+
+    let mut child = Command::new(env!("CARGO_BIN_EXE_stillframe"))
+        .args(["serve", "--port", "0", "--appendonly", "yes", "--dir", path(&data)])
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .expect("it starts");
+    let log_directory = data.join("appendonlydir").join("1");
+    let segment = log_directory.join("log-00000000000000000001");
+    while !(segment.exists() && data.join("dump.rdb").exists()) {
+        assert!(child.try_wait().expect("a child").is_none(), "it has ended");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    child.kill().expect("it lives");
+    child.wait().expect("it ends");
+    let refused = log(&data).expect_err("it is a server's").to_string();
+    assert!(refused.contains("is the data directory of a server"), "{refused}");
+    let refused = log(&log_directory).expect_err("it is a server's").to_string();
+    assert!(refused.contains("is of application \"stillframe\", layout 1"), "{refused}");
+    let (_, text, _) = run(&["inspect", path(&data)]);
+    assert!(text.contains("application \"stillframe\", layout 1"), "{text}");
+}

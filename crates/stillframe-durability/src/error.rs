@@ -115,6 +115,39 @@ pub enum Error {
         /// What is wrong with it.
         damage: crate::log::damage::Damage,
     },
+    /// A file is another application's, or of another layout of its state.
+    #[error("{} is of {found}, and was opened for {wanted}; {advice}", path.display())]
+    Foreign {
+        /// The file.
+        path: PathBuf,
+        /// Whose it is.
+        found: String,
+        /// For whom it was opened.
+        wanted: String,
+        /// What to do.
+        advice: &'static str,
+    },
+    /// The tag of an application does not fit into the header of a file.
+    #[error(
+        "the application's tag \"{}\" does not fit; choose one of at most {bytes_max} bytes, none \
+         of them 0",
+        tag.escape_debug()
+    )]
+    Tag {
+        /// The tag.
+        tag: String,
+        /// Bytes that there is room for.
+        bytes_max: usize,
+    },
+    /// The directory holds the data of a server.
+    #[error(
+        "{} is the data directory of a server; name a directory of its own for the store",
+        directory.display()
+    )]
+    OfAServer {
+        /// The directory.
+        directory: PathBuf,
+    },
     /// The directory has a log, and the store was opened without.
     #[error(
         "{} holds a log of actions since the last checkpoint; open it with `open_with_log`, which \

@@ -41,6 +41,7 @@
 
 #![forbid(unsafe_code)]
 
+mod application;
 mod chain;
 mod checkpoint;
 #[cfg(test)]
@@ -63,6 +64,7 @@ mod stats;
 mod store;
 mod touched;
 
+pub use application::Application;
 pub use chain::Increments;
 pub use checkpoint::damage::Damage;
 pub use error::Error;

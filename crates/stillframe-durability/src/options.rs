@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::thread::available_parallelism;
 use std::time::Duration;
 
+use crate::application::Application;
 use crate::chain::Increments;
 use crate::disk::Disk;
 use crate::log::options::LogOptions;
@@ -37,6 +38,8 @@ pub struct Options {
     /// more than there are processors, 12 at most: most of them wait for the disk. What is loaded,
     /// and what is told of damage, does not depend on it.
     pub load_threads: usize,
+    /// Whose state it is and how it is laid out; no tag by default.
+    pub application: Application,
     /// Whether a broken chain of increments is to be followed as far as it is whole. What is lost
     /// then is told by [`Recovery::skipped`](crate::Recovery::skipped), and moved aside.
     pub accept_chain_loss: bool,
@@ -66,6 +69,7 @@ impl Options {
             bandwidth: None,
             pack: false,
             load_threads: available_parallelism().map_or(1, NonZeroUsize::get).min(8) + 4,
+            application: Application::default(),
             accept_chain_loss: false,
             accept_log_loss: false,
             disk: None,
@@ -129,6 +133,35 @@ impl Options {
     #[must_use]
     pub fn load_threads(self, load_threads: usize) -> Self {
         Self { load_threads, ..self }
+    }
+    /// Says whose state it is, in at most 16 bytes, and which version of its layout: of what each word
+    /// means, and of the actions in the log. Files bear both. A directory of another application or
+    /// layout is refused.
+    ///
+    /// ```
+    /// # use stillframe_durability::{Error, Options, Store};
+    /// # let data = tempfile::tempdir().expect("a temporary directory");
+    /// let open = |tag, layout| -> Result<Store, Error> {
+    ///     Store::open(data.path(), Options::words(1).application(tag, layout))
+    /// };
+    /// open("order-book", 2)?.checkpoint_and_wait()?;
+    /// let refused = open("game", 1).expect_err("it is another's").to_string();
+    /// assert!(refused.contains("is of application \"order-book\", layout 2, and was opened for"));
+    /// # Ok::<(), Error>(())
+    /// ```
+    #[must_use]
+    pub fn application(mut self, tag: &str, layout: u32) -> Self {
+        let adopts = self.application.adopts;
+        self.application = Application { adopts, ..Application::new(tag, layout) };
+        self
+    }
+    /// Takes files without a tag for those of the [application](Self::application): of a version of
+    /// this library that had no tags, or of one's own program when it gave none. It is needed until
+    /// a checkpoint bears the tag.
+    #[must_use]
+    pub fn adopt_untagged(mut self) -> Self {
+        self.application.adopts = true;
+        self
     }
     /// Goes back to the newest checkpoint that is whole if a chain of increments is broken.
     #[must_use]

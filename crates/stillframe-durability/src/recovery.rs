@@ -243,6 +243,10 @@ fn load<A: Algorithm>(
     {
         return Ok(Ok(None));
     }
+    if let (Some(claim), Some(newest)) = (directory.claim(), traced.files.first()) {
+        // Those that it builds on are told by their identities.
+        claim.check(newest.header().owner, || directory.at(&names::checkpoint(number)))?;
+    }
     if let Some((link, damage)) = traced.broken {
         let of_chain = !links.is_empty() || damage.is_of_chain();
         return Ok(Err(Unusable::new(directory, &links, link, damage, of_chain)));

@@ -15,6 +15,7 @@ use std::sync::Arc;
 
 use stillframe::algorithms::imprint::Imprint;
 
+use crate::application::{Owner, refuse_server};
 use crate::checkpoint::{HEADER_BYTES, Header as CheckpointHeader, reader};
 use crate::disk::directory::{Directory, LOCK};
 use crate::error::Error;
@@ -66,6 +67,7 @@ pub fn rewind(
     target: impl AsRef<Path>,
 ) -> Result<Rewound, Error> {
     let source = Directory::existing(source)?.locked(LOCK)?;
+    refuse_server(source.path(), &source.names()?)?;
     let options = Options { accept_chain_loss: accepted.chain_loss, ..Options::words(1) };
     let (state, recovery) = before::<Imprint>(&source, until, &options)?;
     drop(state); // all that was asked is whether it can be had
@@ -73,7 +75,8 @@ pub fn rewind(
         Some(newest) => up_to(&source, newest.number)?,
         None => Vec::new(),
     };
-    let target = Arc::new(Directory::open(target.as_ref(), None)?);
+    let target = Directory::open(target.as_ref(), None)?;
+    let target = Arc::new(target.owned(owner(&source, &kept)?));
     if target.names()?.iter().any(|name| name != LOCK) {
         return Err(Error::NotEmpty { directory: target.path().to_path_buf() });
     }
@@ -91,6 +94,14 @@ pub fn rewind(
     }
     target.sync()?;
     Ok(rewound)
+}
+
+/// Whose the store is: its newest segment's, or else its newest checkpoint's.
+fn owner(source: &Directory, kept: &[(u64, CheckpointHeader)]) -> Result<Owner, Error> {
+    let by_checkpoint = kept.last().map_or_else(Owner::default, |(_, header)| header.owner);
+    let Some(&newest) = log::segments(source)?.last() else { return Ok(by_checkpoint) };
+    let by_segment = log::owner(source, newest)?.filter(|owner| !owner.is_untagged());
+    Ok(by_segment.unwrap_or(by_checkpoint))
 }
 
 /// The checkpoints up to number `newest`, rising.
@@ -118,7 +129,7 @@ fn copy_log(
 ) -> Result<Replayed, Error> {
     let segment_bytes = LogOptions::default().segment_bytes;
     let found = Report { next: from, ..Report::default() };
-    let header = Header::new(from, crate::store::now_ms(), log::nonce(), "rewind");
+    let header = Header::new(from, crate::store::now_ms(), log::nonce(), target.owner());
     let mut writer = Some(Writer::resume(Arc::clone(target), &found, header)?);
     let (_, replayed) = replay(source, from, accept_loss, until, |action| {
         let mut open = writer.take().ok_or("the copy of the log has failed")?;

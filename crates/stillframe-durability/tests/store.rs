@@ -123,8 +123,8 @@ fn falls_back_to_the_older_one_and_sets_the_damaged_aside<A: Algorithm>() {
     let mut store = open::<A>(path, 600);
     assert_eq!(store.read(0), 1);
     let [skipped] = &store.recovery().skipped[..] else { panic!("one was damaged") };
-    assert!(matches!(skipped.damage, Damage::BlockChecksum { offset: 128, block: 0, .. }));
-    assert!(skipped.to_string().contains("bytes 128 to 4943"), "{skipped}");
+    assert!(matches!(skipped.damage, Damage::BlockChecksum { offset: 160, block: 0, .. }));
+    assert!(skipped.to_string().contains("bytes 160 to 4975"), "{skipped}");
     let aside = checkpoint(2) + ".damaged";
     assert_eq!(names(path)[..2], [checkpoint(1), aside.clone()]);
     // Its number is not used again, and it does not count as a generation.

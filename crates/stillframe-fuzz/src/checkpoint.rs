@@ -5,7 +5,7 @@ use stillframe_durability::inspect::Checkpoint;
 use crate::{put_u32, seal_header, u32_at, u64_at};
 
 const HEADER_BYTES: usize = 64;
-/// What versions 2 and 3 add to it, each.
+/// What versions 2 to 4 add to it, each.
 const HEADER_MORE_BYTES: usize = 32;
 const BLOCK_HEADER_BYTES: usize = 16;
 const FOOTER_BYTES: usize = 40;
@@ -50,21 +50,26 @@ fn seal(file: &mut [u8]) {
     let Some(per_block) = u32_at(file, 12) else { return };
     let is_kind = per_block % 3 != 0;
     if is_kind {
-        put_u32(file, 8, [1, 3][per_block as usize & 1]);
+        let version = if per_block & 1 == 0 { 1 } else { 3 + (per_block >> 8 & 1) };
+        put_u32(file, 8, version);
         put_u32(file, 56, 0);
     }
     seal_header(file, b"STILLCKP");
-    let version = u32_at(file, 8).unwrap_or(1).clamp(1, 3) as usize;
+    let version = u32_at(file, 8).unwrap_or(1).clamp(1, 4) as usize;
     let header = HEADER_BYTES + HEADER_MORE_BYTES * (version - 1);
-    if is_kind && version == 3 {
+    if is_kind && version >= 3 {
         put_u32(file, 88, 0);
         put_u32(file, 120, u32_at(file, 120).unwrap_or(0) & 1);
+    }
+    if is_kind && version == 4 {
+        put_u32(file, 148, 0);
+        put_u32(file, 152, 0);
     }
     for end in (HEADER_BYTES + HEADER_MORE_BYTES..=header).step_by(HEADER_MORE_BYTES) {
         seal_part(file, end - HEADER_MORE_BYTES, end);
     }
-    let is_increment = version == 3 && u64_at(file, 104) != Some(0);
-    let is_packed = version == 3 && u32_at(file, 120) == Some(1);
+    let is_increment = version >= 3 && u64_at(file, 104) != Some(0);
+    let is_packed = version >= 3 && u32_at(file, 120) == Some(1);
     let Some(words) = u64_at(file, 16) else { return };
     let per_block = u64::from(per_block.max(1));
     let (mut at, mut start, mut blocks) = (header, 0, 0);

@@ -46,8 +46,11 @@ fn examine(file: &[u8]) {
 /// well.
 fn seal(file: &mut [u8]) {
     let Some(nonce) = u64_at(file, 32) else { return };
-    put_u32(file, 8, 3 - u32::from(nonce % 8 == 0));
-    put_u32(file, 12, 0);
+    let version = if nonce % 8 == 0 { 2 + (nonce / 8 % 2) as u32 } else { 4 };
+    put_u32(file, 8, version);
+    if version < 4 {
+        put_u32(file, 12, 0); // no layout
+    }
     put_u32(file, 56, 0);
     seal_header(file, b"STILLLOG");
     let mut sequence = u64_at(file, 16).unwrap_or_default();

@@ -119,6 +119,18 @@ pub enum ServeError {
         /// What to do.
         advice: String,
     },
+    /// The data directory is that of a program that embeds the library.
+    #[error(
+        "{} holds the state of {application}, which keeps it in a Store; name another directory \
+         (--dir)",
+        path.display()
+    )]
+    OfAStore {
+        /// The directory.
+        path: PathBuf,
+        /// Whose it is.
+        application: String,
+    },
     /// There is data where data is to be imported to.
     #[error(
         "{} is there already; import into another data directory (--dir), or move it away",

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use stillframe::algorithms::imprint::Imprint;
 use stillframe_durability::disk::{self, Place};
-use stillframe_durability::{Action, ApplyError, Error, Log, Replayed, Until};
+use stillframe_durability::{Action, Application, ApplyError, Error, Log, Replayed, Until};
 use stillframe_keyspace::{CreateError, Keyspace};
 
 use crate::acl::{Catalog, Users};
@@ -214,7 +214,8 @@ fn read(
     };
     let generations = Generations::below(files, &config.appenddirname);
     let place = generations.place(position.generation).map_err(failed)?;
-    Log::read(place, position.from, config.accept_log_loss, until, apply).map_err(failed)
+    let (from, accept_loss, own) = (position.from, config.accept_log_loss, Application::server());
+    Log::read(place, from, accept_loss, until, &own, apply).map_err(failed)
 }
 
 fn refused(problem: String) -> ServeError {

@@ -22,6 +22,9 @@ pub(crate) struct CheckpointFacts {
     pub(crate) created_ms: u64,
     pub(crate) algorithm: String,
     pub(crate) creator: String,
+    /// Whose state it is, if it says so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) application: Option<ApplicationFacts>,
     /// The first record of the log that is not in it, 0 if there was no log.
     pub(crate) log_from: u64,
     pub(crate) words: u64,
@@ -32,6 +35,19 @@ pub(crate) struct CheckpointFacts {
     pub(crate) identity: u64,
     /// What an increment adds to.
     pub(crate) base: Option<BaseFacts>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct ApplicationFacts {
+    pub(crate) tag: String,
+    /// Version of the layout.
+    pub(crate) layout: u32,
+}
+
+impl From<&(String, u32)> for ApplicationFacts {
+    fn from((tag, layout): &(String, u32)) -> Self {
+        Self { tag: shown(tag), layout: *layout }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -48,6 +64,7 @@ impl From<Checkpoint> for CheckpointFacts {
             created_ms: facts.created_ms,
             algorithm: shown(&facts.algorithm),
             creator: shown(&facts.creator),
+            application: facts.application.as_ref().map(ApplicationFacts::from),
             log_from: facts.log_from,
             words: facts.words,
             words_per_block: facts.words_per_block,
@@ -63,7 +80,11 @@ impl From<Checkpoint> for CheckpointFacts {
 pub(crate) struct LogFacts {
     pub(crate) version: u32,
     pub(crate) created_ms: u64,
+    /// Who wrote it, before version 4.
     pub(crate) creator: String,
+    /// Whose actions these are, if it says so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) application: Option<ApplicationFacts>,
     /// Sequence number of the first record.
     pub(crate) first: u64,
     /// Of the last valid one, if there is any.
@@ -82,6 +103,7 @@ impl From<Segment> for LogFacts {
             version: facts.version,
             created_ms: facts.created_ms,
             creator: shown(&facts.creator),
+            application: facts.application.as_ref().map(ApplicationFacts::from),
             first: facts.first,
             last: facts.records.checked_sub(1).map(|more| facts.first.saturating_add(more)),
             records: facts.records,

@@ -21,7 +21,7 @@ use stillframe_durability::disk::{self, Directory, Input, Place};
 use stillframe_durability::inspect::{Name, Neighbours};
 
 pub(crate) use examine::examine;
-pub(crate) use facts::{CheckpointFacts, Facts, LogFacts, RdbFacts};
+pub(crate) use facts::{ApplicationFacts, CheckpointFacts, Facts, LogFacts, RdbFacts};
 
 /// What kind of file it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]

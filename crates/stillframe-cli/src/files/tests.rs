@@ -142,7 +142,7 @@ fn random_damage_and_swapped_blocks_are_told() {
     }
     let mut file = checkpoint(50_000);
     let block = 16 + 65_536;
-    let (first, second) = file[128..].split_at_mut(block);
+    let (first, second) = file[160..].split_at_mut(block);
     first.swap_with_slice(&mut second[..block]);
     let flaws = examine(Cursor::new(&file), file.len() as u64, Beside::default()).flaws;
     assert_eq!(flaws.len(), 2, "{flaws:?}");

@@ -1,11 +1,11 @@
 //! The checkpoint file: one image with checksums, whole or as what changed since the one before.
-//! Version 3, little-endian throughout.
+//! Version 4, little-endian throughout.
 //!
 //! ```text
 //! byte  0                8        12         16              24              32
 //!       +----------------+--------+----------+---------------+---------------+
 //!       | "STILLCKP"     |version |words per | words         | number of the |
-//!       |                | 3      |block     |               | checkpoint    |
+//!       |                | 4      |block     |               | checkpoint    |
 //!       +----------------+--------+----------+---------------+------+--------+
 //!       | created, ms    | algorithm's name, zero padded      | zero | CRC-32C|
 //! byte  32               40                                   56     60       64
@@ -16,6 +16,10 @@
 //!       | identity       | base's number  | base's identity   | flags| CRC-32C|
 //!       +----------------+----------------+-------------------+------+--------+
 //! byte  96               104              112                 120    124      128
+//!       +---------------------------------+--------+----------+------+--------+
+//!       | application's tag, zero padded  | layout | zero            | CRC-32C|
+//!       +---------------------------------+--------+-----------------+--------+
+//! byte  128                               144      148               156      160
 //!
 //! block +--------+--------+----------------+---------------------------------+
 //!       | CRC-32C| bytes  | first word     | payload                         |
@@ -42,14 +46,15 @@
 //! With flag 1 a block may be packed: bit 31 of `bytes` is set, and the payload is the length of
 //! the true payload (4 bytes), then that in LZ4's block format.
 //!
-//! Versions 1 and 2 have a shorter header (64 and 96 bytes), no increments and no flags; version 1
-//! knows no log.
+//! Versions 1 to 3 have a shorter header (64, 96 and 128 bytes) and no tag; 1 and 2 have no increments
+//! and no flags, and version 1 knows no log.
 //!
 //! Invariants, each checked by the [`reader`]:
 //! - The identity is a random number that tells this image from any other with its number; merging
 //!   a chain into a full checkpoint keeps it. So an increment names its base beyond doubt, and may
 //!   stay when the base is replaced by an equal state.
 //! - Words that the base does not have are zero unless an increment has them.
+//! - Tag and layout say whose state it is ([`Application`](crate::Application)); all zero: nobody said.
 //! - The log position is the number of the first record of the log that is *not* in the state, or 0
 //!   if no log was kept. Each CRC-32C of the header covers what lies between it and the one before.
 //! - The CRC-32C at byte 60 covers bytes 0..60. *Every* later version keeps magic, version and this
@@ -71,11 +76,12 @@ mod packing;
 pub(crate) mod reader;
 pub(crate) mod writer;
 
+use crate::application::Owner;
 use crate::fields::{NAME_BYTES, padded, u32_at, u64_at, unpadded};
 use damage::Damage;
 
 /// Bytes of the header, by version, from 1: each begins with the one before.
-pub(crate) const HEADER_BYTES_BY_VERSION: [usize; 3] = [64, 96, 128];
+pub(crate) const HEADER_BYTES_BY_VERSION: [usize; 4] = [64, 96, 128, 160];
 /// Bytes of the header as it is written.
 pub(crate) const HEADER_BYTES: usize = HEADER_BYTES_BY_VERSION[VERSION as usize - 1];
 /// Bytes before the words of a block.
@@ -87,7 +93,7 @@ pub(crate) const WORDS_PER_BLOCK: u32 = 8192;
 /// Most words in a block that a reader accepts: it holds one block in memory.
 pub(crate) const WORDS_PER_BLOCK_MAX: u32 = 1 << 17;
 /// The version written, and the newest one read.
-pub(crate) const VERSION: u32 = 3;
+pub(crate) const VERSION: u32 = 4;
 /// Set in `bytes` of a block that is packed.
 const PACKED: u32 = 1 << 31;
 /// Bytes before the packed payload: the length of the true one.
@@ -123,6 +129,8 @@ pub(crate) struct Header {
     pub(crate) base: Option<Link>,
     /// Whether blocks may be packed.
     pub(crate) packs: bool,
+    /// Whose state it is.
+    pub(crate) owner: Owner,
 }
 
 /// One checkpoint, beyond doubt.
@@ -147,6 +155,7 @@ impl Header {
             identity: 0,
             base: None,
             packs: false,
+            owner: Owner::default(),
         }
     }
 
@@ -199,7 +208,7 @@ impl Header {
 
     /// Bytes of the header.
     fn header_bytes(&self) -> usize {
-        HEADER_BYTES_BY_VERSION[self.version as usize - 1] // decoded or ours: 1 to 3
+        HEADER_BYTES_BY_VERSION[self.version as usize - 1] // decoded or ours: 1 to 4
     }
 
     fn encode(&self) -> [u8; HEADER_BYTES] {
@@ -219,6 +228,8 @@ impl Header {
         bytes[112..120].copy_from_slice(&base.identity.to_le_bytes());
         let flags = if self.packs { MAY_BE_PACKED } else { 0 };
         bytes[120..124].copy_from_slice(&flags.to_le_bytes());
+        bytes[128..144].copy_from_slice(&self.owner.tag);
+        bytes[144..148].copy_from_slice(&self.owner.layout.to_le_bytes());
         for [start, end] in PARTS {
             let checksum = crc_fast::crc32_iscsi(&bytes[start..end - 4]);
             bytes[end - 4..end].copy_from_slice(&checksum.to_le_bytes());
@@ -252,6 +263,9 @@ impl Header {
         if flags & !MAY_BE_PACKED != 0 {
             return Err(field(120, "field of flags"));
         }
+        if version > 3 && u64_at(bytes, 148) != 0 {
+            return Err(field(148, "reserved field"));
+        }
         let number = u64_at(bytes, 24);
         let base = Link { number: u64_at(bytes, 104), identity: u64_at(bytes, 112) };
         if version > 2 && base.number >= number && base.number > 0 {
@@ -274,16 +288,21 @@ impl Header {
             identity: if version > 2 { u64_at(bytes, 96) } else { 0 },
             base: (version > 2 && base.number > 0).then_some(base),
             packs: flags & MAY_BE_PACKED != 0,
+            owner: match version {
+                ..4 => Owner::default(),
+                _ => Owner { tag: name(128), layout: u32_at(bytes, 144) },
+            },
         })
     }
 }
 
 /// Where the parts of the header start and end, each with a checksum of its own at its end. Version
 /// n has the first n.
-const PARTS: [[usize; 2]; 3] = [
+const PARTS: [[usize; 2]; 4] = [
     [0, HEADER_BYTES_BY_VERSION[0]],
     [HEADER_BYTES_BY_VERSION[0], HEADER_BYTES_BY_VERSION[1]],
     [HEADER_BYTES_BY_VERSION[1], HEADER_BYTES_BY_VERSION[2]],
+    [HEADER_BYTES_BY_VERSION[2], HEADER_BYTES_BY_VERSION[3]],
 ];
 
 /// The version, from the first part of a header.

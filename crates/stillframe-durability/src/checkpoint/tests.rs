@@ -82,12 +82,23 @@ fn the_second_version_stays_readable() {
 }
 
 #[test]
-fn the_third_version_stays_readable_byte_for_byte() {
+fn the_third_version_stays_readable() {
+    let (header, words) = read(&bytes(include_str!("version_3.hex"))).expect("it is sound");
+    assert_eq!(
+        (words, header.identity, header.creator()),
+        (vec![1, 2, 3], 0x0506_0708, "test".into())
+    );
+    assert!(header.owner.is_untagged());
+}
+
+#[test]
+fn the_fourth_version_stays_readable_byte_for_byte() {
     let (log_from, identity) = (0x0102_0304, 0x0506_0708);
-    let header = Header { log_from, identity, creator: padded("test"), ..header(3, 2) };
+    let owner = Owner { tag: padded("order-book"), layout: 2 };
+    let header = Header { log_from, identity, owner, creator: padded("test"), ..header(3, 2) };
     let file = write(header, &[1, 2, 3], 512);
     let hex: String = file.iter().map(|byte| format!("{byte:02x}")).collect();
-    assert_eq!(file, bytes(include_str!("version_3.hex")), "{hex}");
+    assert_eq!(file, bytes(include_str!("version_4.hex")), "{hex}");
     assert_eq!(read(&file), Ok((header, vec![1, 2, 3])));
 }
 
@@ -138,12 +149,12 @@ fn damage_is_told_by_its_offset() {
     let second = HEADER_BYTES + block;
     assert_eq!(
         told(second + 20),
-        "bytes 176 to 223: the checksum of block 1 does not match",
+        "bytes 208 to 255: the checksum of block 1 does not match",
         "the second block"
     );
     let footer = sound.len() - FOOTER_BYTES;
-    assert_eq!(told(footer), "byte 248: the footer does not agree with the header");
-    assert_eq!(told(sound.len() - 1), "byte 280: the digest of all bytes before does not match");
+    assert_eq!(told(footer), "byte 280: the footer does not agree with the header");
+    assert_eq!(told(sound.len() - 1), "byte 312: the digest of all bytes before does not match");
 }
 
 #[test]
@@ -185,11 +196,11 @@ fn huge_sizes_are_refused_before_memory_is_asked_for() {
 #[test]
 fn a_newer_version_is_told_from_damage() {
     let mut file = write(header(9, 4), &words(9), 512);
-    file[8] = 4;
+    file[8] = 5;
     assert_eq!(read(&file), Err(Damage::HeaderChecksum));
     let checksum = crc_fast::crc32_iscsi(&file[..60]);
     file[60..64].copy_from_slice(&checksum.to_le_bytes());
-    assert_eq!(read(&file), Err(Damage::NewerVersion { version: 4, supported: 3 }));
+    assert_eq!(read(&file), Err(Damage::NewerVersion { version: 5, supported: 4 }));
 }
 
 #[test]

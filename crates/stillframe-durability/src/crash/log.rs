@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use super::{Random, crash_everywhere, enough, must_find, seed};
+use crate::application::Owner;
 use crate::disk::directory::{Directory, Place};
 use crate::disk::{Fault, Files, Platter, SimulatedDisk};
 use crate::error::Error;
@@ -63,7 +64,8 @@ impl Oracle {
 fn open(disk: &SimulatedDisk, oracle: &mut Oracle) -> Result<Writer, Error> {
     let directory = directory(disk);
     let found = read(&directory)?;
-    let header = Header::new(0, 0, found.next.wrapping_mul(0xD1B5_4A32_D192_ED03), "test");
+    let header =
+        Header::new(0, 0, found.next.wrapping_mul(0xD1B5_4A32_D192_ED03), Owner::default());
     let writer = Writer::resume(directory, &found, header)?;
     oracle.0.push((disk.changes(), found.next - 1));
     Ok(writer)

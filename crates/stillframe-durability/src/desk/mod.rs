@@ -24,6 +24,7 @@ use std::time::{Duration, Instant};
 
 use stillframe::{CaptureError, CaptureReport, Completeness, Info, Publication, SinkError};
 
+use crate::application::Owner;
 use crate::chain::{Increments, Part};
 use crate::checkpoint::Header;
 use crate::checkpoint::writer::Writer;
@@ -136,6 +137,11 @@ impl Desk {
             changed: Condvar::new(),
             closing: AtomicBool::new(false),
         })
+    }
+
+    /// What files bear.
+    pub(crate) fn owner(&self) -> Owner {
+        self.directory.owner()
     }
 
     // ---- the application's thread

@@ -11,6 +11,7 @@ use std::sync::Arc;
 pub(crate) use super::output::Output;
 use super::real::RealDisk;
 use super::{Disk, DiskFile, Lock};
+use crate::application::{Application, Claim, Owner, refuse_server};
 use crate::error::Error;
 use crate::mutant::{Mutant, Mutation};
 
@@ -51,12 +52,36 @@ pub struct Directory {
     disk: Arc<dyn Disk>,
     mutation: Mutation,
     lock: Option<Lock>,
+    /// For whom it is opened; tools look at whatever there is.
+    claim: Option<Claim>,
 }
 
 impl Directory {
     /// The directory of a store or log, which is created if need be, and locked.
     pub(crate) fn open(path: &Path, disk: Option<Arc<dyn Disk>>) -> Result<Self, Error> {
-        Self::create_at(Place { path: path.to_path_buf(), disk })?.locked(LOCK)
+        let directory = Self::create_at(Place { path: path.to_path_buf(), disk })?;
+        refuse_server(&directory.path, &directory.names()?)?;
+        directory.locked(LOCK)
+    }
+
+    /// The same, opened for an application, whose name new files bear.
+    pub(crate) fn claimed(mut self, application: &Application) -> Result<Self, Error> {
+        self.claim = Some(Claim::of(application)?);
+        Ok(self)
+    }
+
+    /// The same, whose new files bear this name.
+    pub(crate) fn owned(self, owner: Owner) -> Self {
+        Self { claim: Some(Claim::any(owner)), ..self }
+    }
+
+    pub(crate) fn claim(&self) -> Option<Claim> {
+        self.claim
+    }
+
+    /// What new files bear.
+    pub(crate) fn owner(&self) -> Owner {
+        self.claim.map_or_else(Owner::default, |claim| claim.owner)
     }
 
     /// A directory that is there. It is not locked.
@@ -69,7 +94,7 @@ impl Directory {
             Some(disk) => disk,
             None => Arc::new(RealDisk::open(&path).map_err(Error::file("opening", &path))?),
         };
-        Ok(Self { path, disk, mutation: Mutation::current(), lock: None })
+        Ok(Self { path, disk, mutation: Mutation::current(), lock: None, claim: None })
     }
 
     /// A directory that is made if need be, with those above it. It is not locked.
@@ -376,7 +401,7 @@ mod tests {
             for later in calls {
                 assert!(later(&mut file).is_err(), "refused");
             }
-            assert_eq!(disk.calls(), 3, "the disk was not asked again");
+            assert_eq!(disk.calls(), 4, "the disk was not asked again");
         }
     }
 

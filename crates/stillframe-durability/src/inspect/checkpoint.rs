@@ -40,6 +40,8 @@ pub struct Checkpoint {
     pub log_from: u64,
     /// The program that wrote it; empty in version 1.
     pub creator: String,
+    /// Tag and layout of the application whose state it is, if it bears one.
+    pub application: Option<(String, u32)>,
 }
 
 impl Checkpoint {
@@ -67,6 +69,7 @@ impl Checkpoint {
             algorithm: header.algorithm(),
             log_from: header.log_from,
             creator: header.creator(),
+            application: header.owner.shown(),
         };
         let misnamed = named.filter(|&named| named != header.number);
         let misnamed = misnamed.map(|named| Damage::Misnamed { number: header.number, named });

@@ -13,7 +13,23 @@ use std::ops::Range;
 pub use checkpoint::Checkpoint;
 pub use segment::{Neighbours, Segment};
 
-use crate::{log, names};
+use crate::disk::Directory;
+use crate::error::Error;
+use crate::{chain, log, names};
+
+/// Whose state a directory holds, in words, if it is the directory of a store.
+///
+/// # Errors
+/// [`Error`].
+pub fn store(directory: &Directory) -> Result<Option<String>, Error> {
+    let newest = names::list(directory)?.numbers.into_iter().next();
+    let owner = match (newest, log::segments(directory)?.last()) {
+        (Some(number), _) => chain::open(directory, number)?.ok().map(|it| it.header().owner),
+        (None, Some(&first)) => log::owner(directory, first)?,
+        (None, None) => return Ok(None),
+    };
+    Ok(Some(owner.unwrap_or_default().to_string()))
+}
 
 /// A stretch of bytes that is not what was written.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -23,8 +23,10 @@ pub struct Segment {
     pub first: u64,
     /// When it was begun, in milliseconds since 1970 by the clock of then.
     pub created_ms: u64,
-    /// The program that wrote it.
+    /// The program that wrote it; empty since version 4.
     pub creator: String,
+    /// Tag and layout of the application whose actions these are, if it bears one.
+    pub application: Option<(String, u32)>,
     /// Valid records from the first on. Those that a later segment supersedes do not count.
     pub records: u64,
     /// Bytes of their payloads.
@@ -125,6 +127,7 @@ fn examine<R: Read + Seek>(
         first: header.first,
         created_ms: header.created_ms,
         creator: header.creator(),
+        application: header.owner.shown(),
         records: 0,
         payload_bytes: 0,
         times_ms: None,

@@ -3,6 +3,7 @@
 use std::io::Cursor;
 
 use super::*;
+use crate::application::Owner;
 use crate::checkpoint;
 use crate::checkpoint::writer::Writer;
 use crate::log::{Header, RECORD_HEAD_BYTES, Record};
@@ -27,7 +28,7 @@ fn examine_checkpoint(file: &[u8]) -> Examined<Checkpoint> {
 
 /// A segment from record 5 on. Each batch is synced and marked before the next is written.
 fn segment_file(batches: &[&[&[u8]]]) -> Vec<u8> {
-    let mut bytes = Header::new(5, 1_790_000_000_000, NONCE, "test").encode().to_vec();
+    let mut bytes = Header::new(5, 1_790_000_000_000, NONCE, Owner::default()).encode().to_vec();
     let (mut sequence, mut synced) = (5, 4);
     for batch in batches {
         for payload in *batch {

@@ -115,6 +115,7 @@ mod tests {
     use super::super::Header;
     use super::super::writer::Writer;
     use super::*;
+    use crate::application::Owner;
     use crate::crash::{Random, seed};
     use crate::disk::{Disk, Fault, Files, Place, SimulatedDisk};
 
@@ -127,7 +128,7 @@ mod tests {
     fn log(random: &mut Random) -> Files {
         let disk = SimulatedDisk::default();
         let (found, header) =
-            (Report { next: 1, ..Report::default() }, Header::new(1, 0, 7, "test"));
+            (Report { next: 1, ..Report::default() }, Header::new(1, 0, 7, Owner::default()));
         let mut writer = Writer::resume(Arc::new(directory(&disk)), &found, header).expect("sound");
         let mut bytes = 0;
         while bytes < 2 << 20 {

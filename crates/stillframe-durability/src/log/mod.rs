@@ -1,12 +1,12 @@
-//! The logical log: records in segments, each segment one file. Version 3, little-endian.
+//! The logical log: records in segments, each segment one file. Version 4, little-endian.
 //!
 //! ```text
 //! byte  0                8        12       16               24               32
 //!       +----------------+--------+--------+----------------+----------------+
-//!       | "STILLLOG"     |version | zero   | sequence number| created, ms    |
-//!       |                | 3      |        | of first record|                |
+//!       | "STILLLOG"     |version | layout | sequence number| created, ms    |
+//!       |                | 4      |        | of first record|                |
 //!       +----------------+--------+--------+----------------+------+---------+
-//!       | nonce          | creator, zero padded             | zero | CRC-32C |
+//!       | nonce          | application's tag, zero padded   | zero | CRC-32C |
 //!       +----------------+----------------------------------+------+---------+
 //! byte  32               40                                 56     60        64
 //!
@@ -43,7 +43,11 @@
 //!   without it. It may share a sector with the records that it speaks of. A sector is written
 //!   whole or not at all, and their bytes are the same in either.
 //!
-//! Version 2 had no marks, and is read. Version 1 had no times; no store ever wrote it, so it is
+//! Tag and layout say whose actions these are ([`Application`](crate::Application)); all zero: nobody
+//! said.
+//!
+//! Version 3 had the creator in the place of the tag, and no layout; version 2 had no marks either.
+//! Both are read. Version 1 had no times; no store ever wrote it, so it is
 //! not read.
 //!
 //! Torn tail or damage? A segment is read up to the first record of the next one; let `k` be the
@@ -69,11 +73,14 @@ pub(crate) mod reader;
 pub(crate) mod standalone;
 pub(crate) mod writer;
 
+use std::io::Read;
+
 use damage::Damage;
 
+use crate::application::Owner;
 use crate::disk::directory::Directory;
 use crate::error::Error;
-use crate::fields::{NAME_BYTES, padded, u32_at, u64_at, unpadded};
+use crate::fields::{NAME_BYTES, u32_at, u64_at, unpadded};
 use crate::names;
 
 /// Bytes of the header of a segment.
@@ -81,9 +88,11 @@ pub(crate) const HEADER_BYTES: usize = 64;
 /// Bytes before the payload of a record.
 pub(crate) const RECORD_HEAD_BYTES: usize = 28;
 /// The version written.
-pub(crate) const VERSION: u32 = 3;
+pub(crate) const VERSION: u32 = 4;
 /// The oldest one read. It had no marks.
 const OLDEST_VERSION: u32 = 2;
+/// The first with a tag.
+const TAGGED_VERSION: u32 = 4;
 /// `unsynced` of a mark, and of no record.
 pub(crate) const MARK: u32 = u32::MAX;
 
@@ -102,15 +111,19 @@ pub(crate) struct Header {
     pub(crate) created_ms: u64,
     /// A number that nobody who writes payloads can know.
     pub(crate) nonce: u64,
+    /// Whose actions these are.
+    pub(crate) owner: Owner,
+    /// Who wrote it, before version 4.
     creator: [u8; NAME_BYTES],
 }
 
 impl Header {
-    pub(crate) fn new(first: u64, created_ms: u64, nonce: u64, creator: &str) -> Self {
-        Self { version: VERSION, first, created_ms, nonce, creator: padded(creator) }
+    pub(crate) fn new(first: u64, created_ms: u64, nonce: u64, owner: Owner) -> Self {
+        let creator = [0; NAME_BYTES];
+        Self { version: VERSION, first, created_ms, nonce, owner, creator }
     }
 
-    /// Who wrote the segment.
+    /// Who wrote the segment; empty since version 4.
     pub(crate) fn creator(&self) -> String {
         unpadded(self.creator)
     }
@@ -119,10 +132,11 @@ impl Header {
         let mut bytes = [0; HEADER_BYTES];
         bytes[0..8].copy_from_slice(&MAGIC);
         bytes[8..12].copy_from_slice(&self.version.to_le_bytes());
+        bytes[12..16].copy_from_slice(&self.owner.layout.to_le_bytes());
         bytes[16..24].copy_from_slice(&self.first.to_le_bytes());
         bytes[24..32].copy_from_slice(&self.created_ms.to_le_bytes());
         bytes[32..40].copy_from_slice(&self.nonce.to_le_bytes());
-        bytes[40..56].copy_from_slice(&self.creator);
+        bytes[40..56].copy_from_slice(&self.owner.tag);
         let checksum = crc_fast::crc32_iscsi(&bytes[..60]);
         bytes[60..64].copy_from_slice(&checksum.to_le_bytes());
         bytes
@@ -142,17 +156,23 @@ impl Header {
         if version > VERSION {
             return Err(Damage::NewerVersion { version, supported: VERSION });
         }
-        let zeros = (u32_at(bytes, 12), u32_at(bytes, 56));
-        if version < OLDEST_VERSION || zeros != (0, 0) || u64_at(bytes, 16) == 0 {
+        let layout = u32_at(bytes, 12);
+        let is_zero = u32_at(bytes, 56) == 0 && (version >= TAGGED_VERSION || layout == 0);
+        if version < OLDEST_VERSION || !is_zero || u64_at(bytes, 16) == 0 {
             return Err(Damage::Fields);
         }
-        let mut creator = [0; NAME_BYTES];
-        creator.copy_from_slice(&bytes[40..56]);
+        let mut name = [0; NAME_BYTES];
+        name.copy_from_slice(&bytes[40..56]);
+        let (owner, creator) = match version {
+            ..TAGGED_VERSION => (Owner::by_creator(name), name),
+            _ => (Owner { tag: name, layout }, [0; NAME_BYTES]),
+        };
         Ok(Self {
             version,
             first: u64_at(bytes, 16),
             created_ms: u64_at(bytes, 24),
             nonce: u64_at(bytes, 32),
+            owner,
             creator,
         })
     }
@@ -278,6 +298,32 @@ pub(crate) fn segments(directory: &Directory) -> Result<Vec<u64>, Error> {
     let mut firsts: Vec<u64> = ours.filter(|&first| first > 0).collect();
     firsts.sort_unstable();
     Ok(firsts)
+}
+
+/// Whose a segment is; `None` if its header is damaged, which whoever reads it is told.
+pub(crate) fn owner(directory: &Directory, first: u64) -> Result<Option<Owner>, Error> {
+    let (input, _) = directory.open_file(&name(first))?;
+    let mut head = Vec::with_capacity(HEADER_BYTES);
+    let read = input.take(HEADER_BYTES as u64).read_to_end(&mut head);
+    read.map_err(Error::file("reading", directory.at(&name(first))))?;
+    Ok(Header::decode(&head).ok().map(|header| header.owner))
+}
+
+/// Refuses segments of another application. The newest decides: those before it may be untagged.
+pub(crate) fn check_owners(directory: &Directory, firsts: &[u64]) -> Result<(), Error> {
+    let Some(claim) = directory.claim() else { return Ok(()) };
+    let mut is_newest = true;
+    for &first in firsts.iter().rev() {
+        let Some(found) = owner(directory, first)? else { continue };
+        let path = || directory.at(&name(first));
+        if is_newest {
+            claim.check(found, path)?
+        } else {
+            claim.check_older(found, path)?
+        }
+        is_newest = false;
+    }
+    Ok(())
 }
 
 /// Moves all segments from record `next` on out of the way, newest first: those that are left

@@ -10,7 +10,9 @@ use std::io::Read;
 use std::ops::ControlFlow;
 
 use super::damage::Damage;
-use super::{HEADER_BYTES, Header, Kind, RECORD_HEAD_BYTES, Record, kind, name, segments};
+use super::{
+    HEADER_BYTES, Header, Kind, RECORD_HEAD_BYTES, Record, check_owners, kind, name, segments,
+};
 use crate::disk::directory::Directory;
 use crate::error::Error;
 use crate::fields::u64_at;
@@ -75,6 +77,7 @@ pub(crate) fn recover(
     let from = log_from.max(1);
     // The segment that holds `from` is the last that begins no later.
     let needed = &all[all.partition_point(|&first| first <= from).saturating_sub(1)..];
+    check_owners(directory, needed)?;
     let mut report = Report { next: from, ..Report::default() };
     let missing = match needed.first() {
         Some(&first) => (first > from).then(|| (first, Damage::Missing { from, to: first - 1 })),

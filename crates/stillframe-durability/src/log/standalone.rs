@@ -14,6 +14,7 @@ use super::options::{LogOptions, Policy};
 use super::reader::Report;
 use super::writer::Writer;
 use super::{Header, nonce, segments, set_aside};
+use crate::application::Application;
 use crate::disk::directory::{Directory, LOCK, Place};
 use crate::error::Error;
 use crate::recovery::Replayed;
@@ -26,17 +27,18 @@ use crate::store::replay::{Action, ApplyError, Until, replay};
 /// and syncs what it has.
 ///
 /// ```
-/// use stillframe_durability::{Log, LogOptions};
+/// use stillframe_durability::{Application, Log, LogOptions};
 ///
 /// # fn main() -> Result<(), stillframe_durability::Error> {
 /// # let folder = tempfile::tempdir().expect("a temporary directory");
 /// # let folder = folder.path().join("log");
-/// let log = Log::create(&folder, 1, "example", LogOptions::default())?;
+/// let example = Application::new("example", 1);
+/// let log = Log::create(&folder, 1, &example, LogOptions::default())?;
 /// let sequence = log.append(b"an action")?;
 /// log.handle().wait_durable(sequence)?; // now it may be acknowledged
 /// log.close()?;
 /// let mut actions = 0;
-/// Log::read(&folder, 1, false, None, |action| {
+/// Log::read(&folder, 1, false, None, &example, |action| {
 ///     assert_eq!((action.sequence, action.bytes), (1, &b"an action"[..]));
 ///     actions += 1;
 ///     Ok(())
@@ -59,22 +61,22 @@ pub struct LogHandle {
 
 impl Log {
     /// Begins a log in the directory at `place`, which is created if need be and must hold none.
-    /// Its first record will have the number `first`; `creator` is noted in its files, for people.
+    /// Its first record will have the number `first`; its files bear the name of `application`.
     ///
     /// # Errors
     /// [`Error`]; nothing was logged.
     pub fn create(
         place: impl Into<Place>,
         first: u64,
-        creator: &str,
+        application: &Application,
         options: LogOptions,
     ) -> Result<Self, Error> {
-        let directory = Arc::new(Directory::create_at(place)?.locked(LOCK)?);
+        let directory = Directory::create_at(place)?.claimed(application)?.locked(LOCK)?;
         if !segments(&directory)?.is_empty() {
             return Err(Error::NotEmpty { directory: directory.path().to_path_buf() });
         }
         let found = Report { next: first.max(1), ..Report::default() };
-        Self::start(directory, &found, creator, options)
+        Self::start(directory, &found, options)
     }
 
     /// Goes on with the log in the directory at `place`, after every record from `from` on was
@@ -83,20 +85,21 @@ impl Log {
     /// # Errors
     /// [`Error`]; nothing is lost by trying again. [`Error::Log`] if the log is damaged before its
     /// torn tail, unless `accept_loss`: then what is lost is told, and moved aside.
+    /// [`Error::Foreign`] if it is of another application.
     pub fn open(
         place: impl Into<Place>,
         from: u64,
         accept_loss: bool,
-        creator: &str,
+        application: &Application,
         options: LogOptions,
         apply: impl FnMut(&Action<'_>) -> Result<(), ApplyError>,
     ) -> Result<(Self, Replayed), Error> {
-        let directory = Arc::new(Directory::existing(place)?.locked(LOCK)?);
+        let directory = Directory::existing(place)?.claimed(application)?.locked(LOCK)?;
         let (found, replayed) = replay(&directory, from, accept_loss, None, apply)?;
         if found.lost.is_some() {
             set_aside(&directory, found.next)?;
         }
-        Ok((Self::start(directory, &found, creator, options)?, replayed))
+        Ok((Self::start(directory, &found, options)?, replayed))
     }
 
     /// Hands the records of a log from `from` on to `apply`, up to `until`, and changes nothing.
@@ -110,9 +113,10 @@ impl Log {
         from: u64,
         accept_loss: bool,
         until: Option<Until>,
+        application: &Application,
         apply: impl FnMut(&Action<'_>) -> Result<(), ApplyError>,
     ) -> Result<Replayed, Error> {
-        let directory = Directory::existing(place)?;
+        let directory = Directory::existing(place)?.claimed(application)?;
         replay(&directory, from, accept_loss, until, apply).map(|(_, replayed)| replayed)
     }
 
@@ -134,14 +138,10 @@ impl Log {
         retention::truncate(&Directory::existing(place)?, from)
     }
 
-    fn start(
-        directory: Arc<Directory>,
-        found: &Report,
-        creator: &str,
-        options: LogOptions,
-    ) -> Result<Self, Error> {
-        let header = Header::new(found.next, now_ms().max(found.time_ms), nonce(), creator);
-        let writer = Writer::resume(directory, found, header)?;
+    fn start(directory: Directory, found: &Report, options: LogOptions) -> Result<Self, Error> {
+        let created_ms = now_ms().max(found.time_ms);
+        let header = Header::new(found.next, created_ms, nonce(), directory.owner());
+        let writer = Writer::resume(Arc::new(directory), found, header)?;
         let logger = Logger::start(writer, found.time_ms, options).map_err(Error::Thread)?;
         let handle = LogHandle { shared: Arc::clone(logger.shared()) };
         Ok(Self { logger, handle })

@@ -9,14 +9,19 @@ use super::reader::{Report, Segment, Torn, recover};
 use super::writer::Writer;
 use super::*;
 use crate::disk::SimulatedDisk;
+use crate::fields::padded;
 
 const NONCE: u64 = 0x5EED_0123_4567_89AB;
 const TIME: u64 = 1_790_000_000_000;
 
+fn owner() -> Owner {
+    Owner { tag: padded("order-book"), layout: 2 }
+}
+
 /// A segment from record 5 on, and where its records and marks start, each with the number of the
 /// record that is or comes there. Each batch is synced and marked before the next is written.
 fn pieces(batches: &[&[&[u8]]]) -> (Vec<u8>, Vec<(usize, u64)>) {
-    let mut bytes = Header::new(5, TIME, NONCE, "test").encode().to_vec();
+    let mut bytes = Header::new(5, TIME, NONCE, owner()).encode().to_vec();
     let mut pieces = Vec::new();
     let (mut sequence, mut synced) = (5, 4);
     for batch in batches {
@@ -78,19 +83,36 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-#[test]
-fn the_third_version_stays_readable_byte_for_byte() {
-    let is = hex(&pieces(&[&[b"ab"]]).0);
-    assert_eq!(is, include_str!("version_3.hex").replace(char::is_whitespace, ""));
+fn from_hex(hex: &str) -> Vec<u8> {
+    let digits: Vec<u32> = hex.chars().filter_map(|digit| digit.to_digit(16)).collect();
+    digits.chunks_exact(2).map(|pair| (pair[0] * 16 + pair[1]) as u8).collect()
 }
 
 #[test]
-fn the_second_version_is_the_third_without_marks() {
-    let mut bytes = segment(&[&[b"ab"]]);
-    let header = Header { version: 2, ..Header::decode(&bytes).expect("it is sound") };
-    bytes[..HEADER_BYTES].copy_from_slice(&header.encode());
-    assert_eq!(hex(&bytes), include_str!("version_2.hex").replace(char::is_whitespace, ""));
-    assert_eq!(read(&bytes, None), Ok((vec![b"ab".to_vec()], None)));
+fn the_fourth_version_stays_readable_byte_for_byte() {
+    let is = pieces(&[&[b"ab"]]).0;
+    assert_eq!(hex(&is), hex(&from_hex(include_str!("version_4.hex"))));
+    assert_eq!(Header::decode(&is).map(|header| header.owner), Ok(owner()));
+}
+
+#[test]
+fn older_versions_have_a_creator_and_no_application_but_for_the_server() {
+    let third = from_hex(include_str!("version_3.hex"));
+    let second = from_hex(include_str!("version_2.hex"));
+    for file in [&third, &second] {
+        assert_eq!(read(file, None), Ok((vec![b"ab".to_vec()], None)));
+        let header = Header::decode(file).expect("it is sound");
+        assert_eq!((header.creator().as_str(), header.owner), ("test", Owner::default()));
+    }
+    assert_eq!(second[HEADER_BYTES..], third[HEADER_BYTES..third.len() - RECORD_HEAD_BYTES]);
+    // Encoded, the tag lies where the creator did.
+    let server = Owner { tag: padded("server"), layout: 0 };
+    let old = Header { version: 3, ..Header::new(5, TIME, NONCE, server) }.encode();
+    let found = Header::decode(&old).expect("it is sound").owner;
+    assert_eq!(Ok(found), crate::Application::server().owner().map_err(|e| e.to_string()));
+    let laid_out = Owner { layout: 1, ..server };
+    let wrong = Header { version: 3, ..Header::new(5, TIME, NONCE, laid_out) }.encode();
+    assert_eq!(Header::decode(&wrong), Err(Damage::Fields));
 }
 
 /// Records 5 to 7 are proved by marks and by the records of the last batch, those by their mark, if
@@ -195,7 +217,7 @@ fn a_segment_under_another_name_or_of_a_newer_version_is_told() {
         bytes[60..64].copy_from_slice(&checksum.to_le_bytes());
         read(&bytes, None).expect_err("it is another version")
     };
-    assert_eq!(of_version(4), Damage::NewerVersion { version: 4, supported: 3 });
+    assert_eq!(of_version(5), Damage::NewerVersion { version: 5, supported: 4 });
     assert_eq!(of_version(1), Damage::Fields, "no store ever wrote it");
 }
 
@@ -206,7 +228,7 @@ fn log() -> Arc<Directory> {
     let disk = Arc::new(SimulatedDisk::default());
     let directory = Directory::open(Path::new("simulated"), Some(disk)).expect("it is there");
     let directory = Arc::new(directory);
-    let header = Header::new(0, 0, NONCE, "test");
+    let header = Header::new(0, 0, NONCE, Owner::default());
     let found = Report { next: 1, ..Report::default() };
     let mut writer =
         Writer::resume(Arc::clone(&directory), &found, header).expect("the disk is sound");
@@ -287,7 +309,7 @@ fn a_loss_that_is_accepted_is_told_and_stays_behind() {
         assert_eq!((report.next, lost.segment, lost.last), (kept + 1, segment, last));
         assert!(report.unproved.is_empty());
         set_aside(&directory, report.next).expect("the disk is sound");
-        let header = Header::new(0, 0, NONCE, "test");
+        let header = Header::new(0, 0, NONCE, Owner::default());
         let mut writer = Writer::resume(Arc::clone(&directory), &report, header).expect("sound");
         let next = report.next;
         assert_eq!(writer.append(TIME, &next.to_le_bytes()).expect("it is short"), next);

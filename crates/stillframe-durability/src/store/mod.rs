@@ -80,9 +80,12 @@ impl<A: Algorithm> Store<A> {
     /// # Errors
     /// [`Error`]; nothing is lost by trying again.
     pub fn open_with(directory: impl AsRef<Path>, options: Options) -> Result<Self, Error> {
-        let directory = Arc::new(Directory::open(directory.as_ref(), options.disk.clone())?);
+        let directory = Directory::open(directory.as_ref(), options.disk.clone())?;
+        let directory = Arc::new(directory.claimed(&options.application)?);
         let needs_log = || Error::NeedsLog { directory: directory.path().to_path_buf() };
-        if !log::segments(&directory)?.is_empty() {
+        let segments = log::segments(&directory)?;
+        if !segments.is_empty() {
+            log::check_owners(&directory, &segments)?;
             return Err(needs_log());
         }
         let recovered = recover(&directory, &options)?;
@@ -350,6 +353,7 @@ impl<A: Algorithm> Store<A> {
     fn begin_numbered(&mut self, number: u64, started: Instant) -> Result<(), Error> {
         let name = self.engine.algorithm().info().name;
         let mut header = Header::new(self.engine.words(), number, now_ms(), name);
+        header.owner = self.desk.owner();
         let log = match &self.log {
             Journal::Open(log) => Some(Arc::clone(log.shared())),
             Journal::None => None,

@@ -105,7 +105,8 @@ impl<A: Algorithm> Store<A> {
         options: Options,
         apply: impl FnMut(&mut Self, &Action<'_>) -> Result<(), ApplyError>,
     ) -> Result<Self, Error> {
-        let directory = Arc::new(Directory::open(directory.as_ref(), options.disk.clone())?);
+        let directory = Directory::open(directory.as_ref(), options.disk.clone())?;
+        let directory = Arc::new(directory.claimed(&options.application)?);
         let recovered = recover(&directory, &options)?;
         let mut store = Self::assemble(&directory, recovered, &options)?;
         let found = store.replay(&directory, options.accept_log_loss, None, apply)?;
@@ -132,9 +133,10 @@ impl<A: Algorithm> Store<A> {
         options: Options,
         apply: impl FnMut(&mut Self, &Action<'_>) -> Result<(), ApplyError>,
     ) -> Result<Self, Error> {
-        let source = Directory::existing(source)?.locked(LOCK)?;
+        let source = Directory::existing(source)?.claimed(&options.application)?.locked(LOCK)?;
         let (algorithm, recovery) = before(&source, Some(until), &options)?;
-        let target = Arc::new(Directory::open(target.as_ref(), options.disk.clone())?);
+        let target = Directory::open(target.as_ref(), options.disk.clone())?;
+        let target = Arc::new(target.claimed(&options.application)?);
         if target.names()?.iter().any(|name| name != LOCK) {
             return Err(Error::NotEmpty { directory: target.path().to_path_buf() });
         }
@@ -176,8 +178,7 @@ impl<A: Algorithm> Store<A> {
         options: &Options,
     ) -> Result<(), Error> {
         let created_ms = now_ms().max(found.time_ms);
-        let name = self.engine.algorithm().info().name;
-        let header = Header::new(found.next, created_ms, log::nonce(), name);
+        let header = Header::new(found.next, created_ms, log::nonce(), directory.owner());
         let writer = Writer::resume(directory, found, header)?;
         let checkpointed = self.recovery.loaded.as_ref().map_or(0, |loaded| loaded.created_ms);
         let logger = Logger::start(writer, found.time_ms.max(checkpointed), options.log.clone());

@@ -111,11 +111,18 @@ fn every_flipped_bit_of_what_a_killed_process_acknowledged_is_damage() {
         let mut records = 0;
         let mut read = || {
             records = 0;
-            Log::read(directory.path(), 1, false, None, |action| {
-                records += 1;
-                assert_eq!(action.bytes, action.sequence.to_le_bytes());
-                Ok(())
-            })
+            Log::read(
+                directory.path(),
+                1,
+                false,
+                None,
+                &Application::default(),
+                |action: &Action| {
+                    records += 1;
+                    assert_eq!(action.bytes, action.sequence.to_le_bytes());
+                    Ok(())
+                },
+            )
         };
         for bit in 0..sound.len() * 8 {
             let mut bytes = sound.clone();

@@ -13,7 +13,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use stillframe_durability::disk::{Fault, SimulatedDisk};
 use stillframe_durability::{
-    Action, ApplyError, Error, Log, LogDamage, LogOptions, Options, Policy, Store, Until,
+    Action, Application, ApplyError, Error, Log, LogDamage, LogOptions, Options, Policy, Store,
+    Until,
 };
 use tempfile::{TempDir, tempdir};
 

@@ -29,7 +29,7 @@ use std::time::{Duration, Instant};
 
 use stillframe::Algorithm;
 use stillframe_durability::disk::Directory;
-use stillframe_durability::{Log, LogOptions, LogStats, Policy};
+use stillframe_durability::{Application, Log, LogOptions, LogStats, Policy};
 use stillframe_keyspace::{DATABASES, Keyspace};
 
 use crate::config::Config;
@@ -340,7 +340,7 @@ impl Journal {
         let failed = Arc::default();
         let options = self.options(config, &failed);
         let begun = self.history.generations.begin().and_then(|(generation, place)| {
-            Ok((generation, Log::create(place, self.last + 1, CREATOR, options)?))
+            Ok((generation, Log::create(place, self.last + 1, &Application::server(), options)?))
         });
         let (generation, log) = begun.map_err(|error| {
             if is_for_want_of_room(error.kind()) {
@@ -364,6 +364,3 @@ pub(crate) fn is_for_want_of_room(kind: Option<ErrorKind>) -> bool {
 fn not_begun(problem: &str) -> String {
     format!("the log cannot be begun: {problem}")
 }
-
-/// Who wrote the log, for people.
-const CREATOR: &str = "server";

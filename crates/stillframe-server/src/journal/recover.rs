@@ -12,11 +12,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use stillframe::Algorithm;
-use stillframe_durability::{Action, ApplyError, Error, Log, Replayed};
+use stillframe_durability::{Action, Application, ApplyError, Error, Log, Replayed};
 use stillframe_keyspace::{DATABASES, Keyspace};
 use stillframe_resp::{Limits, Out, Parser, Protocol};
 
-use super::{CREATOR, Open, Position, Reach, begin};
+use super::{Open, Position, Reach, begin};
 use crate::ServeError;
 use crate::commands::{self, Context, Table};
 use crate::effects::Consumer;
@@ -136,11 +136,12 @@ impl<'a, H: Host> Replay<'a, H> {
         let place = generations.place(generation).map_err(failed)?;
         let flag = Arc::default();
         let options = state.journal.options(&state.config, &flag);
+        let own = Application::server();
         let outcome = if go_on {
-            let opened = Log::open(place, from, accept_loss, CREATOR, options, |a| self.apply(a));
+            let opened = Log::open(place, from, accept_loss, &own, options, |a| self.apply(a));
             opened.map(|(log, replayed)| (Some(log), replayed))
         } else {
-            let read = Log::read(place, from, accept_loss, None, |a| self.apply(a));
+            let read = Log::read(place, from, accept_loss, None, &own, |a| self.apply(a));
             read.map(|replayed| (None, replayed))
         };
         let (log, replayed) = match outcome {

@@ -6,8 +6,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use stillframe_durability::Error;
 use stillframe_durability::disk::{self, DiskFile, Input, Place};
+use stillframe_durability::{Error, inspect};
 
 use super::load::{Load, open};
 use crate::ServeError;
@@ -36,16 +36,20 @@ impl Directory {
         let path = place.path().to_owned();
         let opened = disk::Directory::create_at(place).and_then(|files| {
             let files = files.locked(LOCK_NAME)?;
+            if let Some(application) = inspect::store(&files)? {
+                return Ok(Err(application));
+            }
             remove_leftovers(&files)?;
-            Ok(files)
+            Ok(Ok(files))
         });
         let files = opened.map_err(|error| match error {
             Error::Locked { process, .. } => {
                 let owner = process.map_or_else(|| "unknown".to_owned(), |it| it.to_string());
-                ServeError::Locked { path, owner }
+                ServeError::Locked { path: path.clone(), owner }
             }
-            error => ServeError::Directory { path, error: source(error) },
+            error => ServeError::Directory { path: path.clone(), error: source(error) },
         })?;
+        let files = files.map_err(|application| ServeError::OfAStore { path, application })?;
         Ok(Self {
             dump_name: dump_name.to_owned(),
             dump: files.at(dump_name),
