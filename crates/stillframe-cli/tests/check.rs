@@ -43,11 +43,11 @@ fn a_sound_store_is_sound_and_a_damaged_block_is_named() {
 
     let file = data.path().join("checkpoint-00000000000000000002");
     let mut bytes = fs::read(&file).expect("it is there");
-    bytes[128 + 16 + 65_536 + 100] ^= 8;
+    bytes[160 + 16 + 65_536 + 100] ^= 8;
     fs::write(&file, bytes).expect("writable");
     let (status, stdout, _) = run(&["check", path(data.path())]);
     assert_eq!(status, 1, "{stdout}");
-    let place = "bytes 65680 to 131231: the checksum of block 1 does not match";
+    let place = "bytes 65712 to 131263: the checksum of block 1 does not match";
     assert!(stdout.contains(place), "{stdout}");
 
     let (status, stdout, _) = run(&["check", "--json", path(&file)]);
@@ -57,7 +57,7 @@ fn a_sound_store_is_sound_and_a_damaged_block_is_named() {
         (1, &"checkpoint".into(), &"damaged".into())
     );
     let flaw = &line["flaws"][0];
-    assert_eq!((&flaw["start"], &flaw["end"]), (&65_680.into(), &131_232.into()));
+    assert_eq!((&flaw["start"], &flaw["end"]), (&65_712.into(), &131_264.into()));
 }
 
 #[test]

@@ -198,6 +198,16 @@ pub enum Error {
         /// Why it failed.
         source: std::sync::Arc<Error>,
     },
+    /// A segment is not under its name any more while the log is being written.
+    #[error(
+        "{} was removed, moved or replaced while it was being written; what was acknowledged is in \
+         memory alone until it is saved anew",
+        path.display()
+    )]
+    Vanished {
+        /// The segment.
+        path: PathBuf,
+    },
     /// There is no checkpoint from which one could get to the point asked for.
     #[error(
         "no checkpoint in {} is as old as that; the oldest is number {oldest}",

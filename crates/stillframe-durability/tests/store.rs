@@ -117,7 +117,7 @@ fn falls_back_to_the_older_one_and_sets_the_damaged_aside<A: Algorithm>() {
     }
     drop(store);
     let mut bytes = fs::read(path.join(checkpoint(2))).unwrap();
-    bytes[140] ^= 4;
+    bytes[172] ^= 4;
     fs::write(path.join(checkpoint(2)), bytes).unwrap();
 
     let mut store = open::<A>(path, 600);
@@ -348,11 +348,11 @@ fn a_newer_version_is_refused_and_left_alone() {
     store.checkpoint_and_wait().expect("the disk is sound");
     store.checkpoint_and_wait().expect("the disk is sound");
     drop(store);
-    // An empty state with version 4 in its header, under the checksum that such a header has.
+    // An empty state with version 5 in its header, under the checksum that such a header has.
     let path = directory.path().join(checkpoint(2));
-    fs::write(&path, include_bytes!("version_4.header")).unwrap();
+    fs::write(&path, include_bytes!("version_5.header")).unwrap();
     let error = Store::open(directory.path(), Options::words(10)).expect_err("it is newer");
-    assert!(matches!(error, Error::NewerVersion { version: 4, supported: 3, .. }), "{error}");
+    assert!(matches!(error, Error::NewerVersion { version: 5, supported: 4, .. }), "{error}");
     assert_eq!(names(directory.path()), [checkpoint(1), checkpoint(2)]);
 }
 

@@ -340,6 +340,47 @@ fn a_full_disk_refuses_writes_and_loses_nothing() {
     assert_eq!(client.ask("GET last").text(), "1");
 }
 
+/// Somebody removes the log, or moves it away, while the server runs: it is noticed by itself, and
+/// an image and a new log take its place.
+#[test]
+fn a_log_that_is_removed_while_the_server_runs_is_noticed_and_begun_anew() {
+    let change = |data: &Path, number: usize| {
+        let logs = data.join("appendonlydir");
+        match number {
+            0 => fs::remove_dir_all(&logs),
+            1 => fs::rename(&logs, data.join("moved")),
+            _ => fs::remove_file(segments(data).pop().expect("one at least")),
+        }
+        .expect("it is there");
+    };
+    for number in 0..3 {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut first = server("always", folder.path()).start();
+        let mut client = first.client();
+        client.ok("SET before 1");
+        let saves = client.info_int("aof_rewrites");
+        change(folder.path(), number);
+        // Nobody writes: the log is looked after all the same. Who asks just then may be cut off.
+        let old = format!("aof_rewrites:{saves}\r");
+        wait_until("a new log is on", || {
+            let client = Client::try_connect(first.port);
+            let info = client.and_then(|mut it| it.try_call(&[b"INFO", b"persistence"]));
+            let info = info.filter(|reply| !matches!(reply, Reply::Error(_)));
+            let info = info.as_ref().and_then(Reply::bytes).map(String::from_utf8_lossy);
+            info.is_some_and(|text| text.contains("aof_enabled:1") && !text.contains(&old))
+        });
+        let mut client = first.client();
+        assert_eq!(client.info("aof_last_write_status"), "ok");
+        client.ok("SET after 2");
+        assert!(first.log().contains("was removed, moved or replaced"), "{}", first.log());
+        first.kill();
+        let again = server("always", folder.path()).start();
+        let mut client = again.client();
+        assert_eq!(client.ask("GET before").text(), "1");
+        assert_eq!(client.ask("GET after").text(), "2");
+    }
+}
+
 /// Every acknowledged write was on the disk before: seen in the system calls.
 #[test]
 fn always_syncs_before_it_answers() {

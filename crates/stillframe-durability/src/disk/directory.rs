@@ -241,6 +241,11 @@ impl Directory {
         Ok(text)
     }
 
+    /// What tells a file from any other; see [`Disk::identity`].
+    pub(crate) fn identity(&self, name: &str) -> io::Result<Option<(u64, u64)>> {
+        patiently(|| self.disk.identity(name))
+    }
+
     /// Replaces whatever had the new name.
     ///
     /// # Errors

@@ -74,6 +74,16 @@ pub trait Disk: Debug + Send + Sync {
     /// [`Unsupported`](io::ErrorKind::Unsupported) for what is no file either.
     fn open(&self, name: &str) -> io::Result<Box<dyn DiskFile>>;
 
+    /// What tells the file of this name from any other, as long as it is open somewhere: device and
+    /// inode. `None`: this disk cannot tell.
+    ///
+    /// # Errors
+    /// The operating system's; [`NotFound`](io::ErrorKind::NotFound) if there is none.
+    fn identity(&self, name: &str) -> io::Result<Option<(u64, u64)>> {
+        let _ = name;
+        Ok(None)
+    }
+
     /// Gives a file or directory another name, in the place of whatever file had it: after a crash
     /// it has the old name or the new one.
     ///

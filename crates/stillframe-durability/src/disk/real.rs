@@ -93,6 +93,10 @@ impl Disk for RealDisk {
         Ok(Box::new(open_regular(&self.at(name))?))
     }
 
+    fn identity(&self, name: &str) -> io::Result<Option<(u64, u64)>> {
+        fs::metadata(self.at(name)).map(|found| Some((found.dev(), found.ino())))
+    }
+
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         fs::rename(self.at(from), self.at(to))
     }

@@ -214,6 +214,15 @@ impl Disk for SimulatedDisk {
         Ok(Box::new(SimulatedFile { disk: self.clone(), file, direct: AtomicBool::new(false) }))
     }
 
+    /// It is no call that can be told to fail: a clock decides when it comes.
+    fn identity(&self, name: &str) -> io::Result<Option<(u64, u64)>> {
+        let state = self.state();
+        if state.is_off {
+            return Err(error(Fault::IO));
+        }
+        Ok(Some((0, state.find(&self.at(name))? as u64)))
+    }
+
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         let mut state = self.state();
         state.whole_call()?;

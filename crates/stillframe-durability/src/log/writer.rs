@@ -1,10 +1,11 @@
 //! Appends records to a log.
 //!
-//! - A record is acknowledged by [`Writer::sync`] alone, which says so in the file first (W6).
+//! - A record is acknowledged by [`Writer::sync`] alone, which says so in the file first (W6), and
+//!   not if the file is no longer the one under its name.
 //! - After an error the writer is of no use: what it had not synced is in doubt. The log goes on
 //!   after a recovery.
 
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -31,6 +32,8 @@ pub(crate) struct Writer {
     marked: u64,
     /// Bytes in the file.
     bytes: u64,
+    /// What tells the file from any other, once it has its name.
+    identity: Option<(u64, u64)>,
 }
 
 impl Writer {
@@ -60,9 +63,9 @@ impl Writer {
         let path = directory.at(&name);
         let output = directory.create(TEMPORARY)?;
         let (buffer, next) = (header.encode().to_vec(), header.first);
-        let (synced, marked, bytes) = (next - 1, next - 1, 0);
+        let (synced, marked, bytes, identity) = (next - 1, next - 1, 0, None);
         let mut writer =
-            Self { directory, path, header, output, buffer, next, synced, marked, bytes };
+            Self { directory, path, header, output, buffer, next, synced, marked, bytes, identity };
         for &(time_ms, payload) in records {
             writer.append(time_ms, payload)?;
         }
@@ -78,6 +81,7 @@ impl Writer {
         if !writer.directory.is(Mutant::LogNamesNotSynced) {
             writer.directory.sync()?;
         }
+        writer.identity = writer.identity_now()?;
         writer.mark()?;
         Ok(writer)
     }
@@ -117,8 +121,28 @@ impl Writer {
             self.mark()?;
         }
         self.sync_file()?;
+        self.look()?;
         self.mark()?;
         Ok(self.synced)
+    }
+
+    /// Makes sure that the file is still the one that a recovery would read.
+    pub(crate) fn look(&self) -> Result<(), Error> {
+        if self.identity_now()? == self.identity {
+            return Ok(());
+        }
+        Err(Error::Vanished { path: self.path.clone() })
+    }
+
+    fn identity_now(&self) -> Result<Option<(u64, u64)>, Error> {
+        match self.directory.identity(&name(self.header.first)) {
+            Err(error)
+                if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) =>
+            {
+                Err(Error::Vanished { path: self.path.clone() })
+            }
+            found => found.map_err(Error::file("looking at", &self.path)),
+        }
     }
 
     fn sync_file(&mut self) -> Result<(), Error> {

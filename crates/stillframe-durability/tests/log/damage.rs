@@ -1,6 +1,7 @@
 //! Damage, torn tails, and checkpoints that the log makes up for.
 
 use std::path::PathBuf;
+use std::time::Instant;
 
 use super::*;
 
@@ -220,4 +221,55 @@ fn a_checkpoint_that_cannot_be_read_stops_the_recovery() {
         }
     }
     assert!(unreadable > 1);
+}
+
+/// What becomes of the newest segment while the log is open: it is noticed by the next sync, and
+/// when nothing is logged as well.
+#[test]
+fn a_log_that_is_removed_moved_or_replaced_is_noticed() {
+    type Change = fn(&Path, &Path);
+    let removed: Change = |_, segment| fs::remove_file(segment).unwrap();
+    let replaced: Change = |_, segment| {
+        let copy = segment.with_extension("copy");
+        fs::copy(segment, &copy).unwrap();
+        fs::rename(copy, segment).unwrap();
+    };
+    let moved: Change = |log, _| fs::rename(log, log.with_extension("old")).unwrap();
+    let put_back: Change = |log, _| {
+        fs::rename(log, log.with_extension("old")).unwrap();
+        fs::create_dir(log).unwrap();
+        for entry in fs::read_dir(log.with_extension("old")).unwrap() {
+            let entry = entry.unwrap();
+            fs::copy(entry.path(), log.join(entry.file_name())).unwrap();
+        }
+    };
+    for policy in [Policy::Always, Policy::EverySecond, Policy::No] {
+        for (number, change) in [removed, replaced, moved, put_back].into_iter().enumerate() {
+            for is_idle in [false, true] {
+                let case = format!("{policy:?}, change {number}, idle: {is_idle}");
+                let folder = tempdir().unwrap();
+                let path = folder.path().join("log");
+                let own = Application::default();
+                let log = Log::create(&path, 1, &own, LogOptions::policy(policy)).unwrap();
+                let first = log.append(b"acknowledged").unwrap();
+                log.handle().wait_durable(first).unwrap();
+                change(&path, &path.join("log-00000000000000000001"));
+                if is_idle {
+                    let deadline = Instant::now() + Duration::from_secs(60);
+                    while log.stats().failed.is_none() && Instant::now() < deadline {
+                        std::thread::sleep(Duration::from_millis(10));
+                    }
+                } else {
+                    let waited = log.append(b"lost").and_then(|it| log.handle().wait_durable(it));
+                    let text = waited.expect_err(&case).to_string();
+                    assert!(text.contains("was removed, moved or replaced"), "{case}: {text}");
+                }
+                let failed = log.stats().failed.expect(&case);
+                assert!(failed.contains("in memory alone until it is saved"), "{case}: {failed}");
+                assert_eq!(log.durable(), 1, "{case}");
+                assert!(matches!(log.append(b"refused"), Err(Error::LogFailed { .. })), "{case}");
+                assert!(log.close().is_err(), "{case}");
+            }
+        }
+    }
 }

@@ -46,8 +46,8 @@ pub(crate) fn has_failed<A: Algorithm>(
     let stats = open.log.stats();
     let problem = stats.failed.unwrap_or_else(|| "the log takes no more records".to_owned());
     tracing::error!(
-        "the log failed, writes are refused until it can be begun anew; records up to {} are \
-         durable, {} are not: {problem}",
+        "the log failed, writes are refused until it can be begun anew; records up to {} were \
+         made durable, {} were not: {problem}",
         stats.durable,
         journal.last.saturating_sub(stats.durable)
     );

@@ -42,6 +42,7 @@ impl Thread {
 
     fn write_all(&mut self, mut writer: Writer) -> Result<(), Error> {
         let mut batch = Batch::default();
+        let mut looked_at = Instant::now();
         loop {
             let order = self.take(&mut batch, writer.synced() < writer.last());
             if self.mutation.is(Mutant::LogAcknowledgedEarly) {
@@ -52,8 +53,12 @@ impl Thread {
             if order.sync && writer.synced() < writer.last() {
                 writer.sync()?;
                 self.synced_at = Instant::now();
+                looked_at = self.synced_at;
                 self.shared.lock().stats.syncs += 1;
                 self.told_durable(writer.synced());
+            } else if looked_at.elapsed() >= SECOND {
+                writer.look()?;
+                looked_at = Instant::now();
             }
             if order.close {
                 // The name of an empty segment proves that all records before it were on the disk.
@@ -76,6 +81,7 @@ impl Thread {
         let options = &self.shared.options;
         let mut state = self.shared.lock();
         let mut seen = None;
+        let idle = Instant::now() + SECOND; // then one looks after the file
         let is_timed = state.policy == Policy::EverySecond && is_unsynced;
         while state.waiting.ends.len() < options.batch_records.max(1)
             && !state.is_closed
@@ -88,19 +94,14 @@ impl Thread {
             }
             let due = seen.map(|seen| seen + options.linger.max(least));
             let second = is_timed.then(|| self.synced_at + SECOND);
-            let until = [due, second].into_iter().flatten().min();
-            let pause = until.map(|until| until.saturating_duration_since(Instant::now()));
-            if pause.is_some_and(|pause| pause.is_zero()) {
+            let until = [due, second].into_iter().flatten().fold(idle, Instant::min);
+            let pause = until.saturating_duration_since(Instant::now());
+            if pause.is_zero() {
                 break;
             }
             state.is_idle = true;
-            state = match pause {
-                None => self.shared.work.wait(state).unwrap_or_else(PoisonError::into_inner),
-                Some(pause) => {
-                    let woken = self.shared.work.wait_timeout(state, pause);
-                    woken.unwrap_or_else(PoisonError::into_inner).0
-                }
-            };
+            let woken = self.shared.work.wait_timeout(state, pause);
+            state = woken.unwrap_or_else(PoisonError::into_inner).0;
         }
         state.is_idle = false;
         std::mem::swap(batch, &mut state.waiting);
