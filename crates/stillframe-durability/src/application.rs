@@ -1,7 +1,7 @@
 //! Whose state files hold: the tag of an application, and the layout of its words and actions.
 //!
-//! - Checkpoints and segments carry both in their headers. A directory of another application, or of
-//!   another layout, is refused by name; else one program would read the words of another as its
+//! - Checkpoints and segments carry both in their headers. A directory of another application, or
+//!   of another layout, is refused by name; else one program would read the words of another as its
 //!   own, under valid checksums.
 //! - An *untagged* file, of an older version or of an application that gives no tag, is refused by
 //!   an application that has one, unless it says that the directory is its own. From then on its

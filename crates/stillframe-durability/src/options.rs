@@ -134,9 +134,9 @@ impl Options {
     pub fn load_threads(self, load_threads: usize) -> Self {
         Self { load_threads, ..self }
     }
-    /// Says whose state it is, in at most 16 bytes, and which version of its layout: of what each word
-    /// means, and of the actions in the log. Files bear both. A directory of another application or
-    /// layout is refused.
+    /// Says whose state it is, in at most 16 bytes, and which version of its layout: of what each
+    /// word means, and of the actions in the log. Files bear both. A directory of another
+    /// application or layout is refused.
     ///
     /// ```
     /// # use stillframe_durability::{Error, Options, Store};

@@ -46,15 +46,16 @@
 //! With flag 1 a block may be packed: bit 31 of `bytes` is set, and the payload is the length of
 //! the true payload (4 bytes), then that in LZ4's block format.
 //!
-//! Versions 1 to 3 have a shorter header (64, 96 and 128 bytes) and no tag; 1 and 2 have no increments
-//! and no flags, and version 1 knows no log.
+//! Versions 1 to 3 have a shorter header (64, 96 and 128 bytes) and no tag; 1 and 2 have no
+//! increments and no flags, and version 1 knows no log.
 //!
 //! Invariants, each checked by the [`reader`]:
 //! - The identity is a random number that tells this image from any other with its number; merging
 //!   a chain into a full checkpoint keeps it. So an increment names its base beyond doubt, and may
 //!   stay when the base is replaced by an equal state.
 //! - Words that the base does not have are zero unless an increment has them.
-//! - Tag and layout say whose state it is ([`Application`](crate::Application)); all zero: nobody said.
+//! - Tag and layout say whose state it is ([`Application`](crate::Application)); all zero: nobody
+//!   said.
 //! - The log position is the number of the first record of the log that is *not* in the state, or 0
 //!   if no log was kept. Each CRC-32C of the header covers what lies between it and the one before.
 //! - The CRC-32C at byte 60 covers bytes 0..60. *Every* later version keeps magic, version and this

@@ -43,8 +43,8 @@
 //!   without it. It may share a sector with the records that it speaks of. A sector is written
 //!   whole or not at all, and their bytes are the same in either.
 //!
-//! Tag and layout say whose actions these are ([`Application`](crate::Application)); all zero: nobody
-//! said.
+//! Tag and layout say whose actions these are ([`Application`](crate::Application)); all zero:
+//! nobody said.
 //!
 //! Version 3 had the creator in the place of the tag, and no layout; version 2 had no marks either.
 //! Both are read. Version 1 had no times; no store ever wrote it, so it is
