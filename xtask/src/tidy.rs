@@ -25,6 +25,9 @@ const KINDS: [&str; 6] = ["rs", "toml", "md", "sh", "py", "txt"];
 const ALGORITHMS: &str = "crates/stillframe/src/algorithms";
 const NOT_ALGORITHMS: [&str; 3] = ["mod.rs", "registry.rs", "mutants.rs"];
 
+/// Notes, each with a number of its own.
+const DECISIONS: &str = "docs/decisions/";
+
 /// What one pass found.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
@@ -39,13 +42,17 @@ pub(crate) struct Report {
 /// A folder or file that cannot be read.
 pub(crate) fn check(root: &Path) -> io::Result<Report> {
     let mut report = Report::default();
+    let mut decisions = Vec::new();
     for path in files(root)? {
         let text = fs::read_to_string(&path).map_err(|error| {
             io::Error::new(error.kind(), format!("{}: {error}", path.display()))
         })?;
         let name = path.strip_prefix(root).unwrap_or(&path).display().to_string();
         check_file(&name, &text, &mut report);
+        decisions
+            .extend(name.strip_prefix(DECISIONS).and_then(|note| note.get(..4)).map(str::to_owned));
     }
+    check_numbers(&decisions, &mut report);
     Ok(report)
 }
 
@@ -71,6 +78,13 @@ fn collect(folder: &Path, paths: &mut Vec<PathBuf>) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Numbers of decisions, sorted, of which none may stand twice.
+fn check_numbers(numbers: &[String], report: &mut Report) {
+    for pair in numbers.windows(2).filter(|pair| pair[0] == pair[1]) {
+        report.faults.push(format!("{DECISIONS}: two notes have the number {}", pair[0]));
+    }
 }
 
 fn check_file(name: &str, text: &str, report: &mut Report) {
@@ -215,6 +229,16 @@ mod tests {
         for (name, text) in breaches {
             assert_eq!(faults(name, text).len(), 1, "{name}: {text}");
         }
+    }
+
+    #[test]
+    fn a_number_of_two_decisions_is_refused() {
+        let numbers = |words: &[&str]| {
+            let mut report = Report::default();
+            check_numbers(&words.iter().map(|&it| it.to_owned()).collect::<Vec<_>>(), &mut report);
+            report.faults.len()
+        };
+        assert_eq!((numbers(&["0001", "0002"]), numbers(&["0001", "0002", "0002"])), (0, 1));
     }
 
     #[test]

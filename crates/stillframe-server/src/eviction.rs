@@ -2,7 +2,7 @@
 //!
 //! - Counted are the live data (entries and their place in the index) and the buffers of clients,
 //!   but replicas', as they are at that moment.
-//!   What an image under way holds is not: see docs/decisions/0010-maxmemory.md.
+//!   What an image under way holds is not: see docs/decisions/0022-maxmemory.md.
 //! - A request makes room before it runs, for a bounded time; what is left to do is done at the
 //!   following requests and turns. Only when no key may go is a request that needs memory refused.
 //! - An eviction is a DEL for the log and the replicas, an `evicted` event, and a change for those
