@@ -7,7 +7,7 @@
 use crate::collections::redis;
 use crate::mixed;
 use crate::support::beside::{Words, shown, slices};
-use crate::support::{Client, Kind, Random, Reply, Server, redis_is_here, rounds};
+use crate::support::{Client, Kind, Random, Reply, Server, Setup, redis_is_here, rounds};
 
 /// What COMMAND says of a command: its name (`config|get`), its arity, and where its keys are.
 struct Known {
@@ -174,6 +174,48 @@ fn hello_and_auth_answer_as_redis() {
             agreed(&mut clients, format!("{request}\r\n").as_bytes());
         }
     }
+}
+
+/// `acl-pubsub-default` says what channels new users and selectors start with; nobody who is there
+/// already gains or loses any.
+#[test]
+fn new_users_have_the_channels_of_acl_pubsub_default() {
+    let servers = servers("new_users_have_the_channels_of_acl_pubsub_default");
+    let mut admins: Vec<Client> = servers.iter().map(Server::client).collect();
+    for request in [
+        "CONFIG GET acl-pubsub-default",
+        "ACL SETUSER early on >pw ~* +@all",
+        "CONFIG SET acl-pubsub-default AllChannels",
+        "CONFIG GET acl-pubsub-default",
+        "ACL SETUSER late on >pw ~* +@all (+get ~a*)",
+        "ACL SETUSER reset on >pw resetchannels &a reset",
+        "ACL SETUSER one &test",
+        "ACL SETUSER one resetchannels &test",
+        "ACL LIST",
+        "ACL DRYRUN early PUBLISH news x",
+        "ACL DRYRUN late PUBLISH news x",
+        "CONFIG SET acl-pubsub-default resetchannels",
+        "ACL SETUSER later +@all (+get ~b*)",
+        "ACL SETUSER late reset",
+        "ACL LIST",
+        "CONFIG SET acl-pubsub-default x",
+    ] {
+        agreed(&mut admins, format!("{request}\r\n").as_bytes());
+    }
+}
+
+/// Users of the configuration start with them as well, wherever the setting stands.
+#[test]
+fn users_of_a_configuration_start_with_the_channels_that_it_says() {
+    let text = "user early on nopass +@all\nacl-pubsub-default allchannels\n";
+    let server = Setup::new(Kind::subject("imprint"));
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = server.folder(folder.path()).config(text).start();
+    let list = server.client().ask("ACL LIST");
+    assert!(
+        list.list().iter().any(|user| user.text() == "user early on nopass &* +@all"),
+        "{list:?}"
+    );
 }
 
 /// Before it has logged in, a client cannot make the server expect much.

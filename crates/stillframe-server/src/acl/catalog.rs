@@ -15,8 +15,12 @@ pub(crate) struct Known {
     pub(crate) subcommands: Vec<usize>,
 }
 
-/// All commands.
-pub(crate) struct Catalog(Vec<Known>);
+/// All commands, and what new users start with.
+pub(crate) struct Catalog {
+    commands: Vec<Known>,
+    /// `acl-pubsub-default`: new users, and new selectors, may use all channels.
+    pub(crate) all_channels: bool,
+}
 
 impl Catalog {
     /// The commands of a table.
@@ -26,26 +30,26 @@ impl Catalog {
             categories: categories::of(command.name, command.flags),
             subcommands: command.subcommands.clone(),
         });
-        Self(commands.collect())
+        Self { commands: commands.collect(), all_channels: false }
     }
 
     /// All commands, with their indices.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (usize, &Known)> {
-        self.0.iter().enumerate()
+        self.commands.iter().enumerate()
     }
 
     /// The number of commands.
     pub(crate) fn len(&self) -> usize {
-        self.0.len()
+        self.commands.len()
     }
 
     /// The index of a command by its full name, in any case.
     pub(crate) fn find(&self, name: &[u8]) -> Option<usize> {
-        self.0.iter().position(|known| known.name.as_bytes().eq_ignore_ascii_case(name))
+        self.commands.iter().position(|known| known.name.as_bytes().eq_ignore_ascii_case(name))
     }
 
     /// The command at an index.
     pub(crate) fn get(&self, index: usize) -> Option<&Known> {
-        self.0.get(index)
+        self.commands.get(index)
     }
 }

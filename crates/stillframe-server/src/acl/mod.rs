@@ -13,7 +13,7 @@ mod rules;
 mod selector;
 mod user;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 pub(crate) use catalog::Catalog;
 pub(crate) use log::{Entry, Log};
@@ -41,13 +41,18 @@ impl Users {
     ///
     /// # Errors
     /// One sentence: which user, which rule, what is wrong with it.
-    pub(crate) fn new(catalog: Catalog, config: &Config) -> Result<Self, String> {
+    pub(crate) fn new(mut catalog: Catalog, config: &Config) -> Result<Self, String> {
+        catalog.all_channels = config.acl_all_channels;
         let mut all =
             Self { catalog, log: Log::default(), users: Vec::new(), names: BTreeMap::new() };
         let default = all.open_default();
         all.put(default);
         all.require_password(config.requirepass.as_bytes());
+        let mut names = BTreeSet::new();
         for line in &config.users {
+            if !names.insert(line.first()) {
+                return Err(duplicate(line.first().map_or(&[][..], Vec::as_slice)));
+            }
             all.define(line)?;
         }
         if !config.aclfile.is_empty() {
@@ -126,8 +131,7 @@ impl Users {
                 wrong(format!("{}: {problem}", String::from_utf8_lossy(&rule.unwrap_or_default())))
             })?;
             if found.insert(name.to_vec(), user).is_some() {
-                let name = String::from_utf8_lossy(name);
-                return Err(wrong(format!("the user '{name}' is there twice")));
+                return Err(wrong(duplicate(name)));
             }
         }
         found.entry(b"default".to_vec()).or_insert_with(|| self.open_default());
@@ -236,6 +240,11 @@ impl Users {
     }
 }
 
+fn duplicate(name: &[u8]) -> String {
+    let name = String::from_utf8_lossy(name);
+    format!("Duplicate user '{name}' found: a user can only be defined once")
+}
+
 /// Rules as they were given, those of a selector, from `(` to `)`, as one.
 fn joined(rules: &[&[u8]]) -> Result<Vec<Vec<u8>>, String> {
     let mut joined: Vec<Vec<u8>> = Vec::new();
@@ -257,4 +266,28 @@ fn joined(rules: &[&[u8]]) -> Result<Vec<Vec<u8>>, String> {
         joined.push(whole);
     }
     Ok(joined)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn users(lines: &[&str]) -> Result<Users, String> {
+        let words = |line: &&str| line.split(' ').map(|word| word.as_bytes().to_vec()).collect();
+        let users = lines.iter().map(words).collect();
+        let table = crate::commands::table::<stillframe::algorithms::imprint::Imprint>();
+        Users::new(Catalog::new(&table), &Config { users, ..Config::default() })
+    }
+
+    #[test]
+    fn a_user_is_defined_once() {
+        for lines in [["foo", "foo on"], ["default on", "default off"]] {
+            let problem = users(&lines).err().expect("refused");
+            assert!(problem.starts_with("Duplicate user '"), "{problem}");
+        }
+        let mut users = users(&["foo on", "bar"]).expect("users");
+        let problem = users.load(b"user a on\nuser b on\nuser a off\n").err().expect("refused");
+        assert!(problem.contains("Duplicate user 'a' found"), "{problem}");
+        assert!(users.find(b"foo").is_some() && users.find(b"a").is_none());
+    }
 }

@@ -86,9 +86,10 @@ pub(super) const SYNTAX: &str = "Syntax error";
 const UNKNOWN: &str = "Unknown command or category name in ACL";
 
 impl Selector {
-    /// Nothing is allowed.
+    /// No command and no key is allowed; channels are as `acl-pubsub-default` says.
     pub(super) fn nothing(catalog: &Catalog) -> Self {
-        Self { commands: vec![false; catalog.len()], ..Self::default() }
+        let commands = vec![false; catalog.len()];
+        Self { commands, all_channels: catalog.all_channels, ..Self::default() }
     }
 
     /// Whether everything is allowed.

@@ -26,7 +26,7 @@ pub(crate) struct User {
 }
 
 impl User {
-    /// A user that may do nothing.
+    /// A user that may do nothing, but with channels as `acl-pubsub-default` says.
     pub(super) fn new(name: &[u8], catalog: &Catalog) -> Self {
         Self {
             name: name.to_vec(),

@@ -95,6 +95,7 @@ fn config_set<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
                 let password = ctx.server.config.requirepass.clone();
                 ctx.server.users.require_password(password.as_bytes());
             }
+            ctx.server.users.catalog.all_channels = ctx.server.config.acl_all_channels;
             ctx.keyspace.keep_expired(ctx.server.wants_expired());
             ctx.keyspace.count_uses(ctx.server.config.counting());
             *ctx.keyspace.limits_mut() = ctx.server.config.limits;

@@ -105,6 +105,8 @@ pub struct Config {
     /// Commands with other names for clients, and those without any, in this order.
     pub(crate) renames: Vec<[Vec<u8>; 2]>,
     pub(crate) aclfile: String,
+    /// New users may use all channels.
+    pub(crate) acl_all_channels: bool,
     pub(crate) acllog_len_max: usize,
     pub(crate) limits: Limits,
     pub(crate) replication: Replicating,
@@ -284,6 +286,7 @@ impl Default for Config {
             users: Vec::new(),
             renames: Vec::new(),
             aclfile: String::new(),
+            acl_all_channels: false,
             acllog_len_max: 128,
             limits: Limits { hash_entries: 512, ..Limits::default() },
             replication: Replicating::default(),

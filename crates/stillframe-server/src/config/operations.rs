@@ -2,7 +2,7 @@
 
 use super::Config;
 use super::choices::bytes;
-use super::parameters::{Parameter, always, at_start, fixed, size, store, text};
+use super::parameters::{Parameter, always, at_start, size, store, text};
 use super::values::{Allowed, number};
 
 /// A limit of small collections.
@@ -27,6 +27,15 @@ fn length(value: &str) -> Result<usize, String> {
     bytes(value, 0)
 }
 
+/// What `acl-pubsub-default` may be: no channel, or all.
+const CHANNELS: [&str; 2] = ["resetchannels", "allchannels"];
+
+fn channels(value: &str) -> Result<bool, String> {
+    let found = CHANNELS.iter().position(|name| name.eq_ignore_ascii_case(value));
+    let problem = "argument(s) must be one of the following: allchannels, resetchannels";
+    found.map(|place| place == 1).ok_or_else(|| problem.to_owned())
+}
+
 /// See [`all`](super::parameters::all).
 pub(super) static OPERATIONS: &[Parameter] = &[
     text(at_start(
@@ -39,7 +48,11 @@ pub(super) static OPERATIONS: &[Parameter] = &[
         |c| c.acllog_len_max.to_string(),
         store!(acllog_len_max, |v| number(v, 0, i64::MAX as usize)),
     ),
-    fixed!(always, "acl-pubsub-default", "resetchannels"),
+    always(
+        "acl-pubsub-default",
+        |c| CHANNELS[usize::from(c.acl_all_channels)].to_owned(),
+        store!(acl_all_channels, channels),
+    ),
     at_start(
         "enable-debug-command",
         |c| c.debug_command.show(),

@@ -78,8 +78,7 @@ const MOVING: [&str; 11] = [
 ];
 
 /// Settings that can only be as they are here, or are compared by eye: docs/redis-compatibility.md.
-const OTHER: [&str; 15] = [
-    "acl-pubsub-default",
+const OTHER: [&str; 14] = [
     "activedefrag",
     "aof-load-truncated",
     "aof-use-rdb-preamble",
