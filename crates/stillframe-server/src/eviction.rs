@@ -1,7 +1,8 @@
 //! `maxmemory`: what counts, who goes, and for how long a request waits for that.
 //!
-//! - Counted are the live data (entries and their place in the index) and the buffers of clients,
-//!   but replicas', as they are at that moment.
+//! - Counted are the live data (entries and their place in the index), clients with their buffers,
+//!   but no replicas, as they are at that moment, and what the server takes by itself: the
+//!   `used_memory` of INFO but for images and the stream to replicas.
 //!   What an image under way holds is not: see docs/decisions/0022-maxmemory.md.
 //! - A request makes room before it runs, for a bounded time; what is left to do is done at the
 //!   following requests and turns. Only when no key may go is a request that needs memory refused.
@@ -14,12 +15,16 @@ use stillframe::Algorithm;
 use stillframe_keyspace::{Choice, Counting, Keyspace, Merit};
 
 use crate::config::Config;
+use crate::server::SHARED_BYTES;
 use crate::state::ServerState;
 
 /// Longest time that evicting holds up a request.
 const SLICE: Duration = Duration::from_micros(500);
 /// Keys evicted between two looks at the clock.
 const BATCH: usize = 16;
+
+/// What a server takes that has no data and no clients: what is read into, and its state.
+pub(crate) const OWN_BYTES: usize = SHARED_BYTES + size_of::<ServerState>();
 
 /// `maxmemory-policy`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -103,7 +108,7 @@ impl Config {
 impl ServerState {
     /// Memory that counts for `maxmemory`, in bytes.
     pub(crate) fn counted_bytes<A: Algorithm>(&self, keyspace: &Keyspace<A>) -> u64 {
-        (keyspace.data_bytes() + self.clients.bytes()) as u64
+        (keyspace.data_bytes() + self.clients.bytes() + OWN_BYTES) as u64
     }
 
     /// Evicts keys until memory is below the limit, for a short while.
@@ -138,7 +143,6 @@ impl ServerState {
                 break Room::Soon;
             }
         };
-        self.effects.seal();
         self.latency_sample("eviction-cycle", start.elapsed());
         room
     }
@@ -159,6 +163,7 @@ impl ServerState {
             self.watches.touch(db, &key);
             self.gone(db, &key);
             self.notify('e', "evicted", db, &key);
+            self.effects.seal(); // each by itself, as in Redis: nothing has to go together
             if self.counted_bytes(keyspace) <= limit {
                 break;
             }

@@ -8,11 +8,11 @@ use stillframe_keyspace::{DATABASES, Keyspace, KeyspaceStats};
 use super::info_replication::{loading, replication};
 use super::{Context, NO_KEYS, Table, flags::*};
 use crate::config::show_percentile;
-use crate::connection::Client;
+use crate::eviction::OWN_BYTES;
 use crate::persistence::whole_micros;
 use crate::process;
 use crate::pubsub::Kind;
-use crate::server::{SHARED_BYTES, unix_millis};
+use crate::server::unix_millis;
 use crate::state::ServerState;
 use crate::supervisor;
 
@@ -143,7 +143,7 @@ fn clients<A: Algorithm>(ctx: &Context<'_, A>, _: &KeyspaceStats, text: &mut Tex
 fn memory<A: Algorithm>(ctx: &Context<'_, A>, figures: &KeyspaceStats, text: &mut Text) {
     let (resident, peak) = process::resident_bytes();
     let dataset = figures.entry_bytes as u64;
-    let used = used_bytes(figures, arena_bytes(ctx.keyspace), ctx.server);
+    let used = used_bytes(ctx.keyspace, ctx.server);
     text.size("used_memory", used);
     text.size("used_memory_rss", resident);
     text.size("used_memory_peak", peak);
@@ -164,9 +164,13 @@ fn memory<A: Algorithm>(ctx: &Context<'_, A>, figures: &KeyspaceStats, text: &mu
     text.field("mem_not_counted_for_evict", used.saturating_sub(counted));
     fragmentation(used, resident, text);
     let stream = ctx.server.replication.stream.memory();
-    text.field("mem_replication_backlog", stream);
+    // What is kept beyond the backlog is kept for replicas that are behind.
+    let backlog = ctx.server.config.replication.backlog_bytes as usize;
+    let behind = if ctx.server.clients.replicas() > 0 { stream.saturating_sub(backlog) } else { 0 };
+    text.field("mem_replication_backlog", stream - behind);
     text.field("mem_total_replication_buffers", stream);
-    text.none(&["mem_clients_slaves", "mem_cluster_links"]);
+    text.field("mem_clients_slaves", behind);
+    text.none(&["mem_cluster_links"]);
     text.field("mem_clients_normal", ctx.server.clients.bytes());
     let waiting = ctx.server.journal.told().map_or(0, |told| told.stats.waiting_bytes);
     text.field("mem_aof_buffer", waiting);
@@ -193,15 +197,10 @@ fn fragmentation(used: u64, resident: u64, text: &mut Text) {
     }
 }
 
-/// What a server takes that has no data and no clients: what is read into, and its state.
-const OWN_BYTES: usize = SHARED_BYTES + size_of::<ServerState>();
-
-/// Memory in use: data, what images hold, clients and their buffers, the stream to replicas, and
-/// what the server takes by itself.
-pub(crate) fn used_bytes(figures: &KeyspaceStats, arena: usize, server: &ServerState) -> u64 {
-    let data = figures.entry_bytes + figures.limbo_bytes + arena + figures.slots * 16;
-    let clients = server.clients.bytes() + server.clients.count() * size_of::<Client>();
-    (data + clients + server.replication.stream.memory() + OWN_BYTES) as u64
+/// Memory in use: what `maxmemory` is compared with, what images hold, and the stream to replicas.
+pub(crate) fn used_bytes<A: Algorithm>(keyspace: &Keyspace<A>, server: &ServerState) -> u64 {
+    let images = keyspace.stats().limbo_bytes + arena_bytes(keyspace);
+    server.counted_bytes(keyspace) + (images + server.replication.stream.memory()) as u64
 }
 
 /// The library tells of the newest image, also when it has ended.

@@ -6,8 +6,10 @@ use stillframe_resp::parse_integer;
 
 use super::errors::{NOT_AN_INTEGER, SYNTAX};
 use super::flags::{ADMIN, LOADING, NOSCRIPT, READONLY, STALE};
+use super::info::used_bytes;
 use super::pubsub::wrong_subcommand;
 use super::{Context, NO_KEYS, SECOND_KEY, Table};
+use crate::eviction::OWN_BYTES;
 use crate::process;
 use crate::server::unix_millis;
 
@@ -250,12 +252,12 @@ fn memory_stats<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
     let (resident, peak) = process::resident_bytes();
     let counted = ctx.server.counted_bytes(ctx.keyspace);
     let data = ctx.keyspace.data_bytes() as u64;
-    let total = counted + figures.limbo_bytes as u64;
+    let total = used_bytes(ctx.keyspace, ctx.server);
     let waiting = ctx.server.journal.told().map_or(0, |told| told.stats.waiting_bytes);
     let numbers = [
         ("peak.allocated", peak),
         ("total.allocated", total),
-        ("startup.allocated", 0),
+        ("startup.allocated", OWN_BYTES as u64),
         ("replication.backlog", ctx.server.replication.stream.memory() as u64),
         ("clients.slaves", 0),
         ("clients.normal", ctx.server.clients.bytes() as u64),

@@ -143,7 +143,7 @@ fn server<A: Algorithm>(to: &mut Gathered, keyspace: &Keyspace<A>, state: &Serve
     let most = f64::from(config.maxclients);
     to.gauge("redis_config_maxclients", "Most clients at once (maxclients).", most);
     let figures = keyspace.stats();
-    let used = used_bytes(&figures, arena_bytes(keyspace), state) as f64;
+    let used = used_bytes(keyspace, state) as f64;
     to.gauge("redis_memory_used_bytes", "Bytes of data, images and clients' buffers.", used);
     let entries = figures.entry_bytes as f64;
     to.gauge("redis_memory_used_dataset_bytes", "Bytes of keys and values.", entries);

@@ -209,9 +209,10 @@ impl Program {
         let policy = pick(&mut self.random, &policies);
         let server = &self.fleet.nodes[self.fleet.primary].server;
         let bytes = server.state.counted_bytes(&server.keyspace) as usize;
+        let data = server.keyspace.data_bytes();
         let limit = match self.random.below(3) {
             0 => 0,
-            _ => bytes - bytes / (2 + self.random.below(20)),
+            _ => bytes - data / (2 + self.random.below(20)),
         };
         self.operate(&format!("CONFIG SET maxmemory-policy {policy} maxmemory {limit}"));
     }
