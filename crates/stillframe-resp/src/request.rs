@@ -165,6 +165,12 @@ impl Parser {
         self.args.capacity() * size_of::<Range<usize>>()
     }
 
+    /// Bytes of the unfinished request that stand before a large argument under way; 0 if none is.
+    pub fn before_large(&self) -> usize {
+        const LARGE_BYTES: usize = 32 * 1024;
+        self.bulk.filter(|&length| length >= LARGE_BYTES).map_or(0, |_| self.position)
+    }
+
     /// How many more bytes to make room for before reading on: those missing of the argument under
     /// way, 0 if none is. It never exceeds what has arrived of that argument (or 16 KiB), so a
     /// client that announces much and sends little costs little.

@@ -25,12 +25,14 @@ pub(crate) struct Clients {
     pub(crate) own_protocol: Protocol,
     /// Bytes of unread replies that it may have.
     pub(crate) own_most: usize,
-    /// Bytes of memory that it holds, beside the reader's shared buffer.
+    /// Bytes of memory that it takes, beside the reader's shared buffer.
     pub(crate) own_bytes: usize,
     /// Bytes of requests of it that are in hand.
     pub(crate) own_input: usize,
     /// Bytes of those that its own buffer takes.
     pub(crate) own_input_held: usize,
+    /// Bytes that were left when clients were last closed for what they take (maxmemory-clients).
+    pub(crate) spared_bytes: usize,
     /// Places of clients that were given replies while another was served.
     pub(crate) woken: Vec<usize>,
     last_id: u64,

@@ -347,9 +347,10 @@ impl Client {
         self.session.replica.as_deref().is_some_and(Replica::is_real)
     }
 
-    /// Bytes of memory the client takes: its buffers, its queued requests, one that is held.
+    /// Bytes of memory the client takes: its buffers, what its session holds, and its state.
     pub(crate) fn memory_bytes(&self) -> usize {
-        self.buffer_bytes() + self.session.queued_bytes() + self.parser.memory()
+        let buffers = self.buffer_bytes() + self.parser.memory();
+        buffers + self.session.memory() + size_of::<Self>()
     }
 
     /// Bytes of memory the client's buffers hold, for CLIENT LIST.

@@ -83,38 +83,59 @@ fn expire<A: Algorithm>(server: &mut Server<A>) -> bool {
     more
 }
 
-/// Sums what clients take; above `maxmemory-clients` those that take most are closed.
+/// Weighs clients anew; above `maxmemory-clients` those that take most are closed.
 pub(crate) fn weigh_clients(state: &mut ServerState) {
+    state.clients.weigh_all();
+    state.clients.spared_bytes = 0;
+    limit_clients(state);
+}
+
+/// What clients may take together, if that is limited.
+fn client_limit(state: &ServerState) -> Option<u64> {
     /// Whatever the setting says: an operator has to get through.
     const LIMIT_BYTES_MIN: u64 = 128 << 10;
-    state.clients.weigh_all();
     let limit = match state.config.maxmemory_clients {
         Size::Bytes(bytes) => bytes,
         share => share.bytes(state.config.maxmemory_bytes),
     };
-    if limit == 0 {
+    (limit > 0).then_some(limit.max(LIMIT_BYTES_MIN))
+}
+
+/// Whether a client alone takes more than all may: its request need not run.
+pub(crate) fn outweighs(state: &ServerState, client: &Client) -> bool {
+    let most = client_limit(state).filter(|_| !client.session.spared && !client.is_replica());
+    most.is_some_and(|most| client.memory_bytes() as u64 > most)
+}
+
+/// The end of a turn: above `maxmemory-clients` the clients that take most are closed, before keys
+/// are evicted for them.
+pub(crate) fn limit_clients(state: &mut ServerState) {
+    let Some(most) = client_limit(state) else { return };
+    // What is above the limit may be what may not be closed: once is enough to find that out.
+    if state.clients.bytes() as u64 <= most.max(state.clients.spared_bytes as u64) {
         return;
     }
     let counts = |client: &Client| !client.dead && !client.is_replica();
     let clients = state.clients.others().filter(|(_, client)| counts(client));
-    let (mut bytes, mut evictable) = (0, Vec::new());
+    let (mut bytes, mut evictable) = (state.clients.own_bytes, Vec::new());
     for (place, client) in clients {
-        bytes += client.memory_bytes() as u64;
+        bytes += client.memory_bytes();
         if !client.session.spared {
             evictable.push((client.memory_bytes(), place));
         }
     }
     evictable.sort_unstable();
-    while bytes > limit.max(LIMIT_BYTES_MIN)
+    while bytes as u64 > most
         && let Some((largest, place)) = evictable.pop()
     {
-        bytes -= largest as u64;
+        bytes -= largest;
         if let Some(client) = state.clients.get(place) {
             tracing::info!("evicting client {}: it takes {largest} bytes", client.session.peer);
         }
         state.stats.evicted_clients += 1;
         state.clients.doom(place);
     }
+    state.clients.spared_bytes = bytes;
 }
 
 /// Closes clients that have been idle, or have not read their replies, for too long.

@@ -16,7 +16,7 @@ use stillframe_resp::{Out, Protocol};
 
 use crate::commands::glob;
 use crate::few::Few;
-use crate::session::Session;
+use crate::session::{LISTED_BYTES, Session};
 use crate::state::ServerState;
 
 /// A kind of subscription.
@@ -46,12 +46,18 @@ pub(crate) struct PubSub {
 #[derive(Default)]
 pub(crate) struct Subscriptions {
     names: [HashSet<Name>; 3],
+    bytes: usize,
 }
 
 impl Subscriptions {
     /// How many there are of one kind.
     pub(crate) fn count(&self, kind: Kind) -> usize {
         self.names[kind as usize].len()
+    }
+
+    /// Bytes of memory that they take.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// Those of one kind, in no order.
@@ -75,10 +81,12 @@ impl Subscriptions {
 impl PubSub {
     /// Subscribes a client; once is enough.
     pub(crate) fn subscribe(&mut self, session: &mut Session, kind: Kind, name: &[u8]) {
-        let own = &mut session.subscriptions.get_or_insert_default().names[kind as usize];
+        let subscriptions = session.subscriptions.get_or_insert_default();
+        let own = &mut subscriptions.names[kind as usize];
         if own.contains(name) {
             return;
         }
+        subscriptions.bytes += name.len() + LISTED_BYTES;
         let topics = &mut self.topics[kind as usize].0;
         let name = topics.get_key_value(name).map_or_else(|| name.into(), |(name, _)| name.clone());
         topics.entry(name.clone()).or_default().insert(session.place);
@@ -89,6 +97,7 @@ impl PubSub {
     pub(crate) fn unsubscribe(&mut self, session: &mut Session, kind: Kind, name: &[u8]) {
         let Some(own) = &mut session.subscriptions else { return };
         if own.names[kind as usize].remove(name) {
+            own.bytes -= name.len() + LISTED_BYTES;
             self.topics[kind as usize].remove(name, session.place);
         }
         if own.is_empty() {

@@ -7,6 +7,7 @@ use crate::ahead::Ahead;
 use crate::commands::{self, Context};
 use crate::config::OutputLimit;
 use crate::connection::{Client, Read, taken};
+use crate::cron;
 use crate::server::Server;
 use crate::session::Session;
 use crate::state::ServerState;
@@ -86,7 +87,9 @@ impl<A: Algorithm> Server<A> {
             Read::End => client.session.closing = true,
             Read::Bytes(count) => {
                 self.state.stats.input_bytes += count as u64;
-                if own {
+                if own && cron::outweighs(&self.state, client) {
+                    client.backlog = true; // does not run: the end of the turn closes it
+                } else if own {
                     self.execute_own(client);
                 } else {
                     let bytes = &mut shared[..count];
@@ -208,7 +211,8 @@ impl<A: Algorithm> Server<A> {
         let clients = &mut self.state.clients;
         (clients.own_place, clients.own_id) = (session.place, session.id);
         (clients.own_protocol, clients.own_most) = (session.protocol, most);
-        clients.own_bytes = clients.own_input_held + taken(output) + session.queued_bytes();
+        let buffers = clients.own_input_held + taken(output);
+        clients.own_bytes = buffers + session.memory() + size_of::<Client>();
         Context {
             out: Out { limit, ..Out::new(output, session.protocol) },
             keyspace: &mut self.keyspace,

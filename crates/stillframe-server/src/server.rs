@@ -129,6 +129,8 @@ impl<A: Algorithm> Server<A> {
             self.next_cron = cron::run(self);
         }
         self.bury();
+        cron::limit_clients(&mut self.state);
+        self.bury();
     }
 
     /// Begins a turn: waits for sockets, for so long at most, and notes what they tell.

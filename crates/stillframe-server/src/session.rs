@@ -11,6 +11,9 @@ use crate::pubsub::Subscriptions;
 use crate::replication::Replica;
 use crate::tracking::Mode;
 
+/// What a name takes in the lists of what a client watches and listens to, beside its bytes.
+pub(crate) const LISTED_BYTES: usize = 64;
+
 /// State of one client that commands see and change.
 pub(crate) struct Session {
     /// Number of the client, never reused.
@@ -41,6 +44,8 @@ pub(crate) struct Session {
     pub(crate) replies: Replies,
     /// A request that has to wait for the end of a pause.
     pub(crate) held: Option<Box<Transaction>>,
+    /// Bytes that the list of keys it watches takes.
+    pub(crate) watched_bytes: usize,
     /// The open transaction.
     pub(crate) transaction: Option<Box<Transaction>>,
     /// What it is as a replica, if it is one or says that it may become one.
@@ -103,6 +108,7 @@ impl Session {
             monitors: false,
             replies: Replies::Sent,
             held: None,
+            watched_bytes: 0,
             transaction: None,
             replica: None,
             wrote_up_to: 0,
@@ -117,9 +123,17 @@ impl Session {
         }
     }
 
+    /// Bytes of memory that it takes: queued requests, and what it watches and listens to.
+    #[inline]
+    pub(crate) fn memory(&self) -> usize {
+        let listens = self.subscriptions.as_ref().map_or(0, |own| own.bytes());
+        let tracks = self.tracking.as_ref().map_or(0, |mode| mode.prefix_bytes);
+        self.queued_bytes() + self.watched_bytes + listens + tracks
+    }
+
     /// Bytes of memory that its queued requests take, and one that is held.
     #[inline]
-    pub(crate) fn queued_bytes(&self) -> usize {
+    fn queued_bytes(&self) -> usize {
         let queues = [&self.transaction, &self.held].into_iter().flatten();
         queues.map(|queue| queue.memory()).sum()
     }

@@ -17,7 +17,7 @@ use stillframe_resp::{Out, Protocol};
 
 use crate::few::Few;
 use crate::pubsub::Message;
-use crate::session::Session;
+use crate::session::{LISTED_BYTES, Session};
 use crate::state::ServerState;
 
 /// The channel on which RESP2 clients are told.
@@ -42,6 +42,8 @@ pub(crate) struct Mode {
     pub(crate) broken: bool,
     /// See `broadcast`; none is the start of another.
     pub(crate) prefixes: BTreeSet<Box<[u8]>>,
+    /// Bytes of memory that they take.
+    pub(crate) prefix_bytes: usize,
 }
 
 /// A client, which may be gone.
@@ -105,7 +107,9 @@ impl Tracking {
     /// stay.
     pub(crate) fn enable(&mut self, session: &mut Session, mut mode: Mode) {
         let who = Who::of(session);
+        mode.prefix_bytes = session.tracking.as_ref().map_or(0, |before| before.prefix_bytes);
         for prefix in &mode.prefixes {
+            mode.prefix_bytes += prefix.len() + LISTED_BYTES;
             self.prefixes.entry(prefix.clone()).or_default().listeners.insert(who);
         }
         match &mut session.tracking {

@@ -154,6 +154,104 @@ fn clients_that_take_too_much_memory_are_closed() {
     }
 }
 
+/// `used_memory` is what `maxmemory` is compared with while nothing is saved or replicated: who
+/// sets the limit a little above it gets what fits, and no more.
+#[test]
+fn the_memory_that_is_told_is_the_memory_that_counts() {
+    for kind in [Kind::subject("imprint"), Kind::Redis] {
+        if kind == Kind::Redis && !redis_is_here("the memory that is told") {
+            continue;
+        }
+        let server = Server::start(kind);
+        let mut client = server.client();
+        client.ok("CONFIG SET slowlog-log-slower-than -1 latency-tracking no");
+        client.info_int("used_memory");
+        for policy in ["allkeys-random", "volatile-ttl"] {
+            client.ok("CONFIG SET maxmemory 0");
+            client.ok("FLUSHALL SYNC");
+            let limit = client.info_int("used_memory") + (100 << 10);
+            client.ok(&format!("CONFIG SET maxmemory {limit} maxmemory-policy {policy}"));
+            for number in 0..5_000 {
+                client.ok(&format!("SETEX key:{number} 10000 x"));
+            }
+            let used = client.info_int("used_memory");
+            assert!(used < limit + (8 << 10), "{policy}: {used} of {limit}");
+            assert!(client.ask("DBSIZE").int() > 100, "{policy}");
+        }
+    }
+}
+
+/// What a client watches and listens to is memory that it takes: one that goes on for ever is closed.
+#[test]
+fn lists_of_what_a_client_listens_to_count() {
+    for kind in [Kind::subject("imprint"), Kind::Redis] {
+        if kind == Kind::Redis && !redis_is_here("lists of what a client listens to") {
+            continue;
+        }
+        let server = Server::start(kind);
+        let mut client = server.client();
+        client.ok("CLIENT NO-EVICT ON");
+        client.ok("CONFIG SET maxmemory-clients 200000 hz 1");
+        let requests =
+            ["WATCH", "SUBSCRIBE", "PSUBSCRIBE", "SSUBSCRIBE", "CLIENT TRACKING ON BCAST PREFIX"];
+        for (closed, request) in requests.into_iter().enumerate() {
+            let mut greedy = server.client();
+            let last = (0..20_000).find(|number| {
+                !greedy.send_raw(format!("{request} {number:012}\r\n").as_bytes())
+                    || greedy.try_raw().is_none()
+            });
+            assert!(last.is_some_and(|last| last > 200), "{request}: {last:?}");
+            assert_eq!(client.info_int("evicted_clients"), closed as i64 + 1, "{request}");
+        }
+        // What is given back counts no more.
+        let mut tidy = server.client();
+        for round in 0..20 {
+            for number in 0..200 {
+                tidy.ok(&format!("WATCH {round}:{number:012}"));
+                for request in ["SUBSCRIBE", "UNSUBSCRIBE"] {
+                    assert!(tidy.send_raw(format!("{request} {number:012}\r\n").as_bytes()));
+                    assert!(tidy.try_raw().is_some());
+                }
+            }
+            tidy.ok(if round % 2 == 0 { "UNWATCH" } else { "MULTI" });
+            if round % 2 == 1 {
+                tidy.ok("DISCARD");
+            }
+        }
+        assert_eq!(client.info_int("evicted_clients"), requests.len() as i64);
+    }
+}
+
+/// Clients go before keys: memory that they take above their own limit evicts nothing.
+#[test]
+fn clients_are_closed_before_keys_are_evicted() {
+    for kind in [Kind::subject("imprint"), Kind::Redis] {
+        if kind == Kind::Redis && !redis_is_here("clients are closed before keys") {
+            continue;
+        }
+        let server = Server::start(kind);
+        let mut client = server.client();
+        client.ok("CLIENT NO-EVICT ON");
+        client.ok(
+            "CONFIG SET maxmemory 11mb maxmemory-policy allkeys-lru maxmemory-clients 3mb hz 1",
+        );
+        for number in 0..50 {
+            assert_eq!(client.ask(&format!("SETRANGE key:{number} 100000 x")).int(), 100_001);
+        }
+        let mut listeners = [(); 20].map(|()| server.client());
+        for listener in &mut listeners {
+            listener.ok("SUBSCRIBE news");
+        }
+        let text = vec![b'x'; 100_000];
+        wait_until("a listener is closed", || {
+            client.call(&[b"PUBLISH", b"news", &text]);
+            client.info_int("evicted_clients") > 0
+        });
+        assert_eq!(client.info_int("evicted_keys"), 0);
+        assert_eq!(client.ask("DBSIZE").int(), 50);
+    }
+}
+
 /// Writes for clients wait in the server's memory until they read; then that memory is free again,
 /// and counts no more at once: the clock, here once a second, has no part in it.
 #[test]

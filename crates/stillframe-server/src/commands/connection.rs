@@ -5,7 +5,7 @@ use stillframe_resp::{Protocol, parse_integer};
 
 use super::keys::parse_db;
 use super::permissions::note_of;
-use super::{Context, NO_KEYS, Table, flags::*, wrong_arity};
+use super::{Context, NO_KEYS, Table, flags::*, transactions, wrong_arity};
 use crate::acl::DEFAULT;
 use crate::session::Replies;
 
@@ -50,11 +50,10 @@ fn quit<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
 
 /// `RESET`: the connection is as new.
 fn reset<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
-    ctx.server.watches.forget(ctx.session.id);
+    transactions::close(ctx);
     ctx.server.pubsub.forget(ctx.session);
     ctx.server.tracking.disable(ctx.session);
     ctx.server.stop_monitoring(ctx.session);
-    ctx.session.transaction = None;
     ctx.session.replies = Replies::Sent;
     ctx.session.db = 0;
     ctx.session.name.clear();

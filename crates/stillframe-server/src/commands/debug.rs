@@ -57,6 +57,8 @@ fn debug<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
         (b"protocol", [kind]) => protocol(ctx, kind),
         (b"quicklist-packed-threshold", [size]) => knobs::packed_threshold(ctx, size),
         (b"reload", options) => reload(ctx, options),
+        // Buffers of replies are given back at once here.
+        (b"replybuffer", [_, _]) => ctx.out.ok(),
         (b"replicate", words @ [_, ..]) => knobs::replicate(ctx, words),
         (b"set-active-expire", [switch]) => {
             ctx.server.expires_actively = **switch != *b"0";
@@ -80,7 +82,7 @@ fn debug<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
     }
 }
 
-const HELP: [&str; 37] = [
+const HELP: [&str; 39] = [
     "DEBUG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
     "CHANGE-REPL-ID",
     "    Give the replication stream a new name, so that no replica can go on.",
@@ -108,6 +110,8 @@ const HELP: [&str; 37] = [
     "    Save, forget all data and load it again; MERGE lets what is loaded replace a key.",
     "REPLICATE <word> [<word> ...]",
     "    Send replicas the words as a request.",
+    "REPLYBUFFER <subcommand> <setting>",
+    "    Do nothing: buffers of replies are given back when they are empty.",
     "SET-ACTIVE-EXPIRE (0|1)",
     "    Let the clock delete expired keys, or not.",
     "SET-DISABLE-DENY-SCRIPTS (0|1)",

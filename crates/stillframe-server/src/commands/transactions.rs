@@ -111,7 +111,13 @@ pub(crate) fn lacks<A: Algorithm>(command: &Command<A>, session: &Session, flag:
 /// Drops the open transaction, if any, and forgets what the client watched.
 pub(crate) fn close<A: Algorithm>(ctx: &mut Context<'_, A>) {
     ctx.session.transaction = None;
+    forget(ctx);
+}
+
+/// Forgets what the client watched.
+pub(crate) fn forget<A: Algorithm>(ctx: &mut Context<'_, A>) {
     ctx.server.watches.forget(ctx.session.id);
+    ctx.session.watched_bytes = 0;
 }
 
 /// `MULTI`
@@ -173,13 +179,14 @@ fn watch<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
     }
     for key in &args[1..] {
         let exists = ctx.keyspace.peek(ctx.session.db, key, ctx.now).is_some();
-        ctx.server.watches.watch(ctx.session.id, ctx.session.db, key, exists);
+        let (client, db) = (ctx.session.id, ctx.session.db);
+        ctx.session.watched_bytes += ctx.server.watches.watch(client, db, key, exists);
     }
     ctx.out.ok();
 }
 
 /// `UNWATCH`
 fn unwatch<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
-    ctx.server.watches.forget(ctx.session.id);
+    forget(ctx);
     ctx.out.ok();
 }

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use stillframe_keyspace::DATABASES;
 
 use crate::few::Few;
+use crate::session::LISTED_BYTES;
 
 /// Which keys are watched by which clients, and whose have changed.
 #[derive(Default)]
@@ -38,15 +39,18 @@ struct Watched {
 }
 
 impl Watches {
-    /// Watches a key, which now exists or not, for a client; once is enough.
-    pub(crate) fn watch(&mut self, client: u64, db: usize, key: &[u8], existed: bool) {
+    /// Watches a key, which now exists or not, for a client; once is enough. Returns the bytes of
+    /// memory that this takes.
+    pub(crate) fn watch(&mut self, client: u64, db: usize, key: &[u8], existed: bool) -> usize {
         let watchers = &mut self.watchers[db];
         let known = watchers.get_key_value(key);
         let key = known.map_or_else(|| key.into(), |(key, _)| Arc::clone(key));
-        if watchers.entry(Arc::clone(&key)).or_default().insert(client) {
-            let watcher = self.clients.entry(client).or_default();
-            watcher.keys.push(Watched { db, key, existed });
+        if !watchers.entry(Arc::clone(&key)).or_default().insert(client) {
+            return 0;
         }
+        let bytes = key.len() + LISTED_BYTES;
+        self.clients.entry(client).or_default().keys.push(Watched { db, key, existed });
+        bytes
     }
 
     /// Marks the clients that watch a key: it has changed.

@@ -113,8 +113,12 @@ fn describe<A: Algorithm>(
         None => (0, 0),
     };
     let pending = client.map_or(0, |client| client.pending() + client.unsent);
-    let own_buffers = if is_own { ctx.server.clients.own_bytes } else { 0 };
+    let own_bytes = if is_own { ctx.server.clients.own_bytes } else { size_of::<Client>() };
+    let memory = client.map_or(own_bytes, Client::memory_bytes);
+    let own_buffers = own_bytes - size_of::<Client>();
     let buffers = client.map_or(own_buffers, Client::buffer_bytes);
+    // As in Redis, a large argument under way is what the buffer holds; those before it are parsed.
+    let parsed = client.map_or(0, |client| client.parser.before_large().min(input.0));
     let flags = flags(session);
     let listens = |kind| session.subscriptions.as_ref().map_or(0, |own| own.count(kind));
     let command = ctx.table.all().get(session.last_command).map_or("NULL", |command| command.name);
@@ -127,7 +131,7 @@ fn describe<A: Algorithm>(
     let _ = writeln!(
         line,
         "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={flags} db={} sub={} psub={} \
-         ssub={} multi={} qbuf={} qbuf-free={} argv-mem=0 multi-mem={} rbs={} rbp={} obl={pending} \
+         ssub={} multi={} qbuf={} qbuf-free={} argv-mem={parsed} multi-mem={} rbs={} rbp={} obl={pending} \
          oll=0 omem={pending} tot-mem={} events=r cmd={command} user={} redir={} resp={}",
         session.id,
         session.peer,
@@ -141,12 +145,12 @@ fn describe<A: Algorithm>(
         listens(Kind::Pattern),
         listens(Kind::Shard),
         queued.map_or(-1, |(count, _)| count as i64),
-        input.0,
+        input.0 - parsed,
         input.1,
         queued.map_or(0, |(_, memory)| memory),
         buffers,
         pending,
-        buffers + size_of::<Client>() + queued.map_or(0, |(_, memory)| memory),
+        memory,
         user,
         redirection(session.tracking.as_deref()),
         if session.protocol == Protocol::Resp3 { 3 } else { 2 },
