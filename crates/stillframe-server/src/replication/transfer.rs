@@ -279,6 +279,9 @@ fn targets(
 
 fn target(client: &mut Client, header: &str) -> Option<Greeted> {
     let socket = if client.stream.is_plain() {
+        // The announcement does not wait for the first bytes of the image. What the socket does not
+        // take goes before those; if it has failed, they fail as well.
+        let _ = client.flush();
         client.stream.as_fd().try_clone_to_owned().ok()?
     } else {
         let (relay, socket) = Relay::new().ok()?;

@@ -98,3 +98,24 @@ fn a_replica_further_behind_than_its_limit_goes_on_from_the_backlog() {
         assert_eq!(client.ask("DEBUG DIGEST"), replica.client().ask("DEBUG DIGEST"));
     }
 }
+
+/// A replica hears that its image comes as soon as it is begun, however long the first bytes take.
+#[test]
+fn an_image_is_announced_before_its_first_bytes() {
+    for who in [Who::Ours, Who::Redis] {
+        if matches!(who, Who::Redis) && !redis_is_here("an image is announced") {
+            continue;
+        }
+        let primary = who.start("--repl-diskless-sync yes");
+        let mut client = primary.client();
+        for number in 0..30 {
+            client.ok(&format!("SET key:{number} v"));
+        }
+        // It takes 30 seconds.
+        client.ok("CONFIG SET rdb-key-save-delay 1000000");
+        let mut replica = silent_replica(primary.port);
+        let line = replica.reply().text();
+        assert!(line.starts_with("FULLRESYNC "), "{line}");
+        assert_eq!(client.info("rdb_bgsave_in_progress"), "1");
+    }
+}
