@@ -181,7 +181,8 @@ fn the_memory_that_is_told_is_the_memory_that_counts() {
     }
 }
 
-/// What a client watches and listens to is memory that it takes: one that goes on for ever is closed.
+/// What a client watches and listens to is memory that it takes: one that goes on for ever is
+/// closed.
 #[test]
 fn lists_of_what_a_client_listens_to_count() {
     for kind in [Kind::subject("imprint"), Kind::Redis] {

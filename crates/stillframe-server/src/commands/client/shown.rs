@@ -131,8 +131,8 @@ fn describe<A: Algorithm>(
     let _ = writeln!(
         line,
         "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={flags} db={} sub={} psub={} \
-         ssub={} multi={} qbuf={} qbuf-free={} argv-mem={parsed} multi-mem={} rbs={} rbp={} obl={pending} \
-         oll=0 omem={pending} tot-mem={} events=r cmd={command} user={} redir={} resp={}",
+         ssub={} multi={} qbuf={} qbuf-free={} argv-mem={parsed} multi-mem={} rbs={} rbp={} \
+         obl={pending} oll=0 omem={pending} tot-mem={} events=r cmd={command} user={} redir={} resp={}",
         session.id,
         session.peer,
         session.local,
