@@ -346,6 +346,13 @@ fn debug_does_what_test_suites_ask_of_it() {
         }
         let object = server.client().ask("DEBUG OBJECT k").text();
         assert!(object.contains(" encoding:embstr serializedlength:6 lru:"), "{object}");
+        let mut client = server.client();
+        client.ok("DEBUG SET-ACTIVE-EXPIRE 0");
+        client.ok("SET gone v PX 1");
+        client.ok("DEBUG SLEEP 0.01");
+        assert!(client.ask("DEBUG OBJECT gone").text().contains(" encoding:embstr "));
+        assert_eq!(client.ask("EXISTS gone").int(), 0);
+        assert_eq!(client.ask("DEBUG OBJECT gone").text(), "ERR no such key");
         Some(replies)
     });
     for (ours, redis) in ours.iter().flatten().zip(redis.iter().flatten()) {

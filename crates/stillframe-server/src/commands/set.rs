@@ -215,7 +215,11 @@ fn setex<A: Algorithm>(
 /// `GETSET key value`
 fn getset<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
     let options = Options { get: true, ..Options::NONE };
+    let dirty = ctx.server.dirty;
     set_with(ctx, "getset", args[1], args[2], &options);
+    if ctx.server.dirty > dirty {
+        ctx.effect(&[b"SET", args[1], args[2]]); // whoever repeats it asks for no old value
+    }
 }
 
 /// `GETEX key [EX s | PX ms | EXAT s | PXAT ms | PERSIST]`

@@ -147,3 +147,25 @@ fn a_shorter_period_of_pings_counts_at_once() {
         wait_until("another ping", || client.info_int("master_repl_offset") > before);
     }
 }
+
+/// Replicas and the log need no old value.
+#[test]
+fn getset_reaches_replicas_as_set() {
+    for who in [Who::Ours, Who::Redis] {
+        if matches!(who, Who::Redis) && !redis_is_here("getset_reaches_replicas_as_set") {
+            continue;
+        }
+        let primary = who.start("");
+        let replica = who.follow(primary.port);
+        wait_for_link(&replica);
+        let mut client = primary.client();
+        client.ok("SET k a");
+        assert_eq!(client.ask("GETSET k b").text(), "a");
+        wait_for_all(&primary, &replica);
+        let mut reader = replica.client();
+        assert_eq!(reader.ask("GET k").text(), "b");
+        let stats = reader.ask("INFO commandstats").text();
+        assert!(stats.contains("cmdstat_set:calls=2,"), "{stats}");
+        assert!(!stats.contains("cmdstat_getset"), "{stats}");
+    }
+}
