@@ -132,6 +132,14 @@ impl Clients {
         }
     }
 
+    /// Drops the replies of a client that nobody is to write any more.
+    pub(crate) fn drop_replies(&mut self, place: usize) {
+        if let Some(client) = self.get_mut(place) {
+            client.discard_output();
+            self.weigh(place);
+        }
+    }
+
     /// Has a client's replies written at the end of the turn, if its socket takes any.
     pub(crate) fn flush_later(&mut self, place: usize) {
         if let Some(client) = self.get_mut(place)

@@ -107,8 +107,8 @@ pub(crate) fn outweighs(state: &ServerState, client: &Client) -> bool {
     most.is_some_and(|most| client.memory_bytes() as u64 > most)
 }
 
-/// The end of a turn: above `maxmemory-clients` the clients that take most are closed, before keys
-/// are evicted for them.
+/// At the end of a turn, and before keys are evicted: above `maxmemory-clients` the clients that
+/// take most are closed.
 pub(crate) fn limit_clients(state: &mut ServerState) {
     let Some(most) = client_limit(state) else { return };
     // What is above the limit may be what may not be closed: once is enough to find that out.
@@ -134,6 +134,7 @@ pub(crate) fn limit_clients(state: &mut ServerState) {
         }
         state.stats.evicted_clients += 1;
         state.clients.doom(place);
+        state.clients.drop_replies(place);
     }
     state.clients.spared_bytes = bytes;
 }

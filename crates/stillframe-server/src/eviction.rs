@@ -15,6 +15,7 @@ use stillframe::Algorithm;
 use stillframe_keyspace::{Choice, Counting, Keyspace, Merit};
 
 use crate::config::Config;
+use crate::cron;
 use crate::server::SHARED_BYTES;
 use crate::state::ServerState;
 
@@ -121,6 +122,10 @@ impl ServerState {
             return Room::Enough; // what goes is the primary's choice
         }
         if limit == 0 || self.is_loading() || self.counted_bytes(keyspace) <= limit {
+            return Room::Enough;
+        }
+        cron::limit_clients(self); // clients go before keys
+        if self.counted_bytes(keyspace) <= limit {
             return Room::Enough;
         }
         let Some(choice) = self.config.maxmemory_policy.choice(self.config.maxmemory_samples)

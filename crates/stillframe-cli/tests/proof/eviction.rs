@@ -248,6 +248,17 @@ fn clients_are_closed_before_keys_are_evicted() {
             client.call(&[b"PUBLISH", b"news", &text]);
             client.info_int("evicted_clients") > 0
         });
+        if kind == Kind::Redis {
+            continue; // it looks after clients between turns only
+        }
+        // So do those whose replies come all in one turn.
+        let closed = client.info_int("evicted_clients");
+        let mut lazy = [(); 20].map(|()| server.client());
+        while client.info_int("evicted_clients") == closed {
+            for reader in &mut lazy {
+                reader.send_raw("GET key:1\r\n".repeat(20).as_bytes());
+            }
+        }
         assert_eq!(client.info_int("evicted_keys"), 0);
         assert_eq!(client.ask("DBSIZE").int(), 50);
     }
