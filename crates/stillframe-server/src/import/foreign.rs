@@ -1,7 +1,7 @@
 //! Data that a server would not load, and start without: told before anybody is served.
 //!
-//! - Without a dump file, whatever looks like the data of a Redis server, of a server with other
-//!   settings, or of an embedded store, stops the start.
+//! - Without a dump file, whatever looks like the data of a Redis server, or of a server with other
+//!   settings, stops the start. (An embedded store's directory is refused before, by name.)
 //! - With a dump file and no log wanted, that file is the data, as it is for Redis; append-only
 //!   files beside it are told in the log. If a log is wanted, Redis would load them instead.
 
@@ -83,22 +83,12 @@ fn append_only(files: &disk::Directory, config: &Config) -> Option<Found> {
     Some(found(files.at(name), "the append-only file of a Redis server"))
 }
 
-/// Data of another kind.
+/// A dump of another name.
 fn other(files: &disk::Directory) -> Option<Found> {
     let names = files.names().unwrap_or_default();
-    names.iter().take(NAMES_MAX).find_map(|name| {
-        let (head, path) = (head(files, name), files.at(name));
-        if is_rdb(&head) {
-            let advice = format!("name it with --dbfilename {name}");
-            return Some(Found { path, what: "an RDB file", advice });
-        }
-        let number = name.strip_prefix("checkpoint-").unwrap_or_default();
-        if number.len() == 20 && number.bytes().all(|byte| byte.is_ascii_digit()) {
-            let advice = "choose another directory with --dir".to_owned();
-            return Some(Found { path, what: "the checkpoint of an embedded store", advice });
-        }
-        None
-    })
+    let name = names.iter().take(NAMES_MAX).find(|name| is_rdb(&head(files, name)))?;
+    let advice = format!("name it with --dbfilename {name}");
+    Some(Found { path: files.at(name), what: "an RDB file", advice })
 }
 
 /// Whether a file that begins so is an RDB file: a word, and four digits of its version.

@@ -117,7 +117,7 @@ fn a_dump_of_another_name_and_a_store_are_not_passed_over() {
     fs::remove_file(folder.path().join("other.rdb")).expect("it is there");
     fs::write(folder.path().join("checkpoint-00000000000000000007"), "x").expect("a file");
     let text = refused(folder.path(), &[]);
-    assert!(text.contains("checkpoint of an embedded store"), "{text}");
+    assert!(text.contains("keeps it in a Store"), "{text}");
     fs::remove_file(folder.path().join("checkpoint-00000000000000000007")).expect("it is there");
     // What is no data stops nothing.
     fs::write(folder.path().join("notes.txt"), "REDIS is a server").expect("a file");
