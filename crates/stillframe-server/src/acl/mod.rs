@@ -286,7 +286,7 @@ mod tests {
             assert!(problem.starts_with("Duplicate user '"), "{problem}");
         }
         let mut users = users(&["foo on", "bar"]).expect("users");
-        let problem = users.load(b"user a on\nuser b on\nuser a off\n").err().expect("refused");
+        let problem = users.load(b"user a on\nuser b on\nuser a off\n").expect_err("refused");
         assert!(problem.contains("Duplicate user 'a' found"), "{problem}");
         assert!(users.find(b"foo").is_some() && users.find(b"a").is_none());
     }
