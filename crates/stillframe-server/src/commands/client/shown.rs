@@ -115,7 +115,7 @@ fn describe<A: Algorithm>(
     let pending = client.map_or(0, |client| client.pending() + client.unsent);
     let own_bytes = if is_own { ctx.server.clients.own_bytes } else { size_of::<Client>() };
     let memory = client.map_or(own_bytes, Client::memory_bytes);
-    let own_buffers = own_bytes - size_of::<Client>();
+    let own_buffers = own_bytes.saturating_sub(size_of::<Client>()); // a replay has no client
     let buffers = client.map_or(own_buffers, Client::buffer_bytes);
     // As in Redis, a large argument under way is what the buffer holds; those before it are parsed.
     let parsed = client.map_or(0, |client| client.parser.before_large().min(input.0));
