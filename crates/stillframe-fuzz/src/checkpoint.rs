@@ -2,7 +2,7 @@
 
 use stillframe_durability::inspect::Checkpoint;
 
-use crate::{put_u32, seal_header, u32_at, u64_at};
+use crate::fields::{put_u32, seal_header, u32_at, u64_at};
 
 const HEADER_BYTES: usize = 64;
 /// What versions 2 to 4 add to it, each.

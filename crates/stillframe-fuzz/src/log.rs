@@ -4,7 +4,7 @@ use std::io::Cursor;
 
 use stillframe_durability::inspect::{Neighbours, Segment};
 
-use crate::{put_u32, seal_header, u32_at, u64_at};
+use crate::fields::{put_u32, seal_header, u32_at, u64_at};
 
 const HEADER_BYTES: usize = 64;
 const RECORD_HEAD_BYTES: usize = 28;
