@@ -7,20 +7,11 @@
 
 use crate::encode::{Encoder, Place};
 use crate::format::*;
-use crate::pack::{FRAME_BYTES, intset, packed_bytes};
+use crate::pack::{
+    FRAME_BYTES, HASH_PAIRS_MAX, NODE_BYTES_MAX, SORTED_MEMBERS_MAX, TEXT_BYTES_MAX, intset,
+    packed_bytes,
+};
 use crate::sheet::Output;
-
-/// As Redis's defaults: more elements, or a longer one, and a collection is not packed.
-const HASH_PAIRS_MAX: usize = 512;
-const SORTED_MEMBERS_MAX: usize = 128;
-const TEXT_BYTES_MAX: usize = 64;
-pub(crate) const INTSET_NUMBERS_MAX: usize = 512;
-/// Most bytes of a node of a list.
-const NODE_BYTES_MAX: usize = 8192;
-
-/// Holds what is packed: of all of the above, 512 pairs of 64 bytes and their heads are the most.
-pub(crate) const PACK_BYTES: usize = 2 * HASH_PAIRS_MAX * (TEXT_BYTES_MAX + 3) + FRAME_BYTES;
-const _: () = assert!(PACK_BYTES > NODE_BYTES_MAX && PACK_BYTES > 8 * INTSET_NUMBERS_MAX + 8);
 
 impl<O: Output> Encoder<O> {
     /// Writes a list.

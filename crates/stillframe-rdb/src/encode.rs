@@ -1,8 +1,7 @@
 //! The writer of RDB files, and of single values as DUMP gives them.
 
-use crate::collections::{INTSET_NUMBERS_MAX, PACK_BYTES};
 use crate::format::*;
-use crate::pack::Listpack;
+use crate::pack::{INTSET_NUMBERS_MAX, Listpack, PACK_BYTES};
 use crate::sheet::{BUFFER_BYTES, Output, Sheet};
 use crate::strings::{LZF_BYTES_MAX, Strings};
 use crate::{Uses, Value, lzf};

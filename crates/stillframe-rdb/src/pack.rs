@@ -7,6 +7,18 @@ use crate::format::canonical_int;
 const HEAD_BYTES: usize = 6;
 const MARK: u8 = 0xFF;
 
+/// As Redis's defaults: more elements, or a longer one, and a collection is not packed.
+pub(crate) const HASH_PAIRS_MAX: usize = 512;
+pub(crate) const SORTED_MEMBERS_MAX: usize = 128;
+pub(crate) const TEXT_BYTES_MAX: usize = 64;
+pub(crate) const INTSET_NUMBERS_MAX: usize = 512;
+/// Most bytes of a node of a list.
+pub(crate) const NODE_BYTES_MAX: usize = 8192;
+
+/// Holds what is packed: of all of the above, 512 pairs of 64 bytes and their heads are the most.
+pub(crate) const PACK_BYTES: usize = 2 * HASH_PAIRS_MAX * (TEXT_BYTES_MAX + 3) + FRAME_BYTES;
+const _: () = assert!(PACK_BYTES > NODE_BYTES_MAX && PACK_BYTES > 8 * INTSET_NUMBERS_MAX + 8);
+
 /// A listpack in the making.
 #[derive(Debug)]
 pub(crate) struct Listpack {
