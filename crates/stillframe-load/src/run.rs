@@ -12,9 +12,10 @@ use rustix::time::{ClockId, clock_gettime};
 use crate::clock::{Clock, SECOND, nanos};
 use crate::connection::Connection;
 use crate::fill::fill;
-use crate::phases::{Phase, Phases};
+use crate::phases::Phases;
 use crate::plan::Plan;
-use crate::report::{Floor, Measured, Quantiles, Report};
+use crate::progress::{Progress, Stage};
+use crate::report::{Floor, Measured, Report};
 use crate::requests::{Check, Requests};
 use crate::schedule::Schedule;
 use crate::side::{Side, field, resolve};
@@ -29,32 +30,6 @@ const AHEAD: Duration = Duration::from_millis(20);
 const NAP: Duration = Duration::from_millis(5);
 /// Longest run against the null server.
 const FLOOR: Duration = Duration::from_secs(10);
-
-/// How far a run is.
-#[derive(Debug, Clone)]
-pub struct Progress {
-    /// What is going on.
-    pub stage: Stage,
-    /// Of 1.
-    pub share: f64,
-    /// Keys or queries a second, since the last time progress was told.
-    pub rate: f64,
-    /// Latencies so far; `None` while keys are loaded.
-    pub latencies: Option<Quantiles>,
-    /// Since the stage began.
-    pub elapsed: Duration,
-}
-
-/// Part of a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stage {
-    /// Loading the keys.
-    Fill,
-    /// The load, and what the server is doing.
-    Load(Phase),
-    /// The same load against the null server.
-    Floor,
-}
 
 /// Runs a plan. `stop` ends it early: what was measured is reported. `told` hears how far it is,
 /// about four times a second.

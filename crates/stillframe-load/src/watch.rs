@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use crate::clock::{SECOND, nanos};
 use crate::phases::{LEAD, Stretch, see};
+use crate::progress::{Progress, Stage};
 use crate::report::Quantiles;
-use crate::run::{Progress, Stage};
 use crate::side::{Side, field};
 use crate::worker::{Common, Live};
 

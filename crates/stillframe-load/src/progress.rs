@@ -1,0 +1,32 @@
+//! What a run tells while it goes on.
+
+use std::time::Duration;
+
+use crate::phases::Phase;
+use crate::report::Quantiles;
+
+/// How far a run is.
+#[derive(Debug, Clone)]
+pub struct Progress {
+    /// What is going on.
+    pub stage: Stage,
+    /// Of 1.
+    pub share: f64,
+    /// Keys or queries a second, since the last time progress was told.
+    pub rate: f64,
+    /// Latencies so far; `None` while keys are loaded.
+    pub latencies: Option<Quantiles>,
+    /// Since the stage began.
+    pub elapsed: Duration,
+}
+
+/// Part of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stage {
+    /// Loading the keys.
+    Fill,
+    /// The load, and what the server is doing.
+    Load(Phase),
+    /// The same load against the null server.
+    Floor,
+}
