@@ -7,7 +7,8 @@ use std::process::ExitCode;
 use clap::Args;
 use stillframe_lab::environment;
 use stillframe_lab::figures::plan::Size;
-use stillframe_lab::figures::run::{FULL_ROUNDS, Finished, Plan, QUICK_ROUNDS, RunError, command};
+use stillframe_lab::figures::plan::command;
+use stillframe_lab::figures::run::{FULL_ROUNDS, Finished, Plan, QUICK_ROUNDS, RunError};
 use stillframe_lab::figures::{self, Figure};
 use stillframe_lab::report;
 

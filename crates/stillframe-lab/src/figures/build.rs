@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use stillframe_measure::scale::number;
 
+use super::Figure;
 use super::data::{Data, View};
 use super::metric::Metric;
-use super::plan::{Facet, Plot, Size};
-use super::{Figure, run};
+use super::plan::{Facet, Plot, Size, command};
 use crate::case::Case;
 use crate::record::Record;
 use crate::report::{
@@ -36,7 +36,7 @@ pub fn report(figure: &Figure, data: &Data<'_>, size: Size) -> FigureReport {
         parameters: parameters(data),
         notes: notes(data),
         images: images(data),
-        command: run::command(&["figure", figure.name], size),
+        command: command(&["figure", figure.name], size),
     }
 }
 

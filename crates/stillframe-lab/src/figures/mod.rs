@@ -13,7 +13,6 @@ pub mod data;
 pub mod direct;
 pub mod judge;
 mod li;
-mod li_table;
 pub mod metric;
 mod ours;
 pub mod plan;

@@ -165,6 +165,14 @@ const SETUP_S_PER_BYTE: f64 = 1.5e-9;
 /// Capturing and digesting an image, on one side or the other.
 const IMAGE_S_PER_BYTE: f64 = 1e-9;
 
+/// A command of ours as people type it.
+#[must_use]
+pub fn command(arguments: &[&str], size: Size) -> String {
+    let full = if size.is_full { " --full" } else { "" };
+    let scale = if size.shrink > 1 { format!(" --scale {}", size.shrink) } else { String::new() };
+    format!("stillframe lab {}{full}{scale}", arguments.join(" "))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

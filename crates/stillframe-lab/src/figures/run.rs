@@ -62,14 +62,6 @@ pub enum RunError {
     Lab(#[from] LabError),
 }
 
-/// A command of ours as people type it.
-#[must_use]
-pub fn command(arguments: &[&str], size: Size) -> String {
-    let full = if size.is_full { " --full" } else { "" };
-    let scale = if size.shrink > 1 { format!(" --scale {}", size.shrink) } else { String::new() };
-    format!("stillframe lab {}{full}{scale}", arguments.join(" "))
-}
-
 impl Plan {
     /// Every case of the figures once.
     #[must_use]
