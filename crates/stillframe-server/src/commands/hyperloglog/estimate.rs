@@ -1,7 +1,7 @@
 //! From elements to registers, and from registers to a count. Bit for bit what Redis computes: both
 //! must come to the same counts.
 
-use super::sketch::{REGISTER_BITS, REGISTERS};
+use super::layout::{REGISTER_BITS, REGISTERS};
 
 /// Bits of a hash that are left after those that choose the register.
 const RANK_BITS: usize = 64 - REGISTER_BITS as usize;

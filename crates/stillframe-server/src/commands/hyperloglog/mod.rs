@@ -15,6 +15,7 @@
 //! and the estimator of O. Ertl, arXiv:1702.01284 (`estimate`).
 
 mod estimate;
+mod layout;
 mod sketch;
 mod sparse;
 
@@ -90,7 +91,7 @@ fn pfcount<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
         Ok(Some((count, true))) => ctx.out.integer(count as i64),
         Ok(Some((count, false))) => {
             let (db, cache) = (ctx.session.db, count.to_le_bytes());
-            match ctx.keyspace.set_range(db, key, sketch::COUNT_AT, &cache) {
+            match ctx.keyspace.set_range(db, key, layout::COUNT_AT, &cache) {
                 Ok(_) => {
                     ctx.changed(key);
                     ctx.out.integer(count as i64);

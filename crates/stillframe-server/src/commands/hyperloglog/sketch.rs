@@ -1,16 +1,8 @@
 //! One sketch as a string: dense or sparse, and its registers.
 
 use super::estimate::{Histogram, count as estimate, place};
+use super::layout::{COUNT_AT, REGISTERS, REGISTERS_AT};
 use super::sparse::{self, Raised};
-
-/// log2 of the number of registers.
-pub(super) const REGISTER_BITS: u32 = 14;
-pub(super) const REGISTERS: usize = 1 << REGISTER_BITS;
-/// Where the count lies.
-pub(super) const COUNT_AT: usize = 8;
-/// Where the registers begin.
-pub(super) const REGISTERS_AT: usize = 16;
-pub(super) const CORRUPT: &str = "INVALIDOBJ Corrupted HLL object detected";
 
 const ENCODING_AT: usize = 4;
 const DENSE: u8 = 0;

@@ -9,7 +9,7 @@
 //! Which of several possible forms the registers get depends on the order of changes. It is the one
 //! that Redis gives them, so that the strings are equal, not only the counts.
 
-use super::sketch::{CORRUPT, REGISTERS, REGISTERS_AT};
+use super::layout::{CORRUPT, REGISTERS, REGISTERS_AT};
 
 /// The highest value that a run can hold.
 pub(super) const VALUE_MAX: u8 = 32;
