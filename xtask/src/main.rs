@@ -1,6 +1,8 @@
 //! Checks of the repository's own style: `cargo xtask tidy`.
 #![forbid(unsafe_code)]
 
+mod cycles;
+mod report;
 mod seam;
 mod tidy;
 

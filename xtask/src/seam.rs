@@ -4,7 +4,7 @@
 //!
 //! It looks for the words of the standard library and of rustix in code that is not a test's.
 
-use crate::tidy::Report;
+use crate::report::Report;
 
 /// Where the rule holds.
 const CRATES: [&str; 3] = [

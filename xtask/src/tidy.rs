@@ -8,7 +8,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::seam;
+use crate::report::Report;
+use crate::{cycles, seam};
 
 /// Characters in a line of code.
 const WIDTH: usize = 100;
@@ -28,14 +29,6 @@ const NOT_ALGORITHMS: [&str; 3] = ["mod.rs", "registry.rs", "mutants.rs"];
 /// Notes, each with a number of its own.
 const DECISIONS: &str = "docs/decisions/";
 
-/// What one pass found.
-#[derive(Debug, Default)]
-pub(crate) struct Report {
-    pub(crate) files: usize,
-    pub(crate) faults: Vec<String>,
-    pub(crate) notes: Vec<String>,
-}
-
 /// Reads every text file under `root` and applies every rule to it.
 ///
 /// # Errors
@@ -53,6 +46,7 @@ pub(crate) fn check(root: &Path) -> io::Result<Report> {
             .extend(name.strip_prefix(DECISIONS).and_then(|note| note.get(..4)).map(str::to_owned));
     }
     check_numbers(&decisions, &mut report);
+    cycles::check(root, &mut report)?;
     Ok(report)
 }
 
