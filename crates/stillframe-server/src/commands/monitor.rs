@@ -4,7 +4,6 @@
 //! - Who does not read what it is shown is closed as a subscriber is, by
 //!   `client-output-buffer-limit pubsub`.
 
-use std::fmt::Write as _;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use stillframe::Algorithm;
@@ -12,6 +11,7 @@ use stillframe_resp::Out;
 
 use super::{Context, NO_KEYS, Table, flags::*};
 use crate::address::Address;
+use crate::config::words::quote;
 use crate::pubsub::Message;
 use crate::session::Session;
 use crate::state::ServerState;
@@ -69,28 +69,10 @@ fn line(session: &Session, args: &[&[u8]]) -> String {
     };
     let mut line = format!("{seconds}.{micros:06} [{} {peer}]", session.db);
     for arg in redacted(args) {
-        line.push_str(" \"");
-        quote(&mut line, arg);
-        line.push('"');
+        line.push(' ');
+        line.push_str(&quote(arg));
     }
     line
-}
-
-/// Bytes as Redis prints them between quotes.
-fn quote(line: &mut String, bytes: &[u8]) {
-    for &byte in bytes {
-        match byte {
-            b'\\' | b'"' => line.extend(['\\', byte.into()]),
-            b'\n' => line.push_str("\\n"),
-            b'\r' => line.push_str("\\r"),
-            b'\t' => line.push_str("\\t"),
-            0x07 => line.push_str("\\a"),
-            0x08 => line.push_str("\\b"),
-            b' '..=b'~' => line.push(byte.into()),
-            // Writing to a string cannot fail.
-            _ => drop(write!(line, "\\x{byte:02x}")),
-        }
-    }
 }
 
 /// The arguments of a request, without the passwords in it.
