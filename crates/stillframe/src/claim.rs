@@ -7,11 +7,11 @@
 //! - C3: a state tells its image, and images are numbered upwards: begin resets nothing. For an
 //!   image that has ended, every item counts as finished.
 
-use crate::algorithm::Options;
 use crate::error::MemoryError;
 use crate::handover::Handover;
 use crate::memory::Words;
 use crate::mutant::Mutant;
+use crate::options::Options;
 use crate::os::Shared;
 use crate::sync::{Backoff, Ordering};
 

@@ -3,10 +3,11 @@
 
 use std::ops::Range;
 
-use crate::algorithm::{BLOCK_WORDS, Options};
 use crate::error::MemoryError;
 use crate::image::{Marks, low};
 use crate::memory::Words;
+use crate::options::Options;
+use crate::sink::BLOCK_WORDS;
 
 /// Flags for the units of whole blocks, in groups of 64.
 fn groups(words: usize, shift: u32) -> usize {

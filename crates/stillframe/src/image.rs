@@ -5,11 +5,12 @@
 mod incremental;
 mod marks;
 
-use crate::algorithm::{BLOCK_WORDS, Image};
+use crate::algorithm::Image;
 use crate::error::CaptureError;
 use crate::handover::Handover;
 use crate::mutant::Mutant;
 use crate::os::Shared;
+use crate::sink::BLOCK_WORDS;
 use crate::sink::Sink;
 
 pub use incremental::{Changes, Increment};

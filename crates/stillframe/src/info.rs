@@ -1,8 +1,6 @@
 //! What the registry says of an algorithm.
 
-use crate::algorithm::BLOCK_WORDS;
-#[cfg(doc)]
-use crate::{Algorithm, Image, Options, Sink};
+use crate::sink::BLOCK_WORDS;
 
 /// What the registry says of an algorithm.
 #[derive(Debug, Clone, Copy)]
@@ -25,13 +23,15 @@ pub struct Info {
     /// Whether images live in this process: objects that state words refer to are then shared
     /// with the image and must outlive its capture.
     pub in_process: bool,
-    /// Whether [`Image::get`] gives words.
+    /// Whether [`Image::get`](crate::Image::get) gives words.
     pub random_access: bool,
-    /// What one write replaces whole; the first is taken where [`Options::unit`] is not among them.
+    /// What one write replaces whole; the first is taken where
+    /// [`Options::unit`](crate::Options::unit) is not among them.
     pub units: &'static [Unit],
     /// What a sink receives.
     pub image: Completeness,
-    /// Whether images make progress only while the writer calls [`Algorithm::tend`].
+    /// Whether images make progress only while the writer calls
+    /// [`Algorithm::tend`](crate::Algorithm::tend).
     pub tended: bool,
 }
 
@@ -102,6 +102,6 @@ pub enum Completeness {
     /// Every word.
     Full,
     /// Only units written since the image before, unless the sink completes the image from the
-    /// one before ([`Sink::before`]).
+    /// one before ([`Sink::before`](crate::Sink::before)).
     Incremental,
 }

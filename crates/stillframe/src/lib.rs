@@ -33,12 +33,13 @@ mod image;
 mod info;
 mod memory;
 mod mutant;
+mod options;
 pub mod os;
 mod point;
 mod sink;
 mod sync;
 
-pub use algorithm::{Algorithm, BLOCK_WORDS, Image, OnFull, Options};
+pub use algorithm::{Algorithm, Image};
 pub use engine::{Begun, CaptureReport, Engine, Publication};
 pub use error::{BeginError, CaptureError, MemoryError, Unavailable};
 pub use handover::Progress;
@@ -48,6 +49,7 @@ pub use memory::Words;
 pub use mutant::Mutant;
 #[cfg(any(test, feature = "mutants"))]
 pub use mutant::with_mutant;
+pub use options::{OnFull, Options};
 pub use os::{Shareable, Shared};
 pub use point::Point;
-pub use sink::{Before, Sink, SinkError};
+pub use sink::{BLOCK_WORDS, Before, Sink, SinkError};

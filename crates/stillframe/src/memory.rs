@@ -12,8 +12,8 @@ use std::sync::Arc;
 
 pub(crate) use tags::Tags;
 
-use crate::algorithm::Options;
 use crate::error::MemoryError;
+use crate::options::Options;
 use crate::os::{self, Region};
 use crate::sync::{AtomicU64, Ordering};
 

@@ -2,6 +2,16 @@
 
 use std::fmt::{self, Write as _};
 
+/// Words in a block: the largest run a [`Sink`] receives at once (4 KiB of state). Small under the
+/// model checkers, so that they can explore several blocks.
+pub const BLOCK_WORDS: usize = if cfg!(feature = "loom") {
+    2
+} else if cfg!(any(miri, feature = "shuttle")) {
+    8
+} else {
+    512
+};
+
 /// Receives the words of one image, in order, each exactly once.
 ///
 /// A sink may run in a forked child (see [`crate::algorithms::fork`]), where taking a lock or
@@ -10,7 +20,7 @@ use std::fmt::{self, Write as _};
 pub trait Sink: Send {
     /// Takes the words `start..start + words.len()` as they were at begin. Calls come in rising
     /// order, without gaps but for those that [`wants`](Sink::wants) and [`before`](Sink::before)
-    /// asked for; one call carries at most [`BLOCK_WORDS`](crate::BLOCK_WORDS) words.
+    /// asked for; one call carries at most [`BLOCK_WORDS`] words.
     ///
     /// When this returns, the sink is done with every object that the words refer to: an object
     /// layer may free them.

@@ -4,10 +4,11 @@
 //! and need not be as fast as can be (a server run with another algorithm than its own, to compare)
 //! is compiled once for all of them with this type, at the price of a choice at each access.
 
-use crate::algorithm::{Algorithm, Image, Options};
+use crate::algorithm::{Algorithm, Image};
 use crate::error::{BeginError, CaptureError, MemoryError};
 use crate::handover::Progress;
 use crate::info::{Completeness, Info};
+use crate::options::Options;
 use crate::point::Point;
 use crate::sink::Sink;
 

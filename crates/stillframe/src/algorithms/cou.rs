@@ -37,15 +37,17 @@
 
 use std::ops::Range;
 
-use crate::algorithm::{Algorithm, BLOCK_WORDS, Options};
+use crate::algorithm::Algorithm;
 use crate::error::{BeginError, MemoryError};
 use crate::handover::{Handover, Progress};
 use crate::image::{Held, InProcess, Lease, View};
 use crate::info::Info;
 use crate::memory::Words;
 use crate::mutant::Mutant;
+use crate::options::Options;
 use crate::os::Shared;
 use crate::point::Point;
+use crate::sink::BLOCK_WORDS;
 use crate::sink::Sink;
 use crate::sync::Ordering;
 

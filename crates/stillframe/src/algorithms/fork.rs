@@ -25,15 +25,17 @@
 //! A sink that panics breaks F1: Rust's panic hook allocates, and waits for ever if another thread
 //! was printing a panic at the instant of the fork. Sinks return errors instead.
 
-use crate::algorithm::{Algorithm, BLOCK_WORDS, Image, Options};
+use crate::algorithm::{Algorithm, Image};
 use crate::error::{BeginError, CaptureError, MemoryError};
 use crate::handover::{Handover, Progress};
 use crate::image::{Held, Lease};
 use crate::info::Info;
 use crate::memory::Words;
 use crate::mutant::Mutant;
+use crate::options::Options;
 use crate::os::{Child, Ended, STATUS_PANICKED, Shareable, Shared};
 use crate::point::Point;
+use crate::sink::BLOCK_WORDS;
 use crate::sink::{Sink, SinkError};
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 

@@ -29,7 +29,7 @@
 //! values unless the base was dumped and cleared in time). Flags are cleared when the image is
 //! settled, not while it is dumped, so that an image that fails loses nothing. `docs/errata.md`.
 
-use crate::algorithm::{Algorithm, Options};
+use crate::algorithm::Algorithm;
 use crate::error::{BeginError, MemoryError};
 use crate::flags::Bits;
 use crate::handover::{Handover, Progress};
@@ -37,6 +37,7 @@ use crate::image::{Changes, Increment, Lease, Marks, fold, rewrite};
 use crate::info::Info;
 use crate::memory::Words;
 use crate::mutant::Mutant;
+use crate::options::Options;
 use crate::os::Shared;
 use crate::point::Point;
 use crate::sink::Sink;

@@ -34,7 +34,7 @@
 //! writer claims and copies it, and the snapshotter finds it done. The image is done: the mark is
 //! cleared without a copy, as a kernel reuses a page that it finds to be mapped once.
 
-use crate::algorithm::{Algorithm, BLOCK_WORDS, Options};
+use crate::algorithm::Algorithm;
 use crate::claim::{Claim, Claims};
 use crate::error::{BeginError, MemoryError};
 use crate::handover::{Handover, Progress};
@@ -42,8 +42,10 @@ use crate::image::{Held, InProcess, Lease, View};
 use crate::info::Info;
 use crate::memory::Words;
 use crate::mutant::Mutant;
+use crate::options::Options;
 use crate::os::Shared;
 use crate::point::Point;
+use crate::sink::BLOCK_WORDS;
 use crate::sink::Sink;
 
 /// The writer copies tables, when it must.

@@ -44,15 +44,17 @@
 
 use std::cell::Cell;
 
-use crate::algorithm::{Algorithm, BLOCK_WORDS, Options};
+use crate::algorithm::Algorithm;
 use crate::error::{BeginError, MemoryError};
 use crate::handover::{Handover, Progress};
 use crate::image::{Held, InProcess, Lease, View};
 use crate::info::Info;
 use crate::memory::{Tags, Words};
 use crate::mutant::Mutant;
+use crate::options::Options;
 use crate::os::Shared;
 use crate::point::Point;
+use crate::sink::BLOCK_WORDS;
 use crate::sink::Sink;
 use crate::sync::{Backoff, Ordering};
 

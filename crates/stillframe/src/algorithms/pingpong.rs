@@ -30,7 +30,7 @@
 use std::fmt;
 use std::ops::Range;
 
-use crate::algorithm::{Algorithm, BLOCK_WORDS, Options};
+use crate::algorithm::Algorithm;
 use crate::error::{BeginError, MemoryError};
 use crate::flags::Bytes;
 use crate::handover::{Handover, Progress};
@@ -38,8 +38,10 @@ use crate::image::{Changes, Increment, Lease, Marks, fold, rewrite};
 use crate::info::Info;
 use crate::memory::{Words, byte};
 use crate::mutant::{Mutant, Mutation};
+use crate::options::Options;
 use crate::os::Shared;
 use crate::point::Point;
+use crate::sink::BLOCK_WORDS;
 use crate::sink::Sink;
 use crate::sync::{AtomicU64, Ordering};
 

@@ -32,7 +32,7 @@
 use std::ops::Range;
 use std::sync::{Arc, PoisonError};
 
-use crate::algorithm::{Algorithm, BLOCK_WORDS, Options};
+use crate::algorithm::Algorithm;
 use crate::claim::{Claim, Claims};
 use crate::error::{BeginError, MemoryError, Unavailable};
 use crate::handover::{Handover, Progress};
@@ -40,8 +40,10 @@ use crate::image::{Held, InProcess, Lease, View};
 use crate::info::Info;
 use crate::memory::Words;
 use crate::mutant::Mutant;
+use crate::options::Options;
 use crate::os::{FaultHandler, Shared, UserFaults};
 use crate::point::Point;
+use crate::sink::BLOCK_WORDS;
 use crate::sink::Sink;
 use crate::sync::{AtomicUsize, Mutex, MutexGuard, Ordering};
 

@@ -41,15 +41,17 @@
 
 use std::sync::Arc;
 
-use crate::algorithm::{Algorithm, BLOCK_WORDS, OnFull, Options};
+use crate::algorithm::Algorithm;
 use crate::error::{BeginError, MemoryError};
 use crate::handover::{Handover, Progress, Waiting};
 use crate::image::{Held, InProcess, Lease, View};
 use crate::info::Info;
 use crate::memory::Words;
 use crate::mutant::Mutant;
+use crate::options::{OnFull, Options};
 use crate::os::Shared;
 use crate::point::Point;
+use crate::sink::BLOCK_WORDS;
 use crate::sink::Sink;
 use crate::sync::{AtomicUsize, Backoff, Mutex, Ordering, thread};
 

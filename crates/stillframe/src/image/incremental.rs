@@ -17,11 +17,12 @@
 //!
 //! Completion is a property of the type, asked once a block: a branch that costs nothing.
 
-use crate::algorithm::{Algorithm, BLOCK_WORDS, Image};
+use crate::algorithm::{Algorithm, Image};
 use crate::error::CaptureError;
 use crate::image::{Held, Lease, Marks};
 use crate::memory::Words;
 use crate::mutant::Mutant;
+use crate::sink::BLOCK_WORDS;
 use crate::sink::{Before, Sink};
 
 /// What was written between two images, as one algorithm keeps it.

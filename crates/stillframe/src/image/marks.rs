@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::algorithm::BLOCK_WORDS;
+use crate::sink::BLOCK_WORDS;
 
 /// Groups of 64 words in a block; the model checkers' blocks are smaller than one.
 const GROUPS: usize = BLOCK_WORDS.div_ceil(64);

@@ -1,8 +1,8 @@
 //! A small number a unit, where two threads may change neighbours at a time.
 
 use super::Words;
-use crate::algorithm::Options;
 use crate::error::MemoryError;
+use crate::options::Options;
 use crate::sync::Ordering;
 
 use cell::{Cell, PER_WORD};

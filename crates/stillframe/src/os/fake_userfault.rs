@@ -13,8 +13,8 @@ use std::ops::Range;
 use std::sync::{Arc, PoisonError};
 
 use super::Region;
-use crate::algorithm::BLOCK_WORDS;
 use crate::error::MemoryError;
+use crate::sink::BLOCK_WORDS;
 use crate::sync::{Condvar, Mutex, MutexGuard, thread};
 
 #[derive(Debug, Default)]

@@ -3,11 +3,11 @@
 use std::ops::Range;
 
 use super::{Bacou, Cou};
-use crate::algorithm::Options;
 use crate::error::MemoryError;
 use crate::info::Info;
 use crate::memory::Words;
 use crate::mutant::{Mutant, Mutation};
+use crate::options::Options;
 use crate::sync::{Backoff, Ordering};
 
 /// Which home of a unit holds its image.

@@ -3,12 +3,12 @@
 use std::cell::Cell;
 
 use super::{CLOSED, ENTRY, FRAME, Imprint};
-use crate::algorithm::BLOCK_WORDS;
 use crate::handover::Handover;
 use crate::image::View;
 use crate::memory::{Tags, Words};
 use crate::mutant::Mutant;
 use crate::os::Shared;
+use crate::sink::BLOCK_WORDS;
 use crate::sync::{Ordering, fence};
 
 /// Log that stays with the process between images, in words (1 MiB).

@@ -34,15 +34,17 @@
 mod before;
 
 pub use self::before::Before;
-use crate::algorithm::{Algorithm, BLOCK_WORDS, OnFull, Options, budget_for, write_each};
+use crate::algorithm::{Algorithm, write_each};
 use crate::error::{BeginError, MemoryError};
 use crate::handover::{Handover, Progress, Waiting};
 use crate::image::{Held, InProcess, Lease};
 use crate::info::Info;
 use crate::memory::{Tags, Words};
 use crate::mutant::Mutant;
+use crate::options::{OnFull, Options, budget_for};
 use crate::os::Shared;
 use crate::point::Point;
+use crate::sink::BLOCK_WORDS;
 use crate::sink::Sink;
 use crate::sync::{AtomicU64, Backoff, Ordering, fence};
 

@@ -17,10 +17,10 @@ mod in_line;
 use std::fmt::Debug;
 
 use super::{Bazz, Nzz};
-use crate::algorithm::Options;
 use crate::error::MemoryError;
 use crate::info::Info;
 use crate::memory::Words;
+use crate::options::Options;
 use crate::sync::{AtomicU64, Ordering};
 
 pub use in_line::{Column, InLine, Row};

@@ -4,11 +4,11 @@ use std::fmt::Debug;
 use std::marker::PhantomData;
 
 use super::{LINE_WORDS, Layout};
-use crate::algorithm::Options;
 use crate::algorithms::zigzag::{Izz, Pzz};
 use crate::error::MemoryError;
 use crate::info::Info;
 use crate::memory::Words;
+use crate::options::Options;
 use crate::sync::{AtomicU64, Ordering};
 
 /// Lines of `SLOTS` words with both homes and all flags of each.
