@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::Args;
 
 use crate::files::{self, Finding, Health};
-use crate::{fail, print};
+use crate::outcome::{fail, print};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:

@@ -6,7 +6,8 @@ use std::process::ExitCode;
 use clap::Args;
 use stillframe_server::{Config, LogLevel};
 
-use crate::{fail, logs, print};
+use crate::logs;
+use crate::outcome::{fail, print};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:

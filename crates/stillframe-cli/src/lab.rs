@@ -9,7 +9,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 
-use crate::fail;
+use crate::outcome::fail;
 
 #[derive(Args)]
 pub(crate) struct Arguments {

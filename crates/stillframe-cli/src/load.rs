@@ -15,8 +15,8 @@ use stillframe_load::{
     Distribution, LoadError, Plan, Progress, Rate, Ratio, Report, Stage, Workload, floor, html,
 };
 
-use crate::fail;
 use crate::lab::progress::{clear_line, time};
+use crate::outcome::{fail, print};
 use crate::values::{count, milliseconds, size};
 
 pub(crate) const EXAMPLES: &str = "\
@@ -231,7 +231,7 @@ fn tell(arguments: &Arguments, report: &Report) -> ExitCode {
         let _ = io::stderr().lock().write_all(text.as_bytes());
         text = json;
     }
-    if let Err(status) = crate::print(&text) {
+    if let Err(status) = print(&text) {
         return status;
     }
     match report.failure() {

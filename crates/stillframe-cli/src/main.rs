@@ -10,11 +10,11 @@ mod inspect;
 mod lab;
 mod load;
 mod logs;
+mod outcome;
 mod recover;
 mod serve;
 mod values;
 
-use std::io::Write;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -61,18 +61,4 @@ fn main() -> ExitCode {
         Command::Recover(arguments) => recover::run(&arguments),
         Command::Lab(arguments) => lab::run(arguments),
     }
-}
-
-/// Prints text; if nobody reads it any more, the status to end with.
-fn print(text: &str) -> Result<(), ExitCode> {
-    std::io::stdout().write_all(text.as_bytes()).map_err(|error| match error.kind() {
-        std::io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
-        _ => fail(1, &format_args!("cannot write the report: {error}")),
-    })
-}
-
-/// Tells what went wrong, in one sentence, on standard error.
-fn fail(status: u8, problem: &dyn std::fmt::Display) -> ExitCode {
-    eprintln!("stillframe: {problem}");
-    ExitCode::from(status)
 }

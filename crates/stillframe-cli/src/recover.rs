@@ -10,7 +10,8 @@ use stillframe_durability::inspect::Name;
 use stillframe_durability::{Accepted, Error, Until, rewind};
 use stillframe_server::{Config, LogLevel};
 
-use crate::{check, fail, files, logs, print};
+use crate::outcome::{fail, print};
+use crate::{check, files, logs};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:

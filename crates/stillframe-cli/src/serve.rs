@@ -13,7 +13,8 @@ use std::process::ExitCode;
 use clap::Args;
 use stillframe_server::{Config, split_words};
 
-use crate::{allocator, daemon, fail, logs};
+use crate::outcome::fail;
+use crate::{allocator, daemon, logs};
 
 pub(crate) const EXAMPLES: &str = "\
 Flags: every directive of stillframe.conf or redis.conf, such as

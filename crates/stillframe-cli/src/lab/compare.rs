@@ -14,7 +14,7 @@ use stillframe_lab::{
 };
 
 use super::progress::{clear_line, show};
-use crate::fail;
+use crate::outcome::fail;
 use crate::values::{Rate, count, milliseconds, rate, size};
 
 pub(crate) const EXAMPLES: &str = "\

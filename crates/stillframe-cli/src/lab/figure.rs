@@ -13,7 +13,7 @@ use stillframe_lab::figures::{self, Figure};
 use stillframe_lab::report;
 
 use super::progress::{clear_line, show};
-use crate::fail;
+use crate::outcome::fail;
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:

@@ -11,7 +11,7 @@ use stillframe::{Completeness, Info};
 use stillframe_lab::figures::{self, Listing};
 use stillframe_lab::{Record, summary};
 
-use crate::fail;
+use crate::outcome::fail;
 
 #[derive(Args)]
 pub(crate) struct Arguments {

@@ -1,0 +1,19 @@
+//! How a command ends: what it prints, what went wrong, and its exit status.
+
+use std::fmt::Display;
+use std::io::Write;
+use std::process::ExitCode;
+
+/// Prints text; if nobody reads it any more, the status to end with.
+pub(crate) fn print(text: &str) -> Result<(), ExitCode> {
+    std::io::stdout().write_all(text.as_bytes()).map_err(|error| match error.kind() {
+        std::io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        _ => fail(1, &format_args!("cannot write the report: {error}")),
+    })
+}
+
+/// Says in one sentence on standard error what went wrong, and gives the status to end with.
+pub(crate) fn fail(status: u8, problem: &dyn Display) -> ExitCode {
+    eprintln!("stillframe: {problem}");
+    ExitCode::from(status)
+}
