@@ -7,7 +7,7 @@
 use crate::checkpoint::damage::Damage;
 use crate::checkpoint::reader::Reader;
 use crate::checkpoint::{Header, Link};
-use crate::disk::directory::{Directory, Input};
+use crate::disk::{Directory, Input};
 use crate::error::Error;
 use crate::names;
 

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use stillframe::{BeginError, CaptureError, MemoryError};
 
-use crate::recovery::Skipped;
+use crate::checkpoint::damage::Skipped;
 
 /// Why a store could not be opened, or a checkpoint not be made. A failed checkpoint leaves the
 /// state and the checkpoints before it as they were.

@@ -44,6 +44,7 @@
 mod application;
 mod chain;
 mod checkpoint;
+mod clock;
 #[cfg(test)]
 mod crash;
 mod desk;
@@ -66,14 +67,14 @@ mod touched;
 
 pub use application::Application;
 pub use chain::Increments;
-pub use checkpoint::damage::Damage;
+pub use checkpoint::damage::{Damage, Skipped};
 pub use error::Error;
 pub use log::damage::Damage as LogDamage;
 pub use log::options::{LogOptions, Policy};
 pub use log::reader::Progress;
 pub use log::standalone::{Log, LogHandle};
 pub use options::Options;
-pub use recovery::{Loaded, LostRecords, Recovery, Replayed, Skipped, TornTail};
+pub use recovery::{Loaded, LostRecords, Recovery, Replayed, TornTail};
 pub use retention::Retention;
 pub use rewind::{Accepted, Rewound, rewind};
 pub use stats::{LogStats, Running, Stats};

@@ -17,7 +17,7 @@ use crate::checkpoint::damage::Damage;
 use crate::checkpoint::reader::Reader;
 use crate::checkpoint::writer::Writer;
 use crate::desk::Manner;
-use crate::disk::directory::{Directory, Input, Output};
+use crate::disk::{Directory, Input, Output};
 use crate::error::Error;
 use crate::mutant::Mutant;
 use crate::names::{self, MERGING};

@@ -1,6 +1,6 @@
 //! The names of checkpoint files; the table is in `docs/formats/checkpoint.md`.
 
-use crate::disk::directory::Directory;
+use crate::disk::Directory;
 use crate::error::Error;
 
 /// The file that is being written, or prepared for.

@@ -18,9 +18,9 @@ use stillframe::{Algorithm, Completeness, Words};
 
 use crate::chain::{self, Opened, Part};
 use crate::checkpoint::Header;
-use crate::checkpoint::damage::Damage;
+use crate::checkpoint::damage::{Damage, Skipped};
 use crate::checkpoint::reader::Reader;
-use crate::disk::directory::{Directory, Input};
+use crate::disk::{Directory, Input};
 use crate::error::Error;
 use crate::log::damage::Damage as LogDamage;
 use crate::names::{self, MERGING, TEMPORARY};
@@ -128,24 +128,6 @@ pub struct Loaded {
     pub log_from: u64,
     /// How long loading took, with all checks.
     pub duration: Duration,
-}
-
-/// A damaged checkpoint.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Skipped {
-    /// Its number.
-    pub number: u64,
-    /// Where it is now.
-    pub path: PathBuf,
-    /// What is wrong with it.
-    pub damage: Damage,
-}
-
-impl fmt::Display for Skipped {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.path.display(), self.damage)
-    }
 }
 
 /// A state as found, and the number of its next checkpoint.

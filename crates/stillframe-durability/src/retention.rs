@@ -9,7 +9,7 @@ use std::io::Read;
 use std::time::Duration;
 
 use crate::checkpoint::{HEADER_BYTES, Header, reader};
-use crate::disk::directory::Directory;
+use crate::disk::Directory;
 use crate::error::Error;
 use crate::{log, names};
 

@@ -16,8 +16,9 @@ use std::sync::Arc;
 use stillframe::algorithms::imprint::Imprint;
 
 use crate::application::{Owner, refuse_server};
+use crate::checkpoint::damage::Skipped;
 use crate::checkpoint::{HEADER_BYTES, Header as CheckpointHeader, reader};
-use crate::disk::directory::{Directory, LOCK};
+use crate::disk::{Directory, LOCK};
 use crate::error::Error;
 use crate::log::options::LogOptions;
 use crate::log::reader::Report;
@@ -25,7 +26,7 @@ use crate::log::writer::Writer;
 use crate::log::{self, Header};
 use crate::names;
 use crate::options::Options;
-use crate::recovery::{Replayed, Skipped};
+use crate::recovery::Replayed;
 use crate::store::replay::{Until, before, replay};
 
 /// Bytes handed to the disk in one call, about.
@@ -129,7 +130,7 @@ fn copy_log(
 ) -> Result<Replayed, Error> {
     let segment_bytes = LogOptions::default().segment_bytes;
     let found = Report { next: from, ..Report::default() };
-    let header = Header::new(from, crate::store::now_ms(), log::nonce(), target.owner());
+    let header = Header::new(from, crate::clock::now_ms(), log::nonce(), target.owner());
     let mut writer = Some(Writer::resume(Arc::clone(target), &found, header)?);
     let (_, replayed) = replay(source, from, accept_loss, until, |action| {
         let mut open = writer.take().ok_or("the copy of the log has failed")?;

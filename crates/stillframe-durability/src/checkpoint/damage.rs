@@ -1,5 +1,8 @@
 //! What can be wrong with a checkpoint file, by byte offset.
 
+use std::fmt;
+use std::path::PathBuf;
+
 /// Why a file is not a valid checkpoint.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -157,5 +160,23 @@ impl Damage {
             self,
             Self::BaseMissing { .. } | Self::BaseIsAnother { .. } | Self::BaseDamaged { .. }
         )
+    }
+}
+
+/// A damaged checkpoint that recovery passed over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Skipped {
+    /// Its number.
+    pub number: u64,
+    /// Where it is now.
+    pub path: PathBuf,
+    /// What is wrong with it.
+    pub damage: Damage,
+}
+
+impl fmt::Display for Skipped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.path.display(), self.damage)
     }
 }

@@ -12,7 +12,7 @@ use stillframe::algorithms::imprint::Imprint;
 use stillframe::algorithms::naive::Naive;
 
 use super::{Random, crash_everywhere, enough, must_find, seed};
-use crate::disk::directory::Directory;
+use crate::disk::Directory;
 use crate::disk::{Fault, Files, Platter, SimulatedDisk};
 use crate::error::Error;
 use crate::mutant::Mutant;

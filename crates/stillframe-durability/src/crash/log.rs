@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::{Random, crash_everywhere, enough, must_find, seed};
 use crate::application::Owner;
-use crate::disk::directory::{Directory, Place};
+use crate::disk::{Directory, Place};
 use crate::disk::{Fault, Files, Platter, SimulatedDisk};
 use crate::error::Error;
 use crate::log::Header;

@@ -5,7 +5,7 @@ use stillframe::{BLOCK_WORDS, Before, Sink, SinkError};
 use super::Manner;
 use crate::checkpoint::Header;
 use crate::checkpoint::writer::Writer;
-use crate::disk::directory::{Directory, Output};
+use crate::disk::{Directory, Output};
 use crate::error::Error;
 use crate::mutant::Mutant;
 use crate::names::TEMPORARY;

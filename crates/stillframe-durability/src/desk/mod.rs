@@ -16,6 +16,7 @@
 //!   is full.
 
 mod file;
+mod manner;
 mod merging;
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,11 +26,12 @@ use std::time::{Duration, Instant};
 use stillframe::{CaptureError, CaptureReport, Completeness, Info, Publication, SinkError};
 
 use crate::application::Owner;
-use crate::chain::{Increments, Part};
+use crate::chain::Part;
 use crate::checkpoint::Header;
 use crate::checkpoint::writer::Writer;
-use crate::disk::directory::{Directory, Output};
-use crate::disk::pace::Limit;
+use crate::clock::now_ms;
+use crate::disk::Limit;
+use crate::disk::{Directory, Output};
 use crate::error::Error;
 use crate::log::{self, logger};
 use crate::mutant::Mutant;
@@ -37,9 +39,9 @@ use crate::names::{self, TEMPORARY};
 use crate::options::Options;
 use crate::retention::{self, Retention};
 use crate::stats::Stats;
-use crate::store::now_ms;
 use crate::touched::{Tables, Touched};
 pub(crate) use file::CheckpointFile;
+pub(crate) use manner::Manner;
 pub(crate) use merging::Merging;
 
 #[derive(Debug)]
@@ -57,19 +59,6 @@ pub(crate) struct Desk {
     changed: Condvar,
     /// No merge is to go on.
     closing: AtomicBool,
-}
-
-/// How checkpoints are written.
-#[derive(Debug)]
-pub(crate) struct Manner {
-    pub(crate) packs: bool,
-    pub(crate) limit: Option<Limit>,
-    /// `None`: all checkpoints are full.
-    pub(crate) increments: Option<Increments>,
-    /// Whether images are increments by themselves; else tables tell what was written.
-    pub(crate) native: bool,
-    /// Whether this process writes them, which may then use a thread for it.
-    pub(crate) in_process: bool,
 }
 
 #[derive(Debug)]

@@ -4,11 +4,13 @@
 //! - A call that was interrupted is tried again, but never a sync.
 //! - What this crate writes goes through [`Output`].
 
-use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
+use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-pub(crate) use super::output::Output;
+use super::calls::{patiently, write_all_at};
+use super::input::Input;
+use super::output::Output;
 use super::real::RealDisk;
 use super::{Disk, DiskFile, Lock};
 use crate::application::{Application, Claim, Owner, refuse_server};
@@ -288,97 +290,6 @@ impl Directory {
     /// [`Error::File`].
     pub fn sync(&self) -> Result<(), Error> {
         self.disk.sync_names().map_err(Error::file("syncing", &self.path))
-    }
-}
-
-pub(super) fn patiently<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
-    loop {
-        match call() {
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            result => return result,
-        }
-    }
-}
-
-/// Writes all of `bytes` at `offset`.
-///
-/// # Errors
-/// The operating system's: some of the bytes may be in the file.
-pub fn write_all_at(file: &dyn DiskFile, mut offset: u64, mut bytes: &[u8]) -> io::Result<()> {
-    while !bytes.is_empty() {
-        match patiently(|| file.write_at(offset, bytes))? {
-            0 => return Err(ErrorKind::WriteZero.into()),
-            written => {
-                offset += written as u64;
-                bytes = bytes.get(written..).unwrap_or_default();
-            }
-        }
-    }
-    Ok(())
-}
-
-/// A file that is read from front to back.
-#[derive(Debug, Clone)]
-pub struct Input {
-    file: Arc<dyn DiskFile>,
-    offset: u64,
-}
-
-impl Input {
-    /// From its start.
-    #[must_use]
-    pub fn new(file: Box<dyn DiskFile>) -> Self {
-        Self { file: file.into(), offset: 0 }
-    }
-
-    /// Bytes that it takes on the disk; see [`DiskFile::stored`].
-    ///
-    /// # Errors
-    /// The operating system's.
-    pub fn stored(&self) -> io::Result<u64> {
-        patiently(|| self.file.stored())
-    }
-
-    /// The same file, from `offset` on.
-    #[must_use]
-    pub fn at(&self, offset: u64) -> Self {
-        Self { file: Arc::clone(&self.file), offset }
-    }
-
-    /// Reads past the page cache from now on, if the disk can do that, and as long as places,
-    /// lengths and memory are [aligned](super::Stage::ALIGN).
-    pub(crate) fn pass_cache(&self) {
-        self.file.set_direct(true);
-    }
-
-    /// A hint that the file will not be read again soon.
-    pub(crate) fn leave_cache(&self) {
-        self.file.write_behind(0..u64::MAX);
-    }
-}
-
-impl Read for Input {
-    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
-        let mut read = patiently(|| self.file.read_at(self.offset, bytes));
-        if read.as_ref().is_err_and(|error| error.kind() == ErrorKind::InvalidInput) {
-            self.file.set_direct(false); // not this file, or not from there
-            read = patiently(|| self.file.read_at(self.offset, bytes));
-        }
-        let read = read?;
-        self.offset += read as u64;
-        Ok(read)
-    }
-}
-
-impl Seek for Input {
-    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
-        let (base, by) = match to {
-            SeekFrom::Start(offset) => (offset, 0),
-            SeekFrom::Current(by) => (self.offset, by),
-            SeekFrom::End(by) => (patiently(|| self.file.length())?, by),
-        };
-        self.offset = base.checked_add_signed(by).ok_or(ErrorKind::InvalidInput)?;
-        Ok(self.offset)
     }
 }
 

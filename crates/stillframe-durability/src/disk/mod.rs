@@ -11,12 +11,14 @@
 //! - Calls may be interrupted and writes may be short: [`Directory`] is where that is dealt with.
 //!   A file of this crate that once failed is refused ever after.
 
+mod calls;
 mod crashes;
-pub(crate) mod directory;
+mod directory;
+mod input;
 mod output;
-pub(crate) mod pace;
+mod pace;
 mod platter;
-pub(crate) mod real;
+mod real;
 mod simulated;
 mod stage;
 
@@ -25,8 +27,13 @@ use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
+pub use calls::write_all_at;
 pub use crashes::crash_everywhere;
-pub use directory::{Directory, Input, Place, write_all_at};
+pub(crate) use directory::LOCK;
+pub use directory::{Directory, Place};
+pub use input::Input;
+pub(crate) use output::Output;
+pub(crate) use pace::Limit;
 pub use platter::{Change, FileNumber, Files, Platter};
 pub use real::{RealDisk, open_path};
 pub use simulated::{Fault, SimulatedDisk};

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 
-use super::directory::patiently;
+use super::calls::patiently;
 use super::pace::{Limit, Pace};
 use super::{DiskFile, Stage};
 use crate::mutant::{Mutant, Mutation};
@@ -266,8 +266,7 @@ impl Write for Sequence {
 mod tests {
     use std::ops::Range;
 
-    use super::super::directory::{Directory, Place};
-    use super::super::{Disk, Fault, SimulatedDisk};
+    use super::super::{Directory, Disk, Fault, Place, SimulatedDisk};
     use super::*;
 
     const BYTES: usize = 6 * STAGE_BYTES + 4 * Stage::ALIGN + 17;

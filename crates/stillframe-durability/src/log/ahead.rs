@@ -13,7 +13,7 @@ use std::thread::{self, Builder};
 
 use super::reader::{self, Progress, Report};
 use super::{Record, name, segments};
-use crate::disk::directory::Directory;
+use crate::disk::Directory;
 use crate::error::Error;
 
 /// Bytes of payloads in a batch, but for the last one.

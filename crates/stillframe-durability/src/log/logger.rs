@@ -17,10 +17,10 @@ use std::time::Instant;
 
 use super::options::{LogOptions, Policy};
 use super::writer::Writer;
+use crate::clock::now_ms;
 use crate::error::Error;
 use crate::mutant::Mutation;
 use crate::stats::LogStats;
-use crate::store::now_ms;
 use thread::Thread;
 
 /// A log that a thread of its own writes. When dropped, it first writes and syncs what it has.

@@ -78,7 +78,7 @@ use std::io::Read;
 use damage::Damage;
 
 use crate::application::Owner;
-use crate::disk::directory::Directory;
+use crate::disk::Directory;
 use crate::error::Error;
 use crate::fields::{NAME_BYTES, u32_at, u64_at, unpadded};
 use crate::names;

@@ -13,7 +13,7 @@ use super::damage::Damage;
 use super::{
     HEADER_BYTES, Header, Kind, RECORD_HEAD_BYTES, Record, check_owners, kind, name, segments,
 };
-use crate::disk::directory::Directory;
+use crate::disk::Directory;
 use crate::error::Error;
 use crate::fields::u64_at;
 

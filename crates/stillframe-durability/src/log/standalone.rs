@@ -15,12 +15,12 @@ use super::reader::Report;
 use super::writer::Writer;
 use super::{Header, nonce, segments, set_aside};
 use crate::application::Application;
-use crate::disk::directory::{Directory, LOCK, Place};
+use crate::clock::now_ms;
+use crate::disk::{Directory, LOCK, Place};
 use crate::error::Error;
 use crate::recovery::Replayed;
 use crate::retention;
 use crate::stats::LogStats;
-use crate::store::now_ms;
 use crate::store::replay::{Action, ApplyError, Until, replay};
 
 /// A log in a directory of its own, written by a thread of its own. When dropped, it first writes

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use super::reader::Report;
 use super::{Header, MARK, Record, TEMPORARY, name};
-use crate::disk::directory::{Directory, Output};
+use crate::disk::{Directory, Output};
 use crate::error::Error;
 use crate::mutant::Mutant;
 

@@ -4,14 +4,15 @@ pub(crate) mod replay;
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::Instant;
 
 use stillframe::algorithms::imprint::Imprint;
 use stillframe::{Algorithm, CaptureError, Engine, MemoryError, Point};
 
 use crate::checkpoint::Header;
+use crate::clock::now_ms;
 use crate::desk::{Desk, Merging};
-use crate::disk::directory::Directory;
+use crate::disk::Directory;
 use crate::error::Error;
 use crate::log;
 use crate::log::logger::{Logger, Shared};
@@ -387,10 +388,4 @@ impl<A: Algorithm> Drop for Store<A> {
         self.engine.wait();
         self.desk.close();
     }
-}
-
-/// Milliseconds since 1970.
-pub(crate) fn now_ms() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }

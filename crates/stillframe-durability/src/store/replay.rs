@@ -12,9 +12,10 @@ use std::time::Instant;
 use stillframe::Algorithm;
 use stillframe::algorithms::imprint::Imprint;
 
-use super::{Journal, Store, now_ms};
+use super::{Journal, Store};
 use crate::checkpoint::Header as CheckpointHeader;
-use crate::disk::directory::{Directory, LOCK};
+use crate::clock::now_ms;
+use crate::disk::{Directory, LOCK};
 use crate::error::Error;
 use crate::log::logger::Logger;
 use crate::log::reader::{Progress, Report};

@@ -6,12 +6,12 @@ use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::{Batch, Shared};
+use crate::clock::now_ms;
 use crate::error::Error;
 use crate::log::nonce;
 use crate::log::options::Policy;
 use crate::log::writer::Writer;
 use crate::mutant::{Mutant, Mutation};
-use crate::store::now_ms;
 
 /// Bytes handed to the disk in one call, about.
 const WRITE_BYTES: usize = 1 << 20;

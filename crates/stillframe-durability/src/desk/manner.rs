@@ -1,0 +1,17 @@
+//! How checkpoints are written.
+
+use crate::chain::Increments;
+use crate::disk::Limit;
+
+/// How checkpoints are written.
+#[derive(Debug)]
+pub(crate) struct Manner {
+    pub(crate) packs: bool,
+    pub(crate) limit: Option<Limit>,
+    /// `None`: all checkpoints are full.
+    pub(crate) increments: Option<Increments>,
+    /// Whether images are increments by themselves; else tables tell what was written.
+    pub(crate) native: bool,
+    /// Whether this process writes them, which may then use a thread for it.
+    pub(crate) in_process: bool,
+}
