@@ -1,15 +1,12 @@
 //! Keyed objects on stillframe slots: sixteen databases of keys with values and times to live, of
 //! which images are taken while they are written.
 //!
-//! Reading order: [`Keyspace`] (what a store does), `write` (its changes), `slots` (the memory
-//! model: who may change or free an entry when), `entry` (one entry in memory), `limbo` and
-//! `reclaim` (where entries go that leave), `index` (from key to slot), `warm`, `expiries`.
-//! Collections: `views` and `edit` (what users see), `packed` (elements in a run of bytes), `tree`
-//! (the B+tree of a large one, and why an image costs it nothing), `trunk` (which trees make which
-//! type), `list` (what a list has besides), `collection` (small or large, read alike).
+//! Three rooms, each of which knows those before it alone:
+//! - `collection`: elements of lists, hashes, sets and sorted sets, small or large;
+//! - `memory`: entries in slots, the index that finds them, and who may change or free one when;
+//! - `store`: [`Keyspace`], which databases and commands are made of.
 //!
-//! Unsafe code is in `entry` (layout and handles), and in `slots` and `image` where words become
-//! entries, for the writer and for the snapshotter.
+//! Read `store` first (what a keyspace does), then `memory::slots` (the memory model).
 //!
 //! ```
 //! use stillframe::algorithms::imprint::Imprint;
@@ -27,50 +24,32 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod access;
-mod chunk;
-mod chunks;
 mod collection;
-mod cursor;
-mod draft;
-mod edit;
-mod entry;
-mod evict;
-mod expiries;
-mod image;
-mod index;
-mod keyspace;
-mod limbo;
-mod list;
+mod hash;
+mod integer;
+mod memory;
 #[cfg(test)]
 mod model;
-mod mutants;
-mod options;
-mod packed;
-mod reclaim;
-mod slots;
-mod spaces;
-mod timed;
-mod tree;
-mod trunk;
-mod value;
-mod views;
-mod warm;
-mod write;
+mod store;
 
-pub use access::{Counting, Usage};
-pub use edit::{EditError, HashEdit, ListEdit, SetEdit, SortedEdit};
-pub use entry::{Entry, KEY_BYTES_MAX};
-pub use evict::{Choice, Merit};
-pub use image::EntrySink;
-pub use keyspace::Keyspace;
-pub use options::{KeyspaceOptions, KeyspaceStats, Limits};
-pub use slots::CreateError;
+pub use collection::edits::{HashEdit, ListEdit, SetEdit, SortedEdit};
+pub use collection::kind::Type;
+pub use collection::limits::Limits;
+pub use collection::views::{Hash, List, Set, Sorted};
+pub use collection::warm::Named;
+pub use integer::{IntText, parse_int};
+pub use memory::access::{Counting, Usage};
+pub use memory::entry::{Entry, KEY_BYTES_MAX};
+pub use memory::slots::CreateError;
+pub use memory::value::Value;
+pub use memory::word_sink::EntrySink;
 pub use stillframe::MemoryError;
-pub use value::{IntText, Type, Value, parse_int};
-pub use views::{Hash, List, Set, Sorted};
-pub use warm::{Named, WARM_BATCH};
-pub use write::Expire;
+pub use store::Keyspace;
+pub use store::edit::EditError;
+pub use store::evict::{Choice, Merit};
+pub use store::options::{KeyspaceOptions, KeyspaceStats};
+pub use store::warm::WARM_BATCH;
+pub use store::write::Expire;
 
 /// Databases of a keyspace, numbered from 0.
 pub const DATABASES: usize = 16;

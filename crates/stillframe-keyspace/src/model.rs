@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use stillframe::algorithms::naive::Naive;
 
-use crate::packed::score_bytes;
-use crate::value::Value;
+use crate::collection::packed::score_bytes;
+use crate::memory::value::Value;
 use crate::{EditError, Expire, Keyspace, KeyspaceOptions};
 
 pub(crate) use random::{Random, sized};
@@ -61,7 +61,7 @@ fn tides(mut step: impl FnMut(&mut Keyspace<Naive>, bool) -> usize) {
 /// The tree's own invariants.
 fn check(keyspace: &mut Keyspace<Naive>) {
     let value = keyspace.get(0, KEY, 0).map(|entry| entry.value());
-    if let Some(crate::collection::Form::Tree(trunk)) =
+    if let Some(crate::collection::form::Form::Tree(trunk)) =
         value.and_then(Value::as_collection).map(|collection| collection.form)
     {
         trunk.main.check(&trunk.hasher);

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use super::{KEY, Random, check, keyspace, sized, tides};
-use crate::value::Value;
+use crate::memory::value::Value;
 
 #[test]
 fn a_list_is_a_deque() {

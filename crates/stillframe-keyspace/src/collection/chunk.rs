@@ -1,0 +1,389 @@
+//! A run that can be changed: a leaf of a tree, or a small collection while it is edited.
+//!
+//! A leaf of hashes, sets and sorted sets has an index: where its elements start, and a byte made
+//! of each key. A key is then looked for among those bytes, eight at once, and only elements that
+//! have the byte of the key are looked at: mostly the one. In order, it is looked for by halves.
+//! Positions of lists are not indexed: a leaf there has four times the elements, and what is pushed
+//! at the front would move all of them.
+//!
+//! Invariants
+//! - C1: `count` elements lie in `bytes`, and nothing else.
+//! - C2: an index that is `used` tells the start and the byte of each element; it is not used where
+//!   they do not fit ([`ROOM`], 64 KiB).
+//!
+//! The byte is no secret, as keys of the keyspace's hashes are: who makes all of a leaf's bytes
+//! equal makes a lookup compare the 31 elements of a leaf, each by its length first.
+
+use std::ops::Range;
+
+use crate::collection::packed::{Element, Place, Run, Shape, score_head};
+
+/// Elements that an index has room for.
+pub(crate) const ROOM: usize = 32;
+/// Bytes that come into the caches together.
+const LINE: usize = 64;
+/// Most bytes that a run keeps in reserve.
+const SLACK_MAX: usize = 512;
+
+/// A run that can be changed.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Chunk {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) count: usize,
+    index: Index,
+}
+
+/// What is known of each element without looking at it.
+#[derive(Debug, Clone, Default)]
+struct Index {
+    used: bool,
+    tags: [u8; ROOM],
+    starts: [u16; ROOM],
+}
+
+/// A byte of a key that tells most keys of a leaf apart: names differ in their last bytes.
+#[inline]
+fn tag(key: &[u8]) -> u8 {
+    let word = match key.last_chunk() {
+        Some(last) => u64::from_le_bytes(*last),
+        None => key.iter().fold(1, |word, &byte| word << 8 | u64::from(byte)),
+    };
+    (word.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8
+}
+
+impl Index {
+    /// The elements below `count` with this tag.
+    #[inline]
+    fn with_tag(&self, tag: u8, count: usize) -> impl Iterator<Item = usize> {
+        // Bytes that are equal are 0 in the difference. (One above such a byte may be taken for
+        // equal too: the key tells.)
+        const LOW: u64 = 0x0101_0101_0101_0101;
+        let (words, _) = self.tags.as_chunks::<8>();
+        let mut found = 0;
+        for (at, word) in words.iter().enumerate() {
+            let difference = u64::from_le_bytes(*word) ^ (LOW * u64::from(tag));
+            let zeros = difference.wrapping_sub(LOW) & !difference & (LOW << 7);
+            let bits = (zeros >> 7).wrapping_mul(0x0102_0408_1020_4080) >> 56;
+            found |= bits << (8 * at);
+        }
+        found &= (1 << count) - 1;
+        std::iter::from_fn(move || {
+            let at = found.trailing_zeros() as usize;
+            found &= found.wrapping_sub(1);
+            (at < ROOM).then_some(at)
+        })
+    }
+
+    /// Follows a change: at `at`, `old` elements became `new` ones, and what follows them moved by
+    /// `shift` bytes. `count`: elements there were.
+    fn follow(&mut self, at: usize, [old, new]: [usize; 2], count: usize, shift: isize) {
+        for start in &mut self.starts[at + old..count] {
+            *start = start.wrapping_add_signed(shift as i16);
+        }
+        if old != new {
+            self.tags.copy_within(at + old..count, at + new);
+            self.starts.copy_within(at + old..count, at + new);
+        }
+    }
+}
+
+impl Chunk {
+    /// An empty one that has an index.
+    pub(crate) fn indexed() -> Self {
+        Self { index: Index { used: true, ..Index::default() }, ..Self::default() }
+    }
+
+    /// `count` elements in a run.
+    pub(crate) fn of(bytes: Vec<u8>, count: usize) -> Self {
+        Self { bytes, count, index: Index::default() }
+    }
+
+    pub(crate) fn run(&self, shape: Shape) -> Run<'_> {
+        Run::new(&self.bytes, shape)
+    }
+
+    /// Indexes what is there, if it fits and is not indexed.
+    pub(crate) fn reindex(&mut self, shape: Shape) {
+        if self.index.used || self.count > ROOM || self.bytes.len() > usize::from(u16::MAX) {
+            return;
+        }
+        let mut start = 0;
+        for (at, element) in Run::new(&self.bytes, shape).enumerate() {
+            (self.index.tags[at], self.index.starts[at]) = (tag(element.key), start as u16);
+            start += element.packed_len(shape);
+        }
+        self.index.used = true;
+    }
+
+    /// Asserts the invariants.
+    #[cfg(test)]
+    pub(crate) fn check(&self, shape: Shape) {
+        assert_eq!(self.run(shape).count(), self.count, "C1");
+        let mut start = 0;
+        for (at, element) in self.run(shape).enumerate().filter(|_| self.index.used) {
+            assert_eq!(usize::from(self.index.starts[at]), start, "C2");
+            assert_eq!(self.index.tags[at], tag(element.key), "C2");
+            start += element.packed_len(shape);
+        }
+    }
+
+    /// The element that starts at an offset, and the bytes it takes.
+    #[inline]
+    fn element(&self, start: u16, shape: Shape) -> Option<(Element<'_>, Range<usize>)> {
+        let start = usize::from(start);
+        let mut run = Run::new(&self.bytes[start..], shape);
+        let element = run.next()?;
+        Some((element, start..self.bytes.len() - run.rest.len()))
+    }
+
+    /// Where element `index` lies, or the end.
+    pub(crate) fn place(&self, shape: Shape, index: usize) -> Place {
+        if self.index.used && index < self.count {
+            let element = self.element(self.index.starts[index], shape);
+            if let Some((_, bytes)) = element {
+                return Place { index, bytes };
+            }
+        }
+        if index >= self.count { self.end() } else { self.run(shape).place(index).0 }
+    }
+
+    /// Looks at what a lookup of this key looks at: brings it into the caches.
+    #[inline]
+    pub(crate) fn glance(&self, key: &[u8]) -> u8 {
+        let at = self.index.with_tag(tag(key), self.count).next().unwrap_or(0);
+        let start = usize::from(self.index.starts[at]);
+        let byte = |at: usize| self.bytes.get(at).copied().unwrap_or(0);
+        byte(start) ^ byte(start + LINE)
+    }
+
+    /// Looks at every line of it.
+    #[inline]
+    pub(crate) fn glance_all(&self) -> u8 {
+        let bytes = self.bytes.iter().step_by(LINE).fold(0, |sum, byte| sum ^ byte);
+        bytes ^ self.index.tags[0]
+    }
+
+    fn end(&self) -> Place {
+        Place { index: self.count, bytes: self.bytes.len()..self.bytes.len() }
+    }
+
+    /// The element with this key, or the end.
+    #[inline]
+    pub(crate) fn find_key(&self, shape: Shape, key: &[u8]) -> (Place, Option<Element<'_>>) {
+        if !self.index.used {
+            return self.run(shape).find_key(key);
+        }
+        for index in self.index.with_tag(tag(key), self.count) {
+            if let Some((element, bytes)) = self.element(self.index.starts[index], shape)
+                && element.key == key
+            {
+                return (Place { index, bytes }, Some(element));
+            }
+        }
+        (self.end(), None)
+    }
+
+    /// The value under a key, if it is there, to be overwritten.
+    #[inline]
+    pub(crate) fn value_mut(&mut self, shape: Shape, key: &[u8]) -> Option<&mut [u8]> {
+        let (place, found) = self.find_key(shape, key);
+        let end = place.bytes.end;
+        let start = end - found?.value.len(); // it comes last
+        Some(&mut self.bytes[start..end])
+    }
+
+    /// How many elements of a run by rank are less than a score and member.
+    pub(crate) fn below(&self, key: (&[u8], &[u8])) -> usize {
+        let shape = Shape::Scored;
+        if !self.index.used {
+            return self.run(shape).find(|element| element.rank_key() >= key).0.index;
+        }
+        // Scores decide, mostly, and are one number each.
+        let score = score_head(key.0);
+        let is_less = |&start: &u16| {
+            self.element(start, shape).is_some_and(|(element, _)| {
+                let other = score_head(element.value);
+                other < score || other == score && element.key < key.1
+            })
+        };
+        self.index.starts[..self.count].partition_point(is_less)
+    }
+
+    /// Sets what is under a key; true if the key is new. Order means nothing.
+    pub(crate) fn put(&mut self, shape: Shape, element: Element<'_>) -> bool {
+        let (place, found) = self.find_key(shape, element.key);
+        let (is_new, is_same) = (found.is_none(), found == Some(element));
+        if is_new {
+            self.insert(place, shape, element);
+        } else if !is_same {
+            self.replace(place, shape, element);
+        }
+        is_new
+    }
+
+    /// Puts a scored element where it belongs; returns the place.
+    pub(crate) fn insert_ranked(&mut self, element: Element<'_>) -> usize {
+        let index = self.below(element.rank_key());
+        self.insert(self.place(Shape::Scored, index), Shape::Scored, element);
+        index
+    }
+
+    /// Removes a key; false if it was not there.
+    pub(crate) fn remove_key(&mut self, shape: Shape, key: &[u8]) -> bool {
+        let (place, found) = self.find_key(shape, key);
+        let was_there = found.is_some();
+        if was_there {
+            self.remove(place, 1);
+        }
+        was_there
+    }
+
+    /// Removes at most `count` elements from `index` on; returns how many.
+    pub(crate) fn remove_range(&mut self, shape: Shape, index: usize, count: usize) -> usize {
+        let count = count.min(self.count - index);
+        let mut place = self.place(shape, index);
+        if count != 1 {
+            place.bytes.end = self.place(shape, index + count).bytes.start;
+        }
+        self.remove(place, count);
+        count
+    }
+
+    /// Puts an element before the one at `place`.
+    pub(crate) fn insert(&mut self, place: Place, shape: Shape, element: Element<'_>) {
+        let at = place.bytes.start;
+        self.splice(Place { bytes: at..at, ..place }, 0, shape, Some(element));
+    }
+
+    /// Puts an element in the place of the one at `place`.
+    pub(crate) fn replace(&mut self, place: Place, shape: Shape, element: Element<'_>) {
+        self.splice(place, 1, shape, Some(element));
+    }
+
+    /// Removes the `count` elements at `place`.
+    pub(crate) fn remove(&mut self, place: Place, count: usize) {
+        self.splice(place, count, Shape::Single, None);
+    }
+
+    /// Puts the `count` elements of a run before element `index` of a list.
+    pub(crate) fn insert_run(&mut self, index: usize, run: &[u8], count: usize) {
+        let at = self.place(Shape::Single, index).bytes.start;
+        let old_len = self.bytes.len();
+        self.bytes.reserve_exact(run.len());
+        self.bytes.resize(old_len + run.len(), 0);
+        self.bytes.copy_within(at..old_len, at + run.len());
+        self.bytes[at..at + run.len()].copy_from_slice(run);
+        self.count += count;
+        self.index.used = false;
+    }
+
+    /// Takes all elements out.
+    pub(crate) fn take(&mut self) -> Vec<u8> {
+        self.count = 0;
+        self.index.used = false;
+        std::mem::take(&mut self.bytes)
+    }
+
+    /// Appends what is in the run of another.
+    pub(crate) fn append(&mut self, other: &Self) {
+        self.bytes.reserve_exact(other.bytes.len());
+        self.bytes.extend_from_slice(&other.bytes);
+        self.count += other.count;
+        self.index.used = false;
+    }
+
+    /// Cuts off what comes after an element.
+    pub(crate) fn truncate(&mut self, last: &Place) {
+        self.count = last.index + 1;
+        self.bytes.truncate(last.bytes.end);
+        self.bytes.shrink_to_fit();
+    }
+
+    /// Puts an element, or none, in the place of `old` ones.
+    fn splice(&mut self, place: Place, old: usize, shape: Shape, new: Option<Element<'_>>) {
+        let Place { index, bytes: place } = place;
+        let old_len = self.bytes.len();
+        let end = place.start + new.map_or(0, |new| new.packed_len(shape));
+        let new_len = old_len - place.end + end;
+        if new_len > self.bytes.capacity() {
+            // Less slack than doubling leaves: runs are short, memory is what they are for.
+            let slack = (new_len / 8).min(SLACK_MAX);
+            self.bytes.reserve_exact(new_len + slack - old_len);
+        }
+        if new_len > old_len {
+            self.bytes.resize(new_len, 0);
+        }
+        if end != place.end {
+            self.bytes.copy_within(place.end..old_len, end);
+            self.bytes.truncate(new_len);
+        }
+        if let Some(new) = new {
+            new.write(shape, &mut self.bytes[place.start..end]);
+        }
+        let count = self.count - old + usize::from(new.is_some());
+        self.index.used &= count <= ROOM && new_len <= usize::from(u16::MAX);
+        if self.index.used {
+            let (shift, came) = (end as isize - place.end as isize, usize::from(new.is_some()));
+            if shift != 0 || old != came {
+                self.index.follow(index, [old, came], self.count, shift);
+            }
+            if let Some(new) = new {
+                (self.index.tags[index], self.index.starts[index]) =
+                    (tag(new.key), place.start as u16);
+            }
+        }
+        self.count = count;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Random, sized};
+
+    #[test]
+    fn an_index_follows_every_change_and_finds_what_a_scan_finds() {
+        let mut random = Random::seeded("an index");
+        let mut next = |below: usize| random.below(below);
+        for shape in [Shape::Single, Shape::Pair, Shape::Scored] {
+            let mut chunk = Chunk::indexed();
+            for _ in 0..sized(4000, 40) {
+                let key = next(40).to_string().repeat(1 + next(3));
+                let value = match shape {
+                    Shape::Single => vec![],
+                    Shape::Pair => vec![b'v'; next(300)],
+                    Shape::Scored => vec![next(9) as u8; 8],
+                };
+                match next(5) {
+                    0 if chunk.count > 0 => {
+                        chunk.remove_range(shape, next(chunk.count), 1 + next(3));
+                    }
+                    1 => drop(chunk.remove_key(shape, key.as_bytes())),
+                    _ => drop(chunk.put(shape, Element { key: key.as_bytes(), value: &value })),
+                }
+                chunk.check(shape);
+                let (place, found) = chunk.find_key(shape, key.as_bytes());
+                let (scanned, element) = chunk.run(shape).find_key(key.as_bytes());
+                assert_eq!((place.bytes, found), (scanned.bytes, element));
+                chunk.reindex(shape);
+            }
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_an_index_is_found_without() {
+        let (shape, long) = (Shape::Single, vec![b'x'; 70_000]);
+        let mut chunk = Chunk::indexed();
+        chunk.put(shape, Element::single(&long));
+        chunk.put(shape, Element::single(b"short"));
+        assert!(!chunk.index.used);
+        assert!(chunk.find_key(shape, b"short").1.is_some());
+        assert!(chunk.remove_key(shape, &long));
+        chunk.reindex(shape);
+        assert!(chunk.index.used && chunk.find_key(shape, b"short").1.is_some());
+        for number in 0..=ROOM as u8 {
+            chunk.put(shape, Element::single(&[number]));
+        }
+        assert!(!chunk.index.used && chunk.find_key(shape, &[ROOM as u8]).1.is_some());
+    }
+}

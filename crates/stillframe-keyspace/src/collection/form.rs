@@ -1,0 +1,202 @@
+//! Reading a collection, small or large. The types in [`super::views`] say it in the words of each
+//! kind of value.
+
+use crate::collection::list::Spot;
+use crate::collection::packed::{Element, Run, Shape};
+use crate::collection::tree::Key;
+use crate::collection::trunk::Trunk;
+
+/// A collection as it lies in an entry.
+#[derive(Clone, Copy)]
+pub(crate) struct Collection<'a> {
+    pub(crate) form: Form<'a>,
+    /// It has once been beyond what Redis keeps in its compact encodings (see [`crate::Limits`]).
+    pub(crate) loose: bool,
+}
+
+#[derive(Clone, Copy)]
+pub(crate) enum Form<'a> {
+    Packed { run: Run<'a>, count: usize },
+    Tree(&'a Trunk),
+}
+
+impl<'a> Collection<'a> {
+    pub(crate) fn len(self) -> usize {
+        match self.form {
+            Form::Packed { count, .. } => count,
+            Form::Tree(trunk) => trunk.len(),
+        }
+    }
+
+    /// The element at a rank or position; by hash, any order will do that stays while nothing
+    /// changes.
+    pub(crate) fn at(self, rank: usize) -> Option<Element<'a>> {
+        self.walk(rank).next()
+    }
+
+    /// The element with this key; not for lists.
+    pub(crate) fn find(self, key: &[u8]) -> Option<Element<'a>> {
+        match self.form {
+            Form::Packed { run, .. } => run.find_key(key).1,
+            Form::Tree(trunk) => trunk.find(key),
+        }
+    }
+
+    /// How many elements of a sorted set are less than `key`.
+    pub(crate) fn below(self, key: Key<'_>) -> usize {
+        match self.form {
+            Form::Packed { run, .. } => {
+                let key = (&key.head.to_be_bytes()[..], key.tail);
+                run.find(|element| element.rank_key() >= key).0.index
+            }
+            Form::Tree(trunk) => trunk.main.below(key),
+        }
+    }
+
+    /// The elements from a rank on.
+    pub(crate) fn walk(self, rank: usize) -> Walk<'a> {
+        match self.form {
+            Form::Packed { run, .. } => {
+                let start = run.place(rank).0.bytes.start;
+                Walk { run: Run::new(&run.rest[start..], run.shape), trunk: None }
+            }
+            Form::Tree(trunk) => {
+                Walk { run: Run::new(&[], trunk.main.shape), trunk: Some((trunk, rank)) }
+            }
+        }
+    }
+
+    /// The elements from a rank (or the last one) downwards.
+    pub(crate) fn walk_back(self, rank: usize) -> WalkBack<'a> {
+        let ahead = self.len().min(rank.saturating_add(1));
+        WalkBack { collection: self, ahead, run: &[], starts: [0; STARTS], held: 0 }
+    }
+
+    /// Shows the elements whose turn comes at `cursor`, at least `count` of them if there are;
+    /// returns the cursor to go on from, 0 at the end. What is there from the first call to the
+    /// last is shown at least once. Not for lists.
+    pub(crate) fn scan(self, cursor: u64, count: usize, mut show: impl FnMut(Element<'a>)) -> u64 {
+        let trunk = match self.form {
+            Form::Packed { run, .. } => {
+                run.for_each(show);
+                return 0;
+            }
+            Form::Tree(trunk) => trunk,
+        };
+        let tree = trunk.members.as_ref().unwrap_or(&trunk.main);
+        let (mut cursor, mut shown) = (cursor, 0);
+        loop {
+            // A leaf may begin below the cursor, if it was merged since: shown twice, never missed.
+            let (leaf, beyond) = tree.leaf_of(Key { head: cursor, tail: &[] });
+            leaf.run(tree.shape).for_each(&mut show);
+            shown += leaf.count;
+            match beyond {
+                None => return 0,
+                Some(next) if shown >= count => return next,
+                Some(next) => cursor = next,
+            }
+        }
+    }
+
+    fn shape(self) -> Shape {
+        match self.form {
+            Form::Packed { run, .. } => run.shape,
+            Form::Tree(trunk) => trunk.main.shape,
+        }
+    }
+}
+
+/// Elements upwards. It allocates nothing: a forked child uses it.
+#[derive(Clone, Copy)]
+pub(crate) struct Walk<'a> {
+    run: Run<'a>,
+    /// Where to find more than the run: the rank behind it.
+    trunk: Option<(&'a Trunk, usize)>,
+}
+
+impl<'a> Iterator for Walk<'a> {
+    type Item = Element<'a>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Element<'a>> {
+        if let Some(element) = self.run.next() {
+            return Some(element);
+        }
+        let (trunk, rank) = self.trunk.as_mut()?;
+        if *rank >= trunk.len() {
+            return None;
+        }
+        match trunk.spot(*rank) {
+            Spot::End(element) => {
+                *rank += 1;
+                Some(element)
+            }
+            Spot::Leaf(leaf, within) => {
+                *rank += leaf.count - within;
+                let start = leaf.place(trunk.main.shape, within).bytes.start;
+                self.run = Run::new(&leaf.bytes[start..], trunk.main.shape);
+                self.run.next()
+            }
+        }
+    }
+}
+
+/// How many elements a walk downwards remembers the place of.
+const STARTS: usize = if cfg!(any(test, miri)) { 4 } else { 64 };
+
+/// Elements downwards. It allocates nothing.
+#[derive(Clone, Copy)]
+pub(crate) struct WalkBack<'a> {
+    collection: Collection<'a>,
+    /// Elements below those held.
+    ahead: usize,
+    run: &'a [u8],
+    /// Where the elements held start in the run; the last one is next.
+    starts: [u32; STARTS],
+    held: usize,
+}
+
+impl<'a> WalkBack<'a> {
+    /// Holds the elements of one run before `ahead`, or shows the one at an end of a list.
+    fn hold(&mut self) -> Option<Element<'a>> {
+        let (run, last) = match self.collection.form {
+            Form::Packed { run, .. } => (run.rest, self.ahead - 1),
+            Form::Tree(trunk) => match trunk.spot(self.ahead - 1) {
+                Spot::Leaf(leaf, within) => (&leaf.bytes[..], within),
+                Spot::End(element) => {
+                    self.ahead -= 1;
+                    return Some(element);
+                }
+            },
+        };
+        let first = (last + 1).saturating_sub(STARTS);
+        let shape = self.collection.shape();
+        let mut start = Run::new(run, shape).place(first).0.bytes.start;
+        for element in Run::new(&run[start..], shape).take(last + 1 - first) {
+            self.starts[self.held] = start as u32;
+            self.held += 1;
+            start += element.packed_len(shape);
+        }
+        self.run = run;
+        self.ahead -= self.held;
+        None
+    }
+}
+
+impl<'a> Iterator for WalkBack<'a> {
+    type Item = Element<'a>;
+
+    fn next(&mut self) -> Option<Element<'a>> {
+        if self.held == 0 {
+            if self.ahead == 0 {
+                return None;
+            }
+            if let Some(element) = self.hold() {
+                return Some(element);
+            }
+        }
+        self.held -= 1;
+        let start = self.starts[self.held] as usize;
+        Run::new(&self.run[start..], self.collection.shape()).next()
+    }
+}

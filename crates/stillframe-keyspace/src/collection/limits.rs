@@ -1,0 +1,30 @@
+//! Up to where a collection counts as packed.
+
+/// Up to where Redis keeps collections in its compact encodings. Here they decide nothing but what
+/// `is_packed` of a view answers, for OBJECT ENCODING: as in Redis, what has once been beyond stays
+/// so. Lists have no such limit in Redis 7.0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// `hash-max-listpack-entries`
+    pub hash_entries: usize,
+    /// `hash-max-listpack-value`: longest field or value, in bytes.
+    pub hash_value_bytes: usize,
+    /// `set-max-intset-entries`
+    pub set_integers: usize,
+    /// `zset-max-listpack-entries`
+    pub sorted_entries: usize,
+    /// `zset-max-listpack-value`: longest member, in bytes.
+    pub sorted_value_bytes: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            hash_entries: 128,
+            hash_value_bytes: 64,
+            set_integers: 512,
+            sorted_entries: 128,
+            sorted_value_bytes: 64,
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! Elements one after the other in one run of bytes: a whole small collection (inline in its entry)
+//! or one leaf of a large one.
+//!
+//! ```text
+//! single   len | key                       lists, sets
+//! pair     len | key | len | value         hashes
+//! scored   len | key | score (8 bytes)     sorted sets
+//! ```
+//! A length is an LEB128 number, so one byte up to 127. A score is kept such that the order of its
+//! bytes is the order of numbers ([`score_bytes`]).
+//!
+//! Invariant: a run is always a whole number of well-formed elements; only this module and
+//! [`crate::collection::chunk`] write them.
+
+use std::ops::Range;
+
+/// Most bytes of a small collection, which is one run: a larger one becomes a tree.
+pub(crate) const RUN_BYTES_MAX: usize = 4096;
+
+/// What one element of a run consists of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Shape {
+    Single,
+    Pair,
+    Scored,
+}
+
+/// One element.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Element<'a> {
+    pub(crate) key: &'a [u8],
+    /// The score's bytes in sorted sets, empty in lists and sets.
+    pub(crate) value: &'a [u8],
+}
+
+impl<'a> Element<'a> {
+    /// An element that is but a key.
+    pub(crate) fn single(key: &'a [u8]) -> Self {
+        Self { key, value: &[] }
+    }
+
+    pub(crate) fn score(self) -> f64 {
+        score_of(self.value)
+    }
+
+    /// By what sorted sets are ordered.
+    pub(crate) fn rank_key(self) -> (&'a [u8], &'a [u8]) {
+        (self.value, self.key)
+    }
+
+    /// Bytes it takes in a run.
+    pub(crate) fn packed_len(self, shape: Shape) -> usize {
+        let key = len_bytes(self.key.len()) + self.key.len();
+        match shape {
+            Shape::Single => key,
+            Shape::Pair => key + len_bytes(self.value.len()) + self.value.len(),
+            Shape::Scored => key + SCORE_BYTES,
+        }
+    }
+
+    /// Writes it over `room`, which has its length.
+    pub(crate) fn write(self, shape: Shape, room: &mut [u8]) {
+        let room = write_text(room, self.key);
+        match shape {
+            Shape::Single => {}
+            Shape::Pair => drop(write_text(room, self.value)),
+            Shape::Scored => room.copy_from_slice(self.value),
+        }
+    }
+}
+
+const SCORE_BYTES: usize = 8;
+
+/// The bytes of a score, ordered as numbers are; -0 is 0. A score is not NaN.
+pub(crate) fn score_bytes(score: f64) -> [u8; SCORE_BYTES] {
+    let bits = (score + 0.0).to_bits(); // -0 + 0 is 0
+    let ordered = if bits >> 63 == 0 { bits | 1 << 63 } else { !bits };
+    ordered.to_be_bytes()
+}
+
+/// [`score_bytes`] as a number, of the same order.
+#[inline]
+pub(crate) fn score_head(bytes: &[u8]) -> u64 {
+    u64::from_be_bytes(bytes.try_into().expect("scores take 8 bytes"))
+}
+
+/// The score of [`score_bytes`].
+pub(crate) fn score_of(bytes: &[u8]) -> f64 {
+    let ordered = score_head(bytes);
+    f64::from_bits(if ordered >> 63 == 0 { !ordered } else { ordered & !(1 << 63) })
+}
+
+fn len_bytes(len: usize) -> usize {
+    (len | 1).ilog2() as usize / 7 + 1
+}
+
+fn write_text<'r>(room: &'r mut [u8], text: &[u8]) -> &'r mut [u8] {
+    let (mut rest, mut at) = (text.len(), 0);
+    while rest >= 0x80 {
+        room[at] = rest as u8 | 0x80;
+        rest >>= 7;
+        at += 1;
+    }
+    room[at] = rest as u8;
+    let (place, room) = room[at + 1..].split_at_mut(text.len());
+    place.copy_from_slice(text);
+    room
+}
+
+/// The first text of a run, and what follows it.
+#[inline]
+fn read_text(run: &[u8]) -> (&[u8], &[u8]) {
+    if run[0] < 0x80 {
+        return run[1..].split_at(run[0] as usize);
+    }
+    let (mut len, mut at) = (0, 0);
+    loop {
+        len |= (run[at] as usize & 0x7f) << (7 * at);
+        at += 1;
+        if run[at - 1] < 0x80 {
+            return run[at..].split_at(len);
+        }
+    }
+}
+
+/// Elements read from a run, in order.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Run<'a> {
+    pub(crate) rest: &'a [u8],
+    pub(crate) shape: Shape,
+}
+
+impl<'a> Iterator for Run<'a> {
+    type Item = Element<'a>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Element<'a>> {
+        if self.rest.is_empty() {
+            return None;
+        }
+        let (key, rest) = read_text(self.rest);
+        let (value, rest) = match self.shape {
+            Shape::Single => (&[][..], rest),
+            Shape::Pair => read_text(rest),
+            Shape::Scored => rest.split_at(SCORE_BYTES),
+        };
+        self.rest = rest;
+        Some(Element { key, value })
+    }
+}
+
+/// Where an element lies in a run.
+#[derive(Debug, Clone)]
+pub(crate) struct Place {
+    pub(crate) index: usize,
+    pub(crate) bytes: Range<usize>,
+}
+
+impl<'a> Run<'a> {
+    pub(crate) fn new(bytes: &'a [u8], shape: Shape) -> Self {
+        Self { rest: bytes, shape }
+    }
+
+    /// The first element that `is_it` accepts; without one, the end of the run.
+    #[inline]
+    pub(crate) fn find(
+        mut self,
+        mut is_it: impl FnMut(Element<'a>) -> bool,
+    ) -> (Place, Option<Element<'a>>) {
+        let total = self.rest.len();
+        let mut index = 0;
+        loop {
+            let start = total - self.rest.len();
+            match self.next() {
+                Some(element) if is_it(element) => {
+                    let bytes = start..total - self.rest.len();
+                    return (Place { index, bytes }, Some(element));
+                }
+                Some(_) => index += 1,
+                None => return (Place { index, bytes: start..start }, None),
+            }
+        }
+    }
+
+    /// The element with this key.
+    #[inline]
+    pub(crate) fn find_key(self, key: &[u8]) -> (Place, Option<Element<'a>>) {
+        // Keys of one collection often differ in their last bytes alone: looking there first saves
+        // most of the comparisons.
+        let last = key.last();
+        self.find(|element| {
+            element.key.len() == key.len() && element.key.last() == last && element.key == key
+        })
+    }
+
+    /// Where element `index` lies, or the end of the run.
+    pub(crate) fn place(self, index: usize) -> (Place, Option<Element<'a>>) {
+        let mut ahead = index;
+        self.find(|_| {
+            let is_it = ahead == 0;
+            ahead = ahead.wrapping_sub(1);
+            is_it
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::collection::chunk::Chunk;
+
+    #[test]
+    fn elements_of_all_lengths_come_back() {
+        for shape in [Shape::Single, Shape::Pair, Shape::Scored] {
+            let mut chunk = Chunk::default();
+            let lens = [0, 1, 127, 128, 300, 16_383, 16_384, 40_000];
+            let texts: Vec<Vec<u8>> = lens.iter().map(|&len| vec![len as u8; len]).collect();
+            let value = |at: usize| match shape {
+                Shape::Single => Vec::new(),
+                Shape::Pair => texts[texts.len() - 1 - at].clone(),
+                Shape::Scored => score_bytes(at as f64).to_vec(),
+            };
+            for (at, text) in texts.iter().enumerate() {
+                let place = chunk.place(shape, at);
+                let value = value(at);
+                chunk.insert(place, shape, Element { key: text, value: &value });
+            }
+            assert_eq!((chunk.count, chunk.run(shape).count()), (texts.len(), texts.len()));
+            for (at, element) in chunk.run(shape).enumerate() {
+                assert_eq!((element.key, element.value), (&texts[at][..], &value(at)[..]));
+            }
+            let (place, found) = chunk.run(shape).place(4);
+            assert_eq!((place.index, found.map(|found| found.key.len())), (4, Some(300)));
+            chunk.remove(place, 1);
+            assert!(chunk.run(shape).find(|element| element.key.len() == 300).1.is_none());
+            assert_eq!(chunk.run(shape).count(), texts.len() - 1);
+        }
+    }
+
+    #[test]
+    fn score_bytes_are_ordered_as_numbers() {
+        let (least, most) = (f64::NEG_INFINITY, f64::INFINITY);
+        let scores = [least, f64::MIN, -1.5, -1e-300, -5e-324, 0.0, 5e-324, 1.0, f64::MAX, most];
+        assert!(scores.windows(2).all(|pair| score_bytes(pair[0]) < score_bytes(pair[1])));
+        assert!(scores.iter().all(|&score| score_of(&score_bytes(score)) == score));
+        assert_eq!(score_bytes(-0.0), score_bytes(0.0));
+    }
+}

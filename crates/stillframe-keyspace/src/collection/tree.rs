@@ -1,0 +1,215 @@
+//! The counted B+tree that every large collection is made of.
+//!
+//! R. Bayer, E. McCreight, "Organization and maintenance of large ordered indexes", Acta
+//! Informatica 1, 1972 (B-trees); J. R. Driscoll, N. Sarnak, D. D. Sleator, R. E. Tarjan, "Making
+//! data structures persistent", JCSS 1989 (path copying).
+//!
+//! Elements lie in leaves, packed ([`Chunk`]); an inner node knows of each child how many elements
+//! are below it and the least key that belongs there. Nodes are reference-counted: a collection
+//! that an image sees, or a copy of it, shares all its nodes, and whoever changes one first copies
+//! the nodes on its path that are not its own alone. So an image costs nothing to begin, and a
+//! write while it is taken copies one path, whatever the size of the collection.
+//!
+//! | order | elements are found by | inside a leaf |
+//! |---|---|---|
+//! | `Place` (lists) | their position | in order |
+//! | `Rank` (sorted sets) | score, then member | in order |
+//! | `Hash` (hashes, sets) | a keyed hash of 48 bits | in no order |
+//!
+//! The order by hash makes a cursor of SCAN a hash: everything below it has been shown, however the
+//! tree changes in between. A leaf is not sorted by it, as computing hashes takes longer than
+//! looking at some dozen elements; only splitting a leaf computes them.
+//!
+//! Invariants
+//! - T1: a child's `len` is the number of elements below it; all leaves are at one depth.
+//! - T2: `low` of a child is at most every key below it, and more than every key below the child
+//!   before it. That of the first child means nothing: whatever is less belongs there as well.
+//! - T3: no node is empty (but a tree's only leaf), or overfull unless it cannot be split. A node
+//!   that shrinks is merged with a neighbour if both fit into three quarters of a node; so two
+//!   neighbours take more than half a node together (leaves where elements are of like length).
+//! - T4: a node is changed only through [`node::own`] or [`node::alone`]: never one that somebody
+//!   else holds.
+//!
+//! Costs, n elements: find, insert, remove, rank: O(log n) nodes of at most 4 KiB (or one element).
+
+#[cfg(test)]
+mod check;
+mod edit;
+mod ends;
+mod node;
+#[cfg(test)]
+mod sharing;
+mod step;
+
+use std::sync::Arc;
+
+use crate::collection::chunk::{self, Chunk};
+use crate::collection::packed::Shape;
+use crate::hash::Hasher;
+pub(crate) use ends::{Ends, Side};
+use node::{Node, alone};
+
+/// Most bytes in a leaf of more than one element.
+const LEAF_BYTES_MAX: usize = if cfg!(miri) { 256 } else { 4096 };
+/// Most children of an inner node.
+const FANOUT: usize = if cfg!(any(test, miri)) { 4 } else { 32 };
+
+/// Keys that are gone for side by side.
+pub(crate) const BATCH: usize = 16;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Order {
+    Place,
+    Hash,
+    Rank,
+}
+
+impl Order {
+    /// Most elements in a leaf. Where they are compared, few; where they are counted, as many as
+    /// makes a node's own bytes a small share.
+    fn leaf_max(self) -> usize {
+        match self {
+            _ if cfg!(any(test, miri)) => 8,
+            Self::Place => 128,
+            Self::Hash | Self::Rank => chunk::ROOM - 1,
+        }
+    }
+}
+
+/// What elements are ordered by, but in lists: hash and nothing, or score and member.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Key<'a> {
+    pub(crate) head: u64,
+    pub(crate) tail: &'a [u8],
+}
+
+impl Key<'static> {
+    /// Where a field or member belongs in a tree by hash.
+    #[inline]
+    pub(crate) fn of_name(hasher: &Hasher, name: &[u8]) -> Self {
+        Self { head: hasher.hash(name), tail: &[] }
+    }
+}
+
+/// Where to change a tree.
+#[derive(Clone, Copy)]
+pub(crate) enum Seek<'a> {
+    Rank(usize),
+    Key(Key<'a>),
+}
+
+#[derive(Clone)]
+pub(crate) struct Tree {
+    root: Node,
+    len: usize,
+    bytes: usize,
+    /// See [`take_parted`](Self::take_parted).
+    parted: usize,
+    pub(crate) shape: Shape,
+    pub(crate) order: Order,
+}
+
+impl Tree {
+    pub(crate) fn new(shape: Shape, order: Order) -> Self {
+        let root = if order == Order::Place { Chunk::default() } else { Chunk::indexed() };
+        let root = Node::Leaf(Arc::new(root));
+        Self { bytes: root.bytes(), root, len: 0, parted: 0, shape, order }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Bytes of all its nodes, shared ones counted in full.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Bytes of the nodes that it has left to others which hold them too, since this was last
+    /// asked: it has copies of its own, or needs them no more.
+    pub(crate) fn take_parted(&mut self) -> usize {
+        std::mem::take(&mut self.parted)
+    }
+
+    /// The leaf with element `rank`, which exists, and how many elements come before it there.
+    pub(crate) fn leaf_at(&self, rank: usize) -> (&Chunk, usize) {
+        let (mut node, mut rank) = (&self.root, rank);
+        loop {
+            match node {
+                Node::Leaf(leaf) => return (leaf, rank),
+                Node::Inner(inner) => {
+                    let (at, within) = inner.child_of_rank(rank);
+                    (node, rank) = (inner.node(at), within);
+                }
+            }
+        }
+    }
+
+    /// The leaf where `key` belongs, and the head of the least key beyond it, if there is more.
+    #[inline]
+    pub(crate) fn leaf_of(&self, key: Key<'_>) -> (&Chunk, Option<u64>) {
+        let (mut node, mut beyond) = (&self.root, None);
+        loop {
+            match node {
+                Node::Leaf(leaf) => return (leaf, beyond),
+                Node::Inner(inner) => {
+                    let at = inner.child_of_key(key);
+                    beyond = inner.head(at + 1).or(beyond);
+                    node = inner.node(at);
+                }
+            }
+        }
+    }
+
+    /// The leaves where keys belong. They are gone to side by side, level by level, so that the
+    /// waits for memory overlap.
+    pub(crate) fn leaves_of(&self, keys: &[Key<'_>]) -> [Option<&Chunk>; BATCH] {
+        let mut nodes = [&self.root; BATCH];
+        while !keys.is_empty() && matches!(nodes[0], Node::Inner(_)) {
+            for (node, key) in nodes.iter_mut().zip(keys) {
+                if let Node::Inner(inner) = node {
+                    *node = inner.node(inner.child_of_key(*key));
+                }
+            }
+        }
+        nodes.map(|node| match node {
+            Node::Leaf(leaf) => Some(&**leaf),
+            Node::Inner(_) => None,
+        })
+    }
+
+    /// How many elements of a tree by rank are less than `key`.
+    pub(crate) fn below(&self, key: Key<'_>) -> usize {
+        let (mut node, mut before) = (&self.root, 0);
+        loop {
+            match node {
+                Node::Leaf(leaf) => {
+                    let key = (&key.head.to_be_bytes()[..], key.tail);
+                    return before + leaf.below(key);
+                }
+                Node::Inner(inner) => {
+                    let at = inner.child_of_key(key);
+                    before += inner.lens()[..at].iter().sum::<usize>();
+                    node = inner.node(at);
+                }
+            }
+        }
+    }
+
+    /// The value under a name that belongs at `key`, to be overwritten: if it is there, and nobody
+    /// else holds a node on the way to it (T4). Unlike an [`edit`](Self::edit) this leaves nothing
+    /// to be put right on the way back.
+    #[inline]
+    pub(crate) fn value_mut(&mut self, key: Key<'_>, name: &[u8]) -> Option<&mut [u8]> {
+        let mut node = &mut self.root;
+        loop {
+            match node {
+                Node::Leaf(leaf) => return alone(leaf)?.value_mut(self.shape, name),
+                Node::Inner(inner) => {
+                    let inner = alone(inner)?;
+                    node = inner.node_mut(inner.child_of_key(key));
+                }
+            }
+        }
+    }
+}

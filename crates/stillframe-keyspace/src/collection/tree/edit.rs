@@ -1,0 +1,223 @@
+//! A change of one leaf, and what it splits and merges on the way back to the root.
+
+use std::sync::Arc;
+
+use super::node::{Bound, Child, Inner, Node, own};
+use super::{FANOUT, LEAF_BYTES_MAX, Order, Seek, Tree};
+use crate::collection::chunk::Chunk;
+use crate::collection::packed::{Run, Shape, score_head};
+use crate::hash::Hasher;
+
+impl Tree {
+    /// Changes one leaf, which `change` is given with the place of a sought rank in it. It answers
+    /// the place that it changed.
+    pub(crate) fn edit(
+        &mut self,
+        seek: Seek<'_>,
+        hasher: &Hasher,
+        change: &mut dyn FnMut(&mut Chunk, usize) -> usize,
+    ) {
+        let (shape, order, bytes) = (self.shape, self.order, self.bytes);
+        let (len, parted, first, last) = (self.len, self.parted, true, true);
+        let mut work = Work { shape, order, len, bytes, parted, hasher, change, first, last };
+        if let Some(right) = work.edit(&mut self.root, seek) {
+            let left = std::mem::replace(&mut self.root, Node::Leaf(Arc::default()));
+            let left = Child { len: work.len - right.len, node: left, low: Bound::default() };
+            self.root = Node::Inner(Arc::new(Inner::new(left, right)));
+            work.bytes += self.root.bytes();
+        }
+        while let Node::Inner(inner) = &self.root
+            && inner.count() == 1
+        {
+            let only = inner.node(0).clone();
+            work.bytes -= self.root.bytes();
+            self.root = only;
+        }
+        (self.len, self.bytes, self.parted) = (work.len, work.bytes, work.parted);
+    }
+}
+
+/// One change on its way down the tree and up again.
+struct Work<'w> {
+    shape: Shape,
+    order: Order,
+    /// Elements and bytes of the whole tree, as they become.
+    len: usize,
+    bytes: usize,
+    parted: usize,
+    hasher: &'w Hasher,
+    change: &'w mut dyn FnMut(&mut Chunk, usize) -> usize,
+    /// Whether the path has kept to the first, the last children.
+    first: bool,
+    last: bool,
+}
+
+impl Work<'_> {
+    /// Changes what is below `node`; returns what was split off to its right.
+    fn edit(&mut self, node: &mut Node, seek: Seek<'_>) -> Option<Child> {
+        self.part(node);
+        self.bytes -= node.bytes();
+        let split = match node {
+            Node::Leaf(leaf) => self.edit_leaf(own(leaf), seek),
+            Node::Inner(inner) => self.edit_inner(own(inner), seek),
+        };
+        self.bytes += node.bytes() + split.as_ref().map_or(0, |split| split.node.bytes());
+        split
+    }
+
+    /// Notes that this tree is about to leave a node to others, if there are any.
+    fn part(&mut self, node: &Node) {
+        if node.is_shared() {
+            self.parted += node.bytes();
+            #[cfg(test)]
+            super::sharing::note_copy(node.bytes());
+        }
+    }
+
+    fn edit_leaf(&mut self, leaf: &mut Chunk, seek: Seek<'_>) -> Option<Child> {
+        let rank = if let Seek::Rank(rank) = seek { rank } else { 0 };
+        let before = leaf.count;
+        let changed = (self.change)(leaf, rank);
+        self.len = self.len - before + leaf.count;
+        if leaf.count < 2
+            || leaf.count <= self.order.leaf_max() && leaf.bytes.len() <= LEAF_BYTES_MAX
+        {
+            if self.order != Order::Place {
+                leaf.reindex(self.shape);
+            }
+            return None;
+        }
+        let (right, low) = match self.order {
+            Order::Hash => split_by_hash(leaf, self.shape, self.hasher)?,
+            Order::Place | Order::Rank => {
+                let came = leaf.count.saturating_sub(before).max(1);
+                let cut = match changed {
+                    // What is filled from one end is left full.
+                    1.. if self.last && changed + came == leaf.count => changed,
+                    0 if self.first && came < leaf.count => came,
+                    _ => middle(leaf.run(self.shape), leaf.count),
+                };
+                split_in_order(leaf, self.shape, self.order, cut)
+            }
+        };
+        Some(Child { len: right.count, node: Node::Leaf(Arc::new(right)), low })
+    }
+
+    fn edit_inner(&mut self, inner: &mut Inner, seek: Seek<'_>) -> Option<Child> {
+        let (at, seek) = match seek {
+            Seek::Rank(rank) => {
+                let (at, rank) = inner.child_of_rank(rank);
+                (at, Seek::Rank(rank))
+            }
+            Seek::Key(key) => (inner.child_of_key(key), seek),
+        };
+        self.first &= at == 0;
+        self.last &= at + 1 == inner.count();
+        let before = self.len;
+        let split = self.edit(inner.node_mut(at), seek);
+        let len = inner.len_mut(at);
+        *len = *len + self.len - before;
+        if let Some(right) = split {
+            *len -= right.len;
+            inner.insert(at + 1, right);
+        } else if *len == 0 && inner.count() > 1 {
+            self.bytes -= inner.remove(at).node.bytes_of_empty();
+        } else if self.len < before {
+            self.merge(inner, at);
+        }
+        if inner.count() <= FANOUT { None } else { Some(inner.split()) }
+    }
+
+    /// Merges a child that has shrunk with a neighbour, if they fit (T3).
+    fn merge(&mut self, inner: &mut Inner, at: usize) {
+        let pairs = [at.checked_sub(1), Some(at).filter(|_| at + 1 < inner.count())];
+        let fitting = pairs.into_iter().flatten().find(|&left| {
+            // Elements are known here: neighbours with too many need not be looked at.
+            let few = inner.lens()[left] + inner.lens()[left + 1] <= self.order.leaf_max() * 3 / 4;
+            match (inner.node(left), inner.node(left + 1)) {
+                (Node::Leaf(a), Node::Leaf(b)) => {
+                    few && a.bytes.len() + b.bytes.len() <= LEAF_BYTES_MAX * 3 / 4
+                }
+                (Node::Inner(a), Node::Inner(b)) => a.count() + b.count() <= FANOUT * 3 / 4,
+                _ => false, // T1: not at one depth
+            }
+        });
+        let Some(left) = fitting else { return };
+        let Child { node, len, low } = inner.remove(left + 1);
+        *inner.len_mut(left) += len;
+        let into = inner.node_mut(left);
+        self.part(into);
+        self.part(&node);
+        self.bytes -= into.bytes() + node.bytes();
+        match (&mut *into, &node) {
+            (Node::Leaf(into), Node::Leaf(from)) => {
+                let into = own(into);
+                into.append(from);
+                if self.order != Order::Place {
+                    into.reindex(self.shape);
+                }
+            }
+            (Node::Inner(into), Node::Inner(from)) => {
+                let seam = into.count();
+                let into = own(into);
+                into.append(from, low);
+                self.merge(into, seam); // children are neighbours now that were none before
+            }
+            _ => {}
+        }
+        self.bytes += into.bytes();
+    }
+}
+
+/// The element at which to cut a run so that both parts take about as many bytes.
+fn middle(run: Run<'_>, count: usize) -> usize {
+    let mut ahead = run.rest.len() / 2;
+    let (place, _) = run.find(|element| {
+        let len = element.packed_len(run.shape);
+        let is_it = ahead < len;
+        ahead = ahead.saturating_sub(len);
+        is_it
+    });
+    place.index.clamp(1, count - 1)
+}
+
+/// Splits off the elements from `cut` on.
+fn split_in_order(leaf: &mut Chunk, shape: Shape, order: Order, cut: usize) -> (Chunk, Bound) {
+    let last = leaf.place(shape, cut - 1);
+    let mut right = Chunk::of(leaf.bytes[last.bytes.end..].to_vec(), leaf.count - cut);
+    if order != Order::Place {
+        right.reindex(shape);
+    }
+    let mut low = Bound::default();
+    let ends = Run::new(&leaf.bytes[last.bytes.clone()], shape).next().zip(right.run(shape).next());
+    if order == Order::Rank
+        && let Some((left, right)) = ends
+    {
+        low.head = score_head(right.value);
+        if left.value == right.value {
+            let same = left.key.iter().zip(right.key).take_while(|(a, b)| a == b).count();
+            low.tail = Some(right.key[..same + 1].into());
+        }
+    }
+    leaf.truncate(&last);
+    (right, low)
+}
+
+/// Splits off the upper half by hash; nothing if all hashes are equal.
+fn split_by_hash(leaf: &mut Chunk, shape: Shape, hasher: &Hasher) -> Option<(Chunk, Bound)> {
+    let hashes: Vec<u64> = leaf.run(shape).map(|element| hasher.hash(element.key)).collect();
+    let mut sorted = hashes.clone();
+    sorted.sort_unstable();
+    let middle = sorted[sorted.len() / 2];
+    // Everything below the cut is less than it: where half are equal, the cut is beside them.
+    let cut = sorted.iter().copied().find(|&hash| hash >= middle && hash > sorted[0])?;
+    let [mut left, mut right] = [Chunk::indexed(), Chunk::indexed()];
+    for (element, hash) in leaf.run(shape).zip(&hashes) {
+        let half = if *hash < cut { &mut left } else { &mut right };
+        half.insert(half.place(shape, half.count), shape, element);
+    }
+    left.bytes.shrink_to_fit();
+    right.bytes.shrink_to_fit();
+    *leaf = left;
+    Some((right, Bound { head: cut, tail: None }))
+}

@@ -1,0 +1,261 @@
+//! The two ends of a large list, beside its tree.
+//!
+//! What is pushed or popped at an end of a list does not go down its tree: it lies in a run of its
+//! own, no larger than a leaf, and costs the same whatever the size of the list. A full run becomes
+//! a leaf; where a run is empty and an element is popped, the outermost leaf becomes a run. What is
+//! changed within a run goes into the tree first.
+//!
+//! Invariants
+//! - E1: `starts` tell where the elements of `bytes` start. The innermost element comes first, so
+//!   that at both ends of the list the outermost one is at the end of both.
+//! - E2: an end is no larger than a leaf, but for a single element.
+//! - E3: as T4: an end that somebody else holds too is copied before it is changed.
+
+use std::sync::Arc;
+
+use super::node::own;
+use super::{LEAF_BYTES_MAX, Order, Seek, Tree};
+use crate::collection::packed::{Element, Run, Shape};
+use crate::hash::Hasher;
+
+/// An end of a list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Side {
+    Front,
+    Back,
+}
+
+/// Both ends of a list. Cloning them shares them.
+#[derive(Clone, Default)]
+pub(crate) struct Ends {
+    front: Arc<End>,
+    back: Arc<End>,
+    /// As of a tree: bytes of ends that were left to others.
+    parted: usize,
+}
+
+/// Elements at one end.
+#[derive(Clone, Default)]
+struct End {
+    bytes: Vec<u8>,
+    starts: Vec<u32>,
+}
+
+impl Ends {
+    fn end(&self, side: Side) -> &End {
+        match side {
+            Side::Front => &self.front,
+            Side::Back => &self.back,
+        }
+    }
+
+    /// An end, to be changed.
+    fn end_mut(&mut self, side: Side) -> &mut End {
+        let end = match side {
+            Side::Front => &mut self.front,
+            Side::Back => &mut self.back,
+        };
+        if Arc::strong_count(end) > 1 {
+            self.parted += end.bytes();
+            #[cfg(test)]
+            super::sharing::note_copy(end.bytes());
+        }
+        own(end)
+    }
+
+    /// How many elements there are at an end.
+    pub(crate) fn len(&self, side: Side) -> usize {
+        self.end(side).starts.len()
+    }
+
+    /// Bytes of both, shared ones counted in full.
+    pub(crate) fn bytes(&self) -> usize {
+        self.front.bytes() + self.back.bytes()
+    }
+
+    /// See [`Tree::take_parted`].
+    pub(crate) fn take_parted(&mut self) -> usize {
+        std::mem::take(&mut self.parted)
+    }
+
+    /// The element of an end before which there are `at` of it in the list.
+    #[inline]
+    pub(crate) fn get(&self, side: Side, at: usize) -> Option<Element<'_>> {
+        let end = self.end(side);
+        match side {
+            Side::Front => end.get(end.starts.len().checked_sub(at + 1)?),
+            Side::Back => end.get(at),
+        }
+    }
+
+    /// Makes an element the outermost one.
+    pub(crate) fn push(
+        &mut self,
+        side: Side,
+        element: Element<'_>,
+        tree: &mut Tree,
+        hasher: &Hasher,
+    ) {
+        if !self.end(side).has_room(element) {
+            self.stow(side, tree, hasher);
+        }
+        self.end_mut(side).push(element);
+    }
+
+    /// Removes at most `count` of an end's outermost elements; returns how many.
+    pub(crate) fn pop(&mut self, side: Side, count: usize) -> usize {
+        let count = count.min(self.len(side));
+        if count > 0 {
+            self.end_mut(side).pop(count);
+        }
+        count
+    }
+
+    /// Moves the elements of an end into the tree.
+    pub(crate) fn stow(&mut self, side: Side, tree: &mut Tree, hasher: &Hasher) {
+        let (end, turned) = (self.end(side), side == Side::Front);
+        let count = end.starts.len();
+        if count == 0 {
+            return;
+        }
+        let turned = turned.then(|| end.turned());
+        let run = turned.as_ref().map_or(&end.bytes, |turned| &turned.bytes);
+        let at = if side == Side::Front { 0 } else { tree.len() };
+        tree.edit(Seek::Rank(at), hasher, &mut |leaf, index| {
+            leaf.insert_run(index, run, count);
+            index
+        });
+        self.end_mut(side).clear();
+    }
+
+    /// Fills an end that is empty, as a rule: with the outermost leaf of the tree or, where there
+    /// is none, with half of the other end.
+    pub(crate) fn draw(&mut self, side: Side, tree: &mut Tree, hasher: &Hasher) {
+        if self.len(side) > 0 {
+            return;
+        }
+        let drawn = if let Some(last) = tree.len().checked_sub(1) {
+            let at = if side == Side::Front { 0 } else { last };
+            let (leaf, _) = tree.leaf_at(at);
+            if leaf.count > 1 && leaf.bytes.len() > LEAF_BYTES_MAX {
+                return; // E2; the tree alone knows how to take such a leaf apart
+            }
+            let mut run = Vec::new();
+            tree.edit(Seek::Rank(at), hasher, &mut |leaf, _| {
+                run = leaf.take();
+                0
+            });
+            let drawn = End::of(run);
+            if side == Side::Front { drawn.turned() } else { drawn }
+        } else {
+            let other = if side == Side::Front { Side::Back } else { Side::Front };
+            let half = self.len(other).div_ceil(2);
+            self.end_mut(other).take_inner(half).turned()
+        };
+        *self.end_mut(side) = drawn;
+    }
+
+    /// Asserts the invariants.
+    #[cfg(test)]
+    pub(crate) fn check(&self) {
+        for end in [&self.front, &self.back] {
+            assert_eq!(End::of(end.bytes.clone()).starts, end.starts, "E1");
+            let fits = end.bytes.len() <= LEAF_BYTES_MAX;
+            assert!(end.starts.len() <= Order::Place.leaf_max(), "E2");
+            assert!(fits || end.starts.len() == 1, "E2");
+        }
+    }
+}
+
+impl End {
+    /// The elements of a run, the first one innermost.
+    fn of(bytes: Vec<u8>) -> Self {
+        let mut end = Self { bytes, starts: Vec::new() };
+        let mut start = 0;
+        for element in Run::new(&end.bytes, Shape::Single) {
+            end.starts.push(start as u32);
+            start += element.packed_len(Shape::Single);
+        }
+        end
+    }
+
+    /// The same elements, the last one innermost.
+    fn turned(&self) -> Self {
+        let mut turned = Self {
+            bytes: Vec::with_capacity(self.bytes.len()),
+            starts: Vec::with_capacity(self.starts.len()),
+        };
+        let mut end = self.bytes.len();
+        for &start in self.starts.iter().rev() {
+            turned.starts.push(turned.bytes.len() as u32);
+            turned.bytes.extend_from_slice(&self.bytes[start as usize..end]);
+            end = start as usize;
+        }
+        turned
+    }
+
+    /// Bytes that it takes.
+    fn bytes(&self) -> usize {
+        16 + size_of::<Self>() + self.bytes.capacity() + size_of::<u32>() * self.starts.capacity()
+    }
+
+    /// The element so many places from the innermost one.
+    #[inline]
+    fn get(&self, at: usize) -> Option<Element<'_>> {
+        let start = *self.starts.get(at)? as usize;
+        Run::new(&self.bytes[start..], Shape::Single).next()
+    }
+
+    /// Whether it is no larger than a leaf with one more element, or has no other.
+    fn has_room(&self, element: Element<'_>) -> bool {
+        self.starts.is_empty()
+            || self.starts.len() < Order::Place.leaf_max()
+                && self.bytes.len() + element.packed_len(Shape::Single) <= LEAF_BYTES_MAX
+    }
+
+    fn push(&mut self, element: Element<'_>) {
+        let start = self.bytes.len();
+        let end = start + element.packed_len(Shape::Single);
+        if end > self.bytes.capacity() {
+            // Less than doubling leaves, but no more than a leaf needs.
+            let room = (end + end / 2).min(LEAF_BYTES_MAX).max(end);
+            self.bytes.reserve_exact(room - start);
+        }
+        self.bytes.resize(end, 0);
+        element.write(Shape::Single, &mut self.bytes[start..]);
+        self.starts.push(start as u32);
+    }
+
+    /// Removes the `count` outermost elements, which exist.
+    fn pop(&mut self, count: usize) {
+        let left = self.starts.len() - count;
+        if let Some(&start) = self.starts.get(left) {
+            self.bytes.truncate(start as usize);
+        }
+        self.starts.truncate(left);
+        self.give_back();
+    }
+
+    /// Takes the `count` innermost elements out, which exist.
+    fn take_inner(&mut self, count: usize) -> Self {
+        let end = self.starts.get(count).map_or(self.bytes.len(), |&start| start as usize);
+        let bytes = self.bytes.drain(..end).collect();
+        let starts = self.starts.drain(..count).collect();
+        self.starts.iter_mut().for_each(|start| *start -= end as u32);
+        self.give_back();
+        Self { bytes, starts }
+    }
+
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.starts.clear();
+        self.give_back();
+    }
+
+    /// Gives memory back that only elements longer than a leaf take.
+    fn give_back(&mut self) {
+        if self.bytes.capacity() > LEAF_BYTES_MAX && self.bytes.len() <= LEAF_BYTES_MAX {
+            self.bytes.shrink_to(LEAF_BYTES_MAX);
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! A large collection: its trees, and the changes to it.
+
+use crate::collection::chunk::Chunk;
+use crate::collection::kind::Type;
+use crate::collection::packed::{Element, Shape, score_bytes, score_head, score_of};
+use crate::collection::tree::{Ends, Key, Order, Seek, Side, Tree};
+use crate::hash::Hasher;
+
+/// A collection as trees. Cloning it is O(1): the nodes are shared.
+#[derive(Clone)]
+pub(crate) struct Trunk {
+    pub(crate) main: Tree,
+    /// Sorted sets alone: the members by hash, beside the main tree by rank.
+    pub(crate) members: Option<Tree>,
+    /// Lists alone: the elements before and behind those of the main tree.
+    pub(crate) ends: Option<Ends>,
+    pub(crate) hasher: Hasher,
+    /// See [`crate::collection::form::Collection`].
+    pub(crate) loose: bool,
+    /// The last name that was put into a tree by hash was there before: the next one is likely to
+    /// be, too.
+    overwrites: bool,
+}
+
+impl Trunk {
+    pub(crate) fn new(kind: Type, hasher: &Hasher) -> Self {
+        let (shape, order) = match kind {
+            Type::List | Type::String => (Shape::Single, Order::Place),
+            Type::Hash => (Shape::Pair, Order::Hash),
+            Type::Set => (Shape::Single, Order::Hash),
+            Type::Sorted => (Shape::Scored, Order::Rank),
+        };
+        let members = (kind == Type::Sorted).then(|| Tree::new(Shape::Scored, Order::Hash));
+        let ends = (order == Order::Place).then(Ends::default);
+        let main = Tree::new(shape, order);
+        let hasher = hasher.clone();
+        Self { main, members, ends, hasher, loose: false, overwrites: false }
+    }
+
+    /// Elements.
+    pub(crate) fn len(&self) -> usize {
+        let at = |side| self.ends.as_ref().map_or(0, |ends| ends.len(side));
+        at(Side::Front) + self.main.len() + at(Side::Back)
+    }
+
+    /// The collection of a packed run.
+    pub(crate) fn of(chunk: &Chunk, kind: Type, hasher: &Hasher) -> Self {
+        let mut trunk = Self::new(kind, hasher);
+        for element in chunk.run(kind.shape()) {
+            match kind {
+                Type::List | Type::String => trunk.insert_at(trunk.len(), element),
+                Type::Hash | Type::Set => drop(trunk.put(element)),
+                Type::Sorted => drop(trunk.set_score(element)),
+            }
+        }
+        trunk
+    }
+
+    /// Bytes of it all, shared nodes counted in full.
+    pub(crate) fn bytes(&self) -> usize {
+        size_of::<Self>() + 16 + self.node_bytes()
+    }
+
+    /// Bytes of its nodes that it has left to others since this was last asked.
+    pub(crate) fn take_parted(&mut self) -> usize {
+        self.main.take_parted()
+            + self.members.as_mut().map_or(0, Tree::take_parted)
+            + self.ends.as_mut().map_or(0, Ends::take_parted)
+    }
+
+    /// Bytes of the nodes, which clones share.
+    pub(crate) fn node_bytes(&self) -> usize {
+        self.main.bytes()
+            + self.members.as_ref().map_or(0, Tree::bytes)
+            + self.ends.as_ref().map_or(0, Ends::bytes)
+    }
+
+    /// The element with this key, not in lists.
+    pub(crate) fn find(&self, key: &[u8]) -> Option<Element<'_>> {
+        let tree = self.members.as_ref().unwrap_or(&self.main);
+        let (leaf, _) = tree.leaf_of(Key::of_name(&self.hasher, key));
+        leaf.find_key(tree.shape, key).1
+    }
+
+    /// Sets what a hash or set holds under a key; true if the key is new.
+    pub(crate) fn put(&mut self, element: Element<'_>) -> bool {
+        let key = Key::of_name(&self.hasher, element.key);
+        if self.overwrites
+            && let Some(value) = self.main.value_mut(key, element.key)
+            && value.len() == element.value.len()
+        {
+            value.copy_from_slice(element.value);
+            return false;
+        }
+        let (mut is_new, shape) = (false, self.main.shape);
+        self.main.edit(Seek::Key(key), &self.hasher, &mut |leaf, _| {
+            is_new = leaf.put(shape, element);
+            0
+        });
+        self.overwrites = !is_new;
+        is_new
+    }
+
+    /// Removes a key from a hash or set; false if it was not there.
+    pub(crate) fn remove(&mut self, key: &[u8]) -> bool {
+        self.find(key).is_some() && remove_hashed(&mut self.main, &self.hasher, key)
+    }
+
+    /// Sets a member's score in a sorted set; returns the old one.
+    pub(crate) fn set_score(&mut self, element: Element<'_>) -> Option<f64> {
+        let old = self.put_score(element);
+        if let Some(old) = old {
+            if old == element.value {
+                return Some(element.score());
+            }
+            self.remove_from_order(Element { value: &old, ..element });
+        }
+        let key = rank_key(element);
+        if !self.main.step_in(key, element) {
+            let insert = &mut |leaf: &mut Chunk, _| leaf.insert_ranked(element);
+            self.main.edit(Seek::Key(key), &self.hasher, insert);
+        }
+        old.map(|old| score_of(&old))
+    }
+
+    /// Sets a member's score in the tree by hash alone; returns the bytes of the old one.
+    fn put_score(&mut self, element: Element<'_>) -> Option<[u8; 8]> {
+        let key = Key::of_name(&self.hasher, element.key);
+        let members = self.members.as_mut().expect("a sorted set has its members by hash");
+        if self.overwrites
+            && let Some(value) = members.value_mut(key, element.key)
+        {
+            let old = score_head(value).to_be_bytes();
+            value.copy_from_slice(element.value);
+            return Some(old);
+        }
+        let mut old = None;
+        members.edit(Seek::Key(key), &self.hasher, &mut |leaf, _| {
+            let (place, found) = leaf.find_key(Shape::Scored, element.key);
+            old = found.map(|found| score_head(found.value).to_be_bytes());
+            match old {
+                None => leaf.insert(place, Shape::Scored, element),
+                Some(old) if old == element.value => {}
+                Some(_) => leaf.replace(place, Shape::Scored, element),
+            }
+            0
+        });
+        self.overwrites = old.is_some();
+        old
+    }
+
+    /// Removes a member of a sorted set; returns its score.
+    pub(crate) fn remove_member(&mut self, member: &[u8]) -> Option<f64> {
+        let score = self.find(member)?.score();
+        self.remove_from_order(Element { key: member, value: &score_bytes(score) });
+        let members = self.members.as_mut().expect("a sorted set has its members by hash");
+        remove_hashed(members, &self.hasher, member);
+        Some(score)
+    }
+
+    /// Takes an element of a sorted set out of the order.
+    fn remove_from_order(&mut self, element: Element<'_>) {
+        let key = rank_key(element);
+        if self.main.step_out(key, element.key) {
+            return;
+        }
+        self.main.edit(Seek::Key(key), &self.hasher, &mut |leaf, _| {
+            leaf.remove_key(Shape::Scored, element.key);
+            0
+        });
+    }
+
+    /// Removes `count` elements from rank `start` on, in a list or sorted set; all of them exist.
+    pub(crate) fn remove_range(&mut self, start: usize, count: usize) {
+        let (start, count) = self.remove_at_ends(start, count);
+        let (shape, mut left) = (self.main.shape, count);
+        while left > 0 {
+            if let Some(members) = &mut self.members {
+                let (leaf, index) = self.main.leaf_at(start);
+                for element in leaf.run(shape).skip(index).take(left) {
+                    remove_hashed(members, &self.hasher, element.key);
+                }
+            }
+            self.main.edit(Seek::Rank(start), &self.hasher, &mut |leaf, index| {
+                left -= leaf.remove_range(shape, index, left);
+                index
+            });
+        }
+    }
+}
+
+fn rank_key(element: Element<'_>) -> Key<'_> {
+    Key { head: score_head(element.value), tail: element.key }
+}
+
+/// Removes a key from a tree by hash; false if it was not there.
+fn remove_hashed(tree: &mut Tree, hasher: &Hasher, key: &[u8]) -> bool {
+    let (mut was_there, shape) = (false, tree.shape);
+    tree.edit(Seek::Key(Key::of_name(hasher, key)), hasher, &mut |leaf, _| {
+        was_there = leaf.remove_key(shape, key);
+        0
+    });
+    was_there
+}

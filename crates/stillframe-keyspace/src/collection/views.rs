@@ -1,0 +1,257 @@
+//! Collections as readers see them: lists, hashes, sets and sorted sets.
+//!
+//! A view borrows its entry and costs nothing to make or copy. Reading allocates nothing, so that a
+//! forked child may do it. Costs are those of the collection's [tree](crate::tree): O(log n) for
+//! one element, by key, rank or position.
+
+use std::fmt;
+
+use crate::collection::form::{Collection, Form};
+use crate::collection::packed::score_bytes;
+use crate::collection::tree::Key;
+
+macro_rules! views {
+    ($($(#[$doc:meta])* $name:ident;)*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy)]
+        pub struct $name<'a>(pub(crate) Collection<'a>);
+
+        impl $name<'_> {
+            /// Elements in it.
+            #[must_use]
+            #[allow(clippy::len_without_is_empty, reason = "a key's collection is never empty")]
+            pub fn len(self) -> usize {
+                self.0.len()
+            }
+        }
+    )*};
+}
+
+views! {
+    /// A list.
+    List;
+    /// A hash: fields with their values.
+    Hash;
+    /// A set.
+    Set;
+    /// A sorted set: members with scores, ordered by score, then member.
+    Sorted;
+}
+
+impl<'a> List<'a> {
+    /// Whether it lies in one piece with its key.
+    #[must_use]
+    pub fn is_packed(self) -> bool {
+        matches!(self.0.form, Form::Packed { .. })
+    }
+
+    /// The element at a position.
+    #[must_use]
+    pub fn get(self, at: usize) -> Option<&'a [u8]> {
+        self.0.at(at).map(|element| element.key)
+    }
+
+    /// The elements from position `at` on.
+    pub fn iter_from(self, at: usize) -> impl Iterator<Item = &'a [u8]> + 'a {
+        self.0.walk(at).map(|element| element.key)
+    }
+
+    /// The elements from position `at` (or the last one) downwards.
+    pub fn iter_back_from(self, at: usize) -> impl Iterator<Item = &'a [u8]> + 'a {
+        self.0.walk_back(at).map(|element| element.key)
+    }
+}
+
+impl<'a> Hash<'a> {
+    /// Whether Redis would keep it in its compact encoding; see [`crate::Limits`].
+    #[must_use]
+    pub fn is_packed(self) -> bool {
+        !self.0.loose
+    }
+
+    /// The value of a field.
+    #[must_use]
+    pub fn get(self, field: &[u8]) -> Option<&'a [u8]> {
+        self.0.find(field).map(|element| element.value)
+    }
+
+    /// Whether there is such a field.
+    #[must_use]
+    pub fn contains(self, field: &[u8]) -> bool {
+        self.0.find(field).is_some()
+    }
+
+    /// All fields with their values, in no order.
+    pub fn iter(self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> + 'a {
+        self.0.walk(0).map(|element| (element.key, element.value))
+    }
+
+    /// The field at a rank below [`len`](Self::len), in the order of [`iter`](Self::iter): for
+    /// random ones.
+    #[must_use]
+    pub fn at(self, rank: usize) -> Option<(&'a [u8], &'a [u8])> {
+        self.0.at(rank).map(|element| (element.key, element.value))
+    }
+
+    /// Shows about `count` fields from `cursor` (0 to begin) on, and returns the cursor to go on
+    /// from, 0 at the end. Every field there from the first call to the last is shown, perhaps more
+    /// than once, however the hash changes in between.
+    pub fn scan(self, cursor: u64, count: usize, mut f: impl FnMut(&[u8], &[u8])) -> u64 {
+        self.0.scan(cursor, count, |element| f(element.key, element.value))
+    }
+}
+
+impl<'a> Set<'a> {
+    /// Whether Redis would keep it in its compact encoding, that of
+    /// [integers](Self::is_all_integers) alone.
+    #[must_use]
+    pub fn is_packed(self) -> bool {
+        !self.0.loose
+    }
+
+    /// Whether it has always been of integers alone, and few enough; see [`crate::Limits`].
+    #[must_use]
+    pub fn is_all_integers(self) -> bool {
+        !self.0.loose
+    }
+
+    /// Whether there is such a member.
+    #[must_use]
+    pub fn contains(self, member: &[u8]) -> bool {
+        self.0.find(member).is_some()
+    }
+
+    /// All members, in no order.
+    pub fn iter(self) -> impl Iterator<Item = &'a [u8]> + 'a {
+        self.0.walk(0).map(|element| element.key)
+    }
+
+    /// The member at a rank below [`len`](Self::len), in the order of [`iter`](Self::iter): for
+    /// random ones.
+    #[must_use]
+    pub fn at(self, rank: usize) -> Option<&'a [u8]> {
+        self.0.at(rank).map(|element| element.key)
+    }
+
+    /// Shows about `count` members; as [`Hash::scan`].
+    pub fn scan(self, cursor: u64, count: usize, mut f: impl FnMut(&[u8])) -> u64 {
+        self.0.scan(cursor, count, |element| f(element.key))
+    }
+}
+
+impl<'a> Sorted<'a> {
+    /// Whether Redis would keep it in its compact encoding; see [`crate::Limits`].
+    #[must_use]
+    pub fn is_packed(self) -> bool {
+        !self.0.loose
+    }
+
+    /// The score of a member.
+    #[must_use]
+    pub fn score(self, member: &[u8]) -> Option<f64> {
+        self.0.find(member).map(|element| element.score())
+    }
+
+    /// How many members come before this one.
+    #[must_use]
+    pub fn rank(self, member: &[u8]) -> Option<usize> {
+        let score = self.score(member)?;
+        Some(self.0.below(Key { head: head(score), tail: member }))
+    }
+
+    /// The member at a rank, with its score.
+    #[must_use]
+    pub fn at(self, rank: usize) -> Option<(&'a [u8], f64)> {
+        self.0.at(rank).map(|element| (element.key, element.score()))
+    }
+
+    /// How many members have a score less than `score`, or equal to it if `inclusive`. It is not
+    /// NaN.
+    #[must_use]
+    pub fn below_score(self, score: f64, inclusive: bool) -> usize {
+        let head = head(score) + u64::from(inclusive); // the next number's
+        self.0.below(Key { head, tail: &[] })
+    }
+
+    /// Where all scores are equal: how many members are less than `member`, or equal to it if
+    /// `inclusive`.
+    #[must_use]
+    pub fn below_member(self, member: &[u8], inclusive: bool) -> usize {
+        let Some((_, score)) = self.at(0) else { return 0 };
+        let below = self.0.below(Key { head: head(score), tail: member });
+        below + usize::from(inclusive && self.at(below).is_some_and(|(other, _)| other == member))
+    }
+
+    /// The members from a rank on, with their scores.
+    pub fn iter_from(self, rank: usize) -> impl Iterator<Item = (&'a [u8], f64)> + 'a {
+        self.0.walk(rank).map(|element| (element.key, element.score()))
+    }
+
+    /// The members from a rank (or the last one) downwards, with their scores.
+    pub fn iter_back_from(self, rank: usize) -> impl Iterator<Item = (&'a [u8], f64)> + 'a {
+        self.0.walk_back(rank).map(|element| (element.key, element.score()))
+    }
+
+    /// Shows about `count` members with their scores, in no order; as [`Hash::scan`].
+    pub fn scan(self, cursor: u64, count: usize, mut f: impl FnMut(&[u8], f64)) -> u64 {
+        self.0.scan(cursor, count, |element| f(element.key, element.score()))
+    }
+}
+
+fn head(score: f64) -> u64 {
+    u64::from_be_bytes(score_bytes(score))
+}
+
+impl PartialEq for List<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.iter_from(0).eq(other.iter_from(0))
+    }
+}
+
+impl PartialEq for Hash<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.len() == other.len()
+            && self.iter().all(|(field, value)| other.get(field) == Some(value))
+    }
+}
+
+impl PartialEq for Set<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.len() == other.len() && self.iter().all(|member| other.contains(member))
+    }
+}
+
+impl PartialEq for Sorted<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.iter_from(0).eq(other.iter_from(0))
+    }
+}
+
+impl Eq for List<'_> {}
+impl Eq for Hash<'_> {}
+impl Eq for Set<'_> {}
+impl Eq for Sorted<'_> {} // no score is NaN
+
+impl fmt::Debug for List<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter_from(0)).finish()
+    }
+}
+
+impl fmt::Debug for Hash<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.iter()).finish()
+    }
+}
+
+impl fmt::Debug for Set<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.iter()).finish()
+    }
+}
+
+impl fmt::Debug for Sorted<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.iter_from(0)).finish()
+    }
+}

@@ -1,0 +1,20 @@
+//! Memory: entries in slots, and who may change or free one when.
+//!
+//! Reading order: `slots` (the memory model), `entry` (one entry in memory) and `value` (what it
+//! holds), `limbo` and `reclaim` (where entries go that leave), `word_sink` (the snapshotter's
+//! side), `index` (from the hash of a key to slot and entry). `spaces` says which database an entry
+//! belongs to, `access` when a slot was used. All unsafe code of this crate is here: in `entry`
+//! (layout and handles), and in `slots` and `word_sink` where words become entries, for the writer
+//! and for the snapshotter.
+
+pub(crate) mod access;
+pub(crate) mod chunks;
+pub(crate) mod entry;
+pub(crate) mod index;
+mod limbo;
+pub(crate) mod mutants;
+mod reclaim;
+pub(crate) mod slots;
+pub(crate) mod spaces;
+pub(crate) mod value;
+pub(crate) mod word_sink;

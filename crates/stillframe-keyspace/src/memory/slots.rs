@@ -1,0 +1,402 @@
+//! The memory model: which entry lies in which slot, and who may change or free it when.
+//!
+//! A slot word is 0 or the handle of the entry that the slot owns. *Era* counts images and clears:
+//! an entry carries the era it was born in; beginning an image freezes the eras up to the present
+//! one (`frozen`) and starts a new era. An image can see an entry exactly if the entry is of a
+//! frozen era, was in its slot at begin, and the capture has not passed that slot.
+//!
+//! Invariants
+//! - M1: a word that is not 0 is the handle of a live entry, owned by this slot alone. An entry
+//!   lives in one slot and never moves, so its slot tells whether it was captured.
+//! - M2: an entry is changed or freed only if no image can see it: no image is held, or it is
+//!   younger than the frozen eras, or its slot lies below `captured`. Else its replacement is a
+//!   new entry, and it waits in limbo.
+//! - M3: what leaves a slot was overwritten there first, and only then retired.
+//! - M4: limbo releases a range when the capture has passed all of it (`Engine::captured`, Acquire:
+//!   the sink has let go of those entries), and everything when the image is over (Acquire too).
+//! - M5: images of another process (fork) see that process's entries: nothing is frozen here.
+//! - M6: the word that an index keeps beside a slot is the slot's word: whoever inserts, replaces
+//!   or removes an entry here does the same there before the next lookup.
+//!
+//! A slot freed and reused while an image is held, by cases (old entry `o`, frozen, not captured):
+//! - `o` leaves and the slot is empty: the algorithm keeps `o`'s handle for the image, limbo keeps
+//!   `o` itself.
+//! - A new entry `n` comes into the slot: it is young; the image sees `o` all the same, as the
+//!   algorithm keeps the *oldest* word. `n` changes in place and is freed at once: no image has
+//!   its handle. `n` cannot have `o`'s address: `o` is not freed yet.
+//! - So a slot puts at most one entry in limbo per image, and limbo is never larger than the image.
+//! - The capture passes the slot: whatever is in it now is invisible (it was pushed, or is young).
+//!   The next image freezes `n` as it finds it.
+//! - The image fails or is cancelled: the capture stops anywhere; `captured` no longer rises, and
+//!   everything stays until the image is let go.
+//! - A slot handed out for the first time after begin lies beyond the image, and so do its entries:
+//!   they are young.
+
+use std::io;
+
+use stillframe::{
+    Algorithm, BeginError, Begun, CaptureError, CaptureReport, Engine, MemoryError, Options, Point,
+    Progress, Publication,
+};
+
+use crate::DATABASES;
+use crate::collection::kind::Type;
+use crate::memory::chunks::Stack;
+use crate::memory::entry::{Entry, Owned};
+use crate::memory::index::{Index, Seat};
+use crate::memory::limbo::{Limbo, Loan};
+use crate::memory::mutants::{Mutant, is_made};
+use crate::memory::reclaim::Reclaimer;
+use crate::memory::word_sink::{AtBegin, EntrySink, WordSink};
+
+/// Entries of this size or more are dropped by the reclaimer: unmapping them takes long.
+const LARGE_BYTES: usize = 256 << 10;
+/// Above this much garbage the writer drops long texts itself: it must not outrun the reclaimer. It
+/// cannot with collections, which take longer to fill than to drop.
+const PENDING_BYTES_MAX: usize = 64 << 20;
+/// Growth of the slot array: at least this, else an eighth.
+const GROWTH_MIN: usize = if cfg!(any(test, miri)) { 16 } else { 8192 };
+/// A slot's number has 32 bits wherever one is kept.
+const KEYS_MAX: usize = u32::MAX as usize;
+
+/// Slots with their entries.
+pub(crate) struct Slots<A: Algorithm> {
+    engine: Engine<A>,
+    progress: Progress,
+    /// Slots below have been handed out.
+    used: usize,
+    free: Stack,
+    slots_max: usize,
+    era: u64,
+    /// An image was begun and its end not noticed yet.
+    imaging: bool,
+    /// Eras up to this one belong to the image under way; 0 if there is none in this process.
+    frozen: u64,
+    /// Slots below are captured, as far as was noticed.
+    captured: usize,
+    limbo: Limbo,
+    reclaimer: Reclaimer,
+}
+
+#[cfg(test)]
+mod tests;
+
+impl<A: Algorithm> Slots<A> {
+    pub(crate) fn create(options: &Options) -> Result<Self, CreateError> {
+        let max_keys = options.max_words;
+        if max_keys > KEYS_MAX {
+            return Err(CreateError::TooManyKeys { max_keys });
+        }
+        let engine = Engine::new(A::create(options)?).map_err(CreateError::Thread)?;
+        Ok(Self {
+            progress: engine.progress(),
+            engine,
+            used: 0,
+            free: Stack::default(),
+            slots_max: max_keys,
+            era: 1,
+            imaging: false,
+            frozen: 0,
+            captured: 0,
+            limbo: Limbo::default(),
+            reclaimer: Reclaimer::default(),
+        })
+    }
+
+    /// The algorithm that takes the images.
+    pub(crate) fn algorithm(&self) -> &'static stillframe::Info {
+        self.engine.algorithm().info()
+    }
+
+    /// The era in which entries are born now.
+    pub(crate) fn era(&self) -> u64 {
+        self.era
+    }
+
+    /// Starts a new era and returns the one that ended.
+    pub(crate) fn end_era(&mut self) -> u64 {
+        self.era += 1;
+        self.era - 1
+    }
+
+    /// Slots that were ever handed out.
+    pub(crate) fn used(&self) -> usize {
+        self.used
+    }
+
+    pub(crate) fn limbo(&self) -> &Limbo {
+        &self.limbo
+    }
+
+    pub(crate) fn reclaimer(&mut self) -> &mut Reclaimer {
+        &mut self.reclaimer
+    }
+
+    pub(crate) fn garbage_bytes(&self) -> usize {
+        self.reclaimer.pending_bytes()
+    }
+
+    pub(crate) fn is_used(&self, slot: u32) -> bool {
+        self.engine.read(slot as usize) != 0
+    }
+
+    #[inline]
+    pub(crate) fn entry(&self, slot: u32) -> Option<&Entry> {
+        match self.engine.read(slot as usize) {
+            0 => None,
+            // SAFETY: M1. It stays alive and unchanged for the borrow: freeing and changing entries
+            // takes `&mut self`, and entries in slots are dropped by nobody else.
+            word => Some(unsafe { Entry::from_word(word) }),
+        }
+    }
+
+    /// The slot of `index` that holds `key`. The words of an index are those of their slots (M6).
+    #[inline]
+    pub(crate) fn find(&self, index: &Index, hash: u64, key: &[u8]) -> Option<Seat> {
+        index.find(hash, |word| {
+            // SAFETY: M1 by M6; as in `entry`.
+            let entry = unsafe { Entry::from_word(word) };
+            entry.key() == key
+        })
+    }
+
+    /// The entry of a seat just found in an index.
+    #[inline]
+    pub(crate) fn entry_of(&self, seat: Seat) -> &Entry {
+        debug_assert_eq!(self.engine.read(seat.slot as usize), seat.word, "M6");
+        // SAFETY: M1 by M6; as in `entry`.
+        unsafe { Entry::from_word(seat.word) }
+    }
+
+    /// The entry, to be changed in place, if no image can see it (M2).
+    #[inline]
+    pub(crate) fn entry_mut(&mut self, slot: u32) -> Option<&mut Entry> {
+        let is_private = self.is_private(slot, self.entry(slot)?);
+        if !is_private && !is_made(Mutant::ChangesInPlace) {
+            return None;
+        }
+        let word = self.engine.read(slot as usize);
+        // SAFETY: M1, and M2: the image under way never gives this handle to the snapshotter, or
+        // it has let go of it; no other reference outlives the borrow of `self`.
+        Some(unsafe { Entry::from_word_mut(word) })
+    }
+
+    /// Whether no image can see the entry in this slot.
+    fn is_private(&self, slot: u32, entry: &Entry) -> bool {
+        let captured = self.captured + usize::from(is_made(Mutant::SeesOneSlotLess));
+        entry.era() > self.frozen || (slot as usize) < captured
+    }
+
+    /// Puts an entry into a free slot.
+    pub(crate) fn insert(&mut self, entry: Owned) -> Result<Seat, MemoryError> {
+        let slot = match self.free.pop() {
+            Some(slot) => slot,
+            None => self.hand_out()?,
+        };
+        let word = entry.into_word();
+        self.engine.write(slot as usize, word);
+        Ok(Seat { slot, word })
+    }
+
+    pub(crate) fn has_free(&self) -> bool {
+        self.free.len() != 0
+    }
+
+    fn hand_out(&mut self) -> Result<u32, MemoryError> {
+        let words = self.engine.words();
+        if self.used == words {
+            let grown = words + GROWTH_MIN.max(words / 8);
+            // The last step may be shorter; beyond it the library says what was reserved.
+            self.engine.grow(grown.min(self.slots_max).max(words + 1))?;
+        }
+        self.used += 1;
+        Ok((self.used - 1) as u32)
+    }
+
+    /// Puts another entry into a slot in use, which shares so many bytes with the one before.
+    pub(crate) fn replace(&mut self, slot: u32, entry: Owned, shared_bytes: usize) -> Seat {
+        let word = entry.into_word();
+        self.exchange(slot, word, shared_bytes);
+        Seat { slot, word }
+    }
+
+    /// Empties a slot in use.
+    pub(crate) fn remove(&mut self, slot: u32) {
+        self.exchange(slot, 0, 0);
+        self.free.push(slot);
+    }
+
+    /// What limbo would share with an entry that shares all of the one in `slot`, were that to
+    /// leave now.
+    pub(crate) fn loan(&self, slot: u32) -> Option<Loan> {
+        let entry = self.entry(slot)?;
+        if self.is_private(slot, entry) {
+            return self.limbo.loan(slot);
+        }
+        let bytes = entry.outside_bytes();
+        (bytes > 0).then_some(Loan { holder: slot, bytes })
+    }
+
+    /// The entry in `slot` shares something with one that has gone to limbo.
+    pub(crate) fn lend(&mut self, slot: u32, loan: Loan) {
+        self.limbo.lend(slot, loan);
+    }
+
+    /// The entry in `slot` has parted with nodes of so many bytes.
+    pub(crate) fn give_back(&mut self, slot: u32, bytes: usize) {
+        self.limbo.give_back(slot, Some(bytes));
+    }
+
+    fn exchange(&mut self, slot: u32, word: u64, shared_bytes: usize) {
+        let old = self.engine.read(slot as usize);
+        assert!(old != 0, "a slot in use holds an entry");
+        self.engine.write(slot as usize, word); // M3
+        // SAFETY: M1: the slot owned it, and its word is gone.
+        let old = unsafe { Owned::from_word(old) };
+        if !self.is_private(slot, old.entry()) {
+            self.limbo.push(slot, old);
+            if shared_bytes > 0 {
+                self.limbo.lend(slot, Loan { holder: slot, bytes: shared_bytes });
+            }
+            #[cfg(test)]
+            if is_made(Mutant::FreesAtOnce) {
+                self.limbo.poison(..);
+            }
+            return;
+        }
+        #[cfg(test)]
+        if is_made(Mutant::SeesOneSlotLess) && slot as usize == self.captured {
+            return self.limbo.push(slot, old.poisoned()); // freed, as far as a reader can see
+        }
+        self.limbo.give_back(slot, None);
+        if old.entry().bytes() >= LARGE_BYTES
+            && (self.reclaimer.pending_bytes() < PENDING_BYTES_MAX
+                || old.entry().value().kind() != Type::String)
+        {
+            let bytes = old.entry().bytes();
+            self.reclaimer.drop_later(old, bytes);
+        }
+    }
+
+    /// Empties up to `budget` of `slots`, which are in use; false when there are no more. Without
+    /// an image their entries are not even looked at here, but dropped elsewhere together.
+    pub(crate) fn sweep(&mut self, slots: &mut dyn Iterator<Item = u32>, budget: usize) -> bool {
+        let mut batch = Vec::with_capacity(budget);
+        let mut swept = 0;
+        for slot in slots.take(budget) {
+            swept += 1;
+            if self.frozen != 0 {
+                self.remove(slot);
+                continue;
+            }
+            let word = self.engine.read(slot as usize);
+            assert!(word != 0, "a slot in use holds an entry");
+            self.engine.write(slot as usize, 0);
+            self.free.push(slot);
+            // SAFETY: M1: the slot owned it, and its word is gone; M2: no image is held.
+            batch.push(unsafe { Owned::from_word(word) });
+        }
+        if !batch.is_empty() {
+            let bytes = size_of_val(&batch[..]); // those of the entries are known to the caller
+            self.reclaimer.drop_later(batch, bytes);
+        }
+        swept == budget
+    }
+
+    /// Begins an image of the entries that are not dead.
+    pub(crate) fn snapshot<E: EntrySink + 'static>(
+        &mut self,
+        point: Point,
+        sink: E,
+        mut at_begin: AtBegin,
+        publish: impl FnOnce(&mut E, Result<CaptureReport, CaptureError>) + Send + 'static,
+    ) -> Result<Begun, BeginError> {
+        if is_made(Mutant::ShowsCleared) {
+            at_begin.cleared = [0; DATABASES];
+        }
+        let words = WordSink { sink, at_begin };
+        let begun = self.engine.snapshot(point, words, |words, captured| {
+            publish(&mut words.sink, captured);
+            Publication::Failed // every image is whole: none builds on it
+        })?;
+        // The image before is over, or this one would not have begun. Its end is not asked for
+        // before: it may come between the question and the begin.
+        self.end_image();
+        self.imaging = true;
+        let ended = self.end_era();
+        if self.algorithm().in_process {
+            self.frozen = ended;
+            self.captured = 0;
+            self.limbo.begin(self.engine.words());
+        }
+        Ok(begun)
+    }
+
+    /// Notices how far the image is and frees what it has let go of (M4). O(1) when idle.
+    pub(crate) fn tend(&mut self) {
+        if !self.imaging {
+            return;
+        }
+        if !self.progress.running() {
+            self.end_image();
+        } else if self.frozen != 0 {
+            self.captured = self.progress.captured_words();
+            #[cfg(test)]
+            self.limbo.release_wrongly(self.captured);
+            self.limbo.release(self.captured, &mut self.reclaimer);
+        }
+    }
+
+    /// No image is held but one begun just now: frees what the one before had (M4).
+    fn end_image(&mut self) {
+        self.imaging = false;
+        self.frozen = 0;
+        self.limbo.end(&mut self.reclaimer);
+    }
+
+    pub(crate) fn progress(&self) -> &Progress {
+        &self.progress
+    }
+
+    /// Waits until no image is held.
+    pub(crate) fn wait(&mut self) {
+        self.engine.wait();
+        self.tend();
+    }
+}
+
+impl<A: Algorithm> Drop for Slots<A> {
+    fn drop(&mut self) {
+        self.progress.cancel();
+        self.wait(); // M4: from here on nobody else reads entries
+        for slot in 0..self.used {
+            let word = self.engine.read(slot);
+            if word != 0 {
+                self.engine.write(slot, 0);
+                // SAFETY: M1: the slot owned it, and its word is gone; M2: no image is held.
+                drop(unsafe { Owned::from_word(word) });
+            }
+        }
+    }
+}
+
+/// A keyspace could not be made.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CreateError {
+    /// More keys than slots can be numbered.
+    #[error(
+        "`max_keys` is {max_keys}, but slots are numbered in 32 bits: give at most {KEYS_MAX}, or \
+         spread the keys over several keyspaces"
+    )]
+    TooManyKeys {
+        /// As it was asked for.
+        max_keys: usize,
+    },
+    /// No memory for the slots.
+    #[error("no memory for the slots of the keyspace: {0}")]
+    Memory(#[from] MemoryError),
+    /// No thread.
+    #[error("the snapshotter thread could not be started: {0}")]
+    Thread(#[source] io::Error),
+}

@@ -1,0 +1,440 @@
+//! The keyed store: databases over one array of slots, reading, images, housekeeping.
+//!
+//! Invariants
+//! - K1: the index of a database holds exactly the slots of its live entries, under the hash of
+//!   their keys. An entry is live if it is younger than the last clear of its database.
+//! - K2: a live entry's slot is in the `expiries` of its database exactly if it has a deadline.
+//! - K3: dead entries stay in their slots until swept, a few at a time: clearing a database is
+//!   O(1). Whoever walks slots (scan, images) tells them by their era.
+//! - K4: an entry carries not the number of its database but its *space*; the two are permutations
+//!   of each other, so that databases are swapped in O(1). An image has the permutation of its
+//!   beginning.
+//!
+//! Keys are hashed by SipHash-1-3 under a key from the operating system, as an attacker chooses
+//! them: 8 ns for a key of 16 bytes where a hash without proof of resistance takes 1 to 2.
+
+mod cursor;
+pub(crate) mod edit;
+pub(crate) mod evict;
+mod expiries;
+mod expiry;
+pub(crate) mod options;
+#[cfg(test)]
+mod tests;
+pub(crate) mod warm;
+pub(crate) mod write;
+
+use std::collections::VecDeque;
+use std::hash::RandomState;
+
+use stillframe::{
+    Algorithm, BeginError, Begun, CaptureError, CaptureReport, Options, Point, Progress,
+};
+
+use crate::DATABASES;
+use crate::collection::chunk::Chunk;
+use crate::collection::limits::Limits;
+use crate::hash::Hasher;
+use crate::memory::access::{Access, Counting};
+use crate::memory::chunks::Sparse;
+use crate::memory::entry::{Entry, KEY_BYTES, NEVER};
+use crate::memory::index::{Index, Seat};
+use crate::memory::slots::{CreateError, Slots};
+use crate::memory::spaces::Spaces;
+use crate::memory::word_sink::{AtBegin, Cleared, EntrySink};
+use cursor::Cursor;
+use evict::Pool;
+use expiries::Expiries;
+use options::{KeyspaceOptions, KeyspaceStats};
+
+/// Dead entries swept in one call of [`Keyspace::tend`].
+const SWEEP: usize = if cfg!(any(test, miri)) { 16 } else { 512 };
+
+/// Sixteen databases of keys, with images by algorithm `A`.
+///
+/// `db` is below [`DATABASES`] everywhere (else a call panics); keys are at most 1 GiB. Instants
+/// are unix milliseconds. Calls that take `now` treat a key whose time has come as absent, and
+/// delete it. Calls that do not take it act on whatever is stored: look the key up first where that
+/// matters; looking up and then changing one key hashes it once.
+pub struct Keyspace<A: Algorithm> {
+    pub(crate) slots: Slots<A>,
+    pub(crate) dbs: [Db; DATABASES],
+    pub(crate) spaces: Spaces,
+    /// Where each slot stands in the `expiries` of its database.
+    pub(crate) places: Sparse,
+    cleared: Cleared,
+    condemned: VecDeque<Condemned>,
+    pub(crate) hasher: Hasher,
+    pub(crate) limits: Limits,
+    /// Where small collections are edited.
+    pub(crate) scratch: Chunk,
+    /// The slot that was found last: the next call is often for the same key.
+    recent: Option<u32>,
+    pub(crate) access: Access,
+    pub(crate) pool: Pool,
+    pub(crate) expired_total: u64,
+    /// Keys that have expired since they were last taken, if they are to be kept.
+    pub(crate) expired: Vec<(usize, Box<[u8]>)>,
+    pub(crate) keeps_expired: bool,
+    /// Keys whose time has come are absent, and stay where they are until somebody removes them.
+    pub(crate) spares_expired: bool,
+    /// The database whose turn it is to have expired keys looked for.
+    pub(crate) expire_turn: usize,
+}
+
+#[derive(Default)]
+pub(crate) struct Db {
+    pub(crate) index: Index,
+    pub(crate) expiries: Expiries,
+    pub(crate) bytes: usize,
+}
+
+/// Slots of dead entries.
+struct Condemned {
+    slots: Box<dyn Iterator<Item = u32> + Send>,
+    bytes: usize,
+}
+
+/// Where a key is.
+#[derive(Clone, Copy)]
+pub(crate) enum Place {
+    At(u32),
+    Absent { hash: u64 },
+}
+
+impl<A: Algorithm> Keyspace<A> {
+    /// An empty keyspace.
+    ///
+    /// # Errors
+    /// [`CreateError`] when memory or threads cannot be had.
+    pub fn create(options: &KeyspaceOptions) -> Result<Self, CreateError> {
+        let words = Options::words(0)
+            .max_words(options.max_keys)
+            .huge_pages(options.huge_pages)
+            .algorithm(options.algorithm)
+            .budget(options.budget_bytes, options.on_full);
+        Ok(Self {
+            slots: Slots::create(&words)?,
+            dbs: Default::default(),
+            spaces: Spaces::default(),
+            places: Sparse::default(),
+            cleared: [0; DATABASES],
+            condemned: VecDeque::new(),
+            hasher: Hasher(RandomState::new()),
+            limits: Limits::default(),
+            scratch: Chunk::default(),
+            recent: None,
+            access: Access::default(),
+            pool: Pool::default(),
+            expired_total: 0,
+            expired: Vec::new(),
+            keeps_expired: false,
+            spares_expired: false,
+            expire_turn: 0,
+        })
+    }
+
+    /// The entry of a key.
+    #[inline]
+    pub fn get(&mut self, db: usize, key: &[u8], now: i64) -> Option<&Entry> {
+        let seat = self.find(db, key, now)?;
+        Some(self.slots.entry_of(seat))
+    }
+
+    /// As [`get`](Self::get), for a caller that is about to edit: edits of one collection often
+    /// follow each other, so this looks first at the key that was looked up last.
+    pub fn get_to_edit(&mut self, db: usize, key: &[u8], now: i64) -> Option<&Entry> {
+        let Place::At(slot) = self.seek(db, key) else { return None };
+        if self.at(slot).is_expired(now) {
+            self.delete_if_expired(slot, now);
+            return None;
+        }
+        self.recent = Some(slot);
+        self.access.touch(slot);
+        Some(self.at(slot))
+    }
+
+    /// As [`get`](Self::get), but it does not count as a use of the key.
+    pub fn peek(&mut self, db: usize, key: &[u8], now: i64) -> Option<&Entry> {
+        let seat = self.slots.find(&self.dbs[db].index, self.hash(key), key)?;
+        if self.slots.entry_of(seat).is_expired(now) {
+            self.delete_if_expired(seat.slot, now);
+            return None;
+        }
+        Some(self.slots.entry_of(seat))
+    }
+
+    /// Memory that deleting all keys would give back, in bytes: entries and their place in the
+    /// index. O(1).
+    #[must_use]
+    pub fn data_bytes(&self) -> usize {
+        self.dbs.iter().map(|db| db.bytes + db.index.len() * KEY_BYTES).sum()
+    }
+
+    /// Whether the key exists.
+    pub fn contains(&mut self, db: usize, key: &[u8], now: i64) -> bool {
+        self.find(db, key, now).is_some()
+    }
+
+    /// Milliseconds since a key was last used, in steps of 100; meant for
+    /// [`Counting::Recency`].
+    #[must_use]
+    pub fn idle_ms(&self, db: usize, key: &[u8]) -> Option<u64> {
+        let seat = self.slots.find(&self.dbs[db].index, self.hash(key), key)?;
+        Some(self.access.idle_ms(seat.slot))
+    }
+
+    /// How often a key is used, from 0 to 255; 0 without [`Counting::Frequency`].
+    #[must_use]
+    pub fn frequency(&self, db: usize, key: &[u8]) -> Option<u8> {
+        let seat = self.slots.find(&self.dbs[db].index, self.hash(key), key)?;
+        Some(self.access.frequency(seat.slot))
+    }
+
+    /// Makes a key look unused for so long, with [`Counting::Recency`].
+    pub fn set_idle_ms(&mut self, db: usize, key: &[u8], idle_ms: u64) {
+        if let Some(seat) = self.slots.find(&self.dbs[db].index, self.hash(key), key) {
+            self.access.set_idle_ms(seat.slot, idle_ms);
+        }
+    }
+
+    /// Makes a key look used so often, with [`Counting::Frequency`].
+    pub fn set_frequency(&mut self, db: usize, key: &[u8], frequency: u8) {
+        if let Some(seat) = self.slots.find(&self.dbs[db].index, self.hash(key), key) {
+            self.access.set_frequency(seat.slot, frequency);
+        }
+    }
+
+    /// How uses of keys are counted from now on.
+    pub fn count_uses(&mut self, counting: Counting) {
+        if self.access.counting() != counting {
+            self.access.set_counting(counting);
+        }
+    }
+
+    /// Tells the time by which uses are dated: milliseconds since any fixed instant.
+    pub fn set_clock(&mut self, milliseconds: u64) {
+        self.access.set_clock(milliseconds);
+    }
+
+    /// Keys of a database, including those whose time has come but that nothing has met yet.
+    #[must_use]
+    pub fn len(&self, db: usize) -> usize {
+        self.dbs[db].index.len()
+    }
+
+    /// Whether a database has no keys.
+    #[must_use]
+    pub fn is_empty(&self, db: usize) -> bool {
+        self.len(db) == 0
+    }
+
+    /// Keys of a database that have a time to live.
+    #[must_use]
+    pub fn expires(&self, db: usize) -> usize {
+        self.dbs[db].expiries.len()
+    }
+
+    /// Calls `f` for the keys of `db` among the next `budget` slots from `cursor` on (0 to begin),
+    /// and returns the cursor to go on from, 0 at the end. A key that exists from the first call to
+    /// the last is met exactly once, however much else changes.
+    pub fn scan(
+        &mut self,
+        db: usize,
+        cursor: u64,
+        budget: usize,
+        now: i64,
+        mut f: impl FnMut(&Entry),
+    ) -> u64 {
+        let used = self.slots.used();
+        let cursor = Cursor::read(cursor, used);
+        let last = cursor.end().min(used);
+        let start = cursor.next.min(last);
+        let end = start.saturating_add(budget.max(1)).min(last);
+        for slot in start..end {
+            let Some(entry) = self.slots.entry(slot as u32) else { continue };
+            if entry.space() == self.spaces.of_db(db)
+                && self.is_live(entry)
+                && !entry.is_expired(now)
+            {
+                f(entry);
+            }
+        }
+        if end == last { 0 } else { cursor.at(end).write() }
+    }
+
+    /// A key of `db` chosen by `random`, which yields 64 random bits a call.
+    pub fn random(
+        &mut self,
+        db: usize,
+        now: i64,
+        random: &mut impl FnMut() -> u64,
+    ) -> Option<&Entry> {
+        /// Tries where expired keys are spared and there may be no other.
+        const TRIES_MAX: usize = 100;
+        let mut tries = 0;
+        loop {
+            let slot = self.dbs[db].index.random(random)?;
+            tries += usize::from(self.spares_expired);
+            if !self.delete_if_expired(slot, now) || tries == TRIES_MAX {
+                return self.slots.entry(slot);
+            }
+        }
+    }
+
+    /// Calls `f` for every key of `db`, in no order.
+    pub fn for_each(&mut self, db: usize, now: i64, f: impl FnMut(&Entry)) {
+        let entries = self.dbs[db].index.slots().filter_map(|slot| self.slots.entry(slot));
+        entries.filter(|entry| !entry.is_expired(now)).for_each(f);
+    }
+
+    /// Deletes every key of a database, in O(1). An image under way stays whole. Memory comes back
+    /// as [`tend`](Self::tend) is called.
+    pub fn clear(&mut self, db: usize) {
+        if self.is_empty(db) {
+            return;
+        }
+        let space = self.spaces.of_db(db);
+        self.cleared[space] = self.slots.end_era(); // K3: all that live now are dead
+        let Db { index, expiries, bytes } = std::mem::take(&mut self.dbs[db]);
+        self.condemned.push_back(Condemned { slots: Box::new(index.into_slots()), bytes });
+        let bytes = expiries.len() * size_of::<u32>();
+        self.slots.reclaimer().drop_later(expiries, bytes);
+    }
+
+    /// Deletes every key, like [`clear`](Self::clear).
+    pub fn clear_all(&mut self) {
+        (0..DATABASES).for_each(|db| self.clear(db));
+    }
+
+    /// Swaps the contents of two databases, in O(1). An image under way shows them as they were.
+    pub fn swap(&mut self, a: usize, b: usize) {
+        self.dbs.swap(a, b);
+        self.spaces.swap(a, b);
+    }
+
+    /// Begins an image of all databases. The snapshotter thread pushes its entries into `sink`,
+    /// then runs `publish` while the image is still held, then lets it go.
+    ///
+    /// # Errors
+    /// [`BeginError`], for instance while an image is under way: nothing changes, the sink is
+    /// dropped, `publish` is not called.
+    pub fn snapshot<E: EntrySink + 'static>(
+        &mut self,
+        point: Point,
+        sink: E,
+        publish: impl FnOnce(&mut E, Result<CaptureReport, CaptureError>) + Send + 'static,
+    ) -> Result<Begun, BeginError> {
+        let (cleared, spaces, seen) = (self.cleared, self.spaces.clone(), self.access.seen());
+        self.slots.snapshot(point, sink, AtBegin { cleared, spaces, seen }, publish)
+    }
+
+    /// Frees what an image has let go of, and sweeps what was cleared: bounded work, next to none
+    /// when idle. To be called once per turn of the event loop. True if more is left to do, so that
+    /// an idle loop should not sleep.
+    pub fn tend(&mut self) -> bool {
+        self.slots.tend();
+        self.sweep(SWEEP);
+        !self.condemned.is_empty()
+    }
+
+    /// Whether an image is under way.
+    #[must_use]
+    pub fn saving(&self) -> bool {
+        self.slots.progress().running()
+    }
+
+    /// Waits until no image is under way.
+    pub fn wait_image(&mut self) {
+        self.slots.wait();
+    }
+
+    /// How far the image under way is, in slots (words); any thread may ask, or cancel it.
+    #[must_use]
+    pub fn progress(&self) -> Progress {
+        self.slots.progress().clone()
+    }
+
+    /// Up to where collections count as packed; see [`Limits`].
+    pub fn limits_mut(&mut self) -> &mut Limits {
+        &mut self.limits
+    }
+
+    /// The algorithm that takes the images.
+    #[must_use]
+    pub fn algorithm(&self) -> &'static stillframe::Info {
+        self.slots.algorithm()
+    }
+
+    /// Figures of this instant.
+    #[must_use]
+    pub fn stats(&self) -> KeyspaceStats {
+        let condemned: usize = self.condemned.iter().map(|condemned| condemned.bytes).sum();
+        KeyspaceStats {
+            keys: self.dbs.iter().map(|db| db.index.len()).sum(),
+            expires: self.dbs.iter().map(|db| db.expiries.len()).sum(),
+            expired_total: self.expired_total,
+            slots: self.slots.used(),
+            entry_bytes: self.dbs.iter().map(|db| db.bytes).sum(),
+            limbo_entries: self.slots.limbo().entries(),
+            limbo_bytes: self.slots.limbo().bytes(),
+            garbage_bytes: condemned + self.slots.garbage_bytes(),
+        }
+    }
+
+    pub(crate) fn hash(&self, key: &[u8]) -> u64 {
+        self.hasher.hash_key(key)
+    }
+
+    pub(crate) fn is_live(&self, entry: &Entry) -> bool {
+        entry.era() > self.cleared[entry.space()]
+    }
+
+    #[inline]
+    fn find(&mut self, db: usize, key: &[u8], now: i64) -> Option<Seat> {
+        let seat = self.slots.find(&self.dbs[db].index, self.hash(key), key)?;
+        if self.slots.entry_of(seat).is_expired(now) {
+            self.delete_if_expired(seat.slot, now);
+            return None;
+        }
+        self.recent = Some(seat.slot);
+        self.access.touch(seat.slot);
+        Some(seat)
+    }
+
+    /// Where a key is, for a caller that may have looked it up just before.
+    pub(crate) fn seek(&self, db: usize, key: &[u8]) -> Place {
+        if let Some(slot) = self.recent
+            && let Some(entry) = self.slots.entry(slot)
+            && entry.key() == key
+            && entry.space() == self.spaces.of_db(db)
+            && self.is_live(entry)
+        {
+            return Place::At(slot);
+        }
+        let hash = self.hash(key);
+        let seat = self.slots.find(&self.dbs[db].index, hash, key);
+        seat.map_or(Place::Absent { hash }, |seat| Place::At(seat.slot))
+    }
+
+    /// Deletes the live entry in `slot`.
+    pub(crate) fn delete(&mut self, slot: u32) {
+        let entry = self.slots.entry(slot).expect("a slot in the index is in use");
+        let hash = self.hash(entry.key());
+        let db = &mut self.dbs[self.spaces.db_of(entry)];
+        db.index.remove(hash, slot);
+        db.bytes -= entry.bytes();
+        if entry.deadline() != NEVER {
+            db.expiries.remove(slot, &mut self.places);
+        }
+        self.slots.remove(slot);
+    }
+
+    pub(crate) fn sweep(&mut self, budget: usize) {
+        if let Some(condemned) = self.condemned.front_mut()
+            && !self.slots.sweep(&mut condemned.slots, budget)
+        {
+            self.condemned.pop_front();
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! Changes to collections.
+//!
+//! An edit looks at where the collection lies and takes one of three ways:
+//! - a small one is copied out, changed, and put back in place or as a new entry;
+//! - a large one that no image can see is changed in place;
+//! - a large one that an image can see is cloned in O(1), its nodes shared, and the clone becomes a
+//!   new entry; changing it copies the nodes on the way, but only once each.
+
+use std::sync::Arc;
+
+use stillframe::{Algorithm, MemoryError};
+
+use super::write::NOTHING;
+use super::{Keyspace, Place};
+use crate::collection::chunk::Chunk;
+use crate::collection::draft::{Body, Draft};
+use crate::collection::edits::{HashEdit, ListEdit, SetEdit, SortedEdit};
+use crate::collection::form::{Collection, Form};
+use crate::collection::kind::Type;
+use crate::collection::trunk::Trunk;
+use crate::memory::entry::{Entry, INLINE_MAX, New, Owned};
+
+/// A collection could not be edited; nothing was changed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum EditError {
+    /// The key holds a value of another type.
+    #[error("the key holds a value of another type")]
+    WrongType,
+    /// No memory for the key.
+    #[error(transparent)]
+    Memory(#[from] MemoryError),
+}
+
+macro_rules! edits {
+    ($($(#[$doc:meta])* $name:ident $kind:ident $edit:ident;)*) => {
+        impl<A: Algorithm> Keyspace<A> {
+            $(
+                $(#[$doc])*
+                ///
+                /// An absent key is an empty collection, and one that is empty afterwards is no
+                /// key. The time to live stays. (Look the key up first, so that one whose time has
+                /// come is gone.)
+                ///
+                /// # Errors
+                /// [`EditError`]; nothing changes, `f` may have been called.
+                pub fn $name<R>(
+                    &mut self,
+                    db: usize,
+                    key: &[u8],
+                    f: impl FnOnce(&mut $edit<'_>) -> R,
+                ) -> Result<R, EditError> {
+                    self.edit(db, key, Type::$kind, |draft| {
+                        let mut edit = $edit(draft);
+                        let result = f(&mut edit);
+                        (edit.0, result)
+                    })
+                }
+            )*
+        }
+    };
+}
+
+edits! {
+    /// Changes a list.
+    edit_list List ListEdit;
+    /// Changes a hash.
+    edit_hash Hash HashEdit;
+    /// Changes a set.
+    edit_set Set SetEdit;
+    /// Changes a sorted set.
+    edit_sorted Sorted SortedEdit;
+}
+
+impl<A: Algorithm> Keyspace<A> {
+    fn edit<R>(
+        &mut self,
+        db: usize,
+        key: &[u8],
+        kind: Type,
+        f: impl for<'d> FnOnce(Draft<'d>) -> (Draft<'d>, R),
+    ) -> Result<R, EditError> {
+        let place = self.seek(db, key);
+        let (limits, hasher, changed) = (&self.limits, &self.hasher, false);
+        let mut booked = NOTHING;
+        if let Place::At(slot) = place {
+            if self.at(slot).value_type() != kind {
+                return Err(EditError::WrongType);
+            }
+            if let Some(trunk) = self.slots.entry_mut(slot).and_then(Entry::trunk_mut) {
+                let (loose, bytes) = (trunk.loose, trunk.bytes());
+                let body = Body::InPlace(&mut *trunk);
+                let (draft, result) = f(Draft { kind, body, loose, changed, limits, hasher });
+                let loose = draft.loose;
+                drop(draft);
+                trunk.loose = loose;
+                let (parted, is_empty) = (trunk.take_parted(), trunk.len() == 0);
+                let books = &mut self.dbs[db].bytes;
+                *books = *books - bytes + trunk.bytes();
+                if parted > 0 {
+                    self.slots.give_back(slot, parted);
+                }
+                if is_empty {
+                    self.delete(slot);
+                }
+                return Ok(result);
+            }
+            booked = self.booked(slot);
+        }
+        let mut scratch = std::mem::take(&mut self.scratch);
+        let (loose, large) = match place {
+            Place::At(slot) => copy_out(self.at(slot), &mut scratch),
+            Place::Absent { .. } => (false, None),
+        };
+        let mut shared_bytes = large.as_ref().map_or(0, Trunk::node_bytes);
+        let clone = |trunk| Body::Clone(Box::new(trunk));
+        let body = large.map_or(Body::Packed(&mut scratch), clone);
+        let (draft, result) = f(Draft { kind, body, loose, changed, limits, hasher });
+        let Draft { body, loose, changed, .. } = draft;
+        let large = if let Body::Clone(mut trunk) = body {
+            let parted = trunk.take_parted();
+            shared_bytes = shared_bytes.saturating_sub(parted);
+            trunk.loose = loose;
+            Some(*trunk)
+        } else {
+            None
+        };
+        let value = match large {
+            Some(trunk) if trunk.len() != 0 => Some(New::Trunk(kind, Arc::new(trunk))),
+            None if scratch.count != 0 => Some(New::packed(kind, &scratch, loose)),
+            _ => None,
+        };
+        let stored = if changed {
+            self.store(db, place, key, value, booked.deadline, shared_bytes)
+        } else {
+            Ok(())
+        };
+        self.scratch = recycle(scratch);
+        stored.map(|()| result).map_err(EditError::Memory)
+    }
+
+    /// Puts what an edit has made where its key belongs; nothing, if nothing is left. It shares so
+    /// many bytes with what is there.
+    fn store(
+        &mut self,
+        db: usize,
+        place: Place,
+        key: &[u8],
+        value: Option<New<'_>>,
+        deadline: i64,
+        shared_bytes: usize,
+    ) -> Result<(), MemoryError> {
+        let mut reserve = 0;
+        let value = match (value, place) {
+            (None, Place::At(slot)) => {
+                self.delete(slot);
+                return Ok(());
+            }
+            (None, Place::Absent { .. }) => return Ok(()),
+            (Some(value), Place::Absent { .. }) => value,
+            (Some(value), Place::At(slot)) => {
+                if let New::Packed { run, .. } = value {
+                    reserve = (run.len() / 4).min(INLINE_MAX - run.len()); // it is growing
+                }
+                let booked = self.booked(slot);
+                match self.slots.entry_mut(slot) {
+                    Some(entry) => match entry.overwrite(value) {
+                        Ok(()) => {
+                            self.book(db, slot, booked);
+                            return Ok(());
+                        }
+                        Err(unfit) => unfit,
+                    },
+                    None => value,
+                }
+            }
+        };
+        let entry = Owned::new(self.birth(db), key, value, deadline, reserve);
+        match place {
+            Place::At(slot) => self.replace(db, slot, entry, shared_bytes),
+            Place::Absent { .. } => return self.place(db, place, entry),
+        }
+        Ok(())
+    }
+}
+
+/// What an edit of this entry starts from: whether it is loose, and a large collection or (in
+/// `scratch`) a small one.
+fn copy_out(entry: &Entry, scratch: &mut Chunk) -> (bool, Option<Trunk>) {
+    match entry.value().as_collection() {
+        Some(Collection { form: Form::Packed { run, count }, loose }) => {
+            scratch.bytes.extend_from_slice(run.rest);
+            scratch.count = count;
+            (loose, None)
+        }
+        Some(Collection { form: Form::Tree(trunk), loose }) => (loose, Some(trunk.clone())),
+        None => (false, None),
+    }
+}
+
+/// Scratch for the next edit.
+fn recycle(mut scratch: Chunk) -> Chunk {
+    if scratch.bytes.capacity() > 4 * INLINE_MAX {
+        return Chunk::default();
+    }
+    scratch.bytes.clear();
+    scratch.count = 0;
+    scratch
+}

@@ -1,0 +1,219 @@
+//! Which keys go when memory is short.
+//!
+//! Like Redis: a few keys of every database are sampled, and the best victims met so far wait in a
+//! small pool, sorted. Unlike Redis, a victim is judged once more when its turn comes: one that was
+//! used since it was sampled goes back to its luck.
+
+use stillframe::Algorithm;
+
+use super::Keyspace;
+use crate::DATABASES;
+use crate::memory::entry::{Entry, NEVER};
+
+/// Victims kept from one eviction to the next.
+const POOL: usize = 16;
+
+/// What makes a key a good victim.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Merit {
+    /// Long since it was last used; to be used with [`Counting::Recency`](crate::Counting).
+    Idle,
+    /// Seldom used; to be used with [`Counting::Frequency`](crate::Counting).
+    Rare,
+    /// Nothing.
+    Chance,
+    /// About to expire.
+    NearEnd,
+}
+
+/// How victims are chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Choice {
+    /// What makes a good victim.
+    pub merit: Merit,
+    /// Only keys with a time to live.
+    pub mortal_only: bool,
+    /// Keys looked at in each database.
+    pub samples: usize,
+}
+
+/// Victims in waiting, the best last.
+#[derive(Default)]
+pub(crate) struct Pool {
+    candidates: Vec<Candidate>,
+    choice: Option<Choice>,
+    turn: usize,
+}
+
+struct Candidate {
+    score: u64,
+    slot: u32,
+    space: usize,
+    hash: u64,
+}
+
+impl<A: Algorithm> Keyspace<A> {
+    /// Deletes the best victim that can be found, and returns its database and key; `None` if no
+    /// key may go. `random` yields 64 random bits a call.
+    pub fn evict(
+        &mut self,
+        choice: Choice,
+        random: &mut impl FnMut() -> u64,
+    ) -> Option<(usize, Box<[u8]>)> {
+        let slot = match choice.merit {
+            Merit::Chance => self.any_victim(choice, random)?,
+            _ => self.best_victim(choice, random)?,
+        };
+        let entry = self.at(slot);
+        let gone = (self.spaces.db_of(entry), entry.key().into());
+        self.delete(slot);
+        Some(gone)
+    }
+
+    /// A random key; databases take turns.
+    fn any_victim(&mut self, choice: Choice, random: &mut impl FnMut() -> u64) -> Option<u32> {
+        (0..DATABASES).find_map(|_| {
+            self.pool.turn += 1;
+            self.sample(self.pool.turn % DATABASES, choice, random)
+        })
+    }
+
+    fn sample(&self, db: usize, choice: Choice, random: &mut impl FnMut() -> u64) -> Option<u32> {
+        let db = &self.dbs[db];
+        if choice.mortal_only { db.expiries.random(random()) } else { db.index.random(random) }
+    }
+
+    fn best_victim(&mut self, choice: Choice, random: &mut impl FnMut() -> u64) -> Option<u32> {
+        if self.pool.choice != Some(choice) {
+            self.pool.candidates.clear();
+            self.pool.choice = Some(choice);
+        }
+        loop {
+            let mut met = false;
+            for db in 0..DATABASES {
+                for _ in 0..choice.samples.min(self.len(db)) {
+                    let Some(slot) = self.sample(db, choice, random) else { break };
+                    met = true;
+                    self.consider(slot, choice);
+                }
+            }
+            while let Some(candidate) = self.pool.candidates.pop() {
+                if self.still(&candidate, choice) {
+                    return Some(candidate.slot);
+                }
+            }
+            if !met {
+                return None;
+            }
+        }
+    }
+
+    /// The higher, the sooner a key goes.
+    fn score(&self, slot: u32, entry: &Entry, choice: Choice) -> u64 {
+        match choice.merit {
+            Merit::Idle => self.access.idle_ms(slot),
+            Merit::Rare => 255 - u64::from(self.access.frequency(slot)),
+            Merit::NearEnd => (i64::MAX - entry.deadline().max(0)).cast_unsigned(),
+            Merit::Chance => 0,
+        }
+    }
+
+    /// Lets a key into the pool if it is a better victim than one in it, or if there is room.
+    fn consider(&mut self, slot: u32, choice: Choice) {
+        let entry = self.at(slot);
+        let (space, hash) = (entry.space(), self.hash(entry.key()));
+        let score = self.score(slot, entry, choice);
+        let pool = &mut self.pool.candidates;
+        if pool.iter().any(|candidate| candidate.slot == slot && candidate.hash == hash) {
+            return;
+        }
+        let at = pool.partition_point(|candidate| candidate.score < score);
+        if pool.len() == POOL {
+            if at == 0 {
+                return;
+            }
+            pool.remove(0);
+            pool.insert(at - 1, Candidate { score, slot, space, hash });
+        } else {
+            pool.insert(at, Candidate { score, slot, space, hash });
+        }
+    }
+
+    /// Whether the key that was sampled is still there and as good a victim.
+    fn still(&self, candidate: &Candidate, choice: Choice) -> bool {
+        let Some(entry) = self.slots.entry(candidate.slot) else { return false };
+        entry.space() == candidate.space
+            && self.is_live(entry)
+            && self.hash(entry.key()) == candidate.hash
+            && (!choice.mortal_only || entry.deadline() != NEVER)
+            && self.score(candidate.slot, entry, choice) >= candidate.score
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use stillframe::algorithms::naive::Naive;
+
+    use super::*;
+    use crate::{Counting, Expire, KeyspaceOptions};
+
+    fn keyspace() -> Keyspace<Naive> {
+        let options = KeyspaceOptions { max_keys: 1 << 12, ..KeyspaceOptions::default() };
+        Keyspace::create(&options).expect("memory for a small keyspace")
+    }
+
+    fn random() -> impl FnMut() -> u64 {
+        let mut bits = 1_u64;
+        move || {
+            bits = bits.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            bits ^ bits >> 29
+        }
+    }
+
+    #[test]
+    fn the_hot_half_survives() {
+        for (merit, counting) in [
+            (Merit::Idle, Counting::Recency),
+            (Merit::Rare, Counting::Frequency { log_factor: 1, decay_minutes: 1 }),
+        ] {
+            let (mut keyspace, mut random) = (keyspace(), random());
+            keyspace.count_uses(counting);
+            let (keys, uses) = if cfg!(miri) { (40, 5) } else { (400, 20) };
+            for number in 0..keys {
+                let key = format!("{number}");
+                keyspace.set(number % 3, key.as_bytes(), b"v", Expire::Never).expect("room");
+            }
+            keyspace.set_clock(1_000);
+            for number in (0..keys).step_by(2) {
+                let key = format!("{number}");
+                (0..uses).for_each(|_| assert!(keyspace.contains(number % 3, key.as_bytes(), 0)));
+            }
+            let choice = Choice { merit, mortal_only: false, samples: 5 };
+            let mut hot = 0;
+            for _ in 0..keys / 2 - keys / 8 {
+                let (_, key) = keyspace.evict(choice, &mut random).expect("keys are left");
+                let number: usize = String::from_utf8_lossy(&key).parse().expect("a number");
+                hot += usize::from(number.is_multiple_of(2));
+            }
+            assert!(hot <= keys / 40, "{merit:?}: {hot} hot keys were evicted");
+        }
+    }
+
+    #[test]
+    fn only_mortals_go_if_so_chosen_and_the_nearest_to_their_end_first() {
+        let (mut keyspace, mut random) = (keyspace(), random());
+        for number in 0..12_i64 {
+            let expire = if number % 2 == 0 { Expire::At(1000 + number) } else { Expire::Never };
+            keyspace.set(0, format!("{number}").as_bytes(), b"v", expire).expect("room");
+        }
+        let choice = Choice { merit: Merit::NearEnd, mortal_only: true, samples: 50 };
+        let mut gone = Vec::new();
+        while let Some((_, key)) = keyspace.evict(choice, &mut random) {
+            gone.push(String::from_utf8_lossy(&key).into_owned());
+        }
+        assert_eq!(gone, ["0", "2", "4", "6", "8", "10"]);
+        let choice = Choice { merit: Merit::Chance, mortal_only: false, samples: 5 };
+        while keyspace.evict(choice, &mut random).is_some() {}
+        assert_eq!(keyspace.stats().keys, 0);
+    }
+}

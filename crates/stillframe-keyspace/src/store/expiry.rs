@@ -1,0 +1,95 @@
+//! Keys whose time has come: found by whoever meets them or by the clock, and told.
+
+use stillframe::Algorithm;
+
+use super::Keyspace;
+use crate::DATABASES;
+
+impl<A: Algorithm> Keyspace<A> {
+    /// Looks at the next `budget` keys that have a time to live, taking turns among all of them,
+    /// and deletes those whose time has come; returns how many.
+    pub fn expire_cycle(&mut self, now: i64, budget: usize) -> usize {
+        let with_deadline: usize = self.dbs.iter().map(|db| db.expiries.len()).sum();
+        let mut deleted = 0;
+        for _ in 0..budget.min(with_deadline) {
+            let Some(slot) = self.next_with_deadline() else { break };
+            deleted += usize::from(self.delete_if_expired(slot, now));
+        }
+        deleted
+    }
+
+    /// The next key with a time to live: databases take turns after each round of their keys.
+    fn next_with_deadline(&mut self) -> Option<u32> {
+        for _ in 0..=DATABASES {
+            let expiries = &mut self.dbs[self.expire_turn % DATABASES].expiries;
+            match expiries.next() {
+                Some(slot) => return Some(slot),
+                None => self.expire_turn += 1,
+            }
+        }
+        None
+    }
+
+    /// From now on [`take_expired`](Self::take_expired) tells which keys have expired, or no more.
+    pub fn keep_expired(&mut self, keep: bool) {
+        self.keeps_expired = keep;
+        if !keep {
+            self.expired = Vec::new();
+        }
+    }
+
+    /// From now on keys whose time has come are deleted by nobody but the caller, though calls that
+    /// take `now` still find them absent: a replica waits for its primary's word. Or no more.
+    pub fn spare_expired(&mut self, spare: bool) {
+        self.spares_expired = spare;
+    }
+
+    /// Whether [`take_expired`](Self::take_expired) has anything to tell.
+    #[inline]
+    #[must_use]
+    pub fn has_expired(&self) -> bool {
+        !self.expired.is_empty()
+    }
+
+    /// Databases and keys that have expired and were deleted since this was last asked, in order.
+    pub fn take_expired(&mut self) -> Vec<(usize, Box<[u8]>)> {
+        std::mem::take(&mut self.expired)
+    }
+
+    pub(crate) fn delete_if_expired(&mut self, slot: u32, now: i64) -> bool {
+        let entry = self.slots.entry(slot).filter(|entry| entry.is_expired(now));
+        let expired = entry.is_some();
+        if self.spares_expired {
+            return expired;
+        }
+        if let Some(entry) = entry.filter(|_| self.keeps_expired) {
+            self.expired.push((self.spaces.db_of(entry), entry.key().into()));
+        }
+        if expired {
+            self.delete(slot);
+            self.expired_total += 1;
+        }
+        expired
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Expire;
+    use crate::store::tests::keyspace;
+
+    #[test]
+    fn spared_keys_are_absent_and_stay() {
+        let mut keyspace = keyspace();
+        keyspace.keep_expired(true);
+        keyspace.spare_expired(true);
+        keyspace.set(0, b"a", b"1", Expire::At(10)).unwrap();
+        assert!(!keyspace.contains(0, b"a", 10) && keyspace.peek(0, b"a", 10).is_none());
+        assert_eq!(keyspace.expire_cycle(10, 100), 1, "found, and spared");
+        assert!(keyspace.random(0, 10, &mut || 7).is_some(), "there is no other");
+        assert!(keyspace.contains(0, b"a", 9) && keyspace.len(0) == 1);
+        keyspace.spare_expired(false);
+        assert!(!keyspace.contains(0, b"a", 10) && keyspace.is_empty(0));
+        assert_eq!(keyspace.take_expired().len(), 1, "told once");
+    }
+}

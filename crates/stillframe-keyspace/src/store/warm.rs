@@ -1,0 +1,118 @@
+//! Fetching ahead what a batch of lookups will need.
+//!
+//! A lookup is a chain of dependent loads (index cell, entry, for a write the slot too), each a
+//! cache miss once the keys outgrow the caches: most of the time of a GET. Chains of different keys
+//! do not depend on each other, so walking each link for all keys of a batch before the next link
+//! lets the processor wait for many misses at once. So do the ways to the elements of one large
+//! collection.
+
+use std::hint::black_box;
+
+use stillframe::Algorithm;
+
+use super::{Keyspace, Place};
+use crate::collection::form::Form;
+use crate::collection::tree::{self, Order};
+use crate::collection::warm::Named;
+use crate::memory::index::Seat;
+
+/// Keys whose loads are under way together.
+pub const WARM_BATCH: usize = tree::BATCH;
+/// A database of fewer keys stays in the caches by itself.
+const KEYS_MIN: usize = if cfg!(any(test, miri)) { 1 } else { 2048 };
+/// So does a collection of fewer elements.
+const ELEMENTS_MIN: usize = if cfg!(any(test, miri)) { 1 } else { 8192 };
+
+impl<A: Algorithm> Keyspace<A> {
+    /// Brings what looking these keys up will touch into the caches. Changes nothing; pays from two
+    /// keys on.
+    pub fn warm<'k>(&self, db: usize, keys: impl IntoIterator<Item = &'k [u8]>) {
+        let mut keys = keys.into_iter();
+        let index = &self.dbs[db].index;
+        if index.len() < KEYS_MIN {
+            return;
+        }
+        loop {
+            let mut hashes = [0; WARM_BATCH];
+            let mut count = 0;
+            for (hash, key) in hashes.iter_mut().zip(keys.by_ref()) {
+                *hash = self.hash(key);
+                count += 1;
+            }
+            // The first cell with the key's tag is its own, but for one in billions: no need to
+            // wait for the entry to be sure. An absent key has nothing more to fetch.
+            let seats: [Option<Seat>; WARM_BATCH] = std::array::from_fn(|at| {
+                let hash = hashes[..count].get(at)?;
+                index.find(*hash, |_| true)
+            });
+            let seats = || seats[..count].iter().flatten();
+            // A read needs the entry alone, a write its slot as well.
+            black_box(seats().filter(|seat| self.slots.is_used(seat.slot)).count());
+            black_box(seats().fold(0, |sum, &seat| sum ^ self.slots.entry_of(seat).key().len()));
+            if count < WARM_BATCH {
+                return;
+            }
+        }
+    }
+}
+
+impl<A: Algorithm> Keyspace<A> {
+    /// Brings what requests for elements of the one collection under `key` will touch into the
+    /// caches, if it is large. Changes nothing; looks at the first [`WARM_BATCH`].
+    pub fn warm_elements(&self, db: usize, key: &[u8], named: &[Named<'_>]) {
+        let Place::At(slot) = self.seek(db, key) else { return };
+        let collection = self.at(slot).value().as_collection();
+        if let Some(Form::Tree(trunk)) = collection.map(|collection| collection.form)
+            && trunk.main.order != Order::Place
+            && trunk.len() >= ELEMENTS_MIN
+        {
+            trunk.warm(&named[..named.len().min(WARM_BATCH)]);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use stillframe::algorithms::naive::Naive;
+
+    use super::Named;
+    use crate::{Expire, Keyspace, KeyspaceOptions};
+
+    #[test]
+    fn warming_changes_nothing() {
+        let options = KeyspaceOptions { max_keys: 1 << 12, ..KeyspaceOptions::default() };
+        let mut keyspace = Keyspace::<Naive>::create(&options).unwrap();
+        let keys: Vec<Vec<u8>> = (0..100_u32).map(|key| key.to_string().into_bytes()).collect();
+        keyspace.warm(0, keys.iter().map(Vec::as_slice));
+        for key in &keys[..50] {
+            keyspace.set(0, key, b"value", Expire::At(10)).unwrap();
+        }
+        let before = keyspace.stats();
+        for count in [0, 1, 15, 16, 17, 32, 100] {
+            keyspace.warm(0, keys[..count].iter().map(Vec::as_slice));
+        }
+        assert_eq!(keyspace.stats(), before, "present, expired and absent keys alike");
+    }
+
+    #[test]
+    fn warming_elements_changes_nothing() {
+        let options = KeyspaceOptions { max_keys: 1 << 12, ..KeyspaceOptions::default() };
+        let mut keyspace = Keyspace::<Naive>::create(&options).unwrap();
+        let names: Vec<Vec<u8>> = (0..100_u32).map(|name| name.to_string().into_bytes()).collect();
+        for name in &names[..60] {
+            keyspace.edit_hash(0, b"hash", |hash| hash.set(name, b"value")).unwrap();
+            keyspace.edit_set(0, b"set", |set| set.insert(name)).unwrap();
+            keyspace.edit_sorted(0, b"sorted", |set| set.set(name, 1.5)).unwrap();
+            keyspace.edit_list(0, b"list", |list| list.push_front(name)).unwrap();
+        }
+        let before = keyspace.stats();
+        let named = |name| Named { name, member: name, score: Some(2.0) };
+        let named: Vec<Named<'_>> = names.iter().map(|name| named(name)).collect();
+        for key in [&b"hash"[..], b"set", b"sorted", b"list", b"absent"] {
+            for from in [0, 10, 55, 90, 100] {
+                keyspace.warm_elements(0, key, &named[from..]);
+            }
+        }
+        assert_eq!(keyspace.stats(), before, "present and absent elements alike");
+    }
+}

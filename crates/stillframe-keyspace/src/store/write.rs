@@ -1,0 +1,342 @@
+//! Changes to keys. Each takes the way in place if no image can see the entry and it fits, and
+//! else puts a new entry into the slot.
+
+use std::sync::Arc;
+
+use stillframe::{Algorithm, MemoryError};
+
+use super::{Keyspace, Place};
+use crate::integer::{IntText, parse_int};
+use crate::memory::entry::{Entry, INLINE_MAX, NEVER, New, Owned};
+
+/// Dead entries swept before the slot array grows.
+const SWEEP_FOR_SLOT: usize = 16;
+
+/// What becomes of a key's time to live when its value is set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Expire {
+    /// The key lives for ever.
+    Never,
+    /// It keeps what it had (a new key lives for ever).
+    Keep,
+    /// It is absent from this instant on, in unix milliseconds (`i64::MAX` is never).
+    At(i64),
+}
+
+impl Expire {
+    fn deadline(self, old: i64) -> i64 {
+        match self {
+            Self::Never => NEVER,
+            Self::Keep => old,
+            Self::At(at) => at,
+        }
+    }
+}
+
+/// What the books say of an entry.
+#[derive(Clone, Copy)]
+pub(crate) struct Booked {
+    pub(crate) bytes: usize,
+    pub(crate) deadline: i64,
+}
+
+pub(crate) const NOTHING: Booked = Booked { bytes: 0, deadline: NEVER };
+
+impl<A: Algorithm> Keyspace<A> {
+    /// Sets a key, whatever it held. Canonical integer text is kept as an integer.
+    ///
+    /// # Errors
+    /// [`MemoryError`] when no slot can be had; nothing changes.
+    pub fn set(
+        &mut self,
+        db: usize,
+        key: &[u8],
+        value: &[u8],
+        expire: Expire,
+    ) -> Result<(), MemoryError> {
+        self.put(db, key, encode(value), expire)
+    }
+
+    /// Sets a key to an integer.
+    ///
+    /// # Errors
+    /// [`MemoryError`] when no slot can be had; nothing changes.
+    pub fn set_int(
+        &mut self,
+        db: usize,
+        key: &[u8],
+        value: i64,
+        expire: Expire,
+    ) -> Result<(), MemoryError> {
+        self.put(db, key, New::Int(value), expire)
+    }
+
+    /// Appends to a key's text (an absent key is empty) and returns the new length. The result is
+    /// kept as text even if it reads as an integer. A collection would be replaced: the caller has
+    /// looked.
+    ///
+    /// # Errors
+    /// [`MemoryError`] when no slot can be had; nothing changes.
+    pub fn append(&mut self, db: usize, key: &[u8], more: &[u8]) -> Result<usize, MemoryError> {
+        let place = self.seek(db, key);
+        let Place::At(slot) = place else {
+            let entry = Owned::new(self.birth(db), key, encode(more), NEVER, 0);
+            self.place(db, place, entry)?;
+            return Ok(more.len());
+        };
+        let booked = self.booked(slot);
+        if !self.slots.entry_mut(slot).is_some_and(|entry| append_in_place(entry, more)) {
+            let mut text = IntText::default();
+            let old = self.at(slot).value().to_bytes(&mut text);
+            let len = old.len() + more.len();
+            let birth = self.birth(db);
+            let entry = if len <= INLINE_MAX {
+                let reserve = len.min(INLINE_MAX - len); // the next ones may find room
+                Owned::new(birth, key, New::Inline(old, more), booked.deadline, reserve)
+            } else {
+                let mut blob = Vec::with_capacity(len + len / 4);
+                blob.extend_from_slice(old);
+                blob.extend_from_slice(more);
+                Owned::new(birth, key, New::Blob(Arc::new(blob)), booked.deadline, 0)
+            };
+            return self.place(db, place, entry).map(|()| len);
+        }
+        self.book(db, slot, booked);
+        Ok(self.at(slot).value().len())
+    }
+
+    /// Overwrites a key's text from `offset` on, filling a gap with zeros, and returns the new
+    /// length. An empty `patch` changes nothing. The caller has limited `offset + patch.len()`, and
+    /// seen that there is no collection, which would be replaced.
+    ///
+    /// # Errors
+    /// [`MemoryError`] when no slot can be had; nothing changes.
+    pub fn set_range(
+        &mut self,
+        db: usize,
+        key: &[u8],
+        offset: usize,
+        patch: &[u8],
+    ) -> Result<usize, MemoryError> {
+        let place = self.seek(db, key);
+        let booked = match place {
+            Place::At(slot) if patch.is_empty() => return Ok(self.at(slot).value().len()),
+            Place::Absent { .. } if patch.is_empty() => return Ok(0),
+            Place::At(slot) => self.booked(slot),
+            Place::Absent { .. } => NOTHING,
+        };
+        if let Place::At(slot) = place
+            && let Some(entry) = self.slots.entry_mut(slot)
+            && patch_in_place(entry, offset, patch)
+        {
+            self.book(db, slot, booked);
+            return Ok(self.at(slot).value().len());
+        }
+        let mut text = match place {
+            Place::At(slot) => self.at(slot).value().to_bytes(&mut IntText::default()).to_vec(),
+            Place::Absent { .. } => Vec::new(),
+        };
+        patch_vec(&mut text, offset, patch);
+        let len = text.len();
+        let value = if len <= INLINE_MAX {
+            New::Inline(&text, &[])
+        } else {
+            New::Blob(Arc::new(std::mem::take(&mut text)))
+        };
+        let entry = Owned::new(self.birth(db), key, value, booked.deadline, 0);
+        self.place(db, place, entry)?;
+        Ok(len)
+    }
+
+    /// Sets or clears a key's time to live; false if there is no such key.
+    pub fn set_expire(&mut self, db: usize, key: &[u8], at: Option<i64>) -> bool {
+        let Place::At(slot) = self.seek(db, key) else { return false };
+        let booked = self.booked(slot);
+        let deadline = at.unwrap_or(NEVER);
+        if let Some(entry) = self.slots.entry_mut(slot) {
+            entry.set_deadline(deadline);
+            self.book(db, slot, booked);
+        } else {
+            let birth = self.birth(db);
+            let old = self.at(slot);
+            let shared_bytes = old.outside_bytes();
+            let entry = Owned::new(birth, key, old.share(), deadline, 0);
+            self.replace(db, slot, entry, shared_bytes);
+        }
+        true
+    }
+
+    /// Deletes a key; false if there is no such key.
+    pub fn remove(&mut self, db: usize, key: &[u8]) -> bool {
+        let Place::At(slot) = self.seek(db, key) else { return false };
+        self.delete(slot);
+        true
+    }
+
+    /// Moves a key with its time to live, replacing what is there; false if `from` is absent.
+    ///
+    /// # Errors
+    /// [`MemoryError`] when no slot can be had; nothing changes.
+    pub fn rename(
+        &mut self,
+        db: usize,
+        from: &[u8],
+        to_db: usize,
+        to: &[u8],
+    ) -> Result<bool, MemoryError> {
+        let Place::At(slot) = self.seek(db, from) else { return Ok(false) };
+        if (db, from) != (to_db, to) {
+            let loan = self.slots.loan(slot);
+            self.copy_slot(slot, to_db, to)?;
+            self.delete(slot);
+            if let Some(loan) = loan
+                && let Place::At(slot) = self.seek(to_db, to)
+            {
+                self.slots.lend(slot, loan);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Copies a key with its time to live, replacing what is there; false if `from` is absent.
+    ///
+    /// # Errors
+    /// [`MemoryError`] when no slot can be had; nothing changes.
+    pub fn copy(
+        &mut self,
+        db: usize,
+        from: &[u8],
+        to_db: usize,
+        to: &[u8],
+    ) -> Result<bool, MemoryError> {
+        let Place::At(slot) = self.seek(db, from) else { return Ok(false) };
+        if (db, from) != (to_db, to) {
+            self.copy_slot(slot, to_db, to)?;
+        }
+        Ok(true)
+    }
+
+    fn copy_slot(&mut self, slot: u32, db: usize, key: &[u8]) -> Result<(), MemoryError> {
+        let from = self.at(slot);
+        let entry = Owned::new(self.birth(db), key, from.share(), from.deadline(), 0);
+        self.place(db, self.seek(db, key), entry)
+    }
+
+    fn put(
+        &mut self,
+        db: usize,
+        key: &[u8],
+        value: New<'_>,
+        expire: Expire,
+    ) -> Result<(), MemoryError> {
+        let place = self.seek(db, key);
+        let mut value = value;
+        let mut deadline = expire.deadline(NEVER);
+        if let Place::At(slot) = place {
+            let booked = self.booked(slot);
+            deadline = expire.deadline(booked.deadline);
+            if let Some(entry) = self.slots.entry_mut(slot) {
+                match entry.overwrite(value) {
+                    Ok(()) => {
+                        entry.set_deadline(deadline);
+                        self.book(db, slot, booked);
+                        return Ok(());
+                    }
+                    Err(unfit) => value = unfit,
+                }
+            }
+        }
+        let entry = Owned::new(self.birth(db), key, value, deadline, 0);
+        self.place(db, place, entry)
+    }
+
+    /// Puts an entry where its key belongs.
+    pub(crate) fn place(
+        &mut self,
+        db: usize,
+        place: Place,
+        entry: Owned,
+    ) -> Result<(), MemoryError> {
+        match place {
+            Place::At(slot) => self.replace(db, slot, entry, 0),
+            Place::Absent { hash } => {
+                if !self.slots.has_free() {
+                    self.sweep(SWEEP_FOR_SLOT);
+                }
+                let seat = self.slots.insert(entry)?;
+                self.dbs[db].index.insert(hash, seat);
+                self.access.begin(seat.slot);
+                self.book(db, seat.slot, NOTHING);
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts an entry in the place of that in `slot`, which has the same key and shares so many
+    /// bytes with it.
+    pub(crate) fn replace(&mut self, db: usize, slot: u32, entry: Owned, shared_bytes: usize) {
+        let booked = self.booked(slot);
+        let hash = self.hash(entry.entry().key());
+        let seat = self.slots.replace(slot, entry, shared_bytes);
+        self.dbs[db].index.update(hash, seat);
+        self.book(db, slot, booked);
+    }
+
+    /// Era and space of an entry that is born now.
+    pub(crate) fn birth(&self, db: usize) -> (u64, usize) {
+        (self.slots.era(), self.spaces.of_db(db))
+    }
+
+    pub(crate) fn at(&self, slot: u32) -> &Entry {
+        self.slots.entry(slot).expect("a slot in the index is in use")
+    }
+
+    pub(crate) fn booked(&self, slot: u32) -> Booked {
+        let entry = self.at(slot);
+        Booked { bytes: entry.bytes(), deadline: entry.deadline() }
+    }
+
+    /// Brings the books up to date with the entry that is now in `slot` of `db`.
+    pub(crate) fn book(&mut self, db: usize, slot: u32, before: Booked) {
+        let now = self.booked(slot);
+        let db = &mut self.dbs[db];
+        db.bytes = db.bytes - before.bytes + now.bytes;
+        match (before.deadline != NEVER, now.deadline != NEVER) {
+            (false, true) => db.expiries.add(slot, &mut self.places),
+            (true, false) => db.expiries.remove(slot, &mut self.places),
+            (false, false) | (true, true) => {}
+        }
+    }
+}
+
+fn encode(value: &[u8]) -> New<'_> {
+    parse_int(value).map_or_else(|| New::text(value), New::Int)
+}
+
+fn append_in_place(entry: &mut Entry, more: &[u8]) -> bool {
+    if let Some(blob) = entry.blob_mut() {
+        blob.extend_from_slice(more);
+        return true;
+    }
+    entry.append_inline(more)
+}
+
+fn patch_in_place(entry: &mut Entry, offset: usize, patch: &[u8]) -> bool {
+    if let Some(blob) = entry.blob_mut() {
+        patch_vec(blob, offset, patch);
+        return true;
+    }
+    let place = entry.inline_mut().and_then(|text| text.get_mut(offset..offset + patch.len()));
+    place.is_some_and(|place| {
+        place.copy_from_slice(patch);
+        true
+    })
+}
+
+fn patch_vec(text: &mut Vec<u8>, offset: usize, patch: &[u8]) {
+    let end = offset + patch.len();
+    if text.len() < end {
+        text.resize(end, 0);
+    }
+    text[offset..end].copy_from_slice(patch);
+}
