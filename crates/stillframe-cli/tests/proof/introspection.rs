@@ -4,7 +4,7 @@ use crate::support::{Client, Kind, Reply, Server, Setup, redis_is_here, wait_unt
 use std::collections::BTreeSet;
 
 /// Commands of redis-server 7.0 that are not here, by how their names begin.
-const ABSENT: [&str; 20] = [
+const ABSENT: [&str; 18] = [
     "asking",
     "cluster",
     "eval",
@@ -12,8 +12,6 @@ const ABSENT: [&str; 20] = [
     "fcall",
     "function",
     "migrate",
-    "pfdebug",
-    "pfselftest",
     "readonly",
     "readwrite",
     "restore-asking",

@@ -38,8 +38,8 @@ const MEMBERS: [(&str, &[&str]); 13] = [
         "copy", "dbsize", "del", "dump", "exists", "expire", "expireat", "expiretime", "flushall",
         "flushdb", "keys", "migrate", "move", "object|encoding", "object|freq", "object|help",
         "object|idletime", "object|refcount", "persist", "pexpire", "pexpireat", "pexpiretime",
-        "pttl", "randomkey", "rename", "renamenx", "restore", "scan", "touch", "ttl", "type",
-        "unlink",
+        "pttl", "randomkey", "rename", "renamenx", "restore", "restore-asking", "scan", "touch",
+        "ttl", "type", "unlink",
     ]),
     ("set", &[
         "sadd", "scard", "sdiff", "sdiffstore", "sinter", "sintercard", "sinterstore",
@@ -72,7 +72,7 @@ const MEMBERS: [(&str, &[&str]); 13] = [
         "bitcount", "bitfield", "bitfield_ro", "bitop", "bitpos", "getbit", "setbit",
     ]),
     ("hyperloglog", &[
-        "pfadd", "pfcount", "pfmerge",
+        "pfadd", "pfcount", "pfdebug", "pfmerge", "pfselftest",
     ]),
     ("geo", &[
         "geoadd", "geodist", "geohash", "geopos", "georadius", "georadius_ro",
@@ -89,7 +89,8 @@ const MEMBERS: [(&str, &[&str]); 13] = [
     ]),
     ("dangerous", &[
         "lastsave", "role", "swapdb",
-        "flushall", "flushdb", "info", "keys", "migrate", "restore", "sort", "sort_ro",
+        "flushall", "flushdb", "info", "keys", "migrate", "restore", "restore-asking",
+        "sort", "sort_ro",
     ]),
     ("connection", &[
         "auth", "client|caching", "client|getname", "client|getredir", "client|help", "client|id",
@@ -108,8 +109,12 @@ const MEMBERS: [(&str, &[&str]); 13] = [
 pub(crate) fn of(name: &str, command_flags: u32) -> u32 {
     let has = |flag| command_flags & flag != 0;
     let (fast, admin) = (has(flags::FAST), has(flags::ADMIN));
+    let starts = |start: &&str| name.starts_with(start);
+    let is_script = ["eval", "fcall", "function|", "script|"].iter().any(starts);
     let implied = [
-        ("read", has(flags::READONLY)),
+        ("stream", name.starts_with('x') && !["xgroup", "xinfo"].contains(&name)),
+        ("scripting", is_script),
+        ("read", has(flags::READONLY) && !is_script),
         ("write", has(flags::WRITE)),
         ("pubsub", has(flags::PUBSUB)),
         ("admin", admin),
@@ -146,7 +151,7 @@ pub(crate) const WRITE: u8 = 2;
 const LOOK: &[&str] = &[
     "exists", "hexists", "hlen", "hstrlen", "llen", "memory|usage", "object|encoding",
     "object|freq", "object|idletime", "object|refcount", "scard", "sismember", "strlen", "touch",
-    "type", "watch", "zcard",
+    "type", "watch", "xlen", "zcard",
 ];
 
 /// Commands that write keys and tell nothing of what they held.
@@ -155,7 +160,9 @@ const BLIND: &[&str] = &[
     "append", "del", "expire", "expireat", "geoadd", "hdel", "hmset", "hset", "hsetnx", "linsert",
     "lpush", "lpushx", "lrem", "lset", "ltrim", "mset", "msetnx", "persist", "pexpire",
     "pexpireat", "pfadd", "psetex", "restore", "rpush", "rpushx", "sadd", "setex", "setnx",
-    "setrange", "srem", "unlink", "zadd", "zrem", "zremrangebylex", "zremrangebyrank",
+    "restore-asking", "setrange", "srem", "unlink", "xack", "xadd", "xautoclaim", "xclaim",
+    "xdel", "xgroup|create", "xgroup|createconsumer", "xgroup|delconsumer", "xgroup|destroy",
+    "xgroup|setid", "xsetid", "xtrim", "zadd", "zrem", "zremrangebylex", "zremrangebyrank",
     "zremrangebyscore",
 ];
 
@@ -166,6 +173,7 @@ pub(crate) fn access(name: &str, command_flags: u32) -> [u8; 2] {
         _ if BLIND.contains(&name) => [WRITE, WRITE],
         "sort" | "copy" | "georadius" | "georadiusbymember" => [READ, WRITE],
         "pfmerge" => [READ | WRITE, READ],
+        "pfdebug" => [READ, READ],
         "blmove" | "brpoplpush" | "lmove" | "rename" | "renamenx" | "rpoplpush" | "smove" => {
             [READ | WRITE, WRITE]
         }

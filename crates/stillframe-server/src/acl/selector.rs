@@ -140,7 +140,8 @@ impl Selector {
         match rule {
             [b'~', pattern @ ..] => self.add_keys(pattern, READ | WRITE),
             [b'%', rest @ ..] => {
-                let tilde = rest.iter().position(|&byte| byte == b'~').ok_or(SYNTAX)?;
+                // Without a pattern it is that of the empty key, as Redis takes it.
+                let tilde = rest.iter().position(|&byte| byte == b'~').unwrap_or(rest.len());
                 let mut access = 0;
                 for letter in &rest[..tilde] {
                     access |= match letter.to_ascii_uppercase() {
@@ -152,7 +153,7 @@ impl Selector {
                 if access == 0 {
                     return Err(SYNTAX);
                 }
-                self.add_keys(&rest[tilde + 1..], access)
+                self.add_keys(rest.get(tilde + 1..).unwrap_or_default(), access)
             }
             [b'&', pattern @ ..] => {
                 if self.all_channels {

@@ -1,56 +1,103 @@
 //! Commands of Redis that this server does not have. COMMAND does not list them; whoever sends one
-//! is told so in plain words, rather than that it is unknown. MODULE is there to say that there are
-//! none.
+//! is told so in plain words, rather than that it is unknown. Rules of users know them with their
+//! categories, so that an ACL file of Redis means here what it means there. MODULE is there to say
+//! that there are none.
 
 use stillframe::Algorithm;
 
-use super::{Context, NO_KEYS, Table, flags::*};
+use super::table::Keys;
+use super::{Context, More, NO_KEYS, ONE_KEY, SECOND_KEY, THIRD_KEY, Table, flags::*};
 
 /// What a Redis says that is no node of a cluster: clients ask so to find out.
 const NO_CLUSTER: &str = "ERR This instance has cluster support disabled";
-const CLUSTER: [&str; 4] = ["ASKING", "CLUSTER", "READONLY", "READWRITE"];
 
-/// Groups of commands, and what they work on.
-const GROUPS: [(&str, &[&str]); 2] = [
-    (
-        "streams",
-        &[
-            "XACK",
-            "XADD",
-            "XAUTOCLAIM",
-            "XCLAIM",
-            "XDEL",
-            "XGROUP",
-            "XINFO",
-            "XLEN",
-            "XPENDING",
-            "XRANGE",
-            "XREAD",
-            "XREADGROUP",
-            "XREVRANGE",
-            "XSETID",
-            "XTRIM",
-        ],
-    ),
-    (
-        "scripts",
-        &["EVAL", "EVALSHA", "EVALSHA_RO", "EVAL_RO", "FCALL", "FCALL_RO", "FUNCTION", "SCRIPT"],
-    ),
+/// How many keys there are is said at the second position.
+const COUNTED: Keys = NO_KEYS.and(More::Counted(2));
+
+/// Commands with the same flags and keys.
+type Group = (u32, Keys, &'static [&'static str]);
+
+#[rustfmt::skip]
+const STREAMS: [Group; 10] = [
+    (WRITE | FAST, ONE_KEY, &["xack", "xadd", "xautoclaim", "xclaim", "xdel", "xsetid"]),
+    (WRITE, ONE_KEY, &["xtrim"]),
+    (READONLY | FAST, ONE_KEY, &["xlen"]),
+    (READONLY, ONE_KEY, &["xpending", "xrange", "xrevrange"]),
+    (READONLY | BLOCKING, NO_KEYS, &["xread"]),
+    (WRITE | BLOCKING, NO_KEYS, &["xreadgroup"]),
+    (0, NO_KEYS, &["xgroup", "xgroup|help"]),
+    (WRITE, SECOND_KEY, &[
+        "xgroup|create", "xgroup|createconsumer", "xgroup|delconsumer", "xgroup|destroy",
+        "xgroup|setid",
+    ]),
+    (0, NO_KEYS, &["xinfo", "xinfo|help"]),
+    (READONLY, SECOND_KEY, &["xinfo|consumers", "xinfo|groups", "xinfo|stream"]),
 ];
+
+#[rustfmt::skip]
+const SCRIPTS: [Group; 4] = [
+    (0, COUNTED, &["eval", "evalsha", "fcall"]),
+    (READONLY, COUNTED, &["evalsha_ro", "eval_ro", "fcall_ro"]),
+    (0, NO_KEYS, &[
+        "function", "function|dump", "function|help", "function|kill", "function|list",
+        "function|stats", "script", "script|debug", "script|exists", "script|flush",
+        "script|help", "script|kill", "script|load",
+    ]),
+    (WRITE, NO_KEYS, &[
+        "function|delete", "function|flush", "function|load", "function|restore",
+    ]),
+];
+
+#[rustfmt::skip]
+const CLUSTER: [Group; 4] = [
+    (WRITE, ONE_KEY, &["restore-asking"]),
+    (FAST | CONNECTION, NO_KEYS, &["asking", "readonly", "readwrite"]),
+    (0, NO_KEYS, &[
+        "cluster", "cluster|countkeysinslot", "cluster|getkeysinslot", "cluster|help",
+        "cluster|info", "cluster|keyslot", "cluster|links", "cluster|myid", "cluster|nodes",
+        "cluster|shards", "cluster|slots",
+    ]),
+    (ADMIN, NO_KEYS, &[
+        "cluster|addslots", "cluster|addslotsrange", "cluster|bumpepoch",
+        "cluster|count-failure-reports", "cluster|delslots", "cluster|delslotsrange",
+        "cluster|failover", "cluster|flushslots", "cluster|forget", "cluster|meet",
+        "cluster|replicas", "cluster|replicate", "cluster|reset", "cluster|saveconfig",
+        "cluster|set-config-epoch", "cluster|setslot", "cluster|slaves",
+    ]),
+];
+
+/// Moving keys has the whole server wait for another one over the network.
+const MIGRATE: &str = "migrate";
+const NO_MIGRATE: &str = "ERR MIGRATE: it is not supported by this server: move a data set with \
+    REPLICAOF, single keys with DUMP and RESTORE";
 
 /// The error for a command that is not here yet; `None` for names that Redis does not know either.
 pub(super) fn error(name: &[u8]) -> Option<String> {
-    if CLUSTER.iter().any(|known| known.as_bytes().eq_ignore_ascii_case(name)) {
-        return Some(NO_CLUSTER.to_owned());
-    }
-    GROUPS.iter().find_map(|(group, names)| {
-        let name = names.iter().find(|known| known.as_bytes().eq_ignore_ascii_case(name))?;
-        Some(format!("ERR {name}: {group} are not supported by this server yet"))
-    })
+    let is_among = |groups: &[Group]| {
+        let mut names = groups.iter().flat_map(|(.., names)| *names);
+        names.any(|known| known.as_bytes().eq_ignore_ascii_case(name))
+    };
+    let what = match () {
+        () if is_among(&CLUSTER) => return Some(NO_CLUSTER.to_owned()),
+        () if name.eq_ignore_ascii_case(MIGRATE.as_bytes()) => return Some(NO_MIGRATE.to_owned()),
+        () if is_among(&STREAMS) => "streams",
+        () if is_among(&SCRIPTS) => "scripts",
+        () => return None,
+    };
+    let name = String::from_utf8_lossy(name).to_uppercase();
+    Some(format!("ERR {name}: {what} are not supported by this server yet"))
 }
 
-/// Adds MODULE.
+/// Adds what is not here, and MODULE.
 pub(crate) fn register<A: Algorithm>(table: &mut Table<A>) {
+    for &(flags, keys, names) in STREAMS.iter().chain(&SCRIPTS).chain(&CLUSTER) {
+        for &name in names {
+            let add = if name.contains('|') { Table::add_sub } else { Table::add };
+            // Whatever arguments there are: the command is refused before they are looked at.
+            add(table, name, -1, flags | ABSENT, keys, refuse);
+        }
+    }
+    table.add(MIGRATE, -1, WRITE | ABSENT, THIRD_KEY, refuse);
     let admin = ADMIN | NOSCRIPT;
     table.add("module", -2, 0, NO_KEYS, module_help);
     table.add_sub("module|help", 2, LOADING | STALE, NO_KEYS, module_help);
@@ -60,13 +107,9 @@ pub(crate) fn register<A: Algorithm>(table: &mut Table<A>) {
     table.add_sub("module|unload", 3, admin | NO_ASYNC_LOADING, NO_KEYS, no_modules);
 }
 
-/// Other commands of Redis, which are answered as unknown ones.
-const UNKNOWN: [&str; 4] = ["MIGRATE", "PFDEBUG", "PFSELFTEST", "RESTORE-ASKING"];
-
-/// Whether Redis has a command of this name, and this server has not.
-pub(super) fn is_of_redis(name: &[u8]) -> bool {
-    let is = |known: &&str| known.as_bytes().eq_ignore_ascii_case(name);
-    error(name).is_some() || UNKNOWN.iter().any(is)
+/// Answers that the command is not here.
+fn refuse<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    ctx.out.error(error(args[0]).unwrap_or_else(|| NO_CLUSTER.to_owned()));
 }
 
 const NOT_ALLOWED: &str = "ERR MODULE command not allowed. If the enable-module-command option is \

@@ -235,6 +235,9 @@ fn keys_of<'a, A: Algorithm>(
         return Err("ERR Invalid command specified");
     };
     let command = table.get(index);
+    if command.has(ABSENT) {
+        return Err("ERR Invalid command specified");
+    }
     let specs = documents::of(command.name).map_or(&[][..], |document| &document.specs);
     if !specs.iter().any(Spec::is_of_keys) {
         return Err("ERR The command has no key arguments");
@@ -273,10 +276,11 @@ fn done<A: Algorithm>(command: &Command<A>, request: &[&[u8]]) -> Vec<String> {
 fn by_full_name<'t, A: Algorithm>(table: &'t Table<A>, name: &[u8]) -> Option<&'t Command<A>> {
     let mut parts = name.splitn(2, |&byte| byte == b'|');
     let command = table.get(table.find_for_client(parts.next()?)?);
-    match parts.next() {
+    let found = match parts.next() {
         None => Some(command),
         Some(own) => table.find_sub(command, own).map(|index| table.get(index)),
-    }
+    };
+    found.filter(|command| !command.has(ABSENT))
 }
 
 fn describe<A: Algorithm>(out: &mut Out<'_>, table: &Table<A>, command: &Command<A>) {

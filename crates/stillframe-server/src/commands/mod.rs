@@ -73,7 +73,7 @@ use refusals::{c_string, is_http, refusal, refuse, reject, unknown_command, unkn
 pub(crate) use replay::{apply, named};
 pub(crate) use table::{
     ALL_BUT_FIRST, ALL_BUT_LAST, ALL_KEYS, Command, KEY_VALUE_PAIRS, Lookup, More, NO_KEYS,
-    ONE_KEY, SECOND_KEY, TWO_KEYS, Table, flags,
+    ONE_KEY, SECOND_KEY, THIRD_KEY, TWO_KEYS, Table, flags,
 };
 
 use crate::eviction::Room;
@@ -216,6 +216,7 @@ fn answer<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
 /// Checks that a request may run now, then runs or queues it.
 fn check<A: Algorithm>(ctx: &mut Context<'_, A>, index: usize, args: &[&[u8]]) {
     let command = ctx.table.get(index);
+    ctx.session.last_command = index; // whatever becomes of it: ACL LOG tells
     if !command.accepts(args.len()) {
         return refuse(ctx, index, &wrong_arity(command.name));
     }

@@ -29,6 +29,9 @@ pub(super) fn refusal<A: Algorithm>(
     {
         return Some(error);
     }
+    if command.has(flags::ABSENT) {
+        return absent::error(command.container().as_bytes()).map(Into::into);
+    }
     if ctx.session.monitors && command.has(flags::READONLY | flags::WRITE | flags::MAY_REPLICATE) {
         return Some("ERR Replica can't interact with the keyspace".into());
     }
@@ -93,9 +96,6 @@ pub(super) fn is_http(args: &[&[u8]]) -> bool {
 
 pub(super) fn unknown_command(args: &[&[u8]]) -> Vec<u8> {
     let name = c_string(args.first().copied().unwrap_or_default());
-    if let Some(error) = absent::error(name) {
-        return error.into_bytes();
-    }
     let mut shown = Vec::new();
     for argument in args.iter().skip(1) {
         if shown.len() >= 128 {
@@ -115,6 +115,9 @@ pub(super) fn unknown_command(args: &[&[u8]]) -> Vec<u8> {
 }
 
 pub(super) fn unknown_subcommand(args: &[&[u8]]) -> Vec<u8> {
+    if let Some(error) = args.first().and_then(|name| absent::error(name)) {
+        return error.into_bytes();
+    }
     let container = c_string(args.first().copied().unwrap_or_default()).to_ascii_uppercase();
     let name = c_string(args.get(1).copied().unwrap_or_default());
     let mut error = b"ERR unknown subcommand '".to_vec();

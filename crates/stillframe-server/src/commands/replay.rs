@@ -16,10 +16,13 @@ use super::{Context, Lookup, dispatch, flags};
 /// # Errors
 /// Why it could not be done: the end of a sentence that [`named`] begins.
 pub(crate) fn apply<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) -> Result<(), String> {
-    let Lookup::Found(index) = ctx.table.lookup(args) else {
+    let found = match ctx.table.lookup(args) {
+        Lookup::Found(index) => Some(ctx.table.get(index)),
+        Lookup::Unknown | Lookup::UnknownSubcommand => None,
+    };
+    let Some(command) = found.filter(|command| !command.has(flags::ABSENT)) else {
         return Err("cannot be replayed: this server does not have the command".to_owned());
     };
-    let command = ctx.table.get(index);
     if !command.has(flags::WRITE | flags::MAY_REPLICATE)
         && !matches!(command.name, "select" | "multi" | "exec")
     {

@@ -11,7 +11,7 @@ use stillframe::Algorithm;
 
 use stillframe_resp::parse_integer;
 
-use super::{Context, absent};
+use super::Context;
 
 /// Runs one command. `args[0]` is the name; the arity was checked. Writes exactly one reply.
 pub(crate) type Handler<A> = fn(&mut Context<'_, A>, args: &[&[u8]]);
@@ -56,6 +56,8 @@ pub(crate) mod flags {
     pub(crate) const SKIP_SLOWLOG: u32 = 1 << 15;
     /// Not all keys are at fixed positions; follows from [`Keys`](super::Keys).
     pub(crate) const MOVABLE_KEYS: u32 = 1 << 16;
+    /// Redis has it, this server has not: see `absent.rs`.
+    pub(crate) const ABSENT: u32 = 1 << 19;
 
     /// What COMMAND calls the flags that clients are told of, in its order.
     pub(crate) const NAMES: [(u32, &str); 16] = [
@@ -178,6 +180,9 @@ pub(crate) const KEY_VALUE_PAIRS: Keys = Keys::at(1, -1, 2);
 /// The second argument is the key (sub-commands).
 pub(crate) const SECOND_KEY: Keys = Keys::at(2, 2, 1);
 
+/// The third argument is the key.
+pub(crate) const THIRD_KEY: Keys = Keys::at(3, 3, 1);
+
 /// One command or sub-command.
 pub(crate) struct Command<A: Algorithm> {
     /// Lower case; a sub-command's is `container|name`.
@@ -207,7 +212,7 @@ impl<A: Algorithm> Command<A> {
     }
 
     /// The name of the container, or its own.
-    fn container(&self) -> &'static str {
+    pub(super) fn container(&self) -> &'static str {
         self.name.split_once('|').map_or(self.name, |(container, _)| container)
     }
 
@@ -266,8 +271,7 @@ impl<A: Algorithm> Table<A> {
         let shown = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
         let command = self.find_for_client(from);
         let [from, to] = [from, to].map(<[u8]>::to_ascii_lowercase);
-        let is_gone = self.renamed.contains_key(&from) || !absent::is_of_redis(&from);
-        if command.is_none() && is_gone {
+        if command.is_none() {
             return Err(format!("there is no command '{}' to be renamed", shown(&from)));
         }
         self.renamed.insert(from, None);
@@ -292,7 +296,11 @@ impl<A: Algorithm> Table<A> {
     pub(crate) fn is_offered(&self, command: &Command<A>) -> bool {
         let name = command.container().as_bytes();
         let index = self.find(name);
-        self.find_for_client(name) == index || self.renamed.values().any(|found| *found == index)
+        let is_reached = || {
+            let reached = self.renamed.values().any(|found| *found == index);
+            reached || self.find_for_client(name) == index
+        };
+        !command.has(flags::ABSENT) && is_reached()
     }
 
     /// Adds a command.

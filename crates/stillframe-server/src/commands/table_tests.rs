@@ -23,7 +23,8 @@ fn every_command_is_found_by_its_name_in_any_case() {
 #[test]
 fn every_command_is_documented() {
     let page = include_str!("../../../../docs/redis-compatibility.md");
-    let words: Vec<&str> = page.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').collect();
+    let words: Vec<&str> =
+        page.split(|c: char| !c.is_ascii_alphanumeric() && !"_-".contains(c)).collect();
     for command in commands().all().iter().filter(|command| !command.name.contains('|')) {
         let name = command.name.to_ascii_uppercase();
         assert!(words.contains(&&*name), "docs/redis-compatibility.md does not name {name}");
@@ -32,7 +33,8 @@ fn every_command_is_documented() {
 
 #[test]
 fn every_command_has_a_document() {
-    for command in commands().all() {
+    let here = commands();
+    for command in here.all().iter().filter(|command| !command.has(super::flags::ABSENT)) {
         let document = documents::of(command.name);
         let document = document.unwrap_or_else(|| panic!("commands.txt lacks {}", command.name));
         assert!(document.summary.ends_with('.'), "{}: {}", command.name, document.summary);
