@@ -14,6 +14,7 @@
 //! Algorithm: Flajolet et al., HyperLogLog, AofA 2007, with 64-bit hashes (Heule et al., EDBT 2013)
 //! and the estimator of O. Ertl, arXiv:1702.01284 (`estimate`).
 
+mod debug;
 mod estimate;
 mod layout;
 mod sketch;
@@ -24,14 +25,16 @@ use stillframe_keyspace::{Entry, Expire, IntText};
 
 use self::sketch::{Registers, Sketch, check};
 use super::bits::string_bytes;
-use super::flags::{DENYOOM, FAST, MAY_REPLICATE, READONLY, WRITE};
-use super::{ALL_KEYS, Context, ONE_KEY, Table};
+use super::flags::{ADMIN, DENYOOM, FAST, MAY_REPLICATE, READONLY, WRITE};
+use super::{ALL_KEYS, Context, NO_KEYS, ONE_KEY, SECOND_KEY, Table};
 
 /// Adds the commands of this module.
 pub(crate) fn register<A: Algorithm>(table: &mut Table<A>) {
     table.add("pfadd", -2, WRITE | DENYOOM | FAST, ONE_KEY, pfadd);
     table.add("pfcount", -2, READONLY | MAY_REPLICATE, ALL_KEYS, pfcount);
+    table.add("pfdebug", 3, WRITE | DENYOOM | ADMIN, SECOND_KEY, debug::pfdebug);
     table.add("pfmerge", -2, WRITE | DENYOOM, ALL_KEYS, pfmerge);
+    table.add("pfselftest", 1, ADMIN, NO_KEYS, debug::pfselftest);
 }
 
 /// Calls `use_it` with the bytes of a sketch, if there is one.

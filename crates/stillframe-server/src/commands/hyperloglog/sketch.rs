@@ -130,7 +130,8 @@ impl Sketch {
         Ok(raised)
     }
 
-    fn make_dense(&mut self) -> Result<(), &'static str> {
+    /// Gives it the dense form.
+    pub(super) fn make_dense(&mut self) -> Result<(), &'static str> {
         if is_dense(&self.0) {
             return Ok(());
         }
@@ -161,6 +162,18 @@ impl Default for Registers {
 }
 
 impl Registers {
+    /// Those of the checked sketch `bytes`.
+    pub(super) fn of(bytes: &[u8]) -> Result<Self, &'static str> {
+        let mut registers = Self::default();
+        registers.merge(bytes)?;
+        Ok(registers)
+    }
+
+    /// The values, from register 0 on.
+    pub(super) fn values(&self) -> &[u8] {
+        &self.0
+    }
+
     /// Raises each register to at least that of the checked sketch `bytes`.
     pub(super) fn merge(&mut self, bytes: &[u8]) -> Result<(), &'static str> {
         let registers = &bytes[REGISTERS_AT..];

@@ -30,6 +30,11 @@ pub(super) struct Run {
 }
 
 impl Run {
+    /// Whether it takes two bytes.
+    pub(super) fn is_wide(self) -> bool {
+        self.width == 2
+    }
+
     fn read(bytes: &[u8]) -> Option<Self> {
         let (&head, rest) = bytes.split_first()?;
         let low = usize::from(head & 0x3f);
