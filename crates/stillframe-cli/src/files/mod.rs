@@ -8,7 +8,6 @@
 mod chain;
 mod examine;
 mod facts;
-mod holes;
 mod logs;
 
 use std::io::{self, ErrorKind};
@@ -126,13 +125,26 @@ pub(crate) fn find(path: &Path) -> Result<Vec<Finding>, String> {
 }
 
 fn file(path: &Path, (file, bytes): (Input, u64), beside: Beside) -> io::Result<Finding> {
-    if let Some(problem) = holes::mostly_holes(&file, bytes)? {
+    if let Some(problem) = mostly_holes(&file, bytes)? {
         let flaws = vec![Flaw { bytes: 0..bytes, problem }];
         return Ok(Finding { flaws, ..Finding::of(path, Kind::Unknown, Health::Damaged, bytes) });
     }
     let mut finding = examine(file, bytes, beside);
     finding.path = path.to_owned();
     Ok(finding)
+}
+
+/// Says so if a file claims a length that it does not have on the disk, and that would take hours
+/// to read: none of our files has holes.
+fn mostly_holes(file: &Input, bytes: u64) -> io::Result<Option<String>> {
+    /// Files above this are not read if they are hardly there, in bytes.
+    const LARGE_BYTES: u64 = 1 << 30;
+    /// How much larger than its place on the disk a file may be: more than compression makes of
+    /// ours.
+    const RATIO_MAX: u64 = 1024;
+    let on_disk = file.stored()?;
+    let holes = bytes > LARGE_BYTES && on_disk < bytes / RATIO_MAX;
+    Ok(holes.then(|| format!("only {on_disk} bytes of it are on the disk, the rest are holes")))
 }
 
 impl Finding {
