@@ -77,6 +77,6 @@ pub use options::Options;
 pub use recovery::{Loaded, LostRecords, Recovery, Replayed, TornTail};
 pub use retention::Retention;
 pub use rewind::{Accepted, Rewound, rewind};
-pub use stats::{LogStats, Running, Stats};
+pub use stats::{CheckpointProgress, LogStats, Stats};
 pub use store::Store;
 pub use store::replay::{Action, ApplyError, Until};

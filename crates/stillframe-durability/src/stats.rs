@@ -44,7 +44,7 @@ pub struct Stats {
     /// Whether a chain is being merged.
     pub merging: bool,
     /// The checkpoint under way.
-    pub running: Option<Running>,
+    pub running: Option<CheckpointProgress>,
     /// Memory that the newest image took for itself, in bytes (undo arena).
     pub arena_bytes: usize,
     /// Times a write had to wait because an image had used up its budget.
@@ -84,7 +84,7 @@ pub struct LogStats {
 /// A checkpoint under way.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
-pub struct Running {
+pub struct CheckpointProgress {
     /// Its number.
     pub number: u64,
     /// Words captured so far.
@@ -97,7 +97,7 @@ pub struct Running {
     pub remaining: Option<Duration>,
 }
 
-impl Running {
+impl CheckpointProgress {
     pub(crate) fn new(number: u64, captured_words: usize, words: usize, elapsed: Duration) -> Self {
         let captured_words = captured_words.min(words);
         let remaining = (captured_words > 0)
@@ -113,8 +113,8 @@ mod tests {
     #[test]
     fn the_rest_is_told_from_the_pace_so_far() {
         let second = Duration::from_secs(1);
-        assert_eq!(Running::new(1, 0, 100, second).remaining, None);
-        assert_eq!(Running::new(1, 25, 100, second).remaining, Some(3 * second));
-        assert_eq!(Running::new(1, 100, 100, second).remaining, Some(Duration::ZERO));
+        assert_eq!(CheckpointProgress::new(1, 0, 100, second).remaining, None);
+        assert_eq!(CheckpointProgress::new(1, 25, 100, second).remaining, Some(3 * second));
+        assert_eq!(CheckpointProgress::new(1, 100, 100, second).remaining, Some(Duration::ZERO));
     }
 }

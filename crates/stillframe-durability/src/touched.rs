@@ -57,8 +57,8 @@ pub(crate) struct Tables {
 }
 
 impl Tables {
-    /// Exchanges the writer's table for an empty one. The caller has [settled](Self::settle) the
-    /// checkpoint before.
+    /// Exchanges the writer's table for an empty one. The caller has [concluded](Self::conclude)
+    /// the checkpoint before.
     pub(crate) fn begin(&mut self, touched: &mut Touched) {
         std::mem::swap(&mut self.period, &mut touched.0);
         touched.0.resize(self.period.len(), 0);
@@ -70,7 +70,7 @@ impl Tables {
     }
 
     /// The checkpoint is durable, or its marks are still to be seen to.
-    pub(crate) fn settle(&mut self, is_durable: bool) {
+    pub(crate) fn conclude(&mut self, is_durable: bool) {
         if is_durable {
             self.missed.fill(0);
         } else {
@@ -99,15 +99,15 @@ mod tests {
         tables.begin(&mut touched);
         touched.mark_run(BLOCK_WORDS - 1, 2);
         assert_eq!(marked(&tables), [0]);
-        tables.settle(true);
+        tables.conclude(true);
         tables.begin(&mut touched);
         assert_eq!(marked(&tables), [0, 1]);
-        tables.settle(false);
+        tables.conclude(false);
         touched.grow(4 * BLOCK_WORDS);
         touched.mark(3 * BLOCK_WORDS);
         tables.begin(&mut touched);
         assert_eq!(marked(&tables), [0, 1, 3]);
-        tables.settle(true);
+        tables.conclude(true);
         tables.begin(&mut touched);
         assert_eq!(marked(&tables), []);
     }

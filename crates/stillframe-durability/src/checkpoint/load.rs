@@ -140,7 +140,7 @@ fn by_threads<R: Read>(
         for _ in 1..threads.min(plan.stretches() as usize + 1) {
             let send = send.clone();
             let work = move || {
-                let _ending = plan.ending();
+                let _guard = plan.end_guard();
                 let (mut scratch, mut batch) = (plan.scratch(), Batch::default());
                 while let Some(number) = plan.take() {
                     let done = plan.read(number, at, &mut scratch, |first, run| match memory {

@@ -80,7 +80,7 @@ impl<R: Read> Reader<R> {
 
     /// Reads the next block; `false` at the end, when the footer agrees.
     pub(crate) fn next(&mut self, into: &mut Block) -> Result<bool, Damage> {
-        let Coming { block, have } = self.coming()?;
+        let NextPart { block, have } = self.next_part()?;
         let Some(bytes) = block else {
             self.check_footer(have, None)?;
             return Ok(false);
@@ -160,7 +160,7 @@ impl<R: Read> Reader<R> {
     }
 
     /// What is next. Its head is read, unless it follows from the header.
-    fn coming(&mut self) -> Result<Coming, Damage> {
+    fn next_part(&mut self) -> Result<NextPart, Damage> {
         let place = self.place();
         let (mut next, mut have) = (place.foreseen(&self.header, self.length)?, 0);
         if let Next::Unknown = next {
@@ -170,7 +170,7 @@ impl<R: Read> Reader<R> {
             next = place.told(&self.header, self.length, &self.raw)?;
         }
         let block = if let Next::Block(bytes) = next { Some(bytes) } else { None };
-        Ok(Coming { block, have })
+        Ok(NextPart { block, have })
     }
 
     /// Reads what is missing of a block, and what it says.
@@ -220,7 +220,7 @@ impl<R: Read> Reader<R> {
 }
 
 /// What comes next in a file.
-struct Coming {
+struct NextPart {
     /// A block of so many bytes with its head, or the footer.
     block: Option<usize>,
     /// Bytes of it that are in `raw`.

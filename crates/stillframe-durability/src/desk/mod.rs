@@ -17,7 +17,7 @@
 
 mod file;
 mod manner;
-mod merging;
+mod merger;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -42,7 +42,7 @@ use crate::stats::Stats;
 use crate::touched::{Tables, Touched};
 pub(crate) use file::CheckpointFile;
 pub(crate) use manner::Manner;
-pub(crate) use merging::Merging;
+pub(crate) use merger::Merger;
 
 #[derive(Debug)]
 pub(crate) struct Desk {
@@ -251,7 +251,7 @@ impl Desk {
         let took = started.elapsed();
         let publication = Publication::of(&published);
         let mut tables = file.take_tables();
-        tables.settle(published.is_ok() || self.directory.is(Mutant::FailedIncrementForgotten));
+        tables.conclude(published.is_ok() || self.directory.is(Mutant::FailedIncrementForgotten));
         let tidied = match &published {
             Ok((report, bytes)) => {
                 self.lengthen_chain(&header, report.begun.epoch, *bytes, tables);

@@ -63,7 +63,7 @@ pub struct Platter {
 struct Folder {
     live: Names,
     durable: Names,
-    renamings: Vec<Renaming>,
+    renamings: Vec<Rename>,
 }
 
 type Names = BTreeMap<String, Node>;
@@ -101,7 +101,7 @@ enum What {
 }
 
 #[derive(Debug, Clone)]
-struct Renaming {
+struct Rename {
     number: u64,
     from: Option<String>,
     to: Option<(String, Node)>,
@@ -228,7 +228,7 @@ impl Platter {
         let (folder, name) = split(path);
         let Some(folder) = self.folder(folder) else { return };
         let (from, to) = (from.map(str::to_owned), to.map(|node| (name.to_owned(), node)));
-        let renaming = Renaming { number: self.pieces, from, to };
+        let renaming = Rename { number: self.pieces, from, to };
         self.pieces += 1;
         renaming.apply(&mut self.folders[folder].live);
         self.folders[folder].renamings.push(renaming);
@@ -384,7 +384,7 @@ impl What {
     }
 }
 
-impl Renaming {
+impl Rename {
     fn apply(&self, names: &mut Names) {
         if let Some(from) = &self.from {
             names.remove(from);

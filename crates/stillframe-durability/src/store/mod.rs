@@ -11,7 +11,7 @@ use stillframe::{Algorithm, CaptureError, Engine, MemoryError, Point};
 
 use crate::checkpoint::Header;
 use crate::clock::now_ms;
-use crate::desk::{Desk, Merging};
+use crate::desk::{Desk, Merger};
 use crate::disk::Directory;
 use crate::error::Error;
 use crate::log;
@@ -19,7 +19,7 @@ use crate::log::logger::{Logger, Shared};
 use crate::options::Options;
 use crate::recovery::{Recovered, Recovery, recover};
 use crate::schedule::Schedule;
-use crate::stats::{Running, Stats};
+use crate::stats::{CheckpointProgress, Stats};
 use crate::touched::Touched;
 
 /// An array of 64-bit words in memory, with one writer, that survives its process.
@@ -47,7 +47,7 @@ pub struct Store<A: Algorithm = Imprint> {
     touched: Touched,
     log: Journal,
     /// Merges chains until dropped.
-    merging: Option<Merging>,
+    merger: Option<Merger>,
     // The thread that it holds ends with it.
     schedule: Option<Schedule>,
 }
@@ -110,7 +110,7 @@ impl<A: Algorithm> Store<A> {
         let desk = Arc::new(Desk::new(Arc::clone(directory), options, info, chain)?);
         let asks = desk.asks_for_touched();
         let touched = if asks { Touched::new(engine.words()) } else { Touched::default() };
-        let merging = Merging::start(&desk)?;
+        let merger = Merger::start(&desk)?;
         Ok(Self {
             engine,
             desk,
@@ -119,7 +119,7 @@ impl<A: Algorithm> Store<A> {
             checkpoint_on_close: options.checkpoint_on_close,
             touched,
             log: Journal::None,
-            merging,
+            merger,
             schedule: None,
         })
     }
@@ -299,7 +299,7 @@ impl<A: Algorithm> Store<A> {
         let (stats, running) = self.desk.stats();
         let running = running.map(|(number, started)| {
             let (captured, words) = (progress.captured_words(), progress.total_words());
-            Running::new(number, captured, words, started.elapsed())
+            CheckpointProgress::new(number, captured, words, started.elapsed())
         });
         Stats {
             running,
@@ -384,7 +384,7 @@ impl<A: Algorithm> Drop for Store<A> {
     fn drop(&mut self) {
         self.cancel();
         self.desk.lift_limit();
-        self.merging = None; // the checkpoint under way may wait for it
+        self.merger = None; // the checkpoint under way may wait for it
         self.engine.wait();
         self.desk.close();
     }

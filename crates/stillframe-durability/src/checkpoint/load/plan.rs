@@ -136,8 +136,8 @@ impl Plan {
     }
 
     /// Ends the waiting of others for their turn if the thread that has this panics.
-    pub(super) fn ending(&self) -> Ending<'_> {
-        Ending(self)
+    pub(super) fn end_guard(&self) -> EndGuard<'_> {
+        EndGuard(self)
     }
 
     pub(super) fn scratch(&self) -> Scratch {
@@ -278,10 +278,10 @@ fn large(header: &Header) -> u64 {
     block_bytes(header) * STRETCH_BLOCKS
 }
 
-/// See [`Plan::ending`].
-pub(super) struct Ending<'a>(&'a Plan);
+/// See [`Plan::end_guard`].
+pub(super) struct EndGuard<'a>(&'a Plan);
 
-impl Drop for Ending<'_> {
+impl Drop for EndGuard<'_> {
     fn drop(&mut self) {
         if thread::panicking() {
             self.0.lock().ended = true;

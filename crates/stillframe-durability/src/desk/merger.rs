@@ -13,12 +13,12 @@ use crate::retention;
 
 /// A thread that merges what the desk asks for, until dropped.
 #[derive(Debug)]
-pub(crate) struct Merging {
+pub(crate) struct Merger {
     desk: Arc<Desk>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Merging {
+impl Merger {
     /// Starts the thread, if the desk ever needs it.
     pub(crate) fn start(desk: &Arc<Desk>) -> Result<Option<Self>, Error> {
         if desk.manner.increments.is_none() {
@@ -39,7 +39,7 @@ impl Merging {
     }
 }
 
-impl Drop for Merging {
+impl Drop for Merger {
     fn drop(&mut self) {
         {
             let _state = self.desk.lock();
