@@ -124,7 +124,8 @@ fn panel(report: &Report, title: &str, [from, to]: [f64; 2]) -> Panel {
             .collect();
         // Told apart by width as well as by colour.
         let style = Style { width_tenths: width, ..Style::numbered(index) };
-        Series { name: format!("{name} of {bin_ms} ms"), style, points: thinned(&points) }
+        let (name, points) = (format!("{name} of {bin_ms} ms"), thinned(&points));
+        Series { name, style, points, shaded: Vec::new() }
     };
     let stretches = report.saves.iter().chain(&report.syncs);
     let shaded = stretches.map(|it| seconds(it, to)).filter(|it| it[0] < to && it[1] > from);

@@ -44,6 +44,8 @@ pub struct Series {
     pub style: Style,
     /// In the order of x.
     pub points: Vec<Point>,
+    /// Stretches of x that are shaded in the strip of this series.
+    pub shaded: Vec<[f64; 2]>,
 }
 
 /// A median with its spread.
@@ -85,7 +87,8 @@ impl Series {
     /// The series of that number, in the style that goes with it.
     #[must_use]
     pub fn numbered(index: usize, name: &str, points: Vec<Point>) -> Self {
-        Self { name: name.to_owned(), style: Style::numbered(index), points }
+        let (name, style) = (name.to_owned(), Style::numbered(index));
+        Self { name, style, points, shaded: Vec::new() }
     }
 }
 

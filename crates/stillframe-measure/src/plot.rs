@@ -12,7 +12,8 @@ pub const WIDTH: f64 = 440.0;
 const LEFT: f64 = 50.0;
 const TOP: f64 = 46.0;
 const BOTTOM: f64 = 46.0;
-const STRIP: f64 = 46.0;
+/// Height of a strip: of few, of many.
+const STRIPS: [f64; 2] = [72.0, 46.0];
 const ROW: f64 = 22.0;
 /// About the width of a letter of 12 pixels.
 const LETTER: f64 = 6.7;
@@ -27,7 +28,7 @@ pub fn height(panel: &Panel) -> f64 {
         Kind::Lines => (TOP + BOTTOM + LEADING * shown).max(290.0),
         Kind::Scatter => 420.0,
         Kind::Trace => 260.0,
-        Kind::Strips => TOP + BOTTOM + STRIP * shown,
+        Kind::Strips => TOP + BOTTOM + strip_height(panel) * shown,
         Kind::Rows => TOP + BOTTOM + ROW * shown,
     }
 }
@@ -112,6 +113,11 @@ impl Frame {
 
 fn shown(panel: &Panel) -> impl Iterator<Item = &Series> + Clone {
     panel.series.iter().filter(|series| !series.points.is_empty())
+}
+
+/// Up to five strips have room for all their ticks.
+fn strip_height(panel: &Panel) -> f64 {
+    STRIPS[usize::from(shown(panel).count() > 5)]
 }
 
 fn longest_name(panel: &Panel) -> f64 {
@@ -241,25 +247,44 @@ fn strips(drawing: &mut Drawing, panel: &Panel) {
     let x = Scale::between(ends, LEFT, right);
     let ticks = x.ticks();
     drawing.text("axis", Anchor::Start, [4.0, TOP - 16.0], &panel.y);
+    let strip = strip_height(panel);
     for (index, series) in shown(panel).enumerate() {
-        let floor = TOP + STRIP * (index + 1) as f64;
-        let y = Scale::fit(all_ys(panel), floor, floor - STRIP + 16.0);
-        let labels = y.ticks();
-        for tick in labels.first().into_iter().chain(labels.last()) {
+        let floor = TOP + strip * (index + 1) as f64;
+        let y = Scale::fit(all_ys(panel), floor, floor - strip + 16.0);
+        let (labels, mut free) = (y.ticks(), f64::INFINITY);
+        let top = labels.last().map_or(floor, |tick| y.place(*tick));
+        for tick in &labels {
             let place = y.place(*tick);
-            drawing.line("grid", [LEFT, place, right, place]);
-            drawing.text("small", Anchor::End, [LEFT - 6.0, place], &number(*tick));
+            let has_room = place < free && (place == top || place - top > LEADING);
+            if has_room {
+                drawing.line("grid", [LEFT, place, right, place]);
+                drawing.text("small", Anchor::End, [LEFT - 6.0, place], &number(*tick));
+                free = place - LEADING;
+            }
         }
         drawing.raw(format_args!(r#"<g class="{}">"#, series.style.class));
+        shade(drawing, &x, &series.shaded, [floor - strip + 16.0, floor]);
         let places = series.points.iter().map(|p| [x.place(p.x), y.place(p.y)]);
         drawing.polyline("", 1.2, places);
         let worst = series.points.iter().map(|point| point.y).fold(0.0, f64::max);
         let name = format!("{}, worst {}", series.name, number(worst));
-        drawing.text("small", Anchor::Start, [LEFT + 4.0, floor - STRIP + 10.0], &name);
+        drawing.text("small", Anchor::Start, [LEFT + 4.0, floor - strip + 8.0], &name);
         drawing.raw(format_args!("</g>"));
     }
     let y = Scale::fit([0.0, 1.0].into_iter(), 0.0, 1.0);
     Frame { right, bottom, x, y }.x_axis(drawing, panel, &ticks);
+}
+
+/// Shades stretches of x from top to bottom.
+fn shade(drawing: &mut Drawing, x: &Scale, stretches: &[[f64; 2]], [top, bottom]: [f64; 2]) {
+    for [from, to] in stretches {
+        let (start, end) = (x.place(*from), x.place(*to));
+        let (width, height) = ((end - start).max(0.5), bottom - top);
+        drawing.raw(format_args!(
+            r#"<rect class="shade" x="{start:.1}" y="{top:.1}" width="{width:.1}" "#
+        ));
+        drawing.raw(format_args!(r#"height="{height:.1}"/>"#));
+    }
 }
 
 /// Lines without markers, their names above, over the shaded stretches.
@@ -269,13 +294,7 @@ fn trace(drawing: &mut Drawing, panel: &Panel) {
     let ends = [xs.first().copied().unwrap_or(0.0), xs.last().copied().unwrap_or(1.0)];
     let y = Scale::fit(all_ys(panel), bottom, TOP + 6.0);
     let frame = Frame { right, bottom, x: Scale::between(ends, LEFT, right), y };
-    for [from, to] in &panel.shaded {
-        let (x, end) = (frame.x.place(*from), frame.x.place(*to));
-        let (width, height) = ((end - x).max(0.5), bottom - TOP);
-        drawing.raw(format_args!(
-            r#"<rect class="shade" x="{x:.1}" y="{TOP}" width="{width:.1}" height="{height:.1}"/>"#
-        ));
-    }
+    shade(drawing, &frame.x, &panel.shaded, [TOP, bottom]);
     frame.axes(drawing, panel, &frame.x.ticks());
     let mut name_x = right;
     for series in shown(panel) {

@@ -44,6 +44,15 @@ fn points_that_are_no_numbers_do_no_harm() {
 }
 
 #[test]
+fn the_strip_of_a_series_is_shaded_where_the_series_says_so() {
+    let mut panel = panel(Kind::Strips, 2);
+    let count = |panel: &Panel| svg(panel, "id", "").matches("class=\"shade\"").count();
+    assert_eq!(count(&panel), 0, "the panel's own stretches belong to a trace");
+    panel.series[1].shaded = vec![[16.0, 20.0], [32.0, 256.0]];
+    assert_eq!(count(&panel), 2);
+}
+
+#[test]
 fn names_move_apart_and_keep_their_order() {
     let moved = spread_out(&[50.0, 52.0, 10.0, 99.0, 98.0], 0.0, 100.0, 14.0);
     assert_eq!(moved, [50.0, 64.0, 10.0, 100.0, 86.0]);

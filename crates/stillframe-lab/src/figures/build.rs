@@ -69,8 +69,9 @@ fn panel(figure: &Figure, data: &Data<'_>, facet: &Facet, plot: Plot) -> Panel {
         Plot::Across(it) => (Kind::Lines, figure.swept.to_owned(), it.label(), across(data, it)),
         Plot::Rows(it) => (Kind::Rows, String::new(), it.label(), each(&|name| single(it, name))),
         Plot::Strips => {
-            let strip = |name: &str| trace(data.rounds(facet, last, name));
-            (Kind::Strips, "tick".to_owned(), "update stage [ms]".to_owned(), each(&strip))
+            let strip = |&name: &&'static str| strip(name, data.rounds(facet, last, name));
+            let series = facet.algorithms.iter().map(strip).collect();
+            (Kind::Strips, "tick".to_owned(), "update stage [ms]".to_owned(), series)
         }
         Plot::Plane(across, up) => {
             let place = |name: &str| {
@@ -99,11 +100,18 @@ fn across(data: &Data<'_>, metric: &Metric) -> Vec<Series> {
     facets.map(line).collect()
 }
 
-/// Every tick of the first round that has a trace.
-fn trace(rounds: &[Record]) -> Vec<Point> {
-    let trace = rounds.iter().find_map(|record| record.trace_ms.as_ref());
-    let ticks = trace.into_iter().flatten().enumerate();
-    ticks.map(|(tick, &ms)| Point::single(tick as f64, f64::from(ms))).collect()
+/// Every tick of the first round that has a trace; those at which an image was held are shaded.
+fn strip(name: &str, rounds: &[Record]) -> Series {
+    let Some(record) = rounds.iter().find(|record| record.trace_ms.is_some()) else {
+        return report::series(name, Vec::new());
+    };
+    let trace: Vec<f32> = record.trace_ms.clone().unwrap_or_default();
+    let last = trace.len().saturating_sub(1) as f64;
+    let ticks = trace.into_iter().enumerate();
+    let points = ticks.map(|(tick, ms)| Point::single(tick as f64, f64::from(ms))).collect();
+    let held = record.image_ticks.iter();
+    let shaded = held.map(|&(first, after)| [f64::from(first), f64::from(after).min(last)]);
+    Series { shaded: shaded.collect(), ..report::series(name, points) }
 }
 
 fn table(figure: &Figure, data: &Data<'_>, facet: &Facet) -> Table {

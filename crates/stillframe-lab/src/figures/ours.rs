@@ -1,13 +1,14 @@
-//! Figures of our own: who is dominated by whom, and what begin costs by size.
+//! Figures of our own: who is dominated by whom, what begin costs by size, and what an image does
+//! to ticks.
 
 use stillframe::Unit;
 use stillframe::algorithms::ALL;
 
 use super::data::{Data, View};
-use super::judge::{Judgement, within};
+use super::judge::{At, Judgement, within};
 use super::li;
 use super::metric::{
-    BEGIN, HELD, HELD_RATIO, IMAGE, MEMORY, MEMORY_RATIO, Metric, READ, READ_RATIO, WORST,
+    BEGIN, HELD, HELD_RATIO, IMAGE, MEAN, MEMORY, MEMORY_RATIO, Metric, READ, READ_RATIO, WORST,
     WORST_RATIO,
 };
 use super::plan::{Facet, Plot, Size};
@@ -106,6 +107,31 @@ pub(super) const FIGURES: &[Figure] = &[
             },
         ],
     },
+    Figure {
+        name: "ours-3",
+        source: "ours",
+        title: "latency of every tick, images shaded",
+        workload: "256k uniform updates of 4 bytes a tick; one image after the other.",
+        swept: "state [MB]",
+        facets: ticks,
+        columns: &[&MEAN, &HELD, &WORST, &BEGIN, &MEMORY],
+        direct: None,
+        tables: |_| Vec::new(),
+        claims: &[
+            Claim {
+                text: "the worst tick of Imprint is at most 2x the worst of none",
+                judge: |data| within(data, 0, &WORST_RATIO, |it| it.most(&["imprint"], 2.0)),
+            },
+            Claim {
+                text: "those of Fork and Naive Snapshot are at least 2x that of Imprint",
+                judge: |data| {
+                    let above =
+                        |it: View<'_>| it.above(&["fork", "naive"], &["imprint"], 2.0, At::Each);
+                    within(data, 0, &WORST, above)
+                },
+            },
+        ],
+    },
 ];
 
 /// All names, the floor first.
@@ -161,6 +187,15 @@ fn frontier(size: Size) -> Vec<Facet> {
         Facet { title: format!("uniform, unit of a {}", unit.name()), ..facet }
     }));
     facets
+}
+
+/// The same runs as the frontier's first facet.
+fn ticks(size: Size) -> Vec<Facet> {
+    let mb = size.pick(100, 1000);
+    let spots = vec![(mb as f64, li::case(size, mb, 256_000, li::UNIFORM))];
+    let algorithms = [FLOOR, "imprint", "fork", "naive"];
+    let title = format!("uniform updates, {mb} MB");
+    vec![Facet::new(title, &algorithms, spots, &[Plot::Strips])]
 }
 
 fn begin_by_size(size: Size) -> Vec<Facet> {

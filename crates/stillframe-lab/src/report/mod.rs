@@ -97,7 +97,7 @@ pub fn style_of(name: &str) -> Style {
 /// The series of an algorithm, in its style.
 #[must_use]
 pub fn series(name: &str, points: Vec<Point>) -> Series {
-    Series { name: name.to_owned(), style: style_of(name), points }
+    Series { name: name.to_owned(), style: style_of(name), points, shaded: Vec::new() }
 }
 
 /// All panels of a figure in one picture that stands alone, one below the other.
