@@ -41,6 +41,11 @@
 
 #![forbid(unsafe_code)]
 
+/// The example of the README is compiled with the tests of this crate.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
+
 mod application;
 mod chain;
 mod checkpoint;
