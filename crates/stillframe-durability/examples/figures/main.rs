@@ -1,5 +1,5 @@
 //! What durability costs on this machine: one measurement per call, one JSON line each. The script
-//! `scripts/bench-durability.py` drives it: it repeats them in turns and puts dd beside them.
+//! `scripts/bench.py store` drives it: it repeats them in turns and puts dd beside them.
 //!
 //! ```text
 //! cargo run --release --example figures -- checkpoint DIRECTORY MEGABYTES [pack]

@@ -1,0 +1,403 @@
+"""Throughput, saves, full syncs by `stillframe load`, and the memory of elements.
+
+What a server does not offer is reported as such.
+"""
+
+import json
+import pathlib
+import random
+import statistics
+import subprocess
+import threading
+import time
+
+from benches.servers import Server, encode, in_turns, key_name, say, spread
+
+OPERATIONS = {
+    "SET": ("string", "1:0"), "GET": ("string", "0:1"), "HSET": ("hash", "1:0"),
+    "LPUSH": ("list", "1:0"), "ZADD": ("zset", "1:0"),
+}
+DEPTHS = (1, 16)
+
+
+class NotOffered(Exception):
+    """The server lacks a command."""
+
+
+def start_load(server, options, *words):
+    line = ["nice", "-n", str(options.nice)] if options.nice else []
+    line += [options.stillframe, "load", "--target", f"127.0.0.1:{server.port}", "--json", "-"]
+    return subprocess.Popen(line + [str(word) for word in words], text=True,
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def finish_load(process):
+    """The report of a load; a lacking command is no failure of the script."""
+    out, said = process.communicate()
+    last = said.strip().splitlines()[-1] if said.strip() else "it said nothing"
+    if process.returncode != 0 and "unknown command" in last:
+        raise NotOffered(last)
+    # Queries that came too late are a finding; errors and wrong answers are not.
+    if not out or (process.returncode != 0 and "no answer" not in last):
+        raise SystemExit(f"a load failed: {last}")
+    return json.loads(out)
+
+
+def load(server, options, *words):
+    return finish_load(start_load(server, options, *words))
+
+
+def measure_operation(server, operation, turn, options, results):
+    """One operation at every depth, added to the results."""
+    workload, ratio = OPERATIONS[operation]
+    for depth in DEPTHS:
+        figures = results.setdefault(f"{operation}, depth {depth}", {})
+        words = ["--rate", "max", "--clients", 50, "--pipeline", depth,
+                 "--keys", options.throughput_keys, "--value-size", 64,
+                 "--workload", workload, "--ratio", ratio, "--seed", turn + 1,
+                 "--duration", f"{options.throughput_ms}ms"]
+        if operation == "GET":
+            words += ["--fill", "--protocol-check"]
+        try:
+            report = load(server, options, *words)
+            # The length of the run, since a last batch may end after it.
+            rate = report["answered"] / report["elapsed_s"]
+            figures.setdefault(server.name, []).append(rate)
+        except NotOffered as lacking:
+            say(f"{server.name}: {operation}: {lacking}")
+            figures[server.name] = None
+
+
+def measure_throughput(options):
+    """Queries a second by operation and depth, contender, round; None: not offered."""
+    results = {}
+    for turn in range(options.rounds):
+        for name in in_turns(options.contenders, turn):
+            server = Server(name, options)
+            try:
+                for operation in OPERATIONS:
+                    measure_operation(server, operation, turn, options, results)
+            finally:
+                server.stop()
+        say(f"throughput: round {turn + 1} of {options.rounds}")
+    return results
+
+
+def page_words(options, *name):
+    """The page of a run, if pages are kept."""
+    if not options.pages:
+        return []
+    pathlib.Path(options.pages).mkdir(parents=True, exist_ok=True)
+    return ["--html", pathlib.Path(options.pages) / f"{'-'.join(map(str, name))}.html"]
+
+
+def set_words(options, seconds):
+    return ["--rate", options.rate, "--clients", 50, "--keys", options.keys,
+            "--value-size", options.value_size, "--duration", f"{round(seconds * 1000)}ms"]
+
+
+def hash_words(options, seconds):
+    return ["--workload", "hash", "--rate", options.hash_rate, "--clients", 1,
+            "--keys", options.fields, "--value-size", 64,
+            "--duration", f"{round(seconds * 1000)}ms"]
+
+
+def phase(report, name):
+    return next((it for it in report["phases"] if it["phase"] == name), None)
+
+
+def slower(one, than_ms):
+    """Queries that took longer."""
+    return next(it["count"] for it in one["slower"] if it["than_ms"] == than_ms)
+
+
+def figures_of(report, busy):
+    """What is kept of one run: normal operation, the busy phase, and what makes it doubtful."""
+    kept = {"late_own": report["late"]["own"], "held": report["late"]["held"],
+            "sent": report["sent"], "unanswered": report["unanswered"],
+            "cpu_share": report["cpu_share"]}
+    for name, one in (("normal", phase(report, "normal")), (busy, phase(report, busy)),
+                      ("floor", report["floor"])):
+        kept[name] = one and {**one["latency"], "count": one["count"],
+                              "over_5_ms": slower(one, 5) / one["count"] * 1e6}
+    stretches = report["saves" if busy == "saving" else "syncs"]
+    ended = [it for it in stretches if it["to_ns"] is not None]
+    kept["seconds"] = (ended[0]["to_ns"] - ended[0]["from_ns"]) / 1e9 if ended else None
+    return kept
+
+
+def measure_save(server, options, with_hash, turn):
+    """One round: half of the time idle, and a save in the other half."""
+    seconds = 1.9 * options.idle_seconds
+    words = set_words(options, seconds) + [
+        "--bgsave-every", f"{round(options.idle_seconds * 1000)}ms"]
+    words += page_words(options, "hash" if with_hash else "string", server.name, turn)
+    words += ["--null-server"]
+    beside = start_load(server, options, *hash_words(options, seconds)) if with_hash else None
+    report = load(server, options, *words)
+    kept = figures_of(report, "saving")
+    if beside:
+        kept["hash"] = figures_of(finish_load(beside), "saving")
+    deadline = time.monotonic() + 600
+    while server.saving() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    server.saved_well()
+    if kept["seconds"] is None:
+        say(f"{server.name}: the save did not end within {options.idle_seconds} s: "
+            "give more --idle-seconds")
+    return kept
+
+
+def measure_memory(server, options):
+    """Bytes before, and at the peak of a save under the same load; its latencies are not taken."""
+    seconds = 1.9 * options.idle_seconds
+    running = start_load(server, options, *set_words(options, seconds))
+    time.sleep(min(2, options.idle_seconds / 4))
+    before = peak = server.memory()
+    server.client.call("BGSAVE")
+    while server.saving():
+        peak = max(peak, server.memory())
+        time.sleep(0.05)
+    finish_load(running)
+    return {"before": before, "peak": peak}
+
+
+def has_hash(server, options):
+    """Fills the one large hash, if the server has hashes."""
+    try:
+        load(server, options, "--workload", "hash", "--fill", "--keys", options.fields,
+             "--value-size", 64, "--rate", 100, "--clients", 1, "--duration", "100ms")
+    except NotOffered as lacking:
+        say(f"{server.name}: no hashes: {lacking}")
+        return False
+    return True
+
+
+def fill_strings(server, options):
+    load(server, options, "--fill", "--keys", options.keys, "--value-size", options.value_size,
+         "--rate", 100, "--clients", 1, "--duration", "100ms")
+    size = server.client.call("DBSIZE")
+    if size != options.keys:
+        raise SystemExit(f"{server.name}: {size} keys instead of {options.keys}")
+    say(f"{server.name} holds {size} keys")
+
+
+def measure_saving(options):
+    results = {"string": {}, "hash": {}, "memory": {}}
+    servers = {}
+    try:
+        for name in options.contenders:
+            servers[name] = Server(name, options)
+            fill_strings(servers[name], options)
+            # A first save warms what only the first one touches; its figures are not taken.
+            measure_save(servers[name], options, False, "warm")
+        for part in ("string", "hash"):
+            ready = list(options.contenders)
+            if part == "hash":
+                ready = [name for name in ready if has_hash(servers[name], options)]
+            for turn in range(options.rounds):
+                for name in in_turns(ready, turn) if ready else []:
+                    kept = measure_save(servers[name], options, part == "hash", turn)
+                    results[part].setdefault(name, []).append(kept)
+                say(f"saving, {part}: round {turn + 1} of {options.rounds}")
+        for turn in range(min(options.rounds, 3)):
+            for name in in_turns(options.contenders, turn):
+                kept = measure_memory(servers[name], options)
+                results["memory"].setdefault(name, []).append(kept)
+            say(f"memory: round {turn + 1}")
+    finally:
+        for server in servers.values():
+            server.stop()
+    return results
+
+
+def wait_for(what, seconds, condition):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            raise NotOffered(f"{what} did not happen in {seconds} s")
+        time.sleep(0.05)
+
+
+def measure_sync(server, options, turn):
+    """One round: a new replica gets everything in the middle of a load."""
+    replica = Server("redis", options)
+    try:
+        replica.client.call("CONFIG", "SET", "repl-diskless-load", "disabled")
+        seconds = 2 * options.idle_seconds
+        words = set_words(options, seconds) + page_words(options, "sync", server.name, turn)
+        running = start_load(server, options, *words)
+
+        def replicate():
+            time.sleep(options.idle_seconds / 2)
+            replica.client.call("REPLICAOF", "127.0.0.1", server.port)
+
+        helper = threading.Thread(target=replicate)
+        helper.start()
+        report = finish_load(running)
+        helper.join()
+        up = lambda: replica.client.info("master_link_status")[0] == "up"
+        wait_for("the replica's link", options.sync_seconds, up)
+        same = lambda: (replica.client.info("master_repl_offset")
+                        == server.client.info("master_repl_offset"))
+        wait_for("an equal offset", 60, same)
+        verify_replica(server, replica, options)
+        return figures_of(report, "syncing")
+    finally:
+        replica.stop()
+
+
+def verify_replica(server, replica, options):
+    sizes = [it.client.call("DBSIZE") for it in (server, replica)]
+    if sizes[0] != sizes[1]:
+        raise SystemExit(f"{server.name}: {sizes[0]} keys, its replica {sizes[1]}")
+    choose = random.Random(2)
+    for _ in range(2000):
+        key = key_name(choose.randrange(options.keys))
+        if server.client.call("GET", key) != replica.client.call("GET", key):
+            raise SystemExit(f"{server.name}: its replica has another value of {key.decode()}")
+
+
+def measure_syncs(options):
+    results = {}
+    lacking = set()
+    for turn in range(options.rounds):
+        for name in in_turns(options.contenders, turn):
+            if name in lacking:
+                continue
+            server = Server(name, options)
+            try:
+                if name == "redis":
+                    server.client.call("CONFIG", "SET", "repl-diskless-sync-delay", 0)
+                # What is written while the replica loads must fit: else redis-server cuts it
+                # off again and again, and ours lets writers wait.
+                server.client.call("CONFIG", "SET", "client-output-buffer-limit", "replica 0 0 0")
+                fill_strings(server, options)
+                kept = measure_sync(server, options, turn)
+                results.setdefault(name, []).append(kept)
+            except NotOffered as why:
+                say(f"{name}: no full sync: {why}")
+                lacking.add(name)
+            finally:
+                server.stop()
+        say(f"full sync: round {turn + 1} of {options.rounds}")
+    return results
+
+
+def shapes(scale):
+    """Requests that make a million elements, divided by scale, of each shape."""
+    million = 1_000_000 // scale
+    value = b"value:%010d"
+    some = lambda start, make: [part for at in range(start, start + 500) for part in make(at)]
+    batches = range(0, million, 500)
+    return {
+        "small strings": (million, [("SET", b"key:%012d" % at, value % at)
+                                    for at in range(million)]),
+        "one hash": (million, [("HSET", "h", *some(start, lambda at: (b"field:%d" % at,
+                                                                      value % at)))
+                               for start in batches]),
+        "one set": (million, [("SADD", "s", *some(start, lambda at: (b"member:%d" % at,)))
+                              for start in batches]),
+        "one sorted set": (million, [("ZADD", "z", *some(start, lambda at: (at % 5000 / 4,
+                                                                            b"member:%d" % at)))
+                                     for start in batches]),
+        "lists of 20": (million * 2, [("RPUSH", b"list:%d" % at, *[value % part
+                                                                  for part in range(20)])
+                                      for at in range(million // 10)]),
+    }
+
+
+def measure_elements(options):
+    """Bytes an element takes, by shape and contender."""
+    results = {}
+    for shape, (elements, requests) in shapes(options.scale).items():
+        for name in options.contenders:
+            server = Server(name, options)
+            try:
+                before = server.memory()
+                for start in range(0, len(requests), 1000):
+                    batch = requests[start:start + 1000]
+                    server.client.socket.sendall(b"".join(encode(*it) for it in batch))
+                    for _ in batch:
+                        server.client.reply()
+                time.sleep(1)  # what is freed in the background is freed
+                figure = (server.memory() - before) / elements
+                results.setdefault(shape, {})[name] = figure
+            finally:
+                server.stop()
+        say(f"memory: {shape}")
+    return results
+
+
+def report_elements(results, _options):
+    print("\n## Memory, bytes an element (proportional set size, less that of an empty server)\n")
+    print("| shape | redis-server | stillframe (imprint) | ratio |\n|---|---|---|---|")
+    for shape, figures in results.items():
+        ours, theirs = figures.get("imprint"), figures.get("redis")
+        shown = [f"{figure:.1f}" if figure else "-" for figure in (theirs, ours)]
+        ratio = f"{ours / theirs:.2f}" if ours and theirs else "-"
+        print(f"| {shape} | {shown[0]} | {shown[1]} | {ratio} |")
+
+
+def report_throughput(results, _options):
+    print("\n## Throughput, queries a second (`stillframe load --rate max`, 50 connections)\n")
+    print("| operation | redis-server | stillframe (imprint) | ratio |\n|---|---|---|---|")
+    for test, figures in results.items():
+        shown = {name: spread(values) if values else "not offered"
+                 for name, values in figures.items()}
+        ours, theirs = figures.get("imprint"), figures.get("redis")
+        ratio = f"{statistics.median(ours) / statistics.median(theirs):.2f}" \
+            if ours and theirs else "-"
+        print(f"| {test} | {shown.get('redis', '-')} | {shown.get('imprint', '-')} | {ratio} |")
+
+
+def report_latency(title, busy, results):
+    print(f"\n## {title}\n")
+    print(f"| server | normal p99, ms | {busy} p99, ms | p99 ratio | normal max, ms "
+          f"| {busy} max, ms | normal, over 5 ms a million | {busy}, over 5 ms a million "
+          f"| {busy}, s | late sends |\n|---|---|---|---|---|---|---|---|---|---|")
+    floors = []
+    for name, rounds in results.items():
+        whole = [one for one in rounds if one["normal"] and one[busy]]
+        floors += [one["floor"] for one in whole if one["floor"]]
+        if not whole:
+            print(f"| {name} | no phase was seen | | | | | | | | |")
+            continue
+        pick = lambda where, what, by=1e3, form="{:.2f}": spread(
+            [it[where][what] / by for it in whole], form)
+        ratio = spread([it[busy]["p99_us"] / it["normal"]["p99_us"] for it in whole], "{:.2f}")
+        ended = [it["seconds"] for it in whole if it["seconds"] is not None]
+        late = sum(it["late_own"] for it in whole) / max(1, sum(it["sent"] for it in whole))
+        print(f"| {name} | {pick('normal', 'p99_us')} | {pick(busy, 'p99_us')} | {ratio} "
+              f"| {pick('normal', 'max_us')} | {pick(busy, 'max_us')} "
+              f"| {pick('normal', 'over_5_ms', 1, '{:.0f}')} "
+              f"| {pick(busy, 'over_5_ms', 1, '{:.0f}')} "
+              f"| {spread(ended, '{:.1f}') if ended else '-'} | {late:.2%} |")
+    if floors:
+        pick = lambda what, by, form: spread([it[what] / by for it in floors], form)
+        print(f"| null server | {pick('p99_us', 1e3, '{:.2f}')} "
+              f"| | | {pick('max_us', 1e3, '{:.2f}')} "
+              f"| | {pick('over_5_ms', 1, '{:.0f}')} | | | |")
+
+
+def load_of(options):
+    return f"SET at {options.rate:,}/s, {options.keys:,} keys of {options.value_size} bytes"
+
+
+def report_saving(saving, options):
+    report_latency(f"While saving: {load_of(options)}", "saving", saving["string"])
+    beside = f"one client HSETs into {options.fields:,} fields at {options.hash_rate:,}/s"
+    report_latency(f"The same while {beside}: the SETs", "saving", saving["hash"])
+    hashes = {name: [it["hash"] for it in rounds] for name, rounds in saving["hash"].items()}
+    report_latency("The same: the HSETs", "saving", hashes)
+    print("\n## Memory of such a save, MiB (server and children)\n")
+    print("| server | before | peak | peak / before |\n|---|---|---|---|")
+    for name, rounds in saving["memory"].items():
+        mib = lambda what: spread([it[what] / (1 << 20) for it in rounds])
+        ratio = spread([it["peak"] / it["before"] for it in rounds], "{:.2f}")
+        print(f"| {name} | {mib('before')} | {mib('peak')} | {ratio} |")
+
+
+def report_syncs(results, options):
+    title = f"While a replica gets a full sync: {load_of(options)}"
+    report_latency(title, "syncing", results)

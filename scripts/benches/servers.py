@@ -1,0 +1,141 @@
+"""The servers that are compared, a client for both, and what all parts share."""
+
+import os
+import pathlib
+import shutil
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+CONTENDERS = ("imprint", "fork", "naive", "redis")
+
+
+def say(text):
+    print(f"[{time.strftime('%H:%M:%S')}] {text}", file=sys.stderr, flush=True)
+
+
+class Client:
+    """A blocking connection; `call` takes words, replies come as bytes, int, None or list."""
+
+    def __init__(self, port):
+        self.socket = socket.create_connection(("127.0.0.1", port))
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.file = self.socket.makefile("rb", 1 << 16)
+
+    def call(self, *words):
+        self.socket.sendall(encode(*words))
+        return self.reply()
+
+    def reply(self):
+        line = self.file.readline()
+        if not line:
+            raise SystemExit("the server closed the connection")
+        kind, rest = line[:1], line[1:-2]
+        if kind == b"-":
+            raise SystemExit(f"the server refused: {rest.decode()}")
+        if kind == b":":
+            return int(rest)
+        if kind == b"$":
+            if int(rest) < 0:
+                return None
+            return self.file.read(int(rest) + 2)[:-2]
+        if kind == b"*":
+            return [self.reply() for _ in range(int(rest))]
+        return rest
+
+    def info(self, *fields, section="everything"):
+        text = self.call("INFO", section).decode()
+        values = dict(line.split(":", 1) for line in text.split("\r\n") if ":" in line)
+        return [values[field] for field in fields]
+
+
+def encode(*words):
+    parts = [b"*%d\r\n" % len(words)]
+    for word in words:
+        word = word if isinstance(word, bytes) else str(word).encode()
+        parts.append(b"$%d\r\n%s\r\n" % (len(word), word))
+    return b"".join(parts)
+
+
+class Server:
+    def __init__(self, name, options):
+        self.name = name
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix=f"bench-{name}-", dir=options.dir))
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = probe.getsockname()[1]
+        common = ["--bind", "127.0.0.1", "--port", str(self.port), "--dir", str(self.folder)]
+        common += ["--save", ""]
+        line = ["redis-server"] if name == "redis" else [
+            options.stillframe, "serve", "--snapshot", name]
+        self.log = open(self.folder / "log", "wb")
+        self.process = subprocess.Popen(line + common, stdout=self.log, stderr=self.log)
+        deadline = time.monotonic() + 30
+        while True:
+            try:
+                self.client = Client(self.port)
+                break
+            except OSError:
+                if time.monotonic() > deadline or self.process.poll() is not None:
+                    raise SystemExit(f"{name} does not start, see {self.folder}/log") from None
+                time.sleep(0.02)
+
+    def stop(self):
+        self.process.kill()
+        self.process.wait()
+        self.log.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def saving(self):
+        """Asks for the one section that says so: all of INFO is real work for a server."""
+        return self.client.info("rdb_bgsave_in_progress", section="persistence")[0] != "0"
+
+    def saved_well(self):
+        if self.client.info("rdb_last_bgsave_status")[0] != "ok":
+            raise SystemExit(f"{self.name}: a save failed, see {self.folder}/log")
+
+    def begin_usec(self):
+        field = "latest_fork_usec" if self.name == "redis" else "latest_begin_usec"
+        return int(self.client.info(field)[0])
+
+    def memory(self):
+        """Proportional set size in bytes of the process and all its descendants."""
+        pids, total = [self.process.pid], 0
+        while pids:
+            pid = pids.pop()
+            try:
+                text = pathlib.Path(f"/proc/{pid}/smaps_rollup").read_text()
+                for task in os.listdir(f"/proc/{pid}/task"):
+                    path = f"/proc/{pid}/task/{task}/children"
+                    pids += map(int, pathlib.Path(path).read_text().split())
+            except (OSError, ProcessLookupError):
+                continue  # it ended meanwhile
+            total += sum(int(line.split()[1]) for line in text.splitlines()
+                         if line.startswith("Pss:")) * 1024
+        return total
+
+
+def key_name(number):
+    """As redis-benchmark -r spells it."""
+    return b"key:%012d" % number
+
+
+def spread(values, form="{:,.0f}"):
+    """The median, with the lowest and highest beside it."""
+    shown = [form.format(value) for value in (statistics.median(values), min(values), max(values))]
+    return f"{shown[0]} ({shown[1]} to {shown[2]})"
+
+
+def machine():
+    model = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo")
+                  if line.startswith("model name")), "an unknown processor")
+    redis = subprocess.run(["redis-server", "--version"], capture_output=True, text=True).stdout
+    return f"{os.cpu_count()} x {model}, Linux {os.uname().release}, {' '.join(redis.split()[:3])}"
+
+
+def in_turns(names, turn):
+    return names[turn % len(names):] + names[:turn % len(names)]
