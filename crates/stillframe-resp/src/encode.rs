@@ -40,6 +40,19 @@ impl<'a> Out<'a> {
         self.buffer.len() > self.limit
     }
 
+    /// The same place for replies, for as long as it is borrowed.
+    #[inline]
+    #[must_use]
+    pub fn reborrow(&mut self) -> Out<'_> {
+        Out { buffer: self.buffer, protocol: self.protocol, limit: self.limit }
+    }
+
+    /// An array of status lines: what HELP sub-commands answer.
+    pub fn lines(&mut self, lines: &[&str]) {
+        self.array(lines.len());
+        lines.iter().for_each(|line| self.simple(line));
+    }
+
     fn is_resp3(&self) -> bool {
         self.protocol == Protocol::Resp3
     }
