@@ -10,8 +10,6 @@ use stillframe::Algorithm;
 use stillframe_keyspace::{Keyspace, Named, WARM_BATCH};
 use stillframe_resp::{Parser, Plain};
 
-use crate::commands;
-
 /// Plain requests that follow each other.
 pub(crate) struct Ahead<'b> {
     /// As many as there are, then none: to clear all places would cost as much as to parse one.
@@ -54,7 +52,7 @@ impl<'b> Ahead<'b> {
         for (named, request) in named.iter_mut().zip(self.requests()) {
             count += 1;
             let Some([name, rest @ ..]) = request.args().get(2..) else { continue };
-            let score = commands::whole_score(name);
+            let score = stillframe_redis::number::doubles::whole(name);
             *named = Named { name, member: rest.last().unwrap_or(name), score };
         }
         keyspace.warm_elements(db, first_key, &named[..count]);

@@ -121,7 +121,7 @@ impl Client {
 
     /// Whether its requests may run now.
     pub(crate) fn servable(&self) -> bool {
-        !self.session.closing && !self.session.blocked && !self.paused()
+        !self.session.closing && !self.session.caller.waits && !self.paused()
     }
 
     /// Drops the replies not yet written.
@@ -319,8 +319,8 @@ impl Client {
             tracing::warn!(
                 "closing client {} at {}: it does not read its replies \
                  (client-output-buffer-limit)",
-                self.session.id,
-                self.session.peer
+                self.session.caller.id,
+                self.session.caller.peer
             );
         }
         over

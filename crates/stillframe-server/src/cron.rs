@@ -73,8 +73,8 @@ fn expire<A: Algorithm>(server: &mut Server<A>) -> bool {
     while more && start.elapsed() < EXPIRY_SLICE {
         // Few expired among those sampled: the rest is left to lazy expiry and later runs.
         more = server.keyspace.expire_cycle(unix_now, EXPIRY_BATCH) > EXPIRY_BATCH / 4;
-        server.state.settle_expired(&mut server.keyspace, |_, _| {});
-        server.state.effects.seal();
+        server.state.settle_expired(&mut server.keyspace);
+        server.state.ledger.effects.seal();
     }
     let took = start.elapsed();
     server.state.stats.expire_time += took;
@@ -130,7 +130,10 @@ pub(crate) fn limit_clients(state: &mut ServerState) {
     {
         bytes -= largest;
         if let Some(client) = state.clients.get(place) {
-            tracing::info!("evicting client {}: it takes {largest} bytes", client.session.peer);
+            tracing::info!(
+                "evicting client {}: it takes {largest} bytes",
+                client.session.caller.peer
+            );
         }
         state.stats.evicted_clients += 1;
         state.clients.doom(place);
@@ -148,13 +151,16 @@ fn check_clients(state: &mut ServerState, now: Instant) {
         let idle = now.saturating_duration_since(client.session.active);
         let greets = client.stream.is_handshaking();
         let waits = client.session.subscriptions.is_some()
-            || client.session.blocked
+            || client.session.caller.waits
             || client.session.replica.is_some();
         if greets && now.saturating_duration_since(client.session.connected) > HANDSHAKE_MAX {
-            tracing::info!("closing {}: its TLS handshake does not end", client.session.peer);
+            tracing::info!(
+                "closing {}: its TLS handshake does not end",
+                client.session.caller.peer
+            );
             gone.push(place);
         } else if !timeout.is_zero() && idle > timeout && !waits {
-            tracing::debug!("closing idle client {}", client.session.peer);
+            tracing::debug!("closing idle client {}", client.session.caller.peer);
             gone.push(place);
         } else if client.over_output_limit(client.output_limit(&limits), now) {
             gone.push(place);

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use stillframe::Algorithm;
 use stillframe_keyspace::{Choice, Counting, Keyspace, Merit};
+use stillframe_redis::Settings;
 
 use crate::config::Config;
 use crate::cron;
@@ -93,6 +94,16 @@ pub(crate) enum Room {
 }
 
 impl Config {
+    /// What commands on data obey of it.
+    pub(crate) fn of_commands(&self) -> Settings {
+        Settings {
+            bulk_bytes_max: self.bulk_bytes_max,
+            notify: self.notify,
+            compresses: self.rdbcompression,
+            counts_frequency: self.maxmemory_policy.counts_frequency(),
+        }
+    }
+
     /// How uses of keys are counted for the policy.
     pub(crate) fn counting(&self) -> Counting {
         if self.maxmemory_policy.counts_frequency() {
@@ -160,15 +171,16 @@ impl ServerState {
         limit: u64,
     ) -> bool {
         for _ in 0..BATCH {
-            let random = &mut self.random;
+            let random = &mut self.ledger.random;
             let Some((db, key)) = keyspace.evict(choice, &mut || random.next()) else {
                 return false;
             };
             self.stats.evicted_keys += 1;
-            self.watches.touch(db, &key);
-            self.gone(db, &key);
-            self.notify('e', "evicted", db, &key);
-            self.effects.seal(); // each by itself, as in Redis: nothing has to go together
+            self.ledger.watches.touch(db, &key);
+            self.ledger.gone(db, &key);
+            self.ledger.notify('e', "evicted", db, &key);
+            self.tell_events();
+            self.ledger.effects.seal(); // each by itself, as in Redis: nothing has to go together
             if self.counted_bytes(keyspace) <= limit {
                 break;
             }

@@ -80,7 +80,7 @@ impl InProcess {
         let table = commands::table();
         let users = Users::new(Catalog::new(&table), &config).map_err(ServeError::Users)?;
         let state = ServerState::new(config, saves, users, 0);
-        keyspace.keep_expired(state.wants_expired());
+        keyspace.keep_expired(state.ledger.wants_expired());
         let (session, output) = (Session::in_process(), Vec::new());
         let (now, step_ms) = (START_MS, 1);
         Ok(Self { keyspace, state, table, session, output, now, step_ms, _poller: poller })
@@ -108,7 +108,7 @@ impl InProcess {
         self.output.clear();
         self.now += self.step_ms;
         let clients = &mut self.state.clients;
-        (clients.own_place, clients.own_id) = (self.session.place, self.session.id);
+        (clients.own_place, clients.own_id) = (self.session.caller.place, self.session.caller.id);
         (clients.own_protocol, clients.own_most) = (self.session.protocol, usize::MAX);
         let mut ctx = Context {
             out: Out::new(&mut self.output, self.session.protocol),
@@ -126,10 +126,10 @@ impl InProcess {
 
     /// Ends whatever keeps the client from being served.
     fn let_go(&mut self) {
-        if std::mem::take(&mut self.session.blocked) {
-            self.state.blocked.leave(self.session.id);
+        if std::mem::take(&mut self.session.caller.waits) {
+            self.state.ledger.waiters.leave(self.session.caller.id);
         }
-        while self.state.blocked.next_ready().is_some() {}
+        while self.state.ledger.waiters.next_ready().is_some() {}
         self.state.unpause(&mut self.keyspace);
         self.session.held = None;
         self.session.closing = false;
@@ -137,10 +137,10 @@ impl InProcess {
 
     /// A new client in the place of the one that was.
     pub fn reconnect(&mut self) {
-        self.state.watches.forget(self.session.id);
+        self.state.ledger.watches.forget(self.session.caller.id);
         self.state.pubsub.forget(&mut self.session);
         self.state.stop_monitoring(&mut self.session);
-        self.state.tracking.disable(&mut self.session);
+        self.state.disable_tracking(&mut self.session);
         self.session = Session::in_process();
     }
 
@@ -179,7 +179,7 @@ impl InProcess {
 
     /// A digest of all data: that of DEBUG DIGEST, whatever state the client is in.
     pub fn digest(&mut self) -> String {
-        commands::digest::of_all(&mut self.keyspace)
+        stillframe_redis::digest::of_all(&mut self.keyspace)
     }
 
     /// Bytes of the data.

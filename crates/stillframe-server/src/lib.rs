@@ -9,9 +9,7 @@
 #![forbid(unsafe_code)]
 
 mod acl;
-mod address;
 mod ahead;
-mod blocked;
 mod clients;
 mod commands;
 mod config;
@@ -19,10 +17,8 @@ mod connection;
 #[cfg(test)]
 mod crash;
 mod cron;
-mod effects;
 mod error;
 mod eviction;
-mod few;
 mod give_back;
 mod import;
 mod in_process;
@@ -36,10 +32,10 @@ mod persistence;
 mod poll;
 mod process;
 mod pubsub;
-mod random;
 mod replication;
 mod requests;
 mod restore;
+mod serve_waiters;
 mod server;
 mod session;
 mod shutdown;
@@ -51,7 +47,6 @@ mod stream;
 mod supervisor;
 mod tls;
 mod tracking;
-mod unblock;
 
 pub use config::{Config, FileError, LogFormat, LogLevel, Size, parse_size, split_words};
 pub use error::ServeError;

@@ -17,12 +17,12 @@ use rustix::net::sockopt;
 use rustix::process::umask;
 
 use crate::acl::DEFAULT;
-use crate::address::Address;
 use crate::poll::{Door, Poller};
 use crate::session::Session;
 use crate::state::ServerState;
 use crate::stream::Stream;
 use crate::{Config, ServeError};
+use stillframe_redis::Address;
 
 /// The sockets the server listens on.
 #[derive(Default)]

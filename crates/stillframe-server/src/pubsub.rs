@@ -14,10 +14,11 @@ use std::sync::Arc;
 
 use stillframe_resp::{Out, Protocol};
 
-use crate::commands::glob;
-use crate::few::Few;
-use crate::session::{LISTED_BYTES, Session};
+use crate::session::Session;
 use crate::state::ServerState;
+use stillframe_redis::Few;
+use stillframe_redis::LISTED_BYTES;
+use stillframe_redis::text::glob;
 
 /// A kind of subscription.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,7 +90,7 @@ impl PubSub {
         subscriptions.bytes += name.len() + LISTED_BYTES;
         let topics = &mut self.topics[kind as usize].0;
         let name = topics.get_key_value(name).map_or_else(|| name.into(), |(name, _)| name.clone());
-        topics.entry(name.clone()).or_default().insert(session.place);
+        topics.entry(name.clone()).or_default().insert(session.caller.place);
         own.insert(name);
     }
 
@@ -98,7 +99,7 @@ impl PubSub {
         let Some(own) = &mut session.subscriptions else { return };
         if own.names[kind as usize].remove(name) {
             own.bytes -= name.len() + LISTED_BYTES;
-            self.topics[kind as usize].remove(name, session.place);
+            self.topics[kind as usize].remove(name, session.caller.place);
         }
         if own.is_empty() {
             session.subscriptions = None;
@@ -109,7 +110,7 @@ impl PubSub {
     pub(crate) fn forget(&mut self, session: &mut Session) {
         let Some(own) = session.subscriptions.take() else { return };
         for (topics, names) in self.topics.iter_mut().zip(&own.names) {
-            names.iter().for_each(|name| topics.remove(name, session.place));
+            names.iter().for_each(|name| topics.remove(name, session.caller.place));
         }
     }
 

@@ -40,7 +40,7 @@ impl<A: Algorithm> Server<A> {
             }
         }
         // One that waits is not read from: its end is known from the event alone.
-        let left = client.session.blocked && client.ended;
+        let left = client.session.caller.waits && client.ended;
         let finished = client.session.closing && client.is_drained();
         // Here and not only after a write: to a client that reads nothing, nothing is written.
         let known = client.session.authenticated || self.state.users.is_open();
@@ -56,7 +56,7 @@ impl<A: Algorithm> Server<A> {
         if finished || over || left {
             self.state.clients.doom(place);
         }
-        if self.state.blocked.has_ready() {
+        if self.state.ledger.waiters.has_ready() {
             self.serve_blocked();
         }
     }
@@ -124,7 +124,7 @@ impl<A: Algorithm> Server<A> {
         while self.goes_on(client, &left) {
             let ahead = Ahead::parse(&client.parser, &bytes[used..]);
             if !ahead.is_empty() {
-                ahead.warm(&self.keyspace, client.session.db);
+                ahead.warm(&self.keyspace, client.session.caller.db);
                 for request in ahead.requests() {
                     if !self.goes_on(client, &left) {
                         break;
@@ -146,7 +146,7 @@ impl<A: Algorithm> Server<A> {
                     left.requests -= 1;
                 }
                 Err(error) => {
-                    tracing::info!("client {}: {error}", client.session.peer);
+                    tracing::info!("client {}: {error}", client.session.caller.peer);
                     Out::new(&mut client.output, client.session.protocol).protocol_error(&error);
                     self.state.stats.count_error(b"ERR");
                     client.session.closing = true;
@@ -165,9 +165,9 @@ impl<A: Algorithm> Server<A> {
     fn goes_on(&self, client: &Client, left: &Share) -> bool {
         !client.session.closing
             && !self.state.stopping
-            && !client.session.blocked
+            && !client.session.caller.waits
             && client.session.held.is_none()
-            && !self.state.blocked.has_ready()
+            && !self.state.ledger.waiters.has_ready()
             && left.requests > 0
             && client.output.len() - left.replies_start <= REPLY_BYTES_PER_TURN
     }
@@ -209,7 +209,7 @@ impl<A: Algorithm> Server<A> {
         let most = self.state.config.output_limits.of(session).hard_bytes_max();
         let limit = output.len().saturating_add(most);
         let clients = &mut self.state.clients;
-        (clients.own_place, clients.own_id) = (session.place, session.id);
+        (clients.own_place, clients.own_id) = (session.caller.place, session.caller.id);
         (clients.own_protocol, clients.own_most) = (session.protocol, most);
         let buffers = clients.own_input_held + taken(output);
         clients.own_bytes = buffers + session.memory() + size_of::<Client>();
@@ -232,8 +232,8 @@ impl<A: Algorithm> Server<A> {
         if held > most || client.parser.memory() > most.saturating_mul(2) {
             tracing::warn!(
                 "closing client {} at {}: its requests exceed client-query-buffer-limit",
-                client.session.id,
-                client.session.peer
+                client.session.caller.id,
+                client.session.caller.peer
             );
             client.discard_output();
             client.session.closing = true;

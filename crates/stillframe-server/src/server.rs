@@ -66,7 +66,7 @@ impl<A: Algorithm> Server<A> {
         signalled: Arc<AtomicBool>,
     ) -> Self {
         let mut keyspace = keyspace;
-        keyspace.keep_expired(state.wants_expired());
+        keyspace.keep_expired(state.ledger.wants_expired());
         Self {
             keyspace,
             state,
@@ -109,7 +109,7 @@ impl<A: Algorithm> Server<A> {
             self.serve_share();
         }
         self.follow();
-        if self.state.blocked.has_ready() {
+        if self.state.ledger.waiters.has_ready() {
             self.serve_blocked(); // a replica that takes writes has clients that wait, too
         }
         self.state.answer_waits();
@@ -214,7 +214,8 @@ impl<A: Algorithm> Server<A> {
         }
         let next = self
             .state
-            .blocked
+            .ledger
+            .waiters
             .next_deadline()
             .map_or(self.next_cron, |deadline| deadline.min(self.next_cron));
         let rest = next.saturating_duration_since(Instant::now());
@@ -264,7 +265,7 @@ impl<A: Algorithm> Server<A> {
                 self.state.clients.release(place);
                 continue;
             }
-            session.place = place;
+            session.caller.place = place;
             let limits = limits(&self.state, session.authenticated);
             // Its first bytes bring an event: it was registered after it was accepted.
             let client = Client::new(stream, session, limits);
@@ -325,12 +326,16 @@ impl<A: Algorithm> Server<A> {
     pub(crate) fn bury(&mut self) {
         while let Some(place) = self.state.clients.doomed.pop() {
             let Some(mut client) = self.state.clients.take(place) else { continue };
-            tracing::debug!("client {} at {} left", client.session.id, client.session.peer);
-            self.state.watches.forget(client.session.id);
+            tracing::debug!(
+                "client {} at {} left",
+                client.session.caller.id,
+                client.session.caller.peer
+            );
+            self.state.ledger.watches.forget(client.session.caller.id);
             self.state.pubsub.forget(&mut client.session);
             self.state.stop_monitoring(&mut client.session);
-            self.state.tracking.disable(&mut client.session);
-            self.state.blocked.leave(client.session.id);
+            self.state.disable_tracking(&mut client.session);
+            self.state.ledger.waiters.leave(client.session.caller.id);
             self.state.replication.forget(place);
             self.poller.remove_client(client.stream);
             self.state.clients.release(place);

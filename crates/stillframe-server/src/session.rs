@@ -5,27 +5,18 @@ use std::time::Instant;
 
 use stillframe_resp::Protocol;
 
-use crate::address::Address;
 use crate::commands::transactions::Transaction;
 use crate::pubsub::Subscriptions;
 use crate::replication::Replica;
 use crate::tracking::Mode;
-
-/// What a name takes in the lists of what a client watches and listens to, beside its bytes.
-pub(crate) const LISTED_BYTES: usize = 64;
+use stillframe_redis::{Address, Caller};
 
 /// State of one client that commands see and change.
 pub(crate) struct Session {
-    /// Number of the client, never reused.
-    pub(crate) id: u64,
-    /// Its place in the registry of clients.
-    pub(crate) place: usize,
-    /// Selected database.
-    pub(crate) db: usize,
+    /// What commands on data know of it.
+    pub(crate) caller: Caller,
     /// Protocol of replies.
     pub(crate) protocol: Protocol,
-    /// Nobody's: requests of a log or of a primary, which nothing refuses.
-    pub(crate) internal: bool,
     /// Whether the password was given, or none is required.
     pub(crate) authenticated: bool,
     /// The number of its user.
@@ -52,14 +43,8 @@ pub(crate) struct Session {
     pub(crate) replica: Option<Box<Replica>>,
     /// The offset in the stream of replication up to which its own writes reach.
     pub(crate) wrote_up_to: u64,
-    /// It waits for a key, and is served no further until it gets or gives up.
-    pub(crate) blocked: bool,
-    /// Index of the last command in the table; `usize::MAX` before the first.
-    pub(crate) last_command: usize,
     /// Close the connection once the replies are sent.
     pub(crate) closing: bool,
-    /// The client's address.
-    pub(crate) peer: Address,
     /// The server's address it is connected to.
     pub(crate) local: Address,
     /// Descriptor of its socket, to be shown.
@@ -94,11 +79,8 @@ impl Session {
         now: Instant,
     ) -> Self {
         Self {
-            id,
-            place: usize::MAX,
-            db: 0,
+            caller: Caller::new(id, peer),
             protocol: Protocol::Resp2,
-            internal: false,
             authenticated,
             user: crate::acl::DEFAULT,
             name: Vec::new(),
@@ -112,10 +94,7 @@ impl Session {
             transaction: None,
             replica: None,
             wrote_up_to: 0,
-            blocked: false,
-            last_command: usize::MAX,
             closing: false,
-            peer,
             local,
             fd,
             connected: now,
@@ -140,13 +119,16 @@ impl Session {
 
     /// The session of a client without a socket.
     pub(crate) fn in_process() -> Self {
-        Self { internal: false, id: u64::MAX, ..Self::internal() }
+        let mut session = Self::internal();
+        (session.caller.internal, session.caller.id) = (false, u64::MAX);
+        session
     }
 
     /// The session of requests that come from a log, an append-only file or a primary.
     pub(crate) fn internal() -> Self {
         let nobody = Address::Net(SocketAddr::from(([127, 0, 0, 1], 0)));
-        let session = Self::new(0, nobody.clone(), nobody, -1, true, Instant::now());
-        Self { internal: true, ..session }
+        let mut session = Self::new(0, nobody.clone(), nobody, -1, true, Instant::now());
+        session.caller.internal = true;
+        session
     }
 }

@@ -11,13 +11,13 @@ use std::time::{Duration, Instant};
 use stillframe::Algorithm;
 use stillframe_keyspace::{Keyspace, Type};
 
-use crate::blocked::Waiter;
 use crate::journal;
 use crate::persistence::{self, LastSave};
 use crate::replication::Phase;
 use crate::server::Server;
 use crate::session::Session;
 use crate::state::ServerState;
+use stillframe_redis::Waiter;
 
 /// How the server is to end.
 #[derive(Debug, Clone, Copy)]
@@ -100,7 +100,7 @@ impl ServerState {
             if replica.phase == Phase::Online && replica.acked >= offset {
                 synced += 1;
             } else {
-                let (peer, acked) = (&client.session.peer, replica.acked);
+                let (peer, acked) = (&client.session.caller.peer, replica.acked);
                 tracing::warn!("Lagging replica {peer} reported offset {acked} of {offset}");
             }
         }
@@ -112,21 +112,21 @@ impl ServerState {
     /// Has the client of a SHUTDOWN wait for the end.
     pub(crate) fn await_end(&mut self, session: &mut Session) {
         let Some(ending) = &mut self.ending else { return };
-        ending.waiters.push(session.id);
-        session.blocked = true;
+        ending.waiters.push(session.caller.id);
+        session.caller.waits = true;
         let waiter = Waiter {
-            place: session.place,
-            db: session.db,
+            place: session.caller.place,
+            db: session.caller.db,
             keys: Vec::new(),
             kind: Type::String, // of no key
             deadline: None,
-            command: session.last_command,
+            command: session.caller.last_command,
             before: Vec::new(),
             after: Vec::new(),
             acks: None,
             ticket: 0,
         };
-        self.blocked.park(session.id, waiter);
+        self.ledger.waiters.park(session.caller.id, waiter);
     }
 
     /// Calls an end off; false if there is none.

@@ -92,7 +92,7 @@ impl ServerState {
             at_s: unix_millis() / 1000,
             micros,
             args: shortened(&redacted(args)),
-            peer: session.peer.to_string(),
+            peer: session.caller.peer.to_string(),
             name: session.name.clone(),
         });
         log.entries.truncate(self.config.slowlog_max_len);

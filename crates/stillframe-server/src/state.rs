@@ -6,15 +6,12 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use stillframe_rdb::Workspace;
+use stillframe_redis::{Ledger, Random};
 use stillframe_resp::Out;
 
 use crate::acl::Users;
-use crate::blocked::Blocked;
 use crate::clients::Clients;
-use crate::commands::transactions::Watches;
 use crate::config::Config;
-use crate::effects::Effects;
 use crate::give_back::GivingBack;
 use crate::journal::Journal;
 use crate::listen::Listeners;
@@ -23,7 +20,6 @@ use crate::metrics::Metrics;
 use crate::pause::Pause;
 use crate::persistence::Saves;
 use crate::pubsub::PubSub;
-use crate::random::Random;
 use crate::replication::{Replication, Transfers};
 use crate::server::unix_millis;
 use crate::session::Replies;
@@ -42,8 +38,8 @@ pub(crate) struct ServerState {
     pub(crate) stats: Stats,
     /// All clients but the one being served.
     pub(crate) clients: Clients,
-    /// Keys watched by clients.
-    pub(crate) watches: Watches,
+    /// What commands on data keep beside the data.
+    pub(crate) ledger: Ledger,
     /// Channels that clients listen to.
     pub(crate) pubsub: PubSub,
     /// Keys that clients keep in caches.
@@ -56,8 +52,6 @@ pub(crate) struct ServerState {
     pub(crate) expires_actively: bool,
     /// A test has stopped the clock.
     pub(crate) clock_stands: bool,
-    /// A test has RESTORE take damaged payloads.
-    pub(crate) skips_checksums: bool,
     /// Requests that took long.
     pub(crate) slowlog: SlowLog,
     /// Events that took long.
@@ -70,30 +64,16 @@ pub(crate) struct ServerState {
     pub(crate) giving_back: GivingBack,
     /// Memory is above its limit and there are keys to evict.
     pub(crate) evicting: bool,
-    /// Keys of the selected database when a change was last told, for telling new keys.
-    pub(crate) keys_told: usize,
-    /// Clients that wait for keys.
-    pub(crate) blocked: Blocked,
     /// Saving, and how it went.
     pub(crate) saves: Saves,
-    /// What DUMP works in, from its first use on.
-    pub(crate) dump_workspace: Option<Workspace>,
-    /// What requests did, for the log and for replicas.
-    pub(crate) effects: Effects,
     /// Replicas, or the primary.
     pub(crate) replication: Replication,
     /// The log.
     pub(crate) journal: Journal,
     /// The data is being loaded, at start.
     pub(crate) loading: Option<Loading>,
-    /// Changes of the data set since the last successful save.
-    pub(crate) dirty: u64,
-    /// EXEC is running the queued requests of a transaction.
-    pub(crate) in_exec: bool,
     /// The loop ends after this turn.
     pub(crate) stopping: bool,
-    /// Source of randomness (not for secrets).
-    pub(crate) random: Random,
     /// Forty digits that name this run of the server.
     pub(crate) run_id: String,
     /// The sockets it listens on.
@@ -123,6 +103,7 @@ impl ServerState {
     pub(crate) fn new(config: Config, saves: Saves, users: Users, port: u16) -> Self {
         let now = Instant::now();
         let mut random = Random::new();
+        let settings = config.of_commands();
         Self {
             replication: Replication::new(&mut random, Transfers::new(saves.waker()), now),
             journal: Journal::new(saves.directory().files(), &config, saves.waker()),
@@ -130,31 +111,23 @@ impl ServerState {
             stats: Stats::new(users.catalog.len(), now),
             users,
             clients: Clients::default(),
-            watches: Watches::default(),
             pubsub: PubSub::default(),
             tracking: Tracking::default(),
             monitors: Vec::new(),
             pause: None,
             expires_actively: true,
             clock_stands: false,
-            skips_checksums: false,
             slowlog: SlowLog::default(),
             latency: Latency::default(),
             clock_ns: 0,
             loop_unix_ms: unix_millis(),
             giving_back: GivingBack::default(),
             evicting: false,
-            keys_told: 0,
-            blocked: Blocked::default(),
             saves,
-            dump_workspace: None,
-            effects: Effects::default(),
             loading: None,
-            dirty: 0,
-            in_exec: false,
             stopping: false,
             run_id: random.identifier(),
-            random,
+            ledger: Ledger::new(settings, random),
             listeners: Listeners::default(),
             port,
             tls_port: 0,
@@ -170,10 +143,10 @@ impl ServerState {
 
     /// Ends a client's waiting with the reply that `answer` writes; false if it does not wait.
     pub(crate) fn unblock(&mut self, id: u64, answer: impl FnOnce(&mut Out<'_>)) -> bool {
-        let Some(waiter) = self.blocked.leave(id) else { return false };
+        let Some(waiter) = self.ledger.waiters.leave(id) else { return false };
         self.stats.commands[waiter.command].calls += 1;
         let Some(client) = self.clients.get_mut(waiter.place) else { return false };
-        client.session.blocked = false;
+        client.session.caller.waits = false;
         let start = client.output.len();
         answer(&mut Out::new(&mut client.output, client.session.protocol));
         if let Some([b'-', error @ ..]) = client.output.get(start..) {
@@ -189,7 +162,7 @@ impl ServerState {
 
     /// Ends a client's waiting as its timeout does; false if it does not wait.
     pub(crate) fn give_up(&mut self, id: u64) -> bool {
-        let replicas = self.blocked.acks(id).map(|acks| self.replicas_at(acks.offset));
+        let replicas = self.ledger.waiters.acks(id).map(|acks| self.replicas_at(acks.offset));
         self.unblock(id, |out| match replicas {
             Some(count) => out.integer(count as i64),
             None => out.null_array(),
@@ -245,10 +218,6 @@ pub(crate) struct Stats {
     pub(crate) error_replies: u64,
     /// Error replies by their first word.
     pub(crate) errors: BTreeMap<String, u64>,
-    /// Keys found by reading commands.
-    pub(crate) keyspace_hits: u64,
-    /// Keys not found by reading commands.
-    pub(crate) keyspace_misses: u64,
     /// Keys evicted.
     pub(crate) evicted_keys: u64,
     /// Clients closed because all of them took too much memory.
@@ -300,8 +269,6 @@ impl Stats {
             commands_processed: 0,
             error_replies: 0,
             errors: BTreeMap::new(),
-            keyspace_hits: 0,
-            keyspace_misses: 0,
             evicted_keys: 0,
             evicted_clients: 0,
             connections_received: 0,

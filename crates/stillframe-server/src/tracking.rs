@@ -15,10 +15,11 @@ use std::sync::Arc;
 
 use stillframe_resp::{Out, Protocol};
 
-use crate::few::Few;
 use crate::pubsub::Message;
-use crate::session::{LISTED_BYTES, Session};
+use crate::session::Session;
 use crate::state::ServerState;
+use stillframe_redis::Few;
+use stillframe_redis::LISTED_BYTES;
 
 /// The channel on which RESP2 clients are told.
 const CHANNEL: &str = "__redis__:invalidate";
@@ -57,7 +58,7 @@ pub(crate) struct Who {
 impl Who {
     /// The client of a session.
     pub(crate) fn of(session: &Session) -> Self {
-        Self { place: session.place, id: session.id }
+        Self { place: session.caller.place, id: session.caller.id }
     }
 }
 
@@ -105,7 +106,7 @@ impl Tracking {
 
     /// Begins to tell a client of changes, or goes on with other options; the prefixes it has
     /// stay.
-    pub(crate) fn enable(&mut self, session: &mut Session, mut mode: Mode) {
+    fn enable(&mut self, session: &mut Session, mut mode: Mode) {
         let who = Who::of(session);
         mode.prefix_bytes = session.tracking.as_ref().map_or(0, |before| before.prefix_bytes);
         for prefix in &mode.prefixes {
@@ -126,7 +127,7 @@ impl Tracking {
     }
 
     /// Stops telling a client.
-    pub(crate) fn disable(&mut self, session: &mut Session) {
+    fn disable(&mut self, session: &mut Session) {
         let Some(mode) = session.tracking.take() else { return };
         self.clients -= 1;
         for prefix in &mode.prefixes {
@@ -200,16 +201,20 @@ impl Tracking {
 }
 
 impl ServerState {
-    /// Tells clients that have read a key that it has changed. `by`: the client that changed it.
-    #[inline]
-    pub(crate) fn invalidate(&mut self, key: &[u8], by: u64) {
-        if self.tracking.clients > 0 {
-            self.invalidate_now(key, by);
-        }
+    /// As [`Tracking::enable`]; from now on commands say which keys change.
+    pub(crate) fn enable_tracking(&mut self, session: &mut Session, mode: Mode) {
+        self.tracking.enable(session, mode);
+        self.ledger.events.cached = true;
     }
 
-    #[cold]
-    fn invalidate_now(&mut self, key: &[u8], by: u64) {
+    /// As [`Tracking::disable`]; with the last client commands stop saying which keys change.
+    pub(crate) fn disable_tracking(&mut self, session: &mut Session) {
+        self.tracking.disable(session);
+        self.ledger.events.cached = self.tracking.clients > 0;
+    }
+
+    /// Tells clients that have read a key that it has changed. `by`: the client that changed it.
+    pub(crate) fn invalidate(&mut self, key: &[u8], by: u64) {
         self.tracking.note(key, by);
         if let Some(readers) = self.tracking.readers.remove(key) {
             self.tell_readers(readers.as_slice(), key, by);
@@ -237,7 +242,7 @@ impl ServerState {
     fn wanted_by(&mut self, who: Who, wants: impl Fn(&Mode) -> bool) -> Option<bool> {
         let client = self.clients.get_mut(who.place)?;
         let session = &client.session;
-        Some(session.id == who.id && session.tracking.as_deref().is_some_and(wants))
+        Some(session.caller.id == who.id && session.tracking.as_deref().is_some_and(wants))
     }
 
     /// Tells every client that all keys have changed: a database was emptied.
@@ -275,7 +280,7 @@ impl ServerState {
     pub(crate) fn tell_late(&mut self, session: &mut Session, out: &mut Out<'_>) {
         for (key, by) in std::mem::take(&mut self.tracking.late) {
             let Some(mode) = session.tracking.as_deref() else { continue };
-            let own = mode.no_loop && by == session.id;
+            let own = mode.no_loop && by == session.caller.id;
             if key.is_some() && (mode.broadcast || own) {
                 continue;
             }
@@ -317,7 +322,7 @@ impl ServerState {
         let protocol = client.session.protocol;
         let Some(mode) = client.session.tracking.as_deref() else { return };
         let redirect = mode.redirect;
-        if client.session.id != who.id {
+        if client.session.caller.id != who.id {
             return;
         }
         match redirect {
@@ -348,7 +353,8 @@ impl ServerState {
             }
             return true;
         }
-        let client = self.clients.get(who.place).filter(|client| client.session.id == who.id);
+        let client =
+            self.clients.get(who.place).filter(|client| client.session.caller.id == who.id);
         let Some(client) = client else { return false };
         let place = who.place;
         let listens = client.session.subscriptions.is_some();

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use super::catalog::Catalog;
 use super::categories::{self, READ, WRITE};
 use super::rules;
-use crate::commands::glob;
+use stillframe_redis::text::glob;
 
 /// Why a request is refused; what comes later is the more telling reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -5,8 +5,9 @@
 
 use stillframe::Algorithm;
 
-use super::table::Keys;
-use super::{Context, More, NO_KEYS, ONE_KEY, SECOND_KEY, THIRD_KEY, Table, flags::*};
+use stillframe_redis::{Keys, More, THIRD_KEY};
+
+use super::{Context, NO_KEYS, ONE_KEY, SECOND_KEY, Table, flags::*};
 
 /// What a Redis says that is no node of a cluster: clients ask so to find out.
 const NO_CLUSTER: &str = "ERR This instance has cluster support disabled";
@@ -92,19 +93,18 @@ pub(super) fn error(name: &[u8]) -> Option<String> {
 pub(crate) fn register<A: Algorithm>(table: &mut Table<A>) {
     for &(flags, keys, names) in STREAMS.iter().chain(&SCRIPTS).chain(&CLUSTER) {
         for &name in names {
-            let add = if name.contains('|') { Table::add_sub } else { Table::add };
             // Whatever arguments there are: the command is refused before they are looked at.
-            add(table, name, -1, flags | ABSENT, keys, refuse);
+            table.add_server(name, -1, flags | ABSENT, keys, refuse);
         }
     }
-    table.add(MIGRATE, -1, WRITE | ABSENT, THIRD_KEY, refuse);
+    table.add_server(MIGRATE, -1, WRITE | ABSENT, THIRD_KEY, refuse);
     let admin = ADMIN | NOSCRIPT;
-    table.add("module", -2, 0, NO_KEYS, module_help);
-    table.add_sub("module|help", 2, LOADING | STALE, NO_KEYS, module_help);
-    table.add_sub("module|list", 2, admin, NO_KEYS, |ctx, _| ctx.out.array(0));
-    table.add_sub("module|load", -3, admin | NO_ASYNC_LOADING, NO_KEYS, no_modules);
-    table.add_sub("module|loadex", -3, admin | NO_ASYNC_LOADING, NO_KEYS, no_modules);
-    table.add_sub("module|unload", 3, admin | NO_ASYNC_LOADING, NO_KEYS, no_modules);
+    table.add_server("module", -2, 0, NO_KEYS, module_help);
+    table.add_server("module|help", 2, LOADING | STALE, NO_KEYS, module_help);
+    table.add_server("module|list", 2, admin, NO_KEYS, |ctx, _| ctx.out.array(0));
+    table.add_server("module|load", -3, admin | NO_ASYNC_LOADING, NO_KEYS, no_modules);
+    table.add_server("module|loadex", -3, admin | NO_ASYNC_LOADING, NO_KEYS, no_modules);
+    table.add_server("module|unload", 3, admin | NO_ASYNC_LOADING, NO_KEYS, no_modules);
 }
 
 /// Answers that the command is not here.
@@ -118,7 +118,7 @@ const NOT_ALLOWED: &str = "ERR MODULE command not allowed. If the enable-module-
 
 /// `MODULE LOAD`, `LOADEX`, `UNLOAD`
 fn no_modules<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
-    if !ctx.server.config.module_command.allows(ctx.session.peer.is_local()) {
+    if !ctx.server.config.module_command.allows(ctx.session.caller.peer.is_local()) {
         return ctx.out.error(NOT_ALLOWED);
     }
     ctx.out.error("ERR MODULE: modules are not supported by this server");
@@ -126,7 +126,7 @@ fn no_modules<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
 
 /// `MODULE HELP`
 fn module_help<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
-    ctx.help(&[
+    ctx.out.lines(&[
         "MODULE <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
         "LIST",
         "    List the modules: there are none.",

@@ -5,30 +5,30 @@ use std::collections::HashSet;
 use stillframe::Algorithm;
 use stillframe_resp::parse_integer;
 
-use super::errors::NOT_AN_INTEGER;
 use super::pubsub::wrong_subcommand;
 use super::{Context, Lookup, NO_KEYS, Table, flags::*, permissions, wrong_arity};
 use crate::acl::{DEFAULT, Denied, categories};
 use crate::config::rewrite;
+use stillframe_redis::errors::NOT_AN_INTEGER;
 
 /// Adds the commands of this module.
 pub(crate) fn register<A: Algorithm>(table: &mut Table<A>) {
     let open = NOSCRIPT | LOADING | STALE;
     let admin = open | ADMIN;
-    table.add("acl", -2, 0, NO_KEYS, help);
-    table.add_sub("acl|cat", -2, open, NO_KEYS, cat);
-    table.add_sub("acl|deluser", -3, admin, NO_KEYS, deluser);
-    table.add_sub("acl|dryrun", -4, admin, NO_KEYS, dryrun);
-    table.add_sub("acl|genpass", -2, open, NO_KEYS, genpass);
-    table.add_sub("acl|getuser", 3, admin, NO_KEYS, getuser);
-    table.add_sub("acl|help", 2, LOADING | STALE, NO_KEYS, help);
-    table.add_sub("acl|list", 2, admin, NO_KEYS, list);
-    table.add_sub("acl|load", 2, admin, NO_KEYS, load);
-    table.add_sub("acl|log", -2, admin, NO_KEYS, log);
-    table.add_sub("acl|save", 2, admin, NO_KEYS, save);
-    table.add_sub("acl|setuser", -3, admin, NO_KEYS, setuser);
-    table.add_sub("acl|users", 2, admin, NO_KEYS, users);
-    table.add_sub("acl|whoami", 2, open, NO_KEYS, whoami);
+    table.add_server("acl", -2, 0, NO_KEYS, help);
+    table.add_server("acl|cat", -2, open, NO_KEYS, cat);
+    table.add_server("acl|deluser", -3, admin, NO_KEYS, deluser);
+    table.add_server("acl|dryrun", -4, admin, NO_KEYS, dryrun);
+    table.add_server("acl|genpass", -2, open, NO_KEYS, genpass);
+    table.add_server("acl|getuser", 3, admin, NO_KEYS, getuser);
+    table.add_server("acl|help", 2, LOADING | STALE, NO_KEYS, help);
+    table.add_server("acl|list", 2, admin, NO_KEYS, list);
+    table.add_server("acl|load", 2, admin, NO_KEYS, load);
+    table.add_server("acl|log", -2, admin, NO_KEYS, log);
+    table.add_server("acl|save", 2, admin, NO_KEYS, save);
+    table.add_server("acl|setuser", -3, admin, NO_KEYS, setuser);
+    table.add_server("acl|users", 2, admin, NO_KEYS, users);
+    table.add_server("acl|whoami", 2, open, NO_KEYS, whoami);
 }
 
 /// `ACL CAT [category]`
@@ -316,7 +316,7 @@ fn load<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
 
 /// `ACL HELP`
 fn help<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
-    ctx.help(&[
+    ctx.out.lines(&[
         "ACL <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
         "CAT [<category>]",
         "    List the categories, or the commands of one.",

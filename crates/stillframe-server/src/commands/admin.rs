@@ -4,7 +4,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use stillframe::Algorithm;
 
-use super::{Context, NO_KEYS, Table, flags::*, glob};
+use stillframe_redis::Lookups;
+use stillframe_redis::text::glob;
+
+use super::{Context, NO_KEYS, Table, flags::*};
 use crate::config::{Change, Config, find, named};
 use crate::cron;
 use crate::persistence::{self, Directory};
@@ -15,13 +18,13 @@ use crate::tls::Tls;
 /// Adds the commands of this module.
 pub(crate) fn register<A: Algorithm>(table: &mut Table<A>) {
     let admin = ADMIN | NOSCRIPT | LOADING | STALE;
-    table.add("time", 1, LOADING | STALE | FAST, NO_KEYS, time);
-    table.add("config", -2, 0, NO_KEYS, config_get);
-    table.add_sub("config|get", -3, admin, NO_KEYS, config_get);
-    table.add_sub("config|help", 2, LOADING | STALE, NO_KEYS, config_help);
-    table.add_sub("config|set", -4, admin, NO_KEYS, config_set);
-    table.add_sub("config|resetstat", 2, admin, NO_KEYS, config_resetstat);
-    table.add_sub("config|rewrite", 2, admin, NO_KEYS, config_rewrite);
+    table.add_server("time", 1, LOADING | STALE | FAST, NO_KEYS, time);
+    table.add_server("config", -2, 0, NO_KEYS, config_get);
+    table.add_server("config|get", -3, admin, NO_KEYS, config_get);
+    table.add_server("config|help", 2, LOADING | STALE, NO_KEYS, config_help);
+    table.add_server("config|set", -4, admin, NO_KEYS, config_set);
+    table.add_server("config|resetstat", 2, admin, NO_KEYS, config_resetstat);
+    table.add_server("config|rewrite", 2, admin, NO_KEYS, config_rewrite);
 }
 
 /// `TIME`: unix seconds and microseconds.
@@ -70,7 +73,7 @@ fn config_set<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
     if !rest.is_empty() {
         return ctx.out.error("ERR syntax error");
     }
-    let is_local = ctx.session.peer.is_local();
+    let is_local = ctx.session.caller.peer.is_local();
     let changed = changed(&ctx.server.config, pairs, is_local);
     let changed = changed.and_then(|config| has_room(&config, pairs).map(|()| config));
     let changed = changed.and_then(|config| {
@@ -91,12 +94,13 @@ fn config_set<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
                 switch(config.loglevel());
             }
             ctx.server.config = config;
+            ctx.server.ledger.settings = ctx.server.config.of_commands();
             if sets(pairs, b"requirepass") {
                 let password = ctx.server.config.requirepass.clone();
                 ctx.server.users.require_password(password.as_bytes());
             }
             ctx.server.users.catalog.all_channels = ctx.server.config.acl_all_channels;
-            ctx.keyspace.keep_expired(ctx.server.wants_expired());
+            ctx.keyspace.keep_expired(ctx.server.ledger.wants_expired());
             ctx.keyspace.count_uses(ctx.server.config.counting());
             *ctx.keyspace.limits_mut() = ctx.server.config.limits;
             ctx.server.evicting = ctx.server.config.maxmemory_bytes > 0;
@@ -240,7 +244,7 @@ fn changed(config: &Config, pairs: &[[&[u8]; 2]], is_local: bool) -> Result<Conf
 
 /// `CONFIG HELP`
 fn config_help<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
-    ctx.help(&[
+    ctx.out.lines(&[
         "CONFIG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
         "GET <pattern> [<pattern> ...]",
         "    Show the settings that match.",
@@ -259,6 +263,7 @@ fn config_help<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
 fn config_resetstat<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
     let expired_total = ctx.keyspace.stats().expired_total;
     ctx.server.stats.reset(expired_total, ctx.server.loop_time);
+    ctx.server.ledger.lookups = Lookups::default();
     ctx.out.ok();
 }
 

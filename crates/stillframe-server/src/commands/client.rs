@@ -9,36 +9,36 @@ use stillframe::Algorithm;
 use stillframe_resp::parse_integer;
 
 use super::connection::{INVALID_NAME, valid_name};
-use super::errors::{NOT_AN_INTEGER, SYNTAX};
 use super::pubsub::wrong_subcommand;
 use super::{Context, NO_KEYS, Table, flags::*};
 use crate::session::Replies;
 use kill::kill;
 pub(super) use shown::describe_own;
 use shown::{info, list};
+use stillframe_redis::errors::{NOT_AN_INTEGER, SYNTAX};
 
 /// Adds the commands of this module.
 pub(crate) fn register<A: Algorithm>(table: &mut Table<A>) {
     let own = NOSCRIPT | LOADING | STALE | CONNECTION;
     let admin = own | ADMIN;
-    table.add("client", -2, 0, NO_KEYS, id);
-    table.add_sub("client|help", 2, LOADING | STALE | CONNECTION, NO_KEYS, help);
-    table.add_sub("client|id", 2, own, NO_KEYS, id);
-    table.add_sub("client|getname", 2, own, NO_KEYS, getname);
-    table.add_sub("client|setname", 3, own, NO_KEYS, setname);
-    table.add_sub("client|info", 2, own, NO_KEYS, info);
-    table.add_sub("client|list", -2, admin, NO_KEYS, list);
-    table.add_sub("client|kill", -3, admin, NO_KEYS, kill);
-    table.add_sub("client|unblock", -3, admin, NO_KEYS, unblock);
-    table.add_sub("client|no-evict", 3, admin, NO_KEYS, no_evict);
-    table.add_sub("client|pause", -3, admin, NO_KEYS, pause);
-    table.add_sub("client|reply", 3, own, NO_KEYS, reply);
-    table.add_sub("client|unpause", 2, admin, NO_KEYS, unpause);
+    table.add_server("client", -2, 0, NO_KEYS, id);
+    table.add_server("client|help", 2, LOADING | STALE | CONNECTION, NO_KEYS, help);
+    table.add_server("client|id", 2, own, NO_KEYS, id);
+    table.add_server("client|getname", 2, own, NO_KEYS, getname);
+    table.add_server("client|setname", 3, own, NO_KEYS, setname);
+    table.add_server("client|info", 2, own, NO_KEYS, info);
+    table.add_server("client|list", -2, admin, NO_KEYS, list);
+    table.add_server("client|kill", -3, admin, NO_KEYS, kill);
+    table.add_server("client|unblock", -3, admin, NO_KEYS, unblock);
+    table.add_server("client|no-evict", 3, admin, NO_KEYS, no_evict);
+    table.add_server("client|pause", -3, admin, NO_KEYS, pause);
+    table.add_server("client|reply", 3, own, NO_KEYS, reply);
+    table.add_server("client|unpause", 2, admin, NO_KEYS, unpause);
 }
 
 /// `CLIENT HELP`
 fn help<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
-    ctx.help(&[
+    ctx.out.lines(&[
         "CLIENT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
         "CACHING (YES|NO)",
         "    Say whether the keys of the next request are tracked (OPTIN, OPTOUT).",
@@ -79,7 +79,7 @@ fn help<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
 
 /// `CLIENT ID`
 fn id<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
-    ctx.out.integer(ctx.session.id as i64);
+    ctx.out.integer(ctx.session.caller.id as i64);
 }
 
 /// `CLIENT GETNAME`

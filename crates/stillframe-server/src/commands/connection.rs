@@ -3,22 +3,22 @@
 use stillframe::Algorithm;
 use stillframe_resp::{Protocol, parse_integer};
 
-use super::keys::parse_db;
 use super::permissions::note_of;
 use super::{Context, NO_KEYS, Table, flags::*, transactions, wrong_arity};
 use crate::acl::DEFAULT;
 use crate::session::Replies;
+use stillframe_redis::parse_db;
 
 /// Adds the commands of this module.
 pub(crate) fn register<A: Algorithm>(table: &mut Table<A>) {
     let always = NOSCRIPT | LOADING | STALE | FAST | NO_AUTH | ALLOW_BUSY | CONNECTION;
-    table.add("ping", -1, FAST | CONNECTION, NO_KEYS, ping);
-    table.add("echo", 2, LOADING | STALE | FAST | CONNECTION, NO_KEYS, echo);
-    table.add("quit", -1, always | NOT_QUEUED, NO_KEYS, quit);
-    table.add("reset", 1, always | NOT_QUEUED, NO_KEYS, reset);
-    table.add("select", 2, LOADING | STALE | FAST | CONNECTION, NO_KEYS, select);
-    table.add("auth", -2, always, NO_KEYS, auth);
-    table.add("hello", -1, always, NO_KEYS, hello);
+    table.add_server("ping", -1, FAST | CONNECTION, NO_KEYS, ping);
+    table.add_server("echo", 2, LOADING | STALE | FAST | CONNECTION, NO_KEYS, echo);
+    table.add_server("quit", -1, always | NOT_QUEUED, NO_KEYS, quit);
+    table.add_server("reset", 1, always | NOT_QUEUED, NO_KEYS, reset);
+    table.add_server("select", 2, LOADING | STALE | FAST | CONNECTION, NO_KEYS, select);
+    table.add_server("auth", -2, always, NO_KEYS, auth);
+    table.add_server("hello", -1, always, NO_KEYS, hello);
 }
 
 /// `PING [message]`
@@ -52,10 +52,10 @@ fn quit<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
 fn reset<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
     transactions::close(ctx);
     ctx.server.pubsub.forget(ctx.session);
-    ctx.server.tracking.disable(ctx.session);
+    ctx.server.disable_tracking(ctx.session);
     ctx.server.stop_monitoring(ctx.session);
     ctx.session.replies = Replies::Sent;
-    ctx.session.db = 0;
+    ctx.session.caller.db = 0;
     ctx.session.name.clear();
     ctx.session.user = DEFAULT;
     ctx.session.authenticated = ctx.server.users.is_open();
@@ -68,7 +68,7 @@ fn reset<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
 fn select<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
     match parse_db(args[1]) {
         Ok(db) => {
-            ctx.session.db = db;
+            ctx.session.caller.db = db;
             ctx.out.ok();
         }
         Err(error) => ctx.out.error(error),
@@ -100,7 +100,7 @@ fn auth<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
 /// Marks the session authenticated if the password is right.
 fn log_in<A: Algorithm>(ctx: &mut Context<'_, A>, user: &[u8], password: &[u8]) -> bool {
     let Some(number) = ctx.server.users.log_in(user, password) else {
-        let command = ctx.table.get(ctx.session.last_command).name;
+        let command = ctx.table.get(ctx.session.caller.last_command).name;
         note_of(ctx, "auth", command.to_uppercase().into_bytes(), user.to_vec());
         return false;
     };
@@ -172,7 +172,7 @@ fn introduce<A: Algorithm>(ctx: &mut Context<'_, A>) {
     ctx.out.bulk("proto");
     ctx.out.integer(version);
     ctx.out.bulk("id");
-    ctx.out.integer(ctx.session.id as i64);
+    ctx.out.integer(ctx.session.caller.id as i64);
     ctx.out.bulk("mode");
     ctx.out.bulk("standalone");
     ctx.out.bulk("role");

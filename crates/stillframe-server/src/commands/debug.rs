@@ -11,18 +11,19 @@ use stillframe::Algorithm;
 use stillframe_rdb::{Encoder, Place};
 use stillframe_resp::Protocol;
 
-use super::errors::NO_SUCH_KEY;
-use super::flags::{ADMIN, LOADING, NOSCRIPT, STALE};
-use super::keys::encoding;
-use super::{Context, NO_KEYS, Table, digest};
-use crate::effects::Consumer;
+use super::{Context, NO_KEYS, Table};
 use crate::loading::{Host, Parts};
 use crate::persistence::{self, values};
 use crate::{ServeError, journal};
+use stillframe_redis::Consumer;
+use stillframe_redis::digest;
+use stillframe_redis::encoding;
+use stillframe_redis::errors::NO_SUCH_KEY;
+use stillframe_redis::flags::{ADMIN, LOADING, NOSCRIPT, STALE};
 
 /// Adds the command of this module.
 pub(crate) fn register<A: Algorithm>(table: &mut Table<A>) {
-    table.add("debug", -2, ADMIN | NOSCRIPT | LOADING | STALE, NO_KEYS, debug);
+    table.add_server("debug", -2, ADMIN | NOSCRIPT | LOADING | STALE, NO_KEYS, debug);
 }
 
 const NOT_ALLOWED: &str = "ERR DEBUG command not allowed. If the enable-debug-command option is \
@@ -34,7 +35,7 @@ fn debug<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
     let name = args[1].to_ascii_lowercase();
     let open = matches!(name.as_slice(), b"digest" | b"digest-value" | b"help");
     let allowed = ctx.server.config.debug_command;
-    if !open && !allowed.allows(ctx.session.peer.is_local()) {
+    if !open && !allowed.allows(ctx.session.caller.peer.is_local()) {
         return ctx.out.error(NOT_ALLOWED);
     }
     match (name.as_slice(), &args[2..]) {
@@ -43,9 +44,9 @@ fn debug<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
             let digest = digest::of_all(ctx.keyspace);
             ctx.out.simple(&digest);
         }
-        (b"digest-value", keys @ [_, ..]) => digest::of_keys(ctx, keys),
+        (b"digest-value", keys @ [_, ..]) => digest::of_keys(&mut ctx.data(), keys),
         (b"error", [text]) => ctx.out.error(text),
-        (b"help", []) => ctx.help(&HELP),
+        (b"help", []) => ctx.out.lines(&HELP),
         (b"loadaof", []) => load_log(ctx),
         (b"log", [text]) => {
             tracing::warn!("DEBUG LOG: {}", String::from_utf8_lossy(text));
@@ -127,9 +128,9 @@ const HELP: [&str; 39] = [
 /// `DEBUG OBJECT key`: in Redis's form; there is no address to tell.
 fn object<A: Algorithm>(ctx: &mut Context<'_, A>, key: &[u8]) {
     let mut payload = Vec::new();
-    let workspace = ctx.server.dump_workspace.take().unwrap_or_default();
+    let workspace = ctx.server.ledger.dump_workspace.take().unwrap_or_default();
     let mut encoder = Encoder::within(workspace, &mut payload);
-    let db = ctx.session.db;
+    let db = ctx.session.caller.db;
     // A key whose time has come is shown as long as it is there.
     let found = ctx.keyspace.peek(db, key, i64::MIN).map(|entry| {
         let value = entry.value();
@@ -138,7 +139,7 @@ fn object<A: Algorithm>(ctx: &mut Context<'_, A>, key: &[u8]) {
         let bytes = encoder.written_bytes().saturating_sub(1);
         (encoding(value), written.map_or(0, |_| bytes))
     });
-    ctx.server.dump_workspace = Some(encoder.take_workspace());
+    ctx.server.ledger.dump_workspace = Some(encoder.take_workspace());
     let Some((encoding, bytes)) = found else { return ctx.out.error(NO_SUCH_KEY) };
     let idle_s = ctx.keyspace.idle_ms(db, key).unwrap_or(0) / 1000;
     let clock = ((ctx.now / 1000) as u64).saturating_sub(idle_s) & 0xff_ffff;
@@ -217,7 +218,7 @@ fn reload<A: Algorithm>(ctx: &mut Context<'_, A>, options: &[&[u8]]) {
             }
         }
     }
-    if ctx.server.in_exec || ctx.keyspace.saving() || ctx.server.is_loading() {
+    if ctx.server.ledger.in_exec || ctx.keyspace.saving() || ctx.server.is_loading() {
         return ctx
             .out
             .error("ERR DEBUG RELOAD cannot run now: a save or a transaction is under way");
@@ -259,7 +260,7 @@ fn reload<A: Algorithm>(ctx: &mut Context<'_, A>, options: &[&[u8]]) {
 /// `DEBUG LOADAOF`: what is in memory is made anew of the dump file and the log behind it. The
 /// counters of INFO begin anew, too.
 fn load_log<A: Algorithm>(ctx: &mut Context<'_, A>) {
-    if ctx.server.in_exec || ctx.server.is_loading() {
+    if ctx.server.ledger.in_exec || ctx.server.is_loading() {
         return ctx
             .out
             .error("ERR DEBUG LOADAOF cannot run while data is loaded, or in a transaction");
@@ -275,15 +276,15 @@ fn load_log<A: Algorithm>(ctx: &mut Context<'_, A>) {
     }
     // Replicas have all of it.
     let told = ctx.server.replication.is_active() && !ctx.server.replication.is_replica();
-    ctx.server.effects.want(ctx.keyspace, Consumer::Replicas, false);
-    let dirty = ctx.server.dirty;
+    ctx.server.ledger.effects.want(ctx.keyspace, Consumer::Replicas, false);
+    let dirty = ctx.server.ledger.dirty;
     ctx.keyspace.clear_all();
     ctx.server.invalidate_all();
     let loaded = reload_all(ctx);
-    ctx.server.dirty = dirty;
+    ctx.server.ledger.dirty = dirty;
     let clients = &mut ctx.server.clients;
-    (clients.own_place, clients.own_id) = (ctx.session.place, ctx.session.id);
-    ctx.server.effects.want(ctx.keyspace, Consumer::Replicas, told);
+    (clients.own_place, clients.own_id) = (ctx.session.caller.place, ctx.session.caller.id);
+    ctx.server.ledger.effects.want(ctx.keyspace, Consumer::Replicas, told);
     match loaded {
         Ok(()) => ctx.out.ok(),
         Err(error) => {

@@ -18,7 +18,7 @@ use crate::supervisor;
 
 /// Adds the commands of this module.
 pub(crate) fn register<A: Algorithm>(table: &mut Table<A>) {
-    table.add("info", -1, LOADING | STALE, NO_KEYS, info);
+    table.add_server("info", -1, LOADING | STALE, NO_KEYS, info);
 }
 
 /// Writes one section.
@@ -135,9 +135,9 @@ fn clients<A: Algorithm>(ctx: &Context<'_, A>, _: &KeyspaceStats, text: &mut Tex
     text.field("maxclients", ctx.server.config.maxclients);
     text.field("client_recent_max_input_buffer", input.unwrap_or(0));
     text.field("client_recent_max_output_buffer", output.unwrap_or(0));
-    text.field("blocked_clients", ctx.server.blocked.len() + clients.postponed());
+    text.field("blocked_clients", ctx.server.ledger.waiters.len() + clients.postponed());
     text.field("tracking_clients", ctx.server.tracking.clients);
-    text.field("clients_in_timeout_table", ctx.server.blocked.with_deadline());
+    text.field("clients_in_timeout_table", ctx.server.ledger.waiters.with_deadline());
 }
 
 fn memory<A: Algorithm>(ctx: &Context<'_, A>, figures: &KeyspaceStats, text: &mut Text) {
@@ -231,7 +231,7 @@ fn persistence<A: Algorithm>(ctx: &Context<'_, A>, figures: &KeyspaceStats, text
     text.field("current_save_bytes_total", running.map_or(0, |running| running.bytes_total()));
     let left = running.map_or(0.0, |running| running.time_left().as_secs_f64());
     text.field("current_save_eta_sec", format_args!("{left:.1}"));
-    text.field("rdb_changes_since_last_save", ctx.server.dirty);
+    text.field("rdb_changes_since_last_save", ctx.server.ledger.dirty);
     let sending = ctx.server.replication.transfers.holds_image();
     text.field("rdb_bgsave_in_progress", u8::from(running.is_some() || sending));
     text.field("rdb_last_save_time", saves.last_success_s);
@@ -326,8 +326,8 @@ fn stats<A: Algorithm>(ctx: &Context<'_, A>, figures: &KeyspaceStats, text: &mut
     text.field("expire_cycle_cpu_milliseconds", stats.expire_time.as_millis());
     text.field("evicted_keys", stats.evicted_keys);
     text.field("evicted_clients", stats.evicted_clients);
-    text.field("keyspace_hits", stats.keyspace_hits);
-    text.field("keyspace_misses", stats.keyspace_misses);
+    text.field("keyspace_hits", ctx.server.ledger.lookups.hits);
+    text.field("keyspace_misses", ctx.server.ledger.lookups.misses);
     text.field("pubsub_channels", ctx.server.pubsub.count(Kind::Channel));
     text.field("pubsub_patterns", ctx.server.pubsub.count(Kind::Pattern));
     text.field("pubsubshard_channels", ctx.server.pubsub.count(Kind::Shard));

@@ -6,19 +6,20 @@ use stillframe_resp::Out;
 use crate::acl::categories::{self, READ, WRITE};
 
 use super::documents::{self, Argument, Begin, Document, Find, Spec};
-use super::{Command, Context, Lookup, NO_KEYS, Table, flags::*, glob, permissions};
+use super::{Command, Context, Lookup, NO_KEYS, Table, flags::*, permissions};
+use stillframe_redis::text::glob;
 
 /// Adds the commands of this module.
 pub(crate) fn register<A: Algorithm>(table: &mut Table<A>) {
     let flags = LOADING | STALE | CONNECTION;
-    table.add("command", -1, flags, NO_KEYS, all);
-    table.add_sub("command|count", 2, flags, NO_KEYS, count);
-    table.add_sub("command|help", 2, LOADING | STALE | CONNECTION, NO_KEYS, help);
-    table.add_sub("command|info", -2, flags, NO_KEYS, info);
-    table.add_sub("command|list", -2, flags, NO_KEYS, list);
-    table.add_sub("command|docs", -2, flags, NO_KEYS, docs);
-    table.add_sub("command|getkeys", -4, flags, NO_KEYS, getkeys);
-    table.add_sub("command|getkeysandflags", -4, flags, NO_KEYS, getkeysandflags);
+    table.add_server("command", -1, flags, NO_KEYS, all);
+    table.add_server("command|count", 2, flags, NO_KEYS, count);
+    table.add_server("command|help", 2, LOADING | STALE | CONNECTION, NO_KEYS, help);
+    table.add_server("command|info", -2, flags, NO_KEYS, info);
+    table.add_server("command|list", -2, flags, NO_KEYS, list);
+    table.add_server("command|docs", -2, flags, NO_KEYS, docs);
+    table.add_server("command|getkeys", -4, flags, NO_KEYS, getkeys);
+    table.add_server("command|getkeysandflags", -4, flags, NO_KEYS, getkeysandflags);
 }
 
 fn offered<A: Algorithm>(table: &Table<A>) -> impl Iterator<Item = &Command<A>> {
@@ -38,7 +39,7 @@ fn all<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
 
 /// `COMMAND HELP`
 fn help<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
-    ctx.help(&[
+    ctx.out.lines(&[
         "COMMAND <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
         "(no subcommand)",
         "    Describe all commands.",

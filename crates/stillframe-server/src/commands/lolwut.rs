@@ -3,15 +3,15 @@
 use stillframe::Algorithm;
 use stillframe_resp::parse_integer;
 
-use super::errors::NOT_AN_INTEGER;
 use super::{Context, NO_KEYS, Table, flags::*};
+use stillframe_redis::errors::NOT_AN_INTEGER;
 
 const WIDTH: usize = 48;
 const HEIGHT: usize = 10;
 
 /// Adds the command of this module.
 pub(crate) fn register<A: Algorithm>(table: &mut Table<A>) {
-    table.add("lolwut", -1, READONLY | FAST, NO_KEYS, lolwut);
+    table.add_server("lolwut", -1, READONLY | FAST, NO_KEYS, lolwut);
 }
 
 /// `LOLWUT [VERSION version] [argument...]`: all versions look the same.
@@ -21,7 +21,7 @@ fn lolwut<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
         return ctx.out.error(NOT_AN_INTEGER);
     }
     let mut text = format!("+{}+\n", "-".repeat(WIDTH));
-    let phase = (ctx.server.random.next() % 628) as f64 / 100.0;
+    let phase = (ctx.server.ledger.random.next() % 628) as f64 / 100.0;
     for row in 0..HEIGHT {
         let height = (HEIGHT - 1) as f64 / 2.0;
         let shown = |column: usize| {

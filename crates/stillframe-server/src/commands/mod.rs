@@ -6,79 +6,54 @@
 //! - Handlers never panic on what a client sent.
 
 mod absent;
-mod access;
 mod acl;
 mod admin;
-mod bitfield;
-mod bits;
-mod blocking;
 mod client;
-mod collection;
 mod connection;
-mod counters;
 mod debug;
-pub(crate) mod digest;
 mod documents;
-mod doubles;
-mod dump;
-mod errors;
-mod expire;
-mod extended;
-mod geo;
-pub(crate) mod glob;
-mod hashes;
-mod hyperloglog;
 pub(crate) mod info;
 mod info_replication;
 mod introspect;
-mod keys;
-mod lcs;
-mod lists;
 mod lolwut;
 pub(crate) mod monitor;
 mod monitoring;
-mod natural;
-mod numbers;
 mod permissions;
 mod persistence;
-mod pops;
 mod pubsub;
 mod refusals;
 mod replay;
 mod replication;
-mod sample;
-mod scan;
-mod set;
-mod set_algebra;
-mod sets;
-mod sort;
-mod sorted;
-mod strings;
-mod table;
 #[cfg(test)]
 mod table_tests;
 mod tracking;
 pub(crate) mod transactions;
-mod watch;
 
 use std::time::Duration;
 
 use stillframe::Algorithm;
 use stillframe_keyspace::Keyspace;
+use stillframe_redis::Handler as Kind;
+use stillframe_redis::errors::wrong_arity;
 use stillframe_resp::Out;
 
-pub(crate) use doubles::whole as whole_score;
-pub(crate) use refusals::wrong_arity;
-use refusals::{c_string, is_http, refusal, refuse, reject, unknown_command, unknown_subcommand};
+use refusals::{is_http, refusal, refuse, reject, unknown_command, unknown_subcommand};
 pub(crate) use replay::{apply, named};
-pub(crate) use table::{
-    ALL_BUT_FIRST, ALL_BUT_LAST, ALL_KEYS, Command, KEY_VALUE_PAIRS, Lookup, More, NO_KEYS,
-    ONE_KEY, SECOND_KEY, THIRD_KEY, TWO_KEYS, Table, flags,
-};
+pub(crate) use stillframe_redis::{ALL_KEYS, Lookup, NO_KEYS, ONE_KEY, SECOND_KEY, flags};
 
 use crate::eviction::Room;
 use crate::session::{Replies, Session};
 use crate::state::ServerState;
+
+/// Runs one command that needs the server. `args[0]` is the name; the arity was checked. Writes
+/// exactly one reply.
+pub(crate) type Handler<A> = fn(&mut Context<'_, A>, args: &[&[u8]]);
+
+/// Every command of the server.
+pub(crate) type Table<A> = stillframe_redis::Table<A, Handler<A>>;
+
+/// One command or sub-command.
+pub(crate) type Command<A> = stillframe_redis::Command<A, Handler<A>>;
 
 /// Everything a command may use.
 pub(crate) struct Context<'a, A: Algorithm> {
@@ -96,9 +71,24 @@ pub(crate) struct Context<'a, A: Algorithm> {
     pub(crate) table: &'a Table<A>,
 }
 
+impl<A: Algorithm> Context<'_, A> {
+    /// What of it commands on data may use.
+    #[inline]
+    pub(crate) fn data(&mut self) -> stillframe_redis::Context<'_, A> {
+        stillframe_redis::Context {
+            keyspace: self.keyspace,
+            ledger: &mut self.server.ledger,
+            caller: &mut self.session.caller,
+            out: self.out.reborrow(),
+            now: self.now,
+        }
+    }
+}
+
 /// The table of every command.
 pub(crate) fn table<A: Algorithm>() -> Table<A> {
     let mut table = Table::new();
+    stillframe_redis::register(&mut table);
     connection::register(&mut table);
     absent::register(&mut table);
     acl::register(&mut table);
@@ -112,28 +102,9 @@ pub(crate) fn table<A: Algorithm>() -> Table<A> {
     pubsub::register(&mut table);
     monitor::register(&mut table);
     monitoring::register(&mut table);
-    strings::register(&mut table);
-    set::register(&mut table);
-    counters::register(&mut table);
-    lcs::register(&mut table);
     lolwut::register(&mut table);
-    bits::register(&mut table);
-    bitfield::register(&mut table);
-    hyperloglog::register(&mut table);
-    keys::register(&mut table);
-    scan::register(&mut table);
-    expire::register(&mut table);
-    dump::register(&mut table);
     debug::register(&mut table);
     transactions::register(&mut table);
-    lists::register(&mut table);
-    pops::register(&mut table);
-    hashes::register(&mut table);
-    sets::register(&mut table);
-    set_algebra::register(&mut table);
-    sort::register(&mut table);
-    sorted::register(&mut table);
-    geo::register(&mut table);
     table
 }
 
@@ -156,7 +127,7 @@ pub(crate) fn finish_tracking<A: Algorithm>(ctx: &mut Context<'_, A>) {
     if ctx.server.has_late_invalidations() {
         ctx.server.tell_late(ctx.session, &mut ctx.out);
     }
-    let own = ctx.table.all().get(ctx.session.last_command);
+    let own = ctx.table.all().get(ctx.session.caller.last_command);
     if ctx.session.transaction.is_none()
         && let Some(mode) = &mut ctx.session.tracking
         && own.is_none_or(|command| command.name != "client|caching")
@@ -186,7 +157,7 @@ fn silenced<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
 
 /// Answers one request: looks the command up, and goes on from there.
 fn answer<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
-    let found = match ctx.session.internal {
+    let found = match ctx.session.caller.internal {
         true => ctx.table.lookup(args),
         false => ctx.table.lookup_for_client(args),
     };
@@ -195,8 +166,8 @@ fn answer<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
         Lookup::Unknown if is_http(args) => {
             tracing::warn!(
                 "closing client {} at {}: it speaks HTTP, as an attack through a browser would",
-                ctx.session.id,
-                ctx.session.peer
+                ctx.session.caller.id,
+                ctx.session.caller.peer
             );
             ctx.session.closing = true;
             return;
@@ -206,7 +177,7 @@ fn answer<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
     };
     match ctx.table.real_name(index, args[0]) {
         // From here on everybody, logs and replicas included, sees the real name.
-        Some(name) if !ctx.session.internal => {
+        Some(name) if !ctx.session.caller.internal => {
             check(ctx, index, &[&[name.as_bytes()], &args[1..]].concat());
         }
         _ => check(ctx, index, args),
@@ -216,7 +187,7 @@ fn answer<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
 /// Checks that a request may run now, then runs or queues it.
 fn check<A: Algorithm>(ctx: &mut Context<'_, A>, index: usize, args: &[&[u8]]) {
     let command = ctx.table.get(index);
-    ctx.session.last_command = index; // whatever becomes of it: ACL LOG tells
+    ctx.session.caller.last_command = index; // whatever becomes of it: ACL LOG tells
     if !command.accepts(args.len()) {
         return refuse(ctx, index, &wrong_arity(command.name));
     }
@@ -226,7 +197,7 @@ fn check<A: Algorithm>(ctx: &mut Context<'_, A>, index: usize, args: &[&[u8]]) {
     if ctx.server.config.maxmemory_bytes > 0 && lacks_memory(ctx, command) {
         return refuse(ctx, index, OUT_OF_MEMORY);
     }
-    let may_wait = !ctx.session.internal && ctx.session.replica.is_none();
+    let may_wait = !ctx.session.caller.internal && ctx.session.replica.is_none();
     if ctx.server.pausing() && may_wait && ctx.server.holds(command, ctx.session) {
         ctx.session.held.get_or_insert_default().push(index, args);
         return;
@@ -242,7 +213,7 @@ const OUT_OF_MEMORY: &str = "OOM command not allowed when used memory > 'maxmemo
 /// Makes room, and tells whether the command may not run because there is none.
 #[cold]
 fn lacks_memory<A: Algorithm>(ctx: &mut Context<'_, A>, command: &Command<A>) -> bool {
-    if ctx.session.internal || ctx.server.make_room(ctx.keyspace) != Room::None {
+    if ctx.session.caller.internal || ctx.server.make_room(ctx.keyspace) != Room::None {
         return false;
     }
     // A queue takes memory, too.
@@ -254,28 +225,30 @@ fn lacks_memory<A: Algorithm>(ctx: &mut Context<'_, A>, command: &Command<A>) ->
 pub(crate) fn run<A: Algorithm>(ctx: &mut Context<'_, A>, index: usize, args: &[&[u8]]) {
     let start = ctx.out.buffer.len();
     let begun_ns = ctx.server.clock_ns;
-    let dirty = ctx.server.dirty;
-    ctx.session.last_command = index;
-    if !ctx.server.config.notify.is_empty() {
-        ctx.server.keys_told = ctx.keyspace.len(ctx.session.db);
-    }
+    let dirty = ctx.server.ledger.dirty;
+    ctx.session.caller.last_command = index;
+    ctx.server.ledger.begin(ctx.keyspace, ctx.session.caller.db);
     let command = ctx.table.get(index);
     // A client's write at a replica that takes writes deletes what has expired before, as at a
     // primary: its log is replayed by a clock that stands still.
-    let deletes = command.has(flags::WRITE) && !ctx.session.internal;
+    let deletes = command.has(flags::WRITE) && !ctx.session.caller.internal;
     let deletes = deletes && ctx.server.replication.is_replica();
     if deletes {
         ctx.keyspace.spare_expired(false);
     }
-    (command.handler)(ctx, args);
+    match command.handler {
+        Kind::Data(handler) => handler(&mut ctx.data(), args),
+        Kind::Server(handler) => handler(ctx, args),
+    }
     if deletes {
         ctx.keyspace.spare_expired(ctx.server.spares_expired());
     }
     if ctx.keyspace.has_expired() {
-        ctx.settle_expired();
+        ctx.server.ledger.settle_expired(ctx.keyspace);
     }
-    if ctx.server.effects.wanted() {
-        note_effects(ctx, args, ctx.server.dirty > dirty);
+    ctx.server.tell_events();
+    if ctx.server.ledger.effects.wanted() {
+        note_effects(ctx, args, ctx.server.ledger.dirty > dirty);
     }
     let shown = !ctx.server.monitors.is_empty() && ctx.server.loading.is_none();
     if shown && !command.has(flags::ADMIN) {
@@ -284,12 +257,12 @@ pub(crate) fn run<A: Algorithm>(ctx: &mut Context<'_, A>, index: usize, args: &[
     if ctx.session.tracking.is_some() && command.has(flags::READONLY) {
         ctx.server.tracking.remember(ctx.session, &command.keys.of(args));
     }
-    if ctx.session.blocked {
+    if ctx.session.caller.waits {
         return; // it counts when it is served or gives up
     }
     ctx.server.read_clock();
     let took_ns = ctx.server.clock_ns.saturating_sub(begun_ns);
-    if ctx.server.is_long(took_ns) && !ctx.session.internal {
+    if ctx.server.is_long(took_ns) && !ctx.session.caller.internal {
         let traits = [command.has(flags::FAST), command.has(flags::SKIP_SLOWLOG)];
         ctx.server.note_time(ctx.session, args, Duration::from_nanos(took_ns), traits);
     }
@@ -318,12 +291,12 @@ pub(crate) fn run<A: Algorithm>(ctx: &mut Context<'_, A>, index: usize, args: &[
 #[inline(never)]
 fn note_effects<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]], changed: bool) {
     let Context { server, session, .. } = ctx;
-    let effects = &mut server.effects;
+    let effects = &mut server.ledger.effects;
     let told = effects.take_told();
     if changed && !told {
-        effects.add(session.db, args);
+        effects.add(session.caller.db, args);
     }
-    if !server.in_exec {
+    if !server.ledger.in_exec {
         effects.seal();
     }
     if changed {

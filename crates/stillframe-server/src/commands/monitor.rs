@@ -10,25 +10,25 @@ use stillframe::Algorithm;
 use stillframe_resp::Out;
 
 use super::{Context, NO_KEYS, Table, flags::*};
-use crate::address::Address;
 use crate::config::words::quote;
 use crate::pubsub::Message;
 use crate::session::Session;
 use crate::state::ServerState;
+use stillframe_redis::Address;
 
 /// Adds the commands of this module.
 pub(crate) fn register<A: Algorithm>(table: &mut Table<A>) {
-    table.add("monitor", 1, ADMIN | NOSCRIPT | LOADING | STALE, NO_KEYS, monitor);
+    table.add_server("monitor", 1, ADMIN | NOSCRIPT | LOADING | STALE, NO_KEYS, monitor);
 }
 
 /// `MONITOR`
 fn monitor<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
-    if ctx.server.in_exec {
+    if ctx.server.ledger.in_exec {
         return ctx.out.error("ERR MONITOR isn't allowed for DENY BLOCKING client");
     }
     if !ctx.session.monitors {
         ctx.session.monitors = true;
-        ctx.server.monitors.push(ctx.session.place);
+        ctx.server.monitors.push(ctx.session.caller.place);
         ctx.out.ok();
     }
 }
@@ -37,21 +37,21 @@ impl ServerState {
     /// A client is shown requests no more.
     pub(crate) fn stop_monitoring(&mut self, session: &mut Session) {
         if std::mem::take(&mut session.monitors) {
-            self.monitors.retain(|&place| place != session.place);
+            self.monitors.retain(|&place| place != session.caller.place);
         }
     }
 
     /// Shows a request that has just run.
     #[cold]
     pub(crate) fn show_request(&mut self, session: &Session, out: &mut Out<'_>, args: &[&[u8]]) {
-        if session.internal {
+        if session.caller.internal {
             return;
         }
         let line = line(session, args);
         let mut message = Message::new(|out: &mut Out<'_>| out.simple(&line));
         // Delivering changes no list of monitors: who is closed leaves it at the end of the turn.
         for at in 0..self.monitors.len() {
-            if self.monitors[at] == session.place {
+            if self.monitors[at] == session.caller.place {
                 out.simple(&line); // behind the reply
             } else {
                 self.deliver(self.monitors[at], &mut message);
@@ -63,11 +63,11 @@ impl ServerState {
 fn line(session: &Session, args: &[&[u8]]) -> String {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let (seconds, micros) = (since.as_secs(), since.subsec_micros());
-    let peer = match &session.peer {
+    let peer = match &session.caller.peer {
         Address::Net(address) => address.to_string(),
         Address::Unix(path) => format!("unix:{path}"),
     };
-    let mut line = format!("{seconds}.{micros:06} [{} {peer}]", session.db);
+    let mut line = format!("{seconds}.{micros:06} [{} {peer}]", session.caller.db);
     for arg in redacted(args) {
         line.push(' ');
         line.push_str(&quote(arg));

@@ -4,41 +4,41 @@ use stillframe::Algorithm;
 use stillframe_keyspace::Entry;
 use stillframe_resp::parse_integer;
 
-use super::errors::{NOT_AN_INTEGER, SYNTAX};
-use super::flags::{ADMIN, LOADING, NOSCRIPT, READONLY, STALE};
 use super::info::used_bytes;
 use super::pubsub::wrong_subcommand;
 use super::{Context, NO_KEYS, SECOND_KEY, Table};
 use crate::eviction::OWN_BYTES;
 use crate::process;
 use crate::server::unix_millis;
+use stillframe_redis::errors::{NOT_AN_INTEGER, SYNTAX};
+use stillframe_redis::flags::{ADMIN, LOADING, NOSCRIPT, READONLY, STALE};
 
 /// Adds the commands of this module.
 pub(crate) fn register<A: Algorithm>(table: &mut Table<A>) {
     let log = ADMIN | LOADING | STALE;
-    table.add("slowlog", -2, 0, NO_KEYS, slowlog_help);
-    table.add_sub("slowlog|get", -2, log, NO_KEYS, slowlog_get);
-    table.add_sub("slowlog|help", 2, LOADING | STALE, NO_KEYS, slowlog_help);
-    table.add_sub("slowlog|len", 2, log, NO_KEYS, slowlog_len);
-    table.add_sub("slowlog|reset", 2, log, NO_KEYS, slowlog_reset);
+    table.add_server("slowlog", -2, 0, NO_KEYS, slowlog_help);
+    table.add_server("slowlog|get", -2, log, NO_KEYS, slowlog_get);
+    table.add_server("slowlog|help", 2, LOADING | STALE, NO_KEYS, slowlog_help);
+    table.add_server("slowlog|len", 2, log, NO_KEYS, slowlog_len);
+    table.add_server("slowlog|reset", 2, log, NO_KEYS, slowlog_reset);
     let latency = log | NOSCRIPT;
-    table.add("latency", -2, 0, NO_KEYS, latency_help);
-    table.add_sub("latency|doctor", 2, latency, NO_KEYS, latency_doctor);
-    table.add_sub("latency|graph", 3, latency, NO_KEYS, latency_graph);
-    table.add_sub("latency|help", 2, LOADING | STALE, NO_KEYS, latency_help);
-    table.add_sub("latency|histogram", -2, latency, NO_KEYS, latency_histogram);
-    table.add_sub("latency|history", 3, latency, NO_KEYS, latency_history);
-    table.add_sub("latency|latest", 2, latency, NO_KEYS, latency_latest);
-    table.add_sub("latency|reset", -2, latency, NO_KEYS, latency_reset);
-    table.add("memory", -2, 0, NO_KEYS, memory_help);
-    table.add_sub("memory|doctor", 2, 0, NO_KEYS, memory_doctor);
-    table.add_sub("memory|help", 2, LOADING | STALE, NO_KEYS, memory_help);
-    table.add_sub("memory|malloc-stats", 2, 0, NO_KEYS, |ctx, _| {
+    table.add_server("latency", -2, 0, NO_KEYS, latency_help);
+    table.add_server("latency|doctor", 2, latency, NO_KEYS, latency_doctor);
+    table.add_server("latency|graph", 3, latency, NO_KEYS, latency_graph);
+    table.add_server("latency|help", 2, LOADING | STALE, NO_KEYS, latency_help);
+    table.add_server("latency|histogram", -2, latency, NO_KEYS, latency_histogram);
+    table.add_server("latency|history", 3, latency, NO_KEYS, latency_history);
+    table.add_server("latency|latest", 2, latency, NO_KEYS, latency_latest);
+    table.add_server("latency|reset", -2, latency, NO_KEYS, latency_reset);
+    table.add_server("memory", -2, 0, NO_KEYS, memory_help);
+    table.add_server("memory|doctor", 2, 0, NO_KEYS, memory_doctor);
+    table.add_server("memory|help", 2, LOADING | STALE, NO_KEYS, memory_help);
+    table.add_server("memory|malloc-stats", 2, 0, NO_KEYS, |ctx, _| {
         ctx.out.bulk("Stats not supported for the current allocator");
     });
-    table.add_sub("memory|purge", 2, 0, NO_KEYS, memory_purge);
-    table.add_sub("memory|stats", 2, 0, NO_KEYS, memory_stats);
-    table.add_sub("memory|usage", -3, READONLY, SECOND_KEY, memory_usage);
+    table.add_server("memory|purge", 2, 0, NO_KEYS, memory_purge);
+    table.add_server("memory|stats", 2, 0, NO_KEYS, memory_stats);
+    table.add_server("memory|usage", -3, READONLY, SECOND_KEY, memory_usage);
 }
 
 /// `SLOWLOG GET [count]`: ten unless told otherwise; -1: all.
@@ -79,7 +79,7 @@ fn slowlog_reset<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
 
 /// `SLOWLOG HELP`
 fn slowlog_help<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
-    ctx.help(&[
+    ctx.out.lines(&[
         "SLOWLOG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
         "GET [<count>]",
         "    Show the last slow requests (10 unless told otherwise, -1: all).",
@@ -185,7 +185,7 @@ fn latency_histogram<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
 
 /// `LATENCY HELP`
 fn latency_help<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
-    ctx.help(&[
+    ctx.out.lines(&[
         "LATENCY <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
         "DOCTOR",
         "    Tell in words what was slow.",
@@ -234,7 +234,7 @@ fn memory_usage<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
         },
         _ => return ctx.out.error(SYNTAX),
     }
-    ctx.peek(args[2], |out, entry| match entry.map(Entry::memory_bytes) {
+    ctx.data().peek(args[2], |out, entry| match entry.map(Entry::memory_bytes) {
         Some(bytes) => out.integer(bytes as i64),
         None => out.null(),
     });
@@ -313,7 +313,7 @@ fn memory_doctor<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
 
 /// `MEMORY HELP`
 fn memory_help<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
-    ctx.help(&[
+    ctx.out.lines(&[
         "MEMORY <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
         "DOCTOR",
         "    Tell in words what is wrong with memory.",

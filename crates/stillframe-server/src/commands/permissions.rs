@@ -111,8 +111,12 @@ fn find_denied<A: Algorithm>(
     let command = ctx.table.get(index);
     let touched = touched(command, index, args);
     let users = &ctx.server.users;
+    let user = users.get(ctx.session.user);
+    // Only commands whose keys are not all at fixed places read keys by a pattern.
+    ctx.session.caller.reads_all_keys =
+        command.has(flags::MOVABLE_KEYS) && user.is_some_and(|user| user.reads_all_keys(&touched));
     // A user that was deleted may do nothing.
-    let denied = users.get(ctx.session.user).map_or(Err(Denied::Command), |u| u.check(&touched));
+    let denied = user.map_or(Err(Denied::Command), |user| user.check(&touched));
     let denied = denied.err()?;
     let (reason, object) = object(&denied, &touched, command.name);
     note(ctx, reason, object);
@@ -148,7 +152,7 @@ pub(super) fn note_of<A: Algorithm>(
     object: Vec<u8>,
     user: Vec<u8>,
 ) {
-    let within = ctx.session.transaction.is_some() || ctx.server.in_exec;
+    let within = ctx.session.transaction.is_some() || ctx.server.ledger.in_exec;
     let entry = Entry {
         count: 0,
         reason,
@@ -160,15 +164,4 @@ pub(super) fn note_of<A: Algorithm>(
     };
     let len_max = ctx.server.config.acllog_len_max;
     ctx.server.users.log.add(entry, len_max);
-}
-
-/// Whether the client's user may read keys that this request names only by a pattern.
-pub(super) fn reads_all_keys<A: Algorithm>(ctx: &Context<'_, A>, args: &[&[u8]]) -> bool {
-    if ctx.session.internal {
-        return true;
-    }
-    let index = ctx.session.last_command;
-    let touched = touched(ctx.table.get(index), index, args);
-    let user = ctx.server.users.get(ctx.session.user);
-    user.is_some_and(|user| user.unlimited || user.reads_all_keys(&touched))
 }

@@ -9,12 +9,12 @@ use crate::shutdown::{self, Outcome, Wish};
 /// Adds the commands of this module.
 pub(crate) fn register<A: Algorithm>(table: &mut Table<A>) {
     let save_flags = ADMIN | NOSCRIPT | NO_ASYNC_LOADING;
-    table.add("bgrewriteaof", 1, save_flags, NO_KEYS, bgrewriteaof);
-    table.add("bgsave", -1, save_flags, NO_KEYS, bgsave);
-    table.add("save", 1, save_flags | NO_MULTI, NO_KEYS, save);
-    table.add("lastsave", 1, LOADING | STALE | FAST, NO_KEYS, lastsave);
+    table.add_server("bgrewriteaof", 1, save_flags, NO_KEYS, bgrewriteaof);
+    table.add_server("bgsave", -1, save_flags, NO_KEYS, bgsave);
+    table.add_server("save", 1, save_flags | NO_MULTI, NO_KEYS, save);
+    table.add_server("lastsave", 1, LOADING | STALE | FAST, NO_KEYS, lastsave);
     let shutdown_flags = ADMIN | NOSCRIPT | LOADING | STALE | NO_MULTI | ALLOW_BUSY;
-    table.add("shutdown", -1, shutdown_flags, NO_KEYS, shutdown);
+    table.add_server("shutdown", -1, shutdown_flags, NO_KEYS, shutdown);
 }
 
 const SAVING: &str = "ERR Background save already in progress";
@@ -42,7 +42,7 @@ fn bgsave<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
     if is_saving(ctx) {
         return ctx.out.error(SAVING);
     }
-    if ctx.server.in_exec {
+    if ctx.server.ledger.in_exec {
         ctx.server.saves.scheduled = true;
         return ctx.out.simple("Background saving scheduled");
     }
@@ -54,7 +54,7 @@ fn bgsave<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
 
 /// `BGREWRITEAOF`: an image takes the place of the log so far.
 fn bgrewriteaof<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
-    if ctx.server.in_exec || is_saving(ctx) {
+    if ctx.server.ledger.in_exec || is_saving(ctx) {
         ctx.server.saves.scheduled = true;
         return ctx.out.simple("Background append only file rewriting scheduled");
     }
@@ -97,14 +97,14 @@ fn shutdown<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
     if abort {
         return match args.len() {
             2 if ctx.server.call_off() => {
-                tracing::warn!("Shutdown manually aborted by client {}", ctx.session.peer);
+                tracing::warn!("Shutdown manually aborted by client {}", ctx.session.caller.peer);
                 ctx.out.ok();
             }
             2 => ctx.out.error("ERR No shutdown in progress."),
             _ => ctx.out.error("ERR syntax error"),
         };
     }
-    tracing::warn!("client {} asks the server to stop", ctx.session.peer);
+    tracing::warn!("client {} asks the server to stop", ctx.session.caller.peer);
     match shutdown::ask(ctx.keyspace, ctx.server, wish) {
         Outcome::Ends => {}
         Outcome::Waits => ctx.server.await_end(ctx.session),

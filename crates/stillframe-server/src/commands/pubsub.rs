@@ -3,31 +3,32 @@
 use stillframe::Algorithm;
 use stillframe_resp::Out;
 
-use super::flags::{FAST, LOADING, MAY_REPLICATE, NOSCRIPT, PUBSUB, STALE};
-use super::{ALL_KEYS, Context, NO_KEYS, ONE_KEY, Table, glob};
+use super::{ALL_KEYS, Context, NO_KEYS, ONE_KEY, Table};
 use crate::pubsub::Kind;
 use crate::session::Replies;
+use stillframe_redis::flags::{FAST, LOADING, MAY_REPLICATE, NOSCRIPT, PUBSUB, STALE};
+use stillframe_redis::text::{c_string, glob};
 
 /// Adds the commands of this module.
 pub(crate) fn register<A: Algorithm>(table: &mut Table<A>) {
     const LISTEN: u32 = PUBSUB | NOSCRIPT | LOADING | STALE;
     const SPEAK: u32 = PUBSUB | LOADING | STALE | FAST | MAY_REPLICATE;
     const ASK: u32 = PUBSUB | LOADING | STALE;
-    table.add("psubscribe", -2, LISTEN, NO_KEYS, |c, a| subscribe(c, a, Kind::Pattern));
-    table.add("publish", 3, SPEAK, NO_KEYS, |c, a| publish(c, a, Kind::Channel));
-    table.add("pubsub", -2, 0, NO_KEYS, help);
-    table.add_sub("pubsub|channels", -2, ASK, NO_KEYS, |c, a| channels(c, a, Kind::Channel));
-    table.add_sub("pubsub|help", 2, LOADING | STALE, NO_KEYS, help);
-    table.add_sub("pubsub|numpat", 2, ASK, NO_KEYS, numpat);
-    table.add_sub("pubsub|numsub", -2, ASK, NO_KEYS, |c, a| numsub(c, a, Kind::Channel));
-    table.add_sub("pubsub|shardchannels", -2, ASK, NO_KEYS, |c, a| channels(c, a, Kind::Shard));
-    table.add_sub("pubsub|shardnumsub", -2, ASK, NO_KEYS, |c, a| numsub(c, a, Kind::Shard));
-    table.add("punsubscribe", -1, LISTEN, NO_KEYS, |c, a| unsubscribe(c, a, Kind::Pattern));
-    table.add("spublish", 3, SPEAK, ONE_KEY, |c, a| publish(c, a, Kind::Shard));
-    table.add("ssubscribe", -2, LISTEN, ALL_KEYS, |c, a| subscribe(c, a, Kind::Shard));
-    table.add("subscribe", -2, LISTEN, NO_KEYS, |c, a| subscribe(c, a, Kind::Channel));
-    table.add("sunsubscribe", -1, LISTEN, ALL_KEYS, |c, a| unsubscribe(c, a, Kind::Shard));
-    table.add("unsubscribe", -1, LISTEN, NO_KEYS, |c, a| unsubscribe(c, a, Kind::Channel));
+    table.add_server("psubscribe", -2, LISTEN, NO_KEYS, |c, a| subscribe(c, a, Kind::Pattern));
+    table.add_server("publish", 3, SPEAK, NO_KEYS, |c, a| publish(c, a, Kind::Channel));
+    table.add_server("pubsub", -2, 0, NO_KEYS, help);
+    table.add_server("pubsub|channels", -2, ASK, NO_KEYS, |c, a| channels(c, a, Kind::Channel));
+    table.add_server("pubsub|help", 2, LOADING | STALE, NO_KEYS, help);
+    table.add_server("pubsub|numpat", 2, ASK, NO_KEYS, numpat);
+    table.add_server("pubsub|numsub", -2, ASK, NO_KEYS, |c, a| numsub(c, a, Kind::Channel));
+    table.add_server("pubsub|shardchannels", -2, ASK, NO_KEYS, |c, a| channels(c, a, Kind::Shard));
+    table.add_server("pubsub|shardnumsub", -2, ASK, NO_KEYS, |c, a| numsub(c, a, Kind::Shard));
+    table.add_server("punsubscribe", -1, LISTEN, NO_KEYS, |c, a| unsubscribe(c, a, Kind::Pattern));
+    table.add_server("spublish", 3, SPEAK, ONE_KEY, |c, a| publish(c, a, Kind::Shard));
+    table.add_server("ssubscribe", -2, LISTEN, ALL_KEYS, |c, a| subscribe(c, a, Kind::Shard));
+    table.add_server("subscribe", -2, LISTEN, NO_KEYS, |c, a| subscribe(c, a, Kind::Channel));
+    table.add_server("sunsubscribe", -1, LISTEN, ALL_KEYS, |c, a| unsubscribe(c, a, Kind::Shard));
+    table.add_server("unsubscribe", -1, LISTEN, NO_KEYS, |c, a| unsubscribe(c, a, Kind::Channel));
 }
 
 /// What a client may still do while RESP2 holds it to its subscriptions.
@@ -38,7 +39,7 @@ pub(super) fn allowed_while_listening(command: &str) -> bool {
 /// `SUBSCRIBE channel...`, `PSUBSCRIBE pattern...`, `SSUBSCRIBE channel...`: one reply for each.
 fn subscribe<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]], kind: Kind) {
     let word = ["subscribe", "psubscribe", "ssubscribe"][kind as usize];
-    if word == "ssubscribe" && ctx.server.in_exec {
+    if word == "ssubscribe" && ctx.server.ledger.in_exec {
         return ctx.out.error("ERR SSUBSCRIBE isn't allowed for a DENY BLOCKING client");
     }
     for name in &args[1..] {
@@ -121,7 +122,7 @@ fn numpat<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
 
 /// The error of a sub-command that takes other arguments.
 pub(super) fn wrong_subcommand(args: &[&[u8]]) -> Vec<u8> {
-    let name = super::c_string(args.get(1).copied().unwrap_or_default());
+    let name = c_string(args.get(1).copied().unwrap_or_default());
     let container = args.first().copied().unwrap_or_default().to_ascii_uppercase();
     let name = &name[..name.len().min(128)];
     let start = b"ERR unknown subcommand or wrong number of arguments for '";
@@ -130,7 +131,7 @@ pub(super) fn wrong_subcommand(args: &[&[u8]]) -> Vec<u8> {
 
 /// `PUBSUB HELP`
 fn help<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
-    ctx.help(&[
+    ctx.out.lines(&[
         "PUBSUB <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
         "CHANNELS [<pattern>]",
         "    List the channels that clients have subscribed to.",

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use stillframe::Algorithm;
+use stillframe_redis::text::c_string;
 use stillframe_resp::Protocol;
 
 use super::{Context, absent, flags, permissions, pubsub, transactions};
@@ -14,7 +15,7 @@ pub(super) fn refusal<A: Algorithm>(
     args: &[&[u8]],
 ) -> Option<Cow<'static, str>> {
     let command = ctx.table.get(index);
-    if ctx.session.internal {
+    if ctx.session.caller.internal {
         return None;
     }
     let known = ctx.session.authenticated || ctx.server.users.is_open();
@@ -24,9 +25,9 @@ pub(super) fn refusal<A: Algorithm>(
     if command.has(flags::NO_MULTI) && ctx.session.transaction.is_some() {
         return Some("ERR Command not allowed inside a transaction".into());
     }
-    if !ctx.server.users.get(ctx.session.user).is_some_and(|user| user.unlimited)
-        && let Some(error) = permissions::denied(ctx, index, args)
-    {
+    let unlimited = ctx.server.users.get(ctx.session.user).is_some_and(|user| user.unlimited);
+    ctx.session.caller.reads_all_keys = unlimited;
+    if !unlimited && let Some(error) = permissions::denied(ctx, index, args) {
         return Some(error);
     }
     if command.has(flags::ABSENT) {
@@ -82,11 +83,6 @@ pub(super) fn reject<A: Algorithm>(ctx: &mut Context<'_, A>, error: &[u8]) {
     ctx.out.error(error);
 }
 
-/// The error of a wrong number of arguments; sub-commands are named `container|name`.
-pub(crate) fn wrong_arity(name: &str) -> String {
-    format!("ERR wrong number of arguments for '{name}' command")
-}
-
 /// Whether it is a line of HTTP. A page may have a browser send such lines to a server that listens
 /// on this machine only, with requests of the page's choice behind them.
 pub(super) fn is_http(args: &[&[u8]]) -> bool {
@@ -124,11 +120,6 @@ pub(super) fn unknown_subcommand(args: &[&[u8]]) -> Vec<u8> {
     error.extend_from_slice(&name[..name.len().min(128)]);
     error.extend_from_slice(&[b"'. Try ", &container[..], b" HELP."].concat());
     without_newlines(error)
-}
-
-/// The bytes before the first NUL, which is what Redis prints of an argument.
-pub(super) fn c_string(bytes: &[u8]) -> &[u8] {
-    bytes.split(|&byte| byte == 0).next().unwrap_or_default()
 }
 
 /// An error reply is one line.

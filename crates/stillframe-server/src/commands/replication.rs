@@ -6,27 +6,27 @@ use stillframe::Algorithm;
 use stillframe_keyspace::Type;
 use stillframe_resp::parse_integer;
 
-use super::errors::{NOT_AN_INTEGER, SYNTAX};
 use super::{Context, NO_KEYS, Table, flags::*};
-use crate::blocked::{Acks, Waiter};
 use crate::config::words::words;
 use crate::journal;
 use crate::replication::{Failover, Phase, Replica};
 use crate::session::Replies;
 use crate::state::ServerState;
+use stillframe_redis::errors::{NOT_AN_INTEGER, SYNTAX};
+use stillframe_redis::{Acks, Waiter};
 
 /// Adds the commands of this module.
 pub(crate) fn register<A: Algorithm>(table: &mut Table<A>) {
     let admin = ADMIN | NOSCRIPT | STALE;
-    table.add("replicaof", 3, admin | NO_ASYNC_LOADING, NO_KEYS, replicaof);
-    table.add("slaveof", 3, admin | NO_ASYNC_LOADING, NO_KEYS, replicaof);
-    table.add("failover", -1, admin, NO_KEYS, failover);
-    table.add("role", 1, NOSCRIPT | LOADING | STALE | FAST, NO_KEYS, role);
-    table.add("wait", 3, NOSCRIPT, NO_KEYS, wait);
-    table.add("replconf", -1, admin | LOADING | ALLOW_BUSY, NO_KEYS, replconf);
+    table.add_server("replicaof", 3, admin | NO_ASYNC_LOADING, NO_KEYS, replicaof);
+    table.add_server("slaveof", 3, admin | NO_ASYNC_LOADING, NO_KEYS, replicaof);
+    table.add_server("failover", -1, admin, NO_KEYS, failover);
+    table.add_server("role", 1, NOSCRIPT | LOADING | STALE | FAST, NO_KEYS, role);
+    table.add_server("wait", 3, NOSCRIPT, NO_KEYS, wait);
+    table.add_server("replconf", -1, admin | LOADING | ALLOW_BUSY, NO_KEYS, replconf);
     let sync = ADMIN | NOSCRIPT | NO_ASYNC_LOADING | NO_MULTI;
-    table.add("psync", -3, sync, NO_KEYS, psync);
-    table.add("sync", 1, sync, NO_KEYS, psync);
+    table.add_server("psync", -3, sync, NO_KEYS, psync);
+    table.add_server("sync", 1, sync, NO_KEYS, psync);
 }
 
 /// `REPLICAOF host port`, `REPLICAOF NO ONE`
@@ -174,25 +174,25 @@ fn wait<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
     let offset = ctx.session.wrote_up_to;
     let count = ctx.server.replicas_at(offset);
     let wanted = usize::try_from(wanted).unwrap_or(0);
-    if count >= wanted || !ctx.may_block() {
+    if count >= wanted || !ctx.data().may_block() {
         return ctx.out.integer(count as i64);
     }
     let deadline = (!timeout.is_zero()).then(|| Instant::now().checked_add(timeout)).flatten();
     let waiter = Waiter {
-        place: ctx.session.place,
-        db: ctx.session.db,
+        place: ctx.session.caller.place,
+        db: ctx.session.caller.db,
         keys: Vec::new(),
         kind: Type::String, // of no key
         deadline,
-        command: ctx.session.last_command,
+        command: ctx.session.caller.last_command,
         before: Vec::new(),
         after: Vec::new(),
         acks: Some(Acks { offset, wanted }),
         ticket: 0,
     };
-    ctx.server.blocked.park(ctx.session.id, waiter);
-    ctx.session.blocked = true;
-    ctx.server.await_replicas(ctx.session.id);
+    ctx.server.ledger.waiters.park(ctx.session.caller.id, waiter);
+    ctx.session.caller.waits = true;
+    ctx.server.await_replicas(ctx.session.caller.id);
 }
 
 /// `REPLCONF option value...`: what a replica tells of itself.
@@ -275,7 +275,7 @@ fn psync<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
     if let [_, id, _, word, ..] = args
         && word.eq_ignore_ascii_case(b"failover")
     {
-        tracing::info!("the primary at {} asks this server to take over", ctx.session.peer);
+        tracing::info!("the primary at {} asks this server to take over", ctx.session.caller.peer);
         if !ctx.server.replication.is_replica() {
             return ctx.out.error("ERR PSYNC FAILOVER can't be sent to a master.");
         } else if !id.eq_ignore_ascii_case(ctx.server.replication.id.as_bytes()) {
@@ -323,10 +323,10 @@ fn psync<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
     }
     tracing::info!(
         "the replica at {} {}",
-        ctx.session.peer,
+        ctx.session.caller.peer,
         if replica.phase == Phase::Online { "goes on where it was" } else { "needs an image" }
     );
-    replication.places.push(ctx.session.place);
+    replication.places.push(ctx.session.caller.place);
     // Whatever else it asks, it only hears the stream.
     ctx.session.replies = Replies::Dropped;
 }

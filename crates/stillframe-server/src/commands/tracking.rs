@@ -6,18 +6,18 @@ use std::ops::Bound;
 use stillframe::Algorithm;
 use stillframe_resp::parse_integer;
 
-use super::errors::{NOT_AN_INTEGER, SYNTAX};
-use super::flags::{CONNECTION, LOADING, NOSCRIPT, STALE};
 use super::{Context, NO_KEYS, Table};
 use crate::tracking::{Mode, Who};
+use stillframe_redis::errors::{NOT_AN_INTEGER, SYNTAX};
+use stillframe_redis::flags::{CONNECTION, LOADING, NOSCRIPT, STALE};
 
 /// Adds the commands of this module to the container CLIENT.
 pub(crate) fn register<A: Algorithm>(table: &mut Table<A>) {
     let own = NOSCRIPT | LOADING | STALE | CONNECTION;
-    table.add_sub("client|caching", 3, own, NO_KEYS, caching);
-    table.add_sub("client|getredir", 2, own, NO_KEYS, getredir);
-    table.add_sub("client|tracking", -3, own, NO_KEYS, tracking);
-    table.add_sub("client|trackinginfo", 2, own, NO_KEYS, trackinginfo);
+    table.add_server("client|caching", 3, own, NO_KEYS, caching);
+    table.add_server("client|getredir", 2, own, NO_KEYS, getredir);
+    table.add_server("client|tracking", -3, own, NO_KEYS, tracking);
+    table.add_server("client|trackinginfo", 2, own, NO_KEYS, trackinginfo);
 }
 
 /// `CLIENT TRACKING ON | OFF [REDIRECT id] [PREFIX prefix]... [BCAST] [OPTIN] [OPTOUT] [NOLOOP]`
@@ -31,12 +31,12 @@ fn tracking<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
             if let Err(error) = prepare(&mut mode, &prefixes, ctx.session.tracking.as_deref()) {
                 return ctx.out.error(error);
             }
-            ctx.server.tracking.enable(ctx.session, mode);
+            ctx.server.enable_tracking(ctx.session, mode);
         }
-        b"off" => ctx.server.tracking.disable(ctx.session),
+        b"off" => ctx.server.disable_tracking(ctx.session),
         _ => return ctx.out.error(SYNTAX),
     }
-    ctx.keyspace.keep_expired(ctx.server.wants_expired());
+    ctx.keyspace.keep_expired(ctx.server.ledger.wants_expired());
     ctx.out.ok();
 }
 
@@ -57,8 +57,8 @@ fn options<'a, A: Algorithm>(
                 }
                 let id = parse_integer(id).ok_or(NOT_AN_INTEGER)?.cast_unsigned();
                 let mut others = ctx.server.clients.others().map(|(_, client)| &client.session);
-                let other = others.find(|session| session.id == id);
-                let other = if id == ctx.session.id { Some(&*ctx.session) } else { other };
+                let other = others.find(|session| session.caller.id == id);
+                let other = if id == ctx.session.caller.id { Some(&*ctx.session) } else { other };
                 let other = other.ok_or("ERR The client ID you want redirect to does not exist")?;
                 mode.redirect = Some(Who::of(other));
             }

@@ -5,21 +5,27 @@
 
 use stillframe::Algorithm;
 
-pub(crate) use super::watch::Watches;
-
-use super::flags::{ALLOW_BUSY, FAST, LOADING, NOSCRIPT, NOT_QUEUED, SKIP_SLOWLOG, STALE};
 use super::permissions::denied_at_exec;
 use super::{ALL_KEYS, Command, Context, NO_KEYS, Table, run};
 use crate::session::Session;
+use stillframe_redis::flags::{
+    ALLOW_BUSY, FAST, LOADING, NOSCRIPT, NOT_QUEUED, SKIP_SLOWLOG, STALE,
+};
 
 /// Adds the commands of this module.
 pub(crate) fn register<A: Algorithm>(table: &mut Table<A>) {
     const CONTROL: u32 = NOSCRIPT | LOADING | STALE | NOT_QUEUED;
-    table.add("discard", 1, CONTROL | FAST | ALLOW_BUSY, NO_KEYS, discard);
-    table.add("exec", 1, CONTROL | SKIP_SLOWLOG, NO_KEYS, exec);
-    table.add("multi", 1, CONTROL | FAST | ALLOW_BUSY, NO_KEYS, multi);
-    table.add("unwatch", 1, NOSCRIPT | LOADING | STALE | FAST | ALLOW_BUSY, NO_KEYS, unwatch);
-    table.add("watch", -2, CONTROL | FAST | ALLOW_BUSY, ALL_KEYS, watch);
+    table.add_server("discard", 1, CONTROL | FAST | ALLOW_BUSY, NO_KEYS, discard);
+    table.add_server("exec", 1, CONTROL | SKIP_SLOWLOG, NO_KEYS, exec);
+    table.add_server("multi", 1, CONTROL | FAST | ALLOW_BUSY, NO_KEYS, multi);
+    table.add_server(
+        "unwatch",
+        1,
+        NOSCRIPT | LOADING | STALE | FAST | ALLOW_BUSY,
+        NO_KEYS,
+        unwatch,
+    );
+    table.add_server("watch", -2, CONTROL | FAST | ALLOW_BUSY, ALL_KEYS, watch);
 }
 
 /// An open transaction.
@@ -116,7 +122,7 @@ pub(crate) fn close<A: Algorithm>(ctx: &mut Context<'_, A>) {
 
 /// Forgets what the client watched.
 pub(crate) fn forget<A: Algorithm>(ctx: &mut Context<'_, A>) {
-    ctx.server.watches.forget(ctx.session.id);
+    ctx.server.ledger.watches.forget(ctx.session.caller.id);
     ctx.session.watched_bytes = 0;
 }
 
@@ -145,7 +151,7 @@ fn exec<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
     };
     let Context { keyspace, server, session, now, .. } = ctx;
     let exists = |db: usize, key: &[u8]| keyspace.peek(db, key, *now).is_some();
-    let changed = server.watches.changed(session.id, exists);
+    let changed = server.ledger.watches.changed(session.caller.id, exists);
     close(ctx);
     if transaction.failed {
         return ctx.out.error("EXECABORT Transaction discarded because of previous errors.");
@@ -154,11 +160,12 @@ fn exec<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
         return ctx.out.null_array();
     }
     ctx.out.array(transaction.len());
-    ctx.server.in_exec = true;
+    ctx.server.ledger.in_exec = true;
     transaction.for_each(|command, args| {
         // The user may have changed since the request was queued, by AUTH among them, too.
         let user = ctx.server.users.get(ctx.session.user);
-        let checked = !ctx.session.internal && !user.is_some_and(|user| user.unlimited);
+        let checked = !ctx.session.caller.internal && !user.is_some_and(|user| user.unlimited);
+        ctx.session.caller.reads_all_keys = !checked;
         let denied = if checked { denied_at_exec(ctx, command, args) } else { None };
         match denied {
             Some(error) => {
@@ -168,8 +175,8 @@ fn exec<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
             None => run(ctx, command, args),
         }
     });
-    ctx.server.in_exec = false;
-    ctx.no_effect(); // its requests told theirs
+    ctx.server.ledger.in_exec = false;
+    ctx.data().no_effect(); // its requests told theirs
 }
 
 /// `WATCH key...`
@@ -178,9 +185,9 @@ fn watch<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
         return ctx.out.error("ERR WATCH inside MULTI is not allowed");
     }
     for key in &args[1..] {
-        let exists = ctx.keyspace.peek(ctx.session.db, key, ctx.now).is_some();
-        let (client, db) = (ctx.session.id, ctx.session.db);
-        ctx.session.watched_bytes += ctx.server.watches.watch(client, db, key, exists);
+        let exists = ctx.keyspace.peek(ctx.session.caller.db, key, ctx.now).is_some();
+        let (client, db) = (ctx.session.caller.id, ctx.session.caller.db);
+        ctx.session.watched_bytes += ctx.server.ledger.watches.watch(client, db, key, exists);
     }
     ctx.out.ok();
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::Config;
 use super::words::words;
-use crate::commands::glob;
+use stillframe_redis::text::glob;
 
 /// Files within files: more than this includes itself.
 const INCLUDES_MAX: usize = 16;

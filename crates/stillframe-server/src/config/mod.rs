@@ -29,7 +29,6 @@ use stillframe_durability::Policy;
 use stillframe_keyspace::Limits;
 
 use crate::eviction::Eviction;
-use crate::notify::Classes;
 use crate::session::Session;
 pub(crate) use choices::show_percentile;
 pub use file::FileError;
@@ -40,6 +39,7 @@ pub(crate) use parameters::{Change, find, named};
 pub(crate) use replication::Replicating;
 pub use running::LogFormat;
 pub(crate) use running::{Running, Supervised};
+use stillframe_redis::Classes;
 use tls::Securing;
 pub(crate) use values::Allowed;
 pub use values::{Size, parse_size};

@@ -17,7 +17,7 @@ use super::values::{
 };
 use super::{Config, LogLevel};
 use crate::eviction::Eviction;
-use crate::notify::Classes;
+use stillframe_redis::Classes;
 
 /// One setting.
 pub(crate) struct Parameter {

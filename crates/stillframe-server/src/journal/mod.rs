@@ -33,7 +33,6 @@ use stillframe_durability::{Application, Log, LogOptions, LogStats, Policy};
 use stillframe_keyspace::{DATABASES, Keyspace};
 
 use crate::config::Config;
-use crate::effects::{Consumer, Effects};
 use crate::poll::Waker;
 use crate::server::unix_millis;
 use crate::state::ServerState;
@@ -41,6 +40,7 @@ pub(crate) use cover::{Cover, Covered, POSITION_FIELD, Position};
 use earlier::{History, Kept, Reach};
 pub(crate) use generations::Generations;
 pub(crate) use recover::{Applier, recover};
+use stillframe_redis::{Consumer, Effects};
 use upkeep::RETRY_PAUSE;
 pub(crate) use upkeep::{attend, begin, close, has_failed, sample, settle};
 
@@ -257,7 +257,7 @@ impl Journal {
             journal.open = None; // its files go when the next one is begun
             journal.problem = problem.map(not_begun).or(journal.problem.take());
             journal.retry_at = Some(Instant::now() + RETRY_PAUSE);
-            state.effects.want(keyspace, Consumer::Log, false);
+            state.ledger.effects.want(keyspace, Consumer::Log, false);
         }
     }
 

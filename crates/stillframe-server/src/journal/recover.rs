@@ -19,11 +19,11 @@ use stillframe_resp::{Limits, Out, Parser, Protocol};
 use super::{Open, Position, Reach, begin};
 use crate::ServeError;
 use crate::commands::{self, Context, Table};
-use crate::effects::Consumer;
 use crate::loading::{Host, SLICE};
 use crate::persistence::{self, delay};
 use crate::session::Session;
 use crate::state::ServerState;
+use stillframe_redis::Consumer;
 
 const PROGRESS_PERIOD: Duration = Duration::from_secs(5);
 
@@ -165,7 +165,7 @@ impl<'a, H: Host> Replay<'a, H> {
         if let Some(log) = log {
             let policy = state.config.appendfsync;
             journal.open = Some(Open { log, generation, policy, published: true, failed: flag });
-            state.effects.want(keyspace, Consumer::Log, true);
+            state.ledger.effects.want(keyspace, Consumer::Log, true);
         }
         Ok(true)
     }
@@ -220,13 +220,13 @@ impl Applier {
         payload: &[u8],
     ) -> Result<(), String> {
         let Self { session, parser, requests, replies } = self;
-        (state.clients.own_place, state.clients.own_id) = (usize::MAX, session.id);
+        (state.clients.own_place, state.clients.own_id) = (usize::MAX, session.caller.id);
         let (db, payload) = payload
             .split_first()
             .map(|(&db, payload)| (usize::from(db), payload))
             .filter(|&(db, _)| db < DATABASES)
             .ok_or("it holds no requests of a server")?;
-        session.db = db;
+        session.caller.db = db;
         requests.clear();
         requests.extend_from_slice(payload);
         let mut at = 0;

@@ -8,9 +8,9 @@ use stillframe_durability::Policy;
 use stillframe_keyspace::Keyspace;
 
 use super::not_begun;
-use crate::effects::Consumer;
 use crate::persistence;
 use crate::state::ServerState;
+use stillframe_redis::Consumer;
 
 /// Pause before a log that could not be begun is tried again.
 pub(super) const RETRY_PAUSE: Duration = Duration::from_secs(1);
@@ -18,11 +18,11 @@ pub(super) const RETRY_PAUSE: Duration = Duration::from_secs(1);
 /// Hands the effects of all requests so far to whoever takes them. To be called at the end of each
 /// turn, and before an image begins.
 pub(crate) fn settle<A: Algorithm>(keyspace: &mut Keyspace<A>, state: &mut ServerState) {
-    if !state.effects.wanted() {
+    if !state.ledger.effects.wanted() {
         return;
     }
-    state.settle_expired(keyspace, |_, _| {});
-    let effects = &mut state.effects;
+    state.settle_expired(keyspace);
+    let effects = &mut state.ledger.effects;
     effects.seal();
     if !effects.is_empty() {
         state.journal.append(effects);
@@ -53,7 +53,7 @@ pub(crate) fn has_failed<A: Algorithm>(
     );
     journal.problem = Some(problem);
     journal.retry_at = Some(Instant::now() + RETRY_PAUSE);
-    state.effects.want(keyspace, Consumer::Log, false);
+    state.ledger.effects.want(keyspace, Consumer::Log, false);
     open.published
 }
 
@@ -69,11 +69,11 @@ pub(crate) fn begin<A: Algorithm>(
 ) -> Result<(), String> {
     settle(keyspace, state);
     state.journal.create(&state.config)?;
-    state.effects.want(keyspace, Consumer::Log, true);
+    state.ledger.effects.want(keyspace, Consumer::Log, true);
     let begun = persistence::begin_at_rate(keyspace, state, bandwidth_bytes);
     if begun.is_err() {
         state.journal.open = None;
-        state.effects.want(keyspace, Consumer::Log, false);
+        state.ledger.effects.want(keyspace, Consumer::Log, false);
     }
     begun
 }
@@ -145,7 +145,7 @@ pub(crate) fn close<A: Algorithm>(
 ) -> Result<(), ()> {
     settle(keyspace, state);
     let Some(open) = state.journal.open.take() else { return Ok(()) };
-    state.effects.want(keyspace, Consumer::Log, false);
+    state.ledger.effects.want(keyspace, Consumer::Log, false);
     match open.log.close() {
         Ok(()) => {
             tracing::info!("the log has ended with record {}", state.journal.last);

@@ -135,7 +135,7 @@ fn server<A: Algorithm>(to: &mut Gathered, keyspace: &Keyspace<A>, state: &Serve
     to.gauge("redis_uptime_in_seconds", "Seconds since the start.", uptime);
     let clients = (state.clients.count() - state.clients.replicas()) as f64;
     to.gauge("redis_connected_clients", "Clients, replicas apart.", clients);
-    let blocked = (state.blocked.len() + state.clients.postponed()) as f64;
+    let blocked = (state.ledger.waiters.len() + state.clients.postponed()) as f64;
     let help = "Clients that wait for keys, for replicas or for the end of a pause.";
     to.gauge("redis_blocked_clients", help, blocked);
     let tracking = state.tracking.clients as f64;
@@ -165,8 +165,8 @@ fn traffic<A: Algorithm>(to: &mut Gathered, keyspace: &Keyspace<A>, state: &Serv
         ("redis_commands_processed_total", "Commands run.", stats.commands_processed),
         ("redis_net_input_bytes_total", "Bytes received.", stats.input_bytes),
         ("redis_net_output_bytes_total", "Bytes sent.", stats.output_bytes),
-        ("redis_keyspace_hits_total", "Keys found by reads.", stats.keyspace_hits),
-        ("redis_keyspace_misses_total", "Keys not found by reads.", stats.keyspace_misses),
+        ("redis_keyspace_hits_total", "Keys found by reads.", state.ledger.lookups.hits),
+        ("redis_keyspace_misses_total", "Keys not found by reads.", state.ledger.lookups.misses),
         ("redis_expired_keys_total", "Keys whose time was over.", expired),
         ("redis_evicted_keys_total", "Keys that made room.", stats.evicted_keys),
         ("redis_total_error_replies", "Error replies.", stats.error_replies),
@@ -193,7 +193,7 @@ fn saves(to: &mut Gathered, state: &ServerState) {
     let ok = f64::from(u8::from(saves.last_ok));
     for (name, help, value) in [
         ("redis_loading_dump_file", "Whether an image is loaded.", u8::from(loads(state)).into()),
-        ("redis_rdb_changes_since_last_save", "Changes not saved.", state.dirty as f64),
+        ("redis_rdb_changes_since_last_save", "Changes not saved.", state.ledger.dirty as f64),
         ("redis_rdb_bgsave_in_progress", "Whether an image is saved or sent.", saving),
         (
             "redis_rdb_last_save_timestamp_seconds",

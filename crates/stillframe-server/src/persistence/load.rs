@@ -13,8 +13,8 @@ use super::values::{decode_elements, skip_elements};
 use crate::ServeError;
 use crate::journal::{POSITION_FIELD, Position};
 use crate::loading::SLICE;
-use crate::random::Random;
 use crate::replication::transfer::STREAM_DB_FIELD;
+use stillframe_redis::Random;
 
 /// What was loaded.
 #[derive(Debug, Clone, Copy, Default)]

@@ -13,7 +13,7 @@ mod file;
 mod load;
 mod saves;
 mod sink;
-pub(crate) mod values;
+pub(crate) use stillframe_redis::values;
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -88,7 +88,7 @@ fn begin_for<A: Algorithm>(
                 whole_micros(started.elapsed()),
                 whole_micros(begin)
             );
-            let dirty = state.dirty;
+            let dirty = state.ledger.dirty;
             state.saves.latest_begin = begin;
             let cancelled = false;
             state.saves.running =
@@ -222,7 +222,7 @@ pub(crate) fn attend<A: Algorithm>(keyspace: &mut Keyspace<A>, state: &mut Serve
             saves.last_success_s = unix_millis() / 1000;
             saves.count += 1;
             saves.due = None;
-            state.dirty = state.dirty.saturating_sub(running.dirty);
+            state.ledger.dirty = state.ledger.dirty.saturating_sub(running.dirty);
             state.journal.published(&running.covered, running.bytes_done());
             tracing::info!(
                 "saved {} keys, {} bytes in {:.3} s to {}",
@@ -275,7 +275,7 @@ pub(crate) fn wait<A: Algorithm>(keyspace: &mut Keyspace<A>, state: &mut ServerS
 /// Begins what the schedule, or BGSAVE SCHEDULE, asks for.
 pub(crate) fn run_schedule<A: Algorithm>(keyspace: &mut Keyspace<A>, state: &mut ServerState) {
     let since = u64::try_from(unix_millis() / 1000 - state.saves.last_success_s).unwrap_or(0);
-    let is_due = |point: &&SavePoint| state.dirty >= point.changes && since > point.seconds;
+    let is_due = |point: &&SavePoint| state.ledger.dirty >= point.changes && since > point.seconds;
     let due = state.config.save.iter().find(is_due);
     state.saves.note_due(due);
     let saves = &state.saves;
@@ -287,7 +287,7 @@ pub(crate) fn run_schedule<A: Algorithm>(keyspace: &mut Keyspace<A>, state: &mut
         return;
     }
     if let Some(point) = due {
-        tracing::info!("{} changes in {} seconds", state.dirty, point.seconds);
+        tracing::info!("{} changes in {} seconds", state.ledger.dirty, point.seconds);
     }
     let rewrite = state.journal.rewrite_due(&state.config);
     if rewrite {

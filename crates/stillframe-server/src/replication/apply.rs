@@ -46,7 +46,7 @@ pub(super) fn apply<A: Algorithm>(
         }
     };
     state.replication.stream.append(&input[..applied]);
-    state.replication.db = session.db;
+    state.replication.db = session.caller.db;
     state.stats.primary_input_bytes += applied as u64;
     input.drain(..applied);
     link.parsed -= applied;
@@ -75,7 +75,7 @@ fn run<A: Algorithm>(
     if name.eq_ignore_ascii_case(b"replconf") {
         return Ok(args.get(1).is_some_and(|what| what.eq_ignore_ascii_case(b"getack")));
     }
-    (state.clients.own_place, state.clients.own_id) = (usize::MAX, session.id);
+    (state.clients.own_place, state.clients.own_id) = (usize::MAX, session.caller.id);
     let mut ctx = Context {
         out: Out::new(replies, Protocol::Resp2),
         keyspace,

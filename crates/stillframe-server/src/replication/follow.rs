@@ -20,12 +20,12 @@ use super::apply::apply;
 use super::handshake::Question;
 use super::link::{Link, Step};
 use super::receive::{Load, Receiving};
-use crate::address::Address;
 use crate::server::Server;
 use crate::session::Session;
 use crate::state::ServerState;
 use crate::stream::Stream;
 use crate::tls::Tls;
+use stillframe_redis::Address;
 
 /// Pause before a connection that has ended is tried anew.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -61,7 +61,8 @@ impl Following {
     /// Not connected yet. `id`: the number of the primary as a client; `lost`: see there.
     pub(crate) fn new(host: String, port: u16, id: u64, lost: bool) -> Self {
         let now = Instant::now();
-        let session = Session { id, ..Session::internal() };
+        let mut session = Session::internal();
+        session.caller.id = id;
         Self {
             host,
             port,
@@ -151,7 +152,7 @@ impl Following {
         link.step = Step::Streaming;
         link.parsed = 0;
         if let Some(session) = &mut self.session {
-            session.db = db;
+            session.caller.db = db;
         }
         (self.down_since, self.lost, self.pause) = (None, false, PAUSE);
     }
@@ -163,7 +164,7 @@ impl Following {
         let stream = TcpStream::connect(address)?;
         let _ = stream.set_nodelay(true);
         if let Some(session) = &mut self.session {
-            session.peer = Address::Net(address);
+            session.caller.peer = Address::Net(address);
             session.local = Address::Net(stream.local_addr()?);
             (session.fd, session.connected) = (stream.as_raw_fd(), Instant::now());
         }

@@ -59,7 +59,7 @@ impl Question {
                 }
             }
         };
-        crate::effects::write_request(&mut link.output, &words);
+        stillframe_redis::write_request(&mut link.output, &words);
         link.step = Step::Asked(self);
     }
 

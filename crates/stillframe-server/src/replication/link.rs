@@ -119,7 +119,7 @@ impl Link {
     pub(super) fn acknowledge(&mut self, offset: u64, now: Instant) {
         let offset = offset.to_string();
         let words: [&[u8]; 3] = [b"REPLCONF", b"ACK", offset.as_bytes()];
-        crate::effects::write_request(&mut self.output, &words);
+        stillframe_redis::write_request(&mut self.output, &words);
         self.next_ack = now + ACK_PERIOD;
     }
 }

@@ -32,14 +32,14 @@ use std::time::{Duration, Instant};
 use stillframe::Algorithm;
 use stillframe_keyspace::Keyspace;
 
-use crate::effects::{Consumer, Effects};
 use crate::journal;
-use crate::random::Random;
 use crate::state::ServerState;
 pub(crate) use failover::Failover;
 pub(crate) use follow::Following;
 pub(crate) use relay::Relay;
 pub(crate) use replica::{Phase, Replica};
+use stillframe_redis::Random;
+use stillframe_redis::{Consumer, Effects};
 use stream::Stream;
 pub(crate) use transfer::Transfers;
 
@@ -155,7 +155,7 @@ impl Replication {
     /// Tells replicas, though nobody's data changes: a published message.
     pub(crate) fn tell(&mut self, request: &[&[u8]]) {
         if self.active && self.following.is_none() && !self.places.is_empty() {
-            crate::effects::write_request(&mut self.messages, request);
+            stillframe_redis::write_request(&mut self.messages, request);
         }
     }
 
@@ -169,7 +169,7 @@ impl Replication {
     pub(super) fn end_turn(&mut self) {
         let mut messages = std::mem::take(&mut self.messages);
         if std::mem::take(&mut self.ask) && self.following.is_none() && !self.places.is_empty() {
-            crate::effects::write_request(&mut messages, &[b"REPLCONF", b"GETACK", b"*"]);
+            stillframe_redis::write_request(&mut messages, &[b"REPLCONF", b"GETACK", b"*"]);
         }
         self.stream.append(&messages);
         messages.clear();
@@ -239,8 +239,8 @@ impl ServerState {
         }
         replication.active = true;
         if replication.following.is_none() {
-            self.effects.select_anew();
-            self.effects.want(keyspace, Consumer::Replicas, true);
+            self.ledger.effects.select_anew();
+            self.ledger.effects.want(keyspace, Consumer::Replicas, true);
         }
     }
 
@@ -253,7 +253,7 @@ impl ServerState {
         if let Some(following) = &mut self.replication.following {
             (following.lost, following.kill) = (true, true);
         } else {
-            let (id, end) = (self.random.identifier(), self.replication.stream.end());
+            let (id, end) = (self.ledger.random.identifier(), self.replication.stream.end());
             (self.replication.id, self.replication.older) = (id, None);
             self.replication.stream.restart(end);
         }
@@ -280,7 +280,7 @@ impl ServerState {
         if loading {
             keyspace.clear_all();
         }
-        let id = self.random.identifier();
+        let id = self.ledger.random.identifier();
         self.replication.rename(id);
         if lost {
             // The data is not what the stream made: nobody may go on from it.
@@ -306,7 +306,7 @@ impl ServerState {
         self.drop_replicas();
         self.unblock_all();
         keyspace.spare_expired(true);
-        self.effects.want(keyspace, Consumer::Replicas, false);
+        self.ledger.effects.want(keyspace, Consumer::Replicas, false);
         tracing::info!("following {host}:{port}");
         self.config.replication.primary = Some((host.clone(), port));
         let lost = self.replication.following.as_ref().is_some_and(|it| it.lost);
@@ -316,7 +316,7 @@ impl ServerState {
 
     /// Ends the waiting of all clients: their keys are another server's business now.
     fn unblock_all(&mut self) {
-        for id in self.blocked.all() {
+        for id in self.ledger.waiters.all() {
             self.unblock(id, |out| {
                 out.error(
                     "UNBLOCKED force unblock from blocking operation, instance state changed \
@@ -338,7 +338,7 @@ impl ServerState {
             return;
         }
         for id in std::mem::take(&mut self.replication.waiters) {
-            let Some(acks) = self.blocked.acks(id) else { continue };
+            let Some(acks) = self.ledger.waiters.acks(id) else { continue };
             let count = self.replicas_at(acks.offset);
             if count >= acks.wanted {
                 self.unblock(id, |out| out.integer(count as i64));
@@ -352,7 +352,7 @@ impl ServerState {
     /// that nobody listens to.
     pub(crate) fn tend_replicas<A: Algorithm>(&mut self, keyspace: &mut Keyspace<A>) {
         let now = self.loop_time;
-        let Self { replication, clients, config, effects, .. } = self;
+        let Self { replication, clients, config, ledger, .. } = self;
         if now < replication.next_tick || !replication.active {
             return;
         }
@@ -364,12 +364,12 @@ impl ServerState {
         let due = |last| now.saturating_duration_since(last) >= period;
         if speaks && !replication.places.is_empty() && replication.last_ping.is_none_or(due) {
             replication.last_ping = Some(now);
-            crate::effects::write_request(&mut replication.messages, &[b"PING"]);
+            stillframe_redis::write_request(&mut replication.messages, &[b"PING"]);
         }
         let patience = Duration::from_secs(settings.timeout_s.into());
         for place in replication.places.clone() {
             let Some(client) = clients.get_mut(place) else { continue };
-            let (active, peer) = (client.session.active, client.session.peer.clone());
+            let (active, peer) = (client.session.active, client.session.caller.peer.clone());
             let Some(replica) = client.replica_mut() else { continue };
             if matches!(replica.phase, Phase::Waiting(_) | Phase::Saving) {
                 client.output.push(b'\n'); // it is being seen to
@@ -387,10 +387,10 @@ impl ServerState {
             tracing::info!("giving the replication backlog up: no replica has come for long");
             replication.active = false;
             replication.older = None;
-            replication.id = self.random.identifier();
+            replication.id = ledger.random.identifier();
             let end = replication.stream.end();
             replication.stream.restart(end);
-            effects.want(keyspace, Consumer::Replicas, false);
+            ledger.effects.want(keyspace, Consumer::Replicas, false);
         }
     }
 }

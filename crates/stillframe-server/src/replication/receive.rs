@@ -138,9 +138,9 @@ impl<A: Algorithm> Server<A> {
         let _ = journal::close(&mut self.keyspace, &mut self.state);
         self.state.drop_replicas();
         for db in 0..DATABASES {
-            self.state.dirty += self.keyspace.len(db) as u64;
+            self.state.ledger.dirty += self.keyspace.len(db) as u64;
             let keyspace = &mut self.keyspace;
-            self.state.watches.touch_all(db, |key| keyspace.contains(db, key, i64::MIN));
+            self.state.ledger.watches.touch_all(db, |key| keyspace.contains(db, key, i64::MIN));
         }
         self.state.invalidate_all();
         self.keyspace.clear_all();
@@ -198,7 +198,7 @@ impl<A: Algorithm> Server<A> {
             load.keys,
             load.progress.started.elapsed().as_secs_f64()
         );
-        self.state.dirty += load.keys;
+        self.state.ledger.dirty += load.keys;
         let replication = &mut self.state.replication;
         if let Some((id, offset)) = replication.announced.take() {
             replication.id = id;

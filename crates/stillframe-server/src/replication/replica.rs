@@ -108,7 +108,7 @@ impl Replica {
 
     /// The address it is known by.
     pub(crate) fn address(&self, session: &Session) -> String {
-        if self.ip.is_empty() { session.peer.host() } else { self.ip.clone() }
+        if self.ip.is_empty() { session.caller.peer.host() } else { self.ip.clone() }
     }
 
     /// Redis's word for the phase.

@@ -72,7 +72,7 @@ impl Transfers {
     /// Whether one of the replicas is still there that the image is for.
     fn anybody_left(&self, clients: &Clients) -> bool {
         let alive = |&(place, id): &(usize, u64)| {
-            clients.get(place).is_some_and(|it| it.session.id == id && !it.dead)
+            clients.get(place).is_some_and(|it| it.session.caller.id == id && !it.dead)
         };
         self.running.as_ref().is_some_and(|running| running.replicas.iter().any(alive))
     }
@@ -98,7 +98,7 @@ pub(crate) fn attend<A: Algorithm>(keyspace: &mut Keyspace<A>, state: &mut Serve
 pub(crate) fn abort<A: Algorithm>(keyspace: &mut Keyspace<A>, state: &mut ServerState) {
     let Some(running) = &state.replication.transfers.running else { return };
     for &(place, id) in &running.replicas {
-        if let Some(client) = state.clients.get_mut(place).filter(|it| it.session.id == id) {
+        if let Some(client) = state.clients.get_mut(place).filter(|it| it.session.caller.id == id) {
             // Whoever sends to it is waiting for it no longer.
             client.stream.close();
             client.relay = None;
@@ -122,8 +122,9 @@ fn finish<A: Algorithm>(keyspace: &mut Keyspace<A>, state: &mut ServerState) {
         }
     }
     let own = transfers.running.iter().flat_map(|running| &running.replicas);
-    let mut clients =
-        own.filter_map(|&(place, id)| state.clients.get(place).filter(|it| it.session.id == id));
+    let mut clients = own.filter_map(|&(place, id)| {
+        state.clients.get(place).filter(|it| it.session.caller.id == id)
+    });
     let relaying = clients.any(|client| client.relay.is_some() && !client.dead);
     if held && !transfers.anybody_left(&state.clients) {
         state.saves.give_up(keyspace, &state.saves.sending);
@@ -141,7 +142,8 @@ fn finish<A: Algorithm>(keyspace: &mut Keyspace<A>, state: &mut ServerState) {
     }
     for (place, id) in running.replicas {
         let now = state.loop_time;
-        let Some(client) = state.clients.get_mut(place).filter(|it| it.session.id == id) else {
+        let Some(client) = state.clients.get_mut(place).filter(|it| it.session.caller.id == id)
+        else {
             continue;
         };
         let Some(replica) = client.replica_mut() else { continue };
@@ -175,7 +177,9 @@ fn waiting(state: &ServerState, eof: bool) -> Option<(Vec<usize>, Instant)> {
 }
 
 fn begin_due<A: Algorithm>(keyspace: &mut Keyspace<A>, state: &mut ServerState) {
-    if state.in_exec || state.replication.following.as_ref().is_some_and(|it| !it.is_connected()) {
+    if state.ledger.in_exec
+        || state.replication.following.as_ref().is_some_and(|it| !it.is_connected())
+    {
         return;
     }
     send_empty(keyspace, state);
@@ -203,7 +207,7 @@ fn begin_due<A: Algorithm>(keyspace: &mut Keyspace<A>, state: &mut ServerState) 
 
 /// Tells replicas that they get an image, which holds what the stream has told so far.
 fn announce(state: &mut ServerState, places: &[usize], phase: Phase) {
-    state.effects.select_anew();
+    state.ledger.effects.select_anew();
     let replication = &mut state.replication;
     let offset = replication.stream.end();
     for &place in places {
@@ -232,7 +236,7 @@ fn send_empty<A: Algorithm>(keyspace: &mut Keyspace<A>, state: &mut ServerState)
     }
     journal::settle(keyspace, state);
     announce(state, &places, Phase::Sending);
-    let mark = state.random.identifier();
+    let mark = state.ledger.random.identifier();
     let image = empty_image(state).unwrap_or_default();
     for place in places {
         let Some(client) = state.clients.get_mut(place) else { continue };
@@ -269,7 +273,7 @@ fn targets(
         match target(client, header) {
             Some(target) => {
                 targets.push(target);
-                replicas.push((place, client.session.id));
+                replicas.push((place, client.session.caller.id));
             }
             None => state.clients.doom(place),
         }
@@ -308,7 +312,7 @@ fn paced(targets: Vec<(Target, Vec<u8>)>, mark: [u8; 40], state: &ServerState) -
 fn begin_live<A: Algorithm>(keyspace: &mut Keyspace<A>, state: &mut ServerState, places: &[usize]) {
     journal::settle(keyspace, state);
     announce(state, places, Phase::Sending);
-    let mark = state.random.identifier();
+    let mark = state.ledger.random.identifier();
     let (targets, replicas) = targets(state, places, &format!("$EOF:{mark}\r\n"));
     let count = replicas.len();
     let mut ending = [0; 40];

@@ -4,10 +4,10 @@ use stillframe::Algorithm;
 use stillframe_resp::parse_integer;
 
 use super::super::Context;
-use super::super::errors::SYNTAX;
 use super::shown::Class;
 use crate::acl::Users;
 use crate::session::Session;
+use stillframe_redis::errors::SYNTAX;
 
 /// What a client must be to be killed.
 #[derive(Default)]
@@ -23,9 +23,9 @@ struct Filter {
 impl Filter {
     fn matches(&self, session: &Session) -> bool {
         self.class.is_none_or(|class| class == Class::of(session))
-            && self.user.is_none_or(|user| user == session.user && !session.internal)
-            && self.id.is_none_or(|id| id == session.id)
-            && self.peer.as_ref().is_none_or(|peer| *peer == session.peer.to_string())
+            && self.user.is_none_or(|user| user == session.user && !session.caller.internal)
+            && self.id.is_none_or(|id| id == session.caller.id)
+            && self.peer.as_ref().is_none_or(|peer| *peer == session.caller.peer.to_string())
             && self.local.as_ref().is_none_or(|local| *local == session.local.to_string())
     }
 }

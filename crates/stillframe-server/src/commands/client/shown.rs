@@ -7,13 +7,13 @@ use stillframe::Algorithm;
 use stillframe_resp::{Protocol, parse_integer};
 
 use super::super::Context;
-use super::super::errors::SYNTAX;
 use super::super::tracking::redirection;
-use crate::address::Address;
 use crate::connection::Client;
 use crate::pubsub::Kind;
 use crate::replication::Replica;
 use crate::session::Session;
+use stillframe_redis::Address;
+use stillframe_redis::errors::SYNTAX;
 
 /// The line on the client that asks.
 pub(in super::super) fn describe_own<A: Algorithm>(ctx: &Context<'_, A>) -> String {
@@ -48,7 +48,7 @@ pub(super) fn list<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
     }
     let wanted = |session: &Session| {
         only.is_none_or(|class| class == Class::of(session))
-            && ids.as_ref().is_none_or(|ids| ids.contains(&(session.id.cast_signed())))
+            && ids.as_ref().is_none_or(|ids| ids.contains(&(session.caller.id.cast_signed())))
     };
     let others = ctx.server.clients.others().map(|(_, client)| (&client.session, Some(client)));
     let primary = ctx.server.replication.following.as_ref().and_then(|it| it.client());
@@ -56,7 +56,7 @@ pub(super) fn list<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
     let clients = own.into_iter().flatten().map(|session| (session, None)).chain(others);
     let mut lines: Vec<(u64, String)> = clients
         .filter(|(session, _)| wanted(session))
-        .map(|(session, client)| (session.id, describe(ctx, session, client)))
+        .map(|(session, client)| (session.caller.id, describe(ctx, session, client)))
         .collect();
     lines.sort_unstable_by_key(|(id, _)| *id);
     let text: String = lines.into_iter().map(|(_, line)| line).collect();
@@ -84,7 +84,7 @@ impl Class {
     }
 
     pub(super) fn of(session: &Session) -> Self {
-        if session.internal {
+        if session.caller.internal {
             Self::Primary
         } else if session.replica.as_deref().is_some_and(Replica::is_real) {
             Self::Replica
@@ -106,7 +106,7 @@ fn describe<A: Algorithm>(
     let now = ctx.server.loop_time;
     let seconds = |since| now.saturating_duration_since(since).as_secs();
     let queued = session.transaction.as_ref().map(|open| (open.len(), open.memory()));
-    let is_own = session.id == ctx.session.id;
+    let is_own = session.caller.id == ctx.session.caller.id;
     let input = match client {
         Some(client) => (client.input.len(), client.input.capacity() - client.input.len()),
         None if is_own => (ctx.server.clients.own_input, 0),
@@ -121,8 +121,9 @@ fn describe<A: Algorithm>(
     let parsed = client.map_or(0, |client| client.parser.before_large().min(input.0));
     let flags = flags(session);
     let listens = |kind| session.subscriptions.as_ref().map_or(0, |own| own.count(kind));
-    let command = ctx.table.all().get(session.last_command).map_or("NULL", |command| command.name);
-    let user = match session.internal {
+    let command =
+        ctx.table.all().get(session.caller.last_command).map_or("NULL", |command| command.name);
+    let user = match session.caller.internal {
         true => "(superuser)".into(),
         false => String::from_utf8_lossy(ctx.server.users.name(session.user)),
     };
@@ -133,14 +134,14 @@ fn describe<A: Algorithm>(
         "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={flags} db={} sub={} psub={} \
          ssub={} multi={} qbuf={} qbuf-free={} argv-mem={parsed} multi-mem={} rbs={} rbp={} \
          obl={pending} oll=0 omem={pending} tot-mem={} events=r cmd={command} user={} redir={} resp={}",
-        session.id,
-        session.peer,
+        session.caller.id,
+        session.caller.peer,
         session.local,
         session.fd,
         String::from_utf8_lossy(&session.name),
         seconds(session.connected),
         seconds(session.active),
-        session.db,
+        session.caller.db,
         listens(Kind::Channel),
         listens(Kind::Pattern),
         listens(Kind::Shard),
@@ -165,15 +166,15 @@ fn flags(session: &Session) -> String {
     let letters = [
         (session.monitors, 'O'),
         (replica, 'S'),
-        (session.internal, 'M'),
+        (session.caller.internal, 'M'),
         (session.subscriptions.is_some(), 'P'),
         (session.transaction.is_some(), 'x'),
-        (session.held.is_some() || session.blocked, 'b'),
+        (session.held.is_some() || session.caller.waits, 'b'),
         (told.is_some(), 't'),
         (told.is_some_and(|mode| mode.broken), 'R'),
         (told.is_some_and(|mode| mode.broadcast), 'B'),
         (session.closing, 'c'),
-        (matches!(session.peer, Address::Unix(_)), 'U'),
+        (matches!(session.caller.peer, Address::Unix(_)), 'U'),
         (session.spared, 'e'),
     ];
     let flags: String = letters.into_iter().filter(|(is, _)| *is).map(|(_, c)| c).collect();

@@ -7,8 +7,8 @@ use stillframe_keyspace::Expire;
 use stillframe_resp::parse_integer;
 
 use super::super::Context;
-use super::super::errors::TOO_LONG;
 use crate::config::parse_size;
+use stillframe_redis::errors::TOO_LONG;
 
 /// Whether a word switches something on, as C reads numbers.
 fn is_on(word: &[u8]) -> bool {
@@ -35,13 +35,14 @@ pub(super) fn populate<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
     if bytes > ctx.server.config.bulk_bytes_max {
         return ctx.out.error(TOO_LONG);
     }
-    let db = ctx.session.db;
+    let db = ctx.session.caller.db;
     let (start, mut key, mut value) = (ctx.out.position(), Vec::new(), Vec::new());
+    let mut data = ctx.data();
     for number in 0..count {
         key.clear();
         key.extend_from_slice(prefix);
         let _ = write!(key, ":{number}");
-        if ctx.exists(&key) {
+        if data.exists(&key) {
             continue;
         }
         value.clear();
@@ -49,13 +50,13 @@ pub(super) fn populate<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
         if bytes > 0 {
             value.resize(bytes, 0);
         }
-        if let Err(error) = ctx.keyspace.set(db, &key, &value, Expire::Never) {
-            return ctx.refuse(start, &error);
+        if let Err(error) = data.keyspace.set(db, &key, &value, Expire::Never) {
+            return data.refuse(start, &error);
         }
-        ctx.changed(&key);
-        ctx.effect(&[b"SET", &key, &value]);
-        if !ctx.server.in_exec {
-            ctx.server.effects.seal();
+        data.changed(&key);
+        data.effect(&[b"SET", &key, &value]);
+        if !data.ledger.in_exec {
+            data.ledger.effects.seal();
         }
     }
     ctx.out.ok();
@@ -64,7 +65,7 @@ pub(super) fn populate<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
 /// `DEBUG CHANGE-REPL-ID`: no replica can go on from where it is.
 pub(super) fn change_replication_id<A: Algorithm>(ctx: &mut Context<'_, A>) {
     tracing::warn!("changing the name of the replication stream (DEBUG CHANGE-REPL-ID)");
-    ctx.server.replication.id = ctx.server.random.identifier();
+    ctx.server.replication.id = ctx.server.ledger.random.identifier();
     ctx.server.replication.older = None;
     ctx.out.ok();
 }
@@ -94,6 +95,6 @@ pub(super) fn replicate<A: Algorithm>(ctx: &mut Context<'_, A>, words: &[&[u8]])
 
 /// `DEBUG SET-SKIP-CHECKSUM-VALIDATION 0|1`
 pub(super) fn skip_checksums<A: Algorithm>(ctx: &mut Context<'_, A>, switch: &[u8]) {
-    ctx.server.skips_checksums = is_on(switch);
+    ctx.server.ledger.skips_checksums = is_on(switch);
     ctx.out.ok();
 }

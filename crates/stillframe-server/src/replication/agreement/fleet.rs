@@ -136,7 +136,7 @@ impl Fleet {
             };
             let quiet = |node: &Node| {
                 let state = &node.server.state;
-                state.effects.is_empty() && state.journal.is_on() == state.config.appendonly
+                state.ledger.effects.is_empty() && state.journal.is_on() == state.config.appendonly
             };
             if self.replicas().all(up) && self.nodes.iter().all(quiet) {
                 return;

@@ -19,8 +19,8 @@ use std::collections::BTreeMap;
 use stillframe::algorithms::imprint::Imprint;
 use stillframe_keyspace::{DATABASES, Keyspace};
 
-use crate::commands::digest;
-use crate::random::Random;
+use stillframe_redis::Random;
+use stillframe_redis::digest;
 
 /// All keys, with times of expiry and digests of values.
 type Contents = BTreeMap<(usize, String), (Option<i64>, String)>;

@@ -13,16 +13,16 @@ use stillframe_durability::disk::SimulatedDisk;
 
 use super::super::link::Link;
 use super::{Contents, contents};
-use crate::address::Address;
 use crate::connection::Client;
 use crate::crash;
-use crate::effects::write_request;
 use crate::poll::Ready;
-use crate::random::Random;
 use crate::requests::limits;
 use crate::server::Server;
 use crate::session::Session;
 use crate::stream::Stream;
+use stillframe_redis::Address;
+use stillframe_redis::Random;
+use stillframe_redis::write_request;
 
 /// So far ahead of its time a turn is, that no clock moves while it lasts.
 const AHEAD: Duration = Duration::from_secs(10);
@@ -62,7 +62,7 @@ impl Node {
         let disk = SimulatedDisk::default();
         let started = crash::Server::start(&disk, appendonly).expect("a sound disk");
         let crash::Server { keyspace, mut state, table, poller, .. } = started;
-        state.random = Random::with_seed(seed);
+        state.ledger.random = Random::with_seed(seed);
         for (name, value) in [
             ("repl-diskless-sync-delay", "0"),
             ("enable-debug-command", "yes"),
@@ -71,6 +71,7 @@ impl Node {
         ] {
             state.config.set(name, &[value]).expect("a setting");
         }
+        state.ledger.settings = state.config.of_commands();
         let server = Server::new(keyspace, state, table, poller, Arc::default());
         Self { server, disk, guests: Vec::new(), clock: Rc::clone(clock) }
     }
@@ -81,7 +82,8 @@ impl Node {
         let (place, id) = (state.clients.reserve(), state.clients.next_id());
         let nowhere = Address::Unix("test".into());
         let session = Session::new(id, nowhere.clone(), nowhere, -1, true, Instant::now());
-        let session = Session { place, ..session };
+        let mut session = session;
+        session.caller.place = place;
         let limits = limits(state, true);
         state.clients.put(place, Box::new(Client::new(stream, session, limits)));
         (place, id)
@@ -97,7 +99,7 @@ impl Node {
     /// Whether a client can send: it does not wait for anything.
     pub(super) fn is_free(&self, guest: usize) -> bool {
         let client = self.server.state.clients.get(self.guests[guest].place);
-        client.is_some_and(|it| !it.session.blocked && it.session.held.is_none())
+        client.is_some_and(|it| !it.session.caller.waits && it.session.held.is_none())
     }
 
     /// Has a client send a request, which the next turn runs.

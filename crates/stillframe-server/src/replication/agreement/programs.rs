@@ -6,8 +6,8 @@ use std::time::Duration;
 use super::fleet::{ALL, Fleet, GUESTS};
 use super::seeds;
 use super::words::{pick, request};
-use crate::effects::write_request;
-use crate::random::Random;
+use stillframe_redis::Random;
+use stillframe_redis::write_request;
 
 /// Rounds of a program: after each, all sides are compared.
 const ROUNDS: usize = 25;

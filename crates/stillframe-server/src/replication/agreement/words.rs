@@ -1,7 +1,7 @@
 //! Random requests: few keys of all types under the same names, most of them about to expire, in
 //! a few databases.
 
-use crate::random::Random;
+use stillframe_redis::Random;
 
 /// `k` stands for a key, `v` for a small number, `t` for a short time in milliseconds, `@` for a
 /// unix time near now, `d` for a database, `!` for a payload of DUMP.

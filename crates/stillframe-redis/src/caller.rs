@@ -1,0 +1,39 @@
+//! The client whose request runs, as the commands on data know it.
+
+use crate::address::Address;
+
+/// What commands on data see and change of the client they run for.
+pub struct Caller {
+    /// Number of the client, never reused.
+    pub id: u64,
+    /// Its place in the registry of clients.
+    pub place: usize,
+    /// The client's address.
+    pub peer: Address,
+    /// Selected database.
+    pub db: usize,
+    /// Nobody's: requests of a log or of a primary, which nothing refuses.
+    pub internal: bool,
+    /// Its user may read keys that the request under way names only by a pattern.
+    pub reads_all_keys: bool,
+    /// It waits for a key, and is served no further until it gets one or gives up.
+    pub waits: bool,
+    /// Index of the last command in the table; `usize::MAX` before the first.
+    pub last_command: usize,
+}
+
+impl Caller {
+    /// A client that has just connected.
+    pub fn new(id: u64, peer: Address) -> Self {
+        Self {
+            id,
+            place: usize::MAX,
+            peer,
+            db: 0,
+            internal: false,
+            reads_all_keys: true,
+            waits: false,
+            last_command: usize::MAX,
+        }
+    }
+}

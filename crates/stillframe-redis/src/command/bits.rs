@@ -1,0 +1,277 @@
+//! Bits of strings: SETBIT, GETBIT, BITCOUNT, BITPOS, BITOP. Bit 0 is the highest of byte 0.
+
+use stillframe::Algorithm;
+use stillframe_keyspace::{Entry, Expire, IntText, Value};
+use stillframe_resp::parse_integer;
+
+use crate::context::Context;
+use crate::errors::{BIT_OFFSET, NOT_AN_INTEGER, SYNTAX, WRONG_TYPE};
+use crate::table::flags::{DENYOOM, FAST, READONLY, WRITE};
+use crate::table::{ALL_BUT_FIRST, ONE_KEY, Table};
+
+/// Adds the commands of this module.
+pub(crate) fn register<A: Algorithm, S>(table: &mut Table<A, S>) {
+    table.add("bitcount", -2, READONLY, ONE_KEY, bitcount);
+    table.add("bitop", -4, WRITE | DENYOOM, ALL_BUT_FIRST, bitop);
+    table.add("bitpos", -3, READONLY, ONE_KEY, bitpos);
+    table.add("getbit", 3, READONLY | FAST, ONE_KEY, getbit);
+    table.add("setbit", 4, WRITE | DENYOOM, ONE_KEY, setbit);
+}
+
+/// The bytes of a string, `None` of an absent key; an error for any other type.
+pub(super) fn string_bytes<'a>(
+    entry: Option<&'a Entry>,
+    text: &'a mut IntText,
+) -> Result<Option<&'a [u8]>, &'static str> {
+    match entry.map(Entry::value) {
+        None => Ok(None),
+        Some(value @ (Value::Int(_) | Value::Bytes(_))) => Ok(Some(value.to_bytes(text))),
+        Some(_) => Err(WRONG_TYPE),
+    }
+}
+
+/// The position of a bit, in a string that may be `bytes_max` long.
+fn parse_offset(text: &[u8], bytes_max: usize) -> Result<u64, &'static str> {
+    let offset = parse_integer(text).and_then(|offset| u64::try_from(offset).ok());
+    offset.filter(|offset| offset / 8 < bytes_max as u64).ok_or(BIT_OFFSET)
+}
+
+/// `SETBIT key offset 0|1`
+fn setbit<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    let key = args[1];
+    let (offset, on) = match parse_setbit(args, ctx.string_bytes_max()) {
+        Ok(request) => request,
+        Err(error) => return ctx.out.error(error),
+    };
+    let (at, mask) = ((offset / 8) as usize, 0x80 >> (offset % 8));
+    let mut text = IntText::default();
+    let entry = ctx.keyspace.get(ctx.caller.db, key, ctx.now);
+    let old = match string_bytes(entry, &mut text) {
+        Ok(bytes) => bytes.unwrap_or_default().get(at).copied(),
+        Err(error) => return ctx.out.error(error),
+    };
+    let was_on = old.unwrap_or(0) & mask != 0;
+    if old.is_none() || was_on != on {
+        let byte = old.unwrap_or(0) & !mask | if on { mask } else { 0 };
+        let outcome = ctx.keyspace.set_range(ctx.caller.db, key, at, &[byte]);
+        if ctx.stored_as(key, "setbit", ctx.out.position(), outcome).is_none() {
+            return;
+        }
+    }
+    ctx.out.integer(was_on.into());
+}
+
+fn parse_setbit(args: &[&[u8]], bytes_max: usize) -> Result<(u64, bool), &'static str> {
+    let offset = parse_offset(args[2], bytes_max)?;
+    match parse_integer(args[3]) {
+        Some(bit @ (0 | 1)) => Ok((offset, bit == 1)),
+        _ => Err("ERR bit is not an integer or out of range"),
+    }
+}
+
+/// `GETBIT key offset`
+fn getbit<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    let offset = match parse_offset(args[2], ctx.string_bytes_max()) {
+        Ok(offset) => offset,
+        Err(error) => return ctx.out.error(error),
+    };
+    ctx.read(args[1], |out, entry| match string_bytes(entry, &mut IntText::default()) {
+        Ok(bytes) => {
+            let byte = bytes.unwrap_or_default().get((offset / 8) as usize).copied().unwrap_or(0);
+            out.integer((byte >> (7 - offset % 8) & 1).into());
+        }
+        Err(error) => out.error(error),
+    });
+}
+
+/// `BITCOUNT key [start end [BYTE | BIT]]`
+fn bitcount<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    ctx.read(args[1], |out, entry| {
+        let count = string_bytes(entry, &mut IntText::default())
+            .and_then(|bytes| bytes.map_or(Ok(0), |bytes| count_bits(bytes, &args[2..])));
+        match count {
+            Ok(count) => out.integer(count),
+            Err(error) => out.error(error),
+        }
+    });
+}
+
+/// The range of bits, last one included, that `start end [BYTE | BIT]` select; empty ones are none.
+fn bit_range(bytes: &[u8], start: i64, end: i64, by_bit: bool) -> Option<(u64, u64)> {
+    let length = bytes.len() as i64 * if by_bit { 8 } else { 1 };
+    let from_end = |position: i64| if position < 0 { position + length } else { position }.max(0);
+    let (start, end) = (from_end(start), from_end(end).min(length - 1));
+    if start > end {
+        return None;
+    }
+    let (start, end) = (start as u64, end as u64);
+    Some(if by_bit { (start, end) } else { (start * 8, end * 8 + 7) })
+}
+
+fn parse_unit(unit: &[u8]) -> Result<bool, &'static str> {
+    match unit.to_ascii_lowercase().as_slice() {
+        b"bit" => Ok(true),
+        b"byte" => Ok(false),
+        _ => Err(SYNTAX),
+    }
+}
+
+fn count_bits(bytes: &[u8], range: &[&[u8]]) -> Result<i64, &'static str> {
+    let (start, end, unit) = match range {
+        [] => return Ok(bytes.iter().map(|byte| i64::from(byte.count_ones())).sum()),
+        [start, end] => (start, end, None),
+        [start, end, unit] => (start, end, Some(unit)),
+        _ => return Err(SYNTAX),
+    };
+    let start = parse_integer(start).ok_or(NOT_AN_INTEGER)?;
+    let end = parse_integer(end).ok_or(NOT_AN_INTEGER)?;
+    if start < 0 && end < 0 && start > end {
+        return Ok(0);
+    }
+    let by_bit = unit.map_or(Ok(false), |unit| parse_unit(unit))?;
+    let Some((first, last)) = bit_range(bytes, start, end, by_bit) else { return Ok(0) };
+    let whole = &bytes[(first / 8) as usize..=(last / 8) as usize];
+    let count: i64 = whole.iter().map(|byte| i64::from(byte.count_ones())).sum();
+    let before = bytes[(first / 8) as usize] & !(0xff >> (first % 8));
+    let after = bytes[(last / 8) as usize] & (0x7f >> (last % 8));
+    Ok(count - i64::from(before.count_ones()) - i64::from(after.count_ones()))
+}
+
+/// `BITPOS key 0|1 [start [end [BYTE | BIT]]]`
+fn bitpos<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    let bit = match parse_integer(args[2]) {
+        Some(bit @ (0 | 1)) => bit == 1,
+        Some(_) => return ctx.out.error("ERR The bit argument must be 1 or 0."),
+        None => return ctx.out.error(NOT_AN_INTEGER),
+    };
+    ctx.read(args[1], |out, entry| {
+        let position = match string_bytes(entry, &mut IntText::default()) {
+            // An absent key is zeros without end.
+            Ok(None) => Ok(if bit { -1 } else { 0 }),
+            Ok(Some(bytes)) => find_bit(bytes, bit, &args[3..]),
+            Err(error) => Err(error),
+        };
+        match position {
+            Ok(position) => out.integer(position),
+            Err(error) => out.error(error),
+        }
+    });
+}
+
+fn find_bit(bytes: &[u8], bit: bool, range: &[&[u8]]) -> Result<i64, &'static str> {
+    let integer = |text: &[u8]| parse_integer(text).ok_or(NOT_AN_INTEGER);
+    let (start, end, by_bit) = match range {
+        [] => (0, None, false),
+        [start] => (integer(start)?, None, false),
+        [start, end] => (integer(start)?, Some(integer(end)?), false),
+        [start, end, unit] => {
+            let start = integer(start)?;
+            let by_bit = parse_unit(unit)?;
+            (start, Some(integer(end)?), by_bit)
+        }
+        _ => return Err(SYNTAX),
+    };
+    let Some((first, last)) = bit_range(bytes, start, end.unwrap_or(-1), by_bit) else {
+        return Ok(-1);
+    };
+    let skipped = if bit { 0x00 } else { 0xff };
+    let mut position = first;
+    while position <= last {
+        let byte = bytes[(position / 8) as usize];
+        if position % 8 == 0 && byte == skipped {
+            position += 8;
+        } else if (byte >> (7 - position % 8) & 1 == 1) == bit {
+            return Ok(position as i64);
+        } else {
+            position += 1;
+        }
+    }
+    // Without an end given, zeros go on behind the string.
+    Ok(if bit || end.is_some() { -1 } else { last as i64 + 1 })
+}
+
+/// How BITOP combines strings.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Combine {
+    And,
+    Or,
+    Xor,
+    Not,
+}
+
+/// `BITOP AND|OR|XOR|NOT destination key...`
+fn bitop<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    let destination = args[2];
+    let how = match args[1].to_ascii_lowercase().as_slice() {
+        b"and" => Combine::And,
+        b"or" => Combine::Or,
+        b"xor" => Combine::Xor,
+        b"not" => Combine::Not,
+        _ => return ctx.out.error(SYNTAX),
+    };
+    if how == Combine::Not && args.len() != 4 {
+        return ctx.out.error("ERR BITOP NOT must be called with a single source key.");
+    }
+    let mut result: Option<Combined> = None;
+    for key in &args[3..] {
+        let combined: Result<_, &str> = ctx.read(key, |_, entry| {
+            let mut text = IntText::default();
+            let bytes = string_bytes(entry, &mut text)?.unwrap_or_default();
+            Ok(combine(result.take(), bytes, how))
+        });
+        match combined {
+            Ok(combined) => result = Some(combined),
+            Err(error) => return ctx.out.error(error),
+        }
+    }
+    let result = result.unwrap_or_default().bytes;
+    let db = ctx.caller.db;
+    if !result.is_empty() {
+        let outcome = ctx.keyspace.set(db, destination, &result, Expire::Never);
+        if ctx.stored_as(destination, "set", ctx.out.position(), outcome).is_none() {
+            return;
+        }
+    } else if ctx.exists(destination) {
+        ctx.keyspace.remove(db, destination);
+        ctx.changed_as(destination, 'g', "del");
+    }
+    ctx.out.integer(result.len() as i64);
+}
+
+/// Strings that were combined.
+#[derive(Default)]
+struct Combined {
+    bytes: Vec<u8>,
+    /// All bytes from here on are zero.
+    zeros_from: usize,
+}
+
+/// What was combined so far, and one string more; the shorter of the two goes on as zeros. What is
+/// zero of a long one is not walked for each short one again.
+fn combine(result: Option<Combined>, bytes: &[u8], how: Combine) -> Combined {
+    let Some(Combined { bytes: mut result, zeros_from }) = result else {
+        let zeros_from = bytes.len();
+        let bytes = match how {
+            Combine::Not => bytes.iter().map(|byte| !byte).collect(),
+            _ => bytes.to_vec(),
+        };
+        return Combined { bytes, zeros_from };
+    };
+    result.resize(result.len().max(bytes.len()), 0);
+    let common = zeros_from.min(bytes.len());
+    let zeros_from = match how {
+        Combine::And => {
+            result[common..zeros_from].fill(0);
+            common
+        }
+        _ => zeros_from.max(bytes.len()),
+    };
+    let pairs = result.iter_mut().zip(bytes);
+    match how {
+        Combine::And => pairs.take(common).for_each(|(into, byte)| *into &= byte),
+        Combine::Or => pairs.for_each(|(into, byte)| *into |= byte),
+        Combine::Xor => pairs.for_each(|(into, byte)| *into ^= byte),
+        Combine::Not => unreachable!("NOT takes one string"),
+    }
+    Combined { bytes: result, zeros_from }
+}

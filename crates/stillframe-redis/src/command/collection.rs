@@ -1,0 +1,168 @@
+//! What all commands on collections share: looking one up as its type, editing it.
+//!
+//! - A key of another type answers WRONGTYPE, and that is all that happens.
+//! - A command that edits asks first ([`Context::held`]): that deletes a key whose time has come
+//!   and tells of a wrong type before anything changes.
+
+use stillframe::Algorithm;
+use stillframe_keyspace::{EditError, Entry, Hash, Keyspace, List, Set, Sorted, Value};
+use stillframe_resp::Out;
+
+use crate::context::Context;
+use crate::errors::WRONG_TYPE;
+
+/// A type of value, as commands see it: for instance [`List`].
+pub(super) trait View<'a>: Sized {
+    /// The value as this type, if it is of it.
+    fn of(value: Value<'a>) -> Option<Self>;
+}
+
+impl<'a> View<'a> for List<'a> {
+    fn of(value: Value<'a>) -> Option<Self> {
+        if let Value::List(list) = value { Some(list) } else { None }
+    }
+}
+
+impl<'a> View<'a> for Hash<'a> {
+    fn of(value: Value<'a>) -> Option<Self> {
+        if let Value::Hash(hash) = value { Some(hash) } else { None }
+    }
+}
+
+impl<'a> View<'a> for Set<'a> {
+    fn of(value: Value<'a>) -> Option<Self> {
+        if let Value::Set(set) = value { Some(set) } else { None }
+    }
+}
+
+impl<'a> View<'a> for Sorted<'a> {
+    fn of(value: Value<'a>) -> Option<Self> {
+        if let Value::Sorted(sorted) = value { Some(sorted) } else { None }
+    }
+}
+
+/// The value of an entry as one type; `Err` if it is of another.
+pub(super) fn view_of<'a, V: View<'a>>(entry: Option<&'a Entry>) -> Result<Option<V>, WrongType> {
+    entry.map(|entry| V::of(entry.value()).ok_or(WrongType)).transpose()
+}
+
+/// A key holds another type than the command is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct WrongType;
+
+impl<'c, A: Algorithm> Context<'c, A> {
+    /// What a reading command finds at a key (INFO counts those), with the place for the reply.
+    /// `None`: it is of another type, and that is answered.
+    #[inline]
+    pub(super) fn found<'s, V: View<'s>>(
+        &'s mut self,
+        key: &[u8],
+    ) -> Option<(&'s mut Out<'c>, Option<V>)> {
+        // What tells of a miss needs the keyspace, which the entry would borrow.
+        let told = !self.ledger.settings.notify.is_empty() && !self.exists(key);
+        if told {
+            self.missed(key);
+        }
+        let Context { keyspace, ledger, caller, out, now, .. } = self;
+        let entry = keyspace.get(caller.db, key, *now);
+        match entry {
+            Some(_) => ledger.lookups.hits += 1,
+            None => ledger.lookups.misses += u64::from(!told),
+        }
+        answer_type(out, view_of(entry))
+    }
+
+    /// As [`found`](Self::found), for a command that writes.
+    #[inline]
+    pub(super) fn held<'s, V: View<'s>>(
+        &'s mut self,
+        key: &[u8],
+    ) -> Option<(&'s mut Out<'c>, Option<V>)> {
+        let Context { keyspace, caller, out, now, .. } = self;
+        answer_type(out, view_of(keyspace.get_to_edit(caller.db, key, *now)))
+    }
+
+    /// The outcome of an edit; `None`, with the error answered, if there was none.
+    pub(super) fn edited<T>(&mut self, outcome: Result<T, EditError>) -> Option<T> {
+        match outcome {
+            Ok(value) => return Some(value),
+            Err(EditError::WrongType) => self.out.error(WRONG_TYPE),
+            Err(EditError::Memory(error)) => self.out.error(format!("OOM {error}")),
+            Err(error) => self.out.error(format!("ERR {error}")),
+        }
+        None
+    }
+
+    /// As [`changed_as`](Self::changed_as), for `times` changes of one key.
+    pub(super) fn changed_times(
+        &mut self,
+        key: &[u8],
+        times: usize,
+        class: char,
+        event: &'static str,
+    ) {
+        self.ledger.dirty += times.saturating_sub(1) as u64;
+        self.changed_as(key, class, event);
+    }
+
+    /// Tells that a key is gone if an edit has left it empty.
+    pub(super) fn emptied(&mut self, key: &[u8], left: usize) {
+        if left == 0 {
+            self.changed_as(key, 'g', "del");
+        }
+    }
+
+    /// Stores a collection that `make` makes of nothing under a key, in place of what is there,
+    /// which stays if there is no memory for the new one. `None`, with the error answered, if so.
+    pub(super) fn replaced(
+        &mut self,
+        key: &[u8],
+        make: impl FnOnce(&mut Keyspace<A>, usize, &[u8]) -> Result<(), EditError>,
+    ) -> Option<()> {
+        let db = self.caller.db;
+        if !self.exists(key) {
+            let made = make(self.keyspace, db, key);
+            return self.edited(made);
+        }
+        let name = self.unused_name(key);
+        let made = make(self.keyspace, db, &name);
+        self.edited(made)?;
+        let moved = self.keyspace.rename(db, &name, db, key);
+        if moved.is_err() {
+            self.keyspace.remove(db, &name);
+        }
+        self.edited(moved.map(drop).map_err(EditError::Memory))
+    }
+
+    /// A name that no key has, unless it is this one.
+    pub(super) fn unused_name(&mut self, key: &[u8]) -> Vec<u8> {
+        let mut name = key.to_vec();
+        while self.exists(&name) {
+            let shorter = name.len().min(64);
+            name.truncate(shorter);
+            name.extend_from_slice(b" new ");
+            name.extend_from_slice(&self.ledger.random.next().to_le_bytes());
+        }
+        name
+    }
+
+    /// Deletes a key that a command would have stored an empty result in.
+    pub(super) fn store_nothing(&mut self, key: &[u8]) {
+        if self.exists(key) && self.keyspace.remove(self.caller.db, key) {
+            self.changed_as(key, 'g', "del");
+        }
+    }
+}
+
+fn answer_type<'s, 'c, V>(
+    out: &'s mut Out<'c>,
+    view: Result<Option<V>, WrongType>,
+) -> Option<(&'s mut Out<'c>, Option<V>)> {
+    match view {
+        Ok(view) => Some((out, view)),
+        Err(WrongType) => {
+            out.error(WRONG_TYPE);
+            None
+        }
+    }
+}

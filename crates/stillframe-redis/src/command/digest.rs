@@ -1,0 +1,114 @@
+//! DEBUG DIGEST and DIGEST-VALUE: one number for all that the server holds, or for one value.
+//!
+//! The number is the one that Redis gives for the same data, so that two servers of either kind can
+//! be compared by it. It is the exclusive or over all keys of a SHA-1 of key, type, value and
+//! whether there is an expiry; orders that mean nothing (of keys, members, fields) do not count.
+
+use sha1::{Digest, Sha1};
+use stillframe::Algorithm;
+use stillframe_keyspace::{DATABASES, Entry, IntText, Keyspace, Value};
+use stillframe_resp::format_double;
+
+use crate::context::Context;
+
+/// The number of all that the server holds.
+pub fn of_all<A: Algorithm>(keyspace: &mut Keyspace<A>) -> String {
+    let mut all = Sum::default();
+    for db in (0..DATABASES).filter(|&db| keyspace.len(db) > 0).collect::<Vec<_>>() {
+        all.mix(&(db as u32).to_be_bytes());
+        // Keys whose time has come are there until somebody meets them, as in Redis.
+        keyspace.for_each(db, i64::MIN, |entry| {
+            let mut digest = Sum::default();
+            digest.mix(entry.key());
+            digest.mix_value(entry);
+            all.add(&digest.0);
+        });
+    }
+    all.to_text()
+}
+
+/// The number of one value.
+pub fn of_value(entry: &Entry) -> String {
+    let mut digest = Sum::default();
+    digest.mix_value(entry);
+    digest.to_text()
+}
+
+/// Answers the numbers of the values of keys.
+pub fn of_keys<A: Algorithm>(ctx: &mut Context<'_, A>, keys: &[&[u8]]) {
+    ctx.out.array(keys.len());
+    for key in keys {
+        let entry = ctx.keyspace.peek(ctx.caller.db, key, ctx.now);
+        let digest = entry.map_or_else(|| Sum::default().to_text(), of_value);
+        ctx.out.simple(&digest);
+    }
+}
+
+/// A digest of several things.
+#[derive(Default)]
+struct Sum([u8; 20]);
+
+impl Sum {
+    /// Adds something whose place does not matter.
+    fn add(&mut self, bytes: &[u8]) {
+        let hash = Sha1::digest(bytes);
+        self.0.iter_mut().zip(hash).for_each(|(sum, byte)| *sum ^= byte);
+    }
+
+    /// Adds something whose place matters.
+    fn mix(&mut self, bytes: &[u8]) {
+        self.add(bytes);
+        self.0 = Sha1::digest(self.0).into();
+    }
+
+    fn mix_value(&mut self, entry: &Entry) {
+        /// Redis's numbers of types.
+        const STRING: u32 = 0;
+        const LIST: u32 = 1;
+        const SET: u32 = 2;
+        const SORTED: u32 = 3;
+        const HASH: u32 = 4;
+        let mut of_type = |number: u32| self.mix(&number.to_be_bytes());
+        match entry.value() {
+            Value::List(list) => {
+                of_type(LIST);
+                list.iter_from(0).for_each(|element| self.mix(element));
+            }
+            Value::Set(set) => {
+                of_type(SET);
+                set.iter().for_each(|member| self.add(member));
+            }
+            Value::Sorted(sorted) => {
+                of_type(SORTED);
+                let mut text = Vec::new();
+                for (member, score) in sorted.iter_from(0) {
+                    text.clear();
+                    format_double(score, &mut text);
+                    self.add_pair(member, &text);
+                }
+            }
+            Value::Hash(hash) => {
+                of_type(HASH);
+                hash.iter().for_each(|(field, value)| self.add_pair(field, value));
+            }
+            string => {
+                of_type(STRING);
+                self.mix(string.to_bytes(&mut IntText::default()));
+            }
+        }
+        if entry.expire_at().is_some() {
+            self.add(b"!!expire!!");
+        }
+    }
+
+    fn add_pair(&mut self, one: &[u8], two: &[u8]) {
+        let mut pair = Sum::default();
+        pair.mix(one);
+        pair.mix(two);
+        self.add(&pair.0);
+    }
+
+    fn to_text(&self) -> String {
+        self.0.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+}

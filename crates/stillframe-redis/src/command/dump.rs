@@ -1,0 +1,217 @@
+//! DUMP and RESTORE: one value as bytes, and back.
+
+use stillframe::Algorithm;
+use stillframe_keyspace::{EditError, Entry, Expire};
+use stillframe_rdb::{DecodeError, Decoder, Encoder, Event, Place, Value};
+use stillframe_resp::parse_integer;
+
+use crate::context::Context;
+use crate::errors::{NOT_AN_INTEGER, SYNTAX};
+use crate::table::flags::{DENYOOM, READONLY, WRITE};
+use crate::table::{ONE_KEY, Table};
+use crate::values::{LoadError, decode_elements, encode};
+
+/// Adds the commands of this module.
+pub(crate) fn register<A: Algorithm, S>(table: &mut Table<A, S>) {
+    table.add("dump", 2, READONLY, ONE_KEY, dump);
+    table.add("restore", -4, WRITE | DENYOOM, ONE_KEY, restore);
+}
+
+/// `DUMP key`
+fn dump<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    let mut payload = Vec::new();
+    let workspace = ctx.ledger.dump_workspace.take().unwrap_or_default();
+    let compress = ctx.ledger.settings.compresses;
+    let mut encoder = Encoder::within(workspace, &mut payload).compress(compress);
+    let written = ctx.read(args[1], |_, entry| {
+        let value = entry.map(Entry::value)?;
+        let written = encode(&mut encoder, Place::Payload, value);
+        Some(written.and_then(|known| encoder.finish_payload().map(|_| known)))
+    });
+    ctx.ledger.dump_workspace = Some(encoder.take_workspace());
+    match written {
+        None => ctx.out.null(),
+        Some(Ok(true)) => ctx.out.bulk(&payload),
+        Some(Ok(false) | Err(_)) => ctx.out.error("ERR this value has no form as a payload"),
+    }
+}
+
+/// What the arguments of RESTORE ask for.
+struct Request<'a> {
+    key: &'a [u8],
+    /// Milliseconds from now, or since 1970 if `absolute`; 0 for never.
+    ttl: &'a [u8],
+    payload: &'a [u8],
+    replace: bool,
+    absolute: bool,
+    idle_ms: Option<u64>,
+    frequency: Option<u8>,
+    /// All options, as they were given.
+    options: &'a [&'a [u8]],
+}
+
+impl<'a> Request<'a> {
+    fn parse(args: &'a [&'a [u8]]) -> Result<Self, &'static str> {
+        let mut request = Request {
+            key: args[1],
+            ttl: args[2],
+            payload: args[3],
+            replace: false,
+            absolute: false,
+            idle_ms: None,
+            frequency: None,
+            options: &args[4..],
+        };
+        let mut rest = &args[4..];
+        while let [option, after @ ..] = rest {
+            rest = after;
+            match (option.to_ascii_lowercase().as_slice(), rest) {
+                (b"replace", _) => request.replace = true,
+                (b"absttl", _) => request.absolute = true,
+                (b"idletime", [seconds, after @ ..]) if request.frequency.is_none() => {
+                    let seconds = parse_integer(seconds).ok_or(NOT_AN_INTEGER)?;
+                    let seconds = u64::try_from(seconds)
+                        .map_err(|_| "ERR Invalid IDLETIME value, must be >= 0")?;
+                    (request.idle_ms, rest) = (Some(seconds.saturating_mul(1000)), after);
+                }
+                (b"freq", [count, after @ ..]) if request.idle_ms.is_none() => {
+                    let count = parse_integer(count).ok_or(NOT_AN_INTEGER)?;
+                    let count = u8::try_from(count)
+                        .map_err(|_| "ERR Invalid FREQ value, must be >= 0 and <= 255")?;
+                    (request.frequency, rest) = (Some(count), after);
+                }
+                _ => return Err(SYNTAX),
+            }
+        }
+        Ok(request)
+    }
+}
+
+/// `RESTORE key ttl payload [REPLACE] [ABSTTL] [IDLETIME seconds] [FREQ frequency]`
+fn restore<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    let request = match Request::parse(args) {
+        Ok(request) => request,
+        Err(error) => return ctx.out.error(error),
+    };
+    let key = request.key;
+    let there = ctx.exists(key);
+    if there && !request.replace {
+        return ctx.out.error("BUSYKEY Target key name already exists.");
+    }
+    let ttl = match parse_integer(request.ttl) {
+        None => return ctx.out.error(NOT_AN_INTEGER),
+        Some(..0) => return ctx.out.error("ERR Invalid TTL value, must be >= 0"),
+        Some(ttl) => ttl,
+    };
+    let decoder = if ctx.ledger.skips_checksums {
+        Decoder::of_unverified_payload(request.payload)
+    } else {
+        Decoder::of_payload(request.payload)
+    };
+    let Ok(decoder) = decoder else {
+        return ctx.out.error("ERR DUMP payload version or checksum are wrong");
+    };
+    // What is there stays until the new value is whole, under a name that nobody uses.
+    let name = if there { ctx.unused_name(key) } else { key.to_vec() };
+    if let Err(error) = take_over(ctx, decoder, &name) {
+        ctx.keyspace.remove(ctx.caller.db, &name);
+        if error == BAD_FORMAT {
+            let (id, peer) = (ctx.caller.id, &ctx.caller.peer);
+            tracing::warn!("client {id} at {peer}: integrity check failed of what it restores");
+        }
+        return ctx.out.error(error);
+    }
+    let instant = match (ttl, request.absolute) {
+        (0, _) => None,
+        (_, true) => Some(ttl),
+        (_, false) => Some(ctx.now.saturating_add(ttl)),
+    };
+    settle(ctx, &request, &name, there, instant);
+}
+
+/// Makes the value under `name` that of the key, which may be `there`, with its time to live.
+fn settle<A: Algorithm>(
+    ctx: &mut Context<'_, A>,
+    request: &Request<'_>,
+    name: &[u8],
+    there: bool,
+    instant: Option<i64>,
+) {
+    let (db, key) = (ctx.caller.db, request.key);
+    if instant.is_some_and(|instant| instant <= ctx.now) {
+        ctx.keyspace.remove(db, name);
+        if there {
+            ctx.keyspace.remove(db, key);
+            ctx.effect(&[b"DEL", key]);
+            ctx.changed_as(key, 'g', "del");
+        }
+        return ctx.out.ok();
+    }
+    if there && let Err(error) = ctx.keyspace.rename(db, name, db, key) {
+        ctx.keyspace.remove(db, name);
+        return ctx.refuse(ctx.out.position(), &error);
+    }
+    if instant.is_some() {
+        ctx.keyspace.set_expire(db, key, instant);
+        let text = instant.unwrap_or_default().to_string();
+        let mut words = vec![&b"RESTORE"[..], key, text.as_bytes(), request.payload];
+        words.extend(request.options);
+        if !request.absolute {
+            words.push(b"ABSTTL");
+        }
+        ctx.effect(&words);
+    }
+    if let Some(idle_ms) = request.idle_ms {
+        ctx.keyspace.set_idle_ms(db, key, idle_ms);
+    }
+    if let Some(frequency) = request.frequency {
+        ctx.keyspace.set_frequency(db, key, frequency);
+    }
+    ctx.changed_as(key, 'g', "restore");
+    ctx.out.ok();
+}
+
+/// Stores the value of a payload under `key`, which is not there.
+///
+/// # Errors
+/// What to answer; a part of the value may be there.
+fn take_over<A: Algorithm>(
+    ctx: &mut Context<'_, A>,
+    mut decoder: Decoder<&[u8]>,
+    key: &[u8],
+) -> Result<(), String> {
+    let db = ctx.caller.db;
+    let memory = |error| format!("OOM {error}");
+    match decoder.next().map_err(refusal)? {
+        Some(Event::Entry { value, .. }) => match value {
+            Value::Int(int) => ctx.keyspace.set_int(db, key, int, Expire::Never),
+            Value::Bytes(bytes) => ctx.keyspace.set(db, key, bytes, Expire::Never),
+        }
+        .map_err(memory)?,
+        Some(Event::Begin { kind, .. }) => {
+            decode_elements(&mut decoder, ctx.keyspace, db, key, kind).map_err(
+                |error| match error {
+                    LoadError::Edit(EditError::Memory(error)) => memory(error),
+                    _ => BAD_FORMAT.to_owned(),
+                },
+            )?;
+        }
+        _ => return Err(BAD_FORMAT.to_owned()),
+    }
+    // No key holds an empty collection, and nothing follows a value.
+    match (ctx.exists(key), decoder.next()) {
+        (true, Ok(None)) => Ok(()),
+        _ => Err(BAD_FORMAT.to_owned()),
+    }
+}
+
+const BAD_FORMAT: &str = "ERR Bad data format";
+
+fn refusal(error: DecodeError) -> String {
+    match error {
+        DecodeError::UnsupportedType { kind, .. } => {
+            format!("ERR the payload is {kind}, which this server cannot hold")
+        }
+        _ => BAD_FORMAT.to_owned(),
+    }
+}

@@ -1,0 +1,152 @@
+//! Places on earth, kept in sorted sets: the score is the place's cell, see `cell`.
+
+mod cell;
+mod query;
+mod search;
+
+use stillframe::Algorithm;
+use stillframe_keyspace::Sorted;
+use stillframe_resp::{Out, Protocol};
+
+use self::cell::{Cell, LATITUDE_MAX, LONGITUDE_MAX, Place};
+use super::sorted::{AddOptions, Condition, add};
+use crate::context::Context;
+use crate::errors::{NOT_A_FLOAT, SYNTAX};
+use crate::number::doubles::parse_double;
+use crate::table::flags::{DENYOOM, READONLY, WRITE};
+use crate::table::{ONE_KEY, Table};
+
+/// Adds the commands of this module.
+pub(crate) fn register<A: Algorithm, S>(table: &mut Table<A, S>) {
+    table.add("geoadd", -5, WRITE | DENYOOM, ONE_KEY, geoadd);
+    table.add("geodist", -4, READONLY, ONE_KEY, geodist);
+    table.add("geohash", -2, READONLY, ONE_KEY, geohash);
+    table.add("geopos", -2, READONLY, ONE_KEY, geopos);
+    search::register(table);
+}
+
+/// Meters in a unit.
+fn parse_unit(unit: &[u8]) -> Result<f64, &'static str> {
+    match unit.to_ascii_lowercase().as_slice() {
+        b"m" => Ok(1.0),
+        b"km" => Ok(1000.0),
+        b"ft" => Ok(0.3048),
+        b"mi" => Ok(1609.34),
+        _ => Err("ERR unsupported unit provided. please use M, KM, FT, MI"),
+    }
+}
+
+fn parse_place(longitude: &[u8], latitude: &[u8]) -> Result<Place, String> {
+    let read = |text: &[u8]| parse_double(text).ok_or(NOT_A_FLOAT);
+    let place = Place { longitude: read(longitude)?, latitude: read(latitude)? };
+    if place.longitude.abs() > LONGITUDE_MAX || place.latitude.abs() > LATITUDE_MAX {
+        let Place { longitude, latitude } = place;
+        return Err(format!("ERR invalid longitude,latitude pair {longitude:.6},{latitude:.6}"));
+    }
+    Ok(place)
+}
+
+/// The place that a score stands for.
+fn place_of(score: f64) -> Place {
+    Cell::of_score(score).area().center()
+}
+
+/// `GEOADD key [NX | XX] [CH] [longitude latitude member]...`
+fn geoadd<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    match parse_places(&args[2..]) {
+        Ok((options, places)) => add(ctx, args[1], options, &places),
+        Err(error) => ctx.out.error(error),
+    }
+}
+
+type Places<'a> = Vec<(f64, &'a [u8])>;
+
+fn parse_places<'a>(args: &[&'a [u8]]) -> Result<(AddOptions, Places<'a>), String> {
+    let mut options = AddOptions::NONE;
+    let (mut new, mut present) = (false, false);
+    let mut rest = args;
+    while let [option, after @ ..] = rest {
+        match option.to_ascii_lowercase().as_slice() {
+            b"nx" => new = true,
+            b"xx" => present = true,
+            b"ch" => options.changed = true,
+            _ => break,
+        }
+        rest = after;
+    }
+    let (places, odd) = rest.as_chunks::<3>();
+    if places.is_empty() || !odd.is_empty() || new && present {
+        return Err(SYNTAX.to_owned());
+    }
+    options.condition = match (new, present) {
+        (true, _) => Condition::New,
+        (_, true) => Condition::Present,
+        _ => Condition::Any,
+    };
+    let read = |&[longitude, latitude, member]: &[&'a [u8]; 3]| {
+        let place = parse_place(longitude, latitude)?;
+        Ok((Cell::finest(place).score(), member))
+    };
+    Ok((options, places.iter().map(read).collect::<Result<_, String>>()?))
+}
+
+/// `GEODIST key member member [M | KM | FT | MI]`
+fn geodist<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    let unit = match &args[4..] {
+        [] => Ok(1.0),
+        [unit] => parse_unit(unit),
+        _ => Err(SYNTAX),
+    };
+    let unit = match unit {
+        Ok(unit) => unit,
+        Err(error) => return ctx.out.error(error),
+    };
+    let Some((out, set)) = ctx.found::<Sorted<'_>>(args[1]) else { return };
+    let place = |member| set.and_then(|set| set.score(member)).map(place_of);
+    match (place(args[2]), place(args[3])) {
+        (Some(from), Some(to)) => out.bulk(distance_text(from.distance(to) / unit)),
+        _ => out.null(),
+    }
+}
+
+/// A distance with four decimals.
+fn distance_text(distance: f64) -> String {
+    let scaled = (distance * 10_000.0).round_ties_even() as u64;
+    format!("{}.{:04}", scaled / 10_000, scaled % 10_000)
+}
+
+/// `GEOHASH key [member...]`: the cells in the notation of geohash.org.
+fn geohash<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    let Some((out, set)) = ctx.found::<Sorted<'_>>(args[1]) else { return };
+    out.array(args.len() - 2);
+    for member in &args[2..] {
+        match set.and_then(|set| set.score(member)) {
+            Some(score) => out.bulk(cell::standard_hash(place_of(score))),
+            None => out.null(),
+        }
+    }
+}
+
+/// `GEOPOS key [member...]`
+fn geopos<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    let Some((out, set)) = ctx.found::<Sorted<'_>>(args[1]) else { return };
+    out.array(args.len() - 2);
+    for member in &args[2..] {
+        match set.and_then(|set| set.score(member)) {
+            Some(score) => answer_place(out, place_of(score)),
+            None => out.null_array(),
+        }
+    }
+}
+
+fn answer_place(out: &mut Out<'_>, place: Place) {
+    out.array(2);
+    for coordinate in [place.longitude, place.latitude] {
+        let text = format!("{coordinate:.17}");
+        let text = text.trim_end_matches('0').trim_end_matches('.');
+        match out.protocol {
+            Protocol::Resp2 => out.bulk(text),
+            Protocol::Resp3 => out.raw(format!(",{text}\r\n").as_bytes()),
+        }
+    }
+}

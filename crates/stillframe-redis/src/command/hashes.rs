@@ -1,0 +1,254 @@
+//! Hashes.
+
+use stillframe::Algorithm;
+use stillframe_keyspace::Hash;
+use stillframe_resp::{Out, Protocol, format_integer, parse_integer};
+
+use super::sample::Count;
+use crate::context::Context;
+use crate::errors::wrong_arity;
+use crate::errors::{NOT_A_FLOAT, NOT_AN_INTEGER, NOT_FINITE, OUT_OF_RANGE, OVERFLOW, SYNTAX};
+use crate::number::extended::Extended;
+use crate::table::flags::{DENYOOM, FAST, READONLY, WRITE};
+use crate::table::{ONE_KEY, Table};
+
+/// Adds the commands of this module.
+pub(crate) fn register<A: Algorithm, S>(table: &mut Table<A, S>) {
+    const SET: u32 = WRITE | DENYOOM | FAST;
+    table.add("hdel", -3, WRITE | FAST, ONE_KEY, hdel);
+    table.add("hexists", 3, READONLY | FAST, ONE_KEY, hexists);
+    table.add("hget", 3, READONLY | FAST, ONE_KEY, hget);
+    table.add("hgetall", 2, READONLY, ONE_KEY, hgetall);
+    table.add("hincrby", 4, SET, ONE_KEY, hincrby);
+    table.add("hincrbyfloat", 4, SET, ONE_KEY, hincrbyfloat);
+    table.add("hkeys", 2, READONLY, ONE_KEY, hkeys);
+    table.add("hlen", 2, READONLY | FAST, ONE_KEY, hlen);
+    table.add("hmget", -3, READONLY | FAST, ONE_KEY, hmget);
+    table.add("hmset", -4, SET, ONE_KEY, |ctx, args| hset(ctx, args, "hmset"));
+    table.add("hrandfield", -2, READONLY, ONE_KEY, hrandfield);
+    table.add("hset", -4, SET, ONE_KEY, |ctx, args| hset(ctx, args, "hset"));
+    table.add("hsetnx", 4, SET, ONE_KEY, hsetnx);
+    table.add("hstrlen", 3, READONLY | FAST, ONE_KEY, hstrlen);
+    table.add("hvals", 2, READONLY, ONE_KEY, hvals);
+}
+
+/// `HSET key field value [field value]...` and `HMSET`, which answers OK.
+fn hset<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]], command: &'static str) {
+    let (key, rest) = (args[1], &args[2..]);
+    let (pairs, odd) = rest.as_chunks::<2>();
+    if !odd.is_empty() {
+        return ctx.out.error(wrong_arity(command));
+    }
+    if ctx.held::<Hash<'_>>(key).is_none() {
+        return;
+    }
+    let outcome = ctx.keyspace.edit_hash(ctx.caller.db, key, |hash| {
+        pairs.iter().map(|[field, value]| i64::from(hash.set(field, value))).sum::<i64>()
+    });
+    let Some(new) = ctx.edited(outcome) else { return };
+    ctx.changed_times(key, pairs.len(), 'h', "hset");
+    if command == "hset" { ctx.out.integer(new) } else { ctx.out.ok() }
+}
+
+/// Sets one field of a hash that was looked up; false, with the error answered, if it cannot be.
+fn set_field<A: Algorithm>(
+    ctx: &mut Context<'_, A>,
+    key: &[u8],
+    field: &[u8],
+    value: &[u8],
+    event: &'static str,
+) -> bool {
+    let outcome = ctx.keyspace.edit_hash(ctx.caller.db, key, |hash| hash.set(field, value));
+    let set = ctx.edited(outcome).is_some();
+    if set {
+        ctx.changed_as(key, 'h', event);
+    }
+    set
+}
+
+/// `HSETNX key field value`
+fn hsetnx<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    let (key, field, value) = (args[1], args[2], args[3]);
+    let Some((out, hash)) = ctx.held::<Hash<'_>>(key) else { return };
+    if hash.is_some_and(|hash| hash.contains(field)) {
+        return out.integer(0);
+    }
+    if set_field(ctx, key, field, value, "hset") {
+        ctx.out.integer(1);
+    }
+}
+
+/// `HGET key field`
+fn hget<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    let Some((out, hash)) = ctx.found::<Hash<'_>>(args[1]) else { return };
+    answer_field(out, hash, args[2]);
+}
+
+fn answer_field(out: &mut Out<'_>, hash: Option<Hash<'_>>, field: &[u8]) {
+    match hash.and_then(|hash| hash.get(field)) {
+        Some(value) => out.bulk(value),
+        None => out.null(),
+    }
+}
+
+/// `HMGET key field...`
+fn hmget<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    let Some((out, hash)) = ctx.found::<Hash<'_>>(args[1]) else { return };
+    out.array(args.len() - 2);
+    args[2..].iter().for_each(|field| answer_field(out, hash, field));
+}
+
+/// `HGETALL key`
+fn hgetall<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    let Some((out, hash)) = ctx.found::<Hash<'_>>(args[1]) else { return };
+    out.map(hash.map_or(0, |hash| hash.len()));
+    for (field, value) in hash.iter().flat_map(|hash| hash.iter()) {
+        out.bulk(field);
+        out.bulk(value);
+    }
+}
+
+/// `HKEYS key`
+fn hkeys<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    let Some((out, hash)) = ctx.found::<Hash<'_>>(args[1]) else { return };
+    out.array(hash.map_or(0, |hash| hash.len()));
+    hash.iter().flat_map(|hash| hash.iter()).for_each(|(field, _)| out.bulk(field));
+}
+
+/// `HVALS key`
+fn hvals<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    let Some((out, hash)) = ctx.found::<Hash<'_>>(args[1]) else { return };
+    out.array(hash.map_or(0, |hash| hash.len()));
+    hash.iter().flat_map(|hash| hash.iter()).for_each(|(_, value)| out.bulk(value));
+}
+
+/// `HLEN key`
+fn hlen<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    let Some((out, hash)) = ctx.found::<Hash<'_>>(args[1]) else { return };
+    out.integer(hash.map_or(0, |hash| hash.len() as i64));
+}
+
+/// `HEXISTS key field`
+fn hexists<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    let Some((out, hash)) = ctx.found::<Hash<'_>>(args[1]) else { return };
+    out.integer(hash.is_some_and(|hash| hash.contains(args[2])).into());
+}
+
+/// `HSTRLEN key field`
+fn hstrlen<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    let Some((out, hash)) = ctx.found::<Hash<'_>>(args[1]) else { return };
+    let value = hash.and_then(|hash| hash.get(args[2]));
+    out.integer(value.map_or(0, |value| value.len() as i64));
+}
+
+/// `HDEL key field...`
+fn hdel<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    let (key, fields) = (args[1], &args[2..]);
+    let Some((out, hash)) = ctx.held::<Hash<'_>>(key) else { return };
+    if hash.is_none() {
+        return out.integer(0);
+    }
+    let outcome = ctx.keyspace.edit_hash(ctx.caller.db, key, |hash| {
+        let removed = fields.iter().filter(|field| hash.remove(field)).count();
+        (removed, hash.view().len())
+    });
+    let Some((removed, left)) = ctx.edited(outcome) else { return };
+    if removed > 0 {
+        ctx.changed_times(key, removed, 'h', "hdel");
+        ctx.emptied(key, left);
+    }
+    ctx.out.integer(removed as i64);
+}
+
+/// `HINCRBY key field increment`
+fn hincrby<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    let (key, field) = (args[1], args[2]);
+    let Some(increment) = parse_integer(args[3]) else {
+        return ctx.out.error(NOT_AN_INTEGER);
+    };
+    let Some((out, hash)) = ctx.held::<Hash<'_>>(key) else { return };
+    let current = match hash.and_then(|hash| hash.get(field)).map(parse_integer) {
+        None => 0,
+        Some(Some(current)) => current,
+        Some(None) => return out.error("ERR hash value is not an integer"),
+    };
+    let Some(sum) = current.checked_add(increment) else { return out.error(OVERFLOW) };
+    if set_field(ctx, key, field, format_integer(sum, &mut [0; 20]), "hincrby") {
+        ctx.out.integer(sum);
+    }
+}
+
+/// `HINCRBYFLOAT key field increment`
+fn hincrbyfloat<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    let (key, field) = (args[1], args[2]);
+    let increment = match Extended::parse(args[3]) {
+        None => return ctx.out.error(NOT_A_FLOAT),
+        Some(Extended::Infinite) => return ctx.out.error("ERR value is NaN or Infinity"),
+        Some(increment) => increment,
+    };
+    let Some((out, hash)) = ctx.held::<Hash<'_>>(key) else { return };
+    let current = match hash.and_then(|hash| hash.get(field)).map(Extended::parse) {
+        None => Extended::ZERO,
+        Some(Some(current)) => current,
+        Some(None) => return out.error("ERR hash value is not a float"),
+    };
+    let Some(sum) = current.checked_add(increment) else { return out.error(NOT_FINITE) };
+    let mut text = Vec::new();
+    sum.print(&mut text);
+    if set_field(ctx, key, field, &text, "hincrbyfloat") {
+        ctx.effect(&[b"hset", key, field, &text]);
+        ctx.out.bulk(text);
+    }
+}
+
+/// `HRANDFIELD key [count [WITHVALUES]]`
+fn hrandfield<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    let Some(text) = args.get(2) else {
+        let mut random = ctx.ledger.random.split();
+        let Some((out, hash)) = ctx.found::<Hash<'_>>(args[1]) else { return };
+        match hash.and_then(|hash| hash.at(random.below(hash.len()))) {
+            Some((field, _)) => out.bulk(field),
+            None => out.null(),
+        }
+        return;
+    };
+    let (count, with_values) = match parse_random(text, &args[3..]) {
+        Ok(parsed) => parsed,
+        Err(error) => return ctx.out.error(error),
+    };
+    let mut random = ctx.ledger.random.split();
+    let Some((out, hash)) = ctx.found::<Hash<'_>>(args[1]) else { return };
+    let ranks = hash.map_or_else(Vec::new, |hash| count.ranks(&mut random, hash.len()));
+    if let Some(hash) = hash {
+        answer_fields(out, hash, &ranks, with_values);
+    } else {
+        out.array(0);
+    }
+}
+
+/// The count of HRANDFIELD, and whether values are wanted.
+fn parse_random(count: &[u8], rest: &[&[u8]]) -> Result<(Count, bool), &'static str> {
+    let number = Count::parse(count)?;
+    match rest {
+        [] => Ok((number, false)),
+        [option] if option.eq_ignore_ascii_case(b"WITHVALUES") => match number {
+            Count::Distinct(count) if count > (i64::MAX / 2) as usize => Err(OUT_OF_RANGE),
+            _ => Ok((number, true)),
+        },
+        _ => Err(SYNTAX),
+    }
+}
+
+fn answer_fields(out: &mut Out<'_>, hash: Hash<'_>, ranks: &[usize], with_values: bool) {
+    let pairs = with_values && out.protocol == Protocol::Resp3;
+    out.array(ranks.len() * if with_values && !pairs { 2 } else { 1 });
+    for (field, value) in ranks.iter().filter_map(|&rank| hash.at(rank)) {
+        if pairs {
+            out.array(2);
+        }
+        out.bulk(field);
+        if with_values {
+            out.bulk(value);
+        }
+    }
+}

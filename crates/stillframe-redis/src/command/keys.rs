@@ -1,0 +1,386 @@
+//! Commands on keys, whatever they hold.
+
+use stillframe::Algorithm;
+use stillframe_keyspace::{DATABASES, Entry, MemoryError, Type, Value};
+use stillframe_resp::parse_integer;
+
+use crate::context::Context;
+use crate::errors::{DB_RANGE, NO_SUCH_KEY, NOT_AN_INTEGER, SAME_OBJECT, SYNTAX};
+use crate::table::flags::{DENYOOM, FAST, LOADING, READONLY, STALE, WRITE};
+use crate::table::{ALL_KEYS, NO_KEYS, ONE_KEY, SECOND_KEY, TWO_KEYS, Table};
+
+/// Adds the commands of this module.
+pub(crate) fn register<A: Algorithm, S>(table: &mut Table<A, S>) {
+    table.add("copy", -3, WRITE | DENYOOM, TWO_KEYS, copy);
+    table.add("dbsize", 1, READONLY | FAST, NO_KEYS, dbsize);
+    table.add("del", -2, WRITE, ALL_KEYS, del);
+    table.add("exists", -2, READONLY | FAST, ALL_KEYS, exists);
+    table.add("flushall", -1, WRITE, NO_KEYS, flushall);
+    table.add("flushdb", -1, WRITE, NO_KEYS, flushdb);
+    table.add("move", 3, WRITE | FAST, ONE_KEY, move_key);
+    table.add("object", -2, 0, NO_KEYS, object_help);
+    table.add("object|encoding", 3, READONLY, SECOND_KEY, object_encoding);
+    table.add("object|freq", 3, READONLY, SECOND_KEY, object_freq);
+    table.add("object|help", 2, LOADING | STALE, NO_KEYS, object_help);
+    table.add("object|idletime", 3, READONLY, SECOND_KEY, object_idletime);
+    table.add("object|refcount", 3, READONLY, SECOND_KEY, object_refcount);
+    table.add("rename", 3, WRITE, TWO_KEYS, rename);
+    table.add("renamenx", 3, WRITE | FAST, TWO_KEYS, renamenx);
+    table.add("swapdb", 3, WRITE | FAST, NO_KEYS, swapdb);
+    table.add("touch", -2, READONLY | FAST, ALL_KEYS, touch);
+    table.add("type", 2, READONLY | FAST, ONE_KEY, type_of);
+    table.add("unlink", -2, WRITE | FAST, ALL_KEYS, del);
+}
+
+/// `DEL key...` and `UNLINK key...`
+fn del<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    let db = ctx.caller.db;
+    let mut deleted = 0;
+    for key in &args[1..] {
+        // Asked first, because a key whose time has come is absent and not deleted by this.
+        if ctx.exists(key) && ctx.keyspace.remove(db, key) {
+            ctx.changed_as(key, 'g', "del");
+            deleted += 1;
+        }
+    }
+    ctx.out.integer(deleted);
+}
+
+/// `EXISTS key...`: how many of them exist, repetitions counted.
+fn exists<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    let found = args[1..].iter().map(|key| ctx.look(key, |_, entry| i64::from(entry.is_some())));
+    let count = found.sum();
+    ctx.out.integer(count);
+}
+
+/// `TOUCH key...`: as EXISTS, but it is a use of the keys.
+fn touch<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    let found = args[1..].iter().map(|key| ctx.read(key, |_, entry| i64::from(entry.is_some())));
+    let count = found.sum();
+    ctx.out.integer(count);
+}
+
+/// `TYPE key`
+fn type_of<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    ctx.look(args[1], |out, entry| {
+        out.simple(entry.map_or("none", |entry| type_name(entry.value())));
+    });
+}
+
+/// The type of a value, as TYPE names it.
+pub(super) fn type_name(value: Value<'_>) -> &'static str {
+    match value.kind() {
+        Type::String => "string",
+        Type::List => "list",
+        Type::Hash => "hash",
+        Type::Set => "set",
+        Type::Sorted => "zset",
+    }
+}
+
+/// `RENAME key newkey`
+fn rename<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    let (from, to) = (args[1], args[2]);
+    if !ctx.exists(from) {
+        return ctx.out.error(NO_SUCH_KEY);
+    }
+    if from != to && !relocate(ctx, from, ctx.caller.db, to, ["rename_from", "rename_to"]) {
+        return;
+    }
+    ctx.out.ok();
+}
+
+/// `RENAMENX key newkey`
+fn renamenx<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    let (from, to) = (args[1], args[2]);
+    if !ctx.exists(from) {
+        return ctx.out.error(NO_SUCH_KEY);
+    }
+    if ctx.exists(to) {
+        return ctx.out.integer(0);
+    }
+    if relocate(ctx, from, ctx.caller.db, to, ["rename_from", "rename_to"]) {
+        ctx.out.integer(1);
+    }
+}
+
+/// Moves an existing key; false, with the error answered, if there is no memory. `events`: what
+/// notifications call the leaving and the arriving.
+fn relocate<A: Algorithm>(
+    ctx: &mut Context<'_, A>,
+    from: &[u8],
+    to_db: usize,
+    to: &[u8],
+    events: [&'static str; 2],
+) -> bool {
+    let db = ctx.caller.db;
+    let outcome = ctx.keyspace.rename(db, from, to_db, to).map(drop);
+    ctx.touched(db, from);
+    let moved = relocated(ctx, to_db, to, outcome);
+    if moved {
+        ctx.ledger.notify('g', events[0], db, from);
+        ctx.ledger.notify('g', events[1], to_db, to);
+    }
+    moved
+}
+
+/// What RENAME, MOVE and COPY do once `to` is written: one change, on which `to` is touched.
+fn relocated<A: Algorithm>(
+    ctx: &mut Context<'_, A>,
+    to_db: usize,
+    to: &[u8],
+    outcome: Result<(), MemoryError>,
+) -> bool {
+    match outcome {
+        Ok(()) => {
+            ctx.ledger.dirty += 1;
+            ctx.touched(to_db, to);
+            ctx.settle_expired();
+            ctx.ledger.notify('n', "new", to_db, to);
+            true
+        }
+        Err(error) => {
+            ctx.refuse(ctx.out.position(), &error);
+            false
+        }
+    }
+}
+
+/// `MOVE key db`
+fn move_key<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    let key = args[1];
+    let to_db = match parse_db(args[2]) {
+        Ok(to_db) => to_db,
+        Err(error) => return ctx.out.error(error),
+    };
+    if to_db == ctx.caller.db {
+        return ctx.out.error(SAME_OBJECT);
+    }
+    if !ctx.exists(key) || ctx.keyspace.contains(to_db, key, ctx.now) {
+        return ctx.out.integer(0);
+    }
+    if relocate(ctx, key, to_db, key, ["move_from", "move_to"]) {
+        ctx.out.integer(1);
+    }
+}
+
+/// `COPY source destination [DB db] [REPLACE]`
+fn copy<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    let (from, to, db) = (args[1], args[2], ctx.caller.db);
+    let (mut to_db, mut replace) = (db, false);
+    let mut rest = &args[3..];
+    while let [option, after @ ..] = rest {
+        rest = after;
+        if option.eq_ignore_ascii_case(b"REPLACE") {
+            replace = true;
+        } else if let (true, [number, after @ ..]) = (option.eq_ignore_ascii_case(b"DB"), rest) {
+            rest = after;
+            to_db = match parse_db(number) {
+                Ok(to_db) => to_db,
+                Err(error) => return ctx.out.error(error),
+            };
+        } else {
+            return ctx.out.error(SYNTAX);
+        }
+    }
+    if (db, from) == (to_db, to) {
+        return ctx.out.error(SAME_OBJECT);
+    }
+    let found = ctx.read(from, |_, entry| entry.is_some());
+    if !found || (ctx.keyspace.contains(to_db, to, ctx.now) && !replace) {
+        return ctx.out.integer(0);
+    }
+    let outcome = ctx.keyspace.copy(db, from, to_db, to).map(drop);
+    if relocated(ctx, to_db, to, outcome) {
+        ctx.ledger.notify('g', "copy_to", to_db, to);
+        ctx.out.integer(1);
+    }
+}
+
+/// The number of a database.
+pub fn parse_db(number: &[u8]) -> Result<usize, &'static str> {
+    let number = parse_integer(number).ok_or(NOT_AN_INTEGER)?;
+    let number = i32::try_from(number)
+        .map_err(|_| "ERR value is out of range, value must between -2147483648 and 2147483647")?;
+    usize::try_from(number).ok().filter(|&db| db < DATABASES).ok_or(DB_RANGE)
+}
+
+/// `DBSIZE`
+fn dbsize<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
+    ctx.out.integer(ctx.keyspace.len(ctx.caller.db) as i64);
+}
+
+/// `FLUSHDB [ASYNC | SYNC]`
+fn flushdb<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    if !accepts_flush_option(&args[1..]) {
+        return ctx.out.error(SYNTAX);
+    }
+    let db = ctx.caller.db;
+    before_flush(ctx, db);
+    ctx.keyspace.clear(db);
+    ctx.effect(args); // though there was nothing, as in Redis
+    ctx.ledger.invalidate_all();
+    ctx.out.ok();
+}
+
+/// `FLUSHALL [ASYNC | SYNC]`
+fn flushall<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    if !accepts_flush_option(&args[1..]) {
+        return ctx.out.error(SYNTAX);
+    }
+    for db in 0..DATABASES {
+        before_flush(ctx, db);
+    }
+    ctx.keyspace.clear_all();
+    ctx.effect(args); // though there was nothing, as in Redis
+    ctx.ledger.invalidate_all();
+    ctx.out.ok();
+}
+
+/// `SWAPDB index index`
+fn swapdb<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    let parse = |number| parse_integer(number).and_then(|number| i32::try_from(number).ok());
+    let Some(a) = parse(args[1]) else {
+        return ctx.out.error("ERR invalid first DB index");
+    };
+    let Some(b) = parse(args[2]) else {
+        return ctx.out.error("ERR invalid second DB index");
+    };
+    let known = |db| usize::try_from(db).ok().filter(|&db| db < DATABASES);
+    let (Some(a), Some(b)) = (known(a), known(b)) else { return ctx.out.error(DB_RANGE) };
+    if a != b {
+        let Context { keyspace, ledger, now, .. } = ctx;
+        // Whoever watches a key sees it replaced, if it is in either.
+        let mut exists = |key: &[u8]| [a, b].iter().any(|&db| keyspace.contains(db, key, *now));
+        ledger.watches.touch_all(a, &mut exists);
+        ledger.watches.touch_all(b, &mut exists);
+        keyspace.swap(a, b);
+    }
+    // Told here: a key that the search below finds expired was deleted after the swap.
+    ctx.ledger.dirty += 1;
+    ctx.effect(args);
+    if a != b {
+        let Context { keyspace, ledger, now, .. } = ctx;
+        for db in [a, b] {
+            ledger.waiters.touch_all(db, |key| keyspace.contains(db, key, *now));
+        }
+    }
+    ctx.out.ok();
+}
+
+/// Both ways are the same here: values are always freed off this thread.
+fn accepts_flush_option(options: &[&[u8]]) -> bool {
+    match options {
+        [] => true,
+        [option] => option.eq_ignore_ascii_case(b"ASYNC") || option.eq_ignore_ascii_case(b"SYNC"),
+        _ => false,
+    }
+}
+
+/// Counts the keys of `db` as changed and tells those who watch one that exists.
+fn before_flush<A: Algorithm>(ctx: &mut Context<'_, A>, db: usize) {
+    let Context { keyspace, ledger, now, .. } = ctx;
+    ledger.dirty += keyspace.len(db) as u64;
+    ledger.watches.touch_all(db, |key| keyspace.contains(db, key, *now));
+}
+
+/// `OBJECT ENCODING key`
+fn object_encoding<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    ctx.peek(args[2], |out, entry| match entry.map(Entry::value) {
+        None => out.null(),
+        Some(value) => out.bulk(encoding(value)),
+    });
+}
+
+/// What Redis would keep such a value in.
+pub fn encoding(value: Value<'_>) -> &'static str {
+    /// Longest string that Redis allocates together with its object header.
+    const EMBEDDED_BYTES_MAX: usize = 44;
+    match value {
+        Value::Int(_) => "int",
+        Value::Bytes(bytes) if bytes.len() <= EMBEDDED_BYTES_MAX => "embstr",
+        Value::Bytes(_) => "raw",
+        Value::List(_) => "quicklist",
+        Value::Hash(hash) => {
+            if hash.is_packed() {
+                "listpack"
+            } else {
+                "hashtable"
+            }
+        }
+        Value::Set(set) => {
+            if set.is_packed() {
+                "intset"
+            } else {
+                "hashtable"
+            }
+        }
+        Value::Sorted(sorted) => {
+            if sorted.is_packed() {
+                "listpack"
+            } else {
+                "skiplist"
+            }
+        }
+        _ => "unknown",
+    }
+}
+
+/// `OBJECT REFCOUNT key`
+fn object_refcount<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    ctx.peek(args[2], |out, entry| match entry.map(Entry::value) {
+        None => out.null(),
+        // Redis shares one object among all keys that hold a small integer.
+        Some(Value::Int(0..=9999)) => out.integer(i32::MAX.into()),
+        Some(_) => out.integer(1),
+    });
+}
+
+/// `OBJECT FREQ key`
+fn object_freq<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    let found = ctx.keyspace.peek(ctx.caller.db, args[2], ctx.now).is_some();
+    if found && !ctx.ledger.settings.counts_frequency {
+        return ctx.out.error(
+            "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please \
+             note that when switching between policies at runtime LRU and LFU data will take some \
+             time to adjust.",
+        );
+    }
+    match ctx.keyspace.frequency(ctx.caller.db, args[2]).filter(|_| found) {
+        Some(frequency) => ctx.out.integer(frequency.into()),
+        None => ctx.out.null(),
+    }
+}
+
+/// `OBJECT IDLETIME key`: in seconds.
+fn object_idletime<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    let found = ctx.keyspace.peek(ctx.caller.db, args[2], ctx.now).is_some();
+    if found && ctx.ledger.settings.counts_frequency {
+        return ctx.out.error(
+            "ERR An LFU maxmemory policy is selected, idle time not tracked. Please note that \
+             when switching between policies at runtime LRU and LFU data will take some time to \
+             adjust.",
+        );
+    }
+    match ctx.keyspace.idle_ms(ctx.caller.db, args[2]).filter(|_| found) {
+        Some(idle_ms) => ctx.out.integer((idle_ms / 1000).cast_signed()),
+        None => ctx.out.null(),
+    }
+}
+
+/// `OBJECT HELP`
+fn object_help<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
+    ctx.out.lines(&[
+        "OBJECT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+        "ENCODING <key>",
+        "    Name the form in which Redis would keep the value.",
+        "FREQ <key>",
+        "    Show how often the key is used, on a logarithmic scale from 0 to 255.",
+        "IDLETIME <key>",
+        "    Show the seconds since the key was used.",
+        "REFCOUNT <key>",
+        "    Show how many places Redis would refer to the value from.",
+        "HELP",
+        "    Print this help.",
+    ]);
+}

@@ -1,0 +1,307 @@
+//! Lists: everything but popping and moving elements.
+
+use stillframe::Algorithm;
+use stillframe_keyspace::List;
+use stillframe_resp::{Out, parse_integer};
+
+use crate::context::Context;
+use crate::errors::{INDEX_RANGE, NO_SUCH_KEY, NOT_AN_INTEGER, SYNTAX};
+use crate::number::integers::{at_least, clamp_elements};
+use crate::table::flags::{DENYOOM, FAST, READONLY, WRITE};
+use crate::table::{ONE_KEY, Table};
+
+/// Adds the commands of this module.
+pub(crate) fn register<A: Algorithm, S>(table: &mut Table<A, S>) {
+    const PUSH: u32 = WRITE | DENYOOM | FAST;
+    table.add("lindex", 3, READONLY, ONE_KEY, lindex);
+    table.add("linsert", 5, WRITE | DENYOOM, ONE_KEY, linsert);
+    table.add("llen", 2, READONLY | FAST, ONE_KEY, llen);
+    table.add("lpos", -3, READONLY, ONE_KEY, lpos);
+    table.add("lpush", -3, PUSH, ONE_KEY, |ctx, args| push(ctx, args, Side::Left, false));
+    table.add("lpushx", -3, PUSH, ONE_KEY, |ctx, args| push(ctx, args, Side::Left, true));
+    table.add("lrange", 4, READONLY, ONE_KEY, lrange);
+    table.add("lrem", 4, WRITE, ONE_KEY, lrem);
+    table.add("lset", 4, WRITE | DENYOOM, ONE_KEY, lset);
+    table.add("ltrim", 4, WRITE, ONE_KEY, ltrim);
+    table.add("rpush", -3, PUSH, ONE_KEY, |ctx, args| push(ctx, args, Side::Right, false));
+    table.add("rpushx", -3, PUSH, ONE_KEY, |ctx, args| push(ctx, args, Side::Right, true));
+}
+
+/// An end of a list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Side {
+    /// The head.
+    Left,
+    /// The tail.
+    Right,
+}
+
+impl Side {
+    /// `LEFT` or `RIGHT`
+    pub(super) fn parse(word: &[u8]) -> Result<Self, &'static str> {
+        match word.to_ascii_uppercase().as_slice() {
+            b"LEFT" => Ok(Self::Left),
+            b"RIGHT" => Ok(Self::Right),
+            _ => Err(SYNTAX),
+        }
+    }
+
+    /// As [`parse`](Self::parse) reads it.
+    pub(super) fn name(self) -> &'static [u8] {
+        if self == Self::Left { b"LEFT" } else { b"RIGHT" }
+    }
+
+    /// The event of pushing at this end.
+    pub(super) fn push_event(self) -> &'static str {
+        if self == Self::Left { "lpush" } else { "rpush" }
+    }
+
+    /// The event of popping from this end.
+    pub(super) fn pop_event(self) -> &'static str {
+        if self == Self::Left { "lpop" } else { "rpop" }
+    }
+}
+
+/// `LPUSH key element...` and its siblings
+fn push<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]], side: Side, only_existing: bool) {
+    let (key, elements) = (args[1], &args[2..]);
+    match ctx.held::<List<'_>>(key) {
+        None => return,
+        Some((out, None)) if only_existing => return out.integer(0),
+        Some(_) => {}
+    }
+    let outcome = ctx.keyspace.edit_list(ctx.caller.db, key, |list| {
+        for element in elements {
+            match side {
+                Side::Left => list.push_front(element),
+                Side::Right => list.push_back(element),
+            }
+        }
+        list.len()
+    });
+    let Some(length) = ctx.edited(outcome) else { return };
+    ctx.changed_times(key, elements.len(), 'l', side.push_event());
+    ctx.out.integer(length as i64);
+}
+
+/// `LLEN key`
+fn llen<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    let Some((out, list)) = ctx.found::<List<'_>>(args[1]) else { return };
+    out.integer(list.map_or(0, |list| list.len() as i64));
+}
+
+/// `LINDEX key index`
+fn lindex<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    let Some((out, list)) = ctx.found::<List<'_>>(args[1]) else { return };
+    let Some(list) = list else { return out.null() };
+    let Some(index) = parse_integer(args[2]) else { return out.error(NOT_AN_INTEGER) };
+    match position(index, list.len()).and_then(|index| list.get(index)) {
+        Some(element) => out.bulk(element),
+        None => out.null(),
+    }
+}
+
+/// Where an index, negative from the end, lies among `length` elements.
+fn position(index: i64, length: usize) -> Option<usize> {
+    let signed = i64::try_from(length).ok()?;
+    let index = if index < 0 { index.checked_add(signed)? } else { index };
+    usize::try_from(index).ok().filter(|&index| index < length)
+}
+
+/// `LRANGE key start stop`
+fn lrange<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    let (Some(start), Some(stop)) = (parse_integer(args[2]), parse_integer(args[3])) else {
+        return ctx.out.error(NOT_AN_INTEGER);
+    };
+    let Some((out, list)) = ctx.found::<List<'_>>(args[1]) else { return };
+    let Some(list) = list else { return out.array(0) };
+    let range = clamp_elements(start, stop, list.len());
+    out.array(range.len());
+    list.iter_from(range.start).take(range.len()).for_each(|element| out.bulk(element));
+}
+
+/// `LSET key index element`
+fn lset<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    let (key, element) = (args[1], args[3]);
+    let Some((out, list)) = ctx.held::<List<'_>>(key) else { return };
+    let Some(list) = list else { return out.error(NO_SUCH_KEY) };
+    let Some(index) = parse_integer(args[2]) else { return out.error(NOT_AN_INTEGER) };
+    let Some(index) = position(index, list.len()) else { return out.error(INDEX_RANGE) };
+    let db = ctx.caller.db;
+    let outcome = ctx.keyspace.edit_list(db, key, |list| list.set(index, element));
+    if ctx.edited(outcome).is_some() {
+        ctx.changed_as(key, 'l', "lset");
+        ctx.out.ok();
+    }
+}
+
+/// `LINSERT key BEFORE | AFTER pivot element`
+fn linsert<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    let (key, pivot, element) = (args[1], args[3], args[4]);
+    let after = match args[2].to_ascii_uppercase().as_slice() {
+        b"BEFORE" => 0,
+        b"AFTER" => 1,
+        _ => return ctx.out.error(SYNTAX),
+    };
+    let Some((out, list)) = ctx.held::<List<'_>>(key) else { return };
+    let Some(list) = list else { return out.integer(0) };
+    let Some(index) = list.iter_from(0).position(|element| element == pivot) else {
+        return out.integer(-1);
+    };
+    let outcome = ctx.keyspace.edit_list(ctx.caller.db, key, |list| {
+        list.insert(index + after, element);
+        list.len()
+    });
+    let Some(length) = ctx.edited(outcome) else { return };
+    ctx.changed_as(key, 'l', "linsert");
+    ctx.out.integer(length as i64);
+}
+
+/// `LREM key count element`: the first `count` of them, from the tail if negative; all if 0.
+fn lrem<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    let (key, element) = (args[1], args[3]);
+    let Some(count) = parse_integer(args[2]) else {
+        return ctx.out.error(NOT_AN_INTEGER);
+    };
+    let Some((out, list)) = ctx.held::<List<'_>>(key) else { return };
+    let doomed = list.map_or_else(Vec::new, |list| matches_of(list, element, count));
+    if doomed.is_empty() {
+        return out.integer(0);
+    }
+    let outcome = ctx.keyspace.edit_list(ctx.caller.db, key, |list| {
+        // From the tail on, so that the positions before it stay true; runs go at once.
+        for run in doomed.chunk_by(|later, earlier| *earlier + 1 == *later) {
+            if let Some(&first) = run.last() {
+                list.remove_range(first, run.len());
+            }
+        }
+        list.len()
+    });
+    let Some(left) = ctx.edited(outcome) else { return };
+    ctx.changed_times(key, doomed.len(), 'l', "lrem");
+    ctx.emptied(key, left);
+    ctx.out.integer(doomed.len() as i64);
+}
+
+/// Where LREM finds what it removes, the last position first.
+fn matches_of(list: List<'_>, element: &[u8], count: i64) -> Vec<usize> {
+    let most = match usize::try_from(count.unsigned_abs()) {
+        Ok(most @ 1..) => most,
+        _ => usize::MAX,
+    };
+    let last = list.len().saturating_sub(1);
+    let equal = |(_, other): &(usize, &[u8])| *other == element;
+    if count < 0 {
+        let backwards = list.iter_back_from(last).enumerate().filter(equal);
+        return backwards.take(most).map(|(back, _)| last - back).collect();
+    }
+    let forwards = list.iter_from(0).enumerate().filter(equal);
+    let mut found: Vec<usize> = forwards.take(most).map(|(index, _)| index).collect();
+    found.reverse();
+    found
+}
+
+/// `LTRIM key start stop`: only those are left.
+fn ltrim<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    let key = args[1];
+    let (Some(start), Some(stop)) = (parse_integer(args[2]), parse_integer(args[3])) else {
+        return ctx.out.error(NOT_AN_INTEGER);
+    };
+    let Some((out, list)) = ctx.held::<List<'_>>(key) else { return };
+    let Some(list) = list else { return out.ok() };
+    let length = list.len();
+    let kept = clamp_elements(start, stop, length);
+    let outcome = ctx.keyspace.edit_list(ctx.caller.db, key, |list| {
+        list.remove_range(kept.end, length - kept.end);
+        list.remove_range(0, kept.start);
+    });
+    if ctx.edited(outcome).is_some() {
+        let removed = (length - kept.len()) as u64;
+        ctx.changed_as(key, 'l', "ltrim");
+        // Redis tells watchers even if nothing was removed, and counts what was.
+        ctx.ledger.dirty = ctx.ledger.dirty - 1 + removed;
+        if kept.is_empty() {
+            ctx.emptied(key, 0);
+        }
+        ctx.out.ok();
+    }
+}
+
+/// What LPOS is asked for.
+struct Search {
+    /// Which match comes first; negative: from the tail.
+    rank: i64,
+    /// How many to answer, 0 for all; `None`: one, and not as an array.
+    count: Option<usize>,
+    /// How many elements to look at, 0 for all.
+    look_at: usize,
+}
+
+impl Search {
+    fn parse(options: &[&[u8]]) -> Result<Self, &'static str> {
+        const RANK_ZERO: &str = "ERR RANK can't be zero: use 1 to start from the first match, 2 \
+            from the second ... or use negative to start from the end of the list";
+        let mut search = Self { rank: 1, count: None, look_at: 0 };
+        let (pairs, rest) = options.as_chunks::<2>();
+        for [option, number] in pairs {
+            match option.to_ascii_uppercase().as_slice() {
+                b"RANK" => {
+                    search.rank = parse_integer(number).ok_or(NOT_AN_INTEGER)?;
+                    if search.rank == 0 {
+                        return Err(RANK_ZERO);
+                    }
+                }
+                b"COUNT" => {
+                    search.count = Some(at_least(number, 0, "ERR COUNT can't be negative")?);
+                }
+                b"MAXLEN" => search.look_at = at_least(number, 0, "ERR MAXLEN can't be negative")?,
+                _ => return Err(SYNTAX),
+            }
+        }
+        if rest.is_empty() { Ok(search) } else { Err(SYNTAX) }
+    }
+
+    fn run(&self, list: List<'_>, element: &[u8]) -> Vec<usize> {
+        let look_at = if self.look_at == 0 { usize::MAX } else { self.look_at };
+        let most = match self.count {
+            None => 1,
+            // Redis negates the rank in 64 bits: the most negative one stays so, skips nothing, and
+            // no count is ever reached.
+            Some(count) if count == 0 || self.rank == i64::MIN => usize::MAX,
+            Some(count) => count,
+        };
+        let skip = usize::try_from(self.rank.wrapping_abs() - i64::from(self.rank != i64::MIN));
+        let skip = skip.unwrap_or(0);
+        let equal = |(_, other): &(usize, &[u8])| *other == element;
+        let last = list.len().saturating_sub(1);
+        if self.rank < 0 {
+            let seen = list.iter_back_from(last).enumerate().take(look_at).filter(equal);
+            seen.skip(skip).take(most).map(|(back, _)| last - back).collect()
+        } else {
+            let seen = list.iter_from(0).enumerate().take(look_at).filter(equal);
+            seen.skip(skip).take(most).map(|(index, _)| index).collect()
+        }
+    }
+}
+
+/// `LPOS key element [RANK rank] [COUNT count] [MAXLEN length]`
+fn lpos<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    let search = match Search::parse(&args[3..]) {
+        Ok(search) => search,
+        Err(error) => return ctx.out.error(error),
+    };
+    let Some((out, list)) = ctx.found::<List<'_>>(args[1]) else { return };
+    let found = list.map_or_else(Vec::new, |list| search.run(list, args[2]));
+    answer_positions(out, &search, &found);
+}
+
+fn answer_positions(out: &mut Out<'_>, search: &Search, found: &[usize]) {
+    match (search.count, found.first()) {
+        (None, None) => out.null(),
+        (None, Some(&position)) => out.integer(position as i64),
+        (Some(_), _) => {
+            out.array(found.len());
+            found.iter().for_each(|&position| out.integer(position as i64));
+        }
+    }
+}

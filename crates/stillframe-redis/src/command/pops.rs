@@ -1,0 +1,291 @@
+//! Lists: popping and moving elements, at once or when there are some.
+
+use stillframe::Algorithm;
+use stillframe_keyspace::{List, Type};
+use stillframe_resp::{Out, format_integer};
+
+use super::blocking::{MultiPop, Wish, parse_timeout};
+use super::lists::Side;
+use crate::context::Context;
+use crate::errors::MUST_BE_POSITIVE;
+use crate::errors::wrong_arity;
+use crate::number::integers::at_least;
+use crate::table::flags::{BLOCKING, DENYOOM, FAST, NOSCRIPT, WRITE};
+use crate::table::{ALL_BUT_LAST, More, NO_KEYS, ONE_KEY, TWO_KEYS, Table};
+
+/// Adds the commands of this module.
+pub(crate) fn register<A: Algorithm, S>(table: &mut Table<A, S>) {
+    const WAIT: u32 = WRITE | NOSCRIPT | BLOCKING;
+    table.add("blmove", 6, WAIT | DENYOOM, TWO_KEYS, blmove);
+    table.add("blmpop", -5, WRITE | BLOCKING, NO_KEYS.and(More::Counted(2)), blmpop);
+    table.add("blpop", -3, WAIT, ALL_BUT_LAST, |ctx, args| blocking_pop(ctx, args, Side::Left));
+    table.add("brpop", -3, WAIT, ALL_BUT_LAST, |ctx, args| blocking_pop(ctx, args, Side::Right));
+    table.add("brpoplpush", 4, WAIT | DENYOOM, TWO_KEYS, brpoplpush);
+    table.add("lmove", 5, WRITE | DENYOOM, TWO_KEYS, lmove);
+    table.add("lmpop", -4, WRITE, NO_KEYS.and(More::Counted(1)), lmpop);
+    table.add("lpop", -2, WRITE | FAST, ONE_KEY, |ctx, args| pop(ctx, args, Side::Left));
+    table.add("rpop", -2, WRITE | FAST, ONE_KEY, |ctx, args| pop(ctx, args, Side::Right));
+    table.add("rpoplpush", 3, WRITE | DENYOOM, TWO_KEYS, |ctx, args| {
+        move_element(ctx, args[1], args[2], RIGHT_TO_LEFT);
+    });
+}
+
+/// `LPOP key [count]` and `RPOP key [count]`
+fn pop<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]], side: Side) {
+    let key = args[1];
+    let count = match args.get(2).map(|count| at_least(count, 0, MUST_BE_POSITIVE)) {
+        Some(_) if args.len() > 3 => return ctx.out.error(wrong_arity(side.pop_event())),
+        Some(Err(error)) => return ctx.out.error(error),
+        Some(Ok(count)) => Some(count),
+        None => None,
+    };
+    let start = ctx.out.position();
+    let Some((out, list)) = ctx.held::<List<'_>>(key) else { return };
+    match (list, count) {
+        (None, None) => out.null(),
+        (None, Some(_)) => out.null_array(),
+        (Some(_), Some(0)) => out.array(0),
+        (Some(list), _) => {
+            let most = count.unwrap_or(1).min(list.len());
+            if count.is_some() {
+                out.array(most);
+            }
+            answer_end(out, list, side, most);
+            take_end(ctx, key, side, most, start);
+        }
+    }
+}
+
+/// Answers the `count` elements at an end of a list, the outermost first.
+fn answer_end(out: &mut Out<'_>, list: List<'_>, side: Side, count: usize) {
+    if count == 1 {
+        let at = if side == Side::Left { 0 } else { list.len() - 1 };
+        return list.get(at).into_iter().for_each(|element| out.bulk(element));
+    }
+    match side {
+        Side::Left => list.iter_from(0).take(count).for_each(|element| out.bulk(element)),
+        Side::Right => {
+            let last = list.len().saturating_sub(1);
+            list.iter_back_from(last).take(count).for_each(|element| out.bulk(element));
+        }
+    }
+}
+
+/// Removes the `count` elements at an end of a list, which have been answered from `start` on;
+/// false, with the error in their place, if it cannot be done.
+fn take_end<A: Algorithm>(
+    ctx: &mut Context<'_, A>,
+    key: &[u8],
+    side: Side,
+    count: usize,
+    start: usize,
+) -> bool {
+    let outcome = ctx.keyspace.edit_list(ctx.caller.db, key, |list| {
+        let first = if side == Side::Left { 0 } else { list.len() - count };
+        list.remove_range(first, count);
+        list.len()
+    });
+    if outcome.is_err() {
+        ctx.out.buffer.truncate(start);
+    }
+    let left = ctx.edited(outcome);
+    if let Some(left) = left {
+        ctx.changed_times(key, count, 'l', side.pop_event());
+        ctx.emptied(key, left);
+    }
+    left.is_some()
+}
+
+/// Where an element is taken from and where it goes.
+#[derive(Debug, Clone, Copy)]
+struct Way {
+    from: Side,
+    to: Side,
+    /// The request names the ends, as LMOVE does.
+    named: bool,
+}
+
+const RIGHT_TO_LEFT: Way = Way { from: Side::Right, to: Side::Left, named: false };
+
+fn parse_way(from: &[u8], to: &[u8]) -> Result<Way, &'static str> {
+    Ok(Way { from: Side::parse(from)?, to: Side::parse(to)?, named: true })
+}
+
+/// `LMOVE source destination LEFT | RIGHT LEFT | RIGHT`
+fn lmove<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    match parse_way(args[3], args[4]) {
+        Ok(way) => move_element(ctx, args[1], args[2], way),
+        Err(error) => ctx.out.error(error),
+    }
+}
+
+fn move_element<A: Algorithm>(ctx: &mut Context<'_, A>, source: &[u8], target: &[u8], way: Way) {
+    let db = ctx.caller.db;
+    let Some((out, list)) = ctx.held::<List<'_>>(source) else { return };
+    if list.is_none() {
+        return out.null();
+    }
+    if ctx.held::<List<'_>>(target).is_none() {
+        return;
+    }
+    // Pushed before it is taken, so that a failure loses nothing; on one list the push shifts none
+    // of the element's neighbours out of their order.
+    let Way { from, to, named } = way;
+    let Some((_, Some(list))) = ctx.held::<List<'_>>(source) else { return };
+    let index = if from == Side::Left { 0 } else { list.len() - 1 };
+    let Some(element) = list.get(index).map(<[u8]>::to_vec) else { return };
+    if source == target {
+        let outcome = ctx.keyspace.edit_list(db, source, |list| {
+            list.remove_range(index, 1);
+            push(list, &element, to);
+        });
+        if ctx.edited(outcome).is_none() {
+            return;
+        }
+        arrived(ctx, target, to);
+        ctx.changed_as(source, 'l', from.pop_event());
+    } else {
+        let outcome = ctx.keyspace.edit_list(db, target, |list| push(list, &element, to));
+        if ctx.edited(outcome).is_none() {
+            return;
+        }
+        arrived(ctx, target, to);
+        if !take_end(ctx, source, from, 1, ctx.out.position()) {
+            return;
+        }
+    }
+    if named {
+        ctx.effect(&[b"LMOVE", source, target, from.name(), to.name()]);
+    } else {
+        ctx.effect(&[b"RPOPLPUSH", source, target]);
+    }
+    ctx.out.bulk(element);
+}
+
+/// Tells that an element was pushed, which counts as one change with its removal elsewhere.
+fn arrived<A: Algorithm>(ctx: &mut Context<'_, A>, target: &[u8], side: Side) {
+    ctx.changed_as(target, 'l', side.push_event());
+    ctx.ledger.dirty -= 1;
+}
+
+fn push(list: &mut stillframe_keyspace::ListEdit<'_>, element: &[u8], side: Side) {
+    match side {
+        Side::Left => list.push_front(element),
+        Side::Right => list.push_back(element),
+    }
+}
+
+/// `LMPOP numkeys key... LEFT | RIGHT [COUNT count]`
+fn lmpop<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    match MultiPop::parse(&args[1..], Side::parse) {
+        Ok(wanted) => {
+            if pop_first(ctx, wanted.keys, wanted.end, Some(wanted.count)).is_none() {
+                ctx.out.null_array();
+            }
+        }
+        Err(error) => ctx.out.error(error),
+    }
+}
+
+/// Something was answered.
+struct Answered;
+
+/// Pops from the first key that is a list: its name and one element or, with a count, an array of
+/// elements. `None`: there is none.
+fn pop_first<A: Algorithm>(
+    ctx: &mut Context<'_, A>,
+    keys: &[&[u8]],
+    side: Side,
+    count: Option<usize>,
+) -> Option<Answered> {
+    let (start, mut digits) = (ctx.out.position(), [0; 20]);
+    for key in keys {
+        let Some((out, list)) = ctx.held::<List<'_>>(key) else { return Some(Answered) };
+        let Some(list) = list else { continue };
+        let most = count.unwrap_or(1).min(list.len());
+        out.array(2);
+        out.bulk(key);
+        if count.is_some() {
+            out.array(most);
+        }
+        answer_end(out, list, side, most);
+        if take_end(ctx, key, side, most, start) {
+            let number = format_integer(most as i64, &mut digits);
+            let words = [side.pop_event().as_bytes(), key, number];
+            ctx.effect(if count.is_some() { &words } else { &words[..2] });
+        }
+        return Some(Answered);
+    }
+    None
+}
+
+/// `BLPOP key... timeout` and `BRPOP key... timeout`
+fn blocking_pop<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]], side: Side) {
+    let (keys, last) = args[1..].split_at(args.len() - 2);
+    let timeout = match parse_timeout(last[0]) {
+        Ok(timeout) => timeout,
+        Err(error) => return ctx.out.error(error),
+    };
+    if pop_first(ctx, keys, side, None).is_some() {
+        return;
+    }
+    if !ctx.may_block() {
+        return ctx.out.null_array();
+    }
+    ctx.block(&Wish { keys, kind: Type::List, timeout, before: &args[..1], after: &[b"0"] });
+}
+
+/// `BLMPOP timeout numkeys key... LEFT | RIGHT [COUNT count]`
+fn blmpop<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    let wanted = match MultiPop::parse(&args[2..], Side::parse) {
+        Ok(wanted) => wanted,
+        Err(error) => return ctx.out.error(error),
+    };
+    let timeout = match parse_timeout(args[1]) {
+        Ok(timeout) => timeout,
+        Err(error) => return ctx.out.error(error),
+    };
+    if pop_first(ctx, wanted.keys, wanted.end, Some(wanted.count)).is_some() {
+        return;
+    }
+    if !ctx.may_block() {
+        return ctx.out.null_array();
+    }
+    ctx.block(&Wish {
+        keys: wanted.keys,
+        kind: Type::List,
+        timeout,
+        before: &[args[0], b"0", b"1"],
+        after: &args[3 + wanted.keys.len()..],
+    });
+}
+
+/// `BLMOVE source destination LEFT | RIGHT LEFT | RIGHT timeout`
+fn blmove<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    match parse_way(args[3], args[4]) {
+        Ok(way) => blocking_move(ctx, args, way),
+        Err(error) => ctx.out.error(error),
+    }
+}
+
+/// `BRPOPLPUSH source destination timeout`
+fn brpoplpush<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    blocking_move(ctx, args, RIGHT_TO_LEFT);
+}
+
+fn blocking_move<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]], way: Way) {
+    let source = args[1];
+    let timeout = match parse_timeout(args[args.len() - 1]) {
+        Ok(timeout) => timeout,
+        Err(error) => return ctx.out.error(error),
+    };
+    let Some((_, list)) = ctx.held::<List<'_>>(source) else { return };
+    if list.is_some() {
+        move_element(ctx, source, args[2], way);
+    } else if ctx.may_block() {
+        let (before, after) = (&args[..1], &args[2..]);
+        ctx.block(&Wish { keys: &[source], kind: Type::List, timeout, before, after });
+    } else {
+        ctx.out.null();
+    }
+}

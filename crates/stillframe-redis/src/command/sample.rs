@@ -1,0 +1,95 @@
+//! Random ranks: which elements HRANDFIELD, SRANDMEMBER, SPOP and ZRANDMEMBER take.
+
+use std::collections::HashSet;
+
+use crate::errors::NOT_AN_INTEGER;
+use crate::random::Random;
+
+/// Replies above this are refused: a count of repeated elements has no bound of its own.
+const REPEATED_MAX: usize = 1 << 24;
+
+/// How many elements a random command is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Count {
+    /// So many at most, each once.
+    Distinct(usize),
+    /// So many, each drawn from all.
+    Repeated(usize),
+}
+
+impl Count {
+    /// Reads a count: negative ones allow repetition.
+    pub(super) fn parse(text: &[u8]) -> Result<Self, &'static str> {
+        let count = stillframe_resp::parse_integer(text).ok_or(NOT_AN_INTEGER)?;
+        let magnitude = usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX);
+        match count {
+            i64::MIN => Err("ERR value is out of range, value must between \
+                             -9223372036854775807 and 9223372036854775807"),
+            0.. => Ok(Self::Distinct(magnitude)),
+            _ if magnitude > REPEATED_MAX => Err("ERR value is out of range"),
+            _ => Ok(Self::Repeated(magnitude)),
+        }
+    }
+
+    /// The ranks of the elements to take of `length`, which is not zero.
+    pub(super) fn ranks(self, random: &mut Random, length: usize) -> Vec<usize> {
+        match self {
+            Self::Repeated(count) => (0..count).map(|_| random.below(length)).collect(),
+            Self::Distinct(count) if count >= length => (0..length).collect(),
+            Self::Distinct(count) => distinct(random, length, count),
+        }
+    }
+}
+
+/// `count` different numbers below `length`, every choice being as likely.
+pub(super) fn distinct(random: &mut Random, length: usize, count: usize) -> Vec<usize> {
+    if count > length / 4 {
+        // Each in turn, with the probability that leaves as many as are still wanted.
+        let mut wanted = count;
+        let chosen = |rank: &usize| {
+            let takes = random.below(length - rank) < wanted;
+            wanted -= usize::from(takes);
+            takes
+        };
+        return (0..length).filter(chosen).collect();
+    }
+    let mut seen = HashSet::with_capacity(count);
+    let mut ranks = Vec::with_capacity(count);
+    while ranks.len() < count {
+        let rank = random.below(length);
+        if seen.insert(rank) {
+            ranks.push(rank);
+        }
+    }
+    ranks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn distinct_ranks_are_distinct_and_reach_everywhere() {
+        let mut random = Random::new();
+        for (length, count) in [(1, 0), (1, 1), (10, 2), (10, 3), (10, 9), (100, 24), (100, 26)] {
+            let mut met = HashSet::new();
+            for _ in 0..400 {
+                let ranks = distinct(&mut random, length, count);
+                assert_eq!(ranks.len(), count);
+                let different: HashSet<usize> = ranks.into_iter().collect();
+                assert!(different.len() == count && different.iter().all(|&rank| rank < length));
+                met.extend(different);
+            }
+            // The chance to miss one of ten ranks 400 times is below 1e-38.
+            assert!(count == 0 || length > 10 || met.len() == length, "{length} {count}");
+        }
+    }
+
+    #[test]
+    fn counts_are_read_as_redis_does() {
+        assert_eq!(Count::parse(b"3"), Ok(Count::Distinct(3)));
+        assert_eq!(Count::parse(b"-3"), Ok(Count::Repeated(3)));
+        assert_eq!(Count::parse(b"x"), Err(NOT_AN_INTEGER));
+        assert!(Count::parse(b"-9223372036854775807").is_err());
+    }
+}

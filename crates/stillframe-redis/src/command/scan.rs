@@ -1,0 +1,180 @@
+//! Commands that walk over keys or elements: SCAN and its family, KEYS, RANDOMKEY.
+
+use stillframe::Algorithm;
+use stillframe_keyspace::{Entry, Hash, Set};
+use stillframe_resp::{Out, parse_integer};
+
+use super::collection::View;
+use super::keys::type_name;
+use crate::context::Context;
+use crate::errors::{INVALID_CURSOR, NOT_AN_INTEGER, SYNTAX};
+use crate::number::integers::parse_cursor;
+use crate::table::flags::READONLY;
+use crate::table::{NO_KEYS, ONE_KEY, Table};
+use crate::text::glob;
+
+/// Slots a SCAN call looks at unless COUNT says otherwise.
+const SCAN_COUNT: usize = 10;
+
+/// Adds the commands of this module.
+pub(crate) fn register<A: Algorithm, S>(table: &mut Table<A, S>) {
+    table.add("hscan", -3, READONLY, ONE_KEY, hscan);
+    table.add("keys", 2, READONLY, NO_KEYS, keys);
+    table.add("randomkey", 1, READONLY, NO_KEYS, randomkey);
+    table.add("scan", -2, READONLY, NO_KEYS, scan);
+    table.add("sscan", -3, READONLY, ONE_KEY, sscan);
+}
+
+/// What SCAN and KEYS answer of the keys they meet.
+struct Filter<'a> {
+    /// `None`: any name.
+    pattern: Option<&'a [u8]>,
+    /// `None`: any type.
+    type_name: Option<&'a [u8]>,
+}
+
+impl<'a> Filter<'a> {
+    /// The one pattern that also fits the empty key is taken out of the matcher's hands.
+    fn set_pattern(&mut self, pattern: &'a [u8]) {
+        self.pattern = (pattern != b"*").then_some(pattern);
+    }
+
+    fn accepts(&self, entry: &Entry) -> bool {
+        self.pattern.is_none_or(|pattern| glob::matches(pattern, entry.key()))
+            && self
+                .type_name
+                .is_none_or(|name| name.eq_ignore_ascii_case(type_name(entry.value()).as_bytes()))
+    }
+}
+
+/// Options of the SCAN family.
+struct Options<'a> {
+    filter: Filter<'a>,
+    count: usize,
+}
+
+impl<'a> Options<'a> {
+    /// Reads `[MATCH pattern] [COUNT count]` and, for keys, `[TYPE type]`.
+    fn parse(args: &[&'a [u8]], of_keys: bool) -> Result<Self, &'static str> {
+        let mut options =
+            Self { filter: Filter { pattern: None, type_name: None }, count: SCAN_COUNT };
+        let (pairs, odd) = args.as_chunks::<2>();
+        for &[option, argument] in pairs {
+            if option.eq_ignore_ascii_case(b"COUNT") {
+                let count = parse_integer(argument).ok_or(NOT_AN_INTEGER)?;
+                let count = usize::try_from(count).ok().filter(|&count| count > 0);
+                options.count = count.ok_or(SYNTAX)?;
+            } else if option.eq_ignore_ascii_case(b"MATCH") {
+                options.filter.set_pattern(argument);
+            } else if of_keys && option.eq_ignore_ascii_case(b"TYPE") {
+                options.filter.type_name = Some(argument);
+            } else {
+                return Err(SYNTAX);
+            }
+        }
+        if odd.is_empty() { Ok(options) } else { Err(SYNTAX) }
+    }
+}
+
+/// The reply of the SCAN family: the cursor to go on from, and `found` replies that were written
+/// from `start` on.
+fn finish(out: &mut Out<'_>, start: usize, found: usize, next: u64) {
+    out.array_at(start, found);
+    // The cursor goes before what was found, which is known only now.
+    let end = out.position();
+    out.array(2);
+    out.bulk(next.to_string());
+    let header = out.position() - end;
+    out.buffer[start..].rotate_right(header);
+}
+
+/// `SCAN cursor [MATCH pattern] [COUNT count] [TYPE type]`
+fn scan<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    let Some(cursor) = parse_cursor(args[1]) else {
+        return ctx.out.error(INVALID_CURSOR);
+    };
+    let Options { filter, count } = match Options::parse(&args[2..], true) {
+        Ok(options) => options,
+        Err(error) => return ctx.out.error(error),
+    };
+    let start = ctx.out.position();
+    let mut found = 0;
+    let Context { keyspace, caller, out, now, .. } = ctx;
+    let next = keyspace.scan(caller.db, cursor, count, *now, |entry| {
+        if filter.accepts(entry) {
+            out.bulk(entry.key());
+            found += 1;
+        }
+    });
+    finish(out, start, found, next);
+}
+
+/// `HSCAN key cursor [MATCH pattern] [COUNT count]` and its siblings: `walk` shows elements from a
+/// cursor on, about so many, each by its name and what is answered after the name.
+pub(super) fn scan_collection<'s, A: Algorithm, V: View<'s>>(
+    ctx: &'s mut Context<'_, A>,
+    args: &[&[u8]],
+    walk: impl FnOnce(V, u64, usize, &mut dyn FnMut(&[u8], Option<&[u8]>)) -> u64,
+) {
+    let Some(cursor) = parse_cursor(args[2]) else {
+        return ctx.out.error(INVALID_CURSOR);
+    };
+    let Some((out, view)) = ctx.found::<V>(args[1]) else { return };
+    let start = out.position();
+    let Some(view) = view else { return finish(out, start, 0, 0) };
+    let Options { filter, count } = match Options::parse(&args[3..], false) {
+        Ok(options) => options,
+        Err(error) => return out.error(error),
+    };
+    let mut found = 0;
+    let next = walk(view, cursor, count, &mut |name, value| {
+        if filter.pattern.is_none_or(|pattern| glob::matches(pattern, name)) {
+            out.bulk(name);
+            found += 1;
+            if let Some(value) = value {
+                out.bulk(value);
+                found += 1;
+            }
+        }
+    });
+    finish(out, start, found, next);
+}
+
+/// `HSCAN key cursor [MATCH pattern] [COUNT count]`
+fn hscan<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    scan_collection(ctx, args, |hash: Hash<'_>, cursor, count, show| {
+        hash.scan(cursor, count, |field, value| show(field, Some(value)))
+    });
+}
+
+/// `SSCAN key cursor [MATCH pattern] [COUNT count]`
+fn sscan<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    scan_collection(ctx, args, |set: Set<'_>, cursor, count, show| {
+        set.scan(cursor, count, |member| show(member, None))
+    });
+}
+
+/// `KEYS pattern`
+fn keys<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    let mut filter = Filter { pattern: None, type_name: None };
+    filter.set_pattern(args[1]);
+    let start = ctx.out.position();
+    let mut found = 0;
+    let Context { keyspace, caller, out, now, .. } = ctx;
+    keyspace.for_each(caller.db, *now, |entry| {
+        if filter.accepts(entry) {
+            out.bulk(entry.key());
+            found += 1;
+        }
+    });
+    out.array_at(start, found);
+}
+
+/// `RANDOMKEY`
+fn randomkey<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
+    let Context { keyspace, ledger, caller, out, now, .. } = ctx;
+    match keyspace.random(caller.db, *now, &mut || ledger.random.next()) {
+        Some(entry) => out.bulk(entry.key()),
+        None => out.null(),
+    }
+}

@@ -1,0 +1,291 @@
+//! SET in all its forms: the commands that store whole strings.
+
+use stillframe::Algorithm;
+use stillframe_keyspace::Expire;
+
+use super::expire::{
+    MILLISECONDS, SECONDS, TimeForm, UNIX_MILLISECONDS, UNIX_SECONDS, expire_at, make_eternal,
+};
+use crate::context::Context;
+use crate::context::Found;
+use crate::errors::SYNTAX;
+use crate::errors::wrong_arity;
+use crate::table::flags::{DENYOOM, FAST, WRITE};
+use crate::table::{KEY_VALUE_PAIRS, ONE_KEY, Table};
+
+/// Adds the commands of this module.
+pub(crate) fn register<A: Algorithm, S>(table: &mut Table<A, S>) {
+    table.add("getex", -2, WRITE | FAST, ONE_KEY, getex);
+    table.add("getset", 3, WRITE | DENYOOM | FAST, ONE_KEY, getset);
+    table.add("mset", -3, WRITE | DENYOOM, KEY_VALUE_PAIRS, mset);
+    table.add("msetnx", -3, WRITE | DENYOOM, KEY_VALUE_PAIRS, msetnx);
+    table.add("psetex", 4, WRITE | DENYOOM, ONE_KEY, |ctx, args| {
+        setex(ctx, args, "psetex", MILLISECONDS);
+    });
+    table.add("set", -3, WRITE | DENYOOM, ONE_KEY, set);
+    table.add("setex", 4, WRITE | DENYOOM, ONE_KEY, |ctx, args| {
+        setex(ctx, args, "setex", SECONDS);
+    });
+    table.add("setnx", 3, WRITE | DENYOOM | FAST, ONE_KEY, setnx);
+}
+
+/// What SET or GETEX is asked to do about the time to live.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Lifetime<'a> {
+    /// Nothing was said.
+    Unsaid,
+    /// KEEPTTL
+    Keep,
+    /// PERSIST
+    Persist,
+    /// EX, PX, EXAT or PXAT with its number.
+    Time(TimeForm, &'a [u8]),
+}
+
+/// Options of SET and GETEX.
+struct Options<'a> {
+    /// XX: only if the key exists (true); NX: only if it does not (false).
+    only_if_exists: Option<bool>,
+    /// GET: answer the old value.
+    get: bool,
+    lifetime: Lifetime<'a>,
+}
+
+impl<'a> Options<'a> {
+    const NONE: Self = Self { only_if_exists: None, get: false, lifetime: Lifetime::Unsaid };
+
+    /// Options of SET (`setting`) or of GETEX; `None` if they do not make sense together.
+    fn parse(args: &[&'a [u8]], setting: bool) -> Option<Self> {
+        let mut options = Self::NONE;
+        let mut rest = args;
+        while let [option, after @ ..] = rest {
+            rest = after;
+            let named = |name: &str| option.eq_ignore_ascii_case(name.as_bytes());
+            let form = [
+                ("EX", SECONDS),
+                ("PX", MILLISECONDS),
+                ("EXAT", UNIX_SECONDS),
+                ("PXAT", UNIX_MILLISECONDS),
+            ]
+            .into_iter()
+            .find_map(|(name, form)| named(name).then_some(form));
+            if let (Some(form), [number, after @ ..]) = (form, rest) {
+                rest = after;
+                options.set_lifetime(Lifetime::Time(form, number))?;
+            } else if !setting {
+                if !named("PERSIST") {
+                    return None;
+                }
+                options.set_lifetime(Lifetime::Persist)?;
+            } else if named("NX") || named("XX") {
+                let exists = named("XX");
+                if options.only_if_exists.is_some_and(|said| said != exists) {
+                    return None;
+                }
+                options.only_if_exists = Some(exists);
+            } else if named("GET") {
+                options.get = true;
+            } else if named("KEEPTTL") {
+                options.set_lifetime(Lifetime::Keep)?;
+            } else {
+                return None;
+            }
+        }
+        Some(options)
+    }
+
+    /// Saying the same twice is allowed and the last number counts.
+    fn set_lifetime(&mut self, lifetime: Lifetime<'a>) -> Option<()> {
+        let same = match (self.lifetime, lifetime) {
+            (Lifetime::Unsaid, _) => true,
+            (Lifetime::Time(said, _), Lifetime::Time(form, _)) => said == form,
+            (said, lifetime) => said == lifetime,
+        };
+        self.lifetime = lifetime;
+        same.then_some(())
+    }
+}
+
+/// `SET key value [NX | XX] [GET] [EX s | PX ms | EXAT s | PXAT ms | KEEPTTL]`
+fn set<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    if let [_, key, value] = args {
+        return store(ctx, ctx.out.position(), key, value, Expire::Never, Answer::Ok);
+    }
+    match Options::parse(&args[3..], true) {
+        Some(options) => {
+            let dirty = ctx.ledger.dirty;
+            set_with(ctx, "set", args[1], args[2], &options);
+            let timed = matches!(options.lifetime, Lifetime::Time(..));
+            if options.get && !timed && ctx.ledger.dirty > dirty {
+                // Whoever repeats it asks for no old value.
+                let (start, rest) = args.split_at(3);
+                let others = rest.iter().filter(|word| !word.eq_ignore_ascii_case(b"get"));
+                let words: Vec<&[u8]> = start.iter().chain(others).copied().collect();
+                ctx.effect(&words);
+            }
+        }
+        None => ctx.out.error(SYNTAX),
+    }
+}
+
+fn set_with<A: Algorithm>(
+    ctx: &mut Context<'_, A>,
+    command: &str,
+    key: &[u8],
+    value: &[u8],
+    options: &Options<'_>,
+) {
+    let expire = match options.lifetime {
+        Lifetime::Unsaid | Lifetime::Persist => Expire::Never,
+        Lifetime::Keep => Expire::Keep,
+        Lifetime::Time(form, number) => match form.future_instant(number, ctx.now, command) {
+            Ok(instant) => Expire::At(instant),
+            Err(error) => return ctx.out.error(error.as_bytes()),
+        },
+    };
+    let start = ctx.out.position();
+    // This also deletes a key whose time has come, so that KEEPTTL cannot keep a past time.
+    let exists = if options.get {
+        match ctx.answer_value(key) {
+            Found::Other => return,
+            found => found == Found::Text,
+        }
+    } else {
+        ctx.exists(key)
+    };
+    if options.only_if_exists.is_some_and(|wanted| wanted != exists) {
+        if !options.get {
+            ctx.out.null();
+        }
+        return;
+    }
+    let answer = if options.get { Answer::Nothing } else { Answer::Ok };
+    store(ctx, start, key, value, expire, answer);
+}
+
+/// What is still to be answered once a value is stored.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Answer {
+    Ok,
+    Nothing,
+}
+
+#[inline]
+fn store<A: Algorithm>(
+    ctx: &mut Context<'_, A>,
+    start: usize,
+    key: &[u8],
+    value: &[u8],
+    expire: Expire,
+    answer: Answer,
+) {
+    let outcome = ctx.keyspace.set(ctx.caller.db, key, value, expire);
+    if ctx.stored_as(key, "set", start, outcome).is_none() {
+        return;
+    }
+    if let Expire::At(instant) = expire {
+        ctx.effect(&[b"SET", key, value, b"PXAT", instant.to_string().as_bytes()]);
+        ctx.ledger.notify('g', "expire", ctx.caller.db, key);
+    }
+    if answer == Answer::Ok {
+        ctx.out.ok();
+    }
+}
+
+/// `SETNX key value`
+fn setnx<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    let (key, value) = (args[1], args[2]);
+    if ctx.exists(key) {
+        return ctx.out.integer(0);
+    }
+    let start = ctx.out.position();
+    ctx.out.integer(1);
+    store(ctx, start, key, value, Expire::Never, Answer::Nothing);
+}
+
+/// `SETEX key seconds value` and `PSETEX key milliseconds value`
+fn setex<A: Algorithm>(
+    ctx: &mut Context<'_, A>,
+    args: &[&[u8]],
+    command: &'static str,
+    form: TimeForm,
+) {
+    let options = Options { lifetime: Lifetime::Time(form, args[2]), ..Options::NONE };
+    set_with(ctx, command, args[1], args[3], &options);
+}
+
+/// `GETSET key value`
+fn getset<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    let options = Options { get: true, ..Options::NONE };
+    let dirty = ctx.ledger.dirty;
+    set_with(ctx, "getset", args[1], args[2], &options);
+    if ctx.ledger.dirty > dirty {
+        ctx.effect(&[b"SET", args[1], args[2]]); // whoever repeats it asks for no old value
+    }
+}
+
+/// `GETEX key [EX s | PX ms | EXAT s | PXAT ms | PERSIST]`
+fn getex<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    let key = args[1];
+    let Some(options) = Options::parse(&args[2..], false) else {
+        return ctx.out.error(SYNTAX);
+    };
+    let start = ctx.out.position();
+    if ctx.answer_value(key) != Found::Text {
+        return;
+    }
+    match options.lifetime {
+        Lifetime::Unsaid | Lifetime::Keep => {}
+        Lifetime::Persist => {
+            make_eternal(ctx, key);
+        }
+        Lifetime::Time(form, number) => match form.future_instant(number, ctx.now, "getex") {
+            Ok(instant) => expire_at(ctx, key, instant),
+            Err(error) => {
+                ctx.out.buffer.truncate(start);
+                ctx.out.error(error.as_bytes());
+            }
+        },
+    }
+}
+
+/// `MSET key value [key value]...`
+fn mset<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    let pairs = &args[1..];
+    if !pairs.len().is_multiple_of(2) {
+        return ctx.out.error(wrong_arity("mset"));
+    }
+    if store_pairs(ctx, pairs) {
+        ctx.out.ok();
+    }
+}
+
+/// `MSETNX key value [key value]...`
+fn msetnx<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    let pairs = &args[1..];
+    if !pairs.len().is_multiple_of(2) {
+        return ctx.out.error(wrong_arity("msetnx"));
+    }
+    if pairs.iter().step_by(2).any(|key| ctx.exists(key)) {
+        return ctx.out.integer(0);
+    }
+    if store_pairs(ctx, pairs) {
+        ctx.out.integer(1);
+    }
+}
+
+/// Stores all pairs; false, with the error answered, if memory ends on the way.
+fn store_pairs<A: Algorithm>(ctx: &mut Context<'_, A>, pairs: &[&[u8]]) -> bool {
+    let (db, start) = (ctx.caller.db, ctx.out.position());
+    ctx.keyspace.warm(db, pairs.iter().step_by(2).copied());
+    for (index, &[key, value]) in pairs.as_chunks().0.iter().enumerate() {
+        let outcome = ctx.keyspace.set(db, key, value, Expire::Never);
+        if ctx.stored_as(key, "set", start, outcome).is_none() {
+            if let Some(done @ [_, ..]) = pairs.get(..index * 2) {
+                ctx.effect(&[&[&b"MSET"[..]], done].concat());
+            }
+            return false;
+        }
+    }
+    true
+}

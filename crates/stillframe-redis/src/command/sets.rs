@@ -1,0 +1,186 @@
+//! Sets: everything on one set, and SMOVE.
+
+use stillframe::Algorithm;
+use stillframe_keyspace::Set;
+use stillframe_resp::Out;
+
+use super::sample::Count;
+use crate::context::Context;
+use crate::errors::{MUST_BE_POSITIVE, SYNTAX};
+use crate::number::integers::at_least;
+use crate::table::flags::{DENYOOM, FAST, READONLY, WRITE};
+use crate::table::{ONE_KEY, TWO_KEYS, Table};
+
+/// Adds the commands of this module.
+pub(crate) fn register<A: Algorithm, S>(table: &mut Table<A, S>) {
+    table.add("sadd", -3, WRITE | DENYOOM | FAST, ONE_KEY, sadd);
+    table.add("scard", 2, READONLY | FAST, ONE_KEY, scard);
+    table.add("sismember", 3, READONLY | FAST, ONE_KEY, sismember);
+    table.add("smembers", 2, READONLY, ONE_KEY, smembers);
+    table.add("smismember", -3, READONLY | FAST, ONE_KEY, smismember);
+    table.add("smove", 4, WRITE | FAST, TWO_KEYS, smove);
+    table.add("spop", -2, WRITE | FAST, ONE_KEY, spop);
+    table.add("srandmember", -2, READONLY, ONE_KEY, srandmember);
+    table.add("srem", -3, WRITE | FAST, ONE_KEY, srem);
+}
+
+/// `SADD key member...`
+fn sadd<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    let (key, members) = (args[1], &args[2..]);
+    if ctx.held::<Set<'_>>(key).is_none() {
+        return;
+    }
+    let outcome = ctx.keyspace.edit_set(ctx.caller.db, key, |set| {
+        members.iter().filter(|member| set.insert(member)).count()
+    });
+    let Some(added) = ctx.edited(outcome) else { return };
+    if added > 0 {
+        ctx.changed_times(key, added, 's', "sadd");
+    }
+    ctx.out.integer(added as i64);
+}
+
+/// `SREM key member...`
+fn srem<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    let (key, members) = (args[1], &args[2..]);
+    let Some((out, set)) = ctx.held::<Set<'_>>(key) else { return };
+    if set.is_none() {
+        return out.integer(0);
+    }
+    if let Some(removed) = remove(ctx, key, members, "srem") {
+        ctx.out.integer(removed as i64);
+    }
+}
+
+/// Removes members from a set that was looked up; how many were there. `None`, with the error
+/// answered, if it cannot be done.
+fn remove<A: Algorithm>(
+    ctx: &mut Context<'_, A>,
+    key: &[u8],
+    members: &[impl AsRef<[u8]>],
+    event: &'static str,
+) -> Option<usize> {
+    let outcome = ctx.keyspace.edit_set(ctx.caller.db, key, |set| {
+        let removed = members.iter().filter(|member| set.remove(member.as_ref())).count();
+        (removed, set.view().len())
+    });
+    let (removed, left) = ctx.edited(outcome)?;
+    if removed > 0 {
+        ctx.changed_times(key, removed, 's', event);
+        ctx.emptied(key, left);
+    }
+    Some(removed)
+}
+
+/// `SCARD key`
+fn scard<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    let Some((out, set)) = ctx.found::<Set<'_>>(args[1]) else { return };
+    out.integer(set.map_or(0, |set| set.len() as i64));
+}
+
+/// `SISMEMBER key member`
+fn sismember<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    let Some((out, set)) = ctx.found::<Set<'_>>(args[1]) else { return };
+    out.integer(set.is_some_and(|set| set.contains(args[2])).into());
+}
+
+/// `SMISMEMBER key member...`
+fn smismember<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    let Some((out, set)) = ctx.found::<Set<'_>>(args[1]) else { return };
+    out.array(args.len() - 2);
+    for member in &args[2..] {
+        out.integer(set.is_some_and(|set| set.contains(member)).into());
+    }
+}
+
+/// `SMEMBERS key`
+fn smembers<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    let Some((out, set)) = ctx.found::<Set<'_>>(args[1]) else { return };
+    answer_all(out, set);
+}
+
+fn answer_all(out: &mut Out<'_>, set: Option<Set<'_>>) {
+    out.set(set.map_or(0, |set| set.len()));
+    set.iter().flat_map(|set| set.iter()).for_each(|member| out.bulk(member));
+}
+
+/// `SMOVE source destination member`
+fn smove<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    let (source, target, member) = (args[1], args[2], args[3]);
+    // What the target holds does not matter if there is no source.
+    if !ctx.exists(source) {
+        return ctx.out.integer(0);
+    }
+    let Some((_, set)) = ctx.held::<Set<'_>>(source) else { return };
+    let there = set.is_some_and(|set| set.contains(member));
+    let Some((out, _)) = ctx.held::<Set<'_>>(target) else { return };
+    if !there || source == target {
+        return out.integer(there.into());
+    }
+    // Added before it is removed, so that a failure loses nothing.
+    let outcome = ctx.keyspace.edit_set(ctx.caller.db, target, |set| set.insert(member));
+    let Some(added) = ctx.edited(outcome) else { return };
+    if remove(ctx, source, &[member], "srem").is_none() {
+        return;
+    }
+    if added {
+        ctx.changed_as(target, 's', "sadd");
+    }
+    ctx.out.integer(1);
+}
+
+/// `SPOP key [count]`
+fn spop<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    let key = args[1];
+    let count = match args.get(2).map(|count| at_least(count, 0, MUST_BE_POSITIVE)) {
+        Some(_) if args.len() > 3 => return ctx.out.error(SYNTAX),
+        Some(Err(error)) => return ctx.out.error(error),
+        Some(Ok(count)) => Some(count),
+        None => None,
+    };
+    let mut random = ctx.ledger.random.split();
+    let Some((out, set)) = ctx.held::<Set<'_>>(key) else { return };
+    let Some(set) = set else {
+        return if count.is_some() { out.set(0) } else { out.null() };
+    };
+    let ranks = Count::Distinct(count.unwrap_or(1)).ranks(&mut random, set.len());
+    let members = members_at(set, &ranks);
+    if ranks.is_empty() {
+        return out.set(0);
+    }
+    if remove(ctx, key, &members, "spop").is_none() {
+        return;
+    }
+    let removal = [&b"srem"[..], key].into_iter().chain(members.iter().map(Vec::as_slice));
+    ctx.effect(&removal.collect::<Vec<_>>());
+    if count.is_some() {
+        ctx.out.set(members.len());
+    }
+    members.iter().for_each(|member| ctx.out.bulk(member));
+}
+
+fn members_at(set: Set<'_>, ranks: &[usize]) -> Vec<Vec<u8>> {
+    ranks.iter().filter_map(|&rank| set.at(rank)).map(<[u8]>::to_vec).collect()
+}
+
+/// `SRANDMEMBER key [count]`
+fn srandmember<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    let count = match args.get(2).map(|count| Count::parse(count)) {
+        Some(_) if args.len() > 3 => return ctx.out.error(SYNTAX),
+        Some(Err(error)) => return ctx.out.error(error),
+        Some(Ok(count)) => Some(count),
+        None => None,
+    };
+    let mut random = ctx.ledger.random.split();
+    let Some((out, set)) = ctx.found::<Set<'_>>(args[1]) else { return };
+    match (set, count) {
+        (None, None) => out.null(),
+        (None, Some(_)) => out.array(0),
+        (Some(set), None) => out.bulk(set.at(random.below(set.len())).unwrap_or_default()),
+        (Some(set), Some(count)) => {
+            let ranks = count.ranks(&mut random, set.len());
+            out.array(ranks.len());
+            ranks.iter().filter_map(|&rank| set.at(rank)).for_each(|member| out.bulk(member));
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! Single members and numbers of them; random members, and ZSCAN.
+
+use stillframe::Algorithm;
+use stillframe_keyspace::Sorted;
+use stillframe_resp::{Out, format_double, format_integer};
+
+use super::super::sample::Count;
+use super::super::scan::scan_collection;
+use super::bounds::{NameRange, ScoreRange, Span};
+use super::{member, members_head};
+use crate::context::Context;
+use crate::errors::SYNTAX;
+use crate::table::flags::{FAST, READONLY};
+use crate::table::{ONE_KEY, Table};
+
+/// Adds the commands of this module.
+pub(super) fn register<A: Algorithm, S>(table: &mut Table<A, S>) {
+    const QUICK: u32 = READONLY | FAST;
+    table.add("zcard", 2, QUICK, ONE_KEY, zcard);
+    table.add("zcount", 4, QUICK, ONE_KEY, |ctx, args| {
+        count(ctx, args[1], ScoreRange::parse(args[2], args[3]).map(Span::Scores));
+    });
+    table.add("zlexcount", 4, QUICK, ONE_KEY, |ctx, args| {
+        count(ctx, args[1], NameRange::parse(args[2], args[3]).map(Span::Names));
+    });
+    table.add("zmscore", -3, QUICK, ONE_KEY, zmscore);
+    table.add("zrandmember", -2, READONLY, ONE_KEY, zrandmember);
+    table.add("zrank", 3, QUICK, ONE_KEY, |ctx, args| rank(ctx, args, false));
+    table.add("zrevrank", 3, QUICK, ONE_KEY, |ctx, args| rank(ctx, args, true));
+    table.add("zscan", -3, READONLY, ONE_KEY, zscan);
+    table.add("zscore", 3, QUICK, ONE_KEY, zscore);
+}
+
+/// `ZCARD key`
+fn zcard<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    let Some((out, set)) = ctx.found::<Sorted<'_>>(args[1]) else { return };
+    out.integer(set.map_or(0, |set| set.len() as i64));
+}
+
+/// `ZCOUNT key min max` and `ZLEXCOUNT key min max`
+fn count<A: Algorithm>(ctx: &mut Context<'_, A>, key: &[u8], span: Result<Span<'_>, &'static str>) {
+    match span {
+        Ok(span) => {
+            let Some((out, set)) = ctx.found(key) else { return };
+            out.integer(set.map_or(0, |set| span.ranks(set, false).len() as i64));
+        }
+        Err(error) => ctx.out.error(error),
+    }
+}
+
+/// `ZSCORE key member`
+fn zscore<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    let Some((out, set)) = ctx.found(args[1]) else { return };
+    answer_score(out, set, args[2]);
+}
+
+/// `ZMSCORE key member...`
+fn zmscore<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    let Some((out, set)) = ctx.found(args[1]) else { return };
+    out.array(args.len() - 2);
+    args[2..].iter().for_each(|member| answer_score(out, set, member));
+}
+
+fn answer_score(out: &mut Out<'_>, set: Option<Sorted<'_>>, member: &[u8]) {
+    match set.and_then(|set| set.score(member)) {
+        Some(score) => out.double(score),
+        None => out.null(),
+    }
+}
+
+/// `ZRANK key member` and `ZREVRANK key member`
+fn rank<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]], reversed: bool) {
+    let Some((out, set)) = ctx.found::<Sorted<'_>>(args[1]) else { return };
+    match set.and_then(|set| set.rank(args[2]).map(|rank| (rank, set.len()))) {
+        Some((rank, length)) if reversed => out.integer((length - 1 - rank) as i64),
+        Some((rank, _)) => out.integer(rank as i64),
+        None => out.null(),
+    }
+}
+
+/// `ZRANDMEMBER key [count [WITHSCORES]]`
+fn zrandmember<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    let request = match parse_random(&args[2..]) {
+        Ok(request) => request,
+        Err(error) => return ctx.out.error(error),
+    };
+    let mut random = ctx.ledger.random.split();
+    let Some((out, set)) = ctx.found::<Sorted<'_>>(args[1]) else { return };
+    match (set, request) {
+        (None, None) => out.null(),
+        (None, Some(_)) => out.array(0),
+        (Some(set), None) => {
+            let (name, _) = set.at(random.below(set.len())).unwrap_or_default();
+            out.bulk(name);
+        }
+        (Some(set), Some((count, with_scores))) => {
+            let ranks = count.ranks(&mut random, set.len());
+            members_head(out, ranks.len(), with_scores);
+            let members = ranks.iter().filter_map(|&rank| set.at(rank));
+            members.for_each(|(name, score)| member(out, name, score, with_scores));
+        }
+    }
+}
+
+fn parse_random(args: &[&[u8]]) -> Result<Option<(Count, bool)>, &'static str> {
+    let Some((count, options)) = args.split_first() else { return Ok(None) };
+    let count = Count::parse(count)?;
+    match options {
+        [] => Ok(Some((count, false))),
+        [option] if option.eq_ignore_ascii_case(b"WITHSCORES") => match count {
+            Count::Distinct(count) if count > i64::MAX as usize / 2 => {
+                Err("ERR value is out of range")
+            }
+            count => Ok(Some((count, true))),
+        },
+        _ => Err(SYNTAX),
+    }
+}
+
+/// `ZSCAN key cursor [MATCH pattern] [COUNT count]`
+fn zscan<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    scan_collection(ctx, args, |set: Sorted<'_>, cursor, count, show| {
+        let mut text = Vec::new();
+        set.scan(cursor, count, |member, score| {
+            text.clear();
+            // In its compact encoding, Redis keeps whole scores as integers, and shows them so.
+            match whole(score).filter(|_| set.is_packed()) {
+                Some(score) => text.extend_from_slice(format_integer(score, &mut [0; 20])),
+                None => format_double(score, &mut text),
+            }
+            show(member, Some(&text));
+        })
+    });
+}
+
+/// The integer that a score is, unless it is too large for Redis to see that.
+fn whole(score: f64) -> Option<i64> {
+    const LIMIT: f64 = (i64::MAX / 2) as f64;
+    let integer = score as i64;
+    ((-LIMIT..=LIMIT).contains(&score) && integer as f64 == score).then_some(integer)
+}

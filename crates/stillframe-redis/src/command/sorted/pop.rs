@@ -1,0 +1,221 @@
+//! Taking members from either end, waiting for one included.
+
+use stillframe::Algorithm;
+use stillframe_keyspace::{Sorted, SortedEdit, Type};
+use stillframe_resp::{Protocol, format_integer};
+
+use super::super::blocking::{MultiPop, Wish, parse_timeout};
+use super::Members;
+use crate::context::Context;
+use crate::errors::SYNTAX;
+use crate::number::integers::at_least;
+use crate::table::flags::{BLOCKING, FAST, NOSCRIPT, WRITE};
+use crate::table::{ALL_BUT_LAST, More, NO_KEYS, ONE_KEY, Table};
+
+/// Adds the commands of this module.
+pub(super) fn register<A: Algorithm, S>(table: &mut Table<A, S>) {
+    const WAITS: u32 = WRITE | NOSCRIPT | BLOCKING | FAST;
+    table.add("bzmpop", -5, WRITE | BLOCKING, NO_KEYS.and(More::Counted(2)), bzmpop);
+    table.add("bzpopmax", -3, WAITS, ALL_BUT_LAST, |ctx, args| bzpop(ctx, args, End::Max));
+    table.add("bzpopmin", -3, WAITS, ALL_BUT_LAST, |ctx, args| bzpop(ctx, args, End::Min));
+    table.add("zmpop", -4, WRITE, NO_KEYS.and(More::Counted(1)), zmpop);
+    table.add("zpopmax", -2, WRITE | FAST, ONE_KEY, |ctx, args| zpop(ctx, args, End::Max));
+    table.add("zpopmin", -2, WRITE | FAST, ONE_KEY, |ctx, args| zpop(ctx, args, End::Min));
+}
+
+/// Which members go first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    Min,
+    Max,
+}
+
+impl End {
+    /// `MIN` or `MAX`
+    fn parse(word: &[u8]) -> Result<Self, &'static str> {
+        match word.to_ascii_lowercase().as_slice() {
+            b"min" => Ok(Self::Min),
+            b"max" => Ok(Self::Max),
+            _ => Err(SYNTAX),
+        }
+    }
+
+    fn event(self) -> &'static str {
+        match self {
+            Self::Min => "zpopmin",
+            Self::Max => "zpopmax",
+        }
+    }
+
+    /// Takes members from this end; and how many are left.
+    fn take(self, edit: &mut SortedEdit<'_>, count: usize) -> (Members, usize) {
+        let set = edit.view();
+        let length = set.len();
+        let count = count.min(length);
+        let own = |(name, score): (&[u8], f64)| (name.to_vec(), score);
+        let (members, from): (Members, usize) = match self {
+            Self::Min => (set.iter_from(0).take(count).map(own).collect(), 0),
+            Self::Max => {
+                let from_last = set.iter_back_from(length.saturating_sub(1));
+                (from_last.take(count).map(own).collect(), length - count)
+            }
+        };
+        edit.remove_range(from, count);
+        (members, length - count)
+    }
+}
+
+/// Takes members from a key that holds some, and tells of it.
+fn take<A: Algorithm>(
+    ctx: &mut Context<'_, A>,
+    key: &[u8],
+    end: End,
+    count: usize,
+) -> Option<Members> {
+    let outcome = ctx.keyspace.edit_sorted(ctx.caller.db, key, |edit| end.take(edit, count));
+    let (members, left) = ctx.edited(outcome)?;
+    ctx.changed_times(key, members.len(), 'z', end.event());
+    ctx.emptied(key, left);
+    Some(members)
+}
+
+/// `ZPOPMIN key [count]` and `ZPOPMAX key [count]`
+fn zpop<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]], end: End) {
+    const NOT_POSITIVE: &str = "ERR value is out of range, must be positive";
+    let count = match args.get(2).map(|count| at_least(count, 0, NOT_POSITIVE)) {
+        Some(_) if args.len() > 3 => return ctx.out.error(SYNTAX),
+        Some(Err(error)) => return ctx.out.error(error),
+        Some(Ok(count)) => Some(count),
+        None => None,
+    };
+    let Some((out, found)) = ctx.held::<Sorted<'_>>(args[1]) else { return };
+    if found.is_none() || count == Some(0) {
+        return out.array(0);
+    }
+    let Some(members) = take(ctx, args[1], end, count.unwrap_or(1)) else { return };
+    let nested = count.is_some() && ctx.out.protocol == Protocol::Resp3;
+    ctx.out.array(if nested { members.len() } else { members.len() * 2 });
+    for (name, score) in &members {
+        if nested {
+            ctx.out.array(2);
+        }
+        ctx.out.bulk(name);
+        ctx.out.double(*score);
+    }
+}
+
+/// What a pop from several keys has come to.
+enum Popped<'a> {
+    /// An error was answered.
+    Refused,
+    /// None of the keys holds anything.
+    Nothing,
+    From(&'a [u8], Members),
+}
+
+/// Takes members from the first key that is a sorted set.
+fn pop_first<'a, A: Algorithm>(
+    ctx: &mut Context<'_, A>,
+    keys: &[&'a [u8]],
+    end: End,
+    count: Option<usize>,
+) -> Popped<'a> {
+    for key in keys {
+        match ctx.held::<Sorted<'_>>(key) {
+            None => return Popped::Refused,
+            Some((_, None)) => {}
+            Some((_, Some(_))) => {
+                return match take(ctx, key, end, count.unwrap_or(1)) {
+                    Some(members) => {
+                        // Replayed, it neither waits nor looks at other keys.
+                        let name = end.event().to_ascii_uppercase();
+                        let mut digits = [0; 20];
+                        let number = format_integer(members.len() as i64, &mut digits);
+                        let words = [name.as_bytes(), key, number];
+                        ctx.effect(if count.is_some() { &words } else { &words[..2] });
+                        Popped::From(key, members)
+                    }
+                    None => Popped::Refused,
+                };
+            }
+        }
+    }
+    Popped::Nothing
+}
+
+/// `BZPOPMIN key... timeout` and `BZPOPMAX key... timeout`
+fn bzpop<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]], end: End) {
+    let (keys, last) = args[1..].split_at(args.len() - 2);
+    let timeout = match parse_timeout(last[0]) {
+        Ok(timeout) => timeout,
+        Err(error) => return ctx.out.error(error),
+    };
+    match pop_first(ctx, keys, end, None) {
+        Popped::Refused => {}
+        Popped::Nothing if ctx.may_block() => {
+            let kind = Type::Sorted;
+            ctx.block(&Wish { keys, kind, timeout, before: &args[..1], after: &[b"0"] });
+        }
+        Popped::Nothing => ctx.out.null_array(),
+        Popped::From(key, members) => {
+            ctx.out.array(1 + members.len() * 2);
+            ctx.out.bulk(key);
+            for (name, score) in &members {
+                ctx.out.bulk(name);
+                ctx.out.double(*score);
+            }
+        }
+    }
+}
+
+/// `ZMPOP numkeys key... MIN | MAX [COUNT count]`
+fn zmpop<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    match MultiPop::parse(&args[1..], End::parse) {
+        Ok(wanted) => {
+            if !answer_first(ctx, &wanted) {
+                ctx.out.null_array();
+            }
+        }
+        Err(error) => ctx.out.error(error),
+    }
+}
+
+/// `BZMPOP timeout numkeys key... MIN | MAX [COUNT count]`
+fn bzmpop<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    let wanted = match MultiPop::parse(&args[2..], End::parse) {
+        Ok(wanted) => wanted,
+        Err(error) => return ctx.out.error(error),
+    };
+    let timeout = match parse_timeout(args[1]) {
+        Ok(timeout) => timeout,
+        Err(error) => return ctx.out.error(error),
+    };
+    if answer_first(ctx, &wanted) {
+        return;
+    }
+    if !ctx.may_block() {
+        return ctx.out.null_array();
+    }
+    let MultiPop { keys, .. } = wanted;
+    let (before, after) = (&[args[0], b"0", b"1"], &args[3 + keys.len()..]);
+    ctx.block(&Wish { keys, kind: Type::Sorted, timeout, before, after });
+}
+
+/// Pops and answers; false if there is nothing to pop.
+fn answer_first<A: Algorithm>(ctx: &mut Context<'_, A>, wanted: &MultiPop<'_, End>) -> bool {
+    match pop_first(ctx, wanted.keys, wanted.end, Some(wanted.count)) {
+        Popped::Nothing => return false,
+        Popped::Refused => {}
+        Popped::From(key, members) => {
+            ctx.out.array(2);
+            ctx.out.bulk(key);
+            ctx.out.array(members.len());
+            for (name, score) in &members {
+                ctx.out.array(2);
+                ctx.out.bulk(name);
+                ctx.out.double(*score);
+            }
+        }
+    }
+    true
+}

@@ -1,0 +1,131 @@
+//! Commands that read strings or change parts of them.
+
+use stillframe::Algorithm;
+use stillframe_keyspace::{Entry, IntText, Type};
+use stillframe_resp::parse_integer;
+
+use crate::context::Context;
+use crate::context::{Found, bulk_value};
+use crate::errors::{NOT_AN_INTEGER, OFFSET_RANGE, TOO_LONG, WRONG_TYPE};
+use crate::number::integers::clamp_range;
+use crate::table::flags::{DENYOOM, FAST, READONLY, WRITE};
+use crate::table::{ALL_KEYS, ONE_KEY, Table};
+
+/// Adds the commands of this module.
+pub(crate) fn register<A: Algorithm, S>(table: &mut Table<A, S>) {
+    table.add("append", 3, WRITE | DENYOOM | FAST, ONE_KEY, append);
+    table.add("get", 2, READONLY | FAST, ONE_KEY, get);
+    table.add("getdel", 2, WRITE | FAST, ONE_KEY, getdel);
+    table.add("getrange", 4, READONLY, ONE_KEY, getrange);
+    table.add("mget", -2, READONLY | FAST, ALL_KEYS, mget);
+    table.add("setrange", 4, WRITE | DENYOOM, ONE_KEY, setrange);
+    table.add("strlen", 2, READONLY | FAST, ONE_KEY, strlen);
+    table.add("substr", 4, READONLY, ONE_KEY, getrange);
+}
+
+/// `GET key`
+fn get<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    ctx.answer_value(args[1]);
+}
+
+/// `MGET key...`
+fn mget<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    let keys = &args[1..];
+    ctx.keyspace.warm(ctx.caller.db, keys.iter().copied());
+    ctx.out.array(keys.len());
+    for key in keys {
+        ctx.read(key, |out, entry| match entry.map(Entry::value) {
+            Some(value) if value.kind() == Type::String => bulk_value(out, value),
+            _ => out.null(),
+        });
+    }
+}
+
+/// `GETDEL key`
+fn getdel<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    let key = args[1];
+    if ctx.answer_value(key) == Found::Text {
+        ctx.keyspace.remove(ctx.caller.db, key);
+        ctx.effect(&[b"DEL", key]);
+        ctx.changed_as(key, 'g', "del");
+    }
+}
+
+/// `STRLEN key`
+fn strlen<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    ctx.read(args[1], |out, entry| match entry.map(Entry::value) {
+        Some(value) if value.kind() != Type::String => out.error(WRONG_TYPE),
+        value => out.integer(value.map_or(0, |value| value.len() as i64)),
+    });
+}
+
+/// `GETRANGE key start end`: the bytes from `start` to `end` inclusive.
+fn getrange<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    let (Some(start), Some(end)) = (parse_integer(args[2]), parse_integer(args[3])) else {
+        return ctx.out.error(NOT_AN_INTEGER);
+    };
+    ctx.read(args[1], |out, entry| {
+        let mut text = IntText::default();
+        let value = entry.map(Entry::value);
+        if value.is_some_and(|value| value.kind() != Type::String) {
+            return out.error(WRONG_TYPE);
+        }
+        let bytes = value.map_or(&[][..], |value| value.to_bytes(&mut text));
+        out.bulk(bytes.get(clamp_range(start, end, bytes.len())).unwrap_or_default());
+    });
+}
+
+/// `SETRANGE key offset value`
+fn setrange<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    let (key, patch) = (args[1], args[3]);
+    let Some(offset) = parse_integer(args[2]) else {
+        return ctx.out.error(NOT_AN_INTEGER);
+    };
+    let Ok(offset) = usize::try_from(offset) else {
+        return ctx.out.error(OFFSET_RANGE);
+    };
+    let Some(length) = length(ctx, key) else { return };
+    if patch.is_empty() {
+        return ctx.out.integer(length as i64);
+    }
+    if too_long(ctx, offset, patch.len()) {
+        return ctx.out.error(TOO_LONG);
+    }
+    let start = ctx.out.position();
+    let outcome = ctx.keyspace.set_range(ctx.caller.db, key, offset, patch);
+    if let Some(length) = ctx.stored_as(key, "setrange", start, outcome) {
+        ctx.out.integer(length as i64);
+    }
+}
+
+/// `APPEND key value`
+fn append<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    let (key, tail) = (args[1], args[2]);
+    let Some(length) = length(ctx, key) else { return };
+    if too_long(ctx, length, tail.len()) {
+        return ctx.out.error(TOO_LONG);
+    }
+    let start = ctx.out.position();
+    let outcome = ctx.keyspace.append(ctx.caller.db, key, tail);
+    if let Some(length) = ctx.stored_as(key, "append", start, outcome) {
+        ctx.out.integer(length as i64);
+    }
+}
+
+/// Length of a key's text, 0 if there is no such key; answers if it is no string. Deletes the key
+/// if its time has come.
+fn length<A: Algorithm>(ctx: &mut Context<'_, A>, key: &[u8]) -> Option<usize> {
+    match ctx.keyspace.get(ctx.caller.db, key, ctx.now).map(Entry::value) {
+        None => Some(0),
+        Some(value) if value.kind() == Type::String => Some(value.len()),
+        Some(_) => {
+            ctx.out.error(WRONG_TYPE);
+            None
+        }
+    }
+}
+
+/// Whether a string of `length` and `more` bytes would be longer than clients could send.
+fn too_long<A: Algorithm>(ctx: &Context<'_, A>, length: usize, more: usize) -> bool {
+    length.checked_add(more).is_none_or(|total| total > ctx.string_bytes_max())
+}

@@ -1,0 +1,206 @@
+//! What a command on data sees, how it looks keys up, and how it says that it changed them.
+//!
+//! Every change of a key goes through [`Context::changed`] or [`Context::stored_as`]: a change that
+//! does not would be missed by WATCH and by `save` schedules.
+
+use stillframe::Algorithm;
+use stillframe_keyspace::{Entry, Keyspace, MemoryError, Type, Value};
+use stillframe_resp::Out;
+
+use crate::caller::Caller;
+use crate::errors::WRONG_TYPE;
+use crate::ledger::Ledger;
+
+/// What was at a key for a command on strings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Found {
+    Nothing,
+    Text,
+    /// A value of another type, which was the answer.
+    Other,
+}
+
+/// Everything that a command on data may use.
+pub struct Context<'a, A: Algorithm> {
+    /// The data.
+    pub keyspace: &'a mut Keyspace<A>,
+    /// What is kept beside the data.
+    pub ledger: &'a mut Ledger,
+    /// The client whose request runs.
+    pub caller: &'a mut Caller,
+    /// Where the reply goes.
+    pub out: Out<'a>,
+    /// Unix time in milliseconds, the same throughout one command (and one EXEC).
+    pub now: i64,
+}
+
+impl<A: Algorithm> Context<'_, A> {
+    /// Most bytes of a string that a client may make (`proto-max-bulk-len`). What is replayed obeys
+    /// no limit of clients: it was within the one that held when it was answered.
+    pub(crate) fn string_bytes_max(&self) -> usize {
+        if self.caller.internal { u32::MAX as usize } else { self.ledger.settings.bulk_bytes_max }
+    }
+
+    /// Looks a key up for a reading command (INFO counts those) and answers by what is found.
+    #[inline]
+    pub(crate) fn read<R>(
+        &mut self,
+        key: &[u8],
+        answer: impl FnOnce(&mut Out<'_>, Option<&Entry>) -> R,
+    ) -> R {
+        if let Some(entry) = self.keyspace.get(self.caller.db, key, self.now) {
+            self.ledger.lookups.hits += 1;
+            return answer(&mut self.out, Some(entry));
+        }
+        self.missed(key);
+        answer(&mut self.out, None)
+    }
+
+    /// As [`read`](Self::read), for commands that are no use of the key: EXISTS, TTL, TYPE.
+    pub(crate) fn look<R>(
+        &mut self,
+        key: &[u8],
+        answer: impl FnOnce(&mut Out<'_>, Option<&Entry>) -> R,
+    ) -> R {
+        if let Some(entry) = self.keyspace.peek(self.caller.db, key, self.now) {
+            self.ledger.lookups.hits += 1;
+            return answer(&mut self.out, Some(entry));
+        }
+        self.missed(key);
+        answer(&mut self.out, None)
+    }
+
+    /// As [`read`](Self::read), for OBJECT and its like: a miss is counted, but notified to nobody.
+    pub fn peek<R>(
+        &mut self,
+        key: &[u8],
+        answer: impl FnOnce(&mut Out<'_>, Option<&Entry>) -> R,
+    ) -> R {
+        let entry = self.keyspace.peek(self.caller.db, key, self.now);
+        match entry {
+            Some(_) => self.ledger.lookups.hits += 1,
+            None => self.ledger.lookups.misses += 1,
+        }
+        answer(&mut self.out, entry)
+    }
+
+    #[inline]
+    pub(crate) fn missed(&mut self, key: &[u8]) {
+        self.ledger.lookups.misses += 1;
+        if !self.ledger.settings.notify.is_empty() {
+            self.settle_expired();
+            self.ledger.notify('m', "keymiss", self.caller.db, key);
+        }
+    }
+
+    /// Answers a key's text, null, or that it is no string.
+    #[inline]
+    pub(crate) fn answer_value(&mut self, key: &[u8]) -> Found {
+        self.read(key, |out, entry| match entry.map(Entry::value) {
+            None => {
+                out.null();
+                Found::Nothing
+            }
+            Some(value) => {
+                bulk_value(out, value);
+                if value.kind() == Type::String { Found::Text } else { Found::Other }
+            }
+        })
+    }
+
+    /// Whether a key exists; one whose time has come is deleted.
+    #[inline]
+    pub fn exists(&mut self, key: &[u8]) -> bool {
+        self.keyspace.contains(self.caller.db, key, self.now)
+    }
+
+    /// Counts one change of the data set, made to `key`, and tells those who watch it.
+    #[inline]
+    pub fn changed(&mut self, key: &[u8]) {
+        self.ledger.dirty += 1;
+        self.touched(self.caller.db, key);
+    }
+
+    /// Tells those who watch a key, wait for it, or keep it in a cache, that it has changed.
+    #[inline]
+    pub(crate) fn touched(&mut self, db: usize, key: &[u8]) {
+        self.ledger.touch(db, key, self.caller.id);
+    }
+
+    /// As [`changed`](Self::changed), for a change that keyspace notifications name: `class` is
+    /// Redis's letter for its kind (`l` list, `s` set, `h` hash, `z` sorted set, `$` string,
+    /// `g` any type), `event` what happened.
+    #[inline]
+    pub(crate) fn changed_as(&mut self, key: &[u8], class: char, event: &'static str) {
+        self.changed(key);
+        if !self.ledger.settings.notify.is_empty() {
+            self.ledger.notify_change(self.keyspace, key, class, event);
+        }
+    }
+
+    /// Tells, in place of the request itself, a request that does the same whenever it is replayed:
+    /// see [`Effects`](crate::effects::Effects). May be called several times.
+    pub fn effect(&mut self, args: &[&[u8]]) {
+        self.effect_in(self.caller.db, args);
+    }
+
+    /// As [`effect`](Self::effect), in another database than the client's.
+    pub(crate) fn effect_in(&mut self, db: usize, args: &[&[u8]]) {
+        if self.ledger.effects.wanted() {
+            self.settle_expired();
+            self.ledger.effects.set_told();
+            self.ledger.effects.add(db, args);
+        }
+    }
+
+    /// Tells that the request need not be replayed, whatever it changed.
+    pub fn no_effect(&mut self) {
+        if self.ledger.effects.wanted() {
+            self.ledger.effects.set_told();
+        }
+    }
+
+    /// Notes which keys have expired since this was last called.
+    pub fn settle_expired(&mut self) {
+        self.ledger.settle_expired(self.keyspace);
+    }
+
+    /// The outcome of storing a string under `key`: a success is a change, which notifications
+    /// call `event`; a failure replaces what the command has answered since `start`.
+    #[inline]
+    pub(crate) fn stored_as<T>(
+        &mut self,
+        key: &[u8],
+        event: &'static str,
+        start: usize,
+        outcome: Result<T, MemoryError>,
+    ) -> Option<T> {
+        match outcome {
+            Ok(value) => {
+                self.changed_as(key, '$', event);
+                Some(value)
+            }
+            Err(error) => {
+                self.refuse(start, &error);
+                None
+            }
+        }
+    }
+
+    /// Answers, in place of everything since `start`, that memory cannot be had.
+    #[cold]
+    pub fn refuse(&mut self, start: usize, error: &MemoryError) {
+        self.out.buffer.truncate(start);
+        self.out.error(format!("OOM {error}"));
+    }
+}
+
+/// A string value as a reply.
+#[inline]
+pub(crate) fn bulk_value(out: &mut Out<'_>, value: Value<'_>) {
+    match value {
+        Value::Int(int) => out.bulk_integer(int),
+        Value::Bytes(bytes) => out.bulk(bytes),
+        _ => out.error(WRONG_TYPE),
+    }
+}

@@ -1,0 +1,172 @@
+//! What commands on data keep beside the data: what has changed and who is to know it, and the
+//! settings that they obey.
+//!
+//! - Every change of a key goes through here, whichever command made it: it is counted (`dirty`),
+//!   logged and sent to replicas (`effects`), and marks those who watch the key (`watches`), wait
+//!   for it (`waiters`) or want to hear of it (`events`).
+//! - Clients are numbers here. What is to be told is collected; the server tells it.
+
+use stillframe::Algorithm;
+use stillframe_keyspace::Keyspace;
+use stillframe_rdb::Workspace;
+
+use crate::effects::Effects;
+use crate::events::{Classes, Event, Events};
+use crate::random::Random;
+use crate::waiters::Waiters;
+use crate::watches::Watches;
+
+/// See the head of this file.
+pub struct Ledger {
+    /// The settings that hold now.
+    pub settings: Settings,
+    /// Changes of the data set since the last successful save.
+    pub dirty: u64,
+    /// Lookups of reading commands.
+    pub lookups: Lookups,
+    /// What requests did, for the log and for replicas.
+    pub effects: Effects,
+    /// Keys watched by clients.
+    pub watches: Watches,
+    /// Clients that wait for keys.
+    pub waiters: Waiters,
+    /// What happened to keys, to be told to clients.
+    pub events: Events,
+    /// EXEC is running the queued requests of a transaction.
+    pub in_exec: bool,
+    /// A test has RESTORE take damaged payloads.
+    pub skips_checksums: bool,
+    /// What DUMP works in, from its first use on.
+    pub dump_workspace: Option<Workspace>,
+    /// Source of randomness (not for secrets).
+    pub random: Random,
+    /// The database of the request under way.
+    selected: usize,
+    /// Keys of that database when a change was last told, for telling new keys.
+    keys_told: usize,
+}
+
+/// Settings that commands on data obey.
+#[derive(Debug, Clone, Copy)]
+pub struct Settings {
+    /// `proto-max-bulk-len`.
+    pub bulk_bytes_max: usize,
+    /// `notify-keyspace-events`.
+    pub notify: Classes,
+    /// `rdbcompression`.
+    pub compresses: bool,
+    /// `maxmemory-policy` counts how often keys are used, and not when.
+    pub counts_frequency: bool,
+}
+
+/// How often reading commands found a key, since the start or CONFIG RESETSTAT.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Lookups {
+    /// Keys that were there.
+    pub hits: u64,
+    /// Keys that were not.
+    pub misses: u64,
+}
+
+impl Ledger {
+    /// Nothing has changed yet.
+    pub fn new(settings: Settings, random: Random) -> Self {
+        Self {
+            settings,
+            dirty: 0,
+            lookups: Lookups::default(),
+            effects: Effects::default(),
+            watches: Watches::default(),
+            waiters: Waiters::default(),
+            events: Events::default(),
+            in_exec: false,
+            skips_checksums: false,
+            dump_workspace: None,
+            random,
+            selected: 0,
+            keys_told: 0,
+        }
+    }
+
+    /// A request begins, in the database `db`.
+    #[inline]
+    pub fn begin<A: Algorithm>(&mut self, keyspace: &Keyspace<A>, db: usize) {
+        if !self.settings.notify.is_empty() {
+            (self.selected, self.keys_told) = (db, keyspace.len(db));
+        }
+    }
+
+    /// Whether anyone wants to know which keys expire.
+    pub fn wants_expired(&self) -> bool {
+        self.effects.wanted() || !self.settings.notify.is_empty() || self.events.cached
+    }
+
+    /// Notes that something happened to a key. `class` is a letter of `notify-keyspace-events`.
+    #[inline]
+    pub fn notify(&mut self, class: char, event: &'static str, db: usize, key: &[u8]) {
+        if self.settings.notify.has(class) {
+            self.events.add(Event::Notice { event, db, key });
+        }
+    }
+
+    /// Notes that a change, `event`, was made to a key of the selected database, which may be new.
+    #[cold]
+    pub fn notify_change<A: Algorithm>(
+        &mut self,
+        keyspace: &mut Keyspace<A>,
+        key: &[u8],
+        class: char,
+        event: &'static str,
+    ) {
+        self.settle_expired(keyspace);
+        let (db, keys) = (self.selected, keyspace.len(self.selected));
+        if keys > self.keys_told {
+            self.notify('n', "new", db, key);
+        }
+        self.keys_told = keys;
+        self.notify(class, event, db, key);
+    }
+
+    /// Marks those who watch a key, wait for it, or keep it in a cache: client `by` changed it.
+    #[inline]
+    pub fn touch(&mut self, db: usize, key: &[u8], by: u64) {
+        self.watches.touch(db, key);
+        self.waiters.touch(db, key);
+        self.invalidate(key, by);
+    }
+
+    /// Notes for caches that a key has changed.
+    #[inline]
+    fn invalidate(&mut self, key: &[u8], by: u64) {
+        if self.events.cached {
+            self.events.add(Event::Stale { key, by });
+        }
+    }
+
+    /// Notes for caches that all keys have changed: a database was emptied.
+    pub fn invalidate_all(&mut self) {
+        if self.events.cached {
+            self.events.add(Event::AllStale);
+        }
+    }
+
+    /// Notes for the log, the replicas and caches that a key is gone that nobody deleted.
+    pub fn gone(&mut self, db: usize, key: &[u8]) {
+        if self.effects.wanted() {
+            self.effects.add(db, &[b"DEL", key]);
+        }
+        self.invalidate(key, 0);
+    }
+
+    /// Notes which keys have expired since this was last called.
+    #[inline]
+    pub fn settle_expired<A: Algorithm>(&mut self, keyspace: &mut Keyspace<A>) {
+        for (db, key) in keyspace.take_expired() {
+            self.gone(db, &key);
+            if db == self.selected {
+                self.keys_told = self.keys_told.saturating_sub(1);
+            }
+            self.notify('x', "expired", db, &key);
+        }
+    }
+}

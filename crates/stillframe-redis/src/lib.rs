@@ -1,0 +1,46 @@
+//! The commands of Redis that work on data, on a stillframe keyspace: no sockets, no files, no
+//! threads.
+//!
+//! Reading order: [`Context`] (what a command sees), [`Ledger`] (what is kept beside the data),
+//! [`Table`] (how a request finds its command), then any file of `command`.
+//!
+//! - A command runs alone, to the end: between two commands the data set is at a point of
+//!   consistency.
+//! - Commands tell nobody anything. They collect what happened in the ledger; whoever runs them (a
+//!   server, a replay, a test) tells those who want to know.
+//! - No request can make this crate panic.
+
+#![forbid(unsafe_code)]
+
+mod address;
+mod caller;
+mod command;
+mod context;
+mod effects;
+pub mod errors;
+mod events;
+mod few;
+mod ledger;
+pub mod number;
+mod random;
+mod table;
+pub mod text;
+pub mod values;
+mod waiters;
+mod watches;
+
+pub use address::Address;
+pub use caller::Caller;
+pub use command::{digest, encoding, parse_db, register};
+pub use context::Context;
+pub use effects::{Consumer, Effects, write_request};
+pub use events::{Classes, Collected, Event, Events};
+pub use few::Few;
+pub use ledger::{Ledger, Lookups, Settings};
+pub use random::Random;
+pub use table::{
+    ALL_BUT_FIRST, ALL_BUT_LAST, ALL_KEYS, Command, DataHandler, Handler, KEY_VALUE_PAIRS, Keys,
+    Lookup, More, NO_KEYS, ONE_KEY, SECOND_KEY, THIRD_KEY, TWO_KEYS, Table, flags,
+};
+pub use waiters::{Acks, Waiter, Waiters};
+pub use watches::{LISTED_BYTES, Watches};

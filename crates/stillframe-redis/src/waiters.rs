@@ -1,0 +1,250 @@
+//! Clients that wait for a key to hold what they can take: BLPOP and its kin.
+//!
+//! - A waiter leaves a request behind: once one of its keys is ready, `before key after` is run
+//!   for it as if it had sent that just then. So a command has one handler for both cases.
+//! - Who waits for a key is served first come, first served. A waiter that cannot be served yet
+//!   (the key holds another type) keeps its place.
+//! - A key becomes ready by being changed at all; whoever serves looks at what it holds. Serving
+//!   happens at the end of the command that changed the key, never within a transaction.
+//! - A waiter stands in the queue of each of its keys once, in the table of clients, and among the
+//!   deadlines if it has one; it leaves all three together.
+//! - Neither a change nor a client's leaving takes longer the more clients wait for the same key,
+//!   or the more keys are ready: hostile clients would see to it that there are many.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::time::Instant;
+
+use stillframe_keyspace::{DATABASES, Type};
+
+/// A client that waits.
+pub struct Waiter {
+    /// Its place in the registry of clients.
+    pub place: usize,
+    /// The database of its keys.
+    pub db: usize,
+    /// Its keys; which one comes first does not matter once it waits.
+    pub keys: Vec<Box<[u8]>>,
+    /// What a key has to hold for it.
+    pub kind: Type,
+    /// When it gives up.
+    pub deadline: Option<Instant>,
+    /// Index of its command in the table.
+    pub command: usize,
+    /// Arguments of the request to run, before the key that became ready.
+    pub before: Vec<Box<[u8]>>,
+    /// Arguments after it.
+    pub after: Vec<Box<[u8]>>,
+    /// It waits for replicas, not for keys.
+    pub acks: Option<Acks>,
+    /// When it came: its place in the queues of its keys. Given to it by [`Waiters::park`].
+    pub ticket: u64,
+}
+
+/// Those who wait for one key.
+#[derive(Default)]
+struct Queue {
+    /// Numbers of clients by their tickets: first come first.
+    waiters: BTreeMap<u64, u64>,
+    /// The key is among those that are ready.
+    is_ready: bool,
+}
+
+/// What WAIT waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Acks {
+    /// Replicas have to have applied the stream up to there.
+    pub offset: u64,
+    /// So many of them.
+    pub wanted: usize,
+}
+
+/// All waiters.
+#[derive(Default)]
+pub struct Waiters {
+    /// Who waits, per database and key.
+    queues: [HashMap<Box<[u8]>, Queue>; DATABASES],
+    clients: HashMap<u64, Waiter>,
+    deadlines: BTreeSet<(Instant, u64)>,
+    /// Keys changed since they were last served, in that order, each once.
+    ready: VecDeque<(usize, Box<[u8]>)>,
+    /// Tickets given so far.
+    tickets: u64,
+}
+
+impl Waiters {
+    /// Has a client wait.
+    pub fn park(&mut self, id: u64, mut waiter: Waiter) {
+        waiter.keys.sort_unstable();
+        waiter.keys.dedup();
+        self.tickets += 1;
+        waiter.ticket = self.tickets;
+        for key in &waiter.keys {
+            let queue = self.queues[waiter.db].entry(key.clone()).or_default();
+            queue.waiters.insert(waiter.ticket, id);
+        }
+        self.deadlines.extend(waiter.deadline.map(|deadline| (deadline, id)));
+        self.clients.insert(id, waiter);
+    }
+
+    /// Takes a client out of all queues: it is served, gives up, or is gone.
+    pub fn leave(&mut self, id: u64) -> Option<Waiter> {
+        let waiter = self.clients.remove(&id)?;
+        let queues = &mut self.queues[waiter.db];
+        for key in &waiter.keys {
+            if let Some(queue) = queues.get_mut(key) {
+                queue.waiters.remove(&waiter.ticket);
+                if queue.waiters.is_empty() {
+                    queues.remove(key);
+                }
+            }
+        }
+        if let Some(deadline) = waiter.deadline {
+            self.deadlines.remove(&(deadline, id));
+        }
+        Some(waiter)
+    }
+
+    /// A key was changed: whoever waits for it is to be served at the end of the command.
+    #[inline]
+    pub fn touch(&mut self, db: usize, key: &[u8]) {
+        if !self.queues[db].is_empty() {
+            self.note(db, key);
+        }
+    }
+
+    fn note(&mut self, db: usize, key: &[u8]) {
+        if let Some(queue) = self.queues[db].get_mut(key)
+            && !std::mem::replace(&mut queue.is_ready, true)
+        {
+            self.ready.push_back((db, key.into()));
+        }
+    }
+
+    /// The database holds other keys than before: those who wait for one of them are to be served.
+    pub fn touch_all(&mut self, db: usize, mut exists: impl FnMut(&[u8]) -> bool) {
+        let mut found: Vec<_> = self.queues[db].keys().filter(|key| exists(key)).cloned().collect();
+        found.sort_unstable();
+        found.iter().for_each(|key| self.note(db, key));
+    }
+
+    /// Whether a key that somebody waits for was changed.
+    pub fn has_ready(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
+    /// The key that was changed first, as database and name.
+    pub fn next_ready(&mut self) -> Option<(usize, Box<[u8]>)> {
+        let (db, key) = self.ready.pop_front()?;
+        if let Some(queue) = self.queues[db].get_mut(&key) {
+            queue.is_ready = false;
+        }
+        Some((db, key))
+    }
+
+    /// The first client, from the given ticket in the queue of a key on, that waits for a value of
+    /// type `kind`; and its ticket.
+    pub fn first(&self, (db, key): (usize, &[u8]), from: u64, kind: Type) -> Option<(u64, u64)> {
+        let mut queue = self.queues[db].get(key)?.waiters.range(from..);
+        let fits = |id: &u64| self.clients.get(id).is_some_and(|waiter| waiter.kind == kind);
+        queue.find(|(_, id)| fits(id)).map(|(&ticket, &id)| (ticket, id))
+    }
+
+    /// What a client waits for that waits for replicas.
+    pub fn acks(&self, id: u64) -> Option<Acks> {
+        self.clients.get(&id)?.acks
+    }
+
+    /// Everybody who waits, by number.
+    pub fn all(&self) -> Vec<u64> {
+        self.clients.keys().copied().collect()
+    }
+
+    /// How many clients wait.
+    pub fn len(&self) -> usize {
+        self.clients.len()
+    }
+
+    /// How many of them will give up some time.
+    pub fn with_deadline(&self) -> usize {
+        self.deadlines.len()
+    }
+
+    /// When the next one gives up.
+    pub fn next_deadline(&self) -> Option<Instant> {
+        self.deadlines.first().map(|(deadline, _)| *deadline)
+    }
+
+    /// A client that gives up at `now`.
+    pub fn overdue(&self, now: Instant) -> Option<u64> {
+        self.deadlines.first().filter(|(deadline, _)| *deadline <= now).map(|(_, id)| *id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    fn waiter(db: usize, keys: &[&[u8]], kind: Type, deadline: Option<Instant>) -> Waiter {
+        let keys = keys.iter().map(|&key| key.into()).collect();
+        let (before, after) = (Vec::new(), Vec::new());
+        let (acks, ticket) = (None, 0);
+        Waiter { place: 0, db, keys, kind, deadline, command: 0, before, after, acks, ticket }
+    }
+
+    #[test]
+    fn a_key_is_served_in_the_order_of_arrival_past_those_who_want_another_type() {
+        let mut blocked = Waiters::default();
+        blocked.park(7, waiter(0, &[b"k"], Type::Sorted, None));
+        blocked.park(3, waiter(0, &[b"x", b"k", b"k"], Type::List, None));
+        blocked.park(5, waiter(0, &[b"k"], Type::List, None));
+        blocked.touch(1, b"k");
+        assert!(!blocked.has_ready(), "another database");
+        blocked.touch(0, b"x");
+        blocked.touch(0, b"k");
+        blocked.touch(0, b"x");
+        assert_eq!(blocked.next_ready(), Some((0, (*b"x").into())));
+        assert_eq!(blocked.next_ready(), Some((0, (*b"k").into())));
+        assert_eq!(blocked.next_ready(), None);
+        assert_eq!(blocked.first((0, b"k"), 0, Type::List), Some((2, 3)));
+        blocked.leave(3);
+        assert_eq!(blocked.first((0, b"x"), 0, Type::List), None);
+        assert_eq!(blocked.first((0, b"k"), 2, Type::List), Some((3, 5)));
+        assert_eq!(blocked.first((0, b"k"), 0, Type::Sorted), Some((1, 7)));
+    }
+
+    #[test]
+    fn a_key_is_ready_once_until_it_is_served() {
+        let mut blocked = Waiters::default();
+        blocked.park(1, waiter(0, &[b"k"], Type::List, None));
+        for _ in 0..2 {
+            blocked.touch(0, b"k");
+            blocked.touch(0, b"k");
+            assert!(blocked.next_ready().is_some());
+            assert!(!blocked.has_ready());
+        }
+        // Whoever waits anew, for a key that was ready when the last one left, is not forgotten.
+        blocked.touch(0, b"k");
+        blocked.leave(1);
+        blocked.park(2, waiter(0, &[b"k"], Type::List, None));
+        assert!(blocked.next_ready().is_some());
+        blocked.touch(0, b"k");
+        assert!(blocked.has_ready());
+    }
+
+    #[test]
+    fn nothing_is_left_of_those_who_leave() {
+        let now = Instant::now();
+        let mut blocked = Waiters::default();
+        blocked.park(1, waiter(0, &[b"a", b"b"], Type::List, Some(now)));
+        blocked.park(2, waiter(0, &[b"a"], Type::List, Some(now + Duration::from_secs(1))));
+        assert_eq!((blocked.overdue(now), blocked.with_deadline()), (Some(1), 2));
+        blocked.leave(1);
+        assert_eq!(blocked.overdue(now), None);
+        assert_eq!(blocked.next_deadline(), Some(now + Duration::from_secs(1)));
+        blocked.leave(2);
+        assert!(blocked.leave(2).is_none());
+        assert!(blocked.queues.iter().all(HashMap::is_empty) && blocked.deadlines.is_empty());
+        assert_eq!(blocked.len(), 0);
+    }
+}

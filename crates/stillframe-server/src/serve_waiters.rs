@@ -1,0 +1,76 @@
+//! The loop's part in waiting: clients are served when a key is ready, and give up in time.
+
+use std::time::Instant;
+
+use stillframe::Algorithm;
+
+use crate::commands::{self};
+use crate::connection::Client;
+use crate::server::Server;
+use crate::session::Replies;
+use stillframe_redis::Waiter;
+
+impl<A: Algorithm> Server<A> {
+    /// Serves those who wait for keys that were changed, until no change is left to look at:
+    /// serving one (BLMOVE) may change another key.
+    pub(crate) fn serve_blocked(&mut self) {
+        self.state.read_clock();
+        let now = self.state.unix_now();
+        while let Some((db, key)) = self.state.ledger.waiters.next_ready() {
+            let mut from = 0;
+            while let Some(entry) = self.keyspace.get(db, &key, now) {
+                let kind = entry.value().kind();
+                let Some((at, id)) = self.state.ledger.waiters.first((db, &key), from, kind) else {
+                    break;
+                };
+                from = at;
+                let Some(waiter) = self.state.ledger.waiters.leave(id) else { break };
+                let place = waiter.place;
+                let Some(mut client) = self.state.clients.take(place) else { continue };
+                client.session.caller.waits = false;
+                if !client.dead {
+                    self.run_for(&mut client, &waiter, &key, now);
+                }
+                self.state.clients.put(place, client);
+                self.state.clients.own_bytes = 0;
+                self.state.clients.woken.push(place);
+            }
+        }
+    }
+
+    /// Runs what a waiter has left behind.
+    fn run_for(&mut self, client: &mut Client, waiter: &Waiter, key: &[u8], now: i64) {
+        let before = waiter.before.iter().map(AsRef::as_ref);
+        let after = waiter.after.iter().map(AsRef::as_ref);
+        let args: Vec<&[u8]> = before.chain([key]).chain(after).collect();
+        let Client { session, output, .. } = client;
+        let db = std::mem::replace(&mut session.caller.db, waiter.db);
+        let mut ctx = self.context(session, output, now);
+        let start = ctx.out.position();
+        // It was shown when it was sent.
+        let monitors = std::mem::take(&mut ctx.server.monitors);
+        commands::run(&mut ctx, waiter.command, &args);
+        ctx.server.monitors = monitors;
+        if ctx.session.replies == Replies::Dropped {
+            ctx.out.buffer.truncate(start);
+        }
+        if ctx.server.tracking.clients > 0 {
+            commands::finish_tracking(&mut ctx);
+        }
+        session.caller.db = db;
+    }
+
+    /// Tells those whose time is over that there was nothing.
+    pub(crate) fn time_out_blocked(&mut self, now: Instant) {
+        while let Some(id) = self.state.ledger.waiters.overdue(now) {
+            self.state.give_up(id);
+        }
+    }
+
+    /// Clients that got a reply out of turn: it is written, and what they sent meanwhile is served.
+    pub(crate) fn attend_woken(&mut self) {
+        for place in std::mem::take(&mut self.state.clients.woken) {
+            self.attend(place);
+        }
+    }
+}
