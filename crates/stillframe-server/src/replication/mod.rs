@@ -165,10 +165,15 @@ impl Replication {
         self.ask |= self.failover.is_none();
     }
 
-    /// Adds what is no effect.
+    /// Adds what is no effect. A server that has become a replica since drops its messages: the
+    /// stream is its primary's, and an offset beyond what the primary said would cost an image.
     pub(super) fn end_turn(&mut self) {
         let mut messages = std::mem::take(&mut self.messages);
-        if std::mem::take(&mut self.ask) && self.following.is_none() && !self.places.is_empty() {
+        let ask = std::mem::take(&mut self.ask);
+        if self.following.is_some() {
+            return;
+        }
+        if ask && !self.places.is_empty() {
             stillframe_redis::write_request(&mut messages, &[b"REPLCONF", b"GETACK", b"*"]);
         }
         self.stream.append(&messages);

@@ -117,3 +117,23 @@ fn a_replica_goes_on_as_the_replica_of_another_after_a_cut_at_any_byte() {
 fn a_replica_that_was_cut_off_at_any_byte_can_be_promoted() {
     cut_everywhere(After::Promoted);
 }
+
+/// A ping that is still unsaid when its server becomes a replica is no part of the new primary's
+/// stream.
+#[test]
+fn what_an_old_primary_has_not_said_yet_costs_no_image() {
+    let mut fleet = Fleet::start(2, 7, false);
+    fleet.settle();
+    let images = fleet.images();
+    for (old, new) in [(0, 1), (1, 0)] {
+        let replication = &mut fleet.nodes[old].server.state.replication;
+        replication.tell(&[b"PING"]);
+        replication.ask();
+        fleet.promote(new);
+        fleet.follow(old, new, true);
+        ask(&mut fleet, "APPEND a 6");
+        fleet.settle();
+        assert_eq!(fleet.disagreement(), None);
+    }
+    assert_eq!(fleet.images(), images);
+}
