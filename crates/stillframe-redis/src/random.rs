@@ -7,7 +7,7 @@ pub struct Random(u64);
 
 impl Random {
     /// A generator with a fresh seed.
-    pub fn new() -> Self {
+    pub fn seeded() -> Self {
         Self(RandomState::new().build_hasher().finish())
     }
 
@@ -17,7 +17,7 @@ impl Random {
     }
 
     /// The next 64 bits.
-    pub fn next(&mut self) -> u64 {
+    pub fn bits(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -27,17 +27,17 @@ impl Random {
 
     /// A generator of its own, for who cannot hold on to this one.
     pub fn split(&mut self) -> Self {
-        Self(self.next())
+        Self(self.bits())
     }
 
     /// A number below `bound`, which is not zero; a bias below 2^-64 times `bound` is left.
     pub fn below(&mut self, bound: usize) -> usize {
-        ((u128::from(self.next()) * bound as u128) >> 64) as usize
+        ((u128::from(self.bits()) * bound as u128) >> 64) as usize
     }
 
     /// Forty hexadecimal digits, as in Redis's `run_id`.
     pub fn identifier(&mut self) -> String {
-        let text: String = (0..3).map(|_| format!("{:016x}", self.next())).collect();
+        let text: String = (0..3).map(|_| format!("{:016x}", self.bits())).collect();
         text[..40].to_owned()
     }
 }

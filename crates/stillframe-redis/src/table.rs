@@ -259,7 +259,7 @@ const BUCKETS: usize = 1024;
 
 impl<A: Algorithm, S> Table<A, S> {
     /// An empty table.
-    pub fn new() -> Self {
+    pub fn empty() -> Self {
         Self {
             commands: Vec::new(),
             buckets: [0; BUCKETS],

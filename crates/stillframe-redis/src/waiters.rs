@@ -160,7 +160,7 @@ impl Waiters {
     }
 
     /// How many clients wait.
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.clients.len()
     }
 
@@ -245,6 +245,6 @@ mod tests {
         blocked.leave(2);
         assert!(blocked.leave(2).is_none());
         assert!(blocked.queues.iter().all(HashMap::is_empty) && blocked.deadlines.is_empty());
-        assert_eq!(blocked.len(), 0);
+        assert_eq!(blocked.count(), 0);
     }
 }

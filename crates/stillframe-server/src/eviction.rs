@@ -172,7 +172,7 @@ impl ServerState {
     ) -> bool {
         for _ in 0..BATCH {
             let random = &mut self.ledger.random;
-            let Some((db, key)) = keyspace.evict(choice, &mut || random.next()) else {
+            let Some((db, key)) = keyspace.evict(choice, &mut || random.bits()) else {
                 return false;
             };
             self.stats.evicted_keys += 1;

@@ -102,7 +102,7 @@ impl ServerState {
     /// State of a server that has no clients yet.
     pub(crate) fn new(config: Config, saves: Saves, users: Users, port: u16) -> Self {
         let now = Instant::now();
-        let mut random = Random::new();
+        let mut random = Random::seeded();
         let settings = config.of_commands();
         Self {
             replication: Replication::new(&mut random, Transfers::new(saves.waker()), now),

@@ -141,7 +141,7 @@ impl<'c, A: Algorithm> Context<'c, A> {
             let shorter = name.len().min(64);
             name.truncate(shorter);
             name.extend_from_slice(b" new ");
-            name.extend_from_slice(&self.ledger.random.next().to_le_bytes());
+            name.extend_from_slice(&self.ledger.random.bits().to_le_bytes());
         }
         name
     }

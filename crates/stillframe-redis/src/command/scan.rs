@@ -173,7 +173,7 @@ fn keys<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
 /// `RANDOMKEY`
 fn randomkey<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
     let Context { keyspace, ledger, caller, out, now, .. } = ctx;
-    match keyspace.random(caller.db, *now, &mut || ledger.random.next()) {
+    match keyspace.random(caller.db, *now, &mut || ledger.random.bits()) {
         Some(entry) => out.bulk(entry.key()),
         None => out.null(),
     }

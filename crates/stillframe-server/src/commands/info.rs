@@ -135,7 +135,7 @@ fn clients<A: Algorithm>(ctx: &Context<'_, A>, _: &KeyspaceStats, text: &mut Tex
     text.field("maxclients", ctx.server.config.maxclients);
     text.field("client_recent_max_input_buffer", input.unwrap_or(0));
     text.field("client_recent_max_output_buffer", output.unwrap_or(0));
-    text.field("blocked_clients", ctx.server.ledger.waiters.len() + clients.postponed());
+    text.field("blocked_clients", ctx.server.ledger.waiters.count() + clients.postponed());
     text.field("tracking_clients", ctx.server.tracking.clients);
     text.field("clients_in_timeout_table", ctx.server.ledger.waiters.with_deadline());
 }

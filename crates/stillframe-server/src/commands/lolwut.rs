@@ -21,7 +21,7 @@ fn lolwut<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
         return ctx.out.error(NOT_AN_INTEGER);
     }
     let mut text = format!("+{}+\n", "-".repeat(WIDTH));
-    let phase = (ctx.server.ledger.random.next() % 628) as f64 / 100.0;
+    let phase = (ctx.server.ledger.random.bits() % 628) as f64 / 100.0;
     for row in 0..HEIGHT {
         let height = (HEIGHT - 1) as f64 / 2.0;
         let shown = |column: usize| {

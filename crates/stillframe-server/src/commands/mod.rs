@@ -87,7 +87,7 @@ impl<A: Algorithm> Context<'_, A> {
 
 /// The table of every command.
 pub(crate) fn table<A: Algorithm>() -> Table<A> {
-    let mut table = Table::new();
+    let mut table = Table::empty();
     stillframe_redis::register(&mut table);
     connection::register(&mut table);
     absent::register(&mut table);

@@ -135,7 +135,7 @@ fn server<A: Algorithm>(to: &mut Gathered, keyspace: &Keyspace<A>, state: &Serve
     to.gauge("redis_uptime_in_seconds", "Seconds since the start.", uptime);
     let clients = (state.clients.count() - state.clients.replicas()) as f64;
     to.gauge("redis_connected_clients", "Clients, replicas apart.", clients);
-    let blocked = (state.ledger.waiters.len() + state.clients.postponed()) as f64;
+    let blocked = (state.ledger.waiters.count() + state.clients.postponed()) as f64;
     let help = "Clients that wait for keys, for replicas or for the end of a pause.";
     to.gauge("redis_blocked_clients", help, blocked);
     let tracking = state.tracking.clients as f64;

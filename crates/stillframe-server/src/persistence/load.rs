@@ -159,7 +159,7 @@ pub(crate) fn delay(delay_us: i32) -> bool {
     let sleeps = match delay_us {
         0 => return false,
         1.. => true,
-        often => Random::new().below(often.unsigned_abs() as usize) == 0,
+        often => Random::seeded().below(often.unsigned_abs() as usize) == 0,
     };
     if sleeps {
         std::thread::sleep(Duration::from_micros(delay_us.max(1).unsigned_abs().into()));

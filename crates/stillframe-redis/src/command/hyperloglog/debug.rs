@@ -82,7 +82,7 @@ fn made_dense<A: Algorithm>(
 /// `PFSELFTEST`: random elements are counted within the error that the algorithm promises, the same
 /// in both forms. Redis counts ten millions, which holds all clients up for seconds.
 pub(super) fn pfselftest<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
-    match counts_well(ctx.ledger.random.next()) {
+    match counts_well(ctx.ledger.random.bits()) {
         Ok(()) => ctx.out.ok(),
         Err(problem) => ctx.out.error(format!("ERR TESTFAILED {problem}")),
     }

@@ -54,8 +54,8 @@ fn seeds(count: usize) -> Vec<u64> {
         Err(_) => {
             let count =
                 if std::env::var_os("STILLFRAME_LONG").is_some() { count * 50 } else { count };
-            let mut random = Random::new();
-            (0..count).map(|_| random.next()).collect()
+            let mut random = Random::seeded();
+            (0..count).map(|_| random.bits()).collect()
         }
     }
 }
