@@ -93,10 +93,15 @@ impl<A: Algorithm> Host for Server<A> {
 impl<A: Algorithm> Server<A> {
     /// Loads the dump file, if there is one; false if the server is to end first.
     pub(crate) fn load(&mut self) -> Result<bool, ServeError> {
-        let load = self.state.saves.directory().begin_load(unix_millis())?;
+        // What has expired at a replica goes when its primary says so.
+        let is_replica = self.state.config.replication.primary.is_some();
+        let now = if is_replica { i64::MIN } else { unix_millis() };
+        let load = self.state.saves.directory().begin_load(now)?;
         self.state.loading = Some(Loading::new(load.as_ref().map_or(0, Load::bytes)));
         let Some(mut load) = load else { return Ok(true) };
+        load.keep_expired();
         while !load.slice(&mut self.keyspace, self.state.config.key_load_delay_us)? {
+            self.state.go_on_behind(&mut load);
             if let Some(loading) = &mut self.state.loading {
                 loading.loaded_bytes = load.offset();
             }
@@ -104,6 +109,7 @@ impl<A: Algorithm> Server<A> {
                 return Ok(false);
             }
         }
+        self.state.go_on_behind(&mut load);
         self.state.saves.loaded = load.finish()?;
         Ok(true)
     }

@@ -97,6 +97,7 @@ fn run<A: Algorithm>(mut config: Config) -> Result<(), ServeError> {
     }
     let Server { keyspace, state, .. } = &mut server;
     state.loading = None;
+    state.resume_stream(keyspace);
     if let Some((host, port)) = state.config.replication.primary.clone() {
         state.demote(keyspace, host, port);
     }

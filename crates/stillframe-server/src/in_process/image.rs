@@ -37,7 +37,7 @@ impl InProcess {
     /// Why there can be none, in a sentence.
     pub fn begin_image(&mut self) -> Result<Image, String> {
         let encoder = Encoder::new(Memory::default());
-        let encoder = persistence::with_header(encoder, &self.keyspace, None);
+        let encoder = persistence::with_header(encoder, &self.keyspace, []);
         let counters = Counters::new().map_err(|error| error.to_string())?;
         let sink = RdbSink::new(encoder.map_err(|error| error.to_string())?, counters);
         let (sender, receiver) = channel();

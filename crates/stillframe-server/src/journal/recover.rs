@@ -154,6 +154,9 @@ impl<'a, H: Host> Replay<'a, H> {
         };
         report(&path, &replayed);
         let (keyspace, state, _) = self.host.parts();
+        if replayed.records > 0 {
+            state.replication.forget_loaded();
+        }
         state.stats.reset(keyspace.stats().expired_total, Instant::now());
         let journal = &mut state.journal;
         let history = &journal.history;

@@ -13,7 +13,7 @@ use super::values::{decode_elements, skip_elements};
 use crate::ServeError;
 use crate::journal::{POSITION_FIELD, Position};
 use crate::loading::SLICE;
-use crate::replication::transfer::STREAM_DB_FIELD;
+use crate::replication::point::{StreamField, StreamFields, StreamPoint};
 use stillframe_redis::Random;
 
 /// What was loaded.
@@ -40,6 +40,10 @@ pub(crate) struct Load {
     now: i64,
     /// Keys take the place of those that are there.
     merge: bool,
+    /// Where a stream of replication stands in the file.
+    stream: StreamFields,
+    /// Keys that had expired, if somebody wants to know them.
+    expired: Option<Vec<(usize, Vec<u8>)>>,
     loaded: Loaded,
     started: Instant,
     told: Instant,
@@ -49,13 +53,38 @@ impl Load {
     /// Begins with a file of so many bytes.
     pub(crate) fn new(path: &Path, (file, bytes): (Input, u64), now: i64) -> Self {
         let (decoder, started) = (Decoder::new(file).with_file_bytes(bytes), Instant::now());
-        let (path, loaded) = (path.to_owned(), Loaded::default());
-        Self { decoder, path, bytes, now, merge: false, loaded, started, told: started }
+        Self {
+            decoder,
+            path: path.to_owned(),
+            bytes,
+            now,
+            merge: false,
+            stream: StreamFields::default(),
+            expired: None,
+            loaded: Loaded::default(),
+            started,
+            told: started,
+        }
     }
 
     /// Has its keys take the place of those that are there.
     pub(crate) fn merge(&mut self) {
         self.merge = true;
+    }
+
+    /// Has [`take_expired`](Self::take_expired) tell which keys had expired.
+    pub(crate) fn keep_expired(&mut self) {
+        self.expired = Some(Vec::new());
+    }
+
+    /// Databases and keys that had expired, since this was last asked.
+    pub(crate) fn take_expired(&mut self) -> Vec<(usize, Vec<u8>)> {
+        self.expired.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    /// Where a stream of replication stands in the file, if it says so.
+    pub(crate) fn stream_point(&self) -> Option<StreamPoint> {
+        self.stream.point()
     }
 
     /// Bytes of the file.
@@ -112,13 +141,19 @@ impl Load {
     fn step<A: Algorithm>(&mut self, keyspace: &mut Keyspace<A>) -> Result<bool, String> {
         match next(&mut self.decoder, keyspace, self.now, self.merge)? {
             Next::End => return Ok(false),
-            Next::Other | Next::StreamDb(_) => {}
+            Next::Other => {}
+            Next::Stream(field) => self.stream.take(field),
             Next::Position(position) => {
                 self.loaded.position = Some(position);
                 // What the log holds may be about keys that have expired since.
                 self.now = i64::MIN;
             }
-            Next::Expired => self.loaded.expired += 1,
+            Next::Expired { db, key } => {
+                self.loaded.expired += 1;
+                if let Some(expired) = &mut self.expired {
+                    expired.push((db, key));
+                }
+            }
             Next::Loaded => self.loaded.keys += 1,
         }
         Ok(true)
@@ -244,11 +279,11 @@ pub(crate) enum Next {
     /// A key.
     Loaded,
     /// A key whose time had come.
-    Expired,
+    Expired { db: usize, key: Vec<u8> },
     /// How much of the log is in the file.
     Position(Position),
-    /// The database that a stream of replication has selected.
-    StreamDb(usize),
+    /// Where a stream of replication stands, or a part of it.
+    Stream(StreamField),
     /// Something else that is no key.
     Other,
     /// The end mark.
@@ -272,17 +307,16 @@ pub(crate) fn next<A: Algorithm, R: Read>(
                 .map(Next::Position)
                 .ok_or_else(|| format!("the position in a log, before offset {offset}, is none"));
         }
-        Some(Event::Aux { name: STREAM_DB_FIELD, value }) => {
-            let db = match value {
-                Value::Int(db) => usize::try_from(db).ok(),
-                Value::Bytes(text) => std::str::from_utf8(text).ok().and_then(|it| it.parse().ok()),
-            };
-            return Ok(Next::StreamDb(db.filter(|&db| db < DATABASES).unwrap_or(0)));
+        Some(Event::Aux { name, value }) => {
+            return Ok(StreamField::read(name, value).map_or(Next::Other, Next::Stream));
         }
-        Some(Event::Entry { expire_at_ms: Some(at), .. }) if at <= now => return Ok(Next::Expired),
-        Some(Event::Begin { expire_at_ms: Some(at), .. }) if at <= now => {
+        Some(Event::Entry { db, key, expire_at_ms: Some(at), .. }) if at <= now => {
+            return Ok(Next::Expired { db: database(db, offset)?, key: key.to_vec() });
+        }
+        Some(Event::Begin { db, key, expire_at_ms: Some(at), .. }) if at <= now => {
+            let (db, key) = (database(db, offset)?, key.to_vec());
             skip_elements(decoder).map_err(text)?;
-            return Ok(Next::Expired);
+            return Ok(Next::Expired { db, key });
         }
         Some(Event::Entry { db, key, value, expire_at_ms, uses }) => {
             let db = database(db, offset)?;

@@ -24,6 +24,7 @@ use stillframe_rdb::{Encoder, Origin, Value, Workspace};
 
 use crate::config::SavePoint;
 use crate::journal::{self, Cover, Journal, POSITION_FIELD};
+use crate::replication::point::StreamPoint;
 use crate::replication::transfer;
 use crate::server::unix_millis;
 use crate::state::ServerState;
@@ -128,7 +129,9 @@ fn start<A: Algorithm>(
     let file = DumpFile::new(file, stage, counters.clone(), bandwidth_bytes);
     let encoder = Encoder::within(workspace, file).compress(config.rdbcompression);
     let position = cover.position().map(|position| (POSITION_FIELD, position.text()));
-    let encoder = with_header(encoder, keyspace, position);
+    let point = state.replication.point();
+    let fields = position.into_iter().chain(point.iter().flat_map(StreamPoint::fields));
+    let encoder = with_header(encoder, keyspace, fields);
     let sink = RdbSink::new(encoder.map_err(|error| error.to_string())?, counters.clone());
     let sink = sink.dragged(saves.dragged(config.key_save_delay_us));
     let sink = sink.telling_uses(config.maxmemory_policy.counts_uses());
@@ -147,16 +150,16 @@ fn start<A: Algorithm>(
     Ok((counters, begun.begin))
 }
 
-/// Writes what comes before the first entry, and a field; all of it fits the encoder's buffer.
+/// Writes what comes before the first entry, `fields` among it; all of it fits the encoder's buffer.
 pub(crate) fn with_header<A: Algorithm, O: Destination>(
     mut encoder: Encoder<O>,
     keyspace: &Keyspace<A>,
-    field: Option<(&[u8], String)>,
+    fields: impl IntoIterator<Item = (&'static [u8], String)>,
 ) -> Result<Encoder<O>, SinkError> {
     let used_memory_bytes = keyspace.stats().entry_bytes as u64;
     let created_s = unix_millis() / 1000;
     encoder.begin(&Origin { created_s, used_memory_bytes, aof_base: false })?;
-    if let Some((name, value)) = field {
+    for (name, value) in fields {
         encoder.aux(name, Value::Bytes(value.as_bytes()))?;
     }
     for db in (0..DATABASES).filter(|&db| !keyspace.is_empty(db)) {

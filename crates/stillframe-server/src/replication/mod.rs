@@ -19,6 +19,8 @@ mod failover;
 mod follow;
 mod handshake;
 mod link;
+mod own;
+pub(crate) mod point;
 mod receive;
 mod refusals;
 mod relay;
@@ -36,6 +38,8 @@ use crate::journal;
 use crate::state::ServerState;
 pub(crate) use failover::Failover;
 pub(crate) use follow::Following;
+use own::OwnKeys;
+use point::StreamPoint;
 pub(crate) use relay::Relay;
 pub(crate) use replica::{Phase, Replica};
 use stillframe_redis::Random;
@@ -59,6 +63,10 @@ pub(crate) struct Replication {
     pub(crate) db: usize,
     /// There is a stream: effects are added to it, or what the primary says.
     active: bool,
+    /// Where it stood in the file that is loaded at start, and the database that what was added
+    /// since has selected.
+    loaded: Option<StreamPoint>,
+    loaded_db: Option<usize>,
     /// Where the replicas are in the registry of clients.
     pub(crate) places: Vec<usize>,
     /// Since when there has been no replica.
@@ -99,6 +107,8 @@ impl Replication {
     pub(crate) fn new(random: &mut Random, transfers: Transfers, now: Instant) -> Self {
         Self {
             id: random.identifier(),
+            loaded: None,
+            loaded_db: None,
             older: None,
             stream: Stream::default(),
             db: 0,

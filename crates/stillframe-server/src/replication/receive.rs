@@ -16,6 +16,7 @@ use stillframe_rdb::Decoder;
 use super::follow::Failure;
 use super::handshake::line;
 use super::link::{Link, Step};
+use super::point::StreamField;
 use crate::journal;
 use crate::loading::{Loading, SLICE};
 use crate::persistence::{Next, delay, next};
@@ -235,9 +236,9 @@ impl Load {
             // Keys whose time has come are the primary's business, too.
             match next(&mut self.decoder, keyspace, i64::MIN, false)? {
                 Next::End => return Ok(true),
-                Next::StreamDb(db) => self.db = db,
+                Next::Stream(StreamField::Db(db)) => self.db = db,
                 Next::Loaded => self.keys += 1,
-                Next::Expired | Next::Position(_) | Next::Other => {}
+                Next::Expired { .. } | Next::Position(_) | Next::Stream(_) | Next::Other => {}
             }
             if delay(delay_us) {
                 break;

@@ -7,8 +7,8 @@
 
 use std::collections::VecDeque;
 
-/// Bytes of a block.
-const BLOCK_BYTES: usize = 64 << 10;
+/// Bytes of a block: what is kept beyond the backlog is less than one.
+const BLOCK_BYTES: usize = 16 << 10;
 
 /// See the head of this file.
 #[derive(Default)]

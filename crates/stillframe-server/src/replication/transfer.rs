@@ -16,6 +16,7 @@ use stillframe_durability::disk::Input;
 use stillframe_keyspace::Keyspace;
 use stillframe_rdb::{Encoder, Origin, Output, Value, Workspace};
 
+use super::point::StreamPoint;
 use super::relay::Relay;
 use super::replica::Phase;
 use super::target::{FAILED, Target, Targets};
@@ -31,9 +32,6 @@ type Greeted = (Target, Vec<u8>);
 
 /// Bytes of a file sent at once.
 const PIECE_BYTES: usize = 256 << 10;
-
-/// The field that tells a replica which database the stream has selected.
-pub(crate) const STREAM_DB_FIELD: &[u8] = b"repl-stream-db";
 
 /// The transfer under way.
 pub(crate) struct Transfers {
@@ -255,8 +253,9 @@ fn empty_image(state: &ServerState) -> std::io::Result<Vec<u8>> {
     let mut encoder = Encoder::new(Vec::new());
     let created_s = crate::server::unix_millis() / 1000;
     encoder.begin(&Origin { created_s, used_memory_bytes: 0, aof_base: false })?;
-    let db = state.replication.db.to_string();
-    encoder.aux(STREAM_DB_FIELD, Value::Bytes(db.as_bytes()))?;
+    for (name, value) in state.replication.point().iter().flat_map(StreamPoint::fields) {
+        encoder.aux(name, Value::Bytes(value.as_bytes()))?;
+    }
     encoder.finish()?;
     Ok(encoder.into_output())
 }
@@ -345,8 +344,8 @@ fn start_live<A: Algorithm>(
     let counters = Counters::new().map_err(|error| error.to_string())?;
     let encoder = Encoder::within(state.saves.lend_workspace(), targets);
     let encoder = encoder.compress(state.config.rdbcompression);
-    let field = Some((STREAM_DB_FIELD, state.replication.db.to_string()));
-    let encoder = persistence::with_header(encoder, keyspace, field);
+    let fields = state.replication.point().into_iter().flat_map(|point| point.fields());
+    let encoder = persistence::with_header(encoder, keyspace, fields);
     let sink = RdbSink::new(encoder.map_err(|error| error.to_string())?, counters);
     let sink = sink.dragged(state.saves.dragged(state.config.key_save_delay_us));
     let sink = sink.telling_uses(state.config.maxmemory_policy.counts_uses());

@@ -6,6 +6,7 @@ mod failover;
 mod limits;
 mod migration;
 mod proxy;
+mod restarts;
 mod roles;
 mod sentinel;
 mod streams;

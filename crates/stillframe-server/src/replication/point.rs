@@ -1,0 +1,188 @@
+//! Where a stream of replication stands: what an image keeps of it, in Redis's fields.
+//!
+//! - An image that tells it holds the data that the stream makes up to there, no more and no less.
+//!   A server that starts from such a file knows who may go on without an image: whoever has the
+//!   stream up to there, or less and what is missing is still kept.
+//! - Whoever has more of the stream than the file heard it before a crash lost it here: it takes an
+//!   image, as the stream has another name from then on.
+
+use stillframe::Algorithm;
+use stillframe_keyspace::{DATABASES, Keyspace};
+use stillframe_rdb::Value;
+
+use super::Replication;
+use crate::persistence::Load;
+use crate::state::ServerState;
+use stillframe_redis::write_request;
+
+const DB_FIELD: &[u8] = b"repl-stream-db";
+const ID_FIELD: &[u8] = b"repl-id";
+const OFFSET_FIELD: &[u8] = b"repl-offset";
+
+/// A place in a stream.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct StreamPoint {
+    /// The stream's name.
+    pub(crate) id: String,
+    /// Bytes of the stream up to there.
+    pub(crate) offset: u64,
+    /// The database that it has selected there.
+    pub(crate) db: usize,
+}
+
+impl StreamPoint {
+    /// The fields of an RDB file that tell it.
+    pub(crate) fn fields(&self) -> [(&'static [u8], String); 3] {
+        [
+            (DB_FIELD, self.db.to_string()),
+            (ID_FIELD, self.id.clone()),
+            (OFFSET_FIELD, self.offset.to_string()),
+        ]
+    }
+}
+
+/// One of the fields, as read from a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum StreamField {
+    /// The database that is selected.
+    Db(usize),
+    /// The name.
+    Id(String),
+    /// Bytes up to there.
+    Offset(u64),
+}
+
+impl StreamField {
+    /// The field of this name; `None` if it is another, or says nothing.
+    pub(crate) fn read(name: &[u8], value: Value<'_>) -> Option<Self> {
+        let number = || match value {
+            Value::Int(number) => u64::try_from(number).ok(),
+            Value::Bytes(text) => std::str::from_utf8(text).ok()?.parse().ok(),
+        };
+        match name {
+            DB_FIELD => {
+                let db = number().and_then(|db| usize::try_from(db).ok());
+                Some(Self::Db(db.filter(|&db| db < DATABASES)?))
+            }
+            ID_FIELD => match value {
+                Value::Bytes(id) if id.len() == 40 && id.iter().all(u8::is_ascii_alphanumeric) => {
+                    Some(Self::Id(String::from_utf8_lossy(id).into_owned()))
+                }
+                _ => None,
+            },
+            OFFSET_FIELD => Some(Self::Offset(number()?)),
+            _ => None,
+        }
+    }
+}
+
+/// The fields of one file, as far as they were read.
+#[derive(Debug, Default)]
+pub(crate) struct StreamFields {
+    db: Option<usize>,
+    id: Option<String>,
+    offset: Option<u64>,
+}
+
+impl StreamFields {
+    /// Notes a field.
+    pub(crate) fn take(&mut self, field: StreamField) {
+        match field {
+            StreamField::Db(db) => self.db = Some(db),
+            StreamField::Id(id) => self.id = Some(id),
+            StreamField::Offset(offset) => self.offset = Some(offset),
+        }
+    }
+
+    /// What they tell together, if all are there.
+    pub(crate) fn point(&self) -> Option<StreamPoint> {
+        Some(StreamPoint { id: self.id.clone()?, offset: self.offset?, db: self.db? })
+    }
+}
+
+impl Replication {
+    /// Where the stream stands, if the data is what it makes.
+    pub(crate) fn point(&self) -> Option<StreamPoint> {
+        let lost = self.following.as_ref().is_some_and(|following| following.lost);
+        let (id, offset, db) = (self.id.clone(), self.stream.end(), self.db);
+        (self.active && !lost).then_some(StreamPoint { id, offset, db })
+    }
+
+    /// The data is not what the loaded file holds: the stream does not go on from there.
+    pub(crate) fn forget_loaded(&mut self) {
+        if self.loaded.take().is_some() {
+            self.stream.restart(0);
+        }
+    }
+}
+
+impl ServerState {
+    /// Has the stream go on behind the file that is being loaded, if it tells where that is. Keys
+    /// that had expired are not loaded: the stream tells of it. Called after each slice.
+    pub(crate) fn go_on_behind(&mut self, load: &mut Load) {
+        let gone = load.take_expired();
+        let backlog_bytes = self.config.replication.backlog_bytes;
+        let replication = &mut self.replication;
+        if replication.loaded.is_none() {
+            let Some(point) = load.stream_point() else { return };
+            replication.stream.restart(point.offset);
+            replication.loaded = Some(point);
+        }
+        let mut requests = Vec::new();
+        for (db, key) in gone {
+            if replication.loaded_db != Some(db) {
+                replication.loaded_db = Some(db);
+                write_request(&mut requests, &[b"SELECT", db.to_string().as_bytes()]);
+            }
+            write_request(&mut requests, &[b"DEL", &key[..]]);
+        }
+        replication.stream.append(&requests);
+        replication.stream.trim(backlog_bytes, u64::MAX);
+    }
+
+    /// Begins the stream behind the file that was loaded. A primary gives it a new name, as it may
+    /// have said more before it ended than it knows; a replica goes on in its primary's.
+    pub(crate) fn resume_stream<A: Algorithm>(&mut self, keyspace: &mut Keyspace<A>) {
+        let replication = &mut self.replication;
+        let Some(StreamPoint { id, offset, db }) = replication.loaded.take() else { return };
+        tracing::info!("the stream of replication goes on from offset {offset}");
+        if self.config.replication.primary.is_some() {
+            (replication.id, replication.db) = (id, db);
+        } else {
+            replication.older = Some((id, offset));
+        }
+        self.activate(keyspace);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_point_is_read_as_it_was_written() {
+        let point = StreamPoint { id: "a1".repeat(20), offset: u64::MAX, db: 15 };
+        let mut fields = StreamFields::default();
+        for (name, value) in point.fields() {
+            assert_eq!(fields.point(), None, "all of them are needed");
+            fields.take(StreamField::read(name, Value::Bytes(value.as_bytes())).unwrap());
+        }
+        assert_eq!(fields.point(), Some(point));
+    }
+
+    #[test]
+    fn a_field_that_says_nothing_is_passed_over() {
+        for (name, value) in [
+            (DB_FIELD, Value::Bytes(b"16")),
+            (DB_FIELD, Value::Int(-1)),
+            (ID_FIELD, Value::Bytes(b"short")),
+            (ID_FIELD, Value::Bytes(b"line\r\nline\r\nline\r\nline\r\nline\r\nline\r\nline")),
+            (OFFSET_FIELD, Value::Bytes(b"-1")),
+            (OFFSET_FIELD, Value::Bytes(b"\xff")),
+            (b"repl-other".as_slice(), Value::Int(1)),
+        ] {
+            assert_eq!(StreamField::read(name, value), None, "{}", name.escape_ascii());
+        }
+        assert_eq!(StreamField::read(OFFSET_FIELD, Value::Int(7)), Some(StreamField::Offset(7)));
+    }
+}
