@@ -98,8 +98,8 @@ pub(crate) struct Replication {
     held_since: Option<Instant>,
     held: Duration,
     next_tick: Instant,
-    /// When the stream last said that this server is there.
-    last_ping: Option<Instant>,
+    /// When the stream last said that this server is there, or would have if anybody had listened.
+    last_ping: Instant,
 }
 
 impl Replication {
@@ -130,7 +130,7 @@ impl Replication {
             held_since: None,
             held: Duration::ZERO,
             next_tick: now,
-            last_ping: None,
+            last_ping: now,
         }
     }
 
@@ -247,6 +247,7 @@ impl Replication {
 impl ServerState {
     /// Begins the stream, if there is none.
     pub(crate) fn activate<A: Algorithm>(&mut self, keyspace: &mut Keyspace<A>) {
+        replication.last_ping = replication.lonely_since;
         let replication = &mut self.replication;
         replication.lonely_since = Instant::now();
         if replication.active {
@@ -376,10 +377,11 @@ impl ServerState {
         let replica = replication.following.is_some();
         let speaks = !replica && replication.failover.is_none();
         let period = Duration::from_secs(settings.ping_period_s.into());
-        let due = |last| now.saturating_duration_since(last) >= period;
-        if speaks && !replication.places.is_empty() && replication.last_ping.is_none_or(due) {
-            replication.last_ping = Some(now);
-            stillframe_redis::write_request(&mut replication.messages, &[b"PING"]);
+        if now.saturating_duration_since(replication.last_ping) >= period {
+            replication.last_ping = now;
+            if speaks && !replication.places.is_empty() {
+                stillframe_redis::write_request(&mut replication.messages, &[b"PING"]);
+            }
         }
         let patience = Duration::from_secs(settings.timeout_s.into());
         for place in replication.places.clone() {
