@@ -33,6 +33,8 @@ const PAUSE: Duration = Duration::from_secs(1);
 const PAUSE_MAX: Duration = Duration::from_secs(60);
 /// Reads of one turn.
 const READS_PER_TURN: usize = 16;
+/// Above so many bytes of requests that a pause holds no more is read.
+const HELD_BYTES_MAX: usize = 1 << 20;
 
 /// The primary that is followed, and how that goes.
 pub(crate) struct Following {
@@ -128,6 +130,15 @@ impl Following {
         }
     }
 
+    /// Ends the link, as a client wishes. The primary hears of it at once, whatever this server does
+    /// before it looks again.
+    pub(crate) fn cut(&mut self) {
+        self.kill = true;
+        if let Some(link) = &mut self.link {
+            link.stream.close();
+        }
+    }
+
     /// The connection has ended, or has to.
     pub(super) fn fail(&mut self, problem: &str) {
         tracing::warn!("the primary {}:{}: {problem}", self.host, self.port);
@@ -138,6 +149,15 @@ impl Following {
         if let Some(session) = &mut self.session {
             session.transaction = None;
         }
+    }
+
+    /// Nothing has come for `repl-timeout`.
+    fn fail_silent(&mut self) {
+        self.fail(match self.state() {
+            "connected" => "MASTER timeout: no data nor PING received (repl-timeout)",
+            "sync" => "Timeout receiving bulk data from MASTER (repl-timeout)",
+            _ => "Timeout connecting to the MASTER (repl-timeout)",
+        });
     }
 
     /// What the primary sent cannot be used: only an image can help, and perhaps not soon.
@@ -215,7 +235,7 @@ impl<A: Algorithm> Server<A> {
             match outcome {
                 Err(Failure::Ended(problem)) => following.fail(&problem),
                 Err(Failure::Unusable(problem)) => following.fail_badly(&problem),
-                Ok(()) if silent => following.fail("it is silent (repl-timeout)"),
+                Ok(()) if silent => following.fail_silent(),
                 Ok(()) => {}
             }
         }
@@ -235,10 +255,14 @@ impl<A: Algorithm> Server<A> {
             }
             Question::Ping.ask(link, &self.state);
         }
-        // A pause of clients holds the primary's requests, too, as in Redis.
+        // A pause of clients holds the primary's requests, too, as in Redis: they are read, up to a
+        // bound, and do not run.
         let held = matches!(link.step, Step::Streaming) && self.state.pause.is_some();
+        if !held && std::mem::take(&mut link.held) {
+            self.advance(link)?;
+        }
         for round in 0..READS_PER_TURN {
-            if held || !link.read()? {
+            if held && link.input.len() >= HELD_BYTES_MAX || !link.read()? {
                 break;
             }
             if let Some(following) = &mut self.state.replication.following {
@@ -247,6 +271,10 @@ impl<A: Algorithm> Server<A> {
                     session.active = now;
                 }
                 following.more = round + 1 == READS_PER_TURN;
+            }
+            if held {
+                link.held = true;
+                continue;
             }
             self.advance(link)?;
             if matches!(link.step, Step::Loading) {

@@ -25,6 +25,8 @@ pub(crate) struct Link {
     pub(super) parser: Parser,
     /// Bytes of `input` whose requests have run, or wait for their EXEC.
     pub(super) parsed: usize,
+    /// A pause has kept requests in `input` from running.
+    pub(super) held: bool,
     readable: bool,
     pub(super) writable: bool,
     pub(super) next_ack: Instant,
@@ -64,6 +66,7 @@ impl Link {
             output: Vec::new(),
             parser: Parser::new(limits),
             parsed: 0,
+            held: false,
             readable: false,
             writable: false,
             next_ack: Instant::now(),

@@ -49,7 +49,7 @@ pub(super) fn kill<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
         .collect();
     let following = ctx.server.replication.following.as_mut();
     let primary = following.filter(|it| it.client().is_some_and(|it| filter.matches(it)));
-    let primary = primary.map(|following| following.kill = true).is_some();
+    let primary = primary.map(|following| following.cut()).is_some();
     let own = !filter.spare_self && filter.matches(ctx.session);
     ctx.session.closing |= own;
     let killed = places.len() + usize::from(own) + usize::from(primary);
