@@ -35,9 +35,12 @@ pub(crate) fn run<A: Algorithm>(server: &mut Server<A>) -> Instant {
         let wish = Wish { last_save: LastSave::IfScheduled, force: false, now: false };
         shutdown::ask(&mut server.keyspace, &mut server.state, wish);
     }
-    let replication = &server.state.replication;
-    let stands = server.state.pausing() || replication.is_replica();
+    let is_replica = server.state.replication.is_replica();
+    let stands = server.state.pausing() || is_replica;
     let more_expired = !stands && server.state.expires_actively && expire(server);
+    if is_replica && !server.state.pausing() && server.state.expires_actively {
+        server.expire_own();
+    }
     weigh_clients(&mut server.state);
     // While an image is loaded, or sent, there is nothing to save, or no second image.
     if !server.state.is_loading() && !server.state.replication.transfers.holds_image() {

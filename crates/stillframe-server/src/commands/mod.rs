@@ -267,6 +267,7 @@ pub(crate) fn run<A: Algorithm>(ctx: &mut Context<'_, A>, index: usize, args: &[
         ctx.server.note_time(ctx.session, args, Duration::from_nanos(took_ns), traits);
     }
     let stats = &mut ctx.server.stats;
+        ctx.remember_own(index, args);
     stats.commands_processed += 1;
     let counters = &mut stats.commands[index];
     counters.calls += 1;

@@ -85,12 +85,8 @@ pub(crate) struct Replication {
     pub(crate) following: Option<Box<Following>>,
     /// A replica is to take this server's place.
     pub(crate) failover: Option<Failover>,
-    /// Replicas that had to take a whole image.
-    pub(crate) full_syncs: u64,
-    /// Replicas that could go on.
-    pub(crate) partial_syncs: u64,
-    /// Replicas that asked to go on and could not.
-    pub(crate) partial_refusals: u64,
+    /// Keys that clients made here though this server is a replica.
+    pub(crate) own: OwnKeys,
     /// The name and offset of the image that the primary sends.
     announced: Option<(String, u64)>,
     /// Some replica could take more at once.
@@ -122,9 +118,7 @@ impl Replication {
             transfers,
             following: None,
             failover: None,
-            full_syncs: 0,
-            partial_syncs: 0,
-            partial_refusals: 0,
+            own: OwnKeys::default(),
             announced: None,
             more: false,
             held_since: None,
@@ -289,6 +283,7 @@ impl ServerState {
         }
         journal::settle(keyspace, self);
         let following = self.replication.following.take();
+        self.replication.own.clear();
         let lost = following.as_ref().is_some_and(|it| it.lost);
         let loading = following.is_some_and(|it| it.is_loading());
         self.config.replication.primary = None;

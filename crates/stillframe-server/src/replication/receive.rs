@@ -145,6 +145,7 @@ impl<A: Algorithm> Server<A> {
         }
         self.state.invalidate_all();
         self.keyspace.clear_all();
+        self.state.replication.own.clear();
         let Some(following) = &mut self.state.replication.following else { return };
         following.lost = true;
         following.more = true;
