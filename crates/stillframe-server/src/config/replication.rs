@@ -48,6 +48,8 @@ pub(crate) struct Replicating {
     pub(crate) max_lag_s: u32,
     /// Writes wait rather than that a replica which is being synchronised is dropped.
     pub(crate) backpressure: bool,
+    /// A request of the primary that fails here is passed over.
+    pub(crate) ignore_errors: bool,
 }
 
 impl Default for Replicating {
@@ -73,6 +75,7 @@ impl Default for Replicating {
             min_replicas: 0,
             max_lag_s: 10,
             backpressure: true,
+            ignore_errors: false,
         }
     }
 }
@@ -116,7 +119,8 @@ fn at_least_one(value: &str) -> Result<u32, String> {
     number(value, 1, i32::MAX as u32)
 }
 
-/// The settings, with Redis's names and defaults; `repl-sync-backpressure` is this server's own.
+/// The settings, with Redis's names and defaults; `repl-sync-backpressure` is this server's own, and so
+/// is `propagation-error-behavior resync`.
 pub(super) static REPLICATION: &[Parameter] = &[
     several_words(at_start("replicaof", show_primary, store!(primary, primary))),
     text(always("masterauth", |c| c.replication.password.clone(), store!(password, any))),
@@ -191,7 +195,20 @@ pub(super) static REPLICATION: &[Parameter] = &[
         |c| yes_no(c.replication.backpressure),
         store!(backpressure, switch),
     ),
+    always(
+        "propagation-error-behavior",
+        |c| if c.replication.ignore_errors { "ignore" } else { "resync" }.to_owned(),
+        store!(ignore_errors, error_behavior),
+    ),
 ];
+
+fn error_behavior(value: &str) -> Result<bool, String> {
+    match value {
+        "ignore" => Ok(true),
+        "resync" => Ok(false),
+        _ => Err("argument(s) must be one of the following: ignore, resync".to_owned()),
+    }
+}
 
 fn show_primary(config: &Config) -> String {
     config

@@ -38,6 +38,14 @@ pub(super) fn apply<A: Algorithm>(
         let run = run(keyspace, state, table, (&mut session, &mut replies), &args);
         match run {
             Ok(asks) => asked |= asks,
+            Err(why) if state.passes_over_errors() => {
+                state.stats.unexpected_errors += 1;
+                let name = args[0].escape_ascii();
+                tracing::warn!(
+                    "== CRITICAL == This replica is sending an error to its master: '{why}' after \
+                     processing the command '{name}'"
+                );
+            }
             Err(why) => break Err(format!("{} of its stream {why}", commands::named(&args))),
         }
         link.parsed += used;
@@ -58,6 +66,15 @@ pub(super) fn apply<A: Algorithm>(
         link.acknowledge(state.replication.stream.end(), state.loop_time);
     }
     outcome
+}
+
+impl ServerState {
+    /// Whether a request of the primary that fails here is passed over: the data differs anyway where
+    /// clients write, too.
+    fn passes_over_errors(&self) -> bool {
+        let settings = &self.config.replication;
+        settings.ignore_errors || !settings.read_only
+    }
 }
 
 /// Runs one request; true if it asks how far we are.

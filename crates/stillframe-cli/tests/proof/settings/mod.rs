@@ -78,13 +78,14 @@ const MOVING: [&str; 11] = [
 ];
 
 /// Settings that can only be as they are here, or are compared by eye: docs/redis-compatibility.md.
-const OTHER: [&str; 14] = [
+const OTHER: [&str; 15] = [
     "activedefrag",
     "aof-load-truncated",
     "aof-use-rdb-preamble",
     "hll-sparse-max-bytes",
     "no-appendfsync-on-rewrite",
     "proc-title-template",
+    "propagation-error-behavior",
     "proto-max-bulk-len",
     "repl-disable-tcp-nodelay",
     "shutdown-on-sigint",
