@@ -246,14 +246,20 @@ pub(crate) fn attend<A: Algorithm>(keyspace: &mut Keyspace<A>, state: &mut Serve
     }
 }
 
-/// Stops the save under way, and forgets one that is scheduled; false if there is neither. The old
-/// dump file stays, and so does INFO's word on the save before.
-pub(crate) fn cancel<A: Algorithm>(keyspace: &Keyspace<A>, state: &mut ServerState) -> bool {
-    let scheduled = std::mem::take(&mut state.saves.scheduled);
-    let Some(running) = &mut state.saves.running else { return scheduled };
+/// Stops the save under way, which nobody wants any more. The old dump file stays, and so does INFO's
+/// word on the save before.
+pub(crate) fn abandon<A: Algorithm>(keyspace: &Keyspace<A>, state: &mut ServerState) {
+    let Some(running) = &mut state.saves.running else { return };
     running.cancelled = true;
     state.saves.give_up(keyspace, &state.saves.counters.given_up);
-    true
+}
+
+/// Stops the save under way, and forgets one that is scheduled; false if there is neither.
+pub(crate) fn cancel<A: Algorithm>(keyspace: &Keyspace<A>, state: &mut ServerState) -> bool {
+    let scheduled = std::mem::take(&mut state.saves.scheduled);
+    let runs = state.saves.running.is_some();
+    abandon(keyspace, state);
+    runs || scheduled
 }
 
 /// Saves now and waits for it, at full speed: everybody else waits too.

@@ -26,8 +26,10 @@ pub(crate) enum Phase {
     Waiting(Instant),
     /// Its image is being written to the dump file.
     Saving,
-    /// Its image is being sent, by another thread.
+    /// Its image is being sent while it is taken, by another thread.
     Sending,
+    /// A file that was saved is being sent, by another thread.
+    SendingFile,
     /// It follows the stream.
     Online,
 }
@@ -114,8 +116,8 @@ impl Replica {
     /// Redis's word for the phase.
     pub(crate) fn state(&self) -> &'static str {
         match self.phase {
-            Phase::Greeting | Phase::Waiting(_) | Phase::Saving => "wait_bgsave",
-            Phase::Sending => "send_bulk",
+            Phase::Greeting | Phase::Waiting(_) | Phase::Saving | Phase::Sending => "wait_bgsave",
+            Phase::SendingFile => "send_bulk",
             Phase::Online => "online",
         }
     }

@@ -36,6 +36,8 @@ const PIECE_BYTES: usize = 256 << 10;
 /// The transfer under way.
 pub(crate) struct Transfers {
     running: Option<Running>,
+    /// The save under way was begun for replicas.
+    saving: bool,
     outcome: Option<Result<(), String>>,
     outcomes: Receiver<Ended>,
     sender: Sender<Ended>,
@@ -59,7 +61,7 @@ impl Transfers {
     /// None yet.
     pub(crate) fn new(waker: Waker) -> Self {
         let (sender, outcomes) = channel();
-        Self { running: None, outcome: None, outcomes, sender, waker }
+        Self { running: None, saving: false, outcome: None, outcomes, sender, waker }
     }
 
     /// Whether an image is held for replicas.
@@ -85,6 +87,9 @@ impl Transfers {
 pub(crate) fn attend<A: Algorithm>(keyspace: &mut Keyspace<A>, state: &mut ServerState) {
     if state.replication.transfers.running.is_some() {
         finish(keyspace, state);
+    }
+    if state.replication.transfers.saving {
+        give_up_useless(keyspace, state);
     }
     if !state.replication.places.is_empty() {
         send_saved(state);
@@ -199,7 +204,23 @@ fn begin_due<A: Algorithm>(keyspace: &mut Keyspace<A>, state: &mut ServerState) 
         if persistence::begin(keyspace, state).is_err() {
             return places.into_iter().for_each(|place| state.clients.doom(place));
         }
+        state.replication.transfers.saving = true;
         announce(state, &places, Phase::Saving);
+    }
+}
+
+/// Stops a save that was begun for replicas when all of them have left, unless a schedule wants the
+/// file as well.
+fn give_up_useless<A: Algorithm>(keyspace: &Keyspace<A>, state: &mut ServerState) {
+    if state.saves.running().is_none() {
+        state.replication.transfers.saving = false;
+        return;
+    }
+    let waits = state.replicas().any(|(_, replica)| replica.phase == Phase::Saving);
+    if !waits && state.config.save.is_empty() && !state.config.appendonly {
+        tracing::info!("stopping the save under way: the replicas that it was for have left");
+        state.replication.transfers.saving = false;
+        persistence::abandon(keyspace, state);
     }
 }
 
@@ -217,7 +238,7 @@ fn announce(state: &mut ServerState, places: &[usize], phase: Phase) {
             let line = format!("+FULLRESYNC {} {offset}\r\n", replication.id);
             client.output.extend_from_slice(line.as_bytes());
         }
-        replication.full_syncs += 1;
+        state.stats.full_syncs += 1;
         state.clients.flush_later(place);
     }
 }
@@ -265,11 +286,12 @@ fn targets(
     state: &mut ServerState,
     places: &[usize],
     header: &str,
+    phase: Phase,
 ) -> (Vec<Greeted>, Vec<(usize, u64)>) {
     let (mut targets, mut replicas) = (Vec::new(), Vec::new());
     for &place in places {
         let Some(client) = state.clients.get_mut(place) else { continue };
-        match target(client, header) {
+        match target(client, header, phase) {
             Some(target) => {
                 targets.push(target);
                 replicas.push((place, client.session.caller.id));
@@ -280,7 +302,7 @@ fn targets(
     (targets, replicas)
 }
 
-fn target(client: &mut Client, header: &str) -> Option<Greeted> {
+fn target(client: &mut Client, header: &str, phase: Phase) -> Option<Greeted> {
     let socket = if client.stream.is_plain() {
         // The announcement does not wait for the first bytes of the image. What the socket does not
         // take goes before those; if it has failed, they fail as well.
@@ -295,7 +317,7 @@ fn target(client: &mut Client, header: &str) -> Option<Greeted> {
     let mut greeting = client.take_pending();
     greeting.extend_from_slice(header.as_bytes());
     let replica = client.replica_mut()?;
-    replica.phase = Phase::Sending;
+    replica.phase = phase;
     replica.sent = Some(sent.clone());
     Some((Target::new(socket, sent), greeting))
 }
@@ -312,7 +334,7 @@ fn begin_live<A: Algorithm>(keyspace: &mut Keyspace<A>, state: &mut ServerState,
     journal::settle(keyspace, state);
     announce(state, places, Phase::Sending);
     let mark = state.ledger.random.identifier();
-    let (targets, replicas) = targets(state, places, &format!("$EOF:{mark}\r\n"));
+    let (targets, replicas) = targets(state, places, &format!("$EOF:{mark}\r\n"), Phase::Sending);
     let count = replicas.len();
     let mut ending = [0; 40];
     ending.iter_mut().zip(mark.bytes()).for_each(|(to, from)| *to = from);
@@ -381,7 +403,8 @@ fn send_saved(state: &mut ServerState) {
         Ok(opened) if state.saves.ended_well => opened,
         _ => return places.into_iter().for_each(|place| state.clients.doom(place)),
     };
-    let (targets, replicas) = targets(state, &places, &format!("${length}\r\n"));
+    let (targets, replicas) =
+        targets(state, &places, &format!("${length}\r\n"), Phase::SendingFile);
     let targets = paced(targets, [0; 40], state);
     let transfers = &mut state.replication.transfers;
     let (sender, waker) = (transfers.sender.clone(), transfers.waker.clone());

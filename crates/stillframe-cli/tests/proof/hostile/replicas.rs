@@ -41,7 +41,7 @@ fn one_that_stops_during_the_image_is_given_up_in_time() {
     before_a_witness(&server, Asks::Everything, || {
         let mut client = server.client();
         let lazy = replica(&server);
-        wait_until("its image is being sent", || is(&mut client, "send_bulk"));
+        wait_until("its image is being sent", || client.info("rdb_bgsave_in_progress") == "1");
         let value = vec![b'y'; 1 << 16];
         for number in 0..400 {
             let key = format!("k:{}", number % 10);

@@ -27,7 +27,7 @@ fn a_replica_that_reads_nothing_is_dropped_and_others_go_on() {
     let mut client = primary.client();
     fill(&mut client, 32);
     let replica = silent_replica(primary.port);
-    wait_until("its image is being sent", || client.info("slave0").contains("send_bulk"));
+    wait_until("its image is being sent", || client.info("rdb_bgsave_in_progress") == "1");
     let mut most = 0;
     let value = vec![b'y'; 1 << 16];
     for _ in 0..400 {
@@ -53,12 +53,12 @@ fn writes_wait_for_a_replica_that_is_being_synchronised() {
     let whom = if redis_is_here("back-pressure") { Who::Redis } else { Who::Ours };
     let replica = whom.follow(primary.port);
     wait_until("its image is being sent", || {
-        client.info("connected_slaves") == "1" && client.info("slave0").contains("send_bulk")
+        client.info("connected_slaves") == "1" && client.info("rdb_bgsave_in_progress") == "1"
     });
     let value = vec![b'y'; 1 << 14];
     // No longer than that: a replica that is slow with the stream is dropped, as by Redis.
     let mut written = 0;
-    while client.info("slave0").contains("send_bulk") {
+    while client.info("rdb_bgsave_in_progress") == "1" {
         client.call(&[b"SET", format!("k:{}", written % 600).as_bytes(), &value]);
         written += 1;
     }
