@@ -238,6 +238,14 @@ pub(crate) struct Stats {
     pub(crate) replicas_output_bytes: u64,
     /// Bytes of the primary's stream that were applied.
     pub(crate) primary_input_bytes: u64,
+    /// Replicas that had to take a whole image.
+    pub(crate) full_syncs: u64,
+    /// Replicas that could go on.
+    pub(crate) partial_syncs: u64,
+    /// Replicas that asked to go on and could not.
+    pub(crate) partial_refusals: u64,
+    /// Errors of requests that a primary or a replica had sent.
+    pub(crate) unexpected_errors: u64,
     /// Expired keys when the counters were reset.
     pub(crate) expired_base: u64,
     /// How long the clock has looked for expired keys.
@@ -279,6 +287,10 @@ impl Stats {
             output_bytes: 0,
             replicas_output_bytes: 0,
             primary_input_bytes: 0,
+            full_syncs: 0,
+            partial_syncs: 0,
+            partial_refusals: 0,
+            unexpected_errors: 0,
             expired_base: 0,
             expire_time: Duration::ZERO,
             expire_slices_spent: 0,

@@ -264,6 +264,7 @@ fn config_resetstat<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
     let expired_total = ctx.keyspace.stats().expired_total;
     ctx.server.stats.reset(expired_total, ctx.server.loop_time);
     ctx.server.ledger.lookups = Lookups::default();
+    ctx.server.saves.count = 0;
     ctx.out.ok();
 }
 

@@ -42,6 +42,7 @@ pub(crate) use replay::{apply, named};
 pub(crate) use stillframe_redis::{ALL_KEYS, Lookup, NO_KEYS, ONE_KEY, SECOND_KEY, flags};
 
 use crate::eviction::Room;
+use crate::replication::Replica;
 use crate::session::{Replies, Session};
 use crate::state::ServerState;
 
@@ -147,12 +148,36 @@ fn silenced<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
     answer(ctx, args);
     ctx.server.clients.silent = false;
     if ctx.session.replies != Replies::Sent {
+        if ctx.session.replica.as_deref().is_some_and(Replica::is_real) {
+            disown_reply(ctx, args, start);
+        }
         ctx.out.buffer.truncate(start);
     }
     if ctx.session.replies == Replies::Skip {
         ctx.session.replies = Replies::Sent;
     }
     ctx.out.buffer.append(&mut ctx.server.clients.mail);
+}
+
+/// A replica hears nothing but the stream: one whose request has a reply is no replica that one could
+/// go on with, and its connection is closed, as in Redis.
+fn disown_reply<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]], start: usize) {
+    let Some([first, rest @ ..]) = ctx.out.buffer.get(start..) else { return };
+    let name = match ctx.table.lookup(args) {
+        Lookup::Found(index) => ctx.table.get(index).name.to_owned(),
+        _ => args.first().map(|name| name.escape_ascii().to_string()).unwrap_or_default(),
+    };
+    let peer = &ctx.session.caller.peer;
+    if *first == b'-' {
+        ctx.server.stats.unexpected_errors += 1;
+        let error = String::from_utf8_lossy(rest.trim_ascii_end());
+        tracing::warn!(
+            "== CRITICAL == This master is sending an error to its replica: '{error}' after \
+             processing the command '{name}'"
+        );
+    }
+    tracing::warn!("Replica generated a reply to command '{name}', disconnecting it: {peer}");
+    ctx.session.closing = true;
 }
 
 /// Answers one request: looks the command up, and goes on from there.
@@ -242,6 +267,7 @@ pub(crate) fn run<A: Algorithm>(ctx: &mut Context<'_, A>, index: usize, args: &[
     }
     if deletes {
         ctx.keyspace.spare_expired(ctx.server.spares_expired());
+        ctx.remember_own(index, args);
     }
     if ctx.keyspace.has_expired() {
         ctx.server.ledger.settle_expired(ctx.keyspace);
@@ -267,7 +293,6 @@ pub(crate) fn run<A: Algorithm>(ctx: &mut Context<'_, A>, index: usize, args: &[
         ctx.server.note_time(ctx.session, args, Duration::from_nanos(took_ns), traits);
     }
     let stats = &mut ctx.server.stats;
-        ctx.remember_own(index, args);
     stats.commands_processed += 1;
     let counters = &mut stats.commands[index];
     counters.calls += 1;

@@ -7,6 +7,7 @@ use stillframe_redis::text::c_string;
 use stillframe_resp::Protocol;
 
 use super::{Context, absent, flags, permissions, pubsub, transactions};
+use crate::replication::Replica;
 
 /// Why the command may not run now.
 pub(super) fn refusal<A: Algorithm>(
@@ -33,7 +34,10 @@ pub(super) fn refusal<A: Algorithm>(
     if command.has(flags::ABSENT) {
         return absent::error(command.container().as_bytes()).map(Into::into);
     }
-    if ctx.session.monitors && command.has(flags::READONLY | flags::WRITE | flags::MAY_REPLICATE) {
+    let follows = ctx.session.replica.as_deref().is_some_and(Replica::is_real);
+    if (ctx.session.monitors || follows)
+        && command.has(flags::READONLY | flags::WRITE | flags::MAY_REPLICATE)
+    {
         return Some("ERR Replica can't interact with the keyspace".into());
     }
     let writes = transactions::has(command, ctx.session, flags::WRITE);

@@ -297,7 +297,11 @@ fn psync<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
         return ctx.out.error("ERR Filtered replica requires EOF capability");
     }
     let next = match args.get(2).map(|offset| parse_integer(offset)) {
-        Some(None) => return ctx.out.error(NOT_AN_INTEGER),
+        Some(None) => {
+            let peer = &ctx.session.caller.peer;
+            tracing::warn!("Replica {peer} asks for synchronization but with a wrong offset");
+            return ctx.out.error(NOT_AN_INTEGER);
+        }
         next => next.flatten(),
     };
     journal::settle(ctx.keyspace, ctx.server);
@@ -312,13 +316,13 @@ fn psync<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
     let has = next.and_then(|next| u64::try_from(next).ok()?.checked_sub(1));
     if let (Some(id), Some(has)) = (args.get(1), has) {
         if replication.continues(id, has, behind_max) {
-            replication.partial_syncs += 1;
+            ctx.server.stats.partial_syncs += 1;
             replica.go_online(now, false);
             (replica.cursor, replica.acked) = (has, has);
             let name = if replica.psync2 { format!(" {}", replication.id) } else { String::new() };
             ctx.out.simple(&format!("CONTINUE{name}"));
         } else if id != b"?" {
-            replication.partial_refusals += 1;
+            ctx.server.stats.partial_refusals += 1;
         }
     }
     tracing::info!(

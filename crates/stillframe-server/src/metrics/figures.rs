@@ -313,9 +313,9 @@ fn replication(to: &mut Gathered, state: &ServerState) {
     let help = "Whether writes wait for a replica that is synchronised.";
     to.gauge("stillframe_repl_sync_writes_held", help, held);
     for (name, help, value) in [
-        ("redis_replica_resyncs_full", "Full synchronisations.", replication.full_syncs),
-        ("redis_replica_partial_resync_accepted", "Partial ones.", replication.partial_syncs),
-        ("redis_replica_partial_resync_denied", "Refused ones.", replication.partial_refusals),
+        ("redis_replica_resyncs_full", "Full synchronisations.", state.stats.full_syncs),
+        ("redis_replica_partial_resync_accepted", "Partial ones.", state.stats.partial_syncs),
+        ("redis_replica_partial_resync_denied", "Refused ones.", state.stats.partial_refusals),
     ] {
         to.gauge(name, help, value as f64);
     }

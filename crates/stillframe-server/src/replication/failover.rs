@@ -74,13 +74,19 @@ impl<A: Algorithm> Server<A> {
         }
         let late = failover.deadline.is_some_and(|deadline| state.loop_time >= deadline);
         let forced = || failover.target.clone().filter(|_| late && failover.force);
-        let Some((host, port)) = state.caught_up(failover.target.as_ref()).or_else(forced) else {
+        let caught_up = state.caught_up(failover.target.as_ref());
+        let late = late && caught_up.is_none();
+        let Some((host, port)) = caught_up.or_else(forced) else {
             if late {
                 state.call_failover_off(keyspace, "no replica caught up in time");
             }
             return;
         };
-        tracing::info!("handing over to the replica at {host}:{port}");
+        if late {
+            tracing::warn!("Failover target {host}:{port}: time out exceeded, failing over.");
+        } else {
+            tracing::info!("handing over to the replica at {host}:{port}");
+        }
         if let Some(failover) = &mut state.replication.failover {
             failover.handed_over = true;
             failover.target = Some((host.clone(), port));

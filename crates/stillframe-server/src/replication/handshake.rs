@@ -147,7 +147,7 @@ impl<A: Algorithm> Server<A> {
                 link.acknowledge(offset, self.state.loop_time);
             }
             _ => {
-                let why = format!("the replica does not take over: {answer}");
+                let why = format!("Failover target rejected psync request: {answer}");
                 self.state.call_failover_off(&mut self.keyspace, &why);
                 return Err(Failure::Ended(format!("it cannot send its data now: {answer}")));
             }

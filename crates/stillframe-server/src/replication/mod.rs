@@ -103,12 +103,12 @@ impl Replication {
     pub(crate) fn new(random: &mut Random, transfers: Transfers, now: Instant) -> Self {
         Self {
             id: random.identifier(),
-            loaded: None,
-            loaded_db: None,
             older: None,
             stream: Stream::default(),
             db: 0,
             active: false,
+            loaded: None,
+            loaded_db: None,
             places: Vec::new(),
             lonely_since: now,
             messages: Vec::new(),
@@ -241,13 +241,13 @@ impl Replication {
 impl ServerState {
     /// Begins the stream, if there is none.
     pub(crate) fn activate<A: Algorithm>(&mut self, keyspace: &mut Keyspace<A>) {
-        replication.last_ping = replication.lonely_since;
         let replication = &mut self.replication;
         replication.lonely_since = Instant::now();
         if replication.active {
             return;
         }
         replication.active = true;
+        replication.last_ping = replication.lonely_since;
         if replication.following.is_none() {
             self.ledger.effects.select_anew();
             self.ledger.effects.want(keyspace, Consumer::Replicas, true);
@@ -389,7 +389,10 @@ impl ServerState {
             } else if replica.old && replica.phase == Phase::Online {
                 // It knows no way to say that it is there.
             } else if now.saturating_duration_since(replica.silent_since(active, now)) > patience {
-                tracing::warn!("dropping the replica at {peer}: it is silent (repl-timeout)");
+                let how = if replica.phase == Phase::Online { "streaming" } else { "full" };
+                tracing::warn!(
+                    "Disconnecting timedout replica ({how} sync): {peer} (repl-timeout)"
+                );
                 clients.doom(place);
             }
         }

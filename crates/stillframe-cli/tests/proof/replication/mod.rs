@@ -13,6 +13,7 @@ mod streams;
 mod together;
 mod told;
 mod under_load;
+mod writable;
 
 use crate::collections::redis;
 use crate::replayed::{Contents, collection, contents};

@@ -186,6 +186,6 @@ impl Fleet {
 
     /// Images that replicas have been sent, by all nodes.
     pub(super) fn images(&self) -> u64 {
-        self.nodes.iter().map(|node| node.server.state.replication.full_syncs).sum()
+        self.nodes.iter().map(|node| node.server.state.stats.full_syncs).sum()
     }
 }
