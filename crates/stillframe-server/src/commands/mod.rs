@@ -159,8 +159,8 @@ fn silenced<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
     ctx.out.buffer.append(&mut ctx.server.clients.mail);
 }
 
-/// A replica hears nothing but the stream: one whose request has a reply is no replica that one could
-/// go on with, and its connection is closed, as in Redis.
+/// A replica hears nothing but the stream. One that asks for a reply waits in vain: its connection
+/// is closed, as in Redis.
 fn disown_reply<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]], start: usize) {
     let Some([first, rest @ ..]) = ctx.out.buffer.get(start..) else { return };
     let name = match ctx.table.lookup(args) {

@@ -119,8 +119,8 @@ fn at_least_one(value: &str) -> Result<u32, String> {
     number(value, 1, i32::MAX as u32)
 }
 
-/// The settings, with Redis's names and defaults; `repl-sync-backpressure` is this server's own, and so
-/// is `propagation-error-behavior resync`.
+/// The settings, with Redis's names and defaults; `repl-sync-backpressure` is this server's own,
+/// and so is `propagation-error-behavior resync`.
 pub(super) static REPLICATION: &[Parameter] = &[
     several_words(at_start("replicaof", show_primary, store!(primary, primary))),
     text(always("masterauth", |c| c.replication.password.clone(), store!(password, any))),

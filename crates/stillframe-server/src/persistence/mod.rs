@@ -150,7 +150,7 @@ fn start<A: Algorithm>(
     Ok((counters, begun.begin))
 }
 
-/// Writes what comes before the first entry, `fields` among it; all of it fits the encoder's buffer.
+/// Writes what comes before the first entry, with `fields`; all of it fits the encoder's buffer.
 pub(crate) fn with_header<A: Algorithm, O: Destination>(
     mut encoder: Encoder<O>,
     keyspace: &Keyspace<A>,
@@ -246,8 +246,8 @@ pub(crate) fn attend<A: Algorithm>(keyspace: &mut Keyspace<A>, state: &mut Serve
     }
 }
 
-/// Stops the save under way, which nobody wants any more. The old dump file stays, and so does INFO's
-/// word on the save before.
+/// Stops the save under way, which nobody wants any more. The old dump file stays, and so does
+/// INFO's word on the save before.
 pub(crate) fn abandon<A: Algorithm>(keyspace: &Keyspace<A>, state: &mut ServerState) {
     let Some(running) = &mut state.saves.running else { return };
     running.cancelled = true;

@@ -69,8 +69,8 @@ pub(super) fn apply<A: Algorithm>(
 }
 
 impl ServerState {
-    /// Whether a request of the primary that fails here is passed over: the data differs anyway where
-    /// clients write, too.
+    /// Whether a request of the primary that fails here is passed over: where clients write, too,
+    /// the data differs anyway.
     fn passes_over_errors(&self) -> bool {
         let settings = &self.config.replication;
         settings.ignore_errors || !settings.read_only

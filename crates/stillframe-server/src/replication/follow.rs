@@ -130,8 +130,8 @@ impl Following {
         }
     }
 
-    /// Ends the link, as a client wishes. The primary hears of it at once, whatever this server does
-    /// before it looks again.
+    /// Ends the link, as a client wishes. The primary hears of it at once, whatever this server
+    /// does before it looks again.
     pub(crate) fn cut(&mut self) {
         self.kill = true;
         if let Some(link) = &mut self.link {

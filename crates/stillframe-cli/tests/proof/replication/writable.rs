@@ -43,7 +43,7 @@ fn what_clients_make_at_a_replica_expires_there() {
     }
 }
 
-/// The clock of a replica leaves what its primary made alone, and forgets its own keys with an image.
+/// The clock of a replica leaves what its primary made alone.
 #[test]
 fn the_keys_of_a_primary_wait_for_its_word() {
     let primary = Who::Ours.start("");
