@@ -8,7 +8,16 @@ pub(crate) struct Hasher(pub(crate) RandomState);
 
 impl Hasher {
     /// The hash of a key of the keyspace.
+    #[inline]
     pub(crate) fn hash_key(&self, key: &[u8]) -> u64 {
+        #[cfg(test)]
+        KEY_HASHES.set(KEY_HASHES.get() + 1);
+        self.sip(key)
+    }
+
+    /// The hash of any bytes.
+    #[inline]
+    pub(crate) fn sip(&self, key: &[u8]) -> u64 {
         let mut hasher = self.0.build_hasher();
         hasher.write(key);
         hasher.finish()
@@ -17,6 +26,17 @@ impl Hasher {
     /// The hash of a field or member: 48 bits, as it is a cursor of SCAN, which every client can
     /// hold then.
     pub(crate) fn hash(&self, key: &[u8]) -> u64 {
-        self.hash_key(key) >> 16
+        self.sip(key) >> 16
     }
+}
+
+#[cfg(test)]
+thread_local! {
+    static KEY_HASHES: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
+/// How many keys of keyspaces this thread has hashed.
+#[cfg(test)]
+pub(crate) fn key_hashes() -> usize {
+    KEY_HASHES.get()
 }

@@ -18,6 +18,7 @@ pub(crate) mod edit;
 pub(crate) mod evict;
 mod expiries;
 mod expiry;
+mod lookup;
 pub(crate) mod options;
 #[cfg(test)]
 mod tests;
@@ -45,6 +46,7 @@ use crate::memory::word_sink::{AtBegin, Cleared, EntrySink};
 use cursor::Cursor;
 use evict::Pool;
 use expiries::Expiries;
+use lookup::{Known, Lookup};
 use options::{KeyspaceOptions, KeyspaceStats};
 
 /// Dead entries swept in one call of [`Keyspace::tend`].
@@ -68,8 +70,7 @@ pub struct Keyspace<A: Algorithm> {
     pub(crate) limits: Limits,
     /// Where small collections are edited.
     pub(crate) scratch: Chunk,
-    /// The slot that was found last: the next call is often for the same key.
-    recent: Option<u32>,
+    known: Known,
     pub(crate) access: Access,
     pub(crate) pool: Pool,
     pub(crate) expired_total: u64,
@@ -95,13 +96,6 @@ struct Condemned {
     bytes: usize,
 }
 
-/// Where a key is.
-#[derive(Clone, Copy)]
-pub(crate) enum Place {
-    At(u32),
-    Absent { hash: u64 },
-}
-
 impl<A: Algorithm> Keyspace<A> {
     /// An empty keyspace.
     ///
@@ -123,7 +117,7 @@ impl<A: Algorithm> Keyspace<A> {
             hasher: Hasher(RandomState::new()),
             limits: Limits::default(),
             scratch: Chunk::default(),
-            recent: None,
+            known: Known::default(),
             access: Access::default(),
             pool: Pool::default(),
             expired_total: 0,
@@ -144,23 +138,15 @@ impl<A: Algorithm> Keyspace<A> {
     /// As [`get`](Self::get), for a caller that is about to edit: edits of one collection often
     /// follow each other, so this looks first at the key that was looked up last.
     pub fn get_to_edit(&mut self, db: usize, key: &[u8], now: i64) -> Option<&Entry> {
-        let Place::At(slot) = self.seek(db, key) else { return None };
-        if self.at(slot).is_expired(now) {
-            self.delete_if_expired(slot, now);
-            return None;
-        }
-        self.recent = Some(slot);
-        self.access.touch(slot);
-        Some(self.at(slot))
+        let lookup = self.lookup_again(db, key);
+        let seat = self.use_key(lookup, now)?;
+        Some(self.slots.entry_of(seat))
     }
 
     /// As [`get`](Self::get), but it does not count as a use of the key.
     pub fn peek(&mut self, db: usize, key: &[u8], now: i64) -> Option<&Entry> {
-        let seat = self.slots.find(&self.dbs[db].index, self.hash(key), key)?;
-        if self.slots.entry_of(seat).is_expired(now) {
-            self.delete_if_expired(seat.slot, now);
-            return None;
-        }
+        let lookup = self.lookup(db, key);
+        let seat = self.unexpired(lookup, now)?;
         Some(self.slots.entry_of(seat))
     }
 
@@ -296,6 +282,7 @@ impl<A: Algorithm> Keyspace<A> {
         }
         let space = self.spaces.of_db(db);
         self.cleared[space] = self.slots.end_era(); // K3: all that live now are dead
+        self.known.forget_all(); // K5
         let Db { index, expiries, bytes } = std::mem::take(&mut self.dbs[db]);
         self.condemned.push_back(Condemned { slots: Box::new(index.into_slots()), bytes });
         let bytes = expiries.len() * size_of::<u32>();
@@ -392,35 +379,32 @@ impl<A: Algorithm> Keyspace<A> {
 
     #[inline]
     fn find(&mut self, db: usize, key: &[u8], now: i64) -> Option<Seat> {
-        let seat = self.slots.find(&self.dbs[db].index, self.hash(key), key)?;
-        if self.slots.entry_of(seat).is_expired(now) {
-            self.delete_if_expired(seat.slot, now);
-            return None;
-        }
-        self.recent = Some(seat.slot);
+        let lookup = self.lookup(db, key);
+        self.use_key(lookup, now)
+    }
+
+    /// As [`unexpired`](Self::unexpired); it counts as a use of the key.
+    #[inline]
+    fn use_key(&mut self, lookup: Lookup, now: i64) -> Option<Seat> {
+        let seat = self.unexpired(lookup, now)?;
         self.access.touch(seat.slot);
         Some(seat)
     }
 
-    /// Where a key is, for a caller that may have looked it up just before.
-    pub(crate) fn seek(&self, db: usize, key: &[u8]) -> Place {
-        if let Some(slot) = self.recent
-            && let Some(entry) = self.slots.entry(slot)
-            && entry.key() == key
-            && entry.space() == self.spaces.of_db(db)
-            && self.is_live(entry)
-        {
-            return Place::At(slot);
+    /// The seat of a key just looked up, if it is there and its time has not come.
+    #[inline]
+    fn unexpired(&mut self, lookup: Lookup, now: i64) -> Option<Seat> {
+        let seat = lookup.seat?;
+        if self.slots.entry_of(seat).is_expired(now) {
+            self.expire(seat.slot, lookup.hash);
+            return None;
         }
-        let hash = self.hash(key);
-        let seat = self.slots.find(&self.dbs[db].index, hash, key);
-        seat.map_or(Place::Absent { hash }, |seat| Place::At(seat.slot))
+        Some(seat)
     }
 
-    /// Deletes the live entry in `slot`.
-    pub(crate) fn delete(&mut self, slot: u32) {
+    /// Deletes the live entry in `slot`, whose key has this hash.
+    pub(crate) fn delete(&mut self, slot: u32, hash: u64) {
         let entry = self.slots.entry(slot).expect("a slot in the index is in use");
-        let hash = self.hash(entry.key());
         let db = &mut self.dbs[self.spaces.db_of(entry)];
         db.index.remove(hash, slot);
         db.bytes -= entry.bytes();
@@ -428,6 +412,12 @@ impl<A: Algorithm> Keyspace<A> {
             db.expiries.remove(slot, &mut self.places);
         }
         self.slots.remove(slot);
+        self.known.forget(slot); // K5
+    }
+
+    /// The hash of the key in `slot`, for those who have not looked it up.
+    pub(crate) fn hash_in(&self, slot: u32) -> u64 {
+        self.hash(self.at(slot).key())
     }
 
     pub(crate) fn sweep(&mut self, budget: usize) {

@@ -41,7 +41,7 @@ impl<'b> Ahead<'b> {
 
     /// Warms the keys of the requests, if there are several; what they name of it, if it is one
     /// key.
-    pub(crate) fn warm<A: Algorithm>(&self, keyspace: &Keyspace<A>, db: usize) {
+    pub(crate) fn warm<A: Algorithm>(&self, keyspace: &mut Keyspace<A>, db: usize) {
         let [Some(first), Some(_), ..] = &self.places else { return };
         let key = |request: &Plain<'b>| request.args().get(1).copied().unwrap_or_default();
         let first_key = key(first);

@@ -124,7 +124,7 @@ impl<A: Algorithm> Server<A> {
         while self.goes_on(client, &left) {
             let ahead = Ahead::parse(&client.parser, &bytes[used..]);
             if !ahead.is_empty() {
-                ahead.warm(&self.keyspace, client.session.caller.db);
+                ahead.warm(&mut self.keyspace, client.session.caller.db);
                 for request in ahead.requests() {
                     if !self.goes_on(client, &left) {
                         break;

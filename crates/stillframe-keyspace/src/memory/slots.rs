@@ -150,6 +150,13 @@ impl<A: Algorithm> Slots<A> {
         }
     }
 
+    /// The seat of a slot, if it is in use.
+    #[inline]
+    pub(crate) fn seat(&self, slot: u32) -> Option<Seat> {
+        let word = self.engine.read(slot as usize);
+        (word != 0).then_some(Seat { slot, word })
+    }
+
     /// The slot of `index` that holds `key`. The words of an index are those of their slots (M6).
     #[inline]
     pub(crate) fn find(&self, index: &Index, hash: u64, key: &[u8]) -> Option<Seat> {

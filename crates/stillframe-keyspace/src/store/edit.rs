@@ -10,8 +10,9 @@ use std::sync::Arc;
 
 use stillframe::{Algorithm, MemoryError};
 
+use super::Keyspace;
+use super::lookup::Lookup;
 use super::write::NOTHING;
-use super::{Keyspace, Place};
 use crate::collection::chunk::Chunk;
 use crate::collection::draft::{Body, Draft};
 use crate::collection::edits::{HashEdit, ListEdit, SetEdit, SortedEdit};
@@ -80,10 +81,10 @@ impl<A: Algorithm> Keyspace<A> {
         kind: Type,
         f: impl for<'d> FnOnce(Draft<'d>) -> (Draft<'d>, R),
     ) -> Result<R, EditError> {
-        let place = self.seek(db, key);
+        let lookup = self.lookup_again(db, key);
         let (limits, hasher, changed) = (&self.limits, &self.hasher, false);
         let mut booked = NOTHING;
-        if let Place::At(slot) = place {
+        if let Some(slot) = lookup.slot() {
             if self.at(slot).value_type() != kind {
                 return Err(EditError::WrongType);
             }
@@ -101,16 +102,16 @@ impl<A: Algorithm> Keyspace<A> {
                     self.slots.give_back(slot, parted);
                 }
                 if is_empty {
-                    self.delete(slot);
+                    self.delete(slot, lookup.hash);
                 }
                 return Ok(result);
             }
             booked = self.booked(slot);
         }
         let mut scratch = std::mem::take(&mut self.scratch);
-        let (loose, large) = match place {
-            Place::At(slot) => copy_out(self.at(slot), &mut scratch),
-            Place::Absent { .. } => (false, None),
+        let (loose, large) = match lookup.slot() {
+            Some(slot) => copy_out(self.at(slot), &mut scratch),
+            None => (false, None),
         };
         let mut shared_bytes = large.as_ref().map_or(0, Trunk::node_bytes);
         let clone = |trunk| Body::Clone(Box::new(trunk));
@@ -131,7 +132,7 @@ impl<A: Algorithm> Keyspace<A> {
             _ => None,
         };
         let stored = if changed {
-            self.store(db, place, key, value, booked.deadline, shared_bytes)
+            self.store(db, lookup, key, value, booked.deadline, shared_bytes)
         } else {
             Ok(())
         };
@@ -144,41 +145,39 @@ impl<A: Algorithm> Keyspace<A> {
     fn store(
         &mut self,
         db: usize,
-        place: Place,
+        lookup: Lookup,
         key: &[u8],
         value: Option<New<'_>>,
         deadline: i64,
         shared_bytes: usize,
     ) -> Result<(), MemoryError> {
-        let mut reserve = 0;
-        let value = match (value, place) {
-            (None, Place::At(slot)) => {
-                self.delete(slot);
+        let (mut value, mut reserve) = match (value, lookup.slot()) {
+            (Some(value), _) => (value, 0),
+            (None, None) => return Ok(()),
+            (None, Some(slot)) => {
+                self.delete(slot, lookup.hash);
                 return Ok(());
             }
-            (None, Place::Absent { .. }) => return Ok(()),
-            (Some(value), Place::Absent { .. }) => value,
-            (Some(value), Place::At(slot)) => {
-                if let New::Packed { run, .. } = value {
-                    reserve = (run.len() / 4).min(INLINE_MAX - run.len()); // it is growing
-                }
-                let booked = self.booked(slot);
-                match self.slots.entry_mut(slot) {
-                    Some(entry) => match entry.overwrite(value) {
-                        Ok(()) => {
-                            self.book(db, slot, booked);
-                            return Ok(());
-                        }
-                        Err(unfit) => unfit,
-                    },
-                    None => value,
+        };
+        if let Some(slot) = lookup.slot() {
+            if let New::Packed { run, .. } = value {
+                reserve = (run.len() / 4).min(INLINE_MAX - run.len()); // it is growing
+            }
+            let booked = self.booked(slot);
+            if let Some(entry) = self.slots.entry_mut(slot) {
+                match entry.overwrite(value) {
+                    Ok(()) => {
+                        self.book(db, slot, booked);
+                        return Ok(());
+                    }
+                    Err(unfit) => value = unfit,
                 }
             }
-        };
+        }
         let entry = Owned::new(self.birth(db), key, value, deadline, reserve);
-        match place {
-            Place::At(slot) => self.replace(db, slot, entry, shared_bytes),
-            Place::Absent { .. } => return self.place(db, place, entry),
+        match lookup.slot() {
+            Some(slot) => self.replace(db, (slot, lookup.hash), entry, shared_bytes),
+            None => drop(self.put_entry(db, lookup, entry)?),
         }
         Ok(())
     }

@@ -60,13 +60,16 @@ impl<A: Algorithm> Keyspace<A> {
         choice: Choice,
         random: &mut impl FnMut() -> u64,
     ) -> Option<(usize, Box<[u8]>)> {
-        let slot = match choice.merit {
-            Merit::Chance => self.any_victim(choice, random)?,
+        let (slot, hash) = match choice.merit {
+            Merit::Chance => {
+                let slot = self.any_victim(choice, random)?;
+                (slot, self.hash_in(slot))
+            }
             _ => self.best_victim(choice, random)?,
         };
         let entry = self.at(slot);
         let gone = (self.spaces.db_of(entry), entry.key().into());
-        self.delete(slot);
+        self.delete(slot, hash);
         Some(gone)
     }
 
@@ -83,7 +86,12 @@ impl<A: Algorithm> Keyspace<A> {
         if choice.mortal_only { db.expiries.random(random()) } else { db.index.random(random) }
     }
 
-    fn best_victim(&mut self, choice: Choice, random: &mut impl FnMut() -> u64) -> Option<u32> {
+    /// The slot of the best victim, and the hash of its key.
+    fn best_victim(
+        &mut self,
+        choice: Choice,
+        random: &mut impl FnMut() -> u64,
+    ) -> Option<(u32, u64)> {
         if self.pool.choice != Some(choice) {
             self.pool.candidates.clear();
             self.pool.choice = Some(choice);
@@ -99,7 +107,7 @@ impl<A: Algorithm> Keyspace<A> {
             }
             while let Some(candidate) = self.pool.candidates.pop() {
                 if self.still(&candidate, choice) {
-                    return Some(candidate.slot);
+                    return Some((candidate.slot, candidate.hash));
                 }
             }
             if !met {

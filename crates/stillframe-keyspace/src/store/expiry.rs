@@ -57,19 +57,25 @@ impl<A: Algorithm> Keyspace<A> {
     }
 
     pub(crate) fn delete_if_expired(&mut self, slot: u32, now: i64) -> bool {
-        let entry = self.slots.entry(slot).filter(|entry| entry.is_expired(now));
-        let expired = entry.is_some();
-        if self.spares_expired {
-            return expired;
-        }
-        if let Some(entry) = entry.filter(|_| self.keeps_expired) {
-            self.expired.push((self.spaces.db_of(entry), entry.key().into()));
-        }
-        if expired {
-            self.delete(slot);
-            self.expired_total += 1;
+        let expired = self.slots.entry(slot).is_some_and(|entry| entry.is_expired(now));
+        if expired && !self.spares_expired {
+            self.expire(slot, self.hash_in(slot));
         }
         expired
+    }
+
+    /// Deletes the key in `slot`, whose hash this is and whose time has come, unless it is spared.
+    pub(crate) fn expire(&mut self, slot: u32, hash: u64) {
+        if self.spares_expired {
+            return;
+        }
+        if self.keeps_expired {
+            let entry = self.at(slot);
+            let key = (self.spaces.db_of(entry), entry.key().into());
+            self.expired.push(key);
+        }
+        self.delete(slot, hash);
+        self.expired_total += 1;
     }
 }
 

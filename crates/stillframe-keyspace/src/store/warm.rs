@@ -10,7 +10,7 @@ use std::hint::black_box;
 
 use stillframe::Algorithm;
 
-use super::{Keyspace, Place};
+use super::Keyspace;
 use crate::collection::form::Form;
 use crate::collection::tree::{self, Order};
 use crate::collection::warm::Named;
@@ -24,43 +24,34 @@ const KEYS_MIN: usize = if cfg!(any(test, miri)) { 1 } else { 2048 };
 const ELEMENTS_MIN: usize = if cfg!(any(test, miri)) { 1 } else { 8192 };
 
 impl<A: Algorithm> Keyspace<A> {
-    /// Brings what looking these keys up will touch into the caches. Changes nothing; pays from two
-    /// keys on.
-    pub fn warm<'k>(&self, db: usize, keys: impl IntoIterator<Item = &'k [u8]>) {
-        let mut keys = keys.into_iter();
+    /// Brings what looking these keys up will touch into the caches, and knows them when they are
+    /// looked up next, in this order. Looks at the first [`WARM_BATCH`]; pays from two keys on.
+    pub fn warm<'k>(&mut self, db: usize, keys: impl IntoIterator<Item = &'k [u8]>) {
         let index = &self.dbs[db].index;
         if index.len() < KEYS_MIN {
             return;
         }
-        loop {
-            let mut hashes = [0; WARM_BATCH];
-            let mut count = 0;
-            for (hash, key) in hashes.iter_mut().zip(keys.by_ref()) {
-                *hash = self.hash(key);
-                count += 1;
-            }
-            // The first cell with the key's tag is its own, but for one in billions: no need to
-            // wait for the entry to be sure. An absent key has nothing more to fetch.
-            let seats: [Option<Seat>; WARM_BATCH] = std::array::from_fn(|at| {
-                let hash = hashes[..count].get(at)?;
-                index.find(*hash, |_| true)
-            });
-            let seats = || seats[..count].iter().flatten();
-            // A read needs the entry alone, a write its slot as well.
-            black_box(seats().filter(|seat| self.slots.is_used(seat.slot)).count());
-            black_box(seats().fold(0, |sum, &seat| sum ^ self.slots.entry_of(seat).key().len()));
-            if count < WARM_BATCH {
-                return;
-            }
+        let (mut hashes, mut count) = ([0; WARM_BATCH], 0);
+        for (hash, key) in hashes.iter_mut().zip(keys) {
+            *hash = self.hash(key);
+            count += 1;
         }
+        // The first cell with the key's tag is its own, but for one in billions: no need to wait
+        // for the entry to be sure. An absent key has nothing more to fetch.
+        let hashes = &hashes[..count];
+        let seats: [Option<Seat>; WARM_BATCH] =
+            std::array::from_fn(|at| index.find(*hashes.get(at)?, |_| true));
+        let found = || seats.iter().flatten();
+        // A read needs the entry alone, a write its slot as well.
+        black_box(found().filter(|seat| self.slots.is_used(seat.slot)).count());
+        black_box(found().fold(0, |sum, &seat| sum ^ self.slots.entry_of(seat).key().len()));
+        self.known.warmed(hashes, &seats);
     }
-}
 
-impl<A: Algorithm> Keyspace<A> {
     /// Brings what requests for elements of the one collection under `key` will touch into the
-    /// caches, if it is large. Changes nothing; looks at the first [`WARM_BATCH`].
-    pub fn warm_elements(&self, db: usize, key: &[u8], named: &[Named<'_>]) {
-        let Place::At(slot) = self.seek(db, key) else { return };
+    /// caches, if it is large. Looks at the first [`WARM_BATCH`].
+    pub fn warm_elements(&mut self, db: usize, key: &[u8], named: &[Named<'_>]) {
+        let Some(slot) = self.lookup_again(db, key).slot() else { return };
         let collection = self.at(slot).value().as_collection();
         if let Some(Form::Tree(trunk)) = collection.map(|collection| collection.form)
             && trunk.main.order != Order::Place

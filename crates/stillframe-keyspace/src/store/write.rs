@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use stillframe::{Algorithm, MemoryError};
 
-use super::{Keyspace, Place};
+use super::Keyspace;
+use super::lookup::Lookup;
 use crate::integer::{IntText, parse_int};
 use crate::memory::entry::{Entry, INLINE_MAX, NEVER, New, Owned};
 
@@ -78,10 +79,10 @@ impl<A: Algorithm> Keyspace<A> {
     /// # Errors
     /// [`MemoryError`] when no slot can be had; nothing changes.
     pub fn append(&mut self, db: usize, key: &[u8], more: &[u8]) -> Result<usize, MemoryError> {
-        let place = self.seek(db, key);
-        let Place::At(slot) = place else {
+        let lookup = self.lookup_again(db, key);
+        let Some(slot) = lookup.slot() else {
             let entry = Owned::new(self.birth(db), key, encode(more), NEVER, 0);
-            self.place(db, place, entry)?;
+            self.put_entry(db, lookup, entry)?;
             return Ok(more.len());
         };
         let booked = self.booked(slot);
@@ -99,7 +100,7 @@ impl<A: Algorithm> Keyspace<A> {
                 blob.extend_from_slice(more);
                 Owned::new(birth, key, New::Blob(Arc::new(blob)), booked.deadline, 0)
             };
-            return self.place(db, place, entry).map(|()| len);
+            return self.put_entry(db, lookup, entry).map(|_| len);
         }
         self.book(db, slot, booked);
         Ok(self.at(slot).value().len())
@@ -118,24 +119,21 @@ impl<A: Algorithm> Keyspace<A> {
         offset: usize,
         patch: &[u8],
     ) -> Result<usize, MemoryError> {
-        let place = self.seek(db, key);
-        let booked = match place {
-            Place::At(slot) if patch.is_empty() => return Ok(self.at(slot).value().len()),
-            Place::Absent { .. } if patch.is_empty() => return Ok(0),
-            Place::At(slot) => self.booked(slot),
-            Place::Absent { .. } => NOTHING,
-        };
-        if let Place::At(slot) = place
+        let lookup = self.lookup_again(db, key);
+        if patch.is_empty() {
+            return Ok(lookup.slot().map_or(0, |slot| self.at(slot).value().len()));
+        }
+        let booked = lookup.slot().map_or(NOTHING, |slot| self.booked(slot));
+        if let Some(slot) = lookup.slot()
             && let Some(entry) = self.slots.entry_mut(slot)
             && patch_in_place(entry, offset, patch)
         {
             self.book(db, slot, booked);
             return Ok(self.at(slot).value().len());
         }
-        let mut text = match place {
-            Place::At(slot) => self.at(slot).value().to_bytes(&mut IntText::default()).to_vec(),
-            Place::Absent { .. } => Vec::new(),
-        };
+        let mut text = lookup.slot().map_or_else(Vec::new, |slot| {
+            self.at(slot).value().to_bytes(&mut IntText::default()).to_vec()
+        });
         patch_vec(&mut text, offset, patch);
         let len = text.len();
         let value = if len <= INLINE_MAX {
@@ -144,13 +142,14 @@ impl<A: Algorithm> Keyspace<A> {
             New::Blob(Arc::new(std::mem::take(&mut text)))
         };
         let entry = Owned::new(self.birth(db), key, value, booked.deadline, 0);
-        self.place(db, place, entry)?;
+        self.put_entry(db, lookup, entry)?;
         Ok(len)
     }
 
     /// Sets or clears a key's time to live; false if there is no such key.
     pub fn set_expire(&mut self, db: usize, key: &[u8], at: Option<i64>) -> bool {
-        let Place::At(slot) = self.seek(db, key) else { return false };
+        let lookup = self.lookup_again(db, key);
+        let Some(slot) = lookup.slot() else { return false };
         let booked = self.booked(slot);
         let deadline = at.unwrap_or(NEVER);
         if let Some(entry) = self.slots.entry_mut(slot) {
@@ -161,15 +160,16 @@ impl<A: Algorithm> Keyspace<A> {
             let old = self.at(slot);
             let shared_bytes = old.outside_bytes();
             let entry = Owned::new(birth, key, old.share(), deadline, 0);
-            self.replace(db, slot, entry, shared_bytes);
+            self.replace(db, (slot, lookup.hash), entry, shared_bytes);
         }
         true
     }
 
     /// Deletes a key; false if there is no such key.
     pub fn remove(&mut self, db: usize, key: &[u8]) -> bool {
-        let Place::At(slot) = self.seek(db, key) else { return false };
-        self.delete(slot);
+        let lookup = self.lookup_again(db, key);
+        let Some(slot) = lookup.slot() else { return false };
+        self.delete(slot, lookup.hash);
         true
     }
 
@@ -184,15 +184,14 @@ impl<A: Algorithm> Keyspace<A> {
         to_db: usize,
         to: &[u8],
     ) -> Result<bool, MemoryError> {
-        let Place::At(slot) = self.seek(db, from) else { return Ok(false) };
+        let lookup = self.lookup_again(db, from);
+        let Some(slot) = lookup.slot() else { return Ok(false) };
         if (db, from) != (to_db, to) {
             let loan = self.slots.loan(slot);
-            self.copy_slot(slot, to_db, to)?;
-            self.delete(slot);
-            if let Some(loan) = loan
-                && let Place::At(slot) = self.seek(to_db, to)
-            {
-                self.slots.lend(slot, loan);
+            let copy = self.copy_slot(slot, to_db, to)?;
+            self.delete(slot, lookup.hash);
+            if let Some(loan) = loan {
+                self.slots.lend(copy, loan);
             }
         }
         Ok(true)
@@ -209,17 +208,19 @@ impl<A: Algorithm> Keyspace<A> {
         to_db: usize,
         to: &[u8],
     ) -> Result<bool, MemoryError> {
-        let Place::At(slot) = self.seek(db, from) else { return Ok(false) };
+        let Some(slot) = self.lookup_again(db, from).slot() else { return Ok(false) };
         if (db, from) != (to_db, to) {
             self.copy_slot(slot, to_db, to)?;
         }
         Ok(true)
     }
 
-    fn copy_slot(&mut self, slot: u32, db: usize, key: &[u8]) -> Result<(), MemoryError> {
+    /// Copies the entry in `slot` to a key; returns the slot of that.
+    fn copy_slot(&mut self, slot: u32, db: usize, key: &[u8]) -> Result<u32, MemoryError> {
         let from = self.at(slot);
         let entry = Owned::new(self.birth(db), key, from.share(), from.deadline(), 0);
-        self.place(db, self.seek(db, key), entry)
+        let lookup = self.lookup(db, key);
+        self.put_entry(db, lookup, entry)
     }
 
     fn put(
@@ -229,10 +230,10 @@ impl<A: Algorithm> Keyspace<A> {
         value: New<'_>,
         expire: Expire,
     ) -> Result<(), MemoryError> {
-        let place = self.seek(db, key);
+        let lookup = self.lookup_again(db, key);
         let mut value = value;
         let mut deadline = expire.deadline(NEVER);
-        if let Place::At(slot) = place {
+        if let Some(slot) = lookup.slot() {
             let booked = self.booked(slot);
             deadline = expire.deadline(booked.deadline);
             if let Some(entry) = self.slots.entry_mut(slot) {
@@ -247,36 +248,40 @@ impl<A: Algorithm> Keyspace<A> {
             }
         }
         let entry = Owned::new(self.birth(db), key, value, deadline, 0);
-        self.place(db, place, entry)
+        self.put_entry(db, lookup, entry).map(drop)
     }
 
-    /// Puts an entry where its key belongs.
-    pub(crate) fn place(
+    /// Puts an entry where its key belongs, as a lookup has just found; returns the slot.
+    pub(crate) fn put_entry(
         &mut self,
         db: usize,
-        place: Place,
+        lookup: Lookup,
         entry: Owned,
-    ) -> Result<(), MemoryError> {
-        match place {
-            Place::At(slot) => self.replace(db, slot, entry, 0),
-            Place::Absent { hash } => {
-                if !self.slots.has_free() {
-                    self.sweep(SWEEP_FOR_SLOT);
-                }
-                let seat = self.slots.insert(entry)?;
-                self.dbs[db].index.insert(hash, seat);
-                self.access.begin(seat.slot);
-                self.book(db, seat.slot, NOTHING);
-            }
+    ) -> Result<u32, MemoryError> {
+        if let Some(slot) = lookup.slot() {
+            self.replace(db, (slot, lookup.hash), entry, 0);
+            return Ok(slot);
         }
-        Ok(())
+        if !self.slots.has_free() {
+            self.sweep(SWEEP_FOR_SLOT);
+        }
+        let seat = self.slots.insert(entry)?;
+        self.dbs[db].index.insert(lookup.hash, seat);
+        self.access.begin(seat.slot);
+        self.book(db, seat.slot, NOTHING);
+        Ok(seat.slot)
     }
 
-    /// Puts an entry in the place of that in `slot`, which has the same key and shares so many
-    /// bytes with it.
-    pub(crate) fn replace(&mut self, db: usize, slot: u32, entry: Owned, shared_bytes: usize) {
+    /// Puts an entry in the place of that in `slot`, which has the same key with this hash, and
+    /// shares so many bytes with it.
+    pub(crate) fn replace(
+        &mut self,
+        db: usize,
+        (slot, hash): (u32, u64),
+        entry: Owned,
+        shared_bytes: usize,
+    ) {
         let booked = self.booked(slot);
-        let hash = self.hash(entry.entry().key());
         let seat = self.slots.replace(slot, entry, shared_bytes);
         self.dbs[db].index.update(hash, seat);
         self.book(db, slot, booked);

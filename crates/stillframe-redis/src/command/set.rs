@@ -1,7 +1,7 @@
 //! SET in all its forms: the commands that store whole strings.
 
 use stillframe::Algorithm;
-use stillframe_keyspace::Expire;
+use stillframe_keyspace::{Expire, WARM_BATCH};
 
 use super::expire::{
     MILLISECONDS, SECONDS, TimeForm, UNIX_MILLISECONDS, UNIX_SECONDS, expire_at, make_eternal,
@@ -277,8 +277,10 @@ fn msetnx<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
 /// Stores all pairs; false, with the error answered, if memory ends on the way.
 fn store_pairs<A: Algorithm>(ctx: &mut Context<'_, A>, pairs: &[&[u8]]) -> bool {
     let (db, start) = (ctx.caller.db, ctx.out.position());
-    ctx.keyspace.warm(db, pairs.iter().step_by(2).copied());
     for (index, &[key, value]) in pairs.as_chunks().0.iter().enumerate() {
+        if index.is_multiple_of(WARM_BATCH) {
+            ctx.keyspace.warm(db, pairs[index * 2..].iter().step_by(2).copied());
+        }
         let outcome = ctx.keyspace.set(db, key, value, Expire::Never);
         if ctx.stored_as(key, "set", start, outcome).is_none() {
             if let Some(done @ [_, ..]) = pairs.get(..index * 2) {

@@ -1,7 +1,7 @@
 //! Commands that read strings or change parts of them.
 
 use stillframe::Algorithm;
-use stillframe_keyspace::{Entry, IntText, Type};
+use stillframe_keyspace::{Entry, IntText, Type, WARM_BATCH};
 use stillframe_resp::parse_integer;
 
 use crate::context::Context;
@@ -31,9 +31,11 @@ fn get<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
 /// `MGET key...`
 fn mget<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
     let keys = &args[1..];
-    ctx.keyspace.warm(ctx.caller.db, keys.iter().copied());
     ctx.out.array(keys.len());
-    for key in keys {
+    for (index, key) in keys.iter().enumerate() {
+        if index.is_multiple_of(WARM_BATCH) {
+            ctx.keyspace.warm(ctx.caller.db, keys[index..].iter().copied());
+        }
         ctx.read(key, |out, entry| match entry.map(Entry::value) {
             Some(value) if value.kind() == Type::String => bulk_value(out, value),
             _ => out.null(),

@@ -1,0 +1,254 @@
+//! Looking keys up, each hashed once: what a lookup finds is known to the one that follows.
+//!
+//! Hashing a key takes longer than comparing it with the key of an entry. A command often looks
+//! one key up several times (to see what is there, to change it), and requests that wait together
+//! are warmed before the first of them runs. So the slot and the hash of the key looked up last are
+//! kept, and those of the keys just warmed, in their order.
+//!
+//! Invariant
+//! - K5: as long as the key in a known slot lives, the known hash is its hash, or one with the same
+//!   tag, which is all that an index looks at. The slot of a key that is deleted is forgotten, and
+//!   all are when a database is cleared: before a slot gets another key.
+
+use stillframe::Algorithm;
+
+use super::Keyspace;
+use crate::collection::tree::BATCH;
+use crate::memory::index::Seat;
+
+/// What a lookup of a key finds.
+#[derive(Clone, Copy)]
+pub(crate) struct Lookup {
+    pub(crate) hash: u64,
+    /// Where the key is now, if it is there.
+    pub(crate) seat: Option<Seat>,
+}
+
+impl Lookup {
+    pub(crate) fn slot(self) -> Option<u32> {
+        self.seat.map(|seat| seat.slot)
+    }
+}
+
+/// Slots and hashes of keys that are likely to be looked up next.
+#[derive(Default)]
+pub(crate) struct Known {
+    /// Of the key that was looked up last.
+    last: Option<Spot>,
+    /// Of the keys that were warmed, in order.
+    warmed: [Spot; BATCH],
+    count: usize,
+    /// How many of them were looked up since.
+    met: usize,
+}
+
+/// A key's hash, and its slot if it has one.
+#[derive(Clone, Copy, Default)]
+struct Spot {
+    hash: u64,
+    slot: Option<u32>,
+}
+
+impl Known {
+    /// These keys were warmed.
+    pub(crate) fn warmed(&mut self, hashes: &[u64], seats: &[Option<Seat>]) {
+        (self.count, self.met) = (hashes.len(), 0);
+        for ((spot, &hash), seat) in self.warmed.iter_mut().zip(hashes).zip(seats) {
+            *spot = Spot { hash, slot: seat.map(|seat| seat.slot) };
+        }
+    }
+
+    /// The first key warmed that was not looked up yet.
+    #[inline]
+    fn next(&self) -> Option<Spot> {
+        self.warmed[..self.count].get(self.met).copied()
+    }
+
+    /// The key with this hash was looked up: if it was warmed, those before it are passed over.
+    #[inline]
+    fn meet(&mut self, hash: u64) {
+        if self.met < self.count {
+            let ahead = &self.warmed[self.met..self.count];
+            self.met += ahead.iter().position(|spot| spot.hash == hash).map_or(0, |at| at + 1);
+        }
+    }
+
+    /// The key in a slot is deleted.
+    pub(crate) fn forget(&mut self, slot: u32) {
+        for spot in self.last.iter_mut().chain(&mut self.warmed[self.met..self.count]) {
+            spot.slot = spot.slot.filter(|&other| other != slot);
+        }
+    }
+
+    pub(crate) fn forget_all(&mut self) {
+        (self.last, self.count, self.met) = (None, 0, 0);
+    }
+}
+
+impl<A: Algorithm> Keyspace<A> {
+    /// Looks a key up.
+    #[inline]
+    pub(crate) fn lookup(&mut self, db: usize, key: &[u8]) -> Lookup {
+        if let Some(spot) = self.known.next()
+            && let Some(found) = self.confirm(spot, db, key)
+        {
+            self.known.met += 1;
+            self.known.last = Some(spot);
+            return found;
+        }
+        let hash = self.hash(key);
+        let seat = self.slots.find(&self.dbs[db].index, hash, key);
+        self.known.meet(hash);
+        self.known.last = Some(Spot { hash, slot: seat.map(|seat| seat.slot) });
+        Lookup { hash, seat }
+    }
+
+    /// Looks a key up that may be the one that was looked up last.
+    #[inline]
+    pub(crate) fn lookup_again(&mut self, db: usize, key: &[u8]) -> Lookup {
+        let known = self.known.last.and_then(|spot| self.confirm(spot, db, key));
+        known.unwrap_or_else(|| self.lookup(db, key))
+    }
+
+    /// What a lookup finds, if the key is where it is expected.
+    #[inline]
+    fn confirm(&self, spot: Spot, db: usize, key: &[u8]) -> Option<Lookup> {
+        let seat = self.slots.seat(spot.slot?)?;
+        let entry = self.slots.entry_of(seat);
+        let is_it =
+            entry.key() == key && entry.space() == self.spaces.of_db(db) && self.is_live(entry);
+        debug_assert!(!is_it || self.hasher.sip(key) as u32 == spot.hash as u32, "K5");
+        is_it.then_some(Lookup { hash: spot.hash, seat: Some(seat) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::hash::key_hashes;
+    use crate::store::tests::keyspace;
+    use crate::{Expire, Keyspace};
+    use stillframe::algorithms::naive::Naive;
+
+    /// How often `f` hashes keys of the keyspace.
+    fn hashes(keyspace: &mut Keyspace<Naive>, f: impl FnOnce(&mut Keyspace<Naive>)) -> usize {
+        let before = key_hashes();
+        f(keyspace);
+        key_hashes() - before
+    }
+
+    /// A text that does not fit where another one lies, so that the entry is replaced.
+    fn text(turn: usize) -> Vec<u8> {
+        vec![b'x'; if turn.is_multiple_of(2) { 10 } else { 2000 }]
+    }
+
+    #[test]
+    fn a_key_that_is_replaced_is_hashed_once() {
+        type Change = fn(&mut Keyspace<Naive>, &[u8], usize);
+        let changes: [(&str, Change); 8] = [
+            ("set", |it, key, turn| it.set(0, key, &text(turn), Expire::Never).unwrap()),
+            ("look and set", |it, key, turn| {
+                assert!(it.contains(0, key, 0));
+                it.set(0, key, &text(turn), Expire::Never).unwrap();
+            }),
+            ("append", |it, key, _| assert!(it.append(0, key, &text(1)).unwrap() > 2000)),
+            ("patch", |it, key, turn| {
+                assert!(it.set_range(0, key, 9000 * turn, b"x").unwrap() > 9000 * turn);
+            }),
+            ("hash", |it, key, turn| {
+                assert!(it.get_to_edit(1, key, 0).is_some());
+                it.edit_hash(1, key, |hash| hash.set(b"field", &text(turn))).unwrap();
+            }),
+            ("sorted set", |it, key, turn| {
+                assert!(it.get_to_edit(2, key, 0).is_some());
+                it.edit_sorted(2, key, |set| set.set(&text(turn), 1.0)).unwrap();
+            }),
+            ("expire", |it, key, _| assert!(it.set_expire(0, key, Some(100)))),
+            ("remove", |it, key, _| assert!(it.remove(0, key))),
+        ];
+        for (what, change) in changes {
+            for warms in [false, true] {
+                let mut keyspace = keyspace();
+                let keys: Vec<Vec<u8>> = (0..16_u8).map(|key| vec![b'k', key]).collect();
+                for key in &keys {
+                    keyspace.set(0, key, b"value", Expire::Never).unwrap();
+                    keyspace.edit_hash(1, key, |hash| hash.set(b"a", b"b")).unwrap();
+                    keyspace.edit_sorted(2, key, |set| set.set(b"a", 0.0)).unwrap();
+                }
+                for turn in 0..if what == "remove" { 1 } else { 4 } {
+                    let db = ["hash", "sorted set"].iter().position(|it| *it == what);
+                    let db = db.map_or(0, |at| at + 1);
+                    let count = hashes(&mut keyspace, |keyspace| {
+                        if warms {
+                            keyspace.warm(db, keys.iter().map(Vec::as_slice));
+                        }
+                        keys.iter().for_each(|key| change(keyspace, key, turn));
+                    });
+                    assert_eq!(count, keys.len(), "{what}, warmed: {warms}, turn {turn}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_key_that_expires_or_moves_is_hashed_once() {
+        let mut keyspace = keyspace();
+        keyspace.set(0, b"a", b"1", Expire::At(10)).unwrap();
+        assert_eq!(hashes(&mut keyspace, |it| assert!(!it.contains(0, b"a", 10))), 1);
+        for key in [b"a", b"b", b"c"] {
+            keyspace.set(0, key, b"1", Expire::Never).unwrap();
+        }
+        let renames = |it: &mut Keyspace<_>| assert!(it.rename(0, b"a", 0, b"b").unwrap());
+        assert_eq!(hashes(&mut keyspace, renames), 2, "each name once");
+        let copies = |it: &mut Keyspace<_>| assert!(it.copy(0, b"b", 0, b"c").unwrap());
+        assert_eq!(hashes(&mut keyspace, copies), 1, "the other was looked up last");
+    }
+
+    #[test]
+    fn keys_that_are_warmed_and_not_looked_up_are_passed_over() {
+        let mut keyspace = keyspace();
+        let keys: Vec<Vec<u8>> = (0..16_u8).map(|key| vec![b'k', key]).collect();
+        for key in keys.iter().filter(|key| key[1] != 9) {
+            keyspace.set(0, key, b"value", Expire::Never).unwrap();
+        }
+        keyspace.warm(0, keys.iter().map(Vec::as_slice));
+        let count = hashes(&mut keyspace, |keyspace| {
+            for key in [0, 1, 4, 5, 6, 9, 10] {
+                assert_eq!(keyspace.contains(0, &keys[key], 0), key != 9);
+            }
+        });
+        assert_eq!(count, 2, "the first behind a gap, and one that is absent");
+    }
+
+    #[test]
+    fn what_is_known_of_a_slot_is_forgotten_with_its_key() {
+        let mut keyspace = keyspace();
+        let (old, new) = ([&b"old:1"[..], b"old:2"], [&b"new:1"[..], b"new:2"]);
+        let fill = |keyspace: &mut Keyspace<Naive>, keys: [&[u8]; 2]| {
+            keys.iter().for_each(|key| keyspace.set(0, key, b"1", Expire::Never).unwrap());
+        };
+        for round in 0..4 {
+            fill(&mut keyspace, old);
+            keyspace.warm(0, old);
+            match round {
+                0 => old.iter().for_each(|key| assert!(keyspace.remove(0, key))),
+                1 => keyspace.clear(0),
+                2 => keyspace.swap(0, 1),
+                _ => while keyspace.evict(chance(), &mut || 7).is_some() {},
+            }
+            while keyspace.tend() {}
+            // They come to the slots of the old keys, whose hashes must not be taken for theirs.
+            fill(&mut keyspace, new);
+            for key in new {
+                assert!(keyspace.contains(0, key, 0), "round {round}");
+                keyspace.set(0, key, &text(1), Expire::Never).unwrap();
+                assert!(keyspace.remove(0, key), "round {round}");
+            }
+            assert!(!keyspace.contains(0, old[0], 0) && !keyspace.remove(0, old[1]));
+            keyspace.clear_all();
+        }
+    }
+
+    fn chance() -> crate::Choice {
+        crate::Choice { merit: crate::Merit::Chance, mortal_only: false, samples: 1 }
+    }
+}
