@@ -1,6 +1,6 @@
 //! The style that no other tool holds, as one pass over the repository's text files.
 //!
-//! A *fault* fails the check, a *note* is only told. The rules look at lines, not at syntax: they
+//! A *fault* fails the check, a *note* does not. The rules look at lines, not at syntax: they
 //! rely on rustfmt's layout (a function's closing brace stands alone under the start of its first
 //! line), which the format check enforces.
 

@@ -17,7 +17,7 @@ Examples:
   stillframe check --json data                  one JSON object a file; start and end of a flaw are
                                                 byte offsets, end is exclusive
 
-The kind of a file is told by its first bytes. Nothing is changed, and a store or server may be
+The first bytes of a file decide its kind. Nothing is changed, and a store or server may be
 running. A log that ends in bytes which are no records is 'torn': a loss of power leaves that, and
 the next start leaves them out; but damage to the very last records looks the same.
 Exit status: 0 all sound, 1 something is damaged, torn or unreadable, 2 wrong usage or no such file.";
@@ -40,7 +40,7 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     })
 }
 
-/// Looks at all paths, prints each finding as `show` has it, and tells how they are.
+/// Looks at all paths, prints each finding as `show` has it, and returns the exit status.
 pub(crate) fn report(paths: &[PathBuf], show: impl Fn(&Finding) -> String) -> ExitCode {
     let (mut bad, mut wrong) = (false, false);
     for path in paths {

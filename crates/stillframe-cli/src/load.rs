@@ -154,8 +154,8 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
         Ok(stop) => stop,
         Err(error) => return fail(1, &format_args!("cannot watch for Ctrl-C: {error}")),
     };
-    let mut told = |progress: &Progress| show(progress);
-    let outcome = stillframe_load::run(&plan, &stop, &mut told);
+    let mut progress = |now: &Progress| show(now);
+    let outcome = stillframe_load::run(&plan, &stop, &mut progress);
     clear_line();
     let mut report = match outcome {
         Ok(report) => report,
@@ -164,13 +164,13 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
         Err(error) => return fail(1, &error),
     };
     if arguments.null_server && !report.interrupted {
-        match floor(&plan, &stop, &mut told) {
+        match floor(&plan, &stop, &mut progress) {
             Ok(floor) => report.floor = Some(floor),
             Err(error) => report.warnings.push(format!("there is no floor: {error}")),
         }
         clear_line();
     }
-    tell(arguments, &report)
+    write_report(arguments, &report)
 }
 
 /// A flag that the first Ctrl-C raises; the second one ends the process.
@@ -204,7 +204,7 @@ fn show(progress: &Progress) {
     eprint!("\r\x1b[K[{:3.0} %] {name}: {rate:.0}/s{times}{left}", share * 100.0);
 }
 
-fn tell(arguments: &Arguments, report: &Report) -> ExitCode {
+fn write_report(arguments: &Arguments, report: &Report) -> ExitCode {
     let mut text = String::new();
     for warning in &report.warnings {
         eprintln!("stillframe: warning: {warning}");

@@ -1,7 +1,7 @@
 //! Logs, one line an event: on standard error or in a file, for people or as JSON.
 //!
-//! A log file is opened anew for each line, as redis-server does: whoever rotates logs moves it
-//! away and needs to tell nobody.
+//! A log file is opened anew for each line, as redis-server does: a tool that rotates logs
+//! moves it away and sends no signal.
 
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};

@@ -41,7 +41,7 @@ enum Command {
     /// Import the data of a Redis server: append-only directory, append-only file or RDB file.
     #[command(after_help = import::EXAMPLES)]
     Import(import::Arguments),
-    /// Put load on a Redis-compatible server, and tell what its saves do to latency.
+    /// Put load on a Redis-compatible server, and show what its saves do to latency.
     #[command(after_help = load::EXAMPLES)]
     Load(Box<load::Arguments>),
     /// Recover the state of a point in the past into a directory of its own.

@@ -58,7 +58,7 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-/// What is told at the end.
+/// The report at the end.
 #[derive(Serialize)]
 #[serde(rename_all = "snake_case")]
 struct Report {

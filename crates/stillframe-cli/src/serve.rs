@@ -143,7 +143,7 @@ fn shown(flag: &[u8]) -> String {
     format!("--{}", String::from_utf8_lossy(flag))
 }
 
-/// Runs the server until it is told to stop.
+/// Runs the server until a signal or SHUTDOWN stops it.
 pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     let (is_daemon, words) = daemon::is_daemon(&arguments.words);
     let mut input = Vec::new();

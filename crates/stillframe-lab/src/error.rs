@@ -1,4 +1,4 @@
-//! What can go wrong around the runs; what goes wrong in a run is told in its record.
+//! What can go wrong around the runs; a run's record says what went wrong in it.
 
 use std::io;
 

@@ -14,7 +14,7 @@ use std::time::Duration;
 use stillframe::Progress;
 use stillframe_measure::environment::field_bytes;
 
-/// Bytes of this process and its descendants; 0 where the kernel does not tell.
+/// Bytes of this process and its descendants; 0 where the kernel does not say.
 pub(crate) fn proportional_bytes() -> u64 {
     of_process("self") + descendants("self").iter().map(|pid| of_process(pid)).sum::<u64>()
 }

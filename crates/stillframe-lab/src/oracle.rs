@@ -141,7 +141,7 @@ impl Distinct {
 mod tests {
     use super::*;
 
-    /// The digests of a state at tick 3, with one block told wrong and one not at all.
+    /// The digests of a state at tick 3, with one block wrong and one missing.
     #[test]
     fn what_differs_is_found() {
         let case = Case { size_bytes: 10_000, updates_per_tick: 100, ..Case::default() };

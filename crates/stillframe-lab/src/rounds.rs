@@ -13,7 +13,7 @@ use crate::error::LabError;
 use crate::record::Record;
 use stillframe_measure::environment;
 
-/// How far the rounds are, told before each.
+/// How far the rounds are, reported before each.
 #[derive(Debug, Clone)]
 pub struct Progress {
     /// Rounds of cases that are finished.
@@ -42,8 +42,8 @@ impl Progress {
 /// The process is this very program with the arguments `lab case`.
 ///
 /// # Errors
-/// [`LabError::Interrupted`] after Ctrl-C, [`LabError::Spawn`] if no process can be had. What goes
-/// wrong within a round is told by its record.
+/// [`LabError::Interrupted`] after Ctrl-C, [`LabError::Spawn`] if no process can be had. The record
+/// of a round says what went wrong within it.
 pub fn run_rounds(
     cases: &[Case],
     repeat: u32,
@@ -87,7 +87,7 @@ fn run_one(case: &Case, round: u32, interrupted: &AtomicBool) -> Result<Record, 
         .map_err(LabError::Spawn)?;
     let input = serde_json::to_vec(case).map_err(|error| LabError::Case(error.to_string()))?;
     if let Some(mut stdin) = child.stdin.take() {
-        // A process that dies before it reads tells so by its status.
+        // The status of a process shows whether it died before it read.
         let _ = stdin.write_all(&input);
     }
     let mut stdout = child.stdout.take();

@@ -20,7 +20,7 @@ pub(crate) trait Subject: Sized {
     /// Word `index` will be written soon.
     fn approach(&self, index: usize);
     fn tend(&mut self) -> bool;
-    /// Begins an image and tells how long that took.
+    /// Begins an image and returns how long that took.
     fn begin(&mut self, sink: LabSink, depot: &Depot) -> Result<Duration, String>;
     /// Of the image under way.
     fn progress(&self) -> Option<Progress>;

@@ -12,12 +12,12 @@ use crate::side::Side;
 const BATCH_BYTES: usize = 256 << 10;
 const BATCH: u64 = 1_000;
 
-/// Writes items `0..keys`; `told` hears how many are written.
+/// Writes items `0..keys`; `progress` receives how many are written.
 pub(crate) fn fill(
     plan: &Plan,
     side: &mut Side,
     stop: &AtomicBool,
-    told: &mut dyn FnMut(u64),
+    progress: &mut dyn FnMut(u64),
 ) -> Result<(), LoadError> {
     let mut requests = Requests::new(plan, 0, Check::Kind);
     let mut buffer = Vec::with_capacity(BATCH_BYTES + plan.value_size);
@@ -43,7 +43,7 @@ pub(crate) fn fill(
             let hint = hint(&answer);
             return Err(LoadError::Refused { target: target(), what: "the keys", answer, hint });
         }
-        told(item);
+        progress(item);
     }
     Ok(())
 }

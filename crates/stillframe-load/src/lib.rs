@@ -1,5 +1,5 @@
-//! The open-loop load generator: asks any Redis-compatible server at fixed times and tells how long
-//! answers took, queries of normal operation and of saves apart.
+//! The open-loop load generator: queries any Redis-compatible server at fixed times and reports
+//! how long replies took, normal operation and saves apart.
 //!
 //! Invariants:
 //! - When a query is to be sent is fixed ahead by rate and number alone; no answer, late or

@@ -53,11 +53,11 @@ impl NullServer {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         listener.set_nonblocking(true)?;
         let (address, stop) = (listener.local_addr()?, Arc::new(AtomicBool::new(false)));
-        let told = Arc::clone(&stop);
+        let stopped = Arc::clone(&stop);
         let serve = move || {
             let mut stalled = None;
             // An error here shows as a lost connection on the other side.
-            let _ = serve(&listener, &told, stall, &mut stalled);
+            let _ = serve(&listener, &stopped, stall, &mut stalled);
             stalled
         };
         let thread = thread::Builder::new().name("null-server".to_owned()).spawn(serve)?;
@@ -70,7 +70,7 @@ impl NullServer {
         self.address
     }
 
-    /// Stops it, and tells when it began to stall and when it went on, if it did.
+    /// Stops it, and returns when it began to stall and when it went on, if it did.
     #[must_use]
     pub fn stop(mut self) -> Option<(Instant, Instant)> {
         self.end()

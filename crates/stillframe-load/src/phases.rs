@@ -91,7 +91,7 @@ pub(crate) struct Phases {
 impl Phases {
     /// Every query intended before this time can be put in its phase.
     pub(crate) fn known_until(&self) -> u64 {
-        // Pairs with the store in `know`: whoever sees the time sees the stretches before it, too.
+        // Pairs with the store in `know`: a thread that sees the time sees the stretches before it.
         self.known_until.load(Ordering::Acquire)
     }
     /// What is known.

@@ -1,4 +1,4 @@
-//! What a run tells while it goes on.
+//! What a run reports while it goes on.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ pub struct Progress {
     pub stage: Stage,
     /// Of 1.
     pub share: f64,
-    /// Keys or queries a second, since the last time progress was told.
+    /// Keys or queries a second, since the last report.
     pub rate: f64,
     /// Latencies so far; `None` while keys are loaded.
     pub latencies: Option<Quantiles>,

@@ -31,8 +31,8 @@ const NAP: Duration = Duration::from_millis(5);
 /// Longest run against the null server.
 const FLOOR: Duration = Duration::from_secs(10);
 
-/// Runs a plan. `stop` ends it early: what was measured is reported. `told` hears how far it is,
-/// about four times a second.
+/// Runs a plan. `stop` ends it early: what was measured is reported. `progress` receives how far it
+/// is, about four times a second.
 ///
 /// # Errors
 /// The plan cannot be run, the server cannot be reached or refuses before the first query, or this
@@ -40,20 +40,20 @@ const FLOOR: Duration = Duration::from_secs(10);
 pub fn run(
     plan: &Plan,
     stop: &AtomicBool,
-    told: &mut dyn FnMut(&Progress),
+    progress: &mut dyn FnMut(&Progress),
 ) -> Result<Report, LoadError> {
     plan.check().map_err(LoadError::Plan)?;
     let addresses = resolve(plan)?;
     let mut side = Side::open(plan, &addresses)?;
     let server = describe(&mut side, stop);
     if plan.fill {
-        fill_and_tell(plan, &mut side, stop, told)?;
+        fill_and_report(plan, &mut side, stop, progress)?;
     }
     let check = match plan.check {
         true => Check::Value { filled: plan.fill },
         false => Check::Kind,
     };
-    let measured = measure(plan, &addresses, check, Some(&mut side), stop, told)?;
+    let measured = measure(plan, &addresses, check, Some(&mut side), stop, progress)?;
     Ok(Report::new(plan.clone(), server, measured))
 }
 
@@ -64,7 +64,7 @@ pub fn run(
 pub fn floor(
     plan: &Plan,
     stop: &AtomicBool,
-    told: &mut dyn FnMut(&Progress),
+    progress: &mut dyn FnMut(&Progress),
 ) -> Result<Floor, LoadError> {
     let failed = |error| LoadError::System { doing: "starting the null server", error };
     let server = NullServer::start().map_err(failed)?;
@@ -78,15 +78,15 @@ pub fn floor(
         duration: plan.duration.min(FLOOR),
         ..plan.clone()
     };
-    let measured = measure(&plan, &[server.address()], Check::Nothing, None, stop, told)?;
+    let measured = measure(&plan, &[server.address()], Check::Nothing, None, stop, progress)?;
     Ok(Floor::new(&plan, &measured))
 }
 
-fn fill_and_tell(
+fn fill_and_report(
     plan: &Plan,
     side: &mut Side,
     stop: &AtomicBool,
-    told: &mut dyn FnMut(&Progress),
+    progress: &mut dyn FnMut(&Progress),
 ) -> Result<(), LoadError> {
     let clock = Clock::starting_in(Duration::ZERO);
     let mut last = (0, 0);
@@ -94,7 +94,7 @@ fn fill_and_tell(
         let now = clock.now();
         if now - last.0 >= TELL {
             let seconds = (now - last.0) as f64 / SECOND as f64;
-            told(&Progress {
+            progress(&Progress {
                 stage: Stage::Fill,
                 share: done as f64 / plan.keys as f64,
                 rate: (done - last.1) as f64 / seconds,
@@ -123,7 +123,7 @@ fn measure(
     check: Check,
     side: Option<&mut Side>,
     stop: &AtomicBool,
-    told: &mut dyn FnMut(&Progress),
+    progress: &mut dyn FnMut(&Progress),
 ) -> Result<Measured, LoadError> {
     let groups = connect_all(plan, addresses)?;
     let (phases, ended) = (Phases::default(), AtomicBool::new(false));
@@ -134,7 +134,7 @@ fn measure(
     let shown: Vec<Mutex<Live>> = groups.iter().map(|_| Mutex::new(Live::new())).collect();
     let end = nanos(plan.duration);
     let cpu = cpu_ns();
-    let mut watch = Watch::new(&common, side, &shown, stop, told);
+    let mut watch = Watch::new(&common, side, &shown, stop, progress);
     let tallies = thread::scope(|scope| {
         let parts = groups.into_iter().zip(requests).zip(&shown).enumerate();
         let common = &common;

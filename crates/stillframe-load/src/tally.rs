@@ -9,7 +9,7 @@ use crate::plan::Plan;
 use crate::requests::Op;
 use crate::trace::Trace;
 
-/// Longest latency that is told apart, in nanoseconds: an hour.
+/// Longest latency that histograms resolve, in nanoseconds: an hour.
 const LONGEST: u64 = 3_600_000_000_000;
 /// Codes of errors that are kept apart; a server that sends more sends nonsense.
 const CODES_MAX: usize = 64;

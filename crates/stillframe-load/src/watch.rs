@@ -1,4 +1,4 @@
-//! What goes on beside the load: saves are begun and watched, progress is told.
+//! What goes on beside the load: it begins and watches saves, and reports progress.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -14,7 +14,7 @@ use crate::worker::{Common, Live};
 /// How often the server is asked what it is doing: while it saves, and else.
 const POLL_SAVING: u64 = 20_000_000;
 const POLL: u64 = 50_000_000;
-/// How often progress is told.
+/// How often progress is reported.
 pub(crate) const TELL: u64 = 250_000_000;
 /// The thread that called, while others put the load on.
 pub(crate) struct Watch<'a> {
@@ -23,7 +23,7 @@ pub(crate) struct Watch<'a> {
     shown: &'a [Mutex<Live>],
     /// The caller's wish to end early.
     stop: &'a AtomicBool,
-    told: &'a mut dyn FnMut(&Progress),
+    progress: &'a mut dyn FnMut(&Progress),
     next_save: Option<u64>,
     next_poll: u64,
     /// When the last poll was sent that saw no save, and no sync.
@@ -41,7 +41,7 @@ impl<'a> Watch<'a> {
         side: Option<&'a mut Side>,
         shown: &'a [Mutex<Live>],
         stop: &'a AtomicBool,
-        told: &'a mut dyn FnMut(&Progress),
+        progress: &'a mut dyn FnMut(&Progress),
     ) -> Self {
         Self {
             is_floor: side.is_none(),
@@ -50,7 +50,7 @@ impl<'a> Watch<'a> {
             side,
             shown,
             stop,
-            told,
+            progress,
             next_poll: 0,
             quiet: [0; 2],
             last_told: (0, 0),
@@ -148,7 +148,7 @@ impl<'a> Watch<'a> {
     /// gone, the load will notice.
     fn go_blind(&mut self, why: &dyn std::fmt::Display) {
         if !self.common.stop.load(Ordering::Relaxed) {
-            self.warn(format!("from some time on saves are not told apart: {why}"));
+            self.warn(format!("from some time on the phases do not show saves: {why}"));
         }
         let now = self.common.clock.now();
         self.common.phases.know(now, |it| {
@@ -178,7 +178,7 @@ impl<'a> Watch<'a> {
             phase => Stage::Load(phase),
         };
         let share = (now as f64 / self.end() as f64).min(1.0);
-        (self.told)(&Progress {
+        (self.progress)(&Progress {
             stage,
             share,
             rate: (sum.answered - self.last_told.1) as f64 / seconds,

@@ -23,7 +23,7 @@ use crate::wait::{Ready, Waiter};
 pub(crate) const LATE: u64 = 100_000;
 /// How long answers are waited for when all is sent that will be.
 const DRAIN: u64 = 10 * SECOND;
-/// How often a thread looks up from its sockets, and tells how far it is.
+/// How often a thread leaves its sockets to publish how far it is.
 const LOOK: u64 = 20_000_000;
 /// Bytes read at once.
 const READ_BYTES: usize = 64 << 10;
@@ -254,7 +254,7 @@ impl<'a> Worker<'a> {
         received
     }
 
-    /// Puts into phases what can be, and tells how far it is.
+    /// Puts into phases what can be, and publishes how far it is.
     fn look(&mut self) {
         let known = self.common.phases.known_until();
         let tally = &mut self.tally;

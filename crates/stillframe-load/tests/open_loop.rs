@@ -158,7 +158,7 @@ fn without_info_every_query_is_normal() {
     let every = Some(Duration::from_millis(50));
     let report = go(&Plan { duration: short, bgsave_every: every, ..plan(target) });
     assert_eq!((report.sent, report.errors[0].count), (400, 400));
-    let told = |it: &String| it.contains("not told apart") && it.contains("NOPERM");
+    let told = |it: &String| it.contains("do not show saves") && it.contains("NOPERM");
     assert!(report.warnings.iter().any(told), "{:?}", report.warnings);
     assert!(report.saves.is_empty());
 }

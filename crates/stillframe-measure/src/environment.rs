@@ -30,7 +30,7 @@ pub struct Environment {
     pub warnings: Vec<String>,
 }
 
-/// Load of others, by core, above which a run is told to be on a busy machine.
+/// Load of others, by core, above which a run warns of a busy machine.
 const LOAD_BUSY: f64 = 0.5;
 
 /// The machine as it was when this was first called, so that the load is that of others.

@@ -5,7 +5,7 @@ use super::style::Style;
 /// One plot: axes and series.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Panel {
-    /// What tells it from the other panels of its figure.
+    /// What distinguishes it from the other panels of its figure.
     pub title: String,
     /// How points are shown.
     pub kind: Kind,

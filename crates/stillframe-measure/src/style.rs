@@ -1,6 +1,6 @@
 //! How a series looks: one colour, marker and dash by its number.
 //!
-//! Seven colours that people with colour-blindness can tell apart (Okabe and Ito, without yellow,
+//! Seven colours that people with colour-blindness can distinguish (Okabe and Ito, without yellow,
 //! which is lost on white), eight markers and four dashes: seven and eight have no common factor,
 //! so that no two of the first 56 series share both colour and marker.
 
@@ -16,7 +16,7 @@ const COLOURS: [(&str, &str); 7] = [
 ];
 const DASHES: [&str; 4] = ["", "7 3", "2 3", "9 3 2 3"];
 
-/// What tells one series from the others.
+/// What distinguishes one series from the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Style {
     /// Class in the style sheet: `s0` to `s6`, or `sx` for the neutral grey of the floor.

@@ -1,7 +1,7 @@
 //! The programs that tests compare this project with, or use. Each may be missing by itself.
 //!
 //! - A test asks for every peer it uses before it uses one, and passes without those that are
-//!   missing. Each one missing is told in a line on standard error, past the capture of the test
+//!   missing. A line on standard error names each missing one, past the capture of the test
 //!   harness: a test that was skipped looks like one that passed.
 //! - A shell and the tools of POSIX are there on every machine. All else is a peer.
 //! - `scripts/test-without-peers.sh` runs the tests that ask where peers are missing: all of them,
@@ -96,7 +96,7 @@ pub fn are_here(test: &str, peers: &[Peer]) -> bool {
 pub fn skipped(test: &str, why: &str) {
     // In one write, past the test harness, which would swallow it.
     let line = format!("\nSKIPPED: {test}: {why}\n");
-    let _ = std::io::stderr().write_all(line.as_bytes()); // there is nobody to tell
+    let _ = std::io::stderr().write_all(line.as_bytes()); // nobody would read the failure
 }
 
 #[cfg(test)]

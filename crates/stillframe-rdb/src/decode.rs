@@ -8,7 +8,7 @@ use crate::payload::{PayloadError, verified, versioned};
 use crate::source::{Source, damaged, trim};
 use crate::{Collection, DecodeError, Element, Uses, Value};
 
-/// What a file tells next. Slices live until the next event is asked for.
+/// What comes next in a file. Slices live until the next call.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub enum Event<'a> {
@@ -64,10 +64,10 @@ pub enum Event<'a> {
     Element(Element<'a>),
     /// The collection has no more elements.
     End,
-    /// The end: the file is whole. Asking once more tells whether bytes follow that should not.
+    /// The end: the file is whole. One more call reports bytes that should not follow.
     Eof {
         /// Whether there was a checksum, and it was right. It is absent (0, or a version before 5)
-        /// when the writer was told not to compute it.
+        /// when the writer's settings turned it off.
         verified: bool,
     },
 }
@@ -113,7 +113,7 @@ enum State {
 }
 
 impl<'a> Decoder<&'a [u8]> {
-    /// A decoder of what DUMP gave: one value, whose key and database are told as nothing and 0.
+    /// A decoder of what DUMP gave: one value, reported with an empty key and database 0.
     ///
     /// # Errors
     /// [`PayloadError`]: version and checksum are looked at first.
@@ -333,7 +333,7 @@ impl<R: Read> Decoder<R> {
     }
 }
 
-/// The error that tells `problem` of a key.
+/// The error that reports `problem` of a key.
 pub(crate) fn named(db: u64, key: &[u8], problem: Problem) -> DecodeError {
     match problem {
         Problem::File(error) => error,

@@ -18,7 +18,7 @@ use crate::{Collection, DecodeError, Element};
 pub(crate) enum Problem {
     /// The file is at fault.
     File(DecodeError),
-    /// The bytes of the value are, at this offset: to be told with its key.
+    /// The bytes of the value are, at this offset: to be reported with its key.
     Value { offset: u64, what: String },
 }
 
@@ -39,7 +39,7 @@ enum Layout {
     Packed(Form),
     /// In packed strings, the nodes of a list.
     Nodes(Form),
-    /// In strings that are packed or not, as a number before each tells.
+    /// In strings that are packed or not, as a number before each says.
     Mixed,
 }
 

@@ -6,7 +6,7 @@ use crate::sheet::{BUFFER_BYTES, Output, Sheet};
 use crate::strings::{LZF_BYTES_MAX, Strings};
 use crate::{Uses, Value, lzf};
 
-/// What the aux fields tell about a file.
+/// What the aux fields say about a file.
 #[derive(Debug, Clone, Copy)]
 pub struct Origin {
     /// When it was begun, in unix seconds.
@@ -145,7 +145,7 @@ impl<O: Output> Encoder<O> {
         self.out.value(value)
     }
 
-    /// Selects database `db` and tells how many keys it will have, and how many of them expire, so
+    /// Selects database `db` and gives its numbers of keys and of keys that expire, so
     /// that a reader can make room at once. A hint, best given before the entries.
     ///
     /// # Errors

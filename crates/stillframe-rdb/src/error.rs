@@ -1,4 +1,4 @@
-//! What can be wrong with a file, each told in one sentence with its place.
+//! What can be wrong with a file: one sentence each, with its place.
 
 use std::io;
 

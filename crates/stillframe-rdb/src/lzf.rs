@@ -3,7 +3,7 @@
 //! The compressor looks three bytes up in a table of recent positions and takes what it finds. On
 //! data without repetitions it steps faster and faster, so that random values cost little. Its
 //! table is allocated once and never cleared between inputs: an entry holds its position plus the
-//! sum of all earlier inputs' lengths, so those of earlier inputs are told by being too small.
+//! sum of all earlier inputs' lengths, so places of earlier inputs are too small.
 
 const MATCH_BYTES_MIN: usize = 3;
 const MATCH_BYTES_MAX: usize = 7 + 255 + 2;

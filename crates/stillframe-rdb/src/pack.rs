@@ -81,10 +81,10 @@ impl Listpack {
     /// Its bytes. There must be room for an empty one at least.
     pub(crate) fn bytes(&mut self) -> &[u8] {
         let length = self.filled + 1;
-        let told = u16::try_from(self.count).unwrap_or(u16::MAX);
+        let count = u16::try_from(self.count).unwrap_or(u16::MAX);
         self.room[self.filled] = MARK;
         self.room[..4].copy_from_slice(&(length as u32).to_le_bytes());
-        self.room[4..6].copy_from_slice(&told.to_le_bytes());
+        self.room[4..6].copy_from_slice(&count.to_le_bytes());
         &self.room[..length]
     }
 }

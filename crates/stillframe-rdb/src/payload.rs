@@ -43,7 +43,7 @@ pub(crate) fn verified(payload: &[u8]) -> Result<&[u8], PayloadError> {
     Ok(value)
 }
 
-/// The type and value in `payload`, whose version is right, and the checksum that it tells.
+/// The type and value in `payload`, whose version is right, and the checksum it states.
 pub(crate) fn versioned(payload: &[u8]) -> Result<(&[u8], u64), PayloadError> {
     let short = PayloadError::Short { bytes: payload.len() };
     let (rest, checksum) = payload.split_last_chunk().ok_or(short)?;

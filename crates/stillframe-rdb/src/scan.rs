@@ -6,7 +6,7 @@
 //! - Time is linear in the bytes that there are: each element of whatever count a file claims takes
 //!   at least one byte.
 //! - What stands inside one string of at most 1 MiB (a ziplist, a listpack) is looked into as the
-//!   decoder does. Redis packs small collections; of a longer one only the checksum tells.
+//!   decoder does. Redis packs small collections; only the checksum finds damage in longer ones.
 
 use std::io::Read;
 

@@ -142,7 +142,7 @@ impl<R: Read> Source<R> {
         })
     }
 
-    /// What follows the end mark; tells whether there is a checksum, which is right then.
+    /// Reads what follows the end mark; returns whether there is a checksum, which is right then.
     pub(crate) fn end(&mut self, version: u32) -> Result<bool, DecodeError> {
         if version < FIRST_VERSION_WITH_CHECKSUM {
             return Ok(false);

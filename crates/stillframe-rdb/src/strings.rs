@@ -42,7 +42,7 @@ impl<O: Output> Strings<O> {
     /// A string that is no integer.
     pub(crate) fn blob(&mut self, bytes: &[u8]) -> Result<(), O::Error> {
         if self.compress && (LZF_BYTES_MIN..=LZF_BYTES_MAX).contains(&bytes.len()) {
-            // As in Redis, packing must save four bytes at least: about what telling it costs.
+            // As in Redis, packing must save at least four bytes, about its two lengths.
             let room = bytes.len() - 4;
             if let Some(length) = self.lzf.compress(bytes, &mut self.packed[..room]) {
                 self.sheet.put(&[STRING_LZF])?;

@@ -74,7 +74,7 @@ fn every_truncation_is_found() {
         for length in 0..file.len() {
             let cut = &file[..length];
             assert!(read(cut).is_err(), "cut to {length} bytes");
-            // The same with the length told, which may be found out earlier.
+            // The same with the file's length given, which may find the damage earlier.
             let mut decoder = Decoder::new(cut).with_file_bytes(length as u64);
             let found = loop {
                 match decoder.next() {
@@ -178,14 +178,15 @@ fn damage_inside_a_value_is_told_with_its_key_and_place() {
     };
     let packed = |kind: u8, bytes: &[u8]| key(kind, &[&[bytes.len() as u8], bytes].concat());
     let head = "damaged at byte 15: key \"k\\n\" of database 5 holds ";
-    let listpack = "a damaged listpack: its length is not the one it tells (byte 0 of its 7)";
+    let listpack =
+        "a damaged listpack: its length differs from the one in its head (byte 0 of its 7)";
     assert_eq!(packed(16, b"\x08\0\0\0\0\0\xff"), format!("{head}{listpack}"));
     let cases: &[(u8, &[u8], &str)] = &[
         (16, b"\x0a\0\0\0\x01\0\x81f\x02\xff", "a field that nothing follows"),
         (17, b"\x0a\0\0\0\x01\0\x81f\x02\xff", "a member that nothing follows"),
         (17, b"\x0d\0\0\0\x02\0\x81f\x02\x81f\x02\xff", "a score that is no number"),
         (16, b"\x0a\0\0\0\x02\0\x81f\x02\xff", "the number of elements is not the one announced"),
-        (16, b"\x0a\0\0\0\x01\0\x81f\x03\xff", "length is not the one told behind it (byte 8"),
+        (16, b"\x0a\0\0\0\x01\0\x81f\x03\xff", "length differs from the one behind it (byte 8"),
         (16, b"\x0a\0\0\0\x01\0\x84f\x02\xff", "a text runs past the end (byte 7"),
         (16, b"\x0a\0\0\0\x01\0\x81f\x02\xfe", "there is no end mark (byte 9"),
         (10, b"\x0e\0\0\0\x0a\0\0\0\x01\0\0\x01a\xfe", "a damaged ziplist: there is no end mark"),

@@ -1,5 +1,5 @@
 //! Encoding allocates nothing after construction, and decoding allocates in proportion to the
-//! bytes that come. An allocator of this test's own tells.
+//! bytes that come. An allocator of this test's own counts them.
 
 mod common;
 

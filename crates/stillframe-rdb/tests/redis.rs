@@ -202,7 +202,7 @@ fn streams_and_functions_are_refused_by_name() {
 }
 
 /// Lets Redis load `file`, after its checker has seen it, and compares all that it then holds with
-/// what it holds when it is told `entries` by commands.
+/// what it holds after `entries` came as commands.
 fn assert_loads(file: &[u8], entries: &[Entry]) {
     let dir = TempDir::new().expect("a temporary directory");
     let path = dir.path().join("dump.rdb");

@@ -118,8 +118,8 @@ fn uses_of_keys_are_told() {
     let mut file = Vec::new();
     let mut encoder = Encoder::new(&mut file);
     encoder.begin(&ORIGIN).expect("a Vec takes everything");
-    let told = [Uses::IdleSeconds(70_000), Uses::Frequency(200), Uses::Unknown];
-    for (uses, expire_at_ms) in told.into_iter().zip([None, Some(7), None]) {
+    let given = [Uses::IdleSeconds(70_000), Uses::Frequency(200), Uses::Unknown];
+    for (uses, expire_at_ms) in given.into_iter().zip([None, Some(7), None]) {
         encoder.set_uses(uses);
         encoder.entry(0, b"k", Value::Int(1), expire_at_ms).expect("a Vec takes everything");
     }
@@ -131,7 +131,7 @@ fn uses_of_keys_are_told() {
             found.push(uses);
         }
     }
-    assert_eq!(found, told);
+    assert_eq!(found, given);
 }
 
 /// Hands out bytes a few at a time, with interruptions.

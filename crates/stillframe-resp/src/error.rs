@@ -6,7 +6,7 @@
 
 use thiserror::Error;
 
-/// A request that cannot be understood; the connection is to be closed after telling the client.
+/// A request that cannot be understood; the server sends the error, then closes the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ProtocolError {
@@ -28,7 +28,7 @@ pub enum ProtocolError {
     /// A longer argument than a client may send before it has authenticated.
     #[error("Protocol error: unauthenticated bulk length")]
     UnauthenticatedBulkLength,
-    /// The line that tells an argument's length does not end.
+    /// The line with an argument's length does not end.
     #[error("Protocol error: too big bulk count string")]
     TooBigBulkCount,
     /// An inline request without a line end.

@@ -246,7 +246,7 @@ impl Parser {
         match buffer.get(self.position) {
             None => return Ok(None),
             Some(b'$') => {}
-            // Like Redis, told once the line is whole.
+            // As in Redis, an error once the line is whole.
             Some(&other) => {
                 let line = self.header_line(&buffer[self.position..], E::TooBigBulkCount)?;
                 return if line.is_some() { Err(E::ExpectedBulk(other)) } else { Ok(None) };

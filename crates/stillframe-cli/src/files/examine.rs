@@ -100,7 +100,7 @@ fn flaw(error: &DecodeError, length: u64) -> Flaw {
         _ => 0..length,
     };
     let problem = match error {
-        // The place is told beside it.
+        // The place stands beside it.
         DecodeError::Damaged { what, .. } => what.clone(),
         DecodeError::Checksum { computed, written, .. } => {
             format!("one of them is wrong: they have checksum {computed:016x}, not {written:016x}")

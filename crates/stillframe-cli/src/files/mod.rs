@@ -1,6 +1,6 @@
 //! What `check` and `inspect` find in files: kind, health, facts.
 //!
-//! - The kind is told by the first bytes, not by the name. A name only adds what must agree with
+//! - The first bytes decide the kind, not the name. A name only adds what must agree with
 //!   it, and says that a file which is none of these was one once.
 //! - Nothing is written, no lock is taken; what a running store removes meanwhile is passed over.
 //! - Memory is bounded whatever a file says; a path that is no file and no directory is refused.
@@ -176,7 +176,7 @@ fn open(place: Place) -> Result<Directory, String> {
     Directory::existing(place).map_err(|error| unreadable(&path, &error))
 }
 
-/// That something cannot be read, without advice to whoever keeps a store.
+/// That something cannot be read, without advice for the owner of a store.
 fn unreadable(path: &Path, error: &Error) -> String {
     match error {
         Error::File { source, .. } => format!("cannot read {}: {source}", path.display()),

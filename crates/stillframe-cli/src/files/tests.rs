@@ -1,4 +1,4 @@
-//! Every flipped bit and every truncation of each kind of file is told; random damage to larger
+//! Every flipped bit and every truncation of each kind of file is found; random damage to larger
 //! ones, too.
 
 use std::io::Cursor;

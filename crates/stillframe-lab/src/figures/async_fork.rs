@@ -89,7 +89,9 @@ fn tables(it: View<'_>) -> Judgement {
             Judgement::of(share >= 0.9, format!("{:.1} % is gone", share * 100.0))
         }
         (None, _) => Judgement::untested("fork was not measured"),
-        _ => Judgement::untested("there are no 2 MiB pages here to tell page tables apart"),
+        _ => {
+            Judgement::untested("there are no 2 MiB pages here to separate the cost of page tables")
+        }
     }
 }
 

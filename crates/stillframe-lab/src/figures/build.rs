@@ -239,7 +239,7 @@ fn range(data: &Data<'_>, of: fn(&Record) -> Option<f64>) -> String {
     }
 }
 
-/// What is left out and why; each reason once, with all whom it concerns.
+/// What is left out and why: each reason once, with all algorithms that it concerns.
 fn notes(data: &Data<'_>) -> Vec<String> {
     let mut left_out: Vec<(String, Vec<&str>)> = Vec::new();
     for facet in data.facets {

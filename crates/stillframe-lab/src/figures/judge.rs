@@ -1,4 +1,4 @@
-//! Rules that turn claims into verdicts: each compares medians and tells the number that decided.
+//! Rules that turn claims into verdicts: each compares medians and names the number that decided.
 
 use super::data::{Data, View};
 use super::metric::Metric;

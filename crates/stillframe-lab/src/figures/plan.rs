@@ -32,7 +32,7 @@ impl Size {
 /// One part of a figure: algorithms under workloads that differ in one variable.
 #[derive(Debug, Clone)]
 pub struct Facet {
-    /// What tells it from the other facets.
+    /// What distinguishes it from the other facets.
     pub title: String,
     /// Names of algorithms, the floor among them where a metric needs it.
     pub algorithms: Vec<&'static str>,
@@ -80,7 +80,7 @@ impl Facet {
     /// The case of an algorithm at the spot of that number.
     ///
     /// # Errors
-    /// Why there is none, as far as the registry tells.
+    /// Why there is none, as far as the registry knows.
     pub fn case(&self, algorithm: &str, spot: usize) -> Result<Case, String> {
         let info = check::algorithm(algorithm).map_err(|_| "not in this build".to_owned())?;
         let units = info.map_or(Unit::ALL, |info| info.units);
@@ -110,7 +110,7 @@ pub fn distinct<'a>(facets: impl IntoIterator<Item = &'a Facet>) -> Vec<Case> {
     all.filter(|case| seen.insert(key(case))).collect()
 }
 
-/// What tells a case from all others.
+/// What distinguishes a case from all others.
 #[must_use]
 pub fn key(case: &Case) -> String {
     serde_json::to_string(case).unwrap_or_else(|_| format!("{case:?}"))
@@ -133,7 +133,7 @@ pub fn shrunk(case: Case, size: Size) -> Case {
     }
 }
 
-/// Seconds one round of a case takes, about, on two idle cores: to tell people how long to wait.
+/// Seconds one round of a case takes, about, on two idle cores: how long people have to wait.
 /// The state is made, then come the base image, the timed ticks, an image in which memory is
 /// measured, and the replay that verifies all of them.
 #[must_use]

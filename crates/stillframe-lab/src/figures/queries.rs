@@ -2,7 +2,7 @@
 //! updates, and what they reach themselves.
 //!
 //! - A query reads one word at a random place of the image. Words hold the number of the image that
-//!   was the newest when they were written, so a query tells a word that is too new.
+//!   was the newest when they were written, so a query recognises a word that is too new.
 //! - Virtual: the child of a fork has all of the process's memory, so its threads query the state
 //!   where it lies. The next image is created while the children of the one before still query it.
 //!   Two owners of one block each take turns in forking; the state lies beside them.
@@ -88,7 +88,7 @@ pub(super) fn on_images(size: Size) -> Result<Vec<Panel>, String> {
     ])
 }
 
-/// What the query threads of one image and the writer tell each other.
+/// What the query threads of one image share with the writer.
 #[derive(Debug, Clone)]
 struct Desk(Shared<[AtomicU64; 3]>);
 
@@ -103,7 +103,7 @@ impl Desk {
     fn is_stopped(&self) -> bool {
         self.0[0].load(Ordering::Relaxed) != 0
     }
-    /// Queries until told to stop; no word may be newer than image `newest`.
+    /// Queries until `stop` is set; no word may be newer than image `newest`.
     fn query(&self, seed: usize, words: usize, newest: u64, read: impl Fn(usize) -> u64) {
         let mut rng = Rng(newest << 8 | seed as u64);
         while !self.is_stopped() {

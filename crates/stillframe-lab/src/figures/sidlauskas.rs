@@ -1,7 +1,7 @@
 //! Sidlauskas, Jensen and Saltenis: "A Comparison of the Use of Virtual Versus Physical Snapshots
 //! for Supporting Update-Intensive Workloads" (2012): the four charts of the poster.
 //!
-//! Only the poster's text is known to us, so that charts are told by their captions. Query threads
+//! We know only the poster's text, so captions stand for charts. Query threads
 //! in the forked child (chart 2) are left out: a forked child of a threaded process may run nothing
 //! that takes a lock, so ours reads the image with one thread.
 

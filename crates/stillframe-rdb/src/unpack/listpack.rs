@@ -40,7 +40,7 @@ pub(super) fn element(body: &[u8], at: usize) -> Result<(Item, usize), Flaw> {
     let (backward, length) = backward_length(end - at);
     let backward = &backward[..length];
     if body.get(end..end + length) != Some(backward) {
-        return flaw(end, "the element's length is not the one told behind it");
+        return flaw(end, "the element's length differs from the one behind it");
     }
     Ok((item, end + length))
 }

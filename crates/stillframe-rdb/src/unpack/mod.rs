@@ -1,7 +1,7 @@
 //! The elements inside packed encodings: a whole small collection, or a node of a list, in one
 //! string.
 //!
-//! - A walk trusts nothing: lengths stay within the bytes that are there, whatever is told twice
+//! - A walk trusts nothing: lengths stay within the bytes that are there, whatever is stated twice
 //!   (sizes, counts, backward lengths) must agree, and the end must be where it was announced.
 //! - It holds positions only. The bytes are handed to it again each time, and it copies none.
 //!
@@ -80,7 +80,7 @@ pub(crate) struct Walk {
     at: usize,
     /// Elements so far.
     seen: u64,
-    /// How many there will be, if the bytes tell.
+    /// How many there will be, if the bytes say.
     announced: Option<u64>,
     /// Length and place of the entry before (ziplist).
     before: Range<usize>,
@@ -109,7 +109,7 @@ impl Walk {
         self.announced
     }
 
-    /// The next element of the same `bytes`; `None` at their end, if all that they told was true.
+    /// The next element of the same `bytes`; `None` at their end, if all that they stated was true.
     pub(crate) fn next(&mut self, bytes: &[u8]) -> Result<Option<Item>, Flaw> {
         let body = match self.form {
             Form::Intset => bytes,
@@ -172,11 +172,11 @@ fn integer<const N: usize>(bytes: &[u8], at: usize) -> Result<i64, Flaw> {
     Ok(i64::from_le_bytes(wide))
 }
 
-/// Whether a frame tells its own length in its first four bytes, and ends with the mark.
+/// Whether a frame's first four bytes are its length, and the mark ends it.
 fn framed(bytes: &[u8], least: usize) -> Result<(), Flaw> {
-    let told = u32::from_le_bytes(field(bytes, 0)?);
-    if bytes.len() < least || usize::try_from(told) != Ok(bytes.len()) {
-        return flaw(0, "its length is not the one it tells");
+    let stated = u32::from_le_bytes(field(bytes, 0)?);
+    if bytes.len() < least || usize::try_from(stated) != Ok(bytes.len()) {
+        return flaw(0, "its length differs from the one in its head");
     }
     if bytes.last() != Some(&MARK) {
         return flaw(bytes.len() - 1, "there is no end mark");

@@ -10,22 +10,22 @@ pub(super) fn frame(bytes: &[u8]) -> Result<(usize, Option<u64>), Flaw> {
     Ok((HEAD_BYTES, count(bytes, 8)?))
 }
 
-/// Whether the head tells `last` as the place of the last entry.
+/// Whether the head gives `last` as the place of the last entry.
 pub(super) fn ends_with(bytes: &[u8], last: usize) -> bool {
-    let told = field(bytes, 4).map(u32::from_le_bytes);
-    told.is_ok_and(|told| usize::try_from(told) == Ok(last))
+    let stated = field(bytes, 4).map(u32::from_le_bytes);
+    stated.is_ok_and(|stated| usize::try_from(stated) == Ok(last))
 }
 
 /// The entry at `at`, behind one of `before` bytes, and where the next one starts.
 pub(super) fn entry(body: &[u8], at: usize, before: usize) -> Result<(Item, usize), Flaw> {
     let [first] = field(body, at)?;
-    let (told, head) = match first {
+    let (stated, head) = match first {
         WIDE => (u32::from_le_bytes(field(body, at + 1)?), at + 5),
         0xFF => return flaw(at, "the end mark stands too early"),
         length => (length.into(), at + 1),
     };
-    if usize::try_from(told) != Ok(before) {
-        return flaw(at, "the entry before has another length than told");
+    if usize::try_from(stated) != Ok(before) {
+        return flaw(at, "the entry before has another length than stated");
     }
     let [code] = field(body, head)?;
     let data = head + 1;

@@ -2,7 +2,7 @@
 
 use super::{Flaw, Item, MARK, field, flaw, text};
 
-/// Counts and lengths from here on are told elsewhere, or not at all.
+/// Counts and lengths from here on stand elsewhere, or nowhere.
 const WIDE: u8 = 0xFE;
 
 pub(super) fn frame(bytes: &[u8]) -> Result<(usize, Option<u64>), Flaw> {
