@@ -259,6 +259,12 @@ impl Error {
         }
     }
 
+    /// Whether there was no room on the disk.
+    #[must_use]
+    pub fn wants_room(&self) -> bool {
+        matches!(self.kind(), Some(ErrorKind::StorageFull | ErrorKind::QuotaExceeded))
+    }
+
     /// For `map_err`: `action` on `path` failed.
     pub fn file(action: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();

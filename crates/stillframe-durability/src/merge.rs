@@ -61,7 +61,7 @@ fn write(
     let Some(newest) = header else { return Ok(None) };
     let full = newest.as_full(manner.packs);
     let mut output = directory.create(MERGING)?;
-    output.set_limit(manner.limit.clone());
+    output.set_throttle(manner.throttle.clone());
     output.pass_cache(true);
     let failed = |action| Error::file(action, directory.at(MERGING));
     if let Some(bytes) = full.file_bytes().and_then(|bytes| u64::try_from(bytes).ok()) {
@@ -96,19 +96,16 @@ fn publish(
     writer: &mut Writer<Output>,
     header: Header,
 ) -> Result<Part, Error> {
-    let failed = |action| Error::file(action, directory.at(MERGING));
-    let written = writer.written();
-    let bytes = writer.output().length().map_err(failed("measuring"))?;
-    if bytes != written {
-        let lost = io::Error::other("the file lost bytes that were written");
-        return Err(failed("measuring")(lost));
+    let (link, name) = (header.link(), names::checkpoint(header.number));
+    let bytes = writer.written();
+    if directory.is(Mutant::MergeNotSynced) {
+        directory.rename(MERGING, &name)?;
+        directory.sync()?;
+        return Ok(Part { link, bytes });
     }
-    if !directory.is(Mutant::MergeNotSynced) {
-        writer.output().sync().map_err(failed("syncing"))?;
-    }
-    directory.rename(MERGING, &names::checkpoint(header.number))?;
-    directory.sync()?;
-    Ok(Part { link: header.link(), bytes })
+    let bytes =
+        directory.publish(writer.output(), Some(bytes), MERGING, &name, || Ok::<(), Error>(()))?;
+    Ok(Part { link, bytes })
 }
 
 fn into_io(error: &SinkError) -> io::Error {

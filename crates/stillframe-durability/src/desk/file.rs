@@ -26,7 +26,7 @@ pub(crate) struct CheckpointFile {
 impl CheckpointFile {
     pub(super) fn create(directory: &Directory, manner: &Manner) -> Result<Self, Error> {
         let mut output = directory.create(TEMPORARY)?;
-        output.set_limit(manner.limit.clone());
+        output.set_throttle(manner.throttle.clone());
         output.pass_cache(manner.in_process);
         let mut header = Header::new(0, 0, 0, "");
         header.packs = manner.packs;

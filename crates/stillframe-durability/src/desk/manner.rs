@@ -1,13 +1,13 @@
 //! How checkpoints are written.
 
 use crate::chain::Increments;
-use crate::disk::Limit;
+use crate::disk::Throttle;
 
 /// How checkpoints are written.
 #[derive(Debug)]
 pub(crate) struct Manner {
     pub(crate) packs: bool,
-    pub(crate) limit: Option<Limit>,
+    pub(crate) throttle: Option<Throttle>,
     /// `None`: all checkpoints are full.
     pub(crate) increments: Option<Increments>,
     /// Whether images are increments by themselves; else tables tell what was written.

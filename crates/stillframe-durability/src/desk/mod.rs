@@ -30,8 +30,7 @@ use crate::chain::Part;
 use crate::checkpoint::Header;
 use crate::checkpoint::writer::Writer;
 use crate::clock::now_ms;
-use crate::disk::Limit;
-use crate::disk::{Directory, Output};
+use crate::disk::{Directory, Output, Throttle};
 use crate::error::Error;
 use crate::log::{self, logger};
 use crate::mutant::Mutant;
@@ -97,9 +96,9 @@ impl Desk {
         let native = info.image == Completeness::Incremental;
         let increments =
             if native { Some(options.increments.unwrap_or_default()) } else { options.increments };
-        let limit = options.bandwidth.map(Limit::new).transpose()?;
+        let throttle = options.bandwidth.map(|rate| Throttle::new(rate.max(1))).transpose()?;
         let (packs, in_process) = (options.pack, info.in_process);
-        let manner = Manner { packs, limit, increments, native, in_process };
+        let manner = Manner { packs, throttle, increments, native, in_process };
         let recovered = chain.last().map(|part| part.link.number);
         let stats = Stats { recovered, newest: recovered, ..Stats::default() };
         let state = State {
@@ -205,8 +204,8 @@ impl Desk {
 
     /// Nobody is to wait for the limit of speed any more.
     pub(crate) fn lift_limit(&self) {
-        if let Some(limit) = &self.manner.limit {
-            limit.lift();
+        if let Some(throttle) = &self.manner.throttle {
+            throttle.lift();
         }
     }
 
@@ -317,7 +316,6 @@ impl Desk {
         header: &Header,
         log: Option<&logger::Shared>,
     ) -> Result<u64, Error> {
-        let temporary = self.directory.at(TEMPORARY);
         let name = names::checkpoint(header.number);
         if self.directory.is(Mutant::OldRemovedFirst) {
             retention::remove_below(&self.directory, header.number)?;
@@ -330,27 +328,15 @@ impl Desk {
             self.directory.sync()?;
             let _ = writer.finish();
             let synced = writer.output().sync().map(|()| 0);
-            return synced.map_err(Error::file("syncing", temporary));
+            return synced.map_err(Error::file("syncing", self.directory.at(TEMPORARY)));
         }
-        let written = writer.written();
-        let length = writer.output().length().map_err(Error::file("measuring", &temporary))?;
         // What another process has written is known only if it follows from the header.
-        let own = (written > 0).then_some(u128::from(written));
-        if header.file_bytes().or(own).is_some_and(|expected| u128::from(length) != expected) {
-            let lost = std::io::Error::other("the file lost bytes that were written");
-            return Err(Error::file("measuring", temporary)(lost));
-        }
-        if !self.directory.is(Mutant::FileNotSynced) {
-            writer.output().sync().map_err(Error::file("syncing", temporary))?;
-        }
-        if let Some(log) = log.filter(|_| !self.directory.is(Mutant::CheckpointOvertakesLog)) {
-            log.wait_durable(header.log_from.saturating_sub(1))?;
-        }
-        self.directory.rename(TEMPORARY, &name)?;
-        if !self.directory.is(Mutant::NamesNotSynced) {
-            self.directory.sync()?;
-        }
-        Ok(length)
+        let own = Some(u128::from(writer.written())).filter(|&written| written > 0);
+        let bytes = header.file_bytes().or(own).and_then(|bytes| u64::try_from(bytes).ok());
+        self.directory.publish(writer.output(), bytes, TEMPORARY, &name, || {
+            let log = log.filter(|_| !self.directory.is(Mutant::CheckpointOvertakesLog));
+            log.map_or(Ok(()), |log| log.wait_durable(header.log_from.saturating_sub(1)))
+        })
     }
 
     /// The checkpoint is durable: the next one may build on it.

@@ -4,11 +4,11 @@
 //! - A call that was interrupted is tried again, but never a sync.
 //! - What this crate writes goes through [`Output`].
 
-use std::io::{self, ErrorKind, Read};
+use std::io::{self, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::calls::{patiently, write_all_at};
+use super::calls::patiently;
 use super::input::Input;
 use super::output::Output;
 use super::real::RealDisk;
@@ -177,8 +177,11 @@ impl Directory {
         patiently(|| self.disk.remove_below(name)).map_err(Error::file("removing", self.at(name)))
     }
 
-    /// An empty new file in the place of whatever had the name.
-    pub(crate) fn create(&self, name: &str) -> Result<Output, Error> {
+    /// An empty new file in the place of whatever had the name, to be written front to back.
+    ///
+    /// # Errors
+    /// [`Error::File`].
+    pub fn create(&self, name: &str) -> Result<Output, Error> {
         Ok(Output::new(self.create_file(name)?, self.mutation))
     }
 
@@ -188,6 +191,38 @@ impl Directory {
     /// [`Error::File`].
     pub fn create_file(&self, name: &str) -> Result<Box<dyn DiskFile>, Error> {
         patiently(|| self.disk.create(name)).map_err(Error::file("creating", self.at(name)))
+    }
+
+    /// Gives the file `temporary`, of which every byte is flushed, another name, durably, and tells
+    /// its length, which must be `bytes` if that is known. `ready` runs when the bytes are on the
+    /// disk and whatever had the name still has it.
+    ///
+    /// # Errors
+    /// Those of `ready`, and [`Error::File`]. Unless the last sync failed, whatever had the name
+    /// still has it, and `temporary` is of no use: it may hold bytes that are on no disk.
+    pub fn publish<E: From<Error>>(
+        &self,
+        file: &mut Output,
+        bytes: Option<u64>,
+        temporary: &str,
+        name: &str,
+        ready: impl FnOnce() -> Result<(), E>,
+    ) -> Result<u64, E> {
+        let failed = |action| Error::file(action, self.at(temporary));
+        let length = file.length().map_err(failed("measuring"))?;
+        if bytes.is_some_and(|bytes| bytes != length) {
+            let lost = io::Error::other("the file lost bytes that were written");
+            return Err(failed("measuring")(lost).into());
+        }
+        if !self.is(Mutant::FileNotSynced) {
+            file.sync().map_err(failed("syncing"))?;
+        }
+        ready()?;
+        self.rename(temporary, name)?;
+        if !self.is(Mutant::NamesNotSynced) {
+            self.sync()?;
+        }
+        Ok(length)
     }
 
     /// Puts a file of these bytes in the place of another, or of none, by way of the file
@@ -200,10 +235,13 @@ impl Directory {
         let replaced = (|| {
             let created = patiently(|| self.disk.create_like(temporary, name));
             let file = created.map_err(Error::file("creating", self.at(temporary)))?;
-            let written = write_all_at(&*file, 0, bytes).and_then(|()| file.sync());
+            let mut output = Output::new(file, self.mutation);
+            let written = output.write_all(bytes).and_then(|()| output.flush());
             written.map_err(Error::file("writing", self.at(temporary)))?;
-            self.rename(temporary, name)?;
-            self.sync()
+            self.publish(&mut output, Some(bytes.len() as u64), temporary, name, || {
+                Ok::<(), Error>(())
+            })?;
+            Ok(())
         })();
         if replaced.is_err() {
             let _ = self.remove(temporary); // it may not even be there
@@ -295,8 +333,6 @@ impl Directory {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write;
-
     use super::super::{Fault, SimulatedDisk};
     use super::*;
 

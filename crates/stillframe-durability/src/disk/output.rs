@@ -7,6 +7,9 @@
 //!   it may run in a forked child.
 //! - Bytes that are gathered, or that a thread has, are in the file after [`Output::flush`]. What
 //!   the thread has is bounded by its stages, which go round.
+//! - The page cache is passed by where the disk can do that: an image of gigabytes would push
+//!   everything else out of it, and making its pages takes the kernel about a second per gigabyte,
+//!   during which many kernels let no other thread have the core.
 
 use std::io::{self, ErrorKind, Write};
 use std::sync::Arc;
@@ -15,7 +18,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 
 use super::calls::patiently;
-use super::pace::{Limit, Pace};
+use super::pace::{Pace, Throttle};
 use super::{DiskFile, Stage};
 use crate::mutant::{Mutant, Mutation};
 
@@ -28,9 +31,10 @@ const STAGE_BYTES: usize = 512 << 10;
 /// Stages that go round between the one who fills them and the thread that writes.
 const STAGES: usize = 4;
 
-/// A file that is written once, front to back.
+/// A file that is written once, front to back, and then perhaps
+/// [published](super::Directory::publish).
 #[derive(Debug)]
-pub(crate) struct Output {
+pub struct Output {
     /// `None` while the thread has it.
     file: Option<Sequence>,
     /// Where bytes are gathered, if they are; `None`, too, after the thread has failed.
@@ -47,10 +51,10 @@ impl Output {
         Self { file: Some(file), stage: None, may_use_thread: false, thread: None, mutation }
     }
 
-    /// Writes no faster than the limit allows from now on.
-    pub(crate) fn set_limit(&mut self, limit: Option<Limit>) {
+    /// Writes no faster than the throttle allows from now on, and fails once it is cancelled.
+    pub fn set_throttle(&mut self, throttle: Option<Throttle>) {
         if let Some(file) = &mut self.file {
-            file.pace = Pace::new(limit);
+            file.pace = Pace::new(throttle);
         }
     }
 
@@ -64,6 +68,30 @@ impl Output {
             self.stage = Some(Stage::new(STAGE_BYTES));
             self.may_use_thread = may_use_thread;
         }
+    }
+
+    /// Gathers bytes in `stage`, and writes them past the page cache if the disk can do that.
+    pub fn gather_in(&mut self, stage: Stage) {
+        if let Some(file) = &mut self.file {
+            file.direct = file.file.set_direct(true);
+        }
+        self.stage = Some(stage);
+    }
+
+    /// Takes the stage away, empty, for the next file. Nothing more can be written through this
+    /// one.
+    pub fn take_stage(&mut self) -> Option<Stage> {
+        self.file.iter_mut().for_each(|file| file.failed = true);
+        let mut stage = self.stage.take()?;
+        stage.clear();
+        Some(stage)
+    }
+
+    /// Bytes that this process has written, without those that are gathered; 0 while a thread
+    /// writes them.
+    #[must_use]
+    pub fn written(&self) -> u64 {
+        self.file.as_ref().map_or(0, |file| file.end)
     }
 
     /// Asks for the room that the file will take, so that a full disk is found early.
@@ -253,7 +281,10 @@ impl Write for Sequence {
             self.file.write_behind(self.behind.saturating_sub(BEHIND_BYTES)..self.end);
             self.behind = self.end;
         }
-        self.pace.wait(self.end);
+        if self.pace.keep(self.end).is_err() {
+            self.failed = true;
+            return Err(ErrorKind::Other.into()); // allocates nothing
+        }
         Ok(written)
     }
 

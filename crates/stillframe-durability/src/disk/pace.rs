@@ -1,6 +1,6 @@
-//! How fast files are written, where that is limited.
+//! How fast files are written, where that is limited, and whether they are written on at all.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -8,56 +8,133 @@ use stillframe::{MemoryError, Shared};
 
 /// How much earlier than due a write may be: a sleep costs.
 const SLACK: Duration = Duration::from_micros(500);
-/// How often who sleeps looks whether the limit was lifted.
+/// How often a writer that sleeps looks whether the throttle was changed.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// A limit of speed for several files, until it is lifted.
+/// The writer keeps its rate.
+const KEPT: u32 = 0;
+/// The writer goes on as fast as it can.
+const LIFTED: u32 = 1;
+/// What is being written is of no use any more.
+const CANCELLED: u32 = 2;
+
+/// A rate for the writer of an image, which another thread may lift, or cancel what is written. A
+/// forked child sees both.
 #[derive(Debug, Clone)]
-pub(crate) struct Limit {
+pub struct Throttle {
+    /// 0 for no limit.
     bytes_per_s: u64,
-    /// A forked child sees it, too.
-    lifted: Shared<AtomicBool>,
+    state: Shared<AtomicU32>,
 }
 
-impl Limit {
-    pub(crate) fn new(bytes_per_s: u64) -> Result<Self, MemoryError> {
-        Ok(Self { bytes_per_s: bytes_per_s.max(1), lifted: Shared::new(AtomicBool::new(false))? })
+impl Throttle {
+    /// At most so many bytes a second; 0 is no limit.
+    ///
+    /// # Errors
+    /// [`MemoryError`] if there is no memory to share with a child.
+    pub fn new(bytes_per_s: u64) -> Result<Self, MemoryError> {
+        Ok(Self { bytes_per_s, state: Shared::new(AtomicU32::new(KEPT))? })
     }
 
-    /// From now on whoever is held to it goes on as fast as can be.
-    pub(crate) fn lift(&self) {
-        self.lifted.store(true, Ordering::Relaxed);
+    /// The same throttle for the next image, at another rate: neither lifted nor cancelled.
+    #[must_use]
+    pub fn renewed(&self, bytes_per_s: u64) -> Self {
+        self.state.store(KEPT, Ordering::Relaxed);
+        Self { bytes_per_s, ..self.clone() }
     }
 
-    /// Sleeps until so many bytes since `started` are due. A forked child may do that.
-    fn wait(&self, bytes: u64, started: Instant) {
-        let due = Duration::from_secs_f64(bytes as f64 / self.bytes_per_s as f64);
-        while !self.lifted.load(Ordering::Relaxed) {
+    /// The writer goes on as fast as it can from now on.
+    pub fn lift(&self) {
+        self.state.store(LIFTED, Ordering::Relaxed);
+    }
+
+    /// What is being written is of no use any more: the writer's next write fails.
+    pub fn cancel(&self) {
+        self.state.store(CANCELLED, Ordering::Relaxed);
+    }
+
+    /// Whether what is being written is of no use any more.
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        self.state.load(Ordering::Relaxed) == CANCELLED
+    }
+}
+
+/// What was being written is of no use any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cancelled;
+
+/// One file, or one stream, held to a [`Throttle`].
+#[derive(Debug, Default)]
+pub struct Pace {
+    throttle: Option<Throttle>,
+    started: Option<Instant>,
+}
+
+impl Pace {
+    /// Begins with the first call of [`keep`](Self::keep).
+    #[must_use]
+    pub fn new(throttle: Option<Throttle>) -> Self {
+        Self { throttle, started: None }
+    }
+
+    /// Sleeps until so many bytes since the first call are due. A forked child may do that.
+    ///
+    /// # Errors
+    /// [`Cancelled`].
+    pub fn keep(&mut self, bytes: u64) -> Result<(), Cancelled> {
+        let Some(Throttle { bytes_per_s, state }) = &self.throttle else { return Ok(()) };
+        let started = *self.started.get_or_insert_with(Instant::now);
+        let due = Duration::from_secs_f64(bytes as f64 / (*bytes_per_s).max(1) as f64);
+        loop {
+            match state.load(Ordering::Relaxed) {
+                CANCELLED => return Err(Cancelled),
+                LIFTED => return Ok(()),
+                _ => {}
+            }
             let early = due.saturating_sub(started.elapsed());
-            if early <= SLACK {
-                return;
+            if *bytes_per_s == 0 || early <= SLACK {
+                return Ok(());
             }
             thread::sleep(early.min(LOOK));
         }
     }
 }
 
-/// One file held to a limit.
-#[derive(Debug, Default)]
-pub(super) struct Pace {
-    limit: Option<Limit>,
-    started: Option<Instant>,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-impl Pace {
-    pub(super) fn new(limit: Option<Limit>) -> Self {
-        Self { limit, started: None }
+    /// A rate at which nothing would ever be due.
+    const SLOWEST: u64 = 1;
+    const BYTES: u64 = 1 << 40;
+
+    #[test]
+    fn a_throttle_that_is_lifted_or_cancelled_holds_nobody() {
+        let throttle = Throttle::new(SLOWEST).expect("memory");
+        let mut pace = Pace::new(Some(throttle.clone()));
+        throttle.lift();
+        assert_eq!(pace.keep(BYTES), Ok(()));
+        throttle.cancel();
+        assert!(throttle.is_cancelled());
+        assert_eq!(pace.keep(BYTES), Err(Cancelled));
+        let fast = throttle.renewed(0);
+        assert!(!throttle.is_cancelled(), "the next image is of use");
+        assert_eq!(Pace::new(Some(fast)).keep(BYTES), Ok(()));
+        throttle.cancel();
+        assert_eq!(pace.keep(BYTES), Err(Cancelled), "also where there is no limit");
+        assert_eq!(Pace::new(None).keep(BYTES), Ok(()));
     }
 
-    /// Returns when `bytes` since the first call are due.
-    pub(super) fn wait(&mut self, bytes: u64) {
-        if let Some(limit) = &self.limit {
-            limit.wait(bytes, *self.started.get_or_insert_with(Instant::now));
+    #[test]
+    fn a_writer_that_sleeps_notices_the_end() {
+        for end in [Throttle::lift, Throttle::cancel] {
+            let throttle = Throttle::new(SLOWEST).expect("memory");
+            let mut pace = Pace::new(Some(throttle.clone()));
+            let writer = thread::spawn(move || pace.keep(BYTES));
+            end(&throttle);
+            let kept = writer.join().expect("no panic");
+            assert_eq!(kept.is_err(), throttle.is_cancelled());
         }
     }
 }
