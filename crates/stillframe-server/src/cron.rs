@@ -10,9 +10,9 @@ use stillframe::Algorithm;
 use crate::config::Size;
 use crate::connection::Client;
 use crate::journal;
-use crate::persistence::{self, LastSave};
+use crate::persistence;
 use crate::server::Server;
-use crate::shutdown::{self, Wish};
+use crate::shutdown::{self, LastSave, Wish};
 use crate::state::ServerState;
 
 /// Longest time that one run may spend on deleting expired keys.

@@ -16,7 +16,7 @@ use stillframe_resp::Out;
 
 use crate::acl::{Catalog, Users};
 use crate::commands::{self, Context, Lookup, Table};
-use crate::persistence::{Directory, Loaded, Saves};
+use crate::persistence::{DataDirectory, Loaded, Saves};
 use crate::poll::Poller;
 use crate::session::Session;
 use crate::start::keyspace_options;
@@ -72,7 +72,7 @@ impl InProcess {
     /// # Errors
     /// [`ServeError`] in one sentence.
     pub fn new(config: Config) -> Result<Self, ServeError> {
-        let directory = Directory::open(&config.dir, &config.dbfilename)?;
+        let directory = DataDirectory::open(&config.dir, &config.dbfilename)?;
         let poller = Poller::new().map_err(ServeError::Events)?;
         let mut keyspace = Keyspace::create(&keyspace_options(&config))?;
         let saves = Saves::new(directory, Loaded::default(), poller.waker());

@@ -20,6 +20,7 @@ mod cron;
 mod error;
 mod eviction;
 mod give_back;
+mod host;
 mod import;
 mod in_process;
 mod journal;

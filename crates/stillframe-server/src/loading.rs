@@ -8,17 +8,14 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use stillframe::Algorithm;
-use stillframe_keyspace::Keyspace;
 
-use crate::commands::{Command, Table, flags, transactions};
+use crate::commands::{Command, flags, transactions};
+use crate::host::{Host, Parts};
 use crate::persistence::Load;
 use crate::server::{Server, unix_millis};
 use crate::session::Session;
 use crate::state::ServerState;
 use crate::{ServeError, cron};
-
-/// How long loading keeps clients waiting.
-pub(crate) const SLICE: Duration = Duration::from_millis(10);
 
 /// Loading at start, or of a primary's image.
 #[derive(Debug, Clone, Copy)]
@@ -51,25 +48,6 @@ impl Loading {
         Duration::try_from_secs_f64(self.started.elapsed().as_secs_f64() * factor)
             .unwrap_or_default()
     }
-}
-
-/// What commands work on.
-pub(crate) type Parts<'a, A> = (&'a mut Keyspace<A>, &'a mut ServerState, &'a Table<A>);
-
-/// A server that loads its data.
-pub(crate) trait Host {
-    /// The data's algorithm.
-    type Algorithm: Algorithm;
-
-    /// What is loaded into.
-    fn parts(&mut self) -> Parts<'_, Self::Algorithm>;
-
-    /// Serves clients for a turn, which waits for them at most so long; false if the server is to
-    /// end.
-    ///
-    /// # Errors
-    /// [`ServeError`] when that cannot be.
-    fn turn(&mut self, patience: Duration) -> Result<bool, ServeError>;
 }
 
 impl<A: Algorithm> Host for Server<A> {

@@ -14,8 +14,8 @@ use stillframe_durability::{Action, Application, ApplyError, Error, Log, Replaye
 use stillframe_keyspace::{CreateError, Keyspace};
 
 use crate::acl::{Catalog, Users};
-use crate::journal::{Applier, Generations, Position, earlier};
-use crate::persistence::{self, Directory, Loaded, Saves};
+use crate::journal::{Applier, Generations, Position, position};
+use crate::persistence::{self, DataDirectory, Loaded, Saves};
 use crate::poll::Poller;
 use crate::start::keyspace_options;
 use crate::state::ServerState;
@@ -87,13 +87,13 @@ struct Image {
 impl Image {
     /// The earlier ones, oldest first, and the dump file.
     fn all(files: &disk::Directory, config: &Config) -> Result<Vec<Self>, ServeError> {
-        let earlier = earlier::list(files).map_err(|error| refused(error.to_string()))?;
-        let image = |position| Self { name: earlier::name(position), position: Some(position) };
+        let earlier = position::list(files).map_err(|error| refused(error.to_string()))?;
+        let image = |position| Self { name: position::name(position), position: Some(position) };
         let mut images: Vec<Self> = earlier.into_iter().map(image).collect();
         let name = config.dbfilename.clone();
         if files.holds(&name).map_err(|error| refused(error.to_string()))? {
             // What is wrong with its head is told when it is loaded.
-            let position = persistence::position(files, &name).unwrap_or(None);
+            let position = position::of_file(files, &name).unwrap_or(None);
             images.push(Self { name, position });
         }
         Ok(images)
@@ -165,7 +165,7 @@ fn rebuild(
         let path = files.at(&image.name);
         return Err(refused(format!("{} is not the image of its name", path.display())));
     }
-    let directory = Directory::at(to.clone(), &config.dbfilename)?;
+    let directory = DataDirectory::at(to.clone(), &config.dbfilename)?;
     let dump = directory.dump().to_owned();
     if directory.has_dump().unwrap_or(true) {
         return Err(ServeError::Occupied { path: dump });
@@ -196,7 +196,7 @@ fn rebuild(
     }
     let keys = keyspace.stats().keys as u64;
     let saved = persistence::save_and_wait(&mut keyspace, &mut state);
-    saved.map_err(|problem| ServeError::Save { path: dump.clone(), problem })?;
+    saved.map_err(|error| ServeError::Save { path: dump.clone(), problem: error.to_string() })?;
     Ok(Restored { keys, records, last, dump, notices })
 }
 

@@ -116,7 +116,7 @@ impl<A: Algorithm> Server<A> {
         self.attend_end();
         self.attend_woken();
         self.state.broadcast_changes();
-        journal::attend(&mut self.keyspace, &mut self.state);
+        persistence::attend_log(&mut self.keyspace, &mut self.state);
         self.settle();
         self.flush();
         self.feed();

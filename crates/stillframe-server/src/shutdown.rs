@@ -12,12 +12,24 @@ use stillframe::Algorithm;
 use stillframe_keyspace::{Keyspace, Type};
 
 use crate::journal;
-use crate::persistence::{self, LastSave};
-use crate::replication::Phase;
+use crate::persistence;
+use crate::replication::{Phase, transfer};
 use crate::server::Server;
 use crate::session::Session;
 use crate::state::ServerState;
+use crate::supervisor;
 use stillframe_redis::Waiter;
+
+/// What to do about the data when the server stops.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LastSave {
+    /// Save if there is a schedule.
+    IfScheduled,
+    /// Save.
+    Always,
+    /// Do not save.
+    Never,
+}
 
 /// How the server is to end.
 #[derive(Debug, Clone, Copy)]
@@ -80,8 +92,47 @@ pub(crate) fn ask<A: Algorithm>(
         }
     }
     state.tell_of_replicas(offset);
-    let ends = persistence::stop(keyspace, state, wish.last_save, wish.force);
+    let ends = stop(keyspace, state, wish.last_save, wish.force);
     if ends { Outcome::Ends } else { Outcome::Refused }
+}
+
+/// Stops the server at the end of this turn, unless the data ought to be saved and cannot.
+/// `force`: stop even then.
+///
+/// - What is being loaded is on the disk already, and only half of it is here: it is not saved.
+/// - While a log is wanted and none counts, an image is all that can keep the data: it is saved,
+///   and where that is forbidden the server stops by force alone, as Redis does.
+fn stop<A: Algorithm>(
+    keyspace: &mut Keyspace<A>,
+    state: &mut ServerState,
+    last_save: LastSave,
+    force: bool,
+) -> bool {
+    let unlogged = state.config.appendonly && !state.journal.is_on() && !state.is_loading();
+    if unlogged && last_save == LastSave::Never && !force {
+        tracing::error!("not stopping: the log does not count yet, and a save is not wanted");
+        return false;
+    }
+    transfer::abort(keyspace, state);
+    if state.saves.running().is_some() {
+        tracing::info!("cancelling the save under way");
+        state.saves.give_up(keyspace, &state.saves.throttle);
+        persistence::wait(keyspace, state);
+    }
+    let save = match last_save {
+        _ if state.is_loading() => false,
+        LastSave::IfScheduled => !state.config.save.is_empty() || unlogged,
+        LastSave::Always => true,
+        LastSave::Never => false,
+    };
+    if save && persistence::save_and_wait(keyspace, state).is_err() && !force {
+        tracing::error!("Error trying to save the DB, can't exit");
+        return false;
+    }
+    tracing::info!("ready to exit, bye bye");
+    supervisor::tell(state.config.running.supervised, "STOPPING=1");
+    state.stopping = true;
+    true
 }
 
 impl ServerState {
@@ -161,7 +212,7 @@ impl<A: Algorithm> Server<A> {
         let Some(Ending { wish, offset, waiters, .. }) = self.state.ending.take() else { return };
         self.state.tell_of_replicas(offset);
         let (keyspace, state) = (&mut self.keyspace, &mut self.state);
-        if !persistence::stop(keyspace, state, wish.last_save, wish.force) {
+        if !stop(keyspace, state, wish.last_save, wish.force) {
             tracing::error!("Errors trying to shut down: the server goes on");
             self.state.disappoint(&waiters);
         }

@@ -10,13 +10,13 @@ use stillframe_keyspace::{CreateError, Keyspace, KeyspaceOptions};
 use crate::acl::{Catalog, Users};
 use crate::config::rewrite;
 use crate::listen::Listeners;
-use crate::persistence::{self, Directory, Loaded, Saves};
+use crate::persistence::{self, DataDirectory, Loaded, Saves};
 use crate::poll::Poller;
 use crate::server::Server;
 use crate::state::ServerState;
 use crate::supervisor;
 use crate::tls::Tls;
-use crate::{Config, ServeError, commands, import, journal, metrics, process, signals};
+use crate::{Config, ServeError, commands, import, metrics, process, signals};
 
 /// Runs a server until it is told to stop, by SHUTDOWN or a signal.
 ///
@@ -68,7 +68,7 @@ fn run<A: Algorithm>(mut config: Config) -> Result<(), ServeError> {
     let mut table = commands::table::<A>();
     table.rename_all(&config.renames).map_err(ServeError::Commands)?;
     let users = Users::new(Catalog::new(&table), &config).map_err(ServeError::Users)?;
-    let directory = Directory::open(&config.dir, &config.dbfilename)?;
+    let directory = DataDirectory::open(&config.dir, &config.dbfilename)?;
     let poller = Poller::new().map_err(ServeError::Events)?;
     let tls = Tls::new(&config).map_err(ServeError::Tls)?;
     let listeners = Listeners::bind(&config, &poller)?;
@@ -91,7 +91,7 @@ fn run<A: Algorithm>(mut config: Config) -> Result<(), ServeError> {
     let mut server = Server::new(keyspace, state, table, poller, signalled);
     let is_loaded = server.load()?;
     import::refuse_foreign(&server.state)?;
-    if !is_loaded || journal::recover(&mut server)? {
+    if !is_loaded || persistence::recover_log(&mut server)? {
         tracing::info!("stopping: asked to while loading");
         return Ok(());
     }

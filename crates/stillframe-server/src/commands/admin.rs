@@ -10,7 +10,7 @@ use stillframe_redis::text::glob;
 use super::{Context, NO_KEYS, Table, flags::*};
 use crate::config::{Change, Config, find, named};
 use crate::cron;
-use crate::persistence::{self, Directory};
+use crate::persistence::{self, DataDirectory};
 use crate::start::room_for_clients;
 use crate::state::ServerState;
 use crate::tls::Tls;
@@ -141,7 +141,7 @@ fn moved(
     server: &ServerState,
     config: &Config,
     pairs: &[[&[u8]; 2]],
-) -> Result<Option<Directory>, Vec<u8>> {
+) -> Result<Option<DataDirectory>, Vec<u8>> {
     let Some(name) = ["dir", "dbfilename"].into_iter().find(|it| sets(pairs, it.as_bytes())) else {
         return Ok(None);
     };
@@ -160,7 +160,7 @@ fn moved(
         if new == old {
             return Ok(server.saves.directory().with_dump(&config.dbfilename));
         }
-        Directory::open(&new, &config.dbfilename)
+        DataDirectory::open(&new, &config.dbfilename)
     });
     opened.map(Some).map_err(|error| {
         tracing::warn!("CONFIG SET {name}: {error}");

@@ -12,7 +12,7 @@ use stillframe_rdb::{Encoder, Place};
 use stillframe_resp::Protocol;
 
 use super::{Context, NO_KEYS, Table};
-use crate::loading::{Host, Parts};
+use crate::host::{Host, Parts};
 use crate::persistence::{self, values};
 use crate::{ServeError, journal};
 use stillframe_redis::Consumer;
@@ -300,7 +300,7 @@ fn reload_all<A: Algorithm>(ctx: &mut Context<'_, A>) -> Result<(), ServeError> 
     if let Some(load) = ctx.server.saves.directory().begin_load(ctx.now)? {
         ctx.server.saves.loaded = load.rest(ctx.keyspace)?;
     }
-    journal::recover(ctx).map(drop)
+    persistence::recover_log(ctx).map(drop)
 }
 
 /// Nobody is served while a command runs.

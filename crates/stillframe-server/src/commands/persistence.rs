@@ -3,8 +3,8 @@
 use stillframe::Algorithm;
 
 use super::{Context, NO_KEYS, Table, flags::*};
-use crate::persistence::{self, LastSave};
-use crate::shutdown::{self, Outcome, Wish};
+use crate::persistence;
+use crate::shutdown::{self, LastSave, Outcome, Wish};
 
 /// Adds the commands of this module.
 pub(crate) fn register<A: Algorithm>(table: &mut Table<A>) {

@@ -95,7 +95,8 @@ fn replaced(disk: &SimulatedDisk, oracle: &mut Oracle) -> Result<(), String> {
 /// Ends the log, and begins another.
 fn again(server: &mut Server) -> Result<(), String> {
     let _ = journal::close(&mut server.keyspace, &mut server.state); // it may have failed before
-    journal::begin(&mut server.keyspace, &mut server.state, 0)?;
+    let begun = persistence::begin_log(&mut server.keyspace, &mut server.state, 0);
+    begun.map_err(|error| error.to_string())?;
     persistence::wait(&mut server.keyspace, &mut server.state);
     if server.state.journal.is_on() { Ok(()) } else { Err("no log".to_owned()) }
 }

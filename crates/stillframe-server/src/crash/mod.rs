@@ -11,8 +11,8 @@ use stillframe_resp::Out;
 
 use crate::acl::{Catalog, Users};
 use crate::commands::{self, Context, Table};
-use crate::loading::{Host, Parts};
-use crate::persistence::{self, Directory, Loaded, Saves};
+use crate::host::{Host, Parts};
+use crate::persistence::{self, DataDirectory, Loaded, Saves};
 use crate::poll::Poller;
 use crate::session::Session;
 use crate::start::keyspace_options;
@@ -42,7 +42,7 @@ impl Server {
             config.set(name, &[value]).expect("a setting");
         }
         let place = Place::on("simulated", Arc::new(disk.clone()));
-        let directory = Directory::at(place, &config.dbfilename)?;
+        let directory = DataDirectory::at(place, &config.dbfilename)?;
         let poller = Poller::new().expect("events");
         let mut keyspace = Keyspace::create(&keyspace_options(&config)).expect("memory");
         let load = directory.begin_load(0)?;
@@ -53,7 +53,7 @@ impl Server {
         let state = ServerState::new(config, saves, users, 0);
         let session = Session::in_process();
         let mut server = Self { keyspace, state, table, session, poller };
-        journal::recover(&mut server)?;
+        persistence::recover_log(&mut server)?;
         Ok(server)
     }
 
@@ -94,7 +94,8 @@ impl Server {
 
     /// SAVE, or BGREWRITEAOF and its end.
     fn save(&mut self) -> Result<(), String> {
-        persistence::save_and_wait(&mut self.keyspace, &mut self.state)
+        let saved = persistence::save_and_wait(&mut self.keyspace, &mut self.state);
+        saved.map_err(|error| error.to_string())
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use stillframe_durability::disk::{Files, SimulatedDisk, crash_everywhere};
+use stillframe_durability::disk::{Change, Fault, Files, SimulatedDisk, crash_everywhere};
 
 use super::{FAULTS, Server, leftovers};
 
@@ -108,5 +108,38 @@ fn a_save_survives_the_failure_of_any_call() {
             let durable = disk.platter().lose_power(|_| false);
             assert_eq!((bytes(&durable), leftovers(&durable).len()), (4500, 0), "{told}");
         }
+    }
+}
+
+/// After a failed sync the page cache may show bytes that are on no disk, and a second sync would
+/// succeed all the same: the file is removed, never synced or published again, and the next save
+/// writes a new one.
+#[test]
+fn a_dump_whose_sync_failed_is_never_used_again() {
+    for direct in [false, true] {
+        let mut failed = 0;
+        for call in 1.. {
+            let (disk, mut server) = about_to_save(direct, 700, 4500);
+            let old = Arc::clone(&disk.platter().lose_power(|_| true)["dump.rdb"]);
+            disk.fail_at(disk.calls() + call, Fault::IO);
+            let saved = server.save();
+            if !disk.has_failed() {
+                break;
+            }
+            let is_failed = |change: &Change| matches!(change, Change::SyncFailed(_));
+            let Some(at) = disk.history().iter().position(is_failed) else { continue };
+            failed += 1;
+            assert!(saved.is_err(), "call {call}");
+            let temporary = format!("temp-{}.rdb", std::process::id());
+            assert_eq!(disk.history()[at + 1..], [Change::Remove(temporary)], "nothing else");
+            let files = disk.platter().lose_power(|_| true);
+            assert_eq!(files["dump.rdb"], old, "call {call}, direct {direct}");
+            server.save().expect("a sound disk again");
+            let created = |change: &Change| matches!(change, Change::Create(_));
+            assert!(disk.history()[at..].iter().any(created), "a new file");
+            let durable = disk.platter().lose_power(|_| false);
+            assert_eq!(bytes(&durable), 4500, "call {call}, direct {direct}");
+        }
+        assert_eq!(failed, 1, "a save syncs its file once");
     }
 }

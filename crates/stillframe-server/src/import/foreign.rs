@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 use stillframe_durability::disk;
 
-use crate::persistence::Directory;
+use crate::persistence::DataDirectory;
 use crate::state::ServerState;
 use crate::{Config, ServeError};
 
@@ -54,7 +54,7 @@ pub(crate) fn refuse_foreign(state: &ServerState) -> Result<(), ServeError> {
     Err(refusal(log, directory))
 }
 
-fn refusal(found: Found, directory: &Directory) -> ServeError {
+fn refusal(found: Found, directory: &DataDirectory) -> ServeError {
     let Found { path, what, advice } = found;
     let dump = directory.dump().file_name().unwrap_or_default().display().to_string();
     ServeError::ForeignData { path, what, dump, advice }

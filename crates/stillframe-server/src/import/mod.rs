@@ -23,7 +23,7 @@ use stillframe_durability::disk::{self, Input};
 use stillframe_keyspace::{CreateError, Keyspace};
 
 use crate::acl::{Catalog, Users};
-use crate::persistence::{self, Directory, Loaded, Saves};
+use crate::persistence::{self, DataDirectory, Loaded, Saves};
 use crate::poll::Poller;
 use crate::start::keyspace_options;
 use crate::state::ServerState;
@@ -55,7 +55,7 @@ pub struct Imported {
 /// [`ServeError`] in one sentence.
 pub fn import(from: &Path, config: Config) -> Result<Imported, ServeError> {
     let parts = parts(from)?;
-    let directory = Directory::open(&config.dir, &config.dbfilename)?;
+    let directory = DataDirectory::open(&config.dir, &config.dbfilename)?;
     let dump = directory.dump().to_owned();
     if directory.has_dump().unwrap_or(true) {
         return Err(ServeError::Occupied { path: dump });
@@ -75,7 +75,7 @@ pub fn import(from: &Path, config: Config) -> Result<Imported, ServeError> {
     }
     let keys = keyspace.stats().keys as u64;
     let saved = persistence::save_and_wait(&mut keyspace, &mut state);
-    saved.map_err(|problem| ServeError::Save { path: dump.clone(), problem })?;
+    saved.map_err(|error| ServeError::Save { path: dump.clone(), problem: error.to_string() })?;
     Ok(Imported { keys, commands: replay.commands, dump, notices: replay.notices })
 }
 

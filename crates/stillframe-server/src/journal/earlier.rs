@@ -14,13 +14,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use stillframe_durability::disk::Directory;
 use stillframe_durability::{Error, Log};
 
-use super::{Generations, Position};
+use super::generations::Generations;
+use super::position::{self, Position, list, name};
 use crate::config::Config;
-use crate::persistence;
 use crate::server::unix_millis;
-
-const PREFIX: &str = "earlier-";
-const SUFFIX: &str = ".rdb";
 
 /// How much of the past is kept.
 #[derive(Debug, Clone, Copy)]
@@ -53,24 +50,6 @@ pub(crate) struct Kept {
     pub(crate) bytes: u64,
 }
 
-/// The name of an earlier image.
-pub(crate) fn name(position: Position) -> String {
-    let Position { generation, from, begun_ms } = position;
-    format!("{PREFIX}{generation}-{from}-{begun_ms}{SUFFIX}")
-}
-
-fn parse(name: &str) -> Option<Position> {
-    let text = name.strip_prefix(PREFIX)?.strip_suffix(SUFFIX)?.replace('-', ":");
-    Position::parse(text.as_bytes()).filter(|&position| self::name(position) == name)
-}
-
-/// The earlier images of a data directory, oldest first.
-pub(crate) fn list(files: &Directory) -> Result<Vec<Position>, Error> {
-    let mut found: Vec<Position> = files.names()?.iter().filter_map(|name| parse(name)).collect();
-    found.sort_unstable_by_key(|it| (it.generation, it.from, it.begun_ms));
-    Ok(found)
-}
-
 /// The earlier images of a data directory and its logs.
 #[derive(Debug, Clone)]
 pub(crate) struct History {
@@ -101,7 +80,7 @@ impl History {
     /// An image is about to take the dump's name: the old one gets another. A file system that
     /// cannot do that keeps no history, and an image is saved all the same.
     pub(super) fn keep_dump(&self, reach: Reach) {
-        let Ok(Some(position)) = persistence::position(&self.files, &self.dump_name) else {
+        let Ok(Some(position)) = position::of_file(&self.files, &self.dump_name) else {
             return; // there is none, or no log leads on from it
         };
         if reach.age_ms == 0 {
@@ -116,7 +95,7 @@ impl History {
     /// Removes logs that were begun and never counted, which no image names: each attempt to begin
     /// one on a full disk leaves one.
     pub(super) fn clear_begun(&self) -> Result<(), Error> {
-        let Ok(named) = persistence::position(&self.files, &self.dump_name) else { return Ok(()) };
+        let Ok(named) = position::of_file(&self.files, &self.dump_name) else { return Ok(()) };
         let mut named: Vec<u64> = named.iter().map(|position| position.generation).collect();
         named.extend(list(&self.files)?.iter().map(|position| position.generation));
         for generation in self.generations.list()? {
@@ -164,7 +143,7 @@ impl History {
             // Where publishing failed, only this tells which image the dump is after a crash.
             self.files.sync()?;
             tracing::warn!("the disk is full: gave up {}", self.files.at(&name(oldest)).display());
-            if let Ok(named) = persistence::position(&self.files, &self.dump_name) {
+            if let Ok(named) = position::of_file(&self.files, &self.dump_name) {
                 let newest = named.map_or(0, |named| named.generation); // a newer one is under way
                 let all = Reach { age_ms: u64::MAX, bytes_max: u64::MAX };
                 self.tidy(named, newest, all)?;
@@ -305,15 +284,6 @@ mod tests {
         let weigh = |images: &[Image]| images.iter().map(|image| image.bytes).sum();
         let kept = choose(images.to_vec(), None, reach, now * MINUTE, weigh);
         kept.iter().map(|image| image.position.begun_ms / MINUTE).collect()
-    }
-
-    #[test]
-    fn a_name_comes_back_from_its_position() {
-        let position = Position { generation: 3, from: 17, begun_ms: 99 };
-        assert_eq!(parse(&name(position)), Some(position));
-        for wrong in ["earlier-3-17.rdb", "earlier-3-17-99", "earlier-03-17-99.rdb", "dump.rdb"] {
-            assert_eq!(parse(wrong), None, "{wrong}");
-        }
     }
 
     /// An image a minute, for hours: every state of the last hour can be had, by few images.

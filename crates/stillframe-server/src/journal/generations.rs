@@ -12,7 +12,7 @@ use std::sync::Arc;
 use stillframe_durability::Error;
 use stillframe_durability::disk::{Directory, Place};
 
-use super::earlier;
+use super::position;
 
 const MARKER: &str = "unpublished";
 
@@ -81,7 +81,7 @@ impl Generations {
         };
         self.above.sync()?;
         // An earlier image whose log is gone keeps its number.
-        let named = earlier::list(&self.above)?.last().map_or(0, |newest| newest.generation);
+        let named = position::list(&self.above)?.last().map_or(0, |newest| newest.generation);
         let generation = named.max(self.list()?.last().copied().unwrap_or(0)) + 1;
         let name = generation.to_string();
         root.create_below(&name)?;

@@ -16,33 +16,35 @@
 //!   log have been made. What was acknowledged is in the old ones.
 
 mod cover;
-pub(crate) mod earlier;
+mod earlier;
 mod generations;
+pub(crate) mod position;
 mod recover;
 mod upkeep;
 
 use std::collections::VecDeque;
-use std::io::ErrorKind;
+use std::fmt::Display;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use stillframe::Algorithm;
 use stillframe_durability::disk::Directory;
-use stillframe_durability::{Application, Log, LogOptions, LogStats, Policy};
+use stillframe_durability::{Application, Error, Log, LogOptions, LogStats, Policy};
 use stillframe_keyspace::{DATABASES, Keyspace};
 
 use crate::config::Config;
 use crate::poll::Waker;
 use crate::server::unix_millis;
 use crate::state::ServerState;
-pub(crate) use cover::{Cover, Covered, POSITION_FIELD, Position};
+pub(crate) use cover::{Cover, Covered};
 use earlier::{History, Kept, Reach};
 pub(crate) use generations::Generations;
+pub(crate) use position::{POSITION_FIELD, Position};
 pub(crate) use recover::{Applier, recover};
 use stillframe_redis::{Consumer, Effects};
 use upkeep::RETRY_PAUSE;
-pub(crate) use upkeep::{attend, begin, close, has_failed, sample, settle};
+pub(crate) use upkeep::{abandon, attend, close, has_failed, open, sample, settle};
 
 /// Bytes that may wait for the disk; beyond, no requests are served.
 const WAITING_BYTES_MAX: usize = 32 << 20;
@@ -249,13 +251,13 @@ impl Journal {
         keyspace: &mut Keyspace<A>,
         state: &mut ServerState,
         cover: &Covered,
-        problem: Option<&str>,
+        problem: Option<String>,
     ) {
         let named = cover.position.map(|position| position.generation);
         let journal = &mut state.journal;
         if journal.open.as_ref().is_some_and(|it| !it.published && Some(it.generation) == named) {
             journal.open = None; // its files go when the next one is begun
-            journal.problem = problem.map(not_begun).or(journal.problem.take());
+            journal.problem = problem.map(|it| not_begun(&it)).or(journal.problem.take());
             journal.retry_at = Some(Instant::now() + RETRY_PAUSE);
             state.ledger.effects.want(keyspace, Consumer::Log, false);
         }
@@ -332,8 +334,22 @@ impl Journal {
         )
     }
 
+    /// Whether a log that could not be begun may be tried again; from now on not for a while.
+    pub(crate) fn try_again(&mut self, now: Instant) -> bool {
+        let may = self.retry_at.is_none_or(|retry_at| retry_at <= now);
+        if may {
+            self.retry_at = Some(now + RETRY_PAUSE);
+        }
+        may
+    }
+
+    /// No log could be begun: writes are refused.
+    pub(crate) fn not_begun(&mut self, problem: &dyn Display) {
+        self.problem = Some(not_begun(problem));
+    }
+
     /// Begins a new generation after the last record.
-    fn create(&mut self, config: &Config) -> Result<(), String> {
+    fn create(&mut self, config: &Config) -> Result<(), Error> {
         if let Err(error) = self.history.clear_begun() {
             tracing::warn!("cannot remove what is left of a log that was begun: {error}");
         }
@@ -342,11 +358,10 @@ impl Journal {
         let begun = self.history.generations.begin().and_then(|(generation, place)| {
             Ok((generation, Log::create(place, self.last + 1, &Application::server(), options)?))
         });
-        let (generation, log) = begun.map_err(|error| {
-            if is_for_want_of_room(error.kind()) {
+        let (generation, log) = begun.inspect_err(|error| {
+            if error.wants_room() {
                 self.history.give_way();
             }
-            error.to_string()
         })?;
         let policy = config.appendfsync;
         self.open = Some(Open { log, generation, policy, published: false, failed });
@@ -355,12 +370,7 @@ impl Journal {
     }
 }
 
-/// Whether this failed because the disk is full.
-pub(crate) fn is_for_want_of_room(kind: Option<ErrorKind>) -> bool {
-    matches!(kind, Some(ErrorKind::StorageFull | ErrorKind::QuotaExceeded))
-}
-
 /// Why writes are refused while there is no log.
-fn not_begun(problem: &str) -> String {
+fn not_begun(problem: &dyn Display) -> String {
     format!("the log cannot be begun: {problem}")
 }

@@ -16,19 +16,18 @@ use stillframe_durability::{Action, Application, ApplyError, Error, Log, Replaye
 use stillframe_keyspace::{DATABASES, Keyspace};
 use stillframe_resp::{Limits, Out, Parser, Protocol};
 
-use super::{Open, Position, Reach, begin};
+use super::{Open, Position, Reach};
 use crate::ServeError;
 use crate::commands::{self, Context, Table};
-use crate::loading::{Host, SLICE};
-use crate::persistence::{self, delay};
+use crate::host::{Host, SLICE, delay};
 use crate::session::Session;
 use crate::state::ServerState;
 use stillframe_redis::Consumer;
 
 const PROGRESS_PERIOD: Duration = Duration::from_secs(5);
 
-/// Applies the log that the loaded dump names, and begins one if one is wanted. Returns whether the
-/// server is to end, which it was asked to meanwhile.
+/// Applies the log that the loaded dump names, and goes on with it if a log is wanted. Returns
+/// whether the server is to end, which it was asked to meanwhile.
 ///
 /// # Errors
 /// [`ServeError`]: which file, what is wrong with it, what to do.
@@ -38,45 +37,13 @@ pub(crate) fn recover(host: &mut impl Host) -> Result<bool, ServeError> {
     if wanted && let Some(path) = state.journal.history.generations.foreign().map_err(failed)? {
         return Err(ServeError::ForeignLog { path });
     }
-    match state.saves.loaded.position {
-        Some(position) => {
-            if !Replay::new(host).run(position, wanted)? {
-                return Ok(true);
-            }
-        }
-        None => {
-            clear(state)?;
-            // Numbers go on where an earlier log that is kept has ended.
-            state.journal.last = state.journal.history.last_record_at_most().map_err(failed)?;
-        }
+    if let Some(position) = state.saves.loaded.position {
+        return Ok(!Replay::new(host).run(position, wanted)?);
     }
-    let (keyspace, state, _) = host.parts();
-    if !wanted || state.journal.is_on() {
-        return Ok(false);
-    }
-    // The log is on before the first request is served that changes anything.
-    begin(keyspace, state, 0).map_err(failed)?;
-    while state_of_save(host) {
-        if !host.turn(SLICE)? {
-            let (keyspace, state, _) = host.parts();
-            persistence::cancel(keyspace, state);
-            persistence::wait(keyspace, state);
-            return Ok(true);
-        }
-    }
-    let (_, state, _) = host.parts();
-    if state.journal.is_on() {
-        return Ok(false);
-    }
-    Err(failed("the image that it is to continue could not be saved; see above"))
-}
-
-/// Notes the end of the save under way; whether it goes on.
-fn state_of_save(host: &mut impl Host) -> bool {
-    let (keyspace, state, _) = host.parts();
-    let _ = keyspace.tend();
-    persistence::attend(keyspace, state);
-    state.saves.running().is_some()
+    clear(state)?;
+    // Numbers go on where an earlier log that is kept has ended.
+    state.journal.last = state.journal.history.last_record_at_most().map_err(failed)?;
+    Ok(false)
 }
 
 fn failed(problem: impl ToString) -> ServeError {

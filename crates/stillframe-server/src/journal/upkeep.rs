@@ -1,14 +1,12 @@
-//! What is done with the log between requests: it is handed effects, begun, ended, begun again.
+//! What is done with the log between requests: it is handed effects, begun and ended.
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use stillframe::Algorithm;
-use stillframe_durability::Policy;
+use stillframe_durability::Error;
 use stillframe_keyspace::Keyspace;
 
-use super::not_begun;
-use crate::persistence;
 use crate::state::ServerState;
 use stillframe_redis::Consumer;
 
@@ -57,30 +55,29 @@ pub(crate) fn has_failed<A: Algorithm>(
     open.published
 }
 
-/// Begins a log, and the image that it continues, at a point of consistency. `bandwidth_bytes`:
-/// most bytes of the image written per second, 0 for no limit.
+/// Begins a log at a point of consistency. It counts once an image that names it is published.
 ///
 /// # Errors
-/// One sentence; nothing has changed.
-pub(crate) fn begin<A: Algorithm>(
+/// [`Error`]; nothing has changed.
+pub(crate) fn open<A: Algorithm>(
     keyspace: &mut Keyspace<A>,
     state: &mut ServerState,
-    bandwidth_bytes: u64,
-) -> Result<(), String> {
+) -> Result<(), Error> {
     settle(keyspace, state);
     state.journal.create(&state.config)?;
     state.ledger.effects.want(keyspace, Consumer::Log, true);
-    let begun = persistence::begin_at_rate(keyspace, state, bandwidth_bytes);
-    if begun.is_err() {
-        state.journal.open = None;
-        state.ledger.effects.want(keyspace, Consumer::Log, false);
-    }
-    begun
+    Ok(())
 }
 
-/// Has the log be as the configuration says: begun, ended, under another policy. Called every turn
-/// before its replies are written, so that what CONFIG SET answers is true.
-pub(crate) fn attend<A: Algorithm>(keyspace: &mut Keyspace<A>, state: &mut ServerState) {
+/// Gives up a log that does not count yet.
+pub(crate) fn abandon<A: Algorithm>(keyspace: &mut Keyspace<A>, state: &mut ServerState) {
+    state.journal.open = None;
+    state.ledger.effects.want(keyspace, Consumer::Log, false);
+}
+
+/// Has the log be as the configuration says: ended, under another policy. Tells whether one is
+/// wanted, and there is none.
+pub(crate) fn attend<A: Algorithm>(keyspace: &mut Keyspace<A>, state: &mut ServerState) -> bool {
     let wanted = state.config.appendonly;
     let journal = &mut state.journal;
     match &mut journal.open {
@@ -93,7 +90,7 @@ pub(crate) fn attend<A: Algorithm>(keyspace: &mut Keyspace<A>, state: &mut Serve
         Some(_) => {
             let _ = close(keyspace, state); // who waits for a reply is told
         }
-        None if wanted => try_again(keyspace, state),
+        None if wanted => {}
         None => (journal.problem, journal.retry_at) = (None, None),
     }
     let journal = &mut state.journal;
@@ -102,28 +99,7 @@ pub(crate) fn attend<A: Algorithm>(keyspace: &mut Keyspace<A>, state: &mut Serve
     } else if journal.uncovered.is_none() {
         journal.uncovered = Some(state.loop_time);
     }
-}
-
-/// Begins a log that is wanted, unless there can be none just now.
-#[cold]
-fn try_again<A: Algorithm>(keyspace: &mut Keyspace<A>, state: &mut ServerState) {
-    let now = Instant::now();
-    let is_busy = state.saves.running().is_some()
-        || state.is_loading()
-        || state.replication.transfers.holds_image();
-    if is_busy || state.journal.retry_at.is_some_and(|retry_at| retry_at > now) {
-        return;
-    }
-    state.journal.retry_at = Some(now + RETRY_PAUSE);
-    // Writes wait for it, or will soon.
-    let bandwidth_bytes = match state.config.appendfsync {
-        Policy::Always | Policy::EverySecond => 0,
-        Policy::No => state.config.snapshot_bandwidth_bytes,
-    };
-    if let Err(problem) = begin(keyspace, state, bandwidth_bytes) {
-        tracing::error!("the log cannot be begun, trying again: {problem}");
-        state.journal.problem = Some(not_begun(&problem));
-    }
+    wanted && journal.open.is_none()
 }
 
 /// Notes how far the log is, to tell how long a record waits. Called by the clock.

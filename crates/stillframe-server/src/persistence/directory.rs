@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use stillframe_durability::disk::{self, DiskFile, Input, Place};
+use stillframe_durability::disk::{self, DiskFile, Input, Output, Place};
 use stillframe_durability::{Error, inspect};
 
 use super::load::{Load, open};
@@ -15,14 +15,15 @@ use crate::ServeError;
 const LOCK_NAME: &str = "stillframe.lock";
 
 /// A data directory that this process holds.
-pub(crate) struct Directory {
+#[derive(Clone)]
+pub(crate) struct DataDirectory {
     files: Arc<disk::Directory>,
     dump_name: String,
     dump: PathBuf,
     temporary: String,
 }
 
-impl Directory {
+impl DataDirectory {
     /// Creates the directory if it is missing, locks it, and removes what an interrupted save left.
     pub(crate) fn open(path: &Path, dump_name: &str) -> Result<Self, ServeError> {
         let failed = |error| ServeError::Directory { path: path.to_owned(), error };
@@ -60,12 +61,7 @@ impl Directory {
 
     /// The same directory, with a dump file of another name.
     pub(crate) fn with_dump(&self, dump_name: &str) -> Self {
-        Self {
-            dump_name: dump_name.to_owned(),
-            dump: self.files.at(dump_name),
-            temporary: self.temporary.clone(),
-            files: Arc::clone(&self.files),
-        }
+        Self { dump_name: dump_name.to_owned(), dump: self.files.at(dump_name), ..self.clone() }
     }
 
     /// Its files.
@@ -97,8 +93,27 @@ impl Directory {
     }
 
     /// A new file for a save, to be published or discarded.
-    pub(crate) fn create_temporary(&self) -> Result<Box<dyn DiskFile>, Error> {
-        self.files.create_file(&self.temporary)
+    pub(crate) fn create_temporary(&self) -> Result<Output, Error> {
+        self.files.create(&self.temporary)
+    }
+
+    /// Makes the temporary file, of so many bytes, the dump. `ready` runs when it is on the disk
+    /// and the old dump is still there.
+    pub(crate) fn publish<E: From<Error>>(
+        &self,
+        (file, bytes): (&mut Output, u64),
+        ready: impl FnOnce() -> Result<(), E>,
+    ) -> Result<(), E> {
+        let published =
+            self.files.publish(file, Some(bytes), &self.temporary, &self.dump_name, ready);
+        published.map(drop)
+    }
+
+    /// Removes the temporary file.
+    pub(crate) fn discard(&self) {
+        if let Err(error) = self.files.remove(&self.temporary) {
+            tracing::warn!("cannot remove what is left of a save: {error}");
+        }
     }
 
     /// A new file without a name: it goes when it is closed.
@@ -107,15 +122,6 @@ impl Directory {
         let file = self.files.create_file(&name)?;
         self.files.remove(&name)?;
         Ok(file)
-    }
-
-    /// What is needed to publish or discard the temporary file from another thread.
-    pub(crate) fn publisher(&self) -> Publisher {
-        Publisher {
-            files: Arc::clone(&self.files),
-            temporary: self.temporary.clone(),
-            dump_name: self.dump_name.clone(),
-        }
     }
 }
 
@@ -136,30 +142,6 @@ fn source(error: Error) -> std::io::Error {
     match error {
         Error::File { source, .. } => source,
         error => std::io::Error::other(error.to_string()),
-    }
-}
-
-/// Makes a temporary file the dump, or removes it.
-pub(crate) struct Publisher {
-    files: Arc<disk::Directory>,
-    temporary: String,
-    dump_name: String,
-}
-
-impl Publisher {
-    /// Makes the file durable and gives it the dump's name, `before` which the old dump is there.
-    pub(crate) fn publish(&self, file: &dyn DiskFile, before: impl FnOnce()) -> Result<(), Error> {
-        file.sync().map_err(Error::file("syncing", self.files.at(&self.temporary)))?;
-        before();
-        self.files.rename(&self.temporary, &self.dump_name)?;
-        self.files.sync()
-    }
-
-    /// Removes the temporary file.
-    pub(crate) fn discard(&self) {
-        if let Err(error) = self.files.remove(&self.temporary) {
-            tracing::warn!("cannot remove what is left of a save: {error}");
-        }
     }
 }
 

@@ -11,10 +11,9 @@ use stillframe_rdb::{DecodeError, Decoder, Event, Uses, Value};
 
 use super::values::{decode_elements, skip_elements};
 use crate::ServeError;
+use crate::host::{SLICE, delay};
 use crate::journal::{POSITION_FIELD, Position};
-use crate::loading::SLICE;
 use crate::replication::point::{StreamField, StreamFields, StreamPoint};
-use stillframe_redis::Random;
 
 /// What was loaded.
 #[derive(Debug, Clone, Copy, Default)]
@@ -188,20 +187,6 @@ impl Load {
     }
 }
 
-/// `key-load-delay`: sleeps for so many microseconds, or if negative for one once in so many times.
-/// Returns whether it did.
-pub(crate) fn delay(delay_us: i32) -> bool {
-    let sleeps = match delay_us {
-        0 => return false,
-        1.. => true,
-        often => Random::seeded().below(often.unsigned_abs() as usize) == 0,
-    };
-    if sleeps {
-        std::thread::sleep(Duration::from_micros(delay_us.max(1).unsigned_abs().into()));
-    }
-    sleeps
-}
-
 /// Begins to load the dump file `name` of a directory, if it is there.
 ///
 /// # Errors
@@ -232,27 +217,6 @@ pub(crate) fn load<A: Algorithm>(
     match open(directory, name, now)? {
         Some(load) => load.rest(keyspace),
         None => Ok(Loaded::default()),
-    }
-}
-
-/// The position in a log that the RDB file `name` tells at its head, if it is there and does.
-///
-/// # Errors
-/// One sentence.
-pub(crate) fn position(directory: &Directory, name: &str) -> Result<Option<Position>, String> {
-    let (file, bytes) = match directory.open_file(name) {
-        Err(error) if error.kind() == Some(ErrorKind::NotFound) => return Ok(None),
-        opened => opened.map_err(|error| error.to_string())?,
-    };
-    let mut decoder = Decoder::new(file).with_file_bytes(bytes);
-    loop {
-        match decoder.next().map_err(|error| error.to_string())? {
-            Some(Event::Aux { name: POSITION_FIELD, value: Value::Bytes(text) }) => {
-                return Ok(Position::parse(text));
-            }
-            Some(Event::Aux { .. }) => {}
-            _ => return Ok(None),
-        }
     }
 }
 

@@ -9,13 +9,15 @@
 //!   is a schedule. Here nothing is saved until the schedule says so.)
 
 mod directory;
+mod error;
 mod file;
+mod handback;
 mod load;
+mod log;
 mod saves;
 mod sink;
 pub(crate) use stillframe_redis::values;
 
-use std::io;
 use std::time::{Duration, Instant};
 
 use stillframe::{Algorithm, CaptureError, CaptureReport, Point, SinkError};
@@ -25,19 +27,21 @@ use stillframe_rdb::{Encoder, Origin, Value, Workspace};
 use crate::config::SavePoint;
 use crate::journal::{self, Cover, Journal, POSITION_FIELD};
 use crate::replication::point::StreamPoint;
-use crate::replication::transfer;
 use crate::server::unix_millis;
 use crate::state::ServerState;
-use crate::supervisor;
 
-use directory::Publisher;
-pub(crate) use directory::{Directory, create, enter};
-pub(crate) use file::Pace;
+pub(crate) use directory::{DataDirectory, create, enter};
+pub(crate) use error::SaveError;
+pub(crate) use file::given_up;
 use file::{DumpFile, stage};
-pub(crate) use load::{Load, Loaded, Next, delay, load, load_file, next, position};
+pub(crate) use handback::Handback;
+pub(crate) use load::{Load, Loaded, Next, load, load_file, next};
+#[cfg(test)]
+pub(crate) use log::begin_log;
+pub(crate) use log::{attend_log, recover_log};
 use saves::Outcome;
 pub(crate) use saves::{Running, Saves};
-pub(crate) use sink::{Counters, Destination, Drag, GivenUp, RdbSink};
+pub(crate) use sink::{Counters, Destination, Drag, RdbSink};
 
 /// Pause after a failed save before the schedule tries again.
 const RETRY_PAUSE: Duration = Duration::from_secs(5);
@@ -50,7 +54,7 @@ const RETRY_PAUSE: Duration = Duration::from_secs(5);
 pub(crate) fn begin<A: Algorithm>(
     keyspace: &mut Keyspace<A>,
     state: &mut ServerState,
-) -> Result<(), String> {
+) -> Result<(), SaveError> {
     begin_at_rate(keyspace, state, state.config.snapshot_bandwidth_bytes)
 }
 
@@ -62,7 +66,7 @@ pub(crate) fn begin_at_rate<A: Algorithm>(
     keyspace: &mut Keyspace<A>,
     state: &mut ServerState,
     bandwidth_bytes: u64,
-) -> Result<(), String> {
+) -> Result<(), SaveError> {
     begin_for(keyspace, state, bandwidth_bytes, false)
 }
 
@@ -73,7 +77,7 @@ fn begin_for<A: Algorithm>(
     state: &mut ServerState,
     bandwidth_bytes: u64,
     awaited: bool,
-) -> Result<(), String> {
+) -> Result<(), SaveError> {
     state.saves.last_try = Some(Instant::now());
     state.saves.scheduled = false;
     let keys_total = keyspace.stats().keys as u64;
@@ -97,7 +101,7 @@ fn begin_for<A: Algorithm>(
             Ok(())
         }
         Err(problem) => {
-            state.saves.directory.publisher().discard();
+            state.saves.directory.discard();
             state.saves.last_ok &= awaited;
             tracing::error!("cannot save: {problem}");
             Err(problem)
@@ -115,38 +119,34 @@ fn start<A: Algorithm>(
     state: &mut ServerState,
     bandwidth_bytes: u64,
     cover: Cover,
-) -> Result<(Counters, Duration), String> {
+) -> Result<(Counters, Duration), SaveError> {
     let (config, saves) = (&state.config, &mut state.saves);
-    let file = saves.directory.create_temporary().map_err(|error| {
-        if journal::is_for_want_of_room(error.kind()) {
+    let file = saves.directory.create_temporary().inspect_err(|error| {
+        if error.wants_room() {
             cover.give_way();
         }
-        error.to_string()
     })?;
     let counters = saves.counters.clone();
     counters.reset();
     let (workspace, stage) = saves.workspace.take().unwrap_or_else(|| (Workspace::new(), stage()));
-    let file = DumpFile::new(file, stage, counters.clone(), bandwidth_bytes);
+    let file =
+        DumpFile::new(file, stage, saves.throttle.renewed(bandwidth_bytes), counters.bytes.clone());
     let encoder = Encoder::within(workspace, file).compress(config.rdbcompression);
     let position = cover.position().map(|position| (POSITION_FIELD, position.text()));
     let point = state.replication.point();
     let fields = position.into_iter().chain(point.iter().flat_map(StreamPoint::fields));
     let encoder = with_header(encoder, keyspace, fields);
-    let sink = RdbSink::new(encoder.map_err(|error| error.to_string())?, counters.clone());
+    let sink = RdbSink::new(encoder?, counters.clone());
     let sink = sink.dragged(saves.dragged(config.key_save_delay_us));
     let sink = sink.telling_uses(config.maxmemory_policy.counts_uses());
-    let publisher = saves.directory.publisher();
-    let (sender, waker) = (saves.sender.clone(), saves.waker());
+    let (directory, taker) = (saves.directory.clone(), saves.handback.taker());
     let publish = move |sink: &mut RdbSink<DumpFile>,
                         captured: Result<CaptureReport, CaptureError>| {
-        // Nobody receives if the server is stopping without a save: then nobody needs to know.
-        let outcome = finish(&publisher, sink, captured, &cover);
+        let outcome = finish(&directory, sink, captured, &cover);
         let stage = sink.encoder.output_mut().take_stage();
-        let _ = sender.send((outcome, sink.encoder.take_workspace(), stage));
-        waker.wake();
+        taker.tell(outcome, (sink.encoder.take_workspace(), stage));
     };
-    let begun =
-        keyspace.snapshot(Point::declare(), sink, publish).map_err(|error| error.to_string())?;
+    let begun = keyspace.snapshot(Point::declare(), sink, publish)?;
     Ok((counters, begun.begin))
 }
 
@@ -170,29 +170,27 @@ pub(crate) fn with_header<A: Algorithm, O: Destination>(
 
 /// On the snapshotter thread, while the image is held: publishes or discards the file.
 fn finish(
-    publisher: &Publisher,
-    sink: &RdbSink<DumpFile>,
+    directory: &DataDirectory,
+    sink: &mut RdbSink<DumpFile>,
     captured: Result<CaptureReport, CaptureError>,
     cover: &Cover,
 ) -> Outcome {
-    let mut kind = match &captured {
-        Err(CaptureError::Sink(error)) => Some(io::Error::from_raw_os_error(error.errno()).kind()),
-        _ => None,
-    };
-    let outcome = captured.map_err(|error| error.to_string()).and_then(|report| {
-        cover.settle()?;
-        let published = publisher.publish(sink.encoder.output().file(), || cover.keep_dump());
-        published.map(|()| report).map_err(|error| {
-            kind = error.kind();
-            error.to_string()
-        })
+    let outcome = captured.map_err(SaveError::Capture).and_then(|report| {
+        directory.publish(sink.encoder.output_mut().file(), || {
+            cover.wait_durable().map_err(SaveError::Log)?;
+            cover.keep_dump();
+            Ok::<(), SaveError>(())
+        })?;
+        Ok(report)
     });
-    match outcome {
+    match &outcome {
         Ok(_) => cover.clean(),
-        Err(_) => publisher.discard(),
-    }
-    if journal::is_for_want_of_room(kind) {
-        cover.give_way();
+        Err(error) => {
+            directory.discard();
+            if error.is_for_want_of_room() {
+                cover.give_way();
+            }
+        }
     }
     outcome
 }
@@ -203,18 +201,12 @@ pub(crate) fn attend<A: Algorithm>(keyspace: &mut Keyspace<A>, state: &mut Serve
     if saves.running.is_none() {
         return;
     }
-    // Whether the image is held is asked first: its outcome was sent before it was let go.
-    let held = keyspace.saving();
-    if let Ok((outcome, workspace, stage)) = saves.outcomes.try_recv() {
-        saves.outcome = Some(outcome);
-        saves.workspace = Some((workspace, stage));
-    }
+    let held = saves.handback.hear(|| keyspace.saving(), |tools| saves.workspace = Some(tools));
     if held {
         return;
     }
     let Some(running) = saves.running.take() else { return };
-    let outcome = saves.outcome.take();
-    let outcome = outcome.unwrap_or_else(|| Err("the save ended without a word".to_owned()));
+    let outcome = saves.handback.take().unwrap_or(Err(SaveError::Silence));
     let elapsed = running.started.elapsed();
     saves.last_duration = Some(elapsed);
     saves.ended_well = outcome.is_ok();
@@ -240,7 +232,7 @@ pub(crate) fn attend<A: Algorithm>(keyspace: &mut Keyspace<A>, state: &mut Serve
                 "the save failed after {:.3} s, the old dump file is untouched: {problem}",
                 elapsed.as_secs_f64()
             );
-            let problem = Some(problem.as_str()).filter(|_| !running.cancelled);
+            let problem = Some(problem.to_string()).filter(|_| !running.cancelled);
             Journal::not_published(keyspace, state, &running.covered, problem);
         }
     }
@@ -251,7 +243,7 @@ pub(crate) fn attend<A: Algorithm>(keyspace: &mut Keyspace<A>, state: &mut Serve
 pub(crate) fn abandon<A: Algorithm>(keyspace: &Keyspace<A>, state: &mut ServerState) {
     let Some(running) = &mut state.saves.running else { return };
     running.cancelled = true;
-    state.saves.give_up(keyspace, &state.saves.counters.given_up);
+    state.saves.give_up(keyspace, &state.saves.throttle);
 }
 
 /// Stops the save under way, and forgets one that is scheduled; false if there is neither.
@@ -269,10 +261,10 @@ pub(crate) fn cancel<A: Algorithm>(keyspace: &Keyspace<A>, state: &mut ServerSta
 pub(crate) fn save_and_wait<A: Algorithm>(
     keyspace: &mut Keyspace<A>,
     state: &mut ServerState,
-) -> Result<(), String> {
+) -> Result<(), SaveError> {
     begin_for(keyspace, state, 0, true)?;
     wait(keyspace, state);
-    if state.saves.ended_well { Ok(()) } else { Err("the save failed; see the log".to_owned()) }
+    if state.saves.ended_well { Ok(()) } else { Err(SaveError::Logged) }
 }
 
 /// Waits for the save under way to end.
@@ -306,54 +298,4 @@ pub(crate) fn run_schedule<A: Algorithm>(keyspace: &mut Keyspace<A>, state: &mut
         // A failure was logged and is tried again after a pause.
         let _ = begin(keyspace, state);
     }
-}
-
-/// What to do about the data when the server stops.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum LastSave {
-    /// Save if there is a schedule.
-    IfScheduled,
-    /// Save.
-    Always,
-    /// Do not save.
-    Never,
-}
-
-/// Stops the server at the end of this turn, unless the data ought to be saved and cannot.
-/// `force`: stop even then.
-///
-/// - What is being loaded is on the disk already, and only half of it is here: it is not saved.
-/// - While a log is wanted and none counts, an image is all that can keep the data: it is saved,
-///   and where that is forbidden the server stops by force alone, as Redis does.
-pub(crate) fn stop<A: Algorithm>(
-    keyspace: &mut Keyspace<A>,
-    state: &mut ServerState,
-    last_save: LastSave,
-    force: bool,
-) -> bool {
-    let unlogged = state.config.appendonly && !state.journal.is_on() && !state.is_loading();
-    if unlogged && last_save == LastSave::Never && !force {
-        tracing::error!("not stopping: the log does not count yet, and a save is not wanted");
-        return false;
-    }
-    transfer::abort(keyspace, state);
-    if state.saves.running.is_some() {
-        tracing::info!("cancelling the save under way");
-        state.saves.give_up(keyspace, &state.saves.counters.given_up);
-        wait(keyspace, state);
-    }
-    let save = match last_save {
-        _ if state.is_loading() => false,
-        LastSave::IfScheduled => !state.config.save.is_empty() || unlogged,
-        LastSave::Always => true,
-        LastSave::Never => false,
-    };
-    if save && save_and_wait(keyspace, state).is_err() && !force {
-        tracing::error!("Error trying to save the DB, can't exit");
-        return false;
-    }
-    tracing::info!("ready to exit, bye bye");
-    supervisor::tell(state.config.running.supervised, "STOPPING=1");
-    state.stopping = true;
-    true
 }

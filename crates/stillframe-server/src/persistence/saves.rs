@@ -2,16 +2,15 @@
 
 use std::path::Path;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
 use stillframe::{Algorithm, CaptureReport, MemoryError};
-use stillframe_durability::disk::Stage;
+use stillframe_durability::disk::{Stage, Throttle};
 use stillframe_keyspace::Keyspace;
 use stillframe_rdb::Workspace;
 
 use super::file::stage;
-use super::{Counters, Directory, Drag, GivenUp, Loaded};
+use super::{Counters, DataDirectory, Drag, Handback, Loaded, SaveError};
 use crate::config::SavePoint;
 use crate::journal::Covered;
 use crate::poll::Waker;
@@ -36,7 +35,8 @@ pub(crate) struct Saves {
     /// What was loaded at start.
     pub(crate) loaded: Loaded,
     pub(super) running: Option<Running>,
-    pub(super) outcome: Option<Outcome>,
+    /// How it ended.
+    pub(super) handback: Handback<Outcome, (Workspace, Stage)>,
     /// What a save works in, kept from one to the next: fresh memory is slow to touch, and the
     /// command thread would wait for it.
     pub(super) workspace: Option<(Workspace, Stage)>,
@@ -46,12 +46,12 @@ pub(crate) struct Saves {
     /// Pauses of the image under way.
     pub(crate) drag: Drag,
     pub(super) last_try: Option<Instant>,
-    pub(super) directory: Directory,
-    pub(super) outcomes: Receiver<(Outcome, Workspace, Stage)>,
-    pub(super) sender: Sender<(Outcome, Workspace, Stage)>,
+    pub(super) directory: DataDirectory,
     waker: Waker,
-    /// Whether what is sent to replicas is of no use any more.
-    pub(crate) sending: GivenUp,
+    /// Holds dumps to their rate.
+    pub(crate) throttle: Throttle,
+    /// Holds what is sent to replicas to its rate.
+    pub(crate) sending: Throttle,
     pub(super) due: Option<Due>,
 }
 
@@ -109,16 +109,15 @@ impl Running {
 }
 
 /// How a save ended.
-pub(super) type Outcome = Result<CaptureReport, String>;
+pub(super) type Outcome = Result<CaptureReport, SaveError>;
 
 impl Saves {
     /// State before the first save.
     pub(crate) fn new(
-        directory: Directory,
+        directory: DataDirectory,
         loaded: Loaded,
         waker: Waker,
     ) -> Result<Self, MemoryError> {
-        let (sender, outcomes) = channel();
         Ok(Self {
             last_ok: true,
             ended_well: true,
@@ -129,28 +128,27 @@ impl Saves {
             scheduled: false,
             loaded,
             running: None,
-            outcome: None,
+            handback: Handback::new(waker.clone()),
             workspace: Some((Workspace::new(), stage())),
             stage: None,
             counters: Counters::new()?,
             drag: Drag::new()?,
             last_try: None,
             directory,
-            outcomes,
-            sender,
             waker,
-            sending: GivenUp::new()?,
+            throttle: Throttle::new(0)?,
+            sending: Throttle::new(0)?,
             due: None,
         })
     }
 
     /// The data directory.
-    pub(crate) fn directory(&self) -> &Directory {
+    pub(crate) fn directory(&self) -> &DataDirectory {
         &self.directory
     }
 
     /// Saves into another directory, or under another name, from the next save on.
-    pub(crate) fn save_into(&mut self, directory: Directory) {
+    pub(crate) fn save_into(&mut self, directory: DataDirectory) {
         self.directory = directory;
     }
 
@@ -194,11 +192,11 @@ impl Saves {
         self.due.as_ref().map_or(Duration::ZERO, overdue)
     }
 
-    /// Stops the image under way: nothing of it is to be written any more, at no pace. The flag is
-    /// that of whoever writes it.
-    pub(crate) fn give_up<A: Algorithm>(&self, keyspace: &Keyspace<A>, flag: &GivenUp) {
+    /// Stops the image under way: nothing of it is to be written any more, at no pace. The
+    /// throttle is that of its writer.
+    pub(crate) fn give_up<A: Algorithm>(&self, keyspace: &Keyspace<A>, throttle: &Throttle) {
         keyspace.progress().cancel();
-        flag.set(true);
+        throttle.cancel();
         self.drag.set(0);
     }
 
@@ -230,6 +228,6 @@ impl Saves {
 
     /// A save was published and its image is about to end: look again soon.
     pub(crate) fn settling(&self) -> bool {
-        self.outcome.is_some()
+        self.handback.has_outcome()
     }
 }

@@ -5,7 +5,7 @@
 //! - What the other side must see while it runs is in [`Counters`], shared with a forked child. All
 //!   else that a child changes stays in the child: the parent publishes the file without it.
 
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use stillframe::{MemoryError, Shared, SinkError};
@@ -14,30 +14,9 @@ use stillframe_rdb::{Encoder, Output, Place, Uses};
 
 use super::values;
 
-/// Whether an image is of no use any more, so that who writes it need not wait for anything.
-#[derive(Debug, Clone)]
-pub(crate) struct GivenUp(Shared<AtomicBool>);
-
-impl GivenUp {
-    /// It is of use.
-    pub(crate) fn new() -> Result<Self, MemoryError> {
-        Ok(Self(Shared::new(AtomicBool::new(false))?))
-    }
-
-    pub(crate) fn set(&self, given_up: bool) {
-        self.0.store(given_up, Ordering::Relaxed);
-    }
-
-    pub(crate) fn is_set(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
-    }
-}
-
 /// Progress of one save.
 #[derive(Debug, Clone)]
 pub(crate) struct Counters {
-    /// Told by the server.
-    pub(crate) given_up: GivenUp,
     /// Keys encoded.
     pub(crate) keys: Shared<AtomicU64>,
     /// Bytes written.
@@ -48,12 +27,11 @@ impl Counters {
     /// Counters at zero.
     pub(crate) fn new() -> Result<Self, MemoryError> {
         let count = || Shared::new(AtomicU64::new(0));
-        Ok(Self { given_up: GivenUp::new()?, keys: count()?, bytes: count()? })
+        Ok(Self { keys: count()?, bytes: count()? })
     }
 
     /// Begins again, for the next save.
     pub(crate) fn reset(&self) {
-        self.given_up.set(false);
         self.keys.store(0, Ordering::Relaxed);
         self.bytes.store(0, Ordering::Relaxed);
     }

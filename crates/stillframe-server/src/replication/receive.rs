@@ -17,9 +17,10 @@ use super::follow::Failure;
 use super::handshake::line;
 use super::link::{Link, Step};
 use super::point::StreamField;
+use crate::host::{SLICE, delay};
 use crate::journal;
-use crate::loading::{Loading, SLICE};
-use crate::persistence::{Next, delay, next};
+use crate::loading::Loading;
+use crate::persistence::{Next, next};
 use crate::server::Server;
 
 /// Length of the mark that ends an image.

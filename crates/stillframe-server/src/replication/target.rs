@@ -14,9 +14,10 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::net::{SendFlags, send};
 use stillframe::{Shared, SinkError};
+use stillframe_durability::disk::{Pace, Throttle};
 use stillframe_rdb::Output;
 
-use crate::persistence::{Destination, GivenUp, Pace};
+use crate::persistence::{Destination, given_up};
 
 /// How much of an image a replica has been sent, seen from both sides.
 pub(crate) type Sent = Shared<AtomicU64>;
@@ -73,15 +74,10 @@ pub(crate) struct Targets {
 }
 
 impl Targets {
-    /// Replicas with what each gets first; at most `bandwidth_bytes` a second, 0 for no limit.
-    pub(crate) fn new(
-        targets: Vec<(Target, Vec<u8>)>,
-        mark: [u8; 40],
-        bandwidth_bytes: u64,
-        given_up: GivenUp,
-    ) -> Self {
+    /// Replicas with what each gets first.
+    pub(crate) fn new(targets: Vec<(Target, Vec<u8>)>, mark: [u8; 40], throttle: Throttle) -> Self {
         let (targets, greetings) = targets.into_iter().unzip();
-        let pace = Pace::new(bandwidth_bytes, given_up);
+        let pace = Pace::new(Some(throttle));
         Self { targets, greetings, mark, pace, written_bytes: 0 }
     }
 }
@@ -100,7 +96,7 @@ impl Output for Targets {
             return Err(SinkError::new(format_args!("every replica has left")));
         }
         self.written_bytes += bytes.len() as u64;
-        self.pace.keep(self.written_bytes)
+        self.pace.keep(self.written_bytes).map_err(|_| given_up())
     }
 }
 

@@ -5,13 +5,14 @@
 //! - There is one image at a time: a replica that comes while one is under way waits for the next.
 //! - What is written meanwhile stays in the stream, up to the replicas' output limit.
 
-use std::io::Read;
+use std::io::{self, Read};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
-use stillframe::{Algorithm, CaptureError, CaptureReport, Point, Shared};
+use stillframe::{
+    Algorithm, BeginError, CaptureError, CaptureReport, MemoryError, Point, Shared, SinkError,
+};
 use stillframe_durability::disk::Input;
 use stillframe_keyspace::Keyspace;
 use stillframe_rdb::{Encoder, Origin, Output, Value, Workspace};
@@ -23,7 +24,7 @@ use super::target::{FAILED, Target, Targets};
 use crate::clients::Clients;
 use crate::connection::Client;
 use crate::journal;
-use crate::persistence::{self, Counters, RdbSink};
+use crate::persistence::{self, Counters, Handback, RdbSink};
 use crate::poll::Waker;
 use crate::state::ServerState;
 
@@ -38,10 +39,7 @@ pub(crate) struct Transfers {
     running: Option<Running>,
     /// The save under way was begun for replicas.
     saving: bool,
-    outcome: Option<Result<(), String>>,
-    outcomes: Receiver<Ended>,
-    sender: Sender<Ended>,
-    waker: Waker,
+    handback: Handback<Result<(), TransferError>, Option<Workspace>>,
 }
 
 struct Running {
@@ -52,16 +50,33 @@ struct Running {
     started: Instant,
 }
 
-struct Ended {
-    outcome: Result<(), String>,
-    workspace: Option<Workspace>,
+/// Why replicas did not get their image.
+#[derive(Debug, thiserror::Error)]
+enum TransferError {
+    /// There is no memory for the progress.
+    #[error(transparent)]
+    Memory(#[from] MemoryError),
+    /// No replica takes anything any more.
+    #[error(transparent)]
+    Send(#[from] SinkError),
+    /// There can be no image now.
+    #[error(transparent)]
+    Begin(#[from] BeginError),
+    /// The image was not taken whole.
+    #[error(transparent)]
+    Capture(#[from] CaptureError),
+    /// The dump file cannot be read.
+    #[error("reading the dump file: {0}")]
+    Read(#[from] io::Error),
+    /// The thread that takes images has said nothing.
+    #[error("the image ended without a word")]
+    Silence,
 }
 
 impl Transfers {
     /// None yet.
     pub(crate) fn new(waker: Waker) -> Self {
-        let (sender, outcomes) = channel();
-        Self { running: None, saving: false, outcome: None, outcomes, sender, waker }
+        Self { running: None, saving: false, handback: Handback::new(waker) }
     }
 
     /// Whether an image is held for replicas.
@@ -79,7 +94,7 @@ impl Transfers {
 
     /// An image has been sent and is about to end: look again soon.
     pub(crate) fn settling(&self) -> bool {
-        self.outcome.is_some()
+        self.handback.has_outcome()
     }
 }
 
@@ -107,7 +122,7 @@ pub(crate) fn abort<A: Algorithm>(keyspace: &mut Keyspace<A>, state: &mut Server
             client.relay = None;
         }
     }
-    state.saves.sending.set(true);
+    state.saves.sending.cancel();
     if running.live {
         state.saves.give_up(keyspace, &state.saves.sending);
         keyspace.wait_image();
@@ -116,14 +131,10 @@ pub(crate) fn abort<A: Algorithm>(keyspace: &mut Keyspace<A>, state: &mut Server
 
 fn finish<A: Algorithm>(keyspace: &mut Keyspace<A>, state: &mut ServerState) {
     let transfers = &mut state.replication.transfers;
-    // Whether the image is held is asked first: its outcome was sent before it was let go.
-    let held = transfers.holds_image() && keyspace.saving();
-    if let Ok(ended) = transfers.outcomes.try_recv() {
-        transfers.outcome = Some(ended.outcome);
-        if let Some(workspace) = ended.workspace {
-            state.saves.give_back(workspace);
-        }
-    }
+    let holds_image = transfers.holds_image();
+    let give_back =
+        |workspace: Option<_>| workspace.into_iter().for_each(|it| state.saves.give_back(it));
+    let held = transfers.handback.hear(|| holds_image && keyspace.saving(), give_back);
     let own = transfers.running.iter().flat_map(|running| &running.replicas);
     let mut clients = own.filter_map(|&(place, id)| {
         state.clients.get(place).filter(|it| it.session.caller.id == id)
@@ -132,12 +143,11 @@ fn finish<A: Algorithm>(keyspace: &mut Keyspace<A>, state: &mut ServerState) {
     if held && !transfers.anybody_left(&state.clients) {
         state.saves.give_up(keyspace, &state.saves.sending);
     }
-    if held || relaying || (transfers.outcome.is_none() && !transfers.holds_image()) {
+    if held || relaying || !(transfers.handback.has_outcome() || holds_image) {
         return;
     }
-    let outcome = transfers.outcome.take();
     let Some(running) = transfers.running.take() else { return };
-    let outcome = outcome.unwrap_or_else(|| Err("the image ended without a word".to_owned()));
+    let outcome = transfers.handback.take().unwrap_or(Err(TransferError::Silence));
     let took = running.started.elapsed();
     match &outcome {
         Ok(()) => tracing::info!("replicas got their image in {:.3} s", took.as_secs_f64()),
@@ -324,9 +334,9 @@ fn target(client: &mut Client, header: &str, phase: Phase) -> Option<Greeted> {
 
 /// Targets that are held to `snapshot-bandwidth` until the transfer is [aborted](abort).
 fn paced(targets: Vec<(Target, Vec<u8>)>, mark: [u8; 40], state: &ServerState) -> Targets {
-    let given_up = state.saves.sending.clone();
-    given_up.set(false); // one transfer at a time
-    Targets::new(targets, mark, state.config.snapshot_bandwidth_bytes, given_up)
+    // One transfer at a time.
+    let throttle = state.saves.sending.renewed(state.config.snapshot_bandwidth_bytes);
+    Targets::new(targets, mark, throttle)
 }
 
 /// Begins an image that goes straight to replicas.
@@ -362,27 +372,22 @@ fn start_live<A: Algorithm>(
     keyspace: &mut Keyspace<A>,
     state: &mut ServerState,
     targets: Targets,
-) -> Result<Duration, String> {
-    let counters = Counters::new().map_err(|error| error.to_string())?;
+) -> Result<Duration, TransferError> {
+    let counters = Counters::new()?;
     let encoder = Encoder::within(state.saves.lend_workspace(), targets);
     let encoder = encoder.compress(state.config.rdbcompression);
     let fields = state.replication.point().into_iter().flat_map(|point| point.fields());
     let encoder = persistence::with_header(encoder, keyspace, fields);
-    let sink = RdbSink::new(encoder.map_err(|error| error.to_string())?, counters);
+    let sink = RdbSink::new(encoder?, counters);
     let sink = sink.dragged(state.saves.dragged(state.config.key_save_delay_us));
     let sink = sink.telling_uses(state.config.maxmemory_policy.counts_uses());
-    let transfers = &state.replication.transfers;
-    let (sender, waker) = (transfers.sender.clone(), transfers.waker.clone());
+    let taker = state.replication.transfers.handback.taker();
     let publish = move |sink: &mut RdbSink<Targets>,
                         captured: Result<CaptureReport, CaptureError>| {
-        let outcome = captured.map(drop).map_err(|error| error.to_string());
-        let workspace = Some(sink.encoder.take_workspace());
-        // Nobody receives if the server is stopping.
-        let _ = sender.send(Ended { outcome, workspace });
-        waker.wake();
+        let outcome = captured.map(drop).map_err(TransferError::Capture);
+        taker.tell(outcome, Some(sink.encoder.take_workspace()));
     };
-    let begun = keyspace.snapshot(Point::declare(), sink, publish);
-    begun.map(|begun| begun.begin).map_err(|error| error.to_string())
+    Ok(keyspace.snapshot(Point::declare(), sink, publish)?.begin)
 }
 
 /// Sends the dump file to the replicas whose image has just been saved in it.
@@ -407,12 +412,8 @@ fn send_saved(state: &mut ServerState) {
         targets(state, &places, &format!("${length}\r\n"), Phase::SendingFile);
     let targets = paced(targets, [0; 40], state);
     let transfers = &mut state.replication.transfers;
-    let (sender, waker) = (transfers.sender.clone(), transfers.waker.clone());
-    let send = move || {
-        let outcome = send_file(file, targets);
-        let _ = sender.send(Ended { outcome, workspace: None });
-        waker.wake();
-    };
+    let taker = transfers.handback.taker();
+    let send = move || taker.tell(send_file(file, targets), None);
     let spawned = std::thread::Builder::new().name("replicas".to_owned()).spawn(send);
     if let Err(error) = spawned {
         tracing::error!("cannot send the dump file to replicas: {error}");
@@ -421,14 +422,14 @@ fn send_saved(state: &mut ServerState) {
     transfers.running = Some(Running { replicas, live: false, started: Instant::now() });
 }
 
-fn send_file(mut file: Input, mut targets: Targets) -> Result<(), String> {
+fn send_file(mut file: Input, mut targets: Targets) -> Result<(), TransferError> {
     let mut piece = vec![0; PIECE_BYTES];
     loop {
         match file.read(&mut piece) {
             Ok(0) => return Ok(()),
-            Ok(count) => targets.write(&piece[..count]).map_err(|error| error.to_string())?,
-            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(format!("reading the dump file: {error}")),
+            Ok(count) => targets.write(&piece[..count])?,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error.into()),
         }
     }
 }

@@ -1,0 +1,97 @@
+//! The log and the image that it continues: one is begun with the other.
+
+use std::time::Instant;
+
+use stillframe::Algorithm;
+use stillframe_durability::Policy;
+use stillframe_keyspace::Keyspace;
+
+use super::{SaveError, attend, begin_at_rate, cancel, wait};
+use crate::host::{Host, SLICE};
+use crate::state::ServerState;
+use crate::{ServeError, journal};
+
+/// Begins a log, and the image that it continues, at a point of consistency. `bandwidth_bytes`:
+/// most bytes of the image written per second, 0 for no limit.
+///
+/// # Errors
+/// [`SaveError`]; nothing has changed.
+pub(crate) fn begin_log<A: Algorithm>(
+    keyspace: &mut Keyspace<A>,
+    state: &mut ServerState,
+    bandwidth_bytes: u64,
+) -> Result<(), SaveError> {
+    journal::open(keyspace, state)?;
+    let begun = begin_at_rate(keyspace, state, bandwidth_bytes);
+    if begun.is_err() {
+        journal::abandon(keyspace, state);
+    }
+    begun
+}
+
+/// Has the log be as the configuration says: begun, ended, under another policy. Called every turn
+/// before its replies are written, so that what CONFIG SET answers is true.
+pub(crate) fn attend_log<A: Algorithm>(keyspace: &mut Keyspace<A>, state: &mut ServerState) {
+    if journal::attend(keyspace, state) {
+        begin_wanted(keyspace, state);
+    }
+}
+
+/// Begins a log that is wanted, unless there can be none just now.
+#[cold]
+fn begin_wanted<A: Algorithm>(keyspace: &mut Keyspace<A>, state: &mut ServerState) {
+    let is_busy = state.saves.running().is_some()
+        || state.is_loading()
+        || state.replication.transfers.holds_image();
+    if is_busy || !state.journal.try_again(Instant::now()) {
+        return;
+    }
+    // Writes wait for it, or will soon.
+    let bandwidth_bytes = match state.config.appendfsync {
+        Policy::Always | Policy::EverySecond => 0,
+        Policy::No => state.config.snapshot_bandwidth_bytes,
+    };
+    if let Err(error) = begin_log(keyspace, state, bandwidth_bytes) {
+        tracing::error!("the log cannot be begun, trying again: {error}");
+        state.journal.not_begun(&error);
+    }
+}
+
+/// Applies the log that the loaded dump names, and begins one if one is wanted. Returns whether the
+/// server is to end, which it was asked to meanwhile.
+///
+/// # Errors
+/// [`ServeError`]: which file, what is wrong with it, what to do.
+pub(crate) fn recover_log(host: &mut impl Host) -> Result<bool, ServeError> {
+    if journal::recover(host)? {
+        return Ok(true);
+    }
+    let (keyspace, state, _) = host.parts();
+    if !state.config.appendonly || state.journal.is_on() {
+        return Ok(false);
+    }
+    // The log is on before the first request is served that changes anything.
+    let failed = |problem: String| ServeError::Log { problem };
+    begin_log(keyspace, state, 0).map_err(|error| failed(error.to_string()))?;
+    while is_saving(host) {
+        if !host.turn(SLICE)? {
+            let (keyspace, state, _) = host.parts();
+            cancel(keyspace, state);
+            wait(keyspace, state);
+            return Ok(true);
+        }
+    }
+    let (_, state, _) = host.parts();
+    if state.journal.is_on() {
+        return Ok(false);
+    }
+    Err(failed("the image that it is to continue could not be saved; see above".to_owned()))
+}
+
+/// Notes the end of the save under way; whether it goes on.
+fn is_saving(host: &mut impl Host) -> bool {
+    let (keyspace, state, _) = host.parts();
+    let _ = keyspace.tend();
+    attend(keyspace, state);
+    state.saves.running().is_some()
+}
