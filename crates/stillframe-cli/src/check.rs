@@ -17,9 +17,9 @@ Examples:
   stillframe check --json data                  one JSON object a file; start and end of a flaw are
                                                 byte offsets, end is exclusive
 
-The first bytes of a file decide its kind. Nothing is changed, and a store or server may be
-running. A log that ends in bytes which are no records is 'torn': a loss of power leaves that, and
-the next start leaves them out; but damage to the very last records looks the same.
+The first bytes of a file decide its kind. check changes nothing, and a store or server may
+run. A log that ends in bytes that are no records is 'torn': a loss of power leaves such an end, and
+the next start ignores it; damage to the very last records looks the same.
 Exit status: 0 all sound, 1 something is damaged, torn or unreadable, 2 wrong usage or no such file.";
 
 // Those of `inspect`, too.

@@ -16,9 +16,9 @@ Examples:
   stillframe import /var/lib/redis/dump.rdb --dir data      an RDB file
   stillframe serve --dir data                               then serve it
 
-Stop Redis first, or import a copy: what is imported is only read. The data directory must not hold
-a dump file yet. An unfinished command at the very end is left out, with a notice; any other damage,
-and any command or type that this server does not have, is refused with its file and place.";
+Stop Redis first, or import a copy; import only reads its source. The data directory must not hold a
+dump file yet. import leaves out an unfinished command at the very end, with a notice. It refuses
+any other damage, and any command or type that this server does not have, with file and place.";
 
 #[derive(Args)]
 pub(crate) struct Arguments {

@@ -12,7 +12,7 @@ Examples:
   stillframe inspect dump.rdb           keys by database and type, expiries, aux fields
   stillframe inspect --json data        one JSON object a file, times in unix milliseconds
 
-Every file is verified on the way, as 'stillframe check' does, with the same exit statuses.";
+inspect verifies every file as 'stillframe check' does, with the same exit statuses.";
 
 pub(crate) fn run(arguments: &check::Arguments) -> ExitCode {
     check::report(&arguments.paths, if arguments.json { check::json } else { text })

@@ -27,11 +27,11 @@ Examples:
   stillframe load --target db:6379 --ratio 1:10 --distribution zipf:0.99 --protocol-check --fill
   stillframe load --target 127.0.0.1:6379 --workload hash --rate 5000   one hash of 1M fields
 
-A query's latency counts from the time at which it was to be sent, fixed ahead by the rate: a server
-that stalls pays for all queries that it kept waiting, sent or not. A query is 'saving' if that time
+A query's latency counts from its intended time, which the rate alone fixes: a server that stalls
+pays for all queries that it kept waiting, sent or not. A query is 'saving' if that time
 lies between BGSAVE (less 1 ms) and the answer that says rdb_bgsave_in_progress:0; 'syncing' while a
 replica gets a full sync. The keys are those of redis-benchmark (key:000000000000), or load:hash,
-load:list, load:zset. It overwrites them: use a server whose data you can spare.
+load:list, load:zset. The load overwrites them: use a server whose data you can spare.
 Counts: 256k, 1M (thousands); sizes: 1024, 64KB (powers of 1024); times: 500ms, 30s.
 Exit status: 0 done, 1 no connection, a lost one, errors or wrong replies, 2 wrong usage, 130 Ctrl-C
 (what was measured is shown).";
@@ -41,7 +41,7 @@ pub(crate) struct Arguments {
     /// Server to put load on
     #[arg(long, value_name = "HOST:PORT")]
     target: String,
-    /// Queries a second, fixed (open loop), or max: each connection asks when it has its answers
+    /// Queries a second, fixed (open loop), or max: each connection sends again after its replies
     #[arg(long, value_name = "COUNT|max", default_value = "50000", value_parser = rate)]
     rate: Rate,
     /// Connections
@@ -60,17 +60,17 @@ pub(crate) struct Arguments {
     /// of the keys, 1/6 if not given)
     #[arg(long, value_name = "NAME", default_value = "uniform")]
     distribution: Distribution,
-    /// How long queries are sent
+    /// How long to send queries
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = milliseconds)]
     duration: u64,
-    /// Send BGSAVE so often, the first time after one such time
+    /// Time from one BGSAVE to the next; the first comes after as long
     #[arg(long, value_name = "TIME", value_parser = milliseconds)]
     bgsave_every: Option<u64>,
     /// string (SET, GET), or one of hash (HSET, HGET), list (LPUSH, LINDEX) and zset (ZADD, ZSCORE)
     /// with one key
     #[arg(long, value_name = "NAME", default_value = "string")]
     workload: Workload,
-    /// Write all keys before, as fast as it goes
+    /// Write all keys before the run, as fast as possible
     #[arg(long)]
     fill: bool,
     /// Password of the server, or of --user
@@ -88,16 +88,16 @@ pub(crate) struct Arguments {
     /// Seed of keys and operations
     #[arg(long, default_value = "1")]
     seed: u64,
-    /// Compare each value that is read with what this load writes under that key
+    /// Compare each value read with the value this load writes under its key
     #[arg(long)]
     protocol_check: bool,
-    /// Run the same load, up to 10 s of it, against a built-in server that only answers +OK, too
+    /// Also run the load, up to 10 s of it, against a built-in server that only answers +OK
     #[arg(long)]
     null_server: bool,
-    /// File of the report as one JSON object; none or -: standard output, text on standard error
+    /// File for the report as one JSON object; none or -: standard output, text on standard error
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
     json: Option<PathBuf>,
-    /// File of the report as a page, with the latency against time
+    /// File for the report as a page, with latency against time
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 }

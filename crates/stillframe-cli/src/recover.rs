@@ -23,11 +23,11 @@ Examples:
   stillframe inspect data                                    which records and times there are
 
 DIR is the data directory of a server, which may run, or the directory of a Store, which must be
-closed. It is only read. Of a server, the result is a dump file, to be served by 'stillframe serve
---dir'. Of a Store, it is the checkpoints up to that point and the log up to it, to be opened by its
-program; the newest is read first with all that it builds on, which takes the memory of the state.
-How far back it goes: log-keep-age and log-keep-bytes of a server, the Retention of a Store.
-Exit status: 0 done, 1 it cannot be had, 2 wrong usage.";
+closed. recover only reads DIR. A server's result is a dump file for 'stillframe serve --dir'. A
+Store's result is its checkpoints and log up to that point, for its program to open; recover reads
+the newest first with all that it builds on, which takes the memory of the state. log-keep-age and
+log-keep-bytes of a server, and the Retention of a Store, bound how far back you can go.
+Exit status: 0 done, 1 that point cannot be recovered, 2 wrong usage.";
 
 #[derive(Args)]
 pub(crate) struct Arguments {
@@ -41,10 +41,10 @@ pub(crate) struct Arguments {
     /// Directory for the result, created if missing; it must hold no state yet
     #[arg(long, value_name = "DIR2")]
     out: PathBuf,
-    /// Of a damaged log, take what lies before the damage
+    /// Accept a damaged log: recover what lies before the damage
     #[arg(long)]
     accept_loss: bool,
-    /// Of a broken chain of increments, go back to the newest checkpoint that is whole
+    /// Accept a broken chain of increments: go back to the newest whole checkpoint
     #[arg(long)]
     accept_chain_loss: bool,
     /// Name of a server's dump file [default: dump.rdb]

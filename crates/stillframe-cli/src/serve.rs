@@ -31,10 +31,10 @@ Flags: every directive of stillframe.conf or redis.conf, such as
   --snapshot NAME                      the algorithm that takes images [imprint]
   --snapshot-memory SIZE|PERCENT       most memory an image may take for itself [25%]
   --snapshot-bandwidth RATE            most bytes a second that a save writes [200MB/s]
-  --metrics-port PORT                  figures for Prometheus [0: nowhere]
+  --metrics-port PORT                  figures for Prometheus [0: no port]
   --logfile FILE, --loglevel LEVEL     the log [standard error, notice]
   --daemonize yes|no                   leave the terminal [no]
-stillframe.conf shows all of them with their defaults; so does CONFIG GET '*' of a running server.
+stillframe.conf and CONFIG GET '*' of a running server show all of them with their defaults.
 
 Examples:
   stillframe serve                              data in ./stillframe-data, 127.0.0.1:6379
