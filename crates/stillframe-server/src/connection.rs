@@ -20,6 +20,9 @@ use crate::replication::{Relay, Replica};
 use crate::session::Session;
 use crate::stream::Stream;
 
+/// Bytes read at once from a client that has no unfinished request.
+pub(crate) const SHARED_BYTES: usize = 64 << 10;
+
 /// Unread replies above which a client's next requests wait, in bytes.
 pub(crate) const OUTPUT_PAUSE_BYTES: usize = 256 << 20;
 /// A buffer above this is given back to the allocator when it is empty, in bytes.
@@ -308,7 +311,7 @@ impl Client {
 
     /// The limit on unread replies of its class.
     pub(crate) fn output_limit(&self, limits: &OutputLimits) -> OutputLimit {
-        limits.of(&self.session)
+        self.session.output_limit(limits)
     }
 
     /// Whether it has to be closed because the replies it does not read exceed what the

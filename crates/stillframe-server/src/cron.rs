@@ -7,8 +7,6 @@ use std::time::{Duration, Instant};
 
 use stillframe::Algorithm;
 
-use crate::config::Size;
-use crate::connection::Client;
 use crate::journal;
 use crate::persistence;
 use crate::server::Server;
@@ -41,7 +39,7 @@ pub(crate) fn run<A: Algorithm>(server: &mut Server<A>) -> Instant {
     if is_replica && !server.state.pausing() && server.state.expires_actively {
         server.expire_own();
     }
-    weigh_clients(&mut server.state);
+    server.state.weigh_clients();
     // While an image is loaded, or sent, there is nothing to save, or no second image.
     if !server.state.is_loading() && !server.state.replication.transfers.holds_image() {
         persistence::run_schedule(&mut server.keyspace, &mut server.state);
@@ -84,65 +82,6 @@ fn expire<A: Algorithm>(server: &mut Server<A>) -> bool {
     server.state.stats.expire_slices_spent += u64::from(more);
     server.state.latency_sample("expire-cycle", took);
     more
-}
-
-/// Weighs clients anew; above `maxmemory-clients` those that take most are closed.
-pub(crate) fn weigh_clients(state: &mut ServerState) {
-    state.clients.weigh_all();
-    state.clients.spared_bytes = 0;
-    limit_clients(state);
-}
-
-/// What clients may take together, if that is limited.
-fn client_limit(state: &ServerState) -> Option<u64> {
-    /// Whatever the setting says: an operator has to get through.
-    const LIMIT_BYTES_MIN: u64 = 128 << 10;
-    let limit = match state.config.maxmemory_clients {
-        Size::Bytes(bytes) => bytes,
-        share => share.bytes(state.config.maxmemory_bytes),
-    };
-    (limit > 0).then_some(limit.max(LIMIT_BYTES_MIN))
-}
-
-/// Whether a client alone takes more than all may: its request need not run.
-pub(crate) fn outweighs(state: &ServerState, client: &Client) -> bool {
-    let most = client_limit(state).filter(|_| !client.session.spared && !client.is_replica());
-    most.is_some_and(|most| client.memory_bytes() as u64 > most)
-}
-
-/// At the end of a turn, and before keys are evicted: above `maxmemory-clients` the clients that
-/// take most are closed.
-pub(crate) fn limit_clients(state: &mut ServerState) {
-    let Some(most) = client_limit(state) else { return };
-    // What is above the limit may be what may not be closed: once is enough to find that out.
-    if state.clients.bytes() as u64 <= most.max(state.clients.spared_bytes as u64) {
-        return;
-    }
-    let counts = |client: &Client| !client.dead && !client.is_replica();
-    let clients = state.clients.others().filter(|(_, client)| counts(client));
-    let (mut bytes, mut evictable) = (state.clients.own_bytes, Vec::new());
-    for (place, client) in clients {
-        bytes += client.memory_bytes();
-        if !client.session.spared {
-            evictable.push((client.memory_bytes(), place));
-        }
-    }
-    evictable.sort_unstable();
-    while bytes as u64 > most
-        && let Some((largest, place)) = evictable.pop()
-    {
-        bytes -= largest;
-        if let Some(client) = state.clients.get(place) {
-            tracing::info!(
-                "evicting client {}: it takes {largest} bytes",
-                client.session.caller.peer
-            );
-        }
-        state.stats.evicted_clients += 1;
-        state.clients.doom(place);
-        state.clients.drop_replies(place);
-    }
-    state.clients.spared_bytes = bytes;
 }
 
 /// Closes clients that have been idle, or have not read their replies, for too long.

@@ -19,7 +19,6 @@ use crate::commands::{self, Context, Lookup, Table};
 use crate::persistence::{DataDirectory, Loaded, Saves};
 use crate::poll::Poller;
 use crate::session::Session;
-use crate::start::keyspace_options;
 use crate::state::ServerState;
 use crate::{Config, ServeError};
 
@@ -74,7 +73,7 @@ impl InProcess {
     pub fn new(config: Config) -> Result<Self, ServeError> {
         let directory = DataDirectory::open(&config.dir, &config.dbfilename)?;
         let poller = Poller::new().map_err(ServeError::Events)?;
-        let mut keyspace = Keyspace::create(&keyspace_options(&config))?;
+        let mut keyspace = Keyspace::create(&config.keyspace_options())?;
         let saves = Saves::new(directory, Loaded::default(), poller.waker());
         let saves = saves.map_err(CreateError::from)?;
         let table = commands::table();
@@ -138,7 +137,7 @@ impl InProcess {
     /// A new client in the place of the one that was.
     pub fn reconnect(&mut self) {
         self.state.ledger.watches.forget(self.session.caller.id);
-        self.state.pubsub.forget(&mut self.session);
+        self.state.pubsub.forget(self.session.listener());
         self.state.stop_monitoring(&mut self.session);
         self.state.disable_tracking(&mut self.session);
         self.session = Session::in_process();

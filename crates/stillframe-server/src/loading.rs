@@ -9,13 +9,14 @@ use std::time::{Duration, Instant};
 
 use stillframe::Algorithm;
 
-use crate::commands::{Command, flags, transactions};
+use crate::clock::unix_millis;
 use crate::host::{Host, Parts};
 use crate::persistence::Load;
-use crate::server::{Server, unix_millis};
+use crate::server::Server;
 use crate::session::Session;
 use crate::state::ServerState;
 use crate::{ServeError, cron};
+use stillframe_redis::{Command, flags};
 
 /// Loading at start, or of a primary's image.
 #[derive(Debug, Clone, Copy)]
@@ -109,12 +110,12 @@ impl ServerState {
 
     /// Why a command, or an EXEC of it, may not run while data is loaded.
     #[inline]
-    pub(crate) fn loading_refuses<A: Algorithm>(
+    pub(crate) fn loading_refuses<A: Algorithm, S>(
         &self,
-        command: &Command<A>,
+        command: &Command<A, S>,
         session: &Session,
     ) -> Option<&'static str> {
-        (self.is_loading() && transactions::lacks(command, session, flags::LOADING))
+        (self.is_loading() && session.lacks(command, flags::LOADING))
             .then_some("LOADING Redis is loading the dataset in memory")
     }
 }

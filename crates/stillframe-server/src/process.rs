@@ -55,3 +55,23 @@ pub(crate) fn system_name() -> String {
         name.machine().to_string_lossy()
     )
 }
+
+/// Descriptors the server needs beside those of its clients.
+const OTHER_DESCRIPTORS: u64 = 32;
+
+/// Makes room for so many connections; tells for how many there is.
+pub(crate) fn room_for_clients(maxclients: u32) -> u32 {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let wanted = u64::from(maxclients) + OTHER_DESCRIPTORS;
+    let limit = getrlimit(Resource::Nofile);
+    if limit.current.is_none_or(|current| current >= wanted) {
+        return maxclients;
+    }
+    let current = limit.maximum.map_or(wanted, |maximum| maximum.min(wanted));
+    let raised = Rlimit { current: Some(current), maximum: limit.maximum };
+    if setrlimit(Resource::Nofile, raised).is_ok() && current == wanted {
+        return maxclients;
+    }
+    let room = getrlimit(Resource::Nofile).current.unwrap_or(wanted);
+    u32::try_from(room.saturating_sub(OTHER_DESCRIPTORS).max(1)).unwrap_or(u32::MAX)
+}

@@ -14,11 +14,8 @@ use std::sync::Arc;
 
 use stillframe_resp::{Out, Protocol};
 
-use crate::session::Session;
-use crate::state::ServerState;
 use stillframe_redis::Few;
 use stillframe_redis::LISTED_BYTES;
-use stillframe_redis::text::glob;
 
 /// A kind of subscription.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,10 +76,14 @@ impl Subscriptions {
     }
 }
 
+/// A client, by its own subscriptions and its place in the registry of clients.
+pub(crate) type Listener<'s> = (&'s mut Option<Box<Subscriptions>>, usize);
+
 impl PubSub {
     /// Subscribes a client; once is enough.
-    pub(crate) fn subscribe(&mut self, session: &mut Session, kind: Kind, name: &[u8]) {
-        let subscriptions = session.subscriptions.get_or_insert_default();
+    pub(crate) fn subscribe(&mut self, who: Listener<'_>, kind: Kind, name: &[u8]) {
+        let (own, place) = who;
+        let subscriptions = own.get_or_insert_default();
         let own = &mut subscriptions.names[kind as usize];
         if own.contains(name) {
             return;
@@ -90,27 +91,28 @@ impl PubSub {
         subscriptions.bytes += name.len() + LISTED_BYTES;
         let topics = &mut self.topics[kind as usize].0;
         let name = topics.get_key_value(name).map_or_else(|| name.into(), |(name, _)| name.clone());
-        topics.entry(name.clone()).or_default().insert(session.caller.place);
+        topics.entry(name.clone()).or_default().insert(place);
         own.insert(name);
     }
 
     /// Ends a subscription, if there is one.
-    pub(crate) fn unsubscribe(&mut self, session: &mut Session, kind: Kind, name: &[u8]) {
-        let Some(own) = &mut session.subscriptions else { return };
+    pub(crate) fn unsubscribe(&mut self, who: Listener<'_>, kind: Kind, name: &[u8]) {
+        let (owned, place) = who;
+        let Some(own) = owned else { return };
         if own.names[kind as usize].remove(name) {
             own.bytes -= name.len() + LISTED_BYTES;
-            self.topics[kind as usize].remove(name, session.caller.place);
+            self.topics[kind as usize].remove(name, place);
         }
         if own.is_empty() {
-            session.subscriptions = None;
+            *owned = None;
         }
     }
 
     /// Ends all subscriptions of a client.
-    pub(crate) fn forget(&mut self, session: &mut Session) {
-        let Some(own) = session.subscriptions.take() else { return };
+    pub(crate) fn forget(&mut self, (own, place): Listener<'_>) {
+        let Some(own) = own.take() else { return };
         for (topics, names) in self.topics.iter_mut().zip(&own.names) {
-            names.iter().for_each(|name| topics.remove(name, session.caller.place));
+            names.iter().for_each(|name| topics.remove(name, place));
         }
     }
 
@@ -127,6 +129,16 @@ impl PubSub {
     /// How many clients listen to a name.
     pub(crate) fn listeners(&self, kind: Kind, name: &[u8]) -> usize {
         self.topics[kind as usize].0.get(name).map_or(0, Few::len)
+    }
+
+    /// The places of the clients that listen to a name.
+    pub(crate) fn places(&self, kind: Kind, name: &[u8]) -> &[usize] {
+        self.topics[kind as usize].0.get(name).map_or(&[], Few::as_slice)
+    }
+
+    /// The patterns that have listeners, with the places of those.
+    pub(crate) fn patterns(&self) -> impl Iterator<Item = (&Name, &[usize])> {
+        self.topics[Kind::Pattern as usize].0.iter().map(|(name, few)| (name, few.as_slice()))
     }
 
     /// Whether anyone listens to anything.
@@ -158,7 +170,8 @@ impl<F: Fn(&mut Out<'_>)> Message<F> {
         Self { write, encoded: Default::default() }
     }
 
-    fn bytes(&mut self, protocol: Protocol) -> &[u8] {
+    /// Its bytes in one protocol.
+    pub(crate) fn bytes(&mut self, protocol: Protocol) -> &[u8] {
         let bytes = &mut self.encoded[usize::from(protocol == Protocol::Resp3)];
         if bytes.is_empty() {
             (self.write)(&mut Out::new(bytes, protocol));
@@ -173,55 +186,4 @@ pub(crate) fn strings<'a>(parts: &'a [&'a [u8]]) -> Message<impl Fn(&mut Out<'_>
         out.push(parts.len());
         parts.iter().for_each(|part| out.bulk(part));
     })
-}
-
-impl ServerState {
-    /// Sends a message to all who listen to its channel, and tells how many they are.
-    pub(crate) fn publish(&mut self, kind: Kind, channel: &[u8], payload: &[u8]) -> usize {
-        let word: &[u8] = if kind == Kind::Shard { b"smessage" } else { b"message" };
-        // Taken out for the while: delivering reads no subscriptions.
-        let pubsub = std::mem::take(&mut self.pubsub);
-        let mut count = 0;
-        if let Some(listeners) = pubsub.topics[kind as usize].0.get(channel) {
-            let parts = [word, channel, payload];
-            let mut message = strings(&parts);
-            listeners.as_slice().iter().for_each(|&place| self.deliver(place, &mut message));
-            count += listeners.len();
-        }
-        if kind == Kind::Channel {
-            for (pattern, listeners) in &pubsub.topics[Kind::Pattern as usize].0 {
-                if glob::matches(pattern, channel) {
-                    let parts = [b"pmessage", &**pattern, channel, payload];
-                    let mut message = strings(&parts);
-                    let places = listeners.as_slice();
-                    places.iter().for_each(|&place| self.deliver(place, &mut message));
-                    count += listeners.len();
-                }
-            }
-        }
-        self.pubsub = pubsub;
-        count
-    }
-
-    /// Adds a message to a client's output.
-    pub(crate) fn deliver<F: Fn(&mut Out<'_>)>(&mut self, place: usize, message: &mut Message<F>) {
-        let Some(client) = self.clients.get_mut(place) else {
-            if self.clients.mail.len() <= self.clients.own_most {
-                let bytes = message.bytes(self.clients.own_protocol);
-                self.clients.mail.extend_from_slice(bytes);
-            }
-            return;
-        };
-        if client.dead || client.session.closing {
-            return;
-        }
-        client.output.extend_from_slice(message.bytes(client.session.protocol));
-        let limit = client.output_limit(&self.config.output_limits);
-        if client.over_output_limit(limit, self.loop_time) {
-            self.clients.doom(place);
-        } else {
-            self.clients.flush_later(place);
-        }
-        self.clients.weigh(place);
-    }
 }

@@ -7,7 +7,6 @@ use crate::ahead::Ahead;
 use crate::commands::{self, Context};
 use crate::config::OutputLimit;
 use crate::connection::{Client, Read, taken};
-use crate::cron;
 use crate::server::Server;
 use crate::session::Session;
 use crate::state::ServerState;
@@ -87,7 +86,7 @@ impl<A: Algorithm> Server<A> {
             Read::End => client.session.closing = true,
             Read::Bytes(count) => {
                 self.state.stats.input_bytes += count as u64;
-                if own && cron::outweighs(&self.state, client) {
+                if own && self.state.outweighs(client) {
                     client.backlog = true; // does not run: the end of the turn closes it
                 } else if own {
                     self.execute_own(client);
@@ -206,7 +205,7 @@ impl<A: Algorithm> Server<A> {
         output: &'a mut Vec<u8>,
         now: i64,
     ) -> Context<'a, A> {
-        let most = self.state.config.output_limits.of(session).hard_bytes_max();
+        let most = session.output_limit(&self.state.config.output_limits).hard_bytes_max();
         let limit = output.len().saturating_add(most);
         let clients = &mut self.state.clients;
         (clients.own_place, clients.own_id) = (session.caller.place, session.caller.id);

@@ -17,7 +17,6 @@ use crate::acl::{Catalog, Users};
 use crate::journal::{Applier, Generations, Position, position};
 use crate::persistence::{self, DataDirectory, Loaded, Saves};
 use crate::poll::Poller;
-use crate::start::keyspace_options;
 use crate::state::ServerState;
 use crate::{Config, ServeError};
 
@@ -158,7 +157,7 @@ fn rebuild(
     config: &Config,
     to: &Place,
 ) -> Result<Restored, ServeError> {
-    let mut keyspace = Keyspace::<Imprint>::create(&keyspace_options(config))?;
+    let mut keyspace = Keyspace::<Imprint>::create(&config.keyspace_options())?;
     // Nothing has expired: what the log holds may be about such keys.
     let loaded = persistence::load(&mut keyspace, files, &image.name, i64::MIN)?;
     if loaded.position != image.position {

@@ -12,22 +12,19 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use stillframe::Algorithm;
 use stillframe_durability::Policy;
 use stillframe_keyspace::Keyspace;
 
 use crate::commands::Table;
-use crate::connection::Client;
+use crate::connection::{Client, SHARED_BYTES};
 use crate::poll::{Poller, Ready};
 use crate::replication::transfer;
 use crate::requests::limits;
 use crate::state::ServerState;
 use crate::{ServeError, cron, journal, persistence};
-
-/// Bytes read at once from a client that has no unfinished request.
-pub(crate) const SHARED_BYTES: usize = 64 << 10;
 
 /// What is answered to requests that may be lost with a log that was to be ended.
 const LOG_ENDED: &str = "MISCONF The log could not be ended: what was asked last may not be in it.";
@@ -129,7 +126,7 @@ impl<A: Algorithm> Server<A> {
             self.next_cron = cron::run(self);
         }
         self.bury();
-        cron::limit_clients(&mut self.state);
+        self.state.limit_clients();
         self.bury();
     }
 
@@ -332,7 +329,7 @@ impl<A: Algorithm> Server<A> {
                 client.session.caller.peer
             );
             self.state.ledger.watches.forget(client.session.caller.id);
-            self.state.pubsub.forget(&mut client.session);
+            self.state.pubsub.forget(client.session.listener());
             self.state.stop_monitoring(&mut client.session);
             self.state.disable_tracking(&mut client.session);
             self.state.ledger.waiters.leave(client.session.caller.id);
@@ -343,8 +340,22 @@ impl<A: Algorithm> Server<A> {
     }
 }
 
-/// Unix time in milliseconds.
-pub(crate) fn unix_millis() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+impl<A: Algorithm> Server<A> {
+    /// Has held requests run once nothing holds them any more.
+    pub(crate) fn end_pause(&mut self) {
+        if self.state.pause.is_some_and(|pause| pause.end <= self.state.loop_time) {
+            self.state.unpause(&mut self.keyspace);
+        }
+        if self.state.pausing() || self.postponed.is_empty() {
+            return;
+        }
+        for place in std::mem::take(&mut self.postponed) {
+            if let Some(client) = self.state.clients.get_mut(place)
+                && !client.queued
+            {
+                client.queued = true;
+                self.runnable.push_back(place);
+            }
+        }
+    }
 }

@@ -5,11 +5,13 @@ use std::time::Instant;
 
 use stillframe_resp::Protocol;
 
-use crate::commands::transactions::Transaction;
-use crate::pubsub::Subscriptions;
+use crate::config::{OutputLimit, OutputLimits};
+use crate::pubsub::{Listener, Subscriptions};
 use crate::replication::Replica;
-use crate::tracking::Mode;
-use stillframe_redis::{Address, Caller};
+use crate::tracking::{Mode, Who};
+use crate::transaction::Transaction;
+use stillframe::Algorithm;
+use stillframe_redis::{Address, Caller, Command};
 
 /// State of one client that commands see and change.
 pub(crate) struct Session {
@@ -100,6 +102,44 @@ impl Session {
             connected: now,
             active: now,
         }
+    }
+
+    /// Whether a request of it is of a command with one of `flags`, or an EXEC of such a request.
+    #[inline]
+    pub(crate) fn has<A: Algorithm, S>(&self, command: &Command<A, S>, flags: u32) -> bool {
+        let queued = |open: &Transaction| open.some & flags != 0;
+        command.has(flags)
+            || command.name == "exec" && self.transaction.as_deref().is_some_and(queued)
+    }
+
+    /// Whether a request of it is of a command without `flag`, or an EXEC of such a request.
+    #[inline]
+    pub(crate) fn lacks<A: Algorithm, S>(&self, command: &Command<A, S>, flag: u32) -> bool {
+        let queued = |open: &Transaction| open.lacked & flag != 0;
+        !command.has(flag)
+            || command.name == "exec" && self.transaction.as_deref().is_some_and(queued)
+    }
+
+    /// The limit on its unread replies, which depends on its class.
+    pub(crate) fn output_limit(&self, limits: &OutputLimits) -> OutputLimit {
+        if self.replica.as_ref().is_some_and(|replica| replica.is_real()) {
+            // What it has not been sent is looked at where it is sent.
+            OutputLimit::default()
+        } else if self.subscriptions.is_some() || self.monitors {
+            limits.pubsub
+        } else {
+            limits.normal
+        }
+    }
+
+    /// What the list of channels knows of it.
+    pub(crate) fn listener(&mut self) -> Listener<'_> {
+        (&mut self.subscriptions, self.caller.place)
+    }
+
+    /// The client, by which others know it.
+    pub(crate) fn who(&self) -> Who {
+        Who { place: self.caller.place, id: self.caller.id }
     }
 
     /// Bytes of memory that it takes: queued requests, and what it watches and listens to.

@@ -5,18 +5,19 @@ use std::path::PathBuf;
 use stillframe::Algorithm;
 use stillframe::algorithms::any::Any;
 use stillframe::algorithms::imprint::Imprint;
-use stillframe_keyspace::{CreateError, Keyspace, KeyspaceOptions};
+use stillframe_keyspace::{CreateError, Keyspace};
 
 use crate::acl::{Catalog, Users};
 use crate::config::rewrite;
 use crate::listen::Listeners;
 use crate::persistence::{self, DataDirectory, Loaded, Saves};
 use crate::poll::Poller;
+use crate::process::room_for_clients;
 use crate::server::Server;
 use crate::state::ServerState;
 use crate::supervisor;
 use crate::tls::Tls;
-use crate::{Config, ServeError, commands, import, metrics, process, signals};
+use crate::{Config, ServeError, commands, import, metrics, signals};
 
 /// Runs a server until it is told to stop, by SHUTDOWN or a signal.
 ///
@@ -76,7 +77,7 @@ fn run<A: Algorithm>(mut config: Config) -> Result<(), ServeError> {
     let metrics = config.running.metrics_port;
     let metrics = (metrics > 0).then(|| metrics::bind(config.running.metrics_bind, metrics));
     let metrics = metrics.transpose()?;
-    let mut keyspace = Keyspace::<A>::create(&keyspace_options(&config))?;
+    let mut keyspace = Keyspace::<A>::create(&config.keyspace_options())?;
     *keyspace.limits_mut() = config.limits;
     keyspace.count_uses(config.counting());
     let _pid_file = PidFile::write(&config.running.pidfile);
@@ -131,16 +132,6 @@ impl Drop for PidFile {
     }
 }
 
-/// How the configuration wants a keyspace to be.
-pub(crate) fn keyspace_options(config: &Config) -> KeyspaceOptions {
-    let budget = config.snapshot_memory.bytes(process::machine_memory_bytes());
-    let mut options = KeyspaceOptions::default();
-    options.algorithm = config.snapshot;
-    options.budget_bytes = usize::try_from(budget).unwrap_or(usize::MAX);
-    options.on_full = config.snapshot_memory_policy;
-    options
-}
-
 fn warn_if_open(state: &ServerState) {
     let config = &state.config;
     if config.loopback_only() || !state.users.is_open() {
@@ -166,26 +157,6 @@ fn avoid_huge_pages() {
     if let Err(error) = rustix::thread::disable_transparent_huge_pages(true) {
         tracing::warn!("cannot turn huge pages off: {error}");
     }
-}
-
-/// Descriptors the server needs beside those of its clients.
-const OTHER_DESCRIPTORS: u64 = 32;
-
-/// Makes room for so many connections; tells for how many there is.
-pub(crate) fn room_for_clients(maxclients: u32) -> u32 {
-    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    let wanted = u64::from(maxclients) + OTHER_DESCRIPTORS;
-    let limit = getrlimit(Resource::Nofile);
-    if limit.current.is_none_or(|current| current >= wanted) {
-        return maxclients;
-    }
-    let current = limit.maximum.map_or(wanted, |maximum| maximum.min(wanted));
-    let raised = Rlimit { current: Some(current), maximum: limit.maximum };
-    if setrlimit(Resource::Nofile, raised).is_ok() && current == wanted {
-        return maxclients;
-    }
-    let room = getrlimit(Resource::Nofile).current.unwrap_or(wanted);
-    u32::try_from(room.saturating_sub(OTHER_DESCRIPTORS).max(1)).unwrap_or(u32::MAX)
 }
 
 /// Makes room for `maxclients` connections, or lowers `maxclients` to what there is room for.

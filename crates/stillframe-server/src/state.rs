@@ -1,5 +1,13 @@
 //! State of the server that is neither data nor one client's: configuration, counters, clients.
 
+mod clients;
+pub(crate) mod give_back;
+mod invalidate;
+pub(crate) mod memory;
+pub(crate) mod pause;
+mod publish;
+pub(crate) mod slowlog;
+
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,22 +17,22 @@ use std::time::{Duration, Instant};
 use stillframe_redis::{Ledger, Random};
 use stillframe_resp::Out;
 
+use self::give_back::GivingBack;
+use self::pause::Pause;
+use self::slowlog::{Histogram, Latency, SlowLog};
 use crate::acl::Users;
 use crate::clients::Clients;
+use crate::clock::unix_millis;
 use crate::config::Config;
-use crate::give_back::GivingBack;
 use crate::journal::Journal;
 use crate::listen::Listeners;
 use crate::loading::Loading;
 use crate::metrics::Metrics;
-use crate::pause::Pause;
 use crate::persistence::Saves;
 use crate::pubsub::PubSub;
 use crate::replication::{Replication, Transfers};
-use crate::server::unix_millis;
 use crate::session::Replies;
 use crate::shutdown::Ending;
-use crate::slowlog::{Histogram, Latency, SlowLog};
 use crate::tls::Tls;
 use crate::tracking::Tracking;
 

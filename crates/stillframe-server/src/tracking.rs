@@ -13,16 +13,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::ops::Bound;
 use std::sync::Arc;
 
-use stillframe_resp::{Out, Protocol};
-
-use crate::pubsub::Message;
-use crate::session::Session;
-use crate::state::ServerState;
 use stillframe_redis::Few;
 use stillframe_redis::LISTED_BYTES;
-
-/// The channel on which RESP2 clients are told.
-const CHANNEL: &str = "__redis__:invalidate";
 
 /// How a client wants to be told of changes.
 #[derive(Debug, Default, Clone)]
@@ -50,17 +42,14 @@ pub(crate) struct Mode {
 /// A client, which may be gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Who {
-    place: usize,
+    /// Its place in the registry of clients.
+    pub(crate) place: usize,
     /// Its number.
     pub(crate) id: u64,
 }
 
-impl Who {
-    /// The client of a session.
-    pub(crate) fn of(session: &Session) -> Self {
-        Self { place: session.caller.place, id: session.caller.id }
-    }
-}
+/// How a client is told of changes, if it is.
+pub(crate) type Tracked<'s> = &'s mut Option<Box<Mode>>;
 
 /// Names that clients have read, and prefixes that they listen to.
 #[derive(Default)]
@@ -106,14 +95,13 @@ impl Tracking {
 
     /// Begins to tell a client of changes, or goes on with other options; the prefixes it has
     /// stay.
-    fn enable(&mut self, session: &mut Session, mut mode: Mode) {
-        let who = Who::of(session);
-        mode.prefix_bytes = session.tracking.as_ref().map_or(0, |before| before.prefix_bytes);
+    pub(crate) fn enable(&mut self, own: Tracked<'_>, who: Who, mut mode: Mode) {
+        mode.prefix_bytes = own.as_ref().map_or(0, |before| before.prefix_bytes);
         for prefix in &mode.prefixes {
             mode.prefix_bytes += prefix.len() + LISTED_BYTES;
             self.prefixes.entry(prefix.clone()).or_default().listeners.insert(who);
         }
-        match &mut session.tracking {
+        match own {
             Some(before) => {
                 let mut prefixes = std::mem::take(&mut before.prefixes);
                 prefixes.extend(std::mem::take(&mut mode.prefixes));
@@ -127,12 +115,12 @@ impl Tracking {
     }
 
     /// Stops telling a client.
-    fn disable(&mut self, session: &mut Session) {
-        let Some(mode) = session.tracking.take() else { return };
+    pub(crate) fn disable(&mut self, own: Tracked<'_>, who: Who) {
+        let Some(mode) = own.take() else { return };
         self.clients -= 1;
         for prefix in &mode.prefixes {
             if let Some(found) = self.prefixes.get_mut(prefix) {
-                found.listeners.remove(&Who::of(session));
+                found.listeners.remove(&who);
                 if found.listeners.is_empty() {
                     self.prefixes.remove(prefix);
                 }
@@ -141,12 +129,10 @@ impl Tracking {
     }
 
     /// Remembers that a client has read keys.
-    pub(crate) fn remember(&mut self, session: &mut Session, keys: &[&[u8]]) {
-        let Some(mode) = &mut session.tracking else { return };
+    pub(crate) fn remember(&mut self, mode: &Mode, who: Who, keys: &[&[u8]]) {
         if mode.broadcast || (mode.opt_in && !mode.caching) || (mode.opt_out && mode.caching) {
             return;
         }
-        let who = Who::of(session);
         for &key in keys {
             if let Some(readers) = self.readers.get_mut(key) {
                 self.items += usize::from(readers.insert(who));
@@ -165,13 +151,59 @@ impl Tracking {
         }
     }
 
+    /// Notes the change of a key, and takes those who have read it.
+    pub(crate) fn take_readers(&mut self, key: &[u8], by: u64) -> Option<Few<Who>> {
+        self.note(key, by);
+        let readers = self.readers.remove(key)?;
+        self.items -= readers.len();
+        Some(readers)
+    }
+
+    /// Forgets all names that were read.
+    pub(crate) fn forget_names(&mut self) {
+        self.readers.clear();
+        self.items = 0;
+        self.order.clear();
+    }
+
+    /// Notes what the client whose request is running is to be told once it is answered: that a
+    /// name, or all names, have changed.
+    pub(crate) fn tell_later(&mut self, name: Option<&[u8]>, by: u64) {
+        self.late.push((name.map(Into::into), by));
+    }
+
+    /// Whether there is anything to tell that client.
+    #[inline]
+    pub(crate) fn has_late(&self) -> bool {
+        !self.late.is_empty()
+    }
+
+    /// Takes what that client is to be told.
+    pub(crate) fn take_late(&mut self) -> Vec<(Option<Box<[u8]>>, u64)> {
+        std::mem::take(&mut self.late)
+    }
+
+    /// Takes what was gathered for prefixes: for each, who listens, and the names that have changed
+    /// with the client that changed them last.
+    pub(crate) fn take_gathered(&mut self) -> Vec<(Few<Who>, BTreeMap<Box<[u8]>, u64>)> {
+        let mut gathered = Vec::new();
+        self.unsaid.sort_unstable();
+        for prefix in std::mem::take(&mut self.unsaid) {
+            let Some(found) = self.prefixes.get_mut(&prefix) else { continue };
+            gathered.push((found.listeners.clone(), std::mem::take(&mut found.changed)));
+        }
+        gathered
+    }
+
     /// Takes the oldest name if there are more than `most`.
-    fn take_excess(&mut self, most: usize) -> Option<(Arc<[u8]>, Few<Who>)> {
+    pub(crate) fn take_excess(&mut self, most: usize) -> Option<(Arc<[u8]>, Few<Who>)> {
         while self.readers.len() > most {
             let name = self.order.pop_front()?;
             let known = self.readers.get_key_value(&name);
             if known.is_some_and(|(known, _)| Arc::ptr_eq(known, &name)) {
-                return self.readers.remove_entry(&name);
+                let (name, readers) = self.readers.remove_entry(&name)?;
+                self.items -= readers.len();
+                return Some((name, readers));
             }
         }
         None
@@ -196,207 +228,6 @@ impl Tracking {
             }
             found.changed.insert(key.into(), by);
             end = Bound::Excluded(&key[..common]);
-        }
-    }
-}
-
-impl ServerState {
-    /// As [`Tracking::enable`]; from now on commands say which keys change.
-    pub(crate) fn enable_tracking(&mut self, session: &mut Session, mode: Mode) {
-        self.tracking.enable(session, mode);
-        self.ledger.events.cached = true;
-    }
-
-    /// As [`Tracking::disable`]; with the last client commands stop saying which keys change.
-    pub(crate) fn disable_tracking(&mut self, session: &mut Session) {
-        self.tracking.disable(session);
-        self.ledger.events.cached = self.tracking.clients > 0;
-    }
-
-    /// Tells clients that have read a key that it has changed. `by`: the client that changed it.
-    pub(crate) fn invalidate(&mut self, key: &[u8], by: u64) {
-        self.tracking.note(key, by);
-        if let Some(readers) = self.tracking.readers.remove(key) {
-            self.tell_readers(readers.as_slice(), key, by);
-        }
-    }
-
-    fn tell_readers(&mut self, readers: &[Who], key: &[u8], by: u64) {
-        self.tracking.items -= readers.len();
-        for &who in readers {
-            let told =
-                self.wanted_by(who, |mode| !(mode.broadcast || mode.no_loop && who.id == by));
-            match told {
-                Some(true) => self.tell(who, Some(&[key])),
-                Some(false) => {}
-                // The client whose request is running is out of the registry.
-                None if who.place == self.clients.own_place => {
-                    self.tracking.late.push((Some(key.into()), by));
-                }
-                None => {}
-            }
-        }
-    }
-
-    /// What `wants` says of a client's mode; `None` if the client is not in the registry.
-    fn wanted_by(&mut self, who: Who, wants: impl Fn(&Mode) -> bool) -> Option<bool> {
-        let client = self.clients.get_mut(who.place)?;
-        let session = &client.session;
-        Some(session.caller.id == who.id && session.tracking.as_deref().is_some_and(wants))
-    }
-
-    /// Tells every client that all keys have changed: a database was emptied.
-    pub(crate) fn invalidate_all(&mut self) {
-        if self.tracking.clients == 0 {
-            return;
-        }
-        let others = self.clients.others().filter(|(_, client)| client.session.tracking.is_some());
-        let others: Vec<Who> = others.map(|(_, client)| Who::of(&client.session)).collect();
-        self.tracking.readers.clear();
-        self.tracking.items = 0;
-        self.tracking.order.clear();
-        others.into_iter().for_each(|who| self.tell(who, None));
-        self.tracking.late.push((None, 0));
-    }
-
-    /// Forgets names above the limit, at the end of a request.
-    pub(crate) fn limit_tracking(&mut self) {
-        let most = self.config.tracking_table_max_keys;
-        if most == 0 {
-            return;
-        }
-        while let Some((name, readers)) = self.tracking.take_excess(most) {
-            self.tell_readers(readers.as_slice(), &name, 0);
-        }
-    }
-
-    /// Whether the client whose request is running is to be told of changes after its reply.
-    #[inline]
-    pub(crate) fn has_late_invalidations(&self) -> bool {
-        !self.tracking.late.is_empty()
-    }
-
-    /// Tells the client whose request has just been answered what it changed of what it had read.
-    pub(crate) fn tell_late(&mut self, session: &mut Session, out: &mut Out<'_>) {
-        for (key, by) in std::mem::take(&mut self.tracking.late) {
-            let Some(mode) = session.tracking.as_deref() else { continue };
-            let own = mode.no_loop && by == session.caller.id;
-            if key.is_some() && (mode.broadcast || own) {
-                continue;
-            }
-            let names = key.as_deref().map(|key| [key]);
-            let names = names.as_ref().map(|names| &names[..]);
-            match mode.redirect {
-                Some(other) if self.redirected(other, names) => {}
-                Some(other) => break_redirection(session, other.id, out),
-                None if session.protocol == Protocol::Resp3 => write_push(out, names),
-                None => {}
-            }
-        }
-    }
-
-    /// Tells of the changes that were gathered for prefixes, at the end of the turn.
-    pub(crate) fn broadcast_changes(&mut self) {
-        let mut gathered = Vec::new();
-        let tracking = &mut self.tracking;
-        tracking.unsaid.sort_unstable();
-        for prefix in std::mem::take(&mut tracking.unsaid) {
-            let Some(found) = tracking.prefixes.get_mut(&prefix) else { continue };
-            gathered.push((found.listeners.clone(), std::mem::take(&mut found.changed)));
-        }
-        for (listeners, changed) in gathered {
-            for &who in listeners.as_slice() {
-                let no_loop = self.wanted_by(who, |mode| mode.no_loop).unwrap_or(false);
-                let foreign = changed.iter().filter(|(_, by)| !no_loop || **by != who.id);
-                let names: Vec<&[u8]> = foreign.map(|(name, _)| &**name).collect();
-                if !names.is_empty() {
-                    self.tell(who, Some(&names));
-                }
-            }
-        }
-    }
-
-    /// Tells a client of the registry that these keys, or all, have changed.
-    fn tell(&mut self, who: Who, names: Option<&[&[u8]]>) {
-        let Some(client) = self.clients.get_mut(who.place) else { return };
-        let protocol = client.session.protocol;
-        let Some(mode) = client.session.tracking.as_deref() else { return };
-        let redirect = mode.redirect;
-        if client.session.caller.id != who.id {
-            return;
-        }
-        match redirect {
-            Some(other) if self.redirected(other, names) => {}
-            Some(other) => {
-                if let Some(client) = self.clients.get_mut(who.place) {
-                    let mut out = Out::new(&mut client.output, protocol);
-                    break_redirection(&mut client.session, other.id, &mut out);
-                }
-                self.clients.flush_later(who.place);
-            }
-            None if protocol == Protocol::Resp3 => {
-                self.deliver(
-                    who.place,
-                    &mut Message::new(|out: &mut Out<'_>| write_push(out, names)),
-                );
-            }
-            None => {}
-        }
-    }
-
-    /// Tells a client in place of another; false if it is gone.
-    fn redirected(&mut self, who: Who, names: Option<&[&[u8]]>) -> bool {
-        if self.clients.own_id == who.id {
-            let place = self.clients.own_place;
-            if self.clients.own_protocol == Protocol::Resp3 {
-                self.deliver(place, &mut Message::new(|out: &mut Out<'_>| write_push(out, names)));
-            }
-            return true;
-        }
-        let client =
-            self.clients.get(who.place).filter(|client| client.session.caller.id == who.id);
-        let Some(client) = client else { return false };
-        let place = who.place;
-        let listens = client.session.subscriptions.is_some();
-        if client.session.protocol == Protocol::Resp3 {
-            self.deliver(place, &mut Message::new(|out: &mut Out<'_>| write_push(out, names)));
-        } else if listens {
-            self.deliver(place, &mut Message::new(|out: &mut Out<'_>| write_message(out, names)));
-        }
-        true
-    }
-}
-
-fn break_redirection(session: &mut Session, id: u64, out: &mut Out<'_>) {
-    if let Some(mode) = &mut session.tracking {
-        mode.broken = true;
-    }
-    if session.protocol == Protocol::Resp3 {
-        out.push(2);
-        out.bulk("tracking-redir-broken");
-        out.integer(id.cast_signed());
-    }
-}
-
-fn write_push(out: &mut Out<'_>, names: Option<&[&[u8]]>) {
-    out.push(2);
-    out.bulk("invalidate");
-    write_names(out, names);
-}
-
-fn write_message(out: &mut Out<'_>, names: Option<&[&[u8]]>) {
-    out.push(3);
-    out.bulk("message");
-    out.bulk(CHANNEL);
-    write_names(out, names);
-}
-
-fn write_names(out: &mut Out<'_>, names: Option<&[&[u8]]>) {
-    match names {
-        None => out.null(),
-        Some(names) => {
-            out.array(names.len());
-            names.iter().for_each(|name| out.bulk(name));
         }
     }
 }

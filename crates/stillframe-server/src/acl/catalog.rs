@@ -3,7 +3,7 @@
 use stillframe::Algorithm;
 
 use super::categories;
-use crate::commands::Table;
+use stillframe_redis::Table;
 
 /// One command or sub-command, at its index in the command table.
 pub(crate) struct Known {
@@ -24,7 +24,7 @@ pub(crate) struct Catalog {
 
 impl Catalog {
     /// The commands of a table.
-    pub(crate) fn new<A: Algorithm>(table: &Table<A>) -> Self {
+    pub(crate) fn new<A: Algorithm, S>(table: &Table<A, S>) -> Self {
         let commands = table.all().iter().map(|command| Known {
             name: command.name,
             categories: categories::of(command.name, command.flags),

@@ -3,7 +3,7 @@
 //! Most follows from the flags of the command table; the rest is listed here as Redis 7.0 has it.
 //! `table_tests.rs` compares the categories of every command with redis-server's.
 
-use crate::commands::flags;
+use stillframe_redis::flags;
 
 /// Every category, in Redis's order.
 pub(crate) const NAMES: [&str; 21] = [

@@ -9,7 +9,6 @@ mod catalog;
 pub(crate) mod categories;
 mod log;
 mod passwords;
-mod rules;
 mod selector;
 mod user;
 

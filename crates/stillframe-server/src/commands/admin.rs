@@ -9,9 +9,8 @@ use stillframe_redis::text::glob;
 
 use super::{Context, NO_KEYS, Table, flags::*};
 use crate::config::{Change, Config, find, named};
-use crate::cron;
 use crate::persistence::{self, DataDirectory};
-use crate::start::room_for_clients;
+use crate::process::room_for_clients;
 use crate::state::ServerState;
 use crate::tls::Tls;
 
@@ -104,7 +103,7 @@ fn config_set<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
             ctx.keyspace.count_uses(ctx.server.config.counting());
             *ctx.keyspace.limits_mut() = ctx.server.config.limits;
             ctx.server.evicting = ctx.server.config.maxmemory_bytes > 0;
-            cron::weigh_clients(ctx.server);
+            ctx.server.weigh_clients();
             ctx.out.ok();
         }
         Err(problem) => {

@@ -51,7 +51,7 @@ fn quit<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
 /// `RESET`: the connection is as new.
 fn reset<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
     transactions::close(ctx);
-    ctx.server.pubsub.forget(ctx.session);
+    ctx.server.pubsub.forget(ctx.session.listener());
     ctx.server.disable_tracking(ctx.session);
     ctx.server.stop_monitoring(ctx.session);
     ctx.session.replies = Replies::Sent;

@@ -2,18 +2,19 @@
 
 use std::fmt::{Display, Write as _};
 
+use crate::state::memory::{arena_bytes, used_bytes};
 use stillframe::Algorithm;
-use stillframe_keyspace::{DATABASES, Keyspace, KeyspaceStats};
+use stillframe_keyspace::{DATABASES, KeyspaceStats};
 
 use super::info_replication::{loading, replication};
 use super::{Context, NO_KEYS, Table, flags::*};
+use crate::clock::unix_millis;
 use crate::config::show_percentile;
-use crate::eviction::OWN_BYTES;
 use crate::persistence::whole_micros;
 use crate::process;
 use crate::pubsub::Kind;
-use crate::server::unix_millis;
 use crate::state::ServerState;
+use crate::state::memory::OWN_BYTES;
 use crate::supervisor;
 
 /// Adds the commands of this module.
@@ -195,17 +196,6 @@ fn fragmentation(used: u64, resident: u64, text: &mut Text) {
         text.field(&format!("{name}_ratio"), "1.00");
         text.field(&format!("{name}_bytes"), 0);
     }
-}
-
-/// Memory in use: what `maxmemory` is compared with, what images hold, and the stream to replicas.
-pub(crate) fn used_bytes<A: Algorithm>(keyspace: &Keyspace<A>, server: &ServerState) -> u64 {
-    let images = keyspace.stats().limbo_bytes + arena_bytes(keyspace);
-    server.counted_bytes(keyspace) + (images + server.replication.stream.memory()) as u64
-}
-
-/// The library tells of the newest image, also when it has ended.
-pub(crate) fn arena_bytes<A: Algorithm>(keyspace: &Keyspace<A>) -> usize {
-    if keyspace.saving() { keyspace.progress().arena_bytes() } else { 0 }
 }
 
 fn percent(part: u64, whole: u64) -> String {

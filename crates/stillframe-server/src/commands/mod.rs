@@ -41,10 +41,10 @@ use refusals::{is_http, refusal, refuse, reject, unknown_command, unknown_subcom
 pub(crate) use replay::{apply, named};
 pub(crate) use stillframe_redis::{ALL_KEYS, Lookup, NO_KEYS, ONE_KEY, SECOND_KEY, flags};
 
-use crate::eviction::Room;
 use crate::replication::Replica;
 use crate::session::{Replies, Session};
 use crate::state::ServerState;
+use crate::state::memory::Room;
 
 /// Runs one command that needs the server. `args[0]` is the name; the arity was checked. Writes
 /// exactly one reply.
@@ -243,7 +243,7 @@ fn lacks_memory<A: Algorithm>(ctx: &mut Context<'_, A>, command: &Command<A>) ->
     }
     // A queue takes memory, too.
     let queues = ctx.session.transaction.is_some() && !command.has(flags::NOT_QUEUED);
-    queues || transactions::has(command, ctx.session, flags::DENYOOM)
+    queues || ctx.session.has(command, flags::DENYOOM)
 }
 
 /// Runs a command that was looked up and checked, and counts it.
@@ -281,7 +281,10 @@ pub(crate) fn run<A: Algorithm>(ctx: &mut Context<'_, A>, index: usize, args: &[
         ctx.server.show_request(ctx.session, &mut ctx.out, args);
     }
     if ctx.session.tracking.is_some() && command.has(flags::READONLY) {
-        ctx.server.tracking.remember(ctx.session, &command.keys.of(args));
+        let who = ctx.session.who();
+        if let Some(mode) = &ctx.session.tracking {
+            ctx.server.tracking.remember(mode, who, &command.keys.of(args));
+        }
     }
     if ctx.session.caller.waits {
         return; // it counts when it is served or gives up

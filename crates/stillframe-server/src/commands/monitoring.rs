@@ -4,12 +4,12 @@ use stillframe::Algorithm;
 use stillframe_keyspace::Entry;
 use stillframe_resp::parse_integer;
 
-use super::info::used_bytes;
 use super::pubsub::wrong_subcommand;
 use super::{Context, NO_KEYS, SECOND_KEY, Table};
-use crate::eviction::OWN_BYTES;
+use crate::clock::unix_millis;
 use crate::process;
-use crate::server::unix_millis;
+use crate::state::memory::OWN_BYTES;
+use crate::state::memory::used_bytes;
 use stillframe_redis::errors::{NOT_AN_INTEGER, SYNTAX};
 use stillframe_redis::flags::{ADMIN, LOADING, NOSCRIPT, READONLY, STALE};
 

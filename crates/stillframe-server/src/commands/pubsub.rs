@@ -43,7 +43,7 @@ fn subscribe<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]], kind: Kind)
         return ctx.out.error("ERR SSUBSCRIBE isn't allowed for a DENY BLOCKING client");
     }
     for name in &args[1..] {
-        ctx.server.pubsub.subscribe(ctx.session, kind, name);
+        ctx.server.pubsub.subscribe(ctx.session.listener(), kind, name);
         confirm(ctx, word, Some(name), kind);
     }
 }
@@ -57,7 +57,7 @@ fn unsubscribe<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]], kind: Kin
         return confirm(ctx, word, None, kind);
     }
     for name in args[1..].iter().copied().chain(own.iter().map(|name| &**name)) {
-        ctx.server.pubsub.unsubscribe(ctx.session, kind, name);
+        ctx.server.pubsub.unsubscribe(ctx.session.listener(), kind, name);
         confirm(ctx, word, Some(name), kind);
     }
 }

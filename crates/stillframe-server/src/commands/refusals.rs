@@ -40,7 +40,7 @@ pub(super) fn refusal<A: Algorithm>(
     {
         return Some("ERR Replica can't interact with the keyspace".into());
     }
-    let writes = transactions::has(command, ctx.session, flags::WRITE);
+    let writes = ctx.session.has(command, flags::WRITE);
     if let Some(refusal) = ctx.server.writes_refused()
         && (writes || command.name == "ping")
     {

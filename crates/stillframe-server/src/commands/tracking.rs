@@ -7,7 +7,7 @@ use stillframe::Algorithm;
 use stillframe_resp::parse_integer;
 
 use super::{Context, NO_KEYS, Table};
-use crate::tracking::{Mode, Who};
+use crate::tracking::Mode;
 use stillframe_redis::errors::{NOT_AN_INTEGER, SYNTAX};
 use stillframe_redis::flags::{CONNECTION, LOADING, NOSCRIPT, STALE};
 
@@ -60,7 +60,7 @@ fn options<'a, A: Algorithm>(
                 let other = others.find(|session| session.caller.id == id);
                 let other = if id == ctx.session.caller.id { Some(&*ctx.session) } else { other };
                 let other = other.ok_or("ERR The client ID you want redirect to does not exist")?;
-                mode.redirect = Some(Who::of(other));
+                mode.redirect = Some(other.who());
             }
             (b"prefix", [prefix, after @ ..]) => {
                 rest = after;

@@ -6,8 +6,7 @@
 use stillframe::Algorithm;
 
 use super::permissions::denied_at_exec;
-use super::{ALL_KEYS, Command, Context, NO_KEYS, Table, run};
-use crate::session::Session;
+use super::{ALL_KEYS, Context, NO_KEYS, Table, run};
 use stillframe_redis::flags::{
     ALLOW_BUSY, FAST, LOADING, NOSCRIPT, NOT_QUEUED, SKIP_SLOWLOG, STALE,
 };
@@ -28,66 +27,6 @@ pub(crate) fn register<A: Algorithm>(table: &mut Table<A>) {
     table.add_server("watch", -2, CONTROL | FAST | ALLOW_BUSY, ALL_KEYS, watch);
 }
 
-/// An open transaction.
-#[derive(Default)]
-pub(crate) struct Transaction {
-    /// Arguments of all queued requests, names included, end to end.
-    bytes: Vec<u8>,
-    /// Where each argument ends in `bytes`.
-    ends: Vec<usize>,
-    queued: Vec<Queued>,
-    /// The flags that some queued request's command has.
-    some: u32,
-    /// The flags that some queued request's command lacks.
-    lacked: u32,
-    /// A request was refused: EXEC will refuse them all.
-    pub(crate) failed: bool,
-}
-
-/// A request that waits for EXEC.
-struct Queued {
-    /// Index of the command in the table.
-    command: usize,
-    /// How many of the arguments are its own.
-    args: usize,
-}
-
-impl Transaction {
-    /// Bytes of memory the queue holds.
-    pub(crate) fn memory(&self) -> usize {
-        self.bytes.capacity()
-            + self.ends.capacity() * size_of::<usize>()
-            + self.queued.capacity() * size_of::<Queued>()
-    }
-
-    /// Requests in the queue.
-    pub(crate) fn len(&self) -> usize {
-        self.queued.len()
-    }
-
-    pub(crate) fn push(&mut self, command: usize, args: &[&[u8]]) {
-        for arg in args {
-            self.bytes.extend_from_slice(arg);
-            self.ends.push(self.bytes.len());
-        }
-        self.queued.push(Queued { command, args: args.len() });
-    }
-
-    /// Calls `f` with each request, in order.
-    pub(crate) fn for_each(&self, mut f: impl FnMut(usize, &[&[u8]])) {
-        let (mut start, mut ends) = (0, self.ends.iter());
-        let mut args = Vec::new();
-        for queued in &self.queued {
-            args.clear();
-            for &end in ends.by_ref().take(queued.args) {
-                args.push(&self.bytes[start..end]);
-                start = end;
-            }
-            f(queued.command, &args);
-        }
-    }
-}
-
 /// Queues a request for EXEC and answers `QUEUED`.
 pub(crate) fn queue<A: Algorithm>(ctx: &mut Context<'_, A>, command: usize, args: &[&[u8]]) {
     let Some(transaction) = &mut ctx.session.transaction else { return };
@@ -96,22 +35,6 @@ pub(crate) fn queue<A: Algorithm>(ctx: &mut Context<'_, A>, command: usize, args
     transaction.some |= flags;
     transaction.lacked |= !flags;
     ctx.out.simple("QUEUED");
-}
-
-/// Whether a request is of a command with one of `flags`, or an EXEC of such a request.
-#[inline]
-pub(crate) fn has<A: Algorithm>(command: &Command<A>, session: &Session, flags: u32) -> bool {
-    let queued = |open: &Transaction| open.some & flags != 0;
-    command.has(flags)
-        || command.name == "exec" && session.transaction.as_deref().is_some_and(queued)
-}
-
-/// Whether a request is of a command without `flag`, or an EXEC of such a request.
-#[inline]
-pub(crate) fn lacks<A: Algorithm>(command: &Command<A>, session: &Session, flag: u32) -> bool {
-    let queued = |open: &Transaction| open.lacked & flag != 0;
-    !command.has(flag)
-        || command.name == "exec" && session.transaction.as_deref().is_some_and(queued)
 }
 
 /// Drops the open transaction, if any, and forgets what the client watched.

@@ -3,7 +3,7 @@
 
 use super::Config;
 use super::choices::bytes_between;
-use super::parameters::{Parameter, always, at_start, several_words, size, text};
+use super::parameter::{Parameter, always, at_start, several_words, size, text};
 use super::values::{number, parse_size, switch};
 
 /// One of them: `inert!(when it may change, name, default, what it is checked by)`.

@@ -6,9 +6,12 @@
 
 mod choices;
 mod directives;
+mod eviction;
 mod file;
 mod inert;
+mod keyspace;
 mod operations;
+mod parameter;
 mod parameters;
 mod replication;
 pub(crate) mod rewrite;
@@ -28,14 +31,14 @@ use stillframe::OnFull;
 use stillframe_durability::Policy;
 use stillframe_keyspace::Limits;
 
-use crate::eviction::Eviction;
-use crate::session::Session;
 pub(crate) use choices::show_percentile;
+pub(crate) use eviction::Eviction;
 pub use file::FileError;
-use parameters::Form;
+pub(crate) use parameter::Change;
+use parameter::Form;
 #[cfg(test)]
 pub(crate) use parameters::all;
-pub(crate) use parameters::{Change, find, named};
+pub(crate) use parameters::{find, named};
 pub(crate) use replication::Replicating;
 pub use running::LogFormat;
 pub(crate) use running::{Running, Supervised};
@@ -198,20 +201,6 @@ impl Default for OutputLimits {
             soft_seconds: 60,
         });
         Self { normal: OutputLimit::default(), replica, pubsub }
-    }
-}
-
-impl OutputLimits {
-    /// The limit on unread replies of a client's class.
-    pub(crate) fn of(&self, session: &Session) -> OutputLimit {
-        if session.replica.as_ref().is_some_and(|replica| replica.is_real()) {
-            // What it has not been sent is looked at where it is sent.
-            OutputLimit::default()
-        } else if session.subscriptions.is_some() || session.monitors {
-            self.pubsub
-        } else {
-            self.normal
-        }
     }
 }
 

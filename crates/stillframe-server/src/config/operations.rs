@@ -2,7 +2,7 @@
 
 use super::Config;
 use super::choices::bytes;
-use super::parameters::{Parameter, always, at_start, size, store, text};
+use super::parameter::{Parameter, always, at_start, size, store, text};
 use super::values::{Allowed, number};
 
 /// A limit of small collections.

@@ -1,7 +1,7 @@
 //! Settings of replication.
 
 use super::choices::bytes;
-use super::parameters::{Parameter, always, at_start, fixed, several_words, size, text};
+use super::parameter::{Parameter, always, at_start, fixed, several_words, size, text};
 use super::values::{number, switch, yes_no};
 use super::{Config, OutputLimit};
 

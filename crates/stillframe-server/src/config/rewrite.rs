@@ -12,7 +12,8 @@ use std::path::Path;
 use stillframe_durability::Error;
 use stillframe_durability::disk::Directory;
 
-use super::parameters::{Form, Parameter, all, find};
+use super::parameter::{Form, Parameter};
+use super::parameters::{all, find};
 use super::values::{output_limit_lines, show_size};
 use super::words::{quote, word, words};
 use super::{Config, FileError, parse_size};

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use super::parameters::Parameter;
+use super::parameter::Parameter;
 use super::{Config, all};
 
 /// Values that are tried with every setting: each takes those it can.

@@ -1,7 +1,7 @@
 //! Settings of how the server runs on its machine: unix socket, metrics, log, the end.
 
 use super::Config;
-use super::parameters::{Parameter, always, at_start, fixed, text};
+use super::parameter::{Parameter, always, at_start, fixed, text};
 use super::values::{number, switch, yes_no};
 
 /// How the server runs on its machine.

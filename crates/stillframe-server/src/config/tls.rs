@@ -1,7 +1,7 @@
 //! Settings of TLS.
 
 use super::Config;
-use super::parameters::{Parameter, always, fixed, several_words, text};
+use super::parameter::{Parameter, always, fixed, several_words, text};
 use super::values::{number, switch, yes_no};
 
 /// Whether clients have to show a certificate.

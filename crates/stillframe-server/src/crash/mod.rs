@@ -15,7 +15,6 @@ use crate::host::{Host, Parts};
 use crate::persistence::{self, DataDirectory, Loaded, Saves};
 use crate::poll::Poller;
 use crate::session::Session;
-use crate::start::keyspace_options;
 use crate::state::ServerState;
 use crate::{Config, ServeError, journal};
 
@@ -44,7 +43,7 @@ impl Server {
         let place = Place::on("simulated", Arc::new(disk.clone()));
         let directory = DataDirectory::at(place, &config.dbfilename)?;
         let poller = Poller::new().expect("events");
-        let mut keyspace = Keyspace::create(&keyspace_options(&config)).expect("memory");
+        let mut keyspace = Keyspace::create(&config.keyspace_options()).expect("memory");
         let load = directory.begin_load(0)?;
         let loaded = load.map_or(Ok(Loaded::default()), |load| load.rest(&mut keyspace))?;
         let saves = Saves::new(directory, loaded, poller.waker()).expect("memory");

@@ -25,7 +25,6 @@ use stillframe_keyspace::{CreateError, Keyspace};
 use crate::acl::{Catalog, Users};
 use crate::persistence::{self, DataDirectory, Loaded, Saves};
 use crate::poll::Poller;
-use crate::start::keyspace_options;
 use crate::state::ServerState;
 use crate::{Config, ServeError};
 pub(crate) use foreign::refuse_foreign;
@@ -61,7 +60,7 @@ pub fn import(from: &Path, config: Config) -> Result<Imported, ServeError> {
         return Err(ServeError::Occupied { path: dump });
     }
     let poller = Poller::new().map_err(ServeError::Events)?;
-    let mut keyspace = Keyspace::<Imprint>::create(&keyspace_options(&config))?;
+    let mut keyspace = Keyspace::<Imprint>::create(&config.keyspace_options())?;
     let saves = Saves::new(directory, Loaded::default(), poller.waker());
     let saves = saves.map_err(CreateError::from)?;
     let table = crate::commands::table();

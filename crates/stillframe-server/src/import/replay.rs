@@ -12,8 +12,8 @@ use stillframe_resp::{Out, Protocol};
 
 use super::Part;
 use super::commands::{Commands, Next, whole_command_within};
+use crate::clock::unix_millis;
 use crate::commands::{self, Context, Table};
-use crate::server::unix_millis;
 use crate::session::Session;
 use crate::state::ServerState;
 

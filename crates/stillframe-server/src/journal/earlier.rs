@@ -16,8 +16,8 @@ use stillframe_durability::{Error, Log};
 
 use super::generations::Generations;
 use super::position::{self, Position, list, name};
+use crate::clock::unix_millis;
 use crate::config::Config;
-use crate::server::unix_millis;
 
 /// How much of the past is kept.
 #[derive(Debug, Clone, Copy)]

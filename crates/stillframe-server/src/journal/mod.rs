@@ -33,9 +33,9 @@ use stillframe_durability::disk::Directory;
 use stillframe_durability::{Application, Error, Log, LogOptions, LogStats, Policy};
 use stillframe_keyspace::{DATABASES, Keyspace};
 
+use crate::clock::unix_millis;
 use crate::config::Config;
 use crate::poll::Waker;
-use crate::server::unix_millis;
 use crate::state::ServerState;
 pub(crate) use cover::{Cover, Covered};
 use earlier::{History, Kept, Reach};

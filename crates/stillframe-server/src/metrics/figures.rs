@@ -4,10 +4,10 @@ use stillframe::Algorithm;
 use stillframe_keyspace::{DATABASES, Keyspace};
 
 use crate::commands::Table;
-use crate::commands::info::{arena_bytes, used_bytes};
 use crate::pubsub::Kind;
 use crate::replication::Phase;
 use crate::state::ServerState;
+use crate::state::memory::{arena_bytes, used_bytes};
 
 /// What a figure does over time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -24,10 +24,10 @@ use stillframe::{Algorithm, CaptureError, CaptureReport, Point, SinkError};
 use stillframe_keyspace::{DATABASES, Keyspace};
 use stillframe_rdb::{Encoder, Origin, Value, Workspace};
 
+use crate::clock::unix_millis;
 use crate::config::SavePoint;
 use crate::journal::{self, Cover, Journal, POSITION_FIELD};
 use crate::replication::point::StreamPoint;
-use crate::server::unix_millis;
 use crate::state::ServerState;
 
 pub(crate) use directory::{DataDirectory, create, enter};

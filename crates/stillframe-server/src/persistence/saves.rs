@@ -11,10 +11,10 @@ use stillframe_rdb::Workspace;
 
 use super::file::stage;
 use super::{Counters, DataDirectory, Drag, Handback, Loaded, SaveError};
+use crate::clock::unix_millis;
 use crate::config::SavePoint;
 use crate::journal::Covered;
 use crate::poll::Waker;
-use crate::server::unix_millis;
 
 /// The save under way and how earlier ones went.
 pub(crate) struct Saves {

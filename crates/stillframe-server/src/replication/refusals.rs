@@ -2,9 +2,9 @@
 
 use stillframe::Algorithm;
 
-use crate::commands::{Command, flags, transactions};
 use crate::session::Session;
 use crate::state::ServerState;
+use stillframe_redis::{Command, flags};
 
 impl ServerState {
     /// Why replication refuses all writes of clients.
@@ -23,14 +23,14 @@ impl ServerState {
 
     /// Why replication refuses a command just now.
     #[inline]
-    pub(crate) fn replication_refuses<A: Algorithm>(
+    pub(crate) fn replication_refuses<A: Algorithm, S>(
         &self,
-        command: &Command<A>,
+        command: &Command<A, S>,
         session: &Session,
     ) -> Option<&'static str> {
         let following = self.replication.following.as_deref()?;
         let stale = !following.is_connected() && !self.config.replication.serve_stale;
-        (stale && transactions::lacks(command, session, flags::STALE)).then_some(
+        (stale && session.lacks(command, flags::STALE)).then_some(
             "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
         )
     }

@@ -282,7 +282,7 @@ fn send_empty<A: Algorithm>(keyspace: &mut Keyspace<A>, state: &mut ServerState)
 /// A file without keys.
 fn empty_image(state: &ServerState) -> std::io::Result<Vec<u8>> {
     let mut encoder = Encoder::new(Vec::new());
-    let created_s = crate::server::unix_millis() / 1000;
+    let created_s = crate::clock::unix_millis() / 1000;
     encoder.begin(&Origin { created_s, used_memory_bytes: 0, aof_base: false })?;
     for (name, value) in state.replication.point().iter().flat_map(StreamPoint::fields) {
         encoder.aux(name, Value::Bytes(value.as_bytes()))?;

@@ -8,17 +8,16 @@ use std::time::{Duration, Instant};
 
 use stillframe::Algorithm;
 use stillframe_keyspace::Keyspace;
+use stillframe_redis::{Command, flags};
 
-use crate::commands::{Command, flags, transactions};
-use crate::server::Server;
+use super::ServerState;
 use crate::session::Session;
-use crate::state::ServerState;
 
 /// A pause of clients.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pause {
     /// When it ends by itself.
-    end: Instant,
+    pub(crate) end: Instant,
     /// Only requests that write are held.
     writes_only: bool,
 }
@@ -56,9 +55,13 @@ impl ServerState {
     }
 
     /// Whether a request has to wait, because it, or what it has EXEC run, may write.
-    pub(crate) fn holds<A: Algorithm>(&self, command: &Command<A>, session: &Session) -> bool {
-        let changes = transactions::has(command, session, flags::WRITE);
-        let may_write = changes || transactions::has(command, session, flags::MAY_REPLICATE);
+    pub(crate) fn holds<A: Algorithm, S>(
+        &self,
+        command: &Command<A, S>,
+        session: &Session,
+    ) -> bool {
+        let changes = session.has(command, flags::WRITE);
+        let may_write = changes || session.has(command, flags::MAY_REPLICATE);
         self.pause.is_some_and(|pause| may_write || !pause.writes_only)
             || may_write && self.holds_writes()
             || changes && self.awaits_log()
@@ -73,25 +76,5 @@ impl ServerState {
     pub(crate) fn spares_expired(&self) -> bool {
         let replication = &self.replication;
         self.pause.is_some() || replication.is_replica() || replication.failover.is_some()
-    }
-}
-
-impl<A: Algorithm> Server<A> {
-    /// Has held requests run once nothing holds them any more.
-    pub(crate) fn end_pause(&mut self) {
-        if self.state.pause.is_some_and(|pause| pause.end <= self.state.loop_time) {
-            self.state.unpause(&mut self.keyspace);
-        }
-        if self.state.pausing() || self.postponed.is_empty() {
-            return;
-        }
-        for place in std::mem::take(&mut self.postponed) {
-            if let Some(client) = self.state.clients.get_mut(place)
-                && !client.queued
-            {
-                client.queued = true;
-                self.runnable.push_back(place);
-            }
-        }
     }
 }

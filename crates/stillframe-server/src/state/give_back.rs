@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 use stillframe::Algorithm;
 use stillframe_keyspace::Keyspace;
 
-use crate::commands::info::arena_bytes;
-use crate::state::ServerState;
+use super::ServerState;
+use super::memory::arena_bytes;
 
 /// What stays with the allocator, in bytes.
 const KEPT_BYTES: usize = 8 << 20;

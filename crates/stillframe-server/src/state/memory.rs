@@ -12,13 +12,10 @@
 use std::time::{Duration, Instant};
 
 use stillframe::Algorithm;
-use stillframe_keyspace::{Choice, Counting, Keyspace, Merit};
-use stillframe_redis::Settings;
+use stillframe_keyspace::{Choice, Keyspace};
 
-use crate::config::Config;
-use crate::cron;
-use crate::server::SHARED_BYTES;
-use crate::state::ServerState;
+use super::ServerState;
+use crate::connection::SHARED_BYTES;
 
 /// Longest time that evicting holds up a request.
 const SLICE: Duration = Duration::from_micros(500);
@@ -27,60 +24,6 @@ const BATCH: usize = 16;
 
 /// What a server takes that has no data and no clients: what is read into, and its state.
 pub(crate) const OWN_BYTES: usize = SHARED_BYTES + size_of::<ServerState>();
-
-/// `maxmemory-policy`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Eviction(&'static str);
-
-const POLICIES: [&str; 8] = [
-    "volatile-lru",
-    "volatile-lfu",
-    "volatile-random",
-    "volatile-ttl",
-    "allkeys-lru",
-    "allkeys-lfu",
-    "allkeys-random",
-    "noeviction",
-];
-
-impl Eviction {
-    /// Nothing is evicted.
-    pub(crate) const NONE: Self = Self("noeviction");
-
-    /// Reads `maxmemory-policy`.
-    pub(crate) fn parse(text: &str) -> Result<Self, String> {
-        let found = POLICIES.iter().find(|name| name.eq_ignore_ascii_case(text));
-        found.map(|name| Self(name)).ok_or_else(|| {
-            format!("argument(s) must be one of the following: {}", POLICIES.join(", "))
-        })
-    }
-
-    /// Its name.
-    pub(crate) fn name(self) -> &'static str {
-        self.0
-    }
-
-    /// Whether it counts how often keys are used, and not when.
-    pub(crate) fn counts_frequency(self) -> bool {
-        self.0.ends_with("-lfu")
-    }
-
-    /// Whether keys are chosen by how they were used.
-    pub(crate) fn counts_uses(self) -> bool {
-        self.counts_frequency() || self.0.ends_with("-lru")
-    }
-
-    fn choice(self, samples: usize) -> Option<Choice> {
-        let (range, merit) = self.0.split_once('-')?;
-        let merit = match merit {
-            "lru" => Merit::Idle,
-            "lfu" => Merit::Rare,
-            "ttl" => Merit::NearEnd,
-            _ => Merit::Chance,
-        };
-        Some(Choice { merit, mortal_only: range == "volatile", samples })
-    }
-}
 
 /// Whether evicting has led to memory enough.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,28 +36,15 @@ pub(crate) enum Room {
     None,
 }
 
-impl Config {
-    /// What commands on data obey of it.
-    pub(crate) fn of_commands(&self) -> Settings {
-        Settings {
-            bulk_bytes_max: self.bulk_bytes_max,
-            notify: self.notify,
-            compresses: self.rdbcompression,
-            counts_frequency: self.maxmemory_policy.counts_frequency(),
-        }
-    }
+/// Memory in use: what `maxmemory` is compared with, what images hold, and the stream to replicas.
+pub(crate) fn used_bytes<A: Algorithm>(keyspace: &Keyspace<A>, state: &ServerState) -> u64 {
+    let images = keyspace.stats().limbo_bytes + arena_bytes(keyspace);
+    state.counted_bytes(keyspace) + (images + state.replication.stream.memory()) as u64
+}
 
-    /// How uses of keys are counted for the policy.
-    pub(crate) fn counting(&self) -> Counting {
-        if self.maxmemory_policy.counts_frequency() {
-            Counting::Frequency {
-                log_factor: self.lfu_log_factor,
-                decay_minutes: self.lfu_decay_minutes,
-            }
-        } else {
-            Counting::Recency
-        }
-    }
+/// The library tells of the newest image, also when it has ended.
+pub(crate) fn arena_bytes<A: Algorithm>(keyspace: &Keyspace<A>) -> usize {
+    if keyspace.saving() { keyspace.progress().arena_bytes() } else { 0 }
 }
 
 impl ServerState {
@@ -135,7 +65,7 @@ impl ServerState {
         if limit == 0 || self.is_loading() || self.counted_bytes(keyspace) <= limit {
             return Room::Enough;
         }
-        cron::limit_clients(self); // clients go before keys
+        self.limit_clients(); // clients go before keys
         if self.counted_bytes(keyspace) <= limit {
             return Room::Enough;
         }
