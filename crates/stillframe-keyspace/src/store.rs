@@ -415,6 +415,11 @@ impl<A: Algorithm> Keyspace<A> {
         self.known.forget(slot); // K5
     }
 
+    /// The live entry in `slot`.
+    pub(crate) fn at(&self, slot: u32) -> &Entry {
+        self.slots.entry(slot).expect("a slot in the index is in use")
+    }
+
     /// The hash of the key in `slot`, for those who have not looked it up.
     pub(crate) fn hash_in(&self, slot: u32) -> u64 {
         self.hash(self.at(slot).key())

@@ -17,6 +17,8 @@
 //! - M5: images of another process (fork) see that process's entries: nothing is frozen here.
 //! - M6: the word that an index keeps beside a slot is the slot's word: whoever inserts, replaces
 //!   or removes an entry here does the same there before the next lookup.
+//! - M7: a seat that a lookup found is used up to the next write of its slot, and never kept: until
+//!   then its word is the slot's.
 //!
 //! A slot freed and reused while an image is held, by cases (old entry `o`, frozen, not captured):
 //! - `o` leaves and the slot is empty: the algorithm keeps `o`'s handle for the image, limbo keeps
@@ -167,25 +169,24 @@ impl<A: Algorithm> Slots<A> {
         })
     }
 
-    /// The entry of a seat just found in an index.
+    /// The entry of a seat (M7).
     #[inline]
     pub(crate) fn entry_of(&self, seat: Seat) -> &Entry {
-        debug_assert_eq!(self.engine.read(seat.slot as usize), seat.word, "M6");
-        // SAFETY: M1 by M6; as in `entry`.
+        debug_assert_eq!(self.engine.read(seat.slot as usize), seat.word, "M7");
+        // SAFETY: M1 by M7; as in `entry`.
         unsafe { Entry::from_word(seat.word) }
     }
 
-    /// The entry, to be changed in place, if no image can see it (M2).
+    /// The entry of a seat, to be changed in place, if no image can see it (M2).
     #[inline]
-    pub(crate) fn entry_mut(&mut self, slot: u32) -> Option<&mut Entry> {
-        let is_private = self.is_private(slot, self.entry(slot)?);
+    pub(crate) fn entry_mut(&mut self, seat: Seat) -> Option<&mut Entry> {
+        let is_private = self.is_private(seat.slot, self.entry_of(seat));
         if !is_private && !is_made(Mutant::ChangesInPlace) {
             return None;
         }
-        let word = self.engine.read(slot as usize);
-        // SAFETY: M1, and M2: the image under way never gives this handle to the snapshotter, or
-        // it has let go of it; no other reference outlives the borrow of `self`.
-        Some(unsafe { Entry::from_word_mut(word) })
+        // SAFETY: M1 by M7, and M2: the image under way never gives this handle to the
+        // snapshotter, or it has let go of it; no other reference outlives the borrow of `self`.
+        Some(unsafe { Entry::from_word_mut(seat.word) })
     }
 
     /// Whether no image can see the entry in this slot.

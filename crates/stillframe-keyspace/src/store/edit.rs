@@ -84,11 +84,11 @@ impl<A: Algorithm> Keyspace<A> {
         let lookup = self.lookup_again(db, key);
         let (limits, hasher, changed) = (&self.limits, &self.hasher, false);
         let mut booked = NOTHING;
-        if let Some(slot) = lookup.slot() {
-            if self.at(slot).value_type() != kind {
+        if let Some(seat) = lookup.seat {
+            if self.slots.entry_of(seat).value_type() != kind {
                 return Err(EditError::WrongType);
             }
-            if let Some(trunk) = self.slots.entry_mut(slot).and_then(Entry::trunk_mut) {
+            if let Some(trunk) = self.slots.entry_mut(seat).and_then(Entry::trunk_mut) {
                 let (loose, bytes) = (trunk.loose, trunk.bytes());
                 let body = Body::InPlace(&mut *trunk);
                 let (draft, result) = f(Draft { kind, body, loose, changed, limits, hasher });
@@ -99,18 +99,18 @@ impl<A: Algorithm> Keyspace<A> {
                 let books = &mut self.dbs[db].bytes;
                 *books = *books - bytes + trunk.bytes();
                 if parted > 0 {
-                    self.slots.give_back(slot, parted);
+                    self.slots.give_back(seat.slot, parted);
                 }
                 if is_empty {
-                    self.delete(slot, lookup.hash);
+                    self.delete(seat.slot, lookup.hash);
                 }
                 return Ok(result);
             }
-            booked = self.booked(slot);
+            booked = self.booked(seat);
         }
         let mut scratch = std::mem::take(&mut self.scratch);
-        let (loose, large) = match lookup.slot() {
-            Some(slot) => copy_out(self.at(slot), &mut scratch),
+        let (loose, large) = match lookup.seat {
+            Some(seat) => copy_out(self.slots.entry_of(seat), &mut scratch),
             None => (false, None),
         };
         let mut shared_bytes = large.as_ref().map_or(0, Trunk::node_bytes);
@@ -151,23 +151,23 @@ impl<A: Algorithm> Keyspace<A> {
         deadline: i64,
         shared_bytes: usize,
     ) -> Result<(), MemoryError> {
-        let (mut value, mut reserve) = match (value, lookup.slot()) {
+        let (mut value, mut reserve) = match (value, lookup.seat) {
             (Some(value), _) => (value, 0),
             (None, None) => return Ok(()),
-            (None, Some(slot)) => {
-                self.delete(slot, lookup.hash);
+            (None, Some(seat)) => {
+                self.delete(seat.slot, lookup.hash);
                 return Ok(());
             }
         };
-        if let Some(slot) = lookup.slot() {
+        if let Some(seat) = lookup.seat {
             if let New::Packed { run, .. } = value {
                 reserve = (run.len() / 4).min(INLINE_MAX - run.len()); // it is growing
             }
-            let booked = self.booked(slot);
-            if let Some(entry) = self.slots.entry_mut(slot) {
+            let booked = self.booked(seat);
+            if let Some(entry) = self.slots.entry_mut(seat) {
                 match entry.overwrite(value) {
                     Ok(()) => {
-                        self.book(db, slot, booked);
+                        self.book(db, seat, booked);
                         return Ok(());
                     }
                     Err(unfit) => value = unfit,
@@ -175,8 +175,8 @@ impl<A: Algorithm> Keyspace<A> {
             }
         }
         let entry = Owned::new(self.birth(db), key, value, deadline, reserve);
-        match lookup.slot() {
-            Some(slot) => self.replace(db, (slot, lookup.hash), entry, shared_bytes),
+        match lookup.seat {
+            Some(seat) => self.replace(db, seat, lookup.hash, entry, shared_bytes),
             None => drop(self.put_entry(db, lookup, entry)?),
         }
         Ok(())

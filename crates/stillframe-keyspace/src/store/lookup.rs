@@ -24,12 +24,6 @@ pub(crate) struct Lookup {
     pub(crate) seat: Option<Seat>,
 }
 
-impl Lookup {
-    pub(crate) fn slot(self) -> Option<u32> {
-        self.seat.map(|seat| seat.slot)
-    }
-}
-
 /// Slots and hashes of keys that are likely to be looked up next.
 #[derive(Default)]
 pub(crate) struct Known {

@@ -51,8 +51,8 @@ impl<A: Algorithm> Keyspace<A> {
     /// Brings what requests for elements of the one collection under `key` will touch into the
     /// caches, if it is large. Looks at the first [`WARM_BATCH`].
     pub fn warm_elements(&mut self, db: usize, key: &[u8], named: &[Named<'_>]) {
-        let Some(slot) = self.lookup_again(db, key).slot() else { return };
-        let collection = self.at(slot).value().as_collection();
+        let Some(seat) = self.lookup_again(db, key).seat else { return };
+        let collection = self.slots.entry_of(seat).value().as_collection();
         if let Some(Form::Tree(trunk)) = collection.map(|collection| collection.form)
             && trunk.main.order != Order::Place
             && trunk.len() >= ELEMENTS_MIN

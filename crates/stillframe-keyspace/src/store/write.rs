@@ -9,6 +9,7 @@ use super::Keyspace;
 use super::lookup::Lookup;
 use crate::integer::{IntText, parse_int};
 use crate::memory::entry::{Entry, INLINE_MAX, NEVER, New, Owned};
+use crate::memory::index::Seat;
 
 /// Dead entries swept before the slot array grows.
 const SWEEP_FOR_SLOT: usize = 16;
@@ -80,15 +81,15 @@ impl<A: Algorithm> Keyspace<A> {
     /// [`MemoryError`] when no slot can be had; nothing changes.
     pub fn append(&mut self, db: usize, key: &[u8], more: &[u8]) -> Result<usize, MemoryError> {
         let lookup = self.lookup_again(db, key);
-        let Some(slot) = lookup.slot() else {
+        let Some(seat) = lookup.seat else {
             let entry = Owned::new(self.birth(db), key, encode(more), NEVER, 0);
             self.put_entry(db, lookup, entry)?;
             return Ok(more.len());
         };
-        let booked = self.booked(slot);
-        if !self.slots.entry_mut(slot).is_some_and(|entry| append_in_place(entry, more)) {
+        let booked = self.booked(seat);
+        if !self.slots.entry_mut(seat).is_some_and(|entry| append_in_place(entry, more)) {
             let mut text = IntText::default();
-            let old = self.at(slot).value().to_bytes(&mut text);
+            let old = self.slots.entry_of(seat).value().to_bytes(&mut text);
             let len = old.len() + more.len();
             let birth = self.birth(db);
             let entry = if len <= INLINE_MAX {
@@ -102,8 +103,8 @@ impl<A: Algorithm> Keyspace<A> {
             };
             return self.put_entry(db, lookup, entry).map(|_| len);
         }
-        self.book(db, slot, booked);
-        Ok(self.at(slot).value().len())
+        self.book(db, seat, booked);
+        Ok(self.slots.entry_of(seat).value().len())
     }
 
     /// Overwrites a key's text from `offset` on, filling a gap with zeros, and returns the new
@@ -121,18 +122,18 @@ impl<A: Algorithm> Keyspace<A> {
     ) -> Result<usize, MemoryError> {
         let lookup = self.lookup_again(db, key);
         if patch.is_empty() {
-            return Ok(lookup.slot().map_or(0, |slot| self.at(slot).value().len()));
+            return Ok(lookup.seat.map_or(0, |seat| self.slots.entry_of(seat).value().len()));
         }
-        let booked = lookup.slot().map_or(NOTHING, |slot| self.booked(slot));
-        if let Some(slot) = lookup.slot()
-            && let Some(entry) = self.slots.entry_mut(slot)
+        let booked = lookup.seat.map_or(NOTHING, |seat| self.booked(seat));
+        if let Some(seat) = lookup.seat
+            && let Some(entry) = self.slots.entry_mut(seat)
             && patch_in_place(entry, offset, patch)
         {
-            self.book(db, slot, booked);
-            return Ok(self.at(slot).value().len());
+            self.book(db, seat, booked);
+            return Ok(self.slots.entry_of(seat).value().len());
         }
-        let mut text = lookup.slot().map_or_else(Vec::new, |slot| {
-            self.at(slot).value().to_bytes(&mut IntText::default()).to_vec()
+        let mut text = lookup.seat.map_or_else(Vec::new, |seat| {
+            self.slots.entry_of(seat).value().to_bytes(&mut IntText::default()).to_vec()
         });
         patch_vec(&mut text, offset, patch);
         let len = text.len();
@@ -148,28 +149,26 @@ impl<A: Algorithm> Keyspace<A> {
 
     /// Sets or clears a key's time to live; false if there is no such key.
     pub fn set_expire(&mut self, db: usize, key: &[u8], at: Option<i64>) -> bool {
-        let lookup = self.lookup_again(db, key);
-        let Some(slot) = lookup.slot() else { return false };
-        let booked = self.booked(slot);
+        let Lookup { hash, seat: Some(seat) } = self.lookup_again(db, key) else { return false };
+        let booked = self.booked(seat);
         let deadline = at.unwrap_or(NEVER);
-        if let Some(entry) = self.slots.entry_mut(slot) {
+        if let Some(entry) = self.slots.entry_mut(seat) {
             entry.set_deadline(deadline);
-            self.book(db, slot, booked);
+            self.book(db, seat, booked);
         } else {
             let birth = self.birth(db);
-            let old = self.at(slot);
+            let old = self.slots.entry_of(seat);
             let shared_bytes = old.outside_bytes();
             let entry = Owned::new(birth, key, old.share(), deadline, 0);
-            self.replace(db, (slot, lookup.hash), entry, shared_bytes);
+            self.replace(db, seat, hash, entry, shared_bytes);
         }
         true
     }
 
     /// Deletes a key; false if there is no such key.
     pub fn remove(&mut self, db: usize, key: &[u8]) -> bool {
-        let lookup = self.lookup_again(db, key);
-        let Some(slot) = lookup.slot() else { return false };
-        self.delete(slot, lookup.hash);
+        let Lookup { hash, seat: Some(seat) } = self.lookup_again(db, key) else { return false };
+        self.delete(seat.slot, hash);
         true
     }
 
@@ -184,12 +183,13 @@ impl<A: Algorithm> Keyspace<A> {
         to_db: usize,
         to: &[u8],
     ) -> Result<bool, MemoryError> {
-        let lookup = self.lookup_again(db, from);
-        let Some(slot) = lookup.slot() else { return Ok(false) };
+        let Lookup { hash, seat: Some(seat) } = self.lookup_again(db, from) else {
+            return Ok(false);
+        };
         if (db, from) != (to_db, to) {
-            let loan = self.slots.loan(slot);
-            let copy = self.copy_slot(slot, to_db, to)?;
-            self.delete(slot, lookup.hash);
+            let loan = self.slots.loan(seat.slot);
+            let copy = self.copy_entry(seat, to_db, to)?;
+            self.delete(seat.slot, hash);
             if let Some(loan) = loan {
                 self.slots.lend(copy, loan);
             }
@@ -208,16 +208,16 @@ impl<A: Algorithm> Keyspace<A> {
         to_db: usize,
         to: &[u8],
     ) -> Result<bool, MemoryError> {
-        let Some(slot) = self.lookup_again(db, from).slot() else { return Ok(false) };
+        let Some(seat) = self.lookup_again(db, from).seat else { return Ok(false) };
         if (db, from) != (to_db, to) {
-            self.copy_slot(slot, to_db, to)?;
+            self.copy_entry(seat, to_db, to)?;
         }
         Ok(true)
     }
 
-    /// Copies the entry in `slot` to a key; returns the slot of that.
-    fn copy_slot(&mut self, slot: u32, db: usize, key: &[u8]) -> Result<u32, MemoryError> {
-        let from = self.at(slot);
+    /// Copies an entry to a key; returns the slot of that.
+    fn copy_entry(&mut self, seat: Seat, db: usize, key: &[u8]) -> Result<u32, MemoryError> {
+        let from = self.slots.entry_of(seat);
         let entry = Owned::new(self.birth(db), key, from.share(), from.deadline(), 0);
         let lookup = self.lookup(db, key);
         self.put_entry(db, lookup, entry)
@@ -233,14 +233,14 @@ impl<A: Algorithm> Keyspace<A> {
         let lookup = self.lookup_again(db, key);
         let mut value = value;
         let mut deadline = expire.deadline(NEVER);
-        if let Some(slot) = lookup.slot() {
-            let booked = self.booked(slot);
+        if let Some(seat) = lookup.seat {
+            let booked = self.booked(seat);
             deadline = expire.deadline(booked.deadline);
-            if let Some(entry) = self.slots.entry_mut(slot) {
+            if let Some(entry) = self.slots.entry_mut(seat) {
                 match entry.overwrite(value) {
                     Ok(()) => {
                         entry.set_deadline(deadline);
-                        self.book(db, slot, booked);
+                        self.book(db, seat, booked);
                         return Ok(());
                     }
                     Err(unfit) => value = unfit,
@@ -258,9 +258,9 @@ impl<A: Algorithm> Keyspace<A> {
         lookup: Lookup,
         entry: Owned,
     ) -> Result<u32, MemoryError> {
-        if let Some(slot) = lookup.slot() {
-            self.replace(db, (slot, lookup.hash), entry, 0);
-            return Ok(slot);
+        if let Some(seat) = lookup.seat {
+            self.replace(db, seat, lookup.hash, entry, 0);
+            return Ok(seat.slot);
         }
         if !self.slots.has_free() {
             self.sweep(SWEEP_FOR_SLOT);
@@ -268,23 +268,24 @@ impl<A: Algorithm> Keyspace<A> {
         let seat = self.slots.insert(entry)?;
         self.dbs[db].index.insert(lookup.hash, seat);
         self.access.begin(seat.slot);
-        self.book(db, seat.slot, NOTHING);
+        self.book(db, seat, NOTHING);
         Ok(seat.slot)
     }
 
-    /// Puts an entry in the place of that in `slot`, which has the same key with this hash, and
-    /// shares so many bytes with it.
+    /// Puts an entry in the place of another, which has the same key with this hash, and shares so
+    /// many bytes with it.
     pub(crate) fn replace(
         &mut self,
         db: usize,
-        (slot, hash): (u32, u64),
+        old: Seat,
+        hash: u64,
         entry: Owned,
         shared_bytes: usize,
     ) {
-        let booked = self.booked(slot);
-        let seat = self.slots.replace(slot, entry, shared_bytes);
+        let booked = self.booked(old);
+        let seat = self.slots.replace(old.slot, entry, shared_bytes);
         self.dbs[db].index.update(hash, seat);
-        self.book(db, slot, booked);
+        self.book(db, seat, booked);
     }
 
     /// Era and space of an entry that is born now.
@@ -292,18 +293,14 @@ impl<A: Algorithm> Keyspace<A> {
         (self.slots.era(), self.spaces.of_db(db))
     }
 
-    pub(crate) fn at(&self, slot: u32) -> &Entry {
-        self.slots.entry(slot).expect("a slot in the index is in use")
-    }
-
-    pub(crate) fn booked(&self, slot: u32) -> Booked {
-        let entry = self.at(slot);
+    pub(crate) fn booked(&self, seat: Seat) -> Booked {
+        let entry = self.slots.entry_of(seat);
         Booked { bytes: entry.bytes(), deadline: entry.deadline() }
     }
 
-    /// Brings the books up to date with the entry that is now in `slot` of `db`.
-    pub(crate) fn book(&mut self, db: usize, slot: u32, before: Booked) {
-        let now = self.booked(slot);
+    /// Brings the books of `db` up to date with an entry as it is now.
+    pub(crate) fn book(&mut self, db: usize, seat: Seat, before: Booked) {
+        let (slot, now) = (seat.slot, self.booked(seat));
         let db = &mut self.dbs[db];
         db.bytes = db.bytes - before.bytes + now.bytes;
         match (before.deadline != NEVER, now.deadline != NEVER) {
