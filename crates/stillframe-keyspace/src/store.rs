@@ -28,6 +28,7 @@ pub(crate) mod write;
 use std::collections::VecDeque;
 use std::hash::RandomState;
 
+use stillframe::algorithms::any::Any;
 use stillframe::{
     Algorithm, BeginError, Begun, CaptureError, CaptureReport, Options, Point, Progress,
 };
@@ -52,13 +53,14 @@ use options::{KeyspaceOptions, KeyspaceStats};
 /// Dead entries swept in one call of [`Keyspace::tend`].
 const SWEEP: usize = if cfg!(any(test, miri)) { 16 } else { 512 };
 
-/// Sixteen databases of keys, with images by algorithm `A`.
+/// Sixteen databases of keys, with images by algorithm `A`; by default, by the one that
+/// [`KeyspaceOptions::algorithm`] names.
 ///
 /// `db` is below [`DATABASES`] everywhere (else a call panics); keys are at most 1 GiB. Instants
 /// are unix milliseconds. Calls that take `now` treat a key whose time has come as absent, and
 /// delete it. Calls that do not take it act on whatever is stored: look the key up first where that
 /// matters; looking up and then changing one key hashes it once.
-pub struct Keyspace<A: Algorithm> {
+pub struct Keyspace<A: Algorithm = Any> {
     pub(crate) slots: Slots<A>,
     pub(crate) dbs: [Db; DATABASES],
     pub(crate) spaces: Spaces,
