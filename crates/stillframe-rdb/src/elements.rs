@@ -273,7 +273,21 @@ impl Elements {
 
     fn flaw(&self, form: Form, flaw: &Flaw) -> Problem {
         let (name, bytes) = (form.name(), self.packed.len());
-        let what = format!("a damaged {name}: {} (byte {} of its {bytes})", flaw.what, flaw.at);
+        let Flaw { at, what } = flaw;
+        // Redis's words, for who looks for them in a log.
+        let check = match (form, self.kind) {
+            (Form::Zipmap, _) => "Zipmap",
+            (Form::Intset, _) => "Intset",
+            (Form::Ziplist, Collection::Sorted) => "Zset ziplist",
+            (Form::Listpack, Collection::Sorted) => "Zset listpack",
+            (Form::Ziplist, Collection::Hash) => "Hash ziplist",
+            (Form::Listpack, Collection::Hash) => "Hash listpack",
+            (Form::Ziplist, _) => "Ziplist",
+            (Form::Listpack, _) => "Listpack",
+        };
+        let what = format!(
+            "a damaged {name}: {what} (byte {at} of its {bytes}; {check} integrity check failed)"
+        );
         Problem::Value { offset: self.offset, what }
     }
 

@@ -38,7 +38,7 @@ pub enum DecodeError {
     /// All bytes make sense, and yet they are not those that were written.
     #[error(
         "damaged somewhere before byte {offset}: the bytes have checksum {computed:016x}, \
-         written was {written:016x}"
+         written was {written:016x} (RDB CRC error)"
     )]
     Checksum {
         /// Where the checksum stands.

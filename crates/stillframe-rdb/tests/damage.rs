@@ -178,8 +178,8 @@ fn damage_inside_a_value_is_told_with_its_key_and_place() {
     };
     let packed = |kind: u8, bytes: &[u8]| key(kind, &[&[bytes.len() as u8], bytes].concat());
     let head = "damaged at byte 15: key \"k\\n\" of database 5 holds ";
-    let listpack =
-        "a damaged listpack: its length differs from the one in its head (byte 0 of its 7)";
+    let listpack = "a damaged listpack: its length differs from the one in its head (byte 0 of its 7; \
+                    Hash listpack integrity check failed)";
     assert_eq!(packed(16, b"\x08\0\0\0\0\0\xff"), format!("{head}{listpack}"));
     let cases: &[(u8, &[u8], &str)] = &[
         (16, b"\x0a\0\0\0\x01\0\x81f\x02\xff", "a field that nothing follows"),
@@ -198,6 +198,10 @@ fn damage_inside_a_value_is_told_with_its_key_and_place() {
         (9, b"\x02\x01f\x01\0v\xff", "the number of elements is not the one announced"),
         (9, b"\x01\x01f\x03\0v\xff", "a damaged zipmap: a text runs past the end"),
         (9, b"\xfe\x01f\xff", "a damaged zipmap: a field has no value"),
+        (9, b"\0\xff", "a damaged zipmap: it holds no field (byte 0 of its 2; Zipmap integrity"),
+        (9, b"\x01\xfe\x01\0\0\0f\x01\0v\xff", "a length takes five bytes where one would do"),
+        (9, b"\x01\x01f\xfe\x01\0\0\0\0v\xff", "a length takes five bytes where one would do"),
+        (12, b"\x0e\0\0\0\x0b\0\0\0\x01\0\0\x01a\xff", "Zset ziplist integrity check failed"),
     ];
     for (kind, bytes, words) in cases {
         let text = packed(*kind, bytes);

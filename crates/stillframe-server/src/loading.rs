@@ -72,6 +72,13 @@ impl<A: Algorithm> Host for Server<A> {
 impl<A: Algorithm> Server<A> {
     /// Loads the dump file, if there is one; false if the server is to end first.
     pub(crate) fn load(&mut self) -> Result<bool, ServeError> {
+        self.load_dump().inspect_err(|error| {
+            tracing::error!("{error}");
+            tracing::error!("Terminating server after rdb file reading failure.");
+        })
+    }
+
+    fn load_dump(&mut self) -> Result<bool, ServeError> {
         // What has expired at a replica goes when its primary says so.
         let is_replica = self.state.config.replication.primary.is_some();
         let now = if is_replica { i64::MIN } else { unix_millis() };

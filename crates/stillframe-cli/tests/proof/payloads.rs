@@ -144,3 +144,32 @@ fn payloads_are_refused_as_by_redis() {
     }
     assert!(refused > 30, "{refused} of the payloads are refused");
 }
+
+/// Who looks for Redis's words in a log finds them.
+#[test]
+fn damage_is_refused_and_logged_in_the_words_of_redis() {
+    if !redis_is_here("damage_is_refused_and_logged_in_the_words_of_redis") {
+        return;
+    }
+    // A byte of each is not what it was: the last entry's place, the count, a length.
+    let mut sorted = ziplist(&[b"a", b"1"]);
+    sorted[5] = 2;
+    let mut fields = listpack(&[b"f", b"v"]);
+    fields[5] = 9;
+    let damaged = [
+        (value(12, None, &sorted), "Zset ziplist integrity check failed"),
+        (value(16, None, &fields), "Hash listpack integrity check failed"),
+        (value(9, None, &text(b"\0\xff")), "Zipmap integrity check failed"),
+        (value(9, None, &text(b"\x01\xfe\x01\0\0\0f\x01\0v\xff")), "Zipmap integrity check failed"),
+        (value(9, None, &text(b"\x01\x01f\xfe\x01\0\0\0\0v\xff")), "Zipmap integrity check failed"),
+    ];
+    for kind in [Kind::Redis, Kind::Ours("imprint")] {
+        for (value, words) in &damaged {
+            let server = Server::start(kind);
+            server.client().ok("CONFIG SET sanitize-dump-payload yes loglevel verbose");
+            let reply = server.client().call(&[b"RESTORE", b"k", b"0", &payload(value)]);
+            assert_eq!(reply.text(), "ERR Bad data format", "{kind:?}: {words}");
+            assert!(server.log().contains(words), "{kind:?}: {words}: {}", server.log());
+        }
+    }
+}

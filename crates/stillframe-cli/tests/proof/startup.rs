@@ -1,6 +1,6 @@
 //! A start that cannot succeed says why, in a sentence, with the right exit status.
 
-use crate::support::{Kind, Setup, free_port, output_of, stillframe};
+use crate::support::{Kind, Setup, free_port, output_of, redis_is_here, stillframe};
 use std::fs;
 use std::net::TcpListener;
 use std::path::Path;
@@ -81,4 +81,28 @@ fn an_address_that_is_not_ours_is_named() {
     let output = stillframe(&["serve", "--dir", &path, "--bind", "192.0.2.1", "--port", "0"]);
     let text = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.code() == Some(1) && text.contains("192.0.2.1"), "{text}");
+}
+
+/// What is wrong with a dump file stands in the log, in Redis's words, too.
+#[test]
+fn a_dump_file_with_another_checksum_ends_the_start_and_the_log_says_so() {
+    for kind in [Kind::Redis, Kind::Ours("imprint")] {
+        if kind == Kind::Redis && !redis_is_here("a_dump_file_with_another_checksum") {
+            continue;
+        }
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut server = Setup::new(kind).folder(folder.path()).start();
+        server.client().ok("SET k v");
+        server.client().ok("SAVE");
+        server.kill();
+        let dump = server.dump();
+        let mut bytes = fs::read(&dump).expect("a dump file");
+        *bytes.last_mut().expect("a checksum") ^= 1;
+        fs::write(&dump, bytes).expect("a damaged dump file");
+        let output = output_of(Setup::new(kind).command(folder.path(), free_port()));
+        assert!(!output.status.success(), "{kind:?}");
+        let said = [output.stdout, output.stderr].concat();
+        let said = String::from_utf8_lossy(&said);
+        assert!(said.contains("CRC error"), "{kind:?}: {said}");
+    }
 }

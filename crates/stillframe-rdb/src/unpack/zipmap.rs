@@ -10,6 +10,9 @@ pub(super) fn frame(bytes: &[u8]) -> Result<(usize, Option<u64>), Flaw> {
     if bytes.len() < 2 || bytes.last() != Some(&MARK) {
         return flaw(bytes.len() - 1, "there is no end mark");
     }
+    if bytes.len() == 2 {
+        return flaw(0, "it holds no field");
+    }
     Ok((1, (pairs < WIDE).then_some(u64::from(pairs) * 2)))
 }
 
@@ -18,7 +21,12 @@ pub(super) fn part(body: &[u8], at: usize, is_value: bool) -> Result<(Item, usiz
     let [first] = field(body, at)?;
     let (length, mut start) = match first {
         MARK => return flaw(at, "the end mark stands too early"),
-        WIDE => (u32::from_le_bytes(field(body, at + 1)?), at + 5),
+        WIDE => match u32::from_le_bytes(field(body, at + 1)?) {
+            length if length < WIDE.into() => {
+                return flaw(at, "a length takes five bytes where one would do");
+            }
+            length => (length, at + 5),
+        },
         length => (length.into(), at + 1),
     };
     let mut gap = 0;

@@ -113,13 +113,15 @@ fn restore<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
     };
     // What is there stays until the new value is whole, under a name that nobody uses.
     let name = if there { ctx.unused_name(key) } else { key.to_vec() };
-    if let Err(error) = take_over(ctx, decoder, &name) {
+    if let Err(refused) = take_over(ctx, decoder, &name) {
         ctx.keyspace.remove(ctx.caller.db, &name);
-        if error == BAD_FORMAT {
+        if let Refused::Damaged(why) = &refused {
             let (id, peer) = (ctx.caller.id, &ctx.caller.peer);
-            tracing::warn!("client {id} at {peer}: integrity check failed of what it restores");
+            tracing::warn!(
+                "client {id} at {peer}: integrity check failed of what it restores: {why}"
+            );
         }
-        return ctx.out.error(error);
+        return ctx.out.error(refused.reply());
     }
     let instant = match (ttl, request.absolute) {
         (0, _) => None,
@@ -179,10 +181,10 @@ fn take_over<A: Algorithm>(
     ctx: &mut Context<'_, A>,
     mut decoder: Decoder<&[u8]>,
     key: &[u8],
-) -> Result<(), String> {
+) -> Result<(), Refused> {
     let db = ctx.caller.db;
-    let memory = |error| format!("OOM {error}");
-    match decoder.next().map_err(refusal)? {
+    let memory = |error| Refused::Lacks(format!("OOM {error}"));
+    match decoder.next()? {
         Some(Event::Entry { value, .. }) => match value {
             Value::Int(int) => ctx.keyspace.set_int(db, key, int, Expire::Never),
             Value::Bytes(bytes) => ctx.keyspace.set(db, key, bytes, Expire::Never),
@@ -192,26 +194,45 @@ fn take_over<A: Algorithm>(
             decode_elements(&mut decoder, ctx.keyspace, db, key, kind).map_err(
                 |error| match error {
                     LoadError::Edit(EditError::Memory(error)) => memory(error),
-                    _ => BAD_FORMAT.to_owned(),
+                    error => Refused::Damaged(error.to_string()),
                 },
             )?;
         }
-        _ => return Err(BAD_FORMAT.to_owned()),
+        _ => return Err(Refused::Damaged("it holds no value".to_owned())),
     }
     // No key holds an empty collection, and nothing follows a value.
     match (ctx.exists(key), decoder.next()) {
         (true, Ok(None)) => Ok(()),
-        _ => Err(BAD_FORMAT.to_owned()),
+        (_, Err(error)) => Err(error.into()),
+        (false, _) => Err(Refused::Damaged("the value is empty".to_owned())),
+        (true, Ok(Some(_))) => Err(Refused::Damaged("something follows the value".to_owned())),
     }
 }
 
-const BAD_FORMAT: &str = "ERR Bad data format";
+/// Why a payload is not restored.
+enum Refused {
+    /// What to answer: the server has no such values, or no memory.
+    Lacks(String),
+    /// The bytes are at fault: for the log.
+    Damaged(String),
+}
 
-fn refusal(error: DecodeError) -> String {
-    match error {
-        DecodeError::UnsupportedType { kind, .. } => {
-            format!("ERR the payload is {kind}, which this server cannot hold")
+impl Refused {
+    fn reply(self) -> String {
+        match self {
+            Self::Lacks(reply) => reply,
+            Self::Damaged(_) => "ERR Bad data format".to_owned(),
         }
-        _ => BAD_FORMAT.to_owned(),
+    }
+}
+
+impl From<DecodeError> for Refused {
+    fn from(error: DecodeError) -> Self {
+        match error {
+            DecodeError::UnsupportedType { kind, .. } => {
+                Self::Lacks(format!("ERR the payload is {kind}, which this server cannot hold"))
+            }
+            error => Self::Damaged(error.to_string()),
+        }
     }
 }

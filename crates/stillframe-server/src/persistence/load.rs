@@ -44,6 +44,8 @@ pub(crate) struct Load {
     /// Keys that had expired, if somebody wants to know them.
     expired: Option<Vec<(usize, Vec<u8>)>>,
     loaded: Loaded,
+    /// Keys that hold nothing.
+    empty: u64,
     started: Instant,
     told: Instant,
 }
@@ -61,6 +63,7 @@ impl Load {
             stream: StreamFields::default(),
             expired: None,
             loaded: Loaded::default(),
+            empty: 0,
             started,
             told: started,
         }
@@ -141,6 +144,7 @@ impl Load {
         match next(&mut self.decoder, keyspace, self.now, self.merge)? {
             Next::End => return Ok(false),
             Next::Other => {}
+            Next::Empty => self.empty += 1,
             Next::Stream(field) => self.stream.take(field),
             Next::Position(position) => {
                 self.loaded.position = Some(position);
@@ -179,6 +183,9 @@ impl Load {
             self.started.elapsed().as_secs_f64(),
             self.loaded.expired
         );
+        if self.empty > 0 {
+            tracing::warn!("empty keys skipped: {}", self.empty);
+        }
         self.loaded
     }
 
@@ -248,6 +255,8 @@ pub(crate) enum Next {
     Position(Position),
     /// Where a stream of replication stands, or a part of it.
     Stream(StreamField),
+    /// A key that holds nothing, and is left out.
+    Empty,
     /// Something else that is no key.
     Other,
     /// The end mark.
@@ -303,8 +312,8 @@ pub(crate) fn next<A: Algorithm, R: Read>(
             decode_elements(decoder, keyspace, db, &key, kind)
                 .map_err(|error| error.to_string())?;
             if !keyspace.contains(db, &key, i64::MIN) {
-                tracing::warn!("passing over key \"{}\": it holds nothing", key.escape_ascii());
-                return Ok(Next::Other);
+                tracing::warn!("skipping empty key: {}", key.escape_ascii());
+                return Ok(Next::Empty);
             }
             if expire_at_ms.is_some() {
                 keyspace.set_expire(db, &key, expire_at_ms);

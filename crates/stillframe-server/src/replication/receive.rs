@@ -240,7 +240,11 @@ impl Load {
                 Next::End => return Ok(true),
                 Next::Stream(StreamField::Db(db)) => self.db = db,
                 Next::Loaded => self.keys += 1,
-                Next::Expired { .. } | Next::Position(_) | Next::Stream(_) | Next::Other => {}
+                Next::Expired { .. }
+                | Next::Position(_)
+                | Next::Stream(_)
+                | Next::Empty
+                | Next::Other => {}
             }
             if delay(delay_us) {
                 break;
