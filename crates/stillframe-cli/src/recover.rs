@@ -155,17 +155,17 @@ fn server(arguments: &Arguments) -> Result<Report, ExitCode> {
             return Err(fail(2, &format_args!("--{problem} (see 'stillframe recover --help')")));
         }
     }
-    let restored = stillframe_server::restore(from, *until, config);
-    let restored = restored.map_err(|error| fail(1, &error))?;
+    let rewound = stillframe_server::rewind(from, *until, config);
+    let rewound = rewound.map_err(|error| fail(1, &error))?;
     Ok(Report {
         kind: "server",
-        out: restored.dump.display().to_string(),
-        records: restored.records,
-        last: restored.last,
-        keys: Some(restored.keys),
+        out: rewound.dump.display().to_string(),
+        records: rewound.records,
+        last: rewound.last,
+        keys: Some(rewound.keys),
         checkpoints: None,
         skipped: Vec::new(),
-        notices: restored.notices,
+        notices: rewound.notices,
     })
 }
 

@@ -159,7 +159,7 @@ fn merges_rewinds_and_recoveries_keep_the_tag() {
     let past = |name: Name, target: &str| {
         let (until, target) = (Until::Sequence(1), folder.path().join(target));
         let asked = options(name, Manner::Logged);
-        Store::recover_until(&source, until, &target, asked, |store: &mut Store, action| {
+        Store::rewind(&source, until, &target, asked, |store: &mut Store, action| {
             store.write(0, u64::from(action.bytes[0]));
             Ok(())
         })

@@ -32,7 +32,7 @@ mod process;
 mod pubsub;
 mod replication;
 mod requests;
-mod restore;
+mod rewind;
 mod serve_waiters;
 mod server;
 mod session;
@@ -51,7 +51,7 @@ pub use error::ServeError;
 pub use import::{Imported, import};
 #[doc(hidden)]
 pub use in_process::{Image, InProcess};
-pub use restore::{Restored, restore};
+pub use rewind::{RewindError, Rewound, rewind};
 pub use start::serve;
 
 /// The version of Redis whose commands, replies and files these are.

@@ -13,9 +13,11 @@
 
 use std::io::{self, ErrorKind, Write};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
+
+use stillframe::Shared;
 
 use super::calls::patiently;
 use super::pace::{Pace, Throttle};
@@ -47,7 +49,8 @@ pub struct Output {
 impl Output {
     pub(super) fn new(file: Box<dyn DiskFile>, mutation: Mutation) -> Self {
         let pace = Pace::default();
-        let file = Sequence { file, end: 0, behind: 0, direct: false, failed: false, pace };
+        let file =
+            Sequence { file, end: 0, behind: 0, direct: false, failed: false, pace, told: None };
         Self { file: Some(file), stage: None, may_use_thread: false, thread: None, mutation }
     }
 
@@ -87,11 +90,12 @@ impl Output {
         Some(stage)
     }
 
-    /// Bytes that this process has written, without those that are gathered; 0 while a thread
-    /// writes them.
-    #[must_use]
-    pub fn written(&self) -> u64 {
-        self.file.as_ref().map_or(0, |file| file.end)
+    /// Tells in `told` how many bytes are written, from now on: before the writer sleeps for its
+    /// throttle, and also if a forked child writes.
+    pub fn tell_written(&mut self, told: Shared<AtomicU64>) {
+        if let Some(file) = &mut self.file {
+            file.told = Some(told);
+        }
     }
 
     /// Asks for the room that the file will take, so that a full disk is found early.
@@ -235,6 +239,8 @@ struct Sequence {
     direct: bool,
     failed: bool,
     pace: Pace,
+    /// Where others see `end`.
+    told: Option<Shared<AtomicU64>>,
 }
 
 impl Sequence {
@@ -276,6 +282,9 @@ impl Write for Sequence {
             written = self.once(|file| patiently(|| file.write_at(end, bytes)))?;
         }
         self.end += written as u64;
+        if let Some(told) = &self.told {
+            told.store(self.end, Ordering::Relaxed);
+        }
         if !self.direct && self.end - self.behind >= BEHIND_BYTES {
             // The stretch before this one is on the disk by now, and leaves the page cache.
             self.file.write_behind(self.behind.saturating_sub(BEHIND_BYTES)..self.end);

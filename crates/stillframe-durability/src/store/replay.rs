@@ -127,7 +127,7 @@ impl<A: Algorithm> Store<A> {
     ///
     /// # Errors
     /// [`Error`]; [`Error::TooEarly`] if nothing leads there any more.
-    pub fn recover_until(
+    pub fn rewind(
         source: impl AsRef<Path>,
         until: Until,
         target: impl AsRef<Path>,

@@ -22,7 +22,7 @@ fn the_past_is_recovered_by_number_and_by_time() {
     let before = segments(path);
     let at = |until| {
         let target = tempdir().unwrap();
-        let made = Store::recover_until(path, until, target.path(), Options::words(2), replay)?;
+        let made = Store::rewind(path, until, target.path(), Options::words(2), replay)?;
         let found = (made.read(0), made.read(1));
         assert_eq!(found.1, expected(found.0));
         drop(made);
@@ -42,7 +42,7 @@ fn the_past_is_recovered_by_number_and_by_time() {
     assert!(matches!(at(Until::Sequence(29)), Err(Error::TooEarly { oldest: 3, .. })));
     assert!(matches!(at(Until::TimeMs(1)), Err(Error::TooEarly { .. })));
     assert_eq!(segments(path), before, "the source stays as it is");
-    let taken = Store::recover_until(path, Until::Sequence(65), path, Options::words(2), replay);
+    let taken = Store::rewind(path, Until::Sequence(65), path, Options::words(2), replay);
     assert!(matches!(taken, Err(Error::Locked { .. })));
     assert_state(&open(path), 65);
 }

@@ -9,7 +9,7 @@ use stillframe_durability::disk::{
 };
 
 use super::{FAULTS, Server, leftovers};
-use crate::restore::restore_at;
+use crate::rewind::rewind_at;
 use crate::{Config, journal, persistence};
 
 /// What is to be found: after so many changes of the disk, so many commands were acknowledged.
@@ -53,12 +53,12 @@ fn recovered(files: &Files, appendonly: bool) -> Result<usize, String> {
 }
 
 /// How many commands `stillframe recover` finds up to a record, or at the end.
-fn restored(files: &Files, until: Option<u64>) -> Result<usize, String> {
+fn rewound(files: &Files, until: Option<u64>) -> Result<usize, String> {
     let from = Place::on("simulated", Arc::new(SimulatedDisk::holding(files)));
     let disk = SimulatedDisk::default();
-    let to = Place::on("restored", Arc::new(disk.clone()));
+    let to = Place::on("rewound", Arc::new(disk.clone()));
     let until = until.map(Until::Sequence);
-    restore_at(from, until, &Config::default(), &to).map_err(|error| error.to_string())?;
+    rewind_at(from, until, &Config::default(), &to).map_err(|error| error.to_string())?;
     recovered(&disk.platter().lose_power(|_| false), false)
 }
 
@@ -126,13 +126,13 @@ fn every_earlier_state_is_there_after_every_crash() {
         let (disk, mut oracle) = (SimulatedDisk::default(), Oracle::default());
         life(&disk, &mut oracle).expect("a sound disk");
         let recover = |files: &Files| {
-            let all = restored(files, None);
+            let all = rewound(files, None);
             let disk = SimulatedDisk::holding(files);
             Server::start(&disk, true).map(drop).map_err(|error| error.to_string())?;
             let after = disk.platter().lose_power(|_| true);
             for last in 0..all.clone().unwrap_or(0) {
                 for files in [files, &after].into_iter().take(if last == 0 { 2 } else { 1 }) {
-                    match restored(files, Some(last as u64)) {
+                    match rewound(files, Some(last as u64)) {
                         Err(gone) if !keeps_all && gone.contains("needs an earlier dump") => {}
                         Ok(found) if found == last => {}
                         other => return Err(format!("up to record {last}: {other:?}")),
@@ -175,9 +175,9 @@ fn the_past_goes_when_it_is_not_wanted_or_there_is_no_room() {
     assert_eq!(server.kept(), 0);
     let files = disk.platter().lose_power(|_| false);
     assert_eq!(leftovers(&files), [""; 0]);
-    let found = restored(&files, Some(1)).expect_err("it is gone");
+    let found = rewound(&files, Some(1)).expect_err("it is gone");
     assert!(found.contains("needs an earlier dump file"), "{found}");
-    assert_eq!(restored(&files, None), Ok(oracle.asked));
+    assert_eq!(rewound(&files, None), Ok(oracle.asked));
 }
 
 #[test]

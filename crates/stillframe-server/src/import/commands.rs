@@ -3,9 +3,9 @@
 //! Stricter than the parser of requests: everything is a list of strings, and their line ends are
 //! looked at, because a length that was changed shows there first.
 
-use std::io::{ErrorKind, Read};
+use std::io::{self, ErrorKind, Read};
 
-use stillframe_resp::{Limits, Parser};
+use stillframe_resp::{Limits, Parser, ProtocolError};
 
 const READ_BYTES: usize = 64 << 10;
 /// Longest line of a comment.
@@ -20,6 +20,29 @@ pub(super) enum Next {
     Cut(u64),
     /// The file ends.
     End,
+}
+
+/// Why the commands of a file cannot be read on.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum CommandsError {
+    /// Neither a command nor a comment starts so.
+    #[error("damaged at byte {at}: '{}' starts no command", [*.byte].escape_ascii())]
+    NoStart { byte: u8, at: u64 },
+    /// A list of no strings.
+    #[error("damaged at byte {at}: a command without a name")]
+    Nameless { at: u64 },
+    /// A length or a count is wrong.
+    #[error("damaged in the command at byte {at}: {error}")]
+    Protocol { at: u64, error: ProtocolError },
+    /// A comment is longer than any.
+    #[error("damaged at byte {at}: a comment without end")]
+    Comment { at: u64 },
+    /// An argument is not followed by a line's end.
+    #[error("damaged at byte {at}: an argument does not end here")]
+    LineEnd { at: u64 },
+    /// The disk does not give the rest.
+    #[error("cannot read on at byte {at}: {error}")]
+    Read { at: u64, error: io::Error },
 }
 
 /// A file being read.
@@ -53,8 +76,8 @@ impl<R: Read> Commands<R> {
     /// What comes next.
     ///
     /// # Errors
-    /// One sentence: what is wrong, and where.
-    pub(super) fn next(&mut self) -> Result<Next, String> {
+    /// [`CommandsError`]: what is wrong, and where.
+    pub(super) fn next(&mut self) -> Result<Next, CommandsError> {
         // The parser remembers what it has seen of an unfinished command: it is asked from the
         // start of one only.
         loop {
@@ -66,9 +89,7 @@ impl<R: Read> Commands<R> {
                     }
                 }
                 Some(&other) => {
-                    let byte = [other].escape_ascii().to_string();
-                    let at = self.offset();
-                    return Err(format!("damaged at byte {at}: '{byte}' starts no command"));
+                    return Err(CommandsError::NoStart { byte: other, at: self.offset() });
                 }
                 None if self.ended => return Ok(Next::End),
                 None => self.fill(READ_BYTES)?,
@@ -81,16 +102,14 @@ impl<R: Read> Commands<R> {
                     self.current = self.start;
                     self.start += used;
                     if self.parser.args().is_empty() {
-                        return Err(format!("damaged at byte {at}: a command without a name"));
+                        return Err(CommandsError::Nameless { at });
                     }
                     self.check_line_ends()?;
                     return Ok(Next::Command(at));
                 }
                 Ok(None) if self.ended => return Ok(Next::Cut(at)),
                 Ok(None) => self.fill(self.parser.wanted().max(READ_BYTES))?,
-                Err(error) => {
-                    return Err(format!("damaged in the command at byte {at}: {error}"));
-                }
+                Err(error) => return Err(CommandsError::Protocol { at, error }),
             }
         }
     }
@@ -105,7 +124,7 @@ impl<R: Read> Commands<R> {
     }
 
     /// Steps over a line (a time stamp, for example); `false`: the file ends within it.
-    fn skip_comment(&mut self) -> Result<bool, String> {
+    fn skip_comment(&mut self) -> Result<bool, CommandsError> {
         loop {
             let line = &self.buffer[self.start..];
             if let Some(length) = line.iter().position(|&byte| byte == b'\n') {
@@ -113,7 +132,7 @@ impl<R: Read> Commands<R> {
                 return Ok(true);
             }
             if line.len() > COMMENT_BYTES_MAX {
-                return Err(format!("damaged at byte {}: a comment without end", self.offset()));
+                return Err(CommandsError::Comment { at: self.offset() });
             }
             if self.ended {
                 return Ok(false);
@@ -122,20 +141,20 @@ impl<R: Read> Commands<R> {
         }
     }
 
-    fn check_line_ends(&self) -> Result<(), String> {
+    fn check_line_ends(&self) -> Result<(), CommandsError> {
         let command = &self.buffer[self.current..self.start];
         let ends = self.parser.args().iter().map(|range| range.end);
         for end in ends {
             if command.get(end..end + 2) != Some(b"\r\n") {
                 let at = self.origin + (self.current + end) as u64;
-                return Err(format!("damaged at byte {at}: an argument does not end here"));
+                return Err(CommandsError::LineEnd { at });
             }
         }
         Ok(())
     }
 
     /// Reads up to `bytes` more.
-    fn fill(&mut self, bytes: usize) -> Result<(), String> {
+    fn fill(&mut self, bytes: usize) -> Result<(), CommandsError> {
         self.buffer.drain(..self.start);
         self.origin += self.start as u64;
         (self.start, self.current) = (0, 0);
@@ -151,7 +170,7 @@ impl<R: Read> Commands<R> {
         self.buffer.truncate(there + count);
         self.ended = count == 0;
         let at = self.origin + there as u64;
-        read.map(drop).map_err(|error| format!("cannot read on at byte {at}: {error}"))
+        read.map(drop).map_err(|error| CommandsError::Read { at, error })
     }
 }
 

@@ -9,8 +9,9 @@
 //! Words may be quoted as in a request; lines that start with `#` say nothing; unknown pairs are
 //! passed over. A blank line, and a last line without its end, are damage, as in Redis.
 
-use std::io::Read;
+use std::io::{self, Read};
 
+use stillframe_durability::Error;
 use stillframe_durability::disk::Directory;
 use stillframe_resp::{Limits, Parser};
 
@@ -25,61 +26,109 @@ pub(super) struct Manifest {
     pub(super) incremental: Vec<String>,
 }
 
+/// Why the files to load are not known.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ManifestError {
+    /// The directory, or the manifest, cannot be opened.
+    #[error(transparent)]
+    File(#[from] Error),
+    /// The manifest cannot be read.
+    #[error(transparent)]
+    Read(#[from] io::Error),
+    /// The directory is no append-only directory.
+    #[error(
+        "it has no manifest: name an append-only directory of Redis 7, an append-only file or an \
+         RDB file"
+    )]
+    None,
+    /// The directory is that of several.
+    #[error("it has {count} manifests: {names}")]
+    Many { count: usize, names: String },
+    /// Nobody writes so long a manifest.
+    #[error("it has more than {BYTES_MAX} bytes")]
+    TooLong,
+    /// The manifest does not end with a line's end.
+    #[error("its last line has no end: it is empty, or was cut")]
+    Cut,
+    /// A line says nothing that can be.
+    #[error("line {number}: {error}")]
+    Line { number: usize, error: LineError },
+}
+
+/// What is wrong with a line.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum LineError {
+    #[error("it is blank, which Redis never writes")]
+    Blank,
+    #[error("this is not a list of words in pairs, file, seq and type")]
+    Pairs,
+    #[error("'{0}' is missing")]
+    Missing(&'static str),
+    #[error("the name is no text")]
+    NoText,
+    #[error("'{}' is a path, not the name of a file", .0.escape_debug())]
+    Path(String),
+    #[error("the sequence is no number above 0")]
+    Sequence,
+    #[error("a type is one letter")]
+    Letters,
+    #[error("there is no type '{}'", [*.0].escape_ascii())]
+    Kind(u8),
+    #[error("there are two base files")]
+    TwoBases,
+    #[error("the sequence of incremental files does not rise")]
+    Falls,
+}
+
 /// The one manifest of a directory.
-pub(super) fn find(directory: &Directory) -> Result<String, String> {
-    let mut found = directory.names().map_err(|error| error.to_string())?;
+pub(super) fn find(directory: &Directory) -> Result<String, ManifestError> {
+    let mut found = directory.names()?;
     found.retain(|name| name.ends_with(".manifest") && !name.starts_with("temp"));
     found.sort_unstable();
     match &found[..] {
         [name] => Ok(name.clone()),
-        [] => Err("it has no manifest: name an append-only directory of Redis 7, an append-only \
-                   file or an RDB file"
-            .to_owned()),
-        many => Err(format!("it has {} manifests: {}", many.len(), many.join(", "))),
+        [] => Err(ManifestError::None),
+        many => Err(ManifestError::Many { count: many.len(), names: many.join(", ") }),
     }
 }
 
 impl Manifest {
-    pub(super) fn read(directory: &Directory, name: &str) -> Result<Self, String> {
+    pub(super) fn read(directory: &Directory, name: &str) -> Result<Self, ManifestError> {
         let mut text = Vec::new();
-        let (file, _) = directory.open_file(name).map_err(|error| error.to_string())?;
-        let read = file.take(BYTES_MAX + 1).read_to_end(&mut text);
-        read.map_err(|error| error.to_string())?;
+        let (file, _) = directory.open_file(name)?;
+        file.take(BYTES_MAX + 1).read_to_end(&mut text)?;
         if text.len() as u64 > BYTES_MAX {
-            return Err(format!("it has more than {BYTES_MAX} bytes"));
+            return Err(ManifestError::TooLong);
         }
         Self::parse(&text)
     }
 
-    fn parse(text: &[u8]) -> Result<Self, String> {
+    fn parse(text: &[u8]) -> Result<Self, ManifestError> {
         let mut manifest = Self::default();
         let mut highest = None;
         let Some(lines) = text.strip_suffix(b"\n") else {
-            return Err("its last line has no end: it is empty, or was cut".to_owned());
+            return Err(ManifestError::Cut);
         };
         for (number, line) in (1..).zip(lines.split(|&byte| byte == b'\n')) {
             if line.starts_with(b"#") {
                 continue;
             }
             let line = line.trim_ascii();
-            let wrong = |what: &str| format!("line {number}: {what}");
+            let wrong = |error| ManifestError::Line { number, error };
             if line.is_empty() {
-                return Err(wrong("it is blank, which Redis never writes"));
+                return Err(wrong(LineError::Blank));
             }
-            let entry = Entry::parse(line).map_err(|what| wrong(&what))?;
+            let entry = Entry::parse(line).map_err(wrong)?;
             match entry.kind {
                 b'h' => {}
                 b'b' if manifest.base.is_none() => manifest.base = Some(entry.name),
-                b'b' => return Err(wrong("there are two base files")),
+                b'b' => return Err(wrong(LineError::TwoBases)),
                 b'i' if highest.is_none_or(|highest| highest < entry.sequence) => {
                     highest = Some(entry.sequence);
                     manifest.incremental.push(entry.name);
                 }
-                b'i' => return Err(wrong("the sequence of incremental files does not rise")),
-                other => {
-                    let kind = [other].escape_ascii().to_string();
-                    return Err(wrong(&format!("there is no type '{kind}'")));
-                }
+                b'i' => return Err(wrong(LineError::Falls)),
+                other => return Err(wrong(LineError::Kind(other))),
             }
         }
         Ok(manifest)
@@ -93,7 +142,7 @@ struct Entry {
 }
 
 impl Entry {
-    fn parse(line: &[u8]) -> Result<Self, String> {
+    fn parse(line: &[u8]) -> Result<Self, LineError> {
         // The parser takes a line that starts with '*' for something else.
         let mut line = [line, b"\n"].concat();
         let mut parser = Parser::new(Limits::OPEN);
@@ -101,22 +150,22 @@ impl Entry {
         let words: Vec<&[u8]> =
             parser.args().iter().map(|range| &line[range.clone()]).filter(|_| whole).collect();
         if words.len() < 6 || !words.len().is_multiple_of(2) {
-            return Err("this is not a list of words in pairs, file, seq and type".to_owned());
+            return Err(LineError::Pairs);
         }
-        let value = |key: &str| {
+        let value = |key: &'static str| {
             let pair =
                 words.chunks_exact(2).find(|pair| pair[0].eq_ignore_ascii_case(key.as_bytes()));
-            pair.map(|pair| pair[1]).ok_or_else(|| format!("'{key}' is missing"))
+            pair.map(|pair| pair[1]).ok_or(LineError::Missing(key))
         };
-        let name = std::str::from_utf8(value("file")?).map_err(|_| "the name is no text")?;
+        let name = std::str::from_utf8(value("file")?).map_err(|_| LineError::NoText)?;
         if name.is_empty() || name.contains(['/', '\0']) || name == "." || name == ".." {
-            return Err(format!("'{}' is a path, not the name of a file", name.escape_debug()));
+            return Err(LineError::Path(name.to_owned()));
         }
         let sequence = std::str::from_utf8(value("seq")?).ok().and_then(|seq| seq.parse().ok());
-        let sequence = sequence.filter(|&it| it > 0).ok_or("the sequence is no number above 0")?;
+        let sequence = sequence.filter(|&it| it > 0).ok_or(LineError::Sequence)?;
         let kind = match value("type")? {
             [kind] => *kind,
-            _ => return Err("a type is one letter".to_owned()),
+            _ => return Err(LineError::Letters),
         };
         Ok(Self { name: name.to_owned(), sequence, kind })
     }
@@ -158,11 +207,13 @@ mod tests {
             (b"*3\r\n$1\r\na", "line 1"),
             (&long, "line 1"),
         ] {
-            let refused = Manifest::parse(&[text, b"\n"].concat()).expect_err("it is none");
+            let refused = Manifest::parse(&[text, b"\n"].concat());
+            let refused = refused.expect_err("it is none").to_string();
             assert!(refused.contains(problem), "{}: {refused}", text.escape_ascii());
         }
         for cut in [&b""[..], b"file a seq 1 type b\nfile b seq 2 type i"] {
-            assert!(Manifest::parse(cut).expect_err("it is cut").contains("no end"));
+            let refused = Manifest::parse(cut).expect_err("it is cut").to_string();
+            assert!(refused.contains("no end"), "{refused}");
         }
     }
 }

@@ -14,6 +14,7 @@ mod foreign;
 mod manifest;
 mod replay;
 
+use std::fmt::Display;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
@@ -68,14 +69,19 @@ pub fn import(from: &Path, config: Config) -> Result<Imported, ServeError> {
     let mut state = ServerState::new(config, saves, users, 0);
     let mut replay = Replay::new(&table);
     for part in &parts {
-        let failed = |problem| ServeError::Load { path: part.path.clone(), problem };
         let (file, start) = load_base(&mut keyspace, &part.path)?;
-        replay.file(&mut keyspace, &mut state, file, start, part).map_err(failed)?;
+        let replayed = replay.file(&mut keyspace, &mut state, file, start, part);
+        replayed.map_err(|error| unloadable(&part.path, &error))?;
     }
     let keys = keyspace.stats().keys as u64;
     let saved = persistence::save_and_wait(&mut keyspace, &mut state);
     saved.map_err(|error| ServeError::Save { path: dump.clone(), problem: error.to_string() })?;
     Ok(Imported { keys, commands: replay.commands, dump, notices: replay.notices })
+}
+
+/// What cannot be imported, and why.
+fn unloadable(path: &Path, problem: &dyn Display) -> ServeError {
+    ServeError::Load { path: path.to_owned(), problem: problem.to_string() }
 }
 
 /// A file to load, and what it may be.
@@ -91,8 +97,7 @@ fn load_base<A: Algorithm>(
     keyspace: &mut Keyspace<A>,
     path: &Path,
 ) -> Result<(Input, u64), ServeError> {
-    let failed =
-        |error: io::Error| ServeError::Load { path: path.to_owned(), problem: error.to_string() };
+    let failed = |error: io::Error| unloadable(path, &error);
     let (mut file, bytes) = disk::open_path(path).map_err(failed)?;
     let mut magic = Vec::new();
     file.by_ref().take(5).read_to_end(&mut magic).map_err(failed)?;
@@ -107,25 +112,24 @@ fn load_base<A: Algorithm>(
 
 /// The files that `from` stands for, in their order.
 fn parts(from: &Path) -> Result<Vec<Part>, ServeError> {
-    let failed = |path: &Path, problem| ServeError::Load { path: path.to_owned(), problem };
     let directory = match disk::Directory::existing(from) {
         Err(error) if error.kind() == Some(io::ErrorKind::NotADirectory) => {
             return Ok(vec![Part { path: from.to_owned(), last: true }]);
         }
-        directory => directory.map_err(|error| failed(from, error.to_string()))?,
+        directory => directory.map_err(|error| unloadable(from, &error))?,
     };
     let below = directory.below("appendonlydir").and_then(disk::Directory::existing);
     let directory = below.unwrap_or(directory);
     let from = directory.path();
-    let name = manifest::find(&directory).map_err(|problem| failed(from, problem))?;
+    let name = manifest::find(&directory).map_err(|error| unloadable(from, &error))?;
     let path = directory.at(&name);
-    let manifest = Manifest::read(&directory, &name).map_err(|problem| failed(&path, problem))?;
+    let manifest = Manifest::read(&directory, &name).map_err(|error| unloadable(&path, &error))?;
     let names = manifest.base.iter().chain(&manifest.incremental);
     let mut parts: Vec<Part> =
         names.map(|name| Part { path: from.join(name), last: false }).collect();
     match parts.last_mut() {
         Some(part) => part.last = true,
-        None => return Err(failed(&path, "it names no file to load".to_owned())),
+        None => return Err(unloadable(&path, &"it names no file to load")),
     }
     Ok(parts)
 }

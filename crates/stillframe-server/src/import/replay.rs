@@ -11,7 +11,7 @@ use stillframe_keyspace::Keyspace;
 use stillframe_resp::{Out, Protocol};
 
 use super::Part;
-use super::commands::{Commands, Next, whole_command_within};
+use super::commands::{Commands, CommandsError, Next, whole_command_within};
 use crate::clock::unix_millis;
 use crate::commands::{self, Context, Table};
 use crate::session::Session;
@@ -27,6 +27,27 @@ pub(super) struct Replay<'a, A: Algorithm> {
     pub(super) notices: Vec<String>,
     replies: Vec<u8>,
     told: Instant,
+}
+
+/// Why a file cannot be replayed.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ReplayError {
+    /// Its commands cannot be read.
+    #[error(transparent)]
+    File(#[from] CommandsError),
+    /// The length of an argument was changed.
+    #[error(
+        "damaged in the command at byte {at}: it would reach past the end of the file, and a whole \
+         command stands in it at byte {within}; cut a copy of the file at byte {at} to do without \
+         what follows"
+    )]
+    Reaches { at: u64, within: u64 },
+    /// It is not the last file, and is cut.
+    #[error("damaged: it ends with {what}, at byte {at}, and another follows")]
+    Cut { what: &'static str, at: u64 },
+    /// A command cannot run, or fails.
+    #[error("{named} at byte {at} {why}")]
+    Command { named: String, at: u64, why: String },
 }
 
 /// A transaction that waits for its EXEC.
@@ -45,7 +66,7 @@ impl<'a, A: Algorithm> Replay<'a, A> {
     /// Replays a file that stands at `offset`.
     ///
     /// # Errors
-    /// One sentence: what is wrong, and where.
+    /// [`ReplayError`]: what is wrong, and where.
     pub(super) fn file(
         &mut self,
         keyspace: &mut Keyspace<A>,
@@ -53,7 +74,7 @@ impl<'a, A: Algorithm> Replay<'a, A> {
         input: impl Read,
         offset: u64,
         part: &Part,
-    ) -> Result<(), String> {
+    ) -> Result<(), ReplayError> {
         let mut session = Session::internal();
         let mut file = Commands::new(input, offset);
         let mut open: Option<Open> = None;
@@ -104,14 +125,9 @@ impl<'a, A: Algorithm> Replay<'a, A> {
         at: u64,
         multi: Option<u64>,
         part: &Part,
-    ) -> Result<(), String> {
+    ) -> Result<(), ReplayError> {
         if let Some(within) = whole_command_within(file.tail()) {
-            return Err(format!(
-                "damaged in the command at byte {at}: it would reach past the end of the file, and \
-                 a whole command stands in it at byte {}; cut a copy of the file at byte {at} to \
-                 do without what follows",
-                at + within as u64
-            ));
+            return Err(ReplayError::Reaches { at, within: at + within as u64 });
         }
         match multi {
             None => self.leave_out("an unfinished command", at, part),
@@ -119,10 +135,10 @@ impl<'a, A: Algorithm> Replay<'a, A> {
         }
     }
 
-    fn leave_out(&mut self, what: &str, at: u64, part: &Part) -> Result<(), String> {
+    fn leave_out(&mut self, what: &'static str, at: u64, part: &Part) -> Result<(), ReplayError> {
         let path = part.path.display();
         if !part.last {
-            return Err(format!("damaged: it ends with {what}, at byte {at}, and another follows"));
+            return Err(ReplayError::Cut { what, at });
         }
         let notice = format!("{path} ends with {what}, which is left out, from byte {at} on");
         tracing::warn!("{notice}");
@@ -137,7 +153,7 @@ impl<'a, A: Algorithm> Replay<'a, A> {
         session: &mut Session,
         at: u64,
         args: &[&[u8]],
-    ) -> Result<(), String> {
+    ) -> Result<(), ReplayError> {
         // The clock stands still, unless a command counts from now on. Redis 7 logs none that does.
         let now = if counts_from_now(args) { unix_millis() } else { 0 };
         self.replies.clear();
@@ -153,10 +169,10 @@ impl<'a, A: Algorithm> Replay<'a, A> {
             [name] if is(name, b"multi") || is(name, b"exec") => {
                 Err("cannot be replayed: no transaction begins or ends here".to_owned())
             }
-            _ => commands::apply(&mut ctx, args),
+            _ => commands::apply(&mut ctx, args).map_err(|why| why.to_string()),
         };
         self.commands += 1;
-        applied.map_err(|why| format!("{} at byte {at} {why}", commands::named(args)))
+        applied.map_err(|why| ReplayError::Command { named: commands::named(args), at, why })
     }
 
     fn report(&mut self, path: &std::path::Path, at: u64) {

@@ -68,7 +68,11 @@ impl InProcess {
     /// What is wrong with the file, in a sentence.
     pub fn load(&mut self, file: &[u8]) -> Result<(), String> {
         let mut decoder = Decoder::new(file).with_file_bytes(file.len() as u64);
-        while !matches!(next(&mut decoder, &mut self.keyspace, i64::MIN, false)?, Next::End) {}
-        Ok(())
+        loop {
+            let read = next(&mut decoder, &mut self.keyspace, i64::MIN, false);
+            if matches!(read.map_err(|error| error.to_string())?, Next::End) {
+                return Ok(());
+            }
+        }
     }
 }

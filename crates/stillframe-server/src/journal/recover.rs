@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use stillframe::Algorithm;
 use stillframe_durability::{Action, Application, ApplyError, Error, Log, Replayed};
 use stillframe_keyspace::{DATABASES, Keyspace};
-use stillframe_resp::{Limits, Out, Parser, Protocol};
+use stillframe_resp::{Limits, Out, Parser, Protocol, ProtocolError};
 
 use super::{Open, Position, Reach};
 use crate::ServeError;
@@ -162,6 +162,31 @@ impl<'a, H: Host> Replay<'a, H> {
     }
 }
 
+/// Why a record cannot be applied.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum RecordError {
+    /// It is no payload of a server's log.
+    #[error("it holds no requests of a server")]
+    Payload,
+    /// Its last request is not whole.
+    #[error("it ends within a request")]
+    Cut,
+    /// It holds something else than requests.
+    #[error("it holds no request: {0}")]
+    Request(#[from] ProtocolError),
+    /// A command cannot run, or fails.
+    #[error("{named} {why}")]
+    Command {
+        /// The command and its key.
+        named: String,
+        /// Why.
+        why: String,
+    },
+    /// A transaction does not end.
+    #[error("it holds a transaction without its EXEC")]
+    Open,
+}
+
 /// Applies the payloads of records.
 pub(crate) struct Applier {
     session: Session,
@@ -188,14 +213,14 @@ impl Applier {
         state: &mut ServerState,
         table: &Table<A>,
         payload: &[u8],
-    ) -> Result<(), String> {
+    ) -> Result<(), RecordError> {
         let Self { session, parser, requests, replies } = self;
         (state.clients.own_place, state.clients.own_id) = (usize::MAX, session.caller.id);
         let (db, payload) = payload
             .split_first()
             .map(|(&db, payload)| (usize::from(db), payload))
             .filter(|&(db, _)| db < DATABASES)
-            .ok_or("it holds no requests of a server")?;
+            .ok_or(RecordError::Payload)?;
         session.caller.db = db;
         requests.clear();
         requests.extend_from_slice(payload);
@@ -203,8 +228,8 @@ impl Applier {
         while at < requests.len() {
             let used = match parser.parse(&mut requests[at..]) {
                 Ok(Some(used)) => used,
-                Ok(None) => return Err("it ends within a request".to_owned()),
-                Err(error) => return Err(format!("it holds no request: {error}")),
+                Ok(None) => return Err(RecordError::Cut),
+                Err(error) => return Err(error.into()),
             };
             let request = &requests[at..at + used];
             let ranges = parser.args().iter();
@@ -221,11 +246,14 @@ impl Applier {
                 table,
             };
             let applied = commands::apply(&mut ctx, &args);
-            applied.map_err(|why| format!("{} {why}", commands::named(&args)))?;
+            applied.map_err(|why| RecordError::Command {
+                named: commands::named(&args),
+                why: why.to_string(),
+            })?;
         }
         match session.transaction {
             None => Ok(()),
-            Some(_) => Err("it holds a transaction without its EXEC".to_owned()),
+            Some(_) => Err(RecordError::Open),
         }
     }
 }

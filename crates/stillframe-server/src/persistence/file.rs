@@ -21,7 +21,7 @@ pub(crate) fn stage() -> Stage {
 pub(crate) struct DumpFile {
     file: disk::Output,
     throttle: Throttle,
-    /// Bytes written, also by a forked child.
+    /// Bytes written, perhaps by a forked child.
     written: Shared<AtomicU64>,
 }
 
@@ -34,6 +34,7 @@ impl DumpFile {
         written: Shared<AtomicU64>,
     ) -> Self {
         file.set_throttle(Some(throttle.clone()));
+        file.tell_written(written.clone());
         file.gather_in(stage);
         Self { file, throttle, written }
     }
@@ -52,9 +53,7 @@ impl DumpFile {
         &mut self,
         call: impl FnOnce(&mut disk::Output) -> io::Result<()>,
     ) -> Result<(), SinkError> {
-        let called = call(&mut self.file);
-        self.written.store(self.file.written(), Ordering::Relaxed);
-        called.map_err(|error| match error.raw_os_error() {
+        call(&mut self.file).map_err(|error| match error.raw_os_error() {
             None if self.throttle.is_cancelled() => given_up(),
             errno => {
                 SinkError::from_errno(format_args!("writing the dump file"), errno.unwrap_or(EIO))

@@ -1,15 +1,16 @@
 //! Loading the dump file at start: the whole of it or nothing.
 
+use std::fmt::Display;
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use stillframe::Algorithm;
+use stillframe::{Algorithm, MemoryError};
 use stillframe_durability::disk::{Directory, Input};
 use stillframe_keyspace::{DATABASES, Expire, Keyspace};
 use stillframe_rdb::{DecodeError, Decoder, Event, Uses, Value};
 
-use super::values::{decode_elements, skip_elements};
+use super::values::{LoadError, decode_elements, skip_elements};
 use crate::ServeError;
 use crate::host::{SLICE, delay};
 use crate::journal::{POSITION_FIELD, Position};
@@ -140,7 +141,7 @@ impl Load {
     }
 
     /// Loads a key, or what comes before one; false at the end.
-    fn step<A: Algorithm>(&mut self, keyspace: &mut Keyspace<A>) -> Result<bool, String> {
+    fn step<A: Algorithm>(&mut self, keyspace: &mut Keyspace<A>) -> Result<bool, EntryError> {
         match next(&mut self.decoder, keyspace, self.now, self.merge)? {
             Next::End => return Ok(false),
             Next::Other => {}
@@ -169,7 +170,7 @@ impl Load {
     pub(crate) fn finish(self) -> Result<Loaded, ServeError> {
         let end = self.decoder.offset();
         if end < self.bytes {
-            return Err(self.failed(DecodeError::TrailingBytes { offset: end }.to_string()));
+            return Err(self.failed(DecodeError::TrailingBytes { offset: end }));
         }
         Ok(self.end())
     }
@@ -189,8 +190,8 @@ impl Load {
         self.loaded
     }
 
-    fn failed(&self, problem: String) -> ServeError {
-        ServeError::Load { path: self.path.clone(), problem }
+    fn failed(&self, problem: impl Display) -> ServeError {
+        ServeError::Load { path: self.path.clone(), problem: problem.to_string() }
     }
 }
 
@@ -263,22 +264,55 @@ pub(crate) enum Next {
     End,
 }
 
+/// Why what comes next in an RDB file cannot be loaded.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum EntryError {
+    /// The bytes are at fault.
+    #[error(transparent)]
+    Decode(#[from] DecodeError),
+    /// A collection cannot be taken over.
+    #[error(transparent)]
+    Collection(#[from] LoadError),
+    /// There is no memory.
+    #[error(transparent)]
+    Memory(MemoryError),
+    /// The field that tells a position in a log tells none.
+    #[error("the position in a log, before offset {offset}, is none")]
+    Position {
+        /// Where the field ends, at most.
+        offset: u64,
+    },
+    /// A key stands in the file twice.
+    #[error("key \"{key}\" at offset {offset} is there for a second time")]
+    Again {
+        /// The key, escaped.
+        key: String,
+        /// Where it stands.
+        offset: u64,
+    },
+    /// The file has more databases.
+    #[error("database {db} at offset {offset} is beyond the {DATABASES}")]
+    Database {
+        /// Its number.
+        db: u64,
+        /// Where it stands.
+        offset: u64,
+    },
+}
+
 /// Reads up to the end of the next key, or whatever comes before. `merge`: it may be there already.
 pub(crate) fn next<A: Algorithm, R: Read>(
     decoder: &mut Decoder<R>,
     keyspace: &mut Keyspace<A>,
     now: i64,
     merge: bool,
-) -> Result<Next, String> {
+) -> Result<Next, EntryError> {
     let offset = decoder.offset();
-    let text = |error: DecodeError| error.to_string();
-    match decoder.next().map_err(text)? {
+    match decoder.next()? {
         None | Some(Event::Eof { .. }) => return Ok(Next::End),
         Some(Event::Aux { name: POSITION_FIELD, value: Value::Bytes(text) }) => {
-            let position = Position::parse(text);
-            return position
-                .map(Next::Position)
-                .ok_or_else(|| format!("the position in a log, before offset {offset}, is none"));
+            let position = Position::parse(text).ok_or(EntryError::Position { offset })?;
+            return Ok(Next::Position(position));
         }
         Some(Event::Aux { name, value }) => {
             return Ok(StreamField::read(name, value).map_or(Next::Other, Next::Stream));
@@ -288,7 +322,7 @@ pub(crate) fn next<A: Algorithm, R: Read>(
         }
         Some(Event::Begin { db, key, expire_at_ms: Some(at), .. }) if at <= now => {
             let (db, key) = (database(db, offset)?, key.to_vec());
-            skip_elements(decoder).map_err(text)?;
+            skip_elements(decoder)?;
             return Ok(Next::Expired { db, key });
         }
         Some(Event::Entry { db, key, value, expire_at_ms, uses }) => {
@@ -298,7 +332,7 @@ pub(crate) fn next<A: Algorithm, R: Read>(
                 Value::Int(int) => keyspace.set_int(db, key, int, expire),
                 Value::Bytes(bytes) => keyspace.set(db, key, bytes, expire),
             }
-            .map_err(|error| error.to_string())?;
+            .map_err(EntryError::Memory)?;
             keep_uses(keyspace, db, key, uses);
         }
         Some(Event::Begin { db, key, kind, expire_at_ms, uses, .. }) => {
@@ -306,11 +340,10 @@ pub(crate) fn next<A: Algorithm, R: Read>(
             if merge {
                 keyspace.remove(db, &key);
             } else if keyspace.contains(db, &key, i64::MIN) {
-                let key = key.escape_ascii();
-                return Err(format!("key \"{key}\" at offset {offset} is there for a second time"));
+                let key = key.escape_ascii().to_string();
+                return Err(EntryError::Again { key, offset });
             }
-            decode_elements(decoder, keyspace, db, &key, kind)
-                .map_err(|error| error.to_string())?;
+            decode_elements(decoder, keyspace, db, &key, kind)?;
             if !keyspace.contains(db, &key, i64::MIN) {
                 tracing::warn!("skipping empty key: {}", key.escape_ascii());
                 return Ok(Next::Empty);
@@ -335,7 +368,7 @@ fn keep_uses<A: Algorithm>(keyspace: &mut Keyspace<A>, db: usize, key: &[u8], us
 }
 
 /// The database that a file's number stands for.
-fn database(db: u64, offset: u64) -> Result<usize, String> {
+fn database(db: u64, offset: u64) -> Result<usize, EntryError> {
     let known = usize::try_from(db).ok().filter(|&db| db < DATABASES);
-    known.ok_or_else(|| format!("database {db} at offset {offset} is beyond the {DATABASES}"))
+    known.ok_or(EntryError::Database { db, offset })
 }

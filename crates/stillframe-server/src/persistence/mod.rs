@@ -35,7 +35,7 @@ pub(crate) use error::SaveError;
 pub(crate) use file::given_up;
 use file::{DumpFile, stage};
 pub(crate) use handback::Handback;
-pub(crate) use load::{Load, Loaded, Next, load, load_file, next};
+pub(crate) use load::{EntryError, Load, Loaded, Next, load, load_file, next};
 #[cfg(test)]
 pub(crate) use log::begin_log;
 pub(crate) use log::{attend_log, recover_log};

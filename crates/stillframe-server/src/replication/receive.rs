@@ -20,7 +20,7 @@ use super::point::StreamField;
 use crate::host::{SLICE, delay};
 use crate::journal;
 use crate::loading::Loading;
-use crate::persistence::{Next, next};
+use crate::persistence::{EntryError, Next, next};
 use crate::server::Server;
 
 /// Length of the mark that ends an image.
@@ -233,7 +233,7 @@ impl Load {
         &mut self,
         keyspace: &mut Keyspace<A>,
         delay_us: i32,
-    ) -> Result<bool, String> {
+    ) -> Result<bool, EntryError> {
         for _ in 0..BATCH {
             // Keys whose time has come are the primary's business, too.
             match next(&mut self.decoder, keyspace, i64::MIN, false)? {

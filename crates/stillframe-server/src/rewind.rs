@@ -20,10 +20,10 @@ use crate::poll::Poller;
 use crate::state::ServerState;
 use crate::{Config, ServeError};
 
-/// What was restored.
+/// What a data directory was rewound to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Restored {
+pub struct Rewound {
     /// Keys, those included that have expired by now.
     pub keys: u64,
     /// Records of the log that were applied.
@@ -36,33 +36,90 @@ pub struct Restored {
     pub notices: Vec<String>,
 }
 
+/// Why a data directory cannot be had as it was.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RewindError {
+    /// The image or the log cannot be used, or the result cannot be saved.
+    #[error(transparent)]
+    Server(#[from] ServeError),
+    /// The data directory cannot be read.
+    #[error(transparent)]
+    Source(#[from] Error),
+    /// There is no image to begin with.
+    #[error("{} is not there; name a data directory", path.display())]
+    NoImage {
+        /// The dump file.
+        path: PathBuf,
+    },
+    /// A server replaces its images faster than they are read.
+    #[error("{} changes all the time; try again", path.display())]
+    Changing {
+        /// The data directory.
+        path: PathBuf,
+    },
+    /// The name of an image tells of another place in the log than its content.
+    #[error("{} is not the image of its name", path.display())]
+    Misnamed {
+        /// The image.
+        path: PathBuf,
+    },
+    /// The one image there is has no log.
+    #[error(
+        "{} was made without a log, so that it is the only state there is; leave --until out",
+        path.display()
+    )]
+    NoLog {
+        /// The image.
+        path: PathBuf,
+    },
+    /// All images are later.
+    #[error(
+        "{}, the oldest image, holds all records up to {last} and all changes up to unix ms \
+         {begun_ms}; an earlier state needs an earlier dump file (log-keep-age)",
+        path.display()
+    )]
+    TooEarly {
+        /// The oldest image.
+        path: PathBuf,
+        /// The last record in it.
+        last: u64,
+        /// When it began, in milliseconds since 1970.
+        begun_ms: u64,
+    },
+}
+
+impl From<CreateError> for RewindError {
+    fn from(error: CreateError) -> Self {
+        Self::Server(error.into())
+    }
+}
+
 /// Saves what the data directory `from` held at `until`, or all that it holds, in the data
 /// directory of `config`, which must not have a dump file. The names of files in `from` and whether
 /// a damaged log is read up to the damage are settings of `config`, too.
 ///
 /// # Errors
-/// [`ServeError`] in one sentence.
-pub fn restore(from: &Path, until: Option<Until>, config: Config) -> Result<Restored, ServeError> {
+/// [`RewindError`] in one sentence.
+pub fn rewind(from: &Path, until: Option<Until>, config: Config) -> Result<Rewound, RewindError> {
     let absolute = std::path::absolute(&config.dir);
     let to = absolute.map_err(|error| ServeError::Directory { path: config.dir.clone(), error })?;
-    restore_at(from.into(), until, &config, &to.into())
+    rewind_at(from.into(), until, &config, &to.into())
 }
 
-/// As [`restore`], wherever the two directories are.
-pub(crate) fn restore_at(
+/// As [`rewind`], wherever the two directories are.
+pub(crate) fn rewind_at(
     from: Place,
     until: Option<Until>,
     config: &Config,
     to: &Place,
-) -> Result<Restored, ServeError> {
+) -> Result<Rewound, RewindError> {
     let path = from.path().to_owned();
-    let files = disk::Directory::existing(from);
-    let files = Arc::new(files.map_err(|error| refused(error.to_string()))?);
+    let files = Arc::new(disk::Directory::existing(from)?);
     for again in (0..TRIES).rev() {
         let images = Image::all(&files, config)?;
         if images.is_empty() {
-            let dump = path.join(&config.dbfilename);
-            return Err(refused(format!("{} is not there; name a data directory", dump.display())));
+            return Err(RewindError::NoImage { path: path.join(&config.dbfilename) });
         }
         match newest_sound(&files, &images, until, config, to) {
             // A server runs there.
@@ -70,7 +127,7 @@ pub(crate) fn restore_at(
             outcome => return outcome,
         }
     }
-    Err(refused(format!("{} changes all the time; try again", path.display())))
+    Err(RewindError::Changing { path })
 }
 
 /// How often a directory that changes meanwhile is looked at.
@@ -85,12 +142,12 @@ struct Image {
 
 impl Image {
     /// The earlier ones, oldest first, and the dump file.
-    fn all(files: &disk::Directory, config: &Config) -> Result<Vec<Self>, ServeError> {
-        let earlier = position::list(files).map_err(|error| refused(error.to_string()))?;
+    fn all(files: &disk::Directory, config: &Config) -> Result<Vec<Self>, RewindError> {
+        let earlier = position::list(files)?;
         let image = |position| Self { name: position::name(position), position: Some(position) };
         let mut images: Vec<Self> = earlier.into_iter().map(image).collect();
         let name = config.dbfilename.clone();
-        if files.holds(&name).map_err(|error| refused(error.to_string()))? {
+        if files.holds(&name)? {
             // What is wrong with its head is told when it is loaded.
             let position = position::of_file(files, &name).unwrap_or(None);
             images.push(Self { name, position });
@@ -115,7 +172,7 @@ impl Image {
     }
 }
 
-/// Restores from the newest image that leads to `until`, or, if that is damaged, from the one
+/// Rewinds from the newest image that leads to `until`, or, if that is damaged, from the one
 /// before it that leads there, too.
 fn newest_sound(
     files: &Arc<disk::Directory>,
@@ -123,9 +180,9 @@ fn newest_sound(
     until: Option<Until>,
     config: &Config,
     to: &Place,
-) -> Result<Restored, ServeError> {
+) -> Result<Rewound, RewindError> {
     let Some(mut at) = images.iter().rposition(|image| image.leads_to(until)) else {
-        return Err(refused(too_early(files, &images[0])));
+        return Err(too_early(files, &images[0]));
     };
     let mut notices = Vec::new();
     loop {
@@ -134,15 +191,15 @@ fn newest_sound(
             image.generation().is_some() && images[before].generation() == image.generation()
         });
         match (rebuild(files, image, images.get(at + 1), until, config, to), before) {
-            (Err(ServeError::Load { path, problem }), Some(before)) => {
+            (Err(RewindError::Server(ServeError::Load { path, problem })), Some(before)) => {
                 let path = path.display();
                 notices.push(format!("an earlier image was taken for {path}: {problem}"));
                 at = before;
             }
             (outcome, _) => {
-                let mut restored = outcome?;
-                restored.notices.splice(0..0, notices);
-                return Ok(restored);
+                let mut rewound = outcome?;
+                rewound.notices.splice(0..0, notices);
+                return Ok(rewound);
             }
         }
     }
@@ -156,18 +213,17 @@ fn rebuild(
     until: Option<Until>,
     config: &Config,
     to: &Place,
-) -> Result<Restored, ServeError> {
+) -> Result<Rewound, RewindError> {
     let mut keyspace = Keyspace::<Imprint>::create(&config.keyspace_options())?;
     // Nothing has expired: what the log holds may be about such keys.
     let loaded = persistence::load(&mut keyspace, files, &image.name, i64::MIN)?;
     if loaded.position != image.position {
-        let path = files.at(&image.name);
-        return Err(refused(format!("{} is not the image of its name", path.display())));
+        return Err(RewindError::Misnamed { path: files.at(&image.name) });
     }
     let directory = DataDirectory::at(to.clone(), &config.dbfilename)?;
     let dump = directory.dump().to_owned();
     if directory.has_dump().unwrap_or(true) {
-        return Err(ServeError::Occupied { path: dump });
+        return Err(ServeError::Occupied { path: dump }.into());
     }
     let poller = Poller::new().map_err(ServeError::Events)?;
     let saves = Saves::new(directory, Loaded::default(), poller.waker());
@@ -196,7 +252,7 @@ fn rebuild(
     let keys = keyspace.stats().keys as u64;
     let saved = persistence::save_and_wait(&mut keyspace, &mut state);
     saved.map_err(|error| ServeError::Save { path: dump.clone(), problem: error.to_string() })?;
-    Ok(Restored { keys, records, last, dump, notices })
+    Ok(Rewound { keys, records, last, dump, notices })
 }
 
 /// Hands the log behind an image on, up to `until`.
@@ -206,41 +262,41 @@ fn read(
     until: Option<Until>,
     config: &Config,
     apply: impl FnMut(&Action<'_>) -> Result<(), ApplyError>,
-) -> Result<Replayed, ServeError> {
+) -> Result<Replayed, RewindError> {
     let failed = |error: Error| match error {
         Error::Log { .. } => ServeError::DamagedLog { problem: error.to_string() },
-        _ => refused(error.to_string()),
+        error => ServeError::Log { problem: error.to_string() },
     };
     let generations = Generations::below(files, &config.appenddirname);
     let place = generations.place(position.generation).map_err(failed)?;
     let (from, accept_loss, own) = (position.from, config.accept_log_loss, Application::server());
-    Log::read(place, from, accept_loss, until, &own, apply).map_err(failed)
-}
-
-fn refused(problem: String) -> ServeError {
-    ServeError::Log { problem }
+    Ok(Log::read(place, from, accept_loss, until, &own, apply).map_err(failed)?)
 }
 
 /// Why nothing leads to a point in the past, of which `oldest` is after.
-fn too_early(files: &disk::Directory, oldest: &Image) -> String {
+fn too_early(files: &disk::Directory, oldest: &Image) -> RewindError {
     let path = files.at(&oldest.name);
-    let path = path.display();
     match oldest.position {
-        None => format!(
-            "{path} was made without a log, so that it is the only state there is; leave --until \
-             out"
-        ),
-        Some(Position { from, begun_ms, .. }) => format!(
-            "{path}, the oldest image, holds all records up to {} and all changes up to unix ms \
-             {begun_ms}; an earlier state needs an earlier dump file (log-keep-age)",
-            from - 1
-        ),
+        None => RewindError::NoLog { path },
+        Some(Position { from, begun_ms, .. }) => {
+            RewindError::TooEarly { path, last: from - 1, begun_ms }
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The log has nothing to do with it.
+    #[test]
+    fn a_missing_dump_is_told_as_such() {
+        let place = |name| Place::on(name, Arc::new(disk::SimulatedDisk::default()));
+        let refused = rewind_at(place("from"), None, &Config::default(), &place("to"));
+        let error = refused.expect_err("there is nothing");
+        assert!(matches!(error, RewindError::NoImage { .. }), "{error:?}");
+        assert_eq!(error.to_string(), "from/dump.rdb is not there; name a data directory");
+    }
 
     #[test]
     fn an_image_leads_to_what_is_not_before_it() {
