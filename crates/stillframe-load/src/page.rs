@@ -122,7 +122,7 @@ fn panel(report: &Report, title: &str, [from, to]: [f64; 2]) -> Panel {
             .filter(|(at, _)| (from..to).contains(at))
             .filter_map(|(at, value)| Some(Point::single(at, (*value)? / 1e3)))
             .collect();
-        // Told apart by width as well as by colour.
+        // Width distinguishes them as well as colour.
         let style = Style { width_tenths: width, ..Style::numbered(index) };
         let (name, points) = (format!("{name} of {bin_ms} ms"), thinned(&points));
         Series { name, style, points, shaded: Vec::new() }

@@ -18,7 +18,7 @@ use crate::{Collection, DecodeError, Element};
 pub(crate) enum Problem {
     /// The file is at fault.
     File(DecodeError),
-    /// The bytes of the value are, at this offset: to be reported with its key.
+    /// The bytes of the value are at fault, at this offset: to be reported with its key.
     Value { offset: u64, what: String },
 }
 
@@ -33,7 +33,7 @@ impl From<DecodeError> for Problem {
 enum Layout {
     /// One after the other.
     Plain,
-    /// Sorted sets of old: scores are text.
+    /// Sorted sets of old versions: scores are text.
     TextScores,
     /// All in one packed string.
     Packed(Form),
@@ -274,7 +274,7 @@ impl Elements {
     fn flaw(&self, form: Form, flaw: &Flaw) -> Problem {
         let (name, bytes) = (form.name(), self.packed.len());
         let Flaw { at, what } = flaw;
-        // Redis's words, for who looks for them in a log.
+        // Redis's words: logs are searched for them.
         let check = match (form, self.kind) {
             (Form::Zipmap, _) => "Zipmap",
             (Form::Intset, _) => "Intset",

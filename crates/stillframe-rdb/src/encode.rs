@@ -171,7 +171,7 @@ impl<O: Output> Encoder<O> {
         self.string(Place::Key { db, key, expire_at_ms }, value)
     }
 
-    /// Tells how the key of the next value was used.
+    /// Gives how the key of the next value was used.
     pub fn set_uses(&mut self, uses: Uses) {
         self.uses = uses;
     }

@@ -108,7 +108,7 @@ pub(crate) fn number_text<'a>(room: &'a mut NumberText, number: fmt::Arguments<'
     &room[..length]
 }
 
-/// The text of a score as Redis packs it, who shows it to those who scan the set: whole numbers in
+/// The text of a score as Redis packs it, and then shows it to a scan of the set: whole numbers in
 /// full, others as C's `%.17g`.
 pub(crate) fn score_text(room: &mut NumberText, score: f64) -> &[u8] {
     const WHOLE_BELOW: f64 = (1_u64 << 62) as f64;

@@ -173,7 +173,7 @@ fn repeat(out: &mut Vec<u8>, distance: usize, mut count: usize) -> Option<()> {
     Some(())
 }
 
-/// Tells whether a packed string that comes in pieces would unpack, as [`decompress`] would say,
+/// Finds whether a packed string that comes in pieces would unpack, as [`decompress`] would say,
 /// without unpacking it: only lengths are looked at.
 pub(crate) struct Check {
     /// Bytes that it should unpack to, and that it has so far.

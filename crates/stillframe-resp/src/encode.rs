@@ -22,7 +22,7 @@ pub struct Out<'a> {
     pub buffer: &'a mut Vec<u8>,
     /// The form they take.
     pub protocol: Protocol,
-    /// Bytes of `buffer` above which nothing more is added to it: what asks for a reply without
+    /// Bytes of `buffer` above which nothing more is added: a request for a reply without
     /// bounds must not fill memory. A reply that was cut short must never be sent.
     pub limit: usize,
 }
@@ -47,7 +47,7 @@ impl<'a> Out<'a> {
         Out { buffer: self.buffer, protocol: self.protocol, limit: self.limit }
     }
 
-    /// An array of status lines: what HELP sub-commands answer.
+    /// An array of status lines: the answer of HELP sub-commands.
     pub fn lines(&mut self, lines: &[&str]) {
         self.array(lines.len());
         lines.iter().for_each(|line| self.simple(line));
@@ -83,7 +83,7 @@ impl<'a> Out<'a> {
     /// The answer to a request that could not be understood. Close the connection after it.
     pub fn protocol_error(&mut self, error: &ProtocolError) {
         match error {
-            // Told apart because the byte goes back as it came, not as UTF-8.
+            // A case of its own, because the byte goes back as it came, not as UTF-8.
             ProtocolError::ExpectedBulk(byte) => {
                 let mut text = b"ERR Protocol error: expected '$', got ' '".to_vec();
                 let last = text.len() - 2;
