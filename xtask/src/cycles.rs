@@ -22,7 +22,7 @@ use syn::{Attribute, Item, UseTree, Visibility};
 use crate::report::Report;
 
 /// How many files of a crate still lie on cycles. The numbers only fall.
-const KNOTS: [(&str, usize); 1] = [("crates/stillframe-server/src", 57)];
+const KNOTS: [(&str, usize); 1] = [("crates/stillframe-server/src", 23)];
 
 /// A path in the code, `crate::a::B`, as its words.
 type Words = Vec<String>;

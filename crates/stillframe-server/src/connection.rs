@@ -345,6 +345,16 @@ impl Client {
         now.duration_since(since).as_secs() > limit.soft_seconds
     }
 
+    /// What it is as a replica, if it is one.
+    pub(crate) fn replica(&self) -> Option<&Replica> {
+        self.session.replica.as_deref().filter(|replica| replica.is_real())
+    }
+
+    /// As [`replica`](Self::replica), to change it.
+    pub(crate) fn replica_mut(&mut self) -> Option<&mut Replica> {
+        self.session.replica.as_deref_mut().filter(|replica| replica.is_real())
+    }
+
     /// Whether it is a replica, not only a client that says that it may become one.
     pub(crate) fn is_replica(&self) -> bool {
         self.session.replica.as_deref().is_some_and(Replica::is_real)

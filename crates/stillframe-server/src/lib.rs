@@ -17,7 +17,7 @@ mod config;
 mod connection;
 #[cfg(test)]
 mod crash;
-mod cron;
+mod ending;
 mod error;
 mod host;
 mod import;
@@ -31,9 +31,7 @@ mod poll;
 mod process;
 mod pubsub;
 mod replication;
-mod requests;
 mod rewind;
-mod serve_waiters;
 mod server;
 mod session;
 mod shutdown;

@@ -16,11 +16,9 @@ use rustix::fs::Mode;
 use rustix::net::sockopt;
 use rustix::process::umask;
 
-use crate::acl::DEFAULT;
 use crate::poll::{Door, Poller};
-use crate::session::Session;
-use crate::state::ServerState;
 use crate::stream::Stream;
+use crate::tls::Tls;
 use crate::{Config, ServeError};
 use stillframe_redis::Address;
 
@@ -161,46 +159,26 @@ impl Listeners {
         (plain, tls)
     }
 
-    /// The next connection at a socket that may be served, or `None` if none waits.
-    pub(crate) fn accept(
+    /// The next connection at a socket, or `None` if none waits.
+    pub(crate) fn next(
         &mut self,
         number: usize,
-        state: &mut ServerState,
-    ) -> Option<(Stream, Session)> {
+        (keepalive_seconds, tls): (u32, &Tls),
+        now: Instant,
+    ) -> Option<Accepted> {
         loop {
             let listener = self.sockets.get(number)?;
-            let (mut stream, peer, local) = match listener.accept(state) {
-                Ok(Some(accepted)) => accepted,
+            match listener.accept(keepalive_seconds, tls) {
+                Ok(Some(accepted)) => return Some(accepted),
                 Ok(None) => continue,
                 Err(error) => match error.kind() {
                     io::ErrorKind::WouldBlock => return None,
                     io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted => continue,
                     _ => {
-                        self.complain(&error, state.loop_time);
+                        self.complain(&error, now);
                         return None;
                     }
                 },
-            };
-            state.stats.connections_received += 1;
-            match turned_away(&peer, state) {
-                Some(reason) => {
-                    state.stats.rejected_connections += 1;
-                    if stream.is_plain() {
-                        // Whether the peer gets to read it is up to the peer.
-                        let _ = stream.write(format!("-{reason}\r\n").as_bytes());
-                    } else {
-                        // It could only be told after a handshake.
-                        tracing::info!("turning {peer} away: {reason}");
-                    }
-                }
-                None => {
-                    let free = state.users.is_open();
-                    let id = state.clients.next_id();
-                    tracing::debug!("client {id} at {peer} connected");
-                    let fd = stream.number();
-                    let session = Session::new(id, peer, local, fd, free, state.loop_time);
-                    return Some((stream, session));
-                }
             }
         }
     }
@@ -235,11 +213,11 @@ impl Drop for Listeners {
 }
 
 /// A connection with the addresses of the peer and of this end.
-type Accepted = (Stream, Address, Address);
+pub(crate) type Accepted = (Stream, Address, Address);
 
 impl Listener {
     /// The next connection; `None` if it has to be dropped.
-    fn accept(&self, state: &ServerState) -> io::Result<Option<Accepted>> {
+    fn accept(&self, keepalive_seconds: u32, tls: &Tls) -> io::Result<Option<Accepted>> {
         let (stream, peer) = match &self.socket {
             Socket::Tcp(socket) | Socket::Tls(socket) => socket.accept()?,
             Socket::Unix(socket, _) => {
@@ -248,10 +226,10 @@ impl Listener {
                 return Ok(Some((Stream::Unix(stream), peer, local)));
             }
         };
-        configure(&stream, state.config.tcp_keepalive_seconds);
+        configure(&stream, keepalive_seconds);
         let local = stream.local_addr().unwrap_or(peer);
         let stream = match &self.socket {
-            Socket::Tls(_) => match state.tls.accept(stream) {
+            Socket::Tls(_) => match tls.accept(stream) {
                 Some(stream) => Stream::Tls(Box::new(stream)),
                 None => return Ok(None),
             },
@@ -298,24 +276,6 @@ fn open(name: &str, port: u16, backlog: u32) -> io::Result<Vec<(TcpListener, Soc
         sockets.push((socket, address));
     }
     Ok(sockets)
-}
-
-/// Why a connection cannot be served.
-fn turned_away(peer: &Address, state: &ServerState) -> Option<&'static str> {
-    let config = &state.config;
-    if state.clients.count() >= config.maxclients as usize {
-        return Some("ERR max number of clients reached");
-    }
-    let protected =
-        config.protected_mode && state.users.get(DEFAULT).is_some_and(|user| user.nopass);
-    if protected && !peer.is_local() {
-        return Some(
-            "DENIED Redis is running in protected mode because protected mode is enabled and no \
-             password is set for the default user. Set one with --requirepass, or turn the \
-             protection off with --protected-mode no, or connect from the same machine.",
-        );
-    }
-    None
 }
 
 /// Small replies leave at once; dead peers are found in the end. Neither is worth failing for.

@@ -9,6 +9,11 @@
 //! - What one client gets in one turn is bounded; if it has more, it queues behind the others.
 //! - Nothing here waits for the snapshotter or for a disk, except SAVE and the end.
 
+pub(crate) mod cron;
+mod load;
+pub(crate) mod requests;
+mod serve_waiters;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -18,13 +23,14 @@ use stillframe::Algorithm;
 use stillframe_durability::Policy;
 use stillframe_keyspace::Keyspace;
 
+use self::requests::limits;
 use crate::commands::Table;
 use crate::connection::{Client, SHARED_BYTES};
+use crate::metrics::Figures;
 use crate::poll::{Poller, Ready};
 use crate::replication::transfer;
-use crate::requests::limits;
 use crate::state::ServerState;
-use crate::{ServeError, cron, journal, persistence};
+use crate::{ServeError, journal, persistence};
 
 /// What is answered to requests that may be lost with a log that was to be ended.
 const LOG_ENDED: &str = "MISCONF The log could not be ended: what was asked last may not be in it.";
@@ -91,7 +97,7 @@ impl<A: Algorithm> Server<A> {
             Ok(()) => self.release(u64::MAX),
             Err(_) => self.fail_held(),
         }
-        self.feed();
+        self.state.feed();
         self.flush();
         Ok(())
     }
@@ -110,14 +116,14 @@ impl<A: Algorithm> Server<A> {
             self.serve_blocked(); // a replica that takes writes has clients that wait, too
         }
         self.state.answer_waits();
-        self.attend_end();
+        self.state.attend_end(&mut self.keyspace);
         self.attend_woken();
         self.state.broadcast_changes();
         persistence::attend_log(&mut self.keyspace, &mut self.state);
         self.settle();
         self.flush();
-        self.feed();
-        self.attend_failover();
+        self.state.feed();
+        self.state.attend_failover(&mut self.keyspace);
         self.tending = self.keyspace.tend();
         persistence::attend(&mut self.keyspace, &mut self.state);
         transfer::attend(&mut self.keyspace, &mut self.state);
@@ -235,7 +241,10 @@ impl<A: Algorithm> Server<A> {
                 }
             }
             Ready::Listener(number) => self.accept(number),
-            Ready::Woken => self.tell_figures(),
+            Ready::Woken => {
+                let figures = || Figures::of(&self.keyspace, &self.state, &self.table);
+                self.state.metrics.answer(figures);
+            }
             Ready::Client { place, readable, writable, ended } => {
                 let Some(client) = self.state.clients.get_mut(place) else { return };
                 client.readable |= readable;
@@ -255,7 +264,7 @@ impl<A: Algorithm> Server<A> {
     /// Accepts the connections that wait at one listening socket.
     pub(crate) fn accept(&mut self, number: usize) {
         let mut listeners = std::mem::take(&mut self.state.listeners);
-        while let Some((mut stream, mut session)) = listeners.accept(number, &mut self.state) {
+        while let Some((mut stream, mut session)) = self.state.admit(&mut listeners, number) {
             let place = self.state.clients.reserve();
             if let Err(error) = self.poller.add_client(&mut stream, place) {
                 tracing::warn!("cannot watch a connection: {error}");

@@ -11,52 +11,14 @@ use std::time::{Duration, Instant};
 use stillframe::Algorithm;
 use stillframe_keyspace::{Keyspace, Type};
 
+use crate::ending::{Ending, LastSave, Wish};
 use crate::journal;
 use crate::persistence;
 use crate::replication::{Phase, transfer};
-use crate::server::Server;
 use crate::session::Session;
 use crate::state::ServerState;
 use crate::supervisor;
 use stillframe_redis::Waiter;
-
-/// What to do about the data when the server stops.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum LastSave {
-    /// Save if there is a schedule.
-    IfScheduled,
-    /// Save.
-    Always,
-    /// Do not save.
-    Never,
-}
-
-/// How the server is to end.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Wish {
-    pub(crate) last_save: LastSave,
-    /// Even if the data cannot be saved.
-    pub(crate) force: bool,
-    /// Without waiting for replicas.
-    pub(crate) now: bool,
-}
-
-/// An end that waits for replicas.
-pub(crate) struct Ending {
-    wish: Wish,
-    /// They are to have the stream up to there.
-    offset: u64,
-    deadline: Instant,
-    /// Clients that wait for the end.
-    waiters: Vec<u64>,
-}
-
-impl Ending {
-    /// How long it waits yet.
-    pub(crate) fn left(&self) -> Duration {
-        self.deadline.saturating_duration_since(Instant::now())
-    }
-}
 
 /// What a wish has come to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -198,23 +160,22 @@ impl ServerState {
 /// What is answered when the server does not end.
 pub(crate) const FAILED: &str = "ERR Errors trying to SHUTDOWN. Check logs.";
 
-impl<A: Algorithm> Server<A> {
+impl ServerState {
     /// Ends the server if its replicas have everything, or time is over. Called every turn.
-    pub(crate) fn attend_end(&mut self) {
-        let Some(ending) = &self.state.ending else { return };
-        let behind = self.state.replicas_behind(ending.offset);
-        if behind > 0 && self.state.loop_time < ending.deadline {
+    pub(crate) fn attend_end<A: Algorithm>(&mut self, keyspace: &mut Keyspace<A>) {
+        let Some(ending) = &self.ending else { return };
+        let behind = self.replicas_behind(ending.offset);
+        if behind > 0 && self.loop_time < ending.deadline {
             return;
         }
         if behind > 0 {
             tracing::warn!("{behind} replicas are still behind (shutdown-timeout): ending anyway");
         }
-        let Some(Ending { wish, offset, waiters, .. }) = self.state.ending.take() else { return };
-        self.state.tell_of_replicas(offset);
-        let (keyspace, state) = (&mut self.keyspace, &mut self.state);
-        if !stop(keyspace, state, wish.last_save, wish.force) {
+        let Some(Ending { wish, offset, waiters, .. }) = self.ending.take() else { return };
+        self.tell_of_replicas(offset);
+        if !stop(keyspace, self, wish.last_save, wish.force) {
             tracing::error!("Errors trying to shut down: the server goes on");
-            self.state.disappoint(&waiters);
+            self.disappoint(&waiters);
         }
     }
 }

@@ -1,8 +1,10 @@
 //! State of the server that is neither data nor one client's: configuration, counters, clients.
 
+mod admit;
 mod clients;
 pub(crate) mod give_back;
 mod invalidate;
+mod loading;
 pub(crate) mod memory;
 pub(crate) mod pause;
 mod publish;
@@ -24,6 +26,7 @@ use crate::acl::Users;
 use crate::clients::Clients;
 use crate::clock::unix_millis;
 use crate::config::Config;
+use crate::ending::Ending;
 use crate::journal::Journal;
 use crate::listen::Listeners;
 use crate::loading::Loading;
@@ -32,7 +35,6 @@ use crate::persistence::Saves;
 use crate::pubsub::PubSub;
 use crate::replication::{Replication, Transfers};
 use crate::session::Replies;
-use crate::shutdown::Ending;
 use crate::tls::Tls;
 use crate::tracking::Tracking;
 

@@ -13,7 +13,6 @@ mod connection;
 mod debug;
 mod documents;
 pub(crate) mod info;
-mod info_replication;
 mod introspect;
 mod lolwut;
 pub(crate) mod monitor;

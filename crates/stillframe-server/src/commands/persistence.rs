@@ -3,8 +3,9 @@
 use stillframe::Algorithm;
 
 use super::{Context, NO_KEYS, Table, flags::*};
+use crate::ending::{LastSave, Wish};
 use crate::persistence;
-use crate::shutdown::{self, LastSave, Outcome, Wish};
+use crate::shutdown::{self, Outcome};
 
 /// Adds the commands of this module.
 pub(crate) fn register<A: Algorithm>(table: &mut Table<A>) {

@@ -142,8 +142,9 @@ fn role<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
         return ctx.out.integer(if following.is_connected() { offset } else { -1 });
     }
     let online = ctx.server.replicas().filter(|(_, replica)| replica.phase == Phase::Online);
-    let online: Vec<_> =
-        online.map(|(client, it)| (it.address(&client.session), it.port, it.acked)).collect();
+    let online: Vec<_> = online
+        .map(|(client, it)| (it.address(&client.session.caller.peer), it.port, it.acked))
+        .collect();
     ctx.out.array(3);
     ctx.out.bulk("master");
     ctx.out.integer(offset);

@@ -325,7 +325,7 @@ fn replicas(state: &ServerState) -> Vec<OfReplica> {
     let known = state.replicas().map(|(client, replica)| {
         let silent = state.loop_time.saturating_duration_since(replica.acked_at).as_secs();
         OfReplica {
-            ip: replica.address(&client.session),
+            ip: replica.address(&client.session.caller.peer),
             port: replica.port,
             state: replica.state(),
             offset: replica.acked,

@@ -15,11 +15,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::time::Duration;
 
-use stillframe::Algorithm;
-
 use crate::ServeError;
 use crate::poll::Waker;
-use crate::server::Server;
 pub(crate) use figures::Figures;
 
 /// Connections served at once.
@@ -97,13 +94,13 @@ impl Service {
     }
 }
 
-impl<A: Algorithm> Server<A> {
-    /// Answers those who want to know the figures. Called when something has woken the loop.
-    pub(crate) fn tell_figures(&self) {
-        let Some(questions) = &self.state.metrics.0 else { return };
+impl Metrics {
+    /// Answers those who want to know the figures.
+    pub(crate) fn answer(&self, figures: impl Fn() -> Figures) {
+        let Some(questions) = &self.0 else { return };
         while let Ok(question) = questions.try_recv() {
             // Who has gone meanwhile needs no answer.
-            let _ = question.try_send(Figures::of(&self.keyspace, &self.state, &self.table));
+            let _ = question.try_send(figures());
         }
     }
 }

@@ -2,30 +2,13 @@
 
 use stillframe::Algorithm;
 
-use super::follow::Failure;
-use super::link::{Link, Step};
+use super::following::Failure;
+use super::link::{Link, Question, Step};
 use crate::server::Server;
 use crate::state::ServerState;
 
 /// Longest line of an answer, in bytes.
 const LINE_BYTES_MAX: usize = 64 << 10;
-
-/// What was asked last.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Question {
-    /// Whether it is there.
-    Ping,
-    /// Whether it lets us in.
-    Auth,
-    /// Whether it knows our port.
-    Port,
-    /// Whether it knows our address.
-    Address,
-    /// Whether it knows what we can do.
-    Abilities,
-    /// Whether we may go on where we are.
-    Psync,
-}
 
 impl Question {
     /// Asks it.

@@ -6,8 +6,7 @@ use std::time::{Duration, Instant};
 use rustix::io::Errno;
 use stillframe_resp::{Limits, Parser};
 
-use super::handshake::Question;
-use super::receive::Receiving;
+use super::reception::Reception;
 use crate::poll::Ready;
 use crate::stream::Stream;
 
@@ -41,11 +40,28 @@ pub(super) enum Step {
     /// An image is announced next.
     Announced,
     /// An image is coming.
-    Receiving(Receiving),
+    Receiving(Reception),
     /// It is being loaded.
     Loading,
     /// The stream is coming.
     Streaming,
+}
+
+/// What was asked last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Question {
+    /// Whether it is there.
+    Ping,
+    /// Whether it lets us in.
+    Auth,
+    /// Whether it knows our port.
+    Port,
+    /// Whether it knows our address.
+    Address,
+    /// Whether it knows what we can do.
+    Abilities,
+    /// Whether we may go on where we are.
+    Psync,
 }
 
 impl Drop for Link {

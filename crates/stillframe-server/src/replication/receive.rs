@@ -5,86 +5,27 @@
 //!   until this server speaks.
 
 use std::fmt::Display;
-use std::io::{Read, Take};
+use std::io::Read;
 use std::time::{Duration, Instant};
 
 use stillframe::Algorithm;
-use stillframe_durability::disk::{DiskFile, Input, write_all_at};
+use stillframe_durability::disk::{Input, write_all_at};
 use stillframe_keyspace::{DATABASES, Keyspace};
 use stillframe_rdb::Decoder;
 
-use super::follow::Failure;
+use super::following::Failure;
 use super::handshake::line;
 use super::link::{Link, Step};
 use super::point::StreamField;
+use super::reception::{Ending, Load, MARK_BYTES, Reception};
 use crate::host::{SLICE, delay};
 use crate::journal;
 use crate::loading::Loading;
 use crate::persistence::{EntryError, Next, next};
 use crate::server::Server;
 
-/// Length of the mark that ends an image.
-const MARK_BYTES: usize = 40;
 /// Keys loaded between two looks at the clock.
 const BATCH: usize = 32;
-
-/// An image that is coming.
-pub(crate) struct Receiving {
-    file: Option<Box<dyn DiskFile>>,
-    ending: Ending,
-    /// Bytes received.
-    pub(crate) bytes: u64,
-}
-
-enum Ending {
-    After(u64),
-    Mark { mark: Vec<u8>, tail: Vec<u8> },
-}
-
-impl Receiving {
-    /// Bytes that will come, if that is known.
-    pub(crate) fn total(&self) -> u64 {
-        match self.ending {
-            Ending::After(total) => total,
-            Ending::Mark { .. } => 0,
-        }
-    }
-
-    /// How many of `bytes` belong to the image, and whether it ends with them.
-    fn take(&mut self, bytes: &[u8]) -> (usize, bool) {
-        match &mut self.ending {
-            Ending::After(total) => {
-                let left = *total - self.bytes;
-                let taken = usize::try_from(left).map_or(bytes.len(), |left| left.min(bytes.len()));
-                (taken, taken as u64 == left)
-            }
-            Ending::Mark { mark, tail } => {
-                let last = &bytes[bytes.len().saturating_sub(MARK_BYTES)..];
-                tail.extend_from_slice(last);
-                tail.drain(..tail.len().saturating_sub(MARK_BYTES));
-                (bytes.len(), tail == mark)
-            }
-        }
-    }
-}
-
-/// An image that takes the place of the data.
-pub(crate) struct Load {
-    decoder: Decoder<Take<Input>>,
-    /// Its bytes.
-    pub(crate) bytes: u64,
-    progress: Loading,
-    /// Keys loaded.
-    keys: u64,
-    db: usize,
-}
-
-impl Load {
-    /// How far it is.
-    pub(crate) fn progress(&self) -> Loading {
-        Loading { loaded_bytes: self.decoder.offset(), ..self.progress }
-    }
-}
 
 /// Reads the announcement of an image.
 pub(super) fn announced(link: &mut Link) -> Result<(), Failure> {
@@ -102,7 +43,7 @@ pub(super) fn announced(link: &mut Link) -> Result<(), Failure> {
                 })?),
             },
         };
-    link.step = Step::Receiving(Receiving { file: None, ending, bytes: 0 });
+    link.step = Step::Receiving(Reception { file: None, ending, bytes: 0 });
     Ok(())
 }
 

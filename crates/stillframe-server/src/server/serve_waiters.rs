@@ -4,9 +4,9 @@ use std::time::Instant;
 
 use stillframe::Algorithm;
 
+use super::Server;
 use crate::commands::{self};
 use crate::connection::Client;
-use crate::server::Server;
 use crate::session::Replies;
 use stillframe_redis::Waiter;
 

@@ -3,11 +3,11 @@
 use stillframe::Algorithm;
 use stillframe_resp::{Limits, Out};
 
+use super::Server;
 use crate::ahead::Ahead;
 use crate::commands::{self, Context};
 use crate::config::OutputLimit;
 use crate::connection::{Client, Read, taken};
-use crate::server::Server;
 use crate::session::Session;
 use crate::state::ServerState;
 

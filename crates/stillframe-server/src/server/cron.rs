@@ -7,10 +7,11 @@ use std::time::{Duration, Instant};
 
 use stillframe::Algorithm;
 
+use super::Server;
+use crate::ending::{LastSave, Wish};
 use crate::journal;
 use crate::persistence;
-use crate::server::Server;
-use crate::shutdown::{self, LastSave, Wish};
+use crate::shutdown;
 use crate::state::ServerState;
 
 /// Longest time that one run may spend on deleting expired keys.

@@ -1,0 +1,41 @@
+//! How the server is to end, and an end that waits.
+
+use std::time::{Duration, Instant};
+
+/// What to do about the data when the server stops.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LastSave {
+    /// Save if there is a schedule.
+    IfScheduled,
+    /// Save.
+    Always,
+    /// Do not save.
+    Never,
+}
+
+/// How the server is to end.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Wish {
+    pub(crate) last_save: LastSave,
+    /// Even if the data cannot be saved.
+    pub(crate) force: bool,
+    /// Without waiting for replicas.
+    pub(crate) now: bool,
+}
+
+/// An end that waits for replicas.
+pub(crate) struct Ending {
+    pub(crate) wish: Wish,
+    /// They are to have the stream up to there.
+    pub(crate) offset: u64,
+    pub(crate) deadline: Instant,
+    /// Clients that wait for the end.
+    pub(crate) waiters: Vec<u64>,
+}
+
+impl Ending {
+    /// How long it waits yet.
+    pub(crate) fn left(&self) -> Duration {
+        self.deadline.saturating_duration_since(Instant::now())
+    }
+}

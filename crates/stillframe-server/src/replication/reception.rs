@@ -1,0 +1,74 @@
+//! The image that a replica starts from, as it comes and as it is loaded.
+
+use std::io::Take;
+
+use stillframe_durability::disk::{DiskFile, Input};
+use stillframe_rdb::Decoder;
+
+use crate::loading::Loading;
+
+/// Length of the mark that ends an image.
+pub(super) const MARK_BYTES: usize = 40;
+
+/// An image that is coming.
+pub(crate) struct Reception {
+    pub(super) file: Option<Box<dyn DiskFile>>,
+    pub(super) ending: Ending,
+    /// Bytes received.
+    pub(crate) bytes: u64,
+}
+
+/// How the end of an image is known.
+pub(super) enum Ending {
+    /// By its length.
+    After(u64),
+    /// By a mark; `tail` is what came last.
+    Mark { mark: Vec<u8>, tail: Vec<u8> },
+}
+
+impl Reception {
+    /// Bytes that will come, if that is known.
+    pub(crate) fn total(&self) -> u64 {
+        match self.ending {
+            Ending::After(total) => total,
+            Ending::Mark { .. } => 0,
+        }
+    }
+
+    /// How many of `bytes` belong to the image, and whether it ends with them.
+    pub(super) fn take(&mut self, bytes: &[u8]) -> (usize, bool) {
+        match &mut self.ending {
+            Ending::After(total) => {
+                let left = *total - self.bytes;
+                let taken = usize::try_from(left).map_or(bytes.len(), |left| left.min(bytes.len()));
+                (taken, taken as u64 == left)
+            }
+            Ending::Mark { mark, tail } => {
+                let last = &bytes[bytes.len().saturating_sub(MARK_BYTES)..];
+                tail.extend_from_slice(last);
+                tail.drain(..tail.len().saturating_sub(MARK_BYTES));
+                (bytes.len(), tail == mark)
+            }
+        }
+    }
+}
+
+/// An image that takes the place of the data.
+pub(crate) struct Load {
+    pub(super) decoder: Decoder<Take<Input>>,
+    /// Its bytes.
+    pub(crate) bytes: u64,
+    /// When it began, and how much there is.
+    pub(super) progress: Loading,
+    /// Keys loaded.
+    pub(super) keys: u64,
+    /// The database of the key that comes next.
+    pub(super) db: usize,
+}
+
+impl Load {
+    /// How far it is.
+    pub(crate) fn progress(&self) -> Loading {
+        Loading { loaded_bytes: self.decoder.offset(), ..self.progress }
+    }
+}

@@ -1,0 +1,63 @@
+//! The loop's part in loading: slices of the dump file, with turns of the loop between them.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use stillframe::Algorithm;
+
+use super::{Server, cron};
+use crate::ServeError;
+use crate::clock::unix_millis;
+use crate::host::{Host, Parts};
+use crate::loading::Loading;
+use crate::persistence::Load;
+
+impl<A: Algorithm> Host for Server<A> {
+    type Algorithm = A;
+
+    fn parts(&mut self) -> Parts<'_, A> {
+        (&mut self.keyspace, &mut self.state, &self.table)
+    }
+
+    fn turn(&mut self, patience: Duration) -> Result<bool, ServeError> {
+        self.hear(patience)?;
+        self.serve_share();
+        self.state.broadcast_changes();
+        self.flush();
+        cron::attend_clients(self);
+        self.bury();
+        Ok(!self.state.stopping && !self.signalled.load(Ordering::Relaxed))
+    }
+}
+
+impl<A: Algorithm> Server<A> {
+    /// Loads the dump file, if there is one; false if the server is to end first.
+    pub(crate) fn load(&mut self) -> Result<bool, ServeError> {
+        self.load_dump().inspect_err(|error| {
+            tracing::error!("{error}");
+            tracing::error!("Terminating server after rdb file reading failure.");
+        })
+    }
+
+    fn load_dump(&mut self) -> Result<bool, ServeError> {
+        // What has expired at a replica goes when its primary says so.
+        let is_replica = self.state.config.replication.primary.is_some();
+        let now = if is_replica { i64::MIN } else { unix_millis() };
+        let load = self.state.saves.directory().begin_load(now)?;
+        self.state.loading = Some(Loading::new(load.as_ref().map_or(0, Load::bytes)));
+        let Some(mut load) = load else { return Ok(true) };
+        load.keep_expired();
+        while !load.slice(&mut self.keyspace, self.state.config.key_load_delay_us)? {
+            self.state.go_on_behind(&mut load);
+            if let Some(loading) = &mut self.state.loading {
+                loading.loaded_bytes = load.offset();
+            }
+            if !self.turn(Duration::ZERO)? {
+                return Ok(false);
+            }
+        }
+        self.state.go_on_behind(&mut load);
+        self.state.saves.loaded = load.finish()?;
+        Ok(true)
+    }
+}
