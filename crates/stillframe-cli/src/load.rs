@@ -141,7 +141,7 @@ fn rate(text: &str) -> Result<Rate, String> {
         "max" => Ok(Rate::Max),
         _ => count(text)
             .map(Rate::PerSecond)
-            .map_err(|_| format!("'{text}' is no rate, such as 50000, 30k or max")),
+            .map_err(|_| format!("'{text}' is not a rate such as 50000, 30k or max")),
     }
 }
 
@@ -166,7 +166,7 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     if arguments.null_server && !report.interrupted {
         match floor(&plan, &stop, &mut progress) {
             Ok(floor) => report.floor = Some(floor),
-            Err(error) => report.warnings.push(format!("there is no floor: {error}")),
+            Err(error) => report.warnings.push(format!("the null server gave no floor: {error}")),
         }
         clear_line();
     }

@@ -4,14 +4,14 @@ use stillframe_server::parse_size;
 
 /// `64MB`, `1GiB`, `250k`.
 pub(crate) fn size(text: &str) -> Result<u64, String> {
-    parse_size(text).map_err(|_| format!("'{text}' is no size, such as 64MB, 1GiB or 250k"))
+    parse_size(text).map_err(|_| format!("'{text}' is not a size such as 64MB, 1GiB or 250k"))
 }
 
 /// `256000`, `256k`, `1M`: thousands, not powers of two.
 pub(crate) fn count(text: &str) -> Result<u64, String> {
     let plain = text.ends_with(|c: char| c.is_ascii_digit() || matches!(c, 'k' | 'K' | 'm' | 'M'));
     let number = if plain { parse_size(text).ok() } else { None };
-    number.ok_or_else(|| format!("'{text}' is no count, such as 256000, 256k or 1M"))
+    number.ok_or_else(|| format!("'{text}' is not a count such as 256000, 256k or 1M"))
 }
 
 /// `100ms`, `2s` or `0`, in milliseconds.
@@ -27,7 +27,7 @@ pub(crate) fn milliseconds(text: &str) -> Result<u64, String> {
     let number = number.trim().parse::<u64>().ok().and_then(|it| it.checked_mul(factor));
     number
         .filter(|&it| it <= 3_600_000)
-        .ok_or_else(|| format!("'{text}' is no time up to an hour, such as 100ms, 2s or 0"))
+        .ok_or_else(|| format!("'{text}' is not a time up to an hour, such as 100ms, 2s or 0"))
 }
 
 /// `250MB/s`, or `off`.
@@ -36,7 +36,7 @@ pub(crate) fn rate(text: &str) -> Result<Rate, String> {
         return Ok(Rate(None));
     }
     let bytes = parse_size(text.strip_suffix("/s").unwrap_or(text)).ok().filter(|&it| it > 0);
-    let bytes = bytes.ok_or_else(|| format!("'{text}' is no rate, such as 250MB/s or off"))?;
+    let bytes = bytes.ok_or_else(|| format!("'{text}' is not a rate such as 250MB/s or off"))?;
     Ok(Rate(Some(bytes)))
 }
 

@@ -217,7 +217,7 @@ impl FromStr for SinkKind {
             None if text == "discard" => Ok(Self::Discard),
             None if text == "tmpfs" => Ok(Self::Tmpfs),
             Some(("file", directory)) if !directory.is_empty() => Ok(Self::File(directory.into())),
-            _ => Err(format!("'{text}' is no sink; there are discard, tmpfs and file:DIR")),
+            _ => Err(format!("'{text}' is not a sink; give discard, tmpfs or file:DIR")),
         }
     }
 }

@@ -96,7 +96,7 @@ fn read(path: &Path) -> Result<Vec<Record>, String> {
         .enumerate()
         .map(|(line, text)| {
             serde_json::from_str(text).map_err(|error| {
-                format!("{}: line {} is no record: {error}", path.display(), line + 1)
+                format!("{}: line {} is not a record: {error}", path.display(), line + 1)
             })
         })
         .collect()
