@@ -81,7 +81,7 @@ fn late_answers_reject() {
     rejects(Mutant::UserFaultFinishesFirst, &[(3, &dropped)]);
 }
 
-/// A page saved before it is protected is never unprotected: whoever writes it waits for ever.
+/// A page saved before it is protected is never unprotected: its writer waits for ever.
 #[test]
 #[should_panic(expected = "deadlock")]
 fn early_answers_hang_the_writer() {

@@ -4,7 +4,7 @@
 //! - C1: in one image an item is claimed once. Whoever claimed it owns what the item stands for
 //!   until it finishes; the other one waits, for a time bounded by one item's work.
 //! - C2: what the claimer did happens before whatever anyone does who has found the item finished.
-//! - C3: a state tells its image, and images are numbered upwards: begin resets nothing. For an
+//! - C3: a state names its image, and images are numbered upwards: begin resets nothing. For an
 //!   image that has ended, every item counts as finished.
 
 use crate::error::MemoryError;
@@ -90,7 +90,7 @@ impl Claims {
         self.states.word(item).store(self.number(epoch) << 1 | FINISHED, order);
     }
 
-    /// What a state tells of its image: all of the number, unless this build makes a mistake.
+    /// What a state says of its image: all of the number, unless this build makes a mistake.
     fn number(&self, epoch: u64) -> u64 {
         if self.is(Mutant::ClaimsWrap) { epoch & 0xffff } else { epoch }
     }

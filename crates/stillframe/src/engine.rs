@@ -118,8 +118,8 @@ impl<A: Algorithm> Engine<A> {
     /// Begins an image now. The snapshotter thread captures it into `sink`, then runs `publish`
     /// while the image is still held (make it durable there), then ends the image.
     ///
-    /// `publish` is told why if the image was not captured whole; it must then throw away what the
-    /// sink has. If `publish` panics, the image ends all the same and counts as failed.
+    /// `publish` receives the reason if the image was not captured whole; it must then throw away
+    /// what the sink has. If `publish` panics, the image ends all the same and counts as failed.
     ///
     /// # Errors
     /// [`BeginError`]; nothing changes, the sink is dropped, `publish` is not called.
@@ -312,7 +312,7 @@ impl Desk {
         }
     }
     fn run(&self, job: Job) {
-        // The panic hook has told of a panic, and unwinding has ended the image.
+        // The panic hook has reported the panic, and unwinding has ended the image.
         let _ = caught(job);
         self.change(|state| state.working = false);
     }

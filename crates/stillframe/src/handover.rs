@@ -325,7 +325,7 @@ impl Progress {
     pub(crate) fn arena_room(&self) -> usize {
         self.handover.writers.0.arena_room.load(Ordering::Relaxed)
     }
-    /// Whether the image under way was told to stop, or its capture has failed.
+    /// Whether the image under way has to stop, or its capture has failed.
     #[cfg(test)]
     pub(crate) fn is_stopped(&self) -> bool {
         self.handover.check_stop(self.epoch()).is_err()

@@ -165,13 +165,13 @@ mutants! {
     HandoverKeepsCaptured,
     /// Hand-over: a block counts as captured before the sink is done with it.
     HandoverAdvancesFirst,
-    /// Hand-over: a capture goes on after it was told to stop.
+    /// Hand-over: a capture goes on after the stop.
     HandoverForgetsStop,
     /// Hand-over: the wish to stop is looked at before a block is copied.
     HandoverChecksStopFirst,
     /// Hand-over: the wish to stop is looked at before a word asked for at random is found.
     HandoverGetChecksStopFirst,
-    /// Hand-over: a capture that fails does not tell the writer, who may wait for it.
+    /// Hand-over: a failed capture leaves a writer waiting.
     HandoverFailsSilently,
     /// Hand-over: a late wish to stop an older image hides the wish for this one.
     HandoverLateCancelWins,

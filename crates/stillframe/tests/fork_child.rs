@@ -119,7 +119,7 @@ fn allow_only_write_and_exit() -> Result<(), SinkError> {
     let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
     // SAFETY: touches no memory.
     let no_new = unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) };
-    // SAFETY: the program points to a live filter of the length it tells.
+    // SAFETY: the program points to a live filter of that length.
     let set =
         unsafe { libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program) };
     if no_new == 0 && set == 0 { Ok(()) } else { Err(SinkError::new(format_args!("{REFUSED}"))) }
@@ -236,7 +236,7 @@ fn locks_held_at_the_fork_do_not_matter() {
             }
         });
         for _ in 0..60 {
-            // Long enough for any machine: what this tells from success is a wait for ever.
+            // Long enough for any machine: what this distinguishes from success is a wait for ever.
             let image = told.recv_timeout(Duration::from_secs(100));
             stop.store(image.is_err(), Ordering::Relaxed);
             let (outcome, pushed) = image.unwrap();

@@ -1,4 +1,4 @@
-//! Every way for a forked child to end badly is told to its parent, and none outlives its image.
+//! Every way for a forked child to end badly reaches its parent, and none outlives its image.
 #![allow(clippy::unwrap_used, reason = "a test")]
 #![cfg(not(miri))]
 
@@ -221,7 +221,7 @@ fn the_child_dies_with_the_thread_that_began() {
 }
 
 /// With SIGCHLD ignored the kernel waits for the child and its status is lost; success and the
-/// sink's error are told all the same, and the rest is told as an unknown end.
+/// sink's error arrive all the same, and the rest arrives as an unknown end.
 #[test]
 fn an_ignored_sigchld_loses_nothing_but_the_status() {
     let _alone = SIGCHLD.write().unwrap();

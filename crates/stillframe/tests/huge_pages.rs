@@ -8,7 +8,7 @@ const WORDS: usize = 8 << 20;
 
 /// KiB of this process in anonymous huge pages.
 fn huge_kib() -> u64 {
-    let smaps = std::fs::read_to_string("/proc/self/smaps").expect("Linux tells each mapping");
+    let smaps = std::fs::read_to_string("/proc/self/smaps").expect("Linux lists each mapping");
     let sizes = smaps.lines().filter_map(|line| line.strip_prefix("AnonHugePages:"));
     sizes.map(|size| size.trim().trim_end_matches(" kB").parse::<u64>().expect("a size")).sum()
 }

@@ -40,7 +40,7 @@ pub(crate) fn rejects(mutant: Mutant, models: &[(usize, &dyn Fn(Faults) -> Model
 
 pub(crate) type Model = Box<dyn Fn() + Send + Sync>;
 
-/// Remembers that a model found what it looks for, before the panic that tells loom.
+/// Remembers that a model found what it looks for, before the panic that stops loom.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Faults(Arc<AtomicBool>);
 

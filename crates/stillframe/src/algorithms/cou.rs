@@ -30,7 +30,7 @@
 //! unit saved, which the writer's Acquire meets before it stores (C3). A look outside the latch
 //! that says *free* is a hint; the exchange that takes the latch looks again.
 //!
-//! Deviations: copied and saved need not be told apart by the writer, so three bits become two;
+//! Deviations: the writer need not distinguish copied from saved, so three bits become two;
 //! O(1) begin for `cou`, where the papers reset the bits; the unit's state is looked at only while
 //! an image is wanted; the writer's own reads take no latch, since nothing changes behind its back
 //! (Cao et al. latch "the blocks it references").

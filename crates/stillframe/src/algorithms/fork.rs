@@ -13,7 +13,7 @@
 //!   then costs a fault a page as usual, and memory grows by 4 KiB pages as well.
 //! - F1: the child neither allocates, locks nor logs between fork and exit: another thread of the
 //!   parent may have held any lock at the instant of the fork.
-//! - F2: the child never returns into its caller; every way for it to end is told to the parent:
+//! - F2: the child never returns into its caller; every way for it to end reaches the parent:
 //!   success and the sink's error through shared memory, a panic by exit status, a signal by the
 //!   kernel.
 //! - F3: the child is gone before the image ends, so it cannot disturb the next one.
@@ -170,7 +170,7 @@ impl<S: Sink> Image for ForkImage<S> {
     }
 }
 
-/// What the child tells its parent, in shared memory.
+/// What the child reports to its parent, in shared memory.
 #[derive(Debug)]
 struct Verdict {
     state: AtomicU32,

@@ -3,7 +3,7 @@
 //!
 //! Idea: two arrays `A0`, `A1`; in each period the writer writes into one of them, `A[U]`, and
 //! flags what it wrote in `b[U]`. Begin swaps the roles, and the snapshotter dumps the flagged
-//! units of the other array, `A[D]`. `br` tells in which array the latest value of a unit is.
+//! units of the other array, `A[D]`. `br` says in which array the latest value of a unit is.
 //!
 //! - Memory: 2 copies and 3 bits a unit (`hourglass`, whose sink merges); one copy more
 //!   (`hourglass-copy`). Begin: O(1), but O(changed) after an image that was not settled. Read: one

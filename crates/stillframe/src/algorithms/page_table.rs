@@ -18,7 +18,7 @@
 //! - Unit: the page; a page is copied whole before a part of it is written.
 //! - T1: the writer's root has one owner, the writer. The image has the copy of it.
 //! - T2: a table that is marked shared in the writer's root is written by nobody but the one who
-//!   copies it: in Async-fork whoever claimed it (`claim.rs`), in On-Demand-Fork nobody, since the
+//!   copies it: in Async-fork its claimer (`claim.rs`), in On-Demand-Fork nobody, since the
 //!   copy is the writer's and the image keeps the table.
 //! - T3: a page that is marked shared in the writer's table is written by nobody. All pages of a
 //!   table are marked when the table is copied.
@@ -203,7 +203,7 @@ impl<const ASYNC: bool> PageTables<ASYNC> {
             } else if self.root.load(table) & SHARED != 0
                 && !self.handover.is(Mutant::AsyncForkAddsToSharedTable)
             {
-                self.own_table(table); // T2: whoever copies it must not meet a new entry
+                self.own_table(table); // T2: a copier must not meet a new entry
             }
             // The new pages side by side, then their spare ones: memory never used before.
             let fresh = old + page;

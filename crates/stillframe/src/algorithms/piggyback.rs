@@ -5,7 +5,7 @@
 //! Idea: two arrays. In a period the writer writes `A[U]`; `A[D]`, the other one, is the image,
 //! whole and not written. Begin swaps `U` and `D`. While the image is dumped, the snapshotter
 //! copies (*piggyback*) each unit whose latest value is in `A[D]` alone into `A[U]`, so that `A[U]`
-//! is complete when the next begin makes it the image. One byte a unit tells where its latest value
+//! is complete when the next begin makes it the image. One byte a unit says where its latest value
 //! is.
 //!
 //! - Memory: 2 copies + 1 byte a unit. Begin: O(1). Read: a flag, then an indexed load. Write: the

@@ -12,9 +12,10 @@
 //!   for a fault, two thread switches, a page copy and a system call. Capture: one system call a
 //!   page. Full image.
 //! - Unit: the page, and the kernel's business; partial writes need no care.
-//! - U1: a page that is protected is not written. It is unprotected by whoever claimed it
+//! - U1: a page that is protected is not written. Its claimer alone unprotects it
 //!   (`claim.rs`), after saving or capturing it, or by the end of the image.
-//! - U2: whoever finds a page claimed or finished leaves it: the claimer's request wakes who waits.
+//! - U2: a thread that finds a page claimed or finished leaves it: the claimer's request wakes all
+//!   that wait.
 //!   So no request is late: one that unprotects a page after the next begin would lose its image.
 //! - U3: an image ends only when each of its pages is claimed and all claims are finished, so
 //!   nobody is at work on its pages when the next one begins.

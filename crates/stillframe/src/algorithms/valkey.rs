@@ -12,7 +12,7 @@
 //! - Write: a compare and a load; on first touch ahead of the walk a lock that nobody contends for,
 //!   and a clone. Beside that the writer's thread copies the whole state, a slice at a time.
 //! - Unit: word, line or page.
-//! - V1: the walk, the pool and the stamps belong to whoever holds the lock of `Walk`.
+//! - V1: the walk, the pool and the stamps belong to the holder of the lock of `Walk`.
 //! - V2: a unit ahead of the walk is live or, if its stamp is of this image, in the pool; a block
 //!   behind the walk is in the queue until the capture has pushed it.
 //! - V3: the capture reads the queue alone. `handed` (Release, Acquire) orders a block's words
@@ -279,7 +279,7 @@ impl View for Serialiser {
         // Acquire; partner: `Walk::hand_over`.
         while self.desk.handed.load(Ordering::Acquire) <= block {
             if self.handover.check_stop(self.epoch).is_err() {
-                return; // whoever pushes looks again, and pushes nothing
+                return; // the pushing thread looks again, and pushes nothing
             }
             if self.walks() {
                 self.desk.lock().advance(SLICE_BLOCKS, &self.desk, &self.handover);

@@ -62,7 +62,7 @@ impl<A: Algorithm> Desk<A> {
         Ok((told, tally))
     }
 
-    /// What the snapshotter's thread tells, the writer's thread doing its slices meanwhile.
+    /// What the snapshotter's thread reports, while the writer's thread does its slices.
     fn receive<T>(&mut self, told: &mpsc::Receiver<T>) -> Result<T, String> {
         let mut backoff = Backoff::default();
         loop {

@@ -71,7 +71,7 @@ fn is_missing<A: Algorithm>() -> bool {
     true
 }
 
-/// What `body` says, or that it does not end: a test that hangs would tell nothing. The limit is a
+/// What `body` says, or that it does not end: a test that hangs would say nothing. The limit is a
 /// hundred times what anything takes, so it decides no test that passes.
 fn in_time(body: impl FnOnce() -> Verdict + Send + 'static) -> Verdict {
     let seconds = if is_long() { 3600 } else { 300 };

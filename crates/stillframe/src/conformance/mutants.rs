@@ -227,7 +227,7 @@ fn every_litmus_test_is_named_in_the_source() {
     }
 }
 
-/// Each test under loom that the list names exists and runs the mutant, and `docs/proofs.md` tells
+/// Each test under loom that the list names exists and runs the mutant, and `docs/proofs.md` names
 /// the judge of each mutant.
 #[test]
 #[cfg_attr(miri, ignore = "reads files")]

@@ -1,4 +1,4 @@
-//! The sink of the suite: compares what it is given with what it was told to expect.
+//! The sink of the suite: compares what it receives with what it expects.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 

@@ -128,7 +128,7 @@ fn cancelled_at<A: Algorithm>(rig: &mut Rig<A>, at: usize) -> Verdict {
     Ok(())
 }
 
-/// Random access to an image that was told to stop gives nothing, whatever is written.
+/// Random access to a stopped image gives nothing, whatever is written.
 pub(super) fn cancelled_images_have_no_words<A: Algorithm>(seed: u64) -> Verdict {
     let words = 2 * BLOCK_WORDS + 1;
     let mut rig = Rig::<A>::new(words, seed)?;

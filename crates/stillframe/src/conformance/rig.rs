@@ -28,7 +28,7 @@ impl Rng {
     }
 }
 
-/// What a capture came to: a panic of the sink is told like that of a sink in a child.
+/// What a capture came to: a panic of the sink reads like that of a sink in a child.
 pub(super) type Outcome = Result<(), CaptureError>;
 
 /// Captures an image.

@@ -150,7 +150,7 @@ impl Drop for Steps<'_> {
     }
 }
 
-/// Captures an image, and settles it if told to, whatever came of it. What was not captured to the
+/// Captures an image, and settles it if asked to, whatever came of it. What was not captured to the
 /// end is stopped by then, so that a writer that waits goes on however long the image is held.
 fn work<A: Algorithm>(
     image: &mut A::Image<Fickle>,
@@ -392,7 +392,7 @@ pub(super) fn whatever_sinks_do<A: Algorithm>(seed: u64) -> Verdict {
         let count = held.rig.rng.below(20);
         held.writes(count)?;
     }
-    // All of it, as whoever kept the images has it in the end.
+    // All of it, as a keeper of the images has it in the end.
     let wants = vec![true; BLOCKS_MAX];
     let plan = Plan { wants, before: None, mischief: None, dawdles: false };
     let (given, tally) = held.shared()?;

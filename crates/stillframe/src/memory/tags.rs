@@ -92,7 +92,7 @@ impl Tag<'_> {
         self.0.store(tag.into(), order);
     }
 
-    /// Replaces `from` by `to` if it is `from`, and tells whether it was. Orders nothing but this
+    /// Replaces `from` by `to` if it is `from`, and returns whether it was. Orders nothing but this
     /// tag.
     #[inline]
     pub(crate) fn claim(self, from: u8, to: u8) -> bool {

@@ -82,8 +82,8 @@ pub(crate) fn prefetch(word: *const AtomicU64) {
 /// 3, "guaranteed atomic operations"); fast strings may reorder them, as relaxed atomics may be.
 ///
 /// # Safety
-/// `from` and `to` are aligned to 8 bytes and valid for `words` words; whoever else accesses `from`
-/// (and `to`, if it is shared) does so with atomic operations of words.
+/// `from` and `to` are aligned to 8 bytes and valid for `words` words; any other thread that
+/// accesses `from` (and `to`, if it is shared) does so with atomic operations of words.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 unsafe fn move_words(from: *const u64, to: *mut u64, words: usize) {

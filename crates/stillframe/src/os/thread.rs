@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-/// Lets every thread of ordinary priority run before the calling one: whoever takes images does so
-/// with the time that the writer leaves.
+/// Lets every thread of ordinary priority run before the calling one, so that images take the time
+/// that the writer leaves.
 ///
 /// Best effort: a system that refuses keeps the priority as it was.
 pub fn lower_priority() {
@@ -14,7 +14,7 @@ pub fn lower_priority() {
     }
 }
 
-/// How long the calling thread has had a processor; zero where the system does not tell.
+/// How long the calling thread has had a processor; zero where the system does not say.
 pub(crate) fn thread_time() -> Duration {
     // SAFETY: a `timespec` is plain data of which all zero is a value.
     let mut time: libc::timespec = unsafe { std::mem::zeroed() };

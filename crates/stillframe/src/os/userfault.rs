@@ -174,7 +174,7 @@ impl UserFaults {
                 return None;
             }
             let mut message = [0; MESSAGE_BYTES];
-            // Without waiting. There may be nothing: whoever waited has been woken meanwhile.
+            // Without waiting. There may be nothing: the thread that waited may be awake by now.
             let read = rustix::io::read(&self.faults, &mut message);
             if read == Ok(MESSAGE_BYTES) && message[0] == EVENT_PAGE_FAULT {
                 let address = message[ADDRESS].try_into().expect("eight bytes");

@@ -99,7 +99,7 @@ impl Before {
         if head < self.base { 0 } else { head - self.base + 1 }
     }
 
-    /// Puts back what the index tells of a block, newest to oldest: the oldest wins (I3, I4).
+    /// Puts back what the index has of a block, newest to oldest: the oldest wins (I3, I4).
     fn restore(&self, block: usize, buffer: &mut [u64]) {
         let mut place = self.place(block);
         while place != 0 {
@@ -149,7 +149,7 @@ impl View for Before {
         self.keep_ahead(end);
     }
 
-    /// The progress tells the writer that it need not save the block, whose mark stays open.
+    /// The progress shows the writer that it need not save the block, whose mark stays open.
     fn pass(&self, _block: usize, _len: usize) {}
 
     fn word(&self, index: usize) -> u64 {

@@ -23,7 +23,7 @@
 //!   so until the next begin. The snapshotter closes what it has captured; if the writer opens such
 //!   a block again, having read its mark before, that costs needless records. Begin exchanges the
 //!   marks for those that were cleared when the image before ended. Positions in the log only rise,
-//!   over all images, so the index tells entries of older images by their position. So begin
+//!   over all images, so the index knows entries of older images by their position. So begin
 //!   resets nothing.
 //!
 //! The cases for a word while its block is copied: not written before the copy: the live value is
@@ -186,7 +186,7 @@ impl Algorithm for Imprint {
 
 impl Imprint {
     /// Whether the image may need the old value of a word: its block is neither captured nor added
-    /// after begin. One comparison tells that, and also that there is no image.
+    /// after begin. One comparison shows that, and also that there is no image.
     #[inline]
     fn is_open(&self, index: usize) -> bool {
         index.wrapping_sub(self.open) < self.span
@@ -298,8 +298,8 @@ impl Imprint {
         self.span = end - self.open;
     }
 
-    /// Saves nothing more for this image: it ended, or its capture was told to stop. In the latter
-    /// case whoever sees a word that was not saved sees the stop: partner of the Acquire fence in
+    /// Saves nothing more for this image: it ended, or its capture has to stop. In the latter
+    /// case a thread that sees an unsaved word sees the stop: partner of the Acquire fence in
     /// [`Before`], which is followed by a look at the stop (`litmus/imprint-stop`).
     fn give_up(&mut self) {
         self.span = 0;
@@ -308,7 +308,7 @@ impl Imprint {
         }
     }
 
-    /// Saves a block as it is; its records, which are older, tell the rest of its image.
+    /// Saves a block as it is; its records, which are older, hold the rest of its image.
     fn frame(&mut self, block: usize, index: usize, new: u64) {
         let used = self.used();
         if self.log.len() - used < ENTRY + BLOCK_WORDS {

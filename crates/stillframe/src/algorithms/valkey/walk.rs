@@ -12,7 +12,7 @@ use crate::sync::{AtomicUsize, Mutex, MutexGuard, Ordering};
 
 /// Blocks that the queue holds.
 pub(super) const QUEUE_BLOCKS: usize = if BLOCK_WORDS == 512 { 64 } else { 2 };
-/// Bits of a stamp that tell where in the pool the clone is; those above tell the image.
+/// Bits of a stamp with the clone's place in the pool; those above hold the image.
 pub(super) const SLOT_BITS: u32 = 24;
 
 /// What the writer and the capture share.

@@ -2,11 +2,11 @@
 //! Applications" (SIGMOD 2011), section 3.2, with the memory layouts of section 4.2; Li et al.
 //! 2018, section 3.1.3.
 //!
-//! Idea: every unit has two homes, `A0` and `A1`. `MR` tells which one holds the latest value, `MW`
+//! Idea: every unit has two homes, `A0` and `A1`. `MR` says which one holds the latest value, `MW`
 //! which one is written in this period. At its point of consistency the writer sets `MW := !MR` for
 //! all units: what is latest now is not written until the next image, and is that image.
 //!
-//! - Memory: 2 copies + 2 flags a unit (`layouts` tells how each lays them out). Begin: O(units),
+//! - Memory: 2 copies + 2 flags a unit (`layouts` says how each lays them out). Begin: O(units),
 //!   the negation. Read: a flag, then an indexed load. Write: a flag more; the first write of a
 //!   unit larger than a word copies the unit. Full image, wait-free, with random access.
 //! - Unit: a word, line or page; [`Izz`] and [`Pzz`] word only, since their layout is about words.
