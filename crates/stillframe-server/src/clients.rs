@@ -122,6 +122,14 @@ impl Clients {
         self.free.push(place);
     }
 
+    /// Ends a client's connection at once, whatever the turn does yet.
+    pub(crate) fn cut(&mut self, place: usize) {
+        if let Some(client) = self.get_mut(place) {
+            client.stream.close();
+        }
+        self.doom(place);
+    }
+
     /// Has a client removed at the end of the turn.
     pub(crate) fn doom(&mut self, place: usize) {
         if let Some(client) = self.get_mut(place)

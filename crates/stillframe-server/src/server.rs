@@ -111,7 +111,9 @@ impl<A: Algorithm> Server<A> {
         if !self.stalled {
             self.serve_share();
         }
-        self.follow();
+        if !self.state.stopping {
+            self.follow(); // else the image that was saved is the last state
+        }
         if self.state.ledger.waiters.has_ready() {
             self.serve_blocked(); // a replica that takes writes has clients that wait, too
         }
@@ -128,7 +130,7 @@ impl<A: Algorithm> Server<A> {
         persistence::attend(&mut self.keyspace, &mut self.state);
         transfer::attend(&mut self.keyspace, &mut self.state);
         self.relay();
-        if self.state.loop_time >= self.next_cron {
+        if !self.state.stopping && self.state.loop_time >= self.next_cron {
             self.next_cron = cron::run(self);
         }
         self.bury();

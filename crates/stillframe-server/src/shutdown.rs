@@ -87,6 +87,9 @@ fn stop<A: Algorithm>(
         LastSave::Always => true,
         LastSave::Never => false,
     };
+    // What is to be told is told before the image says how far the stream is.
+    journal::settle(keyspace, state);
+    state.replication.end_turn();
     if save && persistence::save_and_wait(keyspace, state).is_err() && !force {
         tracing::error!("Error trying to save the DB, can't exit");
         return false;

@@ -170,7 +170,7 @@ impl Replication {
 
     /// Adds what is no effect. A server that has become a replica since drops its messages: the
     /// stream is its primary's, and an offset beyond what the primary said would cost an image.
-    pub(super) fn end_turn(&mut self) {
+    pub(crate) fn end_turn(&mut self) {
         let mut messages = std::mem::take(&mut self.messages);
         let ask = std::mem::take(&mut self.ask);
         if self.following.is_some() {

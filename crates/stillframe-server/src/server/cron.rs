@@ -33,6 +33,9 @@ pub(crate) fn run<A: Algorithm>(server: &mut Server<A>) -> Instant {
         tracing::warn!("received a signal to stop");
         let wish = Wish { last_save: LastSave::IfScheduled, force: false, now: false };
         shutdown::ask(&mut server.keyspace, &mut server.state, wish);
+        if server.state.stopping {
+            return Instant::now(); // the image that was saved is the last state
+        }
     }
     let is_replica = server.state.replication.is_replica();
     let stands = server.state.pausing() || is_replica;

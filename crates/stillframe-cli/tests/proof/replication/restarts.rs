@@ -2,7 +2,8 @@
 
 use super::{Who, assert_equal, fill, wait_for_all, wait_for_link};
 use crate::collections::redis;
-use crate::support::{Kind, Random, Server, Setup, redis_is_here, wait_until};
+use crate::support::{Kind, Random, Server, Setup, redis_is_here, send_signal, wait_until};
+use rustix::process::Signal;
 use std::path::Path;
 use std::time::Duration;
 
@@ -69,6 +70,37 @@ fn replicas_of_a_primary_that_restarts_go_on() {
         replicas.iter().chain([&behind]).for_each(|replica| assert_equal(&new, replica));
         assert_eq!(syncs(&new), [0, 2], "{before:?} {after:?}: {}", new.log());
         assert_eq!(syncs(&replicas[0])[0], 1, "the one behind it goes on, too");
+    }
+}
+
+/// Keys that expire, and pings that are due, while the server ends are no part of its last image.
+#[test]
+fn nothing_is_told_behind_the_last_image() {
+    for (log, by_signal) in [("no", true), ("no", false), ("yes", true), ("yes", false)] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let flags = ["--save", "3600 1", "--appendonly", log];
+        let mut old = start(Who::Ours, folder.path(), &flags);
+        let replica = Who::Ours.follow(old.port);
+        wait_for_link(&replica);
+        let mut client = old.client();
+        client.ok("DEBUG SET-ACTIVE-EXPIRE 0");
+        for number in 0..20_000 {
+            client.send(&[b"SET", format!("short:{number}").as_bytes(), b"v", b"PX", b"1"]);
+        }
+        (0..20_000).for_each(|_| assert_eq!(client.reply().text(), "OK"));
+        wait_for_all(&old, &replica);
+        // More have expired than one look at the clock deletes: some are left when it ends.
+        client.ok("DEBUG SET-ACTIVE-EXPIRE 1");
+        if by_signal {
+            send_signal(old.pid(), Signal::TERM);
+        } else {
+            client.send(&[b"SHUTDOWN"]);
+        }
+        old.wait();
+        let new = start(Who::Ours, folder.path(), &flags);
+        follow(&replica, &new);
+        assert_equal(&new, &replica);
+        assert_eq!(syncs(&new), [0, 1], "{log} {by_signal}: {}\n{}", new.log(), replica.log());
     }
 }
 
@@ -183,7 +215,11 @@ fn a_primary_hears_at_once_that_its_link_was_killed() {
     let mut client = replica.client();
     client.ok("MULTI");
     client.ok("CLIENT KILL TYPE master");
+    let mut killed = replica.client();
+    killed.ok("CLIENT SETNAME killed");
+    client.ok("CLIENT KILL TYPE normal");
     client.ok("DEBUG SLEEP 10000"); // it is killed before
     client.send(&[b"EXEC"]);
+    assert_eq!(killed.receive_raw(), None, "a client hears of it at once, too");
     wait_until("the link is gone", || primary.client().info("connected_slaves") == "0");
 }

@@ -53,7 +53,7 @@ pub(super) fn kill<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
     let own = !filter.spare_self && filter.matches(ctx.session);
     ctx.session.closing |= own;
     let killed = places.len() + usize::from(own) + usize::from(primary);
-    places.into_iter().for_each(|place| ctx.server.clients.doom(place));
+    places.into_iter().for_each(|place| ctx.server.clients.cut(place));
     match (single, killed) {
         (true, 0) => ctx.out.error("ERR No such client"),
         (true, _) => ctx.out.ok(),
