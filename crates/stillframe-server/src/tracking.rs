@@ -16,6 +16,9 @@ use std::sync::Arc;
 use stillframe_redis::Few;
 use stillframe_redis::LISTED_BYTES;
 
+/// Names that have changed, each with the client that changed it last.
+pub(crate) type Changed = BTreeMap<Box<[u8]>, u64>;
+
 /// How a client wants to be told of changes.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Mode {
@@ -74,7 +77,7 @@ pub(crate) struct Tracking {
 struct Prefix {
     listeners: Few<Who>,
     /// Names that have changed, and the client that changed them last.
-    changed: BTreeMap<Box<[u8]>, u64>,
+    changed: Changed,
 }
 
 impl Tracking {
@@ -185,7 +188,7 @@ impl Tracking {
 
     /// Takes what was gathered for prefixes: for each, who listens, and the names that have changed
     /// with the client that changed them last.
-    pub(crate) fn take_gathered(&mut self) -> Vec<(Few<Who>, BTreeMap<Box<[u8]>, u64>)> {
+    pub(crate) fn take_gathered(&mut self) -> Vec<(Few<Who>, Changed)> {
         let mut gathered = Vec::new();
         self.unsaid.sort_unstable();
         for prefix in std::mem::take(&mut self.unsaid) {
