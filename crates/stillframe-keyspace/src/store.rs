@@ -65,7 +65,7 @@ pub struct Keyspace<A: Algorithm = Any> {
     pub(crate) dbs: [Db; DATABASES],
     pub(crate) spaces: Spaces,
     /// Where each slot stands in the `expiries` of its database.
-    pub(crate) places: Sparse,
+    pub(crate) expiry_positions: Sparse,
     cleared: Cleared,
     condemned: VecDeque<Condemned>,
     pub(crate) hasher: Hasher,
@@ -113,7 +113,7 @@ impl<A: Algorithm> Keyspace<A> {
             slots: Slots::create(&words)?,
             dbs: Default::default(),
             spaces: Spaces::default(),
-            places: Sparse::default(),
+            expiry_positions: Sparse::default(),
             cleared: [0; DATABASES],
             condemned: VecDeque::new(),
             hasher: Hasher(RandomState::new()),
@@ -411,7 +411,7 @@ impl<A: Algorithm> Keyspace<A> {
         db.index.remove(hash, slot);
         db.bytes -= entry.bytes();
         if entry.deadline() != NEVER {
-            db.expiries.remove(slot, &mut self.places);
+            db.expiries.remove(slot, &mut self.expiry_positions);
         }
         self.slots.remove(slot);
         self.known.forget(slot); // K5

@@ -69,7 +69,7 @@ impl<'a> Collection<'a> {
     /// The elements from a rank (or the last one) downwards.
     pub(crate) fn walk_back(self, rank: usize) -> WalkBack<'a> {
         let ahead = self.len().min(rank.saturating_add(1));
-        WalkBack { collection: self, ahead, run: &[], starts: [0; STARTS], held: 0 }
+        WalkBack { collection: self, ahead, run: &[], starts: [0; STARTS], buffered: 0 }
     }
 
     /// Shows the elements whose turn comes at `cursor`, at least `count` of them if there are;
@@ -148,17 +148,17 @@ const STARTS: usize = if cfg!(any(test, miri)) { 4 } else { 64 };
 #[derive(Clone, Copy)]
 pub(crate) struct WalkBack<'a> {
     collection: Collection<'a>,
-    /// Elements below those held.
+    /// Elements below those buffered.
     ahead: usize,
     run: &'a [u8],
-    /// Where the elements held start in the run; the last one is next.
+    /// Where the elements buffered start in the run; the last one is next.
     starts: [u32; STARTS],
-    held: usize,
+    buffered: usize,
 }
 
 impl<'a> WalkBack<'a> {
-    /// Holds the elements of one run before `ahead`, or shows the one at an end of a list.
-    fn hold(&mut self) -> Option<Element<'a>> {
+    /// Buffers the elements of one run before `ahead`, or shows the one at an end of a list.
+    fn refill(&mut self) -> Option<Element<'a>> {
         let (run, last) = match self.collection.form {
             Form::Packed { run, .. } => (run.rest, self.ahead - 1),
             Form::Tree(trunk) => match trunk.spot(self.ahead - 1) {
@@ -173,12 +173,12 @@ impl<'a> WalkBack<'a> {
         let shape = self.collection.shape();
         let mut start = Run::new(run, shape).place(first).0.bytes.start;
         for element in Run::new(&run[start..], shape).take(last + 1 - first) {
-            self.starts[self.held] = start as u32;
-            self.held += 1;
+            self.starts[self.buffered] = start as u32;
+            self.buffered += 1;
             start += element.packed_len(shape);
         }
         self.run = run;
-        self.ahead -= self.held;
+        self.ahead -= self.buffered;
         None
     }
 }
@@ -187,16 +187,16 @@ impl<'a> Iterator for WalkBack<'a> {
     type Item = Element<'a>;
 
     fn next(&mut self) -> Option<Element<'a>> {
-        if self.held == 0 {
+        if self.buffered == 0 {
             if self.ahead == 0 {
                 return None;
             }
-            if let Some(element) = self.hold() {
+            if let Some(element) = self.refill() {
                 return Some(element);
             }
         }
-        self.held -= 1;
-        let start = self.starts[self.held] as usize;
+        self.buffered -= 1;
+        let start = self.starts[self.buffered] as usize;
         Run::new(&self.run[start..], self.collection.shape()).next()
     }
 }

@@ -50,7 +50,7 @@ impl Trunk {
     }
 
     fn insert_within(&mut self, at: usize, element: Element<'_>) {
-        let (at, shape) = (self.place_in_tree(at, at), self.main.shape);
+        let (at, shape) = (self.position_in_tree(at, at), self.main.shape);
         self.main.edit(Seek::Rank(at), &self.hasher, &mut |leaf, index| {
             leaf.insert(leaf.place(shape, index), shape, element);
             index
@@ -59,7 +59,7 @@ impl Trunk {
 
     /// Replaces the element at a position of a list, which exists.
     pub(crate) fn replace_at(&mut self, at: usize, element: Element<'_>) {
-        let (at, shape) = (self.place_in_tree(at, at + 1), self.main.shape);
+        let (at, shape) = (self.position_in_tree(at, at + 1), self.main.shape);
         self.main.edit(Seek::Rank(at), &self.hasher, &mut |leaf, index| {
             leaf.replace(leaf.place(shape, index), shape, element);
             index
@@ -68,7 +68,7 @@ impl Trunk {
 
     /// The position in the tree of that at `start` in a list; what lies between it and `end` is in
     /// the tree then.
-    fn place_in_tree(&mut self, start: usize, end: usize) -> usize {
+    fn position_in_tree(&mut self, start: usize, end: usize) -> usize {
         let (ends, tree, hasher) = self.ends();
         if start < ends.len(Side::Front) {
             ends.stow(Side::Front, tree, hasher);
@@ -99,6 +99,6 @@ impl Trunk {
         if left == 0 {
             return (0, 0);
         }
-        (self.place_in_tree(start, start + left), left)
+        (self.position_in_tree(start, start + left), left)
     }
 }

@@ -12,7 +12,7 @@
 //!
 //! | order | elements are found by | inside a leaf |
 //! |---|---|---|
-//! | `Place` (lists) | their position | in order |
+//! | `Position` (lists) | their position | in order |
 //! | `Rank` (sorted sets) | score, then member | in order |
 //! | `Hash` (hashes, sets) | a keyed hash of 48 bits | in no order |
 //!
@@ -59,7 +59,7 @@ pub(crate) const BATCH: usize = 16;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Order {
-    Place,
+    Position,
     Hash,
     Rank,
 }
@@ -70,7 +70,7 @@ impl Order {
     fn leaf_max(self) -> usize {
         match self {
             _ if cfg!(any(test, miri)) => 8,
-            Self::Place => 128,
+            Self::Position => 128,
             Self::Hash | Self::Rank => chunk::ROOM - 1,
         }
     }
@@ -111,7 +111,7 @@ pub(crate) struct Tree {
 
 impl Tree {
     pub(crate) fn new(shape: Shape, order: Order) -> Self {
-        let root = if order == Order::Place { Chunk::default() } else { Chunk::indexed() };
+        let root = if order == Order::Position { Chunk::default() } else { Chunk::indexed() };
         let root = Node::Leaf(Arc::new(root));
         Self { bytes: root.bytes(), root, len: 0, parted: 0, shape, order }
     }

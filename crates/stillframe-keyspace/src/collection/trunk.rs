@@ -25,13 +25,13 @@ pub(crate) struct Trunk {
 impl Trunk {
     pub(crate) fn new(kind: Type, hasher: &Hasher) -> Self {
         let (shape, order) = match kind {
-            Type::List | Type::String => (Shape::Single, Order::Place),
+            Type::List | Type::String => (Shape::Single, Order::Position),
             Type::Hash => (Shape::Pair, Order::Hash),
             Type::Set => (Shape::Single, Order::Hash),
             Type::Sorted => (Shape::Scored, Order::Rank),
         };
         let members = (kind == Type::Sorted).then(|| Tree::new(Shape::Scored, Order::Hash));
-        let ends = (order == Order::Place).then(Ends::default);
+        let ends = (order == Order::Position).then(Ends::default);
         let main = Tree::new(shape, order);
         let hasher = hasher.clone();
         Self { main, members, ends, hasher, loose: false, overwrites: false }

@@ -196,8 +196,8 @@ impl Entry {
             return false;
         }
         let len = self.inline_len();
-        let Some(place) = self.reserve_mut().get_mut(len..len + more.len()) else { return false };
-        place.copy_from_slice(more);
+        let Some(room) = self.reserve_mut().get_mut(len..len + more.len()) else { return false };
+        room.copy_from_slice(more);
         self.0.value.len = (len + more.len()) as u64;
         true
     }

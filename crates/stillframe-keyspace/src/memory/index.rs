@@ -1,15 +1,15 @@
 //! From the hash of a key to its slot and entry: extendible hashing over small tables.
 //!
 //! R. Fagin, J. Nievergelt, N. Pippenger, H. R. Strong, "Extendible hashing - a fast access method
-//! for dynamic files", TODS 1979. A directory of `2^depth` places, addressed by some bits of the
+//! for dynamic files", TODS 1979. A directory of `2^depth` positions, addressed by some bits of the
 //! hash, refers to tables of at most `2^TABLE_BITS` cells. A full table is split in two by one
 //! further bit; the directory doubles when a table needs more bits than it has. So the largest
 //! piece of work is to rehash one table, whatever the number of keys, where one table for all
 //! would stop the writer for milliseconds and more.
 //!
 //! A cell is 16 bytes: the entry's handle, its slot, and 32 bits of the hash, the tag. The tag
-//! alone places a cell, so that no rehash touches an entry, and a lookup touches none but the key's
-//! own (but for one in billions). Cells are probed in line, so that a lookup costs two cache
+//! alone says where a cell lies, so that no rehash touches an entry, and a lookup touches none but
+//! the key's own (but for one in billions). Cells are probed in line, so that a lookup costs two cache
 //! misses, one here and one for the entry. With control bytes apart and the handle in the slot word
 //! alone it took four, and that was most of its time.
 //!
@@ -18,7 +18,7 @@
 //! ```
 //!
 //! Invariants
-//! - A table of depth `d` is referred to by the `2^(depth - d)` places that agree in the low `d`
+//! - A table of depth `d` is referred to by the `2^(depth - d)` positions that agree in the low `d`
 //!   bits, and holds exactly the cells whose tags agree with them in those bits (from bit 11 on).
 //! - Between the home of a cell and the cell there is no empty cell; at least one cell is empty.
 //! - A split never puts more than [`SLACK`] bits between a table and the even depth: with tags that
@@ -52,7 +52,7 @@ impl Index {
     #[inline]
     pub(crate) fn find(&self, hash: u64, mut is_it: impl FnMut(u64) -> bool) -> Option<Seat> {
         let tag = hash as u32;
-        let table = &self.tables[*self.directory.get(self.place(tag))? as usize];
+        let table = &self.tables[*self.directory.get(self.position(tag))? as usize];
         let at = table.find(tag, |cell| is_it(cell.word))?;
         let Cell { slot, word, .. } = table.cell(at);
         Some(Seat { slot, word })
@@ -66,14 +66,14 @@ impl Index {
             self.tables.push(Table::new(0, CELLS_MIN));
         }
         loop {
-            let place = self.place(cell.tag);
-            let table = &mut self.tables[self.directory[place] as usize];
+            let position = self.position(cell.tag);
+            let table = &mut self.tables[self.directory[position] as usize];
             if !table.is_full() {
                 table.insert(cell);
                 break;
             }
-            if table.cells() < 1 << TABLE_BITS || !self.split(place) {
-                let table = &mut self.tables[self.directory[place] as usize];
+            if table.cells() < 1 << TABLE_BITS || !self.split(position) {
+                let table = &mut self.tables[self.directory[position] as usize];
                 table.resize(table.cells() * 2);
             }
         }
@@ -82,16 +82,16 @@ impl Index {
 
     /// Puts another word into the cell of a slot that is there under this hash.
     pub(crate) fn update(&mut self, hash: u64, seat: Seat) {
-        let place = self.place(hash as u32);
-        let table = &mut self.tables[self.directory[place] as usize];
+        let position = self.position(hash as u32);
+        let table = &mut self.tables[self.directory[position] as usize];
         let at = table.find(hash as u32, |cell| cell.slot == seat.slot);
         table.cell_mut(at.expect("a slot in use is in the index")).word = seat.word;
     }
 
     /// Removes a slot that is there under this hash.
     pub(crate) fn remove(&mut self, hash: u64, slot: u32) {
-        let place = self.place(hash as u32);
-        let table = &mut self.tables[self.directory[place] as usize];
+        let position = self.position(hash as u32);
+        let table = &mut self.tables[self.directory[position] as usize];
         let at = table.find(hash as u32, |cell| cell.slot == slot);
         table.remove(at.expect("a slot in use is in the index"));
         if table.len < table.cells() / 8 && table.cells() > CELLS_MIN {
@@ -135,13 +135,13 @@ impl Index {
         cells.map(|cell| cell.slot)
     }
 
-    fn place(&self, tag: u32) -> usize {
+    fn position(&self, tag: u32) -> usize {
         (u64::from(tag) >> TABLE_BITS) as usize & ((1 << self.depth) - 1)
     }
 
-    /// Splits the table of `place`; false if it may not be split.
-    fn split(&mut self, place: usize) -> bool {
-        let low = self.directory[place] as usize;
+    /// Splits the table of `position`; false if it may not be split.
+    fn split(&mut self, position: usize) -> bool {
+        let low = self.directory[position] as usize;
         let depth = self.tables[low].depth;
         let even = (self.len >> TABLE_BITS).max(1).ilog2();
         if depth >= (even + SLACK).min(32 - TABLE_BITS) {
@@ -157,9 +157,9 @@ impl Index {
             halves[(cell.tag >> (TABLE_BITS + depth) & 1) as usize].insert(cell);
         }
         let high = self.tables.len() as u32;
-        let first = place & ((1 << depth) - 1) | 1 << depth;
-        for place in (first..self.directory.len()).step_by(2 << depth) {
-            self.directory[place] = high;
+        let first = position & ((1 << depth) - 1) | 1 << depth;
+        for position in (first..self.directory.len()).step_by(2 << depth) {
+            self.directory[position] = high;
         }
         let [lower, upper] = halves;
         self.tables[low] = lower;
@@ -304,11 +304,11 @@ mod tests {
         slots.sort_unstable();
         expected.sort_unstable();
         assert_eq!(slots, expected);
-        for (place, &table) in index.directory.iter().enumerate() {
+        for (position, &table) in index.directory.iter().enumerate() {
             let table = &index.tables[table as usize];
             let bits = (1_usize << table.depth) - 1;
-            let same = |cell: Cell| (cell.tag >> TABLE_BITS) as usize & bits == place & bits;
-            assert!(table.iter().all(same), "cells agree with their place");
+            let same = |cell: Cell| (cell.tag >> TABLE_BITS) as usize & bits == position & bits;
+            assert!(table.iter().all(same), "cells agree with their position");
         }
     }
 

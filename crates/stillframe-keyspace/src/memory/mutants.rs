@@ -94,14 +94,14 @@ mod tests {
         elements.join(&b'|')
     }
 
-    type Outcome = Receiver<Result<Contents, CaptureError>>;
+    type Ended = Receiver<Result<Contents, CaptureError>>;
 
-    fn begin<A: Algorithm>(keyspace: &mut Keyspace<A>) -> (Sender<()>, Outcome) {
+    fn begin<A: Algorithm>(keyspace: &mut Keyspace<A>) -> (Sender<()>, Ended) {
         let (opener, gate) = channel();
         let (sender, receiver) = channel();
-        let publish = move |sink: &mut Gated, outcome: Result<_, _>| {
+        let publish = move |sink: &mut Gated, ended: Result<_, _>| {
             let contents = std::mem::take(&mut sink.contents);
-            let _ = sender.send(outcome.map(|_: stillframe::CaptureReport| contents));
+            let _ = sender.send(ended.map(|_: stillframe::CaptureReport| contents));
         };
         let sink = Gated { gate, contents: Contents::new() };
         keyspace.snapshot(Point::declare(), sink, publish).unwrap();
@@ -245,7 +245,7 @@ mod tests {
                 expected.insert(entry.key().to_vec(), shown(entry));
             });
         }
-        let (gate, outcome) = begin(&mut keyspace);
+        let (gate, ended) = begin(&mut keyspace);
         pass(&keyspace, &gate, case.passed);
         for number in 0..case.keys {
             (case.change)(&mut keyspace, number);
@@ -255,7 +255,7 @@ mod tests {
         }
         drop(gate);
         // A reader may also stumble over what a mistake has left.
-        let is_whole = outcome.recv().unwrap().is_ok_and(|contents| contents == expected);
+        let is_whole = ended.recv().unwrap().is_ok_and(|contents| contents == expected);
         drop(keyspace);
         MADE.set(None);
         is_whole
@@ -266,7 +266,7 @@ mod tests {
     fn ranges_leave_one_by_one<A: Algorithm>() {
         let mut keyspace = create::<A>();
         fill_texts(&mut keyspace, MANY_KEYS);
-        let (gate, outcome) = begin(&mut keyspace);
+        let (gate, ended) = begin(&mut keyspace);
         for number in 0..MANY_KEYS {
             keyspace.set(0, &key(number), b"new", Expire::Never).unwrap();
         }
@@ -281,7 +281,7 @@ mod tests {
             bytes = stats.limbo_bytes;
         }
         drop(gate);
-        let contents = outcome.recv().unwrap().unwrap();
+        let contents = ended.recv().unwrap().unwrap();
         assert!(contents.len() == MANY_KEYS && contents.values().all(|text| text[0] == b'v'));
         keyspace.wait_image();
         assert_eq!((keyspace.stats().limbo_entries, keyspace.stats().limbo_bytes), (0, 0));

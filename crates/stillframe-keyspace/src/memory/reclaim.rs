@@ -25,7 +25,7 @@ enum Worker {
     #[default]
     NotStarted,
     Refused,
-    Running(Sender<Garbage>, JoinHandle<()>),
+    Started(Sender<Garbage>, JoinHandle<()>),
 }
 
 impl Reclaimer {
@@ -39,7 +39,7 @@ impl Reclaimer {
         if matches!(self.worker, Worker::NotStarted) {
             self.worker = start(Arc::clone(&self.pending));
         }
-        if let Worker::Running(sender, _) = &self.worker {
+        if let Worker::Started(sender, _) = &self.worker {
             self.pending.fetch_add(bytes, Ordering::Relaxed);
             // The thread ends only after this sender is gone; were it gone, `send` would give the
             // garbage back to be dropped here.
@@ -57,12 +57,12 @@ fn start(pending: Arc<AtomicUsize>) -> Worker {
             pending.fetch_sub(bytes, Ordering::Relaxed);
         }
     });
-    spawned.map_or(Worker::Refused, |thread| Worker::Running(sender, thread))
+    spawned.map_or(Worker::Refused, |thread| Worker::Started(sender, thread))
 }
 
 impl Drop for Reclaimer {
     fn drop(&mut self) {
-        if let Worker::Running(sender, thread) = std::mem::take(&mut self.worker) {
+        if let Worker::Started(sender, thread) = std::mem::take(&mut self.worker) {
             drop(sender);
             let _ = thread.join(); // dropping plain data does not panic
         }

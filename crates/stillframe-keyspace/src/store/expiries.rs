@@ -1,6 +1,6 @@
 //! The keys of one database that have a time to live, to be looked at in turn.
 //!
-//! Slots lie in a dense list, and each slot knows its place in it (in [`Sparse`], one for all
+//! Slots lie in a dense list, and each slot knows its position in it (in [`Sparse`], one for all
 //! databases), so that adding and removing are O(1). A walk goes downwards: a removal moves the
 //! last slot of the list, which the walk has passed, into the gap. So every key is looked at once
 //! in `len` steps, which random sampling only promises on average.
@@ -10,7 +10,7 @@ use crate::memory::chunks::{Sparse, Stack};
 /// The slots of keys with a time to live, in no order.
 pub(crate) struct Expiries {
     slots: Stack,
-    /// Places from here on have been looked at in this round.
+    /// Positions from here on have been looked at in this round.
     cursor: usize,
 }
 
@@ -25,19 +25,19 @@ impl Expiries {
         self.slots.len()
     }
 
-    pub(crate) fn add(&mut self, slot: u32, places: &mut Sparse) {
-        places.set(slot as usize, self.slots.len() as u32);
+    pub(crate) fn add(&mut self, slot: u32, positions: &mut Sparse) {
+        positions.set(slot as usize, self.slots.len() as u32);
         self.slots.push(slot);
     }
 
     /// Removes a slot that was added.
-    pub(crate) fn remove(&mut self, slot: u32, places: &mut Sparse) {
-        let place = places.get(slot as usize) as usize;
-        debug_assert_eq!(self.slots.get(place), slot, "a slot knows its place");
+    pub(crate) fn remove(&mut self, slot: u32, positions: &mut Sparse) {
+        let position = positions.get(slot as usize) as usize;
+        debug_assert_eq!(self.slots.get(position), slot, "a slot knows its position");
         let last = self.slots.pop().expect("a slot that was added is in the list");
         if last != slot {
-            self.slots.set(place, last);
-            places.set(last as usize, place as u32);
+            self.slots.set(position, last);
+            positions.set(last as usize, position as u32);
         }
     }
 
@@ -68,21 +68,21 @@ mod tests {
 
     #[test]
     fn a_round_meets_every_slot_though_some_are_removed() {
-        let (mut expiries, mut places) = (Expiries::default(), Sparse::default());
-        (0..50).for_each(|slot| expiries.add(slot * 3, &mut places));
+        let (mut expiries, mut positions) = (Expiries::default(), Sparse::default());
+        (0..50).for_each(|slot| expiries.add(slot * 3, &mut positions));
         let mut met = Vec::new();
         while let Some(slot) = expiries.next() {
             met.push(slot);
             if slot % 2 == 0 {
-                expiries.remove(slot, &mut places);
+                expiries.remove(slot, &mut positions);
             }
         }
         met.sort_unstable();
         assert_eq!(met, (0..50).map(|slot| slot * 3).collect::<Vec<_>>());
         assert_eq!(expiries.len(), 25);
-        expiries.add(7, &mut places);
+        expiries.add(7, &mut positions);
         while let Some(slot) = expiries.next() {
-            expiries.remove(slot, &mut places);
+            expiries.remove(slot, &mut positions);
         }
         assert_eq!(expiries.len(), 0);
     }

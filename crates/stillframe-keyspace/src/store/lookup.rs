@@ -28,9 +28,9 @@ pub(crate) struct Lookup {
 #[derive(Default)]
 pub(crate) struct Known {
     /// Of the key that was looked up last.
-    last: Option<Spot>,
+    last: Option<Memo>,
     /// Of the keys that were warmed, in order.
-    warmed: [Spot; BATCH],
+    warmed: [Memo; BATCH],
     count: usize,
     /// How many of them were looked up since.
     met: usize,
@@ -38,7 +38,7 @@ pub(crate) struct Known {
 
 /// A key's hash, and its slot if it has one.
 #[derive(Clone, Copy, Default)]
-struct Spot {
+struct Memo {
     hash: u64,
     slot: Option<u32>,
 }
@@ -47,14 +47,14 @@ impl Known {
     /// These keys were warmed.
     pub(crate) fn warmed(&mut self, hashes: &[u64], seats: &[Option<Seat>]) {
         (self.count, self.met) = (hashes.len(), 0);
-        for ((spot, &hash), seat) in self.warmed.iter_mut().zip(hashes).zip(seats) {
-            *spot = Spot { hash, slot: seat.map(|seat| seat.slot) };
+        for ((memo, &hash), seat) in self.warmed.iter_mut().zip(hashes).zip(seats) {
+            *memo = Memo { hash, slot: seat.map(|seat| seat.slot) };
         }
     }
 
     /// The first key warmed that was not looked up yet.
     #[inline]
-    fn next(&self) -> Option<Spot> {
+    fn next(&self) -> Option<Memo> {
         self.warmed[..self.count].get(self.met).copied()
     }
 
@@ -63,14 +63,14 @@ impl Known {
     fn meet(&mut self, hash: u64) {
         if self.met < self.count {
             let ahead = &self.warmed[self.met..self.count];
-            self.met += ahead.iter().position(|spot| spot.hash == hash).map_or(0, |at| at + 1);
+            self.met += ahead.iter().position(|memo| memo.hash == hash).map_or(0, |at| at + 1);
         }
     }
 
     /// The key in a slot is deleted.
     pub(crate) fn forget(&mut self, slot: u32) {
-        for spot in self.last.iter_mut().chain(&mut self.warmed[self.met..self.count]) {
-            spot.slot = spot.slot.filter(|&other| other != slot);
+        for memo in self.last.iter_mut().chain(&mut self.warmed[self.met..self.count]) {
+            memo.slot = memo.slot.filter(|&other| other != slot);
         }
     }
 
@@ -83,36 +83,36 @@ impl<A: Algorithm> Keyspace<A> {
     /// Looks a key up.
     #[inline]
     pub(crate) fn lookup(&mut self, db: usize, key: &[u8]) -> Lookup {
-        if let Some(spot) = self.known.next()
-            && let Some(found) = self.confirm(spot, db, key)
+        if let Some(memo) = self.known.next()
+            && let Some(found) = self.confirm(memo, db, key)
         {
             self.known.met += 1;
-            self.known.last = Some(spot);
+            self.known.last = Some(memo);
             return found;
         }
         let hash = self.hash(key);
         let seat = self.slots.find(&self.dbs[db].index, hash, key);
         self.known.meet(hash);
-        self.known.last = Some(Spot { hash, slot: seat.map(|seat| seat.slot) });
+        self.known.last = Some(Memo { hash, slot: seat.map(|seat| seat.slot) });
         Lookup { hash, seat }
     }
 
     /// Looks a key up that may be the one that was looked up last.
     #[inline]
     pub(crate) fn lookup_again(&mut self, db: usize, key: &[u8]) -> Lookup {
-        let known = self.known.last.and_then(|spot| self.confirm(spot, db, key));
+        let known = self.known.last.and_then(|memo| self.confirm(memo, db, key));
         known.unwrap_or_else(|| self.lookup(db, key))
     }
 
     /// What a lookup finds, if the key is where it is expected.
     #[inline]
-    fn confirm(&self, spot: Spot, db: usize, key: &[u8]) -> Option<Lookup> {
-        let seat = self.slots.seat(spot.slot?)?;
+    fn confirm(&self, memo: Memo, db: usize, key: &[u8]) -> Option<Lookup> {
+        let seat = self.slots.seat(memo.slot?)?;
         let entry = self.slots.entry_of(seat);
         let is_it =
             entry.key() == key && entry.space() == self.spaces.of_db(db) && self.is_live(entry);
-        debug_assert!(!is_it || self.hasher.sip(key) as u32 == spot.hash as u32, "K5");
-        is_it.then_some(Lookup { hash: spot.hash, seat: Some(seat) })
+        debug_assert!(!is_it || self.hasher.sip(key) as u32 == memo.hash as u32, "K5");
+        is_it.then_some(Lookup { hash: memo.hash, seat: Some(seat) })
     }
 }
 

@@ -54,7 +54,7 @@ impl<A: Algorithm> Keyspace<A> {
         let Some(seat) = self.lookup_again(db, key).seat else { return };
         let collection = self.slots.entry_of(seat).value().as_collection();
         if let Some(Form::Tree(trunk)) = collection.map(|collection| collection.form)
-            && trunk.main.order != Order::Place
+            && trunk.main.order != Order::Position
             && trunk.len() >= ELEMENTS_MIN
         {
             trunk.warm(&named[..named.len().min(WARM_BATCH)]);

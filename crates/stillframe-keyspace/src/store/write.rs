@@ -304,8 +304,8 @@ impl<A: Algorithm> Keyspace<A> {
         let db = &mut self.dbs[db];
         db.bytes = db.bytes - before.bytes + now.bytes;
         match (before.deadline != NEVER, now.deadline != NEVER) {
-            (false, true) => db.expiries.add(slot, &mut self.places),
-            (true, false) => db.expiries.remove(slot, &mut self.places),
+            (false, true) => db.expiries.add(slot, &mut self.expiry_positions),
+            (true, false) => db.expiries.remove(slot, &mut self.expiry_positions),
             (false, false) | (true, true) => {}
         }
     }
@@ -328,9 +328,9 @@ fn patch_in_place(entry: &mut Entry, offset: usize, patch: &[u8]) -> bool {
         patch_vec(blob, offset, patch);
         return true;
     }
-    let place = entry.inline_mut().and_then(|text| text.get_mut(offset..offset + patch.len()));
-    place.is_some_and(|place| {
-        place.copy_from_slice(patch);
+    let room = entry.inline_mut().and_then(|text| text.get_mut(offset..offset + patch.len()));
+    room.is_some_and(|room| {
+        room.copy_from_slice(patch);
         true
     })
 }

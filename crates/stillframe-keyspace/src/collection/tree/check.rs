@@ -35,7 +35,7 @@ impl Tree {
                 assert!(self.len == 0 || leaf.count > 0, "T3");
                 for element in leaf.run(self.shape) {
                     let key = match self.order {
-                        Order::Place => continue,
+                        Order::Position => continue,
                         Order::Hash => Key { head: hasher.hash(element.key), tail: &[] },
                         Order::Rank => Key {
                             head: u64::from_be_bytes(element.value.try_into().unwrap()),

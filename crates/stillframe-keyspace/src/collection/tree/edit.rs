@@ -82,14 +82,14 @@ impl Work<'_> {
         if leaf.count < 2
             || leaf.count <= self.order.leaf_max() && leaf.bytes.len() <= LEAF_BYTES_MAX
         {
-            if self.order != Order::Place {
+            if self.order != Order::Position {
                 leaf.reindex(self.shape);
             }
             return None;
         }
         let (right, low) = match self.order {
             Order::Hash => split_by_hash(leaf, self.shape, self.hasher)?,
-            Order::Place | Order::Rank => {
+            Order::Position | Order::Rank => {
                 let came = leaf.count.saturating_sub(before).max(1);
                 let cut = match changed {
                     // What is filled from one end is left full.
@@ -153,7 +153,7 @@ impl Work<'_> {
             (Node::Leaf(into), Node::Leaf(from)) => {
                 let into = own(into);
                 into.append(from);
-                if self.order != Order::Place {
+                if self.order != Order::Position {
                     into.reindex(self.shape);
                 }
             }
@@ -185,7 +185,7 @@ fn middle(run: Run<'_>, count: usize) -> usize {
 fn split_in_order(leaf: &mut Chunk, shape: Shape, order: Order, cut: usize) -> (Chunk, Bound) {
     let last = leaf.place(shape, cut - 1);
     let mut right = Chunk::of(leaf.bytes[last.bytes.end..].to_vec(), leaf.count - cut);
-    if order != Order::Place {
+    if order != Order::Position {
         right.reindex(shape);
     }
     let mut low = Bound::default();

@@ -161,7 +161,7 @@ impl Ends {
         for end in [&self.front, &self.back] {
             assert_eq!(End::of(end.bytes.clone()).starts, end.starts, "E1");
             let fits = end.bytes.len() <= LEAF_BYTES_MAX;
-            assert!(end.starts.len() <= Order::Place.leaf_max(), "E2");
+            assert!(end.starts.len() <= Order::Position.leaf_max(), "E2");
             assert!(fits || end.starts.len() == 1, "E2");
         }
     }
@@ -209,7 +209,7 @@ impl End {
     /// Whether it is no larger than a leaf with one more element, or has no other.
     fn has_room(&self, element: Element<'_>) -> bool {
         self.starts.is_empty()
-            || self.starts.len() < Order::Place.leaf_max()
+            || self.starts.len() < Order::Position.leaf_max()
                 && self.bytes.len() + element.packed_len(Shape::Single) <= LEAF_BYTES_MAX
     }
 
