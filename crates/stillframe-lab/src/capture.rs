@@ -42,12 +42,12 @@ pub(crate) struct Depot {
 #[derive(Debug, Default)]
 struct Returned {
     parts: Parts,
-    outcome: Option<Outcome>,
+    outcome: Option<Ended>,
 }
 
 /// What came of an image.
 #[derive(Debug)]
-pub(crate) struct Outcome {
+pub(crate) struct Ended {
     /// Why it was not captured whole.
     pub(crate) result: Result<(), String>,
     /// When it was durable.
@@ -161,13 +161,13 @@ impl Depot {
             let result = report.map(|_| ()).map_err(|error| error.to_string());
             let mut returned = lock(&returned);
             returned.parts = mem::take(&mut sink.parts);
-            returned.outcome = Some(Outcome { result, done: Instant::now() });
+            returned.outcome = Some(Ended { result, done: Instant::now() });
             publication
         }
     }
 
     /// What came of the image that has just ended, and its digests.
-    pub(crate) fn collect(&self) -> Option<(Outcome, Vec<u64>)> {
+    pub(crate) fn collect(&self) -> Option<(Ended, Vec<u64>)> {
         let outcome = lock(&self.returned).outcome.take()?;
         Some((outcome, self.digests.to_vec()))
     }

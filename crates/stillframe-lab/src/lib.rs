@@ -5,7 +5,7 @@
 //! - Nothing is timed but what a writer would wait for: its updates, its reads and `begin`. Making
 //!   the updates, verifying the images and measuring memory lie outside.
 //!
-//! Reading order: `case`, `record`, `session` (a round), `capture` (the sink), `oracle`, `rounds`.
+//! Reading order: `case`, `record`, `trial` (a round), `capture` (the sink), `oracle`, `rounds`.
 #![forbid(unsafe_code)]
 
 mod capture;
@@ -19,19 +19,19 @@ pub mod error;
 pub mod figures;
 mod memory;
 mod oracle;
+mod process;
 mod reads;
 pub mod record;
 pub mod report;
 pub mod rounds;
-mod run;
-mod session;
 mod subject;
 pub mod summary;
+mod trial;
 mod workload;
 
 pub use case::{Case, Distribution, FLOOR, SinkKind, Verify};
 pub use error::LabError;
+pub use process::{case_from_stdin, run_case};
 pub use record::{BeginUs, Latency, Record};
 pub use rounds::{Progress, run_rounds};
-pub use run::{case_from_stdin, run_case};
 pub use stillframe_measure::{Environment, environment};

@@ -8,8 +8,8 @@ use stillframe::algorithms::{Visitor, available, dispatch};
 
 use crate::case::Case;
 use crate::record::Record;
-use crate::session;
 use crate::subject::{Floor, Snapshotted};
+use crate::trial;
 
 /// Reads a case as JSON from standard input, runs it, and writes its record to standard output.
 ///
@@ -40,7 +40,7 @@ pub fn run_case(case: &Case) -> Record {
         return told(Some(unavailable.to_string()), None);
     }
     let outcome = match case.is_floor() {
-        true => session::run::<Floor>(case),
+        true => trial::run::<Floor>(case),
         false => dispatch(&case.algorithm, Runner { case })
             .unwrap_or_else(|| Err(format!("there is no algorithm '{}'", case.algorithm))),
     };
@@ -55,6 +55,6 @@ impl Visitor for Runner<'_> {
     type Output = Result<Record, String>;
 
     fn visit<A: Algorithm>(self) -> Self::Output {
-        session::run::<Snapshotted<A>>(self.case)
+        trial::run::<Snapshotted<A>>(self.case)
     }
 }

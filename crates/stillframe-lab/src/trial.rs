@@ -34,14 +34,14 @@ const UPDATES_PER_SLICE: usize = 256;
 
 /// Runs a case and verifies what it gave.
 pub(crate) fn run<S: Subject>(case: &Case) -> Result<Record, String> {
-    let mut session = Session::<S>::start(case)?;
-    session.base_image()?;
-    session.timed_ticks()?;
-    let memory_peak_bytes = session.memory_image()?;
-    session.finish(memory_peak_bytes)
+    let mut trial = Trial::<S>::start(case)?;
+    trial.base_image()?;
+    trial.timed_ticks()?;
+    let memory_peak_bytes = trial.memory_image()?;
+    trial.finish(memory_peak_bytes)
 }
 
-struct Session<'a, S> {
+struct Trial<'a, S> {
     case: &'a Case,
     cores: Cores,
     subject: S,
@@ -74,7 +74,7 @@ struct Log {
     held_up: [u64; 2],
 }
 
-impl<'a, S: Subject> Session<'a, S> {
+impl<'a, S: Subject> Trial<'a, S> {
     fn start(case: &'a Case) -> Result<Self, String> {
         let cores = Cores::choose(case.threads);
         let ticks = Ticks::new(case);

@@ -15,7 +15,7 @@ const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
 
 /// A query that has been sent.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Waiting {
+pub(crate) struct SentQuery {
     /// Intended time.
     pub(crate) due: u64,
     pub(crate) query: Query,
@@ -27,9 +27,9 @@ pub(crate) struct Connection {
     out: Vec<u8>,
     sent: usize,
     input: Vec<u8>,
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<SentQuery>,
     /// Whether the last bytes were taken by the system.
-    pub(crate) is_blocked: bool,
+    pub(crate) would_block: bool,
 }
 
 /// Connects to the first of the addresses that answers.
@@ -57,7 +57,7 @@ impl Connection {
             sent: 0,
             input: Vec::new(),
             waiting: VecDeque::new(),
-            is_blocked: false,
+            would_block: false,
         })
     }
 
@@ -69,11 +69,11 @@ impl Connection {
         &mut self.out
     }
     /// The request that was just written will have a reply.
-    pub(crate) fn expect(&mut self, waiting: Waiting) {
+    pub(crate) fn expect(&mut self, waiting: SentQuery) {
         self.waiting.push_back(waiting);
     }
     /// Queries that wait for a reply.
-    pub(crate) fn waiting(&self) -> &VecDeque<Waiting> {
+    pub(crate) fn waiting(&self) -> &VecDeque<SentQuery> {
         &self.waiting
     }
 
@@ -85,7 +85,7 @@ impl Connection {
                 Ok(count) => self.sent += count,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    self.is_blocked = true;
+                    self.would_block = true;
                     return Ok(());
                 }
                 Err(error) => return Err(error),
@@ -93,7 +93,7 @@ impl Connection {
         }
         self.out.clear();
         self.sent = 0;
-        self.is_blocked = false;
+        self.would_block = false;
         Ok(())
     }
 
@@ -101,7 +101,7 @@ impl Connection {
     pub(crate) fn receive(
         &mut self,
         scratch: &mut [u8],
-        mut each: impl FnMut(Waiting, &Reply<'_>),
+        mut each: impl FnMut(SentQuery, &Reply<'_>),
     ) -> io::Result<()> {
         loop {
             let count = match self.stream.read(scratch) {
@@ -135,8 +135,8 @@ pub(crate) fn closed() -> io::Error {
 /// Hands over the whole replies at the start of `bytes`; returns their length.
 fn take(
     bytes: &[u8],
-    waiting: &mut VecDeque<Waiting>,
-    each: &mut impl FnMut(Waiting, &Reply<'_>),
+    waiting: &mut VecDeque<SentQuery>,
+    each: &mut impl FnMut(SentQuery, &Reply<'_>),
 ) -> io::Result<usize> {
     let mut used = 0;
     let bad = |what: String| io::Error::new(ErrorKind::InvalidData, what);

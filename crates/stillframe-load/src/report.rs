@@ -356,7 +356,7 @@ pub(crate) mod tests {
             tally.record(due, latency, if number % 2 == 0 { Op::Write } else { Op::Read });
         }
         (tally.sent, tally.answered) = (1_000, 1_000);
-        tally.settle(u64::MAX, &stretches);
+        tally.assign(u64::MAX, &stretches);
         let (elapsed_ns, cpu_ns) = (SECOND + 1_000_000, SECOND / 10);
         let measured =
             Measured { tally, stretches, elapsed_ns, cpu_ns, warnings: vec![], interrupted: false };

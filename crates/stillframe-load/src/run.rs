@@ -165,7 +165,7 @@ fn measure(
     let mut tally = Tally::new(plan);
     tallies.into_iter().for_each(|other| tally.merge(other));
     let stretches = phases.with(Clone::clone);
-    tally.settle(u64::MAX, &stretches);
+    tally.assign(u64::MAX, &stretches);
     Ok(Measured { tally, stretches, elapsed_ns, cpu_ns, warnings, interrupted })
 }
 

@@ -21,7 +21,7 @@ pub(crate) fn histogram() -> Histogram<u64> {
 
 /// Answered queries of one time, whose phase is not known yet.
 #[derive(Debug, Clone, Copy)]
-struct Unsettled {
+struct Unassigned {
     due: u64,
     latency: u64,
     op: Op,
@@ -47,7 +47,7 @@ impl Occurrence {
 /// Everything a worker counts.
 pub(crate) struct Tally {
     latencies: [[Histogram<u64>; 2]; Phase::ALL.len()],
-    unsettled: Vec<Unsettled>,
+    unassigned: Vec<Unassigned>,
     pub(crate) trace: Trace,
     pub(crate) sent: u64,
     pub(crate) answered: u64,
@@ -69,7 +69,7 @@ impl Tally {
     pub(crate) fn new(plan: &Plan) -> Self {
         Self {
             latencies: std::array::from_fn(|_| std::array::from_fn(|_| histogram())),
-            unsettled: Vec::new(),
+            unassigned: Vec::new(),
             trace: Trace::new(plan.duration),
             sent: 0,
             answered: 0,
@@ -94,7 +94,7 @@ impl Tally {
     #[inline]
     pub(crate) fn record_batch(&mut self, due: u64, latency: u64, op: Op, count: u64) {
         self.trace.record(due, latency, count);
-        self.unsettled.push(Unsettled { due, latency, op, count });
+        self.unassigned.push(Unassigned { due, latency, op, count });
     }
 
     /// The server's error.
@@ -110,9 +110,9 @@ impl Tally {
     }
 
     /// Puts queries into phases, which are known until `known`.
-    pub(crate) fn settle(&mut self, known: u64, stretches: &Stretches) {
+    pub(crate) fn assign(&mut self, known: u64, stretches: &Stretches) {
         let latencies = &mut self.latencies;
-        self.unsettled.retain(|it| {
+        self.unassigned.retain(|it| {
             if it.due >= known {
                 return true;
             }
@@ -127,13 +127,13 @@ impl Tally {
         &self.latencies[phase as usize]
     }
 
-    /// Adds what another thread has counted; both are settled.
+    /// Adds what another thread has counted; both are assigned.
     pub(crate) fn merge(&mut self, other: Self) {
         let theirs = other.latencies.iter().flatten();
         for (ours, theirs) in self.latencies.iter_mut().flatten().zip(theirs) {
             *ours += theirs;
         }
-        self.unsettled.extend(other.unsettled);
+        self.unassigned.extend(other.unassigned);
         self.trace.merge(&other.trace);
         self.sent += other.sent;
         self.answered += other.answered;
@@ -168,12 +168,12 @@ mod tests {
         tally.record(500, 10, Op::Write);
         tally.record(1_500, 20, Op::Read);
         tally.record(2_500, 30, Op::Write);
-        tally.settle(1_600, &Stretches::default());
-        assert_eq!(tally.unsettled.len(), 1, "what is known to be normal is settled");
+        tally.assign(1_600, &Stretches::default());
+        assert_eq!(tally.unassigned.len(), 1, "what is known to be normal is assigned");
         let mut tally = Tally::new(&Plan::default());
         tally.record(1_500, 20, Op::Read);
-        tally.settle(1_000, &Stretches::default());
-        tally.settle(u64::MAX, &stretches());
+        tally.assign(1_000, &Stretches::default());
+        tally.assign(u64::MAX, &stretches());
         assert_eq!(tally.latencies(Phase::Saving)[Op::Read as usize].len(), 1);
         assert_eq!(tally.latencies(Phase::Normal)[Op::Read as usize].len(), 0);
     }
@@ -197,7 +197,7 @@ mod tests {
         }
         two.mistake("late".to_owned());
         for tally in [&mut one, &mut two, &mut both] {
-            tally.settle(u64::MAX, &stretches());
+            tally.assign(u64::MAX, &stretches());
         }
         one.merge(two);
         for phase in Phase::ALL {

@@ -11,7 +11,7 @@ use std::sync::{Mutex, PoisonError};
 use hdrhistogram::Histogram;
 
 use crate::clock::{Clock, SECOND};
-use crate::connection::{Connection, Waiting};
+use crate::connection::{Connection, SentQuery};
 use crate::phases::Phases;
 use crate::plan::{Plan, Rate};
 use crate::requests::{Op, Requests, Verdict};
@@ -87,9 +87,9 @@ pub(crate) struct Worker<'a> {
     live: Live,
     shown: &'a Mutex<Live>,
     /// Whether the next batch has found no connection free.
-    is_held: bool,
+    is_starved: bool,
     /// When one was free again, the last time.
-    held_until: u64,
+    starved_until: u64,
     in_flight: usize,
     next_look: u64,
 }
@@ -116,8 +116,8 @@ impl<'a> Worker<'a> {
             tally: Tally::new(common.plan),
             live: Live::new(),
             shown,
-            is_held: false,
-            held_until: 0,
+            is_starved: false,
+            starved_until: 0,
             in_flight: 0,
             next_look: 0,
         })
@@ -173,8 +173,8 @@ impl<'a> Worker<'a> {
 
     /// Sends what is due while connections are free; returns when the next batch is due.
     fn send(&mut self, now: u64) -> io::Result<Option<u64>> {
-        if self.is_held {
-            (self.is_held, self.held_until) = (false, now);
+        if self.is_starved {
+            (self.is_starved, self.starved_until) = (false, now);
         }
         loop {
             let Some(due) = self.schedule.due(now) else { return Ok(None) };
@@ -182,7 +182,7 @@ impl<'a> Worker<'a> {
                 return Ok(Some(due));
             }
             let Some(number) = self.free.pop_front() else {
-                self.is_held = true;
+                self.is_starved = true;
                 return Ok(Some(due));
             };
             self.schedule.advance();
@@ -196,17 +196,17 @@ impl<'a> Worker<'a> {
         for _ in 0..batch {
             let query = self.requests.next();
             self.requests.encode(query, connection.out());
-            connection.expect(Waiting { due, query });
+            connection.expect(SentQuery { due, query });
         }
         connection.flush()?;
-        if connection.is_blocked {
+        if connection.would_block {
             self.waiter.watch_room(connection.as_fd(), number, true)?;
         }
         self.in_flight += batch;
         self.tally.sent += batch as u64;
         if self.common.plan.rate != Rate::Max {
             let lateness = self.common.clock.now().saturating_sub(due);
-            if lateness > LATE && due <= self.held_until {
+            if lateness > LATE && due <= self.starved_until {
                 self.tally.held += batch as u64;
             } else if lateness > LATE {
                 self.tally.late += batch as u64;
@@ -220,7 +220,7 @@ impl<'a> Worker<'a> {
         let Some(connection) = self.connections.get_mut(ready.number) else { return Ok(()) };
         if ready.writable {
             connection.flush()?;
-            if !connection.is_blocked {
+            if !connection.would_block {
                 self.waiter.watch_room(connection.as_fd(), ready.number, false)?;
             }
         }
@@ -231,7 +231,7 @@ impl<'a> Worker<'a> {
         let clock = self.common.clock;
         let (mut answered, mut now) = (0, None);
         let mut alike = Alike { due: 0, op: Op::Write, count: 0 };
-        let received = connection.receive(scratch, |Waiting { due, query }, reply| {
+        let received = connection.receive(scratch, |SentQuery { due, query }, reply| {
             answered += 1;
             let now = *now.get_or_insert_with(|| clock.now());
             match requests.judge(query, reply) {
@@ -258,7 +258,7 @@ impl<'a> Worker<'a> {
     fn look(&mut self) {
         let known = self.common.phases.known_until();
         let tally = &mut self.tally;
-        self.common.phases.with(|stretches| tally.settle(known, stretches));
+        self.common.phases.with(|stretches| tally.assign(known, stretches));
         self.show();
     }
 

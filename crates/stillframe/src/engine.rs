@@ -209,12 +209,13 @@ type Job = Box<dyn FnOnce() + Send>;
 
 /// One thread, one job at a time.
 struct Snapshotter {
-    desk: Arc<Desk>,
+    slot: Arc<JobSlot>,
     thread: Option<thread::JoinHandle<()>>,
 }
 
+/// The job that the snapshotter thread does next, or is doing.
 #[derive(Default)]
-struct Desk {
+struct JobSlot {
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -228,35 +229,35 @@ struct State {
 
 impl Snapshotter {
     fn start() -> io::Result<Self> {
-        let desk = Arc::new(Desk::default());
-        let theirs = Arc::clone(&desk);
+        let slot = Arc::new(JobSlot::default());
+        let theirs = Arc::clone(&slot);
         let thread = thread::Builder::new().name("snapshotter".into()).spawn(move || {
             while let Some(job) = theirs.next_job() {
                 theirs.run(job);
             }
         })?;
-        Ok(Self { desk, thread: Some(thread) })
+        Ok(Self { slot, thread: Some(thread) })
     }
 
     fn submit(&self, job: Job) {
-        self.desk.change(|state| state.job = Some(job));
+        self.slot.change(|state| state.job = Some(job));
     }
 
     fn is_busy(&self) -> bool {
-        let state = self.desk.lock();
+        let state = self.slot.lock();
         state.working || state.job.is_some()
     }
 
     /// A job that the thread has not begun is done by the one who waits: on a busy machine a thread
     /// may be long in coming.
     fn wait(&self) {
-        let mut state = self.desk.lock();
+        let mut state = self.slot.lock();
         if let Some(job) = state.take_job() {
             drop(state);
-            return self.desk.run(job);
+            return self.slot.run(job);
         }
         while state.working {
-            state = self.desk.wait(state);
+            state = self.slot.wait(state);
         }
     }
 }
@@ -271,7 +272,7 @@ impl State {
 
 impl Drop for Snapshotter {
     fn drop(&mut self) {
-        self.desk.change(|state| state.closed = true);
+        self.slot.change(|state| state.closed = true);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join(); // it catches the panics of its jobs
         }
@@ -286,7 +287,7 @@ impl fmt::Debug for Snapshotter {
 
 type Guard<'a> = MutexGuard<'a, State>;
 
-impl Desk {
+impl JobSlot {
     // A poisoned lock is taken all the same: each change below is one assignment.
     fn lock(&self) -> Guard<'_> {
         self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())

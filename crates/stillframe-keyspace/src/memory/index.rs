@@ -9,9 +9,9 @@
 //!
 //! A cell is 16 bytes: the entry's handle, its slot, and 32 bits of the hash, the tag. The tag
 //! alone says where a cell lies, so that no rehash touches an entry, and a lookup touches none but
-//! the key's own (but for one in billions). Cells are probed in line, so that a lookup costs two cache
-//! misses, one here and one for the entry. With control bytes apart and the handle in the slot word
-//! alone it took four, and that was most of its time.
+//! the key's own (but for one in billions). Cells are probed in line, so that a lookup costs two
+//! cache misses, one here and one for the entry. With control bytes apart and the handle in the
+//! slot word alone it took four, and that was most of its time.
 //!
 //! ```text
 //! tag:  31 .. 11: directory, from bit 11 upwards  |  10 .. 0: home of the cell in its table

@@ -29,7 +29,7 @@ impl Judgement {
     /// Held or not.
     #[must_use]
     pub fn of(is_held: bool, measured: String) -> Self {
-        let outcome = if is_held { Outcome::Held } else { Outcome::NotHeld };
+        let outcome = if is_held { Outcome::Confirmed } else { Outcome::Refuted };
         Self { outcome, measured }
     }
     /// Nothing to judge by.
@@ -41,9 +41,9 @@ impl Judgement {
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         let rank = |outcome: &Outcome| match outcome {
-            Outcome::NotHeld => 0,
+            Outcome::Refuted => 0,
             Outcome::Untested(_) => 1,
-            Outcome::Held => 2,
+            Outcome::Confirmed => 2,
         };
         let parts = [&self.measured, &other.measured];
         let parts: Vec<&str> = parts.into_iter().map(|s| &**s).filter(|s| !s.is_empty()).collect();
@@ -260,46 +260,46 @@ mod tests {
     #[test]
     fn above_compares_the_least_with_the_greatest() {
         let held = judged(MEANS, |it| it.above(&["fork"], &["naive", "imprint"], 2.0, At::Last));
-        assert_eq!(held.outcome, Outcome::Held);
+        assert_eq!(held.outcome, Outcome::Confirmed);
         assert_eq!(held.measured, "fork / imprint = 167x at 100");
         let each = judged(MEANS, |it| it.above(&["fork"], &["naive", "imprint"], 2.5, At::Each));
-        assert_eq!((each.outcome, &*each.measured), (Outcome::NotHeld, "fork / imprint = 2x at 1"));
+        assert_eq!((each.outcome, &*each.measured), (Outcome::Refuted, "fork / imprint = 2x at 1"));
         let but_last = judged(MEANS, |it| it.above(&["imprint"], &["naive"], 1.2, At::ButLast));
-        assert_eq!(but_last.outcome, Outcome::NotHeld);
+        assert_eq!(but_last.outcome, Outcome::Refuted);
     }
 
     #[test]
     fn growth_and_flatness_are_told_apart() {
         let flat = judged(MEANS, |it| it.flat(&["naive", "imprint"], 1.25));
-        assert_eq!((flat.outcome, &*flat.measured), (Outcome::Held, "imprint varies by 1.2x"));
-        assert_eq!(judged(MEANS, |it| it.flat(&["fork"], 1.25)).outcome, Outcome::NotHeld);
-        assert_eq!(judged(MEANS, |it| it.grows(&["fork"], 0.8..=1.2)).outcome, Outcome::Held);
+        assert_eq!((flat.outcome, &*flat.measured), (Outcome::Confirmed, "imprint varies by 1.2x"));
+        assert_eq!(judged(MEANS, |it| it.flat(&["fork"], 1.25)).outcome, Outcome::Refuted);
+        assert_eq!(judged(MEANS, |it| it.grows(&["fork"], 0.8..=1.2)).outcome, Outcome::Confirmed);
         let none = judged(MEANS, |it| it.grows(&["naive"], 0.8..=1.2));
         assert_eq!(
             (none.outcome, &*none.measured),
-            (Outcome::NotHeld, "naive grows as x to the 0.00")
+            (Outcome::Refuted, "naive grows as x to the 0.00")
         );
     }
 
     #[test]
     fn bounds_and_likeness() {
-        assert_eq!(judged(MEANS, |it| it.most(&["imprint"], 1.25)).outcome, Outcome::Held);
-        assert_eq!(judged(MEANS, |it| it.most(&["imprint"], 1.15)).outcome, Outcome::NotHeld);
-        assert_eq!(judged(MEANS, |it| it.least(&["fork"], 2.0)).outcome, Outcome::Held);
+        assert_eq!(judged(MEANS, |it| it.most(&["imprint"], 1.25)).outcome, Outcome::Confirmed);
+        assert_eq!(judged(MEANS, |it| it.most(&["imprint"], 1.15)).outcome, Outcome::Refuted);
+        assert_eq!(judged(MEANS, |it| it.least(&["fork"], 2.0)).outcome, Outcome::Confirmed);
         assert_eq!(
             judged(MEANS, |it| it.alike(&["naive", "imprint"], 1.25)).outcome,
-            Outcome::Held
+            Outcome::Confirmed
         );
         assert_eq!(
             judged(MEANS, |it| it.alike(&["naive", "fork"], 1.25)).outcome,
-            Outcome::NotHeld
+            Outcome::Refuted
         );
     }
 
     #[test]
     fn what_is_missing_is_told() {
         let part = judged(MEANS, |it| it.flat(&["naive", "no-such"], 1.25));
-        assert_eq!(part.outcome, Outcome::Held);
+        assert_eq!(part.outcome, Outcome::Confirmed);
         assert!(part.measured.ends_with("(without no-such)"), "{}", part.measured);
         let none = judged(MEANS, |it| it.above(&["no-such"], &["naive"], 1.0, At::Each));
         assert_eq!(none.outcome, Outcome::Untested("no-such: not in this build".to_owned()));
@@ -314,9 +314,9 @@ mod tests {
     fn of_two_rules_the_worse_decides() {
         let (held, fell) = (Judgement::of(true, "a".into()), Judgement::of(false, "b".into()));
         let open = Judgement::untested("c");
-        assert_eq!(held.clone().and(fell.clone()).outcome, Outcome::NotHeld);
+        assert_eq!(held.clone().and(fell.clone()).outcome, Outcome::Refuted);
         assert_eq!(held.clone().and(fell.clone()).measured, "a; b");
-        assert_eq!(fell.and(open.clone()).outcome, Outcome::NotHeld);
+        assert_eq!(fell.and(open.clone()).outcome, Outcome::Refuted);
         assert_eq!(open.and(held).outcome, Outcome::Untested("c".to_owned()));
     }
 }

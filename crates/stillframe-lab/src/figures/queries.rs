@@ -90,12 +90,12 @@ pub(super) fn on_images(size: Size) -> Result<Vec<Panel>, String> {
 
 /// What the query threads of one image share with the writer.
 #[derive(Debug, Clone)]
-struct Desk(Shared<[AtomicU64; 3]>);
+struct QueryCounts(Shared<[AtomicU64; 3]>);
 
-impl Desk {
+impl QueryCounts {
     fn new() -> Result<Self, String> {
-        let desk = Shared::new(std::array::from_fn(|_| AtomicU64::new(0)));
-        desk.map(Self).map_err(|error| error.to_string())
+        let counts = Shared::new(std::array::from_fn(|_| AtomicU64::new(0)));
+        counts.map(Self).map_err(|error| error.to_string())
     }
     fn stop(&self) {
         self.0[0].store(1, Ordering::Relaxed);
@@ -152,13 +152,14 @@ fn virtual_images(extent: Extent, threads: usize, huge_pages: bool) -> Result<Fo
     let mut owners = [owner()?, owner()?];
     let (mut rng, mut found, mut before) = (Rng(1), Found::default(), None);
     for number in 1..=extent.images {
-        let desk = Desk::new()?;
-        let sink = Child { state: state.view(), threads, newest: number - 1, desk: desk.clone() };
+        let counts = QueryCounts::new()?;
+        let sink =
+            Child { state: state.view(), threads, newest: number - 1, counts: counts.clone() };
         let started = Instant::now();
         let image = owners[(number % 2) as usize].begin(Consistency::declare(), sink);
         let took = started.elapsed();
         let image = image.map_err(|error| error.to_string())?;
-        if let Some(before) = before.replace((image, desk, started)) {
+        if let Some(before) = before.replace((image, counts, started)) {
             found.begins_ms.push(took.as_secs_f64() * 1e3); // the first met no queries
             found.queries_per_us.push(end(before)?);
         }
@@ -172,11 +173,11 @@ fn virtual_images(extent: Extent, threads: usize, huge_pages: bool) -> Result<Fo
 }
 
 /// Ends an image. Returns queries a microsecond.
-fn end((mut image, desk, started): (impl Image, Desk, Instant)) -> Result<f64, String> {
-    desk.stop();
+fn end((mut image, counts, started): (impl Image, QueryCounts, Instant)) -> Result<f64, String> {
+    counts.stop();
     let lasted = started.elapsed();
     image.capture().map_err(|error| error.to_string())?;
-    Ok(desk.queries()? / lasted.as_secs_f64() / 1e6)
+    Ok(counts.queries()? / lasted.as_secs_f64() / 1e6)
 }
 
 /// What the child of a fork does.
@@ -184,7 +185,7 @@ struct Child {
     state: Words,
     threads: usize,
     newest: u64,
-    desk: Desk,
+    counts: QueryCounts,
 }
 
 impl Sink for Child {
@@ -192,10 +193,10 @@ impl Sink for Child {
     /// thread that forked was the only one of the process that was not asleep, so no other held a
     /// lock.
     fn push(&mut self, _: usize, _: &[u64]) -> Result<(), SinkError> {
-        let Self { state, threads, newest, desk } = self;
-        let query = |seed| desk.query(seed, state.len(), *newest, |index| state.load(index));
+        let Self { state, threads, newest, counts } = self;
+        let query = |seed| counts.query(seed, state.len(), *newest, |index| state.load(index));
         if *threads == 0 {
-            while !desk.is_stopped() {
+            while !counts.is_stopped() {
                 thread::sleep(Duration::from_millis(1));
             }
             return Ok(());
@@ -214,7 +215,7 @@ fn physical(extent: Extent, threads: usize) -> Result<Found, String> {
     let mut state = NaiveParallel::create(&options).map_err(|error| error.to_string())?;
     let (mut rng, mut found) = (Rng(1), Found::default());
     for number in 1..=extent.images {
-        let desk = Desk::new()?;
+        let counts = QueryCounts::new()?;
         let started = Instant::now();
         let image = state.begin(Consistency::declare(), Nothing);
         found.begins_ms.push(started.elapsed().as_secs_f64() * 1e3);
@@ -223,19 +224,19 @@ fn physical(extent: Extent, threads: usize) -> Result<Found, String> {
         let read = |index| image.get(index).unwrap_or(u64::MAX);
         let lasted = thread::scope(|scope| {
             for seed in 0..threads {
-                let (desk, read) = (&desk, &read);
+                let (counts, read) = (&counts, &read);
                 scope.spawn(move || {
                     lower_priority(); // as a snapshotter has, and a forked child
-                    desk.query(seed, extent.words, number - 1, read);
+                    counts.query(seed, extent.words, number - 1, read);
                 });
             }
             let write = |index, value| state.write(index, value);
             found.updates_per_us.push(update(&mut rng, extent, number, write));
-            desk.stop();
+            counts.stop();
             started.elapsed()
         });
         if threads > 0 {
-            found.queries_per_us.push(desk.queries()? / lasted.as_secs_f64() / 1e6);
+            found.queries_per_us.push(counts.queries()? / lasted.as_secs_f64() / 1e6);
         }
     }
     Ok(found)
@@ -270,12 +271,12 @@ mod tests {
 
     #[test]
     fn a_word_that_is_too_new_is_told() {
-        let desk = Desk::new().expect("a page");
+        let counts = QueryCounts::new().expect("a page");
         thread::scope(|scope| {
-            scope.spawn(|| desk.query(0, 8, 1, |index| u64::from(index == 3) * 2));
+            scope.spawn(|| counts.query(0, 8, 1, |index| u64::from(index == 3) * 2));
             thread::sleep(Duration::from_millis(20));
-            desk.stop();
+            counts.stop();
         });
-        assert!(desk.queries().is_err_and(|why| why.contains("newer than their image")));
+        assert!(counts.queries().is_err_and(|why| why.contains("newer than their image")));
     }
 }

@@ -46,8 +46,8 @@ fn overview(html: &mut String, report: &Report) {
         "<section id=\"verdicts\"><h2>What held</h2><p>Of {} claims, {} held here, {} did not, {} \
          cannot be tested here.</p>",
         all().count(),
-        count(|outcome| *outcome == Outcome::Held),
-        count(|outcome| *outcome == Outcome::NotHeld),
+        count(|outcome| *outcome == Outcome::Confirmed),
+        count(|outcome| *outcome == Outcome::Refuted),
         count(|outcome| matches!(outcome, Outcome::Untested(_)))
     );
     html.push_str(
@@ -170,8 +170,8 @@ pub(super) mod tests {
             name: text("li-10"),
             title: text("\"mean\" <latency>"),
             verdicts: vec![
-                verdict(Outcome::Held),
-                verdict(Outcome::NotHeld),
+                verdict(Outcome::Confirmed),
+                verdict(Outcome::Refuted),
                 verdict(Outcome::Untested(text("no <machine>"))),
             ],
             panels: vec![panel.clone(), panel],

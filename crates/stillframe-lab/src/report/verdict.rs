@@ -15,9 +15,9 @@ pub struct Verdict {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
     /// Measured here, too.
-    Held,
+    Confirmed,
     /// Measured otherwise.
-    NotHeld,
+    Refuted,
     /// Nothing to judge by, and why.
     Untested(String),
 }
@@ -27,8 +27,8 @@ impl Outcome {
     #[must_use]
     pub fn word(&self) -> &'static str {
         match self {
-            Self::Held => "held",
-            Self::NotHeld => "not held",
+            Self::Confirmed => "held",
+            Self::Refuted => "not held",
             Self::Untested(_) => "cannot be tested here",
         }
     }
@@ -36,8 +36,8 @@ impl Outcome {
     #[must_use]
     pub fn sign(&self) -> &'static str {
         match self {
-            Self::Held => "✓",
-            Self::NotHeld => "✗",
+            Self::Confirmed => "✓",
+            Self::Refuted => "✗",
             Self::Untested(_) => "–",
         }
     }
@@ -45,8 +45,8 @@ impl Outcome {
     #[must_use]
     pub(super) fn class(&self) -> &'static str {
         match self {
-            Self::Held => "held",
-            Self::NotHeld => "fell",
+            Self::Confirmed => "held",
+            Self::Refuted => "fell",
             Self::Untested(_) => "open",
         }
     }

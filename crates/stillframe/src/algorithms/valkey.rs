@@ -57,7 +57,7 @@ use crate::sync::{AtomicUsize, Backoff, Mutex, Ordering, thread};
 
 mod walk;
 
-use walk::{Desk, Pool, QUEUE_BLOCKS, SLOT_BITS, Walk};
+use walk::{Pool, QUEUE_BLOCKS, SLOT_BITS, SharedWalk, Walk};
 
 /// Blocks in a slice of the walk: some microseconds.
 const SLICE_BLOCKS: usize = if BLOCK_WORDS == 512 { 4 } else { 1 };
@@ -70,7 +70,7 @@ pub struct Valkey {
     words: Words,
     /// A unit's last image and, ahead of the walk, the place of its clone.
     stamps: Words,
-    desk: Arc<Desk>,
+    shared: Arc<SharedWalk>,
     handover: Shared<Handover>,
     on_full: OnFull,
     /// A unit is `1 << shift` words.
@@ -100,7 +100,7 @@ impl Algorithm for Valkey {
         let (words, stamps) = (Words::create(options)?, Words::create(&stamps)?);
         let (views, pool) = ((words.view(), stamps.view()), Pool::create(options, shift)?);
         let walk = Walk { words: views.0, stamps: views.1, pool, mark: 0, next: 0 };
-        let desk = Desk {
+        let shared = SharedWalk {
             walk: Mutex::new(walk),
             handed: AtomicUsize::new(0),
             queue: Words::create(&queue)?,
@@ -109,7 +109,7 @@ impl Algorithm for Valkey {
         Ok(Self {
             words,
             stamps,
-            desk: Arc::new(desk),
+            shared: Arc::new(shared),
             handover: Shared::new(Handover::new())?,
             on_full: options.on_full,
             shift,
@@ -165,7 +165,7 @@ impl Algorithm for Valkey {
         }
         self.walked = 0;
         self.active = true;
-        let mut walk = self.desk.lock();
+        let mut walk = self.shared.lock();
         walk.words = self.words.view();
         walk.stamps = self.stamps.view();
         let room = walk.pool.reset(self.words.len());
@@ -174,10 +174,10 @@ impl Algorithm for Valkey {
         walk.next = 0;
         self.blocks = walk.blocks();
         drop(walk);
-        self.desk.handed.store(0, Ordering::Relaxed); // nobody captures; edge 1 publishes it
+        self.shared.handed.store(0, Ordering::Relaxed); // nobody captures; edge 1 publishes it
         let lease = Lease::publish(&self.handover, self.words.len());
         let serialiser = Serialiser {
-            desk: Arc::clone(&self.desk),
+            shared: Arc::clone(&self.shared),
             handover: self.handover.clone(),
             epoch: lease.epoch,
             begun_on: thread::current().id(),
@@ -191,12 +191,12 @@ impl Algorithm for Valkey {
         if !self.active {
             return false;
         }
-        let mut walk = self.desk.lock();
+        let mut walk = self.shared.lock();
         if self.handover.is_over() {
             self.active = false;
             return false;
         }
-        let count = walk.advance(SLICE_BLOCKS, &self.desk, &self.handover);
+        let count = walk.advance(SLICE_BLOCKS, &self.shared, &self.handover);
         self.walked = walk.next;
         self.active = self.walked < self.blocks;
         self.active && count > 0
@@ -226,7 +226,7 @@ impl Valkey {
         let mut waits = Backoff::default();
         let mut waiting = None;
         loop {
-            let mut walk = self.desk.lock();
+            let mut walk = self.shared.lock();
             if self.handover.is_over() {
                 self.active = false;
                 return;
@@ -240,7 +240,7 @@ impl Valkey {
                 self.active = false;
                 return;
             }
-            let count = walk.advance(SLICE_BLOCKS, &self.desk, &self.handover);
+            let count = walk.advance(SLICE_BLOCKS, &self.shared, &self.handover);
             drop(walk);
             waiting.get_or_insert_with(|| Waiting::begin(&self.handover));
             if count == 0 {
@@ -253,14 +253,14 @@ impl Valkey {
 impl Drop for Valkey {
     /// Nobody tends any more: the capture walks itself.
     fn drop(&mut self) {
-        self.desk.deserted.store(1, Ordering::Release); // partner: `Serialiser::walks`
+        self.shared.deserted.store(1, Ordering::Release); // partner: `Serialiser::walks`
     }
 }
 
 /// The snapshotter's side: it takes blocks out of the queue.
 #[derive(Debug)]
 pub struct Serialiser {
-    desk: Arc<Desk>,
+    shared: Arc<SharedWalk>,
     handover: Shared<Handover>,
     epoch: u64,
     begun_on: thread::ThreadId,
@@ -269,7 +269,7 @@ pub struct Serialiser {
 impl Serialiser {
     /// Whether nobody else does the walk.
     fn walks(&self) -> bool {
-        self.desk.deserted.load(Ordering::Acquire) == 1 || thread::current().id() == self.begun_on
+        self.shared.deserted.load(Ordering::Acquire) == 1 || thread::current().id() == self.begun_on
     }
 }
 
@@ -277,17 +277,17 @@ impl View for Serialiser {
     fn block(&self, block: usize, into: &mut [u64]) {
         let mut backoff = Backoff::default();
         // Acquire; partner: `Walk::hand_over`.
-        while self.desk.handed.load(Ordering::Acquire) <= block {
+        while self.shared.handed.load(Ordering::Acquire) <= block {
             if self.handover.check_stop(self.epoch).is_err() {
                 return; // the pushing thread looks again, and pushes nothing
             }
             if self.walks() {
-                self.desk.lock().advance(SLICE_BLOCKS, &self.desk, &self.handover);
+                self.shared.lock().advance(SLICE_BLOCKS, &self.shared, &self.handover);
             } else {
                 backoff.wait();
             }
         }
-        self.desk.queue.copy_to(block % QUEUE_BLOCKS * BLOCK_WORDS, into);
+        self.shared.queue.copy_to(block % QUEUE_BLOCKS * BLOCK_WORDS, into);
     }
 
     /// The progress lets the walk use the block's place again. A walk that comes later puts the
@@ -295,9 +295,9 @@ impl View for Serialiser {
     fn pass(&self, _block: usize, _len: usize) {}
 
     fn word(&self, index: usize) -> u64 {
-        let walk = self.desk.lock();
+        let walk = self.shared.lock();
         if index / BLOCK_WORDS < walk.next {
-            return self.desk.queue.load(index % (QUEUE_BLOCKS * BLOCK_WORDS));
+            return self.shared.queue.load(index % (QUEUE_BLOCKS * BLOCK_WORDS));
         }
         let shift = walk.pool.shift;
         match walk.stamps.load(index >> shift).checked_sub(walk.mark) {
@@ -311,6 +311,6 @@ impl Drop for Serialiser {
     /// The image is over, so nobody reads a clone again before the next begin, which starts a new
     /// list of free slots. A slot that the writer still takes harms nobody.
     fn drop(&mut self) {
-        self.desk.lock().pool.words.release(KEPT_WORDS);
+        self.shared.lock().pool.words.release(KEPT_WORDS);
     }
 }

@@ -12,14 +12,14 @@ use crate::sync::Backoff;
 
 type Report = Result<CaptureReport, CaptureError>;
 
-struct Desk<A: Algorithm> {
+struct EngineRig<A: Algorithm> {
     engine: Engine<A>,
     oracle: Vec<u64>,
     settled: Settled,
     rng: Rng,
 }
 
-impl<A: Algorithm> Desk<A> {
+impl<A: Algorithm> EngineRig<A> {
     fn new(words: usize, seed: u64) -> Result<Self, String> {
         let Rig { state, oracle, settled, rng } = Rig::<A>::new(words, seed)?;
         let engine = Engine::new(state).map_err(|error| error.to_string())?;
@@ -88,25 +88,25 @@ impl<A: Algorithm> Desk<A> {
 
 /// Image after image, each published once, each held until it is.
 pub(super) fn images_in_a_row<A: Algorithm>(seed: u64) -> Verdict {
-    let mut desk = Desk::<A>::new(5 * BLOCK_WORDS, seed)?;
+    let mut rig = EngineRig::<A>::new(5 * BLOCK_WORDS, seed)?;
     for _ in 0..rounds(50) {
-        desk.image()?;
+        rig.image()?;
     }
     // Held while it is published.
     let (enter, entered) = mpsc::channel();
     let (leave, left) = mpsc::channel::<()>();
-    desk.snapshot(Manner::Plain, move || {
+    rig.snapshot(Manner::Plain, move || {
         let _ = enter.send(());
         let _ = left.recv();
     })?;
-    desk.receive(&entered)?;
-    ensure!(desk.engine.running(), "an image ended before it was published");
-    let (probe, _) = desk.probe(Manner::Plain)?;
-    let second = desk.engine.snapshot(Point::declare(), probe, |_, _| Publication::Failed);
+    rig.receive(&entered)?;
+    ensure!(rig.engine.running(), "an image ended before it was published");
+    let (probe, _) = rig.probe(Manner::Plain)?;
+    let second = rig.engine.snapshot(Point::declare(), probe, |_, _| Publication::Failed);
     ensure!(second.is_err(), "a second image began while the first was published");
     drop(leave);
-    desk.engine.wait();
-    desk.image()
+    rig.engine.wait();
+    rig.image()
 }
 
 /// A panic whose payload panics again when it is dropped.
@@ -120,36 +120,36 @@ impl Drop for Bomb {
 
 /// Sinks that fail or panic, publishers that panic: the next image is right.
 pub(super) fn bad_sinks_and_publishers<A: Algorithm>(seed: u64) -> Verdict {
-    let mut desk = Desk::<A>::new(2 * BLOCK_WORDS + 1, seed)?;
+    let mut rig = EngineRig::<A>::new(2 * BLOCK_WORDS + 1, seed)?;
     for round in 0..6 {
         let manner = [Manner::FailsAt(1), Manner::PanicsAt(BLOCK_WORDS), Manner::Plain][round % 3];
-        let (told, _) = desk.snapshot(manner, move || {
+        let (told, _) = rig.snapshot(manner, move || {
             if round >= 3 {
                 std::panic::resume_unwind(Box::new(Bomb));
             }
         })?;
-        desk.writes(10);
-        let report = desk.receive(&told)?;
+        rig.writes(10);
+        let report = rig.receive(&told)?;
         let right = match manner {
             Manner::FailsAt(_) => matches!(report, Err(CaptureError::Sink(_))),
             Manner::PanicsAt(_) => matches!(report, Err(CaptureError::Panicked)),
             _ => report.is_ok(),
         };
         ensure!(right, "{manner:?} was published as {report:?}");
-        desk.engine.wait();
-        desk.image()?;
+        rig.engine.wait();
+        rig.image()?;
     }
     Ok(())
 }
 
 /// An engine dropped while it takes an image waits for the image to end.
 pub(super) fn drop_half_way<A: Algorithm>(seed: u64) -> Verdict {
-    let mut desk = Desk::<A>::new(20 * BLOCK_WORDS, seed)?;
-    desk.image()?;
-    let (told, tally) = desk.snapshot(Manner::Slow, || ())?;
-    let count = desk.rng.below(200);
-    desk.writes(count);
-    drop(desk);
+    let mut rig = EngineRig::<A>::new(20 * BLOCK_WORDS, seed)?;
+    rig.image()?;
+    let (told, tally) = rig.snapshot(Manner::Slow, || ())?;
+    let count = rig.rng.below(200);
+    rig.writes(count);
+    drop(rig);
     let report = told.try_recv().map_err(|_| "the engine was gone before its image")?;
     match report {
         Ok(_) | Err(CaptureError::Cancelled) => tally.is_right(),

@@ -29,15 +29,15 @@ impl Rng {
 }
 
 /// What a capture came to: a panic of the sink reads like that of a sink in a child.
-pub(super) type Outcome = Result<(), CaptureError>;
+pub(super) type Captured = Result<(), CaptureError>;
 
 /// Captures an image.
-pub(super) fn capture(image: &mut impl Image) -> Outcome {
+pub(super) fn capture(image: &mut impl Image) -> Captured {
     caught(|| image.capture()).unwrap_or(Err(CaptureError::Panicked))
 }
 
 /// Captures an image and, if that succeeds, declares it durable.
-pub(super) fn capture_and_settle(image: &mut impl Image<Sink = Probe>) -> Outcome {
+pub(super) fn capture_and_settle(image: &mut impl Image<Sink = Probe>) -> Captured {
     capture(image)?;
     image.sink_mut().settle();
     image.settle();
@@ -178,7 +178,7 @@ impl<A: Algorithm> Rig<A> {
     pub(super) fn image_stopped_at_blocks(
         &mut self,
         mut between: impl FnMut(&mut Self, usize) -> Verdict,
-    ) -> Result<(Outcome, Shared<Tally>), String> {
+    ) -> Result<(Captured, Shared<Tally>), String> {
         let (mut image, tally) = self.begin(Manner::Gated).map_err(|error| error.to_string())?;
         let words = image.words();
         ensure!(words == self.oracle.len(), "the image has {words} words");
@@ -212,7 +212,7 @@ impl<A: Algorithm> Rig<A> {
 }
 
 /// Whether an image was captured, whole and right.
-pub(super) fn complete((outcome, tally): (Outcome, Shared<Tally>), words: usize) -> Verdict {
+pub(super) fn complete((outcome, tally): (Captured, Shared<Tally>), words: usize) -> Verdict {
     outcome.map_err(|error| error.to_string())?;
     tally.is_whole(words)
 }

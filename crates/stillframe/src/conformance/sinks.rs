@@ -17,7 +17,7 @@ use crate::{
 use crate::{Sink, SinkError};
 
 use super::probe::Tally;
-use super::rig::{CancelAtEnd, Outcome, Rig, Rng, capture, join};
+use super::rig::{CancelAtEnd, Captured, Rig, Rng, capture, join};
 use super::{Verdict, ensure, rounds};
 
 const BLOCKS_MAX: usize = 10;
@@ -156,7 +156,7 @@ fn work<A: Algorithm>(
     image: &mut A::Image<Fickle>,
     progress: &Progress,
     settles: bool,
-) -> Result<Outcome, String> {
+) -> Result<Captured, String> {
     let outcome = capture(image);
     let is_stopped = progress.is_stopped();
     ensure!(outcome.is_ok() || is_stopped, "{outcome:?} and not stopped: a writer waits on");
@@ -291,7 +291,7 @@ impl<A: Algorithm> Held<A> {
         mut image: A::Image<Fickle>,
         cancels: bool,
         settles: bool,
-    ) -> Result<Outcome, String> {
+    ) -> Result<Captured, String> {
         let progress = self.rig.state.progress();
         let theirs = progress.clone();
         let steps = AtomicUsize::new(0);
@@ -332,7 +332,7 @@ impl<A: Algorithm> Held<A> {
     }
 
     /// Whether an image may have ended like this.
-    fn judge(&self, outcome: &Outcome, struck: bool, plan: &Plan, cancels: bool) -> Verdict {
+    fn judge(&self, outcome: &Captured, struck: bool, plan: &Plan, cancels: bool) -> Verdict {
         let mischief = plan.mischief.filter(|_| struck).map(|(mischief, _)| mischief);
         let may_be = match (outcome, mischief) {
             (Err(CaptureError::Sink(_)), mischief) => mischief == Some(Mischief::Fails),

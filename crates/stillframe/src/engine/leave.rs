@@ -33,12 +33,13 @@ const LOOK: Duration = Duration::from_millis(1);
 /// The thread that gives leave, until dropped.
 #[derive(Debug)]
 pub(super) struct Leave {
-    desk: Arc<Desk>,
+    shared: Arc<SharedLeave>,
     thread: Option<JoinHandle<()>>,
 }
 
+/// What those who ask for leave share with the thread that gives it.
 #[derive(Debug, Default)]
-struct Desk {
+struct SharedLeave {
     state: Mutex<State>,
     asked: Condvar,
     given: Condvar,
@@ -55,37 +56,37 @@ struct State {
 
 impl Leave {
     pub(super) fn start() -> io::Result<Self> {
-        let desk = Arc::new(Desk::default());
-        let theirs = Arc::clone(&desk);
+        let shared = Arc::new(SharedLeave::default());
+        let theirs = Arc::clone(&shared);
         let thread = Builder::new().name("leave".into()).spawn(move || {
             os::lower_priority();
             theirs.give_until_closed();
         })?;
-        Ok(Self { desk, thread: Some(thread) })
+        Ok(Self { shared, thread: Some(thread) })
     }
 
     /// The spells of a capture whose progress is given.
     pub(super) fn spells(&self, progress: Progress) -> Spells {
-        Spells { desk: Arc::clone(&self.desk), progress, began: None }
+        Spells { shared: Arc::clone(&self.shared), progress, began: None }
     }
 
     /// Whether somebody waits for the end of the capture.
     pub(super) fn set_hurry(&self, hurry: bool) {
-        self.desk.hurry.store(hurry, Ordering::Relaxed);
+        self.shared.hurry.store(hurry, Ordering::Relaxed);
     }
 }
 
 impl Drop for Leave {
     fn drop(&mut self) {
-        self.desk.lock().closed = true;
-        self.desk.asked.notify_all();
+        self.shared.lock().closed = true;
+        self.shared.asked.notify_all();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join(); // it does not panic
         }
     }
 }
 
-impl Desk {
+impl SharedLeave {
     // A poisoned lock is taken all the same: each change is one assignment.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -127,7 +128,7 @@ impl Desk {
 /// The spells of one capture.
 #[derive(Debug)]
 pub(super) struct Spells {
-    desk: Arc<Desk>,
+    shared: Arc<SharedLeave>,
     progress: Progress,
     /// When the spell began, by the clock and by the time of this thread; `None` before the first.
     began: Option<(Instant, Duration)>,
@@ -137,15 +138,16 @@ impl Spells {
     /// Waits for leave if it is time for that.
     fn pass(&mut self) {
         if let Some((began, used)) = self.began {
-            let hurries = || self.progress.is_pressed() || self.desk.hurry.load(Ordering::Relaxed);
+            let hurries =
+                || self.progress.is_pressed() || self.shared.hurry.load(Ordering::Relaxed);
             if began.elapsed() < SPELL || hurries() {
                 return;
             }
             let spell = os::thread_time().saturating_sub(used);
-            self.desk.wait(spell * PATIENCE, hurries);
+            self.shared.wait(spell * PATIENCE, hurries);
         }
         self.began = Some((Instant::now(), os::thread_time()));
-        self.desk.ask();
+        self.shared.ask();
     }
 }
 
@@ -184,21 +186,21 @@ mod tests {
     fn leave_is_given_once_for_each_time_it_is_asked() {
         let leave = Leave::start().expect("a thread");
         for _ in 0..100 {
-            leave.desk.ask();
-            leave.desk.wait(LONG, || false);
-            assert!(leave.desk.lock().given);
+            leave.shared.ask();
+            leave.shared.wait(LONG, || false);
+            assert!(leave.shared.lock().given);
         }
     }
 
     #[test]
     fn who_hurries_and_who_is_out_of_patience_goes_on_without_leave() {
-        let desk = Desk::default(); // nobody gives leave
-        desk.ask();
-        desk.wait(LONG, || true);
-        desk.wait(Duration::from_millis(2), || false);
-        assert!(!desk.lock().given);
+        let shared = SharedLeave::default(); // nobody gives leave
+        shared.ask();
+        shared.wait(LONG, || true);
+        shared.wait(Duration::from_millis(2), || false);
+        assert!(!shared.lock().given);
         let looks = std::cell::Cell::new(0);
-        desk.wait(LONG, || looks.replace(looks.get() + 1) > 3); // while it waits
-        assert!(!desk.lock().given);
+        shared.wait(LONG, || looks.replace(looks.get() + 1) > 3); // while it waits
+        assert!(!shared.lock().given);
     }
 }

@@ -17,7 +17,7 @@ pub(super) const SLOT_BITS: u32 = 24;
 
 /// What the writer and the capture share.
 #[derive(Debug)]
-pub(super) struct Desk {
+pub(super) struct SharedWalk {
     pub(super) walk: Mutex<Walk>,
     /// Blocks of the image under way that were put into the queue.
     pub(super) handed: AtomicUsize,
@@ -115,7 +115,12 @@ impl Walk {
     }
 
     /// Puts up to `most` blocks into the queue. Returns how many there was room for.
-    pub(super) fn advance(&mut self, most: usize, desk: &Desk, handover: &Handover) -> usize {
+    pub(super) fn advance(
+        &mut self,
+        most: usize,
+        shared: &SharedWalk,
+        handover: &Handover,
+    ) -> usize {
         // Acquire in `captured`: the capture has read what lies in the places up to there (V3).
         let captured = handover.captured().div_ceil(BLOCK_WORDS);
         let mut end = self.blocks().min(captured + QUEUE_BLOCKS);
@@ -125,17 +130,17 @@ impl Walk {
         let end = end.min(self.next + most);
         let count = end.saturating_sub(self.next);
         for _ in 0..count {
-            self.hand_over(desk, handover);
+            self.hand_over(shared, handover);
         }
         count
     }
 
     /// Puts the next block into the queue.
-    fn hand_over(&mut self, desk: &Desk, handover: &Handover) {
+    fn hand_over(&mut self, shared: &SharedWalk, handover: &Handover) {
         let (start, shift) = (self.next * BLOCK_WORDS, self.pool.shift);
         let end = self.words.len().min(start + BLOCK_WORDS);
         let place = self.next % QUEUE_BLOCKS * BLOCK_WORDS;
-        desk.queue.copy_from(place, &self.words, start, end - start);
+        shared.queue.copy_from(place, &self.words, start, end - start);
         let first = start >> shift;
         let mut stamps = [0; BLOCK_WORDS];
         let stamps = &mut stamps[..end.div_ceil(1 << shift) - first];
@@ -148,18 +153,18 @@ impl Walk {
             if !handover.is(Mutant::ValkeyForgetsClone) {
                 let len = (end - at).min(1 << shift);
                 let clone = self.pool.at(slot);
-                desk.queue.copy_from(place + at - start, &self.pool.words, clone, len);
+                shared.queue.copy_from(place + at - start, &self.pool.words, clone, len);
             }
             self.pool.free(slot);
         }
         self.next += 1;
         let relaxed = handover.is(Mutant::ValkeyRelaxedHandOver);
         let order = if relaxed { Ordering::Relaxed } else { Ordering::Release };
-        desk.handed.store(self.next, order); // partner: `View::block`
+        shared.handed.store(self.next, order); // partner: `View::block`
     }
 }
 
-impl Desk {
+impl SharedWalk {
     // A poisoned lock is taken all the same: nothing that can panic is done while it is held.
     pub(super) fn lock(&self) -> MutexGuard<'_, Walk> {
         self.walk.lock().unwrap_or_else(PoisonError::into_inner)
