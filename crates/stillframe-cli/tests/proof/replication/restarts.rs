@@ -89,9 +89,16 @@ fn nothing_is_told_behind_the_last_image() {
         }
         (0..20_000).for_each(|_| assert_eq!(client.reply().text(), "OK"));
         wait_for_all(&old, &replica);
-        // More have expired than one look at the clock deletes: some are left when it ends.
-        client.ok("DEBUG SET-ACTIVE-EXPIRE 1");
+        // The end is not to wait for the replica's word.
+        wait_until("the replica has said so", || {
+            let end = client.info("master_repl_offset");
+            client.info("slave0").contains(&format!(",offset={end},"))
+        });
+        // The clock looks for expired keys in the turn in which the server ends.
+        client.send(&[b"DEBUG", b"SET-ACTIVE-EXPIRE", b"1"]);
+        client.send(&[b"DEBUG", b"SLEEP", b"0.5"]);
         if by_signal {
+            std::thread::sleep(Duration::from_millis(100));
             send_signal(old.pid(), Signal::TERM);
         } else {
             client.send(&[b"SHUTDOWN"]);
