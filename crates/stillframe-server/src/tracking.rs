@@ -121,6 +121,12 @@ impl Tracking {
     pub(crate) fn disable(&mut self, own: Tracked<'_>, who: Who) {
         let Some(mode) = own.take() else { return };
         self.clients -= 1;
+        if self.clients == 0 {
+            // Nobody is told of changes any more: what is remembered would be out of date.
+            self.readers.clear();
+            self.order.clear();
+            self.items = 0;
+        }
         for prefix in &mode.prefixes {
             if let Some(found) = self.prefixes.get_mut(prefix) {
                 found.listeners.remove(&who);
