@@ -241,10 +241,12 @@ impl<A: Algorithm> Keyspace<A> {
         let end = start.saturating_add(budget.max(1)).min(last);
         for slot in start..end {
             let Some(entry) = self.slots.entry(slot as u32) else { continue };
-            if entry.space() == self.spaces.of_db(db)
-                && self.is_live(entry)
-                && !entry.is_expired(now)
-            {
+            if entry.space() != self.spaces.of_db(db) || !self.is_live(entry) {
+                continue;
+            }
+            if entry.is_expired(now) {
+                self.delete_if_expired(slot as u32, now);
+            } else {
                 f(entry);
             }
         }

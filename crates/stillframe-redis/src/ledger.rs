@@ -57,6 +57,8 @@ pub struct Settings {
     pub compresses: bool,
     /// `maxmemory-policy` counts how often keys are used, and not when.
     pub counts_frequency: bool,
+    /// Memory is limited, and `maxmemory-policy` looks at the uses of each key.
+    pub keeps_uses: bool,
 }
 
 /// How often reading commands found a key, since the start or CONFIG RESETSTAT.
@@ -161,12 +163,26 @@ impl Ledger {
     /// Notes which keys have expired since this was last called.
     #[inline]
     pub fn settle_expired<A: Algorithm>(&mut self, keyspace: &mut Keyspace<A>) {
+        self.settle(keyspace, false);
+    }
+
+    /// As [`settle_expired`](Self::settle_expired), for a walk over keys of any name: what it finds
+    /// expired has nothing in common, and each is a change of its own.
+    pub fn settle_expired_apart<A: Algorithm>(&mut self, keyspace: &mut Keyspace<A>) {
+        self.settle(keyspace, !self.in_exec);
+    }
+
+    #[inline]
+    fn settle<A: Algorithm>(&mut self, keyspace: &mut Keyspace<A>, apart: bool) {
         for (db, key) in keyspace.take_expired() {
             self.gone(db, &key);
             if db == self.selected {
                 self.keys_told = self.keys_told.saturating_sub(1);
             }
             self.notify('x', "expired", db, &key);
+            if apart {
+                self.effects.seal();
+            }
         }
     }
 }

@@ -328,10 +328,12 @@ pub fn encoding(value: Value<'_>) -> &'static str {
 
 /// `OBJECT REFCOUNT key`
 fn object_refcount<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+    let is_own = ctx.ledger.settings.keeps_uses;
     ctx.peek(args[2], |out, entry| match entry.map(Entry::value) {
         None => out.null(),
-        // Redis shares one object among all keys that hold a small integer.
-        Some(Value::Int(0..=9999)) => out.integer(i32::MAX.into()),
+        // Redis shares one object among all keys that hold a small integer, unless each key needs
+        // to know when it was used.
+        Some(Value::Int(0..=9999)) if !is_own => out.integer(i32::MAX.into()),
         Some(_) => out.integer(1),
     });
 }

@@ -107,6 +107,7 @@ fn scan<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
         }
     });
     finish(out, start, found, next);
+    ctx.ledger.settle_expired_apart(ctx.keyspace);
 }
 
 /// `HSCAN key cursor [MATCH pattern] [COUNT count]` and its siblings: `walk` shows elements from a
@@ -177,4 +178,5 @@ fn randomkey<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
         Some(entry) => out.bulk(entry.key()),
         None => out.null(),
     }
+    ctx.ledger.settle_expired_apart(ctx.keyspace);
 }

@@ -68,6 +68,7 @@ impl Config {
             notify: self.notify,
             compresses: self.rdbcompression,
             counts_frequency: self.maxmemory_policy.counts_frequency(),
+            keeps_uses: self.maxmemory_bytes > 0 && self.maxmemory_policy.counts_uses(),
         }
     }
 

@@ -1,7 +1,7 @@
 //! What a primary tells its replicas, beside what redis-server tells them.
 
 use super::Who;
-use crate::support::{Client, redis_is_here, wait_until};
+use crate::support::{Client, Kind, Setup, redis_is_here, wait_until};
 
 /// Requests, after which the stream of either server holds the same; each with its own keys.
 const LINES: [&str; 31] = [
@@ -69,6 +69,37 @@ fn next(replica: &mut Client) -> Vec<String> {
             return words;
         }
     }
+}
+
+/// What SCAN and RANDOMKEY find expired has nothing in common: each key is a change of its own. What
+/// a waiting client's key turns out to be comes behind the change that had it looked at.
+#[test]
+fn keys_that_a_walk_finds_expired_are_told_one_by_one() {
+    if !redis_is_here("keys_that_a_walk_finds_expired_are_told_one_by_one") {
+        return;
+    }
+    let flags = ["--enable-debug-command", "yes", "--repl-diskless-sync-delay", "0"];
+    let told = [Kind::Redis, Kind::Ours("imprint")].map(|kind| {
+        let server = Setup::new(kind).flags(&flags).start();
+        let mut client = server.client();
+        client.ok("DEBUG SET-ACTIVE-EXPIRE 0");
+        ["SCAN 0 COUNT 100", "RANDOMKEY", "MGET key1 key2"].map(|walk| {
+            let mut replica = listen(server.port);
+            client.ok("SET key1 v PX 1");
+            client.ok("SET key2 v PX 1");
+            std::thread::sleep(std::time::Duration::from_millis(3));
+            client.ask(walk);
+            client.ok("SET mark v");
+            let told = std::iter::from_fn(|| Some(next(&mut replica)));
+            let told = told.skip_while(|words| words.get(1).is_none_or(|it| it != "key2")).skip(1);
+            // Which comes first is up to the order of keys in memory.
+            let shown = told.map(|words| words.join(" ").replace(['1', '2'], ""));
+            let shown: Vec<_> = shown.take_while(|words| !words.contains("mark")).collect();
+            client.ok("DEL mark");
+            (walk, shown)
+        })
+    });
+    assert_eq!(told[0], told[1], "redis-server and here");
 }
 
 #[test]
