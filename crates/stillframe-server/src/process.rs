@@ -1,8 +1,8 @@
-//! What the operating system tells of this process and this machine, from `/proc`.
+//! What the operating system tells of this process and this machine, from `/proc`, and is told there.
 //!
 //! Figures for INFO: one that cannot be read is 0.
 
-use std::fs;
+use std::{fs, io};
 
 /// Memory of the machine, in bytes.
 pub(crate) fn machine_memory_bytes() -> u64 {
@@ -43,6 +43,19 @@ fn cpu_seconds_in(path: &str) -> [f64; 4] {
         ticks.unwrap_or(0.0) / TICKS_PER_SECOND
     };
     [seconds(11), seconds(12), seconds(13), seconds(14)]
+}
+
+const OOM_SCORE: &str = "/proc/self/oom_score_adj";
+
+/// How much more likely than others the system kills this process when memory is short.
+pub(crate) fn oom_score() -> io::Result<i32> {
+    let text = fs::read_to_string(OOM_SCORE)?;
+    text.trim().parse().map_err(|_| io::ErrorKind::InvalidData.into())
+}
+
+/// See [`oom_score`]. A lower one than before needs a right (CAP_SYS_RESOURCE).
+pub(crate) fn set_oom_score(score: i32) -> io::Result<()> {
+    fs::write(OOM_SCORE, score.to_string())
 }
 
 /// The operating system as INFO shows it.

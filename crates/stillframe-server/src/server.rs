@@ -15,8 +15,6 @@ pub(crate) mod requests;
 mod serve_waiters;
 
 use std::collections::VecDeque;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use stillframe::Algorithm;
@@ -41,7 +39,6 @@ pub(crate) struct Server<A: Algorithm> {
     pub(crate) state: ServerState,
     pub(crate) table: Table<A>,
     pub(crate) poller: Poller,
-    pub(crate) signalled: Arc<AtomicBool>,
     /// Clients to serve, in order.
     pub(crate) runnable: VecDeque<usize>,
     /// Records that replies wait for, with the clients: rising.
@@ -66,7 +63,6 @@ impl<A: Algorithm> Server<A> {
         state: ServerState,
         table: Table<A>,
         poller: Poller,
-        signalled: Arc<AtomicBool>,
     ) -> Self {
         let mut keyspace = keyspace;
         keyspace.keep_expired(state.ledger.wants_expired());
@@ -75,7 +71,6 @@ impl<A: Algorithm> Server<A> {
             state,
             table,
             poller,
-            signalled,
             runnable: VecDeque::new(),
             held: VecDeque::new(),
             postponed: Vec::new(),

@@ -5,7 +5,6 @@
 //! - What the end waits for was in the stream when it was asked for; what is held is not lost, as
 //!   it was not answered.
 
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use stillframe::Algorithm;
@@ -145,12 +144,13 @@ impl ServerState {
         self.ledger.waiters.park(session.caller.id, waiter);
     }
 
-    /// Calls an end off; false if there is none.
+    /// Calls an end off, also one that a signal has only asked for; false if there is none.
     pub(crate) fn call_off(&mut self) -> bool {
-        let Some(ending) = self.ending.take() else { return false };
-        self.urgent.store(false, Ordering::Relaxed);
-        self.disappoint(&ending.waiters);
-        true
+        let ending = self.ending.take();
+        let is_due = ending.is_some() || self.signals.is_asked();
+        self.signals.forget();
+        self.disappoint(&ending.map_or(Vec::new(), |ending| ending.waiters));
+        is_due
     }
 
     fn disappoint(&mut self, waiters: &[u64]) {
@@ -178,6 +178,7 @@ impl ServerState {
         self.tell_of_replicas(offset);
         if !stop(keyspace, self, wish.last_save, wish.force) {
             tracing::error!("Errors trying to shut down: the server goes on");
+            self.signals.forget();
             self.disappoint(&waiters);
         }
     }

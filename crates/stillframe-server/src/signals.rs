@@ -4,21 +4,57 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 
-/// A flag that the first signal raises, and one that says that the next one ends the process.
-pub(crate) fn watch() -> io::Result<(Arc<AtomicBool>, Arc<AtomicBool>)> {
-    let asked = Arc::new(AtomicBool::new(false));
-    // Raised by the first signal, and only lowered when the end that it asked for is called off.
-    let urgent = Arc::new(AtomicBool::new(false));
+/// What signals have asked for.
+#[derive(Default)]
+pub(crate) struct Signals {
+    /// The number of the signal that asks for the end, or 0.
+    asked: Arc<AtomicUsize>,
+    /// The next signal ends the process.
+    urgent: Arc<AtomicBool>,
+}
+
+impl Signals {
+    /// Whether the end is asked for, and not attended to yet.
+    pub(crate) fn is_asked(&self) -> bool {
+        self.asked.load(Ordering::Relaxed) != 0
+    }
+
+    /// The end is attended to, if it is asked for: by SIGINT, or by SIGTERM.
+    pub(crate) fn take(&self) -> Option<Signal> {
+        match self.asked.swap(0, Ordering::Relaxed) {
+            0 => None,
+            number if number == SIGINT as usize => Some(Signal::Int),
+            _ => Some(Signal::Term),
+        }
+    }
+
+    /// The end is called off, or could not be: the next signal asks for it anew.
+    pub(crate) fn forget(&self) {
+        self.asked.store(0, Ordering::Relaxed);
+        self.urgent.store(false, Ordering::Relaxed);
+    }
+}
+
+/// A signal that asks the server to stop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Signal {
+    Int,
+    Term,
+}
+
+/// Watches for signals from now on.
+pub(crate) fn watch() -> io::Result<Signals> {
+    let signals = Signals::default();
     for signal in [SIGINT, SIGTERM] {
         // Order matters: the first signal finds `urgent` still down.
-        flag::register_conditional_shutdown(signal, 1, Arc::clone(&urgent))?;
-        flag::register(signal, Arc::clone(&urgent))?;
-        flag::register(signal, Arc::clone(&asked))?;
+        flag::register_conditional_shutdown(signal, 1, Arc::clone(&signals.urgent))?;
+        flag::register(signal, Arc::clone(&signals.urgent))?;
+        flag::register_usize(signal, Arc::clone(&signals.asked), signal as usize)?;
     }
-    Ok((asked, urgent))
+    Ok(signals)
 }

@@ -64,7 +64,7 @@ fn run<A: Algorithm>(mut config: Config) -> Result<(), ServeError> {
     if config.disable_thp {
         avoid_huge_pages();
     }
-    let (signalled, urgent) = signals::watch().map_err(ServeError::Signals)?;
+    let signals = signals::watch().map_err(ServeError::Signals)?;
     raise_descriptor_limit(&mut config);
     let mut table = commands::table::<A>();
     table.rename_all(&config.renames).map_err(ServeError::Commands)?;
@@ -85,11 +85,11 @@ fn run<A: Algorithm>(mut config: Config) -> Result<(), ServeError> {
     let saves = saves.map_err(CreateError::from)?;
     let mut state = ServerState::new(config, saves, users, port);
     (state.tls, state.tls_port) = (tls, tls_port);
-    (state.urgent, state.listeners) = (urgent, listeners);
+    (state.signals, state.listeners) = (signals, listeners);
     if let Some(listener) = metrics {
         state.metrics = metrics::serve(listener, poller.waker()).map_err(ServeError::Events)?;
     }
-    let mut server = Server::new(keyspace, state, table, poller, signalled);
+    let mut server = Server::new(keyspace, state, table, poller);
     let is_loaded = server.load()?;
     import::refuse_foreign(&server.state)?;
     if !is_loaded || persistence::recover_log(&mut server)? {
@@ -99,6 +99,7 @@ fn run<A: Algorithm>(mut config: Config) -> Result<(), ServeError> {
     let Server { keyspace, state, .. } = &mut server;
     state.loading = None;
     state.resume_stream(keyspace);
+    state.tend_oom_score();
     if let Some((host, port)) = state.config.replication.primary.clone() {
         state.demote(keyspace, host, port);
     }

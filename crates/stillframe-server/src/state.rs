@@ -6,14 +6,13 @@ pub(crate) mod give_back;
 mod invalidate;
 mod loading;
 pub(crate) mod memory;
+mod oom;
 pub(crate) mod pause;
 mod publish;
 pub(crate) mod slowlog;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use stillframe_redis::{Ledger, Random};
@@ -35,6 +34,7 @@ use crate::persistence::Saves;
 use crate::pubsub::PubSub;
 use crate::replication::{Replication, Transfers};
 use crate::session::Replies;
+use crate::signals::Signals;
 use crate::tls::Tls;
 use crate::tracking::Tracking;
 
@@ -96,8 +96,10 @@ pub(crate) struct ServerState {
     pub(crate) metrics: Metrics,
     /// The server is to end, and waits for its replicas.
     pub(crate) ending: Option<Ending>,
-    /// Another signal ends the process at once.
-    pub(crate) urgent: Arc<AtomicBool>,
+    /// What signals have asked for.
+    pub(crate) signals: Signals,
+    /// What the system's score of the process was before it was changed, if it was.
+    pub(crate) oom_score_before: Option<i32>,
     /// What TLS connections are made with.
     pub(crate) tls: Tls,
     /// When the server started.
@@ -143,7 +145,8 @@ impl ServerState {
             tls_port: 0,
             metrics: Metrics::default(),
             ending: None,
-            urgent: Arc::default(),
+            signals: Signals::default(),
+            oom_score_before: None,
             tls: Tls::default(),
             started: now,
             loop_time: now,

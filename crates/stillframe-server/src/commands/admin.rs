@@ -8,7 +8,7 @@ use stillframe_redis::Lookups;
 use stillframe_redis::text::glob;
 
 use super::{Context, NO_KEYS, Table, flags::*};
-use crate::config::{Change, Config, find, named};
+use crate::config::{Change, Config, Parameter, find, named};
 use crate::persistence::{self, DataDirectory};
 use crate::process::room_for_clients;
 use crate::state::ServerState;
@@ -75,6 +75,7 @@ fn config_set<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
     let is_local = ctx.session.caller.peer.is_local();
     let changed = changed(&ctx.server.config, pairs, is_local);
     let changed = changed.and_then(|config| has_room(&config, pairs).map(|()| config));
+    let changed = changed.and_then(|config| scored(ctx.server, &config, pairs).map(|()| config));
     let changed = changed.and_then(|config| {
         let directory = moved(ctx.server, &config, pairs)?;
         Ok((directory, renewed(&config, pairs)?, config))
@@ -107,6 +108,9 @@ fn config_set<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
             ctx.out.ok();
         }
         Err(problem) => {
+            if OOM_SCORE.iter().any(|name| sets(pairs, name)) {
+                ctx.server.tend_oom_score(); // it may have been changed
+            }
             if sets(pairs, b"dir") {
                 let _ = persistence::enter(&ctx.server.config.dir); // it may have been left
             }
@@ -133,6 +137,17 @@ fn has_room(config: &Config, pairs: &[[&[u8]; 2]]) -> Result<(), Vec<u8>> {
          {room}"
     );
     Err(refusal(b"maxclients", &problem))
+}
+
+const OOM_SCORE: [&[u8]; 2] = [b"oom-score-adj", b"oom-score-adj-values"];
+
+/// Sets the system's score of the process, if that is set.
+fn scored(server: &mut ServerState, config: &Config, pairs: &[[&[u8]; 2]]) -> Result<(), Vec<u8>> {
+    let Some(name) = OOM_SCORE.iter().find(|name| sets(pairs, name)) else { return Ok(()) };
+    server.set_oom_score(config).map_err(|error| {
+        tracing::warn!("CONFIG SET {}: {error}", String::from_utf8_lossy(name));
+        refusal(name, "Failed to set the process's OOM score. Check server logs.")
+    })
 }
 
 /// The directory that saves go to from now on, or their other name there.
@@ -209,6 +224,26 @@ fn refusal(name: &[u8], problem: &str) -> Vec<u8> {
     [&start[..], name, b"') - ", problem.as_bytes()].concat()
 }
 
+/// Settings of this server alone that hold from the start on. What they are may be said again, as
+/// tools do that set all that CONFIG GET shows of what Redis lets them set.
+const OWN: [&str; 7] = [
+    "accept-log-loss",
+    "log-format",
+    "metrics-bind",
+    "metrics-port",
+    "snapshot",
+    "snapshot-memory",
+    "snapshot-memory-policy",
+];
+
+/// Whether `value` is what a setting is.
+fn says_the_same(config: &Config, parameter: &Parameter, value: &[u8]) -> bool {
+    let mut again = config.clone();
+    let set =
+        std::str::from_utf8(value).is_ok_and(|value| (parameter.set)(&mut again, value).is_ok());
+    set && (parameter.get)(&again) == (parameter.get)(config)
+}
+
 /// The configuration with all changes, or why one of them cannot be.
 fn changed(config: &Config, pairs: &[[&[u8]; 2]], is_local: bool) -> Result<Config, Vec<u8>> {
     let allowed = config.protected_configs.allows(is_local);
@@ -224,6 +259,11 @@ fn changed(config: &Config, pairs: &[[&[u8]; 2]], is_local: bool) -> Result<Conf
     for [name, value] in pairs {
         let Some(parameter) = std::str::from_utf8(name).ok().and_then(find) else { continue };
         let mut set = || match parameter.change {
+            Change::Start
+                if OWN.contains(&parameter.name) && says_the_same(&changed, parameter, value) =>
+            {
+                Ok(())
+            }
             Change::Start => Err("can't set immutable config".to_owned()),
             Change::Protected if !allowed => Err("can't set protected config".to_owned()),
             _ if settings.contains(&parameter.name) => Err("duplicate parameter".to_owned()),
@@ -269,13 +309,18 @@ fn config_resetstat<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
 
 /// `CONFIG REWRITE`
 fn config_rewrite<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
+    rewrite_config(ctx, false);
+}
+
+/// Writes the settings to the configuration file; `all`: those with their default values, too.
+pub(super) fn rewrite_config<A: Algorithm>(ctx: &mut Context<'_, A>, all: bool) {
     let config = &ctx.server.config;
     let Some(path) = &config.config_file else {
         return ctx.out.error("ERR The server is running without a config file");
     };
     let no_file = config.aclfile.is_empty();
     let users = if no_file { ctx.server.users.directives() } else { Vec::new() };
-    match config.rewrite(path, &[("user", users)]) {
+    match config.rewrite(path, &[("user", users)], all) {
         Ok(()) => {
             tracing::warn!("CONFIG REWRITE has written {}", path.display());
             ctx.out.ok();

@@ -3,7 +3,7 @@
 
 use super::Config;
 use super::choices::bytes_between;
-use super::parameter::{Parameter, always, at_start, several_words, size, text};
+use super::parameter::{Parameter, always, at_start, size, text};
 use super::values::{number, parse_size, switch};
 
 /// One of them: `inert!(when it may change, name, default, what it is checked by)`.
@@ -52,31 +52,12 @@ fn one_of(value: &str, names: &[&str]) -> Result<String, String> {
     found.map(|name| (*name).to_owned()).ok_or_else(refused)
 }
 
-fn oom_score_adj(value: &str) -> Result<String, String> {
-    let name = one_of(value, &["no", "yes", "relative", "absolute"])?;
-    // In Redis two names of one thing.
-    Ok(if name == "relative" { "yes".to_owned() } else { name })
-}
-
 fn sanitize(value: &str) -> Result<String, String> {
     one_of(value, &["no", "yes", "clients"])
 }
 
 fn diskless_load(value: &str) -> Result<String, String> {
     one_of(value, &["disabled", "on-empty-db", "swapdb"])
-}
-
-/// Three numbers.
-fn oom_score_adj_values(value: &str) -> Result<String, String> {
-    let wrong = "Invalid oom-score-adj-values, elements must be between -2000 and 2000.";
-    let words: Vec<&str> = value.split_whitespace().collect();
-    if words.len() != 3 {
-        return Err("wrong number of arguments".to_owned());
-    }
-    let number = |word: &str| word.parse::<i32>().ok().filter(|it| (-2000..=2000).contains(it));
-    let numbers: Option<Vec<String>> =
-        words.into_iter().map(|word| number(word).map(|number| number.to_string())).collect();
-    numbers.map(|numbers| numbers.join(" ")).ok_or_else(|| wrong.to_owned())
 }
 
 const INT_MAX: i64 = i32::MAX as i64;
@@ -106,8 +87,6 @@ pub(super) static INERT: &[Parameter] = &[
     inert!(always, "list-compress-depth", "0", between::<0, INT_MAX>),
     inert!(always, "list-max-listpack-size", "-2", between::<{ -INT_MAX - 1 }, INT_MAX>),
     inert!(always, "maxmemory-eviction-tenacity", "10", between::<0, 100>),
-    inert!(always, "oom-score-adj", "no", oom_score_adj),
-    several_words(inert!(always, "oom-score-adj-values", "0 200 800", oom_score_adj_values)),
     text(inert!(always, "proc-title-template", "{title} {listen-addr} {server-mode}", any)),
     inert!(always, "rdb-del-sync-files", "no", yes_or_no),
     inert!(always, "rdb-save-incremental-fsync", "yes", yes_or_no),

@@ -50,6 +50,8 @@ pub(crate) struct Replicating {
     pub(crate) backpressure: bool,
     /// A request of the primary that fails here is passed over.
     pub(crate) ignore_errors: bool,
+    /// The address of this machine that the primary is reached from, or empty.
+    pub(crate) source: String,
 }
 
 impl Default for Replicating {
@@ -76,6 +78,7 @@ impl Default for Replicating {
             max_lag_s: 10,
             backpressure: true,
             ignore_errors: false,
+            source: String::new(),
         }
     }
 }
@@ -123,6 +126,7 @@ fn at_least_one(value: &str) -> Result<u32, String> {
 /// and so is `propagation-error-behavior resync`.
 pub(super) static REPLICATION: &[Parameter] = &[
     several_words(at_start("replicaof", show_primary, store!(primary, primary))),
+    text(always("bind-source-addr", |c| c.replication.source.clone(), store!(source, any))),
     text(always("masterauth", |c| c.replication.password.clone(), store!(password, any))),
     text(always("masteruser", |c| c.replication.user.clone(), store!(user, any))),
     always(

@@ -1,7 +1,7 @@
 //! Settings of how the server runs on its machine: unix socket, metrics, log, the end.
 
 use super::Config;
-use super::parameter::{Parameter, always, at_start, fixed, text};
+use super::parameter::{Parameter, always, at_start, several_words, text};
 use super::values::{number, switch, yes_no};
 
 /// How the server runs on its machine.
@@ -26,6 +26,36 @@ pub(crate) struct Running {
     pub(crate) supervised: Supervised,
     /// How long the end waits for replicas.
     pub(crate) shutdown_timeout_s: u32,
+    /// How SIGINT ends the server.
+    pub(crate) on_sigint: AtSignal,
+    /// How SIGTERM ends the server.
+    pub(crate) on_sigterm: AtSignal,
+    /// How willing the system is to kill the process when memory is short.
+    pub(crate) oom_score: OomScore,
+    /// What is added to that, or takes its place: of a primary, of a replica, and of a child.
+    pub(crate) oom_scores: [i32; 3],
+}
+
+/// What a signal to stop asks for: the options of SHUTDOWN.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct AtSignal {
+    /// To save, or not to; `None`: as the schedule says.
+    pub(crate) saves: Option<bool>,
+    /// Without waiting for replicas.
+    pub(crate) now: bool,
+    /// Even if the data cannot be saved.
+    pub(crate) force: bool,
+}
+
+/// What is done about the score by which the system chooses whom to kill.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum OomScore {
+    /// Nothing.
+    Kept,
+    /// It is changed by so much.
+    Relative,
+    /// It is set.
+    Absolute,
 }
 
 /// How lines of the log are written.
@@ -61,6 +91,10 @@ impl Default for Running {
             log_format: LogFormat::Text,
             supervised: Supervised::Auto,
             shutdown_timeout_s: 10,
+            on_sigint: AtSignal::default(),
+            on_sigterm: AtSignal::default(),
+            oom_score: OomScore::Kept,
+            oom_scores: [0, 200, 800],
         }
     }
 }
@@ -103,14 +137,98 @@ pub(super) static RUNNING: &[Parameter] = &[
     at_start("log-format", show_format, store!(log_format, format)),
     always("syslog-enabled", |_| "no".to_owned(), no_syslog),
     at_start("supervised", show_supervised, store!(supervised, supervised)),
-    fixed!(always, "shutdown-on-sigint", "default"),
-    fixed!(always, "shutdown-on-sigterm", "default"),
+    several_words(always(
+        "shutdown-on-sigint",
+        |c| c.running.on_sigint.show(),
+        store!(on_sigint, AtSignal::parse),
+    )),
+    several_words(always(
+        "shutdown-on-sigterm",
+        |c| c.running.on_sigterm.show(),
+        store!(on_sigterm, AtSignal::parse),
+    )),
+    always("oom-score-adj", show_oom_score, store!(oom_score, oom_score)),
+    several_words(always(
+        "oom-score-adj-values",
+        |c| c.running.oom_scores.map(|score| score.to_string()).join(" "),
+        store!(oom_scores, oom_scores),
+    )),
     always(
         "shutdown-timeout",
         |c| c.running.shutdown_timeout_s.to_string(),
         store!(shutdown_timeout_s, |v| number(v, 0, i32::MAX as u32)),
     ),
 ];
+
+impl AtSignal {
+    fn parse(value: &str) -> Result<Self, String> {
+        let mut wish = Self::default();
+        let mut words = value.split_whitespace().map(str::to_ascii_lowercase).peekable();
+        if words.peek().is_none() {
+            return Err(Self::NONE_OF.to_owned());
+        }
+        for word in words {
+            match (&*word, wish.saves) {
+                ("default", _) => {}
+                ("save", Some(false)) | ("nosave", Some(true)) => {
+                    let both = "shutdown options SAVE and NOSAVE can't be used simultaneously";
+                    return Err(both.to_owned());
+                }
+                ("save", _) => wish.saves = Some(true),
+                ("nosave", _) => wish.saves = Some(false),
+                ("now", _) => wish.now = true,
+                ("force", _) => wish.force = true,
+                _ => return Err(Self::NONE_OF.to_owned()),
+            }
+        }
+        Ok(wish)
+    }
+
+    const NONE_OF: &str =
+        "argument(s) must be one of the following: default, save, nosave, now, force";
+
+    fn show(self) -> String {
+        let said = [
+            (self.saves == Some(true), "save"),
+            (self.saves == Some(false), "nosave"),
+            (self.now, "now"),
+            (self.force, "force"),
+        ];
+        let said: Vec<&str> =
+            said.into_iter().filter_map(|(is, word)| is.then_some(word)).collect();
+        if said.is_empty() { "default".to_owned() } else { said.join(" ") }
+    }
+}
+
+/// What oom-score-adj may be; in Redis `yes` and `relative` are two names of one thing.
+const OOM_SCORES: [(&str, OomScore); 4] = [
+    ("no", OomScore::Kept),
+    ("yes", OomScore::Relative),
+    ("relative", OomScore::Relative),
+    ("absolute", OomScore::Absolute),
+];
+
+fn oom_score(value: &str) -> Result<OomScore, String> {
+    let found = OOM_SCORES.iter().find(|(name, _)| name.eq_ignore_ascii_case(value));
+    let refused = "argument(s) must be one of the following: no, yes, relative, absolute";
+    found.map(|(_, score)| *score).ok_or_else(|| refused.to_owned())
+}
+
+fn show_oom_score(config: &Config) -> String {
+    let found = OOM_SCORES.iter().find(|(_, score)| *score == config.running.oom_score);
+    found.map_or("no", |(name, _)| name).to_owned()
+}
+
+fn oom_scores(value: &str) -> Result<[i32; 3], String> {
+    let number = |word: &str| word.parse::<i32>().ok().filter(|it| (-2000..=2000).contains(it));
+    match value.split_whitespace().map(number).collect::<Vec<_>>()[..] {
+        [Some(primary), Some(replica), Some(child)] => Ok([primary, replica, child]),
+        [_, _, _] => {
+            Err("Invalid oom-score-adj-values, elements must be between -2000 and 2000.".to_owned())
+        }
+        _ => Err("wrong number of arguments".to_owned()),
+    }
+}
 
 /// Permissions in octal digits.
 fn mode(value: &str) -> Result<u32, String> {

@@ -41,10 +41,11 @@ impl<A: Algorithm> Server<A> {
                 return;
             }
             let tls = config.tls.replication.then_some(&*tls);
-            let connected = following.connect(tls).and_then(|mut link| {
-                self.poller.add_primary(&mut link.stream)?;
-                Ok(link)
-            });
+            let connected =
+                following.connect(&config.replication.source, tls).and_then(|mut link| {
+                    self.poller.add_primary(&mut link.stream)?;
+                    Ok(link)
+                });
             following.last_io = now;
             match connected {
                 Ok(link) => following.link = Some(link),

@@ -1,7 +1,7 @@
 //! The primary that this server follows, and the connection to it.
 
 use std::io;
-use std::net::ToSocketAddrs;
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
@@ -161,11 +161,18 @@ impl Following {
         (self.down_since, self.lost, self.pause) = (None, false, PAUSE);
     }
 
-    /// Begins to connect; `tls` if the connection is to be secured.
-    pub(super) fn connect(&mut self, tls: Option<&Tls>) -> io::Result<Link> {
+    /// Begins to connect, from the address `source` unless it is empty; `tls` if the connection is
+    /// to be secured.
+    pub(super) fn connect(&mut self, source: &str, tls: Option<&Tls>) -> io::Result<Link> {
         let mut addresses = (&*self.host, self.port).to_socket_addrs()?;
         let address = addresses.next().ok_or(io::ErrorKind::NotFound)?;
-        let stream = TcpStream::connect(address)?;
+        let stream = match source {
+            "" => TcpStream::connect(address)?,
+            source => connect_from(source, address).or_else(|error| {
+                tracing::warn!("cannot connect from {source} (bind-source-addr): {error}");
+                TcpStream::connect(address) // as Redis does
+            })?,
+        };
         let _ = stream.set_nodelay(true);
         if let Some(session) = &mut self.session {
             session.caller.peer = Address::Net(address);
@@ -200,5 +207,21 @@ impl From<io::Error> for Failure {
             io::ErrorKind::UnexpectedEof => "it has closed the connection".to_owned(),
             _ => format!("the connection failed: {error}"),
         })
+    }
+}
+
+/// Begins to connect from one of this machine's addresses.
+fn connect_from(source: &str, address: SocketAddr) -> io::Result<TcpStream> {
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_with};
+    let mut own = (source, 0).to_socket_addrs()?;
+    let own = own.find(|own| own.is_ipv4() == address.is_ipv4());
+    let own = own.ok_or(io::ErrorKind::AddrNotAvailable)?;
+    let family = if own.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let socket = socket_with(family, SocketType::STREAM, flags, None)?;
+    bind(&socket, &own)?;
+    match connect(&socket, &address) {
+        Ok(()) | Err(Errno::INPROGRESS) => Ok(TcpStream::from_std(socket.into())),
+        Err(error) => Err(error.into()),
     }
 }

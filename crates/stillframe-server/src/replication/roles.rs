@@ -63,6 +63,7 @@ impl ServerState {
         let lost = following.as_ref().is_some_and(|it| it.lost);
         let loading = following.is_some_and(|it| it.is_loading());
         self.config.replication.primary = None;
+        self.tend_oom_score();
         keyspace.spare_expired(self.spares_expired());
         if loading {
             keyspace.clear_all();
@@ -99,6 +100,7 @@ impl ServerState {
         let lost = self.replication.following.as_ref().is_some_and(|it| it.lost);
         let id = self.clients.next_id();
         self.replication.following = Some(Box::new(Following::new(host, port, id, lost)));
+        self.tend_oom_score();
     }
 
     /// Ends the waiting of all clients: their keys are another server's business now.

@@ -11,7 +11,8 @@ use super::Server;
 use crate::ending::{LastSave, Wish};
 use crate::journal;
 use crate::persistence;
-use crate::shutdown;
+use crate::shutdown::{self, Outcome};
+use crate::signals::Signal;
 use crate::state::ServerState;
 
 /// Longest time that one run may spend on deleting expired keys.
@@ -29,10 +30,8 @@ pub(crate) fn run<A: Algorithm>(server: &mut Server<A>) -> Instant {
     if server.state.clock_stands {
         return Instant::now() + Duration::from_secs(1) / server.state.config.hz;
     }
-    if server.signalled.swap(false, std::sync::atomic::Ordering::Relaxed) {
-        tracing::warn!("received a signal to stop");
-        let wish = Wish { last_save: LastSave::IfScheduled, force: false, now: false };
-        shutdown::ask(&mut server.keyspace, &mut server.state, wish);
+    if let Some(signal) = server.state.signals.take() {
+        obey(server, signal);
         if server.state.stopping {
             return Instant::now(); // the image that was saved is the last state
         }
@@ -53,6 +52,26 @@ pub(crate) fn run<A: Algorithm>(server: &mut Server<A>) -> Instant {
     attend_clients(server);
     let period = Duration::from_secs(1) / server.state.config.hz;
     Instant::now() + if more_expired { EXPIRY_PAUSE } else { period }
+}
+
+/// A signal asks for the end.
+fn obey<A: Algorithm>(server: &mut Server<A>, signal: Signal) {
+    tracing::warn!("received a signal to stop");
+    let running = &server.state.config.running;
+    let asked = match signal {
+        Signal::Int => running.on_sigint,
+        Signal::Term => running.on_sigterm,
+    };
+    let last_save = match asked.saves {
+        None => LastSave::IfScheduled,
+        Some(true) => LastSave::Always,
+        Some(false) => LastSave::Never,
+    };
+    let wish = Wish { last_save, force: asked.force, now: asked.now };
+    let outcome = shutdown::ask(&mut server.keyspace, &mut server.state, wish);
+    if outcome == Outcome::Refused {
+        server.state.signals.forget();
+    }
 }
 
 /// Does what is due about clients, also while data is loaded.

@@ -1,6 +1,5 @@
 //! The loop's part in loading: slices of the dump file, with turns of the loop between them.
 
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use stillframe::Algorithm;
@@ -26,7 +25,7 @@ impl<A: Algorithm> Host for Server<A> {
         self.flush();
         cron::attend_clients(self);
         self.bury();
-        Ok(!self.state.stopping && !self.signalled.load(Ordering::Relaxed))
+        Ok(!self.state.stopping && !self.state.signals.is_asked())
     }
 }
 

@@ -1,7 +1,7 @@
 //! The end while a replica is behind: the same steps on both servers.
 
 use crate::replication::wait_for_link;
-use crate::support::{Client, Kind, Reply, Server, redis_is_here, send_signal, wait_until};
+use crate::support::{Client, Kind, Reply, Server, Setup, redis_is_here, send_signal, wait_until};
 use rustix::process::Signal;
 
 fn on_both(test: &str, proof: impl Fn(Kind)) {
@@ -85,5 +85,75 @@ fn the_end_need_not_wait() {
         let (mut primary, _replica, mut client) = with_a_replica_behind(kind);
         client.send(&[b"SHUTDOWN", b"NOSAVE", b"NOW"]);
         assert_eq!(primary.wait().code(), Some(0), "{kind:?}");
+    });
+}
+
+#[test]
+fn a_signal_asks_for_what_the_settings_say() {
+    on_both("a_signal_asks_for_what_the_settings_say", |kind| {
+        for (setting, signal) in
+            [("shutdown-on-sigint", Signal::INT), ("shutdown-on-sigterm", Signal::TERM)]
+        {
+            for (wish, saves) in [("nosave", false), ("save now", true), ("default", true)] {
+                let mut server = Server::start(kind);
+                let mut client = server.client();
+                client.call(&[b"CONFIG", b"SET", b"save", b"3600 1"]);
+                client.call(&[b"CONFIG", b"SET", setting.as_bytes(), wish.as_bytes()]);
+                client.ok("SET k v");
+                send_signal(server.pid(), signal);
+                assert_eq!(server.wait().code(), Some(0), "{kind:?} {setting} {wish}");
+                assert_eq!(server.dump().exists(), saves, "{kind:?} {setting} {wish}");
+            }
+        }
+    });
+}
+
+#[test]
+fn a_signal_that_is_not_attended_to_yet_is_called_off() {
+    on_both("a_signal_that_is_not_attended_to_yet_is_called_off", |kind| {
+        let server = Setup::new(kind).flags(&["--enable-debug-command", "yes"]).start();
+        let mut client = server.client();
+        client.ok("DEBUG PAUSE-CRON 1");
+        send_signal(server.pid(), Signal::TERM);
+        wait_until("the signal has come", || client.ask("SHUTDOWN ABORT").text() == "OK");
+        client.ok("DEBUG PAUSE-CRON 0");
+        assert!(client.ask("SHUTDOWN ABORT").text().contains("No shutdown in progress"));
+        client.ok("SET still there");
+    });
+}
+
+/// The score is that of the role, and what it was before once it is nobody's business any more.
+#[test]
+fn the_score_for_the_killer_of_processes_is_that_of_the_role() {
+    on_both("the_score_for_the_killer_of_processes_is_that_of_the_role", |kind| {
+        let server = Server::start(kind);
+        let mut client = server.client();
+        let path = format!("/proc/{}/oom_score_adj", server.pid());
+        let score = || -> i32 {
+            let text = std::fs::read_to_string(&path).expect("it is there");
+            text.trim().parse().expect("a number")
+        };
+        let before = score();
+        let mut set = |pairs: &[&[u8]]| {
+            let reply = client.call(&[&[&b"CONFIG"[..], b"SET"], pairs].concat());
+            assert_eq!(reply.text(), "OK", "{kind:?}");
+        };
+        set(&[b"oom-score-adj-values", b"10 20 30"]);
+        assert_eq!(score(), before, "{kind:?}: nothing is asked for");
+        set(&[b"oom-score-adj", b"relative"]);
+        assert_eq!(score(), before + 10, "{kind:?}");
+        set(&[b"oom-score-adj-values", b"15 20 30"]);
+        assert_eq!(score(), before + 15, "{kind:?}");
+        set(&[b"oom-score-adj", b"absolute"]);
+        assert_eq!(score(), 15, "{kind:?}");
+        set(&[b"oom-score-adj", b"yes", b"oom-score-adj-values", b"2000 20 30"]);
+        assert_eq!(score(), 1000, "{kind:?}: the most that the system takes");
+        let mut other = server.client();
+        other.ok("REPLICAOF 127.0.0.1 1");
+        assert_eq!(score(), before + 20, "{kind:?}");
+        other.ok("REPLICAOF NO ONE");
+        assert_eq!(score(), 1000, "{kind:?}");
+        set(&[b"oom-score-adj", b"no"]);
+        assert_eq!(score(), before, "{kind:?}");
     });
 }

@@ -16,7 +16,7 @@ use std::path::Path;
 use stillframe_peers::conf;
 
 /// Values that are tried with every setting.
-const VALUES: [&str; 43] = [
+const VALUES: [&str; 44] = [
     "",
     "yes",
     "NO",
@@ -58,6 +58,7 @@ const VALUES: [&str; 43] = [
     "everysec",
     "allkeys-lru",
     "notice",
+    "nosave force now",
     "clients",
     "TLSv1.3",
 ];
@@ -78,7 +79,7 @@ const MOVING: [&str; 11] = [
 ];
 
 /// Settings that can only be as they are here, or are compared by eye: docs/redis-compatibility.md.
-const OTHER: [&str; 15] = [
+const OTHER: [&str; 13] = [
     "activedefrag",
     "aof-load-truncated",
     "aof-use-rdb-preamble",
@@ -88,8 +89,6 @@ const OTHER: [&str; 15] = [
     "propagation-error-behavior",
     "proto-max-bulk-len",
     "repl-disable-tcp-nodelay",
-    "shutdown-on-sigint",
-    "shutdown-on-sigterm",
     "supervised",
     "syslog-enabled",
     "tls-replication",

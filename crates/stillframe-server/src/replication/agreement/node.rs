@@ -4,7 +4,6 @@ use std::cell::Cell;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use mio::net::UnixStream as Watched;
@@ -72,7 +71,7 @@ impl Node {
             state.config.set(name, &[value]).expect("a setting");
         }
         state.ledger.settings = state.config.of_commands();
-        let server = Server::new(keyspace, state, table, poller, Arc::default());
+        let server = Server::new(keyspace, state, table, poller);
         Self { server, disk, guests: Vec::new(), clock: Rc::clone(clock) }
     }
 
