@@ -11,6 +11,7 @@ use stillframe::Algorithm;
 use stillframe_rdb::{Encoder, Place};
 use stillframe_resp::Protocol;
 
+use super::admin::rewrite_config;
 use super::{Context, NO_KEYS, Table};
 use crate::host::{Host, Parts};
 use crate::persistence::{self, values};
@@ -33,13 +34,14 @@ const NOT_ALLOWED: &str = "ERR DEBUG command not allowed. If the enable-debug-co
 /// `DEBUG subcommand [argument...]`
 fn debug<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
     let name = args[1].to_ascii_lowercase();
-    let open = matches!(name.as_slice(), b"digest" | b"digest-value" | b"help");
+    let open = matches!(name.as_slice(), b"digest" | b"digest-value");
     let allowed = ctx.server.config.debug_command;
     if !open && !allowed.allows(ctx.session.caller.peer.is_local()) {
         return ctx.out.error(NOT_ALLOWED);
     }
     match (name.as_slice(), &args[2..]) {
         (b"change-repl-id", []) => knobs::change_replication_id(ctx),
+        (b"config-rewrite-force-all", []) => rewrite_config(ctx, true),
         (b"digest", []) => {
             let digest = digest::of_all(ctx.keyspace);
             ctx.out.simple(&digest);
@@ -83,10 +85,12 @@ fn debug<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
     }
 }
 
-const HELP: [&str; 39] = [
+const HELP: [&str; 42] = [
     "DEBUG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
     "CHANGE-REPL-ID",
     "    Give the replication stream a new name, so that no replica can go on.",
+    "CONFIG-REWRITE-FORCE-ALL",
+    "    Write all settings to the configuration file, whatever their values.",
     "DIGEST",
     "    Show one number for all that the server holds.",
     "DIGEST-VALUE <key> [<key> ...]",
@@ -94,7 +98,8 @@ const HELP: [&str; 39] = [
     "ERROR <text>",
     "    Answer with this error.",
     "LOADAOF",
-    "    Forget all data and load it again, the log behind the dump file as well.",
+    "    Forget all data and load it again, the log behind the dump file as well; save first",
+    "    where no log is kept.",
     "LOG <text>",
     "    Write a line to the log.",
     "OBJECT <key>",
@@ -258,8 +263,11 @@ fn reload<A: Algorithm>(ctx: &mut Context<'_, A>, options: &[&[u8]]) {
 }
 
 /// `DEBUG LOADAOF`: what is in memory is made anew of the dump file and the log behind it. The
-/// counters of INFO begin anew, too.
+/// counters of INFO begin anew, too. Where no log is kept, it is DEBUG RELOAD.
 fn load_log<A: Algorithm>(ctx: &mut Context<'_, A>) {
+    if !ctx.server.journal.is_on() {
+        return reload(ctx, &[]);
+    }
     if ctx.server.ledger.in_exec || ctx.server.is_loading() {
         return ctx
             .out
@@ -271,8 +279,8 @@ fn load_log<A: Algorithm>(ctx: &mut Context<'_, A>) {
     if ctx.keyspace.saving() {
         return ctx.out.error("ERR DEBUG LOADAOF cannot run now: replicas are sent an image");
     }
-    if !ctx.server.journal.is_on() || journal::close(ctx.keyspace, ctx.server).is_err() {
-        return ctx.out.error("ERR DEBUG LOADAOF: no log is kept (appendonly), or it has failed");
+    if journal::close(ctx.keyspace, ctx.server).is_err() {
+        return ctx.out.error("ERR DEBUG LOADAOF: the log has failed");
     }
     // Replicas have all of it.
     let told = ctx.server.replication.is_active() && !ctx.server.replication.is_replica();

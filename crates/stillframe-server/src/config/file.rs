@@ -164,7 +164,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         for (text, end) in [
             ("port 7000\n\n# fine\nnonsense 1\n", "line 4: there is no setting 'nonsense'"),
-            ("port 7000 1\n", "line 1: 'port' takes one value, not 2"),
+            ("port 7000 1\n", "line 1: 'port \"7000\" \"1\"': wrong number of arguments"),
             ("requirepass \"open\n", "line 1: a quote is not closed"),
             ("\ninclude main.conf extra\n", "line 2: 'include' takes one file"),
         ] {

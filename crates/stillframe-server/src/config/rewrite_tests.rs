@@ -95,7 +95,7 @@ fn taken() -> Vec<(&'static Parameter, Vec<&'static str>)> {
 }
 
 fn assert_survives(config: &Config, path: &Path, old: &[u8]) -> Vec<u8> {
-    let text = config.rewritten(path, old, &[]).expect("it can be written");
+    let text = config.rewritten(path, old, &[], false).expect("it can be written");
     let shown = String::from_utf8_lossy(&text);
     let mut next = Config::default();
     let read = next.apply_text(path, &text, 0);
@@ -104,7 +104,7 @@ fn assert_survives(config: &Config, path: &Path, old: &[u8]) -> Vec<u8> {
         let (before, after) = ((parameter.get)(config), (parameter.get)(&next));
         assert_eq!(before, after, "{} in\n{shown}", parameter.name);
     }
-    let again = |text: &[u8]| config.rewritten(path, text, &[]).expect("once more");
+    let again = |text: &[u8]| config.rewritten(path, text, &[], false).expect("once more");
     let second = again(&text);
     assert_eq!(again(&second).escape_ascii().to_string(), second.escape_ascii().to_string());
     text
@@ -137,6 +137,14 @@ fn every_setting_survives_with_every_value_whatever_the_file_was() {
         }
         // And from nothing, at once.
         assert_survives(&config, &path, b"");
+        // Every setting can be said.
+        let said = config.rewritten(&path, &old, &[], true).expect("it can be written");
+        let lines = assert_survives(&config, &path, &said);
+        let lines = String::from_utf8_lossy(&lines);
+        for parameter in all().filter(|it| !["requirepass", "replicaof"].contains(&it.name)) {
+            let line = format!("{} ", parameter.name);
+            assert!(lines.lines().any(|it| it.starts_with(&line)), "{}", parameter.name);
+        }
     }
 }
 
@@ -165,6 +173,7 @@ fn what_is_no_setting_stays_as_it_is() {
 fn what_could_not_be_read_again_is_not_written() {
     let config = Config::default();
     let path = Path::new("server.conf");
-    let refused = config.rewritten(path, b"hz 10\nuser\n", &[]).expect_err("a line is wrong");
+    let refused =
+        config.rewritten(path, b"hz 10\nuser\n", &[], false).expect_err("a line is wrong");
     assert!(refused.contains("server.conf, line 2"), "{refused}");
 }

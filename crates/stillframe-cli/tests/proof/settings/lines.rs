@@ -131,10 +131,10 @@ fn lines_that_mean_nothing_are_refused_with_a_hint() {
         (&["--sentinel"], "no Sentinel"),
         (&["--loadmodule", "x.so"], "no modules"),
         (&["--rename-command", "nosuch", "x"], "there is no command 'nosuch'"),
-        (&["--port", "1", "2"], "--port: 'port' takes one value, not 2"),
+        (&["--port", "1", "2"], "--port: 'port \"1\" \"2\"': wrong number of arguments"),
         (&["-p", "7"], "'-p' is no flag"),
         (&["--include", "/nonexistent/file"], "/nonexistent/file"),
-        (&["--hz", "many"], "--hz many: argument couldn't be parsed"),
+        (&["--hz", "many"], "--hz: 'hz \"many\"': argument couldn't be parsed"),
     ] {
         let (status, text) = refused(line);
         assert_eq!(status, Some(2), "{line:?}: {text}");
