@@ -88,6 +88,7 @@ def plant(source, tree, server):
     (tree / "src/redis-server").symlink_to(server)
     if server == WRAPPER:
         lenient(tree / "tests/support/redis.tcl")
+        tidy(tree / "tests/unit/keyspace.tcl")
     return tree
 
 
@@ -104,6 +105,14 @@ def lenient(client):
                 }
                 return -code error $problem
             }"""))
+
+
+def tidy(keyspace):
+    """A test that is left out, as it is about streams, would have emptied the database for the next."""
+    text = keyspace.read_text()
+    start = "    test {MOVE basic usage} {\n"
+    assert start in text
+    keyspace.write_text(text.replace(start, start + "        r flushdb\n"))
 
 
 def all_files(source):

@@ -53,6 +53,12 @@ impl<'a> Out<'a> {
         lines.iter().for_each(|line| self.simple(line));
     }
 
+    /// Bytes that may be added yet.
+    #[must_use]
+    pub fn room(&self) -> usize {
+        self.limit.saturating_sub(self.buffer.len())
+    }
+
     fn is_resp3(&self) -> bool {
         self.protocol == Protocol::Resp3
     }

@@ -331,7 +331,7 @@ impl Client {
 
     fn exceeds(&mut self, limit: OutputLimit, now: Instant) -> bool {
         let pending = (self.pending() + self.unsent) as u64;
-        let pending = pending.saturating_sub(OutputLimit::UNCOUNTED_BYTES);
+        let pending = OutputLimit::counted(pending);
         if limit.hard_bytes != 0 && pending > limit.hard_bytes
             || self.pending() > limit.hard_bytes_max()
         {
@@ -366,9 +366,10 @@ impl Client {
         buffers + self.session.memory() + size_of::<Self>()
     }
 
-    /// Bytes of memory the client's buffers hold, for CLIENT LIST.
+    /// Bytes of memory the client's buffers hold. Room for the rest of a large argument counts, as in
+    /// Redis: it is never more than what has arrived of it.
     pub(crate) fn buffer_bytes(&self) -> usize {
-        taken(&self.input) + taken(&self.output)
+        self.input.capacity() + taken(&self.output)
     }
 }
 

@@ -212,7 +212,7 @@ fn hrandfield<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
         }
         return;
     };
-    let (count, with_values) = match parse_random(text, &args[3..]) {
+    let (count, with_values) = match parse_random(text, &args[3..], ctx.out.room()) {
         Ok(parsed) => parsed,
         Err(error) => return ctx.out.error(error),
     };
@@ -227,8 +227,8 @@ fn hrandfield<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
 }
 
 /// The count of HRANDFIELD, and whether values are wanted.
-fn parse_random(count: &[u8], rest: &[&[u8]]) -> Result<(Count, bool), &'static str> {
-    let number = Count::parse(count)?;
+fn parse_random(count: &[u8], rest: &[&[u8]], room: usize) -> Result<(Count, bool), &'static str> {
+    let number = Count::parse(count, room)?;
     match rest {
         [] => Ok((number, false)),
         [option] if option.eq_ignore_ascii_case(b"WITHVALUES") => match number {

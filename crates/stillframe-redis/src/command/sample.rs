@@ -18,14 +18,20 @@ pub(super) enum Count {
 }
 
 impl Count {
-    /// Reads a count: negative ones allow repetition.
-    pub(super) fn parse(text: &[u8]) -> Result<Self, &'static str> {
+    /// Reads a count: negative ones allow repetition. The reply may have `reply_bytes` at most.
+    pub(super) fn parse(text: &[u8], reply_bytes: usize) -> Result<Self, &'static str> {
+        // An element takes as many bytes of a reply: $0, two line ends.
+        const ELEMENT_BYTES_MIN: usize = 6;
         let count = stillframe_resp::parse_integer(text).ok_or(NOT_AN_INTEGER)?;
         let magnitude = usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX);
         match count {
             i64::MIN => Err("ERR value is out of range, value must between \
                              -9223372036854775807 and 9223372036854775807"),
             0.. => Ok(Self::Distinct(magnitude)),
+            // More than the client may be sent, which closes it: so many are enough for that.
+            _ if magnitude > reply_bytes / ELEMENT_BYTES_MIN && reply_bytes < REPEATED_MAX => {
+                Ok(Self::Repeated(reply_bytes / ELEMENT_BYTES_MIN + 1))
+            }
             _ if magnitude > REPEATED_MAX => Err("ERR value is out of range"),
             _ => Ok(Self::Repeated(magnitude)),
         }
@@ -87,9 +93,13 @@ mod tests {
 
     #[test]
     fn counts_are_read_as_redis_does() {
-        assert_eq!(Count::parse(b"3"), Ok(Count::Distinct(3)));
-        assert_eq!(Count::parse(b"-3"), Ok(Count::Repeated(3)));
-        assert_eq!(Count::parse(b"x"), Err(NOT_AN_INTEGER));
-        assert!(Count::parse(b"-9223372036854775807").is_err());
+        const MOST: usize = usize::MAX;
+        assert_eq!(Count::parse(b"3", MOST), Ok(Count::Distinct(3)));
+        assert_eq!(Count::parse(b"-3", MOST), Ok(Count::Repeated(3)));
+        assert_eq!(Count::parse(b"x", MOST), Err(NOT_AN_INTEGER));
+        assert!(Count::parse(b"-9223372036854775807", MOST).is_err());
+        // What is more than the client may be sent is not drawn.
+        assert_eq!(Count::parse(b"-9223372036854775807", 600), Ok(Count::Repeated(101)));
+        assert_eq!(Count::parse(b"-100", 600), Ok(Count::Repeated(100)));
     }
 }

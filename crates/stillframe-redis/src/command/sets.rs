@@ -165,7 +165,8 @@ fn members_at(set: Set<'_>, ranks: &[usize]) -> Vec<Vec<u8>> {
 
 /// `SRANDMEMBER key [count]`
 fn srandmember<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
-    let count = match args.get(2).map(|count| Count::parse(count)) {
+    let room = ctx.out.room();
+    let count = match args.get(2).map(|count| Count::parse(count, room)) {
         Some(_) if args.len() > 3 => return ctx.out.error(SYNTAX),
         Some(Err(error)) => return ctx.out.error(error),
         Some(Ok(count)) => Some(count),

@@ -34,14 +34,14 @@ use stillframe_keyspace::Limits;
 pub(crate) use choices::show_percentile;
 pub(crate) use eviction::Eviction;
 pub use file::FileError;
-pub(crate) use parameter::Change;
 use parameter::Form;
+pub(crate) use parameter::{Change, Parameter};
 #[cfg(test)]
 pub(crate) use parameters::all;
 pub(crate) use parameters::{find, named};
 pub(crate) use replication::Replicating;
 pub use running::LogFormat;
-pub(crate) use running::{Running, Supervised};
+pub(crate) use running::{OomScore, Running, Supervised};
 use stillframe_redis::Classes;
 use tls::Securing;
 pub(crate) use values::Allowed;
@@ -124,6 +124,12 @@ pub struct Config {
     pub(crate) config_file: Option<PathBuf>,
 }
 
+/// A directive as it was given, for the text of an error.
+fn directive<V: AsRef<[u8]>>(name: &str, values: &[V]) -> String {
+    let quoted = values.iter().map(|value| format!(" {}", words::quote(value.as_ref())));
+    format!("'{name}{}'", quoted.collect::<String>())
+}
+
 /// What is wrong with a value that is no text.
 const NO_TEXT: &str = "a value is not UTF-8 text";
 
@@ -169,12 +175,22 @@ impl OutputLimit {
     /// So a small limit does not lock an operator out, who wants to raise it.
     pub(crate) const UNCOUNTED_BYTES: u64 = 16 << 10;
 
+    /// Replies beyond those count by blocks of so many bytes: what Redis reserves for them.
+    const BLOCK_BYTES: u64 = (20 << 10) - 16;
+
+    /// What the limits count of so many bytes of unread replies.
+    pub(crate) fn counted(pending_bytes: u64) -> u64 {
+        let beyond = pending_bytes.saturating_sub(Self::UNCOUNTED_BYTES);
+        beyond.div_ceil(Self::BLOCK_BYTES).saturating_mul(Self::BLOCK_BYTES)
+    }
+
     /// Bytes of unread replies that no client may have.
     pub(crate) fn hard_bytes_max(&self) -> usize {
         let bytes = if self.hard_bytes == 0 {
             Self::NO_LIMIT_BYTES
         } else {
-            self.hard_bytes.saturating_add(Self::UNCOUNTED_BYTES)
+            let counted = self.hard_bytes - self.hard_bytes % Self::BLOCK_BYTES;
+            counted.saturating_add(Self::UNCOUNTED_BYTES)
         };
         usize::try_from(bytes).unwrap_or(usize::MAX)
     }
@@ -296,22 +312,23 @@ impl Config {
     /// One sentence: what is wrong with the directive or its value.
     pub fn set<V: AsRef<[u8]>>(&mut self, name: &str, values: &[V]) -> Result<(), String> {
         let Some(parameter) = find(name) else { return self.set_other(name, values) };
-        let values: Result<Vec<&str>, _> =
+        let texts: Result<Vec<&str>, _> =
             values.iter().map(|value| std::str::from_utf8(value.as_ref())).collect();
-        let value = match (&values.map_err(|_| NO_TEXT)?[..], parameter.form) {
+        let value = match (&texts.map_err(|_| NO_TEXT)?[..], parameter.form) {
             // Several words may come as one: "60 1000".
             ([value], Form::Words) if !value.is_empty() => {
                 let words = words::words(value.as_bytes())?;
                 String::from_utf8(words.join(&b' ')).map_err(|_| NO_TEXT)?
             }
             ([value], _) => (*value).to_owned(),
-            (values, Form::Words) => values.join(" "),
-            (values, _) => return Err(format!("'{name}' takes one value, not {}", values.len())),
+            (texts, Form::Words) => texts.join(" "),
+            (_, _) => return Err(directive(name, values) + ": wrong number of arguments"),
         };
         if parameter.name == "save" {
             return self.add_save_points(&value);
         }
-        (parameter.set)(self, &value).map_err(|problem| format!("{name} {value}: {problem}"))
+        let set = (parameter.set)(self, &value);
+        set.map_err(|problem| format!("{}: {problem}", directive(name, values)))
     }
 
     /// The first `save` at start replaces the defaults, the next ones add to it.

@@ -80,7 +80,7 @@ fn rank<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]], reversed: bool) 
 
 /// `ZRANDMEMBER key [count [WITHSCORES]]`
 fn zrandmember<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
-    let request = match parse_random(&args[2..]) {
+    let request = match parse_random(&args[2..], ctx.out.room()) {
         Ok(request) => request,
         Err(error) => return ctx.out.error(error),
     };
@@ -102,9 +102,9 @@ fn zrandmember<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
     }
 }
 
-fn parse_random(args: &[&[u8]]) -> Result<Option<(Count, bool)>, &'static str> {
+fn parse_random(args: &[&[u8]], room: usize) -> Result<Option<(Count, bool)>, &'static str> {
     let Some((count, options)) = args.split_first() else { return Ok(None) };
-    let count = Count::parse(count)?;
+    let count = Count::parse(count, room)?;
     match options {
         [] => Ok(Some((count, false))),
         [option] if option.eq_ignore_ascii_case(b"WITHSCORES") => match count {
