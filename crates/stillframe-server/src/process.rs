@@ -1,4 +1,5 @@
-//! What the operating system tells of this process and this machine, from `/proc`, and is told there.
+//! What the operating system tells of this process and this machine, from `/proc`, and is told
+//! there.
 //!
 //! Figures for INFO: one that cannot be read is 0.
 

@@ -71,8 +71,7 @@ fn next(replica: &mut Client) -> Vec<String> {
     }
 }
 
-/// What SCAN and RANDOMKEY find expired has nothing in common: each key is a change of its own. What
-/// a waiting client's key turns out to be comes behind the change that had it looked at.
+/// What SCAN and RANDOMKEY find expired has nothing in common: each key is a change of its own.
 #[test]
 fn keys_that_a_walk_finds_expired_are_told_one_by_one() {
     if !redis_is_here("keys_that_a_walk_finds_expired_are_told_one_by_one") {
