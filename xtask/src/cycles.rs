@@ -21,9 +21,6 @@ use syn::{Attribute, Item, UseTree, Visibility};
 
 use crate::report::Report;
 
-/// How many files of a crate still lie on cycles. The numbers only fall.
-const KNOTS: [(&str, usize); 1] = [("crates/stillframe-server/src", 23)];
-
 /// A path in the code, `crate::a::B`, as its words.
 type Words = Vec<String>;
 /// The path of a module below the root of its crate.
@@ -39,16 +36,9 @@ const STEPS_MAX: usize = 16;
 pub(crate) fn check(root: &Path, report: &mut Report) -> io::Result<()> {
     for folder in sources(root)? {
         let name = folder.strip_prefix(root).unwrap_or(&folder).display().to_string();
-        let tangled = Crate::read(&folder)?.cycles();
-        let most = KNOTS.iter().find(|(known, _)| *known == name).map_or(0, |(_, most)| *most);
-        let count: usize = tangled.iter().map(Vec::len).sum();
-        if count > most {
-            for cycle in &tangled {
-                let files = cycle.join(", ");
-                report
-                    .faults
-                    .push(format!("{name}: {} files import each other: {files}", cycle.len()));
-            }
+        for cycle in Crate::read(&folder)?.cycles() {
+            let files = cycle.join(", ");
+            report.faults.push(format!("{name}: {} files import each other: {files}", cycle.len()));
         }
     }
     Ok(())
@@ -502,14 +492,5 @@ mod tests {
         let child = ("room/child.rs", "pub fn g() { crate::other::h() }");
         let found = cycles(&[("lib.rs", "mod room; mod other;"), room, child, other]);
         assert_eq!(found, [["other.rs", "room/child.rs", "room/mod.rs"]]);
-    }
-
-    #[test]
-    fn each_knot_is_as_small_as_it_is_said_to_be() {
-        let root = crate::workspace();
-        for (name, most) in KNOTS {
-            let found = Crate::read(&root.join(name)).expect("it is Rust").cycles();
-            assert_eq!(found.iter().map(Vec::len).sum::<usize>(), most, "{name}: lower the number");
-        }
     }
 }

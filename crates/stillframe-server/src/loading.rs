@@ -6,7 +6,12 @@
 
 use std::time::{Duration, Instant};
 
+use stillframe_redis::Random;
+
 use crate::clock::unix_millis;
+
+/// How long loading keeps clients waiting.
+pub(crate) const SLICE: Duration = Duration::from_millis(10);
 
 /// Loading at start, or of a primary's image.
 #[derive(Debug, Clone, Copy)]
@@ -39,4 +44,18 @@ impl Loading {
         Duration::try_from_secs_f64(self.started.elapsed().as_secs_f64() * factor)
             .unwrap_or_default()
     }
+}
+
+/// `key-load-delay`: sleeps for so many microseconds, or if negative for one once in so many times.
+/// Returns whether it did.
+pub(crate) fn delay(delay_us: i32) -> bool {
+    let sleeps = match delay_us {
+        0 => return false,
+        1.. => true,
+        often => Random::seeded().below(often.unsigned_abs() as usize) == 0,
+    };
+    if sleeps {
+        std::thread::sleep(Duration::from_micros(delay_us.max(1).unsigned_abs().into()));
+    }
+    sleeps
 }

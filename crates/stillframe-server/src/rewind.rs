@@ -235,7 +235,12 @@ fn rebuild(
     if let Some(position) = loaded.position {
         let mut applier = Applier::new();
         let replayed = read(files, position, until, config, |action| {
-            Ok(applier.apply(&mut keyspace, &mut state, &table, action.bytes)?)
+            let parts = (&mut keyspace, &mut state, &table);
+            applier.apply(action.bytes, |client, args| {
+                let (keyspace, state, table) = (&mut *parts.0, &mut *parts.1, parts.2);
+                crate::commands::replay_logged((keyspace, state, table), client, args)
+            })?;
+            Ok(())
         })?;
         (records, last) = (replayed.records, replayed.last);
         notices.extend(replayed.torn.map(|torn| format!("the log has a torn tail: {torn}")));

@@ -15,6 +15,7 @@ use super::admin::rewrite_config;
 use super::{Context, NO_KEYS, Table};
 use crate::host::{Host, Parts};
 use crate::persistence::{self, values};
+use crate::session::Session;
 use crate::{ServeError, journal};
 use stillframe_redis::Consumer;
 use stillframe_redis::digest;
@@ -316,7 +317,17 @@ impl<A: Algorithm> Host for Context<'_, A> {
     type Algorithm = A;
 
     fn parts(&mut self) -> Parts<'_, A> {
-        (self.keyspace, self.server, self.table)
+        (self.keyspace, self.server)
+    }
+
+    fn replay(
+        &mut self,
+        session: &mut Session,
+        replies: &mut Vec<u8>,
+        args: &[&[u8]],
+    ) -> Result<(), String> {
+        let parts = (&mut *self.keyspace, &mut *self.server, self.table);
+        super::replay_logged(parts, (session, replies), args)
     }
 
     fn turn(&mut self, _: Duration) -> Result<bool, ServeError> {

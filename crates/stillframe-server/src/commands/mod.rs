@@ -37,7 +37,7 @@ use stillframe_redis::errors::wrong_arity;
 use stillframe_resp::Out;
 
 use refusals::{is_http, refusal, refuse, reject, unknown_command, unknown_subcommand};
-pub(crate) use replay::{apply, named};
+pub(crate) use replay::{named, replay, replay_logged};
 pub(crate) use stillframe_redis::{ALL_KEYS, Lookup, NO_KEYS, ONE_KEY, SECOND_KEY, flags};
 
 use crate::replication::Replica;

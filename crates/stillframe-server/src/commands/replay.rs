@@ -8,14 +8,47 @@
 
 use stillframe::Algorithm;
 
-use super::{Context, Lookup, dispatch, flags};
+use stillframe_keyspace::Keyspace;
+use stillframe_resp::{Out, Protocol};
+
+use super::{Context, Lookup, Table, dispatch, flags};
+use crate::session::Session;
+use crate::state::ServerState;
+
+/// Runs a request again at `now`, where the clock stands still; its reply is left in `replies`.
+///
+/// # Errors
+/// Why it could not be done: the end of a sentence that [`named`] begins.
+pub(crate) fn replay<A: Algorithm>(
+    (keyspace, server, table): (&mut Keyspace<A>, &mut ServerState, &Table<A>),
+    (session, replies): (&mut Session, &mut Vec<u8>),
+    now: i64,
+    args: &[&[u8]],
+) -> Result<(), String> {
+    (server.clients.own_place, server.clients.own_id) = (usize::MAX, session.caller.id);
+    replies.clear();
+    let out = Out::new(replies, Protocol::Resp2);
+    apply(&mut Context { keyspace, server, session, out, now, table }, args)
+}
+
+/// Runs a request of a log again; the clock stands still.
+///
+/// # Errors
+/// Which request does not succeed as it once did, and why.
+pub(crate) fn replay_logged<A: Algorithm>(
+    parts: (&mut Keyspace<A>, &mut ServerState, &Table<A>),
+    client: (&mut Session, &mut Vec<u8>),
+    args: &[&[u8]],
+) -> Result<(), String> {
+    replay(parts, client, 0, args).map_err(|why| format!("{} {why}", named(args)))
+}
 
 /// Runs a request again. The session ought to be [internal](crate::session::Session::internal) and
 /// the clock to stand still; the reply is left in the context's output.
 ///
 /// # Errors
 /// Why it could not be done: the end of a sentence that [`named`] begins.
-pub(crate) fn apply<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) -> Result<(), String> {
+fn apply<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) -> Result<(), String> {
     let found = match ctx.table.lookup(args) {
         Lookup::Found(index) => Some(ctx.table.get(index)),
         Lookup::Unknown | Lookup::UnknownSubcommand => None,

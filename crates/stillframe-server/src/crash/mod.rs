@@ -102,7 +102,17 @@ impl Host for Server {
     type Algorithm = Imprint;
 
     fn parts(&mut self) -> Parts<'_, Imprint> {
-        (&mut self.keyspace, &mut self.state, &self.table)
+        (&mut self.keyspace, &mut self.state)
+    }
+
+    fn replay(
+        &mut self,
+        session: &mut Session,
+        replies: &mut Vec<u8>,
+        args: &[&[u8]],
+    ) -> Result<(), String> {
+        let parts = (&mut self.keyspace, &mut self.state, &self.table);
+        commands::replay_logged(parts, (session, replies), args)
     }
 
     fn turn(&mut self, _: Duration) -> Result<bool, ServeError> {

@@ -8,12 +8,11 @@ use std::time::{Duration, Instant};
 
 use stillframe::Algorithm;
 use stillframe_keyspace::Keyspace;
-use stillframe_resp::{Out, Protocol};
 
 use super::Part;
 use super::commands::{Commands, CommandsError, Next, whole_command_within};
 use crate::clock::unix_millis;
-use crate::commands::{self, Context, Table};
+use crate::commands::{self, Table};
 use crate::session::Session;
 use crate::state::ServerState;
 
@@ -156,20 +155,14 @@ impl<'a, A: Algorithm> Replay<'a, A> {
     ) -> Result<(), ReplayError> {
         // The clock stands still, unless a command counts from now on. Redis 7 logs none that does.
         let now = if counts_from_now(args) { unix_millis() } else { 0 };
-        self.replies.clear();
-        let mut ctx = Context {
-            out: Out::new(&mut self.replies, Protocol::Resp2),
-            keyspace,
-            server: state,
-            session,
-            now,
-            table: self.table,
-        };
         let applied = match args {
             [name] if is(name, b"multi") || is(name, b"exec") => {
                 Err("cannot be replayed: no transaction begins or ends here".to_owned())
             }
-            _ => commands::apply(&mut ctx, args).map_err(|why| why.to_string()),
+            _ => {
+                let parts = (keyspace, state, self.table);
+                commands::replay(parts, (session, &mut self.replies), now, args)
+            }
         };
         self.commands += 1;
         applied.map_err(|why| ReplayError::Command { named: commands::named(args), at, why })

@@ -28,23 +28,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use stillframe::Algorithm;
 use stillframe_durability::disk::Directory;
 use stillframe_durability::{Application, Error, Log, LogOptions, LogStats, Policy};
-use stillframe_keyspace::{DATABASES, Keyspace};
+use stillframe_keyspace::DATABASES;
 
 use crate::clock::unix_millis;
 use crate::config::Config;
 use crate::poll::Waker;
-use crate::state::ServerState;
 pub(crate) use cover::{Cover, Covered};
 use earlier::{History, Kept, Reach};
 pub(crate) use generations::Generations;
 pub(crate) use position::{POSITION_FIELD, Position};
 pub(crate) use recover::{Applier, recover};
-use stillframe_redis::{Consumer, Effects};
-use upkeep::RETRY_PAUSE;
-pub(crate) use upkeep::{abandon, attend, close, has_failed, open, sample, settle};
+use stillframe_redis::Effects;
+pub(crate) use upkeep::{abandon, attend, begin, close, has_failed, not_published, sample, settle};
 
 /// Bytes that may wait for the disk; beyond, no requests are served.
 const WAITING_BYTES_MAX: usize = 32 << 20;
@@ -88,6 +85,9 @@ struct Open {
     published: bool,
     failed: Arc<AtomicBool>,
 }
+
+/// Pause before a log that could not be begun is tried again.
+const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
 /// What INFO tells.
 pub(crate) struct Told {
@@ -242,24 +242,6 @@ impl Journal {
             open.published = true;
             self.problem = None;
             self.retry_at = None;
-        }
-    }
-
-    /// An image was not published, for a reason if nobody wished it so: a log that waited for it is
-    /// given up, and writes are refused until there is another.
-    pub(crate) fn not_published<A: Algorithm>(
-        keyspace: &mut Keyspace<A>,
-        state: &mut ServerState,
-        cover: &Covered,
-        problem: Option<String>,
-    ) {
-        let named = cover.position.map(|position| position.generation);
-        let journal = &mut state.journal;
-        if journal.open.as_ref().is_some_and(|it| !it.published && Some(it.generation) == named) {
-            journal.open = None; // its files go when the next one is begun
-            journal.problem = problem.map(|it| not_begun(&it)).or(journal.problem.take());
-            journal.retry_at = Some(Instant::now() + RETRY_PAUSE);
-            state.ledger.effects.want(keyspace, Consumer::Log, false);
         }
     }
 

@@ -11,15 +11,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use stillframe::Algorithm;
 use stillframe_durability::{Action, Application, ApplyError, Error, Log, Replayed};
-use stillframe_keyspace::{DATABASES, Keyspace};
-use stillframe_resp::{Limits, Out, Parser, Protocol, ProtocolError};
+use stillframe_keyspace::DATABASES;
+use stillframe_resp::{Limits, Parser, ProtocolError};
 
 use super::{Open, Position, Reach};
 use crate::ServeError;
-use crate::commands::{self, Context, Table};
-use crate::host::{Host, SLICE, delay};
+use crate::host::Host;
+use crate::loading::{SLICE, delay};
 use crate::session::Session;
 use crate::state::ServerState;
 use stillframe_redis::Consumer;
@@ -32,7 +31,7 @@ const PROGRESS_PERIOD: Duration = Duration::from_secs(5);
 /// # Errors
 /// [`ServeError`]: which file, what is wrong with it, what to do.
 pub(crate) fn recover(host: &mut impl Host) -> Result<bool, ServeError> {
-    let (_, state, _) = host.parts();
+    let (_, state) = host.parts();
     let wanted = state.config.appendonly;
     if wanted && let Some(path) = state.journal.history.generations.foreign().map_err(failed)? {
         return Err(ServeError::ForeignLog { path });
@@ -96,7 +95,7 @@ impl<'a, H: Host> Replay<'a, H> {
     /// Replays all from `position` on; false if it was interrupted.
     fn run(mut self, position: Position, go_on: bool) -> Result<bool, ServeError> {
         let Position { generation, from, .. } = position;
-        let (_, state, _) = self.host.parts();
+        let (_, state) = self.host.parts();
         let accept_loss = state.config.accept_log_loss;
         let generations = &state.journal.history.generations;
         let path = generations.path(generation);
@@ -120,7 +119,7 @@ impl<'a, H: Host> Replay<'a, H> {
             Err(error) => return Err(failed(error)),
         };
         report(&path, &replayed);
-        let (keyspace, state, _) = self.host.parts();
+        let (keyspace, state) = self.host.parts();
         if replayed.records > 0 {
             state.replication.forget_loaded();
         }
@@ -141,8 +140,10 @@ impl<'a, H: Host> Replay<'a, H> {
     }
 
     fn apply(&mut self, action: &Action<'_>) -> Result<(), ApplyError> {
-        let (keyspace, state, table) = self.host.parts();
-        self.applier.apply(keyspace, state, table, action.bytes)?;
+        let host = &mut *self.host;
+        self.applier
+            .apply(action.bytes, |(session, replies), args| host.replay(session, replies, args))?;
+        let (_, state) = self.host.parts();
         let slow = delay(state.config.key_load_delay_us);
         if self.told.elapsed() >= PROGRESS_PERIOD {
             self.told = Instant::now();
@@ -175,13 +176,8 @@ pub(crate) enum RecordError {
     #[error("it holds no request: {0}")]
     Request(#[from] ProtocolError),
     /// A command cannot run, or fails.
-    #[error("{named} {why}")]
-    Command {
-        /// The command and its key.
-        named: String,
-        /// Why.
-        why: String,
-    },
+    #[error("{0}")]
+    Command(String),
     /// A transaction does not end.
     #[error("it holds a transaction without its EXEC")]
     Open,
@@ -206,16 +202,13 @@ impl Applier {
         }
     }
 
-    /// Applies one payload: a database, and requests.
-    pub(crate) fn apply<A: Algorithm>(
+    /// Applies one payload: a database, and requests, each of which `replay` runs.
+    pub(crate) fn apply(
         &mut self,
-        keyspace: &mut Keyspace<A>,
-        state: &mut ServerState,
-        table: &Table<A>,
         payload: &[u8],
+        mut replay: impl FnMut((&mut Session, &mut Vec<u8>), &[&[u8]]) -> Result<(), String>,
     ) -> Result<(), RecordError> {
         let Self { session, parser, requests, replies } = self;
-        (state.clients.own_place, state.clients.own_id) = (usize::MAX, session.caller.id);
         let (db, payload) = payload
             .split_first()
             .map(|(&db, payload)| (usize::from(db), payload))
@@ -236,20 +229,7 @@ impl Applier {
             let args: Vec<&[u8]> =
                 ranges.map(|range| request.get(range.clone()).unwrap_or_default()).collect();
             at += used;
-            replies.clear();
-            let mut ctx = Context {
-                out: Out::new(replies, Protocol::Resp2),
-                keyspace,
-                server: state,
-                session,
-                now: 0, // the clock stands still: see the head of `effects`
-                table,
-            };
-            let applied = commands::apply(&mut ctx, &args);
-            applied.map_err(|why| RecordError::Command {
-                named: commands::named(&args),
-                why: why.to_string(),
-            })?;
+            replay((session, replies), &args).map_err(RecordError::Command)?;
         }
         match session.transaction {
             None => Ok(()),

@@ -1,17 +1,15 @@
 //! What is done with the log between requests: it is handed effects, begun and ended.
 
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use stillframe::Algorithm;
 use stillframe_durability::Error;
 use stillframe_keyspace::Keyspace;
 
+use super::{Covered, RETRY_PAUSE};
 use crate::state::ServerState;
 use stillframe_redis::Consumer;
-
-/// Pause before a log that could not be begun is tried again.
-pub(super) const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
 /// Hands the effects of all requests so far to whoever takes them. To be called at the end of each
 /// turn, and before an image begins.
@@ -59,7 +57,7 @@ pub(crate) fn has_failed<A: Algorithm>(
 ///
 /// # Errors
 /// [`Error`]; nothing has changed.
-pub(crate) fn open<A: Algorithm>(
+pub(crate) fn begin<A: Algorithm>(
     keyspace: &mut Keyspace<A>,
     state: &mut ServerState,
 ) -> Result<(), Error> {
@@ -132,5 +130,23 @@ pub(crate) fn close<A: Algorithm>(
             state.journal.lost = true;
             Err(())
         }
+    }
+}
+
+/// An image was not published, for a reason if nobody wished it so: a log that waited for it is
+/// given up, and writes are refused until there is another.
+pub(crate) fn not_published<A: Algorithm>(
+    keyspace: &mut Keyspace<A>,
+    state: &mut ServerState,
+    cover: &Covered,
+    problem: Option<String>,
+) {
+    let named = cover.position.map(|position| position.generation);
+    let journal = &mut state.journal;
+    if journal.open.as_ref().is_some_and(|it| !it.published && Some(it.generation) == named) {
+        journal.open = None; // its files go when the next one is begun
+        journal.problem = problem.map(|it| super::not_begun(&it)).or(journal.problem.take());
+        journal.retry_at = Some(Instant::now() + RETRY_PAUSE);
+        state.ledger.effects.want(keyspace, Consumer::Log, false);
     }
 }

@@ -5,6 +5,7 @@
 //! - A request is one line and some headers within [`REQUEST_BYTES_MAX`] and [`REQUEST_TIME_MAX`];
 //!   bodies are not read. At most [`CONNECTIONS_MAX`] are served at once, others are turned away.
 
+mod figure;
 mod figures;
 mod http;
 mod text;
@@ -17,7 +18,7 @@ use std::time::Duration;
 
 use crate::ServeError;
 use crate::poll::Waker;
-pub(crate) use figures::Figures;
+pub(crate) use figure::Figures;
 
 /// Connections served at once.
 const CONNECTIONS_MAX: usize = 8;
@@ -90,17 +91,17 @@ impl Service {
         let (sender, receiver) = sync_channel(1);
         self.questions.send(sender).ok()?;
         self.waker.wake();
-        receiver.recv_timeout(ANSWER_TIME_MAX).ok().map(|figures| text::write(&figures))
+        receiver.recv_timeout(ANSWER_TIME_MAX).ok().map(|found| text::write(&found))
     }
 }
 
 impl Metrics {
     /// Answers those who want to know the figures.
-    pub(crate) fn answer(&self, figures: impl Fn() -> Figures) {
+    pub(crate) fn answer(&self, copy: impl Fn() -> Figures) {
         let Some(questions) = &self.0 else { return };
         while let Ok(question) = questions.try_recv() {
             // Who has gone meanwhile needs no answer.
-            let _ = question.try_send(figures());
+            let _ = question.try_send(copy());
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::{Display, Write};
 
-use super::figures::{Figures, Trend};
+use super::figure::{Figures, Trend};
 use crate::process;
 
 /// The text under way. Writing to a string cannot fail.
@@ -86,7 +86,7 @@ fn process(text: &mut Text) {
     }
 }
 
-type OfCommand = fn(&super::figures::OfCommand) -> f64;
+type OfCommand = fn(&super::figure::OfCommand) -> f64;
 
 fn commands(text: &mut Text, figures: &Figures) {
     let families: [(&str, &str, OfCommand); 4] = [

@@ -12,8 +12,8 @@ use stillframe_rdb::{DecodeError, Decoder, Event, Uses, Value};
 
 use super::values::{LoadError, decode_elements, skip_elements};
 use crate::ServeError;
-use crate::host::{SLICE, delay};
 use crate::journal::{POSITION_FIELD, Position};
+use crate::loading::{SLICE, delay};
 use crate::replication::point::{StreamField, StreamFields, StreamPoint};
 
 /// What was loaded.

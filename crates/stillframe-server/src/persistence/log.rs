@@ -7,7 +7,8 @@ use stillframe_durability::Policy;
 use stillframe_keyspace::Keyspace;
 
 use super::{SaveError, attend, begin_at_rate, cancel, wait};
-use crate::host::{Host, SLICE};
+use crate::host::Host;
+use crate::loading::SLICE;
 use crate::state::ServerState;
 use crate::{ServeError, journal};
 
@@ -21,7 +22,7 @@ pub(crate) fn begin_log<A: Algorithm>(
     state: &mut ServerState,
     bandwidth_bytes: u64,
 ) -> Result<(), SaveError> {
-    journal::open(keyspace, state)?;
+    journal::begin(keyspace, state)?;
     let begun = begin_at_rate(keyspace, state, bandwidth_bytes);
     if begun.is_err() {
         journal::abandon(keyspace, state);
@@ -66,7 +67,7 @@ pub(crate) fn recover_log(host: &mut impl Host) -> Result<bool, ServeError> {
     if journal::recover(host)? {
         return Ok(true);
     }
-    let (keyspace, state, _) = host.parts();
+    let (keyspace, state) = host.parts();
     if !state.config.appendonly || state.journal.is_on() {
         return Ok(false);
     }
@@ -75,13 +76,13 @@ pub(crate) fn recover_log(host: &mut impl Host) -> Result<bool, ServeError> {
     begin_log(keyspace, state, 0).map_err(|error| failed(error.to_string()))?;
     while is_saving(host) {
         if !host.turn(SLICE)? {
-            let (keyspace, state, _) = host.parts();
+            let (keyspace, state) = host.parts();
             cancel(keyspace, state);
             wait(keyspace, state);
             return Ok(true);
         }
     }
-    let (_, state, _) = host.parts();
+    let (_, state) = host.parts();
     if state.journal.is_on() {
         return Ok(false);
     }
@@ -90,7 +91,7 @@ pub(crate) fn recover_log(host: &mut impl Host) -> Result<bool, ServeError> {
 
 /// Notes the end of the save under way; whether it goes on.
 fn is_saving(host: &mut impl Host) -> bool {
-    let (keyspace, state, _) = host.parts();
+    let (keyspace, state) = host.parts();
     let _ = keyspace.tend();
     attend(keyspace, state);
     state.saves.running().is_some()

@@ -26,7 +26,7 @@ use stillframe_rdb::{Encoder, Origin, Value, Workspace};
 
 use crate::clock::unix_millis;
 use crate::config::SavePoint;
-use crate::journal::{self, Cover, Journal, POSITION_FIELD};
+use crate::journal::{self, Cover, POSITION_FIELD};
 use crate::replication::point::StreamPoint;
 use crate::state::ServerState;
 
@@ -233,7 +233,7 @@ pub(crate) fn attend<A: Algorithm>(keyspace: &mut Keyspace<A>, state: &mut Serve
                 elapsed.as_secs_f64()
             );
             let problem = Some(problem.to_string()).filter(|_| !running.cancelled);
-            Journal::not_published(keyspace, state, &running.covered, problem);
+            journal::not_published(keyspace, state, &running.covered, problem);
         }
     }
 }

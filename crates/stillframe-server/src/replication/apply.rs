@@ -5,10 +5,9 @@
 
 use stillframe::Algorithm;
 use stillframe_keyspace::Keyspace;
-use stillframe_resp::{Out, Protocol};
 
 use super::link::Link;
-use crate::commands::{self, Context, Table};
+use crate::commands::{self, Table};
 use crate::session::Session;
 use crate::state::ServerState;
 
@@ -34,7 +33,6 @@ pub(super) fn apply<A: Algorithm>(
         let ranges = link.parser.args().iter();
         let args: Vec<&[u8]> =
             ranges.map(|range| request.get(range.clone()).unwrap_or_default()).collect();
-        replies.clear();
         let run = run(keyspace, state, table, (&mut session, &mut replies), &args);
         match run {
             Ok(asks) => asked |= asks,
@@ -92,14 +90,6 @@ fn run<A: Algorithm>(
     if name.eq_ignore_ascii_case(b"replconf") {
         return Ok(args.get(1).is_some_and(|what| what.eq_ignore_ascii_case(b"getack")));
     }
-    (state.clients.own_place, state.clients.own_id) = (usize::MAX, session.caller.id);
-    let mut ctx = Context {
-        out: Out::new(replies, Protocol::Resp2),
-        keyspace,
-        server: state,
-        session,
-        now: 0, // time is the primary's business: see the head of `effects`
-        table,
-    };
-    commands::apply(&mut ctx, args).map(|()| false)
+    // Time is the primary's business: see the head of `effects`.
+    commands::replay((keyspace, state, table), (session, replies), 0, args).map(|()| false)
 }

@@ -35,6 +35,7 @@ mod roles;
 pub(crate) mod stream;
 pub(crate) mod target;
 pub(crate) mod transfer;
+mod transfers;
 
 use std::time::{Duration, Instant};
 
@@ -47,7 +48,7 @@ pub(crate) use replica::{Phase, Replica};
 use stillframe_redis::Effects;
 use stillframe_redis::Random;
 use stream::Stream;
-pub(crate) use transfer::Transfers;
+pub(crate) use transfers::Transfers;
 
 /// What both sides share.
 pub(crate) struct Replication {

@@ -18,9 +18,9 @@ use super::handshake::line;
 use super::link::{Link, Step};
 use super::point::StreamField;
 use super::reception::{Ending, Load, MARK_BYTES, Reception};
-use crate::host::{SLICE, delay};
 use crate::journal;
 use crate::loading::Loading;
+use crate::loading::{SLICE, delay};
 use crate::persistence::{EntryError, Next, next};
 use crate::server::Server;
 

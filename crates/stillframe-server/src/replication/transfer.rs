@@ -10,22 +10,19 @@ use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use stillframe::{
-    Algorithm, BeginError, CaptureError, CaptureReport, MemoryError, Point, Shared, SinkError,
-};
+use stillframe::{Algorithm, CaptureError, CaptureReport, Point, Shared};
 use stillframe_durability::disk::Input;
 use stillframe_keyspace::Keyspace;
-use stillframe_rdb::{Encoder, Origin, Output, Value, Workspace};
+use stillframe_rdb::{Encoder, Origin, Output, Value};
 
 use super::point::StreamPoint;
 use super::relay::Relay;
 use super::replica::Phase;
 use super::target::{FAILED, Target, Targets};
-use crate::clients::Clients;
+use super::transfers::{Running, TransferError};
 use crate::connection::Client;
 use crate::journal;
-use crate::persistence::{self, Counters, Handback, RdbSink};
-use crate::poll::Waker;
+use crate::persistence::{self, Counters, RdbSink};
 use crate::state::ServerState;
 
 /// A replica's socket, and what it gets first.
@@ -33,70 +30,6 @@ type Greeted = (Target, Vec<u8>);
 
 /// Bytes of a file sent at once.
 const PIECE_BYTES: usize = 256 << 10;
-
-/// The transfer under way.
-pub(crate) struct Transfers {
-    running: Option<Running>,
-    /// The save under way was begun for replicas.
-    saving: bool,
-    handback: Handback<Result<(), TransferError>, Option<Workspace>>,
-}
-
-struct Running {
-    /// Places and numbers of the clients.
-    replicas: Vec<(usize, u64)>,
-    /// It comes from an image, not from a file.
-    live: bool,
-    started: Instant,
-}
-
-/// Why replicas did not get their image.
-#[derive(Debug, thiserror::Error)]
-enum TransferError {
-    /// There is no memory for the progress.
-    #[error(transparent)]
-    Memory(#[from] MemoryError),
-    /// No replica takes anything any more.
-    #[error(transparent)]
-    Send(#[from] SinkError),
-    /// There can be no image now.
-    #[error(transparent)]
-    Begin(#[from] BeginError),
-    /// The image was not taken whole.
-    #[error(transparent)]
-    Capture(#[from] CaptureError),
-    /// The dump file cannot be read.
-    #[error("reading the dump file: {0}")]
-    Read(#[from] io::Error),
-    /// The thread that takes images has said nothing.
-    #[error("the image ended without a word")]
-    Silence,
-}
-
-impl Transfers {
-    /// None yet.
-    pub(crate) fn new(waker: Waker) -> Self {
-        Self { running: None, saving: false, handback: Handback::new(waker) }
-    }
-
-    /// Whether an image is held for replicas.
-    pub(crate) fn holds_image(&self) -> bool {
-        self.running.as_ref().is_some_and(|running| running.live)
-    }
-
-    /// Whether one of the replicas is still there that the image is for.
-    fn anybody_left(&self, clients: &Clients) -> bool {
-        let alive = |&(place, id): &(usize, u64)| {
-            clients.get(place).is_some_and(|it| it.session.caller.id == id && !it.dead)
-        };
-        self.running.as_ref().is_some_and(|running| running.replicas.iter().any(alive))
-    }
-
-    /// An image has been sent and is about to end: look again soon.
-    pub(crate) fn settling(&self) -> bool {
-        self.handback.has_outcome()
-    }
-}
 
 /// Does what is due: sees a transfer's end, and begins the next. Called every turn.
 pub(crate) fn attend<A: Algorithm>(keyspace: &mut Keyspace<A>, state: &mut ServerState) {

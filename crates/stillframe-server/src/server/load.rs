@@ -5,17 +5,28 @@ use std::time::Duration;
 use stillframe::Algorithm;
 
 use super::{Server, cron};
-use crate::ServeError;
 use crate::clock::unix_millis;
 use crate::host::{Host, Parts};
 use crate::loading::Loading;
 use crate::persistence::Load;
+use crate::session::Session;
+use crate::{ServeError, commands};
 
 impl<A: Algorithm> Host for Server<A> {
     type Algorithm = A;
 
     fn parts(&mut self) -> Parts<'_, A> {
-        (&mut self.keyspace, &mut self.state, &self.table)
+        (&mut self.keyspace, &mut self.state)
+    }
+
+    fn replay(
+        &mut self,
+        session: &mut Session,
+        replies: &mut Vec<u8>,
+        args: &[&[u8]],
+    ) -> Result<(), String> {
+        let parts = (&mut self.keyspace, &mut self.state, &self.table);
+        commands::replay_logged(parts, (session, replies), args)
     }
 
     fn turn(&mut self, patience: Duration) -> Result<bool, ServeError> {

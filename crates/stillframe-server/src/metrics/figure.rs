@@ -1,0 +1,59 @@
+//! Figures of one moment, apart from where they come from.
+
+/// What a figure does over time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Trend {
+    /// It goes up and down.
+    Gauge,
+    /// It only rises, until the server starts anew or CONFIG RESETSTAT.
+    Counter,
+}
+
+/// A figure without labels.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Figure {
+    pub(crate) name: &'static str,
+    pub(crate) help: &'static str,
+    pub(crate) trend: Trend,
+    pub(crate) value: f64,
+}
+
+/// Counters of one command.
+pub(crate) struct OfCommand {
+    pub(crate) name: &'static str,
+    pub(crate) calls: u64,
+    pub(crate) rejected: u64,
+    pub(crate) failed: u64,
+    pub(crate) seconds: f64,
+}
+
+/// One replica.
+pub(crate) struct OfReplica {
+    pub(crate) ip: String,
+    pub(crate) port: u16,
+    pub(crate) state: &'static str,
+    pub(crate) offset: u64,
+    pub(crate) lag_s: u64,
+}
+
+/// The primary.
+pub(crate) struct OfPrimary {
+    pub(crate) host: String,
+    pub(crate) port: u16,
+    pub(crate) up: bool,
+    pub(crate) syncing: bool,
+    pub(crate) silent_s: u64,
+}
+
+/// The figures of one moment.
+pub(crate) struct Figures {
+    pub(crate) plain: Vec<Figure>,
+    pub(crate) commands: Vec<OfCommand>,
+    pub(crate) errors: Vec<(String, u64)>,
+    /// Number of the database, keys, keys with a time to live.
+    pub(crate) databases: Vec<(usize, usize, usize)>,
+    pub(crate) replicas: Vec<OfReplica>,
+    pub(crate) primary: Option<OfPrimary>,
+    /// Labels that say which server this is.
+    pub(crate) instance: [(&'static str, String); 7],
+}

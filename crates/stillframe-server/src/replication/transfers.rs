@@ -1,0 +1,77 @@
+//! Images on their way to replicas.
+
+use std::io;
+use std::time::Instant;
+
+use stillframe::{BeginError, CaptureError, MemoryError, SinkError};
+use stillframe_rdb::Workspace;
+
+use crate::clients::Clients;
+use crate::persistence::Handback;
+use crate::poll::Waker;
+
+/// The transfer under way.
+pub(crate) struct Transfers {
+    pub(super) running: Option<Running>,
+    /// The save under way was begun for replicas.
+    pub(super) saving: bool,
+    pub(super) handback: Handback<Result<(), TransferError>, Option<Workspace>>,
+}
+
+/// Replicas that are sent an image.
+pub(super) struct Running {
+    /// Places and numbers of the clients.
+    pub(super) replicas: Vec<(usize, u64)>,
+    /// It comes from an image, not from a file.
+    pub(super) live: bool,
+    /// When it began.
+    pub(super) started: Instant,
+}
+
+/// Why replicas did not get their image.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum TransferError {
+    /// There is no memory for the progress.
+    #[error(transparent)]
+    Memory(#[from] MemoryError),
+    /// No replica takes anything any more.
+    #[error(transparent)]
+    Send(#[from] SinkError),
+    /// There can be no image now.
+    #[error(transparent)]
+    Begin(#[from] BeginError),
+    /// The image was not taken whole.
+    #[error(transparent)]
+    Capture(#[from] CaptureError),
+    /// The dump file cannot be read.
+    #[error("reading the dump file: {0}")]
+    Read(#[from] io::Error),
+    /// The thread that takes images has said nothing.
+    #[error("the image ended without a word")]
+    Silence,
+}
+
+impl Transfers {
+    /// None yet.
+    pub(crate) fn new(waker: Waker) -> Self {
+        Self { running: None, saving: false, handback: Handback::new(waker) }
+    }
+
+    /// Whether an image is held for replicas.
+    pub(crate) fn holds_image(&self) -> bool {
+        self.running.as_ref().is_some_and(|running| running.live)
+    }
+
+    /// Whether one of the replicas is still there that the image is for.
+    pub(super) fn anybody_left(&self, clients: &Clients) -> bool {
+        let alive = |&(place, id): &(usize, u64)| {
+            clients.get(place).is_some_and(|it| it.session.caller.id == id && !it.dead)
+        };
+        self.running.as_ref().is_some_and(|running| running.replicas.iter().any(alive))
+    }
+
+    /// An image has been sent and is about to end: look again soon.
+    pub(crate) fn settling(&self) -> bool {
+        self.handback.has_outcome()
+    }
+}
