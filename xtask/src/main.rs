@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod cycles;
+mod links;
 mod report;
 mod seam;
 mod tidy;

@@ -9,7 +9,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::report::Report;
-use crate::{cycles, seam};
+use crate::{cycles, links, seam};
 
 /// Characters in a line of code.
 const WIDTH: usize = 100;
@@ -32,7 +32,7 @@ const DECISIONS: &str = "docs/decisions/";
 /// A folder or file that cannot be read.
 pub(crate) fn check(root: &Path) -> io::Result<Report> {
     let mut report = Report::default();
-    let mut decisions = Vec::new();
+    let (mut decisions, mut pages) = (Vec::new(), Vec::new());
     for path in files(root)? {
         let text = fs::read_to_string(&path).map_err(|error| {
             io::Error::new(error.kind(), format!("{}: {error}", path.display()))
@@ -41,7 +41,11 @@ pub(crate) fn check(root: &Path) -> io::Result<Report> {
         check_file(&name, &text, &mut report);
         decisions
             .extend(name.strip_prefix(DECISIONS).and_then(|note| note.get(..4)).map(str::to_owned));
+        if name.ends_with(".md") {
+            pages.push((name, text));
+        }
     }
+    links::check(root, &pages, &mut report);
     check_numbers(&decisions, &mut report);
     cycles::check(root, &mut report)?;
     Ok(report)

@@ -1,0 +1,102 @@
+//! Links of pages: each relative link names a file or folder that exists, and a heading of that
+//! page if it names one.
+
+use std::path::{Component, Path, PathBuf};
+
+use crate::report::Report;
+
+/// A page: its name under the root, and its text.
+pub(crate) type Page = (String, String);
+
+/// Checks the links of all pages, which lie under `root`.
+pub(crate) fn check(root: &Path, pages: &[Page], report: &mut Report) {
+    for (name, text) in pages {
+        for target in targets(text).filter(|target| !target.contains(':')) {
+            let (path, heading) = target.split_once('#').unwrap_or((target, ""));
+            let path = if path.is_empty() { PathBuf::from(name) } else { beside(name, path) };
+            let page = pages.iter().find(|(other, _)| Path::new(other) == path);
+            let titled = page.is_some_and(|(_, text)| headings(text).any(|it| it == heading));
+            if page.is_none() && !root.join(&path).exists() {
+                report.faults.push(format!("{name}: a link to {target}, which does not exist"));
+            } else if !heading.is_empty() && !titled {
+                report.faults.push(format!("{name}: a link to {target}, which lacks that heading"));
+            }
+        }
+    }
+}
+
+/// Where links and pictures of a page lead.
+fn targets(text: &str) -> impl Iterator<Item = &str> {
+    let after = |mark, end| {
+        let found = prose(text).flat_map(move |line| line.split(mark).skip(1));
+        found.filter_map(move |rest: &str| rest.split_once(end).map(|(target, _)| target))
+    };
+    after("](", ')').chain(after("src=\"", '"'))
+}
+
+/// The lines that are not in a block of code.
+fn prose(text: &str) -> impl Iterator<Item = &str> {
+    let mut code = false;
+    text.lines().filter(move |line| {
+        let fence = line.trim_start().starts_with("```");
+        code ^= fence;
+        !code && !fence
+    })
+}
+
+/// The headings of a page, as links name them.
+fn headings(text: &str) -> impl Iterator<Item = String> {
+    let titles = prose(text).filter_map(|line| line.strip_prefix('#'));
+    titles.map(|title| {
+        let kept = title.trim_start_matches('#').trim().chars();
+        let kept = kept.filter(|it| it.is_alphanumeric() || " -_".contains(*it));
+        kept.map(|it| if it == ' ' { '-' } else { it.to_ascii_lowercase() }).collect()
+    })
+}
+
+/// The path that `target` means in the page `name`.
+fn beside(name: &str, target: &str) -> PathBuf {
+    let mut path = Path::new(name).parent().map(Path::to_path_buf).unwrap_or_default();
+    for part in Path::new(target).components() {
+        match part {
+            Component::ParentDir => drop(path.pop()),
+            Component::CurDir => {}
+            part => path.push(part),
+        }
+    }
+    path
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn faults(text: &str) -> Vec<String> {
+        let page = |name: &str, text: &str| (name.to_owned(), text.to_owned());
+        let pages = [page("docs/a.md", text), page("README.md", "# Two `words`, here\n")];
+        let mut report = Report::default();
+        check(crate::workspace(), &pages, &mut report);
+        report.faults
+    }
+
+    #[test]
+    fn links_that_lead_nowhere_are_refused() {
+        let bad = ["[x](no.md)", "[x](../README.md#two)", "<img src=\"no.svg\">", "# A\n[x](#b)"];
+        for text in bad {
+            assert_eq!(faults(text).len(), 1, "{text}");
+        }
+    }
+
+    #[test]
+    fn links_that_lead_somewhere_pass() {
+        let fine = [
+            "[x](../README.md#two-words-here) and [y](../crates)",
+            "[x](https://example.org/#no)",
+            "# A b\n[x](#a-b)",
+            "```\n[x](no.md)\n```\n",
+        ];
+        for text in fine {
+            assert_eq!(faults(text), Vec::<String>::new(), "{text}");
+        }
+    }
+}
