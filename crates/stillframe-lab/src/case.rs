@@ -7,8 +7,15 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use stillframe::{BLOCK_WORDS, Unit};
 
-/// The algorithm that is none: plain memory, no snapshots. What it measures is the floor.
+/// The name of the algorithm that is none: plain memory, no snapshots. What it measures is the
+/// floor. Records and command lines have this word; code asks [`is_floor`].
 pub const FLOOR: &str = "none";
+
+/// Whether an algorithm of this name is none.
+#[must_use]
+pub fn is_floor(name: &str) -> bool {
+    name == FLOOR
+}
 
 /// One algorithm under one workload.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -62,12 +69,13 @@ pub struct Case {
 }
 
 impl Default for Case {
-    /// The defaults of `lab compare`: about three images a round of two and a half seconds.
+    /// The defaults of `lab compare`, whose flags have them from here: about three images a round
+    /// of two and a half seconds.
     fn default() -> Self {
         Self {
             algorithm: FLOOR.to_owned(),
             unit: Unit::Word,
-            size_bytes: 100_000_000,
+            size_bytes: 100 << 20,
             item_bytes: 4,
             updates_per_tick: 64_000,
             tick_ms: 50,
@@ -77,7 +85,7 @@ impl Default for Case {
             distribution: Distribution::Uniform,
             reads_per_update: 0.0,
             ahead: 0,
-            disk_rate: Some(250_000_000),
+            disk_rate: Some(250 << 20),
             sink: SinkKind::Discard,
             huge_pages: false,
             threads: 1,
@@ -124,7 +132,7 @@ impl Case {
     /// Whether the case is the floor.
     #[must_use]
     pub fn is_floor(&self) -> bool {
-        self.algorithm == FLOOR
+        is_floor(&self.algorithm)
     }
 }
 

@@ -3,7 +3,7 @@
 use stillframe::algorithms::ALL;
 use stillframe::{Completeness, Info};
 
-use crate::case::{Case, FLOOR, SinkKind};
+use crate::case::{Case, FLOOR, SinkKind, is_floor};
 use crate::memory::available_bytes;
 
 /// The registry's line of that name; `None` for the floor.
@@ -11,7 +11,7 @@ use crate::memory::available_bytes;
 /// # Errors
 /// One sentence with the nearest name.
 pub fn algorithm(name: &str) -> Result<Option<&'static Info>, String> {
-    if name == FLOOR {
+    if is_floor(name) {
         return Ok(None);
     }
     ALL.iter().find(|info| info.name == name).map(Some).ok_or_else(|| {

@@ -1,6 +1,6 @@
 //! The records of `lab compare` as one table: a row an algorithm, medians over its rounds.
 
-use crate::case::FLOOR;
+use crate::case::is_floor;
 use crate::record::{Record, quantile};
 use crate::report::Table;
 
@@ -111,7 +111,7 @@ pub fn remarks(records: &[Record]) -> Vec<String> {
         let remark = match (&record.unavailable, &record.failed) {
             (Some(why), _) => format!("{name} is unavailable here: {why}"),
             (_, Some(why)) => format!("{name}, round {}: {why}", record.round),
-            _ if record.images == 0 && name != FLOOR => {
+            _ if record.images == 0 && !is_floor(name) => {
                 format!("{name}, round {}: no image in the timed ticks; give more", record.round)
             }
             _ => continue,
@@ -161,7 +161,7 @@ impl<'a> Row<'a> {
     }
     /// Whether it can be the best: the floor cannot, and what is wrong must not.
     fn contends(&self) -> bool {
-        self.name != FLOOR && !self.records.iter().any(|record| record.is_wrong())
+        !is_floor(self.name) && !self.records.iter().any(|record| record.is_wrong())
     }
     fn median(&self, column: usize) -> Option<f64> {
         let values = &self.values[column];
@@ -183,7 +183,7 @@ impl<'a> Row<'a> {
         }
     }
     fn tail(&self) -> [String; 2] {
-        if self.name == FLOOR {
+        if is_floor(self.name) {
             return ["-".to_owned(), "-".to_owned()];
         }
         let images: u32 = self.records.iter().map(|record| record.images).sum();

@@ -19,6 +19,7 @@ pub mod error;
 pub mod figures;
 mod memory;
 mod oracle;
+pub mod output;
 mod process;
 mod reads;
 pub mod record;

@@ -70,8 +70,23 @@ struct Log {
     images_s: Vec<f64>,
     image_ticks: Vec<(u32, u32)>,
     last_begin: Option<Instant>,
-    /// Waits and interruptions of the writer.
-    held_up: [u64; 2],
+    held_up: HeldUp,
+}
+
+/// How often the writer was held up.
+#[derive(Debug, Clone, Copy, Default)]
+struct HeldUp {
+    waits: u64,
+    interruptions: u64,
+}
+
+impl HeldUp {
+    fn since(self, before: Self) -> Self {
+        Self {
+            waits: self.waits - before.waits,
+            interruptions: self.interruptions - before.interruptions,
+        }
+    }
 }
 
 impl<'a, S: Subject> Trial<'a, S> {
@@ -132,14 +147,16 @@ impl<'a, S: Subject> Trial<'a, S> {
         }
         self.log.timed = false;
         let after = self.held_up();
-        self.log.held_up = [after[0] - before[0], after[1] - before[1]];
+        self.log.held_up = after.since(before);
         self.until_idle()
     }
 
-    /// Waits and interruptions of the writer so far.
-    fn held_up(&self) -> [u64; 2] {
-        let progress = self.subject.progress();
-        progress.map_or([0; 2], |progress| [progress.writer_waits(), progress.interruptions()])
+    /// How often the writer was held up so far.
+    fn held_up(&self) -> HeldUp {
+        self.subject.progress().map_or_else(HeldUp::default, |progress| HeldUp {
+            waits: progress.writer_waits(),
+            interruptions: progress.interruptions(),
+        })
     }
 
     /// One more image, during which memory is measured. Returns the most that was seen.
@@ -298,7 +315,8 @@ impl Log {
         record.images_s = self.images_s.iter().map(|&seconds| seconds as f32).collect();
         record.image_s = (!self.images_s.is_empty()).then(|| median(self.images_s));
         record.image_ticks = self.image_ticks;
-        [record.writer_waits, record.interruptions] = self.held_up;
+        record.writer_waits = self.held_up.waits;
+        record.interruptions = self.held_up.interruptions;
         let trace = || self.stages_ms.iter().map(|&stage_ms| stage_ms as f32).collect();
         record.trace_ms = record.case.trace.then(trace);
     }

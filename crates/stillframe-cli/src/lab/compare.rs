@@ -1,6 +1,5 @@
 //! `stillframe lab compare`: flags to cases, rounds to a table.
 
-use std::fs::{self, File};
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -8,6 +7,7 @@ use std::process::ExitCode;
 use clap::Args;
 use stillframe::Unit;
 use stillframe::algorithms::ALL;
+use stillframe_lab::output::{self, Records, Unwritable};
 use stillframe_lab::{
     Case, Distribution, FLOOR, LabError, Record, SinkKind, Verify, case, check, comparison,
     comparison_page, environment, run_rounds,
@@ -15,7 +15,7 @@ use stillframe_lab::{
 
 use super::progress::{clear_line, show};
 use crate::outcome::fail;
-use crate::values::{Rate, count, milliseconds, rate, size};
+use crate::values::{Count, Milliseconds, Rate, Size, count, size};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -42,17 +42,17 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "NAMES", default_value = "all")]
     algorithms: String,
     /// State
-    #[arg(long, value_name = "SIZE", default_value = "100MB", value_parser = size)]
-    size: u64,
+    #[arg(long, value_name = "SIZE", default_value_t = Size(Case::default().size_bytes))]
+    size: Size,
     /// Bytes an update replaces: 4 or 8
-    #[arg(long, value_name = "BYTES", default_value = "4")]
+    #[arg(long, value_name = "BYTES", default_value_t = Case::default().item_bytes)]
     item_bytes: u32,
     /// Updates in a tick
-    #[arg(long, value_name = "COUNT", default_value = "64k", value_parser = count)]
-    updates_per_tick: u64,
+    #[arg(long, value_name = "COUNT", default_value_t = Count(Case::default().updates_per_tick))]
+    updates_per_tick: Count,
     /// Length of a tick; 0: full speed, no idle time
-    #[arg(long, value_name = "TIME", default_value = "50ms", value_parser = milliseconds)]
-    tick: u64,
+    #[arg(long, value_name = "TIME", default_value_t = Milliseconds(Case::default().tick_ms))]
+    tick: Milliseconds,
     /// Ticks that are timed [default: 40, or what --checkpoints need]
     #[arg(long, value_name = "COUNT", value_parser = count)]
     ticks: Option<u64>,
@@ -60,22 +60,22 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "COUNT")]
     checkpoints: Option<u32>,
     /// Least time from one begin to the next
-    #[arg(long, value_name = "TIME", default_value = "0", value_parser = milliseconds)]
-    interval: u64,
+    #[arg(long, value_name = "TIME", default_value_t = Milliseconds(Case::default().interval_ms))]
+    interval: Milliseconds,
     /// Which items are updated
-    #[arg(long, value_name = "NAME", default_value = "uniform")]
+    #[arg(long, value_name = "NAME", default_value_t = Case::default().distribution)]
     distribution: Distribution,
     /// What one flag describes: word, line or page, where an algorithm leaves the choice
-    #[arg(long, default_value = "word", value_parser = case::parse_unit)]
+    #[arg(long, default_value = Case::default().unit.name(), value_parser = case::parse_unit)]
     unit: Unit,
     /// Reads that follow each update, on average, timed with it
-    #[arg(long, value_name = "RATIO", default_value = "0")]
+    #[arg(long, value_name = "RATIO", default_value_t = Case::default().reads_per_update)]
     reads_per_update: f64,
     /// Announce each update this many updates ahead, as a batch can; 16 is about the best
-    #[arg(long, value_name = "COUNT", default_value = "0")]
+    #[arg(long, value_name = "COUNT", default_value_t = Case::default().ahead)]
     ahead: u32,
     /// Most bytes of image a second, or off
-    #[arg(long, value_name = "RATE", default_value = "250MB/s", value_parser = rate)]
+    #[arg(long, value_name = "RATE", default_value_t = Rate(Case::default().disk_rate))]
     disk_rate: Rate,
     /// Where images go: discard, file (flushed to the disk) or tmpfs
     #[arg(long, value_name = "KIND", default_value = "discard",
@@ -88,7 +88,7 @@ pub(crate) struct Arguments {
     #[arg(long)]
     huge_pages: bool,
     /// Threads that copy, where an algorithm has several
-    #[arg(long, value_name = "COUNT", default_value = "1")]
+    #[arg(long, value_name = "COUNT", default_value_t = Case::default().threads)]
     threads: usize,
     /// Most memory an image may take for itself [default: a quarter of the state, at least 64MB]
     #[arg(long, value_name = "SIZE", value_parser = size)]
@@ -97,10 +97,10 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "COUNT", default_value = "3")]
     repeat: u32,
     /// Seed of the updates
-    #[arg(long, default_value = "1")]
+    #[arg(long, default_value_t = Case::default().seed)]
     seed: u64,
     /// Blocks of each image that are compared with the oracle: full, sample (every 16th) or off
-    #[arg(long, default_value = "full")]
+    #[arg(long, default_value_t = Case::default().verify)]
     verify: Verify,
     /// Keep the latency of every tick in the records
     #[arg(long)]
@@ -139,13 +139,13 @@ impl Arguments {
         }
         let case = Case {
             unit: self.unit,
-            size_bytes: self.size,
+            size_bytes: self.size.0,
             item_bytes: self.item_bytes,
-            updates_per_tick: self.updates_per_tick,
-            tick_ms: self.tick,
+            updates_per_tick: self.updates_per_tick.0,
+            tick_ms: self.tick.0,
             ticks: self.ticks.unwrap_or_else(|| self.ticks_needed()),
             checkpoints: self.checkpoints.unwrap_or(0),
-            interval_ms: self.interval,
+            interval_ms: self.interval.0,
             distribution: self.distribution,
             reads_per_update: self.reads_per_update,
             ahead: self.ahead,
@@ -199,10 +199,10 @@ impl Arguments {
     /// Ticks that the checkpoints asked for need, by the disk rate or a gigabyte a second.
     fn ticks_needed(&self) -> u64 {
         let Some(checkpoints) = self.checkpoints else { return Case::default().ticks };
-        let image_s = self.size as f64 / self.disk_rate.0.unwrap_or(1 << 30) as f64;
-        let each_s = image_s.max(self.interval as f64 / 1e3);
+        let image_s = self.size.0 as f64 / self.disk_rate.0.unwrap_or(1 << 30) as f64;
+        let each_s = image_s.max(self.interval.0 as f64 / 1e3);
         // Without idle time, an update is taken to cost 20 ns.
-        let tick_s = (self.tick as f64 / 1e3).max(self.updates_per_tick as f64 * 20e-9);
+        let tick_s = (self.tick.0 as f64 / 1e3).max(self.updates_per_tick.0 as f64 * 20e-9);
         let each = (each_s / tick_s.max(1e-6)).ceil() as u64 + 2;
         each.saturating_mul(u64::from(checkpoints)) * 10 / 9 + 1
     }
@@ -215,7 +215,7 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     };
     let mut output = match open(arguments, &plan.json) {
         Ok(output) => output,
-        Err(problem) => return fail(2, &problem),
+        Err(error) => return fail(2, &error),
     };
     for warning in &environment().warnings {
         eprintln!("stillframe: warning: {warning}");
@@ -228,10 +228,8 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
                 clear_line();
                 eprintln!("stillframe: {}, round {}: {why}", it.algorithm, it.round);
             }
-            let line = serde_json::to_string(it).map_err(io::Error::other);
-            let line =
-                line.and_then(|line| writeln!(output, "{line}")).and_then(|()| output.flush());
-            written = std::mem::replace(&mut written, Ok(())).and(line);
+            let added = output.add(it);
+            written = std::mem::replace(&mut written, Ok(())).and(added);
             records.push(it.clone());
         });
     clear_line();
@@ -242,7 +240,7 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
             fail(130, &format_args!("interrupted; {} rounds are kept", records.len()))
         }
         (Err(error), _) => fail(1, &error),
-        (_, Err(error)) => fail(1, &format_args!("writing the results failed: {error}")),
+        (_, Err(error)) => fail(1, &error),
         _ if records.iter().any(Record::is_wrong) => {
             fail(1, &"not every round gave right images: see the column 'wrong' and the remarks")
         }
@@ -251,32 +249,23 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
 }
 
 impl Plan {
-    fn write_page(&self, records: &[Record]) -> io::Result<()> {
+    fn write_page(&self, records: &[Record]) -> Result<(), Unwritable> {
         let (Some(page), Some(case)) = (&self.page, self.cases.first()) else { return Ok(()) };
         let words = std::env::args().skip(1).collect::<Vec<_>>().join(" ");
         let command = format!("stillframe {words}");
-        fs::write(page, comparison_page::html(records, &describe(case, self.repeat), &command))
+        output::write(page, &comparison_page::html(records, &describe(case, self.repeat), &command))
     }
 }
 
 /// The file of the records, and the directories that the run writes to.
-fn open(arguments: &Arguments, json: &Path) -> Result<Box<dyn Write>, String> {
-    let directory = |path: &Path| {
-        fs::create_dir_all(path)
-            .map_err(|error| format!("creating the directory {} failed: {error}", path.display()))
-    };
+fn open(arguments: &Arguments, json: &Path) -> Result<Records, Unwritable> {
     if arguments.sink == "file" {
-        directory(arguments.dir.as_ref().unwrap_or(&arguments.out))?;
-    }
-    if json == Path::new("-") {
-        return Ok(Box::new(io::stdout()));
+        output::create_directory(arguments.dir.as_ref().unwrap_or(&arguments.out))?;
     }
     if arguments.json.is_none() {
-        directory(&arguments.out)?;
+        output::create_directory(&arguments.out)?;
     }
-    let file = File::create(json);
-    let file = file.map_err(|error| format!("creating {} failed: {error}", json.display()))?;
-    Ok(Box::new(file))
+    Records::create(json)
 }
 
 /// The table and what belongs to it; on standard error where the records take the other.

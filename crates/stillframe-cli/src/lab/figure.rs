@@ -95,7 +95,7 @@ impl Manner {
         clear_line();
         match outcome {
             Ok(finished) => self.tell(&finished),
-            Err(error @ RunError::Unwritable { .. }) => fail(2, &error),
+            Err(error @ RunError::Unwritable(_)) => fail(2, &error),
             Err(error) => fail(1, &error),
         }
     }

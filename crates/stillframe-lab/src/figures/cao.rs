@@ -12,11 +12,11 @@ use super::judge::{At, Judgement, within};
 use super::metric::{BEGIN, MEAN, Metric, OVERHEAD, PEAK, SPIKE, WORST};
 use super::plan::{Facet, Plot, Size, shrunk};
 use super::{Claim, Figure};
-use crate::case::{Case, Distribution};
+use crate::case::{Case, Distribution, FLOOR};
 
-const ZIGZAGS: &[&str] = &["none", "nzz", "izz", "pzz", "bazz"];
-const PING_PONGS: &[&str] = &["none", "npp-merge", "ipp-merge"];
-const BEST: &[&str] = &["none", "naive", "bacou", "bazz", "ipp-merge", "imprint"];
+const ZIGZAGS: &[&str] = &[FLOOR, "nzz", "izz", "pzz", "bazz"];
+const PING_PONGS: &[&str] = &[FLOOR, "npp-merge", "ipp-merge"];
+const BEST: &[&str] = &[FLOOR, "naive", "bacou", "bazz", "ipp-merge", "imprint"];
 const RATE: &str = "updates per second";
 
 /// A workload at that many updates in a second of the paper's time.

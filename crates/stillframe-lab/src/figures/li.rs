@@ -15,11 +15,11 @@ use super::judge::{At, Judgement, within};
 use super::metric::{BEGIN, IMAGE, MEAN, MEMORY, Metric, SPIKE, THROUGHPUT, WORST};
 use super::plan::{Facet, Plot, Size, shrunk};
 use super::{Claim, Figure};
-use crate::case::{Case, Distribution};
+use crate::case::{Case, Distribution, FLOOR};
 
 /// NS, COU, Fork, ZZ, PP (both layouts), HG, PB; ours; the floor.
 pub(super) const ALGORITHMS: &[&str] = &[
-    "none",
+    FLOOR,
     "naive",
     "cou",
     "fork",
@@ -34,7 +34,7 @@ const PAPERS: &[&str] =
     &["naive", "cou", "fork", "bazz", "npp-merge", "ipp-merge", "hourglass", "piggyback"];
 const SLOW_BEGIN: &[&str] = &["naive", "cou", "fork", "bazz"];
 const FAST_BEGIN: &[&str] = &["npp-merge", "ipp-merge", "hourglass", "piggyback"];
-const SCALABLE: &[&str] = &["none", "fork", "hourglass", "piggyback", "imprint"];
+const SCALABLE: &[&str] = &[FLOOR, "fork", "hourglass", "piggyback", "imprint"];
 
 /// What does not grow. A value of less than a microsecond may well shrink.
 pub(super) const FLAT: std::ops::RangeInclusive<f64> = f64::NEG_INFINITY..=0.35;
@@ -219,7 +219,7 @@ pub(super) const FIGURES: &[Figure] = &[
         source: "Li et al. 2018, figure 13",
         title: "latency of every tick, without NS, COU and Ping-Pong",
         facets: |size| {
-            let few = ["none", "fork", "bazz", "hourglass", "piggyback", "imprint"];
+            let few = [FLOOR, "fork", "bazz", "hourglass", "piggyback", "imprint"];
             with_skews(|of| trace(size, of, &few))
         },
         columns: &[&MEAN, &WORST, &SPIKE, &BEGIN],

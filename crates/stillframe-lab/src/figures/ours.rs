@@ -13,7 +13,7 @@ use super::metric::{
 };
 use super::plan::{Facet, Plot, Size};
 use super::{Claim, Figure};
-use crate::case::{Case, Distribution, FLOOR};
+use crate::case::{Case, Distribution, FLOOR, is_floor};
 use crate::report::Table;
 
 /// In each of these less is better.
@@ -225,7 +225,7 @@ fn dominators(data: &Data<'_>, facet: &Facet, name: &str) -> Vec<&'static str> {
         let no_worse = pairs.iter().all(|(own, theirs)| theirs <= own);
         no_worse && pairs.iter().any(|(own, theirs)| theirs * 1.05 < *own)
     };
-    let others = facet.algorithms.iter().filter(|&&other| other != name && other != FLOOR);
+    let others = facet.algorithms.iter().filter(|&&other| other != name && !is_floor(other));
     others.filter(dominates).copied().collect()
 }
 
@@ -237,7 +237,7 @@ fn dominance(data: &Data<'_>) -> Vec<Table> {
             let is_whole = columns(data, facet, name).iter().all(Option::is_some);
             let by = dominators(data, facet, name);
             let by = if by.is_empty() { "nobody".to_owned() } else { by.join(", ") };
-            (name != FLOOR && is_whole).then(|| vec![name.to_owned(), by])
+            (!is_floor(name) && is_whole).then(|| vec![name.to_owned(), by])
         };
         Table {
             title: format!("{}: as good in {}, better in one", facet.title, names.join(", ")),
@@ -275,7 +275,7 @@ fn unbeaten(data: &Data<'_>) -> Judgement {
     }
     let mut beaten = Vec::new();
     for (column, own) in own.iter().enumerate() {
-        let rivals = facet.algorithms.iter().filter(|&&name| name != "imprint" && name != FLOOR);
+        let rivals = facet.algorithms.iter().filter(|&&name| name != "imprint" && !is_floor(name));
         let values = rivals.filter_map(|name| Some((columns(data, facet, name)[column]?, name)));
         let best = values.min_by(|a, b| a.0.total_cmp(&b.0));
         if let (Some(own), Some((best, name))) = (own, best)

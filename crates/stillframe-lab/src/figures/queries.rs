@@ -10,14 +10,16 @@
 //!   when they are through.
 
 use std::hint::black_box;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use stillframe::algorithms::fork::{Fork, ForkHuge};
 use stillframe::algorithms::naive::NaiveParallel;
 use stillframe::os::lower_priority;
-use stillframe::{Algorithm, Image, Options, Point as Consistency, Shared, Sink, SinkError, Words};
+use stillframe::{
+    Algorithm, Image, MemoryError, Options, Point as Consistency, Shared, Sink, SinkError, Words,
+};
 
 use stillframe_measure::draw::Rng;
 use stillframe_measure::environment::allowed_cores;
@@ -88,20 +90,26 @@ pub(super) fn on_images(size: Size) -> Result<Vec<Panel>, String> {
     ])
 }
 
-/// What the query threads of one image share with the writer.
+/// What the query threads of one image, which may be in a forked child, share with the writer.
 #[derive(Debug, Clone)]
-struct QueryCounts(Shared<[AtomicU64; 3]>);
+struct QueryCounts {
+    stopped: Shared<AtomicBool>,
+    queries: Shared<AtomicU64>,
+    /// Queries that saw words newer than their image.
+    wrong: Shared<AtomicU64>,
+}
 
 impl QueryCounts {
-    fn new() -> Result<Self, String> {
-        let counts = Shared::new(std::array::from_fn(|_| AtomicU64::new(0)));
-        counts.map(Self).map_err(|error| error.to_string())
+    fn new() -> Result<Self, MemoryError> {
+        let count = || Shared::new(AtomicU64::new(0));
+        let stopped = Shared::new(AtomicBool::new(false))?;
+        Ok(Self { stopped, queries: count()?, wrong: count()? })
     }
     fn stop(&self) {
-        self.0[0].store(1, Ordering::Relaxed);
+        self.stopped.store(true, Ordering::Relaxed);
     }
     fn is_stopped(&self) -> bool {
-        self.0[0].load(Ordering::Relaxed) != 0
+        self.stopped.load(Ordering::Relaxed)
     }
     /// Queries until `stop` is set; no word may be newer than image `newest`.
     fn query(&self, seed: usize, words: usize, newest: u64, read: impl Fn(usize) -> u64) {
@@ -109,14 +117,14 @@ impl QueryCounts {
         while !self.is_stopped() {
             let mut too_new = || read(rng.below(words as u64) as usize) > newest;
             let wrong = (0..BATCH).filter(|_| too_new()).count();
-            self.0[1].fetch_add(BATCH as u64, Ordering::Relaxed);
-            self.0[2].fetch_add(wrong as u64, Ordering::Relaxed);
+            self.queries.fetch_add(BATCH as u64, Ordering::Relaxed);
+            self.wrong.fetch_add(wrong as u64, Ordering::Relaxed);
         }
     }
     /// Queries made, once all have stopped.
     fn queries(&self) -> Result<f64, String> {
-        match self.0[2].load(Ordering::Relaxed) {
-            0 => Ok(self.0[1].load(Ordering::Relaxed) as f64),
+        match self.wrong.load(Ordering::Relaxed) {
+            0 => Ok(self.queries.load(Ordering::Relaxed) as f64),
             wrong => Err(format!("{wrong} queries saw words newer than their image")),
         }
     }
@@ -152,7 +160,7 @@ fn virtual_images(extent: Extent, threads: usize, huge_pages: bool) -> Result<Fo
     let mut owners = [owner()?, owner()?];
     let (mut rng, mut found, mut before) = (Rng(1), Found::default(), None);
     for number in 1..=extent.images {
-        let counts = QueryCounts::new()?;
+        let counts = QueryCounts::new().map_err(|error| error.to_string())?;
         let sink =
             Child { state: state.view(), threads, newest: number - 1, counts: counts.clone() };
         let started = Instant::now();
@@ -215,7 +223,7 @@ fn physical(extent: Extent, threads: usize) -> Result<Found, String> {
     let mut state = NaiveParallel::create(&options).map_err(|error| error.to_string())?;
     let (mut rng, mut found) = (Rng(1), Found::default());
     for number in 1..=extent.images {
-        let counts = QueryCounts::new()?;
+        let counts = QueryCounts::new().map_err(|error| error.to_string())?;
         let started = Instant::now();
         let image = state.begin(Consistency::declare(), Nothing);
         found.begins_ms.push(started.elapsed().as_secs_f64() * 1e3);

@@ -1,9 +1,7 @@
 //! Running figures: plan, rounds, report.
 
 use std::fmt::Write as _;
-use std::fs::{self, File};
-use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde_json::json;
 
@@ -13,6 +11,7 @@ use super::{Figure, build};
 use crate::case::Case;
 use crate::check;
 use crate::error::LabError;
+use crate::output::{self, Records, Unwritable};
 use crate::record::Record;
 use crate::report::{self, Panel, Report, Table, page};
 use crate::rounds::{Progress, run_rounds};
@@ -50,13 +49,8 @@ pub struct Finished {
 #[non_exhaustive]
 pub enum RunError {
     /// The output cannot be written.
-    #[error("{path} cannot be written: {source}; give another directory with --out")]
-    Unwritable {
-        /// What was to be written.
-        path: PathBuf,
-        /// Why it cannot.
-        source: io::Error,
-    },
+    #[error(transparent)]
+    Unwritable(#[from] Unwritable),
     /// The rounds could not go on.
     #[error(transparent)]
     Lab(#[from] LabError),
@@ -129,29 +123,22 @@ impl Plan {
         command: &str,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<Finished, RunError> {
-        let results = out.join("results.jsonl");
-        let unwritable = |path: &Path| {
-            let path = path.to_owned();
-            move |source| RunError::Unwritable { path, source }
-        };
-        fs::create_dir_all(out).map_err(unwritable(out))?;
-        let mut file = File::create(&results).map_err(unwritable(&results))?;
+        output::create_directory(out)?;
+        let mut results = Records::create(&out.join("results.jsonl"))?;
         let mut cache = Cache::default();
         for (case, why) in &self.refused {
             cache.add(refusal(case, why));
         }
-        let direct = self.measure_direct(&mut file).map_err(unwritable(&results))?;
+        let direct = self.measure_direct(&mut results)?;
         let (mut failure, mut wrong_rounds) = (None, 0);
         let mut keep = |record: &Record| {
-            let line = serde_json::to_string(record).map_err(io::Error::from);
-            let written = line.and_then(|line| writeln!(file, "{line}"));
-            failure = failure.take().or(written.err());
+            failure = failure.take().or(results.add(record).err());
             wrong_rounds += usize::from(record.is_wrong());
             cache.add(record.clone());
         };
         let outcome = run_rounds(&self.cases, self.rounds, progress, &mut keep);
-        if let Some(source) = failure {
-            return Err(unwritable(&results)(source));
+        if let Some(unwritable) = failure {
+            return Err(unwritable.into());
         }
         let is_interrupted = match outcome {
             Ok(_) => false,
@@ -162,12 +149,15 @@ impl Plan {
         if is_interrupted {
             report.warnings.push("the run was interrupted: rounds are missing".to_owned());
         }
-        write_all(out, &report).map_err(|(path, source)| unwritable(&path)(source))?;
+        write_all(out, &report)?;
         Ok(Finished { report, is_interrupted, wrong_rounds })
     }
 
     /// What figures measure apart from cases, one list a figure.
-    fn measure_direct(&self, file: &mut File) -> io::Result<Vec<Result<Vec<Panel>, String>>> {
+    fn measure_direct(
+        &self,
+        results: &mut Records,
+    ) -> Result<Vec<Result<Vec<Panel>, String>>, Unwritable> {
         let mut measured = Vec::new();
         for (figure, _) in &self.figures {
             let panels =
@@ -175,12 +165,11 @@ impl Plan {
             for panel in panels.iter().flatten() {
                 for series in &panel.series {
                     for point in &series.points {
-                        let line = json!({
+                        results.add(&json!({
                             "figure": figure.name, "panel": panel.title, "metric": panel.y,
                             "series": series.name, "x": point.x, "median": point.y,
                             "low": point.low, "high": point.high,
-                        });
-                        writeln!(file, "{line}")?;
+                        }))?;
                     }
                 }
             }
@@ -236,11 +225,8 @@ fn machine(it: &Environment) -> Vec<(String, String)> {
     .into()
 }
 
-fn write_all(out: &Path, report: &Report) -> Result<(), (PathBuf, io::Error)> {
-    let write = |name: String, text: String| {
-        let path = out.join(name);
-        fs::write(&path, text).map_err(|error| (path, error))
-    };
+fn write_all(out: &Path, report: &Report) -> Result<(), Unwritable> {
+    let write = |name: String, text: String| output::write(&out.join(name), &text);
     for figure in &report.figures {
         write(format!("{}.svg", figure.name), report::picture(figure))?;
     }
