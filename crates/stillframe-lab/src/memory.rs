@@ -72,7 +72,10 @@ mod tests {
         assert!(available_bytes() > 0);
         let before = proportional_bytes();
         let kept = vec![1_u8; 64 << 20];
-        let after = proportional_bytes();
-        assert!(after >= before + (60 << 20), "{before} before, {after} after {}", kept.len());
+        // Tests beside this one fork: a child that ends between two readings takes its share of
+        // these pages along.
+        let readings = (0..1000).map(|_| proportional_bytes());
+        let after = readings.take_while(|&bytes| bytes < before + (60 << 20)).count();
+        assert!(after < 1000, "{before} before, never so much after {}", kept.len());
     }
 }
