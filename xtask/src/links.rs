@@ -1,5 +1,5 @@
 //! Links of pages: each relative link names a file or folder that exists, and a heading of that
-//! page if it names one.
+//! page if it names one; and so does each path of this repository that a page quotes.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -8,9 +8,18 @@ use crate::report::Report;
 /// A page: its name under the root, and its text.
 pub(crate) type Page = (String, String);
 
+/// Where quoted paths begin that a page means from the root on.
+const FOLDERS: [&str; 6] = ["crates/", "docs/", "fuzz/", "packaging/", "scripts/", "xtask/"];
+/// The file that CONTRIBUTING has its reader write.
+const TO_BE_WRITTEN: &str = "crates/stillframe/src/algorithms/example.rs";
+
 /// Checks the links of all pages, which lie under `root`.
 pub(crate) fn check(root: &Path, pages: &[Page], report: &mut Report) {
     for (name, text) in pages {
+        for path in quoted(text).filter(|path| *path != TO_BE_WRITTEN && !root.join(path).exists())
+        {
+            report.faults.push(format!("{name}: it names {path}, which does not exist"));
+        }
         for target in targets(text).filter(|target| !target.contains(':')) {
             let (path, heading) = target.split_once('#').unwrap_or((target, ""));
             let path = if path.is_empty() { PathBuf::from(name) } else { beside(name, path) };
@@ -32,6 +41,16 @@ fn targets(text: &str) -> impl Iterator<Item = &str> {
         found.filter_map(move |rest: &str| rest.split_once(end).map(|(target, _)| target))
     };
     after("](", ')').chain(after("src=\"", '"'))
+}
+
+/// Paths of this repository in backticks, without words around them.
+fn quoted(text: &str) -> impl Iterator<Item = &str> {
+    let words = prose(text).flat_map(|line| line.split('`').skip(1).step_by(2));
+    let is_path = |word: &&str| {
+        let plain = |c: char| c.is_ascii_alphanumeric() || "/._-".contains(c);
+        FOLDERS.iter().any(|folder| word.starts_with(folder)) && word.chars().all(plain)
+    };
+    words.filter(is_path)
 }
 
 /// The lines that are not in a block of code.
@@ -81,7 +100,13 @@ mod tests {
 
     #[test]
     fn links_that_lead_nowhere_are_refused() {
-        let bad = ["[x](no.md)", "[x](../README.md#two)", "<img src=\"no.svg\">", "# A\n[x](#b)"];
+        let bad = [
+            "[x](no.md)",
+            "[x](../README.md#two)",
+            "<img src=\"no.svg\">",
+            "# A\n[x](#b)",
+            "`docs/no.md`",
+        ];
         for text in bad {
             assert_eq!(faults(text).len(), 1, "{text}");
         }
@@ -93,6 +118,7 @@ mod tests {
             "[x](../README.md#two-words-here) and [y](../crates)",
             "[x](https://example.org/#no)",
             "# A b\n[x](#a-b)",
+            "`crates/stillframe`, `docs/*.md`, `scripts/bench.py save`, `data/no.md`",
             "```\n[x](no.md)\n```\n",
         ];
         for text in fine {
