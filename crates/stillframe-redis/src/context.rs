@@ -3,7 +3,6 @@
 //! Every change of a key goes through [`Context::changed`] or [`Context::stored_as`]: a change that
 //! does not would be missed by WATCH and by `save` schedules.
 
-use stillframe::Algorithm;
 use stillframe_keyspace::{Entry, Keyspace, MemoryError, Type, Value};
 use stillframe_resp::Out;
 
@@ -21,9 +20,9 @@ pub(crate) enum Found {
 }
 
 /// Everything that a command on data may use.
-pub struct Context<'a, A: Algorithm> {
+pub struct Context<'a> {
     /// The data.
-    pub keyspace: &'a mut Keyspace<A>,
+    pub keyspace: &'a mut Keyspace,
     /// What is kept beside the data.
     pub ledger: &'a mut Ledger,
     /// The client whose request runs.
@@ -34,7 +33,7 @@ pub struct Context<'a, A: Algorithm> {
     pub now: i64,
 }
 
-impl<A: Algorithm> Context<'_, A> {
+impl Context<'_> {
     /// Most bytes of a string that a client may make (`proto-max-bulk-len`). What is replayed obeys
     /// no limit of clients: it was within the one that held when it was answered.
     pub(crate) fn string_bytes_max(&self) -> usize {

@@ -8,7 +8,6 @@
 //! - Units follow each other as on one connection: SELECT stands where the database changes.
 //! - While nobody takes them there are none, which costs a command one branch.
 
-use stillframe::Algorithm;
 use stillframe_keyspace::Keyspace;
 use stillframe_resp::{Out, Protocol};
 
@@ -64,12 +63,7 @@ impl Effects {
     }
 
     /// From now on `consumer` takes effects, or takes them no more.
-    pub fn want<A: Algorithm>(
-        &mut self,
-        keyspace: &mut Keyspace<A>,
-        consumer: Consumer,
-        wanted: bool,
-    ) {
+    pub fn want(&mut self, keyspace: &mut Keyspace, consumer: Consumer, wanted: bool) {
         let bit = consumer as u8;
         self.consumers = if wanted { self.consumers | bit } else { self.consumers & !bit };
         self.told = false;

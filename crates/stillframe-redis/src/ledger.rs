@@ -6,7 +6,6 @@
 //!   for it (`waiters`) or want to hear of it (`events`).
 //! - Clients are numbers here. What is to be told is collected; the server tells it.
 
-use stillframe::Algorithm;
 use stillframe_keyspace::Keyspace;
 use stillframe_rdb::Workspace;
 
@@ -92,7 +91,7 @@ impl Ledger {
 
     /// A request begins, in the database `db`.
     #[inline]
-    pub fn begin<A: Algorithm>(&mut self, keyspace: &Keyspace<A>, db: usize) {
+    pub fn begin(&mut self, keyspace: &Keyspace, db: usize) {
         if !self.settings.notify.is_empty() {
             (self.selected, self.keys_told) = (db, keyspace.len(db));
         }
@@ -113,9 +112,9 @@ impl Ledger {
 
     /// Notes that a change, `event`, was made to a key of the selected database, which may be new.
     #[cold]
-    pub fn notify_change<A: Algorithm>(
+    pub fn notify_change(
         &mut self,
-        keyspace: &mut Keyspace<A>,
+        keyspace: &mut Keyspace,
         key: &[u8],
         class: char,
         event: &'static str,
@@ -162,18 +161,18 @@ impl Ledger {
 
     /// Notes which keys have expired since this was last called.
     #[inline]
-    pub fn settle_expired<A: Algorithm>(&mut self, keyspace: &mut Keyspace<A>) {
+    pub fn settle_expired(&mut self, keyspace: &mut Keyspace) {
         self.settle(keyspace, false);
     }
 
     /// As [`settle_expired`](Self::settle_expired), for a walk over keys of any name: what it finds
     /// expired has nothing in common, and each is a change of its own.
-    pub fn settle_expired_apart<A: Algorithm>(&mut self, keyspace: &mut Keyspace<A>) {
+    pub fn settle_expired_apart(&mut self, keyspace: &mut Keyspace) {
         self.settle(keyspace, !self.in_exec);
     }
 
     #[inline]
-    fn settle<A: Algorithm>(&mut self, keyspace: &mut Keyspace<A>, apart: bool) {
+    fn settle(&mut self, keyspace: &mut Keyspace, apart: bool) {
         for (db, key) in keyspace.take_expired() {
             self.gone(db, &key);
             if db == self.selected {

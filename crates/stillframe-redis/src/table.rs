@@ -7,21 +7,19 @@
 
 use std::collections::BTreeMap;
 
-use stillframe::Algorithm;
-
 use stillframe_resp::parse_integer;
 
 use crate::context::Context;
 
 /// Runs one command on data. `args[0]` is the name; the arity was checked. Writes exactly one
 /// reply.
-pub type DataHandler<A> = fn(&mut Context<'_, A>, args: &[&[u8]]);
+pub type DataHandler = fn(&mut Context<'_>, args: &[&[u8]]);
 
 /// What runs a command.
 #[derive(Debug, Clone, Copy)]
-pub enum Handler<A: Algorithm, S> {
+pub enum Handler<S> {
     /// It needs nothing but data.
-    Data(DataHandler<A>),
+    Data(DataHandler),
     /// It needs the server.
     Server(S),
 }
@@ -194,7 +192,7 @@ pub const SECOND_KEY: Keys = Keys::at(2, 2, 1);
 pub const THIRD_KEY: Keys = Keys::at(3, 3, 1);
 
 /// One command or sub-command.
-pub struct Command<A: Algorithm, S> {
+pub struct Command<S> {
     /// Lower case; a sub-command's is `container|name`.
     pub name: &'static str,
     /// Number of arguments with the name; negative: at least that many.
@@ -204,12 +202,12 @@ pub struct Command<A: Algorithm, S> {
     /// Where the keys are.
     pub keys: Keys,
     /// What it does.
-    pub handler: Handler<A, S>,
+    pub handler: Handler<S>,
     /// Indices of sub-commands; empty unless a container.
     pub subcommands: Vec<usize>,
 }
 
-impl<A: Algorithm, S> Command<A, S> {
+impl<S> Command<S> {
     /// Whether a request of `count` arguments, the name included, has the right number of them.
     pub fn accepts(&self, count: usize) -> bool {
         let arity = usize::from(self.arity.unsigned_abs());
@@ -244,8 +242,8 @@ pub enum Lookup {
 }
 
 /// Every command of the server.
-pub struct Table<A: Algorithm, S> {
-    commands: Vec<Command<A, S>>,
+pub struct Table<S> {
+    commands: Vec<Command<S>>,
     /// Open addressing over the top-level commands, by [`hash`]; 0 = empty, else index + 1.
     buckets: [u16; BUCKETS],
     /// [`fold`] of the name of each command, and whether that says all of it, but its length.
@@ -257,7 +255,7 @@ pub struct Table<A: Algorithm, S> {
 
 const BUCKETS: usize = 1024;
 
-impl<A: Algorithm, S> Table<A, S> {
+impl<S> Table<S> {
     /// An empty table.
     pub fn empty() -> Self {
         Self {
@@ -303,7 +301,7 @@ impl<A: Algorithm, S> Table<A, S> {
     }
 
     /// Whether clients can call a command, or its container, by any name.
-    pub fn is_offered(&self, command: &Command<A, S>) -> bool {
+    pub fn is_offered(&self, command: &Command<S>) -> bool {
         let name = command.container().as_bytes();
         let index = self.find(name);
         let is_reached = || {
@@ -320,7 +318,7 @@ impl<A: Algorithm, S> Table<A, S> {
         arity: i8,
         flags: u32,
         keys: Keys,
-        handler: DataHandler<A>,
+        handler: DataHandler,
     ) {
         self.insert(name, arity, flags, keys, Handler::Data(handler));
     }
@@ -343,7 +341,7 @@ impl<A: Algorithm, S> Table<A, S> {
         arity: i8,
         flags: u32,
         keys: Keys,
-        handler: Handler<A, S>,
+        handler: Handler<S>,
     ) {
         assert!(self.commands.len() < BUCKETS / 2, "the command table is full; raise BUCKETS");
         let index = self.commands.len();
@@ -367,12 +365,12 @@ impl<A: Algorithm, S> Table<A, S> {
     }
 
     /// The command at an index that a lookup gave.
-    pub fn get(&self, index: usize) -> &Command<A, S> {
+    pub fn get(&self, index: usize) -> &Command<S> {
         &self.commands[index]
     }
 
     /// All commands, sub-commands included, in the order of registration.
-    pub fn all(&self) -> &[Command<A, S>] {
+    pub fn all(&self) -> &[Command<S>] {
         &self.commands
     }
 
@@ -425,7 +423,7 @@ impl<A: Algorithm, S> Table<A, S> {
     }
 
     /// A container's sub-command of that name, in any case.
-    pub fn find_sub(&self, container: &Command<A, S>, name: &[u8]) -> Option<usize> {
+    pub fn find_sub(&self, container: &Command<S>, name: &[u8]) -> Option<usize> {
         let named = |index: &&usize| {
             self.commands[**index].own_name().as_bytes().eq_ignore_ascii_case(name)
         };

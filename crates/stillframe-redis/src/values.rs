@@ -2,7 +2,6 @@
 
 use std::io::Read;
 
-use stillframe::Algorithm;
 use stillframe_keyspace::{EditError, Keyspace, Value};
 use stillframe_rdb::{Collection, DecodeError, Decoder, Element, Encoder, Event, Output, Place};
 
@@ -53,9 +52,9 @@ pub enum LoadError {
 
 /// Reads the elements of the collection that `decoder` has begun to `key`, which is not there. If
 /// that fails some of them may be.
-pub fn decode_elements<A: Algorithm, R: Read>(
+pub fn decode_elements<R: Read>(
     decoder: &mut Decoder<R>,
-    keyspace: &mut Keyspace<A>,
+    keyspace: &mut Keyspace,
     db: usize,
     key: &[u8],
     kind: Collection,

@@ -6,7 +6,6 @@
 //! `Parser::parse`. What a request of the batch changes (a database, limits, the configuration)
 //! does not change how the next ones are read.
 
-use stillframe::Algorithm;
 use stillframe_keyspace::{Keyspace, Named, WARM_BATCH};
 use stillframe_resp::{Parser, Plain};
 
@@ -41,7 +40,7 @@ impl<'b> Ahead<'b> {
 
     /// Warms the keys of the requests, if there are several; what they name of it, if it is one
     /// key.
-    pub(crate) fn warm<A: Algorithm>(&self, keyspace: &mut Keyspace<A>, db: usize) {
+    pub(crate) fn warm(&self, keyspace: &mut Keyspace, db: usize) {
         let [Some(first), Some(_), ..] = &self.places else { return };
         let key = |request: &Plain<'b>| request.args().get(1).copied().unwrap_or_default();
         let first_key = key(first);

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use stillframe::Algorithm;
 use stillframe_keyspace::Keyspace;
 
 use crate::ServeError;
@@ -10,15 +9,12 @@ use crate::session::Session;
 use crate::state::ServerState;
 
 /// What commands work on.
-pub(crate) type Parts<'a, A> = (&'a mut Keyspace<A>, &'a mut ServerState);
+pub(crate) type Parts<'a> = (&'a mut Keyspace, &'a mut ServerState);
 
 /// A server that loads its data.
 pub(crate) trait Host {
-    /// The data's algorithm.
-    type Algorithm: Algorithm;
-
     /// What is loaded into.
-    fn parts(&mut self) -> Parts<'_, Self::Algorithm>;
+    fn parts(&mut self) -> Parts<'_>;
 
     /// Runs a request of the log again; its reply is left in `replies`.
     ///

@@ -10,7 +10,6 @@
 mod cost_tests;
 mod image;
 
-use stillframe::algorithms::imprint::Imprint;
 use stillframe_keyspace::{CreateError, DATABASES, Keyspace};
 use stillframe_resp::Out;
 
@@ -54,9 +53,9 @@ fn is_refused(name: &str) -> bool {
 
 /// A server in the caller's thread.
 pub struct InProcess {
-    keyspace: Keyspace<Imprint>,
+    keyspace: Keyspace,
     state: ServerState,
-    table: Table<Imprint>,
+    table: Table,
     session: Session,
     output: Vec<u8>,
     now: i64,

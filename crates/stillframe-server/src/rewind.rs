@@ -8,7 +8,6 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use stillframe::algorithms::imprint::Imprint;
 use stillframe_durability::disk::{self, Place};
 use stillframe_durability::{Action, Application, ApplyError, Error, Log, Replayed, Until};
 use stillframe_keyspace::{CreateError, Keyspace};
@@ -214,7 +213,7 @@ fn rebuild(
     config: &Config,
     to: &Place,
 ) -> Result<Rewound, RewindError> {
-    let mut keyspace = Keyspace::<Imprint>::create(&config.keyspace_options())?;
+    let mut keyspace = Keyspace::create(&config.offline_keyspace_options())?;
     // Nothing has expired: what the log holds may be about such keys.
     let loaded = persistence::load(&mut keyspace, files, &image.name, i64::MIN)?;
     if loaded.position != image.position {

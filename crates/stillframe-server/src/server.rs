@@ -17,7 +17,6 @@ mod serve_waiters;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use stillframe::Algorithm;
 use stillframe_durability::Policy;
 use stillframe_keyspace::Keyspace;
 
@@ -34,10 +33,10 @@ use crate::{ServeError, journal, persistence};
 const LOG_ENDED: &str = "MISCONF The log could not be ended: what was asked last may not be in it.";
 
 /// The server's parts.
-pub(crate) struct Server<A: Algorithm> {
-    pub(crate) keyspace: Keyspace<A>,
+pub(crate) struct Server {
+    pub(crate) keyspace: Keyspace,
     pub(crate) state: ServerState,
-    pub(crate) table: Table<A>,
+    pub(crate) table: Table,
     pub(crate) poller: Poller,
     /// Clients to serve, in order.
     pub(crate) runnable: VecDeque<usize>,
@@ -56,12 +55,12 @@ pub(crate) struct Server<A: Algorithm> {
     ready: Vec<Ready>,
 }
 
-impl<A: Algorithm> Server<A> {
+impl Server {
     /// Puts the parts together.
     pub(crate) fn new(
-        keyspace: Keyspace<A>,
+        keyspace: Keyspace,
         state: ServerState,
-        table: Table<A>,
+        table: Table,
         poller: Poller,
     ) -> Self {
         let mut keyspace = keyspace;
@@ -346,7 +345,7 @@ impl<A: Algorithm> Server<A> {
     }
 }
 
-impl<A: Algorithm> Server<A> {
+impl Server {
     /// Has held requests run once nothing holds them any more.
     pub(crate) fn end_pause(&mut self) {
         if self.state.pause.is_some_and(|pause| pause.end <= self.state.loop_time) {

@@ -10,7 +10,6 @@ use crate::pubsub::{Listener, Subscriptions};
 use crate::replication::Replica;
 use crate::tracking::{Mode, Who};
 use crate::transaction::Transaction;
-use stillframe::Algorithm;
 use stillframe_redis::{Address, Caller, Command};
 
 /// State of one client that commands see and change.
@@ -106,7 +105,7 @@ impl Session {
 
     /// Whether a request of it is of a command with one of `flags`, or an EXEC of such a request.
     #[inline]
-    pub(crate) fn has<A: Algorithm, S>(&self, command: &Command<A, S>, flags: u32) -> bool {
+    pub(crate) fn has<S>(&self, command: &Command<S>, flags: u32) -> bool {
         let queued = |open: &Transaction| open.some & flags != 0;
         command.has(flags)
             || command.name == "exec" && self.transaction.as_deref().is_some_and(queued)
@@ -114,7 +113,7 @@ impl Session {
 
     /// Whether a request of it is of a command without `flag`, or an EXEC of such a request.
     #[inline]
-    pub(crate) fn lacks<A: Algorithm, S>(&self, command: &Command<A, S>, flag: u32) -> bool {
+    pub(crate) fn lacks<S>(&self, command: &Command<S>, flag: u32) -> bool {
         let queued = |open: &Transaction| open.lacked & flag != 0;
         !command.has(flag)
             || command.name == "exec" && self.transaction.as_deref().is_some_and(queued)

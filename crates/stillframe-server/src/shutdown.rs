@@ -7,7 +7,6 @@
 
 use std::time::{Duration, Instant};
 
-use stillframe::Algorithm;
 use stillframe_keyspace::{Keyspace, Type};
 
 use crate::ending::{Ending, LastSave, Wish};
@@ -31,11 +30,7 @@ pub(crate) enum Outcome {
 }
 
 /// Ends the server, or begins to wait for its replicas.
-pub(crate) fn ask<A: Algorithm>(
-    keyspace: &mut Keyspace<A>,
-    state: &mut ServerState,
-    wish: Wish,
-) -> Outcome {
+pub(crate) fn ask(keyspace: &mut Keyspace, state: &mut ServerState, wish: Wish) -> Outcome {
     if state.ending.is_some() && !wish.now {
         return Outcome::Waits;
     }
@@ -63,8 +58,8 @@ pub(crate) fn ask<A: Algorithm>(
 /// - What is being loaded is on the disk already, and only half of it is here: it is not saved.
 /// - While a log is wanted and none counts, an image is all that can keep the data: it is saved,
 ///   and where that is forbidden the server stops by force alone, as Redis does.
-fn stop<A: Algorithm>(
-    keyspace: &mut Keyspace<A>,
+fn stop(
+    keyspace: &mut Keyspace,
     state: &mut ServerState,
     last_save: LastSave,
     force: bool,
@@ -165,7 +160,7 @@ pub(crate) const FAILED: &str = "ERR Errors trying to SHUTDOWN. Check logs.";
 
 impl ServerState {
     /// Ends the server if its replicas have everything, or time is over. Called every turn.
-    pub(crate) fn attend_end<A: Algorithm>(&mut self, keyspace: &mut Keyspace<A>) {
+    pub(crate) fn attend_end(&mut self, keyspace: &mut Keyspace) {
         let Some(ending) = &self.ending else { return };
         let behind = self.replicas_behind(ending.offset);
         if behind > 0 && self.loop_time < ending.deadline {

@@ -2,9 +2,6 @@
 
 use std::path::PathBuf;
 
-use stillframe::Algorithm;
-use stillframe::algorithms::any::Any;
-use stillframe::algorithms::imprint::Imprint;
 use stillframe_keyspace::{CreateError, Keyspace};
 
 use crate::acl::{Catalog, Users};
@@ -23,37 +20,7 @@ use crate::{Config, ServeError, commands, import, metrics, signals};
 ///
 /// # Errors
 /// [`ServeError`] in one sentence.
-pub fn serve(config: Config) -> Result<(), ServeError> {
-    match config.snapshot {
-        "imprint" => run::<Imprint>(config),
-        _ => run::<Any>(config),
-    }
-}
-
-impl Config {
-    /// Whether the server is to go on without the terminal. Not if a supervisor waits for it.
-    #[must_use]
-    pub fn leaves_terminal(&self) -> bool {
-        self.running.daemonize && !supervisor::is_there(self.running.supervised)
-    }
-
-    /// Makes the data directory the one of this process, if it was named: from then on relative
-    /// paths of other settings start there, as in Redis.
-    ///
-    /// # Errors
-    /// [`ServeError::Directory`].
-    pub fn enter_directory(&mut self) -> Result<(), ServeError> {
-        let failed = |error| ServeError::Directory { path: self.dir.clone(), error };
-        self.dir = std::path::absolute(&self.dir).map_err(failed)?;
-        if self.dir_is_named {
-            persistence::create(&self.dir)?;
-            self.dir = persistence::enter(&self.dir)?;
-        }
-        Ok(())
-    }
-}
-
-fn run<A: Algorithm>(mut config: Config) -> Result<(), ServeError> {
+pub fn serve(mut config: Config) -> Result<(), ServeError> {
     tracing::info!(
         "stillframe {} starting: process {}, snapshots by {}, compatible with Redis {}",
         env!("CARGO_PKG_VERSION"),
@@ -66,7 +33,7 @@ fn run<A: Algorithm>(mut config: Config) -> Result<(), ServeError> {
     }
     let signals = signals::watch().map_err(ServeError::Signals)?;
     raise_descriptor_limit(&mut config);
-    let mut table = commands::table::<A>();
+    let mut table = commands::table();
     table.rename_all(&config.renames).map_err(ServeError::Commands)?;
     let users = Users::new(Catalog::new(&table), &config).map_err(ServeError::Users)?;
     let directory = DataDirectory::open(&config.dir, &config.dbfilename)?;
@@ -77,7 +44,7 @@ fn run<A: Algorithm>(mut config: Config) -> Result<(), ServeError> {
     let metrics = config.running.metrics_port;
     let metrics = (metrics > 0).then(|| metrics::bind(config.running.metrics_bind, metrics));
     let metrics = metrics.transpose()?;
-    let mut keyspace = Keyspace::<A>::create(&config.keyspace_options())?;
+    let mut keyspace = Keyspace::create(&config.keyspace_options())?;
     *keyspace.limits_mut() = config.limits;
     keyspace.count_uses(config.counting());
     let _pid_file = PidFile::write(&config.running.pidfile);
@@ -107,6 +74,29 @@ fn run<A: Algorithm>(mut config: Config) -> Result<(), ServeError> {
     warn_if_open(state);
     supervisor::tell(state.config.running.supervised, "READY=1");
     server.run()
+}
+
+impl Config {
+    /// Whether the server is to go on without the terminal. Not if a supervisor waits for it.
+    #[must_use]
+    pub fn leaves_terminal(&self) -> bool {
+        self.running.daemonize && !supervisor::is_there(self.running.supervised)
+    }
+
+    /// Makes the data directory the one of this process, if it was named: from then on relative
+    /// paths of other settings start there, as in Redis.
+    ///
+    /// # Errors
+    /// [`ServeError::Directory`].
+    pub fn enter_directory(&mut self) -> Result<(), ServeError> {
+        let failed = |error| ServeError::Directory { path: self.dir.clone(), error };
+        self.dir = std::path::absolute(&self.dir).map_err(failed)?;
+        if self.dir_is_named {
+            persistence::create(&self.dir)?;
+            self.dir = persistence::enter(&self.dir)?;
+        }
+        Ok(())
+    }
 }
 
 /// The file that tells the number of this process while the server runs.

@@ -3,7 +3,6 @@
 //! A field of up to 64 bits lies in at most nine bytes: each operation reads those as one number of
 //! 72 bits, the [`Window`], and writes them back.
 
-use stillframe::Algorithm;
 use stillframe_keyspace::IntText;
 use stillframe_resp::parse_integer;
 
@@ -14,7 +13,7 @@ use crate::table::flags::{DENYOOM, FAST, READONLY, WRITE};
 use crate::table::{ONE_KEY, Table};
 
 /// Adds the commands of this module.
-pub(crate) fn register<A: Algorithm, S>(table: &mut Table<A, S>) {
+pub(crate) fn register<S>(table: &mut Table<S>) {
     table.add("bitfield", -2, WRITE | DENYOOM, ONE_KEY, |ctx, args| bitfield(ctx, args, true));
     table.add("bitfield_ro", -2, READONLY | FAST, ONE_KEY, |ctx, args| bitfield(ctx, args, false));
 }
@@ -48,7 +47,7 @@ struct Field {
 }
 
 /// `BITFIELD key [GET type offset | [OVERFLOW how] SET|INCRBY type offset value]...`
-fn bitfield<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]], may_write: bool) {
+fn bitfield(ctx: &mut Context<'_>, args: &[&[u8]], may_write: bool) {
     let key = args[1];
     let steps = match parse(&args[2..], ctx.string_bytes_max()) {
         Ok(steps) => steps,

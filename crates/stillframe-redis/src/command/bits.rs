@@ -1,6 +1,5 @@
 //! Bits of strings: SETBIT, GETBIT, BITCOUNT, BITPOS, BITOP. Bit 0 is the highest of byte 0.
 
-use stillframe::Algorithm;
 use stillframe_keyspace::{Entry, Expire, IntText, Value};
 use stillframe_resp::parse_integer;
 
@@ -10,7 +9,7 @@ use crate::table::flags::{DENYOOM, FAST, READONLY, WRITE};
 use crate::table::{ALL_BUT_FIRST, ONE_KEY, Table};
 
 /// Adds the commands of this module.
-pub(crate) fn register<A: Algorithm, S>(table: &mut Table<A, S>) {
+pub(crate) fn register<S>(table: &mut Table<S>) {
     table.add("bitcount", -2, READONLY, ONE_KEY, bitcount);
     table.add("bitop", -4, WRITE | DENYOOM, ALL_BUT_FIRST, bitop);
     table.add("bitpos", -3, READONLY, ONE_KEY, bitpos);
@@ -37,7 +36,7 @@ fn parse_offset(text: &[u8], bytes_max: usize) -> Result<u64, &'static str> {
 }
 
 /// `SETBIT key offset 0|1`
-fn setbit<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn setbit(ctx: &mut Context<'_>, args: &[&[u8]]) {
     let key = args[1];
     let (offset, on) = match parse_setbit(args, ctx.string_bytes_max()) {
         Ok(request) => request,
@@ -70,7 +69,7 @@ fn parse_setbit(args: &[&[u8]], bytes_max: usize) -> Result<(u64, bool), &'stati
 }
 
 /// `GETBIT key offset`
-fn getbit<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn getbit(ctx: &mut Context<'_>, args: &[&[u8]]) {
     let offset = match parse_offset(args[2], ctx.string_bytes_max()) {
         Ok(offset) => offset,
         Err(error) => return ctx.out.error(error),
@@ -85,7 +84,7 @@ fn getbit<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
 }
 
 /// `BITCOUNT key [start end [BYTE | BIT]]`
-fn bitcount<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn bitcount(ctx: &mut Context<'_>, args: &[&[u8]]) {
     ctx.read(args[1], |out, entry| {
         let count = string_bytes(entry, &mut IntText::default())
             .and_then(|bytes| bytes.map_or(Ok(0), |bytes| count_bits(bytes, &args[2..])));
@@ -138,7 +137,7 @@ fn count_bits(bytes: &[u8], range: &[&[u8]]) -> Result<i64, &'static str> {
 }
 
 /// `BITPOS key 0|1 [start [end [BYTE | BIT]]]`
-fn bitpos<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn bitpos(ctx: &mut Context<'_>, args: &[&[u8]]) {
     let bit = match parse_integer(args[2]) {
         Some(bit @ (0 | 1)) => bit == 1,
         Some(_) => return ctx.out.error("ERR The bit argument must be 1 or 0."),
@@ -200,7 +199,7 @@ enum Combine {
 }
 
 /// `BITOP AND|OR|XOR|NOT destination key...`
-fn bitop<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn bitop(ctx: &mut Context<'_>, args: &[&[u8]]) {
     let destination = args[2];
     let how = match args[1].to_ascii_lowercase().as_slice() {
         b"and" => Combine::And,

@@ -2,7 +2,6 @@
 
 use std::time::{Duration, Instant};
 
-use stillframe::Algorithm;
 use stillframe_keyspace::Type;
 
 use crate::context::Context;
@@ -25,7 +24,7 @@ pub(super) struct Wish<'a> {
     pub(super) after: &'a [&'a [u8]],
 }
 
-impl<A: Algorithm> Context<'_, A> {
+impl Context<'_> {
     /// Whether a command may make its client wait: not within a transaction.
     pub fn may_block(&self) -> bool {
         !self.ledger.in_exec && !self.caller.internal

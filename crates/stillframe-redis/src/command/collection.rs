@@ -4,7 +4,6 @@
 //! - A command that edits asks first ([`Context::held`]): that deletes a key whose time has come
 //!   and tells of a wrong type before anything changes.
 
-use stillframe::Algorithm;
 use stillframe_keyspace::{EditError, Entry, Hash, Keyspace, List, Set, Sorted, Value};
 use stillframe_resp::Out;
 
@@ -50,7 +49,7 @@ pub(super) fn view_of<'a, V: View<'a>>(entry: Option<&'a Entry>) -> Result<Optio
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct WrongType;
 
-impl<'c, A: Algorithm> Context<'c, A> {
+impl<'c> Context<'c> {
     /// What a reading command finds at a key (INFO counts those), with the place for the reply.
     /// `None`: it is of another type, and that is answered.
     #[inline]
@@ -117,7 +116,7 @@ impl<'c, A: Algorithm> Context<'c, A> {
     pub(super) fn replaced(
         &mut self,
         key: &[u8],
-        make: impl FnOnce(&mut Keyspace<A>, usize, &[u8]) -> Result<(), EditError>,
+        make: impl FnOnce(&mut Keyspace, usize, &[u8]) -> Result<(), EditError>,
     ) -> Option<()> {
         let db = self.caller.db;
         if !self.exists(key) {

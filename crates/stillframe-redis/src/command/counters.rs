@@ -1,6 +1,5 @@
 //! Counters: INCR, DECR and their kin.
 
-use stillframe::Algorithm;
 use stillframe_keyspace::{Entry, Expire, Value};
 use stillframe_resp::parse_integer;
 
@@ -13,7 +12,7 @@ use crate::table::flags::{DENYOOM, FAST, WRITE};
 use crate::table::{ONE_KEY, Table};
 
 /// Adds the commands of this module.
-pub(crate) fn register<A: Algorithm, S>(table: &mut Table<A, S>) {
+pub(crate) fn register<S>(table: &mut Table<S>) {
     const COUNTER: u32 = WRITE | DENYOOM | FAST;
     table.add("decr", 2, COUNTER, ONE_KEY, |ctx, args| add(ctx, args[1], -1));
     table.add("decrby", 3, COUNTER, ONE_KEY, decrby);
@@ -23,7 +22,7 @@ pub(crate) fn register<A: Algorithm, S>(table: &mut Table<A, S>) {
 }
 
 /// `INCRBY key increment`
-fn incrby<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn incrby(ctx: &mut Context<'_>, args: &[&[u8]]) {
     match parse_integer(args[2]) {
         Some(increment) => add(ctx, args[1], increment),
         None => ctx.out.error(NOT_AN_INTEGER),
@@ -31,7 +30,7 @@ fn incrby<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
 }
 
 /// `DECRBY key decrement`
-fn decrby<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn decrby(ctx: &mut Context<'_>, args: &[&[u8]]) {
     match parse_integer(args[2]).map(i64::checked_neg) {
         Some(Some(increment)) => add(ctx, args[1], increment),
         Some(None) => ctx.out.error(DECREMENT_OVERFLOW),
@@ -40,7 +39,7 @@ fn decrby<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
 }
 
 /// `INCR key` and all other integer counters.
-fn add<A: Algorithm>(ctx: &mut Context<'_, A>, key: &[u8], increment: i64) {
+fn add(ctx: &mut Context<'_>, key: &[u8], increment: i64) {
     let db = ctx.caller.db;
     let current = match ctx.keyspace.get(db, key, ctx.now).map(Entry::value) {
         None => Some(0),
@@ -63,7 +62,7 @@ fn add<A: Algorithm>(ctx: &mut Context<'_, A>, key: &[u8], increment: i64) {
 }
 
 /// `INCRBYFLOAT key increment`
-fn incrbyfloat<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn incrbyfloat(ctx: &mut Context<'_>, args: &[&[u8]]) {
     let (key, db) = (args[1], ctx.caller.db);
     let current = match ctx.keyspace.get(db, key, ctx.now).map(Entry::value) {
         None => Some(Extended::ZERO),

@@ -5,14 +5,13 @@
 //! whether there is an expiry; orders that mean nothing (of keys, members, fields) do not count.
 
 use sha1::{Digest, Sha1};
-use stillframe::Algorithm;
 use stillframe_keyspace::{DATABASES, Entry, IntText, Keyspace, Value};
 use stillframe_resp::format_double;
 
 use crate::context::Context;
 
 /// The number of all that the server holds.
-pub fn of_all<A: Algorithm>(keyspace: &mut Keyspace<A>) -> String {
+pub fn of_all(keyspace: &mut Keyspace) -> String {
     let mut all = Sum::default();
     for db in (0..DATABASES).filter(|&db| keyspace.len(db) > 0).collect::<Vec<_>>() {
         all.mix(&(db as u32).to_be_bytes());
@@ -35,7 +34,7 @@ pub fn of_value(entry: &Entry) -> String {
 }
 
 /// Answers the numbers of the values of keys.
-pub fn of_keys<A: Algorithm>(ctx: &mut Context<'_, A>, keys: &[&[u8]]) {
+pub fn of_keys(ctx: &mut Context<'_>, keys: &[&[u8]]) {
     ctx.out.array(keys.len());
     for key in keys {
         let entry = ctx.keyspace.peek(ctx.caller.db, key, ctx.now);

@@ -1,6 +1,5 @@
 //! DUMP and RESTORE: one value as bytes, and back.
 
-use stillframe::Algorithm;
 use stillframe_keyspace::{EditError, Entry, Expire};
 use stillframe_rdb::{DecodeError, Decoder, Encoder, Event, Place, Value};
 use stillframe_resp::parse_integer;
@@ -12,13 +11,13 @@ use crate::table::{ONE_KEY, Table};
 use crate::values::{LoadError, decode_elements, encode};
 
 /// Adds the commands of this module.
-pub(crate) fn register<A: Algorithm, S>(table: &mut Table<A, S>) {
+pub(crate) fn register<S>(table: &mut Table<S>) {
     table.add("dump", 2, READONLY, ONE_KEY, dump);
     table.add("restore", -4, WRITE | DENYOOM, ONE_KEY, restore);
 }
 
 /// `DUMP key`
-fn dump<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn dump(ctx: &mut Context<'_>, args: &[&[u8]]) {
     let mut payload = Vec::new();
     let workspace = ctx.ledger.dump_workspace.take().unwrap_or_default();
     let compress = ctx.ledger.settings.compresses;
@@ -88,7 +87,7 @@ impl<'a> Request<'a> {
 }
 
 /// `RESTORE key ttl payload [REPLACE] [ABSTTL] [IDLETIME seconds] [FREQ frequency]`
-fn restore<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn restore(ctx: &mut Context<'_>, args: &[&[u8]]) {
     let request = match Request::parse(args) {
         Ok(request) => request,
         Err(error) => return ctx.out.error(error),
@@ -132,8 +131,8 @@ fn restore<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
 }
 
 /// Makes the value under `name` that of the key, which may be `there`, with its time to live.
-fn settle<A: Algorithm>(
-    ctx: &mut Context<'_, A>,
+fn settle(
+    ctx: &mut Context<'_>,
     request: &Request<'_>,
     name: &[u8],
     there: bool,
@@ -177,8 +176,8 @@ fn settle<A: Algorithm>(
 ///
 /// # Errors
 /// What to answer; a part of the value may be there.
-fn take_over<A: Algorithm>(
-    ctx: &mut Context<'_, A>,
+fn take_over(
+    ctx: &mut Context<'_>,
     mut decoder: Decoder<&[u8]>,
     key: &[u8],
 ) -> Result<(), Refused> {

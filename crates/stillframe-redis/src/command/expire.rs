@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 
-use stillframe::Algorithm;
 use stillframe_resp::parse_integer;
 
 use crate::context::Context;
@@ -47,7 +46,7 @@ impl TimeForm {
 }
 
 /// Adds the commands of this module.
-pub(crate) fn register<A: Algorithm, S>(table: &mut Table<A, S>) {
+pub(crate) fn register<S>(table: &mut Table<S>) {
     table.add("expire", -3, WRITE | FAST, ONE_KEY, |ctx, args| {
         expire(ctx, args, "expire", SECONDS);
     });
@@ -124,12 +123,7 @@ impl Conditions {
 }
 
 /// `EXPIRE key seconds [NX | XX | GT | LT]` and its three siblings
-fn expire<A: Algorithm>(
-    ctx: &mut Context<'_, A>,
-    args: &[&[u8]],
-    command: &'static str,
-    form: TimeForm,
-) {
+fn expire(ctx: &mut Context<'_>, args: &[&[u8]], command: &'static str, form: TimeForm) {
     let key = args[1];
     let conditions = match Conditions::parse(&args[3..]) {
         Ok(conditions) => conditions,
@@ -150,7 +144,7 @@ fn expire<A: Algorithm>(
 }
 
 /// Gives an existing key an end, or deletes it if that has come.
-pub(super) fn expire_at<A: Algorithm>(ctx: &mut Context<'_, A>, key: &[u8], instant: i64) {
+pub(super) fn expire_at(ctx: &mut Context<'_>, key: &[u8], instant: i64) {
     let db = ctx.caller.db;
     if instant <= ctx.now {
         ctx.keyspace.remove(db, key);
@@ -164,7 +158,7 @@ pub(super) fn expire_at<A: Algorithm>(ctx: &mut Context<'_, A>, key: &[u8], inst
 }
 
 /// `TTL key` and its siblings: -2 if there is no key, -1 if it lives for ever.
-fn remaining<A: Algorithm>(ctx: &mut Context<'_, A>, key: &[u8], form: TimeForm) {
+fn remaining(ctx: &mut Context<'_>, key: &[u8], form: TimeForm) {
     let from = if form.relative { ctx.now } else { 0 };
     ctx.look(key, |out, entry| {
         out.integer(match entry.map(|entry| entry.expire_at()) {
@@ -180,13 +174,13 @@ fn remaining<A: Algorithm>(ctx: &mut Context<'_, A>, key: &[u8], form: TimeForm)
 }
 
 /// `PERSIST key`
-fn persist<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn persist(ctx: &mut Context<'_>, args: &[&[u8]]) {
     let persisted = make_eternal(ctx, args[1]);
     ctx.out.integer(persisted.into());
 }
 
 /// Takes a key's end away; false if it has none or there is no key.
-pub(super) fn make_eternal<A: Algorithm>(ctx: &mut Context<'_, A>, key: &[u8]) -> bool {
+pub(super) fn make_eternal(ctx: &mut Context<'_>, key: &[u8]) -> bool {
     let db = ctx.caller.db;
     let entry = ctx.keyspace.get(db, key, ctx.now);
     let ends = entry.is_some_and(|entry| entry.expire_at().is_some());

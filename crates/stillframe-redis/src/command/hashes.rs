@@ -1,6 +1,5 @@
 //! Hashes.
 
-use stillframe::Algorithm;
 use stillframe_keyspace::Hash;
 use stillframe_resp::{Out, Protocol, format_integer, parse_integer};
 
@@ -13,7 +12,7 @@ use crate::table::flags::{DENYOOM, FAST, READONLY, WRITE};
 use crate::table::{ONE_KEY, Table};
 
 /// Adds the commands of this module.
-pub(crate) fn register<A: Algorithm, S>(table: &mut Table<A, S>) {
+pub(crate) fn register<S>(table: &mut Table<S>) {
     const SET: u32 = WRITE | DENYOOM | FAST;
     table.add("hdel", -3, WRITE | FAST, ONE_KEY, hdel);
     table.add("hexists", 3, READONLY | FAST, ONE_KEY, hexists);
@@ -33,7 +32,7 @@ pub(crate) fn register<A: Algorithm, S>(table: &mut Table<A, S>) {
 }
 
 /// `HSET key field value [field value]...` and `HMSET`, which answers OK.
-fn hset<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]], command: &'static str) {
+fn hset(ctx: &mut Context<'_>, args: &[&[u8]], command: &'static str) {
     let (key, rest) = (args[1], &args[2..]);
     let (pairs, odd) = rest.as_chunks::<2>();
     if !odd.is_empty() {
@@ -51,8 +50,8 @@ fn hset<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]], command: &'stati
 }
 
 /// Sets one field of a hash that was looked up; false, with the error answered, if it cannot be.
-fn set_field<A: Algorithm>(
-    ctx: &mut Context<'_, A>,
+fn set_field(
+    ctx: &mut Context<'_>,
     key: &[u8],
     field: &[u8],
     value: &[u8],
@@ -67,7 +66,7 @@ fn set_field<A: Algorithm>(
 }
 
 /// `HSETNX key field value`
-fn hsetnx<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn hsetnx(ctx: &mut Context<'_>, args: &[&[u8]]) {
     let (key, field, value) = (args[1], args[2], args[3]);
     let Some((out, hash)) = ctx.held::<Hash<'_>>(key) else { return };
     if hash.is_some_and(|hash| hash.contains(field)) {
@@ -79,7 +78,7 @@ fn hsetnx<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
 }
 
 /// `HGET key field`
-fn hget<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn hget(ctx: &mut Context<'_>, args: &[&[u8]]) {
     let Some((out, hash)) = ctx.found::<Hash<'_>>(args[1]) else { return };
     answer_field(out, hash, args[2]);
 }
@@ -92,14 +91,14 @@ fn answer_field(out: &mut Out<'_>, hash: Option<Hash<'_>>, field: &[u8]) {
 }
 
 /// `HMGET key field...`
-fn hmget<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn hmget(ctx: &mut Context<'_>, args: &[&[u8]]) {
     let Some((out, hash)) = ctx.found::<Hash<'_>>(args[1]) else { return };
     out.array(args.len() - 2);
     args[2..].iter().for_each(|field| answer_field(out, hash, field));
 }
 
 /// `HGETALL key`
-fn hgetall<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn hgetall(ctx: &mut Context<'_>, args: &[&[u8]]) {
     let Some((out, hash)) = ctx.found::<Hash<'_>>(args[1]) else { return };
     out.map(hash.map_or(0, |hash| hash.len()));
     for (field, value) in hash.iter().flat_map(|hash| hash.iter()) {
@@ -109,40 +108,40 @@ fn hgetall<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
 }
 
 /// `HKEYS key`
-fn hkeys<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn hkeys(ctx: &mut Context<'_>, args: &[&[u8]]) {
     let Some((out, hash)) = ctx.found::<Hash<'_>>(args[1]) else { return };
     out.array(hash.map_or(0, |hash| hash.len()));
     hash.iter().flat_map(|hash| hash.iter()).for_each(|(field, _)| out.bulk(field));
 }
 
 /// `HVALS key`
-fn hvals<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn hvals(ctx: &mut Context<'_>, args: &[&[u8]]) {
     let Some((out, hash)) = ctx.found::<Hash<'_>>(args[1]) else { return };
     out.array(hash.map_or(0, |hash| hash.len()));
     hash.iter().flat_map(|hash| hash.iter()).for_each(|(_, value)| out.bulk(value));
 }
 
 /// `HLEN key`
-fn hlen<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn hlen(ctx: &mut Context<'_>, args: &[&[u8]]) {
     let Some((out, hash)) = ctx.found::<Hash<'_>>(args[1]) else { return };
     out.integer(hash.map_or(0, |hash| hash.len() as i64));
 }
 
 /// `HEXISTS key field`
-fn hexists<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn hexists(ctx: &mut Context<'_>, args: &[&[u8]]) {
     let Some((out, hash)) = ctx.found::<Hash<'_>>(args[1]) else { return };
     out.integer(hash.is_some_and(|hash| hash.contains(args[2])).into());
 }
 
 /// `HSTRLEN key field`
-fn hstrlen<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn hstrlen(ctx: &mut Context<'_>, args: &[&[u8]]) {
     let Some((out, hash)) = ctx.found::<Hash<'_>>(args[1]) else { return };
     let value = hash.and_then(|hash| hash.get(args[2]));
     out.integer(value.map_or(0, |value| value.len() as i64));
 }
 
 /// `HDEL key field...`
-fn hdel<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn hdel(ctx: &mut Context<'_>, args: &[&[u8]]) {
     let (key, fields) = (args[1], &args[2..]);
     let Some((out, hash)) = ctx.held::<Hash<'_>>(key) else { return };
     if hash.is_none() {
@@ -161,7 +160,7 @@ fn hdel<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
 }
 
 /// `HINCRBY key field increment`
-fn hincrby<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn hincrby(ctx: &mut Context<'_>, args: &[&[u8]]) {
     let (key, field) = (args[1], args[2]);
     let Some(increment) = parse_integer(args[3]) else {
         return ctx.out.error(NOT_AN_INTEGER);
@@ -179,7 +178,7 @@ fn hincrby<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
 }
 
 /// `HINCRBYFLOAT key field increment`
-fn hincrbyfloat<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn hincrbyfloat(ctx: &mut Context<'_>, args: &[&[u8]]) {
     let (key, field) = (args[1], args[2]);
     let increment = match Extended::parse(args[3]) {
         None => return ctx.out.error(NOT_A_FLOAT),
@@ -202,7 +201,7 @@ fn hincrbyfloat<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
 }
 
 /// `HRANDFIELD key [count [WITHVALUES]]`
-fn hrandfield<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn hrandfield(ctx: &mut Context<'_>, args: &[&[u8]]) {
     let Some(text) = args.get(2) else {
         let mut random = ctx.ledger.random.split();
         let Some((out, hash)) = ctx.found::<Hash<'_>>(args[1]) else { return };

@@ -1,6 +1,5 @@
 //! Commands on keys, whatever they hold.
 
-use stillframe::Algorithm;
 use stillframe_keyspace::{DATABASES, Entry, MemoryError, Type, Value};
 use stillframe_resp::parse_integer;
 
@@ -10,7 +9,7 @@ use crate::table::flags::{DENYOOM, FAST, LOADING, READONLY, STALE, WRITE};
 use crate::table::{ALL_KEYS, NO_KEYS, ONE_KEY, SECOND_KEY, TWO_KEYS, Table};
 
 /// Adds the commands of this module.
-pub(crate) fn register<A: Algorithm, S>(table: &mut Table<A, S>) {
+pub(crate) fn register<S>(table: &mut Table<S>) {
     table.add("copy", -3, WRITE | DENYOOM, TWO_KEYS, copy);
     table.add("dbsize", 1, READONLY | FAST, NO_KEYS, dbsize);
     table.add("del", -2, WRITE, ALL_KEYS, del);
@@ -33,7 +32,7 @@ pub(crate) fn register<A: Algorithm, S>(table: &mut Table<A, S>) {
 }
 
 /// `DEL key...` and `UNLINK key...`
-fn del<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn del(ctx: &mut Context<'_>, args: &[&[u8]]) {
     let db = ctx.caller.db;
     let mut deleted = 0;
     for key in &args[1..] {
@@ -47,21 +46,21 @@ fn del<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
 }
 
 /// `EXISTS key...`: how many of them exist, repetitions counted.
-fn exists<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn exists(ctx: &mut Context<'_>, args: &[&[u8]]) {
     let found = args[1..].iter().map(|key| ctx.look(key, |_, entry| i64::from(entry.is_some())));
     let count = found.sum();
     ctx.out.integer(count);
 }
 
 /// `TOUCH key...`: as EXISTS, but it is a use of the keys.
-fn touch<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn touch(ctx: &mut Context<'_>, args: &[&[u8]]) {
     let found = args[1..].iter().map(|key| ctx.read(key, |_, entry| i64::from(entry.is_some())));
     let count = found.sum();
     ctx.out.integer(count);
 }
 
 /// `TYPE key`
-fn type_of<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn type_of(ctx: &mut Context<'_>, args: &[&[u8]]) {
     ctx.look(args[1], |out, entry| {
         out.simple(entry.map_or("none", |entry| type_name(entry.value())));
     });
@@ -79,7 +78,7 @@ pub(super) fn type_name(value: Value<'_>) -> &'static str {
 }
 
 /// `RENAME key newkey`
-fn rename<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn rename(ctx: &mut Context<'_>, args: &[&[u8]]) {
     let (from, to) = (args[1], args[2]);
     if !ctx.exists(from) {
         return ctx.out.error(NO_SUCH_KEY);
@@ -91,7 +90,7 @@ fn rename<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
 }
 
 /// `RENAMENX key newkey`
-fn renamenx<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn renamenx(ctx: &mut Context<'_>, args: &[&[u8]]) {
     let (from, to) = (args[1], args[2]);
     if !ctx.exists(from) {
         return ctx.out.error(NO_SUCH_KEY);
@@ -106,8 +105,8 @@ fn renamenx<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
 
 /// Moves an existing key; false, with the error answered, if there is no memory. `events`: what
 /// notifications call the leaving and the arriving.
-fn relocate<A: Algorithm>(
-    ctx: &mut Context<'_, A>,
+fn relocate(
+    ctx: &mut Context<'_>,
     from: &[u8],
     to_db: usize,
     to: &[u8],
@@ -125,8 +124,8 @@ fn relocate<A: Algorithm>(
 }
 
 /// What RENAME, MOVE and COPY do once `to` is written: one change, on which `to` is touched.
-fn relocated<A: Algorithm>(
-    ctx: &mut Context<'_, A>,
+fn relocated(
+    ctx: &mut Context<'_>,
     to_db: usize,
     to: &[u8],
     outcome: Result<(), MemoryError>,
@@ -147,7 +146,7 @@ fn relocated<A: Algorithm>(
 }
 
 /// `MOVE key db`
-fn move_key<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn move_key(ctx: &mut Context<'_>, args: &[&[u8]]) {
     let key = args[1];
     let to_db = match parse_db(args[2]) {
         Ok(to_db) => to_db,
@@ -165,7 +164,7 @@ fn move_key<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
 }
 
 /// `COPY source destination [DB db] [REPLACE]`
-fn copy<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn copy(ctx: &mut Context<'_>, args: &[&[u8]]) {
     let (from, to, db) = (args[1], args[2], ctx.caller.db);
     let (mut to_db, mut replace) = (db, false);
     let mut rest = &args[3..];
@@ -206,12 +205,12 @@ pub fn parse_db(number: &[u8]) -> Result<usize, &'static str> {
 }
 
 /// `DBSIZE`
-fn dbsize<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
+fn dbsize(ctx: &mut Context<'_>, _args: &[&[u8]]) {
     ctx.out.integer(ctx.keyspace.len(ctx.caller.db) as i64);
 }
 
 /// `FLUSHDB [ASYNC | SYNC]`
-fn flushdb<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn flushdb(ctx: &mut Context<'_>, args: &[&[u8]]) {
     if !accepts_flush_option(&args[1..]) {
         return ctx.out.error(SYNTAX);
     }
@@ -224,7 +223,7 @@ fn flushdb<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
 }
 
 /// `FLUSHALL [ASYNC | SYNC]`
-fn flushall<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn flushall(ctx: &mut Context<'_>, args: &[&[u8]]) {
     if !accepts_flush_option(&args[1..]) {
         return ctx.out.error(SYNTAX);
     }
@@ -238,7 +237,7 @@ fn flushall<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
 }
 
 /// `SWAPDB index index`
-fn swapdb<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn swapdb(ctx: &mut Context<'_>, args: &[&[u8]]) {
     let parse = |number| parse_integer(number).and_then(|number| i32::try_from(number).ok());
     let Some(a) = parse(args[1]) else {
         return ctx.out.error("ERR invalid first DB index");
@@ -278,14 +277,14 @@ fn accepts_flush_option(options: &[&[u8]]) -> bool {
 }
 
 /// Counts the keys of `db` as changed and tells those who watch one that exists.
-fn before_flush<A: Algorithm>(ctx: &mut Context<'_, A>, db: usize) {
+fn before_flush(ctx: &mut Context<'_>, db: usize) {
     let Context { keyspace, ledger, now, .. } = ctx;
     ledger.dirty += keyspace.len(db) as u64;
     ledger.watches.touch_all(db, |key| keyspace.contains(db, key, *now));
 }
 
 /// `OBJECT ENCODING key`
-fn object_encoding<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn object_encoding(ctx: &mut Context<'_>, args: &[&[u8]]) {
     ctx.peek(args[2], |out, entry| match entry.map(Entry::value) {
         None => out.null(),
         Some(value) => out.bulk(encoding(value)),
@@ -327,7 +326,7 @@ pub fn encoding(value: Value<'_>) -> &'static str {
 }
 
 /// `OBJECT REFCOUNT key`
-fn object_refcount<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn object_refcount(ctx: &mut Context<'_>, args: &[&[u8]]) {
     let is_own = ctx.ledger.settings.keeps_uses;
     ctx.peek(args[2], |out, entry| match entry.map(Entry::value) {
         None => out.null(),
@@ -339,7 +338,7 @@ fn object_refcount<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
 }
 
 /// `OBJECT FREQ key`
-fn object_freq<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn object_freq(ctx: &mut Context<'_>, args: &[&[u8]]) {
     let found = ctx.keyspace.peek(ctx.caller.db, args[2], ctx.now).is_some();
     if found && !ctx.ledger.settings.counts_frequency {
         return ctx.out.error(
@@ -355,7 +354,7 @@ fn object_freq<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
 }
 
 /// `OBJECT IDLETIME key`: in seconds.
-fn object_idletime<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn object_idletime(ctx: &mut Context<'_>, args: &[&[u8]]) {
     let found = ctx.keyspace.peek(ctx.caller.db, args[2], ctx.now).is_some();
     if found && ctx.ledger.settings.counts_frequency {
         return ctx.out.error(
@@ -371,7 +370,7 @@ fn object_idletime<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
 }
 
 /// `OBJECT HELP`
-fn object_help<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
+fn object_help(ctx: &mut Context<'_>, _args: &[&[u8]]) {
     ctx.out.lines(&[
         "OBJECT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
         "ENCODING <key>",

@@ -1,6 +1,5 @@
 //! LCS: the longest common subsequence of two strings, by the classic table of prefix lengths.
 
-use stillframe::Algorithm;
 use stillframe_keyspace::{Entry, IntText, Type};
 use stillframe_resp::parse_integer;
 
@@ -10,7 +9,7 @@ use crate::table::flags::READONLY;
 use crate::table::{TWO_KEYS, Table};
 
 /// Adds the commands of this module.
-pub(crate) fn register<A: Algorithm, S>(table: &mut Table<A, S>) {
+pub(crate) fn register<S>(table: &mut Table<S>) {
     table.add("lcs", -3, READONLY, TWO_KEYS, lcs);
 }
 
@@ -48,7 +47,7 @@ impl Options {
 }
 
 /// `LCS key1 key2 [LEN] [IDX] [MINMATCHLEN length] [WITHMATCHLEN]`
-fn lcs<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn lcs(ctx: &mut Context<'_>, args: &[&[u8]]) {
     let [a, b] = [args[1], args[2]].map(|key| {
         ctx.read(key, |_, entry| {
             let mut text = IntText::default();

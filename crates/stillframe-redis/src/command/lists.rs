@@ -1,6 +1,5 @@
 //! Lists: everything but popping and moving elements.
 
-use stillframe::Algorithm;
 use stillframe_keyspace::List;
 use stillframe_resp::{Out, parse_integer};
 
@@ -11,7 +10,7 @@ use crate::table::flags::{DENYOOM, FAST, READONLY, WRITE};
 use crate::table::{ONE_KEY, Table};
 
 /// Adds the commands of this module.
-pub(crate) fn register<A: Algorithm, S>(table: &mut Table<A, S>) {
+pub(crate) fn register<S>(table: &mut Table<S>) {
     const PUSH: u32 = WRITE | DENYOOM | FAST;
     table.add("lindex", 3, READONLY, ONE_KEY, lindex);
     table.add("linsert", 5, WRITE | DENYOOM, ONE_KEY, linsert);
@@ -63,7 +62,7 @@ impl Side {
 }
 
 /// `LPUSH key element...` and its siblings
-fn push<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]], side: Side, only_existing: bool) {
+fn push(ctx: &mut Context<'_>, args: &[&[u8]], side: Side, only_existing: bool) {
     let (key, elements) = (args[1], &args[2..]);
     match ctx.held::<List<'_>>(key) {
         None => return,
@@ -85,13 +84,13 @@ fn push<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]], side: Side, only
 }
 
 /// `LLEN key`
-fn llen<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn llen(ctx: &mut Context<'_>, args: &[&[u8]]) {
     let Some((out, list)) = ctx.found::<List<'_>>(args[1]) else { return };
     out.integer(list.map_or(0, |list| list.len() as i64));
 }
 
 /// `LINDEX key index`
-fn lindex<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn lindex(ctx: &mut Context<'_>, args: &[&[u8]]) {
     let Some((out, list)) = ctx.found::<List<'_>>(args[1]) else { return };
     let Some(list) = list else { return out.null() };
     let Some(index) = parse_integer(args[2]) else { return out.error(NOT_AN_INTEGER) };
@@ -109,7 +108,7 @@ fn position(index: i64, length: usize) -> Option<usize> {
 }
 
 /// `LRANGE key start stop`
-fn lrange<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn lrange(ctx: &mut Context<'_>, args: &[&[u8]]) {
     let (Some(start), Some(stop)) = (parse_integer(args[2]), parse_integer(args[3])) else {
         return ctx.out.error(NOT_AN_INTEGER);
     };
@@ -121,7 +120,7 @@ fn lrange<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
 }
 
 /// `LSET key index element`
-fn lset<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn lset(ctx: &mut Context<'_>, args: &[&[u8]]) {
     let (key, element) = (args[1], args[3]);
     let Some((out, list)) = ctx.held::<List<'_>>(key) else { return };
     let Some(list) = list else { return out.error(NO_SUCH_KEY) };
@@ -136,7 +135,7 @@ fn lset<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
 }
 
 /// `LINSERT key BEFORE | AFTER pivot element`
-fn linsert<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn linsert(ctx: &mut Context<'_>, args: &[&[u8]]) {
     let (key, pivot, element) = (args[1], args[3], args[4]);
     let after = match args[2].to_ascii_uppercase().as_slice() {
         b"BEFORE" => 0,
@@ -158,7 +157,7 @@ fn linsert<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
 }
 
 /// `LREM key count element`: the first `count` of them, from the tail if negative; all if 0.
-fn lrem<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn lrem(ctx: &mut Context<'_>, args: &[&[u8]]) {
     let (key, element) = (args[1], args[3]);
     let Some(count) = parse_integer(args[2]) else {
         return ctx.out.error(NOT_AN_INTEGER);
@@ -202,7 +201,7 @@ fn matches_of(list: List<'_>, element: &[u8], count: i64) -> Vec<usize> {
 }
 
 /// `LTRIM key start stop`: only those are left.
-fn ltrim<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn ltrim(ctx: &mut Context<'_>, args: &[&[u8]]) {
     let key = args[1];
     let (Some(start), Some(stop)) = (parse_integer(args[2]), parse_integer(args[3])) else {
         return ctx.out.error(NOT_AN_INTEGER);
@@ -285,7 +284,7 @@ impl Search {
 }
 
 /// `LPOS key element [RANK rank] [COUNT count] [MAXLEN length]`
-fn lpos<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn lpos(ctx: &mut Context<'_>, args: &[&[u8]]) {
     let search = match Search::parse(&args[3..]) {
         Ok(search) => search,
         Err(error) => return ctx.out.error(error),

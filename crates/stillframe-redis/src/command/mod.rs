@@ -24,14 +24,12 @@ mod sort;
 mod sorted;
 mod strings;
 
-use stillframe::Algorithm;
-
 pub use keys::{encoding, parse_db};
 
 use crate::table::Table;
 
 /// Adds all commands on data to a table.
-pub fn register<A: Algorithm, S>(table: &mut Table<A, S>) {
+pub fn register<S>(table: &mut Table<S>) {
     strings::register(table);
     set::register(table);
     counters::register(table);

@@ -1,6 +1,5 @@
 //! Lists: popping and moving elements, at once or when there are some.
 
-use stillframe::Algorithm;
 use stillframe_keyspace::{List, Type};
 use stillframe_resp::{Out, format_integer};
 
@@ -14,7 +13,7 @@ use crate::table::flags::{BLOCKING, DENYOOM, FAST, NOSCRIPT, WRITE};
 use crate::table::{ALL_BUT_LAST, More, NO_KEYS, ONE_KEY, TWO_KEYS, Table};
 
 /// Adds the commands of this module.
-pub(crate) fn register<A: Algorithm, S>(table: &mut Table<A, S>) {
+pub(crate) fn register<S>(table: &mut Table<S>) {
     const WAIT: u32 = WRITE | NOSCRIPT | BLOCKING;
     table.add("blmove", 6, WAIT | DENYOOM, TWO_KEYS, blmove);
     table.add("blmpop", -5, WRITE | BLOCKING, NO_KEYS.and(More::Counted(2)), blmpop);
@@ -31,7 +30,7 @@ pub(crate) fn register<A: Algorithm, S>(table: &mut Table<A, S>) {
 }
 
 /// `LPOP key [count]` and `RPOP key [count]`
-fn pop<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]], side: Side) {
+fn pop(ctx: &mut Context<'_>, args: &[&[u8]], side: Side) {
     let key = args[1];
     let count = match args.get(2).map(|count| at_least(count, 0, MUST_BE_POSITIVE)) {
         Some(_) if args.len() > 3 => return ctx.out.error(wrong_arity(side.pop_event())),
@@ -73,13 +72,7 @@ fn answer_end(out: &mut Out<'_>, list: List<'_>, side: Side, count: usize) {
 
 /// Removes the `count` elements at an end of a list, which have been answered from `start` on;
 /// false, with the error in their place, if it cannot be done.
-fn take_end<A: Algorithm>(
-    ctx: &mut Context<'_, A>,
-    key: &[u8],
-    side: Side,
-    count: usize,
-    start: usize,
-) -> bool {
+fn take_end(ctx: &mut Context<'_>, key: &[u8], side: Side, count: usize, start: usize) -> bool {
     let outcome = ctx.keyspace.edit_list(ctx.caller.db, key, |list| {
         let first = if side == Side::Left { 0 } else { list.len() - count };
         list.remove_range(first, count);
@@ -112,14 +105,14 @@ fn parse_way(from: &[u8], to: &[u8]) -> Result<Way, &'static str> {
 }
 
 /// `LMOVE source destination LEFT | RIGHT LEFT | RIGHT`
-fn lmove<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn lmove(ctx: &mut Context<'_>, args: &[&[u8]]) {
     match parse_way(args[3], args[4]) {
         Ok(way) => move_element(ctx, args[1], args[2], way),
         Err(error) => ctx.out.error(error),
     }
 }
 
-fn move_element<A: Algorithm>(ctx: &mut Context<'_, A>, source: &[u8], target: &[u8], way: Way) {
+fn move_element(ctx: &mut Context<'_>, source: &[u8], target: &[u8], way: Way) {
     let db = ctx.caller.db;
     let Some((out, list)) = ctx.held::<List<'_>>(source) else { return };
     if list.is_none() {
@@ -163,7 +156,7 @@ fn move_element<A: Algorithm>(ctx: &mut Context<'_, A>, source: &[u8], target: &
 }
 
 /// Tells that an element was pushed, which counts as one change with its removal elsewhere.
-fn arrived<A: Algorithm>(ctx: &mut Context<'_, A>, target: &[u8], side: Side) {
+fn arrived(ctx: &mut Context<'_>, target: &[u8], side: Side) {
     ctx.changed_as(target, 'l', side.push_event());
     ctx.ledger.dirty -= 1;
 }
@@ -176,7 +169,7 @@ fn push(list: &mut stillframe_keyspace::ListEdit<'_>, element: &[u8], side: Side
 }
 
 /// `LMPOP numkeys key... LEFT | RIGHT [COUNT count]`
-fn lmpop<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn lmpop(ctx: &mut Context<'_>, args: &[&[u8]]) {
     match MultiPop::parse(&args[1..], Side::parse) {
         Ok(wanted) => {
             if pop_first(ctx, wanted.keys, wanted.end, Some(wanted.count)).is_none() {
@@ -192,8 +185,8 @@ struct Answered;
 
 /// Pops from the first key that is a list: its name and one element or, with a count, an array of
 /// elements. `None`: there is none.
-fn pop_first<A: Algorithm>(
-    ctx: &mut Context<'_, A>,
+fn pop_first(
+    ctx: &mut Context<'_>,
     keys: &[&[u8]],
     side: Side,
     count: Option<usize>,
@@ -220,7 +213,7 @@ fn pop_first<A: Algorithm>(
 }
 
 /// `BLPOP key... timeout` and `BRPOP key... timeout`
-fn blocking_pop<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]], side: Side) {
+fn blocking_pop(ctx: &mut Context<'_>, args: &[&[u8]], side: Side) {
     let (keys, last) = args[1..].split_at(args.len() - 2);
     let timeout = match parse_timeout(last[0]) {
         Ok(timeout) => timeout,
@@ -236,7 +229,7 @@ fn blocking_pop<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]], side: Si
 }
 
 /// `BLMPOP timeout numkeys key... LEFT | RIGHT [COUNT count]`
-fn blmpop<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn blmpop(ctx: &mut Context<'_>, args: &[&[u8]]) {
     let wanted = match MultiPop::parse(&args[2..], Side::parse) {
         Ok(wanted) => wanted,
         Err(error) => return ctx.out.error(error),
@@ -261,7 +254,7 @@ fn blmpop<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
 }
 
 /// `BLMOVE source destination LEFT | RIGHT LEFT | RIGHT timeout`
-fn blmove<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn blmove(ctx: &mut Context<'_>, args: &[&[u8]]) {
     match parse_way(args[3], args[4]) {
         Ok(way) => blocking_move(ctx, args, way),
         Err(error) => ctx.out.error(error),
@@ -269,11 +262,11 @@ fn blmove<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
 }
 
 /// `BRPOPLPUSH source destination timeout`
-fn brpoplpush<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn brpoplpush(ctx: &mut Context<'_>, args: &[&[u8]]) {
     blocking_move(ctx, args, RIGHT_TO_LEFT);
 }
 
-fn blocking_move<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]], way: Way) {
+fn blocking_move(ctx: &mut Context<'_>, args: &[&[u8]], way: Way) {
     let source = args[1];
     let timeout = match parse_timeout(args[args.len() - 1]) {
         Ok(timeout) => timeout,

@@ -1,6 +1,5 @@
 //! Commands that walk over keys or elements: SCAN and its family, KEYS, RANDOMKEY.
 
-use stillframe::Algorithm;
 use stillframe_keyspace::{Entry, Hash, Set};
 use stillframe_resp::{Out, parse_integer};
 
@@ -17,7 +16,7 @@ use crate::text::glob;
 const SCAN_COUNT: usize = 10;
 
 /// Adds the commands of this module.
-pub(crate) fn register<A: Algorithm, S>(table: &mut Table<A, S>) {
+pub(crate) fn register<S>(table: &mut Table<S>) {
     table.add("hscan", -3, READONLY, ONE_KEY, hscan);
     table.add("keys", 2, READONLY, NO_KEYS, keys);
     table.add("randomkey", 1, READONLY, NO_KEYS, randomkey);
@@ -89,7 +88,7 @@ fn finish(out: &mut Out<'_>, start: usize, found: usize, next: u64) {
 }
 
 /// `SCAN cursor [MATCH pattern] [COUNT count] [TYPE type]`
-fn scan<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn scan(ctx: &mut Context<'_>, args: &[&[u8]]) {
     let Some(cursor) = parse_cursor(args[1]) else {
         return ctx.out.error(INVALID_CURSOR);
     };
@@ -112,8 +111,8 @@ fn scan<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
 
 /// `HSCAN key cursor [MATCH pattern] [COUNT count]` and its siblings: `walk` shows elements from a
 /// cursor on, about so many, each by its name and what is answered after the name.
-pub(super) fn scan_collection<'s, A: Algorithm, V: View<'s>>(
-    ctx: &'s mut Context<'_, A>,
+pub(super) fn scan_collection<'s, V: View<'s>>(
+    ctx: &'s mut Context<'_>,
     args: &[&[u8]],
     walk: impl FnOnce(V, u64, usize, &mut dyn FnMut(&[u8], Option<&[u8]>)) -> u64,
 ) {
@@ -142,21 +141,21 @@ pub(super) fn scan_collection<'s, A: Algorithm, V: View<'s>>(
 }
 
 /// `HSCAN key cursor [MATCH pattern] [COUNT count]`
-fn hscan<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn hscan(ctx: &mut Context<'_>, args: &[&[u8]]) {
     scan_collection(ctx, args, |hash: Hash<'_>, cursor, count, show| {
         hash.scan(cursor, count, |field, value| show(field, Some(value)))
     });
 }
 
 /// `SSCAN key cursor [MATCH pattern] [COUNT count]`
-fn sscan<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn sscan(ctx: &mut Context<'_>, args: &[&[u8]]) {
     scan_collection(ctx, args, |set: Set<'_>, cursor, count, show| {
         set.scan(cursor, count, |member| show(member, None))
     });
 }
 
 /// `KEYS pattern`
-fn keys<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn keys(ctx: &mut Context<'_>, args: &[&[u8]]) {
     let mut filter = Filter { pattern: None, type_name: None };
     filter.set_pattern(args[1]);
     let start = ctx.out.position();
@@ -172,7 +171,7 @@ fn keys<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
 }
 
 /// `RANDOMKEY`
-fn randomkey<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
+fn randomkey(ctx: &mut Context<'_>, _args: &[&[u8]]) {
     let Context { keyspace, ledger, caller, out, now, .. } = ctx;
     match keyspace.random(caller.db, *now, &mut || ledger.random.bits()) {
         Some(entry) => out.bulk(entry.key()),

@@ -1,6 +1,5 @@
 //! SET in all its forms: the commands that store whole strings.
 
-use stillframe::Algorithm;
 use stillframe_keyspace::{Expire, WARM_BATCH};
 
 use super::expire::{
@@ -14,7 +13,7 @@ use crate::table::flags::{DENYOOM, FAST, WRITE};
 use crate::table::{KEY_VALUE_PAIRS, ONE_KEY, Table};
 
 /// Adds the commands of this module.
-pub(crate) fn register<A: Algorithm, S>(table: &mut Table<A, S>) {
+pub(crate) fn register<S>(table: &mut Table<S>) {
     table.add("getex", -2, WRITE | FAST, ONE_KEY, getex);
     table.add("getset", 3, WRITE | DENYOOM | FAST, ONE_KEY, getset);
     table.add("mset", -3, WRITE | DENYOOM, KEY_VALUE_PAIRS, mset);
@@ -107,7 +106,7 @@ impl<'a> Options<'a> {
 }
 
 /// `SET key value [NX | XX] [GET] [EX s | PX ms | EXAT s | PXAT ms | KEEPTTL]`
-fn set<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn set(ctx: &mut Context<'_>, args: &[&[u8]]) {
     if let [_, key, value] = args {
         return store(ctx, ctx.out.position(), key, value, Expire::Never, Answer::Ok);
     }
@@ -128,13 +127,7 @@ fn set<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
     }
 }
 
-fn set_with<A: Algorithm>(
-    ctx: &mut Context<'_, A>,
-    command: &str,
-    key: &[u8],
-    value: &[u8],
-    options: &Options<'_>,
-) {
+fn set_with(ctx: &mut Context<'_>, command: &str, key: &[u8], value: &[u8], options: &Options<'_>) {
     let expire = match options.lifetime {
         Lifetime::Unsaid | Lifetime::Persist => Expire::Never,
         Lifetime::Keep => Expire::Keep,
@@ -171,8 +164,8 @@ enum Answer {
 }
 
 #[inline]
-fn store<A: Algorithm>(
-    ctx: &mut Context<'_, A>,
+fn store(
+    ctx: &mut Context<'_>,
     start: usize,
     key: &[u8],
     value: &[u8],
@@ -193,7 +186,7 @@ fn store<A: Algorithm>(
 }
 
 /// `SETNX key value`
-fn setnx<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn setnx(ctx: &mut Context<'_>, args: &[&[u8]]) {
     let (key, value) = (args[1], args[2]);
     if ctx.exists(key) {
         return ctx.out.integer(0);
@@ -204,18 +197,13 @@ fn setnx<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
 }
 
 /// `SETEX key seconds value` and `PSETEX key milliseconds value`
-fn setex<A: Algorithm>(
-    ctx: &mut Context<'_, A>,
-    args: &[&[u8]],
-    command: &'static str,
-    form: TimeForm,
-) {
+fn setex(ctx: &mut Context<'_>, args: &[&[u8]], command: &'static str, form: TimeForm) {
     let options = Options { lifetime: Lifetime::Time(form, args[2]), ..Options::NONE };
     set_with(ctx, command, args[1], args[3], &options);
 }
 
 /// `GETSET key value`
-fn getset<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn getset(ctx: &mut Context<'_>, args: &[&[u8]]) {
     let options = Options { get: true, ..Options::NONE };
     let dirty = ctx.ledger.dirty;
     set_with(ctx, "getset", args[1], args[2], &options);
@@ -225,7 +213,7 @@ fn getset<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
 }
 
 /// `GETEX key [EX s | PX ms | EXAT s | PXAT ms | PERSIST]`
-fn getex<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn getex(ctx: &mut Context<'_>, args: &[&[u8]]) {
     let key = args[1];
     let Some(options) = Options::parse(&args[2..], false) else {
         return ctx.out.error(SYNTAX);
@@ -250,7 +238,7 @@ fn getex<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
 }
 
 /// `MSET key value [key value]...`
-fn mset<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn mset(ctx: &mut Context<'_>, args: &[&[u8]]) {
     let pairs = &args[1..];
     if !pairs.len().is_multiple_of(2) {
         return ctx.out.error(wrong_arity("mset"));
@@ -261,7 +249,7 @@ fn mset<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
 }
 
 /// `MSETNX key value [key value]...`
-fn msetnx<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn msetnx(ctx: &mut Context<'_>, args: &[&[u8]]) {
     let pairs = &args[1..];
     if !pairs.len().is_multiple_of(2) {
         return ctx.out.error(wrong_arity("msetnx"));
@@ -275,7 +263,7 @@ fn msetnx<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
 }
 
 /// Stores all pairs; false, with the error answered, if memory ends on the way.
-fn store_pairs<A: Algorithm>(ctx: &mut Context<'_, A>, pairs: &[&[u8]]) -> bool {
+fn store_pairs(ctx: &mut Context<'_>, pairs: &[&[u8]]) -> bool {
     let (db, start) = (ctx.caller.db, ctx.out.position());
     for (index, &[key, value]) in pairs.as_chunks().0.iter().enumerate() {
         if index.is_multiple_of(WARM_BATCH) {

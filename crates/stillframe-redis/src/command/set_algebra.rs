@@ -5,7 +5,6 @@
 
 use std::collections::HashSet;
 
-use stillframe::Algorithm;
 use stillframe_keyspace::Set;
 
 use super::collection::view_of;
@@ -16,7 +15,7 @@ use crate::table::flags::{DENYOOM, READONLY, WRITE};
 use crate::table::{ALL_KEYS, More, NO_KEYS, Table};
 
 /// Adds the commands of this module.
-pub(crate) fn register<A: Algorithm, S>(table: &mut Table<A, S>) {
+pub(crate) fn register<S>(table: &mut Table<S>) {
     use Operation::{Difference, Intersection, Union};
     const STORE: u32 = WRITE | DENYOOM;
     table.add("sdiff", -2, READONLY, ALL_KEYS, |ctx, args| show(ctx, args, Difference));
@@ -82,11 +81,7 @@ impl Members {
 
 /// Reads the sets of `keys` for an operation. `None`, with the error answered, if a key is of
 /// another type.
-fn compute<A: Algorithm>(
-    ctx: &mut Context<'_, A>,
-    keys: &[&[u8]],
-    operation: Operation,
-) -> Option<Members> {
+fn compute(ctx: &mut Context<'_>, keys: &[&[u8]], operation: Operation) -> Option<Members> {
     let mut sized = measured(ctx, keys)?;
     if operation == Operation::Union {
         return Some(union(ctx, keys));
@@ -111,11 +106,7 @@ fn compute<A: Algorithm>(
 
 /// The members that are in none of the others, by what takes fewer steps: looking up each member
 /// in each of the others, or each of theirs among the members.
-fn difference<A: Algorithm>(
-    ctx: &mut Context<'_, A>,
-    members: Members,
-    others: &[(usize, &[u8])],
-) -> Members {
+fn difference(ctx: &mut Context<'_>, members: Members, others: &[(usize, &[u8])]) -> Members {
     let mut others: Vec<_> = others.iter().filter(|(length, _)| *length > 0).collect();
     let total: usize = others.iter().map(|(length, _)| length).sum();
     let mut left: HashSet<&[u8]> = members.iter().collect();
@@ -144,10 +135,7 @@ fn difference<A: Algorithm>(
 
 /// The lengths of the sets of `keys`: all are looked at before anything is done. `None`, with the
 /// error answered, if a key is of another type.
-fn measured<'k, A: Algorithm>(
-    ctx: &mut Context<'_, A>,
-    keys: &[&'k [u8]],
-) -> Option<Vec<(usize, &'k [u8])>> {
+fn measured<'k>(ctx: &mut Context<'_>, keys: &[&'k [u8]]) -> Option<Vec<(usize, &'k [u8])>> {
     let mut sized = Vec::with_capacity(keys.len());
     for &key in keys {
         let (_, set) = ctx.found::<Set<'_>>(key)?;
@@ -157,7 +145,7 @@ fn measured<'k, A: Algorithm>(
 }
 
 /// How many members all sets have in common, counted up to `most`.
-fn common<A: Algorithm>(ctx: &mut Context<'_, A>, keys: &[&[u8]], most: usize) -> Option<usize> {
+fn common(ctx: &mut Context<'_>, keys: &[&[u8]], most: usize) -> Option<usize> {
     /// Members of the smallest set that are looked at together.
     const BATCH: usize = 256;
     let mut sized = measured(ctx, keys)?;
@@ -180,11 +168,11 @@ fn common<A: Algorithm>(ctx: &mut Context<'_, A>, keys: &[&[u8]], most: usize) -
 }
 
 /// A set that was looked up before.
-fn set_at<'s, A: Algorithm>(ctx: &'s mut Context<'_, A>, key: &[u8]) -> Option<Set<'s>> {
+fn set_at<'s>(ctx: &'s mut Context<'_>, key: &[u8]) -> Option<Set<'s>> {
     view_of(ctx.keyspace.get(ctx.caller.db, key, ctx.now)).ok().flatten()
 }
 
-fn union<A: Algorithm>(ctx: &mut Context<'_, A>, keys: &[&[u8]]) -> Members {
+fn union(ctx: &mut Context<'_>, keys: &[&[u8]]) -> Members {
     let (mut members, mut seen) = (Members::default(), HashSet::new());
     for key in keys {
         for member in set_at(ctx, key).iter().flat_map(|set| set.iter()) {
@@ -197,14 +185,14 @@ fn union<A: Algorithm>(ctx: &mut Context<'_, A>, keys: &[&[u8]]) -> Members {
 }
 
 /// `SDIFF key...`, `SINTER key...`, `SUNION key...`
-fn show<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]], operation: Operation) {
+fn show(ctx: &mut Context<'_>, args: &[&[u8]], operation: Operation) {
     let Some(members) = compute(ctx, &args[1..], operation) else { return };
     ctx.out.set(members.ends.len());
     members.iter().for_each(|member| ctx.out.bulk(member));
 }
 
 /// `SDIFFSTORE destination key...` and its siblings
-fn store<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]], operation: Operation) {
+fn store(ctx: &mut Context<'_>, args: &[&[u8]], operation: Operation) {
     let target = args[1];
     let Some(members) = compute(ctx, &args[2..], operation) else { return };
     if members.ends.is_empty() {
@@ -225,7 +213,7 @@ fn store<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]], operation: Oper
 }
 
 /// `SINTERCARD numkeys key... [LIMIT limit]`
-fn sintercard<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn sintercard(ctx: &mut Context<'_>, args: &[&[u8]]) {
     let (keys, most) = match parse_cardinality(&args[1..]) {
         Ok(parsed) => parsed,
         Err(error) => return ctx.out.error(error),

@@ -1,6 +1,5 @@
 //! Sets: everything on one set, and SMOVE.
 
-use stillframe::Algorithm;
 use stillframe_keyspace::Set;
 use stillframe_resp::Out;
 
@@ -12,7 +11,7 @@ use crate::table::flags::{DENYOOM, FAST, READONLY, WRITE};
 use crate::table::{ONE_KEY, TWO_KEYS, Table};
 
 /// Adds the commands of this module.
-pub(crate) fn register<A: Algorithm, S>(table: &mut Table<A, S>) {
+pub(crate) fn register<S>(table: &mut Table<S>) {
     table.add("sadd", -3, WRITE | DENYOOM | FAST, ONE_KEY, sadd);
     table.add("scard", 2, READONLY | FAST, ONE_KEY, scard);
     table.add("sismember", 3, READONLY | FAST, ONE_KEY, sismember);
@@ -25,7 +24,7 @@ pub(crate) fn register<A: Algorithm, S>(table: &mut Table<A, S>) {
 }
 
 /// `SADD key member...`
-fn sadd<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn sadd(ctx: &mut Context<'_>, args: &[&[u8]]) {
     let (key, members) = (args[1], &args[2..]);
     if ctx.held::<Set<'_>>(key).is_none() {
         return;
@@ -41,7 +40,7 @@ fn sadd<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
 }
 
 /// `SREM key member...`
-fn srem<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn srem(ctx: &mut Context<'_>, args: &[&[u8]]) {
     let (key, members) = (args[1], &args[2..]);
     let Some((out, set)) = ctx.held::<Set<'_>>(key) else { return };
     if set.is_none() {
@@ -54,8 +53,8 @@ fn srem<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
 
 /// Removes members from a set that was looked up; how many were there. `None`, with the error
 /// answered, if it cannot be done.
-fn remove<A: Algorithm>(
-    ctx: &mut Context<'_, A>,
+fn remove(
+    ctx: &mut Context<'_>,
     key: &[u8],
     members: &[impl AsRef<[u8]>],
     event: &'static str,
@@ -73,19 +72,19 @@ fn remove<A: Algorithm>(
 }
 
 /// `SCARD key`
-fn scard<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn scard(ctx: &mut Context<'_>, args: &[&[u8]]) {
     let Some((out, set)) = ctx.found::<Set<'_>>(args[1]) else { return };
     out.integer(set.map_or(0, |set| set.len() as i64));
 }
 
 /// `SISMEMBER key member`
-fn sismember<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn sismember(ctx: &mut Context<'_>, args: &[&[u8]]) {
     let Some((out, set)) = ctx.found::<Set<'_>>(args[1]) else { return };
     out.integer(set.is_some_and(|set| set.contains(args[2])).into());
 }
 
 /// `SMISMEMBER key member...`
-fn smismember<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn smismember(ctx: &mut Context<'_>, args: &[&[u8]]) {
     let Some((out, set)) = ctx.found::<Set<'_>>(args[1]) else { return };
     out.array(args.len() - 2);
     for member in &args[2..] {
@@ -94,7 +93,7 @@ fn smismember<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
 }
 
 /// `SMEMBERS key`
-fn smembers<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn smembers(ctx: &mut Context<'_>, args: &[&[u8]]) {
     let Some((out, set)) = ctx.found::<Set<'_>>(args[1]) else { return };
     answer_all(out, set);
 }
@@ -105,7 +104,7 @@ fn answer_all(out: &mut Out<'_>, set: Option<Set<'_>>) {
 }
 
 /// `SMOVE source destination member`
-fn smove<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn smove(ctx: &mut Context<'_>, args: &[&[u8]]) {
     let (source, target, member) = (args[1], args[2], args[3]);
     // What the target holds does not matter if there is no source.
     if !ctx.exists(source) {
@@ -130,7 +129,7 @@ fn smove<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
 }
 
 /// `SPOP key [count]`
-fn spop<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn spop(ctx: &mut Context<'_>, args: &[&[u8]]) {
     let key = args[1];
     let count = match args.get(2).map(|count| at_least(count, 0, MUST_BE_POSITIVE)) {
         Some(_) if args.len() > 3 => return ctx.out.error(SYNTAX),
@@ -164,7 +163,7 @@ fn members_at(set: Set<'_>, ranks: &[usize]) -> Vec<Vec<u8>> {
 }
 
 /// `SRANDMEMBER key [count]`
-fn srandmember<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn srandmember(ctx: &mut Context<'_>, args: &[&[u8]]) {
     let room = ctx.out.room();
     let count = match args.get(2).map(|count| Count::parse(count, room)) {
         Some(_) if args.len() > 3 => return ctx.out.error(SYNTAX),

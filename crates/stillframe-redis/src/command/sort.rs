@@ -1,6 +1,5 @@
 //! SORT and SORT_RO: elements of a list, set or sorted set by number, by text, or by other keys.
 
-use stillframe::Algorithm;
 use stillframe_keyspace::{Entry, Hash, IntText, Value};
 use stillframe_resp::parse_integer;
 
@@ -12,7 +11,7 @@ use crate::table::{More, ONE_KEY, Table};
 use crate::text::c_string;
 
 /// Adds the commands of this module.
-pub(crate) fn register<A: Algorithm, S>(table: &mut Table<A, S>) {
+pub(crate) fn register<S>(table: &mut Table<S>) {
     let keys = ONE_KEY.and(More::Stored(2));
     table.add("sort", -2, WRITE | DENYOOM, keys, |ctx, args| sort(ctx, args, true));
     // Redis says so, for the keys that patterns lead to.
@@ -95,7 +94,7 @@ struct Item {
 }
 
 /// `SORT key [BY p] [LIMIT start count] [GET p]... [ASC | DESC] [ALPHA] [STORE destination]`
-fn sort<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]], may_store: bool) {
+fn sort(ctx: &mut Context<'_>, args: &[&[u8]], may_store: bool) {
     let mut options = match Options::parse(&args[2..], may_store) {
         Ok(options) => options,
         Err(error) => return ctx.out.error(error),
@@ -148,8 +147,8 @@ fn gather(entry: Option<&Entry>) -> Option<(Vec<Vec<u8>>, bool)> {
 }
 
 /// The elements in the order that is asked for; `None` if one has no number to go by.
-fn ordered<A: Algorithm>(
-    ctx: &mut Context<'_, A>,
+fn ordered(
+    ctx: &mut Context<'_>,
     mut elements: Vec<Vec<u8>>,
     options: &Options<'_>,
     order: &Order,
@@ -205,11 +204,7 @@ fn score(text: &[u8]) -> Option<f64> {
 }
 
 /// What a pattern such as `weight_*` or `object_*->field` makes of an element.
-fn look_up<A: Algorithm>(
-    ctx: &mut Context<'_, A>,
-    pattern: &[u8],
-    element: &[u8],
-) -> Option<Vec<u8>> {
+fn look_up(ctx: &mut Context<'_>, pattern: &[u8], element: &[u8]) -> Option<Vec<u8>> {
     if pattern == b"#" {
         return Some(element.to_vec());
     }
@@ -234,7 +229,7 @@ fn look_up<A: Algorithm>(
 }
 
 /// Answers the elements, or what the patterns make of each.
-fn answer<A: Algorithm>(ctx: &mut Context<'_, A>, chosen: &[Vec<u8>], patterns: &[&[u8]]) {
+fn answer(ctx: &mut Context<'_>, chosen: &[Vec<u8>], patterns: &[&[u8]]) {
     ctx.out.array(chosen.len() * patterns.len().max(1));
     for element in chosen {
         if patterns.is_empty() {
@@ -250,12 +245,7 @@ fn answer<A: Algorithm>(ctx: &mut Context<'_, A>, chosen: &[Vec<u8>], patterns: 
 }
 
 /// Stores as a list what would have been answered; what a pattern does not find is empty.
-fn store<A: Algorithm>(
-    ctx: &mut Context<'_, A>,
-    chosen: &[Vec<u8>],
-    patterns: &[&[u8]],
-    target: &[u8],
-) {
+fn store(ctx: &mut Context<'_>, chosen: &[Vec<u8>], patterns: &[&[u8]], target: &[u8]) {
     let mut results = Vec::new();
     for element in chosen {
         if patterns.is_empty() {

@@ -1,6 +1,5 @@
 //! Commands that read strings or change parts of them.
 
-use stillframe::Algorithm;
 use stillframe_keyspace::{Entry, IntText, Type, WARM_BATCH};
 use stillframe_resp::parse_integer;
 
@@ -12,7 +11,7 @@ use crate::table::flags::{DENYOOM, FAST, READONLY, WRITE};
 use crate::table::{ALL_KEYS, ONE_KEY, Table};
 
 /// Adds the commands of this module.
-pub(crate) fn register<A: Algorithm, S>(table: &mut Table<A, S>) {
+pub(crate) fn register<S>(table: &mut Table<S>) {
     table.add("append", 3, WRITE | DENYOOM | FAST, ONE_KEY, append);
     table.add("get", 2, READONLY | FAST, ONE_KEY, get);
     table.add("getdel", 2, WRITE | FAST, ONE_KEY, getdel);
@@ -24,12 +23,12 @@ pub(crate) fn register<A: Algorithm, S>(table: &mut Table<A, S>) {
 }
 
 /// `GET key`
-fn get<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn get(ctx: &mut Context<'_>, args: &[&[u8]]) {
     ctx.answer_value(args[1]);
 }
 
 /// `MGET key...`
-fn mget<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn mget(ctx: &mut Context<'_>, args: &[&[u8]]) {
     let keys = &args[1..];
     ctx.out.array(keys.len());
     for (index, key) in keys.iter().enumerate() {
@@ -44,7 +43,7 @@ fn mget<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
 }
 
 /// `GETDEL key`
-fn getdel<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn getdel(ctx: &mut Context<'_>, args: &[&[u8]]) {
     let key = args[1];
     if ctx.answer_value(key) == Found::Text {
         ctx.keyspace.remove(ctx.caller.db, key);
@@ -54,7 +53,7 @@ fn getdel<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
 }
 
 /// `STRLEN key`
-fn strlen<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn strlen(ctx: &mut Context<'_>, args: &[&[u8]]) {
     ctx.read(args[1], |out, entry| match entry.map(Entry::value) {
         Some(value) if value.kind() != Type::String => out.error(WRONG_TYPE),
         value => out.integer(value.map_or(0, |value| value.len() as i64)),
@@ -62,7 +61,7 @@ fn strlen<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
 }
 
 /// `GETRANGE key start end`: the bytes from `start` to `end` inclusive.
-fn getrange<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn getrange(ctx: &mut Context<'_>, args: &[&[u8]]) {
     let (Some(start), Some(end)) = (parse_integer(args[2]), parse_integer(args[3])) else {
         return ctx.out.error(NOT_AN_INTEGER);
     };
@@ -78,7 +77,7 @@ fn getrange<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
 }
 
 /// `SETRANGE key offset value`
-fn setrange<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn setrange(ctx: &mut Context<'_>, args: &[&[u8]]) {
     let (key, patch) = (args[1], args[3]);
     let Some(offset) = parse_integer(args[2]) else {
         return ctx.out.error(NOT_AN_INTEGER);
@@ -101,7 +100,7 @@ fn setrange<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
 }
 
 /// `APPEND key value`
-fn append<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn append(ctx: &mut Context<'_>, args: &[&[u8]]) {
     let (key, tail) = (args[1], args[2]);
     let Some(length) = length(ctx, key) else { return };
     if too_long(ctx, length, tail.len()) {
@@ -116,7 +115,7 @@ fn append<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
 
 /// Length of a key's text, 0 if there is no such key; answers if it is no string. Deletes the key
 /// if its time has come.
-fn length<A: Algorithm>(ctx: &mut Context<'_, A>, key: &[u8]) -> Option<usize> {
+fn length(ctx: &mut Context<'_>, key: &[u8]) -> Option<usize> {
     match ctx.keyspace.get(ctx.caller.db, key, ctx.now).map(Entry::value) {
         None => Some(0),
         Some(value) if value.kind() == Type::String => Some(value.len()),
@@ -128,6 +127,6 @@ fn length<A: Algorithm>(ctx: &mut Context<'_, A>, key: &[u8]) -> Option<usize> {
 }
 
 /// Whether a string of `length` and `more` bytes would be longer than clients could send.
-fn too_long<A: Algorithm>(ctx: &Context<'_, A>, length: usize, more: usize) -> bool {
+fn too_long(ctx: &Context<'_>, length: usize, more: usize) -> bool {
     length.checked_add(more).is_none_or(|total| total > ctx.string_bytes_max())
 }

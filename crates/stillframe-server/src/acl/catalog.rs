@@ -1,7 +1,5 @@
 //! The commands as access rules see them: numbers, names, categories.
 
-use stillframe::Algorithm;
-
 use super::categories;
 use stillframe_redis::Table;
 
@@ -24,7 +22,7 @@ pub(crate) struct Catalog {
 
 impl Catalog {
     /// The commands of a table.
-    pub(crate) fn new<A: Algorithm, S>(table: &Table<A, S>) -> Self {
+    pub(crate) fn new<S>(table: &Table<S>) -> Self {
         let commands = table.all().iter().map(|command| Known {
             name: command.name,
             categories: categories::of(command.name, command.flags),

@@ -274,7 +274,7 @@ mod tests {
     fn users(lines: &[&str]) -> Result<Users, String> {
         let words = |line: &&str| line.split(' ').map(|word| word.as_bytes().to_vec()).collect();
         let users = lines.iter().map(words).collect();
-        let table = crate::commands::table::<stillframe::algorithms::imprint::Imprint>();
+        let table = crate::commands::table();
         Users::new(Catalog::new(&table), &Config { users, ..Config::default() })
     }
 

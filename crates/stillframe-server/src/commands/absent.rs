@@ -3,8 +3,6 @@
 //! categories, so that an ACL file of Redis means here what it means there. MODULE is there to say
 //! that there are none.
 
-use stillframe::Algorithm;
-
 use stillframe_redis::{Keys, More, THIRD_KEY};
 
 use super::{Context, NO_KEYS, ONE_KEY, SECOND_KEY, Table, flags::*};
@@ -90,7 +88,7 @@ pub(super) fn error(name: &[u8]) -> Option<String> {
 }
 
 /// Adds what is not here, and MODULE.
-pub(crate) fn register<A: Algorithm>(table: &mut Table<A>) {
+pub(crate) fn register(table: &mut Table) {
     for &(flags, keys, names) in STREAMS.iter().chain(&SCRIPTS).chain(&CLUSTER) {
         for &name in names {
             // Whatever arguments there are: the command is refused before they are looked at.
@@ -108,7 +106,7 @@ pub(crate) fn register<A: Algorithm>(table: &mut Table<A>) {
 }
 
 /// Answers that the command is not here.
-fn refuse<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn refuse(ctx: &mut Context<'_>, args: &[&[u8]]) {
     ctx.out.error(error(args[0]).unwrap_or_else(|| NO_CLUSTER.to_owned()));
 }
 
@@ -117,7 +115,7 @@ const NOT_ALLOWED: &str = "ERR MODULE command not allowed. If the enable-module-
     in the configuration file, and then restart the server.";
 
 /// `MODULE LOAD`, `LOADEX`, `UNLOAD`
-fn no_modules<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
+fn no_modules(ctx: &mut Context<'_>, _args: &[&[u8]]) {
     if !ctx.server.config.module_command.allows(ctx.session.caller.peer.is_local()) {
         return ctx.out.error(NOT_ALLOWED);
     }
@@ -125,7 +123,7 @@ fn no_modules<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
 }
 
 /// `MODULE HELP`
-fn module_help<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
+fn module_help(ctx: &mut Context<'_>, _args: &[&[u8]]) {
     ctx.out.lines(&[
         "MODULE <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
         "LIST",

@@ -2,7 +2,6 @@
 
 use std::collections::HashSet;
 
-use stillframe::Algorithm;
 use stillframe_resp::parse_integer;
 
 use super::pubsub::wrong_subcommand;
@@ -12,7 +11,7 @@ use crate::config::rewrite;
 use stillframe_redis::errors::NOT_AN_INTEGER;
 
 /// Adds the commands of this module.
-pub(crate) fn register<A: Algorithm>(table: &mut Table<A>) {
+pub(crate) fn register(table: &mut Table) {
     let open = NOSCRIPT | LOADING | STALE;
     let admin = open | ADMIN;
     table.add_server("acl", -2, 0, NO_KEYS, help);
@@ -32,7 +31,7 @@ pub(crate) fn register<A: Algorithm>(table: &mut Table<A>) {
 }
 
 /// `ACL CAT [category]`
-fn cat<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn cat(ctx: &mut Context<'_>, args: &[&[u8]]) {
     match args.get(2..).unwrap_or_default() {
         [] => {
             ctx.out.array(categories::NAMES.len());
@@ -53,7 +52,7 @@ fn cat<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
 }
 
 /// `ACL SETUSER name [rule...]`
-fn setuser<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn setuser(ctx: &mut Context<'_>, args: &[&[u8]]) {
     let (name, rules) = (args[2], &args[3..]);
     if name.iter().any(|&byte| byte.is_ascii_whitespace() || byte == 0) {
         return ctx.out.error("ERR Usernames can't contain spaces or null characters");
@@ -76,7 +75,7 @@ fn setuser<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
 }
 
 /// `ACL DELUSER name...`: their connections end.
-fn deluser<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn deluser(ctx: &mut Context<'_>, args: &[&[u8]]) {
     if args[2..].contains(&&b"default"[..]) {
         return ctx.out.error("ERR The 'default' user cannot be removed");
     }
@@ -87,7 +86,7 @@ fn deluser<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
 }
 
 /// Ends the connections of some users.
-fn end_connections<A: Algorithm>(ctx: &mut Context<'_, A>, numbers: &HashSet<usize>) {
+fn end_connections(ctx: &mut Context<'_>, numbers: &HashSet<usize>) {
     let others = ctx.server.clients.others();
     let theirs = others.filter(|(_, client)| numbers.contains(&client.session.user));
     let places: Vec<usize> = theirs.map(|(place, _)| place).collect();
@@ -96,7 +95,7 @@ fn end_connections<A: Algorithm>(ctx: &mut Context<'_, A>, numbers: &HashSet<usi
 }
 
 /// Ends the connections of a user that listen to what the user may no longer listen to.
-fn end_subscriptions<A: Algorithm>(ctx: &mut Context<'_, A>, number: usize) {
+fn end_subscriptions(ctx: &mut Context<'_>, number: usize) {
     let users = &ctx.server.users;
     let Some(user) = users.get(number).filter(|user| !user.unlimited) else { return };
     let forbidden = |session: &crate::session::Session| {
@@ -114,7 +113,7 @@ fn end_subscriptions<A: Algorithm>(ctx: &mut Context<'_, A>, number: usize) {
 }
 
 /// `ACL GETUSER name`
-fn getuser<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn getuser(ctx: &mut Context<'_>, args: &[&[u8]]) {
     let Context { server, out, .. } = ctx;
     let users = &server.users;
     let Some(user) = users.find(args[2]).and_then(|number| users.get(number)) else {
@@ -152,7 +151,7 @@ fn getuser<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
 }
 
 /// `ACL LIST`
-fn list<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
+fn list(ctx: &mut Context<'_>, _args: &[&[u8]]) {
     let Context { server, out, .. } = ctx;
     let lines: Vec<Vec<u8>> = server
         .users
@@ -164,19 +163,19 @@ fn list<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
 }
 
 /// `ACL USERS`
-fn users<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
+fn users(ctx: &mut Context<'_>, _args: &[&[u8]]) {
     let Context { server, out, .. } = ctx;
     out.array(server.users.iter().count());
     server.users.iter().for_each(|user| out.bulk(&user.name));
 }
 
 /// `ACL WHOAMI`
-fn whoami<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
+fn whoami(ctx: &mut Context<'_>, _args: &[&[u8]]) {
     ctx.out.bulk(ctx.server.users.name(ctx.session.user));
 }
 
 /// `ACL GENPASS [bits]`: from the system's source of secrets.
-fn genpass<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn genpass(ctx: &mut Context<'_>, args: &[&[u8]]) {
     let bits = match args.get(2..).unwrap_or_default() {
         [] => Some(256),
         [bits] => match parse_integer(bits) {
@@ -203,7 +202,7 @@ fn genpass<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
 }
 
 /// `ACL LOG [count | RESET]`
-fn log<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn log(ctx: &mut Context<'_>, args: &[&[u8]]) {
     let count = match args.get(2..).unwrap_or_default() {
         [] => 10,
         [word] if word.eq_ignore_ascii_case(b"reset") => {
@@ -242,7 +241,7 @@ fn log<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
 }
 
 /// `ACL DRYRUN user command [argument...]`
-fn dryrun<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn dryrun(ctx: &mut Context<'_>, args: &[&[u8]]) {
     let users = &ctx.server.users;
     let Some(user) = users.find(args[2]).and_then(|number| users.get(number)) else {
         return ctx.out.error([b"ERR User '", args[2], b"' not found"].concat());
@@ -272,7 +271,7 @@ const NO_FILE: &str = "ERR This Redis instance is not configured to use an ACL f
     have a Redis configuration file set) in order to store users in the Redis configuration.";
 
 /// `ACL SAVE`: the file changes whole or not at all.
-fn save<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
+fn save(ctx: &mut Context<'_>, _args: &[&[u8]]) {
     let file = &ctx.server.config.aclfile;
     if file.is_empty() {
         return ctx.out.error(NO_FILE);
@@ -292,7 +291,7 @@ fn save<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
 }
 
 /// `ACL LOAD`: all of the file, or nothing if a line of it is wrong.
-fn load<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
+fn load(ctx: &mut Context<'_>, _args: &[&[u8]]) {
     let file = &ctx.server.config.aclfile;
     if file.is_empty() {
         return ctx.out.error(NO_FILE);
@@ -315,7 +314,7 @@ fn load<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
 }
 
 /// `ACL HELP`
-fn help<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
+fn help(ctx: &mut Context<'_>, _args: &[&[u8]]) {
     ctx.out.lines(&[
         "ACL <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
         "CAT [<category>]",

@@ -2,8 +2,6 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use stillframe::Algorithm;
-
 use stillframe_redis::Lookups;
 use stillframe_redis::text::glob;
 
@@ -15,7 +13,7 @@ use crate::state::ServerState;
 use crate::tls::Tls;
 
 /// Adds the commands of this module.
-pub(crate) fn register<A: Algorithm>(table: &mut Table<A>) {
+pub(crate) fn register(table: &mut Table) {
     let admin = ADMIN | NOSCRIPT | LOADING | STALE;
     table.add_server("time", 1, LOADING | STALE | FAST, NO_KEYS, time);
     table.add_server("config", -2, 0, NO_KEYS, config_get);
@@ -27,7 +25,7 @@ pub(crate) fn register<A: Algorithm>(table: &mut Table<A>) {
 }
 
 /// `TIME`: unix seconds and microseconds.
-fn time<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
+fn time(ctx: &mut Context<'_>, _args: &[&[u8]]) {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     ctx.out.array(2);
     ctx.out.bulk(since.as_secs().to_string());
@@ -38,7 +36,7 @@ fn time<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
 const HIDDEN: [&str; 2] = ["key-load-delay", "rdb-key-save-delay"];
 
 /// `CONFIG GET pattern...`
-fn config_get<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn config_get(ctx: &mut Context<'_>, args: &[&[u8]]) {
     let config = &ctx.server.config;
     let mut found: Vec<(Vec<u8>, String)> = Vec::new();
     // Each is answered once, however often it is asked for.
@@ -67,7 +65,7 @@ fn config_get<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
 }
 
 /// `CONFIG SET name value...`: all of them or none.
-fn config_set<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn config_set(ctx: &mut Context<'_>, args: &[&[u8]]) {
     let (pairs, rest) = args.get(2..).unwrap_or_default().as_chunks::<2>();
     if !rest.is_empty() {
         return ctx.out.error("ERR syntax error");
@@ -282,7 +280,7 @@ fn changed(config: &Config, pairs: &[[&[u8]; 2]], is_local: bool) -> Result<Conf
 }
 
 /// `CONFIG HELP`
-fn config_help<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
+fn config_help(ctx: &mut Context<'_>, _args: &[&[u8]]) {
     ctx.out.lines(&[
         "CONFIG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
         "GET <pattern> [<pattern> ...]",
@@ -299,7 +297,7 @@ fn config_help<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
 }
 
 /// `CONFIG RESETSTAT`
-fn config_resetstat<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
+fn config_resetstat(ctx: &mut Context<'_>, _args: &[&[u8]]) {
     let expired_total = ctx.keyspace.stats().expired_total;
     ctx.server.stats.reset(expired_total, ctx.server.loop_time);
     ctx.server.ledger.lookups = Lookups::default();
@@ -308,12 +306,12 @@ fn config_resetstat<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
 }
 
 /// `CONFIG REWRITE`
-fn config_rewrite<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
+fn config_rewrite(ctx: &mut Context<'_>, _args: &[&[u8]]) {
     rewrite_config(ctx, false);
 }
 
 /// Writes the settings to the configuration file; `all`: those with their default values, too.
-pub(super) fn rewrite_config<A: Algorithm>(ctx: &mut Context<'_, A>, all: bool) {
+pub(super) fn rewrite_config(ctx: &mut Context<'_>, all: bool) {
     let config = &ctx.server.config;
     let Some(path) = &config.config_file else {
         return ctx.out.error("ERR The server is running without a config file");

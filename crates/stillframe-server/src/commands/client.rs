@@ -5,7 +5,6 @@ mod shown;
 
 use std::time::Duration;
 
-use stillframe::Algorithm;
 use stillframe_resp::parse_integer;
 
 use super::connection::{INVALID_NAME, valid_name};
@@ -18,7 +17,7 @@ use shown::{info, list};
 use stillframe_redis::errors::{NOT_AN_INTEGER, SYNTAX};
 
 /// Adds the commands of this module.
-pub(crate) fn register<A: Algorithm>(table: &mut Table<A>) {
+pub(crate) fn register(table: &mut Table) {
     let own = NOSCRIPT | LOADING | STALE | CONNECTION;
     let admin = own | ADMIN;
     table.add_server("client", -2, 0, NO_KEYS, id);
@@ -37,7 +36,7 @@ pub(crate) fn register<A: Algorithm>(table: &mut Table<A>) {
 }
 
 /// `CLIENT HELP`
-fn help<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
+fn help(ctx: &mut Context<'_>, _args: &[&[u8]]) {
     ctx.out.lines(&[
         "CLIENT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
         "CACHING (YES|NO)",
@@ -78,12 +77,12 @@ fn help<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
 }
 
 /// `CLIENT ID`
-fn id<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
+fn id(ctx: &mut Context<'_>, _args: &[&[u8]]) {
     ctx.out.integer(ctx.session.caller.id as i64);
 }
 
 /// `CLIENT GETNAME`
-fn getname<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
+fn getname(ctx: &mut Context<'_>, _args: &[&[u8]]) {
     if ctx.session.name.is_empty() {
         ctx.out.null();
     } else {
@@ -92,7 +91,7 @@ fn getname<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
 }
 
 /// `CLIENT SETNAME name`: an empty name takes it away.
-fn setname<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn setname(ctx: &mut Context<'_>, args: &[&[u8]]) {
     if !valid_name(args[2]) {
         return ctx.out.error(INVALID_NAME);
     }
@@ -101,7 +100,7 @@ fn setname<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
 }
 
 /// `CLIENT PAUSE milliseconds [WRITE | ALL]`
-fn pause<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn pause(ctx: &mut Context<'_>, args: &[&[u8]]) {
     let writes_only = match args.get(3..).unwrap_or_default() {
         [] => false,
         [word] if word.eq_ignore_ascii_case(b"all") => false,
@@ -121,13 +120,13 @@ fn pause<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
 }
 
 /// `CLIENT UNPAUSE`
-fn unpause<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
+fn unpause(ctx: &mut Context<'_>, _args: &[&[u8]]) {
     ctx.server.unpause(ctx.keyspace);
     ctx.out.ok();
 }
 
 /// `CLIENT NO-EVICT ON | OFF`: whether `maxmemory-clients` passes over this connection.
-fn no_evict<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn no_evict(ctx: &mut Context<'_>, args: &[&[u8]]) {
     ctx.session.spared = match args[2].to_ascii_lowercase().as_slice() {
         b"on" => true,
         b"off" => false,
@@ -137,7 +136,7 @@ fn no_evict<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
 }
 
 /// `CLIENT REPLY ON | OFF | SKIP`: only ON is answered.
-fn reply<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn reply(ctx: &mut Context<'_>, args: &[&[u8]]) {
     let silenced = ctx.session.replies == Replies::Dropped;
     match args[2].to_ascii_lowercase().as_slice() {
         b"on" => {
@@ -152,7 +151,7 @@ fn reply<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
 }
 
 /// `CLIENT UNBLOCK id [TIMEOUT | ERROR]`
-fn unblock<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn unblock(ctx: &mut Context<'_>, args: &[&[u8]]) {
     let error = match args.get(3).map(|reason| reason.to_ascii_uppercase()).as_deref() {
         _ if args.len() > 4 => return ctx.out.error(wrong_subcommand(args)),
         None | Some(b"TIMEOUT") => false,

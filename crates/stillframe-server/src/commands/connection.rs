@@ -1,6 +1,5 @@
 //! Commands about the connection itself: PING, ECHO, QUIT, RESET, SELECT, AUTH, HELLO.
 
-use stillframe::Algorithm;
 use stillframe_resp::{Protocol, parse_integer};
 
 use super::permissions::note_of;
@@ -10,7 +9,7 @@ use crate::session::Replies;
 use stillframe_redis::parse_db;
 
 /// Adds the commands of this module.
-pub(crate) fn register<A: Algorithm>(table: &mut Table<A>) {
+pub(crate) fn register(table: &mut Table) {
     let always = NOSCRIPT | LOADING | STALE | FAST | NO_AUTH | ALLOW_BUSY | CONNECTION;
     table.add_server("ping", -1, FAST | CONNECTION, NO_KEYS, ping);
     table.add_server("echo", 2, LOADING | STALE | FAST | CONNECTION, NO_KEYS, echo);
@@ -22,7 +21,7 @@ pub(crate) fn register<A: Algorithm>(table: &mut Table<A>) {
 }
 
 /// `PING [message]`
-fn ping<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn ping(ctx: &mut Context<'_>, args: &[&[u8]]) {
     let listens = ctx.session.subscriptions.is_some();
     match args {
         [_, message @ ..] if args.len() <= 2 && listens && ctx.out.protocol == Protocol::Resp2 => {
@@ -38,18 +37,18 @@ fn ping<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
 }
 
 /// `ECHO message`
-fn echo<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn echo(ctx: &mut Context<'_>, args: &[&[u8]]) {
     ctx.out.bulk(args[1]);
 }
 
 /// `QUIT`: answers, then closes.
-fn quit<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
+fn quit(ctx: &mut Context<'_>, _args: &[&[u8]]) {
     ctx.session.closing = true;
     ctx.out.ok();
 }
 
 /// `RESET`: the connection is as new.
-fn reset<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
+fn reset(ctx: &mut Context<'_>, _args: &[&[u8]]) {
     transactions::close(ctx);
     ctx.server.pubsub.forget(ctx.session.listener());
     ctx.server.disable_tracking(ctx.session);
@@ -65,7 +64,7 @@ fn reset<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
 }
 
 /// `SELECT index`
-fn select<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn select(ctx: &mut Context<'_>, args: &[&[u8]]) {
     match parse_db(args[1]) {
         Ok(db) => {
             ctx.session.caller.db = db;
@@ -78,7 +77,7 @@ fn select<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
 const WRONG_PASSWORD: &str = "WRONGPASS invalid username-password pair or user is disabled.";
 
 /// `AUTH [username] password`
-fn auth<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn auth(ctx: &mut Context<'_>, args: &[&[u8]]) {
     let (user, password) = match args {
         [_, password] => (&b"default"[..], *password),
         [_, user, password] => (*user, *password),
@@ -98,7 +97,7 @@ fn auth<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
 }
 
 /// Marks the session authenticated if the password is right.
-fn log_in<A: Algorithm>(ctx: &mut Context<'_, A>, user: &[u8], password: &[u8]) -> bool {
+fn log_in(ctx: &mut Context<'_>, user: &[u8], password: &[u8]) -> bool {
     let Some(number) = ctx.server.users.log_in(user, password) else {
         let command = ctx.table.get(ctx.session.caller.last_command).name;
         note_of(ctx, "auth", command.to_uppercase().into_bytes(), user.to_vec());
@@ -110,7 +109,7 @@ fn log_in<A: Algorithm>(ctx: &mut Context<'_, A>, user: &[u8], password: &[u8]) 
 }
 
 /// `HELLO [protover [AUTH username password] [SETNAME name]]`
-fn hello<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn hello(ctx: &mut Context<'_>, args: &[&[u8]]) {
     let mut protocol = ctx.session.protocol;
     if let Some(version) = args.get(1) {
         protocol = match parse_integer(version) {
@@ -162,7 +161,7 @@ fn hello<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
     introduce(ctx);
 }
 
-fn introduce<A: Algorithm>(ctx: &mut Context<'_, A>) {
+fn introduce(ctx: &mut Context<'_>) {
     let version = if ctx.session.protocol == Protocol::Resp3 { 3 } else { 2 };
     ctx.out.map(7);
     ctx.out.bulk("server");

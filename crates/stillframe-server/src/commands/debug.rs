@@ -7,7 +7,6 @@ mod knobs;
 
 use std::time::Duration;
 
-use stillframe::Algorithm;
 use stillframe_rdb::{Encoder, Place};
 use stillframe_resp::Protocol;
 
@@ -24,7 +23,7 @@ use stillframe_redis::errors::NO_SUCH_KEY;
 use stillframe_redis::flags::{ADMIN, LOADING, NOSCRIPT, STALE};
 
 /// Adds the command of this module.
-pub(crate) fn register<A: Algorithm>(table: &mut Table<A>) {
+pub(crate) fn register(table: &mut Table) {
     table.add_server("debug", -2, ADMIN | NOSCRIPT | LOADING | STALE, NO_KEYS, debug);
 }
 
@@ -33,7 +32,7 @@ const NOT_ALLOWED: &str = "ERR DEBUG command not allowed. If the enable-debug-co
     in the configuration file, and then restart the server.";
 
 /// `DEBUG subcommand [argument...]`
-fn debug<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn debug(ctx: &mut Context<'_>, args: &[&[u8]]) {
     let name = args[1].to_ascii_lowercase();
     let open = matches!(name.as_slice(), b"digest" | b"digest-value");
     let allowed = ctx.server.config.debug_command;
@@ -132,7 +131,7 @@ const HELP: [&str; 42] = [
 ];
 
 /// `DEBUG OBJECT key`: in Redis's form; there is no address to tell.
-fn object<A: Algorithm>(ctx: &mut Context<'_, A>, key: &[u8]) {
+fn object(ctx: &mut Context<'_>, key: &[u8]) {
     let mut payload = Vec::new();
     let workspace = ctx.server.ledger.dump_workspace.take().unwrap_or_default();
     let mut encoder = Encoder::within(workspace, &mut payload);
@@ -156,7 +155,7 @@ fn object<A: Algorithm>(ctx: &mut Context<'_, A>, key: &[u8]) {
 }
 
 /// `DEBUG PROTOCOL type`: one reply of each type, for tests of clients.
-fn protocol<A: Algorithm>(ctx: &mut Context<'_, A>, kind: &[u8]) {
+fn protocol(ctx: &mut Context<'_>, kind: &[u8]) {
     let protocol = ctx.session.protocol;
     let out = &mut ctx.out;
     match kind.to_ascii_lowercase().as_slice() {
@@ -210,7 +209,7 @@ fn protocol<A: Algorithm>(ctx: &mut Context<'_, A>, kind: &[u8]) {
 }
 
 /// `DEBUG RELOAD [NOSAVE] [NOFLUSH] [MERGE]`
-fn reload<A: Algorithm>(ctx: &mut Context<'_, A>, options: &[&[u8]]) {
+fn reload(ctx: &mut Context<'_>, options: &[&[u8]]) {
     let (mut save, mut flush, mut merge) = (true, true, false);
     for option in options {
         match option.to_ascii_lowercase().as_slice() {
@@ -265,7 +264,7 @@ fn reload<A: Algorithm>(ctx: &mut Context<'_, A>, options: &[&[u8]]) {
 
 /// `DEBUG LOADAOF`: what is in memory is made anew of the dump file and the log behind it. The
 /// counters of INFO begin anew, too. Where no log is kept, it is DEBUG RELOAD.
-fn load_log<A: Algorithm>(ctx: &mut Context<'_, A>) {
+fn load_log(ctx: &mut Context<'_>) {
     if !ctx.server.journal.is_on() {
         return reload(ctx, &[]);
     }
@@ -305,7 +304,7 @@ fn load_log<A: Algorithm>(ctx: &mut Context<'_, A>) {
 }
 
 /// Loads the dump file and the log behind it into an empty keyspace.
-fn reload_all<A: Algorithm>(ctx: &mut Context<'_, A>) -> Result<(), ServeError> {
+fn reload_all(ctx: &mut Context<'_>) -> Result<(), ServeError> {
     if let Some(load) = ctx.server.saves.directory().begin_load(ctx.now)? {
         ctx.server.saves.loaded = load.rest(ctx.keyspace)?;
     }
@@ -313,10 +312,8 @@ fn reload_all<A: Algorithm>(ctx: &mut Context<'_, A>) -> Result<(), ServeError> 
 }
 
 /// Nobody is served while a command runs.
-impl<A: Algorithm> Host for Context<'_, A> {
-    type Algorithm = A;
-
-    fn parts(&mut self) -> Parts<'_, A> {
+impl Host for Context<'_> {
+    fn parts(&mut self) -> Parts<'_> {
         (self.keyspace, self.server)
     }
 

@@ -3,7 +3,6 @@
 use std::fmt::{Display, Write as _};
 
 use crate::state::memory::{arena_bytes, used_bytes};
-use stillframe::Algorithm;
 use stillframe_keyspace::{DATABASES, KeyspaceStats};
 
 use super::{Context, NO_KEYS, Table, flags::*};
@@ -18,15 +17,15 @@ use crate::state::memory::OWN_BYTES;
 use crate::supervisor;
 
 /// Adds the commands of this module.
-pub(crate) fn register<A: Algorithm>(table: &mut Table<A>) {
+pub(crate) fn register(table: &mut Table) {
     table.add_server("info", -1, LOADING | STALE, NO_KEYS, info);
 }
 
 /// Writes one section.
-type Section<A> = fn(&Context<'_, A>, &KeyspaceStats, &mut Text);
+type Section = fn(&Context<'_>, &KeyspaceStats, &mut Text);
 
 /// Sections in order; the flag tells whether they belong to the default set.
-fn sections<A: Algorithm>() -> [(&'static str, bool, Section<A>); 13] {
+fn sections() -> [(&'static str, bool, Section); 13] {
     [
         ("Server", true, server),
         ("Clients", true, clients),
@@ -45,14 +44,14 @@ fn sections<A: Algorithm>() -> [(&'static str, bool, Section<A>); 13] {
 }
 
 /// `INFO [section...]`
-fn info<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn info(ctx: &mut Context<'_>, args: &[&[u8]]) {
     let asked: Vec<Vec<u8>> = args.iter().skip(1).map(|name| name.to_ascii_lowercase()).collect();
     let asks = |name: &[u8]| asked.iter().any(|asked| asked == name);
     let everything = asks(b"all") || asks(b"everything");
     let default = asked.is_empty() || asks(b"default");
     let figures = ctx.keyspace.stats();
     let mut text = Text(String::new());
-    for (name, in_default, write) in sections::<A>() {
+    for (name, in_default, write) in sections() {
         let chosen = asks(name.to_ascii_lowercase().as_bytes());
         if everything || chosen || (default && in_default) {
             if !text.0.is_empty() {
@@ -93,7 +92,7 @@ fn human(bytes: u64) -> String {
     }
 }
 
-fn server<A: Algorithm>(ctx: &Context<'_, A>, _: &KeyspaceStats, text: &mut Text) {
+fn server(ctx: &Context<'_>, _: &KeyspaceStats, text: &mut Text) {
     let server = &*ctx.server;
     let uptime = server.started.elapsed().as_secs();
     text.field("redis_version", crate::REDIS_VERSION);
@@ -127,7 +126,7 @@ fn server<A: Algorithm>(ctx: &Context<'_, A>, _: &KeyspaceStats, text: &mut Text
     }
 }
 
-fn clients<A: Algorithm>(ctx: &Context<'_, A>, _: &KeyspaceStats, text: &mut Text) {
+fn clients(ctx: &Context<'_>, _: &KeyspaceStats, text: &mut Text) {
     let clients = &ctx.server.clients;
     let input = clients.others().map(|(_, client)| client.input.capacity()).max();
     let output = clients.others().map(|(_, client)| client.output.capacity()).max();
@@ -141,7 +140,7 @@ fn clients<A: Algorithm>(ctx: &Context<'_, A>, _: &KeyspaceStats, text: &mut Tex
     text.field("clients_in_timeout_table", ctx.server.ledger.waiters.with_deadline());
 }
 
-fn memory<A: Algorithm>(ctx: &Context<'_, A>, figures: &KeyspaceStats, text: &mut Text) {
+fn memory(ctx: &Context<'_>, figures: &KeyspaceStats, text: &mut Text) {
     let (resident, peak) = process::resident_bytes();
     let dataset = figures.entry_bytes as u64;
     let used = used_bytes(ctx.keyspace, ctx.server);
@@ -202,7 +201,7 @@ fn percent(part: u64, whole: u64) -> String {
     format!("{:.2}%", part as f64 * 100.0 / whole.max(1) as f64)
 }
 
-fn persistence<A: Algorithm>(ctx: &Context<'_, A>, figures: &KeyspaceStats, text: &mut Text) {
+fn persistence(ctx: &Context<'_>, figures: &KeyspaceStats, text: &mut Text) {
     let saves = &ctx.server.saves;
     let progress = ctx.keyspace.progress();
     let seconds = |time: Option<std::time::Duration>| time.map_or(-1, |time| time.as_secs() as i64);
@@ -290,7 +289,7 @@ fn append_only(server: &ServerState, text: &mut Text) {
     }
 }
 
-fn stats<A: Algorithm>(ctx: &Context<'_, A>, figures: &KeyspaceStats, text: &mut Text) {
+fn stats(ctx: &Context<'_>, figures: &KeyspaceStats, text: &mut Text) {
     let stats = &ctx.server.stats;
     let saves = &ctx.server.saves;
     let [commands, input, output, primary_input, replicas_output] = stats.rates();
@@ -340,7 +339,7 @@ fn stats<A: Algorithm>(ctx: &Context<'_, A>, figures: &KeyspaceStats, text: &mut
     text.none(&["io_threaded_reads_processed", "io_threaded_writes_processed"]);
 }
 
-fn cpu<A: Algorithm>(_: &Context<'_, A>, _: &KeyspaceStats, text: &mut Text) {
+fn cpu(_: &Context<'_>, _: &KeyspaceStats, text: &mut Text) {
     let [user, system, user_children, system_children] = process::cpu_seconds();
     text.field("used_cpu_sys", format_args!("{system:.6}"));
     text.field("used_cpu_user", format_args!("{user:.6}"));
@@ -351,7 +350,7 @@ fn cpu<A: Algorithm>(_: &Context<'_, A>, _: &KeyspaceStats, text: &mut Text) {
     text.field("used_cpu_user_main_thread", format_args!("{user:.6}"));
 }
 
-fn commandstats<A: Algorithm>(ctx: &Context<'_, A>, _: &KeyspaceStats, text: &mut Text) {
+fn commandstats(ctx: &Context<'_>, _: &KeyspaceStats, text: &mut Text) {
     for (command, counters) in ctx.table.all().iter().zip(&ctx.server.stats.commands) {
         if counters.calls + counters.rejected > 0 {
             let micros = counters.time_ns / 1000;
@@ -366,7 +365,7 @@ fn commandstats<A: Algorithm>(ctx: &Context<'_, A>, _: &KeyspaceStats, text: &mu
     }
 }
 
-fn latencystats<A: Algorithm>(ctx: &Context<'_, A>, _: &KeyspaceStats, text: &mut Text) {
+fn latencystats(ctx: &Context<'_>, _: &KeyspaceStats, text: &mut Text) {
     let config = &ctx.server.config;
     if !config.latency_tracking {
         return;
@@ -382,13 +381,13 @@ fn latencystats<A: Algorithm>(ctx: &Context<'_, A>, _: &KeyspaceStats, text: &mu
     }
 }
 
-fn errorstats<A: Algorithm>(ctx: &Context<'_, A>, _: &KeyspaceStats, text: &mut Text) {
+fn errorstats(ctx: &Context<'_>, _: &KeyspaceStats, text: &mut Text) {
     for (code, count) in &ctx.server.stats.errors {
         let _ = write!(text.0, "errorstat_{code}:count={count}\r\n");
     }
 }
 
-fn keyspace<A: Algorithm>(ctx: &Context<'_, A>, _: &KeyspaceStats, text: &mut Text) {
+fn keyspace(ctx: &Context<'_>, _: &KeyspaceStats, text: &mut Text) {
     let keyspace = &ctx.keyspace;
     for db in (0..DATABASES).filter(|&db| !keyspace.is_empty(db)) {
         let (keys, expires) = (keyspace.len(db), keyspace.expires(db));
@@ -396,7 +395,7 @@ fn keyspace<A: Algorithm>(ctx: &Context<'_, A>, _: &KeyspaceStats, text: &mut Te
     }
 }
 
-fn replication<A: Algorithm>(ctx: &Context<'_, A>, _: &KeyspaceStats, text: &mut Text) {
+fn replication(ctx: &Context<'_>, _: &KeyspaceStats, text: &mut Text) {
     let server = &*ctx.server;
     let replication = &server.replication;
     text.field("role", if replication.is_replica() { "slave" } else { "master" });

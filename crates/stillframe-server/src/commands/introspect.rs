@@ -1,6 +1,5 @@
 //! COMMAND: what the server can do, from the table itself and its documents.
 
-use stillframe::Algorithm;
 use stillframe_resp::Out;
 
 use crate::acl::categories::{self, READ, WRITE};
@@ -10,7 +9,7 @@ use super::{Command, Context, Lookup, NO_KEYS, Table, flags::*, permissions};
 use stillframe_redis::text::glob;
 
 /// Adds the commands of this module.
-pub(crate) fn register<A: Algorithm>(table: &mut Table<A>) {
+pub(crate) fn register(table: &mut Table) {
     let flags = LOADING | STALE | CONNECTION;
     table.add_server("command", -1, flags, NO_KEYS, all);
     table.add_server("command|count", 2, flags, NO_KEYS, count);
@@ -22,23 +21,23 @@ pub(crate) fn register<A: Algorithm>(table: &mut Table<A>) {
     table.add_server("command|getkeysandflags", -4, flags, NO_KEYS, getkeysandflags);
 }
 
-fn offered<A: Algorithm>(table: &Table<A>) -> impl Iterator<Item = &Command<A>> {
+fn offered(table: &Table) -> impl Iterator<Item = &Command> {
     table.all().iter().filter(|command| table.is_offered(command))
 }
 
-fn top_level<A: Algorithm>(table: &Table<A>) -> impl Iterator<Item = &Command<A>> {
+fn top_level(table: &Table) -> impl Iterator<Item = &Command> {
     offered(table).filter(|command| !command.name.contains('|'))
 }
 
 /// `COMMAND`
-fn all<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
+fn all(ctx: &mut Context<'_>, _args: &[&[u8]]) {
     let table = ctx.table;
     ctx.out.array(top_level(table).count());
     top_level(table).for_each(|command| describe(&mut ctx.out, table, command));
 }
 
 /// `COMMAND HELP`
-fn help<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
+fn help(ctx: &mut Context<'_>, _args: &[&[u8]]) {
     ctx.out.lines(&[
         "COMMAND <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
         "(no subcommand)",
@@ -60,12 +59,12 @@ fn help<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
     ]);
 }
 /// `COMMAND COUNT`
-fn count<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
+fn count(ctx: &mut Context<'_>, _args: &[&[u8]]) {
     ctx.out.integer(top_level(ctx.table).count() as i64);
 }
 
 /// `COMMAND INFO [name...]`
-fn info<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn info(ctx: &mut Context<'_>, args: &[&[u8]]) {
     let names = args.get(2..).unwrap_or_default();
     if names.is_empty() {
         return all(ctx, args);
@@ -80,14 +79,13 @@ fn info<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
 }
 
 /// `COMMAND LIST [FILTERBY MODULE m | ACLCAT c | PATTERN p]`
-fn list<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn list(ctx: &mut Context<'_>, args: &[&[u8]]) {
     let table = ctx.table;
     let names: Vec<&str> = match args.get(2..).unwrap_or_default() {
         [] => offered(table).map(|command| command.name).collect(),
         [filter, kind, value] if filter.eq_ignore_ascii_case(b"filterby") => {
             let value = value.to_ascii_lowercase();
-            let chosen: fn(&Command<A>, &[u8]) -> bool = match kind.to_ascii_lowercase().as_slice()
-            {
+            let chosen: fn(&Command, &[u8]) -> bool = match kind.to_ascii_lowercase().as_slice() {
                 b"module" => |_, _| false,
                 b"aclcat" => |command, value| {
                     categories(command).iter().any(|name| &name.as_bytes()[1..] == value)
@@ -109,10 +107,10 @@ fn list<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
 }
 
 /// `COMMAND DOCS [name...]`
-fn docs<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn docs(ctx: &mut Context<'_>, args: &[&[u8]]) {
     let table = ctx.table;
     let names = args.get(2..).unwrap_or_default();
-    let chosen: Vec<&Command<A>> = if names.is_empty() {
+    let chosen: Vec<&Command> = if names.is_empty() {
         top_level(table).collect()
     } else {
         names.iter().filter_map(|name| by_full_name(table, name)).collect()
@@ -122,7 +120,7 @@ fn docs<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
 }
 
 /// A command's name and document.
-fn document<A: Algorithm>(out: &mut Out<'_>, table: &Table<A>, command: &Command<A>) {
+fn document(out: &mut Out<'_>, table: &Table, command: &Command) {
     let nothing = Document::default();
     let document = documents::of(command.name).unwrap_or(&nothing);
     let mut flags = document.flags.clone();
@@ -198,7 +196,7 @@ fn arguments(out: &mut Out<'_>, arguments: &[Argument]) {
 }
 
 /// `COMMAND GETKEYS name [argument...]`
-fn getkeys<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn getkeys(ctx: &mut Context<'_>, args: &[&[u8]]) {
     match keys_of(ctx.table, args.get(2..).unwrap_or_default()) {
         Err(problem) => ctx.out.error(problem),
         Ok(keys) => {
@@ -209,7 +207,7 @@ fn getkeys<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
 }
 
 /// `COMMAND GETKEYSANDFLAGS name [argument...]`
-fn getkeysandflags<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn getkeysandflags(ctx: &mut Context<'_>, args: &[&[u8]]) {
     match keys_of(ctx.table, args.get(2..).unwrap_or_default()) {
         Err(problem) => ctx.out.error(problem),
         Ok(keys) => {
@@ -227,10 +225,7 @@ fn getkeysandflags<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
 type Used<'a> = (&'a [u8], Vec<String>);
 
 /// The keys of a request, each with what is done with it; or why they cannot be told.
-fn keys_of<'a, A: Algorithm>(
-    table: &Table<A>,
-    request: &[&'a [u8]],
-) -> Result<Vec<Used<'a>>, &'static str> {
+fn keys_of<'a>(table: &Table, request: &[&'a [u8]]) -> Result<Vec<Used<'a>>, &'static str> {
     const INVALID: &str = "ERR Invalid arguments specified for command";
     let Lookup::Found(index) = table.lookup_for_client(request) else {
         return Err("ERR Invalid command specified");
@@ -263,7 +258,7 @@ fn keys_of<'a, A: Algorithm>(
 }
 
 /// What a request does with its key where that depends on its arguments.
-fn done<A: Algorithm>(command: &Command<A>, request: &[&[u8]]) -> Vec<String> {
+fn done(command: &Command, request: &[&[u8]]) -> Vec<String> {
     let [access, _] = permissions::access(command, request);
     let words: &[&str] = match (access & READ != 0, access & WRITE != 0) {
         (true, true) => &["RW", "access", "update"],
@@ -274,7 +269,7 @@ fn done<A: Algorithm>(command: &Command<A>, request: &[&[u8]]) -> Vec<String> {
 }
 
 /// The command of a name such as `get` or `client|list`, in any case.
-fn by_full_name<'t, A: Algorithm>(table: &'t Table<A>, name: &[u8]) -> Option<&'t Command<A>> {
+fn by_full_name<'t>(table: &'t Table, name: &[u8]) -> Option<&'t Command> {
     let mut parts = name.splitn(2, |&byte| byte == b'|');
     let command = table.get(table.find_for_client(parts.next()?)?);
     let found = match parts.next() {
@@ -284,7 +279,7 @@ fn by_full_name<'t, A: Algorithm>(table: &'t Table<A>, name: &[u8]) -> Option<&'
     found.filter(|command| !command.has(ABSENT))
 }
 
-fn describe<A: Algorithm>(out: &mut Out<'_>, table: &Table<A>, command: &Command<A>) {
+fn describe(out: &mut Out<'_>, table: &Table, command: &Command) {
     let shown = NAMES.iter().filter(|(flag, _)| command.has(*flag));
     let shown: Vec<&str> = shown.map(|(_, name)| *name).collect();
     let nothing = Document::default();
@@ -348,7 +343,7 @@ fn numbers(out: &mut Out<'_>, kind: &str, fields: &[(&str, i64)]) {
     }
 }
 
-fn categories<A: Algorithm>(command: &Command<A>) -> Vec<String> {
+fn categories(command: &Command) -> Vec<String> {
     let bits = categories::of(command.name, command.flags);
     categories::names(bits).map(|name| format!("@{name}")).collect()
 }

@@ -1,6 +1,5 @@
 //! LOLWUT: a picture, and the version. Here it is a still frame of something that moves.
 
-use stillframe::Algorithm;
 use stillframe_resp::parse_integer;
 
 use super::{Context, NO_KEYS, Table, flags::*};
@@ -10,12 +9,12 @@ const WIDTH: usize = 48;
 const HEIGHT: usize = 10;
 
 /// Adds the command of this module.
-pub(crate) fn register<A: Algorithm>(table: &mut Table<A>) {
+pub(crate) fn register(table: &mut Table) {
     table.add_server("lolwut", -1, READONLY | FAST, NO_KEYS, lolwut);
 }
 
 /// `LOLWUT [VERSION version] [argument...]`: all versions look the same.
-fn lolwut<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn lolwut(ctx: &mut Context<'_>, args: &[&[u8]]) {
     let named = args.get(1).is_some_and(|word| word.eq_ignore_ascii_case(b"version"));
     if named && args.get(2).is_some_and(|number| parse_integer(number).is_none()) {
         return ctx.out.error(NOT_AN_INTEGER);

@@ -30,7 +30,6 @@ pub(crate) mod transactions;
 
 use std::time::Duration;
 
-use stillframe::Algorithm;
 use stillframe_keyspace::Keyspace;
 use stillframe_redis::Handler as Kind;
 use stillframe_redis::errors::wrong_arity;
@@ -47,18 +46,18 @@ use crate::state::memory::Room;
 
 /// Runs one command that needs the server. `args[0]` is the name; the arity was checked. Writes
 /// exactly one reply.
-pub(crate) type Handler<A> = fn(&mut Context<'_, A>, args: &[&[u8]]);
+pub(crate) type Handler = fn(&mut Context<'_>, args: &[&[u8]]);
 
 /// Every command of the server.
-pub(crate) type Table<A> = stillframe_redis::Table<A, Handler<A>>;
+pub(crate) type Table = stillframe_redis::Table<Handler>;
 
 /// One command or sub-command.
-pub(crate) type Command<A> = stillframe_redis::Command<A, Handler<A>>;
+pub(crate) type Command = stillframe_redis::Command<Handler>;
 
 /// Everything a command may use.
-pub(crate) struct Context<'a, A: Algorithm> {
+pub(crate) struct Context<'a> {
     /// The data.
-    pub(crate) keyspace: &'a mut Keyspace<A>,
+    pub(crate) keyspace: &'a mut Keyspace,
     /// Configuration, counters, the other clients.
     pub(crate) server: &'a mut ServerState,
     /// The client's own state.
@@ -68,13 +67,13 @@ pub(crate) struct Context<'a, A: Algorithm> {
     /// Unix time in milliseconds, the same throughout one command (and one EXEC).
     pub(crate) now: i64,
     /// All commands.
-    pub(crate) table: &'a Table<A>,
+    pub(crate) table: &'a Table,
 }
 
-impl<A: Algorithm> Context<'_, A> {
+impl Context<'_> {
     /// What of it commands on data may use.
     #[inline]
-    pub(crate) fn data(&mut self) -> stillframe_redis::Context<'_, A> {
+    pub(crate) fn data(&mut self) -> stillframe_redis::Context<'_> {
         stillframe_redis::Context {
             keyspace: self.keyspace,
             ledger: &mut self.server.ledger,
@@ -86,7 +85,7 @@ impl<A: Algorithm> Context<'_, A> {
 }
 
 /// The table of every command.
-pub(crate) fn table<A: Algorithm>() -> Table<A> {
+pub(crate) fn table() -> Table {
     let mut table = Table::empty();
     stillframe_redis::register(&mut table);
     connection::register(&mut table);
@@ -109,7 +108,7 @@ pub(crate) fn table<A: Algorithm>() -> Table<A> {
 }
 
 /// Answers one request, or runs it without an answer if the client wants none.
-pub(crate) fn dispatch<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+pub(crate) fn dispatch(ctx: &mut Context<'_>, args: &[&[u8]]) {
     if ctx.session.replies == Replies::Sent {
         answer(ctx, args)
     } else {
@@ -122,7 +121,7 @@ pub(crate) fn dispatch<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
 
 /// What is due after a request while clients are told of changes.
 #[cold]
-pub(crate) fn finish_tracking<A: Algorithm>(ctx: &mut Context<'_, A>) {
+pub(crate) fn finish_tracking(ctx: &mut Context<'_>) {
     ctx.server.limit_tracking();
     if ctx.server.has_late_invalidations() {
         ctx.server.tell_late(ctx.session, &mut ctx.out);
@@ -138,7 +137,7 @@ pub(crate) fn finish_tracking<A: Algorithm>(ctx: &mut Context<'_, A>) {
 
 /// Runs a request whose reply is dropped, though not the messages that come with it.
 #[cold]
-fn silenced<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn silenced(ctx: &mut Context<'_>, args: &[&[u8]]) {
     if ctx.session.replies == Replies::SkipNext {
         ctx.session.replies = Replies::Skip;
     }
@@ -160,7 +159,7 @@ fn silenced<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
 
 /// A replica hears nothing but the stream. One that asks for a reply waits in vain: its connection
 /// is closed, as in Redis.
-fn disown_reply<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]], start: usize) {
+fn disown_reply(ctx: &mut Context<'_>, args: &[&[u8]], start: usize) {
     let Some([first, rest @ ..]) = ctx.out.buffer.get(start..) else { return };
     let name = match ctx.table.lookup(args) {
         Lookup::Found(index) => ctx.table.get(index).name.to_owned(),
@@ -180,7 +179,7 @@ fn disown_reply<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]], start: u
 }
 
 /// Answers one request: looks the command up, and goes on from there.
-fn answer<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn answer(ctx: &mut Context<'_>, args: &[&[u8]]) {
     let found = match ctx.session.caller.internal {
         true => ctx.table.lookup(args),
         false => ctx.table.lookup_for_client(args),
@@ -209,7 +208,7 @@ fn answer<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
 }
 
 /// Checks that a request may run now, then runs or queues it.
-fn check<A: Algorithm>(ctx: &mut Context<'_, A>, index: usize, args: &[&[u8]]) {
+fn check(ctx: &mut Context<'_>, index: usize, args: &[&[u8]]) {
     let command = ctx.table.get(index);
     ctx.session.caller.last_command = index; // whatever becomes of it: ACL LOG tells
     if !command.accepts(args.len()) {
@@ -236,7 +235,7 @@ const OUT_OF_MEMORY: &str = "OOM command not allowed when used memory > 'maxmemo
 
 /// Makes room, and tells whether the command may not run because there is none.
 #[cold]
-fn lacks_memory<A: Algorithm>(ctx: &mut Context<'_, A>, command: &Command<A>) -> bool {
+fn lacks_memory(ctx: &mut Context<'_>, command: &Command) -> bool {
     if ctx.session.caller.internal || ctx.server.make_room(ctx.keyspace) != Room::None {
         return false;
     }
@@ -246,7 +245,7 @@ fn lacks_memory<A: Algorithm>(ctx: &mut Context<'_, A>, command: &Command<A>) ->
 }
 
 /// Runs a command that was looked up and checked, and counts it.
-pub(crate) fn run<A: Algorithm>(ctx: &mut Context<'_, A>, index: usize, args: &[&[u8]]) {
+pub(crate) fn run(ctx: &mut Context<'_>, index: usize, args: &[&[u8]]) {
     let start = ctx.out.buffer.len();
     let begun_ns = ctx.server.clock_ns;
     let dirty = ctx.server.ledger.dirty;
@@ -317,7 +316,7 @@ pub(crate) fn run<A: Algorithm>(ctx: &mut Context<'_, A>, index: usize, args: &[
 /// Keeps what the handler that has just run did: what it told, or, if it changed anything, the
 /// request itself.
 #[inline(never)]
-fn note_effects<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]], changed: bool) {
+fn note_effects(ctx: &mut Context<'_>, args: &[&[u8]], changed: bool) {
     let Context { server, session, .. } = ctx;
     let effects = &mut server.ledger.effects;
     let told = effects.take_told();

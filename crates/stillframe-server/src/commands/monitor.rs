@@ -6,7 +6,6 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use stillframe::Algorithm;
 use stillframe_resp::Out;
 
 use super::{Context, NO_KEYS, Table, flags::*};
@@ -18,12 +17,12 @@ use crate::state::slowlog::redacted;
 use stillframe_redis::Address;
 
 /// Adds the commands of this module.
-pub(crate) fn register<A: Algorithm>(table: &mut Table<A>) {
+pub(crate) fn register(table: &mut Table) {
     table.add_server("monitor", 1, ADMIN | NOSCRIPT | LOADING | STALE, NO_KEYS, monitor);
 }
 
 /// `MONITOR`
-fn monitor<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
+fn monitor(ctx: &mut Context<'_>, _args: &[&[u8]]) {
     if ctx.server.ledger.in_exec {
         return ctx.out.error("ERR MONITOR isn't allowed for DENY BLOCKING client");
     }

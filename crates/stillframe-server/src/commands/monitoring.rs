@@ -1,6 +1,5 @@
 //! What takes long and what takes room: SLOWLOG, LATENCY, MEMORY.
 
-use stillframe::Algorithm;
 use stillframe_keyspace::Entry;
 use stillframe_resp::parse_integer;
 
@@ -14,7 +13,7 @@ use stillframe_redis::errors::{NOT_AN_INTEGER, SYNTAX};
 use stillframe_redis::flags::{ADMIN, LOADING, NOSCRIPT, READONLY, STALE};
 
 /// Adds the commands of this module.
-pub(crate) fn register<A: Algorithm>(table: &mut Table<A>) {
+pub(crate) fn register(table: &mut Table) {
     let log = ADMIN | LOADING | STALE;
     table.add_server("slowlog", -2, 0, NO_KEYS, slowlog_help);
     table.add_server("slowlog|get", -2, log, NO_KEYS, slowlog_get);
@@ -42,7 +41,7 @@ pub(crate) fn register<A: Algorithm>(table: &mut Table<A>) {
 }
 
 /// `SLOWLOG GET [count]`: ten unless told otherwise; -1: all.
-fn slowlog_get<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn slowlog_get(ctx: &mut Context<'_>, args: &[&[u8]]) {
     let count = match args {
         [_, _] => Some(10),
         [_, _, count] => parse_integer(count).filter(|&count| count >= -1),
@@ -67,18 +66,18 @@ fn slowlog_get<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
 }
 
 /// `SLOWLOG LEN`
-fn slowlog_len<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
+fn slowlog_len(ctx: &mut Context<'_>, _args: &[&[u8]]) {
     ctx.out.integer(ctx.server.slowlog.entries.len() as i64);
 }
 
 /// `SLOWLOG RESET`
-fn slowlog_reset<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
+fn slowlog_reset(ctx: &mut Context<'_>, _args: &[&[u8]]) {
     ctx.server.slowlog.entries.clear();
     ctx.out.ok();
 }
 
 /// `SLOWLOG HELP`
-fn slowlog_help<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
+fn slowlog_help(ctx: &mut Context<'_>, _args: &[&[u8]]) {
     ctx.out.lines(&[
         "SLOWLOG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
         "GET [<count>]",
@@ -93,7 +92,7 @@ fn slowlog_help<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
 }
 
 /// `LATENCY LATEST`: of each event when it last was slow, how slow, and how slow ever.
-fn latency_latest<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
+fn latency_latest(ctx: &mut Context<'_>, _args: &[&[u8]]) {
     ctx.out.array(ctx.server.latency.len());
     for (name, event) in &ctx.server.latency {
         let (second, ms) = event.samples.back().copied().unwrap_or_default();
@@ -106,7 +105,7 @@ fn latency_latest<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
 }
 
 /// `LATENCY HISTORY event`
-fn latency_history<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn latency_history(ctx: &mut Context<'_>, args: &[&[u8]]) {
     let name = String::from_utf8_lossy(args[2]);
     let samples = ctx.server.latency.get(&*name).map(|event| &event.samples);
     ctx.out.array(samples.map_or(0, |samples| samples.len()));
@@ -118,7 +117,7 @@ fn latency_history<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
 }
 
 /// `LATENCY RESET [event...]`: how many were forgotten.
-fn latency_reset<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn latency_reset(ctx: &mut Context<'_>, args: &[&[u8]]) {
     let before = ctx.server.latency.len();
     match args.get(2..).unwrap_or_default() {
         [] => ctx.server.latency.clear(),
@@ -128,7 +127,7 @@ fn latency_reset<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
 }
 
 /// `LATENCY DOCTOR`: the figures in words.
-fn latency_doctor<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
+fn latency_doctor(ctx: &mut Context<'_>, _args: &[&[u8]]) {
     let mut text = String::new();
     if ctx.server.config.latency_threshold_ms == 0 {
         text.push_str(
@@ -151,7 +150,7 @@ fn latency_doctor<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
 }
 
 /// `LATENCY HISTOGRAM [command...]`: of each how often it took how long.
-fn latency_histogram<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn latency_histogram(ctx: &mut Context<'_>, args: &[&[u8]]) {
     let names = args.get(2..).unwrap_or_default();
     let asked = |name: &str| {
         names.is_empty()
@@ -184,7 +183,7 @@ fn latency_histogram<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
 }
 
 /// `LATENCY HELP`
-fn latency_help<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
+fn latency_help(ctx: &mut Context<'_>, _args: &[&[u8]]) {
     ctx.out.lines(&[
         "LATENCY <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
         "DOCTOR",
@@ -205,7 +204,7 @@ fn latency_help<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
 }
 
 /// `LATENCY GRAPH event`: a line for each slow second, the newest last.
-fn latency_graph<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn latency_graph(ctx: &mut Context<'_>, args: &[&[u8]]) {
     const WIDTH: u64 = 50;
     let name = String::from_utf8_lossy(args[2]);
     let Some(event) = ctx.server.latency.get(&*name).filter(|event| !event.samples.is_empty())
@@ -224,7 +223,7 @@ fn latency_graph<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
 }
 
 /// `MEMORY USAGE key [SAMPLES count]`: here nothing is estimated, and SAMPLES makes no difference.
-fn memory_usage<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn memory_usage(ctx: &mut Context<'_>, args: &[&[u8]]) {
     match args.get(3..).unwrap_or_default() {
         [] => {}
         [option, count] if option.eq_ignore_ascii_case(b"samples") => match parse_integer(count) {
@@ -241,13 +240,13 @@ fn memory_usage<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
 }
 
 /// `MEMORY PURGE`: what is free goes back to the system.
-fn memory_purge<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
+fn memory_purge(ctx: &mut Context<'_>, _args: &[&[u8]]) {
     ctx.server.give_back(ctx.keyspace);
     ctx.out.ok();
 }
 
 /// `MEMORY STATS`
-fn memory_stats<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
+fn memory_stats(ctx: &mut Context<'_>, _args: &[&[u8]]) {
     let figures = ctx.keyspace.stats();
     let (resident, peak) = process::resident_bytes();
     let counted = ctx.server.counted_bytes(ctx.keyspace);
@@ -294,7 +293,7 @@ fn memory_stats<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
 }
 
 /// `MEMORY DOCTOR`
-fn memory_doctor<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
+fn memory_doctor(ctx: &mut Context<'_>, _args: &[&[u8]]) {
     let limit = ctx.server.config.maxmemory_bytes;
     let counted = ctx.server.counted_bytes(ctx.keyspace);
     let (resident, _) = process::resident_bytes();
@@ -312,7 +311,7 @@ fn memory_doctor<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
 }
 
 /// `MEMORY HELP`
-fn memory_help<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
+fn memory_help(ctx: &mut Context<'_>, _args: &[&[u8]]) {
     ctx.out.lines(&[
         "MEMORY <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
         "DOCTOR",

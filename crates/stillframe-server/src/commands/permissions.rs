@@ -3,8 +3,6 @@
 
 use std::borrow::Cow;
 
-use stillframe::Algorithm;
-
 use super::client::describe_own;
 use super::{Command, Context, flags};
 use crate::acl::categories::{self, READ, WRITE};
@@ -16,11 +14,7 @@ const NO_CHANNEL: &str =
     "NOPERM this user has no permissions to access one of the channels used as arguments";
 
 /// What a request touches.
-pub(super) fn touched<'a, A: Algorithm>(
-    command: &Command<A>,
-    index: usize,
-    args: &[&'a [u8]],
-) -> Touched<'a> {
+pub(super) fn touched<'a>(command: &Command, index: usize, args: &[&'a [u8]]) -> Touched<'a> {
     let channels = match command.name {
         "subscribe" | "psubscribe" | "ssubscribe" => args.get(1..).unwrap_or_default().to_vec(),
         "publish" | "spublish" => args.get(1).into_iter().copied().collect(),
@@ -41,7 +35,7 @@ pub(super) fn touched<'a, A: Algorithm>(
 }
 
 /// What a request does with its first key and with the others: for some, the arguments tell.
-pub(super) fn access<A: Algorithm>(command: &Command<A>, args: &[&[u8]]) -> [u8; 2] {
+pub(super) fn access(command: &Command, args: &[&[u8]]) -> [u8; 2] {
     let rest = args.get(2..).unwrap_or_default();
     match command.name {
         // Its value may be any word.
@@ -67,8 +61,8 @@ fn only_reads(mut operations: &[&[u8]]) -> bool {
 }
 
 /// Why the client's user may not run a request; such refusals are kept for ACL LOG.
-pub(super) fn denied<A: Algorithm>(
-    ctx: &mut Context<'_, A>,
+pub(super) fn denied(
+    ctx: &mut Context<'_>,
     index: usize,
     args: &[&[u8]],
 ) -> Option<Cow<'static, str>> {
@@ -82,8 +76,8 @@ pub(super) fn denied<A: Algorithm>(
 
 /// As [`denied`], of a request that was queued while it was still allowed.
 #[cold]
-pub(super) fn denied_at_exec<A: Algorithm>(
-    ctx: &mut Context<'_, A>,
+pub(super) fn denied_at_exec(
+    ctx: &mut Context<'_>,
     index: usize,
     args: &[&[u8]],
 ) -> Option<String> {
@@ -103,11 +97,7 @@ fn no_command(name: &str) -> String {
 }
 
 #[cold]
-fn find_denied<A: Algorithm>(
-    ctx: &mut Context<'_, A>,
-    index: usize,
-    args: &[&[u8]],
-) -> Option<Denied> {
+fn find_denied(ctx: &mut Context<'_>, index: usize, args: &[&[u8]]) -> Option<Denied> {
     let command = ctx.table.get(index);
     let touched = touched(command, index, args);
     let users = &ctx.server.users;
@@ -140,18 +130,13 @@ pub(super) fn object(
     }
 }
 
-fn note<A: Algorithm>(ctx: &mut Context<'_, A>, reason: &'static str, object: Vec<u8>) {
+fn note(ctx: &mut Context<'_>, reason: &'static str, object: Vec<u8>) {
     let user = ctx.server.users.name(ctx.session.user).to_vec();
     note_of(ctx, reason, object, user);
 }
 
 /// Keeps a refusal for ACL LOG.
-pub(super) fn note_of<A: Algorithm>(
-    ctx: &mut Context<'_, A>,
-    reason: &'static str,
-    object: Vec<u8>,
-    user: Vec<u8>,
-) {
+pub(super) fn note_of(ctx: &mut Context<'_>, reason: &'static str, object: Vec<u8>, user: Vec<u8>) {
     let within = ctx.session.transaction.is_some() || ctx.server.ledger.in_exec;
     let entry = Entry {
         count: 0,

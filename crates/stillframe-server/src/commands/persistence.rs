@@ -1,14 +1,12 @@
 //! Commands that save the data or stop the server: BGSAVE, SAVE, LASTSAVE, SHUTDOWN.
 
-use stillframe::Algorithm;
-
 use super::{Context, NO_KEYS, Table, flags::*};
 use crate::ending::{LastSave, Wish};
 use crate::persistence;
 use crate::shutdown::{self, Outcome};
 
 /// Adds the commands of this module.
-pub(crate) fn register<A: Algorithm>(table: &mut Table<A>) {
+pub(crate) fn register(table: &mut Table) {
     let save_flags = ADMIN | NOSCRIPT | NO_ASYNC_LOADING;
     table.add_server("bgrewriteaof", 1, save_flags, NO_KEYS, bgrewriteaof);
     table.add_server("bgsave", -1, save_flags, NO_KEYS, bgsave);
@@ -21,13 +19,13 @@ pub(crate) fn register<A: Algorithm>(table: &mut Table<A>) {
 const SAVING: &str = "ERR Background save already in progress";
 
 /// Whether an image is under way.
-fn is_saving<A: Algorithm>(ctx: &Context<'_, A>) -> bool {
+fn is_saving(ctx: &Context<'_>) -> bool {
     ctx.server.saves.running().is_some() || ctx.server.replication.transfers.holds_image()
 }
 
 /// `BGSAVE [SCHEDULE | CANCEL]`: inside a transaction it is scheduled, as the transaction is half
 /// done.
-fn bgsave<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn bgsave(ctx: &mut Context<'_>, args: &[&[u8]]) {
     match args {
         [_] => {}
         [_, option] if option.eq_ignore_ascii_case(b"schedule") => {}
@@ -54,7 +52,7 @@ fn bgsave<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
 }
 
 /// `BGREWRITEAOF`: an image takes the place of the log so far.
-fn bgrewriteaof<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
+fn bgrewriteaof(ctx: &mut Context<'_>, _args: &[&[u8]]) {
     if ctx.server.ledger.in_exec || is_saving(ctx) {
         ctx.server.saves.scheduled = true;
         return ctx.out.simple("Background append only file rewriting scheduled");
@@ -66,7 +64,7 @@ fn bgrewriteaof<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
 }
 
 /// `SAVE`: answers when the data set is on the disk.
-fn save<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
+fn save(ctx: &mut Context<'_>, _args: &[&[u8]]) {
     if is_saving(ctx) {
         return ctx.out.error(SAVING);
     }
@@ -77,12 +75,12 @@ fn save<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
 }
 
 /// `LASTSAVE`
-fn lastsave<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
+fn lastsave(ctx: &mut Context<'_>, _args: &[&[u8]]) {
     ctx.out.integer(ctx.server.saves.last_success_s);
 }
 
 /// `SHUTDOWN [SAVE | NOSAVE] [NOW] [FORCE] [ABORT]`: no answer if the server stops.
-fn shutdown<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn shutdown(ctx: &mut Context<'_>, args: &[&[u8]]) {
     let mut wish = Wish { last_save: LastSave::IfScheduled, force: false, now: false };
     let mut abort = false;
     for option in &args[1..] {

@@ -1,6 +1,5 @@
 //! Publish and subscribe: SUBSCRIBE, PSUBSCRIBE, SSUBSCRIBE and their ends, PUBLISH, PUBSUB.
 
-use stillframe::Algorithm;
 use stillframe_resp::Out;
 
 use super::{ALL_KEYS, Context, NO_KEYS, ONE_KEY, Table};
@@ -10,7 +9,7 @@ use stillframe_redis::flags::{FAST, LOADING, MAY_REPLICATE, NOSCRIPT, PUBSUB, ST
 use stillframe_redis::text::{c_string, glob};
 
 /// Adds the commands of this module.
-pub(crate) fn register<A: Algorithm>(table: &mut Table<A>) {
+pub(crate) fn register(table: &mut Table) {
     const LISTEN: u32 = PUBSUB | NOSCRIPT | LOADING | STALE;
     const SPEAK: u32 = PUBSUB | LOADING | STALE | FAST | MAY_REPLICATE;
     const ASK: u32 = PUBSUB | LOADING | STALE;
@@ -37,7 +36,7 @@ pub(super) fn allowed_while_listening(command: &str) -> bool {
 }
 
 /// `SUBSCRIBE channel...`, `PSUBSCRIBE pattern...`, `SSUBSCRIBE channel...`: one reply for each.
-fn subscribe<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]], kind: Kind) {
+fn subscribe(ctx: &mut Context<'_>, args: &[&[u8]], kind: Kind) {
     let word = ["subscribe", "psubscribe", "ssubscribe"][kind as usize];
     if word == "ssubscribe" && ctx.server.ledger.in_exec {
         return ctx.out.error("ERR SSUBSCRIBE isn't allowed for a DENY BLOCKING client");
@@ -49,7 +48,7 @@ fn subscribe<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]], kind: Kind)
 }
 
 /// `UNSUBSCRIBE [channel...]` and its kin: without names, all of them, and at least one reply.
-fn unsubscribe<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]], kind: Kind) {
+fn unsubscribe(ctx: &mut Context<'_>, args: &[&[u8]], kind: Kind) {
     let word = ["unsubscribe", "punsubscribe", "sunsubscribe"][kind as usize];
     let own = ctx.session.subscriptions.as_ref().filter(|_| args.len() == 1);
     let own: Vec<_> = own.into_iter().flat_map(|own| own.names(kind)).cloned().collect();
@@ -63,7 +62,7 @@ fn unsubscribe<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]], kind: Kin
 }
 
 /// Tells that a subscription began or ended, and how many there are now.
-fn confirm<A: Algorithm>(ctx: &mut Context<'_, A>, word: &str, name: Option<&[u8]>, kind: Kind) {
+fn confirm(ctx: &mut Context<'_>, word: &str, name: Option<&[u8]>, kind: Kind) {
     let count = ctx.session.subscriptions.as_ref().map_or(0, |own| match kind {
         Kind::Shard => own.count(Kind::Shard),
         Kind::Channel | Kind::Pattern => own.count(Kind::Channel) + own.count(Kind::Pattern),
@@ -82,14 +81,14 @@ fn confirm<A: Algorithm>(ctx: &mut Context<'_, A>, word: &str, name: Option<&[u8
 }
 
 /// `PUBLISH channel message` and `SPUBLISH channel message`: how many get it.
-fn publish<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]], kind: Kind) {
+fn publish(ctx: &mut Context<'_>, args: &[&[u8]], kind: Kind) {
     let count = ctx.server.publish(kind, args[1], args[2]);
     ctx.server.replication.tell(args);
     ctx.out.integer(count as i64);
 }
 
 /// `PUBSUB CHANNELS [pattern]` and `PUBSUB SHARDCHANNELS [pattern]`
-fn channels<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]], kind: Kind) {
+fn channels(ctx: &mut Context<'_>, args: &[&[u8]], kind: Kind) {
     let pattern = match args {
         [_, _] => None,
         [_, _, pattern] => Some(*pattern),
@@ -106,7 +105,7 @@ fn channels<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]], kind: Kind) 
 }
 
 /// `PUBSUB NUMSUB [channel...]` and `PUBSUB SHARDNUMSUB [channel...]`
-fn numsub<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]], kind: Kind) {
+fn numsub(ctx: &mut Context<'_>, args: &[&[u8]], kind: Kind) {
     let names = args.get(2..).unwrap_or_default();
     ctx.out.array(names.len() * 2);
     for name in names {
@@ -116,7 +115,7 @@ fn numsub<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]], kind: Kind) {
 }
 
 /// `PUBSUB NUMPAT`: how many different patterns are subscribed to.
-fn numpat<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
+fn numpat(ctx: &mut Context<'_>, _args: &[&[u8]]) {
     ctx.out.integer(ctx.server.pubsub.count(Kind::Pattern) as i64);
 }
 
@@ -130,7 +129,7 @@ pub(super) fn wrong_subcommand(args: &[&[u8]]) -> Vec<u8> {
 }
 
 /// `PUBSUB HELP`
-fn help<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
+fn help(ctx: &mut Context<'_>, _args: &[&[u8]]) {
     ctx.out.lines(&[
         "PUBSUB <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
         "CHANNELS [<pattern>]",

@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 
-use stillframe::Algorithm;
 use stillframe_redis::text::c_string;
 use stillframe_resp::Protocol;
 
@@ -10,8 +9,8 @@ use super::{Context, absent, flags, permissions, pubsub, transactions};
 use crate::replication::Replica;
 
 /// Why the command may not run now.
-pub(super) fn refusal<A: Algorithm>(
-    ctx: &mut Context<'_, A>,
+pub(super) fn refusal(
+    ctx: &mut Context<'_>,
     index: usize,
     args: &[&[u8]],
 ) -> Option<Cow<'static, str>> {
@@ -67,7 +66,7 @@ pub(super) fn refusal<A: Algorithm>(
 }
 
 /// Answers an error to a known command that may not run. A refused EXEC ends its transaction.
-pub(super) fn refuse<A: Algorithm>(ctx: &mut Context<'_, A>, index: usize, error: &str) {
+pub(super) fn refuse(ctx: &mut Context<'_>, index: usize, error: &str) {
     ctx.server.stats.commands[index].rejected += 1;
     if ctx.table.get(index).name == "exec" {
         transactions::close(ctx);
@@ -79,7 +78,7 @@ pub(super) fn refuse<A: Algorithm>(ctx: &mut Context<'_, A>, index: usize, error
 }
 
 /// Answers an error to a request that never reached its handler.
-pub(super) fn reject<A: Algorithm>(ctx: &mut Context<'_, A>, error: &[u8]) {
+pub(super) fn reject(ctx: &mut Context<'_>, error: &[u8]) {
     if let Some(transaction) = &mut ctx.session.transaction {
         transaction.failed = true;
     }

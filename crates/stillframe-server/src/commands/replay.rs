@@ -6,8 +6,6 @@
 //!   server does not have.
 //! - An error reply means that the data is not what it was when the request was first answered.
 
-use stillframe::Algorithm;
-
 use stillframe_keyspace::Keyspace;
 use stillframe_resp::{Out, Protocol};
 
@@ -19,8 +17,8 @@ use crate::state::ServerState;
 ///
 /// # Errors
 /// Why it could not be done: the end of a sentence that [`named`] begins.
-pub(crate) fn replay<A: Algorithm>(
-    (keyspace, server, table): (&mut Keyspace<A>, &mut ServerState, &Table<A>),
+pub(crate) fn replay(
+    (keyspace, server, table): (&mut Keyspace, &mut ServerState, &Table),
     (session, replies): (&mut Session, &mut Vec<u8>),
     now: i64,
     args: &[&[u8]],
@@ -35,8 +33,8 @@ pub(crate) fn replay<A: Algorithm>(
 ///
 /// # Errors
 /// Which request does not succeed as it once did, and why.
-pub(crate) fn replay_logged<A: Algorithm>(
-    parts: (&mut Keyspace<A>, &mut ServerState, &Table<A>),
+pub(crate) fn replay_logged(
+    parts: (&mut Keyspace, &mut ServerState, &Table),
     client: (&mut Session, &mut Vec<u8>),
     args: &[&[u8]],
 ) -> Result<(), String> {
@@ -48,7 +46,7 @@ pub(crate) fn replay_logged<A: Algorithm>(
 ///
 /// # Errors
 /// Why it could not be done: the end of a sentence that [`named`] begins.
-fn apply<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) -> Result<(), String> {
+fn apply(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), String> {
     let found = match ctx.table.lookup(args) {
         Lookup::Found(index) => Some(ctx.table.get(index)),
         Lookup::Unknown | Lookup::UnknownSubcommand => None,

@@ -2,7 +2,6 @@
 
 use std::time::{Duration, Instant};
 
-use stillframe::Algorithm;
 use stillframe_keyspace::Type;
 use stillframe_resp::parse_integer;
 
@@ -16,7 +15,7 @@ use stillframe_redis::errors::{NOT_AN_INTEGER, SYNTAX};
 use stillframe_redis::{Acks, Waiter};
 
 /// Adds the commands of this module.
-pub(crate) fn register<A: Algorithm>(table: &mut Table<A>) {
+pub(crate) fn register(table: &mut Table) {
     let admin = ADMIN | NOSCRIPT | STALE;
     table.add_server("replicaof", 3, admin | NO_ASYNC_LOADING, NO_KEYS, replicaof);
     table.add_server("slaveof", 3, admin | NO_ASYNC_LOADING, NO_KEYS, replicaof);
@@ -30,7 +29,7 @@ pub(crate) fn register<A: Algorithm>(table: &mut Table<A>) {
 }
 
 /// `REPLICAOF host port`, `REPLICAOF NO ONE`
-fn replicaof<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn replicaof(ctx: &mut Context<'_>, args: &[&[u8]]) {
     if ctx.server.replication.failover.is_some() {
         return ctx.out.error("ERR REPLICAOF not allowed while failing over.");
     }
@@ -56,7 +55,7 @@ fn replicaof<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
 
 /// `FAILOVER [TO host port [FORCE]] [TIMEOUT milliseconds]`, `FAILOVER ABORT`: this server and one
 /// of its replicas change places.
-fn failover<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn failover(ctx: &mut Context<'_>, args: &[&[u8]]) {
     if let [_, word] = args
         && word.eq_ignore_ascii_case(b"abort")
     {
@@ -130,7 +129,7 @@ fn wished_failover(server: &ServerState, args: &[&[u8]]) -> Result<Failover, &'s
 }
 
 /// `ROLE`
-fn role<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
+fn role(ctx: &mut Context<'_>, _args: &[&[u8]]) {
     let replication = &ctx.server.replication;
     let offset = replication.stream.end() as i64;
     if let Some(following) = &replication.following {
@@ -158,7 +157,7 @@ fn role<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
 }
 
 /// `WAIT replicas milliseconds`: answers how many replicas have what this client wrote.
-fn wait<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn wait(ctx: &mut Context<'_>, args: &[&[u8]]) {
     if ctx.server.replication.is_replica() {
         return ctx.out.error(
             "ERR WAIT cannot be used with replica instances. Please also note that since Redis \
@@ -197,7 +196,7 @@ fn wait<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
 }
 
 /// `REPLCONF option value...`: what a replica tells of itself.
-fn replconf<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn replconf(ctx: &mut Context<'_>, args: &[&[u8]]) {
     let (pairs, rest) = args.get(1..).unwrap_or_default().as_chunks::<2>();
     if !rest.is_empty() {
         return ctx.out.error("ERR syntax error");
@@ -269,7 +268,7 @@ fn filter(value: &[u8]) -> Result<(), String> {
 }
 
 /// `PSYNC stream offset`, or `SYNC`: the client becomes a replica.
-fn psync<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn psync(ctx: &mut Context<'_>, args: &[&[u8]]) {
     if ctx.session.replica.as_deref().is_some_and(Replica::is_real) {
         return;
     }

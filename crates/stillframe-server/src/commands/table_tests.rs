@@ -1,11 +1,9 @@
 //! The command table: found and documented. That clients are told of it what redis-server tells is
 //! proved beside the real one, by the tests of the binary.
 
-use stillframe::algorithms::naive::Naive;
-
 use super::{Lookup, Table, documents, table};
 
-fn commands() -> Table<Naive> {
+fn commands() -> Table {
     table()
 }
 

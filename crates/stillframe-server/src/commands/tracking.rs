@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::ops::Bound;
 
-use stillframe::Algorithm;
 use stillframe_resp::parse_integer;
 
 use super::{Context, NO_KEYS, Table};
@@ -12,7 +11,7 @@ use stillframe_redis::errors::{NOT_AN_INTEGER, SYNTAX};
 use stillframe_redis::flags::{CONNECTION, LOADING, NOSCRIPT, STALE};
 
 /// Adds the commands of this module to the container CLIENT.
-pub(crate) fn register<A: Algorithm>(table: &mut Table<A>) {
+pub(crate) fn register(table: &mut Table) {
     let own = NOSCRIPT | LOADING | STALE | CONNECTION;
     table.add_server("client|caching", 3, own, NO_KEYS, caching);
     table.add_server("client|getredir", 2, own, NO_KEYS, getredir);
@@ -21,7 +20,7 @@ pub(crate) fn register<A: Algorithm>(table: &mut Table<A>) {
 }
 
 /// `CLIENT TRACKING ON | OFF [REDIRECT id] [PREFIX prefix]... [BCAST] [OPTIN] [OPTOUT] [NOLOOP]`
-fn tracking<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn tracking(ctx: &mut Context<'_>, args: &[&[u8]]) {
     let (mut mode, prefixes) = match options(ctx, &args[3..]) {
         Ok(parsed) => parsed,
         Err(error) => return ctx.out.error(error),
@@ -41,8 +40,8 @@ fn tracking<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
 }
 
 /// What a request says but its prefixes, and those.
-fn options<'a, A: Algorithm>(
-    ctx: &Context<'_, A>,
+fn options<'a>(
+    ctx: &Context<'_>,
     options: &[&'a [u8]],
 ) -> Result<(Mode, Vec<&'a [u8]>), &'static str> {
     let (mut mode, mut prefixes) = (Mode::default(), Vec::new());
@@ -152,7 +151,7 @@ fn first_overlap(new: &[&[u8]], known: &BTreeSet<Box<[u8]>>) -> Option<usize> {
 }
 
 /// `CLIENT CACHING YES | NO`: what holds for the keys that the next request reads.
-fn caching<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn caching(ctx: &mut Context<'_>, args: &[&[u8]]) {
     let Some(mode) = &mut ctx.session.tracking else {
         return ctx.out.error(
             "ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN \
@@ -177,7 +176,7 @@ fn caching<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
 }
 
 /// `CLIENT GETREDIR`
-fn getredir<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
+fn getredir(ctx: &mut Context<'_>, _args: &[&[u8]]) {
     ctx.out.integer(redirection(ctx.session.tracking.as_deref()));
 }
 
@@ -187,7 +186,7 @@ pub(super) fn redirection(mode: Option<&Mode>) -> i64 {
 }
 
 /// `CLIENT TRACKINGINFO`
-fn trackinginfo<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
+fn trackinginfo(ctx: &mut Context<'_>, _args: &[&[u8]]) {
     let mode = ctx.session.tracking.as_deref();
     let said = |what: fn(&Mode) -> bool| mode.is_some_and(what);
     let flags: Vec<&str> = [

@@ -3,8 +3,6 @@
 //! A transaction is one point of consistency: EXEC runs all its requests within one turn of the
 //! command thread, so no image and no other client can see half of it.
 
-use stillframe::Algorithm;
-
 use super::permissions::denied_at_exec;
 use super::{ALL_KEYS, Context, NO_KEYS, Table, run};
 use stillframe_redis::flags::{
@@ -12,7 +10,7 @@ use stillframe_redis::flags::{
 };
 
 /// Adds the commands of this module.
-pub(crate) fn register<A: Algorithm>(table: &mut Table<A>) {
+pub(crate) fn register(table: &mut Table) {
     const CONTROL: u32 = NOSCRIPT | LOADING | STALE | NOT_QUEUED;
     table.add_server("discard", 1, CONTROL | FAST | ALLOW_BUSY, NO_KEYS, discard);
     table.add_server("exec", 1, CONTROL | SKIP_SLOWLOG, NO_KEYS, exec);
@@ -28,7 +26,7 @@ pub(crate) fn register<A: Algorithm>(table: &mut Table<A>) {
 }
 
 /// Queues a request for EXEC and answers `QUEUED`.
-pub(crate) fn queue<A: Algorithm>(ctx: &mut Context<'_, A>, command: usize, args: &[&[u8]]) {
+pub(crate) fn queue(ctx: &mut Context<'_>, command: usize, args: &[&[u8]]) {
     let Some(transaction) = &mut ctx.session.transaction else { return };
     transaction.push(command, args);
     let flags = ctx.table.get(command).flags;
@@ -38,19 +36,19 @@ pub(crate) fn queue<A: Algorithm>(ctx: &mut Context<'_, A>, command: usize, args
 }
 
 /// Drops the open transaction, if any, and forgets what the client watched.
-pub(crate) fn close<A: Algorithm>(ctx: &mut Context<'_, A>) {
+pub(crate) fn close(ctx: &mut Context<'_>) {
     ctx.session.transaction = None;
     forget(ctx);
 }
 
 /// Forgets what the client watched.
-pub(crate) fn forget<A: Algorithm>(ctx: &mut Context<'_, A>) {
+pub(crate) fn forget(ctx: &mut Context<'_>) {
     ctx.server.ledger.watches.forget(ctx.session.caller.id);
     ctx.session.watched_bytes = 0;
 }
 
 /// `MULTI`
-fn multi<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
+fn multi(ctx: &mut Context<'_>, _args: &[&[u8]]) {
     if ctx.session.transaction.is_some() {
         return ctx.out.error("ERR MULTI calls can not be nested");
     }
@@ -59,7 +57,7 @@ fn multi<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
 }
 
 /// `DISCARD`
-fn discard<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
+fn discard(ctx: &mut Context<'_>, _args: &[&[u8]]) {
     if ctx.session.transaction.is_none() {
         return ctx.out.error("ERR DISCARD without MULTI");
     }
@@ -68,7 +66,7 @@ fn discard<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
 }
 
 /// `EXEC`
-fn exec<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
+fn exec(ctx: &mut Context<'_>, _args: &[&[u8]]) {
     let Some(transaction) = ctx.session.transaction.take() else {
         return ctx.out.error("ERR EXEC without MULTI");
     };
@@ -103,7 +101,7 @@ fn exec<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
 }
 
 /// `WATCH key...`
-fn watch<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn watch(ctx: &mut Context<'_>, args: &[&[u8]]) {
     if ctx.session.transaction.is_some() {
         return ctx.out.error("ERR WATCH inside MULTI is not allowed");
     }
@@ -116,7 +114,7 @@ fn watch<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
 }
 
 /// `UNWATCH`
-fn unwatch<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
+fn unwatch(ctx: &mut Context<'_>, _args: &[&[u8]]) {
     forget(ctx);
     ctx.out.ok();
 }

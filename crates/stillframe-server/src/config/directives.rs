@@ -1,7 +1,5 @@
 //! Directives of a configuration file that are no settings: CONFIG does not know them.
 
-use stillframe::algorithms::naive::Naive;
-
 use super::Config;
 use super::parameters::named;
 use crate::commands;
@@ -48,7 +46,7 @@ impl Config {
     fn rename(&mut self, rename: [Vec<u8>; 2]) -> Result<(), String> {
         self.renames.push(rename);
         // The names are those of any table.
-        let renamed = commands::table::<Naive>().rename_all(&self.renames);
+        let renamed = commands::table().rename_all(&self.renames);
         renamed.inspect_err(|_| _ = self.renames.pop())
     }
 }

@@ -15,4 +15,11 @@ impl Config {
         options.on_full = self.snapshot_memory_policy;
         options
     }
+
+    /// Of a tool that loads data and takes no image of it while it changes: any algorithm does.
+    pub(crate) fn offline_keyspace_options(&self) -> KeyspaceOptions {
+        let mut options = self.keyspace_options();
+        options.algorithm = KeyspaceOptions::default().algorithm;
+        options
+    }
 }

@@ -4,7 +4,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use stillframe::algorithms::imprint::Imprint;
 use stillframe_durability::disk::{Fault, Files, Place, SimulatedDisk};
 use stillframe_keyspace::Keyspace;
 use stillframe_resp::Out;
@@ -24,9 +23,9 @@ mod saves;
 const FAULTS: [Fault; 4] = [Fault::IO, Fault::DISK_FULL, Fault::INTERRUPTED, Fault::ShortWrite];
 
 pub(crate) struct Server {
-    pub(crate) keyspace: Keyspace<Imprint>,
+    pub(crate) keyspace: Keyspace,
     pub(crate) state: ServerState,
-    pub(crate) table: Table<Imprint>,
+    pub(crate) table: Table,
     session: Session,
     pub(crate) poller: Poller,
 }
@@ -99,9 +98,7 @@ impl Server {
 }
 
 impl Host for Server {
-    type Algorithm = Imprint;
-
-    fn parts(&mut self) -> Parts<'_, Imprint> {
+    fn parts(&mut self) -> Parts<'_> {
         (&mut self.keyspace, &mut self.state)
     }
 

@@ -18,8 +18,6 @@ use std::fmt::Display;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-use stillframe::Algorithm;
-use stillframe::algorithms::imprint::Imprint;
 use stillframe_durability::disk::{self, Input};
 use stillframe_keyspace::{CreateError, Keyspace};
 
@@ -61,7 +59,7 @@ pub fn import(from: &Path, config: Config) -> Result<Imported, ServeError> {
         return Err(ServeError::Occupied { path: dump });
     }
     let poller = Poller::new().map_err(ServeError::Events)?;
-    let mut keyspace = Keyspace::<Imprint>::create(&config.keyspace_options())?;
+    let mut keyspace = Keyspace::create(&config.offline_keyspace_options())?;
     let saves = Saves::new(directory, Loaded::default(), poller.waker());
     let saves = saves.map_err(CreateError::from)?;
     let table = crate::commands::table();
@@ -93,10 +91,7 @@ struct Part {
 }
 
 /// Loads the RDB file that `path` is or starts with. Gives the file, and where commands begin.
-fn load_base<A: Algorithm>(
-    keyspace: &mut Keyspace<A>,
-    path: &Path,
-) -> Result<(Input, u64), ServeError> {
+fn load_base(keyspace: &mut Keyspace, path: &Path) -> Result<(Input, u64), ServeError> {
     let failed = |error: io::Error| unloadable(path, &error);
     let (mut file, bytes) = disk::open_path(path).map_err(failed)?;
     let mut magic = Vec::new();

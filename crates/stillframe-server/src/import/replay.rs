@@ -6,7 +6,6 @@
 use std::io::Read;
 use std::time::{Duration, Instant};
 
-use stillframe::Algorithm;
 use stillframe_keyspace::Keyspace;
 
 use super::Part;
@@ -19,8 +18,8 @@ use crate::state::ServerState;
 const PROGRESS_PERIOD: Duration = Duration::from_secs(5);
 
 /// The client that all commands come from.
-pub(super) struct Replay<'a, A: Algorithm> {
-    table: &'a Table<A>,
+pub(super) struct Replay<'a> {
+    table: &'a Table,
     /// Commands that ran.
     pub(super) commands: u64,
     pub(super) notices: Vec<String>,
@@ -56,8 +55,8 @@ struct Open {
     commands: Vec<(u64, Vec<Vec<u8>>)>,
 }
 
-impl<'a, A: Algorithm> Replay<'a, A> {
-    pub(super) fn new(table: &'a Table<A>) -> Self {
+impl<'a> Replay<'a> {
+    pub(super) fn new(table: &'a Table) -> Self {
         let (notices, replies) = (Vec::new(), Vec::new());
         Self { table, commands: 0, notices, replies, told: Instant::now() }
     }
@@ -68,7 +67,7 @@ impl<'a, A: Algorithm> Replay<'a, A> {
     /// [`ReplayError`]: what is wrong, and where.
     pub(super) fn file(
         &mut self,
-        keyspace: &mut Keyspace<A>,
+        keyspace: &mut Keyspace,
         state: &mut ServerState,
         input: impl Read,
         offset: u64,
@@ -147,7 +146,7 @@ impl<'a, A: Algorithm> Replay<'a, A> {
 
     fn run(
         &mut self,
-        keyspace: &mut Keyspace<A>,
+        keyspace: &mut Keyspace,
         state: &mut ServerState,
         session: &mut Session,
         at: u64,

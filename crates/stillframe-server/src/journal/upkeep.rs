@@ -3,7 +3,6 @@
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use stillframe::Algorithm;
 use stillframe_durability::Error;
 use stillframe_keyspace::Keyspace;
 
@@ -13,7 +12,7 @@ use stillframe_redis::Consumer;
 
 /// Hands the effects of all requests so far to whoever takes them. To be called at the end of each
 /// turn, and before an image begins.
-pub(crate) fn settle<A: Algorithm>(keyspace: &mut Keyspace<A>, state: &mut ServerState) {
+pub(crate) fn settle(keyspace: &mut Keyspace, state: &mut ServerState) {
     if !state.ledger.effects.wanted() {
         return;
     }
@@ -28,10 +27,7 @@ pub(crate) fn settle<A: Algorithm>(keyspace: &mut Keyspace<A>, state: &mut Serve
 }
 
 /// Notes that the log has failed; true, once, if it has and replies may wait for it.
-pub(crate) fn has_failed<A: Algorithm>(
-    keyspace: &mut Keyspace<A>,
-    state: &mut ServerState,
-) -> bool {
+pub(crate) fn has_failed(keyspace: &mut Keyspace, state: &mut ServerState) -> bool {
     let journal = &mut state.journal;
     if std::mem::take(&mut journal.lost) {
         return true;
@@ -57,10 +53,7 @@ pub(crate) fn has_failed<A: Algorithm>(
 ///
 /// # Errors
 /// [`Error`]; nothing has changed.
-pub(crate) fn begin<A: Algorithm>(
-    keyspace: &mut Keyspace<A>,
-    state: &mut ServerState,
-) -> Result<(), Error> {
+pub(crate) fn begin(keyspace: &mut Keyspace, state: &mut ServerState) -> Result<(), Error> {
     settle(keyspace, state);
     state.journal.create(&state.config)?;
     state.ledger.effects.want(keyspace, Consumer::Log, true);
@@ -68,14 +61,14 @@ pub(crate) fn begin<A: Algorithm>(
 }
 
 /// Gives up a log that does not count yet.
-pub(crate) fn abandon<A: Algorithm>(keyspace: &mut Keyspace<A>, state: &mut ServerState) {
+pub(crate) fn abandon(keyspace: &mut Keyspace, state: &mut ServerState) {
     state.journal.open = None;
     state.ledger.effects.want(keyspace, Consumer::Log, false);
 }
 
 /// Has the log be as the configuration says: ended, under another policy. Tells whether one is
 /// wanted, and there is none.
-pub(crate) fn attend<A: Algorithm>(keyspace: &mut Keyspace<A>, state: &mut ServerState) -> bool {
+pub(crate) fn attend(keyspace: &mut Keyspace, state: &mut ServerState) -> bool {
     let wanted = state.config.appendonly;
     let journal = &mut state.journal;
     match &mut journal.open {
@@ -113,10 +106,7 @@ pub(crate) fn sample(state: &mut ServerState) {
 ///
 /// # Errors
 /// It never will be, which was logged.
-pub(crate) fn close<A: Algorithm>(
-    keyspace: &mut Keyspace<A>,
-    state: &mut ServerState,
-) -> Result<(), ()> {
+pub(crate) fn close(keyspace: &mut Keyspace, state: &mut ServerState) -> Result<(), ()> {
     settle(keyspace, state);
     let Some(open) = state.journal.open.take() else { return Ok(()) };
     state.ledger.effects.want(keyspace, Consumer::Log, false);
@@ -135,8 +125,8 @@ pub(crate) fn close<A: Algorithm>(
 
 /// An image was not published, for a reason if nobody wished it so: a log that waited for it is
 /// given up, and writes are refused until there is another.
-pub(crate) fn not_published<A: Algorithm>(
-    keyspace: &mut Keyspace<A>,
+pub(crate) fn not_published(
+    keyspace: &mut Keyspace,
     state: &mut ServerState,
     cover: &Covered,
     problem: Option<String>,

@@ -1,6 +1,5 @@
 //! The figures of one moment, copied from the command thread's state.
 
-use stillframe::Algorithm;
 use stillframe_keyspace::{DATABASES, Keyspace};
 
 use super::figure::{Figure, Figures, OfCommand, OfPrimary, OfReplica, Trend};
@@ -26,11 +25,7 @@ impl Gathered {
 
 impl Figures {
     /// Copies them.
-    pub(crate) fn of<A: Algorithm>(
-        keyspace: &Keyspace<A>,
-        state: &ServerState,
-        table: &Table<A>,
-    ) -> Self {
+    pub(crate) fn of(keyspace: &Keyspace, state: &ServerState, table: &Table) -> Self {
         let mut gathered = Gathered::default();
         server(&mut gathered, keyspace, state);
         traffic(&mut gathered, keyspace, state);
@@ -71,7 +66,7 @@ fn instance(state: &ServerState) -> [(&'static str, String); 7] {
     ]
 }
 
-fn server<A: Algorithm>(to: &mut Gathered, keyspace: &Keyspace<A>, state: &ServerState) {
+fn server(to: &mut Gathered, keyspace: &Keyspace, state: &ServerState) {
     let config = &state.config;
     let uptime = state.started.elapsed().as_secs() as f64;
     to.gauge("redis_up", "Whether the server answers.", 1.0);
@@ -99,7 +94,7 @@ fn server<A: Algorithm>(to: &mut Gathered, keyspace: &Keyspace<A>, state: &Serve
     to.gauge("redis_memory_max_bytes", "The limit of memory, or 0 (maxmemory).", limit);
 }
 
-fn traffic<A: Algorithm>(to: &mut Gathered, keyspace: &Keyspace<A>, state: &ServerState) {
+fn traffic(to: &mut Gathered, keyspace: &Keyspace, state: &ServerState) {
     let stats = &state.stats;
     let expired = keyspace.stats().expired_total.saturating_sub(stats.expired_base);
     for (name, help, value) in [
@@ -186,7 +181,7 @@ fn log(to: &mut Gathered, state: &ServerState) {
     to.counter("stillframe_log_syncs_total", "Syncs of the log.", told.stats.syncs);
 }
 
-fn snapshots<A: Algorithm>(to: &mut Gathered, keyspace: &Keyspace<A>, state: &ServerState) {
+fn snapshots(to: &mut Gathered, keyspace: &Keyspace, state: &ServerState) {
     let (saves, figures, progress) = (&state.saves, keyspace.stats(), keyspace.progress());
     let running = saves.running();
     let arena = arena_bytes(keyspace);

@@ -5,7 +5,7 @@ use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use stillframe::{Algorithm, MemoryError};
+use stillframe::MemoryError;
 use stillframe_durability::disk::{Directory, Input};
 use stillframe_keyspace::{DATABASES, Expire, Keyspace};
 use stillframe_rdb::{DecodeError, Decoder, Event, Uses, Value};
@@ -104,9 +104,9 @@ impl Load {
     ///
     /// # Errors
     /// [`ServeError::Load`]: what is wrong with the file and at which offset.
-    pub(crate) fn slice<A: Algorithm>(
+    pub(crate) fn slice(
         &mut self,
-        keyspace: &mut Keyspace<A>,
+        keyspace: &mut Keyspace,
         delay_us: i32,
     ) -> Result<bool, ServeError> {
         let start = Instant::now();
@@ -132,16 +132,13 @@ impl Load {
     ///
     /// # Errors
     /// As for [`slice`](Self::slice).
-    pub(crate) fn rest<A: Algorithm>(
-        mut self,
-        keyspace: &mut Keyspace<A>,
-    ) -> Result<Loaded, ServeError> {
+    pub(crate) fn rest(mut self, keyspace: &mut Keyspace) -> Result<Loaded, ServeError> {
         while !self.slice(keyspace, 0)? {}
         self.finish()
     }
 
     /// Loads a key, or what comes before one; false at the end.
-    fn step<A: Algorithm>(&mut self, keyspace: &mut Keyspace<A>) -> Result<bool, EntryError> {
+    fn step(&mut self, keyspace: &mut Keyspace) -> Result<bool, EntryError> {
         match next(&mut self.decoder, keyspace, self.now, self.merge)? {
             Next::End => return Ok(false),
             Next::Other => {}
@@ -216,8 +213,8 @@ pub(crate) fn open(
 ///
 /// # Errors
 /// As for [`Load::slice`].
-pub(crate) fn load<A: Algorithm>(
-    keyspace: &mut Keyspace<A>,
+pub(crate) fn load(
+    keyspace: &mut Keyspace,
     directory: &Directory,
     name: &str,
     now: i64,
@@ -233,8 +230,8 @@ pub(crate) fn load<A: Algorithm>(
 ///
 /// # Errors
 /// As for [`Load::slice`].
-pub(crate) fn load_file<A: Algorithm>(
-    keyspace: &mut Keyspace<A>,
+pub(crate) fn load_file(
+    keyspace: &mut Keyspace,
     path: &Path,
     file: (Input, u64),
 ) -> Result<u64, ServeError> {
@@ -301,9 +298,9 @@ pub(crate) enum EntryError {
 }
 
 /// Reads up to the end of the next key, or whatever comes before. `merge`: it may be there already.
-pub(crate) fn next<A: Algorithm, R: Read>(
+pub(crate) fn next<R: Read>(
     decoder: &mut Decoder<R>,
-    keyspace: &mut Keyspace<A>,
+    keyspace: &mut Keyspace,
     now: i64,
     merge: bool,
 ) -> Result<Next, EntryError> {
@@ -359,7 +356,7 @@ pub(crate) fn next<A: Algorithm, R: Read>(
 }
 
 /// Makes a key look used as the file says, if that is what is counted here.
-fn keep_uses<A: Algorithm>(keyspace: &mut Keyspace<A>, db: usize, key: &[u8], uses: Uses) {
+fn keep_uses(keyspace: &mut Keyspace, db: usize, key: &[u8], uses: Uses) {
     match uses {
         Uses::Unknown => {}
         Uses::IdleSeconds(seconds) => keyspace.set_idle_ms(db, key, seconds.saturating_mul(1000)),

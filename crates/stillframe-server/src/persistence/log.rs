@@ -2,7 +2,6 @@
 
 use std::time::Instant;
 
-use stillframe::Algorithm;
 use stillframe_durability::Policy;
 use stillframe_keyspace::Keyspace;
 
@@ -17,8 +16,8 @@ use crate::{ServeError, journal};
 ///
 /// # Errors
 /// [`SaveError`]; nothing has changed.
-pub(crate) fn begin_log<A: Algorithm>(
-    keyspace: &mut Keyspace<A>,
+pub(crate) fn begin_log(
+    keyspace: &mut Keyspace,
     state: &mut ServerState,
     bandwidth_bytes: u64,
 ) -> Result<(), SaveError> {
@@ -32,7 +31,7 @@ pub(crate) fn begin_log<A: Algorithm>(
 
 /// Has the log be as the configuration says: begun, ended, under another policy. Called every turn
 /// before its replies are written, so that what CONFIG SET answers is true.
-pub(crate) fn attend_log<A: Algorithm>(keyspace: &mut Keyspace<A>, state: &mut ServerState) {
+pub(crate) fn attend_log(keyspace: &mut Keyspace, state: &mut ServerState) {
     if journal::attend(keyspace, state) {
         begin_wanted(keyspace, state);
     }
@@ -40,7 +39,7 @@ pub(crate) fn attend_log<A: Algorithm>(keyspace: &mut Keyspace<A>, state: &mut S
 
 /// Begins a log that is wanted, unless there can be none just now.
 #[cold]
-fn begin_wanted<A: Algorithm>(keyspace: &mut Keyspace<A>, state: &mut ServerState) {
+fn begin_wanted(keyspace: &mut Keyspace, state: &mut ServerState) {
     let is_busy = state.saves.running().is_some()
         || state.is_loading()
         || state.replication.transfers.holds_image();

@@ -20,7 +20,7 @@ pub(crate) use stillframe_redis::values;
 
 use std::time::{Duration, Instant};
 
-use stillframe::{Algorithm, CaptureError, CaptureReport, Point, SinkError};
+use stillframe::{CaptureError, CaptureReport, Point, SinkError};
 use stillframe_keyspace::{DATABASES, Keyspace};
 use stillframe_rdb::{Encoder, Origin, Value, Workspace};
 
@@ -51,10 +51,7 @@ const RETRY_PAUSE: Duration = Duration::from_secs(5);
 ///
 /// # Errors
 /// One sentence; it is logged and counts as a failed save.
-pub(crate) fn begin<A: Algorithm>(
-    keyspace: &mut Keyspace<A>,
-    state: &mut ServerState,
-) -> Result<(), SaveError> {
+pub(crate) fn begin(keyspace: &mut Keyspace, state: &mut ServerState) -> Result<(), SaveError> {
     begin_at_rate(keyspace, state, state.config.snapshot_bandwidth_bytes)
 }
 
@@ -62,8 +59,8 @@ pub(crate) fn begin<A: Algorithm>(
 ///
 /// # Errors
 /// As for [`begin`].
-pub(crate) fn begin_at_rate<A: Algorithm>(
-    keyspace: &mut Keyspace<A>,
+pub(crate) fn begin_at_rate(
+    keyspace: &mut Keyspace,
     state: &mut ServerState,
     bandwidth_bytes: u64,
 ) -> Result<(), SaveError> {
@@ -72,8 +69,8 @@ pub(crate) fn begin_at_rate<A: Algorithm>(
 
 /// As [`begin_at_rate`]; `awaited`: somebody waits for the save and hears how it went, so that a
 /// failure is no reason to refuse writes.
-fn begin_for<A: Algorithm>(
-    keyspace: &mut Keyspace<A>,
+fn begin_for(
+    keyspace: &mut Keyspace,
     state: &mut ServerState,
     bandwidth_bytes: u64,
     awaited: bool,
@@ -114,8 +111,8 @@ pub(crate) fn whole_micros(time: Duration) -> u128 {
     time.as_nanos().div_ceil(1000)
 }
 
-fn start<A: Algorithm>(
-    keyspace: &mut Keyspace<A>,
+fn start(
+    keyspace: &mut Keyspace,
     state: &mut ServerState,
     bandwidth_bytes: u64,
     cover: Cover,
@@ -151,9 +148,9 @@ fn start<A: Algorithm>(
 }
 
 /// Writes what comes before the first entry, with `fields`; all of it fits the encoder's buffer.
-pub(crate) fn with_header<A: Algorithm, O: Destination>(
+pub(crate) fn with_header<O: Destination>(
     mut encoder: Encoder<O>,
-    keyspace: &Keyspace<A>,
+    keyspace: &Keyspace,
     fields: impl IntoIterator<Item = (&'static [u8], String)>,
 ) -> Result<Encoder<O>, SinkError> {
     let used_memory_bytes = keyspace.stats().entry_bytes as u64;
@@ -196,7 +193,7 @@ fn finish(
 }
 
 /// Notes the end of a save. Called every turn; costs nothing without a save.
-pub(crate) fn attend<A: Algorithm>(keyspace: &mut Keyspace<A>, state: &mut ServerState) {
+pub(crate) fn attend(keyspace: &mut Keyspace, state: &mut ServerState) {
     let saves = &mut state.saves;
     if saves.running.is_none() {
         return;
@@ -240,14 +237,14 @@ pub(crate) fn attend<A: Algorithm>(keyspace: &mut Keyspace<A>, state: &mut Serve
 
 /// Stops the save under way, which nobody wants any more. The old dump file stays, and so does
 /// INFO's word on the save before.
-pub(crate) fn abandon<A: Algorithm>(keyspace: &Keyspace<A>, state: &mut ServerState) {
+pub(crate) fn abandon(keyspace: &Keyspace, state: &mut ServerState) {
     let Some(running) = &mut state.saves.running else { return };
     running.cancelled = true;
     state.saves.give_up(keyspace, &state.saves.throttle);
 }
 
 /// Stops the save under way, and forgets one that is scheduled; false if there is neither.
-pub(crate) fn cancel<A: Algorithm>(keyspace: &Keyspace<A>, state: &mut ServerState) -> bool {
+pub(crate) fn cancel(keyspace: &Keyspace, state: &mut ServerState) -> bool {
     let scheduled = std::mem::take(&mut state.saves.scheduled);
     let runs = state.saves.running.is_some();
     abandon(keyspace, state);
@@ -258,8 +255,8 @@ pub(crate) fn cancel<A: Algorithm>(keyspace: &Keyspace<A>, state: &mut ServerSta
 ///
 /// # Errors
 /// One sentence; it was logged.
-pub(crate) fn save_and_wait<A: Algorithm>(
-    keyspace: &mut Keyspace<A>,
+pub(crate) fn save_and_wait(
+    keyspace: &mut Keyspace,
     state: &mut ServerState,
 ) -> Result<(), SaveError> {
     begin_for(keyspace, state, 0, true)?;
@@ -268,13 +265,13 @@ pub(crate) fn save_and_wait<A: Algorithm>(
 }
 
 /// Waits for the save under way to end.
-pub(crate) fn wait<A: Algorithm>(keyspace: &mut Keyspace<A>, state: &mut ServerState) {
+pub(crate) fn wait(keyspace: &mut Keyspace, state: &mut ServerState) {
     keyspace.wait_image();
     attend(keyspace, state);
 }
 
 /// Begins what the schedule, or BGSAVE SCHEDULE, asks for.
-pub(crate) fn run_schedule<A: Algorithm>(keyspace: &mut Keyspace<A>, state: &mut ServerState) {
+pub(crate) fn run_schedule(keyspace: &mut Keyspace, state: &mut ServerState) {
     let since = u64::try_from(unix_millis() / 1000 - state.saves.last_success_s).unwrap_or(0);
     let is_due = |point: &&SavePoint| state.ledger.dirty >= point.changes && since > point.seconds;
     let due = state.config.save.iter().find(is_due);

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use stillframe::{Algorithm, CaptureReport, MemoryError};
+use stillframe::{CaptureReport, MemoryError};
 use stillframe_durability::disk::{Stage, Throttle};
 use stillframe_keyspace::Keyspace;
 use stillframe_rdb::Workspace;
@@ -194,7 +194,7 @@ impl Saves {
 
     /// Stops the image under way: nothing of it is to be written any more, at no pace. The
     /// throttle is that of its writer.
-    pub(crate) fn give_up<A: Algorithm>(&self, keyspace: &Keyspace<A>, throttle: &Throttle) {
+    pub(crate) fn give_up(&self, keyspace: &Keyspace, throttle: &Throttle) {
         keyspace.progress().cancel();
         throttle.cancel();
         self.drag.set(0);

@@ -3,7 +3,6 @@
 //! A transaction counts as applied when it is whole: a connection that ends within one goes on
 //! before it, and nobody ever sees half of it.
 
-use stillframe::Algorithm;
 use stillframe_keyspace::Keyspace;
 
 use super::link::Link;
@@ -12,10 +11,10 @@ use crate::session::Session;
 use crate::state::ServerState;
 
 /// Runs the requests that have come whole. The bytes of those that count are added to the stream.
-pub(super) fn apply<A: Algorithm>(
-    keyspace: &mut Keyspace<A>,
+pub(super) fn apply(
+    keyspace: &mut Keyspace,
     state: &mut ServerState,
-    table: &Table<A>,
+    table: &Table,
     link: &mut Link,
 ) -> Result<(), String> {
     let following = state.replication.following.as_mut();
@@ -76,10 +75,10 @@ impl ServerState {
 }
 
 /// Runs one request; true if it asks how far we are.
-fn run<A: Algorithm>(
-    keyspace: &mut Keyspace<A>,
+fn run(
+    keyspace: &mut Keyspace,
     state: &mut ServerState,
-    table: &Table<A>,
+    table: &Table,
     (session, replies): (&mut Session, &mut Vec<u8>),
     args: &[&[u8]],
 ) -> Result<bool, String> {

@@ -9,8 +9,6 @@
 
 use std::time::Duration;
 
-use stillframe::Algorithm;
-
 use super::apply::apply;
 use super::following::Failure;
 use super::link::{Link, Question, Step};
@@ -23,7 +21,7 @@ const READS_PER_TURN: usize = 16;
 /// Above so many bytes of requests that a pause holds no more is read.
 const HELD_BYTES_MAX: usize = 1 << 20;
 
-impl<A: Algorithm> Server<A> {
+impl Server {
     /// Does what there is to do with the primary. Called every turn.
     pub(crate) fn follow(&mut self) {
         let now = self.state.loop_time;

@@ -1,7 +1,5 @@
 //! What a replica asks its primary before anything is sent: one question at a time.
 
-use stillframe::Algorithm;
-
 use super::following::Failure;
 use super::link::{Link, Question, Step};
 use crate::server::Server;
@@ -76,7 +74,7 @@ pub(super) fn line(link: &mut Link) -> Result<Option<String>, Failure> {
     }
 }
 
-impl<A: Algorithm> Server<A> {
+impl Server {
     /// Looks at the answer to the question that was asked, if it has come, and goes on.
     pub(super) fn answered(&mut self, link: &mut Link) -> Result<(), Failure> {
         let Step::Asked(question) = link.step else { return Ok(()) };

@@ -1,6 +1,5 @@
 //! Keys of a replica's own are noted when clients write them, and deleted when their time has come.
 
-use stillframe::Algorithm;
 use stillframe_keyspace::{DATABASES, Keyspace};
 
 use super::own::Name;
@@ -10,11 +9,11 @@ use crate::server::Server;
 /// Keys looked at in one run of the clock.
 const KEYS_PER_RUN: usize = 256;
 
-fn expires_at<A: Algorithm>(keyspace: &mut Keyspace<A>, (db, key): &Name) -> Option<i64> {
+fn expires_at(keyspace: &mut Keyspace, (db, key): &Name) -> Option<i64> {
     keyspace.peek(*db, key, i64::MIN)?.expire_at()
 }
 
-impl<A: Algorithm> Context<'_, A> {
+impl Context<'_> {
     /// Remembers those of the keys of a client's write at a replica that expire now.
     #[cold]
     pub(crate) fn remember_own(&mut self, index: usize, args: &[&[u8]]) {
@@ -32,7 +31,7 @@ impl<A: Algorithm> Context<'_, A> {
     }
 }
 
-impl<A: Algorithm> Server<A> {
+impl Server {
     /// Deletes those of a replica's own keys whose time has come. Called by the clock.
     pub(crate) fn expire_own(&mut self) {
         if self.state.replication.own.len() == 0 {

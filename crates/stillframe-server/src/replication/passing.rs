@@ -3,7 +3,6 @@
 use std::io;
 
 use rustix::io::Errno;
-use stillframe::Algorithm;
 
 use super::relay::Relay;
 use crate::connection::Client;
@@ -39,7 +38,7 @@ impl Client {
     }
 }
 
-impl<A: Algorithm> Server<A> {
+impl Server {
     /// Passes images on to the replicas behind TLS. Called every turn.
     pub(crate) fn relay(&mut self) {
         for at in 0..self.state.replication.places.len() {

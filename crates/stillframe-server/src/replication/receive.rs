@@ -8,7 +8,6 @@ use std::fmt::Display;
 use std::io::Read;
 use std::time::{Duration, Instant};
 
-use stillframe::Algorithm;
 use stillframe_durability::disk::{Input, write_all_at};
 use stillframe_keyspace::{DATABASES, Keyspace};
 use stillframe_rdb::Decoder;
@@ -47,7 +46,7 @@ pub(super) fn announced(link: &mut Link) -> Result<(), Failure> {
     Ok(())
 }
 
-impl<A: Algorithm> Server<A> {
+impl Server {
     /// Takes what has come of an image.
     pub(super) fn receive(&mut self, link: &mut Link) -> Result<(), Failure> {
         let Step::Receiving(receiving) = &mut link.step else { return Ok(()) };
@@ -170,11 +169,7 @@ impl<A: Algorithm> Server<A> {
 
 impl Load {
     /// Loads some keys; true at the end.
-    fn batch<A: Algorithm>(
-        &mut self,
-        keyspace: &mut Keyspace<A>,
-        delay_us: i32,
-    ) -> Result<bool, EntryError> {
+    fn batch(&mut self, keyspace: &mut Keyspace, delay_us: i32) -> Result<bool, EntryError> {
         for _ in 0..BATCH {
             // Keys whose time has come are the primary's business, too.
             match next(&mut self.decoder, keyspace, i64::MIN, false)? {

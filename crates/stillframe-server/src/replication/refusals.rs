@@ -1,7 +1,5 @@
 //! What clients may not do because of replication, in Redis's words.
 
-use stillframe::Algorithm;
-
 use crate::session::Session;
 use crate::state::ServerState;
 use stillframe_redis::{Command, flags};
@@ -23,9 +21,9 @@ impl ServerState {
 
     /// Why replication refuses a command just now.
     #[inline]
-    pub(crate) fn replication_refuses<A: Algorithm, S>(
+    pub(crate) fn replication_refuses<S>(
         &self,
-        command: &Command<A, S>,
+        command: &Command<S>,
         session: &Session,
     ) -> Option<&'static str> {
         let following = self.replication.following.as_deref()?;

@@ -1,6 +1,5 @@
 //! The stream goes on behind the file that was loaded at start.
 
-use stillframe::Algorithm;
 use stillframe_keyspace::Keyspace;
 use stillframe_redis::write_request;
 
@@ -34,7 +33,7 @@ impl ServerState {
 
     /// Begins the stream behind the file that was loaded. A primary gives it a new name, as it may
     /// have said more before it ended than it knows; a replica goes on in its primary's.
-    pub(crate) fn resume_stream<A: Algorithm>(&mut self, keyspace: &mut Keyspace<A>) {
+    pub(crate) fn resume_stream(&mut self, keyspace: &mut Keyspace) {
         let replication = &mut self.replication;
         let Some(StreamPoint { id, offset, db }) = replication.loaded.take() else { return };
         tracing::info!("the stream of replication goes on from offset {offset}");

@@ -2,7 +2,6 @@
 
 use std::time::{Duration, Instant};
 
-use stillframe::Algorithm;
 use stillframe_keyspace::Keyspace;
 use stillframe_redis::Consumer;
 
@@ -16,7 +15,7 @@ const TICK: Duration = Duration::from_secs(1);
 
 impl ServerState {
     /// Begins the stream, if there is none.
-    pub(crate) fn activate<A: Algorithm>(&mut self, keyspace: &mut Keyspace<A>) {
+    pub(crate) fn activate(&mut self, keyspace: &mut Keyspace) {
         let replication = &mut self.replication;
         replication.lonely_since = Instant::now();
         if replication.active {
@@ -32,7 +31,7 @@ impl ServerState {
 
     /// The data is about to be other than what the log and the stream tell: the log ends, and
     /// whoever follows the stream has to take an image, this server included if it is a replica.
-    pub(crate) fn break_off<A: Algorithm>(&mut self, keyspace: &mut Keyspace<A>) {
+    pub(crate) fn break_off(&mut self, keyspace: &mut Keyspace) {
         let _ = journal::close(keyspace, self); // who waits for a reply is told
         journal::settle(keyspace, self);
         self.drop_replicas();
@@ -53,7 +52,7 @@ impl ServerState {
     }
 
     /// REPLICAOF NO ONE: from now on this server speaks for itself.
-    pub(crate) fn promote<A: Algorithm>(&mut self, keyspace: &mut Keyspace<A>) {
+    pub(crate) fn promote(&mut self, keyspace: &mut Keyspace) {
         if !self.replication.is_replica() {
             return;
         }
@@ -84,12 +83,7 @@ impl ServerState {
     }
 
     /// REPLICAOF: from now on this server follows another one.
-    pub(crate) fn demote<A: Algorithm>(
-        &mut self,
-        keyspace: &mut Keyspace<A>,
-        host: String,
-        port: u16,
-    ) {
+    pub(crate) fn demote(&mut self, keyspace: &mut Keyspace, host: String, port: u16) {
         journal::settle(keyspace, self);
         self.drop_replicas();
         self.unblock_all();
@@ -139,7 +133,7 @@ impl ServerState {
 
     /// What is due once a second: pings, and an end to replicas that are silent and to a stream
     /// that nobody listens to.
-    pub(crate) fn tend_replicas<A: Algorithm>(&mut self, keyspace: &mut Keyspace<A>) {
+    pub(crate) fn tend_replicas(&mut self, keyspace: &mut Keyspace) {
         let now = self.loop_time;
         let Self { replication, clients, config, ledger, .. } = self;
         if now < replication.next_tick || !replication.active {
@@ -208,11 +202,7 @@ impl ServerState {
     }
 
     /// Calls a failover off; false if there is none.
-    pub(crate) fn call_failover_off<A: Algorithm>(
-        &mut self,
-        keyspace: &mut Keyspace<A>,
-        why: &str,
-    ) -> bool {
+    pub(crate) fn call_failover_off(&mut self, keyspace: &mut Keyspace, why: &str) -> bool {
         let Some(failover) = self.replication.failover.take() else { return false };
         tracing::warn!("the failover is called off: {why}");
         if failover.handed_over {
@@ -224,7 +214,7 @@ impl ServerState {
 
     /// Hands over once a replica has the whole stream, or gives up. Called every turn, when what
     /// the turn did is in the stream.
-    pub(crate) fn attend_failover<A: Algorithm>(&mut self, keyspace: &mut Keyspace<A>) {
+    pub(crate) fn attend_failover(&mut self, keyspace: &mut Keyspace) {
         let Some(failover) = self.replication.failover.as_ref() else { return };
         if failover.handed_over {
             return;

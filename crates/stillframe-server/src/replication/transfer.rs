@@ -10,7 +10,7 @@ use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use stillframe::{Algorithm, CaptureError, CaptureReport, Point, Shared};
+use stillframe::{CaptureError, CaptureReport, Point, Shared};
 use stillframe_durability::disk::Input;
 use stillframe_keyspace::Keyspace;
 use stillframe_rdb::{Encoder, Origin, Output, Value};
@@ -32,7 +32,7 @@ type Greeted = (Target, Vec<u8>);
 const PIECE_BYTES: usize = 256 << 10;
 
 /// Does what is due: sees a transfer's end, and begins the next. Called every turn.
-pub(crate) fn attend<A: Algorithm>(keyspace: &mut Keyspace<A>, state: &mut ServerState) {
+pub(crate) fn attend(keyspace: &mut Keyspace, state: &mut ServerState) {
     if state.replication.transfers.running.is_some() {
         finish(keyspace, state);
     }
@@ -46,7 +46,7 @@ pub(crate) fn attend<A: Algorithm>(keyspace: &mut Keyspace<A>, state: &mut Serve
 }
 
 /// Ends the transfer under way: its replicas are lost.
-pub(crate) fn abort<A: Algorithm>(keyspace: &mut Keyspace<A>, state: &mut ServerState) {
+pub(crate) fn abort(keyspace: &mut Keyspace, state: &mut ServerState) {
     let Some(running) = &state.replication.transfers.running else { return };
     for &(place, id) in &running.replicas {
         if let Some(client) = state.clients.get_mut(place).filter(|it| it.session.caller.id == id) {
@@ -62,7 +62,7 @@ pub(crate) fn abort<A: Algorithm>(keyspace: &mut Keyspace<A>, state: &mut Server
     }
 }
 
-fn finish<A: Algorithm>(keyspace: &mut Keyspace<A>, state: &mut ServerState) {
+fn finish(keyspace: &mut Keyspace, state: &mut ServerState) {
     let transfers = &mut state.replication.transfers;
     let holds_image = transfers.holds_image();
     let give_back =
@@ -122,7 +122,7 @@ fn waiting(state: &ServerState, eof: bool) -> Option<(Vec<usize>, Instant)> {
     Some((places, first?))
 }
 
-fn begin_due<A: Algorithm>(keyspace: &mut Keyspace<A>, state: &mut ServerState) {
+fn begin_due(keyspace: &mut Keyspace, state: &mut ServerState) {
     if state.ledger.in_exec
         || state.replication.following.as_ref().is_some_and(|it| !it.is_connected())
     {
@@ -154,7 +154,7 @@ fn begin_due<A: Algorithm>(keyspace: &mut Keyspace<A>, state: &mut ServerState) 
 
 /// Stops a save that was begun for replicas when all of them have left, unless a schedule wants the
 /// file as well.
-fn give_up_useless<A: Algorithm>(keyspace: &Keyspace<A>, state: &mut ServerState) {
+fn give_up_useless(keyspace: &Keyspace, state: &mut ServerState) {
     if state.saves.running().is_none() {
         state.replication.transfers.saving = false;
         return;
@@ -187,7 +187,7 @@ fn announce(state: &mut ServerState, places: &[usize], phase: Phase) {
 }
 
 /// Sends an image of nothing to those that want no data: no snapshot is needed for it.
-fn send_empty<A: Algorithm>(keyspace: &mut Keyspace<A>, state: &mut ServerState) {
+fn send_empty(keyspace: &mut Keyspace, state: &mut ServerState) {
     let wanting = |&place: &usize| {
         let replica = state.clients.get(place).filter(|it| !it.dead).and_then(Client::replica);
         replica.is_some_and(|it| it.no_data && matches!(it.phase, Phase::Waiting(_)))
@@ -273,7 +273,7 @@ fn paced(targets: Vec<(Target, Vec<u8>)>, mark: [u8; 40], state: &ServerState) -
 }
 
 /// Begins an image that goes straight to replicas.
-fn begin_live<A: Algorithm>(keyspace: &mut Keyspace<A>, state: &mut ServerState, places: &[usize]) {
+fn begin_live(keyspace: &mut Keyspace, state: &mut ServerState, places: &[usize]) {
     journal::settle(keyspace, state);
     announce(state, places, Phase::Sending);
     let mark = state.ledger.random.identifier();
@@ -301,8 +301,8 @@ fn begin_live<A: Algorithm>(keyspace: &mut Keyspace<A>, state: &mut ServerState,
     }
 }
 
-fn start_live<A: Algorithm>(
-    keyspace: &mut Keyspace<A>,
+fn start_live(
+    keyspace: &mut Keyspace,
     state: &mut ServerState,
     targets: Targets,
 ) -> Result<Duration, TransferError> {

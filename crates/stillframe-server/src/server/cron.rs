@@ -5,8 +5,6 @@
 
 use std::time::{Duration, Instant};
 
-use stillframe::Algorithm;
-
 use super::Server;
 use crate::ending::{LastSave, Wish};
 use crate::journal;
@@ -26,7 +24,7 @@ const EXPIRY_BATCH: usize = 64;
 const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
 
 /// Does what is due and returns when to come back.
-pub(crate) fn run<A: Algorithm>(server: &mut Server<A>) -> Instant {
+pub(crate) fn run(server: &mut Server) -> Instant {
     if server.state.clock_stands {
         return Instant::now() + Duration::from_secs(1) / server.state.config.hz;
     }
@@ -55,7 +53,7 @@ pub(crate) fn run<A: Algorithm>(server: &mut Server<A>) -> Instant {
 }
 
 /// A signal asks for the end.
-fn obey<A: Algorithm>(server: &mut Server<A>, signal: Signal) {
+fn obey(server: &mut Server, signal: Signal) {
     tracing::warn!("received a signal to stop");
     let running = &server.state.config.running;
     let asked = match signal {
@@ -75,7 +73,7 @@ fn obey<A: Algorithm>(server: &mut Server<A>, signal: Signal) {
 }
 
 /// Does what is due about clients, also while data is loaded.
-pub(crate) fn attend_clients<A: Algorithm>(server: &mut Server<A>) {
+pub(crate) fn attend_clients(server: &mut Server) {
     let now = server.state.loop_time;
     server.state.stats.sample(now);
     server.state.tend_free_memory(&server.keyspace);
@@ -89,7 +87,7 @@ pub(crate) fn attend_clients<A: Algorithm>(server: &mut Server<A>) {
 }
 
 /// Deletes expired keys for a while. Returns whether many are left.
-fn expire<A: Algorithm>(server: &mut Server<A>) -> bool {
+fn expire(server: &mut Server) -> bool {
     let start = Instant::now();
     server.state.read_clock();
     let unix_now = server.state.unix_now();

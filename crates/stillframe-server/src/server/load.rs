@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use stillframe::Algorithm;
-
 use super::{Server, cron};
 use crate::clock::unix_millis;
 use crate::host::{Host, Parts};
@@ -12,10 +10,8 @@ use crate::persistence::Load;
 use crate::session::Session;
 use crate::{ServeError, commands};
 
-impl<A: Algorithm> Host for Server<A> {
-    type Algorithm = A;
-
-    fn parts(&mut self) -> Parts<'_, A> {
+impl Host for Server {
+    fn parts(&mut self) -> Parts<'_> {
         (&mut self.keyspace, &mut self.state)
     }
 
@@ -40,7 +36,7 @@ impl<A: Algorithm> Host for Server<A> {
     }
 }
 
-impl<A: Algorithm> Server<A> {
+impl Server {
     /// Loads the dump file, if there is one; false if the server is to end first.
     pub(crate) fn load(&mut self) -> Result<bool, ServeError> {
         self.load_dump().inspect_err(|error| {

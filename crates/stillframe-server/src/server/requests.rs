@@ -1,6 +1,5 @@
 //! The loop's part in one client's requests: read, cut apart, run.
 
-use stillframe::Algorithm;
 use stillframe_resp::{Limits, Out};
 
 use super::Server;
@@ -23,7 +22,7 @@ struct Share {
     replies_start: usize,
 }
 
-impl<A: Algorithm> Server<A> {
+impl Server {
     /// Gives one client its share of the turn.
     pub(crate) fn serve(&mut self, place: usize) {
         let Some(mut client) = self.state.clients.take(place) else { return };
@@ -204,7 +203,7 @@ impl<A: Algorithm> Server<A> {
         session: &'a mut Session,
         output: &'a mut Vec<u8>,
         now: i64,
-    ) -> Context<'a, A> {
+    ) -> Context<'a> {
         let most = session.output_limit(&self.state.config.output_limits).hard_bytes_max();
         let limit = output.len().saturating_add(most);
         let clients = &mut self.state.clients;

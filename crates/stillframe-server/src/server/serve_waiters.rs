@@ -2,15 +2,13 @@
 
 use std::time::Instant;
 
-use stillframe::Algorithm;
-
 use super::Server;
 use crate::commands::{self};
 use crate::connection::Client;
 use crate::session::Replies;
 use stillframe_redis::Waiter;
 
-impl<A: Algorithm> Server<A> {
+impl Server {
     /// Serves those who wait for keys that were changed, until no change is left to look at:
     /// serving one (BLMOVE) may change another key.
     pub(crate) fn serve_blocked(&mut self) {

@@ -9,7 +9,6 @@
 
 use std::time::{Duration, Instant};
 
-use stillframe::Algorithm;
 use stillframe_keyspace::Keyspace;
 
 use super::ServerState;
@@ -35,7 +34,7 @@ pub(crate) struct GivingBack {
 
 impl ServerState {
     /// Gives back what is free.
-    pub(crate) fn give_back<A: Algorithm>(&mut self, keyspace: &Keyspace<A>) {
+    pub(crate) fn give_back(&mut self, keyspace: &Keyspace) {
         self.giving_back.most_bytes = self.held_bytes(keyspace);
         self.giving_back.since = None;
         if let Some(give_back) = self.config.give_back {
@@ -46,7 +45,7 @@ impl ServerState {
     }
 
     /// A run of the clock: gives back what is free if it is time to.
-    pub(crate) fn tend_free_memory<A: Algorithm>(&mut self, keyspace: &Keyspace<A>) {
+    pub(crate) fn tend_free_memory(&mut self, keyspace: &Keyspace) {
         let held = self.held_bytes(keyspace);
         let now = self.loop_time;
         let own = &mut self.giving_back;
@@ -63,7 +62,7 @@ impl ServerState {
     }
 
     /// What is in use, or about to be freed.
-    fn held_bytes<A: Algorithm>(&self, keyspace: &Keyspace<A>) -> usize {
+    fn held_bytes(&self, keyspace: &Keyspace) -> usize {
         let figures = keyspace.stats();
         let data = figures.entry_bytes + figures.limbo_bytes + figures.garbage_bytes;
         data + arena_bytes(keyspace) + self.clients.bytes()

@@ -1,6 +1,5 @@
 //! What the server refuses, and tells, while data is loaded.
 
-use stillframe::Algorithm;
 use stillframe_redis::{Command, flags};
 
 use super::ServerState;
@@ -23,9 +22,9 @@ impl ServerState {
 
     /// Why a command, or an EXEC of it, may not run while data is loaded.
     #[inline]
-    pub(crate) fn loading_refuses<A: Algorithm, S>(
+    pub(crate) fn loading_refuses<S>(
         &self,
-        command: &Command<A, S>,
+        command: &Command<S>,
         session: &Session,
     ) -> Option<&'static str> {
         (self.is_loading() && session.lacks(command, flags::LOADING))

@@ -11,7 +11,6 @@
 
 use std::time::{Duration, Instant};
 
-use stillframe::Algorithm;
 use stillframe_keyspace::{Choice, Keyspace};
 
 use super::ServerState;
@@ -37,25 +36,25 @@ pub(crate) enum Room {
 }
 
 /// Memory in use: what `maxmemory` is compared with, what images hold, and the stream to replicas.
-pub(crate) fn used_bytes<A: Algorithm>(keyspace: &Keyspace<A>, state: &ServerState) -> u64 {
+pub(crate) fn used_bytes(keyspace: &Keyspace, state: &ServerState) -> u64 {
     let images = keyspace.stats().limbo_bytes + arena_bytes(keyspace);
     state.counted_bytes(keyspace) + (images + state.replication.stream.memory()) as u64
 }
 
 /// The library tells of the newest image, also when it has ended.
-pub(crate) fn arena_bytes<A: Algorithm>(keyspace: &Keyspace<A>) -> usize {
+pub(crate) fn arena_bytes(keyspace: &Keyspace) -> usize {
     if keyspace.saving() { keyspace.progress().arena_bytes() } else { 0 }
 }
 
 impl ServerState {
     /// Memory that counts for `maxmemory`, in bytes.
-    pub(crate) fn counted_bytes<A: Algorithm>(&self, keyspace: &Keyspace<A>) -> u64 {
+    pub(crate) fn counted_bytes(&self, keyspace: &Keyspace) -> u64 {
         (keyspace.data_bytes() + self.clients.bytes() + OWN_BYTES) as u64
     }
 
     /// Evicts keys until memory is below the limit, for a short while.
     #[cold]
-    pub(crate) fn make_room<A: Algorithm>(&mut self, keyspace: &mut Keyspace<A>) -> Room {
+    pub(crate) fn make_room(&mut self, keyspace: &mut Keyspace) -> Room {
         self.evicting = false;
         let limit = self.config.maxmemory_bytes;
         let settings = &self.config.replication;
@@ -94,12 +93,7 @@ impl ServerState {
     }
 
     /// Evicts some keys; false if none may go.
-    fn evict_batch<A: Algorithm>(
-        &mut self,
-        keyspace: &mut Keyspace<A>,
-        choice: Choice,
-        limit: u64,
-    ) -> bool {
+    fn evict_batch(&mut self, keyspace: &mut Keyspace, choice: Choice, limit: u64) -> bool {
         for _ in 0..BATCH {
             let random = &mut self.ledger.random;
             let Some((db, key)) = keyspace.evict(choice, &mut || random.bits()) else {

@@ -6,7 +6,6 @@
 
 use std::time::{Duration, Instant};
 
-use stillframe::Algorithm;
 use stillframe_keyspace::Keyspace;
 use stillframe_redis::{Command, flags};
 
@@ -31,7 +30,7 @@ impl ServerState {
     }
 
     /// Ends the pause: what has expired meanwhile may be deleted again.
-    pub(crate) fn unpause<A: Algorithm>(&mut self, keyspace: &mut Keyspace<A>) {
+    pub(crate) fn unpause(&mut self, keyspace: &mut Keyspace) {
         self.pause = None;
         keyspace.spare_expired(self.spares_expired());
     }
@@ -55,11 +54,7 @@ impl ServerState {
     }
 
     /// Whether a request has to wait, because it, or what it has EXEC run, may write.
-    pub(crate) fn holds<A: Algorithm, S>(
-        &self,
-        command: &Command<A, S>,
-        session: &Session,
-    ) -> bool {
+    pub(crate) fn holds<S>(&self, command: &Command<S>, session: &Session) -> bool {
         let changes = session.has(command, flags::WRITE);
         let may_write = changes || session.has(command, flags::MAY_REPLICATE);
         self.pause.is_some_and(|pause| may_write || !pause.writes_only)

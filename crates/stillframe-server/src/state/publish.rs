@@ -3,7 +3,6 @@
 //!
 //! `__keyspace@<db>__:<key>` carries the event, `__keyevent@<db>__:<event>` the key.
 
-use stillframe::Algorithm;
 use stillframe_keyspace::Keyspace;
 use stillframe_redis::Event;
 use stillframe_redis::text::glob;
@@ -99,7 +98,7 @@ impl ServerState {
     }
 
     /// Tells the log, the replicas and clients which keys have expired since this was last called.
-    pub(crate) fn settle_expired<A: Algorithm>(&mut self, keyspace: &mut Keyspace<A>) {
+    pub(crate) fn settle_expired(&mut self, keyspace: &mut Keyspace) {
         self.ledger.settle_expired(keyspace);
         self.tell_events();
     }

@@ -4,7 +4,6 @@ mod cell;
 mod query;
 mod search;
 
-use stillframe::Algorithm;
 use stillframe_keyspace::Sorted;
 use stillframe_resp::{Out, Protocol};
 
@@ -17,7 +16,7 @@ use crate::table::flags::{DENYOOM, READONLY, WRITE};
 use crate::table::{ONE_KEY, Table};
 
 /// Adds the commands of this module.
-pub(crate) fn register<A: Algorithm, S>(table: &mut Table<A, S>) {
+pub(crate) fn register<S>(table: &mut Table<S>) {
     table.add("geoadd", -5, WRITE | DENYOOM, ONE_KEY, geoadd);
     table.add("geodist", -4, READONLY, ONE_KEY, geodist);
     table.add("geohash", -2, READONLY, ONE_KEY, geohash);
@@ -52,7 +51,7 @@ fn place_of(score: f64) -> Place {
 }
 
 /// `GEOADD key [NX | XX] [CH] [longitude latitude member]...`
-fn geoadd<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn geoadd(ctx: &mut Context<'_>, args: &[&[u8]]) {
     match parse_places(&args[2..]) {
         Ok((options, places)) => add(ctx, args[1], options, &places),
         Err(error) => ctx.out.error(error),
@@ -91,7 +90,7 @@ fn parse_places<'a>(args: &[&'a [u8]]) -> Result<(AddOptions, Places<'a>), Strin
 }
 
 /// `GEODIST key member member [M | KM | FT | MI]`
-fn geodist<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn geodist(ctx: &mut Context<'_>, args: &[&[u8]]) {
     let unit = match &args[4..] {
         [] => Ok(1.0),
         [unit] => parse_unit(unit),
@@ -116,7 +115,7 @@ fn distance_text(distance: f64) -> String {
 }
 
 /// `GEOHASH key [member...]`: the cells in the notation of geohash.org.
-fn geohash<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn geohash(ctx: &mut Context<'_>, args: &[&[u8]]) {
     let Some((out, set)) = ctx.found::<Sorted<'_>>(args[1]) else { return };
     out.array(args.len() - 2);
     for member in &args[2..] {
@@ -128,7 +127,7 @@ fn geohash<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
 }
 
 /// `GEOPOS key [member...]`
-fn geopos<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn geopos(ctx: &mut Context<'_>, args: &[&[u8]]) {
     let Some((out, set)) = ctx.found::<Sorted<'_>>(args[1]) else { return };
     out.array(args.len() - 2);
     for member in &args[2..] {

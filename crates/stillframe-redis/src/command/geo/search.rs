@@ -4,7 +4,6 @@
 //! the shape. Without an order asked for, places come in the order of cells and scores: as in
 //! Redis.
 
-use stillframe::Algorithm;
 use stillframe_keyspace::Sorted;
 use stillframe_resp::Out;
 
@@ -17,7 +16,7 @@ use crate::table::flags::{DENYOOM, READONLY, WRITE};
 use crate::table::{More, ONE_KEY, TWO_KEYS, Table};
 
 /// Adds the commands of this module.
-pub(super) fn register<A: Algorithm, S>(table: &mut Table<A, S>) {
+pub(super) fn register<S>(table: &mut Table<S>) {
     const STORE: u32 = WRITE | DENYOOM;
     let stored = |from| ONE_KEY.and(More::Stored(from));
     table.add("georadius", -6, STORE, stored(6), |ctx, args| {
@@ -50,7 +49,7 @@ struct Hit {
 }
 
 /// Any of the commands of this module.
-fn search<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]], form: Form) {
+fn search(ctx: &mut Context<'_>, args: &[&[u8]], form: Form) {
     let Some((out, set)) = ctx.found::<Sorted<'_>>(args[form.source()]) else { return };
     let query = match Query::parse(args, form, set) {
         Ok(query) => query,

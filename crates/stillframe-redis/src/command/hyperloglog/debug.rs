@@ -2,7 +2,6 @@
 
 use std::fmt::Write as _;
 
-use stillframe::Algorithm;
 use stillframe_keyspace::Expire;
 
 use super::sketch::{Registers, Sketch, count, is_dense};
@@ -10,7 +9,7 @@ use super::{layout, load, sparse};
 use crate::context::Context;
 
 /// `PFDEBUG GETREG | DECODE | ENCODING | TODENSE key`. GETREG makes the sketch dense, as in Redis.
-pub(super) fn pfdebug<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+pub(super) fn pfdebug(ctx: &mut Context<'_>, args: &[&[u8]]) {
     let (name, key) = (args[1], args[2]);
     let sketch = match load(ctx.keyspace.get(ctx.caller.db, key, ctx.now)) {
         Ok(Some(sketch)) => sketch,
@@ -57,11 +56,7 @@ fn decoded(sketch: &Sketch) -> Result<String, &'static str> {
 
 /// Makes the sketch of a key dense: the sketch, and whether that changed it. `None`: the error is
 /// answered.
-fn made_dense<A: Algorithm>(
-    ctx: &mut Context<'_, A>,
-    key: &[u8],
-    mut sketch: Sketch,
-) -> Option<(Sketch, bool)> {
+fn made_dense(ctx: &mut Context<'_>, key: &[u8], mut sketch: Sketch) -> Option<(Sketch, bool)> {
     if is_dense(&sketch.0) {
         return Some((sketch, false));
     }
@@ -81,7 +76,7 @@ fn made_dense<A: Algorithm>(
 
 /// `PFSELFTEST`: random elements are counted within the error that the algorithm promises, the same
 /// in both forms. Redis counts ten millions, which holds all clients up for seconds.
-pub(super) fn pfselftest<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
+pub(super) fn pfselftest(ctx: &mut Context<'_>, _args: &[&[u8]]) {
     match counts_well(ctx.ledger.random.bits()) {
         Ok(()) => ctx.out.ok(),
         Err(problem) => ctx.out.error(format!("ERR TESTFAILED {problem}")),

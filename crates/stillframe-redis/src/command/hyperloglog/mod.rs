@@ -20,7 +20,6 @@ mod layout;
 mod sketch;
 mod sparse;
 
-use stillframe::Algorithm;
 use stillframe_keyspace::{Entry, Expire, IntText};
 
 use self::sketch::{Registers, Sketch, check};
@@ -30,7 +29,7 @@ use crate::table::flags::{ADMIN, DENYOOM, FAST, MAY_REPLICATE, READONLY, WRITE};
 use crate::table::{ALL_KEYS, NO_KEYS, ONE_KEY, SECOND_KEY, Table};
 
 /// Adds the commands of this module.
-pub(crate) fn register<A: Algorithm, S>(table: &mut Table<A, S>) {
+pub(crate) fn register<S>(table: &mut Table<S>) {
     table.add("pfadd", -2, WRITE | DENYOOM | FAST, ONE_KEY, pfadd);
     table.add("pfcount", -2, READONLY | MAY_REPLICATE, ALL_KEYS, pfcount);
     table.add("pfdebug", 3, WRITE | DENYOOM | ADMIN, SECOND_KEY, debug::pfdebug);
@@ -54,7 +53,7 @@ fn load(entry: Option<&Entry>) -> Result<Option<Sketch>, &'static str> {
 }
 
 /// `PFADD key [element...]`: 1 if that changed anything.
-fn pfadd<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn pfadd(ctx: &mut Context<'_>, args: &[&[u8]]) {
     let key = args[1];
     let entry = ctx.keyspace.get(ctx.caller.db, key, ctx.now);
     let changes = load(entry).and_then(|found| {
@@ -79,7 +78,7 @@ fn pfadd<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
 }
 
 /// `PFCOUNT key...`: how many different elements were added to any of the keys.
-fn pfcount<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn pfcount(ctx: &mut Context<'_>, args: &[&[u8]]) {
     if args.len() > 2 {
         return count_union(ctx, &args[1..]);
     }
@@ -107,7 +106,7 @@ fn pfcount<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
     }
 }
 
-fn count_union<A: Algorithm>(ctx: &mut Context<'_, A>, keys: &[&[u8]]) {
+fn count_union(ctx: &mut Context<'_>, keys: &[&[u8]]) {
     match merged(ctx, keys) {
         Ok((registers, _)) => ctx.out.integer(estimate::count(&registers.histogram()) as i64),
         Err(error) => ctx.out.error(error),
@@ -115,10 +114,7 @@ fn count_union<A: Algorithm>(ctx: &mut Context<'_, A>, keys: &[&[u8]]) {
 }
 
 /// The largest of each register over all keys, and whether one of them is dense.
-fn merged<A: Algorithm>(
-    ctx: &mut Context<'_, A>,
-    keys: &[&[u8]],
-) -> Result<(Registers, bool), &'static str> {
+fn merged(ctx: &mut Context<'_>, keys: &[&[u8]]) -> Result<(Registers, bool), &'static str> {
     let mut registers = Registers::default();
     let mut any_dense = false;
     for key in keys {
@@ -132,7 +128,7 @@ fn merged<A: Algorithm>(
 }
 
 /// `PFMERGE destination [source...]`
-fn pfmerge<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn pfmerge(ctx: &mut Context<'_>, args: &[&[u8]]) {
     let key = args[1];
     let sketch = merged(ctx, &args[1..]).and_then(|(registers, any_dense)| {
         let entry = ctx.keyspace.get(ctx.caller.db, key, ctx.now);

@@ -1,6 +1,5 @@
 //! ZADD and ZINCRBY.
 
-use stillframe::Algorithm;
 use stillframe_keyspace::{Sorted, SortedEdit};
 
 use crate::context::Context;
@@ -10,7 +9,7 @@ use crate::table::flags::{DENYOOM, FAST, WRITE};
 use crate::table::{ONE_KEY, Table};
 
 /// Adds the commands of this module.
-pub(super) fn register<A: Algorithm, S>(table: &mut Table<A, S>) {
+pub(super) fn register<S>(table: &mut Table<S>) {
     const FLAGS: u32 = WRITE | DENYOOM | FAST;
     table.add("zadd", -4, FLAGS, ONE_KEY, |ctx, args| zadd(ctx, args, false));
     table.add("zincrby", 4, FLAGS, ONE_KEY, |ctx, args| zadd(ctx, args, true));
@@ -53,7 +52,7 @@ impl Options {
 }
 
 /// `ZADD key [NX | XX] [GT | LT] [CH] [INCR] [score member]...`, `ZINCRBY key increment member`
-fn zadd<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]], increment: bool) {
+fn zadd(ctx: &mut Context<'_>, args: &[&[u8]], increment: bool) {
     let (options, pairs) = match parse(&args[2..], increment) {
         Ok(parsed) => parsed,
         Err(error) => return ctx.out.error(error),
@@ -124,8 +123,8 @@ struct Done {
 }
 
 /// Adds members to a sorted set, or changes their scores, and answers as ZADD.
-pub(in super::super) fn add<A: Algorithm>(
-    ctx: &mut Context<'_, A>,
+pub(in super::super) fn add(
+    ctx: &mut Context<'_>,
     key: &[u8],
     options: Options,
     pairs: &[(f64, &[u8])],

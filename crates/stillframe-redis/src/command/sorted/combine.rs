@@ -7,7 +7,6 @@
 use std::cmp::Ordering;
 use std::collections::HashMap;
 
-use stillframe::Algorithm;
 use stillframe_keyspace::{Set, Sorted, Value};
 use stillframe_resp::parse_integer;
 
@@ -22,7 +21,7 @@ use crate::table::flags::{DENYOOM, READONLY, WRITE};
 use crate::table::{More, NO_KEYS, ONE_KEY, Table};
 
 /// Adds the commands of this module.
-pub(super) fn register<A: Algorithm, S>(table: &mut Table<A, S>) {
+pub(super) fn register<S>(table: &mut Table<S>) {
     use Operation::{Difference, Intersection, Union};
     const STORE: u32 = WRITE | DENYOOM;
     let read = NO_KEYS.and(More::Counted(1));
@@ -177,8 +176,8 @@ struct Input<'a> {
 
 /// Reads `numkeys key...` and looks at every key; what follows them in the request comes second.
 /// `None`: an error was answered.
-fn inputs<'a, A: Algorithm>(
-    ctx: &mut Context<'_, A>,
+fn inputs<'a>(
+    ctx: &mut Context<'_>,
     args: &'a [&'a [u8]],
     name: &str,
 ) -> Option<(Vec<Input<'a>>, &'a [&'a [u8]])> {
@@ -209,8 +208,8 @@ fn keys<'a>(args: &'a [&'a [u8]], name: &str) -> Result<Split<'a>, String> {
 }
 
 /// The members of the result, in the order of their scores.
-fn compute<A: Algorithm>(
-    ctx: &mut Context<'_, A>,
+fn compute(
+    ctx: &mut Context<'_>,
     mut inputs: Vec<Input<'_>>,
     operation: Operation,
     options: &Options,
@@ -278,7 +277,7 @@ fn narrow(table: &mut Gathered, source: Option<Source<'_>>, weight: f64, aggrega
 }
 
 /// `ZUNION numkeys key... [WEIGHTS weight...] [AGGREGATE SUM | MIN | MAX] [WITHSCORES]` and its kin
-fn show<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]], operation: Operation) {
+fn show(ctx: &mut Context<'_>, args: &[&[u8]], operation: Operation) {
     let name = args[0].to_ascii_lowercase();
     let name = String::from_utf8_lossy(&name);
     let Some((inputs, rest)) = inputs(ctx, &args[1..], &name) else { return };
@@ -295,7 +294,7 @@ fn show<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]], operation: Opera
 
 /// `ZUNIONSTORE destination numkeys key... [WEIGHTS weight...] [AGGREGATE SUM | MIN | MAX]` and its
 /// kin
-fn keep<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]], operation: Operation) {
+fn keep(ctx: &mut Context<'_>, args: &[&[u8]], operation: Operation) {
     let event = stored_event(operation);
     let Some((inputs, rest)) = inputs(ctx, &args[2..], event) else { return };
     let options = match Options::parse(rest, inputs.len(), operation, true) {
@@ -307,7 +306,7 @@ fn keep<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]], operation: Opera
 }
 
 /// `ZINTERCARD numkeys key... [LIMIT limit]`: how many members are in all of them.
-fn zintercard<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn zintercard(ctx: &mut Context<'_>, args: &[&[u8]]) {
     let Some((inputs, rest)) = inputs(ctx, &args[1..], "zintercard") else { return };
     let limit = match parse_limit(rest) {
         Ok(limit) => limit,
@@ -319,11 +318,7 @@ fn zintercard<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
 }
 
 /// How many members all sources have in common, counted up to `most`.
-fn common<A: Algorithm>(
-    ctx: &mut Context<'_, A>,
-    mut inputs: Vec<Input<'_>>,
-    most: usize,
-) -> Option<usize> {
+fn common(ctx: &mut Context<'_>, mut inputs: Vec<Input<'_>>, most: usize) -> Option<usize> {
     /// Members of the smallest source that are looked at together.
     const BATCH: usize = 256;
     inputs.sort_by_key(|input| input.length);

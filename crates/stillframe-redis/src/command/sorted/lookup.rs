@@ -1,6 +1,5 @@
 //! Single members and numbers of them; random members, and ZSCAN.
 
-use stillframe::Algorithm;
 use stillframe_keyspace::Sorted;
 use stillframe_resp::{Out, format_double, format_integer};
 
@@ -14,7 +13,7 @@ use crate::table::flags::{FAST, READONLY};
 use crate::table::{ONE_KEY, Table};
 
 /// Adds the commands of this module.
-pub(super) fn register<A: Algorithm, S>(table: &mut Table<A, S>) {
+pub(super) fn register<S>(table: &mut Table<S>) {
     const QUICK: u32 = READONLY | FAST;
     table.add("zcard", 2, QUICK, ONE_KEY, zcard);
     table.add("zcount", 4, QUICK, ONE_KEY, |ctx, args| {
@@ -32,13 +31,13 @@ pub(super) fn register<A: Algorithm, S>(table: &mut Table<A, S>) {
 }
 
 /// `ZCARD key`
-fn zcard<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn zcard(ctx: &mut Context<'_>, args: &[&[u8]]) {
     let Some((out, set)) = ctx.found::<Sorted<'_>>(args[1]) else { return };
     out.integer(set.map_or(0, |set| set.len() as i64));
 }
 
 /// `ZCOUNT key min max` and `ZLEXCOUNT key min max`
-fn count<A: Algorithm>(ctx: &mut Context<'_, A>, key: &[u8], span: Result<Span<'_>, &'static str>) {
+fn count(ctx: &mut Context<'_>, key: &[u8], span: Result<Span<'_>, &'static str>) {
     match span {
         Ok(span) => {
             let Some((out, set)) = ctx.found(key) else { return };
@@ -49,13 +48,13 @@ fn count<A: Algorithm>(ctx: &mut Context<'_, A>, key: &[u8], span: Result<Span<'
 }
 
 /// `ZSCORE key member`
-fn zscore<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn zscore(ctx: &mut Context<'_>, args: &[&[u8]]) {
     let Some((out, set)) = ctx.found(args[1]) else { return };
     answer_score(out, set, args[2]);
 }
 
 /// `ZMSCORE key member...`
-fn zmscore<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn zmscore(ctx: &mut Context<'_>, args: &[&[u8]]) {
     let Some((out, set)) = ctx.found(args[1]) else { return };
     out.array(args.len() - 2);
     args[2..].iter().for_each(|member| answer_score(out, set, member));
@@ -69,7 +68,7 @@ fn answer_score(out: &mut Out<'_>, set: Option<Sorted<'_>>, member: &[u8]) {
 }
 
 /// `ZRANK key member` and `ZREVRANK key member`
-fn rank<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]], reversed: bool) {
+fn rank(ctx: &mut Context<'_>, args: &[&[u8]], reversed: bool) {
     let Some((out, set)) = ctx.found::<Sorted<'_>>(args[1]) else { return };
     match set.and_then(|set| set.rank(args[2]).map(|rank| (rank, set.len()))) {
         Some((rank, length)) if reversed => out.integer((length - 1 - rank) as i64),
@@ -79,7 +78,7 @@ fn rank<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]], reversed: bool) 
 }
 
 /// `ZRANDMEMBER key [count [WITHSCORES]]`
-fn zrandmember<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn zrandmember(ctx: &mut Context<'_>, args: &[&[u8]]) {
     let request = match parse_random(&args[2..], ctx.out.room()) {
         Ok(request) => request,
         Err(error) => return ctx.out.error(error),
@@ -118,7 +117,7 @@ fn parse_random(args: &[&[u8]], room: usize) -> Result<Option<(Count, bool)>, &'
 }
 
 /// `ZSCAN key cursor [MATCH pattern] [COUNT count]`
-fn zscan<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn zscan(ctx: &mut Context<'_>, args: &[&[u8]]) {
     scan_collection(ctx, args, |set: Sorted<'_>, cursor, count, show| {
         let mut text = Vec::new();
         set.scan(cursor, count, |member, score| {

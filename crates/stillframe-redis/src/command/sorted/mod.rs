@@ -8,7 +8,6 @@ mod pop;
 mod range;
 mod remove;
 
-use stillframe::Algorithm;
 use stillframe_resp::{Out, Protocol};
 
 pub(super) use self::add::{Condition, Options as AddOptions, add};
@@ -17,7 +16,7 @@ use crate::context::Context;
 use crate::table::Table;
 
 /// Adds the commands of all modules here.
-pub(crate) fn register<A: Algorithm, S>(table: &mut Table<A, S>) {
+pub(crate) fn register<S>(table: &mut Table<S>) {
     add::register(table);
     lookup::register(table);
     range::register(table);
@@ -48,12 +47,7 @@ fn member(out: &mut Out<'_>, member: &[u8], score: f64, with_scores: bool) {
 }
 
 /// Stores a result under a key, in place of what is there, and answers how many members it has.
-pub(super) fn store<A: Algorithm>(
-    ctx: &mut Context<'_, A>,
-    key: &[u8],
-    members: &Members,
-    event: &'static str,
-) {
+pub(super) fn store(ctx: &mut Context<'_>, key: &[u8], members: &Members, event: &'static str) {
     if members.is_empty() {
         ctx.store_nothing(key);
         return ctx.out.integer(0);

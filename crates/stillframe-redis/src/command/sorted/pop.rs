@@ -1,6 +1,5 @@
 //! Taking members from either end, waiting for one included.
 
-use stillframe::Algorithm;
 use stillframe_keyspace::{Sorted, SortedEdit, Type};
 use stillframe_resp::{Protocol, format_integer};
 
@@ -13,7 +12,7 @@ use crate::table::flags::{BLOCKING, FAST, NOSCRIPT, WRITE};
 use crate::table::{ALL_BUT_LAST, More, NO_KEYS, ONE_KEY, Table};
 
 /// Adds the commands of this module.
-pub(super) fn register<A: Algorithm, S>(table: &mut Table<A, S>) {
+pub(super) fn register<S>(table: &mut Table<S>) {
     const WAITS: u32 = WRITE | NOSCRIPT | BLOCKING | FAST;
     table.add("bzmpop", -5, WRITE | BLOCKING, NO_KEYS.and(More::Counted(2)), bzmpop);
     table.add("bzpopmax", -3, WAITS, ALL_BUT_LAST, |ctx, args| bzpop(ctx, args, End::Max));
@@ -66,12 +65,7 @@ impl End {
 }
 
 /// Takes members from a key that holds some, and tells of it.
-fn take<A: Algorithm>(
-    ctx: &mut Context<'_, A>,
-    key: &[u8],
-    end: End,
-    count: usize,
-) -> Option<Members> {
+fn take(ctx: &mut Context<'_>, key: &[u8], end: End, count: usize) -> Option<Members> {
     let outcome = ctx.keyspace.edit_sorted(ctx.caller.db, key, |edit| end.take(edit, count));
     let (members, left) = ctx.edited(outcome)?;
     ctx.changed_times(key, members.len(), 'z', end.event());
@@ -80,7 +74,7 @@ fn take<A: Algorithm>(
 }
 
 /// `ZPOPMIN key [count]` and `ZPOPMAX key [count]`
-fn zpop<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]], end: End) {
+fn zpop(ctx: &mut Context<'_>, args: &[&[u8]], end: End) {
     const NOT_POSITIVE: &str = "ERR value is out of range, must be positive";
     let count = match args.get(2).map(|count| at_least(count, 0, NOT_POSITIVE)) {
         Some(_) if args.len() > 3 => return ctx.out.error(SYNTAX),
@@ -114,8 +108,8 @@ enum Popped<'a> {
 }
 
 /// Takes members from the first key that is a sorted set.
-fn pop_first<'a, A: Algorithm>(
-    ctx: &mut Context<'_, A>,
+fn pop_first<'a>(
+    ctx: &mut Context<'_>,
     keys: &[&'a [u8]],
     end: End,
     count: Option<usize>,
@@ -144,7 +138,7 @@ fn pop_first<'a, A: Algorithm>(
 }
 
 /// `BZPOPMIN key... timeout` and `BZPOPMAX key... timeout`
-fn bzpop<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]], end: End) {
+fn bzpop(ctx: &mut Context<'_>, args: &[&[u8]], end: End) {
     let (keys, last) = args[1..].split_at(args.len() - 2);
     let timeout = match parse_timeout(last[0]) {
         Ok(timeout) => timeout,
@@ -169,7 +163,7 @@ fn bzpop<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]], end: End) {
 }
 
 /// `ZMPOP numkeys key... MIN | MAX [COUNT count]`
-fn zmpop<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn zmpop(ctx: &mut Context<'_>, args: &[&[u8]]) {
     match MultiPop::parse(&args[1..], End::parse) {
         Ok(wanted) => {
             if !answer_first(ctx, &wanted) {
@@ -181,7 +175,7 @@ fn zmpop<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
 }
 
 /// `BZMPOP timeout numkeys key... MIN | MAX [COUNT count]`
-fn bzmpop<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn bzmpop(ctx: &mut Context<'_>, args: &[&[u8]]) {
     let wanted = match MultiPop::parse(&args[2..], End::parse) {
         Ok(wanted) => wanted,
         Err(error) => return ctx.out.error(error),
@@ -202,7 +196,7 @@ fn bzmpop<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
 }
 
 /// Pops and answers; false if there is nothing to pop.
-fn answer_first<A: Algorithm>(ctx: &mut Context<'_, A>, wanted: &MultiPop<'_, End>) -> bool {
+fn answer_first(ctx: &mut Context<'_>, wanted: &MultiPop<'_, End>) -> bool {
     match pop_first(ctx, wanted.keys, wanted.end, Some(wanted.count)) {
         Popped::Nothing => return false,
         Popped::Refused => {}

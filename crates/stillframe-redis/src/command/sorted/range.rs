@@ -1,6 +1,5 @@
 //! ZRANGE and what it took the place of: members in a range of ranks, scores or names.
 
-use stillframe::Algorithm;
 use stillframe_keyspace::Sorted;
 use stillframe_resp::{Out, parse_integer};
 
@@ -12,7 +11,7 @@ use crate::table::flags::{DENYOOM, READONLY, WRITE};
 use crate::table::{ONE_KEY, TWO_KEYS, Table};
 
 /// Adds the commands of this module.
-pub(super) fn register<A: Algorithm, S>(table: &mut Table<A, S>) {
+pub(super) fn register<S>(table: &mut Table<S>) {
     use Kind::{Names, Ranks, Scores};
     table.add("zrange", -4, READONLY, ONE_KEY, |ctx, args| show(ctx, args, ANY));
     table.add("zrangebylex", -4, READONLY, ONE_KEY, |ctx, args| show(ctx, args, up(Names)));
@@ -128,7 +127,7 @@ impl<'a> Query<'a> {
 }
 
 /// `ZRANGE key start stop [BYSCORE | BYLEX] [REV] [LIMIT offset count] [WITHSCORES]` and its kin
-fn show<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]], form: Form) {
+fn show(ctx: &mut Context<'_>, args: &[&[u8]], form: Form) {
     let query = match Query::parse(&args[2..], form) {
         Ok(query) => query,
         Err(error) => return ctx.out.error(error),
@@ -145,7 +144,7 @@ fn answer(out: &mut Out<'_>, set: Option<Sorted<'_>>, query: &Query<'_>) {
 }
 
 /// `ZRANGESTORE destination key start stop [BYSCORE | BYLEX] [REV] [LIMIT offset count]`
-fn zrangestore<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn zrangestore(ctx: &mut Context<'_>, args: &[&[u8]]) {
     let query = match Query::parse(&args[3..], Form { stores: true, ..ANY }) {
         Ok(query) => query,
         Err(error) => return ctx.out.error(error),

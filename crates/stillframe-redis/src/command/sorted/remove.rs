@@ -1,6 +1,5 @@
 //! ZREM and the removal of ranges.
 
-use stillframe::Algorithm;
 use stillframe_keyspace::Sorted;
 use stillframe_resp::parse_integer;
 
@@ -11,7 +10,7 @@ use crate::table::flags::{FAST, WRITE};
 use crate::table::{ONE_KEY, Table};
 
 /// Adds the commands of this module.
-pub(super) fn register<A: Algorithm, S>(table: &mut Table<A, S>) {
+pub(super) fn register<S>(table: &mut Table<S>) {
     table.add("zrem", -3, WRITE | FAST, ONE_KEY, zrem);
     table.add("zremrangebylex", 4, WRITE, ONE_KEY, |ctx, args| {
         let range = NameRange::parse(args[2], args[3]).map(Span::Names);
@@ -31,7 +30,7 @@ pub(super) fn register<A: Algorithm, S>(table: &mut Table<A, S>) {
 }
 
 /// `ZREM key member...`
-fn zrem<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+fn zrem(ctx: &mut Context<'_>, args: &[&[u8]]) {
     let key = args[1];
     match ctx.held::<Sorted<'_>>(key) {
         None => return,
@@ -45,8 +44,8 @@ fn zrem<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
     removed(ctx, key, "zrem", outcome);
 }
 
-fn remove_range<A: Algorithm>(
-    ctx: &mut Context<'_, A>,
+fn remove_range(
+    ctx: &mut Context<'_>,
     key: &[u8],
     span: Result<Span<'_>, &'static str>,
     event: &'static str,
@@ -71,8 +70,8 @@ fn remove_range<A: Algorithm>(
 }
 
 /// Answers how many members are gone, given that and how many are left.
-fn removed<A: Algorithm>(
-    ctx: &mut Context<'_, A>,
+fn removed(
+    ctx: &mut Context<'_>,
     key: &[u8],
     event: &'static str,
     outcome: Result<(usize, usize), stillframe_keyspace::EditError>,

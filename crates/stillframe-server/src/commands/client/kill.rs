@@ -1,6 +1,5 @@
 //! CLIENT KILL.
 
-use stillframe::Algorithm;
 use stillframe_resp::parse_integer;
 
 use super::super::Context;
@@ -31,7 +30,7 @@ impl Filter {
 }
 
 /// `CLIENT KILL address`, or `CLIENT KILL [ID id] [ADDR a] [LADDR a] [TYPE t] [USER u] [SKIPME b]`
-pub(super) fn kill<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+pub(super) fn kill(ctx: &mut Context<'_>, args: &[&[u8]]) {
     let single = args.len() == 3;
     let filter = if single {
         Ok(Filter { peer: Some(text(args[2])), ..Filter::default() })

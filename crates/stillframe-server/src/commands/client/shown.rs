@@ -3,7 +3,6 @@
 use std::collections::HashSet;
 use std::fmt::Write as _;
 
-use stillframe::Algorithm;
 use stillframe_resp::{Protocol, parse_integer};
 
 use super::super::Context;
@@ -16,18 +15,18 @@ use stillframe_redis::Address;
 use stillframe_redis::errors::SYNTAX;
 
 /// The line on the client that asks.
-pub(in super::super) fn describe_own<A: Algorithm>(ctx: &Context<'_, A>) -> String {
+pub(in super::super) fn describe_own(ctx: &Context<'_>) -> String {
     describe(ctx, ctx.session, None).trim_end().to_owned()
 }
 
 /// `CLIENT INFO`
-pub(super) fn info<A: Algorithm>(ctx: &mut Context<'_, A>, _args: &[&[u8]]) {
+pub(super) fn info(ctx: &mut Context<'_>, _args: &[&[u8]]) {
     let line = describe(ctx, ctx.session, None);
     ctx.out.verbatim(b"txt", line);
 }
 
 /// `CLIENT LIST [TYPE type] [ID id...]`
-pub(super) fn list<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+pub(super) fn list(ctx: &mut Context<'_>, args: &[&[u8]]) {
     let mut ids: Option<HashSet<i64>> = None;
     let mut only = None;
     match args.get(2..).unwrap_or_default() {
@@ -98,11 +97,7 @@ impl Class {
 
 /// One line on a client. `client` is `None` for the one that asks, which is out of the registry,
 /// and for the primary.
-fn describe<A: Algorithm>(
-    ctx: &Context<'_, A>,
-    session: &Session,
-    client: Option<&Client>,
-) -> String {
+fn describe(ctx: &Context<'_>, session: &Session, client: Option<&Client>) -> String {
     let now = ctx.server.loop_time;
     let seconds = |since| now.saturating_duration_since(since).as_secs();
     let queued = session.transaction.as_ref().map(|open| (open.len(), open.memory()));

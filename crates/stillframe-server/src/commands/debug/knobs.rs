@@ -2,7 +2,6 @@
 
 use std::io::Write;
 
-use stillframe::Algorithm;
 use stillframe_keyspace::Expire;
 use stillframe_resp::parse_integer;
 
@@ -17,7 +16,7 @@ fn is_on(word: &[u8]) -> bool {
 
 /// `DEBUG POPULATE count [prefix] [bytes]`: as many strings that are not there yet. The log and the
 /// replicas hear of each; in Redis they do not.
-pub(super) fn populate<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
+pub(super) fn populate(ctx: &mut Context<'_>, args: &[&[u8]]) {
     let number = |word: &[u8]| {
         let number = parse_integer(word).and_then(|number| usize::try_from(number).ok());
         number.ok_or("ERR value is out of range, must be positive")
@@ -63,7 +62,7 @@ pub(super) fn populate<A: Algorithm>(ctx: &mut Context<'_, A>, args: &[&[u8]]) {
 }
 
 /// `DEBUG CHANGE-REPL-ID`: no replica can go on from where it is.
-pub(super) fn change_replication_id<A: Algorithm>(ctx: &mut Context<'_, A>) {
+pub(super) fn change_replication_id(ctx: &mut Context<'_>) {
     tracing::warn!("changing the name of the replication stream (DEBUG CHANGE-REPL-ID)");
     ctx.server.replication.id = ctx.server.ledger.random.identifier();
     ctx.server.replication.older = None;
@@ -71,13 +70,13 @@ pub(super) fn change_replication_id<A: Algorithm>(ctx: &mut Context<'_, A>) {
 }
 
 /// `DEBUG PAUSE-CRON 0|1`
-pub(super) fn pause_cron<A: Algorithm>(ctx: &mut Context<'_, A>, switch: &[u8]) {
+pub(super) fn pause_cron(ctx: &mut Context<'_>, switch: &[u8]) {
     ctx.server.clock_stands = is_on(switch);
     ctx.out.ok();
 }
 
 /// `DEBUG QUICKLIST-PACKED-THRESHOLD size`: there is no such thing here.
-pub(super) fn packed_threshold<A: Algorithm>(ctx: &mut Context<'_, A>, size: &[u8]) {
+pub(super) fn packed_threshold(ctx: &mut Context<'_>, size: &[u8]) {
     let bytes = std::str::from_utf8(size).ok().and_then(|text| parse_size(text).ok());
     match bytes {
         Some(..0xffff_ffff) => ctx.out.ok(),
@@ -88,13 +87,13 @@ pub(super) fn packed_threshold<A: Algorithm>(ctx: &mut Context<'_, A>, size: &[u
 }
 
 /// `DEBUG REPLICATE word...`: replicas are sent the words as a request.
-pub(super) fn replicate<A: Algorithm>(ctx: &mut Context<'_, A>, words: &[&[u8]]) {
+pub(super) fn replicate(ctx: &mut Context<'_>, words: &[&[u8]]) {
     ctx.server.replication.tell(words);
     ctx.out.ok();
 }
 
 /// `DEBUG SET-SKIP-CHECKSUM-VALIDATION 0|1`
-pub(super) fn skip_checksums<A: Algorithm>(ctx: &mut Context<'_, A>, switch: &[u8]) {
+pub(super) fn skip_checksums(ctx: &mut Context<'_>, switch: &[u8]) {
     ctx.server.ledger.skips_checksums = is_on(switch);
     ctx.out.ok();
 }

@@ -16,7 +16,6 @@ mod words;
 
 use std::collections::BTreeMap;
 
-use stillframe::algorithms::imprint::Imprint;
 use stillframe_keyspace::{DATABASES, Keyspace};
 
 use stillframe_redis::Random;
@@ -26,7 +25,7 @@ use stillframe_redis::digest;
 type Contents = BTreeMap<(usize, String), (Option<i64>, String)>;
 
 /// What a keyspace holds, whatever the time.
-fn contents(keyspace: &mut Keyspace<Imprint>) -> Contents {
+fn contents(keyspace: &mut Keyspace) -> Contents {
     let mut all = Contents::new();
     for db in 0..DATABASES {
         keyspace.for_each(db, i64::MIN, |entry| {

@@ -7,7 +7,6 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use mio::net::UnixStream as Watched;
-use stillframe::algorithms::imprint::Imprint;
 use stillframe_durability::disk::SimulatedDisk;
 
 use super::super::link::Link;
@@ -41,7 +40,7 @@ pub(super) struct Guest {
 }
 
 pub(super) struct Node {
-    pub(super) server: Server<Imprint>,
+    pub(super) server: Server,
     pub(super) disk: SimulatedDisk,
     pub(super) guests: Vec<Guest>,
     clock: Clock,
