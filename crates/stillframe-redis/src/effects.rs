@@ -80,6 +80,14 @@ impl Effects {
         }
     }
 
+    /// Something else has had the stream select a database: the next effect need not.
+    pub fn select(&mut self, db: usize) {
+        self.db = Some(db);
+        if self.open.requests == 0 {
+            self.open.db = Some(db);
+        }
+    }
+
     /// Adds a request to the open unit.
     pub fn add(&mut self, db: usize, args: &[&[u8]]) {
         if self.db != Some(db) {

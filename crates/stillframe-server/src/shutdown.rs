@@ -83,7 +83,7 @@ fn stop(
     };
     // What is to be told is told before the image says how far the stream is.
     journal::settle(keyspace, state);
-    state.replication.end_turn();
+    state.replication.end_turn(&mut state.ledger.effects);
     if save && persistence::save_and_wait(keyspace, state).is_err() && !force {
         tracing::error!("Error trying to save the DB, can't exit");
         return false;

@@ -83,7 +83,7 @@ fn confirm(ctx: &mut Context<'_>, word: &str, name: Option<&[u8]>, kind: Kind) {
 /// `PUBLISH channel message` and `SPUBLISH channel message`: how many get it.
 fn publish(ctx: &mut Context<'_>, args: &[&[u8]], kind: Kind) {
     let count = ctx.server.publish(kind, args[1], args[2]);
-    ctx.server.replication.tell(args);
+    ctx.server.replication.tell(Some(ctx.session.caller.db), args);
     ctx.out.integer(count as i64);
 }
 

@@ -72,7 +72,7 @@ pub(crate) struct Replication {
     /// Since when there has been no replica.
     lonely_since: Instant,
     /// Messages for the stream, which are no effects.
-    messages: Vec<u8>,
+    messages: Vec<Message>,
     /// Replicas are to say how far they are.
     ask: bool,
     /// A replica has said so.
@@ -96,6 +96,13 @@ pub(crate) struct Replication {
     next_tick: Instant,
     /// When the stream last said that this server is there, or would have if anybody had listened.
     last_ping: Instant,
+}
+
+/// Requests for the stream that change nobody's data.
+struct Message {
+    /// The database that has to be selected, if it matters.
+    db: Option<usize>,
+    bytes: Vec<u8>,
 }
 
 impl Replication {
@@ -157,9 +164,16 @@ impl Replication {
     }
 
     /// Tells replicas, though nobody's data changes: a published message.
-    pub(crate) fn tell(&mut self, request: &[&[u8]]) {
-        if self.active && self.following.is_none() && !self.places.is_empty() {
-            stillframe_redis::write_request(&mut self.messages, request);
+    /// `db`: the database of who sent it, which the stream then says as it does for a write.
+    pub(crate) fn tell(&mut self, db: Option<usize>, request: &[&[u8]]) {
+        if !self.active || self.following.is_some() || self.places.is_empty() {
+            return;
+        }
+        if self.messages.last().is_none_or(|last| last.db != db) {
+            self.messages.push(Message { db, bytes: Vec::new() });
+        }
+        if let Some(last) = self.messages.last_mut() {
+            stillframe_redis::write_request(&mut last.bytes, request);
         }
     }
 
@@ -171,18 +185,27 @@ impl Replication {
 
     /// Adds what is no effect. A server that has become a replica since drops its messages: the
     /// stream is its primary's, and an offset beyond what the primary said would cost an image.
-    pub(crate) fn end_turn(&mut self) {
-        let mut messages = std::mem::take(&mut self.messages);
+    pub(crate) fn end_turn(&mut self, effects: &mut Effects) {
+        let messages = std::mem::take(&mut self.messages);
         let ask = std::mem::take(&mut self.ask);
         if self.following.is_some() {
             return;
         }
-        if ask && !self.places.is_empty() {
-            stillframe_redis::write_request(&mut messages, &[b"REPLCONF", b"GETACK", b"*"]);
+        for Message { db, bytes } in messages {
+            if let Some(db) = db.filter(|&db| effects.selected() != Some(db)) {
+                let (mut select, number) = (Vec::new(), db.to_string());
+                stillframe_redis::write_request(&mut select, &[b"SELECT", number.as_bytes()]);
+                self.stream.append(&select);
+                effects.select(db);
+                self.db = db;
+            }
+            self.stream.append(&bytes);
         }
-        self.stream.append(&messages);
-        messages.clear();
-        self.messages = messages;
+        if ask && !self.places.is_empty() {
+            let mut question = Vec::new();
+            stillframe_redis::write_request(&mut question, &[b"REPLCONF", b"GETACK", b"*"]);
+            self.stream.append(&question);
+        }
     }
 
     /// Whether writes wait, so that a replica which is being synchronised is not dropped.

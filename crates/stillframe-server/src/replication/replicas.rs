@@ -66,11 +66,11 @@ impl ServerState {
     /// Sends replicas what the stream has for them, and has those dropped that are too far behind.
     pub(crate) fn feed(&mut self) {
         let now = self.loop_time;
-        let ServerState { replication, clients, config, stats, .. } = self;
+        let ServerState { replication, clients, config, stats, ledger, .. } = self;
         if !replication.is_active() {
             return;
         }
-        replication.end_turn();
+        replication.end_turn(&mut ledger.effects);
         let stream = &replication.stream;
         let (mut needed, mut more, mut hold) = (u64::MAX, false, false);
         let backpressure = config.replication.backpressure;

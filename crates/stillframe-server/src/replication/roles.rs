@@ -147,7 +147,7 @@ impl ServerState {
         if now.saturating_duration_since(replication.last_ping) >= period {
             replication.last_ping = now;
             if speaks && !replication.places.is_empty() {
-                stillframe_redis::write_request(&mut replication.messages, &[b"PING"]);
+                replication.tell(None, &[b"PING"]);
             }
         }
         let patience = Duration::from_secs(settings.timeout_s.into());

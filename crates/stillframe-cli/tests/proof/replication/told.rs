@@ -7,6 +7,13 @@ use stillframe_rdb::Crc64;
 
 /// Requests whose effects do not depend on chance.
 const REQUESTS: &[&str] = &[
+    "SELECT 4",
+    "PUBLISH channel first",
+    "SELECT 9",
+    "SET k v",
+    "SELECT 5",
+    "PUBLISH channel second",
+    "PUBLISH channel third",
     "SELECT 9",
     "SET k v",
     "MULTI",

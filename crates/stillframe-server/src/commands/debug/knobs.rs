@@ -88,7 +88,7 @@ pub(super) fn packed_threshold(ctx: &mut Context<'_>, size: &[u8]) {
 
 /// `DEBUG REPLICATE word...`: replicas are sent the words as a request.
 pub(super) fn replicate(ctx: &mut Context<'_>, words: &[&[u8]]) {
-    ctx.server.replication.tell(words);
+    ctx.server.replication.tell(None, words);
     ctx.out.ok();
 }
 

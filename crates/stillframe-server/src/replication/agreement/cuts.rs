@@ -127,7 +127,7 @@ fn what_an_old_primary_has_not_said_yet_costs_no_image() {
     let images = fleet.images();
     for (old, new) in [(0, 1), (1, 0)] {
         let replication = &mut fleet.nodes[old].server.state.replication;
-        replication.tell(&[b"PING"]);
+        replication.tell(None, &[b"PING"]);
         replication.ask();
         fleet.promote(new);
         fleet.follow(old, new, true);
