@@ -128,6 +128,24 @@ impl Ledger {
         self.notify(class, event, db, key);
     }
 
+    /// What keys have been added so far is told later, with the change that added them: the next
+    /// change is one of another key. Returns how many they are, for [`untell_new`](Self::untell_new).
+    pub(crate) fn put_off_new<A: Algorithm>(&mut self, keyspace: &mut Keyspace<A>) -> usize {
+        if self.settings.notify.is_empty() {
+            return 0;
+        }
+        self.settle_expired(keyspace);
+        let keys = keyspace.len(self.selected);
+        let added = keys.saturating_sub(self.keys_told);
+        self.keys_told = keys.max(self.keys_told);
+        added
+    }
+
+    /// The next change is that which has added so many keys.
+    pub(crate) fn untell_new(&mut self, added: usize) {
+        self.keys_told = self.keys_told.saturating_sub(added);
+    }
+
     /// Marks those who watch a key, wait for it, or keep it in a cache: client `by` changed it.
     #[inline]
     pub fn touch(&mut self, db: usize, key: &[u8], by: u64) {

@@ -206,6 +206,31 @@ mod tests {
         assert_eq!(server.keys()[0], 0);
     }
 
+    /// The key that is new is the target, though it is there before the source is told.
+    #[test]
+    fn a_member_that_moves_to_a_new_set_is_told_as_in_redis() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let config = Config { dir: folder.path().to_owned(), ..Config::default() };
+        let mut server = InProcess::new(config).expect("a server");
+        let mut ask = |line: &str| {
+            let args: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+            String::from_utf8_lossy(server.run(&args)).into_owned()
+        };
+        for line in ["HELLO 3", "SADD from 4 5", "CONFIG SET notify-keyspace-events KAn"] {
+            assert!(!ask(line).starts_with('-'), "{line}");
+        }
+        ask("PSUBSCRIBE __keyspace*");
+        let told = ask("SMOVE from to 4");
+        let words = told.lines().filter(|line| !line.starts_with(['$', '>', ':']));
+        let told: Vec<&str> = words.filter(|word| !word.contains("essage")).collect();
+        let [from, to] = ["__keyspace@0__:from", "__keyspace@0__:to"];
+        let expected = [from, "srem", to, "new", to, "sadd"];
+        assert_eq!(
+            told.into_iter().filter(|it| *it != "__keyspace*").collect::<Vec<_>>(),
+            expected
+        );
+    }
+
     /// A result takes the place of what is there, or leaves it there.
     #[test]
     fn a_destination_stays_when_there_is_no_memory_for_the_result() {

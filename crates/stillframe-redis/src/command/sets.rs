@@ -119,9 +119,12 @@ fn smove(ctx: &mut Context<'_>, args: &[&[u8]]) {
     // Added before it is removed, so that a failure loses nothing.
     let outcome = ctx.keyspace.edit_set(ctx.caller.db, target, |set| set.insert(member));
     let Some(added) = ctx.edited(outcome) else { return };
+    // A target that is new is told with what it got, after what the source lost.
+    let new = ctx.ledger.put_off_new(ctx.keyspace);
     if remove(ctx, source, &[member], "srem").is_none() {
         return;
     }
+    ctx.ledger.untell_new(new);
     if added {
         ctx.changed_as(target, 's', "sadd");
     }
