@@ -7,9 +7,10 @@
 use crate::report::Report;
 
 /// Where the rule holds.
-const CRATES: [&str; 3] = [
+const CRATES: [&str; 4] = [
     "crates/stillframe-cli/src/",
     "crates/stillframe-durability/src/",
+    "crates/stillframe-redis/src/",
     "crates/stillframe-server/src/",
 ];
 
