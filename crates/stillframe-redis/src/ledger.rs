@@ -128,9 +128,9 @@ impl Ledger {
         self.notify(class, event, db, key);
     }
 
-    /// What keys have been added so far is told later, with the change that added them: the next
-    /// change is one of another key. Returns how many they are, for [`untell_new`](Self::untell_new).
-    pub(crate) fn put_off_new<A: Algorithm>(&mut self, keyspace: &mut Keyspace<A>) -> usize {
+    /// Keys that were added so far are told later, with the change that added them: the next
+    /// change is one of another key. Returns how many, for [`untell_new`](Self::untell_new).
+    pub(crate) fn put_off_new(&mut self, keyspace: &mut Keyspace) -> usize {
         if self.settings.notify.is_empty() {
             return 0;
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use stillframe_keyspace::Keyspace;
 
 use crate::ServeError;
-use crate::session::Session;
+use crate::client::Session;
 use crate::state::ServerState;
 
 /// What commands work on.

@@ -14,10 +14,10 @@ use stillframe_keyspace::{CreateError, DATABASES, Keyspace};
 use stillframe_resp::Out;
 
 use crate::acl::{Catalog, Users};
+use crate::client::Session;
 use crate::commands::{self, Context, Lookup, Table};
+use crate::net::Poller;
 use crate::persistence::{DataDirectory, Loaded, Saves};
-use crate::poll::Poller;
-use crate::session::Session;
 use crate::state::ServerState;
 use crate::{Config, ServeError};
 

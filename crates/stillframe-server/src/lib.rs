@@ -9,40 +9,33 @@
 #![forbid(unsafe_code)]
 
 mod acl;
-mod ahead;
-mod clients;
+mod client;
 mod clock;
 mod commands;
 mod config;
-mod connection;
 #[cfg(test)]
 mod crash;
 mod ending;
 mod error;
 mod host;
+mod hub;
 mod import;
 mod in_process;
 mod journal;
-mod listen;
 mod loading;
 mod metrics;
+mod net;
 mod persistence;
-mod poll;
 mod process;
-mod pubsub;
 mod replication;
 mod rewind;
 mod server;
-mod session;
 mod shutdown;
 mod signals;
 mod start;
 mod state;
-mod stream;
 mod supervisor;
 mod tls;
-mod tracking;
-mod transaction;
 
 pub use config::{Config, FileError, LogFormat, LogLevel, Size, parse_size, split_words};
 pub use error::ServeError;

@@ -14,8 +14,8 @@ use stillframe_keyspace::{CreateError, Keyspace};
 
 use crate::acl::{Catalog, Users};
 use crate::journal::{Applier, Generations, Position, position};
+use crate::net::Poller;
 use crate::persistence::{self, DataDirectory, Loaded, Saves};
-use crate::poll::Poller;
 use crate::state::ServerState;
 use crate::{Config, ServeError};
 

@@ -9,6 +9,7 @@
 //! - What one client gets in one turn is bounded; if it has more, it queues behind the others.
 //! - Nothing here waits for the snapshotter or for a disk, except SAVE and the end.
 
+mod ahead;
 pub(crate) mod cron;
 mod load;
 pub(crate) mod requests;
@@ -21,10 +22,10 @@ use stillframe_durability::Policy;
 use stillframe_keyspace::Keyspace;
 
 use self::requests::limits;
+use crate::client::{Client, SHARED_BYTES};
 use crate::commands::Table;
-use crate::connection::{Client, SHARED_BYTES};
 use crate::metrics::Figures;
-use crate::poll::{Poller, Ready};
+use crate::net::{Poller, Ready};
 use crate::replication::transfer;
 use crate::state::ServerState;
 use crate::{ServeError, journal, persistence};

@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 
 use stillframe_keyspace::{Keyspace, Type};
 
+use crate::client::Session;
 use crate::ending::{Ending, LastSave, Wish};
 use crate::journal;
 use crate::persistence;
 use crate::replication::{Phase, transfer};
-use crate::session::Session;
 use crate::state::ServerState;
 use crate::supervisor;
 use stillframe_redis::Waiter;

@@ -6,9 +6,8 @@ use stillframe_keyspace::{CreateError, Keyspace};
 
 use crate::acl::{Catalog, Users};
 use crate::config::rewrite;
-use crate::listen::Listeners;
+use crate::net::{Listeners, Poller};
 use crate::persistence::{self, DataDirectory, Loaded, Saves};
-use crate::poll::Poller;
 use crate::process::room_for_clients;
 use crate::server::Server;
 use crate::state::ServerState;

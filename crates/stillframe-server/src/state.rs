@@ -22,21 +22,19 @@ use self::give_back::GivingBack;
 use self::pause::Pause;
 use self::slowlog::{Histogram, Latency, SlowLog};
 use crate::acl::Users;
-use crate::clients::Clients;
+use crate::client::{Clients, Replies};
 use crate::clock::unix_millis;
 use crate::config::Config;
 use crate::ending::Ending;
+use crate::hub::{PubSub, Tracking};
 use crate::journal::Journal;
-use crate::listen::Listeners;
 use crate::loading::Loading;
 use crate::metrics::Metrics;
+use crate::net::Listeners;
 use crate::persistence::Saves;
-use crate::pubsub::PubSub;
 use crate::replication::{Replication, Transfers};
-use crate::session::Replies;
 use crate::signals::Signals;
 use crate::tls::Tls;
-use crate::tracking::Tracking;
 
 /// What every command may see and change of the server.
 pub(crate) struct ServerState {

@@ -98,7 +98,7 @@ fn end_connections(ctx: &mut Context<'_>, numbers: &HashSet<usize>) {
 fn end_subscriptions(ctx: &mut Context<'_>, number: usize) {
     let users = &ctx.server.users;
     let Some(user) = users.get(number).filter(|user| !user.unlimited) else { return };
-    let forbidden = |session: &crate::session::Session| {
+    let forbidden = |session: &crate::client::Session| {
         session.user == number
             && session.subscriptions.as_ref().is_some_and(|own| {
                 own.all().any(|(name, pattern)| !user.allows_channel(name, pattern))

@@ -10,7 +10,7 @@ use stillframe_resp::parse_integer;
 use super::connection::{INVALID_NAME, valid_name};
 use super::pubsub::wrong_subcommand;
 use super::{Context, NO_KEYS, Table, flags::*};
-use crate::session::Replies;
+use crate::client::Replies;
 use kill::kill;
 pub(super) use shown::describe_own;
 use shown::{info, list};

@@ -5,7 +5,7 @@ use stillframe_resp::{Protocol, parse_integer};
 use super::permissions::note_of;
 use super::{Context, NO_KEYS, Table, flags::*, transactions, wrong_arity};
 use crate::acl::DEFAULT;
-use crate::session::Replies;
+use crate::client::Replies;
 use stillframe_redis::parse_db;
 
 /// Adds the commands of this module.

@@ -12,9 +12,9 @@ use stillframe_resp::Protocol;
 
 use super::admin::rewrite_config;
 use super::{Context, NO_KEYS, Table};
+use crate::client::Session;
 use crate::host::{Host, Parts};
 use crate::persistence::{self, values};
-use crate::session::Session;
 use crate::{ServeError, journal};
 use stillframe_redis::Consumer;
 use stillframe_redis::digest;

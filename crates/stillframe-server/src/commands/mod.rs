@@ -39,8 +39,8 @@ use refusals::{is_http, refusal, refuse, reject, unknown_command, unknown_subcom
 pub(crate) use replay::{named, replay, replay_logged};
 pub(crate) use stillframe_redis::{ALL_KEYS, Lookup, NO_KEYS, ONE_KEY, SECOND_KEY, flags};
 
+use crate::client::{Replies, Session};
 use crate::replication::Replica;
-use crate::session::{Replies, Session};
 use crate::state::ServerState;
 use crate::state::memory::Room;
 

@@ -9,9 +9,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use stillframe_resp::Out;
 
 use super::{Context, NO_KEYS, Table, flags::*};
+use crate::client::Session;
 use crate::config::words::quote;
-use crate::pubsub::Message;
-use crate::session::Session;
+use crate::hub::Message;
 use crate::state::ServerState;
 use crate::state::slowlog::redacted;
 use stillframe_redis::Address;

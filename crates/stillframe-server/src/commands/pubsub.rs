@@ -3,8 +3,8 @@
 use stillframe_resp::Out;
 
 use super::{ALL_KEYS, Context, NO_KEYS, ONE_KEY, Table};
-use crate::pubsub::Kind;
-use crate::session::Replies;
+use crate::client::Replies;
+use crate::hub::Kind;
 use stillframe_redis::flags::{FAST, LOADING, MAY_REPLICATE, NOSCRIPT, PUBSUB, STALE};
 use stillframe_redis::text::{c_string, glob};
 

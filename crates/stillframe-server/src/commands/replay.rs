@@ -10,7 +10,7 @@ use stillframe_keyspace::Keyspace;
 use stillframe_resp::{Out, Protocol};
 
 use super::{Context, Lookup, Table, dispatch, flags};
-use crate::session::Session;
+use crate::client::Session;
 use crate::state::ServerState;
 
 /// Runs a request again at `now`, where the clock stands still; its reply is left in `replies`.
@@ -41,7 +41,7 @@ pub(crate) fn replay_logged(
     replay(parts, client, 0, args).map_err(|why| format!("{} {why}", named(args)))
 }
 
-/// Runs a request again. The session ought to be [internal](crate::session::Session::internal) and
+/// Runs a request again. The session ought to be [internal](crate::client::Session::internal) and
 /// the clock to stand still; the reply is left in the context's output.
 ///
 /// # Errors

@@ -6,10 +6,10 @@ use stillframe_keyspace::Type;
 use stillframe_resp::parse_integer;
 
 use super::{Context, NO_KEYS, Table, flags::*};
+use crate::client::Replies;
 use crate::config::words::words;
 use crate::journal;
 use crate::replication::{Failover, Phase, Replica};
-use crate::session::Replies;
 use crate::state::ServerState;
 use stillframe_redis::errors::{NOT_AN_INTEGER, SYNTAX};
 use stillframe_redis::{Acks, Waiter};

@@ -6,7 +6,7 @@ use std::ops::Bound;
 use stillframe_resp::parse_integer;
 
 use super::{Context, NO_KEYS, Table};
-use crate::tracking::Mode;
+use crate::hub::Mode;
 use stillframe_redis::errors::{NOT_AN_INTEGER, SYNTAX};
 use stillframe_redis::flags::{CONNECTION, LOADING, NOSCRIPT, STALE};
 

@@ -9,11 +9,11 @@ use stillframe_keyspace::Keyspace;
 use stillframe_resp::Out;
 
 use crate::acl::{Catalog, Users};
+use crate::client::Session;
 use crate::commands::{self, Context, Table};
 use crate::host::{Host, Parts};
+use crate::net::Poller;
 use crate::persistence::{self, DataDirectory, Loaded, Saves};
-use crate::poll::Poller;
-use crate::session::Session;
 use crate::state::ServerState;
 use crate::{Config, ServeError, journal};
 

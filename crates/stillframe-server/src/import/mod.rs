@@ -22,8 +22,8 @@ use stillframe_durability::disk::{self, Input};
 use stillframe_keyspace::{CreateError, Keyspace};
 
 use crate::acl::{Catalog, Users};
+use crate::net::Poller;
 use crate::persistence::{self, DataDirectory, Loaded, Saves};
-use crate::poll::Poller;
 use crate::state::ServerState;
 use crate::{Config, ServeError};
 pub(crate) use foreign::refuse_foreign;

@@ -10,9 +10,9 @@ use stillframe_keyspace::Keyspace;
 
 use super::Part;
 use super::commands::{Commands, CommandsError, Next, whole_command_within};
+use crate::client::Session;
 use crate::clock::unix_millis;
 use crate::commands::{self, Table};
-use crate::session::Session;
 use crate::state::ServerState;
 
 const PROGRESS_PERIOD: Duration = Duration::from_secs(5);

@@ -34,7 +34,7 @@ use stillframe_keyspace::DATABASES;
 
 use crate::clock::unix_millis;
 use crate::config::Config;
-use crate::poll::Waker;
+use crate::net::Waker;
 pub(crate) use cover::{Cover, Covered};
 use earlier::{History, Kept, Reach};
 pub(crate) use generations::Generations;

@@ -17,9 +17,9 @@ use stillframe_resp::{Limits, Parser, ProtocolError};
 
 use super::{Open, Position, Reach};
 use crate::ServeError;
+use crate::client::Session;
 use crate::host::Host;
 use crate::loading::{SLICE, delay};
-use crate::session::Session;
 use crate::state::ServerState;
 use stillframe_redis::Consumer;
 

@@ -4,7 +4,7 @@ use stillframe_keyspace::{DATABASES, Keyspace};
 
 use super::figure::{Figure, Figures, OfCommand, OfPrimary, OfReplica, Trend};
 use crate::commands::Table;
-use crate::pubsub::Kind;
+use crate::hub::Kind;
 use crate::replication::Phase;
 use crate::state::ServerState;
 use crate::state::memory::{arena_bytes, used_bytes};

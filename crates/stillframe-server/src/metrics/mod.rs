@@ -17,7 +17,7 @@ use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::time::Duration;
 
 use crate::ServeError;
-use crate::poll::Waker;
+use crate::net::Waker;
 pub(crate) use figure::Figures;
 
 /// Connections served at once.

@@ -6,7 +6,7 @@
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-use crate::poll::Waker;
+use crate::net::Waker;
 
 /// The side of the command thread: outcomes `O`, and tools `T` that come back for the next image.
 pub(crate) struct Handback<O, T> {

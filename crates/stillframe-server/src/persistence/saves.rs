@@ -14,7 +14,7 @@ use super::{Counters, DataDirectory, Drag, Handback, Loaded, SaveError};
 use crate::clock::unix_millis;
 use crate::config::SavePoint;
 use crate::journal::Covered;
-use crate::poll::Waker;
+use crate::net::Waker;
 
 /// The save under way and how earlier ones went.
 pub(crate) struct Saves {

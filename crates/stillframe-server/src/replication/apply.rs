@@ -6,8 +6,8 @@
 use stillframe_keyspace::Keyspace;
 
 use super::link::Link;
+use crate::client::Session;
 use crate::commands::{self, Table};
-use crate::session::Session;
 use crate::state::ServerState;
 
 /// Runs the requests that have come whole. The bytes of those that count are added to the stream.

@@ -11,8 +11,8 @@ use stillframe_redis::Address;
 
 use super::link::{Link, Step};
 use super::reception::{Load, Reception};
-use crate::session::Session;
-use crate::stream::Stream;
+use crate::client::Session;
+use crate::net::Stream;
 use crate::tls::Tls;
 
 /// Pause before a connection that has ended is tried anew.

@@ -7,8 +7,7 @@ use rustix::io::Errno;
 use stillframe_resp::{Limits, Parser};
 
 use super::reception::Reception;
-use crate::poll::Ready;
-use crate::stream::Stream;
+use crate::net::{Ready, Stream};
 
 /// Bytes read at once.
 const READ_BYTES: usize = 64 << 10;

@@ -5,7 +5,7 @@ use std::io;
 use rustix::io::Errno;
 
 use super::relay::Relay;
-use crate::connection::Client;
+use crate::client::Client;
 use crate::server::Server;
 
 /// What a turn has brought.

@@ -1,6 +1,6 @@
 //! What clients may not do because of replication, in Redis's words.
 
-use crate::session::Session;
+use crate::client::Session;
 use crate::state::ServerState;
 use stillframe_redis::{Command, flags};
 

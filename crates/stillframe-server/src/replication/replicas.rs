@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::replica::{Phase, Replica};
 use super::stream::Stream;
-use crate::connection::Client;
+use crate::client::Client;
 use crate::state::ServerState;
 
 /// Bytes of the stream written to one replica in one turn.

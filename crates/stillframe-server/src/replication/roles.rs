@@ -6,7 +6,7 @@ use stillframe_keyspace::Keyspace;
 use stillframe_redis::Consumer;
 
 use super::{Following, Phase, Replica};
-use crate::connection::Client;
+use crate::client::Client;
 use crate::journal;
 use crate::state::ServerState;
 

@@ -20,7 +20,7 @@ use super::relay::Relay;
 use super::replica::Phase;
 use super::target::{FAILED, Target, Targets};
 use super::transfers::{Running, TransferError};
-use crate::connection::Client;
+use crate::client::Client;
 use crate::journal;
 use crate::persistence::{self, Counters, RdbSink};
 use crate::state::ServerState;

@@ -6,9 +6,9 @@ use std::time::Instant;
 use stillframe::{BeginError, CaptureError, MemoryError, SinkError};
 use stillframe_rdb::Workspace;
 
-use crate::clients::Clients;
+use crate::client::Clients;
+use crate::net::Waker;
 use crate::persistence::Handback;
-use crate::poll::Waker;
 
 /// The transfer under way.
 pub(crate) struct Transfers {

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use super::{Server, cron};
+use crate::client::Session;
 use crate::clock::unix_millis;
 use crate::host::{Host, Parts};
 use crate::loading::Loading;
 use crate::persistence::Load;
-use crate::session::Session;
 use crate::{ServeError, commands};
 
 impl Host for Server {

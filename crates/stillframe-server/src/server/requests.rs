@@ -3,11 +3,10 @@
 use stillframe_resp::{Limits, Out};
 
 use super::Server;
-use crate::ahead::Ahead;
+use crate::client::{Client, Read, Session, taken};
 use crate::commands::{self, Context};
 use crate::config::OutputLimit;
-use crate::connection::{Client, Read, taken};
-use crate::session::Session;
+use crate::server::ahead::Ahead;
 use crate::state::ServerState;
 
 /// Requests run for one client in one turn.

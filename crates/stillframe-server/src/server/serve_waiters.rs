@@ -3,9 +3,8 @@
 use std::time::Instant;
 
 use super::Server;
+use crate::client::{Client, Replies};
 use crate::commands::{self};
-use crate::connection::Client;
-use crate::session::Replies;
 use stillframe_redis::Waiter;
 
 impl Server {

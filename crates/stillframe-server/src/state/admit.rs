@@ -4,9 +4,8 @@ use stillframe_redis::Address;
 
 use super::ServerState;
 use crate::acl::DEFAULT;
-use crate::listen::Listeners;
-use crate::session::Session;
-use crate::stream::Stream;
+use crate::client::Session;
+use crate::net::{Listeners, Stream};
 
 impl ServerState {
     /// The next connection at a socket that may be served, or `None` if none waits.

@@ -1,8 +1,8 @@
 //! What clients may take together (`maxmemory-clients`).
 
 use super::ServerState;
+use crate::client::Client;
 use crate::config::Size;
-use crate::connection::Client;
 
 impl ServerState {
     /// Weighs clients anew; above `maxmemory-clients` those that take most are closed.

@@ -3,9 +3,8 @@
 use stillframe_resp::{Out, Protocol};
 
 use super::ServerState;
-use crate::pubsub::Message;
-use crate::session::Session;
-use crate::tracking::{Mode, Who};
+use crate::client::Session;
+use crate::hub::{Message, Mode, Who};
 
 /// The channel on which RESP2 clients are told.
 const CHANNEL: &str = "__redis__:invalidate";

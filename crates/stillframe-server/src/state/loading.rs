@@ -3,8 +3,8 @@
 use stillframe_redis::{Command, flags};
 
 use super::ServerState;
+use crate::client::Session;
 use crate::loading::Loading;
-use crate::session::Session;
 
 impl ServerState {
     /// Whether data is being loaded, at start or from a primary.

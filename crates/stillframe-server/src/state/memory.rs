@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use stillframe_keyspace::{Choice, Keyspace};
 
 use super::ServerState;
-use crate::connection::SHARED_BYTES;
+use crate::client::SHARED_BYTES;
 
 /// Longest time that evicting holds up a request.
 const SLICE: Duration = Duration::from_micros(500);

@@ -10,7 +10,7 @@ use stillframe_keyspace::Keyspace;
 use stillframe_redis::{Command, flags};
 
 use super::ServerState;
-use crate::session::Session;
+use crate::client::Session;
 
 /// A pause of clients.
 #[derive(Debug, Clone, Copy)]

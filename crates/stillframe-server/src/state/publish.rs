@@ -9,7 +9,7 @@ use stillframe_redis::text::glob;
 use stillframe_resp::Out;
 
 use super::ServerState;
-use crate::pubsub::{Kind, Message, strings};
+use crate::hub::{Kind, Message, strings};
 
 impl ServerState {
     /// Sends a message to all who listen to its channel, and tells how many they are.

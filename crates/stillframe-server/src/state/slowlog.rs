@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use super::ServerState;
+use crate::client::Session;
 use crate::clock::unix_millis;
-use crate::session::Session;
 
 /// Arguments of a slow request that are kept.
 const ARGS_MAX: usize = 32;

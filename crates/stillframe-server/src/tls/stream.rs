@@ -49,7 +49,7 @@ impl TlsStream {
         Self { socket, connection, arrived, used, unread: true, ended: false, failed: false }
     }
 
-    /// See [`Stream::read`](crate::stream::Stream::read).
+    /// See [`Stream::read`](crate::net::Stream::read).
     pub(crate) fn read(&mut self, into: &mut [u8]) -> Result<usize, Errno> {
         let room = into.len();
         let mut rest = into;
@@ -60,7 +60,7 @@ impl TlsStream {
         })
     }
 
-    /// See [`Stream::read_behind`](crate::stream::Stream::read_behind).
+    /// See [`Stream::read_behind`](crate::net::Stream::read_behind).
     pub(crate) fn read_behind(&mut self, into: &mut Vec<u8>) -> Result<usize, Errno> {
         let room = into.capacity() - into.len();
         self.take(room, |piece| into.extend_from_slice(piece))
@@ -150,7 +150,7 @@ impl TlsStream {
         Errno::CONNRESET
     }
 
-    /// See [`Stream::write`](crate::stream::Stream::write).
+    /// See [`Stream::write`](crate::net::Stream::write).
     pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<usize, Errno> {
         if self.failed {
             return Err(Errno::CONNRESET);
@@ -164,7 +164,7 @@ impl TlsStream {
         if count == 0 && !bytes.is_empty() { Err(Errno::AGAIN) } else { Ok(count) }
     }
 
-    /// See [`Stream::shake_hands`](crate::stream::Stream::shake_hands).
+    /// See [`Stream::shake_hands`](crate::net::Stream::shake_hands).
     pub(crate) fn shake_hands(&mut self) -> Result<bool, Errno> {
         while self.send()? && self.connection.is_handshaking() {
             if !self.receive()? {

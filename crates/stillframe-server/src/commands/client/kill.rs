@@ -5,7 +5,7 @@ use stillframe_resp::parse_integer;
 use super::super::Context;
 use super::shown::Class;
 use crate::acl::Users;
-use crate::session::Session;
+use crate::client::Session;
 use stillframe_redis::errors::SYNTAX;
 
 /// What a client must be to be killed.

@@ -7,10 +7,9 @@ use stillframe_resp::{Protocol, parse_integer};
 
 use super::super::Context;
 use super::super::tracking::redirection;
-use crate::connection::Client;
-use crate::pubsub::Kind;
+use crate::client::{Client, Session};
+use crate::hub::Kind;
 use crate::replication::Replica;
-use crate::session::Session;
 use stillframe_redis::Address;
 use stillframe_redis::errors::SYNTAX;
 

@@ -11,13 +11,11 @@ use stillframe_durability::disk::SimulatedDisk;
 
 use super::super::link::Link;
 use super::{Contents, contents};
-use crate::connection::Client;
+use crate::client::{Client, Session};
 use crate::crash;
-use crate::poll::Ready;
+use crate::net::{Ready, Stream};
 use crate::server::Server;
 use crate::server::requests::limits;
-use crate::session::Session;
-use crate::stream::Stream;
 use stillframe_redis::Address;
 use stillframe_redis::Random;
 use stillframe_redis::write_request;

@@ -15,10 +15,10 @@ use std::time::Instant;
 use rustix::io::Errno;
 use stillframe_resp::{Limits, Out, Parser};
 
+use crate::client::Session;
 use crate::config::{OutputLimit, OutputLimits};
+use crate::net::Stream;
 use crate::replication::{Relay, Replica};
-use crate::session::Session;
-use crate::stream::Stream;
 
 /// Bytes read at once from a client that has no unfinished request.
 pub(crate) const SHARED_BYTES: usize = 64 << 10;

@@ -11,7 +11,7 @@ use std::time::Duration;
 use mio::event::Source;
 use mio::{Events, Interest, Poll, Registry, Token};
 
-use crate::stream::Stream;
+use crate::net::Stream;
 
 /// What an event is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

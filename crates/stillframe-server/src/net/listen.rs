@@ -16,8 +16,7 @@ use rustix::fs::Mode;
 use rustix::net::sockopt;
 use rustix::process::umask;
 
-use crate::poll::{Door, Poller};
-use crate::stream::Stream;
+use crate::net::{Door, Poller, Stream};
 use crate::tls::Tls;
 use crate::{Config, ServeError};
 use stillframe_redis::Address;

@@ -5,11 +5,10 @@ use std::time::Instant;
 
 use stillframe_resp::Protocol;
 
+use crate::client::Transaction;
 use crate::config::{OutputLimit, OutputLimits};
-use crate::pubsub::{Listener, Subscriptions};
+use crate::hub::{Listener, Mode, Subscriptions, Who};
 use crate::replication::Replica;
-use crate::tracking::{Mode, Who};
-use crate::transaction::Transaction;
 use stillframe_redis::{Address, Caller, Command};
 
 /// State of one client that commands see and change.

@@ -2,7 +2,7 @@
 
 use stillframe_resp::Protocol;
 
-use crate::connection::Client;
+use crate::client::Client;
 
 /// All clients, each at a place that its events name.
 #[derive(Default)]
