@@ -202,7 +202,7 @@ fn an_interrupt_keeps_finished_rounds() {
     assert!(records(&json).len() >= 2);
 }
 
-/// A round that dies is told of; the others go on.
+/// A round that dies is reported; the others go on.
 #[test]
 fn a_round_that_cannot_run_fails_alone() {
     let directory = temporary();

@@ -5,7 +5,7 @@
 //!   their keys. An entry is live if it is younger than the last clear of its database.
 //! - K2: a live entry's slot is in the `expiries` of its database exactly if it has a deadline.
 //! - K3: dead entries stay in their slots until swept, a few at a time: clearing a database is
-//!   O(1). Whoever walks slots (scan, images) tells them by their era.
+//!   O(1). A walk over slots (scan, images) knows them by their era.
 //! - K4: an entry carries not the number of its database but its *space*; the two are permutations
 //!   of each other, so that databases are swapped in O(1). An image has the permutation of its
 //!   beginning.

@@ -176,7 +176,7 @@ fn moves_go_on_from_list_to_list() {
         let mut said = vec![stage.ask(0, "RPUSH a 1 2")];
         said.extend((1..4).map(|client| stage.reply(client)));
         said.extend(["a", "b", "c"].map(|key| stage.ask(0, &format!("LRANGE {key} 0 -1"))));
-        // A destination of another type: the element stays, the client is told.
+        // A destination of another type: the element stays, the client gets an error.
         said.push(stage.ask(0, "SET text x"));
         stage.wait(1, "BLMOVE from text LEFT RIGHT 0", 1);
         stage.wait(2, "BLPOP from 0", 2);

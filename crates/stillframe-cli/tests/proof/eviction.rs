@@ -13,7 +13,7 @@ fn limited(policy: &str) -> (Server, Client) {
     (server, client)
 }
 
-/// Memory stays below the limit, whatever is written, and every eviction is told and counted.
+/// Memory stays below the limit, whatever is written, and every eviction is notified and counted.
 #[test]
 fn memory_stays_below_the_limit() {
     for policy in ["allkeys-lru", "allkeys-lfu", "allkeys-random", "volatile-ttl"] {
@@ -56,7 +56,7 @@ fn the_hot_set_survives() {
         }
         for cold in 0..rounds(8_000, 100_000) {
             if cold % 500 == 0 {
-                // Recency is told apart in steps of a tenth of a second.
+                // Recency has steps of a tenth of a second.
                 std::thread::sleep(Duration::from_millis(110));
                 for hot in 0..200 {
                     for _ in 0..3 {

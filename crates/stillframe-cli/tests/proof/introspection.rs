@@ -1,4 +1,4 @@
-//! What the server tells of its own commands and state is what redis-server tells.
+//! The server describes its own commands and state as redis-server does.
 
 use crate::support::{Client, Kind, Reply, Server, Setup, redis_is_here, wait_until};
 use std::collections::BTreeSet;

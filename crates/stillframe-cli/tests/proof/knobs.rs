@@ -172,7 +172,7 @@ fn attributes_and_pushes_are_those_of_redis() {
     assert!(heard.iter().all(|one| *one == heard[0]), "{heard:?}");
 }
 
-/// What is told of SET, without the figures.
+/// What INFO says of SET, without the figures.
 fn percentiles(client: &mut Client) -> Vec<String> {
     let text = client.ask("INFO latencystats").text();
     let name = "latency_percentiles_usec_set:";

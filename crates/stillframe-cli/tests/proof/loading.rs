@@ -198,8 +198,8 @@ fn a_replica_that_loads_refuses_transactions_and_saves_nothing() {
     assert_eq!(again.client().ask("DBSIZE").int(), 1);
 }
 
-/// A save that somebody waits for and that fails is told to that client, and hinders nobody. One in
-/// the background is told by refusals, as in Redis: of writes, and of PING.
+/// A failed save gives an error to the client that waits for it, and hinders nobody. After one in
+/// the background the server refuses writes and PING, as in Redis.
 #[test]
 fn a_save_that_fails_refuses_what_redis_refuses() {
     let redis = redis_is_here("a_save_that_fails_refuses_what_redis_refuses");

@@ -52,7 +52,7 @@ fn intset(width: u32, integers: &[i16]) -> Vec<u8> {
     text(&head.into_iter().chain(body).collect::<Vec<u8>>())
 }
 
-/// A value: its type, how many elements it claims if it tells, and the rest.
+/// A value: its type, how many elements it claims if it does, and the rest.
 fn value(kind: u8, count: impl Into<Option<u8>>, rest: &[u8]) -> Vec<u8> {
     [kind].into_iter().chain(count.into()).chain(rest.iter().copied()).collect()
 }

@@ -95,7 +95,7 @@ fn agreed(clients: &mut [Client], request: &[u8]) -> String {
     replies.into_iter().next().expect("one at least")
 }
 
-/// A reply without the number of the connection, which HELLO tells and which differs.
+/// A reply without the number of the connection, which HELLO shows and which differs.
 fn told(raw: &[u8]) -> String {
     let text = raw.escape_ascii().to_string();
     let Some((head, tail)) = text.split_once("$2\\r\\nid\\r\\n:") else { return text };
@@ -129,7 +129,7 @@ fn nothing_runs_before_a_password_was_given() {
                     assert_eq!(reply, format!("-{}{refusal}", discarded(command)));
                 }
             }
-            // Too few arguments are told first, as an unknown command is.
+            // Too few arguments come first, as an unknown command does.
             let short = command.name.split('|').next().expect("a name").to_owned() + "\r\n";
             let reply = agreed(&mut strangers, short.as_bytes());
             assert!(reply.starts_with('-'), "{short}: {reply}");
@@ -407,7 +407,7 @@ fn users_with_some_rights_are_refused_what_redis_refuses() {
     }
 }
 
-/// What ACL LOG tells, without times and addresses.
+/// What ACL LOG shows, without times and addresses.
 fn refusals(client: &mut Client) -> Vec<String> {
     let told = client.ask("ACL LOG 1000");
     let entry = |entry: &Reply| {

@@ -97,7 +97,7 @@ fn a_setting_holds_for_the_next_request_of_another_client() {
 
 // ---- a log that does not count yet
 
-/// Counts up until the server is gone; tells each count when it is acknowledged.
+/// Counts up until the server is gone; publishes each count once it is acknowledged.
 fn count(port: u16, key: &str, acknowledged: &AtomicI64) {
     let Some(mut client) = Client::try_connect(port) else { return };
     while let Some(reply) = client.try_call(&[b"INCR", key.as_bytes()]) {

@@ -25,7 +25,7 @@ fn a_subscriber_that_does_not_read_is_cut_off() {
     assert_eq!(writer.ask("PUBSUB NUMSUB news").list()[1].int(), 1);
 }
 
-/// A RESP2 client has another one told of changes; when that is gone, it goes on without.
+/// A RESP2 client redirects invalidations to another one; when that is gone, it goes on without.
 #[test]
 fn changes_are_told_to_the_client_they_are_redirected_to() {
     let server = Server::start(Kind::subject("imprint"));
@@ -47,7 +47,7 @@ fn changes_are_told_to_the_client_they_are_redirected_to() {
     });
 }
 
-/// A client that waited is told of what it took itself, after the reply, and nobody else is.
+/// A client that waited alone receives the event of what it took, after the reply.
 #[test]
 fn a_served_waiter_is_told_of_its_own_change() {
     let server = Server::start(Kind::subject("imprint"));
@@ -61,7 +61,7 @@ fn a_served_waiter_is_told_of_its_own_change() {
     wait_until("it waits", || writer.info_int("blocked_clients") == 1);
     writer.ok("RPUSH q x");
     let words = |reply: &Reply| reply.list().iter().map(Reply::text).collect::<Vec<_>>();
-    // Pushed to by the writer before anything was taken: that is told first.
+    // Pushed to by the writer before anything was taken: that event comes first.
     assert_eq!(waiter.reply().list()[0].text(), "invalidate");
     assert_eq!(words(&waiter.reply()), ["q", "x"]);
     assert_eq!(writer.ask("PING").text(), "PONG");

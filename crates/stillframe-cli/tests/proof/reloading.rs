@@ -97,7 +97,7 @@ fn a_kill_after_a_reload_brings_back_what_was_there() {
     }
 }
 
-/// Replicas do not go on with a stream that tells of other data.
+/// Replicas do not go on with a stream of other data.
 #[test]
 fn replicas_take_an_image_after_a_reload_of_older_data() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -1,4 +1,4 @@
-//! Bad, oversized, endless and idle clients: each is told off or cut off, and nobody else notices.
+//! Bad, oversized, endless and idle clients: each gets an error or is cut off, unnoticed by others.
 
 use crate::support::{Client, Kind, Random, Reply, Server, redis_is_here, wait_until};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Saves that fail or are disturbed: the old dump stays, the error is told, the next save works.
+//! Saves that fail or are disturbed: the old dump stays, clients see why, the next save works.
 
 use crate::files::check_dump;
 use crate::pairs::Pairs;
@@ -288,7 +288,7 @@ fn a_stop_waits_for_no_pace() {
     }
 }
 
-/// A save that takes longer than its schedule allows is told, in INFO and in the log.
+/// INFO and the log report a save that takes longer than its schedule allows.
 #[test]
 fn a_save_that_is_overdue_is_told() {
     let server = Server::start(Kind::Ours("imprint"));

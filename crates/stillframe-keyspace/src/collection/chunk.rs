@@ -8,7 +8,7 @@
 //!
 //! Invariants
 //! - C1: `count` elements lie in `bytes`, and nothing else.
-//! - C2: an index that is `used` tells the start and the byte of each element; it is not used where
+//! - C2: an index that is `used` has the start and the byte of each element; it is not used where
 //!   they do not fit ([`ROOM`], 64 KiB).
 //!
 //! The byte is no secret, as keys of the keyspace's hashes are: who makes all of a leaf's bytes
@@ -41,7 +41,7 @@ struct Index {
     starts: [u16; ROOM],
 }
 
-/// A byte of a key that tells most keys of a leaf apart: names differ in their last bytes.
+/// A byte of a key by which most keys of a leaf differ: names differ in their last bytes.
 #[inline]
 fn tag(key: &[u8]) -> u8 {
     let word = match key.last_chunk() {
@@ -56,7 +56,7 @@ impl Index {
     #[inline]
     fn with_tag(&self, tag: u8, count: usize) -> impl Iterator<Item = usize> {
         // Bytes that are equal are 0 in the difference. (One above such a byte may be taken for
-        // equal too: the key tells.)
+        // equal too: the key decides.)
         const LOW: u64 = 0x0101_0101_0101_0101;
         let (words, _) = self.tags.as_chunks::<8>();
         let mut found = 0;

@@ -6,7 +6,7 @@
 //!
 //! Elements lie in leaves, packed ([`Chunk`]); an inner node knows of each child how many elements
 //! are below it and the least key that belongs there. Nodes are reference-counted: a collection
-//! that an image sees, or a copy of it, shares all its nodes, and whoever changes one first copies
+//! that an image sees, or a copy of it, shares all its nodes, and an edit of a node first copies
 //! the nodes on its path that are not its own alone. So an image costs nothing to begin, and a
 //! write while it is taken copies one path, whatever the size of the collection.
 //!

@@ -50,7 +50,7 @@ pub enum Usage {
     Frequency(u8),
 }
 
-/// The numbers for whoever reads an image.
+/// The numbers for the reader of an image.
 pub(crate) struct Seen {
     chunks: Arc<[Chunk]>,
     present: Present,

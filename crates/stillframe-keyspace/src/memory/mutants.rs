@@ -64,7 +64,7 @@ mod tests {
 
     type Contents = BTreeMap<Vec<u8>, Vec<u8>>;
 
-    /// Collects an image, each entry only when told.
+    /// Collects an image, each entry on request.
     struct Gated {
         gate: Receiver<()>,
         contents: Contents,

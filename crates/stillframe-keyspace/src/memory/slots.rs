@@ -7,7 +7,7 @@
 //!
 //! Invariants
 //! - M1: a word that is not 0 is the handle of a live entry, owned by this slot alone. An entry
-//!   lives in one slot and never moves, so its slot tells whether it was captured.
+//!   lives in one slot and never moves, so its slot shows whether it was captured.
 //! - M2: an entry is changed or freed only if no image can see it: no image is held, or it is
 //!   younger than the frozen eras, or its slot lies below `captured`. Else its replacement is a
 //!   new entry, and it waits in limbo.
@@ -15,7 +15,7 @@
 //! - M4: limbo releases a range when the capture has passed all of it (`Engine::captured`, Acquire:
 //!   the sink has let go of those entries), and everything when the image is over (Acquire too).
 //! - M5: images of another process (fork) see that process's entries: nothing is frozen here.
-//! - M6: the word that an index keeps beside a slot is the slot's word: whoever inserts, replaces
+//! - M6: the word that an index keeps beside a slot is the slot's word: code that inserts, replaces
 //!   or removes an entry here does the same there before the next lookup.
 //! - M7: a seat that a lookup found is used up to the next write of its slot, and never kept: until
 //!   then its word is the slot's.

@@ -1,7 +1,7 @@
 //! What a key holds.
 //!
 //! A value that reads as a canonical 64-bit integer is kept as one, so that counters cost no text.
-//! Canonical text and integer are the same value: nothing outside may tell them apart except by
+//! Canonical text and integer are the same value: nothing outside may distinguish them except by
 //! asking for the encoding.
 
 use crate::collection::form::Collection;

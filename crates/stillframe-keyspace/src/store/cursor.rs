@@ -1,6 +1,6 @@
 //! The cursor of a scan over the slots: how far it is, and where it ends.
 //!
-//! - A key keeps its slot as long as it lives: whoever is there from the first call to the last
+//! - A key keeps its slot as long as it lives: a key that is there from the first call to the last
 //!   lies below what was used at the first. A scan ends there, however many keys are added.
 //! - The lower 32 bits are the next slot. Above them is the end, rounded up to seven bits and an
 //!   exponent: 45 bits in all, which every client's numbers hold.

@@ -1,4 +1,4 @@
-//! Keys whose time has come: found by whoever meets them or by the clock, and told.
+//! Keys whose time has come: a lookup or the clock finds them, and reports them.
 
 use stillframe::Algorithm;
 
@@ -30,7 +30,7 @@ impl<A: Algorithm> Keyspace<A> {
         None
     }
 
-    /// From now on [`take_expired`](Self::take_expired) tells which keys have expired, or no more.
+    /// From now on [`take_expired`](Self::take_expired) returns expired keys, or no more.
     pub fn keep_expired(&mut self, keep: bool) {
         self.keeps_expired = keep;
         if !keep {
@@ -44,7 +44,7 @@ impl<A: Algorithm> Keyspace<A> {
         self.spares_expired = spare;
     }
 
-    /// Whether [`take_expired`](Self::take_expired) has anything to tell.
+    /// Whether [`take_expired`](Self::take_expired) has anything to return.
     #[inline]
     #[must_use]
     pub fn has_expired(&self) -> bool {

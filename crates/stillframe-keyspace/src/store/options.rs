@@ -1,4 +1,4 @@
-//! What a keyspace is told at creation, and what it tells of itself.
+//! The options of a keyspace at creation, and its figures.
 
 use stillframe::OnFull;
 

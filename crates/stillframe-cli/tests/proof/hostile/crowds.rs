@@ -48,7 +48,7 @@ fn ten_thousand_connections_are_all_served() {
     });
 }
 
-/// Beyond `maxclients` everybody is told so at once; those who are there notice nothing.
+/// Beyond `maxclients` everybody gets the error at once; those who are there notice nothing.
 #[test]
 fn a_crowd_at_the_door_is_turned_away() {
     let server = server_with(&[("maxclients", "50")]);

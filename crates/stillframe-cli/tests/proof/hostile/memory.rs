@@ -96,7 +96,7 @@ fn the_greediest_requests_stay_near_the_limit() {
     }
 }
 
-/// Without a limit of memory, each text still has its own: 512 MB unless told otherwise, which a
+/// Without a limit of memory, each text still has its own: 512 MB by default, which a
 /// long run goes up to.
 #[test]
 fn texts_end_at_their_own_limit() {

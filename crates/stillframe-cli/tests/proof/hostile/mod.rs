@@ -1,4 +1,4 @@
-//! Clients that mean harm: memory stays bounded, the offender is told off or cut off, nothing
+//! Clients that mean harm: memory stays bounded, the offender gets an error or is cut off, nothing
 //! panics, and somebody else, the witness, is served all the while: each of its requests is
 //! answered, in order and rightly. How long that took at worst is printed and decides nothing.
 

@@ -97,7 +97,7 @@ fn listeners_that_read_nothing_are_cut_off_at_the_limit() {
     }
 }
 
-/// A client that is told of changes and reads none of it.
+/// A client that receives invalidations and reads none of them.
 #[test]
 fn a_cache_that_reads_nothing_is_cut_off_at_the_limit() {
     let server = server_with(&[LIMITS]);

@@ -132,7 +132,7 @@ fn psync_with_what_is_no_number_is_refused_as_in_redis() {
     assert_eq!(answers[0], answers[1]);
 }
 
-/// A primary that has nothing to say pings as often as it was told last.
+/// A primary that has nothing to send pings as often as its newest setting says.
 #[test]
 fn a_shorter_period_of_pings_counts_at_once() {
     let primary = ours("imprint", "--repl-diskless-sync-delay 0 --repl-ping-replica-period 100000");

@@ -22,7 +22,7 @@ fn replicas(client: &mut Client) -> usize {
     client.ask("ROLE").list()[2].list().len()
 }
 
-/// Counts until the server takes no more; what it counted to, as far as it was told.
+/// Counts until the server takes no more; what it counted to, as far as replies came.
 fn count_up(port: u16) -> (i64, String) {
     let mut client = Client::try_connect(port).expect("the server takes a connection");
     let mut last = 0;

@@ -105,7 +105,7 @@ pub(crate) fn wait_for_link(replica: &Server) {
     wait_until("the replica follows", || client.info("master_link_status") == "up");
 }
 
-/// Waits until a replica has all that its primary told it; nobody writes any more.
+/// Waits until a replica has all that its primary sent; nobody writes any more.
 pub(crate) fn wait_for_all(primary: &Server, replica: &Server) {
     wait_for_link(replica);
     let (mut theirs, mut ours) = (primary.client(), replica.client());

@@ -1,4 +1,4 @@
-//! Servers that start from the file of a stream: whoever has as much of it needs no image.
+//! Servers that start from the file of a stream: a replica that has as much of it needs no image.
 
 use super::{Who, assert_equal, fill, wait_for_all, wait_for_link};
 use crate::collections::redis;

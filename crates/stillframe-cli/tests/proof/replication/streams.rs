@@ -1,4 +1,4 @@
-//! What a primary tells its replicas, beside what redis-server tells them.
+//! What a primary sends its replicas, beside what redis-server sends them.
 
 use super::Who;
 use crate::support::{Client, Kind, Setup, redis_is_here, wait_until};

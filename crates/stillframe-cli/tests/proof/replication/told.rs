@@ -1,4 +1,4 @@
-//! What replicas are told is what redis-server tells its own, request by request.
+//! Replicas receive what redis-server sends its own, request by request.
 
 use crate::support::{Client, Kind, Reply, Server, decode, redis_is_here};
 use std::io::{Read, Write};
@@ -89,7 +89,7 @@ const REQUESTS: &[&str] = &[
     "PFADD hll a b c",
 ];
 
-/// Whatever is told from the image on, up to the end.
+/// Everything that is sent from the image on, up to the end.
 fn told(server: &Server) -> Vec<Vec<Vec<u8>>> {
     let mut client = server.client();
     client.ok("CONFIG SET repl-ping-replica-period 3600");

@@ -34,7 +34,7 @@ fn protected_settings_and_commands_are_allowed_as_in_redis() {
                 "DEBUG SLEEP 0",
             ] {
                 let text = client.ask(line).text();
-                // What exactly is wrong with a directory is told in each server's words.
+                // Each server has its own words for what is wrong with a directory.
                 own.push(text.split(" - ").next().unwrap_or_default().to_owned());
             }
             own.push(get(&mut client, "dbfilename"));

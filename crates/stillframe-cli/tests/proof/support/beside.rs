@@ -44,7 +44,7 @@ pub(crate) fn first_difference(
     })
 }
 
-/// Sends `batch` to both, whose replies are equal as `by` tells.
+/// Sends `batch` to both, whose replies are equal as `by` decides.
 pub(crate) fn compare(pair: &mut Pair, batch: &[Words], by: impl Fn(&Words) -> By) {
     if let Some((index, difference)) = first_difference(pair, batch, by) {
         let earlier = &batch[index.saturating_sub(20)..index];

@@ -16,7 +16,7 @@ pub(crate) struct Item {
 /// Items by database and key.
 pub(crate) type Dataset = BTreeMap<(usize, Vec<u8>), Item>;
 
-/// A dataset of `keys` keys with values of every kind that the file format tells apart.
+/// A dataset of `keys` keys with values of every kind that the file format distinguishes.
 pub(crate) fn random(random: &mut Random, keys: usize) -> Dataset {
     let mut dataset = Dataset::new();
     for number in 0..keys {

@@ -6,7 +6,7 @@
 //! changed within a run goes into the tree first.
 //!
 //! Invariants
-//! - E1: `starts` tell where the elements of `bytes` start. The innermost element comes first, so
+//! - E1: `starts` hold where the elements of `bytes` start. The innermost element comes first, so
 //!   that at both ends of the list the outermost one is at the end of both.
 //! - E2: an end is no larger than a leaf, but for a single element.
 //! - E3: as T4: an end that somebody else holds too is copied before it is changed.

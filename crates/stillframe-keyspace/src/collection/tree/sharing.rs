@@ -1,4 +1,4 @@
-//! What images and copies of large collections share, and what that costs whoever writes.
+//! What images and copies of large collections share, and what sharing costs the writer.
 
 use std::cell::Cell;
 use std::sync::mpsc::channel;
