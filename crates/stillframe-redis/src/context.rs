@@ -113,7 +113,7 @@ impl Context<'_> {
         self.keyspace.contains(self.caller.db, key, self.now)
     }
 
-    /// Counts one change of the data set, made to `key`, and tells those who watch it.
+    /// Counts one change of the data set, made to `key`, and marks the clients that watch it.
     #[inline]
     pub fn changed(&mut self, key: &[u8]) {
         self.ledger.dirty += 1;

@@ -3,7 +3,7 @@
 //! - A *unit* is what one request did, or one transaction: it is kept, sent and replayed whole.
 //!   Several requests of one unit stand between MULTI and EXEC.
 //! - Nothing in a unit depends on the clock or on chance. Times are absolute, and a key whose time
-//!   has come is deleted in so many words, before what was then done to it: whoever replays lets
+//!   has come is deleted in so many words, before what was then done to it: a replay lets
 //!   the clock stand still.
 //! - Units follow each other as on one connection: SELECT stands where the database changes.
 //! - While nobody takes them there are none, which costs a command one branch.
@@ -32,7 +32,7 @@ pub struct Effects {
     /// The database that is selected at the end of `bytes`; `None`: it has to be said.
     db: Option<usize>,
     open: Open,
-    /// The handler that runs has told its effects itself, or that it has none.
+    /// The handler that runs has named its effects itself, or said that it has none.
     told: bool,
 }
 
@@ -161,7 +161,7 @@ impl Effects {
         }
     }
 
-    /// The handler that runs tells its effects itself, or that it has none.
+    /// The handler that runs names its effects itself, or says that it has none.
     pub fn set_told(&mut self) {
         self.told = true;
     }

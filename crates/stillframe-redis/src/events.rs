@@ -1,7 +1,7 @@
 //! What happens to keys, collected for the clients that want to know: keyspace notifications, and
 //! changes of keys that clients keep in caches.
 //!
-//! - Commands collect events while they run. The server tells clients of them right after the
+//! - Commands collect events while they run. The server sends them to clients right after the
 //!   command, in the same order.
 //! - Nothing is collected that nobody wants: then a change costs one branch.
 
@@ -10,7 +10,7 @@ const LETTERS: &[u8] = b"g$lshzxetdnKEm";
 /// Classes that `A` stands for.
 const ALL: &[u8] = b"g$lshzxetd";
 
-/// Classes of events, and the channels that they are told on.
+/// Classes of events, and the channels that carry them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Classes(u16);
 
@@ -38,13 +38,13 @@ impl Classes {
         start.chars().chain(rest.map(|&letter| char::from(letter))).collect()
     }
 
-    /// Whether nothing is told.
+    /// Whether no event is wanted.
     #[inline]
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// Whether events of a class are told.
+    /// Whether events of a class are wanted.
     pub fn has(self, class: char) -> bool {
         u8::try_from(class).is_ok_and(|letter| self.0 & bit(letter) != 0)
     }
@@ -103,7 +103,7 @@ enum Kept {
 }
 
 impl Events {
-    /// Whether nothing is to be told.
+    /// Whether there is no event.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.collected.events.is_empty()
@@ -121,7 +121,7 @@ impl Events {
         events.push((kept, keys.len()));
     }
 
-    /// Takes all events, to tell clients of them. [`give_back`](Self::give_back) the buffers.
+    /// Takes all events, to send them to clients. [`give_back`](Self::give_back) the buffers.
     pub fn take(&mut self) -> Collected {
         std::mem::take(&mut self.collected)
     }

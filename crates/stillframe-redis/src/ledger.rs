@@ -4,7 +4,7 @@
 //! - Every change of a key goes through here, whichever command made it: it is counted (`dirty`),
 //!   logged and sent to replicas (`effects`), and marks those who watch the key (`watches`), wait
 //!   for it (`waiters`) or want to hear of it (`events`).
-//! - Clients are numbers here. What is to be told is collected; the server tells it.
+//! - Clients are numbers here. The ledger collects messages; the server sends them.
 
 use stillframe_keyspace::Keyspace;
 use stillframe_rdb::Workspace;
@@ -29,7 +29,7 @@ pub struct Ledger {
     pub watches: Watches,
     /// Clients that wait for keys.
     pub waiters: Waiters,
-    /// What happened to keys, to be told to clients.
+    /// What happened to keys, to be sent to clients.
     pub events: Events,
     /// EXEC is running the queued requests of a transaction.
     pub in_exec: bool,
@@ -41,7 +41,7 @@ pub struct Ledger {
     pub random: Random,
     /// The database of the request under way.
     selected: usize,
-    /// Keys of that database when a change was last told, for telling new keys.
+    /// Keys of that database at the last notified change, to notify new keys.
     keys_told: usize,
 }
 
@@ -128,7 +128,7 @@ impl Ledger {
         self.notify(class, event, db, key);
     }
 
-    /// Keys that were added so far are told later, with the change that added them: the next
+    /// Keys that were added so far are notified later, with the change that added them: the next
     /// change is one of another key. Returns how many, for [`untell_new`](Self::untell_new).
     pub(crate) fn put_off_new(&mut self, keyspace: &mut Keyspace) -> usize {
         if self.settings.notify.is_empty() {

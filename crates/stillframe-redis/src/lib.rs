@@ -6,8 +6,8 @@
 //!
 //! - A command runs alone, to the end: between two commands the data set is at a point of
 //!   consistency.
-//! - Commands tell nobody anything. They collect what happened in the ledger; whoever runs them (a
-//!   server, a replay, a test) tells those who want to know.
+//! - Commands send no messages. They collect what happened in the ledger; their caller (a
+//!   server, a replay, a test) sends messages to the clients that want them.
 //! - No request can make this crate panic.
 
 #![forbid(unsafe_code)]

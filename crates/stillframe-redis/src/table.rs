@@ -54,7 +54,7 @@ pub mod flags {
     pub const CONNECTION: u32 = 1 << 12;
     /// Publishes, subscribes, or asks who does.
     pub const PUBSUB: u32 = 1 << 17;
-    /// May reach replicas though it changes nothing; clients are not told.
+    /// May reach replicas though it changes nothing; COMMAND hides this flag.
     pub const MAY_REPLICATE: u32 = 1 << 18;
     /// May make the client wait.
     pub const BLOCKING: u32 = 1 << 13;
@@ -67,7 +67,7 @@ pub mod flags {
     /// Redis has it, this server has not.
     pub const ABSENT: u32 = 1 << 19;
 
-    /// What COMMAND calls the flags that clients are told of, in its order.
+    /// What COMMAND calls the flags that it shows, in its order.
     pub const NAMES: [(u32, &str); 16] = [
         (WRITE, "write"),
         (READONLY, "readonly"),
@@ -102,7 +102,7 @@ pub struct Keys {
     pub more: More,
 }
 
-/// Keys whose positions other arguments tell.
+/// Keys whose positions other arguments give.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum More {
     /// There are none.

@@ -4,7 +4,7 @@
 //!   for it as if it had sent that just then. So a command has one handler for both cases.
 //! - Who waits for a key is served first come, first served. A waiter that cannot be served yet
 //!   (the key holds another type) keeps its place.
-//! - A key becomes ready by being changed at all; whoever serves looks at what it holds. Serving
+//! - A key becomes ready by any change; serving looks at what it holds. Serving
 //!   happens at the end of the command that changed the key, never within a transaction.
 //! - A waiter stands in the queue of each of its keys once, in the table of clients, and among the
 //!   deadlines if it has one; it leaves all three together.
@@ -104,7 +104,7 @@ impl Waiters {
         Some(waiter)
     }
 
-    /// A key was changed: whoever waits for it is to be served at the end of the command.
+    /// A key was changed: clients that wait for it are served at the end of the command.
     #[inline]
     pub fn touch(&mut self, db: usize, key: &[u8]) {
         if !self.queues[db].is_empty() {

@@ -84,7 +84,7 @@ impl Watches {
         }
     }
 
-    /// Whether a key that the client watches has changed or, as `exists` tells, has expired.
+    /// Whether a key that the client watches has changed or, by `exists`, has expired.
     pub fn changed(&self, client: u64, mut exists: impl FnMut(usize, &[u8]) -> bool) -> bool {
         self.clients.get(&client).is_some_and(|watcher| {
             watcher.changed

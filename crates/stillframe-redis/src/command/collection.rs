@@ -2,7 +2,7 @@
 //!
 //! - A key of another type answers WRONGTYPE, and that is all that happens.
 //! - A command that edits asks first ([`Context::held`]): that deletes a key whose time has come
-//!   and tells of a wrong type before anything changes.
+//!   and answers a wrong type before anything changes.
 
 use stillframe_keyspace::{EditError, Entry, Hash, Keyspace, List, Set, Sorted, Value};
 use stillframe_resp::Out;
@@ -57,7 +57,7 @@ impl<'c> Context<'c> {
         &'s mut self,
         key: &[u8],
     ) -> Option<(&'s mut Out<'c>, Option<V>)> {
-        // What tells of a miss needs the keyspace, which the entry would borrow.
+        // Notifying a miss needs the keyspace, which the entry would borrow.
         let told = !self.ledger.settings.notify.is_empty() && !self.exists(key);
         if told {
             self.missed(key);

@@ -276,7 +276,7 @@ fn accepts_flush_option(options: &[&[u8]]) -> bool {
     }
 }
 
-/// Counts the keys of `db` as changed and tells those who watch one that exists.
+/// Counts the keys of `db` as changed and marks clients that watch one that exists.
 fn before_flush(ctx: &mut Context<'_>, db: usize) {
     let Context { keyspace, ledger, now, .. } = ctx;
     ledger.dirty += keyspace.len(db) as u64;

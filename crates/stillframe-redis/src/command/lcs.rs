@@ -129,7 +129,7 @@ struct Run {
 }
 
 impl PrefixLengths {
-    /// Bytes that the table takes, if they can be told.
+    /// Bytes that the table takes, if a number can hold them.
     fn bytes(a: &[u8], b: &[u8]) -> Option<usize> {
         (a.len() + 1).checked_mul(b.len() + 1)?.checked_mul(size_of::<u32>())
     }

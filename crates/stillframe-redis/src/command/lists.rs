@@ -217,7 +217,7 @@ fn ltrim(ctx: &mut Context<'_>, args: &[&[u8]]) {
     if ctx.edited(outcome).is_some() {
         let removed = (length - kept.len()) as u64;
         ctx.changed_as(key, 'l', "ltrim");
-        // Redis tells watchers even if nothing was removed, and counts what was.
+        // Redis marks watchers even if nothing was removed, and counts what was.
         ctx.ledger.dirty = ctx.ledger.dirty - 1 + removed;
         if kept.is_empty() {
             ctx.emptied(key, 0);

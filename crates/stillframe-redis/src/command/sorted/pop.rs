@@ -64,7 +64,7 @@ impl End {
     }
 }
 
-/// Takes members from a key that holds some, and tells of it.
+/// Takes members from a key that holds some, and notifies the change.
 fn take(ctx: &mut Context<'_>, key: &[u8], end: End, count: usize) -> Option<Members> {
     let outcome = ctx.keyspace.edit_sorted(ctx.caller.db, key, |edit| end.take(edit, count));
     let (members, left) = ctx.edited(outcome)?;

@@ -32,7 +32,7 @@ enum Kind {
     Names,
 }
 
-/// What a command's name tells; options tell the rest.
+/// What a command's name says; options say the rest.
 #[derive(Debug, Clone, Copy)]
 struct Form {
     kind: Option<Kind>,
