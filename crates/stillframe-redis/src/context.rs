@@ -87,7 +87,7 @@ impl Context<'_> {
     pub(crate) fn missed(&mut self, key: &[u8]) {
         self.ledger.lookups.misses += 1;
         if !self.ledger.settings.notify.is_empty() {
-            self.settle_expired();
+            self.note_expired();
             self.ledger.notify('m', "keymiss", self.caller.db, key);
         }
     }
@@ -146,7 +146,7 @@ impl Context<'_> {
     /// As [`effect`](Self::effect), in another database than the client's.
     pub(crate) fn effect_in(&mut self, db: usize, args: &[&[u8]]) {
         if self.ledger.effects.wanted() {
-            self.settle_expired();
+            self.note_expired();
             self.ledger.effects.set_told();
             self.ledger.effects.add(db, args);
         }
@@ -160,8 +160,8 @@ impl Context<'_> {
     }
 
     /// Notes which keys have expired since this was last called.
-    pub fn settle_expired(&mut self) {
-        self.ledger.settle_expired(self.keyspace);
+    pub fn note_expired(&mut self) {
+        self.ledger.note_expired(self.keyspace);
     }
 
     /// The outcome of storing a string under `key`: a success is a change, which notifications

@@ -119,7 +119,7 @@ impl Ledger {
         class: char,
         event: &'static str,
     ) {
-        self.settle_expired(keyspace);
+        self.note_expired(keyspace);
         let (db, keys) = (self.selected, keyspace.len(self.selected));
         if keys > self.keys_told {
             self.notify('n', "new", db, key);
@@ -134,7 +134,7 @@ impl Ledger {
         if self.settings.notify.is_empty() {
             return 0;
         }
-        self.settle_expired(keyspace);
+        self.note_expired(keyspace);
         let keys = keyspace.len(self.selected);
         let added = keys.saturating_sub(self.keys_told);
         self.keys_told = keys.max(self.keys_told);
@@ -179,18 +179,18 @@ impl Ledger {
 
     /// Notes which keys have expired since this was last called.
     #[inline]
-    pub fn settle_expired(&mut self, keyspace: &mut Keyspace) {
-        self.settle(keyspace, false);
+    pub fn note_expired(&mut self, keyspace: &mut Keyspace) {
+        self.note(keyspace, false);
     }
 
-    /// As [`settle_expired`](Self::settle_expired), for a walk over keys of any name: what it finds
+    /// As [`note_expired`](Self::note_expired), for a walk over keys of any name: what it finds
     /// expired has nothing in common, and each is a change of its own.
-    pub fn settle_expired_apart(&mut self, keyspace: &mut Keyspace) {
-        self.settle(keyspace, !self.in_exec);
+    pub fn note_expired_apart(&mut self, keyspace: &mut Keyspace) {
+        self.note(keyspace, !self.in_exec);
     }
 
     #[inline]
-    fn settle(&mut self, keyspace: &mut Keyspace, apart: bool) {
+    fn note(&mut self, keyspace: &mut Keyspace, apart: bool) {
         for (db, key) in keyspace.take_expired() {
             self.gone(db, &key);
             if db == self.selected {

@@ -129,7 +129,7 @@ impl InProcess {
         }
         while self.state.ledger.waiters.next_ready().is_some() {}
         self.state.unpause(&mut self.keyspace);
-        self.session.held = None;
+        self.session.postponed = None;
         self.session.closing = false;
     }
 

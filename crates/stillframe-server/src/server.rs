@@ -117,7 +117,7 @@ impl Server {
         self.attend_woken();
         self.state.broadcast_changes();
         persistence::attend_log(&mut self.keyspace, &mut self.state);
-        self.settle();
+        self.hand_on();
         self.flush();
         self.state.feed();
         self.state.attend_failover(&mut self.keyspace);
@@ -165,8 +165,8 @@ impl Server {
 
     /// Hands on what the requests of this turn did, and lets go of the replies that waited for the
     /// log; if it has failed, ends the connections whose requests are in doubt.
-    fn settle(&mut self) {
-        journal::settle(&mut self.keyspace, &mut self.state);
+    fn hand_on(&mut self) {
+        journal::hand_on(&mut self.keyspace, &mut self.state);
         self.release(self.state.journal.durable());
         if journal::has_failed(&mut self.keyspace, &mut self.state) {
             self.fail_held();
@@ -222,7 +222,7 @@ impl Server {
         let rest = self.state.pause_left().map_or(rest, |left| rest.min(left));
         if self.tending {
             Duration::ZERO
-        } else if self.state.saves.settling() || self.state.replication.transfers.settling() {
+        } else if self.state.saves.ends_soon() || self.state.replication.transfers.ends_soon() {
             rest.min(Duration::from_millis(1))
         } else {
             rest
@@ -247,7 +247,7 @@ impl Server {
                 client.readable |= readable;
                 client.ended |= ended;
                 if writable {
-                    client.unblock();
+                    client.go_on();
                 }
                 if (readable || ended) && !client.queued {
                     client.queued = true;

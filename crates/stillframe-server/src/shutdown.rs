@@ -34,8 +34,8 @@ pub(crate) fn ask(keyspace: &mut Keyspace, state: &mut ServerState, wish: Wish) 
     if state.ending.is_some() && !wish.now {
         return Outcome::Waits;
     }
-    let timeout = Duration::from_secs(state.config.running.shutdown_timeout_s.into());
-    journal::settle(keyspace, state);
+    let timeout = Duration::from_secs(state.config.process.shutdown_timeout_s.into());
+    journal::hand_on(keyspace, state);
     let offset = state.replication.stream.end();
     if !wish.now && !timeout.is_zero() {
         let behind = state.replicas_behind(offset);
@@ -82,14 +82,14 @@ fn stop(
         LastSave::Never => false,
     };
     // What is to be told is told before the image says how far the stream is.
-    journal::settle(keyspace, state);
+    journal::hand_on(keyspace, state);
     state.replication.end_turn(&mut state.ledger.effects);
     if save && persistence::save_and_wait(keyspace, state).is_err() && !force {
         tracing::error!("Error trying to save the DB, can't exit");
         return false;
     }
     tracing::info!("ready to exit, bye bye");
-    supervisor::tell(state.config.running.supervised, "STOPPING=1");
+    supervisor::tell(state.config.process.supervised, "STOPPING=1");
     state.stopping = true;
     true
 }

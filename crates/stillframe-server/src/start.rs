@@ -40,13 +40,13 @@ pub fn serve(mut config: Config) -> Result<(), ServeError> {
     let tls = Tls::new(&config).map_err(ServeError::Tls)?;
     let listeners = Listeners::bind(&config, &poller)?;
     let (port, tls_port) = listeners.ports();
-    let metrics = config.running.metrics_port;
-    let metrics = (metrics > 0).then(|| metrics::bind(config.running.metrics_bind, metrics));
+    let metrics = config.process.metrics_port;
+    let metrics = (metrics > 0).then(|| metrics::bind(config.process.metrics_bind, metrics));
     let metrics = metrics.transpose()?;
     let mut keyspace = Keyspace::create(&config.keyspace_options())?;
     *keyspace.limits_mut() = config.limits;
     keyspace.count_uses(config.counting());
-    let _pid_file = PidFile::write(&config.running.pidfile);
+    let _pid_file = PidFile::write(&config.process.pidfile);
     let saves = Saves::new(directory, Loaded::default(), poller.waker());
     let saves = saves.map_err(CreateError::from)?;
     let mut state = ServerState::new(config, saves, users, port);
@@ -71,7 +71,7 @@ pub fn serve(mut config: Config) -> Result<(), ServeError> {
     }
     state.listeners.announce();
     warn_if_open(state);
-    supervisor::tell(state.config.running.supervised, "READY=1");
+    supervisor::tell(state.config.process.supervised, "READY=1");
     server.run()
 }
 
@@ -79,7 +79,7 @@ impl Config {
     /// Whether the server is to go on without the terminal. Not if a supervisor waits for it.
     #[must_use]
     pub fn leaves_terminal(&self) -> bool {
-        self.running.daemonize && !supervisor::is_there(self.running.supervised)
+        self.process.daemonize && !supervisor::is_there(self.process.supervised)
     }
 
     /// Makes the data directory the one of this process, if it was named: from then on relative

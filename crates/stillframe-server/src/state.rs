@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use stillframe_redis::{Ledger, Random};
 use stillframe_resp::Out;
 
-use self::give_back::GivingBack;
+use self::give_back::FreeMemory;
 use self::pause::Pause;
 use self::slowlog::{Histogram, Latency, SlowLog};
 use crate::acl::Users;
@@ -69,7 +69,7 @@ pub(crate) struct ServerState {
     /// Unix time in milliseconds when this turn of the loop began.
     pub(crate) loop_unix_ms: i64,
     /// Free memory that is not given back yet.
-    pub(crate) giving_back: GivingBack,
+    pub(crate) free_memory: FreeMemory,
     /// Memory is above its limit and there are keys to evict.
     pub(crate) evicting: bool,
     /// Saving, and how it went.
@@ -131,7 +131,7 @@ impl ServerState {
             latency: Latency::default(),
             clock_ns: 0,
             loop_unix_ms: unix_millis(),
-            giving_back: GivingBack::default(),
+            free_memory: FreeMemory::default(),
             evicting: false,
             saves,
             loading: None,

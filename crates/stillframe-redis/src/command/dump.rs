@@ -127,11 +127,11 @@ fn restore(ctx: &mut Context<'_>, args: &[&[u8]]) {
         (_, true) => Some(ttl),
         (_, false) => Some(ctx.now.saturating_add(ttl)),
     };
-    settle(ctx, &request, &name, there, instant);
+    put_in_place(ctx, &request, &name, there, instant);
 }
 
 /// Makes the value under `name` that of the key, which may be `there`, with its time to live.
-fn settle(
+fn put_in_place(
     ctx: &mut Context<'_>,
     request: &Request<'_>,
     name: &[u8],

@@ -134,7 +134,7 @@ fn relocated(
         Ok(()) => {
             ctx.ledger.dirty += 1;
             ctx.touched(to_db, to);
-            ctx.settle_expired();
+            ctx.note_expired();
             ctx.ledger.notify('n', "new", to_db, to);
             true
         }

@@ -106,7 +106,7 @@ fn scan(ctx: &mut Context<'_>, args: &[&[u8]]) {
         }
     });
     finish(out, start, found, next);
-    ctx.ledger.settle_expired_apart(ctx.keyspace);
+    ctx.ledger.note_expired_apart(ctx.keyspace);
 }
 
 /// `HSCAN key cursor [MATCH pattern] [COUNT count]` and its siblings: `walk` shows elements from a
@@ -177,5 +177,5 @@ fn randomkey(ctx: &mut Context<'_>, _args: &[&[u8]]) {
         Some(entry) => out.bulk(entry.key()),
         None => out.null(),
     }
-    ctx.ledger.settle_expired_apart(ctx.keyspace);
+    ctx.ledger.note_expired_apart(ctx.keyspace);
 }

@@ -47,7 +47,7 @@ pub(crate) struct Client {
     /// Bytes of `output` of which it is settled whether they have to wait.
     judged: usize,
     /// Written as much as the socket takes: an event tells when it takes more.
-    blocked: bool,
+    full: bool,
     /// In the list of clients to serve this turn or next.
     pub(crate) queued: bool,
     /// In the list of clients with replies to write.
@@ -93,7 +93,7 @@ impl Client {
             sent: 0,
             held: VecDeque::new(),
             judged: 0,
-            blocked: false,
+            full: false,
             queued: false,
             flushing: false,
             backlog: false,
@@ -178,16 +178,16 @@ impl Client {
 
     /// Writes bytes that are no replies, as many as the socket takes, once all replies are written.
     pub(crate) fn write_past(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if self.blocked || !self.is_drained() {
+        if self.full || !self.is_drained() {
             return Ok(0);
         }
         match self.stream.write(bytes) {
             Ok(count) => {
-                self.blocked = self.stream.is_full(bytes.len() - count);
+                self.full = self.stream.is_full(bytes.len() - count);
                 Ok(count)
             }
             Err(Errno::AGAIN) => {
-                self.blocked = true;
+                self.full = true;
                 Ok(0)
             }
             Err(Errno::INTR) => Ok(0),
@@ -196,13 +196,13 @@ impl Client {
     }
 
     /// Whether the socket takes no more for now.
-    pub(crate) fn is_blocked(&self) -> bool {
-        self.blocked
+    pub(crate) fn is_full(&self) -> bool {
+        self.full
     }
 
-    /// Output that was blocked may go on.
-    pub(crate) fn unblock(&mut self) {
-        self.blocked = false;
+    /// The socket takes more: output may go on.
+    pub(crate) fn go_on(&mut self) {
+        self.full = false;
     }
 
     /// Whether the end of the turn has anything to do with the replies.
@@ -212,7 +212,7 @@ impl Client {
 
     /// Whether there is anything that can be written now.
     pub(crate) fn can_flush(&self) -> bool {
-        !self.blocked && (self.writable() > self.sent || self.stream.holds_output())
+        !self.full && (self.writable() > self.sent || self.stream.holds_output())
     }
 
     /// Reads once into `shared`, for a client without unfinished input.
@@ -276,7 +276,7 @@ impl Client {
             Err(Errno::INTR) => return Ok(0),
             Err(error) => return Err(error.into()),
         };
-        self.blocked = self.stream.is_full(rest.len() - count);
+        self.full = self.stream.is_full(rest.len() - count);
         self.sent += count;
         if self.sent == self.output.len() {
             self.sent = 0;

@@ -77,7 +77,7 @@ impl Clients {
 
     /// How many of them have a request that waits for the end of a pause.
     pub(crate) fn postponed(&self) -> usize {
-        self.others().filter(|(_, client)| client.session.held.is_some()).count()
+        self.others().filter(|(_, client)| client.session.postponed.is_some()).count()
     }
 
     /// Counts anew what a client takes, whose buffers have changed.

@@ -34,7 +34,7 @@ pub(crate) struct Session {
     /// What becomes of its replies.
     pub(crate) replies: Replies,
     /// A request that has to wait for the end of a pause.
-    pub(crate) held: Option<Box<Transaction>>,
+    pub(crate) postponed: Option<Box<Transaction>>,
     /// Bytes that the list of keys it watches takes.
     pub(crate) watched_bytes: usize,
     /// The open transaction.
@@ -89,7 +89,7 @@ impl Session {
             spared: false,
             monitors: false,
             replies: Replies::Sent,
-            held: None,
+            postponed: None,
             watched_bytes: 0,
             transaction: None,
             replica: None,
@@ -151,7 +151,7 @@ impl Session {
     /// Bytes of memory that its queued requests take, and one that is held.
     #[inline]
     fn queued_bytes(&self) -> usize {
-        let queues = [&self.transaction, &self.held].into_iter().flatten();
+        let queues = [&self.transaction, &self.postponed].into_iter().flatten();
         queues.map(|queue| queue.memory()).sum()
     }
 

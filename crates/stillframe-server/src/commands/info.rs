@@ -106,7 +106,7 @@ fn server(ctx: &Context<'_>, _: &KeyspaceStats, text: &mut Text) {
     text.field("monotonic_clock", "POSIX clock_gettime");
     text.field("multiplexing_api", "epoll");
     text.field("process_id", std::process::id());
-    let supervised = supervisor::is_there(server.config.running.supervised);
+    let supervised = supervisor::is_there(server.config.process.supervised);
     text.field("process_supervised", if supervised { "systemd" } else { "no" });
     text.field("run_id", &server.run_id);
     text.field("tcp_port", if server.port > 0 { server.port } else { server.tls_port });

@@ -222,7 +222,7 @@ fn check(ctx: &mut Context<'_>, index: usize, args: &[&[u8]]) {
     }
     let may_wait = !ctx.session.caller.internal && ctx.session.replica.is_none();
     if ctx.server.pausing() && may_wait && ctx.server.holds(command, ctx.session) {
-        ctx.session.held.get_or_insert_default().push(index, args);
+        ctx.session.postponed.get_or_insert_default().push(index, args);
         return;
     }
     if ctx.session.transaction.is_some() && !command.has(flags::NOT_QUEUED) {
@@ -268,7 +268,7 @@ pub(crate) fn run(ctx: &mut Context<'_>, index: usize, args: &[&[u8]]) {
         ctx.remember_own(index, args);
     }
     if ctx.keyspace.has_expired() {
-        ctx.server.ledger.settle_expired(ctx.keyspace);
+        ctx.server.ledger.note_expired(ctx.keyspace);
     }
     ctx.server.tell_events();
     if ctx.server.ledger.effects.wanted() {

@@ -304,7 +304,7 @@ fn psync(ctx: &mut Context<'_>, args: &[&[u8]]) {
         }
         next => next.flatten(),
     };
-    journal::settle(ctx.keyspace, ctx.server);
+    journal::hand_on(ctx.keyspace, ctx.server);
     ctx.server.activate(ctx.keyspace);
     let now = ctx.server.loop_time;
     let limit = ctx.server.config.replica_output_limit();

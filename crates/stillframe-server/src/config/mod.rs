@@ -13,11 +13,11 @@ mod keyspace;
 mod operations;
 mod parameter;
 mod parameters;
+mod process;
 mod replication;
 pub(crate) mod rewrite;
 #[cfg(test)]
 mod rewrite_tests;
-mod running;
 #[cfg(test)]
 mod sample_tests;
 pub(crate) mod tls;
@@ -39,11 +39,11 @@ pub(crate) use parameter::{Change, Parameter};
 #[cfg(test)]
 pub(crate) use parameters::all;
 pub(crate) use parameters::{find, named};
-pub(crate) use replication::Replicating;
-pub use running::LogFormat;
-pub(crate) use running::{OomScore, Running, Supervised};
+pub use process::LogFormat;
+pub(crate) use process::{OomScore, ProcessSettings, Supervised};
+pub(crate) use replication::ReplicationSettings;
 use stillframe_redis::Classes;
-use tls::Securing;
+use tls::TlsSettings;
 pub(crate) use values::Allowed;
 pub use values::{Size, parse_size};
 pub use words::words as split_words;
@@ -112,9 +112,9 @@ pub struct Config {
     pub(crate) acl_all_channels: bool,
     pub(crate) acllog_len_max: usize,
     pub(crate) limits: Limits,
-    pub(crate) replication: Replicating,
-    pub(crate) tls: Securing,
-    pub(crate) running: Running,
+    pub(crate) replication: ReplicationSettings,
+    pub(crate) tls: TlsSettings,
+    pub(crate) process: ProcessSettings,
     /// Settings that are only kept, where they differ from their defaults.
     pub(crate) inert: BTreeMap<&'static str, String>,
     /// Tells whoever writes the log that its level has changed.
@@ -294,9 +294,9 @@ impl Default for Config {
             acl_all_channels: false,
             acllog_len_max: 128,
             limits: Limits { hash_entries: 512, ..Limits::default() },
-            replication: Replicating::default(),
-            tls: Securing::default(),
-            running: Running::default(),
+            replication: ReplicationSettings::default(),
+            tls: TlsSettings::default(),
+            process: ProcessSettings::default(),
             inert: BTreeMap::new(),
             log_switch: None,
             give_back: None,
@@ -381,20 +381,20 @@ impl Config {
     /// The file that the log goes to, or `None` for standard error.
     #[must_use]
     pub fn logfile(&self) -> Option<&std::path::Path> {
-        let file = &self.running.logfile;
+        let file = &self.process.logfile;
         (!file.is_empty()).then(|| file.as_ref())
     }
 
     /// How the lines of the log are written.
     #[must_use]
     pub fn log_format(&self) -> LogFormat {
-        self.running.log_format
+        self.process.log_format
     }
 
     /// The port for plain TCP, if there is to be one: port 0 picks a free one, unless the server
     /// is reached over TLS or a unix socket.
     pub(crate) fn plain_port(&self) -> Option<u16> {
-        let otherwise = self.tls.port > 0 || !self.running.unixsocket.is_empty();
+        let otherwise = self.tls.port > 0 || !self.process.unixsocket.is_empty();
         (self.port > 0 || !otherwise).then_some(self.port)
     }
 }

@@ -13,8 +13,8 @@ use super::operations::OPERATIONS;
 use super::parameter::{
     Change, Form, Parameter, always, at_start, fixed, several_words, size, store, text,
 };
+use super::process::PROCESS;
 use super::replication::REPLICATION;
-use super::running::RUNNING;
 use super::tls::TLS;
 use super::values::{
     Size, number, output_limits, parse_size, save_points, share, show_output_limits, switch, yes_no,
@@ -38,7 +38,7 @@ pub(crate) fn named() -> impl Iterator<Item = (&'static str, &'static Parameter)
 
 /// Every setting.
 pub(crate) fn all() -> impl Iterator<Item = &'static Parameter> {
-    let parts = [PARAMETERS, OPERATIONS, REPLICATION, TLS, RUNNING, INERT];
+    let parts = [PARAMETERS, OPERATIONS, REPLICATION, TLS, PROCESS, INERT];
     parts.into_iter().flatten()
 }
 

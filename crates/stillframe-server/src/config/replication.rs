@@ -7,7 +7,7 @@ use super::{Config, OutputLimit};
 
 /// How a server replicates, either way.
 #[derive(Debug, Clone)]
-pub(crate) struct Replicating {
+pub(crate) struct ReplicationSettings {
     /// Host and port of the primary that is followed.
     pub(crate) primary: Option<(String, u16)>,
     /// Password of the primary, or empty.
@@ -54,7 +54,7 @@ pub(crate) struct Replicating {
     pub(crate) source: String,
 }
 
-impl Default for Replicating {
+impl Default for ReplicationSettings {
     fn default() -> Self {
         Self {
             primary: None,

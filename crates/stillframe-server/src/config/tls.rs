@@ -17,7 +17,7 @@ pub(crate) enum ClientAuth {
 
 /// How connections are secured.
 #[derive(Debug, Clone)]
-pub(crate) struct Securing {
+pub(crate) struct TlsSettings {
     /// The port that speaks TLS, or 0.
     pub(crate) port: u16,
     /// Certificates in PEM form, the server's own first.
@@ -39,7 +39,7 @@ pub(crate) struct Securing {
     pub(crate) replication: bool,
 }
 
-impl Default for Securing {
+impl Default for TlsSettings {
     fn default() -> Self {
         Self {
             port: 0,

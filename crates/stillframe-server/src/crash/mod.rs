@@ -57,7 +57,7 @@ impl Server {
 
     /// Waits until what was done is durable, as a reply would: false if it never is.
     fn commit(&mut self) -> bool {
-        journal::settle(&mut self.keyspace, &mut self.state);
+        journal::hand_on(&mut self.keyspace, &mut self.state);
         while self.state.journal.awaited().is_some() {
             if journal::has_failed(&mut self.keyspace, &mut self.state) {
                 return false;
@@ -80,7 +80,7 @@ impl Server {
             table: &self.table,
         };
         commands::dispatch(&mut ctx, &args);
-        self.session.held = None;
+        self.session.postponed = None;
         let _ = self.keyspace.tend();
         String::from_utf8_lossy(&reply).into_owned()
     }

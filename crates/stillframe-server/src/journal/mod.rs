@@ -41,7 +41,9 @@ pub(crate) use generations::Generations;
 pub(crate) use position::{POSITION_FIELD, Position};
 pub(crate) use recover::{Applier, recover};
 use stillframe_redis::Effects;
-pub(crate) use upkeep::{abandon, attend, begin, close, has_failed, not_published, sample, settle};
+pub(crate) use upkeep::{
+    abandon, attend, begin, close, hand_on, has_failed, not_published, sample,
+};
 
 /// Bytes that may wait for the disk; beyond, no requests are served.
 const WAITING_BYTES_MAX: usize = 32 << 20;
@@ -207,7 +209,7 @@ impl Journal {
     }
 
     /// The position of an image that began now. All effects so far must have been
-    /// [settled](settle).
+    /// [handed on](hand_on).
     fn position(&self) -> Option<Position> {
         let open = self.open.as_ref()?;
         let begun_ms = u64::try_from(unix_millis()).unwrap_or(0);

@@ -12,11 +12,11 @@ use stillframe_redis::Consumer;
 
 /// Hands the effects of all requests so far to whoever takes them. To be called at the end of each
 /// turn, and before an image begins.
-pub(crate) fn settle(keyspace: &mut Keyspace, state: &mut ServerState) {
+pub(crate) fn hand_on(keyspace: &mut Keyspace, state: &mut ServerState) {
     if !state.ledger.effects.wanted() {
         return;
     }
-    state.settle_expired(keyspace);
+    state.note_expired(keyspace);
     let effects = &mut state.ledger.effects;
     effects.seal();
     if !effects.is_empty() {
@@ -54,7 +54,7 @@ pub(crate) fn has_failed(keyspace: &mut Keyspace, state: &mut ServerState) -> bo
 /// # Errors
 /// [`Error`]; nothing has changed.
 pub(crate) fn begin(keyspace: &mut Keyspace, state: &mut ServerState) -> Result<(), Error> {
-    settle(keyspace, state);
+    hand_on(keyspace, state);
     state.journal.create(&state.config)?;
     state.ledger.effects.want(keyspace, Consumer::Log, true);
     Ok(())
@@ -107,7 +107,7 @@ pub(crate) fn sample(state: &mut ServerState) {
 /// # Errors
 /// It never will be, which was logged.
 pub(crate) fn close(keyspace: &mut Keyspace, state: &mut ServerState) -> Result<(), ()> {
-    settle(keyspace, state);
+    hand_on(keyspace, state);
     let Some(open) = state.journal.open.take() else { return Ok(()) };
     state.ledger.effects.want(keyspace, Consumer::Log, false);
     match open.log.close() {

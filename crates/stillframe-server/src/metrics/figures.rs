@@ -187,9 +187,8 @@ fn snapshots(to: &mut Gathered, keyspace: &Keyspace, state: &ServerState) {
     let arena = arena_bytes(keyspace);
     let begin = saves.latest_begin.as_secs_f64();
     let left = running.map_or(0.0, |running| running.time_left().as_secs_f64());
-    let of = |figure: fn(&crate::persistence::Running) -> u64| {
-        running.map_or(0.0, |it| figure(it) as f64)
-    };
+    let of =
+        |figure: fn(&crate::persistence::Save) -> u64| running.map_or(0.0, |it| figure(it) as f64);
     for (name, help, value) in [
         (
             "stillframe_snapshot_last_begin_seconds",
@@ -199,7 +198,7 @@ fn snapshots(to: &mut Gathered, keyspace: &Keyspace, state: &ServerState) {
         (
             "stillframe_snapshot_keys_done",
             "Keys that the save under way has written.",
-            of(crate::persistence::Running::keys_done),
+            of(crate::persistence::Save::keys_done),
         ),
         (
             "stillframe_snapshot_keys_total",
@@ -209,12 +208,12 @@ fn snapshots(to: &mut Gathered, keyspace: &Keyspace, state: &ServerState) {
         (
             "stillframe_snapshot_bytes_done",
             "Bytes that it has written.",
-            of(crate::persistence::Running::bytes_done),
+            of(crate::persistence::Save::bytes_done),
         ),
         (
             "stillframe_snapshot_bytes_total",
             "Bytes that it will write, by what is done.",
-            of(crate::persistence::Running::bytes_total),
+            of(crate::persistence::Save::bytes_total),
         ),
         ("stillframe_snapshot_eta_seconds", "Seconds until it ends, by what is done.", left),
         (

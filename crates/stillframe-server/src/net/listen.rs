@@ -52,10 +52,10 @@ impl Listeners {
         let sockets = Vec::new();
         let mut listeners = Self { sockets, door, retry: false, last_complaint: None };
         listeners.bind_ports(config)?;
-        let path = &*config.running.unixsocket;
+        let path = &*config.process.unixsocket;
         if !path.is_empty() {
             let failed = |error| ServeError::UnixSocket { path: path.into(), error };
-            let socket = open_unix(path, config.running.unixsocketperm).map_err(failed)?;
+            let socket = open_unix(path, config.process.unixsocketperm).map_err(failed)?;
             listeners.sockets.push(Listener { socket, address: Address::Unix(path.into()) });
         }
         listeners.watch()?;

@@ -40,7 +40,7 @@ pub(crate) use load::{EntryError, Load, Loaded, Next, load, load_file, next};
 pub(crate) use log::begin_log;
 pub(crate) use log::{attend_log, recover_log};
 use saves::Outcome;
-pub(crate) use saves::{Running, Saves};
+pub(crate) use saves::{Save, Saves};
 pub(crate) use sink::{Counters, Destination, Drag, RdbSink};
 
 /// Pause after a failed save before the schedule tries again.
@@ -79,7 +79,7 @@ fn begin_for(
     state.saves.scheduled = false;
     let keys_total = keyspace.stats().keys as u64;
     let started = Instant::now();
-    journal::settle(keyspace, state);
+    journal::hand_on(keyspace, state);
     let cover = state.journal.cover(&state.config);
     let covered = cover.covered();
     match start(keyspace, state, bandwidth_bytes, cover) {
@@ -94,7 +94,7 @@ fn begin_for(
             state.saves.latest_begin = begin;
             let cancelled = false;
             state.saves.running =
-                Some(Running { started, keys_total, dirty, counters, covered, awaited, cancelled });
+                Some(Save { started, keys_total, dirty, counters, covered, awaited, cancelled });
             Ok(())
         }
         Err(problem) => {

@@ -34,7 +34,7 @@ pub(crate) struct Saves {
     pub(crate) scheduled: bool,
     /// What was loaded at start.
     pub(crate) loaded: Loaded,
-    pub(super) running: Option<Running>,
+    pub(super) running: Option<Save>,
     /// How it ended.
     pub(super) handback: Handback<Outcome, (Workspace, Stage)>,
     /// What a save works in, kept from one to the next: fresh memory is slow to touch, and the
@@ -66,7 +66,7 @@ pub(super) struct Due {
 }
 
 /// A save under way.
-pub(crate) struct Running {
+pub(crate) struct Save {
     /// When it began.
     pub(crate) started: Instant,
     /// Keys it will save.
@@ -80,7 +80,7 @@ pub(crate) struct Running {
     pub(super) cancelled: bool,
 }
 
-impl Running {
+impl Save {
     /// Keys saved so far.
     pub(crate) fn keys_done(&self) -> u64 {
         self.counters.keys.load(Ordering::Relaxed)
@@ -201,7 +201,7 @@ impl Saves {
     }
 
     /// The save under way.
-    pub(crate) fn running(&self) -> Option<&Running> {
+    pub(crate) fn running(&self) -> Option<&Save> {
         self.running.as_ref()
     }
 
@@ -227,7 +227,7 @@ impl Saves {
     }
 
     /// A save was published and its image is about to end: look again soon.
-    pub(crate) fn settling(&self) -> bool {
+    pub(crate) fn ends_soon(&self) -> bool {
         self.handback.has_outcome()
     }
 }

@@ -52,7 +52,7 @@ impl Server {
             }
         }
         self.keyspace.spare_expired(self.state.spares_expired());
-        self.state.settle_expired(&mut self.keyspace);
+        self.state.note_expired(&mut self.keyspace);
         self.state.ledger.effects.seal();
     }
 }

@@ -34,7 +34,7 @@ impl Client {
         }
         relay.passed += self.write_past(&relay.piece[relay.passed..relay.filled])?;
         // Replies that wait, or a full socket, bring their own event.
-        Ok(if self.is_blocked() || self.pending() > 0 { Passed::Waits } else { Passed::More })
+        Ok(if self.is_full() || self.pending() > 0 { Passed::Waits } else { Passed::More })
     }
 }
 

@@ -88,7 +88,7 @@ impl ServerState {
             stats.output_bytes += cursor - before;
             stats.replicas_output_bytes += cursor - before;
             client.unsent = usize::try_from(stream.end() - cursor).unwrap_or(usize::MAX);
-            more |= client.unsent > 0 && !syncing && !client.is_blocked();
+            more |= client.unsent > 0 && !syncing && !client.is_full();
             let mut limit = config.replica_output_limit();
             if backpressure && syncing && limit.hard_bytes > 0 {
                 // Time above the soft limit counts once the replica can do something about it.

@@ -33,7 +33,7 @@ impl ServerState {
     /// whoever follows the stream has to take an image, this server included if it is a replica.
     pub(crate) fn break_off(&mut self, keyspace: &mut Keyspace) {
         let _ = journal::close(keyspace, self); // who waits for a reply is told
-        journal::settle(keyspace, self);
+        journal::hand_on(keyspace, self);
         self.drop_replicas();
         if let Some(following) = &mut self.replication.following {
             (following.lost, following.kill) = (true, true);
@@ -56,7 +56,7 @@ impl ServerState {
         if !self.replication.is_replica() {
             return;
         }
-        journal::settle(keyspace, self);
+        journal::hand_on(keyspace, self);
         let following = self.replication.following.take();
         self.replication.own.clear();
         let lost = following.as_ref().is_some_and(|it| it.lost);
@@ -84,7 +84,7 @@ impl ServerState {
 
     /// REPLICAOF: from now on this server follows another one.
     pub(crate) fn demote(&mut self, keyspace: &mut Keyspace, host: String, port: u16) {
-        journal::settle(keyspace, self);
+        journal::hand_on(keyspace, self);
         self.drop_replicas();
         self.unblock_all();
         keyspace.spare_expired(true);

@@ -19,7 +19,7 @@ use super::point::StreamPoint;
 use super::relay::Relay;
 use super::replica::Phase;
 use super::target::{FAILED, Target, Targets};
-use super::transfers::{Running, TransferError};
+use super::transfers::{Transfer, TransferError};
 use crate::client::Client;
 use crate::journal;
 use crate::persistence::{self, Counters, RdbSink};
@@ -196,7 +196,7 @@ fn send_empty(keyspace: &mut Keyspace, state: &mut ServerState) {
     if places.is_empty() {
         return;
     }
-    journal::settle(keyspace, state);
+    journal::hand_on(keyspace, state);
     announce(state, &places, Phase::Sending);
     let mark = state.ledger.random.identifier();
     let image = empty_image(state).unwrap_or_default();
@@ -274,7 +274,7 @@ fn paced(targets: Vec<(Target, Vec<u8>)>, mark: [u8; 40], state: &ServerState) -
 
 /// Begins an image that goes straight to replicas.
 fn begin_live(keyspace: &mut Keyspace, state: &mut ServerState, places: &[usize]) {
-    journal::settle(keyspace, state);
+    journal::hand_on(keyspace, state);
     announce(state, places, Phase::Sending);
     let mark = state.ledger.random.identifier();
     let (targets, replicas) = targets(state, places, &format!("$EOF:{mark}\r\n"), Phase::Sending);
@@ -292,7 +292,7 @@ fn begin_live(keyspace: &mut Keyspace, state: &mut ServerState, places: &[usize]
             );
             state.saves.latest_begin = begin;
             let started = Instant::now();
-            transfers.running = Some(Running { replicas, live: true, started });
+            transfers.running = Some(Transfer { replicas, live: true, started });
         }
         Err(problem) => {
             tracing::error!("cannot begin an image for replicas: {problem}");
@@ -352,7 +352,7 @@ fn send_saved(state: &mut ServerState) {
         tracing::error!("cannot send the dump file to replicas: {error}");
         return places.into_iter().for_each(|place| state.clients.doom(place));
     }
-    transfers.running = Some(Running { replicas, live: false, started: Instant::now() });
+    transfers.running = Some(Transfer { replicas, live: false, started: Instant::now() });
 }
 
 fn send_file(mut file: Input, mut targets: Targets) -> Result<(), TransferError> {

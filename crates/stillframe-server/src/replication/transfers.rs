@@ -12,14 +12,14 @@ use crate::persistence::Handback;
 
 /// The transfer under way.
 pub(crate) struct Transfers {
-    pub(super) running: Option<Running>,
+    pub(super) running: Option<Transfer>,
     /// The save under way was begun for replicas.
     pub(super) saving: bool,
     pub(super) handback: Handback<Result<(), TransferError>, Option<Workspace>>,
 }
 
 /// Replicas that are sent an image.
-pub(super) struct Running {
+pub(super) struct Transfer {
     /// Places and numbers of the clients.
     pub(super) replicas: Vec<(usize, u64)>,
     /// It comes from an image, not from a file.
@@ -71,7 +71,7 @@ impl Transfers {
     }
 
     /// An image has been sent and is about to end: look again soon.
-    pub(crate) fn settling(&self) -> bool {
+    pub(crate) fn ends_soon(&self) -> bool {
         self.handback.has_outcome()
     }
 }

@@ -55,7 +55,7 @@ pub(crate) fn run(server: &mut Server) -> Instant {
 /// A signal asks for the end.
 fn obey(server: &mut Server, signal: Signal) {
     tracing::warn!("received a signal to stop");
-    let running = &server.state.config.running;
+    let running = &server.state.config.process;
     let asked = match signal {
         Signal::Int => running.on_sigint,
         Signal::Term => running.on_sigterm,
@@ -95,7 +95,7 @@ fn expire(server: &mut Server) -> bool {
     while more && start.elapsed() < EXPIRY_SLICE {
         // Few expired among those sampled: the rest is left to lazy expiry and later runs.
         more = server.keyspace.expire_cycle(unix_now, EXPIRY_BATCH) > EXPIRY_BATCH / 4;
-        server.state.settle_expired(&mut server.keyspace);
+        server.state.note_expired(&mut server.keyspace);
         server.state.ledger.effects.seal();
     }
     let took = start.elapsed();

@@ -26,10 +26,10 @@ impl Server {
     pub(crate) fn serve(&mut self, place: usize) {
         let Some(mut client) = self.state.clients.take(place) else { return };
         client.queued = false;
-        let held = client.session.held.is_some() && self.state.pausing();
+        let held = client.session.postponed.is_some() && self.state.pausing();
         if client.servable() && !held {
             let unfinished = self.serve_once(&mut client);
-            if client.session.held.is_some() {
+            if client.session.postponed.is_some() {
                 self.postponed.push(place);
             } else if unfinished && client.servable() {
                 client.queued = true;
@@ -63,15 +63,15 @@ impl Server {
     fn serve_once(&mut self, client: &mut Client) -> bool {
         client.session.active = self.state.loop_time;
         (self.state.clients.own_input, self.state.clients.own_input_held) = (0, 0);
-        if let Some(held) = client.session.held.take() {
+        if let Some(held) = client.session.postponed.take() {
             self.state.read_clock();
             let Client { session, output, .. } = client;
             held.for_each(|_, args| self.run_request(session, output, args));
         }
-        if client.backlog && client.session.held.is_none() {
+        if client.backlog && client.session.postponed.is_none() {
             self.execute_own(client);
         }
-        let held = client.session.held.is_some();
+        let held = client.session.postponed.is_some();
         if client.backlog || !client.servable() || !client.readable || held {
             return client.backlog;
         }
@@ -163,7 +163,7 @@ impl Server {
         !client.session.closing
             && !self.state.stopping
             && !client.session.caller.waits
-            && client.session.held.is_none()
+            && client.session.postponed.is_none()
             && !self.state.ledger.waiters.has_ready()
             && left.requests > 0
             && client.output.len() - left.replies_start <= REPLY_BYTES_PER_TURN

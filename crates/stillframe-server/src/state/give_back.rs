@@ -23,7 +23,7 @@ const BUSY: Duration = Duration::from_secs(10);
 
 /// See the head of this file.
 #[derive(Default)]
-pub(crate) struct GivingBack {
+pub(crate) struct FreeMemory {
     /// The most that was in use since it was last given back, in bytes.
     most_bytes: usize,
     /// Since when a good deal of that is free.
@@ -35,8 +35,8 @@ pub(crate) struct GivingBack {
 impl ServerState {
     /// Gives back what is free.
     pub(crate) fn give_back(&mut self, keyspace: &Keyspace) {
-        self.giving_back.most_bytes = self.held_bytes(keyspace);
-        self.giving_back.since = None;
+        self.free_memory.most_bytes = self.held_bytes(keyspace);
+        self.free_memory.since = None;
         if let Some(give_back) = self.config.give_back {
             let start = Instant::now();
             give_back();
@@ -48,7 +48,7 @@ impl ServerState {
     pub(crate) fn tend_free_memory(&mut self, keyspace: &Keyspace) {
         let held = self.held_bytes(keyspace);
         let now = self.loop_time;
-        let own = &mut self.giving_back;
+        let own = &mut self.free_memory;
         own.most_bytes = own.most_bytes.max(held);
         let few = self.stats.commands_processed.saturating_sub(own.requests) <= FEW_REQUESTS;
         own.requests = self.stats.commands_processed;

@@ -15,7 +15,7 @@ const SCORES: std::ops::RangeInclusive<i32> = -1000..=1000;
 impl ServerState {
     /// Sets the score as `config` says for the server's role, or back to what it was before.
     pub(crate) fn set_oom_score(&mut self, config: &Config) -> io::Result<()> {
-        let running = &config.running;
+        let running = &config.process;
         let [primary, replica, _] = running.oom_scores;
         let own = if self.replication.is_replica() { replica } else { primary };
         if running.oom_score == OomScore::Kept {

@@ -98,8 +98,8 @@ impl ServerState {
     }
 
     /// Tells the log, the replicas and clients which keys have expired since this was last called.
-    pub(crate) fn settle_expired(&mut self, keyspace: &mut Keyspace) {
-        self.ledger.settle_expired(keyspace);
+    pub(crate) fn note_expired(&mut self, keyspace: &mut Keyspace) {
+        self.ledger.note_expired(keyspace);
         self.tell_events();
     }
 }

@@ -25,7 +25,7 @@ use rustls::{
 
 use super::TlsStream;
 use crate::config::Config;
-use crate::config::tls::{ClientAuth, Securing};
+use crate::config::tls::{ClientAuth, TlsSettings};
 
 /// What TLS connections are made with.
 #[derive(Default)]
@@ -73,14 +73,14 @@ impl Tls {
 
 type Versions = Vec<&'static SupportedProtocolVersion>;
 
-fn versions(settings: &Securing) -> Versions {
+fn versions(settings: &TlsSettings) -> Versions {
     let all =
         [(settings.tls12, &rustls::version::TLS12), (settings.tls13, &rustls::version::TLS13)];
     all.into_iter().filter(|(wanted, _)| *wanted).map(|(_, version)| version).collect()
 }
 
 fn server(
-    settings: &Securing,
+    settings: &TlsSettings,
     provider: &Arc<CryptoProvider>,
     versions: &Versions,
     trusted: Option<RootCertStore>,
@@ -115,7 +115,7 @@ fn server(
 }
 
 fn client(
-    settings: &Securing,
+    settings: &TlsSettings,
     provider: &Arc<CryptoProvider>,
     versions: &Versions,
     trusted: Option<RootCertStore>,
@@ -178,7 +178,7 @@ fn certificates(setting: &str, path: &Path) -> Result<Chain, String> {
 }
 
 /// The authorities in the configured file and directory, if there are any.
-fn trusted(settings: &Securing) -> Result<Option<RootCertStore>, String> {
+fn trusted(settings: &TlsSettings) -> Result<Option<RootCertStore>, String> {
     let mut roots = RootCertStore::empty();
     if !settings.ca_cert_file.is_empty() {
         let path = Path::new(&settings.ca_cert_file);

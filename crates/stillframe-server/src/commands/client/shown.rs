@@ -163,7 +163,7 @@ fn flags(session: &Session) -> String {
         (session.caller.internal, 'M'),
         (session.subscriptions.is_some(), 'P'),
         (session.transaction.is_some(), 'x'),
-        (session.held.is_some() || session.caller.waits, 'b'),
+        (session.postponed.is_some() || session.caller.waits, 'b'),
         (told.is_some(), 't'),
         (told.is_some_and(|mode| mode.broken), 'R'),
         (told.is_some_and(|mode| mode.broadcast), 'B'),

@@ -95,7 +95,7 @@ impl Node {
     /// Whether a client can send: it does not wait for anything.
     pub(super) fn is_free(&self, guest: usize) -> bool {
         let client = self.server.state.clients.get(self.guests[guest].place);
-        client.is_some_and(|it| !it.session.caller.waits && it.session.held.is_none())
+        client.is_some_and(|it| !it.session.caller.waits && it.session.postponed.is_none())
     }
 
     /// Has a client send a request, which the next turn runs.

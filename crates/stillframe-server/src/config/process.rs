@@ -6,7 +6,7 @@ use super::values::{number, switch, yes_no};
 
 /// How the server runs on its machine.
 #[derive(Debug, Clone)]
-pub(crate) struct Running {
+pub(crate) struct ProcessSettings {
     /// The server leaves the terminal.
     pub(crate) daemonize: bool,
     /// Where the number of its process is written, or empty.
@@ -78,7 +78,7 @@ pub(crate) enum Supervised {
     Auto,
 }
 
-impl Default for Running {
+impl Default for ProcessSettings {
     fn default() -> Self {
         Self {
             daemonize: false,
@@ -103,7 +103,7 @@ impl Default for Running {
 macro_rules! store {
     ($field:ident, $parse:expr) => {
         |config: &mut Config, value: &str| {
-            config.running.$field = $parse(value)?;
+            config.process.$field = $parse(value)?;
             Ok(())
         }
     };
@@ -114,48 +114,48 @@ fn any(value: &str) -> Result<String, String> {
 }
 
 /// The settings; metrics and the format of the log are this server's own.
-pub(super) static RUNNING: &[Parameter] = &[
-    at_start("daemonize", |c| yes_no(c.running.daemonize), store!(daemonize, switch)),
-    text(at_start("pidfile", |c| c.running.pidfile.clone(), store!(pidfile, any))),
-    text(at_start("unixsocket", |c| c.running.unixsocket.clone(), store!(unixsocket, any))),
+pub(super) static PROCESS: &[Parameter] = &[
+    at_start("daemonize", |c| yes_no(c.process.daemonize), store!(daemonize, switch)),
+    text(at_start("pidfile", |c| c.process.pidfile.clone(), store!(pidfile, any))),
+    text(at_start("unixsocket", |c| c.process.unixsocket.clone(), store!(unixsocket, any))),
     at_start(
         "unixsocketperm",
-        |c| format!("{:o}", c.running.unixsocketperm),
+        |c| format!("{:o}", c.process.unixsocketperm),
         store!(unixsocketperm, mode),
     ),
     at_start(
         "metrics-port",
-        |c| c.running.metrics_port.to_string(),
+        |c| c.process.metrics_port.to_string(),
         store!(metrics_port, |v| number(v, 0, 65535)),
     ),
     at_start(
         "metrics-bind",
-        |c| c.running.metrics_bind.to_string(),
+        |c| c.process.metrics_bind.to_string(),
         store!(metrics_bind, |v: &str| v.parse().map_err(|_| "this is no IP address".to_owned())),
     ),
-    text(at_start("logfile", |c| c.running.logfile.clone(), store!(logfile, any))),
+    text(at_start("logfile", |c| c.process.logfile.clone(), store!(logfile, any))),
     at_start("log-format", show_format, store!(log_format, format)),
     always("syslog-enabled", |_| "no".to_owned(), no_syslog),
     at_start("supervised", show_supervised, store!(supervised, supervised)),
     several_words(always(
         "shutdown-on-sigint",
-        |c| c.running.on_sigint.show(),
+        |c| c.process.on_sigint.show(),
         store!(on_sigint, AtSignal::parse),
     )),
     several_words(always(
         "shutdown-on-sigterm",
-        |c| c.running.on_sigterm.show(),
+        |c| c.process.on_sigterm.show(),
         store!(on_sigterm, AtSignal::parse),
     )),
     always("oom-score-adj", show_oom_score, store!(oom_score, oom_score)),
     several_words(always(
         "oom-score-adj-values",
-        |c| c.running.oom_scores.map(|score| score.to_string()).join(" "),
+        |c| c.process.oom_scores.map(|score| score.to_string()).join(" "),
         store!(oom_scores, oom_scores),
     )),
     always(
         "shutdown-timeout",
-        |c| c.running.shutdown_timeout_s.to_string(),
+        |c| c.process.shutdown_timeout_s.to_string(),
         store!(shutdown_timeout_s, |v| number(v, 0, i32::MAX as u32)),
     ),
 ];
@@ -215,7 +215,7 @@ fn oom_score(value: &str) -> Result<OomScore, String> {
 }
 
 fn show_oom_score(config: &Config) -> String {
-    let found = OOM_SCORES.iter().find(|(_, score)| *score == config.running.oom_score);
+    let found = OOM_SCORES.iter().find(|(_, score)| *score == config.process.oom_score);
     found.map_or("no", |(name, _)| name).to_owned()
 }
 
@@ -237,7 +237,7 @@ fn mode(value: &str) -> Result<u32, String> {
 }
 
 fn show_format(config: &Config) -> String {
-    match config.running.log_format {
+    match config.process.log_format {
         LogFormat::Text => "text",
         LogFormat::Json => "json",
     }
@@ -262,7 +262,7 @@ fn no_syslog(_: &mut Config, value: &str) -> Result<(), String> {
 }
 
 fn show_supervised(config: &Config) -> String {
-    match config.running.supervised {
+    match config.process.supervised {
         Supervised::No => "no",
         Supervised::Systemd => "systemd",
         Supervised::Auto => "auto",
