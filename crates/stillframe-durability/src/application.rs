@@ -88,7 +88,7 @@ impl fmt::Display for Owner {
     }
 }
 
-/// For whom a directory is opened.
+/// Which application opens a directory.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Claim {
     pub(crate) owner: Owner,

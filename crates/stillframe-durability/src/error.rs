@@ -122,7 +122,7 @@ pub enum Error {
         path: PathBuf,
         /// Whose it is.
         found: String,
-        /// For whom it was opened.
+        /// The application that opened it.
         wanted: String,
         /// What to do.
         advice: &'static str,

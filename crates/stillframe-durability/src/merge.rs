@@ -26,7 +26,7 @@ use crate::names::{self, MERGING};
 const STRETCH_WORDS: usize = 8192;
 
 /// Merges `chain`, base first, and returns what takes the place of its last file; `None` if it was
-/// told to stop. What was there before is as it was unless the merged file is durable.
+/// stopped. What was there before is as it was unless the merged file is durable.
 pub(crate) fn merge(
     directory: &Directory,
     chain: &[Part],

@@ -36,14 +36,14 @@ pub struct Options {
     /// Threads that load a checkpoint when the store is opened, and each increment upon it in turn:
     /// one collects what the others read, past the page cache, check and unpack. By default four
     /// more than there are processors, 12 at most: most of them wait for the disk. What is loaded,
-    /// and what is told of damage, does not depend on it.
+    /// and the report of damage, does not depend on it.
     pub load_threads: usize,
     /// Whose state it is and how it is laid out; no tag by default.
     pub application: Application,
     /// Whether a broken chain of increments is to be followed as far as it is whole. What is lost
-    /// then is told by [`Recovery::skipped`](crate::Recovery::skipped), and moved aside.
+    /// then is in [`Recovery::skipped`](crate::Recovery::skipped), and moved aside.
     pub accept_chain_loss: bool,
-    /// Whether a damaged log is to be read up to the damage. What is lost then is told by
+    /// Whether a damaged log is to be read up to the damage. What is lost then is in
     /// [`Recovery::log`](crate::Recovery::log), and moved aside.
     pub accept_log_loss: bool,
     /// Where the files are, if not in a directory of the machine's file system.

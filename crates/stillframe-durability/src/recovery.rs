@@ -208,8 +208,8 @@ pub(crate) fn find<A: Algorithm>(
     Ok((None, skipped))
 }
 
-/// Loads a checkpoint with all that it builds on, or tells what cannot be used because of the last
-/// of them.
+/// Loads a checkpoint with all that it builds on, or returns what cannot be used because of
+/// the last of them.
 fn load<A: Algorithm>(
     directory: &Directory,
     numbers: &[u64],
@@ -226,7 +226,7 @@ fn load<A: Algorithm>(
         return Ok(Ok(None));
     }
     if let (Some(claim), Some(newest)) = (directory.claim(), traced.files.first()) {
-        // Those that it builds on are told by their identities.
+        // Identities show those that it builds on.
         claim.check(newest.header().owner, || directory.at(&names::checkpoint(number)))?;
     }
     if let Some((link, damage)) = traced.broken {

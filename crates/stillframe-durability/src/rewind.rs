@@ -6,7 +6,7 @@
 //!   that could be taken for one.
 //! - The newest checkpoint is read with all that it builds on, by the code that opens a store, and
 //!   refused for the same reasons; so it takes the memory of the state. Older ones are copied as
-//!   they are, and checked by whoever needs them.
+//!   they are, and checked by their next reader.
 //! - Records keep their numbers and times, and are checked on the way.
 
 use std::io::{Read, Write};

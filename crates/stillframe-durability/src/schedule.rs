@@ -35,7 +35,7 @@ impl Schedule {
 }
 
 impl Bell {
-    /// Sleeps for `interval`, or until closed; tells whether it is.
+    /// Sleeps for `interval`, or until closed; returns whether it is.
     fn sleep(&self, interval: Duration) -> bool {
         // A poisoned lock is taken all the same: a bool has no half-made change.
         let closed = self.closed.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,4 +1,4 @@
-//! What a store tells of its checkpoints.
+//! What a store reports of its checkpoints.
 
 use std::time::Duration;
 

@@ -39,7 +39,7 @@ impl Touched {
         }
     }
 
-    /// The state has grown. New words are zero, and so they are for whoever has no block of them.
+    /// The state has grown. New words are zero, and so they are where no file has a block of them.
     pub(crate) fn grow(&mut self, words: usize) {
         if !self.0.is_empty() {
             self.0.resize(words.div_ceil(BLOCK_WORDS), 0);

@@ -206,7 +206,7 @@ fn a_file_of_before_tags_is_adopted_or_refused() {
     let refused = log(own.clone()).expect_err("nobody said that it is its own").to_string();
     assert!(refused.contains("is of a program that gives no name"), "{refused}");
     assert!(refused.contains("`Options::adopt_untagged`"), "{refused}");
-    // Its log is gone, which is the next thing to be told.
+    // Its log is gone, which is the next thing to report.
     assert!(matches!(log(own.adopt_untagged()), Err(Error::Log { .. })));
 }
 

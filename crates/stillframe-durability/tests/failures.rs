@@ -1,4 +1,4 @@
-//! Checkpoints that fail, full ones and increments: those before are intact, the reason is told,
+//! Checkpoints that fail, full ones and increments: those before are intact, the store says why,
 //! the next one works, and nothing is left behind.
 
 #![allow(clippy::unwrap_used, reason = "the simulated files are this test's own")]

@@ -1,5 +1,5 @@
 //! When checkpoints are due, and how fast they are written: nobody who ends a store waits for a
-//! limit of speed, and a schedule that is not kept is told.
+//! limit of speed, and a schedule that is not kept is reported.
 
 use std::time::{Duration, Instant};
 

@@ -24,7 +24,7 @@ pub(super) enum Next {
     /// A block of so many bytes with its head.
     Block(usize),
     Footer,
-    /// Its head tells.
+    /// Its head says so.
     Unknown,
 }
 

@@ -10,7 +10,7 @@ pub enum Damage {
     /// The file does not start with the magic.
     #[error("byte 0: this is not a checkpoint, its magic is missing")]
     Magic,
-    /// The file is sound as far as one can tell, but of a later format.
+    /// The file is sound as far as one can see, but of a later format.
     #[error(
         "byte 8: the format is version {version} and this program reads up to {supported}; use the \
          program that wrote it"

@@ -3,8 +3,8 @@
 //! - The file is cut into stretches ([`plan`]). Each thread reads the next one, checks and unpacks
 //!   its blocks, and puts their words into memory, or has one thread hand them on. Memory that is
 //!   fresh is slow to touch, so that, too, is better shared.
-//! - Stretches are taken in order, and every one that was taken is told of. So of several damages
-//!   the one at the lowest offset is told, whoever was the first to find one.
+//! - Stretches are taken in order, and every one that was taken is reported. So of several damages
+//!   the report names the one at the lowest offset, whichever thread found one first.
 //! - Within a file each word comes once, so its runs may come in any order; that they rise is known
 //!   when the stretches are put in order, as is the digest of the file.
 //! - Memory: a stretch and what is unpacked of a block for each thread, and two batches of words on
@@ -70,7 +70,7 @@ impl<R: Read> Reader<R> {
     }
 }
 
-/// What a thread has to tell.
+/// What a thread reports.
 enum Told {
     Words(Batch),
     Stretch(Done),
@@ -114,7 +114,7 @@ impl Pool {
     }
 
     /// Hands `batch` on, and leaves an empty one in its place. If nobody is there to take it, that
-    /// shows when the stretch is told of.
+    /// shows when the stretch is reported.
     fn send(&self, batch: &mut Batch, send: &SyncSender<Told>) {
         if !batch.runs.is_empty() {
             let empty = self.with(Vec::pop).unwrap_or_default();
@@ -124,7 +124,7 @@ impl Pool {
 }
 
 /// Loads all stretches by up to `threads` threads, of which the calling one hands on what they
-/// tell. False if no other was to be had.
+/// report. False if there was no other.
 fn by_threads<R: Read>(
     plan: &Plan,
     threads: usize,

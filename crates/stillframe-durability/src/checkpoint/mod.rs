@@ -50,16 +50,16 @@
 //! increments and no flags, and version 1 knows no log.
 //!
 //! Invariants, each checked by the [`reader`]:
-//! - The identity is a random number that tells this image from any other with its number; merging
-//!   a chain into a full checkpoint keeps it. So an increment names its base beyond doubt, and may
-//!   stay when the base is replaced by an equal state.
+//! - The identity is a random number that distinguishes this image from any other with its
+//!   number; merging a chain into a full checkpoint keeps it. So an increment names its base
+//!   beyond doubt, and may stay when the base is replaced by an equal state.
 //! - Words that the base does not have are zero unless an increment has them.
 //! - Tag and layout say whose state it is ([`Application`](crate::Application)); all zero: nobody
 //!   said.
 //! - The log position is the number of the first record of the log that is *not* in the state, or 0
 //!   if no log was kept. Each CRC-32C of the header covers what lies between it and the one before.
 //! - The CRC-32C at byte 60 covers bytes 0..60. *Every* later version keeps magic, version and this
-//!   checksum where they are, so that a newer file is told from a damaged one.
+//!   checksum where they are, so that a newer file does not look damaged.
 //! - The length of a full file that is not packed follows from `words` and `words per block`: a
 //!   reader knows it before it trusts any of the two with memory. Another file is as long as its
 //!   blocks say, each of which is sized by `words per block`.
@@ -118,7 +118,7 @@ pub(crate) struct Header {
     pub(crate) words: u64,
     /// Number of the checkpoint, rising over the life of the directory.
     pub(crate) number: u64,
-    /// Milliseconds since 1970, as told by whoever began the checkpoint.
+    /// Milliseconds since 1970, by the clock of the process that began the checkpoint.
     pub(crate) created_ms: u64,
     algorithm: [u8; NAME_BYTES],
     /// The first record of the log that is not in the state; 0 if there is no log.

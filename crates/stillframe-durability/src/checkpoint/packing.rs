@@ -1,7 +1,7 @@
 //! Packs blocks by LZ4: here, or by threads.
 //!
 //! - Blocks go round the threads in turn, and come back in turn: their order needs no numbers, and
-//!   the file is the same whoever packed it.
+//!   the file is the same whichever thread packed it.
 //! - Without threads nothing is allocated after the start: a forked child packs by itself.
 //! - Threads have the low priority of the one that starts them, and end when their pool is dropped.
 

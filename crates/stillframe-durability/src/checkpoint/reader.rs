@@ -42,7 +42,7 @@ impl<R: Read> Reader<R> {
         let mut bytes = [0; HEADER_BYTES];
         let mut have = 0;
         let mut wanted = HEADER_BYTES_BY_VERSION[0];
-        // The first part tells the version, and that how long the rest is.
+        // The first part has the version, which says how long the rest is.
         while have < wanted {
             if length < wanted as u64 {
                 return Err(Damage::Truncated { length, expected: wanted as u128 });

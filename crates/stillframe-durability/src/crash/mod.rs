@@ -26,7 +26,7 @@ fn crash_everywhere<T>(
 }
 
 /// Crashes after one in `step` changes of the history of `disk`, which held `files`, once each, and
-/// after another, which is returned with what `judge` tells of it: life goes on there.
+/// after another, which is returned with what `judge` says of it: life goes on there.
 fn crash_at_random(
     disk: &SimulatedDisk,
     files: &Files,

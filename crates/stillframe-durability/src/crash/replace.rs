@@ -13,7 +13,7 @@ fn start() -> Files {
     Files::from([("conf".to_owned(), Arc::new(text(b'o')))])
 }
 
-/// Replaces the file; also tells how many changes it took, if it was done.
+/// Replaces the file; also returns how many changes it took, if it was done.
 fn replace(disk: &SimulatedDisk) -> Result<usize, String> {
     let directory = Directory::existing(Place::on("simulated", Arc::new(disk.clone())));
     let replaced = directory.and_then(|it| it.replace("conf", "conf.1.tmp", &text(b'n')));

@@ -220,7 +220,7 @@ impl Desk {
         self.set_due(true);
     }
 
-    /// How the last checkpoint ended; told once.
+    /// How the last checkpoint ended; returned once.
     pub(crate) fn take_outcome(&self) -> Option<Result<u64, Error>> {
         self.lock().outcome.take()
     }
@@ -266,7 +266,7 @@ impl Desk {
             }
         };
         self.merge_if_long();
-        // If this fails, so will the next begin, which tells.
+        // If this fails, so will the next begin, which reports it.
         let spare = CheckpointFile::create(&self.directory, &self.manner).ok();
 
         let mut state = self.lock();

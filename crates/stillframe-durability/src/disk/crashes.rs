@@ -11,7 +11,7 @@ const PIECES_MAX: usize = 16;
 
 /// Loses power everywhere in a history of changes to a disk that held `start`: after every prefix,
 /// with every subset of what the last three writes and all changes of names left in doubt, with
-/// none and with all of earlier writes. `recover` tells what is found then; `judge` says what is
+/// none and with all of earlier writes. `recover` returns what is found then; `judge` says what is
 /// wrong with that, given after how many changes it was. Returns how many crash points there were.
 ///
 /// # Errors

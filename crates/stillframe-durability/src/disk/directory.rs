@@ -54,7 +54,7 @@ pub struct Directory {
     disk: Arc<dyn Disk>,
     mutation: Mutation,
     lock: Option<Lock>,
-    /// For whom it is opened; tools look at whatever there is.
+    /// The application that opens it; tools look at whatever there is.
     claim: Option<Claim>,
 }
 
@@ -193,7 +193,7 @@ impl Directory {
         patiently(|| self.disk.create(name)).map_err(Error::file("creating", self.at(name)))
     }
 
-    /// Gives the file `temporary`, of which every byte is flushed, another name, durably, and tells
+    /// Gives the file `temporary`, of which every byte is flushed, another name, durably; returns
     /// its length, which must be `bytes` if that is known. `ready` runs when the bytes are on the
     /// disk and whatever had the name still has it.
     ///
@@ -281,7 +281,7 @@ impl Directory {
         Ok(text)
     }
 
-    /// What tells a file from any other; see [`Disk::identity`].
+    /// What distinguishes a file from any other; see [`Disk::identity`].
     pub(crate) fn identity(&self, name: &str) -> io::Result<Option<(u64, u64)>> {
         patiently(|| self.disk.identity(name))
     }

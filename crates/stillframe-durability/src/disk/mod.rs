@@ -2,7 +2,7 @@
 //! as two small traits.
 //!
 //! - [`RealDisk`] is the file system of the machine; [`SimulatedDisk`] is one in memory that loses
-//!   power and fails calls as a test tells it to. What both promise is written down in
+//!   power and fails calls as a test asks. What both promise is written down in
 //!   `docs/formats/disk.md`.
 //! - A disk is one directory. One process holds it, if it has taken its lock; those below are disks
 //!   of their own.
@@ -81,8 +81,8 @@ pub trait Disk: Debug + Send + Sync {
     /// [`Unsupported`](io::ErrorKind::Unsupported) for what is no file either.
     fn open(&self, name: &str) -> io::Result<Box<dyn DiskFile>>;
 
-    /// What tells the file of this name from any other, as long as it is open somewhere: device and
-    /// inode. `None`: this disk cannot tell.
+    /// What distinguishes the file of this name from any other, as long as it is open somewhere:
+    /// device and inode. `None`: this disk cannot say.
     ///
     /// # Errors
     /// The operating system's; [`NotFound`](io::ErrorKind::NotFound) if there is none.
@@ -147,8 +147,8 @@ pub trait Disk: Debug + Send + Sync {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// Takes a lock, by the name of a file that may come to be for it and stay. Who holds it may be
-    /// told in that file. A disk that only one can reach need not do anything.
+    /// Takes a lock, by the name of a file that may come to be for it and stay. That file may
+    /// name its holder. A disk that only one can reach need not do anything.
     ///
     /// # Errors
     /// [`WouldBlock`](io::ErrorKind::WouldBlock) if another has it, and the operating system's.
@@ -165,7 +165,7 @@ pub trait Disk: Debug + Send + Sync {
 /// [`Fork`](stillframe::algorithms::fork::Fork) makes checkpoints run in a forked child: they
 /// neither allocate, lock nor log.
 pub trait DiskFile: Debug + Send + Sync {
-    /// Writes some of `bytes` at `offset`, and tells how many. What lies between the end of the
+    /// Writes some of `bytes` at `offset`, and returns how many. What lies between the end of the
     /// file and `offset` becomes zero.
     ///
     /// # Errors
@@ -173,13 +173,13 @@ pub trait DiskFile: Debug + Send + Sync {
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<usize>;
 
     /// Asks for room for a file of `bytes` bytes, whose length stays as it is. A disk that cannot
-    /// tell says that there is room.
+    /// say answers that there is room.
     ///
     /// # Errors
     /// [`StorageFull`](io::ErrorKind::StorageFull), and what else the operating system has to say.
     fn reserve(&self, bytes: u64) -> io::Result<()>;
 
-    /// Reads some bytes at `offset`, and tells how many; none only at the end of the file.
+    /// Reads some bytes at `offset`, and returns how many; none only at the end of the file.
     ///
     /// # Errors
     /// The operating system's.
@@ -203,10 +203,10 @@ pub trait DiskFile: Debug + Send + Sync {
     ///
     /// # Errors
     /// The operating system's. What was written since the last sync may be on the disk or not, and
-    /// no later sync tells: the file must not be trusted again.
+    /// no later sync shows that: the file must not be trusted again.
     fn sync(&self) -> io::Result<()>;
 
-    /// Asks that reads and writes go past the page cache from now on, or no longer, and tells
+    /// Asks that reads and writes go past the page cache from now on, or no longer, and returns
     /// whether they will: then memory, places and lengths are multiples of [`Stage::ALIGN`] (but
     /// for what a read finds at the end). They may be refused all the same, with
     /// [`InvalidInput`](io::ErrorKind::InvalidInput).

@@ -62,7 +62,7 @@ impl Output {
     }
 
     /// Writes past the page cache, if the disk can do that, and then perhaps by a thread, so that
-    /// whoever makes the bytes need not wait for the disk.
+    /// the thread that makes the bytes need not wait for the disk.
     pub(crate) fn pass_cache(&mut self, may_use_thread: bool) {
         if let Some(file) = &mut self.file
             && file.file.set_direct(true)
@@ -90,7 +90,7 @@ impl Output {
         Some(stage)
     }
 
-    /// Tells in `told` how many bytes are written, from now on: before the writer sleeps for its
+    /// Keeps in `told` how many bytes are written, from now on: before the writer sleeps for its
     /// throttle, and also if a forked child writes.
     pub fn tell_written(&mut self, told: Shared<AtomicU64>) {
         if let Some(file) = &mut self.file {
@@ -153,7 +153,7 @@ impl Output {
         Err(ErrorKind::Other.into())
     }
 
-    /// Waits for the thread, if there is one, and tells how it has ended.
+    /// Waits for the thread, if there is one, and returns how it has ended.
     fn join(&mut self) -> io::Result<()> {
         let Some(Behind { full, thread, .. }) = self.thread.take() else { return Ok(()) };
         drop(full); // which ends it

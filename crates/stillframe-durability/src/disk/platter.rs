@@ -53,7 +53,7 @@ pub struct Platter {
     files: Vec<File>,
     /// The first one is the root.
     folders: Vec<Folder>,
-    /// Changes so far; tells the pieces of one write from those of another.
+    /// Changes so far; distinguishes the pieces of one write from those of another.
     changes: u64,
     /// Pieces so far.
     pieces: u64,

@@ -140,7 +140,7 @@ impl DiskFile for RealFile {
 
     fn reserve(&self, bytes: u64) -> io::Result<()> {
         match fallocate(&self.0, FallocateFlags::KEEP_SIZE, 0, bytes.max(1)) {
-            // Some file systems cannot; the write will tell.
+            // Some file systems cannot; the write will show.
             Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => Ok(()),
             Err(error) => Err(error.into()),
         }

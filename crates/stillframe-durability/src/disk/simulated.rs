@@ -1,4 +1,4 @@
-//! A disk in memory that fails as a test tells it to.
+//! A disk in memory that fails as a test asks.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -33,7 +33,7 @@ impl Fault {
 }
 
 /// A disk in memory, for tests. Clones are the same disk. It forgets what a crash would lose, fails
-/// the calls that it is told to, and does the same each time it is asked the same.
+/// the calls that it is asked to, and does the same each time it is asked the same.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -105,7 +105,7 @@ impl SimulatedDisk {
         self.state().calls
     }
 
-    /// Whether the fault it was told of has happened.
+    /// Whether the fault it was asked for has happened.
     #[must_use]
     pub fn has_failed(&self) -> bool {
         let state = self.state();
@@ -141,7 +141,7 @@ impl SimulatedDisk {
 }
 
 impl State {
-    /// Counts a call; tells what shall go wrong with it, other than an error at once.
+    /// Counts a call; returns what shall go wrong with it, other than an error at once.
     fn call(&mut self) -> io::Result<Option<Fault>> {
         self.calls += 1;
         let fault = self.fault.filter(|&(call, _)| call == self.calls).map(|(_, fault)| fault);
@@ -214,7 +214,7 @@ impl Disk for SimulatedDisk {
         Ok(Box::new(SimulatedFile { disk: self.clone(), file, direct: AtomicBool::new(false) }))
     }
 
-    /// It is no call that can be told to fail: a clock decides when it comes.
+    /// It is no call that a test can fail: a clock decides when it comes.
     fn identity(&self, name: &str) -> io::Result<Option<(u64, u64)>> {
         let state = self.state();
         if state.is_off {
@@ -315,7 +315,7 @@ struct SimulatedFile {
     disk: SimulatedDisk,
     file: FileNumber,
     /// Whether what is written and read is to be aligned. Relaxed: one thread at a time writes, and
-    /// whoever reads is told if he came too late.
+    /// a reader that came too late gets an error.
     direct: AtomicBool,
 }
 

@@ -23,7 +23,7 @@ impl Stage {
         Self { memory, start, filled: 0 }
     }
 
-    /// Copies as many of `bytes` as there is room for, and tells how many.
+    /// Copies as many of `bytes` as there is room for, and returns how many.
     pub fn take(&mut self, bytes: &[u8]) -> usize {
         let from = self.start + self.filled;
         let end = self.memory.len() - (Self::ALIGN - self.start);

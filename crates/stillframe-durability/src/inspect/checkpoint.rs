@@ -23,7 +23,7 @@ pub struct Checkpoint {
     pub words: u64,
     /// Words in each block but the last.
     pub words_per_block: u32,
-    /// Blocks, if it is full: an increment's are told by its end.
+    /// Blocks, if it is full: an increment's end counts its own.
     pub blocks: Option<u64>,
     /// Tells the image from any other of its number, but for copies and merges of it; 0 before
     /// version 3.
@@ -90,7 +90,7 @@ impl Checkpoint {
 
 fn text(damage: &Damage) -> String {
     let text = damage.to_string();
-    // The place is told beside it.
+    // The place stands beside it.
     text.split_once(": ").map_or(text.clone(), |(_, problem)| problem.to_owned())
 }
 

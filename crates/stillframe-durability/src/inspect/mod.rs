@@ -3,7 +3,7 @@
 //!
 //! - Memory is bounded whatever a file says: a block of at most 1 MiB, or a window of a log.
 //! - Reading goes on past a damaged block, because its place does not depend on it, so that all
-//!   damage of a checkpoint is told. In a log nothing behind a damaged record has a place.
+//!   damage of a checkpoint is reported. In a log nothing behind a damaged record has a place.
 
 mod checkpoint;
 mod segment;

@@ -189,7 +189,7 @@ fn flaw(damage: &Damage, length: u64) -> Flaw {
         _ => 0..length,
     };
     let text = damage.to_string();
-    // The place is told beside it.
+    // The place stands beside it.
     let problem = text.split_once(": ").map_or(text.clone(), |(_, problem)| problem.to_owned());
     Flaw { bytes, problem }
 }
@@ -271,7 +271,7 @@ impl<R: Read + Seek> Window<R> {
     }
 
     /// The highest number that a valid record or mark from `offset` on proves to have been on the
-    /// disk; record `sequence` should be there. `None`: whoever wrote the file made so many places
+    /// disk; record `sequence` should be there. `None`: the writer of the file made so many places
     /// look like the start of a long record that looking at all would take for ever.
     fn proved_by(&mut self, offset: u64, sequence: u64, nonce: u64) -> io::Result<Option<u64>> {
         let (mut at, mut proved) = (offset, 0);

@@ -1,4 +1,4 @@
-//! Every flip and truncation is told, and never differently from what recovery would make of it.
+//! Every flip and truncation is found, and judged as recovery would judge it.
 
 use std::io::Cursor;
 

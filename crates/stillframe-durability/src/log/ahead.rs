@@ -1,8 +1,8 @@
-//! Reads and checks a log ahead of whoever applies it.
+//! Reads and checks a log ahead of the thread that applies it.
 //!
 //! - A thread reads, and copies valid records into batches; the calling one hands them out. They
 //!   come in the same order and lead to the same report or error as without it.
-//! - What lies beyond a record that broke off is not told, though it may have been read.
+//! - What lies beyond a record that broke off is not handed over, though it may have been read.
 //! - Memory: the segment that the thread reads, and three batches: of the records that are applied,
 //!   of those that wait, and the one that is being filled.
 

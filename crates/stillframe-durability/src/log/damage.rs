@@ -16,7 +16,7 @@ pub enum Damage {
     /// The header is not what was written.
     #[error("byte 60: the checksum of the header, bytes 0 to 59, does not match")]
     HeaderChecksum,
-    /// The segment is sound as far as one can tell, but of a later format.
+    /// The segment is sound as far as one can see, but of a later format.
     #[error(
         "byte 8: the format is version {version} and this program reads up to {supported}; use the \
          program that wrote it"

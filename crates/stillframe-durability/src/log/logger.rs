@@ -4,7 +4,7 @@
 //! - The lock is held to move bytes in memory, never during a call of the disk.
 //! - A record counts as durable when a sync that began after it was written has succeeded.
 //! - The first error is the last: the log is poisoned, what waits is given up, and every later call
-//!   tells why. Nothing is durable that was not before.
+//!   says why. Nothing is durable that was not before.
 //! - Records that wait for the disk are bounded by `waiting_bytes_max`, or one record.
 
 mod thread;
@@ -137,12 +137,12 @@ impl Drop for Logger {
 }
 
 impl Shared {
-    /// Adds a record; tells its number. Waits if too many wait for the disk.
+    /// Adds a record; returns its number. Waits if too many wait for the disk.
     pub(crate) fn append(&self, action: &[u8]) -> Result<u64, Error> {
         self.append_all([[action, &[]]].into_iter())
     }
 
-    /// Adds records, each of two parts, under one lock; tells the number of the last. Waits first
+    /// Adds records, each of two parts, under one lock; returns the number of the last. Waits first
     /// if too many wait for the disk.
     pub(crate) fn append_all<'a>(
         &self,

@@ -37,7 +37,7 @@
 //!   time" is a prefix of the log.
 //! - W5: A checkpoint is published after every record below its position was synced. So the
 //!   position proves, as a name does, that they were on the disk.
-//! - W6: After each sync that succeeded, and before anybody is told of it, a *mark* is written: all
+//! - W6: After each sync that succeeded, and before anybody learns of it, a *mark* is written: all
 //!   records before it are on the disk, in a segment whose name is. It is not synced itself: it
 //!   outlives a process that is killed, and where power is lost with it, the log is as sound as
 //!   without it. It may share a sector with the records that it speaks of. A sector is written
@@ -62,8 +62,8 @@
 //!
 //! What follows `k` is left where it is: the log goes on in a new segment, which supersedes what an
 //! older one holds from its first number on. It starts with a copy of the records that were found
-//! valid and are *not* proved. They may lie in the page cache alone, and a sync would not tell: it
-//! may have failed once, in a process that is gone.
+//! valid and are *not* proved. They may lie in the page cache alone, and a sync would not show
+//! that: it may have failed once, in a process that is gone.
 
 pub(crate) mod ahead;
 pub(crate) mod damage;
@@ -207,7 +207,7 @@ impl<'a> Record<'a> {
         Some(Self { sequence: u64_at(head, 8), unsynced, time_ms: u64_at(head, 20), payload })
     }
 
-    /// Appends the record to `bytes`, if its length can be told.
+    /// Appends the record to `bytes`, if the format can hold its length.
     pub(crate) fn encode(&self, nonce: u64, bytes: &mut Vec<u8>) -> Option<()> {
         let length = u32::try_from(self.payload.len()).ok()?;
         let mut head = [0; RECORD_HEAD_BYTES];
@@ -279,7 +279,7 @@ pub(crate) fn name(first: u64) -> String {
     names::numbered(PREFIX, first)
 }
 
-/// The name of a segment that recovery was told to do without.
+/// The name of a segment that recovery does without, as its options allow.
 pub(crate) fn damaged_name(first: u64) -> String {
     name(first) + names::DAMAGED
 }
@@ -300,7 +300,7 @@ pub(crate) fn segments(directory: &Directory) -> Result<Vec<u64>, Error> {
     Ok(firsts)
 }
 
-/// Whose a segment is; `None` if its header is damaged, which whoever reads it is told.
+/// Whose a segment is; `None` if its header is damaged, which its reader reports.
 pub(crate) fn owner(directory: &Directory, first: u64) -> Result<Option<Owner>, Error> {
     let (input, _) = directory.open_file(&name(first))?;
     let mut head = Vec::with_capacity(HEADER_BYTES);
@@ -327,7 +327,7 @@ pub(crate) fn check_owners(directory: &Directory, firsts: &[u64]) -> Result<(), 
 }
 
 /// Moves all segments from record `next` on out of the way, newest first: those that are left
-/// tell of the damage until the last one is gone.
+/// report the damage until the last one is gone.
 pub(crate) fn set_aside(directory: &Directory, next: u64) -> Result<(), Error> {
     for first in segments(directory)?.into_iter().rev().take_while(|&first| first >= next) {
         directory.rename(&name(first), &damaged_name(first))?;

@@ -29,8 +29,8 @@ pub struct LogOptions {
     /// Records that are worth a sync: a batch of so many does not wait for `linger`. A batch takes
     /// all records that are there, however many; 500 by default.
     pub batch_records: usize,
-    /// How long a smaller batch waits for more. None by default: whoever is alone need not wait,
-    /// and whoever is not finds company while the disk is busy. (A millisecond at least if nobody
+    /// How long a smaller batch waits for more. None by default: a lone writer need not wait,
+    /// and others gather while the disk is busy. (A millisecond at least if nobody
     /// waits for the sync by [`policy`](Self::policy): to wake the logger for every record costs
     /// the application more than the record does.)
     pub linger: Duration,
@@ -78,7 +78,7 @@ impl LogOptions {
     }
     /// Calls `told` after each sync with the number of the last durable record, and once with the
     /// error if the log fails. It is called by the logger's thread, which writes nothing meanwhile:
-    /// let it wake up whoever holds replies back, and return.
+    /// let it wake the holder of replies, and return.
     #[must_use]
     pub fn on_durable(self, told: impl Fn(Result<u64, &Error>) + Send + Sync + 'static) -> Self {
         Self { on_durable: Some(OnDurable(Arc::new(told))), ..self }
@@ -87,7 +87,7 @@ impl LogOptions {
 
 type Told = dyn Fn(Result<u64, &Error>) + Send + Sync;
 
-/// Whom to tell what is durable.
+/// Who learns what is durable.
 #[derive(Clone)]
 pub(crate) struct OnDurable(Arc<Told>);
 

@@ -1,4 +1,4 @@
-//! Reads a log, and tells a torn tail from damage; the rule is argued at the head of [`super`].
+//! Reads a log, and separates a torn tail from damage; the rule is argued at the head of [`super`].
 //!
 //! - Records are handed out in order, without gaps, each once, as soon as they are known to be
 //!   valid; whatever comes later, they are a prefix of what was written.
@@ -191,7 +191,7 @@ fn read(directory: &Directory, first: u64) -> Result<Vec<u8>, Error> {
     Ok(bytes)
 }
 
-/// One segment with what its neighbours tell of it.
+/// One segment with what its neighbours say of it.
 pub(crate) struct Segment<'a> {
     first: u64,
     until: Option<u64>,
@@ -256,7 +256,7 @@ impl<'a> Segment<'a> {
     }
 }
 
-/// What the valid records and marks beyond a place tell.
+/// What the valid records and marks beyond a place prove.
 #[derive(Debug, Clone, Copy, Default)]
 struct Traces {
     /// The highest number that they prove to have been on the disk.

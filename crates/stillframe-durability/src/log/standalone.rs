@@ -1,4 +1,4 @@
-//! A log without a store: for whoever keeps state, and images of it, in another manner.
+//! A log without a store: for programs that keep state, and images of it, in another manner.
 //!
 //! - An image notes its *position*, the number of the first record that it lacks. It is published
 //!   after every record below that was made durable ([`LogHandle::wait_durable`]); so the position
@@ -84,7 +84,7 @@ impl Log {
     ///
     /// # Errors
     /// [`Error`]; nothing is lost by trying again. [`Error::Log`] if the log is damaged before its
-    /// torn tail, unless `accept_loss`: then what is lost is told, and moved aside.
+    /// torn tail, unless `accept_loss`: then the loss is reported, and moved aside.
     /// [`Error::Foreign`] if it is of another application.
     pub fn open(
         place: impl Into<Place>,
@@ -147,7 +147,7 @@ impl Log {
         Ok(Self { logger, handle })
     }
 
-    /// Adds a record and tells its number. It waits for the disk only if
+    /// Adds a record and returns its number. It waits for the disk only if
     /// [`LogOptions::waiting_bytes_max`] are waiting already.
     ///
     /// # Errors
@@ -156,7 +156,7 @@ impl Log {
         self.handle.shared.append(action)
     }
 
-    /// Adds several records, each of two parts, and tells the number of the last; all of them or
+    /// Adds several records, each of two parts, and returns the number of the last; all of them or
     /// none.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! The format against itself: what is written is read, and what is damaged is told.
+//! The format against itself: what is written is read, and damage is found.
 
 use std::io::{Read, Write};
 use std::ops::ControlFlow;

@@ -32,12 +32,12 @@ pub(crate) struct Writer {
     marked: u64,
     /// Bytes in the file.
     bytes: u64,
-    /// What tells the file from any other, once it has its name.
+    /// What distinguishes the file from any other, once it has its name.
     identity: Option<(u64, u64)>,
 }
 
 impl Writer {
-    /// Goes on after a recovery, in a new segment of which `header` tells all but the first record.
+    /// Goes on after a recovery, in a new segment of which `header` has all but the first record.
     /// What was found and is not proved to be on the disk is written anew.
     pub(crate) fn resume(
         directory: Arc<Directory>,
@@ -86,7 +86,7 @@ impl Writer {
         Ok(writer)
     }
 
-    /// Adds a record, in memory; tells its number.
+    /// Adds a record, in memory; returns its number.
     pub(crate) fn append(&mut self, time_ms: u64, payload: &[u8]) -> Result<u64, Error> {
         let sequence = self.next;
         let unsynced = match u32::try_from(sequence - 1 - self.synced) {
@@ -115,7 +115,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Makes all records durable, and marks that they are; tells the number of the last one.
+    /// Makes all records durable, and marks that they are; returns the number of the last one.
     pub(crate) fn sync(&mut self) -> Result<u64, Error> {
         if self.directory.is(Mutant::LogMarkedEarly) {
             self.mark()?;

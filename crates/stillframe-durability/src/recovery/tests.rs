@@ -22,7 +22,7 @@ fn file(number: u64) -> Vec<u8> {
     file
 }
 
-/// Recovers from checkpoint 1, sound, and 2, as given; tells the number loaded and how many
+/// Recovers from checkpoint 1, sound, and 2, as given; returns the number loaded and how many
 /// were skipped.
 fn recover_from(directory: &Directory, second: &[u8]) -> (u64, usize) {
     let path = directory.at(&names::checkpoint(2));
@@ -90,7 +90,7 @@ fn every_flip_and_every_truncation_of_a_chain_is_refused() {
     assert_eq!(recovered(&sound, false).expect("sound"), (3, vec![0, 1, 2, 3, 0]));
     let states = [vec![0; 5], vec![0, 1, 0, 0, 0], vec![0, 1, 2, 0, 0]];
     let judge = |files: &Files, number: u64, what: &str| {
-        // The newest file may be passed over for an older one if nothing tells that it was an
+        // The newest file may be passed over for an older one if nothing shows that it was an
         // increment; a store opened with increments refuses that, too.
         if number < 3 {
             recovered(files, false).expect_err(what);

@@ -65,7 +65,7 @@ enum Journal {
 
 impl Store {
     /// Opens the store in `directory`, which is created if need be, with the newest sound state
-    /// there, or with zeros if it has never held one. [`recovery`](Self::recovery) tells which.
+    /// there, or with zeros if it has never held one. [`recovery`](Self::recovery) says which.
     ///
     /// # Errors
     /// [`Error`]; nothing is lost by trying again.
@@ -199,7 +199,7 @@ impl<A: Algorithm> Store<A> {
 
     // ---- the log
 
-    /// Adds an action to the log and tells its number, from 1. Call it between points, before the
+    /// Adds an action to the log and returns its number, from 1. Call it between points, before the
     /// action is applied: a checkpoint at the next [`point`](Self::point) counts it as applied.
     /// What the action does to the state must depend on nothing but its bytes and the state.
     ///
@@ -220,7 +220,7 @@ impl<A: Algorithm> Store<A> {
 
     /// The number of the last action that is certain to survive; 0 if there is none. Its caller may
     /// hold back replies until then; [`LogOptions::on_durable`](crate::LogOptions::on_durable)
-    /// tells when it is worth to look.
+    /// says when a look is worth its cost.
     #[must_use]
     pub fn durable(&self) -> u64 {
         self.logger().map_or(0, |log| log.durable())
@@ -281,12 +281,12 @@ impl<A: Algorithm> Store<A> {
     }
 
     /// Waits until no chain of increments is being merged into a full checkpoint;
-    /// [`stats`](Self::stats) tell how it went.
+    /// [`stats`](Self::stats) say how it went.
     pub fn wait_merged(&self) {
         self.desk.wait_merged();
     }
 
-    /// Gives up the checkpoint under way, if there is one; [`wait`](Self::wait) tells when it is
+    /// Gives up the checkpoint under way, if there is one; [`wait`](Self::wait) returns when it is
     /// gone.
     pub fn cancel(&self) {
         self.engine.progress().cancel();

@@ -233,7 +233,7 @@ pub(crate) fn replay(
     Ok((report, replayed))
 }
 
-/// The newest checkpoint that is not after `until`; zeros, if the log tells all from the start.
+/// The newest checkpoint that is not after `until`; zeros, if the log has all from the start.
 pub(crate) fn before<A: Algorithm>(
     directory: &Directory,
     until: Option<Until>,

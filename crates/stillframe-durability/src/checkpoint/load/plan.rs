@@ -3,12 +3,12 @@
 //! - Where the places of blocks follow from the header, a stretch is sixteen blocks, and stretches
 //!   have nothing to do with each other.
 //! - Elsewhere (packed files, increments) a stretch is a piece of the file, and only the head of a
-//!   block tells where the next one starts. So stretches are read at once and *walked* in turn,
+//!   block says where the next one starts. So stretches are read at once and *walked* in turn,
 //!   from head to head, which touches a few bytes of each block. Then each is checked for itself,
 //!   by the thread that has read it. What a walk leaves, a part of a block, is carried to the next
 //!   stretch: every byte is read once.
 //! - A length is believed before its block's checksum is known. A wrong one leads the walk astray,
-//!   and the checksum of that block, which lies before whatever is found there, tells.
+//!   and the checksum of that block, which lies before whatever is found there, decides.
 //! - Whoever has taken a stretch lets the next one have its turn, also if it cannot be read.
 
 use std::io::Read;
@@ -69,7 +69,7 @@ pub(super) struct Done {
     pub(super) digest: u64,
     /// Where they end.
     pub(super) end: Place,
-    /// The first word in them, and what is to be told if it comes too early for an increment.
+    /// The first word in them, and what to report if it comes too early for an increment.
     pub(super) first: Option<(u64, Damage)>,
     /// The first word that may come after them in an increment.
     pub(super) next_word: u64,

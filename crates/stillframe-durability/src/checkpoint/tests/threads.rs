@@ -9,7 +9,7 @@ fn enough() -> usize {
     if std::env::var_os("STILLFRAME_LONG").is_some() { 50_000 } else { 200 }
 }
 
-/// What a file gives, whoever loads it.
+/// What a file gives, by any loader.
 type Loaded = Result<Vec<u64>, Damage>;
 
 /// Loaded with `threads` threads; words that are not in an increment are zero.
@@ -84,7 +84,7 @@ fn any_number_of_threads_reads_what_one_reads() {
     }
 }
 
-/// The lowest damage is told in the same words, whoever finds which one first.
+/// The report names the lowest damage in the same words, whichever thread finds one first.
 #[test]
 fn any_number_of_threads_tells_of_the_same_damage() {
     let mut random = Random(seed());
@@ -151,7 +151,7 @@ fn flips_and_truncations_of_files_of_several_stretches_are_told() {
     }
 }
 
-/// A read that fails is told with the place where it began, and never taken for another's.
+/// A failed read is reported with the place where it began, and never taken for another's.
 #[test]
 fn a_read_that_fails_is_told_for_any_number_of_threads() {
     struct Broken<'a>(&'a [u8], usize);

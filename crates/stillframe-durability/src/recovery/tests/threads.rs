@@ -102,7 +102,7 @@ fn each_call_may_fail_or_be_interrupted() {
     }
 }
 
-/// Damage anywhere is refused with the same words, whoever reads.
+/// Damage anywhere is refused with the same words, by any reader.
 #[test]
 fn damage_is_told_in_the_same_words_by_any_number_of_threads() {
     let mut random = Random(seed());
