@@ -78,6 +78,7 @@ fn config_set(ctx: &mut Context<'_>, args: &[&[u8]]) {
         let directory = moved(ctx.server, &config, pairs)?;
         Ok((directory, renewed(&config, pairs)?, config))
     });
+    let changed = changed.and_then(|it| begin_log(ctx, &it.2, pairs).map(|()| it));
     match changed.and_then(|it| listen(ctx.server, &it.2, pairs).map(|()| it)) {
         Ok((directory, tls, mut config)) => {
             if let Some(directory) = directory {
@@ -177,6 +178,24 @@ fn moved(
     opened.map(Some).map_err(|error| {
         tracing::warn!("CONFIG SET {name}: {error}");
         refused(&error.to_string())
+    })
+}
+
+/// Begins the log that the new configuration wants: a server whose log cannot begin goes on as it
+/// is, without one. Within a transaction, or with a directory that is new, too, the log begins at
+/// the end of the turn.
+fn begin_log(ctx: &mut Context<'_>, config: &Config, pairs: &[[&[u8]; 2]]) -> Result<(), Vec<u8>> {
+    let is_new = config.appendonly && !ctx.server.config.appendonly;
+    let moves = ["dir", "dbfilename"].into_iter().any(|name| sets(pairs, name.as_bytes()));
+    if !is_new || moves || ctx.server.ledger.in_exec {
+        return Ok(());
+    }
+    let before = std::mem::replace(&mut ctx.server.config, config.clone());
+    let begun = persistence::begin_asked(ctx.keyspace, ctx.server);
+    ctx.server.config = before;
+    begun.map_err(|error| {
+        tracing::warn!("CONFIG SET appendonly: the log cannot be begun: {error}");
+        refusal(b"appendonly", "Unable to turn on AOF. Check server logs.")
     })
 }
 

@@ -40,21 +40,45 @@ pub(crate) fn attend_log(keyspace: &mut Keyspace, state: &mut ServerState) {
 /// Begins a log that is wanted, unless there can be none just now.
 #[cold]
 fn begin_wanted(keyspace: &mut Keyspace, state: &mut ServerState) {
-    let is_busy = state.saves.running().is_some()
-        || state.is_loading()
-        || state.replication.transfers.holds_image();
-    if is_busy || !state.journal.try_again(Instant::now()) {
+    if is_busy(state) || !state.journal.try_again(Instant::now()) {
         return;
     }
+    if let Err(error) = begin_soon(keyspace, state) {
+        tracing::error!("the log cannot be begun, trying again: {error}");
+        state.journal.not_begun(&error);
+    }
+}
+
+/// Begins the log that CONFIG SET asks for, so that its answer tells whether there can be one; at
+/// the end of a turn instead if a save or a load comes first.
+///
+/// # Errors
+/// [`SaveError`]; nothing has changed.
+pub(crate) fn begin_asked(
+    keyspace: &mut Keyspace,
+    state: &mut ServerState,
+) -> Result<(), SaveError> {
+    if is_busy(state) || state.journal.is_open() {
+        return Ok(());
+    }
+    begin_soon(keyspace, state)
+}
+
+/// Whether no image can begin just now.
+fn is_busy(state: &ServerState) -> bool {
+    state.saves.running().is_some()
+        || state.is_loading()
+        || state.replication.transfers.holds_image()
+}
+
+/// Begins a log whose image is written as fast as its policy wants.
+fn begin_soon(keyspace: &mut Keyspace, state: &mut ServerState) -> Result<(), SaveError> {
     // Writes wait for it, or will soon.
     let bandwidth_bytes = match state.config.appendfsync {
         Policy::Always | Policy::EverySecond => 0,
         Policy::No => state.config.snapshot_bandwidth_bytes,
     };
-    if let Err(error) = begin_log(keyspace, state, bandwidth_bytes) {
-        tracing::error!("the log cannot be begun, trying again: {error}");
-        state.journal.not_begun(&error);
-    }
+    begin_log(keyspace, state, bandwidth_bytes)
 }
 
 /// Applies the log that the loaded dump names, and begins one if one is wanted. Returns whether the

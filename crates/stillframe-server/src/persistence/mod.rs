@@ -38,7 +38,7 @@ pub(crate) use handback::Handback;
 pub(crate) use load::{EntryError, Load, Loaded, Next, load, load_file, next};
 #[cfg(test)]
 pub(crate) use log::begin_log;
-pub(crate) use log::{attend_log, recover_log};
+pub(crate) use log::{attend_log, begin_asked, recover_log};
 use saves::Outcome;
 pub(crate) use saves::{Save, Saves};
 pub(crate) use sink::{Counters, Destination, Drag, RdbSink};
