@@ -19,12 +19,12 @@ pub(crate) fn tell(supervised: Supervised, state: &str) {
     let name = std::env::var_os("NOTIFY_SOCKET").filter(|_| supervised != Supervised::No);
     let Some(name) = name else {
         if supervised == Supervised::Systemd {
-            tracing::warn!("cannot tell systemd '{state}': NOTIFY_SOCKET is not set");
+            tracing::warn!("cannot notify systemd of '{state}': NOTIFY_SOCKET is not set");
         }
         return;
     };
     if let Err(error) = send(&name, state) {
-        tracing::warn!("cannot tell systemd '{state}' at {}: {error}", name.display());
+        tracing::warn!("cannot notify systemd of '{state}' at {}: {error}", name.display());
     }
 }
 

@@ -81,7 +81,7 @@ fn slowlog_help(ctx: &mut Context<'_>, _args: &[&[u8]]) {
     ctx.out.lines(&[
         "SLOWLOG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
         "GET [<count>]",
-        "    Show the last slow requests (10 unless told otherwise, -1: all).",
+        "    Show the last slow requests (10 by default, -1: all).",
         "LEN",
         "    Count the requests in the log.",
         "RESET",
@@ -317,7 +317,7 @@ fn memory_help(ctx: &mut Context<'_>, _args: &[&[u8]]) {
         "DOCTOR",
         "    Tell in words what is wrong with memory.",
         "MALLOC-STATS",
-        "    Say that the allocator tells nothing.",
+        "    Say that the allocator has no statistics.",
         "PURGE",
         "    Give what is free back to the system, which also happens by itself.",
         "STATS",
