@@ -10,14 +10,13 @@
 mod cost_tests;
 mod image;
 
-use stillframe_keyspace::{CreateError, DATABASES, Keyspace};
-use stillframe_resp::Out;
+use stillframe_keyspace::{DATABASES, Keyspace};
 
-use crate::acl::{Catalog, Users};
+use crate::boot::{self, Boot, Opened};
 use crate::client::Session;
-use crate::commands::{self, Context, Lookup, Table};
-use crate::net::Poller;
-use crate::persistence::{DataDirectory, Loaded, Saves};
+use crate::commands::{Lookup, Table};
+use crate::net::Waker;
+use crate::persistence::DataDirectory;
 use crate::state::ServerState;
 use crate::{Config, ServeError};
 
@@ -61,7 +60,6 @@ pub struct InProcess {
     now: i64,
     /// Milliseconds that a request takes.
     step_ms: i64,
-    _poller: Poller,
 }
 
 impl InProcess {
@@ -71,17 +69,11 @@ impl InProcess {
     /// [`ServeError`] in one sentence.
     pub fn new(config: Config) -> Result<Self, ServeError> {
         let directory = DataDirectory::open(&config.dir, &config.dbfilename)?;
-        let poller = Poller::new().map_err(ServeError::Events)?;
-        let mut keyspace = Keyspace::create(&config.keyspace_options())?;
-        let saves = Saves::new(directory, Loaded::default(), poller.waker());
-        let saves = saves.map_err(CreateError::from)?;
-        let table = commands::table();
-        let users = Users::new(Catalog::new(&table), &config).map_err(ServeError::Users)?;
-        let state = ServerState::new(config, saves, users, 0);
-        keyspace.keep_expired(state.ledger.wants_expired());
+        let opened = Boot::new(config)?.open(directory, Waker::of_nobody())?;
+        let Opened { keyspace, state, table } = opened;
         let (session, output) = (Session::in_process(), Vec::new());
         let (now, step_ms) = (START_MS, 1);
-        Ok(Self { keyspace, state, table, session, output, now, step_ms, _poller: poller })
+        Ok(Self { keyspace, state, table, session, output, now, step_ms })
     }
 
     /// The names of all commands that are not refused; a sub-command's is `container|name`.
@@ -105,19 +97,8 @@ impl InProcess {
     fn run(&mut self, args: &[&[u8]]) -> &[u8] {
         self.output.clear();
         self.now += self.step_ms;
-        let clients = &mut self.state.clients;
-        (clients.own_place, clients.own_id) = (self.session.caller.place, self.session.caller.id);
-        (clients.own_protocol, clients.own_most) = (self.session.protocol, usize::MAX);
-        let mut ctx = Context {
-            out: Out::new(&mut self.output, self.session.protocol),
-            keyspace: &mut self.keyspace,
-            now: self.now,
-            server: &mut self.state,
-            session: &mut self.session,
-            table: &self.table,
-        };
-        commands::dispatch(&mut ctx, args);
-        let _ = self.keyspace.tend(); // the next request does the rest
+        let parts = (&mut self.keyspace, &mut self.state, &self.table);
+        boot::run_alone(parts, (&mut self.session, &mut self.output), self.now, args);
         self.let_go();
         &self.output
     }

@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 mod acl;
+mod boot;
 mod client;
 mod clock;
 mod commands;

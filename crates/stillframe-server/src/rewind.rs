@@ -10,14 +10,11 @@ use std::sync::Arc;
 
 use stillframe_durability::disk::{self, Place};
 use stillframe_durability::{Action, Application, ApplyError, Error, Log, Replayed, Until};
-use stillframe_keyspace::{CreateError, Keyspace};
 
-use crate::acl::{Catalog, Users};
+use crate::boot::{Boot, Opened};
 use crate::journal::{Applier, Generations, Position, position};
-use crate::net::Poller;
-use crate::persistence::{self, DataDirectory, Loaded, Saves};
-use crate::state::ServerState;
-use crate::{Config, ServeError};
+use crate::persistence::{self, DataDirectory};
+use crate::{Config, ServeError, commands};
 
 /// What a data directory was rewound to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -86,12 +83,6 @@ pub enum RewindError {
         /// When it began, in milliseconds since 1970.
         begun_ms: u64,
     },
-}
-
-impl From<CreateError> for RewindError {
-    fn from(error: CreateError) -> Self {
-        Self::Server(error.into())
-    }
 }
 
 /// Saves what the data directory `from` held at `until`, or all that it holds, in the data
@@ -213,31 +204,21 @@ fn rebuild(
     config: &Config,
     to: &Place,
 ) -> Result<Rewound, RewindError> {
-    let mut keyspace = Keyspace::create(&config.offline_keyspace_options())?;
+    let mut boot = Boot::offline(config.clone())?;
     // Nothing has expired: what the log holds may be about such keys.
-    let loaded = persistence::load(&mut keyspace, files, &image.name, i64::MIN)?;
+    let loaded = persistence::load(&mut boot.keyspace, files, &image.name, i64::MIN)?;
     if loaded.position != image.position {
         return Err(RewindError::Misnamed { path: files.at(&image.name) });
     }
     let directory = DataDirectory::at(to.clone(), &config.dbfilename)?;
-    let dump = directory.dump().to_owned();
-    if directory.has_dump().unwrap_or(true) {
-        return Err(ServeError::Occupied { path: dump }.into());
-    }
-    let poller = Poller::new().map_err(ServeError::Events)?;
-    let saves = Saves::new(directory, Loaded::default(), poller.waker());
-    let saves = saves.map_err(CreateError::from)?;
-    let table = crate::commands::table();
-    let users = Users::new(Catalog::new(&table), config).map_err(ServeError::Users)?;
-    let mut state = ServerState::new(config.clone(), saves, users, 0);
+    let mut opened = boot.open_empty(directory)?;
     let (mut records, mut last, mut notices) = (0, 0, Vec::new());
     if let Some(position) = loaded.position {
         let mut applier = Applier::new();
         let replayed = read(files, position, until, config, |action| {
-            let parts = (&mut keyspace, &mut state, &table);
             applier.apply(action.bytes, |client, args| {
-                let (keyspace, state, table) = (&mut *parts.0, &mut *parts.1, parts.2);
-                crate::commands::replay_logged((keyspace, state, table), client, args)
+                let Opened { keyspace, state, table } = &mut opened;
+                commands::replay_logged((keyspace, state, table), client, args)
             })?;
             Ok(())
         })?;
@@ -253,9 +234,7 @@ fn rebuild(
             ));
         }
     }
-    let keys = keyspace.stats().keys as u64;
-    let saved = persistence::save_and_wait(&mut keyspace, &mut state);
-    saved.map_err(|error| ServeError::Save { path: dump.clone(), problem: error.to_string() })?;
+    let (keys, dump) = opened.save()?;
     Ok(Rewound { keys, records, last, dump, notices })
 }
 

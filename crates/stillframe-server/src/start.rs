@@ -2,18 +2,16 @@
 
 use std::path::PathBuf;
 
-use stillframe_keyspace::{CreateError, Keyspace};
-
-use crate::acl::{Catalog, Users};
+use crate::boot::{Boot, Opened};
 use crate::config::rewrite;
 use crate::net::{Listeners, Poller};
-use crate::persistence::{self, DataDirectory, Loaded, Saves};
+use crate::persistence::{self, DataDirectory};
 use crate::process::room_for_clients;
 use crate::server::Server;
 use crate::state::ServerState;
 use crate::supervisor;
 use crate::tls::Tls;
-use crate::{Config, ServeError, commands, import, metrics, signals};
+use crate::{Config, ServeError, import, metrics, signals};
 
 /// Runs a server until it is told to stop, by SHUTDOWN or a signal.
 ///
@@ -32,26 +30,19 @@ pub fn serve(mut config: Config) -> Result<(), ServeError> {
     }
     let signals = signals::watch().map_err(ServeError::Signals)?;
     raise_descriptor_limit(&mut config);
-    let mut table = commands::table();
-    table.rename_all(&config.renames).map_err(ServeError::Commands)?;
-    let users = Users::new(Catalog::new(&table), &config).map_err(ServeError::Users)?;
+    let boot = Boot::new(config)?;
+    let config = &boot.config;
     let directory = DataDirectory::open(&config.dir, &config.dbfilename)?;
     let poller = Poller::new().map_err(ServeError::Events)?;
-    let tls = Tls::new(&config).map_err(ServeError::Tls)?;
-    let listeners = Listeners::bind(&config, &poller)?;
-    let (port, tls_port) = listeners.ports();
+    let tls = Tls::new(config).map_err(ServeError::Tls)?;
+    let listeners = Listeners::bind(config, &poller)?;
     let metrics = config.process.metrics_port;
     let metrics = (metrics > 0).then(|| metrics::bind(config.process.metrics_bind, metrics));
     let metrics = metrics.transpose()?;
-    let mut keyspace = Keyspace::create(&config.keyspace_options())?;
-    *keyspace.limits_mut() = config.limits;
-    keyspace.count_uses(config.counting());
     let _pid_file = PidFile::write(&config.process.pidfile);
-    let saves = Saves::new(directory, Loaded::default(), poller.waker());
-    let saves = saves.map_err(CreateError::from)?;
-    let mut state = ServerState::new(config, saves, users, port);
-    (state.tls, state.tls_port) = (tls, tls_port);
-    (state.signals, state.listeners) = (signals, listeners);
+    let Opened { keyspace, mut state, table } = boot.open(directory, poller.waker())?;
+    (state.port, state.tls_port) = listeners.ports();
+    (state.tls, state.signals, state.listeners) = (tls, signals, listeners);
     if let Some(listener) = metrics {
         state.metrics = metrics::serve(listener, poller.waker()).map_err(ServeError::Events)?;
     }

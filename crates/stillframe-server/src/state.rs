@@ -110,7 +110,7 @@ pub(crate) struct ServerState {
 
 impl ServerState {
     /// State of a server that has no clients yet.
-    pub(crate) fn new(config: Config, saves: Saves, users: Users, port: u16) -> Self {
+    pub(crate) fn new(config: Config, saves: Saves, users: Users) -> Self {
         let now = Instant::now();
         let mut random = Random::seeded();
         let settings = config.of_commands();
@@ -139,7 +139,7 @@ impl ServerState {
             run_id: random.identifier(),
             ledger: Ledger::new(settings, random),
             listeners: Listeners::default(),
-            port,
+            port: 0,
             tls_port: 0,
             metrics: Metrics::default(),
             ending: None,

@@ -6,14 +6,13 @@ use std::time::Duration;
 
 use stillframe_durability::disk::{Fault, Files, Place, SimulatedDisk};
 use stillframe_keyspace::Keyspace;
-use stillframe_resp::Out;
 
-use crate::acl::{Catalog, Users};
+use crate::boot::{self, Boot, Opened};
 use crate::client::Session;
-use crate::commands::{self, Context, Table};
+use crate::commands::{self, Table};
 use crate::host::{Host, Parts};
-use crate::net::Poller;
-use crate::persistence::{self, DataDirectory, Loaded, Saves};
+use crate::net::Waker;
+use crate::persistence::{self, DataDirectory};
 use crate::state::ServerState;
 use crate::{Config, ServeError, journal};
 
@@ -27,12 +26,20 @@ pub(crate) struct Server {
     pub(crate) state: ServerState,
     pub(crate) table: Table,
     session: Session,
-    pub(crate) poller: Poller,
 }
 
 impl Server {
     /// Starts as `serve` does: loads the dump file, recovers the log or begins one.
     pub(crate) fn start(disk: &SimulatedDisk, appendonly: bool) -> Result<Self, ServeError> {
+        Self::start_waking(disk, appendonly, Waker::of_nobody())
+    }
+
+    /// As [`start`](Self::start); `waker` wakes whoever waits for the end of saves.
+    pub(crate) fn start_waking(
+        disk: &SimulatedDisk,
+        appendonly: bool,
+        waker: Waker,
+    ) -> Result<Self, ServeError> {
         let mut config = Config::default();
         let appendonly = if appendonly { "yes" } else { "no" };
         let settings = [("appendonly", appendonly), ("appendfsync", "always"), ("save", "")];
@@ -41,16 +48,13 @@ impl Server {
         }
         let place = Place::on("simulated", Arc::new(disk.clone()));
         let directory = DataDirectory::at(place, &config.dbfilename)?;
-        let poller = Poller::new().expect("events");
-        let mut keyspace = Keyspace::create(&config.keyspace_options()).expect("memory");
-        let load = directory.begin_load(0)?;
-        let loaded = load.map_or(Ok(Loaded::default()), |load| load.rest(&mut keyspace))?;
-        let saves = Saves::new(directory, loaded, poller.waker()).expect("memory");
-        let table = commands::table();
-        let users = Users::new(Catalog::new(&table), &config).expect("users");
-        let state = ServerState::new(config, saves, users, 0);
+        let Opened { mut keyspace, mut state, table } =
+            Boot::new(config)?.open(directory, waker)?;
+        if let Some(load) = state.saves.directory().begin_load(0)? {
+            state.saves.loaded = load.rest(&mut keyspace)?;
+        }
         let session = Session::in_process();
-        let mut server = Self { keyspace, state, table, session, poller };
+        let mut server = Self { keyspace, state, table, session };
         persistence::recover_log(&mut server)?;
         Ok(server)
     }
@@ -71,17 +75,9 @@ impl Server {
     fn run(&mut self, line: &str) -> String {
         let args: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
         let mut reply = Vec::new();
-        let mut ctx = Context {
-            out: Out::new(&mut reply, self.session.protocol),
-            keyspace: &mut self.keyspace,
-            now: 0,
-            server: &mut self.state,
-            session: &mut self.session,
-            table: &self.table,
-        };
-        commands::dispatch(&mut ctx, &args);
+        let parts = (&mut self.keyspace, &mut self.state, &self.table);
+        boot::run_alone(parts, (&mut self.session, &mut reply), 0, &args);
         self.session.postponed = None;
-        let _ = self.keyspace.tend();
         String::from_utf8_lossy(&reply).into_owned()
     }
 

@@ -19,12 +19,10 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use stillframe_durability::disk::{self, Input};
-use stillframe_keyspace::{CreateError, Keyspace};
+use stillframe_keyspace::Keyspace;
 
-use crate::acl::{Catalog, Users};
-use crate::net::Poller;
-use crate::persistence::{self, DataDirectory, Loaded, Saves};
-use crate::state::ServerState;
+use crate::boot::{Boot, Opened};
+use crate::persistence::{self, DataDirectory};
 use crate::{Config, ServeError};
 pub(crate) use foreign::refuse_foreign;
 use manifest::Manifest;
@@ -54,27 +52,17 @@ pub struct Imported {
 pub fn import(from: &Path, config: Config) -> Result<Imported, ServeError> {
     let parts = parts(from)?;
     let directory = DataDirectory::open(&config.dir, &config.dbfilename)?;
-    let dump = directory.dump().to_owned();
-    if directory.has_dump().unwrap_or(true) {
-        return Err(ServeError::Occupied { path: dump });
-    }
-    let poller = Poller::new().map_err(ServeError::Events)?;
-    let mut keyspace = Keyspace::create(&config.offline_keyspace_options())?;
-    let saves = Saves::new(directory, Loaded::default(), poller.waker());
-    let saves = saves.map_err(CreateError::from)?;
-    let table = crate::commands::table();
-    let users = Users::new(Catalog::new(&table), &config).map_err(ServeError::Users)?;
-    let mut state = ServerState::new(config, saves, users, 0);
-    let mut replay = Replay::new(&table);
+    let mut opened = Boot::offline(config)?.open_empty(directory)?;
+    let Opened { keyspace, state, table } = &mut opened;
+    let mut replay = Replay::new(table);
     for part in &parts {
-        let (file, start) = load_base(&mut keyspace, &part.path)?;
-        let replayed = replay.file(&mut keyspace, &mut state, file, start, part);
+        let (file, start) = load_base(keyspace, &part.path)?;
+        let replayed = replay.file(keyspace, state, file, start, part);
         replayed.map_err(|error| unloadable(&part.path, &error))?;
     }
-    let keys = keyspace.stats().keys as u64;
-    let saved = persistence::save_and_wait(&mut keyspace, &mut state);
-    saved.map_err(|error| ServeError::Save { path: dump.clone(), problem: error.to_string() })?;
-    Ok(Imported { keys, commands: replay.commands, dump, notices: replay.notices })
+    let (commands, notices) = (replay.commands, replay.notices);
+    let (keys, dump) = opened.save()?;
+    Ok(Imported { keys, commands, dump, notices })
 }
 
 /// What cannot be imported, and why.

@@ -53,15 +53,20 @@ pub(crate) struct Poller {
     waker: Waker,
 }
 
-/// Wakes a [`Poller`] from another thread.
+/// Wakes a [`Poller`] from another thread; or nobody, where no loop waits.
 #[derive(Clone)]
-pub(crate) struct Waker(Arc<mio::Waker>);
+pub(crate) struct Waker(Option<Arc<mio::Waker>>);
 
 impl Waker {
+    /// For whoever looks by itself, or waits for the thread.
+    pub(crate) fn of_nobody() -> Self {
+        Self(None)
+    }
+
     /// Makes the wait under way, or the next one, return at once.
     pub(crate) fn wake(&self) {
         // Fails only if the event descriptor is gone, and with it whoever would wake.
-        let _ = self.0.wake();
+        let _ = self.0.as_ref().map(|waker| waker.wake());
     }
 }
 
@@ -81,7 +86,7 @@ impl Poller {
     /// A poller that waits for nothing yet.
     pub(crate) fn new() -> io::Result<Self> {
         let poll = Poll::new()?;
-        let waker = Waker(Arc::new(mio::Waker::new(poll.registry(), WAKER)?));
+        let waker = Waker(Some(Arc::new(mio::Waker::new(poll.registry(), WAKER)?)));
         Ok(Self { poll, events: Events::with_capacity(EVENTS_MAX), waker })
     }
 

@@ -13,7 +13,7 @@ use super::super::link::Link;
 use super::{Contents, contents};
 use crate::client::{Client, Session};
 use crate::crash;
-use crate::net::{Ready, Stream};
+use crate::net::{Poller, Ready, Stream};
 use crate::server::Server;
 use crate::server::requests::limits;
 use stillframe_redis::Address;
@@ -56,8 +56,9 @@ impl Node {
     /// A server on a disk of its own, with a log if `appendonly`.
     pub(super) fn start(clock: &Clock, seed: u64, appendonly: bool) -> Self {
         let disk = SimulatedDisk::default();
-        let started = crash::Server::start(&disk, appendonly).expect("a sound disk");
-        let crash::Server { keyspace, mut state, table, poller, .. } = started;
+        let poller = Poller::new().expect("events");
+        let started = crash::Server::start_waking(&disk, appendonly, poller.waker());
+        let crash::Server { keyspace, mut state, table, .. } = started.expect("a sound disk");
         state.ledger.random = Random::with_seed(seed);
         for (name, value) in [
             ("repl-diskless-sync-delay", "0"),

@@ -1,0 +1,119 @@
+//! What every program of this crate begins with: the data, the commands, the state beside them.
+//!
+//! - Nothing here opens a socket or waits for events: tools, tests and the fuzzer's server need no
+//!   more than this. [`serve`](crate::serve) puts listeners, TLS and the loop around it.
+//! - [`Boot::new`] looks at the settings alone; [`Boot::open`] takes the data directory.
+
+use std::path::PathBuf;
+
+use stillframe_keyspace::{CreateError, Keyspace, KeyspaceOptions};
+use stillframe_resp::Out;
+
+use crate::acl::{Catalog, Users};
+use crate::client::Session;
+use crate::commands::{self, Context, Table};
+use crate::net::Waker;
+use crate::persistence::{self, DataDirectory, Loaded, Saves};
+use crate::state::ServerState;
+use crate::{Config, ServeError};
+
+/// What the settings come to, before any file is touched.
+pub(crate) struct Boot {
+    pub(crate) config: Config,
+    /// Without data, which may be loaded before the data directory is opened.
+    pub(crate) keyspace: Keyspace,
+    table: Table,
+    users: Users,
+}
+
+/// The parts of a server that has no sockets.
+pub(crate) struct Opened {
+    pub(crate) keyspace: Keyspace,
+    pub(crate) state: ServerState,
+    pub(crate) table: Table,
+}
+
+impl Boot {
+    /// Makes commands, users and an empty keyspace as the settings say.
+    ///
+    /// # Errors
+    /// [`ServeError`]: which settings cannot be had.
+    pub(crate) fn new(config: Config) -> Result<Self, ServeError> {
+        let options = config.keyspace_options();
+        Self::with(config, &options)
+    }
+
+    /// As [`new`](Self::new), for a tool that takes no image of its data while they change.
+    ///
+    /// # Errors
+    /// As for [`new`](Self::new).
+    pub(crate) fn offline(config: Config) -> Result<Self, ServeError> {
+        let options = config.offline_keyspace_options();
+        Self::with(config, &options)
+    }
+
+    fn with(config: Config, options: &KeyspaceOptions) -> Result<Self, ServeError> {
+        let mut table = commands::table();
+        table.rename_all(&config.renames).map_err(ServeError::Commands)?;
+        let users = Users::new(Catalog::new(&table), &config).map_err(ServeError::Users)?;
+        let mut keyspace = Keyspace::create(options)?;
+        *keyspace.limits_mut() = config.limits;
+        keyspace.count_uses(config.counting());
+        Ok(Self { config, keyspace, table, users })
+    }
+
+    /// Puts the parts together around a data directory. `waker` wakes whoever waits for the end of
+    /// saves.
+    ///
+    /// # Errors
+    /// [`ServeError::Keyspace`]: there is no memory.
+    pub(crate) fn open(self, directory: DataDirectory, waker: Waker) -> Result<Opened, ServeError> {
+        let Self { config, mut keyspace, table, users } = self;
+        let saves = Saves::new(directory, Loaded::default(), waker).map_err(CreateError::from)?;
+        let state = ServerState::new(config, saves, users);
+        keyspace.keep_expired(state.ledger.wants_expired());
+        Ok(Opened { keyspace, state, table })
+    }
+
+    /// As [`open`](Self::open), for a tool that makes the first dump of a data directory.
+    ///
+    /// # Errors
+    /// [`ServeError::Occupied`] if there is a dump file.
+    pub(crate) fn open_empty(self, directory: DataDirectory) -> Result<Opened, ServeError> {
+        if directory.has_dump().unwrap_or(true) {
+            return Err(ServeError::Occupied { path: directory.dump().to_owned() });
+        }
+        self.open(directory, Waker::of_nobody())
+    }
+}
+
+impl Opened {
+    /// Saves all data; gives the number of keys and the dump file.
+    ///
+    /// # Errors
+    /// [`ServeError::Save`].
+    pub(crate) fn save(&mut self) -> Result<(u64, PathBuf), ServeError> {
+        let Self { keyspace, state, .. } = self;
+        let (keys, dump) = (keyspace.stats().keys as u64, state.saves.dump().to_owned());
+        match persistence::save_and_wait(keyspace, state) {
+            Ok(()) => Ok((keys, dump)),
+            Err(error) => Err(ServeError::Save { path: dump, problem: error.to_string() }),
+        }
+    }
+}
+
+/// Runs a request of the one client of a server without sockets. What the next request can do
+/// later is left to it.
+pub(crate) fn run_alone(
+    (keyspace, server, table): (&mut Keyspace, &mut ServerState, &Table),
+    (session, output): (&mut Session, &mut Vec<u8>),
+    now: i64,
+    args: &[&[u8]],
+) {
+    let clients = &mut server.clients;
+    (clients.own_place, clients.own_id) = (session.caller.place, session.caller.id);
+    (clients.own_protocol, clients.own_most) = (session.protocol, usize::MAX);
+    let out = Out::new(output, session.protocol);
+    commands::dispatch(&mut Context { keyspace, server, session, out, now, table }, args);
+    let _ = keyspace.tend();
+}
