@@ -31,7 +31,7 @@ mod watches;
 
 pub use address::Address;
 pub use caller::Caller;
-pub use command::{digest, encoding, parse_db, register};
+pub use command::{digest, encoding, parse_db, payload, register};
 pub use context::Context;
 pub use effects::{Consumer, Effects, write_request};
 pub use events::{Classes, Collected, Event, Events};

@@ -111,6 +111,8 @@ pub enum More {
     Counted(u8),
     /// The argument after the option STORE or STOREDIST, where options begin at this position.
     Stored(u8),
+    /// All arguments after the option KEYS of MIGRATE, if the key before is empty.
+    Migrated,
 }
 
 impl Keys {
@@ -149,9 +151,29 @@ impl Keys {
             More::Stored(from) => {
                 keys.extend(stored(request.get(from.into()..).unwrap_or_default()));
             }
+            More::Migrated => {
+                let named = migrated(request.get(6..).unwrap_or_default());
+                if let (Some([]), Some(named)) = (keys.first(), named) {
+                    keys = named.to_vec();
+                }
+            }
         }
         keys
     }
+}
+
+/// What stands behind KEYS among options of MIGRATE; a password may be any word.
+fn migrated<'r, 'a>(mut options: &'r [&'a [u8]]) -> Option<&'r [&'a [u8]]> {
+    while let [option, after @ ..] = options {
+        let takes = match option.to_ascii_lowercase().as_slice() {
+            b"keys" => return Some(after),
+            b"auth" => 1,
+            b"auth2" => 2,
+            _ => 0,
+        };
+        options = after.get(takes..).unwrap_or_default();
+    }
+    None
 }
 
 /// The key behind the last STORE or STOREDIST among options of SORT or GEORADIUS. What another

@@ -28,7 +28,7 @@ const START_MS: i64 = 1_700_000_000_000;
 const ONE_BY_ONE_MAX: usize = 256;
 
 /// Commands that are not for a fuzzer, and containers all of whose sub-commands are not.
-const REFUSED: [&str; 14] = [
+const REFUSED: [&str; 15] = [
     "acl",
     "bgrewriteaof",
     "bgsave",
@@ -36,6 +36,7 @@ const REFUSED: [&str; 14] = [
     "config|set",
     "debug",
     "failover",
+    "migrate",
     "monitor",
     "psync",
     "replicaof",

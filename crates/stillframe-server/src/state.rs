@@ -24,6 +24,7 @@ use self::slowlog::{Histogram, Latency, SlowLog};
 use crate::acl::Users;
 use crate::client::{Clients, Replies};
 use crate::clock::unix_millis;
+use crate::commands::migrate::Peers;
 use crate::config::Config;
 use crate::ending::Ending;
 use crate::hub::{PubSub, Tracking};
@@ -94,6 +95,8 @@ pub(crate) struct ServerState {
     pub(crate) metrics: Metrics,
     /// The server is to end, and waits for its replicas.
     pub(crate) ending: Option<Ending>,
+    /// Servers that keys were moved to lately.
+    pub(crate) peers: Peers,
     /// What signals have asked for.
     pub(crate) signals: Signals,
     /// What the system's score of the process was before it was changed, if it was.
@@ -143,6 +146,7 @@ impl ServerState {
             tls_port: 0,
             metrics: Metrics::default(),
             ending: None,
+            peers: Peers::default(),
             signals: Signals::default(),
             oom_score_before: None,
             tls: Tls::default(),

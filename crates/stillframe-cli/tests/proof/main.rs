@@ -26,6 +26,7 @@ mod lifecycle;
 mod load;
 mod loading;
 mod memory;
+mod migrating;
 mod mixed;
 mod notifications;
 mod operations;

@@ -18,20 +18,32 @@ pub(crate) fn register<S>(table: &mut Table<S>) {
 
 /// `DUMP key`
 fn dump(ctx: &mut Context<'_>, args: &[&[u8]]) {
+    match payload(ctx, args[1]) {
+        Ok(None) => ctx.out.null(),
+        Ok(Some(payload)) => ctx.out.bulk(&payload),
+        Err(error) => ctx.out.error(error),
+    }
+}
+
+/// The value of a key as RESTORE takes it; `None` if there is no such key.
+///
+/// # Errors
+/// What to answer: the value has no such form.
+pub fn payload(ctx: &mut Context<'_>, key: &[u8]) -> Result<Option<Vec<u8>>, &'static str> {
     let mut payload = Vec::new();
     let workspace = ctx.ledger.dump_workspace.take().unwrap_or_default();
     let compress = ctx.ledger.settings.compresses;
     let mut encoder = Encoder::within(workspace, &mut payload).compress(compress);
-    let written = ctx.read(args[1], |_, entry| {
+    let written = ctx.read(key, |_, entry| {
         let value = entry.map(Entry::value)?;
         let written = encode(&mut encoder, Place::Payload, value);
         Some(written.and_then(|known| encoder.finish_payload().map(|_| known)))
     });
     ctx.ledger.dump_workspace = Some(encoder.take_workspace());
     match written {
-        None => ctx.out.null(),
-        Some(Ok(true)) => ctx.out.bulk(&payload),
-        Some(Ok(false) | Err(_)) => ctx.out.error("ERR this value has no form as a payload"),
+        None => Ok(None),
+        Some(Ok(true)) => Ok(Some(payload)),
+        Some(Ok(false) | Err(_)) => Err("ERR this value has no form as a payload"),
     }
 }
 

@@ -24,6 +24,7 @@ mod sort;
 mod sorted;
 mod strings;
 
+pub use dump::payload;
 pub use keys::{encoding, parse_db};
 
 use crate::table::Table;

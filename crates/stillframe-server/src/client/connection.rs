@@ -366,10 +366,9 @@ impl Client {
         buffers + self.session.memory() + size_of::<Self>()
     }
 
-    /// Bytes of memory the client's buffers hold. Room for the rest of a large argument counts, as
-    /// in Redis: it is never more than what has arrived of it.
+    /// Bytes of memory the client's buffers hold, for CLIENT LIST.
     pub(crate) fn buffer_bytes(&self) -> usize {
-        self.input.capacity() + taken(&self.output)
+        taken(&self.input) + taken(&self.output)
     }
 }
 

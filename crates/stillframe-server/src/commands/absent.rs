@@ -3,7 +3,7 @@
 //! categories, so that an ACL file of Redis means here what it means there. MODULE is there to say
 //! that there are none.
 
-use stillframe_redis::{Keys, More, THIRD_KEY};
+use stillframe_redis::{Keys, More};
 
 use super::{Context, NO_KEYS, ONE_KEY, SECOND_KEY, Table, flags::*};
 
@@ -65,11 +65,6 @@ const CLUSTER: [Group; 4] = [
     ]),
 ];
 
-/// Moving keys has the whole server wait for another one over the network.
-const MIGRATE: &str = "migrate";
-const NO_MIGRATE: &str = "ERR MIGRATE: it is not supported by this server: move a data set with \
-    REPLICAOF, single keys with DUMP and RESTORE";
-
 /// The error for a command that is not here yet; `None` for names that Redis does not know either.
 pub(super) fn error(name: &[u8]) -> Option<String> {
     let is_among = |groups: &[Group]| {
@@ -78,7 +73,6 @@ pub(super) fn error(name: &[u8]) -> Option<String> {
     };
     let what = match () {
         () if is_among(&CLUSTER) => return Some(NO_CLUSTER.to_owned()),
-        () if name.eq_ignore_ascii_case(MIGRATE.as_bytes()) => return Some(NO_MIGRATE.to_owned()),
         () if is_among(&STREAMS) => "streams",
         () if is_among(&SCRIPTS) => "scripts",
         () => return None,
@@ -95,7 +89,6 @@ pub(crate) fn register(table: &mut Table) {
             table.add_server(name, -1, flags | ABSENT, keys, refuse);
         }
     }
-    table.add_server(MIGRATE, -1, WRITE | ABSENT, THIRD_KEY, refuse);
     let admin = ADMIN | NOSCRIPT;
     table.add_server("module", -2, 0, NO_KEYS, module_help);
     table.add_server("module|help", 2, LOADING | STALE, NO_KEYS, module_help);

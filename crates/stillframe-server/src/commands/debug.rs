@@ -265,9 +265,6 @@ fn reload(ctx: &mut Context<'_>, options: &[&[u8]]) {
 /// `DEBUG LOADAOF`: what is in memory is made anew of the dump file and the log behind it. The
 /// counters of INFO begin anew, too. Where no log is kept, it is DEBUG RELOAD.
 fn load_log(ctx: &mut Context<'_>) {
-    if !ctx.server.journal.is_on() {
-        return reload(ctx, &[]);
-    }
     if ctx.server.ledger.in_exec || ctx.server.is_loading() {
         return ctx
             .out
@@ -275,6 +272,9 @@ fn load_log(ctx: &mut Context<'_>) {
     }
     if ctx.server.saves.running().is_some() {
         persistence::wait(ctx.keyspace, ctx.server);
+    }
+    if !ctx.server.journal.is_on() {
+        return reload(ctx, &[]);
     }
     if ctx.keyspace.saving() {
         return ctx.out.error("ERR DEBUG LOADAOF cannot run now: replicas are sent an image");

@@ -324,7 +324,7 @@ fn stats(ctx: &Context<'_>, figures: &KeyspaceStats, text: &mut Text) {
     let fork_usec = if forks { whole_micros(saves.latest_begin) } else { 0 };
     text.field("latest_fork_usec", fork_usec);
     text.field("total_forks", if forks { saves.count } else { 0 });
-    text.none(&["migrate_cached_sockets"]);
+    text.field("migrate_cached_sockets", ctx.server.peers.count());
     text.field("slave_expires_tracked_keys", ctx.server.replication.own.len());
     text.none(&["active_defrag_hits", "active_defrag_misses"]);
     text.none(&["active_defrag_key_hits", "active_defrag_key_misses"]);

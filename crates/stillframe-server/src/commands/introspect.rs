@@ -182,7 +182,11 @@ fn arguments(out: &mut Out<'_>, arguments: &[Argument]) {
             out.integer(*spec);
         }
         let text = |text: &'_ Option<String>| text.clone().unwrap_or_default();
-        fields(out, &[("token", &text(token)), ("since", &text(since))]);
+        if let Some(token) = token {
+            out.bulk("token"); // MIGRATE has an empty one
+            out.bulk(token);
+        }
+        fields(out, &[("since", &text(since))]);
         fields(out, &[("deprecated_since", &text(deprecated_since))]);
         if !flags.is_empty() {
             out.bulk("flags");

@@ -15,6 +15,7 @@ mod documents;
 pub(crate) mod info;
 mod introspect;
 mod lolwut;
+pub(crate) mod migrate;
 pub(crate) mod monitor;
 mod monitoring;
 mod permissions;
@@ -102,6 +103,7 @@ pub(crate) fn table() -> Table {
     monitor::register(&mut table);
     monitoring::register(&mut table);
     lolwut::register(&mut table);
+    migrate::register(&mut table);
     debug::register(&mut table);
     transactions::register(&mut table);
     table

@@ -261,6 +261,22 @@ fn absent(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::AddrNotAvailable | io::ErrorKind::Unsupported)
 }
 
+/// A socket at an address. One of IPv6 leaves IPv4 alone, as in Redis: `*` and `::*` can have one
+/// port.
+fn bound(address: SocketAddr) -> io::Result<TcpListener> {
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_with};
+    if address.is_ipv4() {
+        return TcpListener::bind(address);
+    }
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let socket = socket_with(AddressFamily::INET6, SocketType::STREAM, flags, None)?;
+    sockopt::set_ipv6_v6only(&socket, true)?;
+    sockopt::set_socket_reuseaddr(&socket, true)?;
+    bind(&socket, &address)?;
+    listen(&socket, 1)?;
+    Ok(TcpListener::from_std(socket.into()))
+}
+
 fn open(name: &str, port: u16, backlog: u32) -> io::Result<Vec<(TcpListener, SocketAddr)>> {
     let name = match name {
         "*" => "0.0.0.0",
@@ -269,7 +285,7 @@ fn open(name: &str, port: u16, backlog: u32) -> io::Result<Vec<(TcpListener, Soc
     };
     let mut sockets = Vec::new();
     for address in (name, port).to_socket_addrs()? {
-        let socket = TcpListener::bind(address)?;
+        let socket = bound(address)?;
         rustix::net::listen(&socket, i32::try_from(backlog).unwrap_or(i32::MAX))?;
         let address = socket.local_addr()?;
         sockets.push((socket, address));

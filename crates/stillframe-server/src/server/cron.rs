@@ -83,6 +83,7 @@ pub(crate) fn attend_clients(server: &mut Server) {
     if now >= server.state.next_client_check {
         server.state.next_client_check = now + Duration::from_secs(1);
         check_clients(&mut server.state, now);
+        server.state.peers.tend(now);
     }
 }
 

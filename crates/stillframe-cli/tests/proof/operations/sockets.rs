@@ -78,3 +78,23 @@ fn a_server_may_listen_on_a_unix_socket_alone() {
     client.send(&[b"SHUTDOWN", b"NOSAVE"]);
     assert!(child.wait().expect("it ends").success());
 }
+
+/// In Redis this is the default; strangers are turned away by the protected mode.
+#[test]
+fn any_address_of_both_kinds_can_have_one_port() {
+    let mut kinds = vec![Kind::subject("imprint")];
+    kinds.extend(redis_is_here("any_address_of_both_kinds").then_some(Kind::Redis));
+    for kind in kinds {
+        let server = Server::start(kind);
+        let mut client = server.client();
+        let reply = client.call(&[b"CONFIG", b"SET", b"bind", b"* -::*"]);
+        assert_eq!(reply.text(), "OK", "{kind:?}");
+        assert_eq!(client.ask("PING").text(), "PONG");
+        assert_eq!(server.client().ask("PING").text(), "PONG", "{kind:?}: by IPv4");
+        // A machine may have no IPv6.
+        if std::net::TcpListener::bind("[::1]:0").is_ok() {
+            let connected = std::net::TcpStream::connect(("::1", server.port));
+            assert!(connected.is_ok(), "{kind:?}: by IPv6: {connected:?}");
+        }
+    }
+}
