@@ -118,10 +118,14 @@ impl<A: Algorithm> Keyspace<A> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
+    use stillframe::algorithms::naive::Naive;
+
     use crate::hash::key_hashes;
+    use crate::model::{Random, sized};
     use crate::store::tests::keyspace;
     use crate::{Expire, Keyspace};
-    use stillframe::algorithms::naive::Naive;
 
     /// How often `f` hashes keys of the keyspace.
     fn hashes(keyspace: &mut Keyspace<Naive>, f: impl FnOnce(&mut Keyspace<Naive>)) -> usize {
@@ -215,30 +219,85 @@ mod tests {
 
     #[test]
     fn what_is_known_of_a_slot_is_forgotten_with_its_key() {
-        let mut keyspace = keyspace();
         let (old, new) = ([&b"old:1"[..], b"old:2"], [&b"new:1"[..], b"new:2"]);
         let fill = |keyspace: &mut Keyspace<Naive>, keys: [&[u8]; 2]| {
             keys.iter().for_each(|key| keyspace.set(0, key, b"1", Expire::Never).unwrap());
         };
-        for round in 0..4 {
+        for round in 0..5 {
+            let mut keyspace = keyspace();
             fill(&mut keyspace, old);
             keyspace.warm(0, old);
             match round {
                 0 => old.iter().for_each(|key| assert!(keyspace.remove(0, key))),
-                1 => keyspace.clear(0),
-                2 => keyspace.swap(0, 1),
+                1 => old.iter().rev().for_each(|key| assert!(keyspace.remove(0, key))),
+                2 => keyspace.clear(0),
+                3 => keyspace.swap(0, 1),
                 _ => while keyspace.evict(chance(), &mut || 7).is_some() {},
             }
             while keyspace.tend() {}
             // They come to the slots of the old keys, whose hashes must not be taken for theirs.
             fill(&mut keyspace, new);
+            assert_eq!(keyspace.slots.used(), if round == 3 { 4 } else { 2 });
             for key in new {
                 assert!(keyspace.contains(0, key, 0), "round {round}");
                 keyspace.set(0, key, &text(1), Expire::Never).unwrap();
                 assert!(keyspace.remove(0, key), "round {round}");
             }
             assert!(!keyspace.contains(0, old[0], 0) && !keyspace.remove(0, old[1]));
-            keyspace.clear_all();
+        }
+    }
+
+    /// Whatever was warmed, in whatever order keys are looked up, changed, moved and deleted.
+    #[test]
+    fn keys_are_found_as_if_nothing_were_known() {
+        let mut random = Random::seeded("lookups");
+        let (mut keyspace, mut oracle) = (keyspace(), [(); 2].map(|()| BTreeMap::new()));
+        let names: Vec<Vec<u8>> = (0..6_u8).map(|name| vec![b'k', name]).collect();
+        for _ in 0..sized(20_000, 400) {
+            let (db, to) = (random.below(2), random.below(2));
+            let [key, other] = [(); 2].map(|()| &names[random.below(names.len())]);
+            match random.below(40) {
+                0 => {
+                    keyspace.clear(db);
+                    oracle[db].clear();
+                }
+                1 => {
+                    keyspace.swap(0, 1);
+                    oracle.swap(0, 1);
+                }
+                2..5 => {
+                    let evicted = keyspace.evict(chance(), &mut || random.next());
+                    let (db, key) = evicted.unwrap_or_default();
+                    assert_eq!(oracle[db].remove(&*key).is_some(), !key.is_empty());
+                    keyspace.tend();
+                }
+                5..10 => {
+                    let start = random.below(names.len());
+                    keyspace.warm(db, names[start..].iter().map(Vec::as_slice));
+                }
+                10..14 => {
+                    let is_there = oracle[db].remove(key).is_some();
+                    assert_eq!(keyspace.remove(db, key), is_there);
+                }
+                14..18 => {
+                    let moved = oracle[db].get(key).cloned();
+                    assert_eq!(keyspace.rename(db, key, to, other).unwrap(), moved.is_some());
+                    if let Some(moved) = moved {
+                        oracle[db].remove(key);
+                        oracle[to].insert(other.clone(), moved);
+                    }
+                }
+                18..28 => {
+                    let value = text(random.below(2));
+                    keyspace.set(db, key, &value, Expire::Never).unwrap();
+                    oracle[db].insert(key.clone(), value);
+                }
+                _ => {
+                    let found = keyspace.get(db, key, 0).map(|entry| entry.value().len());
+                    assert_eq!(found, oracle[db].get(key).map(Vec::len));
+                }
+            }
+            assert_eq!([0, 1].map(|db| keyspace.len(db)), [0, 1].map(|db| oracle[db].len()));
         }
     }
 
