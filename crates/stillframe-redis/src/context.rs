@@ -138,7 +138,7 @@ impl Context<'_> {
     }
 
     /// Tells, in place of the request itself, a request that does the same whenever it is replayed:
-    /// see [`Effects`](crate::effects::Effects). May be called several times.
+    /// see [`Effects`](crate::Effects). May be called several times.
     pub fn effect(&mut self, args: &[&[u8]]) {
         self.effect_in(self.caller.db, args);
     }

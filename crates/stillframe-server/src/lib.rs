@@ -1,7 +1,8 @@
 //! Redis-protocol server on a stillframe keyspace.
 //!
-//! Reading order: [`serve`] (start), `server` (the event loop), `commands` (what a request may do),
-//! `persistence` (how images become dump files), `effects` and `journal` (how changes are logged).
+//! Reading order: [`serve`] (start), `server` (the event loop), `state` (what it works on),
+//! `commands` (the way of a request; commands on data are in `stillframe_redis`), `persistence`
+//! (how images become dump files), `journal` (how changes are logged).
 //!
 //! - One thread runs all commands; the snapshotter is another. Nothing else touches data.
 //! - No input of a client can make this crate panic.
@@ -21,6 +22,7 @@ mod error;
 mod host;
 mod hub;
 mod import;
+#[cfg(any(test, feature = "in-process"))]
 mod in_process;
 mod journal;
 mod loading;
@@ -41,7 +43,7 @@ mod tls;
 pub use config::{Config, FileError, LogFormat, LogLevel, Size, parse_size, split_words};
 pub use error::ServeError;
 pub use import::{Imported, import};
-#[doc(hidden)]
+#[cfg(any(test, feature = "in-process"))]
 pub use in_process::{Image, InProcess};
 pub use rewind::{RewindError, Rewound, rewind};
 pub use start::serve;

@@ -60,6 +60,7 @@ fn strtod(text: &[u8]) -> Option<(f64, Fit)> {
 }
 
 /// The number of so few digits that a double holds it exactly: what most scores are.
+#[inline]
 pub fn whole(digits: &[u8]) -> Option<f64> {
     const DIGITS_MAX: usize = 15;
     if digits.is_empty() || digits.len() > DIGITS_MAX {

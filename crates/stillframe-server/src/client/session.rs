@@ -156,6 +156,7 @@ impl Session {
     }
 
     /// The session of a client without a socket.
+    #[cfg(any(test, feature = "in-process"))]
     pub(crate) fn in_process() -> Self {
         let mut session = Self::internal();
         (session.caller.internal, session.caller.id) = (false, u64::MAX);

@@ -32,7 +32,7 @@ pub(crate) mod transactions;
 use std::time::Duration;
 
 use stillframe_keyspace::Keyspace;
-use stillframe_redis::Handler as Kind;
+use stillframe_redis::Handler;
 use stillframe_redis::errors::wrong_arity;
 use stillframe_resp::Out;
 
@@ -47,13 +47,13 @@ use crate::state::memory::Room;
 
 /// Runs one command that needs the server. `args[0]` is the name; the arity was checked. Writes
 /// exactly one reply.
-pub(crate) type Handler = fn(&mut Context<'_>, args: &[&[u8]]);
+pub(crate) type ServerHandler = fn(&mut Context<'_>, args: &[&[u8]]);
 
 /// Every command of the server.
-pub(crate) type Table = stillframe_redis::Table<Handler>;
+pub(crate) type Table = stillframe_redis::Table<ServerHandler>;
 
 /// One command or sub-command.
-pub(crate) type Command = stillframe_redis::Command<Handler>;
+pub(crate) type Command = stillframe_redis::Command<ServerHandler>;
 
 /// Everything a command may use.
 pub(crate) struct Context<'a> {
@@ -262,8 +262,8 @@ pub(crate) fn run(ctx: &mut Context<'_>, index: usize, args: &[&[u8]]) {
         ctx.keyspace.spare_expired(false);
     }
     match command.handler {
-        Kind::Data(handler) => handler(&mut ctx.data(), args),
-        Kind::Server(handler) => handler(ctx, args),
+        Handler::Data(handler) => handler(&mut ctx.data(), args),
+        Handler::Server(handler) => handler(ctx, args),
     }
     if deletes {
         ctx.keyspace.spare_expired(ctx.server.spares_expired());

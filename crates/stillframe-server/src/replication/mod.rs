@@ -4,7 +4,8 @@
 //! told), `transfer` and `target` (the first image), then `follow` and what it uses (the other
 //! side: this server is the replica).
 //!
-//! - The stream consists of the [effects](crate::effects) of requests; the end of a turn adds them.
+//! - The stream consists of the [effects](stillframe_redis::Effects) of requests; the end of a turn
+//!   adds them.
 //!   An image for a replica begins between two turns' worth of them, at an offset that is known
 //!   exactly. A replica of ours hears what its primary's primary said, byte for byte.
 //! - The stream has a name. Who has applied it up to an offset that is still kept may go on from
