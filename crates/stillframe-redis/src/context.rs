@@ -130,7 +130,7 @@ impl Context<'_> {
     /// Redis's letter for its kind (`l` list, `s` set, `h` hash, `z` sorted set, `$` string,
     /// `g` any type), `event` what happened.
     #[inline]
-    pub(crate) fn changed_as(&mut self, key: &[u8], class: char, event: &'static str) {
+    pub fn changed_as(&mut self, key: &[u8], class: char, event: &'static str) {
         self.changed(key);
         if !self.ledger.settings.notify.is_empty() {
             self.ledger.notify_change(self.keyspace, key, class, event);

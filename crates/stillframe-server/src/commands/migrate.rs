@@ -98,7 +98,7 @@ fn migrate(ctx: &mut Context<'_>, args: &[&[u8]]) {
         let db = data.caller.db;
         for key in &moved {
             data.keyspace.remove(db, key);
-            data.changed(key);
+            data.changed_as(key, 'g', "del");
         }
         let words: Vec<&[u8]> = [&b"DEL"[..]].into_iter().chain(moved).collect();
         data.effect(&words);
@@ -109,11 +109,14 @@ fn migrate(ctx: &mut Context<'_>, args: &[&[u8]]) {
     }
 }
 
+/// A key, and the request that makes it anew.
+type Packed<'a> = (&'a [u8], Vec<u8>);
+
 /// The keys that there are, each with the request that makes it anew.
 fn packed<'a>(
     ctx: &mut Context<'_>,
     request: &Request<'a>,
-) -> Result<Vec<(&'a [u8], Vec<u8>)>, &'static str> {
+) -> Result<Vec<Packed<'a>>, &'static str> {
     let mut data = ctx.data();
     let mut found = Vec::new();
     for &key in &request.keys {
@@ -136,7 +139,7 @@ fn packed<'a>(
 fn send<'a>(
     ctx: &mut Context<'_>,
     request: &Request<'_>,
-    found: &[(&'a [u8], Vec<u8>)],
+    found: &[Packed<'a>],
     moved: &mut Vec<&'a [u8]>,
 ) -> Result<(), String> {
     let peers = &mut ctx.server.peers;
@@ -178,7 +181,7 @@ fn send<'a>(
 fn exchange<'a>(
     peer: &mut Peer,
     request: &Request<'_>,
-    found: &[(&'a [u8], Vec<u8>)],
+    found: &[Packed<'a>],
     moved: &mut Vec<&'a [u8]>,
 ) -> Result<Option<String>, Failure> {
     peer.set_timeout(request.timeout)?;
