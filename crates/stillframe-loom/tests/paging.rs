@@ -5,7 +5,7 @@
 mod common;
 
 use common::{AMPLE, Faults, Look, Model, Op, Seen, explore, rejects, run};
-use stillframe_loom::algorithms::page_table::{AsyncFork, OnDemandFork, Tables};
+use stillframe_loom::algorithms::page_table::{AsyncFork, Asynchronous, OnDemandFork, Tables};
 use stillframe_loom::{Algorithm, Image, InProcess, Mutant, OnFull};
 
 use Op::{Begin as B, Write as W};
@@ -53,7 +53,7 @@ fn on_demand_fork_images() {
 /// A word asked for at random may make the snapshotter copy a table, racing with the writer.
 #[test]
 fn async_fork_random_access() {
-    fn look(image: &InProcess<Seen, Tables<true>>, expected: &[u64], faults: &Faults) {
+    fn look(image: &InProcess<Seen, Tables<Asynchronous>>, expected: &[u64], faults: &Faults) {
         let found = image.get(2);
         faults.check(found == Some(expected[2]), || {
             format!("word 2 is {found:?}, at begin {expected:?}")

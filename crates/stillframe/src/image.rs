@@ -10,10 +10,9 @@ use crate::error::CaptureError;
 use crate::handover::Handover;
 use crate::mutant::Mutant;
 use crate::os::Shared;
-use crate::sink::BLOCK_WORDS;
-use crate::sink::Sink;
+use crate::sink::{BLOCK_WORDS, Sink};
 
-pub use incremental::{Changes, Increment};
+pub use incremental::{ByArray, BySink, Changes, Completion, Increment};
 pub(crate) use incremental::{fold, rewrite};
 pub use marks::Marks;
 pub(crate) use marks::low;

@@ -43,7 +43,7 @@ pub use algorithm::{Algorithm, Image};
 pub use engine::{Begun, CaptureReport, Engine, Publication};
 pub use error::{BeginError, CaptureError, MemoryError, Unavailable};
 pub use handover::Progress;
-pub use image::{Changes, InProcess, Increment, Marks, View};
+pub use image::{ByArray, BySink, Changes, Completion, InProcess, Increment, Marks, View};
 pub use info::{Completeness, Info, Unit};
 pub use memory::Words;
 pub use mutant::Mutant;

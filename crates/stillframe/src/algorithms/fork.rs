@@ -25,6 +25,9 @@
 //! A sink that panics breaks F1: Rust's panic hook allocates, and waits for ever if another thread
 //! was printing a panic at the instant of the fork. Sinks return errors instead.
 
+use std::fmt;
+use std::marker::PhantomData;
+
 use crate::algorithm::{Algorithm, Image};
 use crate::error::{BeginError, CaptureError, MemoryError};
 use crate::handover::{Handover, Progress};
@@ -35,33 +38,60 @@ use crate::mutant::Mutant;
 use crate::options::Options;
 use crate::os::{Child, Ended, STATUS_PANICKED, Shareable, Shared};
 use crate::point::Point;
-use crate::sink::BLOCK_WORDS;
-use crate::sink::{Sink, SinkError};
+use crate::sink::{BLOCK_WORDS, Sink, SinkError};
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// On pages of 4 KiB, unless [`Options::huge_pages`] asks for others.
-pub type Fork = Forking<false>;
+pub type Fork = ForkedImages<SmallPages>;
 /// On pages of 2 MiB.
-pub type ForkHuge = Forking<true>;
+pub type ForkHuge = ForkedImages<HugePages>;
+
+/// The pages that the state lies on.
+pub trait Pages: fmt::Debug + Send + 'static {
+    /// The registry's line.
+    const INFO: Info;
+    /// Whether they are of 2 MiB, whatever the options say.
+    const HUGE: bool;
+}
+
+/// Those that the options ask for.
+#[derive(Debug)]
+pub struct SmallPages;
+
+impl Pages for SmallPages {
+    const INFO: Info = Fork::REGISTERED;
+    const HUGE: bool = false;
+}
+
+/// Those of 2 MiB.
+#[derive(Debug)]
+pub struct HugePages;
+
+impl Pages for HugePages {
+    const INFO: Info = ForkHuge::REGISTERED;
+    const HUGE: bool = true;
+}
 
 /// State words with fork snapshots.
 #[derive(Debug)]
-pub struct Forking<const HUGE: bool> {
+pub struct ForkedImages<P> {
     words: Words,
     handover: Shared<Handover>,
     verdict: Shared<Verdict>,
+    pages: PhantomData<P>,
 }
 
-impl<const HUGE: bool> Algorithm for Forking<HUGE> {
+impl<P: Pages> Algorithm for ForkedImages<P> {
     type Image<S: Sink + 'static> = ForkImage<S>;
-    const INFO: Info = if HUGE { ForkHuge::REGISTERED } else { Fork::REGISTERED };
+    const INFO: Info = P::INFO;
 
     fn create(options: &Options) -> Result<Self, MemoryError> {
-        let options = options.clone().huge_pages(HUGE || options.huge_pages);
+        let options = options.clone().huge_pages(P::HUGE || options.huge_pages);
         Ok(Self {
             words: Words::create(&options)?,
             handover: Shared::new(Handover::new())?,
             verdict: Shared::new(Verdict::new())?,
+            pages: PhantomData,
         })
     }
 

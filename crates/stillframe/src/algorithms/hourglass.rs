@@ -29,11 +29,13 @@
 //! values unless the base was dumped and cleared in time). Flags are cleared when the image is
 //! settled, not while it is dumped, so that an image that fails loses nothing. `docs/errata.md`.
 
+use std::marker::PhantomData;
+
 use crate::algorithm::Algorithm;
 use crate::error::{BeginError, MemoryError};
 use crate::flags::Bits;
 use crate::handover::{Handover, Progress};
-use crate::image::{Changes, Increment, Lease, Marks, fold, rewrite};
+use crate::image::{ByArray, BySink, Changes, Completion, Increment, Lease, Marks, fold, rewrite};
 use crate::info::Info;
 use crate::memory::Words;
 use crate::mutant::Mutant;
@@ -43,13 +45,13 @@ use crate::point::Point;
 use crate::sink::Sink;
 
 /// Completed by the sink: the true two copies.
-pub type Hourglass = Glass<false>;
+pub type Hourglass = Glass<BySink>;
 /// Completed by a third array, as in the authors' code.
-pub type HourglassCopy = Glass<true>;
+pub type HourglassCopy = Glass<ByArray>;
 
-/// State words with Hourglass images; `COPY`: with the image before in one more array.
+/// State words with Hourglass images.
 #[derive(Debug)]
-pub struct Glass<const COPY: bool> {
+pub struct Glass<C> {
     /// `A0` and `A1`.
     arrays: [Words; 2],
     /// `b0` and `b1`: what was written in the array's last period.
@@ -61,11 +63,12 @@ pub struct Glass<const COPY: bool> {
     current: usize,
     shift: u32,
     handover: Shared<Handover>,
+    completion: PhantomData<C>,
 }
 
-impl<const COPY: bool> Algorithm for Glass<COPY> {
+impl<C: Completion> Algorithm for Glass<C> {
     type Image<S: Sink + 'static> = Increment<S, Side>;
-    const INFO: Info = if COPY { HourglassCopy::REGISTERED } else { Hourglass::REGISTERED };
+    const INFO: Info = if C::IN_MEMORY { HourglassCopy::REGISTERED } else { Hourglass::REGISTERED };
 
     fn create(options: &Options) -> Result<Self, MemoryError> {
         let shift = Self::INFO.unit(options.unit).words().trailing_zeros();
@@ -75,10 +78,11 @@ impl<const COPY: bool> Algorithm for Glass<COPY> {
             arrays: [array()?, array()?],
             written: [flags()?, flags()?],
             latest: flags()?,
-            previous: if COPY { Some(array()?) } else { None },
+            previous: C::IN_MEMORY.then(array).transpose()?,
             current: 0,
             shift,
             handover: Shared::new(Handover::new())?,
+            completion: PhantomData,
         };
         let other = state.handover.is(Mutant::HourglassFlagsBaseInOtherArray);
         state.written[usize::from(other)].fill(0..state.units(options.words), true);
@@ -159,7 +163,7 @@ impl<const COPY: bool> Algorithm for Glass<COPY> {
     }
 }
 
-impl<const COPY: bool> Glass<COPY> {
+impl<C: Completion> Glass<C> {
     fn side(&self, side: usize) -> Side {
         Side { words: self.arrays[side].view(), written: self.written[side].view() }
     }

@@ -16,6 +16,9 @@
 //!
 //! Deviation: the writer itself copies, at its own point of consistency, so no lock is needed.
 
+use std::fmt;
+use std::marker::PhantomData;
+
 use crate::algorithm::Algorithm;
 use crate::error::{BeginError, MemoryError};
 use crate::handover::{Handover, Progress};
@@ -26,34 +29,67 @@ use crate::mutant::Mutant;
 use crate::options::Options;
 use crate::os::Shared;
 use crate::point::Point;
-use crate::sink::BLOCK_WORDS;
-use crate::sink::Sink;
+use crate::sink::{BLOCK_WORDS, Sink};
 
 /// Copied by the writer.
-pub type Naive = Copying<false>;
+pub type Naive = FullCopy<ByWriter>;
 /// Copied by several threads.
-pub type NaiveParallel = Copying<true>;
+pub type NaiveParallel = FullCopy<ByThreads>;
+
+/// Who copies the state.
+pub trait Copiers: fmt::Debug + Send + 'static {
+    /// The registry's line.
+    const INFO: Info;
+    /// How many threads they are.
+    fn count(options: &Options) -> usize;
+}
+
+/// The writer alone.
+#[derive(Debug)]
+pub struct ByWriter;
+
+impl Copiers for ByWriter {
+    const INFO: Info = Naive::REGISTERED;
+
+    fn count(_: &Options) -> usize {
+        1
+    }
+}
+
+/// As many threads as the options say, of which the writer is one.
+#[derive(Debug)]
+pub struct ByThreads;
+
+impl Copiers for ByThreads {
+    const INFO: Info = NaiveParallel::REGISTERED;
+
+    fn count(options: &Options) -> usize {
+        options.threads
+    }
+}
 
 /// State words with naive snapshots.
 #[derive(Debug)]
-pub struct Copying<const PARALLEL: bool> {
+pub struct FullCopy<C> {
     words: Words,
     /// The copy; grows with the state, at begin.
     shadow: Words,
     threads: usize,
     handover: Shared<Handover>,
+    copiers: PhantomData<C>,
 }
 
-impl<const PARALLEL: bool> Algorithm for Copying<PARALLEL> {
+impl<C: Copiers> Algorithm for FullCopy<C> {
     type Image<S: Sink + 'static> = InProcess<S, Shadow>;
-    const INFO: Info = if PARALLEL { NaiveParallel::REGISTERED } else { Naive::REGISTERED };
+    const INFO: Info = C::INFO;
 
     fn create(options: &Options) -> Result<Self, MemoryError> {
         Ok(Self {
             words: Words::create(options)?,
-            threads: if PARALLEL { options.threads } else { 1 },
+            threads: C::count(options),
             shadow: Words::create(options)?,
             handover: Shared::new(Handover::new())?,
+            copiers: PhantomData,
         })
     }
 

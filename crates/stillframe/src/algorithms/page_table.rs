@@ -34,6 +34,9 @@
 //! writer claims and copies it, and the snapshotter finds it done. The image is done: the mark is
 //! cleared without a copy, as a kernel reuses a page that it finds to be mapped once.
 
+use std::fmt;
+use std::marker::PhantomData;
+
 use crate::algorithm::Algorithm;
 use crate::claim::{Claim, Claims};
 use crate::error::{BeginError, MemoryError};
@@ -45,13 +48,12 @@ use crate::mutant::Mutant;
 use crate::options::Options;
 use crate::os::Shared;
 use crate::point::Point;
-use crate::sink::BLOCK_WORDS;
-use crate::sink::Sink;
+use crate::sink::{BLOCK_WORDS, Sink};
 
 /// The writer copies tables, when it must.
-pub type OnDemandFork = PageTables<false>;
+pub type OnDemandFork = PageTables<OnDemand>;
 /// The snapshotter copies tables; the writer those that it needs before.
-pub type AsyncFork = PageTables<true>;
+pub type AsyncFork = PageTables<Asynchronous>;
 
 /// Entries in a table; few in tests, whose states are small.
 const TABLE: usize = if BLOCK_WORDS == 512 && !cfg!(test) { 512 } else { 2 };
@@ -59,9 +61,35 @@ const TABLE: usize = if BLOCK_WORDS == 512 && !cfg!(test) { 512 } else { 2 };
 /// table's first entry or a page's first word.
 const SHARED: u64 = 1;
 
+/// When tables are copied for an image, and by whom.
+pub trait TableCopies: fmt::Debug + Send + Sync + 'static {
+    /// The registry's line.
+    const INFO: Info;
+    /// Whether the snapshotter copies them, and the writer only those that it needs before.
+    const BY_SNAPSHOTTER: bool;
+}
+
+/// By the writer, when it must.
+#[derive(Debug)]
+pub struct OnDemand;
+
+impl TableCopies for OnDemand {
+    const INFO: Info = OnDemandFork::REGISTERED;
+    const BY_SNAPSHOTTER: bool = false;
+}
+
+/// By the snapshotter, all of them first.
+#[derive(Debug)]
+pub struct Asynchronous;
+
+impl TableCopies for Asynchronous {
+    const INFO: Info = AsyncFork::REGISTERED;
+    const BY_SNAPSHOTTER: bool = true;
+}
+
 /// State words behind a page table.
 #[derive(Debug)]
-pub struct PageTables<const ASYNC: bool> {
+pub struct PageTables<C> {
     words: usize,
     max_words: usize,
     /// One entry a table.
@@ -79,11 +107,12 @@ pub struct PageTables<const ASYNC: bool> {
     claims: Claims,
     epoch: u64,
     handover: Shared<Handover>,
+    copies: PhantomData<C>,
 }
 
-impl<const ASYNC: bool> Algorithm for PageTables<ASYNC> {
-    type Image<S: Sink + 'static> = InProcess<S, Tables<ASYNC>>;
-    const INFO: Info = if ASYNC { AsyncFork::REGISTERED } else { OnDemandFork::REGISTERED };
+impl<C: TableCopies> Algorithm for PageTables<C> {
+    type Image<S: Sink + 'static> = InProcess<S, Tables<C>>;
+    const INFO: Info = C::INFO;
 
     fn create(options: &Options) -> Result<Self, MemoryError> {
         let max_words = options.max_words.max(options.words);
@@ -105,6 +134,7 @@ impl<const ASYNC: bool> Algorithm for PageTables<ASYNC> {
             claims: Claims::create(&room(max_tables), &handover)?,
             epoch: 0,
             handover,
+            copies: PhantomData,
         };
         state.grow(options.words)?;
         Ok(state)
@@ -178,6 +208,7 @@ impl<const ASYNC: bool> Algorithm for PageTables<ASYNC> {
             pages: self.pages.view(),
             claims: self.claims.view(),
             epoch: lease.epoch,
+            copies: PhantomData,
         };
         Ok(InProcess::new(tables, Held::new(sink, lease)))
     }
@@ -187,7 +218,7 @@ impl<const ASYNC: bool> Algorithm for PageTables<ASYNC> {
     }
 }
 
-impl<const ASYNC: bool> PageTables<ASYNC> {
+impl<C: TableCopies> PageTables<C> {
     /// Where the writer's entry of a page is.
     #[inline]
     fn place(&self, page: usize) -> usize {
@@ -248,7 +279,7 @@ impl<const ASYNC: bool> PageTables<ASYNC> {
         let base = (self.root.load(table) >> 1) as usize;
         let mut owned = base;
         if self.handover.running() {
-            if ASYNC {
+            if C::BY_SNAPSHOTTER {
                 self.copied_for_image(table, base);
             } else if !self.handover.is(Mutant::OdfWritesSharedTable) {
                 self.handover.note_interruption();
@@ -307,19 +338,20 @@ fn copy_table(tables: &Words, base: usize, table: usize, claims: &Claims, epoch:
 
 /// The snapshotter's side: the root as it was at begin, and what it leads to.
 #[derive(Debug)]
-pub struct Tables<const ASYNC: bool> {
+pub struct Tables<C> {
     root: Words,
     tables: Words,
     pages: Words,
     claims: Claims,
     epoch: u64,
+    copies: PhantomData<C>,
 }
 
-impl<const ASYNC: bool> Tables<ASYNC> {
+impl<C: TableCopies> Tables<C> {
     /// First entry of the image's own table.
     fn table(&self, table: usize) -> usize {
         let base = (self.root.load(table) >> 1) as usize;
-        if !ASYNC {
+        if !C::BY_SNAPSHOTTER {
             return base;
         }
         match self.claims.claim(table, self.epoch) {
@@ -334,7 +366,7 @@ impl<const ASYNC: bool> Tables<ASYNC> {
 
     /// All tables before the first block: from then on the writer is not held up by one.
     fn copy_tables(&self, block: usize) {
-        if ASYNC && block == 0 {
+        if C::BY_SNAPSHOTTER && block == 0 {
             for table in 0..self.root.len() {
                 self.table(table);
             }
@@ -347,7 +379,7 @@ impl<const ASYNC: bool> Tables<ASYNC> {
     }
 }
 
-impl<const ASYNC: bool> View for Tables<ASYNC> {
+impl<C: TableCopies> View for Tables<C> {
     fn block(&self, block: usize, into: &mut [u64]) {
         self.copy_tables(block);
         self.pages.copy_to(self.page(block), into);

@@ -54,8 +54,7 @@ use crate::mutant::Mutant;
 use crate::options::Options;
 use crate::os::Shared;
 use crate::point::Point;
-use crate::sink::BLOCK_WORDS;
-use crate::sink::Sink;
+use crate::sink::{BLOCK_WORDS, Sink};
 use crate::sync::{Backoff, Ordering};
 
 /// The latest value is in both arrays.

@@ -28,47 +28,50 @@
 //! the base was dumped in time). Flags are cleared when the image is settled. `docs/errata.md`.
 
 use std::fmt;
+use std::marker::PhantomData;
 use std::ops::Range;
 
 use crate::algorithm::Algorithm;
 use crate::error::{BeginError, MemoryError};
 use crate::flags::Bytes;
 use crate::handover::{Handover, Progress};
-use crate::image::{Changes, Increment, Lease, Marks, fold, rewrite};
+use crate::image::{ByArray, BySink, Changes, Completion, Increment, Lease, Marks, fold, rewrite};
 use crate::info::Info;
 use crate::memory::{Words, byte};
 use crate::mutant::{Mutant, Mutation};
 use crate::options::Options;
 use crate::os::Shared;
 use crate::point::Point;
-use crate::sink::BLOCK_WORDS;
-use crate::sink::Sink;
+use crate::sink::{BLOCK_WORDS, Sink};
 use crate::sync::{AtomicU64, Ordering};
 
 /// Separate arrays, completed in memory.
-pub type NppCopy = PingPong<Separate, true>;
+pub type NppCopy = PingPong<Separate, ByArray>;
 /// Separate arrays, completed by the sink.
-pub type NppMerge = PingPong<Separate, false>;
+pub type NppMerge = PingPong<Separate, BySink>;
 /// Interleaved arrays, completed in memory.
-pub type IppCopy = PingPong<Interleaved, true>;
+pub type IppCopy = PingPong<Interleaved, ByArray>;
 /// Interleaved arrays, completed by the sink.
-pub type IppMerge = PingPong<Interleaved, false>;
+pub type IppMerge = PingPong<Interleaved, BySink>;
 
-/// State words with Ping-Pong images; `COPY`: with the image before in one more array.
+/// State words with Ping-Pong images.
 #[derive(Debug)]
-pub struct PingPong<L, const COPY: bool> {
+pub struct PingPong<L, C> {
     layout: L,
     previous: Option<Words>,
     /// Which shadow is `cur`, 0 (Odd) or 1 (Even).
     current: usize,
     shift: u32,
     handover: Shared<Handover>,
+    completion: PhantomData<C>,
 }
 
 /// Where the state, its two shadows and their flags lie in memory.
 pub trait Layout: fmt::Debug + Sized + Send + 'static {
-    /// The registry lines: completed by the sink, completed in memory.
-    const INFO: [Info; 2];
+    /// The registry's line of images that the sink completes.
+    const MERGE: Info;
+    /// The registry's line of images that are completed in memory.
+    const COPY: Info;
     /// Zero words in units of `1 << shift`, no flag set.
     ///
     /// # Errors
@@ -99,18 +102,19 @@ pub trait Layout: fmt::Debug + Sized + Send + 'static {
     fn forget(&self, shadow: usize, block: usize);
 }
 
-impl<L: Layout, const COPY: bool> Algorithm for PingPong<L, COPY> {
+impl<L: Layout, C: Completion> Algorithm for PingPong<L, C> {
     type Image<S: Sink + 'static> = Increment<S, Shadow<L>>;
-    const INFO: Info = L::INFO[COPY as usize];
+    const INFO: Info = if C::IN_MEMORY { L::COPY } else { L::MERGE };
 
     fn create(options: &Options) -> Result<Self, MemoryError> {
         let shift = Self::INFO.unit(options.unit).words().trailing_zeros();
         let state = Self {
             layout: L::create(options, shift)?,
-            previous: if COPY { Some(Words::create(options)?) } else { None },
+            previous: C::IN_MEMORY.then(|| Words::create(options)).transpose()?,
             current: 0,
             shift,
             handover: Shared::new(Handover::new())?,
+            completion: PhantomData,
         };
         let in_previous = state.handover.is(Mutant::PingPongFlagsBaseInPrevious);
         state.layout.flag(usize::from(in_previous), 0..state.units(options.words));
@@ -175,7 +179,7 @@ impl<L: Layout, const COPY: bool> Algorithm for PingPong<L, COPY> {
     }
 }
 
-impl<L: Layout, const COPY: bool> PingPong<L, COPY> {
+impl<L: Layout, C: Completion> PingPong<L, C> {
     fn shadow(&self, shadow: usize) -> Shadow<L> {
         Shadow { layout: self.layout.view(), shadow }
     }
@@ -216,7 +220,8 @@ pub struct Separate {
 }
 
 impl Layout for Separate {
-    const INFO: [Info; 2] = [NppMerge::REGISTERED, NppCopy::REGISTERED];
+    const MERGE: Info = NppMerge::REGISTERED;
+    const COPY: Info = NppCopy::REGISTERED;
 
     fn create(options: &Options, shift: u32) -> Result<Self, MemoryError> {
         let array = || Words::create(options);
@@ -313,7 +318,8 @@ impl Interleaved {
 }
 
 impl Layout for Interleaved {
-    const INFO: [Info; 2] = [IppMerge::REGISTERED, IppCopy::REGISTERED];
+    const MERGE: Info = IppMerge::REGISTERED;
+    const COPY: Info = IppCopy::REGISTERED;
 
     fn create(options: &Options, _shift: u32) -> Result<Self, MemoryError> {
         let records = options.resized(|words| words.saturating_mul(RECORD_WORDS));

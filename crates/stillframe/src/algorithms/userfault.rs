@@ -44,8 +44,7 @@ use crate::mutant::Mutant;
 use crate::options::Options;
 use crate::os::{FaultHandler, Shared, UserFaults};
 use crate::point::Point;
-use crate::sink::BLOCK_WORDS;
-use crate::sink::Sink;
+use crate::sink::{BLOCK_WORDS, Sink};
 use crate::sync::{AtomicUsize, Mutex, MutexGuard, Ordering};
 
 /// State words whose pages the kernel protects.

@@ -51,8 +51,7 @@ use crate::mutant::Mutant;
 use crate::options::{OnFull, Options};
 use crate::os::Shared;
 use crate::point::Point;
-use crate::sink::BLOCK_WORDS;
-use crate::sink::Sink;
+use crate::sink::{BLOCK_WORDS, Sink};
 use crate::sync::{AtomicUsize, Backoff, Mutex, Ordering, thread};
 
 mod walk;

@@ -17,13 +17,36 @@
 //!
 //! Completion is a property of the type, asked once a block: a branch that costs nothing.
 
+use std::fmt;
+
 use crate::algorithm::{Algorithm, Image};
 use crate::error::CaptureError;
 use crate::image::{Held, Lease, Marks};
 use crate::memory::Words;
 use crate::mutant::Mutant;
-use crate::sink::BLOCK_WORDS;
-use crate::sink::{Before, Sink};
+use crate::sink::{BLOCK_WORDS, Before, Sink};
+
+/// What completes an image of changes.
+pub trait Completion: fmt::Debug + Send + 'static {
+    /// Whether the algorithm keeps the image before, and completes images from it.
+    const IN_MEMORY: bool;
+}
+
+/// The sink, from the image before that it has.
+#[derive(Debug)]
+pub struct BySink;
+
+impl Completion for BySink {
+    const IN_MEMORY: bool = false;
+}
+
+/// One more array, with the image before.
+#[derive(Debug)]
+pub struct ByArray;
+
+impl Completion for ByArray {
+    const IN_MEMORY: bool = true;
+}
 
 /// What was written between two images, as one algorithm keeps it.
 pub trait Changes: Send {

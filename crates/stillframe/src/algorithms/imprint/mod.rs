@@ -44,8 +44,7 @@ use crate::mutant::Mutant;
 use crate::options::{OnFull, Options, budget_for};
 use crate::os::Shared;
 use crate::point::Point;
-use crate::sink::BLOCK_WORDS;
-use crate::sink::Sink;
+use crate::sink::{BLOCK_WORDS, Sink};
 use crate::sync::{AtomicU64, Backoff, Ordering, fence};
 
 /// Records of a block before it gets a frame. A frame costs a block copy and as much log as

@@ -35,8 +35,7 @@ use crate::mutant::Mutant;
 use crate::options::Options;
 use crate::os::Shared;
 use crate::point::Point;
-use crate::sink::BLOCK_WORDS;
-use crate::sink::Sink;
+use crate::sink::{BLOCK_WORDS, Sink};
 use crate::sync::Ordering;
 
 pub use layouts::{BitPacked, Column, InLine, Layout, Row, Separate};
