@@ -57,7 +57,7 @@ fn output_that_cannot_be_written_is_wrong_usage() {
     let file = tempfile::NamedTempFile::new().expect("a temporary file");
     let output = lab(&["all", "--scale", "2000"], file.path());
     assert_eq!(output.status.code(), Some(2));
-    assert!(stderr(&output).contains("give another directory with --out"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("name another place to write to"), "{}", stderr(&output));
 }
 
 #[test]
