@@ -223,9 +223,10 @@ impl<A: Algorithm> Keyspace<A> {
         self.dbs[db].expiries.len()
     }
 
-    /// Calls `f` for the keys of `db` among the next `budget` slots from `cursor` on (0 to begin),
-    /// and returns the cursor to go on from, 0 at the end. A key that exists from the first call to
-    /// the last is met exactly once, however much else changes.
+    /// Calls `f` for the next `budget` keys of `db` from `cursor` on (0 to begin), or for fewer if
+    /// many slots are empty or belong to other databases, and returns the cursor to go on from, 0
+    /// at the end. A key that exists from the first call to the last is met exactly once, however
+    /// much else changes.
     pub fn scan(
         &mut self,
         db: usize,
@@ -234,16 +235,23 @@ impl<A: Algorithm> Keyspace<A> {
         now: i64,
         mut f: impl FnMut(&Entry),
     ) -> u64 {
+        /// Slots looked at in any case: a database of few keys beside a large one, or where a
+        /// large one was, is not a walk of a request for ten slots.
+        const LOOKED_AT: usize = 1024;
         let used = self.slots.used();
         let cursor = Cursor::read(cursor, used);
         let last = cursor.end().min(used);
         let start = cursor.next.min(last);
-        let end = start.saturating_add(budget.max(1)).min(last);
-        for slot in start..end {
+        let furthest = start.saturating_add(budget.max(LOOKED_AT)).min(last);
+        let (mut end, mut left) = (start, budget.max(1));
+        while end < furthest && left > 0 {
+            let slot = end;
+            end += 1;
             let Some(entry) = self.slots.entry(slot as u32) else { continue };
             if entry.space() != self.spaces.of_db(db) || !self.is_live(entry) {
                 continue;
             }
+            left -= 1;
             if entry.is_expired(now) {
                 self.delete_if_expired(slot as u32, now);
             } else {

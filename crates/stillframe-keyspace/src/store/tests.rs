@@ -85,3 +85,32 @@ fn clearing_gives_the_slots_back() {
     while keyspace.tend() {}
     assert_eq!(keyspace.stats().entry_bytes, 0);
 }
+
+/// Few keys beside many of another database, or where many were: a walk of ten keys at a time does
+/// not take a call for each ten slots.
+#[test]
+fn a_scan_passes_many_empty_slots_at_once() {
+    let mut keyspace = keyspace();
+    let keys = if cfg!(miri) { 100 } else { 4_000 };
+    for number in 0..keys {
+        keyspace.set(0, format!("{number}").as_bytes(), b"x", Expire::Never).unwrap();
+    }
+    keyspace.set(1, b"beside", b"x", Expire::Never).unwrap();
+    let calls = |keyspace: &mut Keyspace<Naive>| {
+        let (mut cursor, mut calls, mut met) = (0, 0, 0);
+        loop {
+            cursor = keyspace.scan(1, cursor, 10, 0, |_| met += 1);
+            calls += 1;
+            if cursor == 0 {
+                return (calls, met);
+            }
+        }
+    };
+    let most = keys / 1000 + 2;
+    let (count, met) = calls(&mut keyspace);
+    assert!(count <= most && met == 1, "{count} calls, {met} keys");
+    keyspace.clear(0);
+    while keyspace.tend() {}
+    let (count, met) = calls(&mut keyspace);
+    assert!(count <= most && met == 1, "{count} calls, {met} keys");
+}
