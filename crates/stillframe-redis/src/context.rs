@@ -69,7 +69,7 @@ impl Context<'_> {
         answer(&mut self.out, None)
     }
 
-    /// As [`read`](Self::read), for OBJECT and its like: a miss is counted, but notified to nobody.
+    /// Looks a key up for OBJECT and its like: a miss is counted, but notified to nobody.
     pub fn peek<R>(
         &mut self,
         key: &[u8],

@@ -62,7 +62,7 @@ pub mod flags {
     pub const ALLOW_BUSY: u32 = 1 << 14;
     /// Not for the slow log, as its parts are.
     pub const SKIP_SLOWLOG: u32 = 1 << 15;
-    /// Not all keys are at fixed positions; follows from [`Keys`].
+    /// Not all keys are at fixed positions; follows from `Keys`.
     pub const MOVABLE_KEYS: u32 = 1 << 16;
     /// Redis has it, this server has not.
     pub const ABSENT: u32 = 1 << 19;

@@ -265,7 +265,7 @@ mod tests {
         let plan = Plan::new(&figures::all(), Size::QUICK, 1);
         let mut rounds = 0;
         let error = plan.run(file.path(), "", &mut |_| rounds += 1).expect_err("it is a file");
-        assert!(error.to_string().contains("--out"), "{error}");
+        assert!(error.to_string().contains("name another place"), "{error}");
         assert_eq!(rounds, 0);
     }
 
