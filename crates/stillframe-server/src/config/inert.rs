@@ -4,7 +4,7 @@
 use super::Config;
 use super::choices::bytes_between;
 use super::parameter::{Parameter, always, at_start, size, text};
-use super::values::{number, parse_size, switch};
+use super::values::{any, number, parse_size, switch};
 
 /// One of them: `inert!(when it may change, name, default, what it is checked by)`.
 macro_rules! inert {
@@ -40,10 +40,6 @@ fn some_memory(value: &str) -> Result<String, String> {
 fn facility(value: &str) -> Result<String, String> {
     let names = ["user", "local0", "local1", "local2", "local3", "local4", "local5", "local6"];
     one_of(value, &[&names[..], &["local7"]].concat())
-}
-
-fn any(value: &str) -> Result<String, String> {
-    Ok(value.to_owned())
 }
 
 fn one_of(value: &str, names: &[&str]) -> Result<String, String> {

@@ -17,7 +17,8 @@ use super::process::PROCESS;
 use super::replication::REPLICATION;
 use super::tls::TLS;
 use super::values::{
-    Size, number, output_limits, parse_size, save_points, share, show_output_limits, switch, yes_no,
+    Size, any, number, output_limits, parse_size, save_points, share, show_output_limits, switch,
+    yes_no,
 };
 use super::{Config, LogLevel};
 use stillframe_redis::Classes;
@@ -79,11 +80,7 @@ static PARAMETERS: &[Parameter] = &[
     several_words(always("bind", |c| c.bind.join(" "), store!(bind, addresses))),
     always("port", |c| c.port.to_string(), store!(port, |v| number(v, 0, 65535))),
     always("protected-mode", |c| yes_no(c.protected_mode), store!(protected_mode, switch)),
-    text(always(
-        "requirepass",
-        |c| c.requirepass.clone(),
-        store!(requirepass, |value: &str| Ok::<_, String>(value.to_owned())),
-    )),
+    text(always("requirepass", |c| c.requirepass.clone(), store!(requirepass, any))),
     at_start(
         "tcp-backlog",
         |c| c.tcp_backlog.to_string(),

@@ -1,8 +1,8 @@
 //! Settings of how the server runs on its machine: unix socket, metrics, log, the end.
 
 use super::Config;
-use super::parameter::{Parameter, always, at_start, several_words, text};
-use super::values::{number, switch, yes_no};
+use super::parameter::{Parameter, always, at_start, several_words, store, text};
+use super::values::{any, number, switch, yes_no};
 
 /// How the server runs on its machine.
 #[derive(Debug, Clone)]
@@ -99,64 +99,52 @@ impl Default for ProcessSettings {
     }
 }
 
-/// Stores a parsed value in a field.
-macro_rules! store {
-    ($field:ident, $parse:expr) => {
-        |config: &mut Config, value: &str| {
-            config.process.$field = $parse(value)?;
-            Ok(())
-        }
-    };
-}
-
-fn any(value: &str) -> Result<String, String> {
-    Ok(value.to_owned())
-}
-
 /// The settings; metrics and the format of the log are this server's own.
 pub(super) static PROCESS: &[Parameter] = &[
-    at_start("daemonize", |c| yes_no(c.process.daemonize), store!(daemonize, switch)),
-    text(at_start("pidfile", |c| c.process.pidfile.clone(), store!(pidfile, any))),
-    text(at_start("unixsocket", |c| c.process.unixsocket.clone(), store!(unixsocket, any))),
+    at_start("daemonize", |c| yes_no(c.process.daemonize), store!(process.daemonize, switch)),
+    text(at_start("pidfile", |c| c.process.pidfile.clone(), store!(process.pidfile, any))),
+    text(at_start("unixsocket", |c| c.process.unixsocket.clone(), store!(process.unixsocket, any))),
     at_start(
         "unixsocketperm",
         |c| format!("{:o}", c.process.unixsocketperm),
-        store!(unixsocketperm, mode),
+        store!(process.unixsocketperm, mode),
     ),
     at_start(
         "metrics-port",
         |c| c.process.metrics_port.to_string(),
-        store!(metrics_port, |v| number(v, 0, 65535)),
+        store!(process.metrics_port, |v| number(v, 0, 65535)),
     ),
     at_start(
         "metrics-bind",
         |c| c.process.metrics_bind.to_string(),
-        store!(metrics_bind, |v: &str| v.parse().map_err(|_| "this is no IP address".to_owned())),
+        store!(process.metrics_bind, |v: &str| v
+            .parse()
+            .map_err(|_| "this is no IP address".to_owned())),
     ),
-    text(at_start("logfile", |c| c.process.logfile.clone(), store!(logfile, any))),
-    at_start("log-format", show_format, store!(log_format, format)),
+    text(at_start("logfile", |c| c.process.logfile.clone(), store!(process.logfile, any))),
+    at_start("log-format", show_format, store!(process.log_format, format)),
     always("syslog-enabled", |_| "no".to_owned(), no_syslog),
-    at_start("supervised", show_supervised, store!(supervised, supervised)),
+    at_start("supervised", show_supervised, store!(process.supervised, supervised)),
     several_words(always(
         "shutdown-on-sigint",
         |c| c.process.on_sigint.show(),
-        store!(on_sigint, AtSignal::parse),
+        store!(process.on_sigint, AtSignal::parse),
     )),
     several_words(always(
         "shutdown-on-sigterm",
         |c| c.process.on_sigterm.show(),
-        store!(on_sigterm, AtSignal::parse),
+        store!(process.on_sigterm, AtSignal::parse),
     )),
-    always("oom-score-adj", show_oom_score, store!(oom_score, oom_score)),
+    always("oom-score-adj", show_oom_score, store!(process.oom_score, oom_score)),
     several_words(always(
         "oom-score-adj-values",
         |c| c.process.oom_scores.map(|score| score.to_string()).join(" "),
-        store!(oom_scores, oom_scores),
+        store!(process.oom_scores, oom_scores),
     )),
     always(
         "shutdown-timeout",
         |c| c.process.shutdown_timeout_s.to_string(),
-        store!(shutdown_timeout_s, |v| number(v, 0, i32::MAX as u32)),
+        store!(process.shutdown_timeout_s, |v| number(v, 0, i32::MAX as u32)),
     ),
 ];
 

@@ -1,8 +1,8 @@
 //! Settings of replication.
 
 use super::choices::bytes;
-use super::parameter::{Parameter, always, at_start, fixed, several_words, size, text};
-use super::values::{number, switch, yes_no};
+use super::parameter::{Parameter, always, at_start, fixed, several_words, size, store, text};
+use super::values::{any, number, switch, yes_no};
 use super::{Config, OutputLimit};
 
 /// How a server replicates, either way.
@@ -95,20 +95,6 @@ impl Config {
     }
 }
 
-/// Stores a parsed value in a field.
-macro_rules! store {
-    ($field:ident, $parse:expr) => {
-        |config: &mut Config, value: &str| {
-            config.replication.$field = $parse(value)?;
-            Ok(())
-        }
-    };
-}
-
-fn any(value: &str) -> Result<String, String> {
-    Ok(value.to_owned())
-}
-
 fn count(value: &str) -> Result<u32, String> {
     number(value, 0, i32::MAX as u32)
 }
@@ -125,84 +111,108 @@ fn at_least_one(value: &str) -> Result<u32, String> {
 /// The settings, with Redis's names and defaults; `repl-sync-backpressure` is this server's own,
 /// and so is `propagation-error-behavior resync`.
 pub(super) static REPLICATION: &[Parameter] = &[
-    several_words(at_start("replicaof", show_primary, store!(primary, primary))),
-    text(always("bind-source-addr", |c| c.replication.source.clone(), store!(source, any))),
-    text(always("masterauth", |c| c.replication.password.clone(), store!(password, any))),
-    text(always("masteruser", |c| c.replication.user.clone(), store!(user, any))),
+    several_words(at_start("replicaof", show_primary, store!(replication.primary, primary))),
+    text(always(
+        "bind-source-addr",
+        |c| c.replication.source.clone(),
+        store!(replication.source, any),
+    )),
+    text(always(
+        "masterauth",
+        |c| c.replication.password.clone(),
+        store!(replication.password, any),
+    )),
+    text(always("masteruser", |c| c.replication.user.clone(), store!(replication.user, any))),
     always(
         "replica-serve-stale-data",
         |c| yes_no(c.replication.serve_stale),
-        store!(serve_stale, switch),
+        store!(replication.serve_stale, switch),
     ),
-    always("replica-read-only", |c| yes_no(c.replication.read_only), store!(read_only, switch)),
-    always("replica-priority", |c| c.replication.priority.to_string(), store!(priority, count)),
-    always("replica-announced", |c| yes_no(c.replication.announced), store!(announced, switch)),
+    always(
+        "replica-read-only",
+        |c| yes_no(c.replication.read_only),
+        store!(replication.read_only, switch),
+    ),
+    always(
+        "replica-priority",
+        |c| c.replication.priority.to_string(),
+        store!(replication.priority, count),
+    ),
+    always(
+        "replica-announced",
+        |c| yes_no(c.replication.announced),
+        store!(replication.announced, switch),
+    ),
     text(always(
         "replica-announce-ip",
         |c| c.replication.announce_ip.clone(),
-        store!(announce_ip, any),
+        store!(replication.announce_ip, any),
     )),
     always(
         "replica-announce-port",
         |c| c.replication.announce_port.to_string(),
-        store!(announce_port, |v| number(v, 0, 65535)),
+        store!(replication.announce_port, |v| number(v, 0, 65535)),
     ),
     always(
         "replica-ignore-maxmemory",
         |c| yes_no(c.replication.ignore_maxmemory),
-        store!(ignore_maxmemory, switch),
+        store!(replication.ignore_maxmemory, switch),
     ),
-    always("repl-diskless-sync", |c| yes_no(c.replication.diskless), store!(diskless, switch)),
+    always(
+        "repl-diskless-sync",
+        |c| yes_no(c.replication.diskless),
+        store!(replication.diskless, switch),
+    ),
     always(
         "repl-diskless-sync-delay",
         |c| c.replication.diskless_delay_s.to_string(),
-        store!(diskless_delay_s, count),
+        store!(replication.diskless_delay_s, count),
     ),
     always(
         "repl-diskless-sync-max-replicas",
         |c| c.replication.diskless_replicas_max.to_string(),
-        store!(diskless_replicas_max, count),
+        store!(replication.diskless_replicas_max, count),
     ),
     fixed!(always, "repl-disable-tcp-nodelay", "no"),
     always(
         "repl-ping-replica-period",
         |c| c.replication.ping_period_s.to_string(),
-        store!(ping_period_s, at_least_one),
+        store!(replication.ping_period_s, at_least_one),
     ),
     always(
         "repl-timeout",
         |c| c.replication.timeout_s.to_string(),
-        store!(timeout_s, at_least_one),
+        store!(replication.timeout_s, at_least_one),
     ),
     size(always(
         "repl-backlog-size",
         |c| c.replication.backlog_bytes.to_string(),
-        store!(backlog_bytes, backlog),
+        store!(replication.backlog_bytes, backlog),
     )),
     always(
         "repl-backlog-ttl",
         |c| c.replication.backlog_ttl_s.to_string(),
-        store!(backlog_ttl_s, |v| number(v, 0, i64::MAX as u64)),
+        store!(replication.backlog_ttl_s, |v| number(v, 0, i64::MAX as u64)),
     ),
     always(
         "min-replicas-to-write",
         |c| c.replication.min_replicas.to_string(),
-        store!(min_replicas, count),
+        store!(replication.min_replicas, count),
     ),
     always(
         "min-replicas-max-lag",
         |c| c.replication.max_lag_s.to_string(),
-        store!(max_lag_s, count),
+        store!(replication.max_lag_s, count),
     ),
     always(
         "repl-sync-backpressure",
         |c| yes_no(c.replication.backpressure),
-        store!(backpressure, switch),
+        store!(replication.backpressure, switch),
     ),
     always(
         "propagation-error-behavior",
         |c| if c.replication.ignore_errors { "ignore" } else { "resync" }.to_owned(),
-        store!(ignore_errors, error_behavior),
+        store!(replication.ignore_errors, error_behavior),
     ),
 ];
 

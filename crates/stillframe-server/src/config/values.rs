@@ -127,6 +127,11 @@ where
     value.ok_or_else(|| format!("argument must be between {least} and {most} inclusive"))
 }
 
+/// Takes any text.
+pub(super) fn any(text: &str) -> Result<String, String> {
+    Ok(text.to_owned())
+}
+
 /// `yes` or `no`.
 pub(super) fn switch(text: &str) -> Result<bool, String> {
     match text.to_ascii_lowercase().as_str() {
