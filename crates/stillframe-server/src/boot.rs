@@ -7,11 +7,9 @@
 use std::path::PathBuf;
 
 use stillframe_keyspace::{CreateError, Keyspace, KeyspaceOptions};
-use stillframe_resp::Out;
 
 use crate::acl::{Catalog, Users};
-use crate::client::Session;
-use crate::commands::{self, Context, Table};
+use crate::commands::{self, Table};
 use crate::net::Waker;
 use crate::persistence::{self, DataDirectory, Loaded, Saves};
 use crate::state::ServerState;
@@ -100,20 +98,4 @@ impl Opened {
             Err(error) => Err(ServeError::Save { path: dump, problem: error.to_string() }),
         }
     }
-}
-
-/// Runs a request of the one client of a server without sockets. What the next request can do
-/// later is left to it.
-pub(crate) fn run_alone(
-    (keyspace, server, table): (&mut Keyspace, &mut ServerState, &Table),
-    (session, output): (&mut Session, &mut Vec<u8>),
-    now: i64,
-    args: &[&[u8]],
-) {
-    let clients = &mut server.clients;
-    (clients.own_place, clients.own_id) = (session.caller.place, session.caller.id);
-    (clients.own_protocol, clients.own_most) = (session.protocol, usize::MAX);
-    let out = Out::new(output, session.protocol);
-    commands::dispatch(&mut Context { keyspace, server, session, out, now, table }, args);
-    let _ = keyspace.tend();
 }

@@ -11,10 +11,11 @@ mod cost_tests;
 mod image;
 
 use stillframe_keyspace::{DATABASES, Keyspace};
+use stillframe_resp::Out;
 
-use crate::boot::{self, Boot, Opened};
+use crate::boot::{Boot, Opened};
 use crate::client::Session;
-use crate::commands::{Lookup, Table};
+use crate::commands::{self, Context, Lookup, Table};
 use crate::net::Waker;
 use crate::persistence::DataDirectory;
 use crate::state::ServerState;
@@ -99,7 +100,7 @@ impl InProcess {
         self.output.clear();
         self.now += self.step_ms;
         let parts = (&mut self.keyspace, &mut self.state, &self.table);
-        boot::run_alone(parts, (&mut self.session, &mut self.output), self.now, args);
+        run_alone(parts, (&mut self.session, &mut self.output), self.now, args);
         self.let_go();
         &self.output
     }
@@ -167,6 +168,22 @@ impl InProcess {
     pub fn used_bytes(&self) -> usize {
         self.keyspace.stats().entry_bytes
     }
+}
+
+/// Runs a request of the one client of a server without sockets. What the next request can do
+/// later is left to it.
+pub(crate) fn run_alone(
+    (keyspace, server, table): (&mut Keyspace, &mut ServerState, &Table),
+    (session, output): (&mut Session, &mut Vec<u8>),
+    now: i64,
+    args: &[&[u8]],
+) {
+    let clients = &mut server.clients;
+    (clients.own_place, clients.own_id) = (session.caller.place, session.caller.id);
+    (clients.own_protocol, clients.own_most) = (session.protocol, usize::MAX);
+    let out = Out::new(output, session.protocol);
+    commands::dispatch(&mut Context { keyspace, server, session, out, now, table }, args);
+    let _ = keyspace.tend();
 }
 
 #[cfg(test)]

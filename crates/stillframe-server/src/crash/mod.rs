@@ -7,14 +7,14 @@ use std::time::Duration;
 use stillframe_durability::disk::{Fault, Files, Place, SimulatedDisk};
 use stillframe_keyspace::Keyspace;
 
-use crate::boot::{self, Boot, Opened};
+use crate::boot::{Boot, Opened};
 use crate::client::Session;
 use crate::commands::{self, Table};
 use crate::host::{Host, Parts};
 use crate::net::Waker;
 use crate::persistence::{self, DataDirectory};
 use crate::state::ServerState;
-use crate::{Config, ServeError, journal};
+use crate::{Config, ServeError, in_process, journal};
 
 mod logs;
 mod saves;
@@ -76,7 +76,7 @@ impl Server {
         let args: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
         let mut reply = Vec::new();
         let parts = (&mut self.keyspace, &mut self.state, &self.table);
-        boot::run_alone(parts, (&mut self.session, &mut reply), 0, &args);
+        in_process::run_alone(parts, (&mut self.session, &mut reply), 0, &args);
         self.session.postponed = None;
         String::from_utf8_lossy(&reply).into_owned()
     }
