@@ -6,14 +6,17 @@
 //!
 //! `cargo run --release -p stillframe-keyspace --example dispatch [KEYS [ROUNDS [DEPTH]]]`
 
+mod common;
+
 use std::error::Error;
 use std::hint::black_box;
 use std::time::Duration;
 
+use common::{key, processor_time};
 use stillframe::Algorithm;
 use stillframe::algorithms::any::Any;
 use stillframe::algorithms::imprint::Imprint;
-use stillframe_keyspace::{Expire, IntText, Keyspace, KeyspaceOptions, Value};
+use stillframe_keyspace::{Expire, Keyspace, KeyspaceOptions};
 
 /// The server's allocator.
 #[global_allocator]
@@ -95,19 +98,6 @@ impl<A: Algorithm> Bench<A> {
         taken.sort_unstable();
         [taken[taken.len() / 2], taken[0]].map(|it| it.as_secs_f64() * 1e9 / TURN as f64)
     }
-}
-
-fn processor_time() -> Duration {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
-}
-
-fn key(number: u64) -> [u8; 16] {
-    let mut key = *b"key:000000000000";
-    let mut text = IntText::default();
-    let text = Value::Int(number as i64).to_bytes(&mut text);
-    key[16 - text.len()..].copy_from_slice(text);
-    key
 }
 
 fn main() -> Result<(), Box<dyn Error>> {

@@ -4,13 +4,16 @@
 //!
 //! `cargo run --release -p stillframe-keyspace --example throughput [KEYS [VALUE_BYTES]]`
 
+mod common;
+
 use std::error::Error;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
+use common::{key, processor_time};
 use stillframe::algorithms::imprint::Imprint;
 use stillframe::{CaptureError, CaptureReport, Point, SinkError};
-use stillframe_keyspace::{Entry, EntrySink, Expire, IntText, Keyspace, KeyspaceOptions, Value};
+use stillframe_keyspace::{Entry, EntrySink, Expire, IntText, Keyspace, KeyspaceOptions};
 
 /// The server's allocator. That of the C library stops a thread for milliseconds when another
 /// frees much.
@@ -143,19 +146,6 @@ impl Watch {
         let each = taken.saturating_sub(processor_time() - idle.started).as_secs_f64() * 1e9;
         println!("{what:<34} {:>6.0} ns   longest {:>9.1?}", each / count as f64, self.longest);
     }
-}
-
-fn processor_time() -> Duration {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
-}
-
-fn key(number: u64) -> [u8; 16] {
-    let mut key = *b"key:000000000000";
-    let mut text = IntText::default();
-    let text = Value::Int(number as i64).to_bytes(&mut text);
-    key[16 - text.len()..].copy_from_slice(text);
-    key
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
