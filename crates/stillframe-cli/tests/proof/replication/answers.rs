@@ -54,9 +54,7 @@ fn the_link_of_the_primary_is_killed_as_in_redis() {
         return;
     }
     for who in BOTH {
-        let primary = Who::Ours.start("");
-        let replica = who.follow(primary.port);
-        wait_for_link(&replica);
+        let (primary, replica) = who.behind_ours();
         let (mut client, mut there) = (replica.client(), primary.client());
         let mut kills = 0;
         let mut kill = |client: &mut Client, line: &str, answer: Reply| {
@@ -91,9 +89,7 @@ fn a_pause_of_clients_holds_the_stream_as_in_redis() {
         return;
     }
     for who in BOTH {
-        let primary = Who::Ours.start("");
-        let replica = who.follow(primary.port);
-        wait_for_link(&replica);
+        let (primary, replica) = who.behind_ours();
         let (mut there, mut here) = (primary.client(), replica.client());
         there.ok("SET k before");
         assert_eq!(there.ask("WAIT 1 60000").int(), 1);

@@ -44,6 +44,14 @@ impl Who {
         server.client().ok(&format!("REPLICAOF 127.0.0.1 {port}"));
         server
     }
+
+    /// Starts a primary of ours, and its replica, which has its image.
+    pub(crate) fn behind_ours(self) -> (Server, Server) {
+        let primary = Self::Ours.start("");
+        let replica = self.follow(primary.port);
+        wait_for_link(&replica);
+        (primary, replica)
+    }
 }
 
 pub(crate) fn ours(algorithm: &'static str, flags: &str) -> Server {

@@ -74,9 +74,7 @@ fn clients_of_a_replica_read_and_do_not_write() {
 
 #[test]
 fn a_key_expires_at_a_replica_when_its_primary_says_so() {
-    let primary = Who::Ours.start("");
-    let replica = Who::Ours.follow(primary.port);
-    wait_for_link(&replica);
+    let (primary, replica) = Who::Ours.behind_ours();
     let (mut there, mut here) = (primary.client(), replica.client());
     there.ok("SET long v PX 100000");
     // The primary is held before the time comes, so that it cannot say so.
@@ -143,9 +141,7 @@ fn a_primary_with_a_password_lets_its_replica_in() {
 
 #[test]
 fn messages_reach_subscribers_of_a_replica() {
-    let primary = Who::Ours.start("");
-    let replica = Who::Ours.follow(primary.port);
-    wait_for_link(&replica);
+    let (primary, replica) = Who::Ours.behind_ours();
     let mut listener = replica.client();
     listener.ok("SUBSCRIBE channel");
     primary.client().ok("PUBLISH channel hello");

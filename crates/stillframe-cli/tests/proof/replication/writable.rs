@@ -11,9 +11,7 @@ fn what_clients_make_at_a_replica_expires_there() {
         return;
     }
     for who in BOTH {
-        let primary = Who::Ours.start("");
-        let replica = who.follow(primary.port);
-        wait_for_link(&replica);
+        let (_primary, replica) = who.behind_ours();
         let mut client = replica.client();
         client.ok("CONFIG SET replica-read-only no");
         client.ok("CONFIG RESETSTAT");
@@ -71,9 +69,7 @@ fn a_replica_that_takes_writes_passes_over_what_fails() {
         return;
     }
     for who in BOTH {
-        let primary = Who::Ours.start("");
-        let replica = who.follow(primary.port);
-        wait_for_link(&replica);
+        let (primary, replica) = who.behind_ours();
         let (mut there, mut here) = (primary.client(), replica.client());
         here.ok("CONFIG SET replica-read-only no");
         here.ok("SET n text");
