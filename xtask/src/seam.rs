@@ -22,7 +22,7 @@ const BESIDE: [(&str, &str); 12] = [
     ("crates/stillframe-server/src/acl/mod.rs", "reads users, perhaps from a pipe"),
     ("crates/stillframe-server/src/commands/acl.rs", "reads users, perhaps from a pipe"),
     ("crates/stillframe-server/src/net/listen.rs", "unix sockets have names"),
-    ("crates/stillframe-server/src/process.rs", "reads /proc"),
+    ("crates/stillframe-server/src/process/system.rs", "reads /proc"),
     ("crates/stillframe-cli/src/lab/", "writes reports of measurements"),
     ("crates/stillframe-cli/src/load.rs", "writes reports of measurements"),
     ("crates/stillframe-cli/src/logs.rs", "lines for people, opened anew for each"),

@@ -92,7 +92,7 @@ impl Opened {
     /// [`ServeError::Save`].
     pub(crate) fn save(&mut self) -> Result<(u64, PathBuf), ServeError> {
         let Self { keyspace, state, .. } = self;
-        let (keys, dump) = (keyspace.stats().keys as u64, state.saves.dump().to_owned());
+        let (keys, dump) = (keyspace.stats().keys as u64, state.storage.saves.dump().to_owned());
         match persistence::save_and_wait(keyspace, state) {
             Ok(()) => Ok((keys, dump)),
             Err(error) => Err(ServeError::Save { path: dump, problem: error.to_string() }),

@@ -1,9 +1,53 @@
-//! The clock of the machine.
+//! The clock of the machine, and the times of the turn under way.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// Unix time in milliseconds.
 pub(crate) fn unix_millis() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+}
+
+/// What time it is for the command thread, and what the clock's runs do.
+pub(crate) struct Clock {
+    /// When the server started.
+    pub(crate) started: Instant,
+    /// When this turn of the loop began.
+    pub(crate) turn: Instant,
+    /// That in unix milliseconds.
+    pub(crate) unix_ms: i64,
+    /// When the last request ended, or the one under way began: nanoseconds since `turn`.
+    pub(crate) ns: u64,
+    /// A test has stopped the runs of the clock.
+    pub(crate) stands: bool,
+    /// The clock looks for expired keys, unless a test has told it not to.
+    pub(crate) expires: bool,
+}
+
+impl Clock {
+    /// The server starts.
+    pub(crate) fn new() -> Self {
+        let now = Instant::now();
+        let unix_ms = unix_millis();
+        Self { started: now, turn: now, unix_ms, ns: 0, stands: false, expires: true }
+    }
+
+    /// A turn of the loop begins.
+    pub(crate) fn begin_turn(&mut self) {
+        (self.turn, self.unix_ms, self.ns) = (Instant::now(), unix_millis(), 0);
+    }
+
+    /// A request begins, or has ended. A number, as requests are so short that the arithmetic of
+    /// [`Duration`](std::time::Duration) is a part of them.
+    #[inline]
+    pub(crate) fn read(&mut self) {
+        let since = self.turn.elapsed();
+        self.ns = since.as_secs() * 1_000_000_000 + u64::from(since.subsec_nanos());
+    }
+
+    /// Unix time in milliseconds, at the start of the request under way.
+    #[inline]
+    pub(crate) fn unix_now(&self) -> i64 {
+        self.unix_ms.saturating_add_unsigned(self.ns / 1_000_000)
+    }
 }

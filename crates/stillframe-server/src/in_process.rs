@@ -119,7 +119,7 @@ impl InProcess {
     /// A new client in the place of the one that was.
     pub fn reconnect(&mut self) {
         self.state.ledger.watches.forget(self.session.caller.id);
-        self.state.pubsub.forget(self.session.listener());
+        self.state.hub.pubsub.forget(self.session.listener());
         self.state.stop_monitoring(&mut self.session);
         self.state.disable_tracking(&mut self.session);
         self.session = Session::in_process();
@@ -178,7 +178,7 @@ pub(crate) fn run_alone(
     now: i64,
     args: &[&[u8]],
 ) {
-    let clients = &mut server.clients;
+    let clients = &mut server.hub.clients;
     (clients.own_place, clients.own_id) = (session.caller.place, session.caller.id);
     (clients.own_protocol, clients.own_most) = (session.protocol, usize::MAX);
     let out = Out::new(output, session.protocol);

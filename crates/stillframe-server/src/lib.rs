@@ -17,7 +17,6 @@ mod commands;
 mod config;
 #[cfg(test)]
 mod crash;
-mod ending;
 mod error;
 mod host;
 mod hub;
@@ -26,6 +25,7 @@ mod import;
 mod in_process;
 mod journal;
 mod loading;
+mod meter;
 mod metrics;
 mod net;
 mod persistence;
@@ -34,10 +34,8 @@ mod replication;
 mod rewind;
 mod server;
 mod shutdown;
-mod signals;
 mod start;
 mod state;
-mod supervisor;
 mod tls;
 
 pub use config::{Config, FileError, LogFormat, LogLevel, Size, parse_size, split_words};

@@ -24,7 +24,7 @@ use stillframe_keyspace::Keyspace;
 use self::requests::limits;
 use crate::client::{Client, SHARED_BYTES};
 use crate::commands::Table;
-use crate::metrics::Figures;
+use crate::metrics::{Figures, Metrics};
 use crate::net::{Poller, Ready};
 use crate::replication::transfer;
 use crate::state::ServerState;
@@ -52,6 +52,10 @@ pub(crate) struct Server {
     /// The keyspace has housekeeping left for the next turn.
     tending: bool,
     next_cron: Instant,
+    /// When all clients are looked at next.
+    next_client_check: Instant,
+    /// Who wants to know the figures.
+    pub(crate) metrics: Metrics,
     /// What the sockets tell, kept from turn to turn.
     ready: Vec<Ready>,
 }
@@ -78,13 +82,15 @@ impl Server {
             stalled: false,
             tending: false,
             next_cron: Instant::now(),
+            next_client_check: Instant::now(),
+            metrics: Metrics::default(),
             ready: Vec::new(),
         }
     }
 
     /// Serves until the server is told to stop.
     pub(crate) fn run(&mut self) -> Result<(), ServeError> {
-        while !self.state.stopping {
+        while !self.state.process.stops() {
             self.hear(self.timeout())?;
             self.finish_turn();
         }
@@ -99,14 +105,14 @@ impl Server {
 
     /// The rest of a turn, once what the sockets tell is noted.
     pub(crate) fn finish_turn(&mut self) {
-        if self.state.evicting {
+        if self.state.memory.evicting {
             self.state.make_room(&mut self.keyspace);
         }
-        self.stalled = self.state.journal.lags(self.state.loop_time);
+        self.stalled = self.state.storage.journal.lags(self.state.clock.turn);
         if !self.stalled {
             self.serve_share();
         }
-        if !self.state.stopping {
+        if !self.state.process.stops() {
             self.follow(); // else the image that was saved is the last state
         }
         if self.state.ledger.waiters.has_ready() {
@@ -125,7 +131,7 @@ impl Server {
         persistence::attend(&mut self.keyspace, &mut self.state);
         transfer::attend(&mut self.keyspace, &mut self.state);
         self.relay();
-        if !self.state.stopping && self.state.loop_time >= self.next_cron {
+        if !self.state.process.stops() && self.state.clock.turn >= self.next_cron {
             self.next_cron = cron::run(self);
         }
         self.bury();
@@ -137,7 +143,7 @@ impl Server {
     pub(crate) fn hear(&mut self, timeout: Duration) -> Result<(), ServeError> {
         let mut ready = std::mem::take(&mut self.ready);
         self.poller.wait(timeout, &mut ready).map_err(ServeError::Events)?;
-        self.state.begin_turn();
+        self.state.clock.begin_turn();
         self.heard(&mut ready);
         self.ready = ready;
         Ok(())
@@ -146,8 +152,8 @@ impl Server {
     /// Notes what the sockets tell at the beginning of a turn, for which the clocks were read.
     pub(crate) fn heard(&mut self, ready: &mut Vec<Ready>) {
         self.end_pause();
-        self.time_out_blocked(self.state.loop_time);
-        let since = self.state.loop_time.saturating_duration_since(self.state.started);
+        self.time_out_blocked(self.state.clock.turn);
+        let since = self.state.clock.turn.saturating_duration_since(self.state.clock.started);
         self.keyspace.set_clock(since.as_millis() as u64);
         ready.drain(..).for_each(|event| self.on_event(event));
     }
@@ -157,7 +163,7 @@ impl Server {
         for _ in 0..self.runnable.len() {
             let Some(place) = self.runnable.pop_front() else { break };
             self.serve(place);
-            if self.state.stopping {
+            if self.state.process.stops() {
                 break;
             }
         }
@@ -167,7 +173,7 @@ impl Server {
     /// log; if it has failed, ends the connections whose requests are in doubt.
     fn hand_on(&mut self) {
         journal::hand_on(&mut self.keyspace, &mut self.state);
-        self.release(self.state.journal.durable());
+        self.release(self.state.storage.journal.durable());
         if journal::has_failed(&mut self.keyspace, &mut self.state) {
             self.fail_held();
         }
@@ -177,14 +183,15 @@ impl Server {
     fn fail_held(&mut self) {
         let mut doubted: Vec<usize> = self.held.drain(..).map(|(_, place)| place).collect();
         if self.state.config.appendfsync == Policy::Always {
-            doubted.extend(&self.state.clients.flushing); // the replies of this turn
+            doubted.extend(&self.state.hub.clients.flushing); // the replies of this turn
         }
-        let error = self.state.writes_refused().unwrap_or(LOG_ENDED.into());
+        let error =
+            self.state.storage.writes_refused(&self.state.config).unwrap_or(LOG_ENDED.into());
         for place in doubted {
-            let Some(client) = self.state.clients.get_mut(place) else { continue };
+            let Some(client) = self.state.hub.clients.get_mut(place) else { continue };
             client.judge(Some(u64::MAX));
             client.fail_held(error.as_bytes());
-            self.state.clients.flush_later(place);
+            self.state.hub.clients.flush_later(place);
         }
     }
 
@@ -194,9 +201,9 @@ impl Server {
             && record <= durable
         {
             self.held.pop_front();
-            let Some(client) = self.state.clients.get_mut(place) else { continue };
+            let Some(client) = self.state.hub.clients.get_mut(place) else { continue };
             client.release(durable);
-            self.state.clients.flush_later(place);
+            self.state.hub.clients.flush_later(place);
         }
     }
 
@@ -208,8 +215,8 @@ impl Server {
         if !self.runnable.is_empty() || !self.postponed.is_empty() && !self.state.pausing() {
             return Duration::ZERO;
         }
-        let unwritten = !self.state.clients.flushing.is_empty();
-        if self.state.evicting || unwritten || self.state.replication.is_busy() {
+        let unwritten = !self.state.hub.clients.flushing.is_empty();
+        if self.state.memory.evicting || unwritten || self.state.replication.is_busy() {
             return Duration::ZERO;
         }
         let next = self
@@ -222,7 +229,9 @@ impl Server {
         let rest = self.state.pause_left().map_or(rest, |left| rest.min(left));
         if self.tending {
             Duration::ZERO
-        } else if self.state.saves.ends_soon() || self.state.replication.transfers.ends_soon() {
+        } else if self.state.storage.saves.ends_soon()
+            || self.state.replication.transfers.ends_soon()
+        {
             rest.min(Duration::from_millis(1))
         } else {
             rest
@@ -240,10 +249,10 @@ impl Server {
             Ready::Listener(number) => self.accept(number),
             Ready::Woken => {
                 let figures = || Figures::of(&self.keyspace, &self.state, &self.table);
-                self.state.metrics.answer(figures);
+                self.metrics.answer(figures);
             }
             Ready::Client { place, readable, writable, ended } => {
-                let Some(client) = self.state.clients.get_mut(place) else { return };
+                let Some(client) = self.state.hub.clients.get_mut(place) else { return };
                 client.readable |= readable;
                 client.ended |= ended;
                 if writable {
@@ -253,36 +262,36 @@ impl Server {
                     client.queued = true;
                     self.runnable.push_back(place);
                 }
-                self.state.clients.flush_later(place);
+                self.state.hub.clients.flush_later(place);
             }
         }
     }
 
     /// Accepts the connections that wait at one listening socket.
     pub(crate) fn accept(&mut self, number: usize) {
-        let mut listeners = std::mem::take(&mut self.state.listeners);
+        let mut listeners = std::mem::take(&mut self.state.net.listeners);
         while let Some((mut stream, mut session)) = self.state.admit(&mut listeners, number) {
-            let place = self.state.clients.reserve();
+            let place = self.state.hub.clients.reserve();
             if let Err(error) = self.poller.add_client(&mut stream, place) {
                 tracing::warn!("cannot watch a connection: {error}");
-                self.state.clients.release(place);
+                self.state.hub.clients.release(place);
                 continue;
             }
             session.caller.place = place;
             let limits = limits(&self.state, session.authenticated);
             // Its first bytes bring an event: it was registered after it was accepted.
             let client = Client::new(stream, session, limits);
-            self.state.clients.put(place, Box::new(client));
+            self.state.hub.clients.put(place, Box::new(client));
         }
-        self.state.listeners = listeners;
+        self.state.net.listeners = listeners;
     }
 
     /// Writes the replies of this turn, once for each client.
     pub(crate) fn flush(&mut self) {
-        let awaited = self.state.journal.awaited();
+        let awaited = self.state.storage.journal.awaited();
         let mut unfinished = Vec::new();
-        for place in std::mem::take(&mut self.state.clients.flushing) {
-            let Some(client) = self.state.clients.get_mut(place) else { continue };
+        for place in std::mem::take(&mut self.state.hub.clients.flushing) {
+            let Some(client) = self.state.hub.clients.get_mut(place) else { continue };
             client.flushing = false;
             if client.judge(awaited) {
                 self.held.extend(awaited.map(|record| (record, place)));
@@ -291,10 +300,10 @@ impl Server {
                 continue;
             }
             let written = client.flush();
-            self.state.stats.writes += 1;
+            self.state.meter.stats.writes += 1;
             let lost = match written {
                 Ok(count) => {
-                    self.state.stats.output_bytes += count as u64;
+                    self.state.meter.stats.output_bytes += count as u64;
                     client.session.closing && client.is_drained()
                 }
                 Err(_) => true,
@@ -303,22 +312,22 @@ impl Server {
                 client.flushing = true;
                 unfinished.push(place);
             }
-            self.state.clients.weigh(place);
-            let Some(client) = self.state.clients.get_mut(place) else { continue };
+            self.state.hub.clients.weigh(place);
+            let Some(client) = self.state.hub.clients.get_mut(place) else { continue };
             if lost {
-                self.state.clients.doom(place);
+                self.state.hub.clients.doom(place);
             } else if !client.queued && client.servable() && (client.backlog || client.readable) {
                 client.queued = true;
                 self.runnable.push_back(place);
             }
         }
-        self.state.clients.flushing.append(&mut unfinished);
+        self.state.hub.clients.flushing.append(&mut unfinished);
     }
 
     /// Has a client's replies written at the end of the turn, and what it sent served.
     pub(crate) fn attend(&mut self, place: usize) {
-        self.state.clients.flush_later(place);
-        let Some(client) = self.state.clients.get_mut(place) else { return };
+        self.state.hub.clients.flush_later(place);
+        let Some(client) = self.state.hub.clients.get_mut(place) else { return };
         if !client.queued {
             client.queued = true;
             self.runnable.push_back(place);
@@ -327,21 +336,21 @@ impl Server {
 
     /// Removes the clients that are gone.
     pub(crate) fn bury(&mut self) {
-        while let Some(place) = self.state.clients.doomed.pop() {
-            let Some(mut client) = self.state.clients.take(place) else { continue };
+        while let Some(place) = self.state.hub.clients.doomed.pop() {
+            let Some(mut client) = self.state.hub.clients.take(place) else { continue };
             tracing::debug!(
                 "client {} at {} left",
                 client.session.caller.id,
                 client.session.caller.peer
             );
             self.state.ledger.watches.forget(client.session.caller.id);
-            self.state.pubsub.forget(client.session.listener());
+            self.state.hub.pubsub.forget(client.session.listener());
             self.state.stop_monitoring(&mut client.session);
             self.state.disable_tracking(&mut client.session);
             self.state.ledger.waiters.leave(client.session.caller.id);
             self.state.replication.forget(place);
             self.poller.remove_client(client.stream);
-            self.state.clients.release(place);
+            self.state.hub.clients.release(place);
         }
     }
 }
@@ -349,14 +358,14 @@ impl Server {
 impl Server {
     /// Has held requests run once nothing holds them any more.
     pub(crate) fn end_pause(&mut self) {
-        if self.state.pause.is_some_and(|pause| pause.end <= self.state.loop_time) {
+        if self.state.hub.pause.is_some_and(|pause| pause.end <= self.state.clock.turn) {
             self.state.unpause(&mut self.keyspace);
         }
         if self.state.pausing() || self.postponed.is_empty() {
             return;
         }
         for place in std::mem::take(&mut self.postponed) {
-            if let Some(client) = self.state.clients.get_mut(place)
+            if let Some(client) = self.state.hub.clients.get_mut(place)
                 && !client.queued
             {
                 client.queued = true;

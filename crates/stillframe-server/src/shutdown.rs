@@ -10,12 +10,12 @@ use std::time::{Duration, Instant};
 use stillframe_keyspace::{Keyspace, Type};
 
 use crate::client::Session;
-use crate::ending::{Ending, LastSave, Wish};
 use crate::journal;
 use crate::persistence;
+use crate::process::{self, Ending, LastSave, Wish};
 use crate::replication::{Phase, transfer};
 use crate::state::ServerState;
-use crate::supervisor;
+
 use stillframe_redis::Waiter;
 
 /// What a wish has come to.
@@ -31,7 +31,7 @@ pub(crate) enum Outcome {
 
 /// Ends the server, or begins to wait for its replicas.
 pub(crate) fn ask(keyspace: &mut Keyspace, state: &mut ServerState, wish: Wish) -> Outcome {
-    if state.ending.is_some() && !wish.now {
+    if state.process.ending.is_some() && !wish.now {
         return Outcome::Waits;
     }
     let timeout = Duration::from_secs(state.config.process.shutdown_timeout_s.into());
@@ -42,7 +42,7 @@ pub(crate) fn ask(keyspace: &mut Keyspace, state: &mut ServerState, wish: Wish) 
         if behind > 0 {
             tracing::warn!("{behind} replicas are behind: the end waits for them, and writes wait");
             let deadline = Instant::now() + timeout;
-            state.ending = Some(Ending { wish, offset, deadline, waiters: Vec::new() });
+            state.process.ending = Some(Ending { wish, offset, deadline, waiters: Vec::new() });
             state.replication.ask();
             return Outcome::Waits;
         }
@@ -64,15 +64,15 @@ fn stop(
     last_save: LastSave,
     force: bool,
 ) -> bool {
-    let unlogged = state.config.appendonly && !state.journal.is_on() && !state.is_loading();
+    let unlogged = state.config.appendonly && !state.storage.journal.is_on() && !state.is_loading();
     if unlogged && last_save == LastSave::Never && !force {
         tracing::error!("not stopping: the log does not count yet, and a save is not wanted");
         return false;
     }
     transfer::abort(keyspace, state);
-    if state.saves.running().is_some() {
+    if state.storage.saves.running().is_some() {
         tracing::info!("cancelling the save under way");
-        state.saves.give_up(keyspace, &state.saves.throttle);
+        state.storage.saves.give_up(keyspace, &state.storage.saves.throttle);
         persistence::wait(keyspace, state);
     }
     let save = match last_save {
@@ -89,22 +89,22 @@ fn stop(
         return false;
     }
     tracing::info!("ready to exit, bye bye");
-    supervisor::tell(state.config.process.supervised, "STOPPING=1");
-    state.stopping = true;
+    process::notify(state.config.process.supervised, "STOPPING=1");
+    state.process.stop();
     true
 }
 
 impl ServerState {
     /// How many replicas that follow the stream have not applied it up to `offset`.
     fn replicas_behind(&self, offset: u64) -> usize {
-        let replicas = self.clients.others().filter_map(|(_, client)| client.replica());
+        let replicas = self.hub.clients.others().filter_map(|(_, client)| client.replica());
         replicas.filter(|it| it.phase == Phase::Online && it.acked < offset).count()
     }
 
     /// Says which replicas have not applied the stream up to `offset`, and how many have.
     fn tell_of_replicas(&self, offset: u64) {
         let (mut all, mut synced) = (0, 0);
-        for (_, client) in self.clients.others() {
+        for (_, client) in self.hub.clients.others() {
             let Some(replica) = client.replica() else { continue };
             all += 1;
             if replica.phase == Phase::Online && replica.acked >= offset {
@@ -121,7 +121,7 @@ impl ServerState {
 
     /// Has the client of a SHUTDOWN wait for the end.
     pub(crate) fn await_end(&mut self, session: &mut Session) {
-        let Some(ending) = &mut self.ending else { return };
+        let Some(ending) = &mut self.process.ending else { return };
         ending.waiters.push(session.caller.id);
         session.caller.waits = true;
         let waiter = Waiter {
@@ -141,9 +141,9 @@ impl ServerState {
 
     /// Calls an end off, also one that a signal has only asked for; false if there is none.
     pub(crate) fn call_off(&mut self) -> bool {
-        let ending = self.ending.take();
-        let is_due = ending.is_some() || self.signals.is_asked();
-        self.signals.forget();
+        let ending = self.process.ending.take();
+        let is_due = ending.is_some() || self.process.signals.is_asked();
+        self.process.signals.forget();
         self.disappoint(&ending.map_or(Vec::new(), |ending| ending.waiters));
         is_due
     }
@@ -161,19 +161,19 @@ pub(crate) const FAILED: &str = "ERR Errors trying to SHUTDOWN. Check logs.";
 impl ServerState {
     /// Ends the server if its replicas have everything, or time is over. Called every turn.
     pub(crate) fn attend_end(&mut self, keyspace: &mut Keyspace) {
-        let Some(ending) = &self.ending else { return };
+        let Some(ending) = &self.process.ending else { return };
         let behind = self.replicas_behind(ending.offset);
-        if behind > 0 && self.loop_time < ending.deadline {
+        if behind > 0 && self.clock.turn < ending.deadline {
             return;
         }
         if behind > 0 {
             tracing::warn!("{behind} replicas are still behind (shutdown-timeout): ending anyway");
         }
-        let Some(Ending { wish, offset, waiters, .. }) = self.ending.take() else { return };
+        let Some(Ending { wish, offset, waiters, .. }) = self.process.ending.take() else { return };
         self.tell_of_replicas(offset);
         if !stop(keyspace, self, wish.last_save, wish.force) {
             tracing::error!("Errors trying to shut down: the server goes on");
-            self.signals.forget();
+            self.process.signals.forget();
             self.disappoint(&waiters);
         }
     }

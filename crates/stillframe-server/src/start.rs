@@ -6,12 +6,11 @@ use crate::boot::{Boot, Opened};
 use crate::config::rewrite;
 use crate::net::{Listeners, Poller};
 use crate::persistence::{self, DataDirectory};
-use crate::process::room_for_clients;
+use crate::process::{self, Signals, room_for_clients};
 use crate::server::Server;
 use crate::state::ServerState;
-use crate::supervisor;
 use crate::tls::Tls;
-use crate::{Config, ServeError, import, metrics, signals};
+use crate::{Config, ServeError, import, metrics};
 
 /// Runs a server until it is told to stop, by SHUTDOWN or a signal.
 ///
@@ -28,7 +27,7 @@ pub fn serve(mut config: Config) -> Result<(), ServeError> {
     if config.disable_thp {
         avoid_huge_pages();
     }
-    let signals = signals::watch().map_err(ServeError::Signals)?;
+    let signals = Signals::watch().map_err(ServeError::Signals)?;
     raise_descriptor_limit(&mut config);
     let boot = Boot::new(config)?;
     let config = &boot.config;
@@ -41,12 +40,12 @@ pub fn serve(mut config: Config) -> Result<(), ServeError> {
     let metrics = metrics.transpose()?;
     let _pid_file = PidFile::write(&config.process.pidfile);
     let Opened { keyspace, mut state, table } = boot.open(directory, poller.waker())?;
-    (state.port, state.tls_port) = listeners.ports();
-    (state.tls, state.signals, state.listeners) = (tls, signals, listeners);
-    if let Some(listener) = metrics {
-        state.metrics = metrics::serve(listener, poller.waker()).map_err(ServeError::Events)?;
-    }
+    (state.net.tls, state.process.signals, state.net.listeners) = (tls, signals, listeners);
+    let waker = poller.waker();
     let mut server = Server::new(keyspace, state, table, poller);
+    if let Some(listener) = metrics {
+        server.metrics = metrics::serve(listener, waker).map_err(ServeError::Events)?;
+    }
     let is_loaded = server.load()?;
     import::refuse_foreign(&server.state)?;
     if !is_loaded || persistence::recover_log(&mut server)? {
@@ -54,15 +53,15 @@ pub fn serve(mut config: Config) -> Result<(), ServeError> {
         return Ok(());
     }
     let Server { keyspace, state, .. } = &mut server;
-    state.loading = None;
+    state.storage.loading = None;
     state.resume_stream(keyspace);
-    state.tend_oom_score();
+    state.process.tend_oom_score(&state.config, state.replication.is_replica());
     if let Some((host, port)) = state.config.replication.primary.clone() {
         state.demote(keyspace, host, port);
     }
-    state.listeners.announce();
+    state.net.listeners.announce();
     warn_if_open(state);
-    supervisor::tell(state.config.process.supervised, "READY=1");
+    process::notify(state.config.process.supervised, "READY=1");
     server.run()
 }
 
@@ -70,7 +69,7 @@ impl Config {
     /// Whether the server is to go on without the terminal. Not if a supervisor waits for it.
     #[must_use]
     pub fn leaves_terminal(&self) -> bool {
-        self.process.daemonize && !supervisor::is_there(self.process.supervised)
+        self.process.daemonize && !process::is_supervised(self.process.supervised)
     }
 
     /// Makes the data directory the one of this process, if it was named: from then on relative

@@ -9,6 +9,7 @@ mod catalog;
 pub(crate) mod categories;
 mod log;
 mod passwords;
+mod redacted;
 mod selector;
 mod user;
 
@@ -16,6 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 pub(crate) use catalog::Catalog;
 pub(crate) use log::{Entry, Log};
+pub(crate) use redacted::redacted;
 pub(crate) use selector::{Denied, Touched};
 pub(crate) use user::User;
 

@@ -1,12 +1,9 @@
-//! Clients: the socket and buffers of one, what is remembered of it between two requests, and the
-//! registry of all.
+//! A client: its socket and buffers, and what is remembered of it between two requests.
 
 mod connection;
-mod registry;
 mod session;
 mod transaction;
 
 pub(crate) use connection::{Client, Read, SHARED_BYTES, taken};
-pub(crate) use registry::Clients;
 pub(crate) use session::{Replies, Session};
 pub(crate) use transaction::Transaction;

@@ -87,10 +87,10 @@ fn deluser(ctx: &mut Context<'_>, args: &[&[u8]]) {
 
 /// Ends the connections of some users.
 fn end_connections(ctx: &mut Context<'_>, numbers: &HashSet<usize>) {
-    let others = ctx.server.clients.others();
+    let others = ctx.server.hub.clients.others();
     let theirs = others.filter(|(_, client)| numbers.contains(&client.session.user));
     let places: Vec<usize> = theirs.map(|(place, _)| place).collect();
-    places.into_iter().for_each(|place| ctx.server.clients.doom(place));
+    places.into_iter().for_each(|place| ctx.server.hub.clients.doom(place));
     ctx.session.closing |= numbers.contains(&ctx.session.user);
 }
 
@@ -104,12 +104,12 @@ fn end_subscriptions(ctx: &mut Context<'_>, number: usize) {
                 own.all().any(|(name, pattern)| !user.allows_channel(name, pattern))
             })
     };
-    let others = ctx.server.clients.others();
+    let others = ctx.server.hub.clients.others();
     let places: Vec<usize> =
         others.filter(|(_, c)| forbidden(&c.session)).map(|(place, _)| place).collect();
     let own = forbidden(ctx.session);
     ctx.session.closing |= own;
-    places.into_iter().for_each(|place| ctx.server.clients.doom(place));
+    places.into_iter().for_each(|place| ctx.server.hub.clients.doom(place));
 }
 
 /// `ACL GETUSER name`
@@ -217,7 +217,7 @@ fn log(ctx: &mut Context<'_>, args: &[&[u8]]) {
     };
     let Context { server, out, .. } = ctx;
     let entries = &server.users.log.entries;
-    let now = server.loop_time;
+    let now = server.clock.turn;
     out.array(entries.len().min(count));
     for entry in entries.iter().take(count) {
         let age = now.saturating_duration_since(entry.at).as_millis() as f64 / 1000.0;

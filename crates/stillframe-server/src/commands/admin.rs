@@ -83,11 +83,11 @@ fn config_set(ctx: &mut Context<'_>, args: &[&[u8]]) {
         Ok((directory, tls, mut config)) => {
             if let Some(directory) = directory {
                 config.dir = directory.files().path().to_owned();
-                ctx.server.journal.move_to(directory.files(), &config);
-                ctx.server.saves.save_into(directory);
+                ctx.server.storage.journal.move_to(directory.files(), &config);
+                ctx.server.storage.saves.save_into(directory);
             }
             if let Some(tls) = tls {
-                ctx.server.tls = tls;
+                ctx.server.net.tls = tls;
             }
             if let Some(switch) = config.log_switch.filter(|_| sets(pairs, b"loglevel")) {
                 switch(config.loglevel());
@@ -102,13 +102,15 @@ fn config_set(ctx: &mut Context<'_>, args: &[&[u8]]) {
             ctx.keyspace.keep_expired(ctx.server.ledger.wants_expired());
             ctx.keyspace.count_uses(ctx.server.config.counting());
             *ctx.keyspace.limits_mut() = ctx.server.config.limits;
-            ctx.server.evicting = ctx.server.config.maxmemory_bytes > 0;
+            ctx.server.memory.evicting = ctx.server.config.maxmemory_bytes > 0;
             ctx.server.weigh_clients();
             ctx.out.ok();
         }
         Err(problem) => {
             if OOM_SCORE.iter().any(|name| sets(pairs, name)) {
-                ctx.server.tend_oom_score(); // it may have been changed
+                // It may have been changed.
+                let is_replica = ctx.server.replication.is_replica();
+                ctx.server.process.tend_oom_score(&ctx.server.config, is_replica);
             }
             if sets(pairs, b"dir") {
                 let _ = persistence::enter(&ctx.server.config.dir); // it may have been left
@@ -143,7 +145,8 @@ const OOM_SCORE: [&[u8]; 2] = [b"oom-score-adj", b"oom-score-adj-values"];
 /// Sets the system's score of the process, if that is set.
 fn scored(server: &mut ServerState, config: &Config, pairs: &[[&[u8]; 2]]) -> Result<(), Vec<u8>> {
     let Some(name) = OOM_SCORE.iter().find(|name| sets(pairs, name)) else { return Ok(()) };
-    server.set_oom_score(config).map_err(|error| {
+    let is_replica = server.replication.is_replica();
+    server.process.set_oom_score(config, is_replica).map_err(|error| {
         tracing::warn!("CONFIG SET {}: {error}", String::from_utf8_lossy(name));
         refusal(name, "Failed to set the process's OOM score. Check server logs.")
     })
@@ -160,10 +163,10 @@ fn moved(
     };
     let refused = |problem: &str| refusal(name.as_bytes(), problem);
     let before = &server.config;
-    if server.loading.is_some() {
+    if server.storage.loading.is_some() {
         return Err(b"LOADING Redis is loading the dataset in memory".to_vec());
     }
-    if server.journal.is_open() {
+    if server.storage.journal.is_open() {
         return Err(refused(
             "the log goes on from the dump file in its directory: CONFIG SET appendonly no first",
         ));
@@ -171,7 +174,7 @@ fn moved(
     let opened = persistence::enter(&before.dir).and_then(|old| {
         let new = persistence::enter(&config.dir)?;
         if new == old {
-            return Ok(server.saves.directory().with_dump(&config.dbfilename));
+            return Ok(server.storage.saves.directory().with_dump(&config.dbfilename));
         }
         DataDirectory::open(&new, &config.dbfilename)
     });
@@ -205,10 +208,9 @@ fn listen(server: &mut ServerState, config: &Config, pairs: &[[&[u8]; 2]]) -> Re
     let Some(name) = places.into_iter().find(|name| sets(pairs, name.as_bytes())) else {
         return Ok(());
     };
-    let port = server.port; // it was chosen by the system if the setting is 0
+    let (port, _) = server.net.listeners.ports(); // the system chose it if the setting is 0
     let before = Config { port, ..server.config.clone() };
-    let changed = server.listeners.change(config, &before);
-    (server.port, server.tls_port) = server.listeners.ports();
+    let changed = server.net.listeners.change(config, &before);
     changed.map_err(|error| {
         tracing::warn!("CONFIG SET {name}: {error}");
         let problem = match name {
@@ -318,9 +320,9 @@ fn config_help(ctx: &mut Context<'_>, _args: &[&[u8]]) {
 /// `CONFIG RESETSTAT`
 fn config_resetstat(ctx: &mut Context<'_>, _args: &[&[u8]]) {
     let expired_total = ctx.keyspace.stats().expired_total;
-    ctx.server.stats.reset(expired_total, ctx.server.loop_time);
+    ctx.server.meter.stats.reset(expired_total, ctx.server.clock.turn);
     ctx.server.ledger.lookups = Lookups::default();
-    ctx.server.saves.count = 0;
+    ctx.server.storage.saves.count = 0;
     ctx.out.ok();
 }
 

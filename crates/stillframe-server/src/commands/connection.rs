@@ -50,7 +50,7 @@ fn quit(ctx: &mut Context<'_>, _args: &[&[u8]]) {
 /// `RESET`: the connection is as new.
 fn reset(ctx: &mut Context<'_>, _args: &[&[u8]]) {
     transactions::close(ctx);
-    ctx.server.pubsub.forget(ctx.session.listener());
+    ctx.server.hub.pubsub.forget(ctx.session.listener());
     ctx.server.disable_tracking(ctx.session);
     ctx.server.stop_monitoring(ctx.session);
     ctx.session.replies = Replies::Sent;

@@ -64,7 +64,7 @@ fn debug(ctx: &mut Context<'_>, args: &[&[u8]]) {
         (b"replybuffer", [_, _]) => ctx.out.ok(),
         (b"replicate", words @ [_, ..]) => knobs::replicate(ctx, words),
         (b"set-active-expire", [switch]) => {
-            ctx.server.expires_actively = **switch != *b"0";
+            ctx.server.clock.expires = **switch != *b"0";
             ctx.out.ok();
         }
         // There are no scripts that it would allow anything.
@@ -231,7 +231,7 @@ fn reload(ctx: &mut Context<'_>, options: &[&[u8]]) {
     if save && let Err(problem) = persistence::save_and_wait(ctx.keyspace, ctx.server) {
         return ctx.out.error(format!("ERR DEBUG RELOAD: {problem}"));
     }
-    let begun = ctx.server.saves.directory().begin_load(ctx.now);
+    let begun = ctx.server.storage.saves.directory().begin_load(ctx.now);
     let mut load = match begun {
         Ok(Some(load)) => load,
         Ok(None) => return ctx.out.error("ERR Error trying to load the RDB dump: there is none"),
@@ -251,12 +251,12 @@ fn reload(ctx: &mut Context<'_>, options: &[&[u8]]) {
     ctx.server.invalidate_all();
     match load.rest(ctx.keyspace) {
         Ok(loaded) => {
-            ctx.server.saves.loaded = loaded;
+            ctx.server.storage.saves.loaded = loaded;
             ctx.out.ok();
         }
         Err(error) => {
             tracing::error!("stopping: DEBUG RELOAD has lost the data: {error}");
-            ctx.server.stopping = true;
+            ctx.server.process.stop();
             ctx.out.error(format!("ERR Error trying to load the RDB dump: {error}"));
         }
     }
@@ -270,10 +270,10 @@ fn load_log(ctx: &mut Context<'_>) {
             .out
             .error("ERR DEBUG LOADAOF cannot run while data is loaded, or in a transaction");
     }
-    if ctx.server.saves.running().is_some() {
+    if ctx.server.storage.saves.running().is_some() {
         persistence::wait(ctx.keyspace, ctx.server);
     }
-    if !ctx.server.journal.is_on() {
+    if !ctx.server.storage.journal.is_on() {
         return reload(ctx, &[]);
     }
     if ctx.keyspace.saving() {
@@ -290,14 +290,14 @@ fn load_log(ctx: &mut Context<'_>) {
     ctx.server.invalidate_all();
     let loaded = reload_all(ctx);
     ctx.server.ledger.dirty = dirty;
-    let clients = &mut ctx.server.clients;
+    let clients = &mut ctx.server.hub.clients;
     (clients.own_place, clients.own_id) = (ctx.session.caller.place, ctx.session.caller.id);
     ctx.server.ledger.effects.want(ctx.keyspace, Consumer::Replicas, told);
     match loaded {
         Ok(()) => ctx.out.ok(),
         Err(error) => {
             tracing::error!("stopping: DEBUG LOADAOF has lost the data: {error}");
-            ctx.server.stopping = true;
+            ctx.server.process.stop();
             ctx.out.error(format!("ERR DEBUG LOADAOF: {error}"));
         }
     }
@@ -305,8 +305,8 @@ fn load_log(ctx: &mut Context<'_>) {
 
 /// Loads the dump file and the log behind it into an empty keyspace.
 fn reload_all(ctx: &mut Context<'_>) -> Result<(), ServeError> {
-    if let Some(load) = ctx.server.saves.directory().begin_load(ctx.now)? {
-        ctx.server.saves.loaded = load.rest(ctx.keyspace)?;
+    if let Some(load) = ctx.server.storage.saves.directory().begin_load(ctx.now)? {
+        ctx.server.storage.saves.loaded = load.rest(ctx.keyspace)?;
     }
     persistence::recover_log(ctx).map(drop)
 }

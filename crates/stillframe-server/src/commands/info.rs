@@ -14,7 +14,6 @@ use crate::process;
 use crate::replication::{Following, Phase};
 use crate::state::ServerState;
 use crate::state::memory::OWN_BYTES;
-use crate::supervisor;
 
 /// Adds the commands of this module.
 pub(crate) fn register(table: &mut Table) {
@@ -94,7 +93,7 @@ fn human(bytes: u64) -> String {
 
 fn server(ctx: &Context<'_>, _: &KeyspaceStats, text: &mut Text) {
     let server = &*ctx.server;
-    let uptime = server.started.elapsed().as_secs();
+    let uptime = server.clock.started.elapsed().as_secs();
     text.field("redis_version", crate::REDIS_VERSION);
     text.field("redis_git_sha1", "00000000");
     text.field("redis_git_dirty", 0);
@@ -106,10 +105,11 @@ fn server(ctx: &Context<'_>, _: &KeyspaceStats, text: &mut Text) {
     text.field("monotonic_clock", "POSIX clock_gettime");
     text.field("multiplexing_api", "epoll");
     text.field("process_id", std::process::id());
-    let supervised = supervisor::is_there(server.config.process.supervised);
+    let supervised = process::is_supervised(server.config.process.supervised);
     text.field("process_supervised", if supervised { "systemd" } else { "no" });
-    text.field("run_id", &server.run_id);
-    text.field("tcp_port", if server.port > 0 { server.port } else { server.tls_port });
+    text.field("run_id", server.process.run_id());
+    let (plain, tls) = server.net.listeners.ports();
+    text.field("tcp_port", if plain > 0 { plain } else { tls });
     text.field("server_time_usec", unix_millis().saturating_mul(1000));
     text.field("uptime_in_seconds", uptime);
     text.field("uptime_in_days", uptime / 86_400);
@@ -121,13 +121,13 @@ fn server(ctx: &Context<'_>, _: &KeyspaceStats, text: &mut Text) {
     let file = server.config.config_file.clone().unwrap_or_default();
     text.field("config_file", file.display());
     text.field("io_threads_active", 0);
-    if let Some(ending) = &server.ending {
+    if let Some(ending) = &server.process.ending {
         text.field("shutdown_in_milliseconds", ending.left().as_millis());
     }
 }
 
 fn clients(ctx: &Context<'_>, _: &KeyspaceStats, text: &mut Text) {
-    let clients = &ctx.server.clients;
+    let clients = &ctx.server.hub.clients;
     let input = clients.others().map(|(_, client)| client.input.capacity()).max();
     let output = clients.others().map(|(_, client)| client.output.capacity()).max();
     text.field("connected_clients", clients.count() - clients.replicas());
@@ -136,7 +136,7 @@ fn clients(ctx: &Context<'_>, _: &KeyspaceStats, text: &mut Text) {
     text.field("client_recent_max_input_buffer", input.unwrap_or(0));
     text.field("client_recent_max_output_buffer", output.unwrap_or(0));
     text.field("blocked_clients", ctx.server.ledger.waiters.count() + clients.postponed());
-    text.field("tracking_clients", ctx.server.tracking.clients);
+    text.field("tracking_clients", ctx.server.hub.tracking.clients);
     text.field("clients_in_timeout_table", ctx.server.ledger.waiters.with_deadline());
 }
 
@@ -166,13 +166,14 @@ fn memory(ctx: &Context<'_>, figures: &KeyspaceStats, text: &mut Text) {
     let stream = ctx.server.replication.stream.memory();
     // What is kept beyond the backlog is kept for replicas that are behind.
     let backlog = ctx.server.config.replication.backlog_bytes as usize;
-    let behind = if ctx.server.clients.replicas() > 0 { stream.saturating_sub(backlog) } else { 0 };
+    let behind =
+        if ctx.server.hub.clients.replicas() > 0 { stream.saturating_sub(backlog) } else { 0 };
     text.field("mem_replication_backlog", stream - behind);
     text.field("mem_total_replication_buffers", stream);
     text.field("mem_clients_slaves", behind);
     text.none(&["mem_cluster_links"]);
-    text.field("mem_clients_normal", ctx.server.clients.bytes());
-    let waiting = ctx.server.journal.told().map_or(0, |told| told.stats.waiting_bytes);
+    text.field("mem_clients_normal", ctx.server.hub.clients.bytes());
+    let waiting = ctx.server.storage.journal.told().map_or(0, |told| told.stats.waiting_bytes);
     text.field("mem_aof_buffer", waiting);
     text.field("mem_limbo_bytes", figures.limbo_bytes);
     text.field("mem_garbage_bytes", figures.garbage_bytes);
@@ -202,7 +203,7 @@ fn percent(part: u64, whole: u64) -> String {
 }
 
 fn persistence(ctx: &Context<'_>, figures: &KeyspaceStats, text: &mut Text) {
-    let saves = &ctx.server.saves;
+    let saves = &ctx.server.storage.saves;
     let progress = ctx.keyspace.progress();
     let seconds = |time: Option<std::time::Duration>| time.map_or(-1, |time| time.as_secs() as i64);
     let running = saves.running();
@@ -245,7 +246,7 @@ fn persistence(ctx: &Context<'_>, figures: &KeyspaceStats, text: &mut Text) {
 }
 
 fn append_only(server: &ServerState, text: &mut Text) {
-    let (journal, saves) = (&server.journal, &server.saves);
+    let (journal, saves) = (&server.storage.journal, &server.storage.saves);
     let seconds = |time: Option<std::time::Duration>| time.map_or(-1, |time| time.as_secs() as i64);
     let status = |ok: bool| if ok { "ok" } else { "err" };
     let running = saves.running().filter(|_| journal.told().is_some());
@@ -261,7 +262,7 @@ fn append_only(server: &ServerState, text: &mut Text) {
     text.field("aof_last_write_status", status(journal.problem().is_none()));
     text.field("aof_last_cow_size", 0);
     text.field("log_state", journal.state(server.config.appendonly));
-    let held = journal.holds_writes(&server.config, server.loop_time);
+    let held = journal.holds_writes(&server.config, server.clock.turn);
     text.field("log_writes_held", u8::from(held));
     if let Some(problem) = journal.problem() {
         text.field("log_problem", problem);
@@ -290,8 +291,8 @@ fn append_only(server: &ServerState, text: &mut Text) {
 }
 
 fn stats(ctx: &Context<'_>, figures: &KeyspaceStats, text: &mut Text) {
-    let stats = &ctx.server.stats;
-    let saves = &ctx.server.saves;
+    let stats = &ctx.server.meter.stats;
+    let saves = &ctx.server.storage.saves;
     let [commands, input, output, primary_input, replicas_output] = stats.rates();
     let kbps = |rate: f64| format!("{:.2}", rate / 1024.0);
     text.field("total_connections_received", stats.connections_received);
@@ -317,21 +318,21 @@ fn stats(ctx: &Context<'_>, figures: &KeyspaceStats, text: &mut Text) {
     text.field("evicted_clients", stats.evicted_clients);
     text.field("keyspace_hits", ctx.server.ledger.lookups.hits);
     text.field("keyspace_misses", ctx.server.ledger.lookups.misses);
-    text.field("pubsub_channels", ctx.server.pubsub.count(Kind::Channel));
-    text.field("pubsub_patterns", ctx.server.pubsub.count(Kind::Pattern));
-    text.field("pubsubshard_channels", ctx.server.pubsub.count(Kind::Shard));
+    text.field("pubsub_channels", ctx.server.hub.pubsub.count(Kind::Channel));
+    text.field("pubsub_patterns", ctx.server.hub.pubsub.count(Kind::Pattern));
+    text.field("pubsubshard_channels", ctx.server.hub.pubsub.count(Kind::Shard));
     let forks = !ctx.keyspace.algorithm().in_process;
     let fork_usec = if forks { whole_micros(saves.latest_begin) } else { 0 };
     text.field("latest_fork_usec", fork_usec);
     text.field("total_forks", if forks { saves.count } else { 0 });
-    text.field("migrate_cached_sockets", ctx.server.peers.count());
+    text.field("migrate_cached_sockets", ctx.server.net.peers.count());
     text.field("slave_expires_tracked_keys", ctx.server.replication.own.len());
     text.none(&["active_defrag_hits", "active_defrag_misses"]);
     text.none(&["active_defrag_key_hits", "active_defrag_key_misses"]);
     text.none(&["total_active_defrag_time", "current_active_defrag_time"]);
-    text.field("tracking_total_keys", ctx.server.tracking.keys());
-    text.field("tracking_total_items", ctx.server.tracking.items());
-    text.field("tracking_total_prefixes", ctx.server.tracking.prefixes());
+    text.field("tracking_total_keys", ctx.server.hub.tracking.keys());
+    text.field("tracking_total_items", ctx.server.hub.tracking.items());
+    text.field("tracking_total_prefixes", ctx.server.hub.tracking.prefixes());
     text.field("unexpected_error_replies", stats.unexpected_errors);
     text.field("total_error_replies", stats.error_replies);
     text.field("total_reads_processed", stats.reads);
@@ -351,7 +352,7 @@ fn cpu(_: &Context<'_>, _: &KeyspaceStats, text: &mut Text) {
 }
 
 fn commandstats(ctx: &Context<'_>, _: &KeyspaceStats, text: &mut Text) {
-    for (command, counters) in ctx.table.all().iter().zip(&ctx.server.stats.commands) {
+    for (command, counters) in ctx.table.all().iter().zip(&ctx.server.meter.stats.commands) {
         if counters.calls + counters.rejected > 0 {
             let micros = counters.time_ns / 1000;
             let each = micros as f64 / counters.calls.max(1) as f64;
@@ -370,7 +371,7 @@ fn latencystats(ctx: &Context<'_>, _: &KeyspaceStats, text: &mut Text) {
     if !config.latency_tracking {
         return;
     }
-    for (command, counters) in ctx.table.all().iter().zip(&ctx.server.stats.commands) {
+    for (command, counters) in ctx.table.all().iter().zip(&ctx.server.meter.stats.commands) {
         if let Some(times) = &counters.times {
             let percentile =
                 |&at: &f64| format!("p{}={:.3}", show_percentile(at), times.percentile(at));
@@ -382,7 +383,7 @@ fn latencystats(ctx: &Context<'_>, _: &KeyspaceStats, text: &mut Text) {
 }
 
 fn errorstats(ctx: &Context<'_>, _: &KeyspaceStats, text: &mut Text) {
-    for (code, count) in &ctx.server.stats.errors {
+    for (code, count) in &ctx.server.meter.stats.errors {
         let _ = write!(text.0, "errorstat_{code}:count={count}\r\n");
     }
 }
@@ -436,7 +437,9 @@ fn replication(ctx: &Context<'_>, _: &KeyspaceStats, text: &mut Text) {
 fn replicas(server: &ServerState, text: &mut Text) {
     for (number, (client, replica)) in server.replicas().enumerate() {
         let lag = match replica.phase {
-            Phase::Online => server.loop_time.saturating_duration_since(replica.acked_at).as_secs(),
+            Phase::Online => {
+                server.clock.turn.saturating_duration_since(replica.acked_at).as_secs()
+            }
             _ => 0,
         };
         let (ip, port) = (replica.address(&client.session.caller.peer), replica.port);
@@ -449,7 +452,7 @@ fn replicas(server: &ServerState, text: &mut Text) {
 }
 
 fn primary(server: &ServerState, following: &Following, text: &mut Text) {
-    let now = server.loop_time;
+    let now = server.clock.turn;
     let seconds = |since| now.saturating_duration_since(since).as_secs();
     let up = following.is_connected();
     let offset = server.replication.stream.end();

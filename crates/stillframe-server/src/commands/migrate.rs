@@ -142,7 +142,7 @@ fn send<'a>(
     found: &[Packed<'a>],
     moved: &mut Vec<&'a [u8]>,
 ) -> Result<(), String> {
-    let peers = &mut ctx.server.peers;
+    let peers = &mut ctx.server.net.peers;
     let mut kept = peers.take(request.host, request.port);
     loop {
         let is_kept = kept.is_some();

@@ -41,6 +41,7 @@ pub(crate) use replay::{named, replay, replay_logged};
 pub(crate) use stillframe_redis::{ALL_KEYS, Lookup, NO_KEYS, ONE_KEY, SECOND_KEY, flags};
 
 use crate::client::{Replies, Session};
+use crate::meter;
 use crate::replication::Replica;
 use crate::state::ServerState;
 use crate::state::memory::Room;
@@ -116,7 +117,7 @@ pub(crate) fn dispatch(ctx: &mut Context<'_>, args: &[&[u8]]) {
     } else {
         silenced(ctx, args)
     }
-    if ctx.server.tracking.clients > 0 {
+    if ctx.server.hub.tracking.clients > 0 {
         finish_tracking(ctx);
     }
 }
@@ -144,9 +145,9 @@ fn silenced(ctx: &mut Context<'_>, args: &[&[u8]]) {
         ctx.session.replies = Replies::Skip;
     }
     let start = ctx.out.position();
-    ctx.server.clients.silent = true;
+    ctx.server.hub.clients.silent = true;
     answer(ctx, args);
-    ctx.server.clients.silent = false;
+    ctx.server.hub.clients.silent = false;
     if ctx.session.replies != Replies::Sent {
         if ctx.session.replica.as_deref().is_some_and(Replica::is_real) {
             disown_reply(ctx, args, start);
@@ -156,7 +157,7 @@ fn silenced(ctx: &mut Context<'_>, args: &[&[u8]]) {
     if ctx.session.replies == Replies::Skip {
         ctx.session.replies = Replies::Sent;
     }
-    ctx.out.buffer.append(&mut ctx.server.clients.mail);
+    ctx.out.buffer.append(&mut ctx.server.hub.clients.mail);
 }
 
 /// A replica hears nothing but the stream. One that asks for a reply waits in vain: its connection
@@ -169,7 +170,7 @@ fn disown_reply(ctx: &mut Context<'_>, args: &[&[u8]], start: usize) {
     };
     let peer = &ctx.session.caller.peer;
     if *first == b'-' {
-        ctx.server.stats.unexpected_errors += 1;
+        ctx.server.meter.stats.unexpected_errors += 1;
         let error = String::from_utf8_lossy(rest.trim_ascii_end());
         tracing::warn!(
             "== CRITICAL == This master is sending an error to its replica: '{error}' after \
@@ -249,7 +250,7 @@ fn lacks_memory(ctx: &mut Context<'_>, command: &Command) -> bool {
 /// Runs a command that was looked up and checked, and counts it.
 pub(crate) fn run(ctx: &mut Context<'_>, index: usize, args: &[&[u8]]) {
     let start = ctx.out.buffer.len();
-    let begun_ns = ctx.server.clock_ns;
+    let begun_ns = ctx.server.clock.ns;
     let dirty = ctx.server.ledger.dirty;
     ctx.session.caller.last_command = index;
     ctx.server.ledger.begin(ctx.keyspace, ctx.session.caller.db);
@@ -276,26 +277,27 @@ pub(crate) fn run(ctx: &mut Context<'_>, index: usize, args: &[&[u8]]) {
     if ctx.server.ledger.effects.wanted() {
         note_effects(ctx, args, ctx.server.ledger.dirty > dirty);
     }
-    let shown = !ctx.server.monitors.is_empty() && ctx.server.loading.is_none();
+    let shown = !ctx.server.hub.monitors.is_empty() && ctx.server.storage.loading.is_none();
     if shown && !command.has(flags::ADMIN) {
         ctx.server.show_request(ctx.session, &mut ctx.out, args);
     }
     if ctx.session.tracking.is_some() && command.has(flags::READONLY) {
         let who = ctx.session.who();
         if let Some(mode) = &ctx.session.tracking {
-            ctx.server.tracking.remember(mode, who, &command.keys.of(args));
+            ctx.server.hub.tracking.remember(mode, who, &command.keys.of(args));
         }
     }
     if ctx.session.caller.waits {
         return; // it counts when it is served or gives up
     }
-    ctx.server.read_clock();
-    let took_ns = ctx.server.clock_ns.saturating_sub(begun_ns);
-    if ctx.server.is_long(took_ns) && !ctx.session.caller.internal {
+    ctx.server.clock.read();
+    let took_ns = ctx.server.clock.ns.saturating_sub(begun_ns);
+    if meter::is_long(&ctx.server.config, took_ns) && !ctx.session.caller.internal {
         let traits = [command.has(flags::FAST), command.has(flags::SKIP_SLOWLOG)];
-        ctx.server.note_time(ctx.session, args, Duration::from_nanos(took_ns), traits);
+        let took = Duration::from_nanos(took_ns);
+        ctx.server.meter.note_time(&ctx.server.config, ctx.session, args, took, traits);
     }
-    let stats = &mut ctx.server.stats;
+    let stats = &mut ctx.server.meter.stats;
     stats.commands_processed += 1;
     let counters = &mut stats.commands[index];
     counters.calls += 1;
@@ -307,11 +309,11 @@ pub(crate) fn run(ctx: &mut Context<'_>, index: usize, args: &[&[u8]]) {
         counters.failed += 1;
         stats.count_error(error);
     }
-    if !ctx.server.clients.mail.is_empty() && !ctx.server.clients.silent {
+    if !ctx.server.hub.clients.mail.is_empty() && !ctx.server.hub.clients.silent {
         if ctx.out.is_full() {
-            ctx.server.clients.mail.clear();
+            ctx.server.hub.clients.mail.clear();
         }
-        ctx.out.buffer.splice(start..start, ctx.server.clients.mail.drain(..));
+        ctx.out.buffer.splice(start..start, ctx.server.hub.clients.mail.drain(..));
     }
 }
 

@@ -9,11 +9,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use stillframe_resp::Out;
 
 use super::{Context, NO_KEYS, Table, flags::*};
+use crate::acl::redacted;
 use crate::client::Session;
 use crate::config::words::quote;
 use crate::hub::Message;
 use crate::state::ServerState;
-use crate::state::slowlog::redacted;
 use stillframe_redis::Address;
 
 /// Adds the commands of this module.
@@ -28,7 +28,7 @@ fn monitor(ctx: &mut Context<'_>, _args: &[&[u8]]) {
     }
     if !ctx.session.monitors {
         ctx.session.monitors = true;
-        ctx.server.monitors.push(ctx.session.caller.place);
+        ctx.server.hub.monitors.push(ctx.session.caller.place);
         ctx.out.ok();
     }
 }
@@ -37,7 +37,7 @@ impl ServerState {
     /// A client is shown requests no more.
     pub(crate) fn stop_monitoring(&mut self, session: &mut Session) {
         if std::mem::take(&mut session.monitors) {
-            self.monitors.retain(|&place| place != session.caller.place);
+            self.hub.monitors.retain(|&place| place != session.caller.place);
         }
     }
 
@@ -50,11 +50,11 @@ impl ServerState {
         let line = line(session, args);
         let mut message = Message::new(|out: &mut Out<'_>| out.simple(&line));
         // Delivering changes no list of monitors: who is closed leaves it at the end of the turn.
-        for at in 0..self.monitors.len() {
-            if self.monitors[at] == session.caller.place {
+        for at in 0..self.hub.monitors.len() {
+            if self.hub.monitors[at] == session.caller.place {
                 out.simple(&line); // behind the reply
             } else {
-                self.deliver(self.monitors[at], &mut message);
+                self.deliver(self.hub.monitors[at], &mut message);
             }
         }
     }

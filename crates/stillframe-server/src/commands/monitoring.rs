@@ -50,7 +50,7 @@ fn slowlog_get(ctx: &mut Context<'_>, args: &[&[u8]]) {
     let Some(count) = count else {
         return ctx.out.error("ERR count should be greater than or equal to -1");
     };
-    let entries = &ctx.server.slowlog.entries;
+    let entries = ctx.server.meter.slowlog.entries();
     let count = usize::try_from(count).unwrap_or(usize::MAX).min(entries.len());
     ctx.out.array(count);
     for entry in entries.iter().take(count) {
@@ -67,12 +67,12 @@ fn slowlog_get(ctx: &mut Context<'_>, args: &[&[u8]]) {
 
 /// `SLOWLOG LEN`
 fn slowlog_len(ctx: &mut Context<'_>, _args: &[&[u8]]) {
-    ctx.out.integer(ctx.server.slowlog.entries.len() as i64);
+    ctx.out.integer(ctx.server.meter.slowlog.entries().len() as i64);
 }
 
 /// `SLOWLOG RESET`
 fn slowlog_reset(ctx: &mut Context<'_>, _args: &[&[u8]]) {
-    ctx.server.slowlog.entries.clear();
+    ctx.server.meter.slowlog.clear();
     ctx.out.ok();
 }
 
@@ -93,8 +93,9 @@ fn slowlog_help(ctx: &mut Context<'_>, _args: &[&[u8]]) {
 
 /// `LATENCY LATEST`: of each event when it last was slow, how slow, and how slow ever.
 fn latency_latest(ctx: &mut Context<'_>, _args: &[&[u8]]) {
-    ctx.out.array(ctx.server.latency.len());
-    for (name, event) in &ctx.server.latency {
+    let events = ctx.server.meter.latency.events();
+    ctx.out.array(events.len());
+    for (name, event) in events {
         let (second, ms) = event.samples.back().copied().unwrap_or_default();
         ctx.out.array(4);
         ctx.out.bulk(name);
@@ -107,7 +108,7 @@ fn latency_latest(ctx: &mut Context<'_>, _args: &[&[u8]]) {
 /// `LATENCY HISTORY event`
 fn latency_history(ctx: &mut Context<'_>, args: &[&[u8]]) {
     let name = String::from_utf8_lossy(args[2]);
-    let samples = ctx.server.latency.get(&*name).map(|event| &event.samples);
+    let samples = ctx.server.meter.latency.get(&*name).map(|event| &event.samples);
     ctx.out.array(samples.map_or(0, |samples| samples.len()));
     for (second, ms) in samples.into_iter().flatten() {
         ctx.out.array(2);
@@ -118,12 +119,8 @@ fn latency_history(ctx: &mut Context<'_>, args: &[&[u8]]) {
 
 /// `LATENCY RESET [event...]`: how many were forgotten.
 fn latency_reset(ctx: &mut Context<'_>, args: &[&[u8]]) {
-    let before = ctx.server.latency.len();
-    match args.get(2..).unwrap_or_default() {
-        [] => ctx.server.latency.clear(),
-        names => ctx.server.latency.retain(|name, _| !names.contains(&name.as_bytes())),
-    }
-    ctx.out.integer((before - ctx.server.latency.len()) as i64);
+    let forgotten = ctx.server.meter.latency.forget(args.get(2..).unwrap_or_default());
+    ctx.out.integer(forgotten as i64);
 }
 
 /// `LATENCY DOCTOR`: the figures in words.
@@ -134,10 +131,10 @@ fn latency_doctor(ctx: &mut Context<'_>, _args: &[&[u8]]) {
             "Nothing is measured: set latency-monitor-threshold to the milliseconds from which on \
              an event is of interest.\n",
         );
-    } else if ctx.server.latency.is_empty() {
+    } else if ctx.server.meter.latency.events().len() == 0 {
         text.push_str("No event has taken as long as latency-monitor-threshold says.\n");
     }
-    for (name, event) in &ctx.server.latency {
+    for (name, event) in ctx.server.meter.latency.events() {
         let (count, sum) =
             (event.samples.len() as u64, event.samples.iter().map(|(_, ms)| ms).sum::<u64>());
         let mean = sum.checked_div(count).unwrap_or(0);
@@ -161,7 +158,7 @@ fn latency_histogram(ctx: &mut Context<'_>, args: &[&[u8]]) {
                     })
             })
     };
-    let commands = ctx.table.all().iter().zip(&ctx.server.stats.commands);
+    let commands = ctx.table.all().iter().zip(&ctx.server.meter.stats.commands);
     let shown: Vec<_> = commands
         .filter(|(command, stats)| stats.calls > 0 && asked(command.name))
         .filter_map(|(command, stats)| Some((command.name, stats.calls, stats.times.as_ref()?)))
@@ -207,7 +204,8 @@ fn latency_help(ctx: &mut Context<'_>, _args: &[&[u8]]) {
 fn latency_graph(ctx: &mut Context<'_>, args: &[&[u8]]) {
     const WIDTH: u64 = 50;
     let name = String::from_utf8_lossy(args[2]);
-    let Some(event) = ctx.server.latency.get(&*name).filter(|event| !event.samples.is_empty())
+    let Some(event) =
+        ctx.server.meter.latency.get(&*name).filter(|event| !event.samples.is_empty())
     else {
         let problem = [b"ERR No samples available for event '", args[2], b"'"].concat();
         return ctx.out.error(problem);
@@ -252,14 +250,14 @@ fn memory_stats(ctx: &mut Context<'_>, _args: &[&[u8]]) {
     let counted = ctx.server.counted_bytes(ctx.keyspace);
     let data = ctx.keyspace.data_bytes() as u64;
     let total = used_bytes(ctx.keyspace, ctx.server);
-    let waiting = ctx.server.journal.told().map_or(0, |told| told.stats.waiting_bytes);
+    let waiting = ctx.server.storage.journal.told().map_or(0, |told| told.stats.waiting_bytes);
     let numbers = [
         ("peak.allocated", peak),
         ("total.allocated", total),
         ("startup.allocated", OWN_BYTES as u64),
         ("replication.backlog", ctx.server.replication.stream.memory() as u64),
         ("clients.slaves", 0),
-        ("clients.normal", ctx.server.clients.bytes() as u64),
+        ("clients.normal", ctx.server.hub.clients.bytes() as u64),
         ("cluster.links", 0),
         ("aof.buffer", waiting as u64),
         ("lua.caches", 0),

@@ -1,8 +1,8 @@
 //! Commands that save the data or stop the server: BGSAVE, SAVE, LASTSAVE, SHUTDOWN.
 
 use super::{Context, NO_KEYS, Table, flags::*};
-use crate::ending::{LastSave, Wish};
 use crate::persistence;
+use crate::process::{LastSave, Wish};
 use crate::shutdown::{self, Outcome};
 
 /// Adds the commands of this module.
@@ -20,7 +20,7 @@ const SAVING: &str = "ERR Background save already in progress";
 
 /// Whether an image is under way.
 fn is_saving(ctx: &Context<'_>) -> bool {
-    ctx.server.saves.running().is_some() || ctx.server.replication.transfers.holds_image()
+    ctx.server.storage.saves.running().is_some() || ctx.server.replication.transfers.holds_image()
 }
 
 /// `BGSAVE [SCHEDULE | CANCEL]`: inside a transaction it is scheduled, as the transaction is half
@@ -42,7 +42,7 @@ fn bgsave(ctx: &mut Context<'_>, args: &[&[u8]]) {
         return ctx.out.error(SAVING);
     }
     if ctx.server.ledger.in_exec {
-        ctx.server.saves.scheduled = true;
+        ctx.server.storage.saves.scheduled = true;
         return ctx.out.simple("Background saving scheduled");
     }
     match persistence::begin(ctx.keyspace, ctx.server) {
@@ -54,7 +54,7 @@ fn bgsave(ctx: &mut Context<'_>, args: &[&[u8]]) {
 /// `BGREWRITEAOF`: an image takes the place of the log so far.
 fn bgrewriteaof(ctx: &mut Context<'_>, _args: &[&[u8]]) {
     if ctx.server.ledger.in_exec || is_saving(ctx) {
-        ctx.server.saves.scheduled = true;
+        ctx.server.storage.saves.scheduled = true;
         return ctx.out.simple("Background append only file rewriting scheduled");
     }
     match persistence::begin(ctx.keyspace, ctx.server) {
@@ -76,7 +76,7 @@ fn save(ctx: &mut Context<'_>, _args: &[&[u8]]) {
 
 /// `LASTSAVE`
 fn lastsave(ctx: &mut Context<'_>, _args: &[&[u8]]) {
-    ctx.out.integer(ctx.server.saves.last_success_s);
+    ctx.out.integer(ctx.server.storage.saves.last_success_s);
 }
 
 /// `SHUTDOWN [SAVE | NOSAVE] [NOW] [FORCE] [ABORT]`: no answer if the server stops.

@@ -42,7 +42,7 @@ fn subscribe(ctx: &mut Context<'_>, args: &[&[u8]], kind: Kind) {
         return ctx.out.error("ERR SSUBSCRIBE isn't allowed for a DENY BLOCKING client");
     }
     for name in &args[1..] {
-        ctx.server.pubsub.subscribe(ctx.session.listener(), kind, name);
+        ctx.server.hub.pubsub.subscribe(ctx.session.listener(), kind, name);
         confirm(ctx, word, Some(name), kind);
     }
 }
@@ -56,7 +56,7 @@ fn unsubscribe(ctx: &mut Context<'_>, args: &[&[u8]], kind: Kind) {
         return confirm(ctx, word, None, kind);
     }
     for name in args[1..].iter().copied().chain(own.iter().map(|name| &**name)) {
-        ctx.server.pubsub.unsubscribe(ctx.session.listener(), kind, name);
+        ctx.server.hub.pubsub.unsubscribe(ctx.session.listener(), kind, name);
         confirm(ctx, word, Some(name), kind);
     }
 }
@@ -69,7 +69,7 @@ fn confirm(ctx: &mut Context<'_>, word: &str, name: Option<&[u8]>, kind: Kind) {
     });
     // It comes like a message, also to a client that wants no replies.
     let silent = ctx.session.replies != Replies::Sent;
-    let buffer = if silent { &mut ctx.server.clients.mail } else { &mut *ctx.out.buffer };
+    let buffer = if silent { &mut ctx.server.hub.clients.mail } else { &mut *ctx.out.buffer };
     let mut out = Out::new(buffer, ctx.out.protocol);
     out.push(3);
     out.bulk(word);
@@ -97,7 +97,7 @@ fn channels(ctx: &mut Context<'_>, args: &[&[u8]], kind: Kind) {
     let fits = |name: &[u8]| pattern.is_none_or(|pattern| glob::matches(pattern, name));
     let start = ctx.out.position();
     let mut count = 0;
-    for name in ctx.server.pubsub.names(kind).filter(|name| fits(name)) {
+    for name in ctx.server.hub.pubsub.names(kind).filter(|name| fits(name)) {
         ctx.out.bulk(name);
         count += 1;
     }
@@ -110,13 +110,13 @@ fn numsub(ctx: &mut Context<'_>, args: &[&[u8]], kind: Kind) {
     ctx.out.array(names.len() * 2);
     for name in names {
         ctx.out.bulk(name);
-        ctx.out.integer(ctx.server.pubsub.listeners(kind, name) as i64);
+        ctx.out.integer(ctx.server.hub.pubsub.listeners(kind, name) as i64);
     }
 }
 
 /// `PUBSUB NUMPAT`: how many different patterns are subscribed to.
 fn numpat(ctx: &mut Context<'_>, _args: &[&[u8]]) {
-    ctx.out.integer(ctx.server.pubsub.count(Kind::Pattern) as i64);
+    ctx.out.integer(ctx.server.hub.pubsub.count(Kind::Pattern) as i64);
 }
 
 /// The error of a sub-command that takes other arguments.

@@ -40,7 +40,7 @@ pub(super) fn refusal(
         return Some("ERR Replica can't interact with the keyspace".into());
     }
     let writes = ctx.session.has(command, flags::WRITE);
-    if let Some(refusal) = ctx.server.writes_refused()
+    if let Some(refusal) = ctx.server.storage.writes_refused(&ctx.server.config)
         && (writes || command.name == "ping")
     {
         return Some(refusal);
@@ -67,7 +67,7 @@ pub(super) fn refusal(
 
 /// Answers an error to a known command that may not run. A refused EXEC ends its transaction.
 pub(super) fn refuse(ctx: &mut Context<'_>, index: usize, error: &str) {
-    ctx.server.stats.commands[index].rejected += 1;
+    ctx.server.meter.stats.commands[index].rejected += 1;
     if ctx.table.get(index).name == "exec" {
         transactions::close(ctx);
         let reason = error.strip_prefix("ERR ").unwrap_or(error);
@@ -82,7 +82,7 @@ pub(super) fn reject(ctx: &mut Context<'_>, error: &[u8]) {
     if let Some(transaction) = &mut ctx.session.transaction {
         transaction.failed = true;
     }
-    ctx.server.stats.count_error(error);
+    ctx.server.meter.stats.count_error(error);
     ctx.out.error(error);
 }
 

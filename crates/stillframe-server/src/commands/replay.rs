@@ -23,7 +23,7 @@ pub(crate) fn replay(
     now: i64,
     args: &[&[u8]],
 ) -> Result<(), String> {
-    (server.clients.own_place, server.clients.own_id) = (usize::MAX, session.caller.id);
+    (server.hub.clients.own_place, server.hub.clients.own_id) = (usize::MAX, session.caller.id);
     replies.clear();
     let out = Out::new(replies, Protocol::Resp2);
     apply(&mut Context { keyspace, server, session, out, now, table }, args)
@@ -59,10 +59,10 @@ fn apply(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), String> {
     {
         return Err("cannot be replayed: it is no command that changes data".to_owned());
     }
-    let (start, errors) = (ctx.out.position(), ctx.server.stats.error_replies);
+    let (start, errors) = (ctx.out.position(), ctx.server.meter.stats.error_replies);
     dispatch(ctx, args);
     let _ = ctx.keyspace.tend(); // nobody waits for its housekeeping
-    if ctx.server.stats.error_replies == errors {
+    if ctx.server.meter.stats.error_replies == errors {
         return Ok(());
     }
     let reply = String::from_utf8_lossy(ctx.out.buffer.get(start..).unwrap_or_default());

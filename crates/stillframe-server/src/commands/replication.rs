@@ -87,7 +87,7 @@ fn wished_failover(server: &ServerState, args: &[&[u8]]) -> Result<Failover, &'s
                 let milliseconds = parse_integer(milliseconds).ok_or(NOT_AN_INTEGER)?;
                 let timeout = u64::try_from(milliseconds).ok().filter(|&timeout| timeout > 0);
                 let timeout = timeout.ok_or("ERR FAILOVER timeout must be greater than 0")?;
-                let end = server.loop_time.checked_add(Duration::from_millis(timeout));
+                let end = server.clock.turn.checked_add(Duration::from_millis(timeout));
                 wish.deadline = Some(end.ok_or(NOT_AN_INTEGER)?);
                 behind
             }
@@ -201,7 +201,7 @@ fn replconf(ctx: &mut Context<'_>, args: &[&[u8]]) {
     if !rest.is_empty() {
         return ctx.out.error("ERR syntax error");
     }
-    let now = ctx.server.loop_time;
+    let now = ctx.server.clock.turn;
     let replica = ctx.session.replica.get_or_insert_with(|| Box::new(Replica::greeting(now)));
     for &[option, value] in pairs {
         match option.to_ascii_lowercase().as_slice() {
@@ -306,7 +306,7 @@ fn psync(ctx: &mut Context<'_>, args: &[&[u8]]) {
     };
     journal::hand_on(ctx.keyspace, ctx.server);
     ctx.server.activate(ctx.keyspace);
-    let now = ctx.server.loop_time;
+    let now = ctx.server.clock.turn;
     let limit = ctx.server.config.replica_output_limit();
     let behind_max = if limit.hard_bytes == 0 { u64::MAX } else { limit.hard_bytes };
     let replication = &mut ctx.server.replication;
@@ -316,13 +316,13 @@ fn psync(ctx: &mut Context<'_>, args: &[&[u8]]) {
     let has = next.and_then(|next| u64::try_from(next).ok()?.checked_sub(1));
     if let (Some(id), Some(has)) = (args.get(1), has) {
         if replication.continues(id, has, behind_max) {
-            ctx.server.stats.partial_syncs += 1;
+            ctx.server.meter.stats.partial_syncs += 1;
             replica.go_online(now, false);
             (replica.cursor, replica.acked) = (has, has);
             let name = if replica.psync2 { format!(" {}", replication.id) } else { String::new() };
             ctx.out.simple(&format!("CONTINUE{name}"));
         } else if id != b"?" {
-            ctx.server.stats.partial_refusals += 1;
+            ctx.server.meter.stats.partial_refusals += 1;
         }
     }
     tracing::info!(

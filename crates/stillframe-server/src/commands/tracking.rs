@@ -55,7 +55,7 @@ fn options<'a>(
                     return Err("ERR A client can only redirect to a single other client");
                 }
                 let id = parse_integer(id).ok_or(NOT_AN_INTEGER)?.cast_unsigned();
-                let mut others = ctx.server.clients.others().map(|(_, client)| &client.session);
+                let mut others = ctx.server.hub.clients.others().map(|(_, client)| &client.session);
                 let other = others.find(|session| session.caller.id == id);
                 let other = if id == ctx.session.caller.id { Some(&*ctx.session) } else { other };
                 let other = other.ok_or("ERR The client ID you want redirect to does not exist")?;

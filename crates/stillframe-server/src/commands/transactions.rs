@@ -90,7 +90,7 @@ fn exec(ctx: &mut Context<'_>, _args: &[&[u8]]) {
         let denied = if checked { denied_at_exec(ctx, command, args) } else { None };
         match denied {
             Some(error) => {
-                ctx.server.stats.count_error(error.as_bytes());
+                ctx.server.meter.stats.count_error(error.as_bytes());
                 ctx.out.error(error);
             }
             None => run(ctx, command, args),

@@ -26,7 +26,7 @@ impl Oracle {
             return; // refused, because something failed, or held until a log counts
         }
         self.asked += 1;
-        if server.commit() && server.state.journal.is_on() {
+        if server.commit() && server.state.storage.journal.is_on() {
             self.acknowledged.push((disk.changes(), self.asked));
         }
     }
@@ -71,7 +71,7 @@ fn live(disk: &SimulatedDisk, oracle: &mut Oracle) -> Result<(), String> {
     oracle.push(disk, &mut server);
     let _ = server.save(); // whether it can be done or not, nothing is lost
     oracle.push(disk, &mut server);
-    if !server.state.journal.is_on() {
+    if !server.state.storage.journal.is_on() {
         again(&mut server)?;
     }
     oracle.push(disk, &mut server);
@@ -98,7 +98,7 @@ fn again(server: &mut Server) -> Result<(), String> {
     let begun = persistence::begin_log(&mut server.keyspace, &mut server.state, 0);
     begun.map_err(|error| error.to_string())?;
     persistence::wait(&mut server.keyspace, &mut server.state);
-    if server.state.journal.is_on() { Ok(()) } else { Err("no log".to_owned()) }
+    if server.state.storage.journal.is_on() { Ok(()) } else { Err("no log".to_owned()) }
 }
 
 #[test]

@@ -50,8 +50,8 @@ impl Server {
         let directory = DataDirectory::at(place, &config.dbfilename)?;
         let Opened { mut keyspace, mut state, table } =
             Boot::new(config)?.open(directory, waker)?;
-        if let Some(load) = state.saves.directory().begin_load(0)? {
-            state.saves.loaded = load.rest(&mut keyspace)?;
+        if let Some(load) = state.storage.saves.directory().begin_load(0)? {
+            state.storage.saves.loaded = load.rest(&mut keyspace)?;
         }
         let session = Session::in_process();
         let mut server = Self { keyspace, state, table, session };
@@ -62,7 +62,7 @@ impl Server {
     /// Waits until what was done is durable, as a reply would: false if it never is.
     fn commit(&mut self) -> bool {
         journal::hand_on(&mut self.keyspace, &mut self.state);
-        while self.state.journal.awaited().is_some() {
+        while self.state.storage.journal.awaited().is_some() {
             if journal::has_failed(&mut self.keyspace, &mut self.state) {
                 return false;
             }
@@ -83,7 +83,7 @@ impl Server {
 
     /// How far back `stillframe recover` leads.
     fn kept(&self) -> u64 {
-        self.state.journal.kept().images
+        self.state.storage.journal.kept().images
     }
 
     /// SAVE, or BGREWRITEAOF and its end.

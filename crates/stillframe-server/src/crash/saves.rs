@@ -103,7 +103,10 @@ fn a_save_survives_the_failure_of_any_call() {
                 Err(_) if !is_old => assert_eq!(bytes(&files), 4500, "{told}"),
                 Err(_) => assert_eq!(durable["dump.rdb"], old, "{told}"),
             }
-            assert!(server.state.saves.last_ok, "who saves in the foreground is told: {told}");
+            assert!(
+                server.state.storage.saves.last_ok,
+                "who saves in the foreground is told: {told}"
+            );
             server.save().expect(&told);
             let durable = disk.platter().lose_power(|_| false);
             assert_eq!((bytes(&durable), leftovers(&durable).len()), (4500, 0), "{told}");

@@ -29,10 +29,10 @@ struct Found {
 /// # Errors
 /// [`ServeError::ForeignData`], [`ServeError::ForeignLog`].
 pub(crate) fn refuse_foreign(state: &ServerState) -> Result<(), ServeError> {
-    let (directory, config) = (state.saves.directory(), &state.config);
+    let (directory, config) = (state.storage.saves.directory(), &state.config);
     let files = directory.files();
     let has_dump = directory.has_dump().unwrap_or(true);
-    if has_dump && state.saves.loaded.position.is_some() {
+    if has_dump && state.storage.saves.loaded.position.is_some() {
         return Ok(()); // this server made the dump, with a log of its own
     }
     let Some(log) = append_only(files, config) else {

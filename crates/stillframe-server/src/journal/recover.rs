@@ -33,15 +33,18 @@ const PROGRESS_PERIOD: Duration = Duration::from_secs(5);
 pub(crate) fn recover(host: &mut impl Host) -> Result<bool, ServeError> {
     let (_, state) = host.parts();
     let wanted = state.config.appendonly;
-    if wanted && let Some(path) = state.journal.history.generations.foreign().map_err(failed)? {
+    if wanted
+        && let Some(path) = state.storage.journal.history.generations.foreign().map_err(failed)?
+    {
         return Err(ServeError::ForeignLog { path });
     }
-    if let Some(position) = state.saves.loaded.position {
+    if let Some(position) = state.storage.saves.loaded.position {
         return Ok(!Replay::new(host).run(position, wanted)?);
     }
     clear(state)?;
     // Numbers go on where an earlier log that is kept has ended.
-    state.journal.last = state.journal.history.last_record_at_most().map_err(failed)?;
+    state.storage.journal.last =
+        state.storage.journal.history.last_record_at_most().map_err(failed)?;
     Ok(false)
 }
 
@@ -51,23 +54,23 @@ fn failed(problem: impl ToString) -> ServeError {
 
 /// The dump names no log: those that are there are of no use.
 fn clear(state: &ServerState) -> Result<(), ServeError> {
-    let history = &state.journal.history;
+    let history = &state.storage.journal.history;
     let generations = &history.generations;
     for generation in generations.list().map_err(failed)? {
         if generations.is_unpublished(generation).map_err(failed)? {
             generations.remove(generation).map_err(failed)?;
-        } else if !state.saves.directory().has_dump().map_err(failed)? {
+        } else if !state.storage.saves.directory().has_dump().map_err(failed)? {
             return Err(failed(format_args!(
                 "{} is there, and not {}, which it continues; put that back, or move the log away \
                  to start without data",
                 generations.path(generation).display(),
-                state.saves.dump().display()
+                state.storage.saves.dump().display()
             )));
         } else if !history.needs(generation).map_err(failed)? {
             let aside = generations.set_aside(generation).map_err(failed)?;
             tracing::warn!(
                 "{} names no log, so the one that was there is not used; it is {} now",
-                state.saves.dump().display(),
+                state.storage.saves.dump().display(),
                 aside.display()
             );
         }
@@ -97,11 +100,11 @@ impl<'a, H: Host> Replay<'a, H> {
         let Position { generation, from, .. } = position;
         let (_, state) = self.host.parts();
         let accept_loss = state.config.accept_log_loss;
-        let generations = &state.journal.history.generations;
+        let generations = &state.storage.journal.history.generations;
         let path = generations.path(generation);
         let place = generations.place(generation).map_err(failed)?;
         let flag = Arc::default();
-        let options = state.journal.options(&state.config, &flag);
+        let options = state.storage.journal.options(&state.config, &flag);
         let own = Application::server();
         let outcome = if go_on {
             let opened = Log::open(place, from, accept_loss, &own, options, |a| self.apply(a));
@@ -123,13 +126,14 @@ impl<'a, H: Host> Replay<'a, H> {
         if replayed.records > 0 {
             state.replication.forget_loaded();
         }
-        state.stats.reset(keyspace.stats().expired_total, Instant::now());
-        let journal = &mut state.journal;
+        state.meter.stats.reset(keyspace.stats().expired_total, Instant::now());
+        let journal = &mut state.storage.journal;
         let history = &journal.history;
         let (newest, reach) = (history.generations.newest(), Reach::of(&state.config));
         history.tidy(Some(position), newest, reach).map_err(failed)?;
         journal.last = replayed.last;
-        journal.base_bytes = state.saves.directory().open_dump().map_or(0, |(_, bytes)| bytes);
+        journal.base_bytes =
+            state.storage.saves.directory().open_dump().map_or(0, |(_, bytes)| bytes);
         journal.bytes = replayed.bytes + replayed.records * super::RECORD_HEAD_BYTES;
         if let Some(log) = log {
             let policy = state.config.appendfsync;
@@ -153,7 +157,7 @@ impl<'a, H: Host> Replay<'a, H> {
         if !slow && self.served.elapsed() < SLICE {
             return Ok(());
         }
-        if let Some(loading) = &mut state.loading {
+        if let Some(loading) = &mut state.storage.loading {
             loading.total_bytes = action.progress.total_bytes;
             loading.loaded_bytes = action.progress.bytes;
         }

@@ -20,7 +20,7 @@ pub(crate) fn hand_on(keyspace: &mut Keyspace, state: &mut ServerState) {
     let effects = &mut state.ledger.effects;
     effects.seal();
     if !effects.is_empty() {
-        state.journal.append(effects);
+        state.storage.journal.append(effects);
         state.replication.add(effects);
         effects.clear();
     }
@@ -28,7 +28,7 @@ pub(crate) fn hand_on(keyspace: &mut Keyspace, state: &mut ServerState) {
 
 /// Notes that the log has failed; true, once, if it has and replies may wait for it.
 pub(crate) fn has_failed(keyspace: &mut Keyspace, state: &mut ServerState) -> bool {
-    let journal = &mut state.journal;
+    let journal = &mut state.storage.journal;
     if std::mem::take(&mut journal.lost) {
         return true;
     }
@@ -55,14 +55,14 @@ pub(crate) fn has_failed(keyspace: &mut Keyspace, state: &mut ServerState) -> bo
 /// [`Error`]; nothing has changed.
 pub(crate) fn begin(keyspace: &mut Keyspace, state: &mut ServerState) -> Result<(), Error> {
     hand_on(keyspace, state);
-    state.journal.create(&state.config)?;
+    state.storage.journal.create(&state.config)?;
     state.ledger.effects.want(keyspace, Consumer::Log, true);
     Ok(())
 }
 
 /// Gives up a log that does not count yet.
 pub(crate) fn abandon(keyspace: &mut Keyspace, state: &mut ServerState) {
-    state.journal.open = None;
+    state.storage.journal.open = None;
     state.ledger.effects.want(keyspace, Consumer::Log, false);
 }
 
@@ -70,7 +70,7 @@ pub(crate) fn abandon(keyspace: &mut Keyspace, state: &mut ServerState) {
 /// wanted, and there is none.
 pub(crate) fn attend(keyspace: &mut Keyspace, state: &mut ServerState) -> bool {
     let wanted = state.config.appendonly;
-    let journal = &mut state.journal;
+    let journal = &mut state.storage.journal;
     match &mut journal.open {
         Some(open) if wanted => {
             if open.policy != state.config.appendfsync {
@@ -84,21 +84,21 @@ pub(crate) fn attend(keyspace: &mut Keyspace, state: &mut ServerState) -> bool {
         None if wanted => {}
         None => (journal.problem, journal.retry_at) = (None, None),
     }
-    let journal = &mut state.journal;
+    let journal = &mut state.storage.journal;
     if !wanted || journal.is_on() {
         journal.uncovered = None;
     } else if journal.uncovered.is_none() {
-        journal.uncovered = Some(state.loop_time);
+        journal.uncovered = Some(state.clock.turn);
     }
     wanted && journal.open.is_none()
 }
 
 /// Notes how far the log is, to tell how long a record waits. Called by the clock.
 pub(crate) fn sample(state: &mut ServerState) {
-    let journal = &mut state.journal;
+    let journal = &mut state.storage.journal;
     let is_new = journal.samples.back().is_none_or(|&(_, last)| last < journal.last);
     if journal.open.is_some() && is_new {
-        journal.samples.push_back((state.loop_time, journal.last));
+        journal.samples.push_back((state.clock.turn, journal.last));
     }
 }
 
@@ -108,16 +108,16 @@ pub(crate) fn sample(state: &mut ServerState) {
 /// It never will be, which was logged.
 pub(crate) fn close(keyspace: &mut Keyspace, state: &mut ServerState) -> Result<(), ()> {
     hand_on(keyspace, state);
-    let Some(open) = state.journal.open.take() else { return Ok(()) };
+    let Some(open) = state.storage.journal.open.take() else { return Ok(()) };
     state.ledger.effects.want(keyspace, Consumer::Log, false);
     match open.log.close() {
         Ok(()) => {
-            tracing::info!("the log has ended with record {}", state.journal.last);
+            tracing::info!("the log has ended with record {}", state.storage.journal.last);
             Ok(())
         }
         Err(error) => {
             tracing::error!("the log could not be ended: {error}");
-            state.journal.lost = true;
+            state.storage.journal.lost = true;
             Err(())
         }
     }
@@ -132,7 +132,7 @@ pub(crate) fn not_published(
     problem: Option<String>,
 ) {
     let named = cover.position.map(|position| position.generation);
-    let journal = &mut state.journal;
+    let journal = &mut state.storage.journal;
     if journal.open.as_ref().is_some_and(|it| !it.published && Some(it.generation) == named) {
         journal.open = None; // its files go when the next one is begun
         journal.problem = problem.map(|it| super::not_begun(&it)).or(journal.problem.take());

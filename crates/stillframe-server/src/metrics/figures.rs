@@ -33,7 +33,7 @@ impl Figures {
         log(&mut gathered, state);
         snapshots(&mut gathered, keyspace, state);
         replication(&mut gathered, state);
-        let used = table.all().iter().zip(&state.stats.commands);
+        let used = table.all().iter().zip(&state.meter.stats.commands);
         let commands = used.filter(|(_, it)| it.calls + it.rejected > 0).map(|(command, it)| {
             let seconds = it.time_ns as f64 / 1e9;
             let (calls, rejected, failed) = (it.calls, it.rejected, it.failed);
@@ -43,7 +43,7 @@ impl Figures {
         Self {
             plain: gathered.0,
             commands: commands.collect(),
-            errors: state.stats.errors.iter().map(|(code, n)| (code.clone(), *n)).collect(),
+            errors: state.meter.stats.errors.iter().map(|(code, n)| (code.clone(), *n)).collect(),
             databases: databases.map(|db| (db, keyspace.len(db), keyspace.expires(db))).collect(),
             replicas: replicas(state),
             primary: primary(state),
@@ -54,7 +54,8 @@ impl Figures {
 
 fn instance(state: &ServerState) -> [(&'static str, String); 7] {
     let role = if state.replication.is_replica() { "slave" } else { "master" };
-    let port = if state.port > 0 { state.port } else { state.tls_port };
+    let (plain, tls) = state.net.listeners.ports();
+    let port = if plain > 0 { plain } else { tls };
     [
         ("role", role.to_owned()),
         ("redis_version", crate::REDIS_VERSION.to_owned()),
@@ -62,21 +63,21 @@ fn instance(state: &ServerState) -> [(&'static str, String); 7] {
         ("stillframe_version", env!("CARGO_PKG_VERSION").to_owned()),
         ("maxmemory_policy", state.config.maxmemory_policy.name().to_owned()),
         ("tcp_port", port.to_string()),
-        ("run_id", state.run_id.clone()),
+        ("run_id", state.process.run_id().to_owned()),
     ]
 }
 
 fn server(to: &mut Gathered, keyspace: &Keyspace, state: &ServerState) {
     let config = &state.config;
-    let uptime = state.started.elapsed().as_secs() as f64;
+    let uptime = state.clock.started.elapsed().as_secs() as f64;
     to.gauge("redis_up", "Whether the server answers.", 1.0);
     to.gauge("redis_uptime_in_seconds", "Seconds since the start.", uptime);
-    let clients = (state.clients.count() - state.clients.replicas()) as f64;
+    let clients = (state.hub.clients.count() - state.hub.clients.replicas()) as f64;
     to.gauge("redis_connected_clients", "Clients, replicas apart.", clients);
-    let blocked = (state.ledger.waiters.count() + state.clients.postponed()) as f64;
+    let blocked = (state.ledger.waiters.count() + state.hub.clients.postponed()) as f64;
     let help = "Clients that wait for keys, for replicas or for the end of a pause.";
     to.gauge("redis_blocked_clients", help, blocked);
-    let tracking = state.tracking.clients as f64;
+    let tracking = state.hub.tracking.clients as f64;
     to.gauge("redis_tracking_clients", "Clients with CLIENT TRACKING.", tracking);
     let most = f64::from(config.maxclients);
     to.gauge("redis_config_maxclients", "Most clients at once (maxclients).", most);
@@ -88,14 +89,14 @@ fn server(to: &mut Gathered, keyspace: &Keyspace, state: &ServerState) {
     let counted = state.counted_bytes(keyspace) as f64;
     let help = "Bytes that maxmemory is compared with.";
     to.gauge("stillframe_memory_counted_bytes", help, counted);
-    let buffers = state.clients.bytes() as f64;
+    let buffers = state.hub.clients.bytes() as f64;
     to.gauge("redis_mem_clients_normal", "Bytes of clients' buffers.", buffers);
     let limit = config.maxmemory_bytes as f64;
     to.gauge("redis_memory_max_bytes", "The limit of memory, or 0 (maxmemory).", limit);
 }
 
 fn traffic(to: &mut Gathered, keyspace: &Keyspace, state: &ServerState) {
-    let stats = &state.stats;
+    let stats = &state.meter.stats;
     let expired = keyspace.stats().expired_total.saturating_sub(stats.expired_base);
     for (name, help, value) in [
         ("redis_connections_received_total", "Connections made.", stats.connections_received),
@@ -113,16 +114,16 @@ fn traffic(to: &mut Gathered, keyspace: &Keyspace, state: &ServerState) {
     ] {
         to.counter(name, help, value);
     }
-    let channels = state.pubsub.count(Kind::Channel) as f64;
+    let channels = state.hub.pubsub.count(Kind::Channel) as f64;
     to.gauge("redis_pubsub_channels", "Channels somebody listens to.", channels);
-    let patterns = state.pubsub.count(Kind::Pattern) as f64;
+    let patterns = state.hub.pubsub.count(Kind::Pattern) as f64;
     to.gauge("redis_pubsub_patterns", "Patterns somebody listens to.", patterns);
-    let slow = state.slowlog.entries.len() as f64;
+    let slow = state.meter.slowlog.entries().len() as f64;
     to.gauge("redis_slowlog_length", "Requests in the slow log.", slow);
 }
 
 fn saves(to: &mut Gathered, state: &ServerState) {
-    let saves = &state.saves;
+    let saves = &state.storage.saves;
     let running = saves.running();
     let sending = state.replication.transfers.holds_image();
     let saving = f64::from(u8::from(running.is_some() || sending));
@@ -159,14 +160,14 @@ fn loads(state: &ServerState) -> bool {
 }
 
 fn log(to: &mut Gathered, state: &ServerState) {
-    let (journal, saves) = (&state.journal, &state.saves);
+    let (journal, saves) = (&state.storage.journal, &state.storage.saves);
     let flag = |is: bool| f64::from(u8::from(is));
     let rewriting = saves.running().is_some() && journal.told().is_some();
     let well = flag(journal.problem().is_none());
     to.gauge("redis_aof_enabled", "Whether changes are logged.", flag(journal.is_on()));
     let help = "Whether an image takes the log's place.";
     to.gauge("redis_aof_rewrite_in_progress", help, flag(rewriting));
-    let held = journal.holds_writes(&state.config, state.loop_time);
+    let held = journal.holds_writes(&state.config, state.clock.turn);
     to.gauge("stillframe_log_writes_held", "Whether writes wait for a log.", flag(held));
     to.gauge("redis_aof_last_bgrewrite_status", "Whether the last did.", flag(saves.last_ok));
     to.gauge("redis_aof_last_write_status", "Whether the log can be written.", well);
@@ -182,7 +183,7 @@ fn log(to: &mut Gathered, state: &ServerState) {
 }
 
 fn snapshots(to: &mut Gathered, keyspace: &Keyspace, state: &ServerState) {
-    let (saves, figures, progress) = (&state.saves, keyspace.stats(), keyspace.progress());
+    let (saves, figures, progress) = (&state.storage.saves, keyspace.stats(), keyspace.progress());
     let running = saves.running();
     let arena = arena_bytes(keyspace);
     let begin = saves.latest_begin.as_secs_f64();
@@ -250,9 +251,13 @@ fn replication(to: &mut Gathered, state: &ServerState) {
     let help = "Whether writes wait for a replica that is synchronised.";
     to.gauge("stillframe_repl_sync_writes_held", help, held);
     for (name, help, value) in [
-        ("redis_replica_resyncs_full", "Full synchronisations.", state.stats.full_syncs),
-        ("redis_replica_partial_resync_accepted", "Partial ones.", state.stats.partial_syncs),
-        ("redis_replica_partial_resync_denied", "Refused ones.", state.stats.partial_refusals),
+        ("redis_replica_resyncs_full", "Full synchronisations.", state.meter.stats.full_syncs),
+        ("redis_replica_partial_resync_accepted", "Partial ones.", state.meter.stats.partial_syncs),
+        (
+            "redis_replica_partial_resync_denied",
+            "Refused ones.",
+            state.meter.stats.partial_refusals,
+        ),
     ] {
         to.gauge(name, help, value as f64);
     }
@@ -260,7 +265,7 @@ fn replication(to: &mut Gathered, state: &ServerState) {
 
 fn replicas(state: &ServerState) -> Vec<OfReplica> {
     let known = state.replicas().map(|(client, replica)| {
-        let silent = state.loop_time.saturating_duration_since(replica.acked_at).as_secs();
+        let silent = state.clock.turn.saturating_duration_since(replica.acked_at).as_secs();
         OfReplica {
             ip: replica.address(&client.session.caller.peer),
             port: replica.port,
@@ -279,6 +284,6 @@ fn primary(state: &ServerState) -> Option<OfPrimary> {
         port: following.port,
         up: following.is_connected(),
         syncing: following.state() == "sync" || following.is_loading(),
-        silent_s: state.loop_time.saturating_duration_since(following.last_io).as_secs(),
+        silent_s: state.clock.turn.saturating_duration_since(following.last_io).as_secs(),
     })
 }

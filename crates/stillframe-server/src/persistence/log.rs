@@ -40,12 +40,12 @@ pub(crate) fn attend_log(keyspace: &mut Keyspace, state: &mut ServerState) {
 /// Begins a log that is wanted, unless there can be none just now.
 #[cold]
 fn begin_wanted(keyspace: &mut Keyspace, state: &mut ServerState) {
-    if is_busy(state) || !state.journal.try_again(Instant::now()) {
+    if is_busy(state) || !state.storage.journal.try_again(Instant::now()) {
         return;
     }
     if let Err(error) = begin_soon(keyspace, state) {
         tracing::error!("the log cannot be begun, trying again: {error}");
-        state.journal.not_begun(&error);
+        state.storage.journal.not_begun(&error);
     }
 }
 
@@ -58,7 +58,7 @@ pub(crate) fn begin_asked(
     keyspace: &mut Keyspace,
     state: &mut ServerState,
 ) -> Result<(), SaveError> {
-    if is_busy(state) || state.journal.is_open() {
+    if is_busy(state) || state.storage.journal.is_open() {
         return Ok(());
     }
     begin_soon(keyspace, state)
@@ -66,7 +66,7 @@ pub(crate) fn begin_asked(
 
 /// Whether no image can begin just now.
 fn is_busy(state: &ServerState) -> bool {
-    state.saves.running().is_some()
+    state.storage.saves.running().is_some()
         || state.is_loading()
         || state.replication.transfers.holds_image()
 }
@@ -91,7 +91,7 @@ pub(crate) fn recover_log(host: &mut impl Host) -> Result<bool, ServeError> {
         return Ok(true);
     }
     let (keyspace, state) = host.parts();
-    if !state.config.appendonly || state.journal.is_on() {
+    if !state.config.appendonly || state.storage.journal.is_on() {
         return Ok(false);
     }
     // The log is on before the first request is served that changes anything.
@@ -106,7 +106,7 @@ pub(crate) fn recover_log(host: &mut impl Host) -> Result<bool, ServeError> {
         }
     }
     let (_, state) = host.parts();
-    if state.journal.is_on() {
+    if state.storage.journal.is_on() {
         return Ok(false);
     }
     Err(failed("the image that it is to continue could not be saved; see above".to_owned()))
@@ -117,5 +117,5 @@ fn is_saving(host: &mut impl Host) -> bool {
     let (keyspace, state) = host.parts();
     let _ = keyspace.tend();
     attend(keyspace, state);
-    state.saves.running().is_some()
+    state.storage.saves.running().is_some()
 }

@@ -16,6 +16,7 @@ mod load;
 mod log;
 mod saves;
 mod sink;
+mod storage;
 pub(crate) use stillframe_redis::values;
 
 use std::time::{Duration, Instant};
@@ -42,6 +43,7 @@ pub(crate) use log::{attend_log, begin_asked, recover_log};
 use saves::Outcome;
 pub(crate) use saves::{Save, Saves};
 pub(crate) use sink::{Counters, Destination, Drag, RdbSink};
+pub(crate) use storage::Storage;
 
 /// Pause after a failed save before the schedule tries again.
 const RETRY_PAUSE: Duration = Duration::from_secs(5);
@@ -75,12 +77,12 @@ fn begin_for(
     bandwidth_bytes: u64,
     awaited: bool,
 ) -> Result<(), SaveError> {
-    state.saves.last_try = Some(Instant::now());
-    state.saves.scheduled = false;
+    state.storage.saves.last_try = Some(Instant::now());
+    state.storage.saves.scheduled = false;
     let keys_total = keyspace.stats().keys as u64;
     let started = Instant::now();
     journal::hand_on(keyspace, state);
-    let cover = state.journal.cover(&state.config);
+    let cover = state.storage.journal.cover(&state.config);
     let covered = cover.covered();
     match start(keyspace, state, bandwidth_bytes, cover) {
         Ok((counters, begin)) => {
@@ -91,15 +93,15 @@ fn begin_for(
                 whole_micros(begin)
             );
             let dirty = state.ledger.dirty;
-            state.saves.latest_begin = begin;
+            state.storage.saves.latest_begin = begin;
             let cancelled = false;
-            state.saves.running =
+            state.storage.saves.running =
                 Some(Save { started, keys_total, dirty, counters, covered, awaited, cancelled });
             Ok(())
         }
         Err(problem) => {
-            state.saves.directory.discard();
-            state.saves.last_ok &= awaited;
+            state.storage.saves.directory.discard();
+            state.storage.saves.last_ok &= awaited;
             tracing::error!("cannot save: {problem}");
             Err(problem)
         }
@@ -117,7 +119,7 @@ fn start(
     bandwidth_bytes: u64,
     cover: Cover,
 ) -> Result<(Counters, Duration), SaveError> {
-    let (config, saves) = (&state.config, &mut state.saves);
+    let (config, saves) = (&state.config, &mut state.storage.saves);
     let file = saves.directory.create_temporary().inspect_err(|error| {
         if error.wants_room() {
             cover.give_way();
@@ -194,7 +196,7 @@ fn finish(
 
 /// Notes the end of a save. Called every turn; costs nothing without a save.
 pub(crate) fn attend(keyspace: &mut Keyspace, state: &mut ServerState) {
-    let saves = &mut state.saves;
+    let saves = &mut state.storage.saves;
     if saves.running.is_none() {
         return;
     }
@@ -215,7 +217,7 @@ pub(crate) fn attend(keyspace: &mut Keyspace, state: &mut ServerState) {
             saves.count += 1;
             saves.due = None;
             state.ledger.dirty = state.ledger.dirty.saturating_sub(running.dirty);
-            state.journal.published(&running.covered, running.bytes_done());
+            state.storage.journal.published(&running.covered, running.bytes_done());
             tracing::info!(
                 "saved {} keys, {} bytes in {:.3} s to {}",
                 running.keys_done(),
@@ -238,15 +240,15 @@ pub(crate) fn attend(keyspace: &mut Keyspace, state: &mut ServerState) {
 /// Stops the save under way, which nobody wants any more. The old dump file stays, and so does
 /// INFO's word on the save before.
 pub(crate) fn abandon(keyspace: &Keyspace, state: &mut ServerState) {
-    let Some(running) = &mut state.saves.running else { return };
+    let Some(running) = &mut state.storage.saves.running else { return };
     running.cancelled = true;
-    state.saves.give_up(keyspace, &state.saves.throttle);
+    state.storage.saves.give_up(keyspace, &state.storage.saves.throttle);
 }
 
 /// Stops the save under way, and forgets one that is scheduled; false if there is neither.
 pub(crate) fn cancel(keyspace: &Keyspace, state: &mut ServerState) -> bool {
-    let scheduled = std::mem::take(&mut state.saves.scheduled);
-    let runs = state.saves.running.is_some();
+    let scheduled = std::mem::take(&mut state.storage.saves.scheduled);
+    let runs = state.storage.saves.running.is_some();
     abandon(keyspace, state);
     runs || scheduled
 }
@@ -261,7 +263,7 @@ pub(crate) fn save_and_wait(
 ) -> Result<(), SaveError> {
     begin_for(keyspace, state, 0, true)?;
     wait(keyspace, state);
-    if state.saves.ended_well { Ok(()) } else { Err(SaveError::Logged) }
+    if state.storage.saves.ended_well { Ok(()) } else { Err(SaveError::Logged) }
 }
 
 /// Waits for the save under way to end.
@@ -272,11 +274,12 @@ pub(crate) fn wait(keyspace: &mut Keyspace, state: &mut ServerState) {
 
 /// Begins what the schedule, or BGSAVE SCHEDULE, asks for.
 pub(crate) fn run_schedule(keyspace: &mut Keyspace, state: &mut ServerState) {
-    let since = u64::try_from(unix_millis() / 1000 - state.saves.last_success_s).unwrap_or(0);
+    let since =
+        u64::try_from(unix_millis() / 1000 - state.storage.saves.last_success_s).unwrap_or(0);
     let is_due = |point: &&SavePoint| state.ledger.dirty >= point.changes && since > point.seconds;
     let due = state.config.save.iter().find(is_due);
-    state.saves.note_due(due);
-    let saves = &state.saves;
+    state.storage.saves.note_due(due);
+    let saves = &state.storage.saves;
     if saves.running.is_some() {
         return;
     }
@@ -287,7 +290,7 @@ pub(crate) fn run_schedule(keyspace: &mut Keyspace, state: &mut ServerState) {
     if let Some(point) = due {
         tracing::info!("{} changes in {} seconds", state.ledger.dirty, point.seconds);
     }
-    let rewrite = state.journal.rewrite_due(&state.config);
+    let rewrite = state.storage.journal.rewrite_due(&state.config);
     if rewrite {
         tracing::info!("the log has grown: an image takes its place");
     }

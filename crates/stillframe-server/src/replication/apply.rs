@@ -36,7 +36,7 @@ pub(super) fn apply(
         match run {
             Ok(asks) => asked |= asks,
             Err(why) if state.passes_over_errors() => {
-                state.stats.unexpected_errors += 1;
+                state.meter.stats.unexpected_errors += 1;
                 let name = args[0].escape_ascii();
                 tracing::warn!(
                     "== CRITICAL == This replica is sending an error to its master: '{why}' after \
@@ -52,7 +52,7 @@ pub(super) fn apply(
     };
     state.replication.stream.append(&input[..applied]);
     state.replication.db = session.caller.db;
-    state.stats.primary_input_bytes += applied as u64;
+    state.meter.stats.primary_input_bytes += applied as u64;
     input.drain(..applied);
     link.parsed -= applied;
     link.input = input;
@@ -60,7 +60,7 @@ pub(super) fn apply(
         following.session = Some(session);
     }
     if asked {
-        link.acknowledge(state.replication.stream.end(), state.loop_time);
+        link.acknowledge(state.replication.stream.end(), state.clock.turn);
     }
     outcome
 }

@@ -24,8 +24,8 @@ const HELD_BYTES_MAX: usize = 1 << 20;
 impl Server {
     /// Does what there is to do with the primary. Called every turn.
     pub(crate) fn follow(&mut self) {
-        let now = self.state.loop_time;
-        let ServerState { replication, config, tls, .. } = &mut self.state;
+        let now = self.state.clock.turn;
+        let ServerState { replication, config, net, .. } = &mut self.state;
         let Some(following) = &mut replication.following else { return };
         following.more = false;
         if std::mem::take(&mut following.kill) && following.link.is_some() {
@@ -38,7 +38,7 @@ impl Server {
             if now < following.retry_at {
                 return;
             }
-            let tls = config.tls.replication.then_some(&*tls);
+            let tls = config.tls.replication.then_some(&net.tls);
             let connected =
                 following.connect(&config.replication.source, tls).and_then(|mut link| {
                     self.poller.add_primary(&mut link.stream)?;
@@ -56,7 +56,7 @@ impl Server {
             let timeout = Duration::from_secs(self.state.config.replication.timeout_s.into());
             let Some(following) = &mut self.state.replication.following else { return };
             let silent = now.saturating_duration_since(following.last_io) > timeout
-                && self.state.pause.is_none();
+                && self.state.hub.pause.is_none();
             following.link = Some(link);
             match outcome {
                 Err(Failure::Ended(problem)) => following.fail(&problem),
@@ -68,7 +68,7 @@ impl Server {
     }
 
     fn converse(&mut self, link: &mut Link) -> Result<(), Failure> {
-        let now = self.state.loop_time;
+        let now = self.state.clock.turn;
         if matches!(link.step, Step::Connecting) {
             if !link.writable {
                 return Ok(());
@@ -83,7 +83,7 @@ impl Server {
         }
         // A pause of clients holds the primary's requests, too, as in Redis: they are read, up to a
         // bound, and do not run.
-        let held = matches!(link.step, Step::Streaming) && self.state.pause.is_some();
+        let held = matches!(link.step, Step::Streaming) && self.state.hub.pause.is_some();
         if !held && std::mem::take(&mut link.held) {
             self.advance(link)?;
         }

@@ -12,7 +12,8 @@ impl Question {
     /// Asks it.
     pub(super) fn ask(self, link: &mut Link, state: &ServerState) {
         let settings = &state.config.replication;
-        let own = if state.config.tls.replication { state.tls_port } else { state.port };
+        let (plain, tls) = state.net.listeners.ports();
+        let own = if state.config.tls.replication { tls } else { plain };
         let port = if settings.announce_port > 0 { settings.announce_port } else { own };
         let port = port.to_string();
         let (id, next);
@@ -125,7 +126,7 @@ impl Server {
                 if let Some(following) = &mut self.state.replication.following {
                     following.connected(link, db);
                 }
-                link.acknowledge(offset, self.state.loop_time);
+                link.acknowledge(offset, self.state.clock.turn);
             }
             _ => {
                 let why = format!("Failover target rejected psync request: {answer}");

@@ -37,8 +37,8 @@ impl Server {
         if self.state.replication.own.len() == 0 {
             return;
         }
-        self.state.read_clock();
-        let now = self.state.unix_now();
+        self.state.clock.read();
+        let now = self.state.clock.unix_now();
         self.keyspace.spare_expired(false);
         for _ in 0..KEYS_PER_RUN {
             let Some(name) = self.state.replication.own.next_due(now) else { break };

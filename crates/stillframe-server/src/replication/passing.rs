@@ -43,7 +43,7 @@ impl Server {
     pub(crate) fn relay(&mut self) {
         for at in 0..self.state.replication.places.len() {
             let place = self.state.replication.places[at];
-            let Some(client) = self.state.clients.get_mut(place) else { continue };
+            let Some(client) = self.state.hub.clients.get_mut(place) else { continue };
             let Some(mut relay) = client.relay.take() else { continue };
             let passed = if relay.watched {
                 client.pass_on(&mut relay)
@@ -61,7 +61,7 @@ impl Server {
                 Ok(Passed::All) => self.poller.remove_relay(&mut relay.from),
                 Err(error) => {
                     tracing::info!("a replica does not take its image: {error}");
-                    self.state.clients.doom(place);
+                    self.state.hub.clients.doom(place);
                 }
             }
         }

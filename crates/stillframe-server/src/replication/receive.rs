@@ -55,7 +55,9 @@ impl Server {
         };
         let file = match receiving.file.take() {
             Some(file) => file,
-            None => self.state.saves.directory().create_nameless().map_err(|e| failed(&e))?,
+            None => {
+                self.state.storage.saves.directory().create_nameless().map_err(|e| failed(&e))?
+            }
         };
         let (taken, ends) = receiving.take(&link.input);
         write_all_at(&*file, receiving.bytes, &link.input[..taken]).map_err(|e| failed(&e))?;
@@ -150,7 +152,7 @@ impl Server {
             replication.db = load.db;
         }
         self.state.activate(&mut self.keyspace);
-        let (offset, now) = (self.state.replication.stream.end(), self.state.loop_time);
+        let (offset, now) = (self.state.replication.stream.end(), self.state.clock.turn);
         let db = self.state.replication.db;
         let Some(following) = &mut self.state.replication.following else { return };
         if let Some(mut link) = following.link.take() {

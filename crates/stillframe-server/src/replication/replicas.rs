@@ -44,20 +44,21 @@ impl Client {
 impl ServerState {
     /// The replicas with their connections, in the order in which they came.
     pub(crate) fn replicas(&self) -> impl Iterator<Item = (&Client, &Replica)> {
-        let clients = self.replication.places.iter().filter_map(|&place| self.clients.get(place));
+        let clients =
+            self.replication.places.iter().filter_map(|&place| self.hub.clients.get(place));
         clients.filter_map(|client| Some((client, client.replica()?)))
     }
 
     /// How many replicas have applied the stream up to `offset`.
     pub(crate) fn replicas_at(&self, offset: u64) -> usize {
-        let replicas = self.clients.others().filter_map(|(_, client)| client.replica());
+        let replicas = self.hub.clients.others().filter_map(|(_, client)| client.replica());
         replicas.filter(|it| it.phase == Phase::Online && it.acked >= offset).count()
     }
 
     /// How many replicas are at hand, for `min-replicas-to-write`.
     pub(crate) fn good_replicas(&self) -> u32 {
         let lag_max = Duration::from_secs(self.config.replication.max_lag_s.into());
-        let fresh = |at: Instant| self.loop_time.saturating_duration_since(at) <= lag_max;
+        let fresh = |at: Instant| self.clock.turn.saturating_duration_since(at) <= lag_max;
         let is_good = |it: &Replica| it.phase == Phase::Online && fresh(it.acked_at);
         let good = self.replicas().filter(|(_, replica)| is_good(replica)).count();
         u32::try_from(good).unwrap_or(u32::MAX)
@@ -65,8 +66,9 @@ impl ServerState {
 
     /// Sends replicas what the stream has for them, and has those dropped that are too far behind.
     pub(crate) fn feed(&mut self) {
-        let now = self.loop_time;
-        let ServerState { replication, clients, config, stats, ledger, .. } = self;
+        let now = self.clock.turn;
+        let ServerState { replication, hub, config, meter, ledger, .. } = self;
+        let (clients, stats) = (&mut hub.clients, &mut meter.stats);
         if !replication.is_active() {
             return;
         }

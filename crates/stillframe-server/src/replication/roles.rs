@@ -47,7 +47,7 @@ impl ServerState {
     /// Has all replicas connect again.
     pub(crate) fn drop_replicas(&mut self) {
         for place in std::mem::take(&mut self.replication.places) {
-            self.clients.doom(place);
+            self.hub.clients.doom(place);
         }
     }
 
@@ -62,7 +62,7 @@ impl ServerState {
         let lost = following.as_ref().is_some_and(|it| it.lost);
         let loading = following.is_some_and(|it| it.is_loading());
         self.config.replication.primary = None;
-        self.tend_oom_score();
+        self.process.tend_oom_score(&self.config, self.replication.is_replica());
         keyspace.spare_expired(self.spares_expired());
         if loading {
             keyspace.clear_all();
@@ -92,9 +92,9 @@ impl ServerState {
         tracing::info!("following {host}:{port}");
         self.config.replication.primary = Some((host.clone(), port));
         let lost = self.replication.following.as_ref().is_some_and(|it| it.lost);
-        let id = self.clients.next_id();
+        let id = self.hub.clients.next_id();
         self.replication.following = Some(Box::new(Following::new(host, port, id, lost)));
-        self.tend_oom_score();
+        self.process.tend_oom_score(&self.config, self.replication.is_replica());
     }
 
     /// Ends the waiting of all clients: their keys are another server's business now.
@@ -134,8 +134,9 @@ impl ServerState {
     /// What is due once a second: pings, and an end to replicas that are silent and to a stream
     /// that nobody listens to.
     pub(crate) fn tend_replicas(&mut self, keyspace: &mut Keyspace) {
-        let now = self.loop_time;
-        let Self { replication, clients, config, ledger, .. } = self;
+        let now = self.clock.turn;
+        let Self { replication, hub, config, ledger, .. } = self;
+        let clients = &mut hub.clients;
         if now < replication.next_tick || !replication.active {
             return;
         }
@@ -219,7 +220,7 @@ impl ServerState {
         if failover.handed_over {
             return;
         }
-        let late = failover.deadline.is_some_and(|deadline| self.loop_time >= deadline);
+        let late = failover.deadline.is_some_and(|deadline| self.clock.turn >= deadline);
         let forced = || failover.target.clone().filter(|_| late && failover.force);
         let caught_up = self.caught_up(failover.target.as_ref());
         let late = late && caught_up.is_none();

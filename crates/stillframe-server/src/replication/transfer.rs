@@ -49,15 +49,17 @@ pub(crate) fn attend(keyspace: &mut Keyspace, state: &mut ServerState) {
 pub(crate) fn abort(keyspace: &mut Keyspace, state: &mut ServerState) {
     let Some(running) = &state.replication.transfers.running else { return };
     for &(place, id) in &running.replicas {
-        if let Some(client) = state.clients.get_mut(place).filter(|it| it.session.caller.id == id) {
+        if let Some(client) =
+            state.hub.clients.get_mut(place).filter(|it| it.session.caller.id == id)
+        {
             // Whoever sends to it is waiting for it no longer.
             client.stream.close();
             client.relay = None;
         }
     }
-    state.saves.sending.cancel();
+    state.storage.saves.sending.cancel();
     if running.live {
-        state.saves.give_up(keyspace, &state.saves.sending);
+        state.storage.saves.give_up(keyspace, &state.storage.saves.sending);
         keyspace.wait_image();
     }
 }
@@ -65,16 +67,17 @@ pub(crate) fn abort(keyspace: &mut Keyspace, state: &mut ServerState) {
 fn finish(keyspace: &mut Keyspace, state: &mut ServerState) {
     let transfers = &mut state.replication.transfers;
     let holds_image = transfers.holds_image();
-    let give_back =
-        |workspace: Option<_>| workspace.into_iter().for_each(|it| state.saves.give_back(it));
+    let give_back = |workspace: Option<_>| {
+        workspace.into_iter().for_each(|it| state.storage.saves.give_back(it))
+    };
     let held = transfers.handback.hear(|| holds_image && keyspace.saving(), give_back);
     let own = transfers.running.iter().flat_map(|running| &running.replicas);
     let mut clients = own.filter_map(|&(place, id)| {
-        state.clients.get(place).filter(|it| it.session.caller.id == id)
+        state.hub.clients.get(place).filter(|it| it.session.caller.id == id)
     });
     let relaying = clients.any(|client| client.relay.is_some() && !client.dead);
-    if held && !transfers.anybody_left(&state.clients) {
-        state.saves.give_up(keyspace, &state.saves.sending);
+    if held && !transfers.anybody_left(&state.hub.clients) {
+        state.storage.saves.give_up(keyspace, &state.storage.saves.sending);
     }
     if held || relaying || !(transfers.handback.has_outcome() || holds_image) {
         return;
@@ -87,8 +90,8 @@ fn finish(keyspace: &mut Keyspace, state: &mut ServerState) {
         Err(problem) => tracing::warn!("replicas did not get their image: {problem}"),
     }
     for (place, id) in running.replicas {
-        let now = state.loop_time;
-        let Some(client) = state.clients.get_mut(place).filter(|it| it.session.caller.id == id)
+        let now = state.clock.turn;
+        let Some(client) = state.hub.clients.get_mut(place).filter(|it| it.session.caller.id == id)
         else {
             continue;
         };
@@ -96,7 +99,7 @@ fn finish(keyspace: &mut Keyspace, state: &mut ServerState) {
         let failed = |sent: &super::target::Sent| sent.load(Ordering::Relaxed) == FAILED;
         let over = replica.image_only || replica.sent.as_ref().is_some_and(failed);
         if outcome.is_err() || over {
-            state.clients.doom(place);
+            state.hub.clients.doom(place);
         } else {
             replica.go_online(now, running.live);
         }
@@ -109,7 +112,9 @@ fn waiting(state: &ServerState, eof: bool) -> Option<(Vec<usize>, Instant)> {
     let mut first: Option<Instant> = None;
     let mut places = Vec::new();
     for &place in &state.replication.places {
-        let Some(client) = state.clients.get(place).filter(|client| !client.dead) else { continue };
+        let Some(client) = state.hub.clients.get(place).filter(|client| !client.dead) else {
+            continue;
+        };
         let Some(replica) = client.replica() else { continue };
         if let Phase::Waiting(since) = replica.phase
             && !replica.no_data
@@ -131,7 +136,7 @@ fn begin_due(keyspace: &mut Keyspace, state: &mut ServerState) {
     send_empty(keyspace, state);
     let settings = &state.config.replication;
     if state.replication.transfers.running.is_some()
-        || state.saves.running().is_some()
+        || state.storage.saves.running().is_some()
         || keyspace.saving()
     {
         return;
@@ -145,7 +150,7 @@ fn begin_due(keyspace: &mut Keyspace, state: &mut ServerState) {
     }
     if let Some((places, _)) = waiting(state, false) {
         if persistence::begin(keyspace, state).is_err() {
-            return places.into_iter().for_each(|place| state.clients.doom(place));
+            return places.into_iter().for_each(|place| state.hub.clients.doom(place));
         }
         state.replication.transfers.saving = true;
         announce(state, &places, Phase::Saving);
@@ -155,7 +160,7 @@ fn begin_due(keyspace: &mut Keyspace, state: &mut ServerState) {
 /// Stops a save that was begun for replicas when all of them have left, unless a schedule wants the
 /// file as well.
 fn give_up_useless(keyspace: &Keyspace, state: &mut ServerState) {
-    if state.saves.running().is_none() {
+    if state.storage.saves.running().is_none() {
         state.replication.transfers.saving = false;
         return;
     }
@@ -173,7 +178,7 @@ fn announce(state: &mut ServerState, places: &[usize], phase: Phase) {
     let replication = &mut state.replication;
     let offset = replication.stream.end();
     for &place in places {
-        let Some(client) = state.clients.get_mut(place) else { continue };
+        let Some(client) = state.hub.clients.get_mut(place) else { continue };
         let Some(replica) = client.replica_mut() else { continue };
         let old = replica.old;
         (replica.phase, replica.cursor, replica.acked) = (phase, offset, offset);
@@ -181,15 +186,15 @@ fn announce(state: &mut ServerState, places: &[usize], phase: Phase) {
             let line = format!("+FULLRESYNC {} {offset}\r\n", replication.id);
             client.output.extend_from_slice(line.as_bytes());
         }
-        state.stats.full_syncs += 1;
-        state.clients.flush_later(place);
+        state.meter.stats.full_syncs += 1;
+        state.hub.clients.flush_later(place);
     }
 }
 
 /// Sends an image of nothing to those that want no data: no snapshot is needed for it.
 fn send_empty(keyspace: &mut Keyspace, state: &mut ServerState) {
     let wanting = |&place: &usize| {
-        let replica = state.clients.get(place).filter(|it| !it.dead).and_then(Client::replica);
+        let replica = state.hub.clients.get(place).filter(|it| !it.dead).and_then(Client::replica);
         replica.is_some_and(|it| it.no_data && matches!(it.phase, Phase::Waiting(_)))
     };
     let places: Vec<usize> = state.replication.places.iter().copied().filter(wanting).collect();
@@ -201,14 +206,14 @@ fn send_empty(keyspace: &mut Keyspace, state: &mut ServerState) {
     let mark = state.ledger.random.identifier();
     let image = empty_image(state).unwrap_or_default();
     for place in places {
-        let Some(client) = state.clients.get_mut(place) else { continue };
+        let Some(client) = state.hub.clients.get_mut(place) else { continue };
         client.output.extend_from_slice(format!("$EOF:{mark}\r\n").as_bytes());
         client.output.extend_from_slice(&image);
         client.output.extend_from_slice(mark.as_bytes());
         let Some(replica) = client.replica_mut() else { continue };
-        replica.go_online(state.loop_time, true);
+        replica.go_online(state.clock.turn, true);
         client.session.closing = replica.image_only;
-        state.clients.flush_later(place);
+        state.hub.clients.flush_later(place);
     }
 }
 
@@ -233,13 +238,13 @@ fn targets(
 ) -> (Vec<Greeted>, Vec<(usize, u64)>) {
     let (mut targets, mut replicas) = (Vec::new(), Vec::new());
     for &place in places {
-        let Some(client) = state.clients.get_mut(place) else { continue };
+        let Some(client) = state.hub.clients.get_mut(place) else { continue };
         match target(client, header, phase) {
             Some(target) => {
                 targets.push(target);
                 replicas.push((place, client.session.caller.id));
             }
-            None => state.clients.doom(place),
+            None => state.hub.clients.doom(place),
         }
     }
     (targets, replicas)
@@ -268,7 +273,7 @@ fn target(client: &mut Client, header: &str, phase: Phase) -> Option<Greeted> {
 /// Targets that are held to `snapshot-bandwidth` until the transfer is [aborted](abort).
 fn paced(targets: Vec<(Target, Vec<u8>)>, mark: [u8; 40], state: &ServerState) -> Targets {
     // One transfer at a time.
-    let throttle = state.saves.sending.renewed(state.config.snapshot_bandwidth_bytes);
+    let throttle = state.storage.saves.sending.renewed(state.config.snapshot_bandwidth_bytes);
     Targets::new(targets, mark, throttle)
 }
 
@@ -290,13 +295,13 @@ fn begin_live(keyspace: &mut Keyspace, state: &mut ServerState, places: &[usize]
                 "sending an image to {count} replicas; the server was held up for {} us to begin it",
                 persistence::whole_micros(begin)
             );
-            state.saves.latest_begin = begin;
+            state.storage.saves.latest_begin = begin;
             let started = Instant::now();
             transfers.running = Some(Transfer { replicas, live: true, started });
         }
         Err(problem) => {
             tracing::error!("cannot begin an image for replicas: {problem}");
-            places.iter().for_each(|&place| state.clients.doom(place));
+            places.iter().for_each(|&place| state.hub.clients.doom(place));
         }
     }
 }
@@ -307,12 +312,12 @@ fn start_live(
     targets: Targets,
 ) -> Result<Duration, TransferError> {
     let counters = Counters::new()?;
-    let encoder = Encoder::within(state.saves.lend_workspace(), targets);
+    let encoder = Encoder::within(state.storage.saves.lend_workspace(), targets);
     let encoder = encoder.compress(state.config.rdbcompression);
     let fields = state.replication.point().into_iter().flat_map(|point| point.fields());
     let encoder = persistence::with_header(encoder, keyspace, fields);
     let sink = RdbSink::new(encoder?, counters);
-    let sink = sink.dragged(state.saves.dragged(state.config.key_save_delay_us));
+    let sink = sink.dragged(state.storage.saves.dragged(state.config.key_save_delay_us));
     let sink = sink.telling_uses(state.config.maxmemory_policy.counts_uses());
     let taker = state.replication.transfers.handback.taker();
     let publish = move |sink: &mut RdbSink<Targets>,
@@ -325,21 +330,21 @@ fn start_live(
 
 /// Sends the dump file to the replicas whose image has just been saved in it.
 fn send_saved(state: &mut ServerState) {
-    if state.saves.running().is_some() || state.replication.transfers.running.is_some() {
+    if state.storage.saves.running().is_some() || state.replication.transfers.running.is_some() {
         return;
     }
     let saving = |&place: &usize| {
-        let replica = state.clients.get(place).and_then(Client::replica);
+        let replica = state.hub.clients.get(place).and_then(Client::replica);
         replica.is_some_and(|replica| replica.phase == Phase::Saving)
     };
     let places: Vec<usize> = state.replication.places.iter().copied().filter(saving).collect();
     if places.is_empty() {
         return;
     }
-    let opened = state.saves.directory().open_dump();
+    let opened = state.storage.saves.directory().open_dump();
     let (file, length) = match opened {
-        Ok(opened) if state.saves.ended_well => opened,
-        _ => return places.into_iter().for_each(|place| state.clients.doom(place)),
+        Ok(opened) if state.storage.saves.ended_well => opened,
+        _ => return places.into_iter().for_each(|place| state.hub.clients.doom(place)),
     };
     let (targets, replicas) =
         targets(state, &places, &format!("${length}\r\n"), Phase::SendingFile);
@@ -350,7 +355,7 @@ fn send_saved(state: &mut ServerState) {
     let spawned = std::thread::Builder::new().name("replicas".to_owned()).spawn(send);
     if let Err(error) = spawned {
         tracing::error!("cannot send the dump file to replicas: {error}");
-        return places.into_iter().for_each(|place| state.clients.doom(place));
+        return places.into_iter().for_each(|place| state.hub.clients.doom(place));
     }
     transfers.running = Some(Transfer { replicas, live: false, started: Instant::now() });
 }

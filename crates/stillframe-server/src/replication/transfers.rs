@@ -6,7 +6,7 @@ use std::time::Instant;
 use stillframe::{BeginError, CaptureError, MemoryError, SinkError};
 use stillframe_rdb::Workspace;
 
-use crate::client::Clients;
+use crate::hub::Clients;
 use crate::net::Waker;
 use crate::persistence::Handback;
 

@@ -6,11 +6,11 @@
 use std::time::{Duration, Instant};
 
 use super::Server;
-use crate::ending::{LastSave, Wish};
 use crate::journal;
 use crate::persistence;
+use crate::process::{LastSave, Signal, Wish};
 use crate::shutdown::{self, Outcome};
-use crate::signals::Signal;
+
 use crate::state::ServerState;
 
 /// Longest time that one run may spend on deleting expired keys.
@@ -25,19 +25,19 @@ const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
 
 /// Does what is due and returns when to come back.
 pub(crate) fn run(server: &mut Server) -> Instant {
-    if server.state.clock_stands {
+    if server.state.clock.stands {
         return Instant::now() + Duration::from_secs(1) / server.state.config.hz;
     }
-    if let Some(signal) = server.state.signals.take() {
+    if let Some(signal) = server.state.process.signals.take() {
         obey(server, signal);
-        if server.state.stopping {
+        if server.state.process.stops() {
             return Instant::now(); // the image that was saved is the last state
         }
     }
     let is_replica = server.state.replication.is_replica();
     let stands = server.state.pausing() || is_replica;
-    let more_expired = !stands && server.state.expires_actively && expire(server);
-    if is_replica && !server.state.pausing() && server.state.expires_actively {
+    let more_expired = !stands && server.state.clock.expires && expire(server);
+    if is_replica && !server.state.pausing() && server.state.clock.expires {
         server.expire_own();
     }
     server.state.weigh_clients();
@@ -68,30 +68,30 @@ fn obey(server: &mut Server, signal: Signal) {
     let wish = Wish { last_save, force: asked.force, now: asked.now };
     let outcome = shutdown::ask(&mut server.keyspace, &mut server.state, wish);
     if outcome == Outcome::Refused {
-        server.state.signals.forget();
+        server.state.process.signals.forget();
     }
 }
 
 /// Does what is due about clients, also while data is loaded.
 pub(crate) fn attend_clients(server: &mut Server) {
-    let now = server.state.loop_time;
-    server.state.stats.sample(now);
+    let now = server.state.clock.turn;
+    server.state.meter.stats.sample(now);
     server.state.tend_free_memory(&server.keyspace);
-    if std::mem::take(&mut server.state.listeners.retry) {
-        (0..server.state.listeners.count()).for_each(|number| server.accept(number));
+    if std::mem::take(&mut server.state.net.listeners.retry) {
+        (0..server.state.net.listeners.count()).for_each(|number| server.accept(number));
     }
-    if now >= server.state.next_client_check {
-        server.state.next_client_check = now + Duration::from_secs(1);
+    if now >= server.next_client_check {
+        server.next_client_check = now + Duration::from_secs(1);
         check_clients(&mut server.state, now);
-        server.state.peers.tend(now);
+        server.state.net.peers.tend(now);
     }
 }
 
 /// Deletes expired keys for a while. Returns whether many are left.
 fn expire(server: &mut Server) -> bool {
     let start = Instant::now();
-    server.state.read_clock();
-    let unix_now = server.state.unix_now();
+    server.state.clock.read();
+    let unix_now = server.state.clock.unix_now();
     let mut more = true;
     while more && start.elapsed() < EXPIRY_SLICE {
         // Few expired among those sampled: the rest is left to lazy expiry and later runs.
@@ -100,9 +100,9 @@ fn expire(server: &mut Server) -> bool {
         server.state.ledger.effects.seal();
     }
     let took = start.elapsed();
-    server.state.stats.expire_time += took;
-    server.state.stats.expire_slices_spent += u64::from(more);
-    server.state.latency_sample("expire-cycle", took);
+    server.state.meter.stats.expire_time += took;
+    server.state.meter.stats.expire_slices_spent += u64::from(more);
+    server.state.meter.note_event(&server.state.config, "expire-cycle", took);
     more
 }
 
@@ -111,7 +111,7 @@ fn check_clients(state: &mut ServerState, now: Instant) {
     let timeout = Duration::from_secs(state.config.timeout_seconds.into());
     let limits = state.config.output_limits;
     let mut gone = Vec::new();
-    for (place, client) in state.clients.others_mut() {
+    for (place, client) in state.hub.clients.others_mut() {
         let idle = now.saturating_duration_since(client.session.active);
         let greets = client.stream.is_handshaking();
         let waits = client.session.subscriptions.is_some()
@@ -130,5 +130,5 @@ fn check_clients(state: &mut ServerState, now: Instant) {
             gone.push(place);
         }
     }
-    gone.into_iter().for_each(|place| state.clients.doom(place));
+    gone.into_iter().for_each(|place| state.hub.clients.doom(place));
 }

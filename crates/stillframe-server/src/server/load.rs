@@ -32,7 +32,7 @@ impl Host for Server {
         self.flush();
         cron::attend_clients(self);
         self.bury();
-        Ok(!self.state.stopping && !self.state.signals.is_asked())
+        Ok(!self.state.process.stops() && !self.state.process.signals.is_asked())
     }
 }
 
@@ -49,13 +49,13 @@ impl Server {
         // What has expired at a replica goes when its primary says so.
         let is_replica = self.state.config.replication.primary.is_some();
         let now = if is_replica { i64::MIN } else { unix_millis() };
-        let load = self.state.saves.directory().begin_load(now)?;
-        self.state.loading = Some(Loading::new(load.as_ref().map_or(0, Load::bytes)));
+        let load = self.state.storage.saves.directory().begin_load(now)?;
+        self.state.storage.loading = Some(Loading::new(load.as_ref().map_or(0, Load::bytes)));
         let Some(mut load) = load else { return Ok(true) };
         load.keep_expired();
         while !load.slice(&mut self.keyspace, self.state.config.key_load_delay_us)? {
             self.state.go_on_behind(&mut load);
-            if let Some(loading) = &mut self.state.loading {
+            if let Some(loading) = &mut self.state.storage.loading {
                 loading.loaded_bytes = load.offset();
             }
             if !self.turn(Duration::ZERO)? {
@@ -63,7 +63,7 @@ impl Server {
             }
         }
         self.state.go_on_behind(&mut load);
-        self.state.saves.loaded = load.finish()?;
+        self.state.storage.saves.loaded = load.finish()?;
         Ok(true)
     }
 }

@@ -24,7 +24,7 @@ struct Share {
 impl Server {
     /// Gives one client its share of the turn.
     pub(crate) fn serve(&mut self, place: usize) {
-        let Some(mut client) = self.state.clients.take(place) else { return };
+        let Some(mut client) = self.state.hub.clients.take(place) else { return };
         client.queued = false;
         let held = client.session.postponed.is_some() && self.state.pausing();
         if client.servable() && !held {
@@ -43,15 +43,15 @@ impl Server {
         let known = client.session.authenticated || self.state.users.is_open();
         let limits = &self.state.config.output_limits;
         let limit = if known { client.output_limit(limits) } else { OutputLimit::STRANGER };
-        let over = client.over_output_limit(limit, self.state.loop_time);
+        let over = client.over_output_limit(limit, self.state.clock.turn);
         if over {
             client.discard_output(); // half a reply is worse than none
         }
-        self.state.clients.put(place, client);
-        self.state.clients.own_bytes = 0;
-        self.state.clients.flush_later(place);
+        self.state.hub.clients.put(place, client);
+        self.state.hub.clients.own_bytes = 0;
+        self.state.hub.clients.flush_later(place);
         if finished || over || left {
-            self.state.clients.doom(place);
+            self.state.hub.clients.doom(place);
         }
         if self.state.ledger.waiters.has_ready() {
             self.serve_blocked();
@@ -61,10 +61,10 @@ impl Server {
     /// Runs requests left over from the last turn, else reads once and runs what has come. Returns
     /// whether there may be more to do at once.
     fn serve_once(&mut self, client: &mut Client) -> bool {
-        client.session.active = self.state.loop_time;
-        (self.state.clients.own_input, self.state.clients.own_input_held) = (0, 0);
+        client.session.active = self.state.clock.turn;
+        (self.state.hub.clients.own_input, self.state.hub.clients.own_input_held) = (0, 0);
         if let Some(held) = client.session.postponed.take() {
-            self.state.read_clock();
+            self.state.clock.read();
             let Client { session, output, .. } = client;
             held.for_each(|_, args| self.run_request(session, output, args));
         }
@@ -75,7 +75,7 @@ impl Server {
         if client.backlog || !client.servable() || !client.readable || held {
             return client.backlog;
         }
-        self.state.stats.reads += 1;
+        self.state.meter.stats.reads += 1;
         let mut shared = std::mem::take(&mut self.shared);
         let own = !client.input.is_empty();
         let read = if own { client.read_own() } else { client.read_shared(&mut shared) };
@@ -83,7 +83,7 @@ impl Server {
             Read::Nothing => {}
             Read::End => client.session.closing = true,
             Read::Bytes(count) => {
-                self.state.stats.input_bytes += count as u64;
+                self.state.meter.stats.input_bytes += count as u64;
                 if own && self.state.outweighs(client) {
                     client.backlog = true; // does not run: the end of the turn closes it
                 } else if own {
@@ -102,11 +102,11 @@ impl Server {
 
     fn execute_own(&mut self, client: &mut Client) {
         let mut input = std::mem::take(&mut client.input);
-        self.state.clients.own_input_held = input.len();
+        self.state.hub.clients.own_input_held = input.len();
         let used = self.execute(client, &mut input);
         client.input = input;
         client.consume_own(used);
-        self.state.clients.own_input_held = 0;
+        self.state.hub.clients.own_input_held = 0;
     }
 
     /// Runs the whole requests at the start of `bytes`, up to the client's share of a turn.
@@ -115,9 +115,9 @@ impl Server {
         // Limits are what the configuration says now, whenever the client connected.
         client.parser.set_limits(limits(&self.state, client.session.authenticated));
         let mut used = 0;
-        self.state.clients.own_input = bytes.len();
+        self.state.hub.clients.own_input = bytes.len();
         let mut left = Share { requests: REQUESTS_PER_TURN, replies_start: client.output.len() };
-        self.state.read_clock();
+        self.state.clock.read();
         while self.goes_on(client, &left) {
             let ahead = Ahead::parse(&client.parser, &bytes[used..]);
             if !ahead.is_empty() {
@@ -145,7 +145,7 @@ impl Server {
                 Err(error) => {
                     tracing::info!("client {}: {error}", client.session.caller.peer);
                     Out::new(&mut client.output, client.session.protocol).protocol_error(&error);
-                    self.state.stats.count_error(b"ERR");
+                    self.state.meter.stats.count_error(b"ERR");
                     client.session.closing = true;
                 }
             }
@@ -161,7 +161,7 @@ impl Server {
     #[inline]
     fn goes_on(&self, client: &Client, left: &Share) -> bool {
         !client.session.closing
-            && !self.state.stopping
+            && !self.state.process.stops()
             && !client.session.caller.waits
             && client.session.postponed.is_none()
             && !self.state.ledger.waiters.has_ready()
@@ -192,7 +192,7 @@ impl Server {
 
     /// Runs one request of a client.
     fn run_request(&mut self, session: &mut Session, output: &mut Vec<u8>, args: &[&[u8]]) {
-        let now = self.state.unix_now();
+        let now = self.state.clock.unix_now();
         commands::dispatch(&mut self.context(session, output, now), args);
     }
 
@@ -205,7 +205,7 @@ impl Server {
     ) -> Context<'a> {
         let most = session.output_limit(&self.state.config.output_limits).hard_bytes_max();
         let limit = output.len().saturating_add(most);
-        let clients = &mut self.state.clients;
+        let clients = &mut self.state.hub.clients;
         (clients.own_place, clients.own_id) = (session.caller.place, session.caller.id);
         (clients.own_protocol, clients.own_most) = (session.protocol, most);
         let buffers = clients.own_input_held + taken(output);

@@ -11,8 +11,8 @@ impl Server {
     /// Serves those who wait for keys that were changed, until no change is left to look at:
     /// serving one (BLMOVE) may change another key.
     pub(crate) fn serve_blocked(&mut self) {
-        self.state.read_clock();
-        let now = self.state.unix_now();
+        self.state.clock.read();
+        let now = self.state.clock.unix_now();
         while let Some((db, key)) = self.state.ledger.waiters.next_ready() {
             let mut from = 0;
             while let Some(entry) = self.keyspace.get(db, &key, now) {
@@ -23,14 +23,14 @@ impl Server {
                 from = at;
                 let Some(waiter) = self.state.ledger.waiters.leave(id) else { break };
                 let place = waiter.place;
-                let Some(mut client) = self.state.clients.take(place) else { continue };
+                let Some(mut client) = self.state.hub.clients.take(place) else { continue };
                 client.session.caller.waits = false;
                 if !client.dead {
                     self.run_for(&mut client, &waiter, &key, now);
                 }
-                self.state.clients.put(place, client);
-                self.state.clients.own_bytes = 0;
-                self.state.clients.woken.push(place);
+                self.state.hub.clients.put(place, client);
+                self.state.hub.clients.own_bytes = 0;
+                self.state.hub.clients.woken.push(place);
             }
         }
     }
@@ -45,13 +45,13 @@ impl Server {
         let mut ctx = self.context(session, output, now);
         let start = ctx.out.position();
         // It was shown when it was sent.
-        let monitors = std::mem::take(&mut ctx.server.monitors);
+        let monitors = std::mem::take(&mut ctx.server.hub.monitors);
         commands::run(&mut ctx, waiter.command, &args);
-        ctx.server.monitors = monitors;
+        ctx.server.hub.monitors = monitors;
         if ctx.session.replies == Replies::Dropped {
             ctx.out.buffer.truncate(start);
         }
-        if ctx.server.tracking.clients > 0 {
+        if ctx.server.hub.tracking.clients > 0 {
             commands::finish_tracking(&mut ctx);
         }
         session.caller.db = db;
@@ -66,7 +66,7 @@ impl Server {
 
     /// Clients that got a reply out of turn: it is written, and what they sent meanwhile is served.
     pub(crate) fn attend_woken(&mut self) {
-        for place in std::mem::take(&mut self.state.clients.woken) {
+        for place in std::mem::take(&mut self.state.hub.clients.woken) {
             self.attend(place);
         }
     }

@@ -15,18 +15,18 @@ impl ServerState {
         number: usize,
     ) -> Option<(Stream, Session)> {
         loop {
-            let ways = (self.config.tcp_keepalive_seconds, &self.tls);
-            let (mut stream, peer, local) = listeners.next(number, ways, self.loop_time)?;
-            self.stats.connections_received += 1;
+            let ways = (self.config.tcp_keepalive_seconds, &self.net.tls);
+            let (mut stream, peer, local) = listeners.next(number, ways, self.clock.turn)?;
+            self.meter.stats.connections_received += 1;
             let Some(reason) = self.turned_away(&peer) else {
                 let free = self.users.is_open();
-                let id = self.clients.next_id();
+                let id = self.hub.clients.next_id();
                 tracing::debug!("client {id} at {peer} connected");
                 let fd = stream.number();
-                let session = Session::new(id, peer, local, fd, free, self.loop_time);
+                let session = Session::new(id, peer, local, fd, free, self.clock.turn);
                 return Some((stream, session));
             };
-            self.stats.rejected_connections += 1;
+            self.meter.stats.rejected_connections += 1;
             if stream.is_plain() {
                 // Whether the peer gets to read it is up to the peer.
                 let _ = stream.write(format!("-{reason}\r\n").as_bytes());
@@ -40,7 +40,7 @@ impl ServerState {
     /// Why a connection cannot be served.
     fn turned_away(&self, peer: &Address) -> Option<&'static str> {
         let config = &self.config;
-        if self.clients.count() >= config.maxclients as usize {
+        if self.hub.clients.count() >= config.maxclients as usize {
             return Some("ERR max number of clients reached");
         }
         let protected =

@@ -7,8 +7,8 @@ use crate::config::Size;
 impl ServerState {
     /// Weighs clients anew; above `maxmemory-clients` those that take most are closed.
     pub(crate) fn weigh_clients(&mut self) {
-        self.clients.weigh_all();
-        self.clients.spared_bytes = 0;
+        self.hub.clients.weigh_all();
+        self.hub.clients.spared_bytes = 0;
         self.limit_clients();
     }
 
@@ -34,12 +34,12 @@ impl ServerState {
     pub(crate) fn limit_clients(&mut self) {
         let Some(most) = self.client_limit() else { return };
         // What is above the limit may be what may not be closed: once is enough to find that out.
-        if self.clients.bytes() as u64 <= most.max(self.clients.spared_bytes as u64) {
+        if self.hub.clients.bytes() as u64 <= most.max(self.hub.clients.spared_bytes as u64) {
             return;
         }
         let counts = |client: &Client| !client.dead && !client.is_replica();
-        let clients = self.clients.others().filter(|(_, client)| counts(client));
-        let (mut bytes, mut evictable) = (self.clients.own_bytes, Vec::new());
+        let clients = self.hub.clients.others().filter(|(_, client)| counts(client));
+        let (mut bytes, mut evictable) = (self.hub.clients.own_bytes, Vec::new());
         for (place, client) in clients {
             bytes += client.memory_bytes();
             if !client.session.spared {
@@ -51,16 +51,16 @@ impl ServerState {
             && let Some((largest, place)) = evictable.pop()
         {
             bytes -= largest;
-            if let Some(client) = self.clients.get(place) {
+            if let Some(client) = self.hub.clients.get(place) {
                 tracing::info!(
                     "evicting client {}: it takes {largest} bytes",
                     client.session.caller.peer
                 );
             }
-            self.stats.evicted_clients += 1;
-            self.clients.doom(place);
-            self.clients.drop_replies(place);
+            self.meter.stats.evicted_clients += 1;
+            self.hub.clients.doom(place);
+            self.hub.clients.drop_replies(place);
         }
-        self.clients.spared_bytes = bytes;
+        self.hub.clients.spared_bytes = bytes;
     }
 }

@@ -21,6 +21,15 @@ const FEW_REQUESTS: u64 = 100;
 /// How long a busy server keeps what is free.
 const BUSY: Duration = Duration::from_secs(10);
 
+/// Memory that is to be freed.
+#[derive(Default)]
+pub(crate) struct Memory {
+    /// Free memory that is not given back yet.
+    pub(crate) free: FreeMemory,
+    /// Memory is above its limit and there are keys to evict.
+    pub(crate) evicting: bool,
+}
+
 /// See the head of this file.
 #[derive(Default)]
 pub(crate) struct FreeMemory {
@@ -35,23 +44,23 @@ pub(crate) struct FreeMemory {
 impl ServerState {
     /// Gives back what is free.
     pub(crate) fn give_back(&mut self, keyspace: &Keyspace) {
-        self.free_memory.most_bytes = self.held_bytes(keyspace);
-        self.free_memory.since = None;
+        self.memory.free.most_bytes = self.held_bytes(keyspace);
+        self.memory.free.since = None;
         if let Some(give_back) = self.config.give_back {
             let start = Instant::now();
             give_back();
-            self.latency_sample("give-back", start.elapsed());
+            self.meter.note_event(&self.config, "give-back", start.elapsed());
         }
     }
 
     /// A run of the clock: gives back what is free if it is time to.
     pub(crate) fn tend_free_memory(&mut self, keyspace: &Keyspace) {
         let held = self.held_bytes(keyspace);
-        let now = self.loop_time;
-        let own = &mut self.free_memory;
+        let now = self.clock.turn;
+        let own = &mut self.memory.free;
         own.most_bytes = own.most_bytes.max(held);
-        let few = self.stats.commands_processed.saturating_sub(own.requests) <= FEW_REQUESTS;
-        own.requests = self.stats.commands_processed;
+        let few = self.meter.stats.commands_processed.saturating_sub(own.requests) <= FEW_REQUESTS;
+        own.requests = self.meter.stats.commands_processed;
         if own.most_bytes - held <= KEPT_BYTES || keyspace.stats().garbage_bytes > 0 {
             return;
         }
@@ -65,6 +74,6 @@ impl ServerState {
     fn held_bytes(&self, keyspace: &Keyspace) -> usize {
         let figures = keyspace.stats();
         let data = figures.entry_bytes + figures.limbo_bytes + figures.garbage_bytes;
-        data + arena_bytes(keyspace) + self.clients.bytes()
+        data + arena_bytes(keyspace) + self.hub.clients.bytes()
     }
 }

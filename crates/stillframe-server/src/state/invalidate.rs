@@ -13,20 +13,20 @@ impl ServerState {
     /// As [`Tracking::enable`]; from now on commands say which keys change.
     pub(crate) fn enable_tracking(&mut self, session: &mut Session, mode: Mode) {
         let who = session.who();
-        self.tracking.enable(&mut session.tracking, who, mode);
+        self.hub.tracking.enable(&mut session.tracking, who, mode);
         self.ledger.events.cached = true;
     }
 
     /// As [`Tracking::disable`]; with the last client commands stop saying which keys change.
     pub(crate) fn disable_tracking(&mut self, session: &mut Session) {
         let who = session.who();
-        self.tracking.disable(&mut session.tracking, who);
-        self.ledger.events.cached = self.tracking.clients > 0;
+        self.hub.tracking.disable(&mut session.tracking, who);
+        self.ledger.events.cached = self.hub.tracking.clients > 0;
     }
 
     /// Tells clients that have read a key that it has changed. `by`: the client that changed it.
     pub(crate) fn invalidate(&mut self, key: &[u8], by: u64) {
-        if let Some(readers) = self.tracking.take_readers(key, by) {
+        if let Some(readers) = self.hub.tracking.take_readers(key, by) {
             self.tell_readers(readers.as_slice(), key, by);
         }
     }
@@ -39,8 +39,8 @@ impl ServerState {
                 Some(true) => self.tell(who, Some(&[key])),
                 Some(false) => {}
                 // The client whose request is running is out of the registry.
-                None if who.place == self.clients.own_place => {
-                    self.tracking.tell_later(Some(key), by);
+                None if who.place == self.hub.clients.own_place => {
+                    self.hub.tracking.tell_later(Some(key), by);
                 }
                 None => {}
             }
@@ -49,21 +49,22 @@ impl ServerState {
 
     /// What `wants` says of a client's mode; `None` if the client is not in the registry.
     fn wanted_by(&mut self, who: Who, wants: impl Fn(&Mode) -> bool) -> Option<bool> {
-        let client = self.clients.get_mut(who.place)?;
+        let client = self.hub.clients.get_mut(who.place)?;
         let session = &client.session;
         Some(session.caller.id == who.id && session.tracking.as_deref().is_some_and(wants))
     }
 
     /// Tells every client that all keys have changed: a database was emptied.
     pub(crate) fn invalidate_all(&mut self) {
-        if self.tracking.clients == 0 {
+        if self.hub.tracking.clients == 0 {
             return;
         }
-        let others = self.clients.others().filter(|(_, client)| client.session.tracking.is_some());
+        let others =
+            self.hub.clients.others().filter(|(_, client)| client.session.tracking.is_some());
         let others: Vec<Who> = others.map(|(_, client)| client.session.who()).collect();
-        self.tracking.forget_names();
+        self.hub.tracking.forget_names();
         others.into_iter().for_each(|who| self.tell(who, None));
-        self.tracking.tell_later(None, 0);
+        self.hub.tracking.tell_later(None, 0);
     }
 
     /// Forgets names above the limit, at the end of a request.
@@ -72,7 +73,7 @@ impl ServerState {
         if most == 0 {
             return;
         }
-        while let Some((name, readers)) = self.tracking.take_excess(most) {
+        while let Some((name, readers)) = self.hub.tracking.take_excess(most) {
             self.tell_readers(readers.as_slice(), &name, 0);
         }
     }
@@ -80,12 +81,12 @@ impl ServerState {
     /// Whether the client whose request is running is to be told of changes after its reply.
     #[inline]
     pub(crate) fn has_late_invalidations(&self) -> bool {
-        self.tracking.has_late()
+        self.hub.tracking.has_late()
     }
 
     /// Tells the client whose request has just been answered what it changed of what it had read.
     pub(crate) fn tell_late(&mut self, session: &mut Session, out: &mut Out<'_>) {
-        for (key, by) in self.tracking.take_late() {
+        for (key, by) in self.hub.tracking.take_late() {
             let Some(mode) = session.tracking.as_deref() else { continue };
             let own = mode.no_loop && by == session.caller.id;
             if key.is_some() && (mode.broadcast || own) {
@@ -104,7 +105,7 @@ impl ServerState {
 
     /// Tells of the changes that were gathered for prefixes, at the end of the turn.
     pub(crate) fn broadcast_changes(&mut self) {
-        for (listeners, changed) in self.tracking.take_gathered() {
+        for (listeners, changed) in self.hub.tracking.take_gathered() {
             for &who in listeners.as_slice() {
                 let no_loop = self.wanted_by(who, |mode| mode.no_loop).unwrap_or(false);
                 let foreign = changed.iter().filter(|(_, by)| !no_loop || **by != who.id);
@@ -118,7 +119,7 @@ impl ServerState {
 
     /// Tells a client of the registry that these keys, or all, have changed.
     fn tell(&mut self, who: Who, names: Option<&[&[u8]]>) {
-        let Some(client) = self.clients.get_mut(who.place) else { return };
+        let Some(client) = self.hub.clients.get_mut(who.place) else { return };
         let protocol = client.session.protocol;
         let Some(mode) = client.session.tracking.as_deref() else { return };
         let redirect = mode.redirect;
@@ -128,11 +129,11 @@ impl ServerState {
         match redirect {
             Some(other) if self.redirected(other, names) => {}
             Some(other) => {
-                if let Some(client) = self.clients.get_mut(who.place) {
+                if let Some(client) = self.hub.clients.get_mut(who.place) {
                     let mut out = Out::new(&mut client.output, protocol);
                     break_redirection(&mut client.session, other.id, &mut out);
                 }
-                self.clients.flush_later(who.place);
+                self.hub.clients.flush_later(who.place);
             }
             None if protocol == Protocol::Resp3 => {
                 self.deliver(
@@ -146,15 +147,15 @@ impl ServerState {
 
     /// Tells a client in place of another; false if it is gone.
     fn redirected(&mut self, who: Who, names: Option<&[&[u8]]>) -> bool {
-        if self.clients.own_id == who.id {
-            let place = self.clients.own_place;
-            if self.clients.own_protocol == Protocol::Resp3 {
+        if self.hub.clients.own_id == who.id {
+            let place = self.hub.clients.own_place;
+            if self.hub.clients.own_protocol == Protocol::Resp3 {
                 self.deliver(place, &mut Message::new(|out: &mut Out<'_>| write_push(out, names)));
             }
             return true;
         }
         let client =
-            self.clients.get(who.place).filter(|client| client.session.caller.id == who.id);
+            self.hub.clients.get(who.place).filter(|client| client.session.caller.id == who.id);
         let Some(client) = client else { return false };
         let place = who.place;
         let listens = client.session.subscriptions.is_some();

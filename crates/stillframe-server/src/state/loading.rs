@@ -10,14 +10,14 @@ impl ServerState {
     /// Whether data is being loaded, at start or from a primary.
     #[inline]
     pub(crate) fn is_loading(&self) -> bool {
-        self.loading.is_some() || self.replication.is_loading()
+        self.storage.loading.is_some() || self.replication.is_loading()
     }
 
     /// How far that is.
     pub(crate) fn progress_of_loading(&self) -> Option<Loading> {
         let following = self.replication.following.as_ref();
         let load = following.and_then(|following| following.load());
-        self.loading.or_else(|| load.map(|load| load.progress()))
+        self.storage.loading.or_else(|| load.map(|load| load.progress()))
     }
 
     /// Why a command, or an EXEC of it, may not run while data is loaded.

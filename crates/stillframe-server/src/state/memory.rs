@@ -49,13 +49,13 @@ pub(crate) fn arena_bytes(keyspace: &Keyspace) -> usize {
 impl ServerState {
     /// Memory that counts for `maxmemory`, in bytes.
     pub(crate) fn counted_bytes(&self, keyspace: &Keyspace) -> u64 {
-        (keyspace.data_bytes() + self.clients.bytes() + OWN_BYTES) as u64
+        (keyspace.data_bytes() + self.hub.clients.bytes() + OWN_BYTES) as u64
     }
 
     /// Evicts keys until memory is below the limit, for a short while.
     #[cold]
     pub(crate) fn make_room(&mut self, keyspace: &mut Keyspace) -> Room {
-        self.evicting = false;
+        self.memory.evicting = false;
         let limit = self.config.maxmemory_bytes;
         let settings = &self.config.replication;
         if self.replication.is_replica() && settings.ignore_maxmemory {
@@ -84,11 +84,11 @@ impl ServerState {
                 break Room::Enough;
             }
             if start.elapsed() > SLICE {
-                self.evicting = true;
+                self.memory.evicting = true;
                 break Room::Soon;
             }
         };
-        self.latency_sample("eviction-cycle", start.elapsed());
+        self.meter.note_event(&self.config, "eviction-cycle", start.elapsed());
         room
     }
 
@@ -99,7 +99,7 @@ impl ServerState {
             let Some((db, key)) = keyspace.evict(choice, &mut || random.bits()) else {
                 return false;
             };
-            self.stats.evicted_keys += 1;
+            self.meter.stats.evicted_keys += 1;
             self.ledger.watches.touch(db, &key);
             self.ledger.gone(db, &key);
             self.ledger.notify('e', "evicted", db, &key);

@@ -11,65 +11,57 @@ use stillframe_redis::{Command, flags};
 
 use super::ServerState;
 use crate::client::Session;
-
-/// A pause of clients.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Pause {
-    /// When it ends by itself.
-    pub(crate) end: Instant,
-    /// Only requests that write are held.
-    writes_only: bool,
-}
+use crate::hub::Pause;
 
 impl ServerState {
     /// Holds requests (those that write, or all) for a while from now on.
     pub(crate) fn pause_clients(&mut self, length: Duration, writes_only: bool) {
         let now = Instant::now();
         let end = now.checked_add(length).unwrap_or(now + Duration::from_secs(1 << 32));
-        self.pause = Some(Pause { end, writes_only });
+        self.hub.pause = Some(Pause { end, writes_only });
     }
 
     /// Ends the pause: what has expired meanwhile may be deleted again.
     pub(crate) fn unpause(&mut self, keyspace: &mut Keyspace) {
-        self.pause = None;
+        self.hub.pause = None;
         keyspace.spare_expired(self.spares_expired());
     }
 
     /// Whether requests are held now.
     #[inline]
     pub(crate) fn pausing(&self) -> bool {
-        self.pause.is_some() || self.holds_writes() || self.awaits_log()
+        self.hub.pause.is_some() || self.holds_writes() || self.awaits_log()
     }
 
     /// Whether requests that write are held for a reason of the server's own.
     fn holds_writes(&self) -> bool {
         let replication = &self.replication;
-        replication.holding() || self.ending.is_some() || replication.failover.is_some()
+        replication.holding() || self.process.ending.is_some() || replication.failover.is_some()
     }
 
     /// Whether requests that change data are held, because no log would have them.
     #[inline]
     fn awaits_log(&self) -> bool {
-        self.journal.holds_writes(&self.config, self.loop_time)
+        self.storage.journal.holds_writes(&self.config, self.clock.turn)
     }
 
     /// Whether a request has to wait, because it, or what it has EXEC run, may write.
     pub(crate) fn holds<S>(&self, command: &Command<S>, session: &Session) -> bool {
         let changes = session.has(command, flags::WRITE);
         let may_write = changes || session.has(command, flags::MAY_REPLICATE);
-        self.pause.is_some_and(|pause| may_write || !pause.writes_only)
+        self.hub.pause.is_some_and(|pause| may_write || !pause.writes_only)
             || may_write && self.holds_writes()
             || changes && self.awaits_log()
     }
 
     /// How long the pause still lasts.
     pub(crate) fn pause_left(&self) -> Option<Duration> {
-        self.pause.map(|pause| pause.end.saturating_duration_since(Instant::now()))
+        self.hub.pause.map(|pause| pause.end.saturating_duration_since(Instant::now()))
     }
 
     /// Whether keys whose time has come are not to be deleted: that would be a change.
     pub(crate) fn spares_expired(&self) -> bool {
         let replication = &self.replication;
-        self.pause.is_some() || replication.is_replica() || replication.failover.is_some()
+        self.hub.pause.is_some() || replication.is_replica() || replication.failover.is_some()
     }
 }

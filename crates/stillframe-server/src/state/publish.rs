@@ -16,7 +16,7 @@ impl ServerState {
     pub(crate) fn publish(&mut self, kind: Kind, channel: &[u8], payload: &[u8]) -> usize {
         let word: &[u8] = if kind == Kind::Shard { b"smessage" } else { b"message" };
         // Taken out for the while: delivering reads no subscriptions.
-        let pubsub = std::mem::take(&mut self.pubsub);
+        let pubsub = std::mem::take(&mut self.hub.pubsub);
         let mut count = 0;
         let listeners = pubsub.places(kind, channel);
         let parts = [word, channel, payload];
@@ -33,16 +33,16 @@ impl ServerState {
                 }
             }
         }
-        self.pubsub = pubsub;
+        self.hub.pubsub = pubsub;
         count
     }
 
     /// Adds a message to a client's output.
     pub(crate) fn deliver<F: Fn(&mut Out<'_>)>(&mut self, place: usize, message: &mut Message<F>) {
-        let Some(client) = self.clients.get_mut(place) else {
-            if self.clients.mail.len() <= self.clients.own_most {
-                let bytes = message.bytes(self.clients.own_protocol);
-                self.clients.mail.extend_from_slice(bytes);
+        let Some(client) = self.hub.clients.get_mut(place) else {
+            if self.hub.clients.mail.len() <= self.hub.clients.own_most {
+                let bytes = message.bytes(self.hub.clients.own_protocol);
+                self.hub.clients.mail.extend_from_slice(bytes);
             }
             return;
         };
@@ -51,12 +51,12 @@ impl ServerState {
         }
         client.output.extend_from_slice(message.bytes(client.session.protocol));
         let limit = client.output_limit(&self.config.output_limits);
-        if client.over_output_limit(limit, self.loop_time) {
-            self.clients.doom(place);
+        if client.over_output_limit(limit, self.clock.turn) {
+            self.hub.clients.doom(place);
         } else {
-            self.clients.flush_later(place);
+            self.hub.clients.flush_later(place);
         }
-        self.clients.weigh(place);
+        self.hub.clients.weigh(place);
     }
 }
 
@@ -84,7 +84,7 @@ impl ServerState {
 
     fn notify(&mut self, event: &str, db: usize, key: &[u8]) {
         let classes = self.config.notify;
-        if self.pubsub.is_empty() {
+        if self.hub.pubsub.is_empty() {
             return;
         }
         if classes.has('K') {

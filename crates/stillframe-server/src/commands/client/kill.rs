@@ -41,7 +41,7 @@ pub(super) fn kill(ctx: &mut Context<'_>, args: &[&[u8]]) {
         Ok(filter) => filter,
         Err(problem) => return ctx.out.error(problem),
     };
-    let others = ctx.server.clients.others();
+    let others = ctx.server.hub.clients.others();
     let places: Vec<usize> = others
         .filter(|(_, client)| filter.matches(&client.session))
         .map(|(place, _)| place)
@@ -52,7 +52,7 @@ pub(super) fn kill(ctx: &mut Context<'_>, args: &[&[u8]]) {
     let own = !filter.spare_self && filter.matches(ctx.session);
     ctx.session.closing |= own;
     let killed = places.len() + usize::from(own) + usize::from(primary);
-    places.into_iter().for_each(|place| ctx.server.clients.cut(place));
+    places.into_iter().for_each(|place| ctx.server.hub.clients.cut(place));
     match (single, killed) {
         (true, 0) => ctx.out.error("ERR No such client"),
         (true, _) => ctx.out.ok(),

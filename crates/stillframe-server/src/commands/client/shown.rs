@@ -48,7 +48,7 @@ pub(super) fn list(ctx: &mut Context<'_>, args: &[&[u8]]) {
         only.is_none_or(|class| class == Class::of(session))
             && ids.as_ref().is_none_or(|ids| ids.contains(&(session.caller.id.cast_signed())))
     };
-    let others = ctx.server.clients.others().map(|(_, client)| (&client.session, Some(client)));
+    let others = ctx.server.hub.clients.others().map(|(_, client)| (&client.session, Some(client)));
     let primary = ctx.server.replication.following.as_ref().and_then(|it| it.client());
     let own = [Some(&*ctx.session), primary];
     let clients = own.into_iter().flatten().map(|session| (session, None)).chain(others);
@@ -97,17 +97,17 @@ impl Class {
 /// One line on a client. `client` is `None` for the one that asks, which is out of the registry,
 /// and for the primary.
 fn describe(ctx: &Context<'_>, session: &Session, client: Option<&Client>) -> String {
-    let now = ctx.server.loop_time;
+    let now = ctx.server.clock.turn;
     let seconds = |since| now.saturating_duration_since(since).as_secs();
     let queued = session.transaction.as_ref().map(|open| (open.len(), open.memory()));
     let is_own = session.caller.id == ctx.session.caller.id;
     let input = match client {
         Some(client) => (client.input.len(), client.input.capacity() - client.input.len()),
-        None if is_own => (ctx.server.clients.own_input, 0),
+        None if is_own => (ctx.server.hub.clients.own_input, 0),
         None => (0, 0),
     };
     let pending = client.map_or(0, |client| client.pending() + client.unsent);
-    let own_bytes = if is_own { ctx.server.clients.own_bytes } else { size_of::<Client>() };
+    let own_bytes = if is_own { ctx.server.hub.clients.own_bytes } else { size_of::<Client>() };
     let memory = client.map_or(own_bytes, Client::memory_bytes);
     let own_buffers = own_bytes.saturating_sub(size_of::<Client>()); // a replay has no client
     let buffers = client.map_or(own_buffers, Client::buffer_bytes);

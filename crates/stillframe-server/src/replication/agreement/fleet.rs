@@ -136,7 +136,8 @@ impl Fleet {
             };
             let quiet = |node: &Node| {
                 let state = &node.server.state;
-                state.ledger.effects.is_empty() && state.journal.is_on() == state.config.appendonly
+                state.ledger.effects.is_empty()
+                    && state.storage.journal.is_on() == state.config.appendonly
             };
             if self.replicas().all(up) && self.nodes.iter().all(quiet) {
                 return;
@@ -154,7 +155,7 @@ impl Fleet {
             let state = &node.server.state;
             let following = state.replication.following.as_ref();
             let (step, lost) = following.map_or(("none", false), |it| (it.state(), it.lost));
-            let (offset, log) = (node.offset(), state.journal.is_on());
+            let (offset, log) = (node.offset(), state.storage.journal.is_on());
             format!("{who}: offset {offset}, link {step}, lost {lost}, log {log}")
         };
         let nodes: Vec<String> = self.nodes.iter().enumerate().map(shown).collect();
@@ -186,6 +187,6 @@ impl Fleet {
 
     /// Images that replicas have been sent, by all nodes.
     pub(super) fn images(&self) -> u64 {
-        self.nodes.iter().map(|node| node.server.state.stats.full_syncs).sum()
+        self.nodes.iter().map(|node| node.server.state.meter.stats.full_syncs).sum()
     }
 }

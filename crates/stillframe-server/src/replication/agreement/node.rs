@@ -76,13 +76,13 @@ impl Node {
     /// A new client on one end of a connection.
     pub(super) fn admit(&mut self, stream: Stream) -> (usize, u64) {
         let state = &mut self.server.state;
-        let (place, id) = (state.clients.reserve(), state.clients.next_id());
+        let (place, id) = (state.hub.clients.reserve(), state.hub.clients.next_id());
         let nowhere = Address::Unix("test".into());
         let session = Session::new(id, nowhere.clone(), nowhere, -1, true, Instant::now());
         let mut session = session;
         session.caller.place = place;
         let limits = limits(state, true);
-        state.clients.put(place, Box::new(Client::new(stream, session, limits)));
+        state.hub.clients.put(place, Box::new(Client::new(stream, session, limits)));
         (place, id)
     }
 
@@ -95,7 +95,7 @@ impl Node {
 
     /// Whether a client can send: it does not wait for anything.
     pub(super) fn is_free(&self, guest: usize) -> bool {
-        let client = self.server.state.clients.get(self.guests[guest].place);
+        let client = self.server.state.hub.clients.get(self.guests[guest].place);
         client.is_some_and(|it| !it.session.caller.waits && it.session.postponed.is_none())
     }
 
@@ -110,15 +110,15 @@ impl Node {
     /// Takes a turn. Replies are read, and returned for the first client.
     pub(super) fn turn(&mut self) -> Vec<u8> {
         let state = &mut self.server.state;
-        state.loop_time = Instant::now() + AHEAD;
-        (state.loop_unix_ms, state.clock_ns) = (self.clock.get(), 0);
+        state.clock.turn = Instant::now() + AHEAD;
+        (state.clock.unix_ms, state.clock.ns) = (self.clock.get(), 0);
         if let Some(following) = &mut state.replication.following {
-            following.retry_at = state.loop_time + NEVER;
+            following.retry_at = state.clock.turn + NEVER;
             if let Some(link) = following.link_mut() {
                 link.on_event(Ready::Primary { readable: true, writable: true });
             }
         }
-        let places: Vec<usize> = state.clients.others().map(|(place, _)| place).collect();
+        let places: Vec<usize> = state.hub.clients.others().map(|(place, _)| place).collect();
         let event = |place| Ready::Client { place, readable: true, writable: true, ended: false };
         let mut events: Vec<Ready> = places.into_iter().map(event).collect();
         self.server.heard(&mut events);
@@ -180,7 +180,7 @@ impl Node {
 
     /// What another server finds on the disk if this one is killed now; `None`: no log is kept.
     pub(super) fn replayed(&mut self) -> Option<Contents> {
-        let journal = &self.server.state.journal;
+        let journal = &self.server.state.storage.journal;
         if !journal.is_on() {
             return None;
         }

@@ -57,7 +57,7 @@ impl Program {
 
     fn run(&mut self) -> Result<(), String> {
         self.fleet.settle();
-        self.fleet.nodes[0].server.state.expires_actively = self.chance(3);
+        self.fleet.nodes[0].server.state.clock.expires = self.chance(3);
         if self.chance(2) {
             self.operate("CONFIG SET notify-keyspace-events KEA");
         }
@@ -93,7 +93,7 @@ impl Program {
     /// Ends a pause of clients, which holds the operator, too.
     fn unpause(&mut self, who: usize) {
         let server = &mut self.fleet.nodes[who].server;
-        if server.state.pause.is_some() {
+        if server.state.hub.pause.is_some() {
             self.told.push(format!("{who} is paused no more"));
             server.state.unpause(&mut server.keyspace);
         }
@@ -161,8 +161,8 @@ impl Program {
         match self.random.below(40) {
             0..=1 => {
                 let state = &mut self.fleet.nodes[primary].server.state;
-                state.expires_actively = !state.expires_actively;
-                self.told.push(format!("{primary} expires actively: {}", state.expires_actively));
+                state.clock.expires = !state.clock.expires;
+                self.told.push(format!("{primary} expires actively: {}", state.clock.expires));
             }
             2..=4 if self.plan.evicts => self.limit_memory(),
             5..=7 => {
@@ -296,7 +296,7 @@ fn what_a_swap_finds_expired_is_told_after_the_swap() {
     let mut bytes = Vec::new();
     write_request(&mut bytes, &[b"BLPOP", b"k", b"0"]);
     let node = &mut fleet.nodes[0];
-    node.server.state.expires_actively = false;
+    node.server.state.clock.expires = false;
     node.send(1, &[b"BLPOP", b"k", b"0"]);
     node.turn();
     for line in ["SET k live", "SELECT 1", "RPUSH k x", "PEXPIRE k 30"] {

@@ -19,6 +19,18 @@ pub(crate) struct Signals {
 }
 
 impl Signals {
+    /// Watches for signals from now on.
+    pub(crate) fn watch() -> io::Result<Self> {
+        let signals = Self::default();
+        for signal in [SIGINT, SIGTERM] {
+            // Order matters: the first signal finds `urgent` still down.
+            flag::register_conditional_shutdown(signal, 1, Arc::clone(&signals.urgent))?;
+            flag::register(signal, Arc::clone(&signals.urgent))?;
+            flag::register_usize(signal, Arc::clone(&signals.asked), signal as usize)?;
+        }
+        Ok(signals)
+    }
+
     /// Whether the end is asked for, and not attended to yet.
     pub(crate) fn is_asked(&self) -> bool {
         self.asked.load(Ordering::Relaxed) != 0
@@ -45,16 +57,4 @@ impl Signals {
 pub(crate) enum Signal {
     Int,
     Term,
-}
-
-/// Watches for signals from now on.
-pub(crate) fn watch() -> io::Result<Signals> {
-    let signals = Signals::default();
-    for signal in [SIGINT, SIGTERM] {
-        // Order matters: the first signal finds `urgent` still down.
-        flag::register_conditional_shutdown(signal, 1, Arc::clone(&signals.urgent))?;
-        flag::register(signal, Arc::clone(&signals.urgent))?;
-        flag::register_usize(signal, Arc::clone(&signals.asked), signal as usize)?;
-    }
-    Ok(signals)
 }

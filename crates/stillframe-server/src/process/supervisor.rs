@@ -10,12 +10,12 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 use crate::config::Supervised;
 
 /// Whether somebody is told.
-pub(crate) fn is_there(supervised: Supervised) -> bool {
+pub(crate) fn is_supervised(supervised: Supervised) -> bool {
     supervised != Supervised::No && std::env::var_os("NOTIFY_SOCKET").is_some()
 }
 
 /// Tells the supervisor, if there is one; it is not worth failing for.
-pub(crate) fn tell(supervised: Supervised, state: &str) {
+pub(crate) fn notify(supervised: Supervised, state: &str) {
     let name = std::env::var_os("NOTIFY_SOCKET").filter(|_| supervised != Supervised::No);
     let Some(name) = name else {
         if supervised == Supervised::Systemd {

@@ -1,0 +1,162 @@
+//! Counters since the start or CONFIG RESETSTAT, and rates made of them.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use super::latency::Histogram;
+
+/// Counters since the start or CONFIG RESETSTAT.
+pub(crate) struct Stats {
+    /// One per command of the table.
+    pub(crate) commands: Vec<CommandStats>,
+    /// Commands run.
+    pub(crate) commands_processed: u64,
+    /// Error replies.
+    pub(crate) error_replies: u64,
+    /// Error replies by their first word.
+    pub(crate) errors: BTreeMap<String, u64>,
+    /// Keys evicted.
+    pub(crate) evicted_keys: u64,
+    /// Clients closed because all of them took too much memory.
+    pub(crate) evicted_clients: u64,
+    /// Connections accepted, those turned away included.
+    pub(crate) connections_received: u64,
+    /// Connections turned away.
+    pub(crate) rejected_connections: u64,
+    /// Calls of `read` for clients.
+    pub(crate) reads: u64,
+    /// Calls of `write` for clients.
+    pub(crate) writes: u64,
+    /// Bytes received.
+    pub(crate) input_bytes: u64,
+    /// Bytes sent.
+    pub(crate) output_bytes: u64,
+    /// Bytes of the stream that replicas were sent.
+    pub(crate) replicas_output_bytes: u64,
+    /// Bytes of the primary's stream that were applied.
+    pub(crate) primary_input_bytes: u64,
+    /// Replicas that had to take a whole image.
+    pub(crate) full_syncs: u64,
+    /// Replicas that could go on.
+    pub(crate) partial_syncs: u64,
+    /// Replicas that asked to go on and could not.
+    pub(crate) partial_refusals: u64,
+    /// Errors of requests that a primary or a replica had sent.
+    pub(crate) unexpected_errors: u64,
+    /// Expired keys when the counters were reset.
+    pub(crate) expired_base: u64,
+    /// How long the clock has looked for expired keys.
+    pub(crate) expire_time: Duration,
+    /// How often its time was up before it had found all.
+    pub(crate) expire_slices_spent: u64,
+    rates: Rates,
+}
+
+/// Counters of one command.
+#[derive(Default, Clone)]
+pub(crate) struct CommandStats {
+    /// Times it ran.
+    pub(crate) calls: u64,
+    /// Times it was refused before it ran.
+    pub(crate) rejected: u64,
+    /// Times it answered an error.
+    pub(crate) failed: u64,
+    /// How long it took all together.
+    pub(crate) time_ns: u64,
+    /// How often it took how long; none before its first run.
+    pub(crate) times: Option<Box<Histogram>>,
+}
+
+impl Stats {
+    pub(super) fn new(commands: usize, now: Instant) -> Self {
+        Self {
+            commands: vec![CommandStats::default(); commands],
+            commands_processed: 0,
+            error_replies: 0,
+            errors: BTreeMap::new(),
+            evicted_keys: 0,
+            evicted_clients: 0,
+            connections_received: 0,
+            rejected_connections: 0,
+            reads: 0,
+            writes: 0,
+            input_bytes: 0,
+            output_bytes: 0,
+            replicas_output_bytes: 0,
+            primary_input_bytes: 0,
+            full_syncs: 0,
+            partial_syncs: 0,
+            partial_refusals: 0,
+            unexpected_errors: 0,
+            expired_base: 0,
+            expire_time: Duration::ZERO,
+            expire_slices_spent: 0,
+            rates: Rates::new(now),
+        }
+    }
+
+    /// All counters at zero, as CONFIG RESETSTAT has it.
+    pub(crate) fn reset(&mut self, expired_total: u64, now: Instant) {
+        *self = Self { expired_base: expired_total, ..Self::new(self.commands.len(), now) };
+    }
+
+    /// Counts an error reply, which starts with its code.
+    pub(crate) fn count_error(&mut self, error: &[u8]) {
+        /// Codes told apart; clients can make up error texts, but only so many are kept.
+        const CODES_MAX: usize = 128;
+        self.error_replies += 1;
+        let code = error.split(|byte| !byte.is_ascii_alphanumeric()).next().unwrap_or_default();
+        let code = String::from_utf8_lossy(&code[..code.len().min(64)]);
+        if let Some(count) = self.errors.get_mut(&*code) {
+            *count += 1;
+        } else if self.errors.len() < CODES_MAX {
+            self.errors.insert(code.into_owned(), 1);
+        }
+    }
+
+    /// Takes a sample for the rates, at each run of the clock.
+    pub(crate) fn sample(&mut self, now: Instant) {
+        let counts = [
+            self.commands_processed,
+            self.input_bytes,
+            self.output_bytes,
+            self.primary_input_bytes,
+            self.replicas_output_bytes,
+        ];
+        self.rates.sample(counts, now);
+    }
+
+    /// Per second, lately: commands, bytes received and sent, bytes of the primary's stream and of
+    /// that to replicas.
+    pub(crate) fn rates(&self) -> [f64; 5] {
+        self.rates.smoothed
+    }
+}
+
+/// Rates per second, smoothed over about two seconds.
+struct Rates {
+    at: Instant,
+    counts: [u64; 5],
+    smoothed: [f64; 5],
+}
+
+impl Rates {
+    const PERIOD: Duration = Duration::from_millis(100);
+    const WEIGHT: f64 = 1.0 / 16.0;
+
+    fn new(now: Instant) -> Self {
+        Self { at: now, counts: [0; 5], smoothed: [0.0; 5] }
+    }
+
+    fn sample(&mut self, counts: [u64; 5], now: Instant) {
+        let elapsed = now.saturating_duration_since(self.at);
+        if elapsed < Self::PERIOD {
+            return;
+        }
+        for (index, count) in counts.into_iter().enumerate() {
+            let rate = count.saturating_sub(self.counts[index]) as f64 / elapsed.as_secs_f64();
+            self.smoothed[index] += (rate - self.smoothed[index]) * Self::WEIGHT;
+        }
+        (self.at, self.counts) = (now, counts);
+    }
+}

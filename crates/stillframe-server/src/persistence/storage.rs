@@ -1,0 +1,42 @@
+//! What keeps the data on the disk: images, and the log behind them.
+
+use std::borrow::Cow;
+
+use super::Saves;
+use crate::config::Config;
+use crate::journal::Journal;
+use crate::loading::Loading;
+
+/// See the head of this file.
+pub(crate) struct Storage {
+    /// Saving, and how it went.
+    pub(crate) saves: Saves,
+    /// The log.
+    pub(crate) journal: Journal,
+    /// The data is being loaded, at start.
+    pub(crate) loading: Option<Loading>,
+}
+
+impl Storage {
+    /// Nothing is loaded, and no log is kept yet.
+    pub(crate) fn new(saves: Saves, config: &Config) -> Self {
+        let journal = Journal::new(saves.directory().files(), config, saves.waker());
+        Self { saves, journal, loading: None }
+    }
+
+    /// Why writes are refused: the data, or the log, could not be saved.
+    pub(crate) fn writes_refused(&self, config: &Config) -> Option<Cow<'static, str>> {
+        if let Some(problem) = self.journal.problem() {
+            return Some(format!("MISCONF Errors writing to the AOF file: {problem}").into());
+        }
+        let refused =
+            !self.saves.last_ok && config.stop_writes_on_bgsave_error && !config.save.is_empty();
+        refused.then_some(MISCONF.into())
+    }
+}
+
+const MISCONF: &str = "MISCONF Redis is configured to save RDB snapshots, but it's currently \
+    unable to persist to disk. Commands that may modify the data set are disabled, because this \
+    instance is configured to report errors during writes if RDB snapshotting fails \
+    (stop-writes-on-bgsave-error option). Please check the Redis logs for details about the RDB \
+    error.";

@@ -1,0 +1,79 @@
+//! This process: the name of its run, what asks it to end, and how the system is to treat it.
+
+mod ending;
+mod oom_score;
+mod signals;
+mod supervisor;
+mod system;
+
+use std::io;
+
+pub(crate) use ending::{Ending, LastSave, Wish};
+use oom_score::OomScores;
+pub(crate) use signals::{Signal, Signals};
+pub(crate) use supervisor::{is_supervised, notify};
+pub(crate) use system::{
+    cpu_seconds, machine_memory_bytes, resident_bytes, room_for_clients, system_name,
+    thread_cpu_seconds,
+};
+
+use crate::config::Config;
+
+/// The process, from its start to its end.
+pub(crate) struct Process {
+    /// Forty digits that name this run of the server.
+    run_id: String,
+    /// What signals have asked for.
+    pub(crate) signals: Signals,
+    /// The server is to end, and waits for its replicas.
+    pub(crate) ending: Option<Ending>,
+    /// The loop ends after this turn.
+    stops: bool,
+    oom_scores: OomScores,
+}
+
+impl Process {
+    /// A process that serves, and that no signal reaches.
+    pub(crate) fn new(run_id: String) -> Self {
+        Self {
+            run_id,
+            signals: Signals::default(),
+            ending: None,
+            stops: false,
+            oom_scores: OomScores::default(),
+        }
+    }
+
+    /// Forty digits that name this run of the server.
+    pub(crate) fn run_id(&self) -> &str {
+        &self.run_id
+    }
+
+    /// Has the loop end after this turn.
+    pub(crate) fn stop(&mut self) {
+        self.stops = true;
+    }
+
+    /// Whether the loop ends after this turn.
+    #[inline]
+    pub(crate) fn stops(&self) -> bool {
+        self.stops
+    }
+
+    /// Sets the system's score of the process as `config` says for the server's role, or back to
+    /// what it was before.
+    ///
+    /// # Errors
+    /// The system's.
+    pub(crate) fn set_oom_score(&mut self, config: &Config, is_replica: bool) -> io::Result<()> {
+        self.oom_scores.set(config, is_replica)
+    }
+
+    /// As [`set_oom_score`](Self::set_oom_score), at the start and when the role has changed. It is
+    /// not worth failing for.
+    pub(crate) fn tend_oom_score(&mut self, config: &Config, is_replica: bool) {
+        if let Err(error) = self.set_oom_score(config, is_replica) {
+            tracing::warn!("the OOM score stays as it is (oom-score-adj): {error}");
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! How willing the system is to kill this process when memory is short (`oom-score-adj`).
+//!
+//! The score is that of the role: a replica is worth less than a primary, so that it dies first. A
+//! forked child of `--snapshot fork` keeps its parent's.
+
+use std::io;
+
+use super::system;
+use crate::config::{Config, OomScore};
+
+/// What the system takes.
+const SCORES: std::ops::RangeInclusive<i32> = -1000..=1000;
+
+/// What is known of the score.
+#[derive(Default)]
+pub(super) struct OomScores {
+    /// What it was before it was changed, if it was.
+    before: Option<i32>,
+}
+
+impl OomScores {
+    /// Sets the score as `config` says for the server's role, or back to what it was before.
+    pub(super) fn set(&mut self, config: &Config, is_replica: bool) -> io::Result<()> {
+        let settings = &config.process;
+        let [primary, replica, _] = settings.oom_scores;
+        let own = if is_replica { replica } else { primary };
+        if settings.oom_score == OomScore::Kept {
+            let Some(before) = self.before.take() else { return Ok(()) };
+            return system::set_oom_score(before);
+        }
+        let before = match self.before {
+            Some(before) => before,
+            None => *self.before.insert(system::oom_score()?),
+        };
+        let score = if settings.oom_score == OomScore::Relative { before + own } else { own };
+        system::set_oom_score(score.clamp(*SCORES.start(), *SCORES.end()))
+    }
+}
