@@ -3,21 +3,12 @@
 //! Every change of a key goes through [`Context::changed`] or [`Context::stored_as`]: a change that
 //! does not would be missed by WATCH and by `save` schedules.
 
-use stillframe_keyspace::{Entry, Keyspace, MemoryError, Type, Value};
+use stillframe_keyspace::{Entry, Keyspace, MemoryError, Value};
 use stillframe_resp::Out;
 
 use crate::caller::Caller;
-use crate::errors::WRONG_TYPE;
+use crate::errors::{Refusal, WrongType};
 use crate::ledger::Ledger;
-
-/// What was at a key for a command on strings.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Found {
-    Nothing,
-    Text,
-    /// A value of another type, which was the answer.
-    Other,
-}
 
 /// Everything that a command on data may use.
 pub struct Context<'a> {
@@ -92,18 +83,15 @@ impl Context<'_> {
         }
     }
 
-    /// Answers a key's text, null, or that it is no string.
+    /// Answers a key's text, or null; whether there is one.
     #[inline]
-    pub(crate) fn answer_value(&mut self, key: &[u8]) -> Found {
+    pub(crate) fn answer_value(&mut self, key: &[u8]) -> Result<bool, WrongType> {
         self.read(key, |out, entry| match entry.map(Entry::value) {
             None => {
                 out.null();
-                Found::Nothing
+                Ok(false)
             }
-            Some(value) => {
-                bulk_value(out, value);
-                if value.kind() == Type::String { Found::Text } else { Found::Other }
-            }
+            Some(value) => bulk_value(out, value).map(|()| true),
         })
     }
 
@@ -165,41 +153,27 @@ impl Context<'_> {
     }
 
     /// The outcome of storing a string under `key`: a success is a change, which notifications
-    /// call `event`; a failure replaces what the command has answered since `start`.
+    /// call `event`.
     #[inline]
     pub(crate) fn stored_as<T>(
         &mut self,
         key: &[u8],
         event: &'static str,
-        start: usize,
         outcome: Result<T, MemoryError>,
-    ) -> Option<T> {
-        match outcome {
-            Ok(value) => {
-                self.changed_as(key, '$', event);
-                Some(value)
-            }
-            Err(error) => {
-                self.refuse(start, &error);
-                None
-            }
-        }
-    }
-
-    /// Answers, in place of everything since `start`, that memory cannot be had.
-    #[cold]
-    pub fn refuse(&mut self, start: usize, error: &MemoryError) {
-        self.out.buffer.truncate(start);
-        self.out.error(format!("OOM {error}"));
+    ) -> Result<T, Refusal> {
+        let value = outcome?;
+        self.changed_as(key, '$', event);
+        Ok(value)
     }
 }
 
 /// A string value as a reply.
 #[inline]
-pub(crate) fn bulk_value(out: &mut Out<'_>, value: Value<'_>) {
+pub(crate) fn bulk_value(out: &mut Out<'_>, value: Value<'_>) -> Result<(), WrongType> {
     match value {
         Value::Int(int) => out.bulk_integer(int),
         Value::Bytes(bytes) => out.bulk(bytes),
-        _ => out.error(WRONG_TYPE),
+        _ => return Err(WrongType),
     }
+    Ok(())
 }

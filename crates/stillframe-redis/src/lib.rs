@@ -34,6 +34,7 @@ pub use caller::Caller;
 pub use command::{digest, encoding, parse_db, payload, register};
 pub use context::Context;
 pub use effects::{Consumer, Effects, write_request};
+pub use errors::Refusal;
 pub use events::{Classes, Collected, Event, Events};
 pub use few::Few;
 pub use ledger::{Ledger, Lookups, Settings};

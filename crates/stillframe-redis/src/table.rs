@@ -10,10 +10,12 @@ use std::collections::BTreeMap;
 use stillframe_resp::parse_integer;
 
 use crate::context::Context;
+use crate::errors::Refusal;
 
 /// Runs one command on data. `args[0]` is the name; the arity was checked. Writes exactly one
-/// reply.
-pub type DataHandler = fn(&mut Context<'_>, args: &[&[u8]]);
+/// reply, or returns why the command is not done: its caller then writes that in place of whatever
+/// was written.
+pub type DataHandler = fn(&mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal>;
 
 /// What runs a command.
 #[derive(Debug, Clone, Copy)]

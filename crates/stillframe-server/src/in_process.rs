@@ -182,7 +182,9 @@ pub(crate) fn run_alone(
     (clients.own_place, clients.own_id) = (session.caller.place, session.caller.id);
     (clients.own_protocol, clients.own_most) = (session.protocol, usize::MAX);
     let out = Out::new(output, session.protocol);
-    commands::dispatch(&mut Context { keyspace, server, session, out, now, table }, args);
+    let failed_within = None;
+    let mut ctx = Context { keyspace, server, session, out, now, table, failed_within };
+    let _ = commands::dispatch(&mut ctx, args); // the reply says it
     let _ = keyspace.tend();
 }
 

@@ -8,7 +8,7 @@ use stillframe_resp::parse_integer;
 
 use super::bits::string_bytes;
 use crate::context::Context;
-use crate::errors::{BIT_OFFSET, NOT_AN_INTEGER, SYNTAX};
+use crate::errors::{BIT_OFFSET, NOT_AN_INTEGER, Refusal, SYNTAX};
 use crate::table::flags::{DENYOOM, FAST, READONLY, WRITE};
 use crate::table::{ONE_KEY, Table};
 
@@ -47,34 +47,25 @@ struct Field {
 }
 
 /// `BITFIELD key [GET type offset | [OVERFLOW how] SET|INCRBY type offset value]...`
-fn bitfield(ctx: &mut Context<'_>, args: &[&[u8]], may_write: bool) {
+fn bitfield(ctx: &mut Context<'_>, args: &[&[u8]], may_write: bool) -> Result<(), Refusal> {
     let key = args[1];
-    let steps = match parse(&args[2..], ctx.string_bytes_max()) {
-        Ok(steps) => steps,
-        Err(error) => return ctx.out.error(error),
-    };
+    let steps = parse(&args[2..], ctx.string_bytes_max())?;
     let written = steps.iter().filter(|(_, action)| *action != Action::Get);
     let end = written.map(|(field, _)| field.last_byte() + 1).max();
     if end.is_some() && !may_write {
-        return ctx.out.error("ERR BITFIELD_RO only supports the GET subcommand");
+        return Err("ERR BITFIELD_RO only supports the GET subcommand".into());
     }
     let entry = ctx.keyspace.get(ctx.caller.db, key, ctx.now);
-    let length = match string_bytes(entry, &mut IntText::default()) {
-        Ok(bytes) => bytes.unwrap_or_default().len(),
-        Err(error) => return ctx.out.error(error),
-    };
+    let length = string_bytes(entry, &mut IntText::default())?.unwrap_or_default().len();
     // As in Redis, the string is made long enough even if nothing is written in the end.
     let grown = match end {
         Some(end) if end > length => {
             let outcome = ctx.keyspace.set_range(ctx.caller.db, key, end - 1, &[0]);
-            if ctx.stored_as(key, "setbit", ctx.out.position(), outcome).is_none() {
-                return;
-            }
+            ctx.stored_as(key, "setbit", outcome)?;
             true
         }
         _ => false,
     };
-    let start = ctx.out.position();
     ctx.out.array(steps.len());
     for (field, action) in steps {
         let entry = ctx.keyspace.peek(ctx.caller.db, key, ctx.now);
@@ -90,16 +81,16 @@ fn bitfield(ctx: &mut Context<'_>, args: &[&[u8]], may_write: bool) {
         let Some(new) = new.filter(|&new| new != old) else { continue };
         window.set(&field, new);
         let (at, bytes) = window.bytes(&field);
-        match ctx.keyspace.set_range(ctx.caller.db, key, at, bytes) {
-            Ok(_) if grown => {}
-            Ok(_) => ctx.changed_as(key, '$', "setbit"),
-            Err(error) => return ctx.refuse(start, &error),
+        ctx.keyspace.set_range(ctx.caller.db, key, at, bytes)?;
+        if !grown {
+            ctx.changed_as(key, '$', "setbit");
         }
     }
+    Ok(())
 }
 
 /// Reads all operations.
-fn parse(args: &[&[u8]], bytes_max: usize) -> Result<Vec<(Field, Action)>, &'static str> {
+fn parse(args: &[&[u8]], bytes_max: usize) -> Result<Vec<(Field, Action)>, Refusal> {
     let mut steps = Vec::new();
     let mut overflow = Overflow::Wrap;
     let mut rest = args;
@@ -110,7 +101,7 @@ fn parse(args: &[&[u8]], bytes_max: usize) -> Result<Vec<(Field, Action)>, &'sta
                     b"wrap" => Overflow::Wrap,
                     b"sat" => Overflow::Saturate,
                     b"fail" => Overflow::Fail,
-                    _ => return Err("ERR Invalid OVERFLOW type specified"),
+                    _ => return Err("ERR Invalid OVERFLOW type specified".into()),
                 };
                 rest = after;
                 continue;
@@ -135,18 +126,18 @@ fn parse(args: &[&[u8]], bytes_max: usize) -> Result<Vec<(Field, Action)>, &'sta
 
 impl Field {
     /// A type such as `i16` and a position such as `100`, or `#2` in units of the type.
-    fn parse(kind: &[u8], offset: &[u8], bytes_max: usize) -> Result<Self, &'static str> {
+    fn parse(kind: &[u8], offset: &[u8], bytes_max: usize) -> Result<Self, Refusal> {
         const TYPE: &str = "ERR Invalid bitfield type. Use something like i16 u8. Note that u64 is \
             not supported but i64 is.";
         let (signed, bits) = match kind {
             [b'i', bits @ ..] => (true, bits),
             [b'u', bits @ ..] => (false, bits),
-            _ => return Err(TYPE),
+            _ => return Err(TYPE.into()),
         };
         let bits = match parse_integer(bits) {
             Some(bits @ 1..=63) => bits,
             Some(64) if signed => 64,
-            _ => return Err(TYPE),
+            _ => return Err(TYPE.into()),
         };
         let (number, unit) = match offset {
             [b'#', number @ ..] => (number, bits),

@@ -4,7 +4,7 @@ use stillframe_keyspace::{Entry, Expire, IntText, Value};
 use stillframe_resp::parse_integer;
 
 use crate::context::Context;
-use crate::errors::{BIT_OFFSET, NOT_AN_INTEGER, SYNTAX, WRONG_TYPE};
+use crate::errors::{BIT_OFFSET, NOT_AN_INTEGER, Refusal, SYNTAX, WrongType};
 use crate::table::flags::{DENYOOM, FAST, READONLY, WRITE};
 use crate::table::{ALL_BUT_FIRST, ONE_KEY, Table};
 
@@ -21,78 +21,66 @@ pub(crate) fn register<S>(table: &mut Table<S>) {
 pub(super) fn string_bytes<'a>(
     entry: Option<&'a Entry>,
     text: &'a mut IntText,
-) -> Result<Option<&'a [u8]>, &'static str> {
+) -> Result<Option<&'a [u8]>, WrongType> {
     match entry.map(Entry::value) {
         None => Ok(None),
         Some(value @ (Value::Int(_) | Value::Bytes(_))) => Ok(Some(value.to_bytes(text))),
-        Some(_) => Err(WRONG_TYPE),
+        Some(_) => Err(WrongType),
     }
 }
 
 /// The position of a bit, in a string that may be `bytes_max` long.
-fn parse_offset(text: &[u8], bytes_max: usize) -> Result<u64, &'static str> {
+fn parse_offset(text: &[u8], bytes_max: usize) -> Result<u64, Refusal> {
     let offset = parse_integer(text).and_then(|offset| u64::try_from(offset).ok());
     offset.filter(|offset| offset / 8 < bytes_max as u64).ok_or(BIT_OFFSET)
 }
 
 /// `SETBIT key offset 0|1`
-fn setbit(ctx: &mut Context<'_>, args: &[&[u8]]) {
+fn setbit(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let key = args[1];
-    let (offset, on) = match parse_setbit(args, ctx.string_bytes_max()) {
-        Ok(request) => request,
-        Err(error) => return ctx.out.error(error),
-    };
+    let (offset, on) = parse_setbit(args, ctx.string_bytes_max())?;
     let (at, mask) = ((offset / 8) as usize, 0x80 >> (offset % 8));
     let mut text = IntText::default();
     let entry = ctx.keyspace.get(ctx.caller.db, key, ctx.now);
-    let old = match string_bytes(entry, &mut text) {
-        Ok(bytes) => bytes.unwrap_or_default().get(at).copied(),
-        Err(error) => return ctx.out.error(error),
-    };
+    let old = string_bytes(entry, &mut text)?.unwrap_or_default().get(at).copied();
     let was_on = old.unwrap_or(0) & mask != 0;
     if old.is_none() || was_on != on {
         let byte = old.unwrap_or(0) & !mask | if on { mask } else { 0 };
         let outcome = ctx.keyspace.set_range(ctx.caller.db, key, at, &[byte]);
-        if ctx.stored_as(key, "setbit", ctx.out.position(), outcome).is_none() {
-            return;
-        }
+        ctx.stored_as(key, "setbit", outcome)?;
     }
     ctx.out.integer(was_on.into());
+    Ok(())
 }
 
-fn parse_setbit(args: &[&[u8]], bytes_max: usize) -> Result<(u64, bool), &'static str> {
+fn parse_setbit(args: &[&[u8]], bytes_max: usize) -> Result<(u64, bool), Refusal> {
     let offset = parse_offset(args[2], bytes_max)?;
     match parse_integer(args[3]) {
         Some(bit @ (0 | 1)) => Ok((offset, bit == 1)),
-        _ => Err("ERR bit is not an integer or out of range"),
+        _ => Err("ERR bit is not an integer or out of range".into()),
     }
 }
 
 /// `GETBIT key offset`
-fn getbit(ctx: &mut Context<'_>, args: &[&[u8]]) {
-    let offset = match parse_offset(args[2], ctx.string_bytes_max()) {
-        Ok(offset) => offset,
-        Err(error) => return ctx.out.error(error),
-    };
-    ctx.read(args[1], |out, entry| match string_bytes(entry, &mut IntText::default()) {
-        Ok(bytes) => {
-            let byte = bytes.unwrap_or_default().get((offset / 8) as usize).copied().unwrap_or(0);
-            out.integer((byte >> (7 - offset % 8) & 1).into());
-        }
-        Err(error) => out.error(error),
-    });
+fn getbit(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
+    let offset = parse_offset(args[2], ctx.string_bytes_max())?;
+    ctx.read(args[1], |out, entry| {
+        let mut text = IntText::default();
+        let bytes = string_bytes(entry, &mut text)?.unwrap_or_default();
+        let byte = bytes.get((offset / 8) as usize).copied().unwrap_or(0);
+        out.integer((byte >> (7 - offset % 8) & 1).into());
+        Ok(())
+    })
 }
 
 /// `BITCOUNT key [start end [BYTE | BIT]]`
-fn bitcount(ctx: &mut Context<'_>, args: &[&[u8]]) {
+fn bitcount(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     ctx.read(args[1], |out, entry| {
-        let count = string_bytes(entry, &mut IntText::default())
-            .and_then(|bytes| bytes.map_or(Ok(0), |bytes| count_bits(bytes, &args[2..])));
-        match count {
-            Ok(count) => out.integer(count),
-            Err(error) => out.error(error),
-        }
-    });
+        let mut text = IntText::default();
+        let bytes = string_bytes(entry, &mut text)?;
+        out.integer(bytes.map_or(Ok(0), |bytes| count_bits(bytes, &args[2..]))?);
+        Ok(())
+    })
 }
 
 /// The range of bits, last one included, that `start end [BYTE | BIT]` select; empty ones are none.
@@ -107,7 +95,7 @@ fn bit_range(bytes: &[u8], start: i64, end: i64, by_bit: bool) -> Option<(u64, u
     Some(if by_bit { (start, end) } else { (start * 8, end * 8 + 7) })
 }
 
-fn parse_unit(unit: &[u8]) -> Result<bool, &'static str> {
+fn parse_unit(unit: &[u8]) -> Result<bool, Refusal> {
     match unit.to_ascii_lowercase().as_slice() {
         b"bit" => Ok(true),
         b"byte" => Ok(false),
@@ -115,7 +103,7 @@ fn parse_unit(unit: &[u8]) -> Result<bool, &'static str> {
     }
 }
 
-fn count_bits(bytes: &[u8], range: &[&[u8]]) -> Result<i64, &'static str> {
+fn count_bits(bytes: &[u8], range: &[&[u8]]) -> Result<i64, Refusal> {
     let (start, end, unit) = match range {
         [] => return Ok(bytes.iter().map(|byte| i64::from(byte.count_ones())).sum()),
         [start, end] => (start, end, None),
@@ -137,27 +125,24 @@ fn count_bits(bytes: &[u8], range: &[&[u8]]) -> Result<i64, &'static str> {
 }
 
 /// `BITPOS key 0|1 [start [end [BYTE | BIT]]]`
-fn bitpos(ctx: &mut Context<'_>, args: &[&[u8]]) {
+fn bitpos(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let bit = match parse_integer(args[2]) {
         Some(bit @ (0 | 1)) => bit == 1,
-        Some(_) => return ctx.out.error("ERR The bit argument must be 1 or 0."),
-        None => return ctx.out.error(NOT_AN_INTEGER),
+        Some(_) => return Err("ERR The bit argument must be 1 or 0.".into()),
+        None => return Err(NOT_AN_INTEGER),
     };
     ctx.read(args[1], |out, entry| {
-        let position = match string_bytes(entry, &mut IntText::default()) {
+        let mut text = IntText::default();
+        out.integer(match string_bytes(entry, &mut text)? {
             // An absent key is zeros without end.
-            Ok(None) => Ok(if bit { -1 } else { 0 }),
-            Ok(Some(bytes)) => find_bit(bytes, bit, &args[3..]),
-            Err(error) => Err(error),
-        };
-        match position {
-            Ok(position) => out.integer(position),
-            Err(error) => out.error(error),
-        }
-    });
+            None => -i64::from(bit),
+            Some(bytes) => find_bit(bytes, bit, &args[3..])?,
+        });
+        Ok(())
+    })
 }
 
-fn find_bit(bytes: &[u8], bit: bool, range: &[&[u8]]) -> Result<i64, &'static str> {
+fn find_bit(bytes: &[u8], bit: bool, range: &[&[u8]]) -> Result<i64, Refusal> {
     let integer = |text: &[u8]| parse_integer(text).ok_or(NOT_AN_INTEGER);
     let (start, end, by_bit) = match range {
         [] => (0, None, false),
@@ -199,42 +184,38 @@ enum Combine {
 }
 
 /// `BITOP AND|OR|XOR|NOT destination key...`
-fn bitop(ctx: &mut Context<'_>, args: &[&[u8]]) {
+fn bitop(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let destination = args[2];
     let how = match args[1].to_ascii_lowercase().as_slice() {
         b"and" => Combine::And,
         b"or" => Combine::Or,
         b"xor" => Combine::Xor,
         b"not" => Combine::Not,
-        _ => return ctx.out.error(SYNTAX),
+        _ => return Err(SYNTAX),
     };
     if how == Combine::Not && args.len() != 4 {
-        return ctx.out.error("ERR BITOP NOT must be called with a single source key.");
+        return Err("ERR BITOP NOT must be called with a single source key.".into());
     }
     let mut result: Option<Combined> = None;
     for key in &args[3..] {
-        let combined: Result<_, &str> = ctx.read(key, |_, entry| {
+        let combined = ctx.read(key, |_, entry| {
             let mut text = IntText::default();
             let bytes = string_bytes(entry, &mut text)?.unwrap_or_default();
-            Ok(combine(result.take(), bytes, how))
+            Ok::<_, WrongType>(combine(result.take(), bytes, how))
         });
-        match combined {
-            Ok(combined) => result = Some(combined),
-            Err(error) => return ctx.out.error(error),
-        }
+        result = Some(combined?);
     }
     let result = result.unwrap_or_default().bytes;
     let db = ctx.caller.db;
     if !result.is_empty() {
         let outcome = ctx.keyspace.set(db, destination, &result, Expire::Never);
-        if ctx.stored_as(destination, "set", ctx.out.position(), outcome).is_none() {
-            return;
-        }
+        ctx.stored_as(destination, "set", outcome)?;
     } else if ctx.exists(destination) {
         ctx.keyspace.remove(db, destination);
         ctx.changed_as(destination, 'g', "del");
     }
     ctx.out.integer(result.len() as i64);
+    Ok(())
 }
 
 /// Strings that were combined.

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use stillframe_keyspace::Type;
 
 use crate::context::Context;
-use crate::errors::SYNTAX;
+use crate::errors::{Refusal, SYNTAX};
 use crate::number::extended::Extended;
 use crate::number::integers::at_least;
 use crate::waiters::Waiter;
@@ -64,8 +64,8 @@ impl<'a, End> MultiPop<'a, End> {
     /// Reads `numkeys key... END [COUNT count]`, where `parse_end` reads END.
     pub(super) fn parse(
         args: &'a [&'a [u8]],
-        parse_end: impl FnOnce(&[u8]) -> Result<End, &'static str>,
-    ) -> Result<Self, &'static str> {
+        parse_end: impl FnOnce(&[u8]) -> Result<End, Refusal>,
+    ) -> Result<Self, Refusal> {
         const TOO_FEW_KEYS: &str = "ERR numkeys should be greater than 0";
         const TOO_FEW: &str = "ERR count should be greater than 0";
         let (number, rest) = args.split_first().ok_or(SYNTAX)?;
@@ -89,7 +89,7 @@ impl<'a, End> MultiPop<'a, End> {
 }
 
 /// A timeout in seconds, fractions allowed and rounded up to milliseconds; 0 is for ever.
-pub(super) fn parse_timeout(text: &[u8]) -> Result<Option<Duration>, &'static str> {
+pub(super) fn parse_timeout(text: &[u8]) -> Result<Option<Duration>, Refusal> {
     const NOT_A_TIME: &str = "ERR timeout is not a float or out of range";
     const NEGATIVE: &str = "ERR timeout is negative";
     let seconds = Extended::parse(text).ok_or(NOT_A_TIME)?;
@@ -98,7 +98,7 @@ pub(super) fn parse_timeout(text: &[u8]) -> Result<Option<Duration>, &'static st
     match u64::try_from(millis) {
         Ok(0) => Ok(None),
         Ok(millis) => Ok(Some(Duration::from_millis(millis))),
-        Err(_) => Err(NEGATIVE),
+        Err(_) => Err(NEGATIVE.into()),
     }
 }
 
@@ -124,10 +124,14 @@ mod tests {
             assert_eq!(millis(text), Ok(expected), "{text}");
         }
         for text in ["", "x", "nan", "1s"] {
-            assert_eq!(millis(text), Err("ERR timeout is not a float or out of range"), "{text}");
+            assert_eq!(
+                millis(text),
+                Err("ERR timeout is not a float or out of range".into()),
+                "{text}"
+            );
         }
         for text in ["-1", "-0.002", "1e30", "inf", "-inf", "9223372036854775807"] {
-            assert_eq!(millis(text), Err("ERR timeout is negative"), "{text}");
+            assert_eq!(millis(text), Err("ERR timeout is negative".into()), "{text}");
         }
     }
 }

@@ -1,14 +1,14 @@
 //! What all commands on collections share: looking one up as its type, editing it.
 //!
-//! - A key of another type answers WRONGTYPE, and that is all that happens.
+//! - A key of another type refuses the command with WRONGTYPE, and that is all that happens.
 //! - A command that edits asks first ([`Context::held`]): that deletes a key whose time has come
-//!   and answers a wrong type before anything changes.
+//!   and refuses a wrong type before anything changes.
 
 use stillframe_keyspace::{EditError, Entry, Hash, Keyspace, List, Set, Sorted, Value};
 use stillframe_resp::Out;
 
 use crate::context::Context;
-use crate::errors::WRONG_TYPE;
+use crate::errors::{Refusal, WrongType};
 
 /// A type of value, as commands see it: for instance [`List`].
 pub(super) trait View<'a>: Sized {
@@ -45,18 +45,13 @@ pub(super) fn view_of<'a, V: View<'a>>(entry: Option<&'a Entry>) -> Result<Optio
     entry.map(|entry| V::of(entry.value()).ok_or(WrongType)).transpose()
 }
 
-/// A key holds another type than the command is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct WrongType;
-
 impl<'c> Context<'c> {
     /// What a reading command finds at a key (INFO counts those), with the place for the reply.
-    /// `None`: it is of another type, and that is answered.
     #[inline]
     pub(super) fn found<'s, V: View<'s>>(
         &'s mut self,
         key: &[u8],
-    ) -> Option<(&'s mut Out<'c>, Option<V>)> {
+    ) -> Result<(&'s mut Out<'c>, Option<V>), WrongType> {
         // Notifying a miss needs the keyspace, which the entry would borrow.
         let told = !self.ledger.settings.notify.is_empty() && !self.exists(key);
         if told {
@@ -68,7 +63,7 @@ impl<'c> Context<'c> {
             Some(_) => ledger.lookups.hits += 1,
             None => ledger.lookups.misses += u64::from(!told),
         }
-        answer_type(out, view_of(entry))
+        Ok((out, view_of(entry)?))
     }
 
     /// As [`found`](Self::found), for a command that writes.
@@ -76,20 +71,9 @@ impl<'c> Context<'c> {
     pub(super) fn held<'s, V: View<'s>>(
         &'s mut self,
         key: &[u8],
-    ) -> Option<(&'s mut Out<'c>, Option<V>)> {
+    ) -> Result<(&'s mut Out<'c>, Option<V>), WrongType> {
         let Context { keyspace, caller, out, now, .. } = self;
-        answer_type(out, view_of(keyspace.get_to_edit(caller.db, key, *now)))
-    }
-
-    /// The outcome of an edit; `None`, with the error answered, if there was none.
-    pub(super) fn edited<T>(&mut self, outcome: Result<T, EditError>) -> Option<T> {
-        match outcome {
-            Ok(value) => return Some(value),
-            Err(EditError::WrongType) => self.out.error(WRONG_TYPE),
-            Err(EditError::Memory(error)) => self.out.error(format!("OOM {error}")),
-            Err(error) => self.out.error(format!("ERR {error}")),
-        }
-        None
+        Ok((out, view_of(keyspace.get_to_edit(caller.db, key, *now))?))
     }
 
     /// As [`changed_as`](Self::changed_as), for `times` changes of one key.
@@ -112,25 +96,23 @@ impl<'c> Context<'c> {
     }
 
     /// Stores a collection that `make` makes of nothing under a key, in place of what is there,
-    /// which stays if there is no memory for the new one. `None`, with the error answered, if so.
+    /// which stays if there is no memory for the new one.
     pub(super) fn replaced(
         &mut self,
         key: &[u8],
         make: impl FnOnce(&mut Keyspace, usize, &[u8]) -> Result<(), EditError>,
-    ) -> Option<()> {
+    ) -> Result<(), Refusal> {
         let db = self.caller.db;
         if !self.exists(key) {
-            let made = make(self.keyspace, db, key);
-            return self.edited(made);
+            return Ok(make(self.keyspace, db, key)?);
         }
         let name = self.unused_name(key);
-        let made = make(self.keyspace, db, &name);
-        self.edited(made)?;
-        let moved = self.keyspace.rename(db, &name, db, key);
-        if moved.is_err() {
+        make(self.keyspace, db, &name)?;
+        if let Err(error) = self.keyspace.rename(db, &name, db, key) {
             self.keyspace.remove(db, &name);
+            return Err(error.into());
         }
-        self.edited(moved.map(drop).map_err(EditError::Memory))
+        Ok(())
     }
 
     /// A name that no key has, unless it is this one.
@@ -149,19 +131,6 @@ impl<'c> Context<'c> {
     pub(super) fn store_nothing(&mut self, key: &[u8]) {
         if self.exists(key) && self.keyspace.remove(self.caller.db, key) {
             self.changed_as(key, 'g', "del");
-        }
-    }
-}
-
-fn answer_type<'s, 'c, V>(
-    out: &'s mut Out<'c>,
-    view: Result<Option<V>, WrongType>,
-) -> Option<(&'s mut Out<'c>, Option<V>)> {
-    match view {
-        Ok(view) => Some((out, view)),
-        Err(WrongType) => {
-            out.error(WRONG_TYPE);
-            None
         }
     }
 }

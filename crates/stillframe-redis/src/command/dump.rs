@@ -1,11 +1,11 @@
 //! DUMP and RESTORE: one value as bytes, and back.
 
-use stillframe_keyspace::{EditError, Entry, Expire};
+use stillframe_keyspace::{EditError, Entry, Expire, MemoryError};
 use stillframe_rdb::{DecodeError, Decoder, Encoder, Event, Place, Value};
 use stillframe_resp::parse_integer;
 
 use crate::context::Context;
-use crate::errors::{NOT_AN_INTEGER, SYNTAX};
+use crate::errors::{NOT_AN_INTEGER, Refusal, SYNTAX};
 use crate::table::flags::{DENYOOM, READONLY, WRITE};
 use crate::table::{ONE_KEY, Table};
 use crate::values::{LoadError, decode_elements, encode};
@@ -17,19 +17,19 @@ pub(crate) fn register<S>(table: &mut Table<S>) {
 }
 
 /// `DUMP key`
-fn dump(ctx: &mut Context<'_>, args: &[&[u8]]) {
-    match payload(ctx, args[1]) {
-        Ok(None) => ctx.out.null(),
-        Ok(Some(payload)) => ctx.out.bulk(&payload),
-        Err(error) => ctx.out.error(error),
+fn dump(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
+    match payload(ctx, args[1])? {
+        None => ctx.out.null(),
+        Some(payload) => ctx.out.bulk(&payload),
     }
+    Ok(())
 }
 
 /// The value of a key as RESTORE takes it; `None` if there is no such key.
 ///
 /// # Errors
 /// What to answer: the value has no such form.
-pub fn payload(ctx: &mut Context<'_>, key: &[u8]) -> Result<Option<Vec<u8>>, &'static str> {
+pub fn payload(ctx: &mut Context<'_>, key: &[u8]) -> Result<Option<Vec<u8>>, Refusal> {
     let mut payload = Vec::new();
     let workspace = ctx.ledger.dump_workspace.take().unwrap_or_default();
     let compress = ctx.ledger.settings.compresses;
@@ -43,7 +43,7 @@ pub fn payload(ctx: &mut Context<'_>, key: &[u8]) -> Result<Option<Vec<u8>>, &'s
     match written {
         None => Ok(None),
         Some(Ok(true)) => Ok(Some(payload)),
-        Some(Ok(false) | Err(_)) => Err("ERR this value has no form as a payload"),
+        Some(Ok(false) | Err(_)) => Err("ERR this value has no form as a payload".into()),
     }
 }
 
@@ -62,7 +62,7 @@ struct Request<'a> {
 }
 
 impl<'a> Request<'a> {
-    fn parse(args: &'a [&'a [u8]]) -> Result<Self, &'static str> {
+    fn parse(args: &'a [&'a [u8]]) -> Result<Self, Refusal> {
         let mut request = Request {
             key: args[1],
             ttl: args[2],
@@ -99,19 +99,16 @@ impl<'a> Request<'a> {
 }
 
 /// `RESTORE key ttl payload [REPLACE] [ABSTTL] [IDLETIME seconds] [FREQ frequency]`
-fn restore(ctx: &mut Context<'_>, args: &[&[u8]]) {
-    let request = match Request::parse(args) {
-        Ok(request) => request,
-        Err(error) => return ctx.out.error(error),
-    };
+fn restore(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
+    let request = Request::parse(args)?;
     let key = request.key;
     let there = ctx.exists(key);
     if there && !request.replace {
-        return ctx.out.error("BUSYKEY Target key name already exists.");
+        return Err("BUSYKEY Target key name already exists.".into());
     }
     let ttl = match parse_integer(request.ttl) {
-        None => return ctx.out.error(NOT_AN_INTEGER),
-        Some(..0) => return ctx.out.error("ERR Invalid TTL value, must be >= 0"),
+        None => return Err(NOT_AN_INTEGER),
+        Some(..0) => return Err("ERR Invalid TTL value, must be >= 0".into()),
         Some(ttl) => ttl,
     };
     let decoder = if ctx.ledger.skips_checksums {
@@ -119,9 +116,7 @@ fn restore(ctx: &mut Context<'_>, args: &[&[u8]]) {
     } else {
         Decoder::of_payload(request.payload)
     };
-    let Ok(decoder) = decoder else {
-        return ctx.out.error("ERR DUMP payload version or checksum are wrong");
-    };
+    let decoder = decoder.map_err(|_| "ERR DUMP payload version or checksum are wrong")?;
     // What is there stays until the new value is whole, under a name that nobody uses.
     let name = if there { ctx.unused_name(key) } else { key.to_vec() };
     if let Err(refused) = take_over(ctx, decoder, &name) {
@@ -132,14 +127,14 @@ fn restore(ctx: &mut Context<'_>, args: &[&[u8]]) {
                 "client {id} at {peer}: integrity check failed of what it restores: {why}"
             );
         }
-        return ctx.out.error(refused.reply());
+        return Err(refused.reply());
     }
     let instant = match (ttl, request.absolute) {
         (0, _) => None,
         (_, true) => Some(ttl),
         (_, false) => Some(ctx.now.saturating_add(ttl)),
     };
-    put_in_place(ctx, &request, &name, there, instant);
+    put_in_place(ctx, &request, &name, there, instant)
 }
 
 /// Makes the value under `name` that of the key, which may be `there`, with its time to live.
@@ -149,7 +144,7 @@ fn put_in_place(
     name: &[u8],
     there: bool,
     instant: Option<i64>,
-) {
+) -> Result<(), Refusal> {
     let (db, key) = (ctx.caller.db, request.key);
     if instant.is_some_and(|instant| instant <= ctx.now) {
         ctx.keyspace.remove(db, name);
@@ -158,11 +153,12 @@ fn put_in_place(
             ctx.effect(&[b"DEL", key]);
             ctx.changed_as(key, 'g', "del");
         }
-        return ctx.out.ok();
+        ctx.out.ok();
+        return Ok(());
     }
     if there && let Err(error) = ctx.keyspace.rename(db, name, db, key) {
         ctx.keyspace.remove(db, name);
-        return ctx.refuse(ctx.out.position(), &error);
+        return Err(error.into());
     }
     if instant.is_some() {
         ctx.keyspace.set_expire(db, key, instant);
@@ -182,6 +178,7 @@ fn put_in_place(
     }
     ctx.changed_as(key, 'g', "restore");
     ctx.out.ok();
+    Ok(())
 }
 
 /// Stores the value of a payload under `key`, which is not there.
@@ -194,7 +191,7 @@ fn take_over(
     key: &[u8],
 ) -> Result<(), Refused> {
     let db = ctx.caller.db;
-    let memory = |error| Refused::Lacks(format!("OOM {error}"));
+    let memory = |error: MemoryError| Refused::Lacks(error.into());
     match decoder.next()? {
         Some(Event::Entry { value, .. }) => match value {
             Value::Int(int) => ctx.keyspace.set_int(db, key, int, Expire::Never),
@@ -223,16 +220,16 @@ fn take_over(
 /// Why a payload is not restored.
 enum Refused {
     /// What to answer: the server has no such values, or no memory.
-    Lacks(String),
+    Lacks(Refusal),
     /// The bytes are at fault: for the log.
     Damaged(String),
 }
 
 impl Refused {
-    fn reply(self) -> String {
+    fn reply(self) -> Refusal {
         match self {
             Self::Lacks(reply) => reply,
-            Self::Damaged(_) => "ERR Bad data format".to_owned(),
+            Self::Damaged(_) => "ERR Bad data format".into(),
         }
     }
 }
@@ -241,7 +238,8 @@ impl From<DecodeError> for Refused {
     fn from(error: DecodeError) -> Self {
         match error {
             DecodeError::UnsupportedType { kind, .. } => {
-                Self::Lacks(format!("ERR the payload is {kind}, which this server cannot hold"))
+                let reply = format!("ERR the payload is {kind}, which this server cannot hold");
+                Self::Lacks(reply.into())
             }
             error => Self::Damaged(error.to_string()),
         }

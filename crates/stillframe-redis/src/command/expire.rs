@@ -1,11 +1,9 @@
 //! Times to live: the EXPIRE and TTL families, and the time arguments of SET and GETEX.
 
-use std::borrow::Cow;
-
 use stillframe_resp::parse_integer;
 
 use crate::context::Context;
-use crate::errors::{NOT_AN_INTEGER, invalid_expire_time};
+use crate::errors::{NOT_AN_INTEGER, Refusal, invalid_expire_time};
 use crate::table::flags::{FAST, READONLY, WRITE};
 use crate::table::{ONE_KEY, Table};
 
@@ -38,40 +36,37 @@ impl TimeForm {
         number: &[u8],
         now: i64,
         command: &str,
-    ) -> Result<i64, Cow<'static, str>> {
+    ) -> Result<i64, Refusal> {
         let number = parse_integer(number).ok_or(NOT_AN_INTEGER)?;
         let instant = if number > 0 { self.instant(number, now) } else { None };
-        instant.ok_or_else(|| invalid_expire_time(command).into())
+        instant.ok_or_else(|| invalid_expire_time(command))
     }
 }
 
 /// Adds the commands of this module.
 pub(crate) fn register<S>(table: &mut Table<S>) {
-    table.add("expire", -3, WRITE | FAST, ONE_KEY, |ctx, args| {
-        expire(ctx, args, "expire", SECONDS);
-    });
+    table
+        .add("expire", -3, WRITE | FAST, ONE_KEY, |ctx, args| expire(ctx, args, "expire", SECONDS));
     table.add("expireat", -3, WRITE | FAST, ONE_KEY, |ctx, args| {
-        expire(ctx, args, "expireat", UNIX_SECONDS);
+        expire(ctx, args, "expireat", UNIX_SECONDS)
     });
     table.add("expiretime", 2, READONLY | FAST, ONE_KEY, |ctx, args| {
-        remaining(ctx, args[1], UNIX_SECONDS);
+        remaining(ctx, args[1], UNIX_SECONDS)
     });
     table.add("persist", 2, WRITE | FAST, ONE_KEY, persist);
     table.add("pexpire", -3, WRITE | FAST, ONE_KEY, |ctx, args| {
-        expire(ctx, args, "pexpire", MILLISECONDS);
+        expire(ctx, args, "pexpire", MILLISECONDS)
     });
     table.add("pexpireat", -3, WRITE | FAST, ONE_KEY, |ctx, args| {
-        expire(ctx, args, "pexpireat", UNIX_MILLISECONDS);
+        expire(ctx, args, "pexpireat", UNIX_MILLISECONDS)
     });
     table.add("pexpiretime", 2, READONLY | FAST, ONE_KEY, |ctx, args| {
-        remaining(ctx, args[1], UNIX_MILLISECONDS);
+        remaining(ctx, args[1], UNIX_MILLISECONDS)
     });
     table.add("pttl", 2, READONLY | FAST, ONE_KEY, |ctx, args| {
-        remaining(ctx, args[1], MILLISECONDS);
+        remaining(ctx, args[1], MILLISECONDS)
     });
-    table.add("ttl", 2, READONLY | FAST, ONE_KEY, |ctx, args| {
-        remaining(ctx, args[1], SECONDS);
-    });
+    table.add("ttl", 2, READONLY | FAST, ONE_KEY, |ctx, args| remaining(ctx, args[1], SECONDS));
 }
 
 /// When EXPIRE may change what a key has: NX, XX, GT, LT.
@@ -84,7 +79,7 @@ struct Conditions {
 }
 
 impl Conditions {
-    fn parse(options: &[&[u8]]) -> Result<Self, Vec<u8>> {
+    fn parse(options: &[&[u8]]) -> Result<Self, Refusal> {
         let mut conditions = Self::default();
         for option in options {
             let condition = match option.to_ascii_lowercase().as_slice() {
@@ -93,9 +88,8 @@ impl Conditions {
                 b"gt" => &mut conditions.if_later,
                 b"lt" => &mut conditions.if_sooner,
                 _ => {
-                    return Err(
-                        [b"ERR Unsupported option ", crate::text::c_string(option)].concat()
-                    );
+                    let option = crate::text::c_string(option);
+                    return Err([b"ERR Unsupported option ", option].concat().into());
                 }
             };
             *condition = true;
@@ -103,11 +97,11 @@ impl Conditions {
         let Self { if_none, if_some, if_later, if_sooner } = conditions;
         if if_none && (if_some || if_later || if_sooner) {
             return Err(
-                b"ERR NX and XX, GT or LT options at the same time are not compatible".into()
+                "ERR NX and XX, GT or LT options at the same time are not compatible".into()
             );
         }
         if if_later && if_sooner {
-            return Err(b"ERR GT and LT options at the same time are not compatible".into());
+            return Err("ERR GT and LT options at the same time are not compatible".into());
         }
         Ok(conditions)
     }
@@ -123,24 +117,24 @@ impl Conditions {
 }
 
 /// `EXPIRE key seconds [NX | XX | GT | LT]` and its three siblings
-fn expire(ctx: &mut Context<'_>, args: &[&[u8]], command: &'static str, form: TimeForm) {
+fn expire(
+    ctx: &mut Context<'_>,
+    args: &[&[u8]],
+    command: &'static str,
+    form: TimeForm,
+) -> Result<(), Refusal> {
     let key = args[1];
-    let conditions = match Conditions::parse(&args[3..]) {
-        Ok(conditions) => conditions,
-        Err(error) => return ctx.out.error(error),
-    };
-    let Some(number) = parse_integer(args[2]) else {
-        return ctx.out.error(NOT_AN_INTEGER);
-    };
-    let Some(instant) = form.instant(number, ctx.now) else {
-        return ctx.out.error(invalid_expire_time(command));
-    };
+    let conditions = Conditions::parse(&args[3..])?;
+    let number = parse_integer(args[2]).ok_or(NOT_AN_INTEGER)?;
+    let instant = form.instant(number, ctx.now).ok_or_else(|| invalid_expire_time(command))?;
     let entry = ctx.keyspace.get(ctx.caller.db, key, ctx.now);
     if !entry.is_some_and(|entry| conditions.allow(entry.expire_at(), instant)) {
-        return ctx.out.integer(0);
+        ctx.out.integer(0);
+        return Ok(());
     }
     expire_at(ctx, key, instant);
     ctx.out.integer(1);
+    Ok(())
 }
 
 /// Gives an existing key an end, or deletes it if that has come.
@@ -158,7 +152,7 @@ pub(super) fn expire_at(ctx: &mut Context<'_>, key: &[u8], instant: i64) {
 }
 
 /// `TTL key` and its siblings: -2 if there is no key, -1 if it lives for ever.
-fn remaining(ctx: &mut Context<'_>, key: &[u8], form: TimeForm) {
+fn remaining(ctx: &mut Context<'_>, key: &[u8], form: TimeForm) -> Result<(), Refusal> {
     let from = if form.relative { ctx.now } else { 0 };
     ctx.look(key, |out, entry| {
         out.integer(match entry.map(|entry| entry.expire_at()) {
@@ -171,12 +165,14 @@ fn remaining(ctx: &mut Context<'_>, key: &[u8], form: TimeForm) {
             }
         });
     });
+    Ok(())
 }
 
 /// `PERSIST key`
-fn persist(ctx: &mut Context<'_>, args: &[&[u8]]) {
+fn persist(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let persisted = make_eternal(ctx, args[1]);
     ctx.out.integer(persisted.into());
+    Ok(())
 }
 
 /// Takes a key's end away; false if it has none or there is no key.
@@ -211,7 +207,7 @@ mod tests {
     fn set_takes_positive_times_only() {
         for number in ["0", "-1", "9223372036854775807"] {
             let error = SECONDS.future_instant(number.as_bytes(), 5, "set").unwrap_err();
-            assert_eq!(error, "ERR invalid expire time in 'set' command", "{number}");
+            assert_eq!(error.text(), b"ERR invalid expire time in 'set' command", "{number}");
         }
         assert_eq!(SECONDS.future_instant(b"x", 5, "set").unwrap_err(), NOT_AN_INTEGER);
         assert_eq!(MILLISECONDS.future_instant(b"7", 5, "set"), Ok(12));

@@ -5,8 +5,9 @@ use stillframe_resp::{Out, Protocol, format_integer, parse_integer};
 
 use super::sample::Count;
 use crate::context::Context;
-use crate::errors::wrong_arity;
-use crate::errors::{NOT_A_FLOAT, NOT_AN_INTEGER, NOT_FINITE, OUT_OF_RANGE, OVERFLOW, SYNTAX};
+use crate::errors::{
+    NOT_A_FLOAT, NOT_AN_INTEGER, NOT_FINITE, OUT_OF_RANGE, OVERFLOW, Refusal, SYNTAX, wrong_arity,
+};
 use crate::number::extended::Extended;
 use crate::table::flags::{DENYOOM, FAST, READONLY, WRITE};
 use crate::table::{ONE_KEY, Table};
@@ -32,55 +33,56 @@ pub(crate) fn register<S>(table: &mut Table<S>) {
 }
 
 /// `HSET key field value [field value]...` and `HMSET`, which answers OK.
-fn hset(ctx: &mut Context<'_>, args: &[&[u8]], command: &'static str) {
+fn hset(ctx: &mut Context<'_>, args: &[&[u8]], command: &'static str) -> Result<(), Refusal> {
     let (key, rest) = (args[1], &args[2..]);
     let (pairs, odd) = rest.as_chunks::<2>();
     if !odd.is_empty() {
-        return ctx.out.error(wrong_arity(command));
+        return Err(wrong_arity(command));
     }
-    if ctx.held::<Hash<'_>>(key).is_none() {
-        return;
-    }
-    let outcome = ctx.keyspace.edit_hash(ctx.caller.db, key, |hash| {
+    ctx.held::<Hash<'_>>(key)?;
+    let new = ctx.keyspace.edit_hash(ctx.caller.db, key, |hash| {
         pairs.iter().map(|[field, value]| i64::from(hash.set(field, value))).sum::<i64>()
-    });
-    let Some(new) = ctx.edited(outcome) else { return };
+    })?;
     ctx.changed_times(key, pairs.len(), 'h', "hset");
-    if command == "hset" { ctx.out.integer(new) } else { ctx.out.ok() }
+    if command == "hset" {
+        ctx.out.integer(new);
+    } else {
+        ctx.out.ok();
+    }
+    Ok(())
 }
 
-/// Sets one field of a hash that was looked up; false, with the error answered, if it cannot be.
+/// Sets one field of a hash that was looked up.
 fn set_field(
     ctx: &mut Context<'_>,
     key: &[u8],
     field: &[u8],
     value: &[u8],
     event: &'static str,
-) -> bool {
-    let outcome = ctx.keyspace.edit_hash(ctx.caller.db, key, |hash| hash.set(field, value));
-    let set = ctx.edited(outcome).is_some();
-    if set {
-        ctx.changed_as(key, 'h', event);
-    }
-    set
+) -> Result<(), Refusal> {
+    ctx.keyspace.edit_hash(ctx.caller.db, key, |hash| hash.set(field, value))?;
+    ctx.changed_as(key, 'h', event);
+    Ok(())
 }
 
 /// `HSETNX key field value`
-fn hsetnx(ctx: &mut Context<'_>, args: &[&[u8]]) {
+fn hsetnx(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let (key, field, value) = (args[1], args[2], args[3]);
-    let Some((out, hash)) = ctx.held::<Hash<'_>>(key) else { return };
+    let (out, hash) = ctx.held::<Hash<'_>>(key)?;
     if hash.is_some_and(|hash| hash.contains(field)) {
-        return out.integer(0);
+        out.integer(0);
+        return Ok(());
     }
-    if set_field(ctx, key, field, value, "hset") {
-        ctx.out.integer(1);
-    }
+    set_field(ctx, key, field, value, "hset")?;
+    ctx.out.integer(1);
+    Ok(())
 }
 
 /// `HGET key field`
-fn hget(ctx: &mut Context<'_>, args: &[&[u8]]) {
-    let Some((out, hash)) = ctx.found::<Hash<'_>>(args[1]) else { return };
+fn hget(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
+    let (out, hash) = ctx.found::<Hash<'_>>(args[1])?;
     answer_field(out, hash, args[2]);
+    Ok(())
 }
 
 fn answer_field(out: &mut Out<'_>, hash: Option<Hash<'_>>, field: &[u8]) {
@@ -91,142 +93,146 @@ fn answer_field(out: &mut Out<'_>, hash: Option<Hash<'_>>, field: &[u8]) {
 }
 
 /// `HMGET key field...`
-fn hmget(ctx: &mut Context<'_>, args: &[&[u8]]) {
-    let Some((out, hash)) = ctx.found::<Hash<'_>>(args[1]) else { return };
+fn hmget(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
+    let (out, hash) = ctx.found::<Hash<'_>>(args[1])?;
     out.array(args.len() - 2);
     args[2..].iter().for_each(|field| answer_field(out, hash, field));
+    Ok(())
 }
 
 /// `HGETALL key`
-fn hgetall(ctx: &mut Context<'_>, args: &[&[u8]]) {
-    let Some((out, hash)) = ctx.found::<Hash<'_>>(args[1]) else { return };
+fn hgetall(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
+    let (out, hash) = ctx.found::<Hash<'_>>(args[1])?;
     out.map(hash.map_or(0, |hash| hash.len()));
     for (field, value) in hash.iter().flat_map(|hash| hash.iter()) {
         out.bulk(field);
         out.bulk(value);
     }
+    Ok(())
 }
 
 /// `HKEYS key`
-fn hkeys(ctx: &mut Context<'_>, args: &[&[u8]]) {
-    let Some((out, hash)) = ctx.found::<Hash<'_>>(args[1]) else { return };
+fn hkeys(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
+    let (out, hash) = ctx.found::<Hash<'_>>(args[1])?;
     out.array(hash.map_or(0, |hash| hash.len()));
     hash.iter().flat_map(|hash| hash.iter()).for_each(|(field, _)| out.bulk(field));
+    Ok(())
 }
 
 /// `HVALS key`
-fn hvals(ctx: &mut Context<'_>, args: &[&[u8]]) {
-    let Some((out, hash)) = ctx.found::<Hash<'_>>(args[1]) else { return };
+fn hvals(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
+    let (out, hash) = ctx.found::<Hash<'_>>(args[1])?;
     out.array(hash.map_or(0, |hash| hash.len()));
     hash.iter().flat_map(|hash| hash.iter()).for_each(|(_, value)| out.bulk(value));
+    Ok(())
 }
 
 /// `HLEN key`
-fn hlen(ctx: &mut Context<'_>, args: &[&[u8]]) {
-    let Some((out, hash)) = ctx.found::<Hash<'_>>(args[1]) else { return };
+fn hlen(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
+    let (out, hash) = ctx.found::<Hash<'_>>(args[1])?;
     out.integer(hash.map_or(0, |hash| hash.len() as i64));
+    Ok(())
 }
 
 /// `HEXISTS key field`
-fn hexists(ctx: &mut Context<'_>, args: &[&[u8]]) {
-    let Some((out, hash)) = ctx.found::<Hash<'_>>(args[1]) else { return };
+fn hexists(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
+    let (out, hash) = ctx.found::<Hash<'_>>(args[1])?;
     out.integer(hash.is_some_and(|hash| hash.contains(args[2])).into());
+    Ok(())
 }
 
 /// `HSTRLEN key field`
-fn hstrlen(ctx: &mut Context<'_>, args: &[&[u8]]) {
-    let Some((out, hash)) = ctx.found::<Hash<'_>>(args[1]) else { return };
+fn hstrlen(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
+    let (out, hash) = ctx.found::<Hash<'_>>(args[1])?;
     let value = hash.and_then(|hash| hash.get(args[2]));
     out.integer(value.map_or(0, |value| value.len() as i64));
+    Ok(())
 }
 
 /// `HDEL key field...`
-fn hdel(ctx: &mut Context<'_>, args: &[&[u8]]) {
+fn hdel(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let (key, fields) = (args[1], &args[2..]);
-    let Some((out, hash)) = ctx.held::<Hash<'_>>(key) else { return };
+    let (out, hash) = ctx.held::<Hash<'_>>(key)?;
     if hash.is_none() {
-        return out.integer(0);
+        out.integer(0);
+        return Ok(());
     }
-    let outcome = ctx.keyspace.edit_hash(ctx.caller.db, key, |hash| {
+    let (removed, left) = ctx.keyspace.edit_hash(ctx.caller.db, key, |hash| {
         let removed = fields.iter().filter(|field| hash.remove(field)).count();
         (removed, hash.view().len())
-    });
-    let Some((removed, left)) = ctx.edited(outcome) else { return };
+    })?;
     if removed > 0 {
         ctx.changed_times(key, removed, 'h', "hdel");
         ctx.emptied(key, left);
     }
     ctx.out.integer(removed as i64);
+    Ok(())
 }
 
 /// `HINCRBY key field increment`
-fn hincrby(ctx: &mut Context<'_>, args: &[&[u8]]) {
+fn hincrby(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let (key, field) = (args[1], args[2]);
-    let Some(increment) = parse_integer(args[3]) else {
-        return ctx.out.error(NOT_AN_INTEGER);
-    };
-    let Some((out, hash)) = ctx.held::<Hash<'_>>(key) else { return };
+    let increment = parse_integer(args[3]).ok_or(NOT_AN_INTEGER)?;
+    let (_, hash) = ctx.held::<Hash<'_>>(key)?;
     let current = match hash.and_then(|hash| hash.get(field)).map(parse_integer) {
         None => 0,
         Some(Some(current)) => current,
-        Some(None) => return out.error("ERR hash value is not an integer"),
+        Some(None) => return Err("ERR hash value is not an integer".into()),
     };
-    let Some(sum) = current.checked_add(increment) else { return out.error(OVERFLOW) };
-    if set_field(ctx, key, field, format_integer(sum, &mut [0; 20]), "hincrby") {
-        ctx.out.integer(sum);
-    }
+    let sum = current.checked_add(increment).ok_or(OVERFLOW)?;
+    set_field(ctx, key, field, format_integer(sum, &mut [0; 20]), "hincrby")?;
+    ctx.out.integer(sum);
+    Ok(())
 }
 
 /// `HINCRBYFLOAT key field increment`
-fn hincrbyfloat(ctx: &mut Context<'_>, args: &[&[u8]]) {
+fn hincrbyfloat(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let (key, field) = (args[1], args[2]);
     let increment = match Extended::parse(args[3]) {
-        None => return ctx.out.error(NOT_A_FLOAT),
-        Some(Extended::Infinite) => return ctx.out.error("ERR value is NaN or Infinity"),
+        None => return Err(NOT_A_FLOAT),
+        Some(Extended::Infinite) => return Err("ERR value is NaN or Infinity".into()),
         Some(increment) => increment,
     };
-    let Some((out, hash)) = ctx.held::<Hash<'_>>(key) else { return };
+    let (_, hash) = ctx.held::<Hash<'_>>(key)?;
     let current = match hash.and_then(|hash| hash.get(field)).map(Extended::parse) {
         None => Extended::ZERO,
         Some(Some(current)) => current,
-        Some(None) => return out.error("ERR hash value is not a float"),
+        Some(None) => return Err("ERR hash value is not a float".into()),
     };
-    let Some(sum) = current.checked_add(increment) else { return out.error(NOT_FINITE) };
+    let sum = current.checked_add(increment).ok_or(NOT_FINITE)?;
     let mut text = Vec::new();
     sum.print(&mut text);
-    if set_field(ctx, key, field, &text, "hincrbyfloat") {
-        ctx.effect(&[b"hset", key, field, &text]);
-        ctx.out.bulk(text);
-    }
+    set_field(ctx, key, field, &text, "hincrbyfloat")?;
+    ctx.effect(&[b"hset", key, field, &text]);
+    ctx.out.bulk(text);
+    Ok(())
 }
 
 /// `HRANDFIELD key [count [WITHVALUES]]`
-fn hrandfield(ctx: &mut Context<'_>, args: &[&[u8]]) {
+fn hrandfield(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let Some(text) = args.get(2) else {
         let mut random = ctx.ledger.random.split();
-        let Some((out, hash)) = ctx.found::<Hash<'_>>(args[1]) else { return };
+        let (out, hash) = ctx.found::<Hash<'_>>(args[1])?;
         match hash.and_then(|hash| hash.at(random.below(hash.len()))) {
             Some((field, _)) => out.bulk(field),
             None => out.null(),
         }
-        return;
+        return Ok(());
     };
-    let (count, with_values) = match parse_random(text, &args[3..], ctx.out.room()) {
-        Ok(parsed) => parsed,
-        Err(error) => return ctx.out.error(error),
-    };
+    let (count, with_values) = parse_random(text, &args[3..], ctx.out.room())?;
     let mut random = ctx.ledger.random.split();
-    let Some((out, hash)) = ctx.found::<Hash<'_>>(args[1]) else { return };
+    let (out, hash) = ctx.found::<Hash<'_>>(args[1])?;
     let ranks = hash.map_or_else(Vec::new, |hash| count.ranks(&mut random, hash.len()));
     if let Some(hash) = hash {
         answer_fields(out, hash, &ranks, with_values);
     } else {
         out.array(0);
     }
+    Ok(())
 }
 
 /// The count of HRANDFIELD, and whether values are wanted.
-fn parse_random(count: &[u8], rest: &[&[u8]], room: usize) -> Result<(Count, bool), &'static str> {
+fn parse_random(count: &[u8], rest: &[&[u8]], room: usize) -> Result<(Count, bool), Refusal> {
     let number = Count::parse(count, room)?;
     match rest {
         [] => Ok((number, false)),

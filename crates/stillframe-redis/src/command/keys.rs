@@ -4,7 +4,7 @@ use stillframe_keyspace::{DATABASES, Entry, MemoryError, Type, Value};
 use stillframe_resp::parse_integer;
 
 use crate::context::Context;
-use crate::errors::{DB_RANGE, NO_SUCH_KEY, NOT_AN_INTEGER, SAME_OBJECT, SYNTAX};
+use crate::errors::{DB_RANGE, NO_SUCH_KEY, NOT_AN_INTEGER, Refusal, SAME_OBJECT, SYNTAX};
 use crate::table::flags::{DENYOOM, FAST, LOADING, READONLY, STALE, WRITE};
 use crate::table::{ALL_KEYS, NO_KEYS, ONE_KEY, SECOND_KEY, TWO_KEYS, Table};
 
@@ -32,7 +32,7 @@ pub(crate) fn register<S>(table: &mut Table<S>) {
 }
 
 /// `DEL key...` and `UNLINK key...`
-fn del(ctx: &mut Context<'_>, args: &[&[u8]]) {
+fn del(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let db = ctx.caller.db;
     let mut deleted = 0;
     for key in &args[1..] {
@@ -43,27 +43,31 @@ fn del(ctx: &mut Context<'_>, args: &[&[u8]]) {
         }
     }
     ctx.out.integer(deleted);
+    Ok(())
 }
 
 /// `EXISTS key...`: how many of them exist, repetitions counted.
-fn exists(ctx: &mut Context<'_>, args: &[&[u8]]) {
+fn exists(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let found = args[1..].iter().map(|key| ctx.look(key, |_, entry| i64::from(entry.is_some())));
     let count = found.sum();
     ctx.out.integer(count);
+    Ok(())
 }
 
 /// `TOUCH key...`: as EXISTS, but it is a use of the keys.
-fn touch(ctx: &mut Context<'_>, args: &[&[u8]]) {
+fn touch(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let found = args[1..].iter().map(|key| ctx.read(key, |_, entry| i64::from(entry.is_some())));
     let count = found.sum();
     ctx.out.integer(count);
+    Ok(())
 }
 
 /// `TYPE key`
-fn type_of(ctx: &mut Context<'_>, args: &[&[u8]]) {
+fn type_of(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     ctx.look(args[1], |out, entry| {
         out.simple(entry.map_or("none", |entry| type_name(entry.value())));
     });
+    Ok(())
 }
 
 /// The type of a value, as TYPE names it.
@@ -78,49 +82,48 @@ pub(super) fn type_name(value: Value<'_>) -> &'static str {
 }
 
 /// `RENAME key newkey`
-fn rename(ctx: &mut Context<'_>, args: &[&[u8]]) {
+fn rename(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let (from, to) = (args[1], args[2]);
     if !ctx.exists(from) {
-        return ctx.out.error(NO_SUCH_KEY);
+        return Err(NO_SUCH_KEY);
     }
-    if from != to && !relocate(ctx, from, ctx.caller.db, to, ["rename_from", "rename_to"]) {
-        return;
+    if from != to {
+        relocate(ctx, from, ctx.caller.db, to, ["rename_from", "rename_to"])?;
     }
     ctx.out.ok();
+    Ok(())
 }
 
 /// `RENAMENX key newkey`
-fn renamenx(ctx: &mut Context<'_>, args: &[&[u8]]) {
+fn renamenx(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let (from, to) = (args[1], args[2]);
     if !ctx.exists(from) {
-        return ctx.out.error(NO_SUCH_KEY);
+        return Err(NO_SUCH_KEY);
     }
     if ctx.exists(to) {
-        return ctx.out.integer(0);
+        ctx.out.integer(0);
+        return Ok(());
     }
-    if relocate(ctx, from, ctx.caller.db, to, ["rename_from", "rename_to"]) {
-        ctx.out.integer(1);
-    }
+    relocate(ctx, from, ctx.caller.db, to, ["rename_from", "rename_to"])?;
+    ctx.out.integer(1);
+    Ok(())
 }
 
-/// Moves an existing key; false, with the error answered, if there is no memory. `events`: what
-/// notifications call the leaving and the arriving.
+/// Moves an existing key. `events`: what notifications call the leaving and the arriving.
 fn relocate(
     ctx: &mut Context<'_>,
     from: &[u8],
     to_db: usize,
     to: &[u8],
     events: [&'static str; 2],
-) -> bool {
+) -> Result<(), Refusal> {
     let db = ctx.caller.db;
     let outcome = ctx.keyspace.rename(db, from, to_db, to).map(drop);
     ctx.touched(db, from);
-    let moved = relocated(ctx, to_db, to, outcome);
-    if moved {
-        ctx.ledger.notify('g', events[0], db, from);
-        ctx.ledger.notify('g', events[1], to_db, to);
-    }
-    moved
+    relocated(ctx, to_db, to, outcome)?;
+    ctx.ledger.notify('g', events[0], db, from);
+    ctx.ledger.notify('g', events[1], to_db, to);
+    Ok(())
 }
 
 /// What RENAME, MOVE and COPY do once `to` is written: one change, on which `to` is touched.
@@ -129,42 +132,33 @@ fn relocated(
     to_db: usize,
     to: &[u8],
     outcome: Result<(), MemoryError>,
-) -> bool {
-    match outcome {
-        Ok(()) => {
-            ctx.ledger.dirty += 1;
-            ctx.touched(to_db, to);
-            ctx.note_expired();
-            ctx.ledger.notify('n', "new", to_db, to);
-            true
-        }
-        Err(error) => {
-            ctx.refuse(ctx.out.position(), &error);
-            false
-        }
-    }
+) -> Result<(), Refusal> {
+    outcome?;
+    ctx.ledger.dirty += 1;
+    ctx.touched(to_db, to);
+    ctx.note_expired();
+    ctx.ledger.notify('n', "new", to_db, to);
+    Ok(())
 }
 
 /// `MOVE key db`
-fn move_key(ctx: &mut Context<'_>, args: &[&[u8]]) {
+fn move_key(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let key = args[1];
-    let to_db = match parse_db(args[2]) {
-        Ok(to_db) => to_db,
-        Err(error) => return ctx.out.error(error),
-    };
+    let to_db = parse_db(args[2])?;
     if to_db == ctx.caller.db {
-        return ctx.out.error(SAME_OBJECT);
+        return Err(SAME_OBJECT);
     }
     if !ctx.exists(key) || ctx.keyspace.contains(to_db, key, ctx.now) {
-        return ctx.out.integer(0);
+        ctx.out.integer(0);
+        return Ok(());
     }
-    if relocate(ctx, key, to_db, key, ["move_from", "move_to"]) {
-        ctx.out.integer(1);
-    }
+    relocate(ctx, key, to_db, key, ["move_from", "move_to"])?;
+    ctx.out.integer(1);
+    Ok(())
 }
 
 /// `COPY source destination [DB db] [REPLACE]`
-fn copy(ctx: &mut Context<'_>, args: &[&[u8]]) {
+fn copy(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let (from, to, db) = (args[1], args[2], ctx.caller.db);
     let (mut to_db, mut replace) = (db, false);
     let mut rest = &args[3..];
@@ -174,30 +168,28 @@ fn copy(ctx: &mut Context<'_>, args: &[&[u8]]) {
             replace = true;
         } else if let (true, [number, after @ ..]) = (option.eq_ignore_ascii_case(b"DB"), rest) {
             rest = after;
-            to_db = match parse_db(number) {
-                Ok(to_db) => to_db,
-                Err(error) => return ctx.out.error(error),
-            };
+            to_db = parse_db(number)?;
         } else {
-            return ctx.out.error(SYNTAX);
+            return Err(SYNTAX);
         }
     }
     if (db, from) == (to_db, to) {
-        return ctx.out.error(SAME_OBJECT);
+        return Err(SAME_OBJECT);
     }
     let found = ctx.read(from, |_, entry| entry.is_some());
     if !found || (ctx.keyspace.contains(to_db, to, ctx.now) && !replace) {
-        return ctx.out.integer(0);
+        ctx.out.integer(0);
+        return Ok(());
     }
     let outcome = ctx.keyspace.copy(db, from, to_db, to).map(drop);
-    if relocated(ctx, to_db, to, outcome) {
-        ctx.ledger.notify('g', "copy_to", to_db, to);
-        ctx.out.integer(1);
-    }
+    relocated(ctx, to_db, to, outcome)?;
+    ctx.ledger.notify('g', "copy_to", to_db, to);
+    ctx.out.integer(1);
+    Ok(())
 }
 
 /// The number of a database.
-pub fn parse_db(number: &[u8]) -> Result<usize, &'static str> {
+pub fn parse_db(number: &[u8]) -> Result<usize, Refusal> {
     let number = parse_integer(number).ok_or(NOT_AN_INTEGER)?;
     let number = i32::try_from(number)
         .map_err(|_| "ERR value is out of range, value must between -2147483648 and 2147483647")?;
@@ -205,14 +197,15 @@ pub fn parse_db(number: &[u8]) -> Result<usize, &'static str> {
 }
 
 /// `DBSIZE`
-fn dbsize(ctx: &mut Context<'_>, _args: &[&[u8]]) {
+fn dbsize(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
     ctx.out.integer(ctx.keyspace.len(ctx.caller.db) as i64);
+    Ok(())
 }
 
 /// `FLUSHDB [ASYNC | SYNC]`
-fn flushdb(ctx: &mut Context<'_>, args: &[&[u8]]) {
+fn flushdb(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     if !accepts_flush_option(&args[1..]) {
-        return ctx.out.error(SYNTAX);
+        return Err(SYNTAX);
     }
     let db = ctx.caller.db;
     before_flush(ctx, db);
@@ -220,12 +213,13 @@ fn flushdb(ctx: &mut Context<'_>, args: &[&[u8]]) {
     ctx.effect(args); // though there was nothing, as in Redis
     ctx.ledger.invalidate_all();
     ctx.out.ok();
+    Ok(())
 }
 
 /// `FLUSHALL [ASYNC | SYNC]`
-fn flushall(ctx: &mut Context<'_>, args: &[&[u8]]) {
+fn flushall(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     if !accepts_flush_option(&args[1..]) {
-        return ctx.out.error(SYNTAX);
+        return Err(SYNTAX);
     }
     for db in 0..DATABASES {
         before_flush(ctx, db);
@@ -234,19 +228,16 @@ fn flushall(ctx: &mut Context<'_>, args: &[&[u8]]) {
     ctx.effect(args); // though there was nothing, as in Redis
     ctx.ledger.invalidate_all();
     ctx.out.ok();
+    Ok(())
 }
 
 /// `SWAPDB index index`
-fn swapdb(ctx: &mut Context<'_>, args: &[&[u8]]) {
+fn swapdb(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let parse = |number| parse_integer(number).and_then(|number| i32::try_from(number).ok());
-    let Some(a) = parse(args[1]) else {
-        return ctx.out.error("ERR invalid first DB index");
-    };
-    let Some(b) = parse(args[2]) else {
-        return ctx.out.error("ERR invalid second DB index");
-    };
+    let a = parse(args[1]).ok_or("ERR invalid first DB index")?;
+    let b = parse(args[2]).ok_or("ERR invalid second DB index")?;
     let known = |db| usize::try_from(db).ok().filter(|&db| db < DATABASES);
-    let (Some(a), Some(b)) = (known(a), known(b)) else { return ctx.out.error(DB_RANGE) };
+    let (Some(a), Some(b)) = (known(a), known(b)) else { return Err(DB_RANGE) };
     if a != b {
         let Context { keyspace, ledger, now, .. } = ctx;
         // Whoever watches a key sees it replaced, if it is in either.
@@ -265,6 +256,7 @@ fn swapdb(ctx: &mut Context<'_>, args: &[&[u8]]) {
         }
     }
     ctx.out.ok();
+    Ok(())
 }
 
 /// Both ways are the same here: values are always freed off this thread.
@@ -284,11 +276,12 @@ fn before_flush(ctx: &mut Context<'_>, db: usize) {
 }
 
 /// `OBJECT ENCODING key`
-fn object_encoding(ctx: &mut Context<'_>, args: &[&[u8]]) {
+fn object_encoding(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     ctx.peek(args[2], |out, entry| match entry.map(Entry::value) {
         None => out.null(),
         Some(value) => out.bulk(encoding(value)),
     });
+    Ok(())
 }
 
 /// What Redis would keep such a value in.
@@ -326,7 +319,7 @@ pub fn encoding(value: Value<'_>) -> &'static str {
 }
 
 /// `OBJECT REFCOUNT key`
-fn object_refcount(ctx: &mut Context<'_>, args: &[&[u8]]) {
+fn object_refcount(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let is_own = ctx.ledger.settings.keeps_uses;
     ctx.peek(args[2], |out, entry| match entry.map(Entry::value) {
         None => out.null(),
@@ -335,42 +328,47 @@ fn object_refcount(ctx: &mut Context<'_>, args: &[&[u8]]) {
         Some(Value::Int(0..=9999)) if !is_own => out.integer(i32::MAX.into()),
         Some(_) => out.integer(1),
     });
+    Ok(())
 }
 
 /// `OBJECT FREQ key`
-fn object_freq(ctx: &mut Context<'_>, args: &[&[u8]]) {
+fn object_freq(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let found = ctx.keyspace.peek(ctx.caller.db, args[2], ctx.now).is_some();
     if found && !ctx.ledger.settings.counts_frequency {
-        return ctx.out.error(
+        return Err(
             "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please \
              note that when switching between policies at runtime LRU and LFU data will take some \
-             time to adjust.",
+             time to adjust."
+                .into(),
         );
     }
     match ctx.keyspace.frequency(ctx.caller.db, args[2]).filter(|_| found) {
         Some(frequency) => ctx.out.integer(frequency.into()),
         None => ctx.out.null(),
     }
+    Ok(())
 }
 
 /// `OBJECT IDLETIME key`: in seconds.
-fn object_idletime(ctx: &mut Context<'_>, args: &[&[u8]]) {
+fn object_idletime(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let found = ctx.keyspace.peek(ctx.caller.db, args[2], ctx.now).is_some();
     if found && ctx.ledger.settings.counts_frequency {
-        return ctx.out.error(
+        return Err(
             "ERR An LFU maxmemory policy is selected, idle time not tracked. Please note that \
              when switching between policies at runtime LRU and LFU data will take some time to \
-             adjust.",
+             adjust."
+                .into(),
         );
     }
     match ctx.keyspace.idle_ms(ctx.caller.db, args[2]).filter(|_| found) {
         Some(idle_ms) => ctx.out.integer((idle_ms / 1000).cast_signed()),
         None => ctx.out.null(),
     }
+    Ok(())
 }
 
 /// `OBJECT HELP`
-fn object_help(ctx: &mut Context<'_>, _args: &[&[u8]]) {
+fn object_help(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
     ctx.out.lines(&[
         "OBJECT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
         "ENCODING <key>",
@@ -384,4 +382,5 @@ fn object_help(ctx: &mut Context<'_>, _args: &[&[u8]]) {
         "HELP",
         "    Print this help.",
     ]);
+    Ok(())
 }

@@ -4,7 +4,7 @@ use stillframe_keyspace::{Entry, IntText, Type};
 use stillframe_resp::parse_integer;
 
 use crate::context::Context;
-use crate::errors::{NOT_AN_INTEGER, SYNTAX};
+use crate::errors::{NOT_AN_INTEGER, Refusal, SYNTAX};
 use crate::table::flags::READONLY;
 use crate::table::{TWO_KEYS, Table};
 
@@ -23,7 +23,7 @@ struct Options {
 }
 
 impl Options {
-    fn parse(args: &[&[u8]]) -> Result<Self, &'static str> {
+    fn parse(args: &[&[u8]]) -> Result<Self, Refusal> {
         let mut options = Self::default();
         let mut rest = args;
         while let [option, after @ ..] = rest {
@@ -40,14 +40,14 @@ impl Options {
             }
         }
         if options.length_only && options.runs {
-            return Err("ERR If you want both the length and indexes, please just use IDX.");
+            return Err("ERR If you want both the length and indexes, please just use IDX.".into());
         }
         Ok(options)
     }
 }
 
 /// `LCS key1 key2 [LEN] [IDX] [MINMATCHLEN length] [WITHMATCHLEN]`
-fn lcs(ctx: &mut Context<'_>, args: &[&[u8]]) {
+fn lcs(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let [a, b] = [args[1], args[2]].map(|key| {
         ctx.read(key, |_, entry| {
             let mut text = IntText::default();
@@ -57,27 +57,26 @@ fn lcs(ctx: &mut Context<'_>, args: &[&[u8]]) {
         })
     });
     let (Some(a), Some(b)) = (a, b) else {
-        return ctx.out.error("ERR The specified keys must contain string values");
+        return Err("ERR The specified keys must contain string values".into());
     };
-    let options = match Options::parse(&args[3..]) {
-        Ok(options) => options,
-        Err(error) => return ctx.out.error(error),
-    };
+    let options = Options::parse(&args[3..])?;
     if PrefixLengths::bytes(&a, &b).is_none_or(|bytes| bytes > ctx.string_bytes_max()) {
-        return ctx
-            .out
-            .error("ERR Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len");
+        return Err(
+            "ERR Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len".into()
+        );
     }
     let out = &mut ctx.out;
     if options.length_only {
-        return out.integer(length(&a, &b).into());
+        out.integer(length(&a, &b).into());
+        return Ok(());
     }
     let lengths = PrefixLengths::new(&a, &b);
     let length = i64::from(lengths.at(a.len(), b.len()));
     let runs = lengths.runs(&a, &b);
     if !options.runs {
         let bytes = runs.iter().rev().flat_map(|run| &a[run.a..run.a + run.length]);
-        return out.bulk(bytes.copied().collect::<Vec<u8>>());
+        out.bulk(bytes.copied().collect::<Vec<u8>>());
+        return Ok(());
     }
     out.map(2);
     out.bulk("matches");
@@ -97,6 +96,7 @@ fn lcs(ctx: &mut Context<'_>, args: &[&[u8]]) {
     }
     out.bulk("len");
     out.integer(length);
+    Ok(())
 }
 
 /// The length alone: one row of the table is enough.

@@ -4,7 +4,7 @@ use stillframe_keyspace::List;
 use stillframe_resp::{Out, parse_integer};
 
 use crate::context::Context;
-use crate::errors::{INDEX_RANGE, NO_SUCH_KEY, NOT_AN_INTEGER, SYNTAX};
+use crate::errors::{INDEX_RANGE, NO_SUCH_KEY, NOT_AN_INTEGER, Refusal, SYNTAX};
 use crate::number::integers::{at_least, clamp_elements};
 use crate::table::flags::{DENYOOM, FAST, READONLY, WRITE};
 use crate::table::{ONE_KEY, Table};
@@ -37,7 +37,7 @@ pub(super) enum Side {
 
 impl Side {
     /// `LEFT` or `RIGHT`
-    pub(super) fn parse(word: &[u8]) -> Result<Self, &'static str> {
+    pub(super) fn parse(word: &[u8]) -> Result<Self, Refusal> {
         match word.to_ascii_uppercase().as_slice() {
             b"LEFT" => Ok(Self::Left),
             b"RIGHT" => Ok(Self::Right),
@@ -62,14 +62,19 @@ impl Side {
 }
 
 /// `LPUSH key element...` and its siblings
-fn push(ctx: &mut Context<'_>, args: &[&[u8]], side: Side, only_existing: bool) {
+fn push(
+    ctx: &mut Context<'_>,
+    args: &[&[u8]],
+    side: Side,
+    only_existing: bool,
+) -> Result<(), Refusal> {
     let (key, elements) = (args[1], &args[2..]);
-    match ctx.held::<List<'_>>(key) {
-        None => return,
-        Some((out, None)) if only_existing => return out.integer(0),
-        Some(_) => {}
+    let (out, list) = ctx.held::<List<'_>>(key)?;
+    if list.is_none() && only_existing {
+        out.integer(0);
+        return Ok(());
     }
-    let outcome = ctx.keyspace.edit_list(ctx.caller.db, key, |list| {
+    let length = ctx.keyspace.edit_list(ctx.caller.db, key, |list| {
         for element in elements {
             match side {
                 Side::Left => list.push_front(element),
@@ -77,27 +82,32 @@ fn push(ctx: &mut Context<'_>, args: &[&[u8]], side: Side, only_existing: bool) 
             }
         }
         list.len()
-    });
-    let Some(length) = ctx.edited(outcome) else { return };
+    })?;
     ctx.changed_times(key, elements.len(), 'l', side.push_event());
     ctx.out.integer(length as i64);
+    Ok(())
 }
 
 /// `LLEN key`
-fn llen(ctx: &mut Context<'_>, args: &[&[u8]]) {
-    let Some((out, list)) = ctx.found::<List<'_>>(args[1]) else { return };
+fn llen(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
+    let (out, list) = ctx.found::<List<'_>>(args[1])?;
     out.integer(list.map_or(0, |list| list.len() as i64));
+    Ok(())
 }
 
 /// `LINDEX key index`
-fn lindex(ctx: &mut Context<'_>, args: &[&[u8]]) {
-    let Some((out, list)) = ctx.found::<List<'_>>(args[1]) else { return };
-    let Some(list) = list else { return out.null() };
-    let Some(index) = parse_integer(args[2]) else { return out.error(NOT_AN_INTEGER) };
+fn lindex(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
+    let (out, list) = ctx.found::<List<'_>>(args[1])?;
+    let Some(list) = list else {
+        out.null();
+        return Ok(());
+    };
+    let index = parse_integer(args[2]).ok_or(NOT_AN_INTEGER)?;
     match position(index, list.len()).and_then(|index| list.get(index)) {
         Some(element) => out.bulk(element),
         None => out.null(),
     }
+    Ok(())
 }
 
 /// Where an index, negative from the end, lies among `length` elements.
@@ -108,66 +118,72 @@ fn position(index: i64, length: usize) -> Option<usize> {
 }
 
 /// `LRANGE key start stop`
-fn lrange(ctx: &mut Context<'_>, args: &[&[u8]]) {
+fn lrange(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let (Some(start), Some(stop)) = (parse_integer(args[2]), parse_integer(args[3])) else {
-        return ctx.out.error(NOT_AN_INTEGER);
+        return Err(NOT_AN_INTEGER);
     };
-    let Some((out, list)) = ctx.found::<List<'_>>(args[1]) else { return };
-    let Some(list) = list else { return out.array(0) };
+    let (out, list) = ctx.found::<List<'_>>(args[1])?;
+    let Some(list) = list else {
+        out.array(0);
+        return Ok(());
+    };
     let range = clamp_elements(start, stop, list.len());
     out.array(range.len());
     list.iter_from(range.start).take(range.len()).for_each(|element| out.bulk(element));
+    Ok(())
 }
 
 /// `LSET key index element`
-fn lset(ctx: &mut Context<'_>, args: &[&[u8]]) {
+fn lset(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let (key, element) = (args[1], args[3]);
-    let Some((out, list)) = ctx.held::<List<'_>>(key) else { return };
-    let Some(list) = list else { return out.error(NO_SUCH_KEY) };
-    let Some(index) = parse_integer(args[2]) else { return out.error(NOT_AN_INTEGER) };
-    let Some(index) = position(index, list.len()) else { return out.error(INDEX_RANGE) };
+    let (_, list) = ctx.held::<List<'_>>(key)?;
+    let list = list.ok_or(NO_SUCH_KEY)?;
+    let index = parse_integer(args[2]).ok_or(NOT_AN_INTEGER)?;
+    let index = position(index, list.len()).ok_or(INDEX_RANGE)?;
     let db = ctx.caller.db;
-    let outcome = ctx.keyspace.edit_list(db, key, |list| list.set(index, element));
-    if ctx.edited(outcome).is_some() {
-        ctx.changed_as(key, 'l', "lset");
-        ctx.out.ok();
-    }
+    ctx.keyspace.edit_list(db, key, |list| list.set(index, element))?;
+    ctx.changed_as(key, 'l', "lset");
+    ctx.out.ok();
+    Ok(())
 }
 
 /// `LINSERT key BEFORE | AFTER pivot element`
-fn linsert(ctx: &mut Context<'_>, args: &[&[u8]]) {
+fn linsert(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let (key, pivot, element) = (args[1], args[3], args[4]);
     let after = match args[2].to_ascii_uppercase().as_slice() {
         b"BEFORE" => 0,
         b"AFTER" => 1,
-        _ => return ctx.out.error(SYNTAX),
+        _ => return Err(SYNTAX),
     };
-    let Some((out, list)) = ctx.held::<List<'_>>(key) else { return };
-    let Some(list) = list else { return out.integer(0) };
+    let (out, list) = ctx.held::<List<'_>>(key)?;
+    let Some(list) = list else {
+        out.integer(0);
+        return Ok(());
+    };
     let Some(index) = list.iter_from(0).position(|element| element == pivot) else {
-        return out.integer(-1);
+        out.integer(-1);
+        return Ok(());
     };
-    let outcome = ctx.keyspace.edit_list(ctx.caller.db, key, |list| {
+    let length = ctx.keyspace.edit_list(ctx.caller.db, key, |list| {
         list.insert(index + after, element);
         list.len()
-    });
-    let Some(length) = ctx.edited(outcome) else { return };
+    })?;
     ctx.changed_as(key, 'l', "linsert");
     ctx.out.integer(length as i64);
+    Ok(())
 }
 
 /// `LREM key count element`: the first `count` of them, from the tail if negative; all if 0.
-fn lrem(ctx: &mut Context<'_>, args: &[&[u8]]) {
+fn lrem(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let (key, element) = (args[1], args[3]);
-    let Some(count) = parse_integer(args[2]) else {
-        return ctx.out.error(NOT_AN_INTEGER);
-    };
-    let Some((out, list)) = ctx.held::<List<'_>>(key) else { return };
+    let count = parse_integer(args[2]).ok_or(NOT_AN_INTEGER)?;
+    let (out, list) = ctx.held::<List<'_>>(key)?;
     let doomed = list.map_or_else(Vec::new, |list| matches_of(list, element, count));
     if doomed.is_empty() {
-        return out.integer(0);
+        out.integer(0);
+        return Ok(());
     }
-    let outcome = ctx.keyspace.edit_list(ctx.caller.db, key, |list| {
+    let left = ctx.keyspace.edit_list(ctx.caller.db, key, |list| {
         // From the tail on, so that the positions before it stay true; runs go at once.
         for run in doomed.chunk_by(|later, earlier| *earlier + 1 == *later) {
             if let Some(&first) = run.last() {
@@ -175,11 +191,11 @@ fn lrem(ctx: &mut Context<'_>, args: &[&[u8]]) {
             }
         }
         list.len()
-    });
-    let Some(left) = ctx.edited(outcome) else { return };
+    })?;
     ctx.changed_times(key, doomed.len(), 'l', "lrem");
     ctx.emptied(key, left);
     ctx.out.integer(doomed.len() as i64);
+    Ok(())
 }
 
 /// Where LREM finds what it removes, the last position first.
@@ -201,29 +217,31 @@ fn matches_of(list: List<'_>, element: &[u8], count: i64) -> Vec<usize> {
 }
 
 /// `LTRIM key start stop`: only those are left.
-fn ltrim(ctx: &mut Context<'_>, args: &[&[u8]]) {
+fn ltrim(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let key = args[1];
     let (Some(start), Some(stop)) = (parse_integer(args[2]), parse_integer(args[3])) else {
-        return ctx.out.error(NOT_AN_INTEGER);
+        return Err(NOT_AN_INTEGER);
     };
-    let Some((out, list)) = ctx.held::<List<'_>>(key) else { return };
-    let Some(list) = list else { return out.ok() };
+    let (out, list) = ctx.held::<List<'_>>(key)?;
+    let Some(list) = list else {
+        out.ok();
+        return Ok(());
+    };
     let length = list.len();
     let kept = clamp_elements(start, stop, length);
-    let outcome = ctx.keyspace.edit_list(ctx.caller.db, key, |list| {
+    ctx.keyspace.edit_list(ctx.caller.db, key, |list| {
         list.remove_range(kept.end, length - kept.end);
         list.remove_range(0, kept.start);
-    });
-    if ctx.edited(outcome).is_some() {
-        let removed = (length - kept.len()) as u64;
-        ctx.changed_as(key, 'l', "ltrim");
-        // Redis marks watchers even if nothing was removed, and counts what was.
-        ctx.ledger.dirty = ctx.ledger.dirty - 1 + removed;
-        if kept.is_empty() {
-            ctx.emptied(key, 0);
-        }
-        ctx.out.ok();
+    })?;
+    let removed = (length - kept.len()) as u64;
+    ctx.changed_as(key, 'l', "ltrim");
+    // Redis marks watchers even if nothing was removed, and counts what was.
+    ctx.ledger.dirty = ctx.ledger.dirty - 1 + removed;
+    if kept.is_empty() {
+        ctx.emptied(key, 0);
     }
+    ctx.out.ok();
+    Ok(())
 }
 
 /// What LPOS is asked for.
@@ -237,7 +255,7 @@ struct Search {
 }
 
 impl Search {
-    fn parse(options: &[&[u8]]) -> Result<Self, &'static str> {
+    fn parse(options: &[&[u8]]) -> Result<Self, Refusal> {
         const RANK_ZERO: &str = "ERR RANK can't be zero: use 1 to start from the first match, 2 \
             from the second ... or use negative to start from the end of the list";
         let mut search = Self { rank: 1, count: None, look_at: 0 };
@@ -247,7 +265,7 @@ impl Search {
                 b"RANK" => {
                     search.rank = parse_integer(number).ok_or(NOT_AN_INTEGER)?;
                     if search.rank == 0 {
-                        return Err(RANK_ZERO);
+                        return Err(RANK_ZERO.into());
                     }
                 }
                 b"COUNT" => {
@@ -284,14 +302,12 @@ impl Search {
 }
 
 /// `LPOS key element [RANK rank] [COUNT count] [MAXLEN length]`
-fn lpos(ctx: &mut Context<'_>, args: &[&[u8]]) {
-    let search = match Search::parse(&args[3..]) {
-        Ok(search) => search,
-        Err(error) => return ctx.out.error(error),
-    };
-    let Some((out, list)) = ctx.found::<List<'_>>(args[1]) else { return };
+fn lpos(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
+    let search = Search::parse(&args[3..])?;
+    let (out, list) = ctx.found::<List<'_>>(args[1])?;
     let found = list.map_or_else(Vec::new, |list| search.run(list, args[2]));
     answer_positions(out, &search, &found);
+    Ok(())
 }
 
 fn answer_positions(out: &mut Out<'_>, search: &Search, found: &[usize]) {

@@ -6,8 +6,7 @@ use stillframe_resp::{Out, format_integer};
 use super::blocking::{MultiPop, Wish, parse_timeout};
 use super::lists::Side;
 use crate::context::Context;
-use crate::errors::MUST_BE_POSITIVE;
-use crate::errors::wrong_arity;
+use crate::errors::{MUST_BE_POSITIVE, Refusal, wrong_arity};
 use crate::number::integers::at_least;
 use crate::table::flags::{BLOCKING, DENYOOM, FAST, NOSCRIPT, WRITE};
 use crate::table::{ALL_BUT_LAST, More, NO_KEYS, ONE_KEY, TWO_KEYS, Table};
@@ -25,21 +24,18 @@ pub(crate) fn register<S>(table: &mut Table<S>) {
     table.add("lpop", -2, WRITE | FAST, ONE_KEY, |ctx, args| pop(ctx, args, Side::Left));
     table.add("rpop", -2, WRITE | FAST, ONE_KEY, |ctx, args| pop(ctx, args, Side::Right));
     table.add("rpoplpush", 3, WRITE | DENYOOM, TWO_KEYS, |ctx, args| {
-        move_element(ctx, args[1], args[2], RIGHT_TO_LEFT);
+        move_element(ctx, args[1], args[2], RIGHT_TO_LEFT)
     });
 }
 
 /// `LPOP key [count]` and `RPOP key [count]`
-fn pop(ctx: &mut Context<'_>, args: &[&[u8]], side: Side) {
+fn pop(ctx: &mut Context<'_>, args: &[&[u8]], side: Side) -> Result<(), Refusal> {
     let key = args[1];
-    let count = match args.get(2).map(|count| at_least(count, 0, MUST_BE_POSITIVE)) {
-        Some(_) if args.len() > 3 => return ctx.out.error(wrong_arity(side.pop_event())),
-        Some(Err(error)) => return ctx.out.error(error),
-        Some(Ok(count)) => Some(count),
-        None => None,
-    };
-    let start = ctx.out.position();
-    let Some((out, list)) = ctx.held::<List<'_>>(key) else { return };
+    if args.len() > 3 {
+        return Err(wrong_arity(side.pop_event()));
+    }
+    let count = args.get(2).map(|count| at_least(count, 0, MUST_BE_POSITIVE)).transpose()?;
+    let (out, list) = ctx.held::<List<'_>>(key)?;
     match (list, count) {
         (None, None) => out.null(),
         (None, Some(_)) => out.null_array(),
@@ -50,9 +46,10 @@ fn pop(ctx: &mut Context<'_>, args: &[&[u8]], side: Side) {
                 out.array(most);
             }
             answer_end(out, list, side, most);
-            take_end(ctx, key, side, most, start);
+            take_end(ctx, key, side, most)?;
         }
     }
+    Ok(())
 }
 
 /// Answers the `count` elements at an end of a list, the outermost first.
@@ -70,23 +67,16 @@ fn answer_end(out: &mut Out<'_>, list: List<'_>, side: Side, count: usize) {
     }
 }
 
-/// Removes the `count` elements at an end of a list, which have been answered from `start` on;
-/// false, with the error in their place, if it cannot be done.
-fn take_end(ctx: &mut Context<'_>, key: &[u8], side: Side, count: usize, start: usize) -> bool {
-    let outcome = ctx.keyspace.edit_list(ctx.caller.db, key, |list| {
+/// Removes the `count` elements at an end of a list.
+fn take_end(ctx: &mut Context<'_>, key: &[u8], side: Side, count: usize) -> Result<(), Refusal> {
+    let left = ctx.keyspace.edit_list(ctx.caller.db, key, |list| {
         let first = if side == Side::Left { 0 } else { list.len() - count };
         list.remove_range(first, count);
         list.len()
-    });
-    if outcome.is_err() {
-        ctx.out.buffer.truncate(start);
-    }
-    let left = ctx.edited(outcome);
-    if let Some(left) = left {
-        ctx.changed_times(key, count, 'l', side.pop_event());
-        ctx.emptied(key, left);
-    }
-    left.is_some()
+    })?;
+    ctx.changed_times(key, count, 'l', side.pop_event());
+    ctx.emptied(key, left);
+    Ok(())
 }
 
 /// Where an element is taken from and where it goes.
@@ -100,52 +90,45 @@ struct Way {
 
 const RIGHT_TO_LEFT: Way = Way { from: Side::Right, to: Side::Left, named: false };
 
-fn parse_way(from: &[u8], to: &[u8]) -> Result<Way, &'static str> {
+fn parse_way(from: &[u8], to: &[u8]) -> Result<Way, Refusal> {
     Ok(Way { from: Side::parse(from)?, to: Side::parse(to)?, named: true })
 }
 
 /// `LMOVE source destination LEFT | RIGHT LEFT | RIGHT`
-fn lmove(ctx: &mut Context<'_>, args: &[&[u8]]) {
-    match parse_way(args[3], args[4]) {
-        Ok(way) => move_element(ctx, args[1], args[2], way),
-        Err(error) => ctx.out.error(error),
-    }
+fn lmove(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
+    move_element(ctx, args[1], args[2], parse_way(args[3], args[4])?)
 }
 
-fn move_element(ctx: &mut Context<'_>, source: &[u8], target: &[u8], way: Way) {
+fn move_element(
+    ctx: &mut Context<'_>,
+    source: &[u8],
+    target: &[u8],
+    way: Way,
+) -> Result<(), Refusal> {
     let db = ctx.caller.db;
-    let Some((out, list)) = ctx.held::<List<'_>>(source) else { return };
-    if list.is_none() {
-        return out.null();
-    }
-    if ctx.held::<List<'_>>(target).is_none() {
-        return;
-    }
+    let Way { from, to, named } = way;
+    let (out, list) = ctx.held::<List<'_>>(source)?;
+    let outermost = |list: List<'_>| {
+        list.get(if from == Side::Left { 0 } else { list.len() - 1 }).map(<[u8]>::to_vec)
+    };
+    let Some(element) = list.and_then(outermost) else {
+        out.null();
+        return Ok(());
+    };
+    ctx.held::<List<'_>>(target)?;
     // Pushed before it is taken, so that a failure loses nothing; on one list the push shifts none
     // of the element's neighbours out of their order.
-    let Way { from, to, named } = way;
-    let Some((_, Some(list))) = ctx.held::<List<'_>>(source) else { return };
-    let index = if from == Side::Left { 0 } else { list.len() - 1 };
-    let Some(element) = list.get(index).map(<[u8]>::to_vec) else { return };
     if source == target {
-        let outcome = ctx.keyspace.edit_list(db, source, |list| {
-            list.remove_range(index, 1);
+        ctx.keyspace.edit_list(db, source, |list| {
+            list.remove_range(if from == Side::Left { 0 } else { list.len() - 1 }, 1);
             push(list, &element, to);
-        });
-        if ctx.edited(outcome).is_none() {
-            return;
-        }
+        })?;
         arrived(ctx, target, to);
         ctx.changed_as(source, 'l', from.pop_event());
     } else {
-        let outcome = ctx.keyspace.edit_list(db, target, |list| push(list, &element, to));
-        if ctx.edited(outcome).is_none() {
-            return;
-        }
+        ctx.keyspace.edit_list(db, target, |list| push(list, &element, to))?;
         arrived(ctx, target, to);
-        if !take_end(ctx, source, from, 1, ctx.out.position()) {
-            return;
-        }
+        take_end(ctx, source, from, 1)?;
     }
     if named {
         ctx.effect(&[b"LMOVE", source, target, from.name(), to.name()]);
@@ -153,6 +136,7 @@ fn move_element(ctx: &mut Context<'_>, source: &[u8], target: &[u8], way: Way) {
         ctx.effect(&[b"RPOPLPUSH", source, target]);
     }
     ctx.out.bulk(element);
+    Ok(())
 }
 
 /// Tells that an element was pushed, which counts as one change with its removal elsewhere.
@@ -169,31 +153,25 @@ fn push(list: &mut stillframe_keyspace::ListEdit<'_>, element: &[u8], side: Side
 }
 
 /// `LMPOP numkeys key... LEFT | RIGHT [COUNT count]`
-fn lmpop(ctx: &mut Context<'_>, args: &[&[u8]]) {
-    match MultiPop::parse(&args[1..], Side::parse) {
-        Ok(wanted) => {
-            if pop_first(ctx, wanted.keys, wanted.end, Some(wanted.count)).is_none() {
-                ctx.out.null_array();
-            }
-        }
-        Err(error) => ctx.out.error(error),
+fn lmpop(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
+    let wanted = MultiPop::parse(&args[1..], Side::parse)?;
+    if !pop_first(ctx, wanted.keys, wanted.end, Some(wanted.count))? {
+        ctx.out.null_array();
     }
+    Ok(())
 }
 
-/// Something was answered.
-struct Answered;
-
-/// Pops from the first key that is a list: its name and one element or, with a count, an array of
-/// elements. `None`: there is none.
+/// Pops from the first key that is a list, and answers its name and one element or, with a count,
+/// an array of elements; false if there is none.
 fn pop_first(
     ctx: &mut Context<'_>,
     keys: &[&[u8]],
     side: Side,
     count: Option<usize>,
-) -> Option<Answered> {
-    let (start, mut digits) = (ctx.out.position(), [0; 20]);
+) -> Result<bool, Refusal> {
+    let mut digits = [0; 20];
     for key in keys {
-        let Some((out, list)) = ctx.held::<List<'_>>(key) else { return Some(Answered) };
+        let (out, list) = ctx.held::<List<'_>>(key)?;
         let Some(list) = list else { continue };
         let most = count.unwrap_or(1).min(list.len());
         out.array(2);
@@ -202,47 +180,40 @@ fn pop_first(
             out.array(most);
         }
         answer_end(out, list, side, most);
-        if take_end(ctx, key, side, most, start) {
-            let number = format_integer(most as i64, &mut digits);
-            let words = [side.pop_event().as_bytes(), key, number];
-            ctx.effect(if count.is_some() { &words } else { &words[..2] });
-        }
-        return Some(Answered);
+        take_end(ctx, key, side, most)?;
+        let number = format_integer(most as i64, &mut digits);
+        let words = [side.pop_event().as_bytes(), key, number];
+        ctx.effect(if count.is_some() { &words } else { &words[..2] });
+        return Ok(true);
     }
-    None
+    Ok(false)
 }
 
 /// `BLPOP key... timeout` and `BRPOP key... timeout`
-fn blocking_pop(ctx: &mut Context<'_>, args: &[&[u8]], side: Side) {
+fn blocking_pop(ctx: &mut Context<'_>, args: &[&[u8]], side: Side) -> Result<(), Refusal> {
     let (keys, last) = args[1..].split_at(args.len() - 2);
-    let timeout = match parse_timeout(last[0]) {
-        Ok(timeout) => timeout,
-        Err(error) => return ctx.out.error(error),
-    };
-    if pop_first(ctx, keys, side, None).is_some() {
-        return;
+    let timeout = parse_timeout(last[0])?;
+    if pop_first(ctx, keys, side, None)? {
+        return Ok(());
     }
     if !ctx.may_block() {
-        return ctx.out.null_array();
+        ctx.out.null_array();
+        return Ok(());
     }
     ctx.block(&Wish { keys, kind: Type::List, timeout, before: &args[..1], after: &[b"0"] });
+    Ok(())
 }
 
 /// `BLMPOP timeout numkeys key... LEFT | RIGHT [COUNT count]`
-fn blmpop(ctx: &mut Context<'_>, args: &[&[u8]]) {
-    let wanted = match MultiPop::parse(&args[2..], Side::parse) {
-        Ok(wanted) => wanted,
-        Err(error) => return ctx.out.error(error),
-    };
-    let timeout = match parse_timeout(args[1]) {
-        Ok(timeout) => timeout,
-        Err(error) => return ctx.out.error(error),
-    };
-    if pop_first(ctx, wanted.keys, wanted.end, Some(wanted.count)).is_some() {
-        return;
+fn blmpop(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
+    let wanted = MultiPop::parse(&args[2..], Side::parse)?;
+    let timeout = parse_timeout(args[1])?;
+    if pop_first(ctx, wanted.keys, wanted.end, Some(wanted.count))? {
+        return Ok(());
     }
     if !ctx.may_block() {
-        return ctx.out.null_array();
+        ctx.out.null_array();
+        return Ok(());
     }
     ctx.block(&Wish {
         keys: wanted.keys,
@@ -251,34 +222,30 @@ fn blmpop(ctx: &mut Context<'_>, args: &[&[u8]]) {
         before: &[args[0], b"0", b"1"],
         after: &args[3 + wanted.keys.len()..],
     });
+    Ok(())
 }
 
 /// `BLMOVE source destination LEFT | RIGHT LEFT | RIGHT timeout`
-fn blmove(ctx: &mut Context<'_>, args: &[&[u8]]) {
-    match parse_way(args[3], args[4]) {
-        Ok(way) => blocking_move(ctx, args, way),
-        Err(error) => ctx.out.error(error),
-    }
+fn blmove(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
+    blocking_move(ctx, args, parse_way(args[3], args[4])?)
 }
 
 /// `BRPOPLPUSH source destination timeout`
-fn brpoplpush(ctx: &mut Context<'_>, args: &[&[u8]]) {
-    blocking_move(ctx, args, RIGHT_TO_LEFT);
+fn brpoplpush(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
+    blocking_move(ctx, args, RIGHT_TO_LEFT)
 }
 
-fn blocking_move(ctx: &mut Context<'_>, args: &[&[u8]], way: Way) {
+fn blocking_move(ctx: &mut Context<'_>, args: &[&[u8]], way: Way) -> Result<(), Refusal> {
     let source = args[1];
-    let timeout = match parse_timeout(args[args.len() - 1]) {
-        Ok(timeout) => timeout,
-        Err(error) => return ctx.out.error(error),
-    };
-    let Some((_, list)) = ctx.held::<List<'_>>(source) else { return };
+    let timeout = parse_timeout(args[args.len() - 1])?;
+    let (_, list) = ctx.held::<List<'_>>(source)?;
     if list.is_some() {
-        move_element(ctx, source, args[2], way);
+        move_element(ctx, source, args[2], way)?;
     } else if ctx.may_block() {
         let (before, after) = (&args[..1], &args[2..]);
         ctx.block(&Wish { keys: &[source], kind: Type::List, timeout, before, after });
     } else {
         ctx.out.null();
     }
+    Ok(())
 }

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use crate::errors::NOT_AN_INTEGER;
+use crate::errors::{NOT_AN_INTEGER, OUT_OF_RANGE, Refusal};
 use crate::random::Random;
 
 /// Replies above this are refused: a count of repeated elements has no bound of its own.
@@ -19,20 +19,21 @@ pub(super) enum Count {
 
 impl Count {
     /// Reads a count: negative ones allow repetition. The reply may have `reply_bytes` at most.
-    pub(super) fn parse(text: &[u8], reply_bytes: usize) -> Result<Self, &'static str> {
+    pub(super) fn parse(text: &[u8], reply_bytes: usize) -> Result<Self, Refusal> {
         // An element takes as many bytes of a reply: $0, two line ends.
         const ELEMENT_BYTES_MIN: usize = 6;
         let count = stillframe_resp::parse_integer(text).ok_or(NOT_AN_INTEGER)?;
         let magnitude = usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX);
         match count {
             i64::MIN => Err("ERR value is out of range, value must between \
-                             -9223372036854775807 and 9223372036854775807"),
+                             -9223372036854775807 and 9223372036854775807"
+                .into()),
             0.. => Ok(Self::Distinct(magnitude)),
             // More than the client may be sent, which closes it: so many are enough for that.
             _ if magnitude > reply_bytes / ELEMENT_BYTES_MIN && reply_bytes < REPEATED_MAX => {
                 Ok(Self::Repeated(reply_bytes / ELEMENT_BYTES_MIN + 1))
             }
-            _ if magnitude > REPEATED_MAX => Err("ERR value is out of range"),
+            _ if magnitude > REPEATED_MAX => Err(OUT_OF_RANGE),
             _ => Ok(Self::Repeated(magnitude)),
         }
     }

@@ -6,7 +6,7 @@ use stillframe_resp::{Out, parse_integer};
 use super::collection::View;
 use super::keys::type_name;
 use crate::context::Context;
-use crate::errors::{INVALID_CURSOR, NOT_AN_INTEGER, SYNTAX};
+use crate::errors::{INVALID_CURSOR, NOT_AN_INTEGER, Refusal, SYNTAX};
 use crate::number::integers::parse_cursor;
 use crate::table::flags::READONLY;
 use crate::table::{NO_KEYS, ONE_KEY, Table};
@@ -54,7 +54,7 @@ struct Options<'a> {
 
 impl<'a> Options<'a> {
     /// Reads `[MATCH pattern] [COUNT count]` and, for keys, `[TYPE type]`.
-    fn parse(args: &[&'a [u8]], of_keys: bool) -> Result<Self, &'static str> {
+    fn parse(args: &[&'a [u8]], of_keys: bool) -> Result<Self, Refusal> {
         let mut options =
             Self { filter: Filter { pattern: None, type_name: None }, count: SCAN_COUNT };
         let (pairs, odd) = args.as_chunks::<2>();
@@ -88,14 +88,9 @@ fn finish(out: &mut Out<'_>, start: usize, found: usize, next: u64) {
 }
 
 /// `SCAN cursor [MATCH pattern] [COUNT count] [TYPE type]`
-fn scan(ctx: &mut Context<'_>, args: &[&[u8]]) {
-    let Some(cursor) = parse_cursor(args[1]) else {
-        return ctx.out.error(INVALID_CURSOR);
-    };
-    let Options { filter, count } = match Options::parse(&args[2..], true) {
-        Ok(options) => options,
-        Err(error) => return ctx.out.error(error),
-    };
+fn scan(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
+    let cursor = parse_cursor(args[1]).ok_or(INVALID_CURSOR)?;
+    let Options { filter, count } = Options::parse(&args[2..], true)?;
     let start = ctx.out.position();
     let mut found = 0;
     let Context { keyspace, caller, out, now, .. } = ctx;
@@ -107,6 +102,7 @@ fn scan(ctx: &mut Context<'_>, args: &[&[u8]]) {
     });
     finish(out, start, found, next);
     ctx.ledger.note_expired_apart(ctx.keyspace);
+    Ok(())
 }
 
 /// `HSCAN key cursor [MATCH pattern] [COUNT count]` and its siblings: `walk` shows elements from a
@@ -115,17 +111,15 @@ pub(super) fn scan_collection<'s, V: View<'s>>(
     ctx: &'s mut Context<'_>,
     args: &[&[u8]],
     walk: impl FnOnce(V, u64, usize, &mut dyn FnMut(&[u8], Option<&[u8]>)) -> u64,
-) {
-    let Some(cursor) = parse_cursor(args[2]) else {
-        return ctx.out.error(INVALID_CURSOR);
-    };
-    let Some((out, view)) = ctx.found::<V>(args[1]) else { return };
+) -> Result<(), Refusal> {
+    let cursor = parse_cursor(args[2]).ok_or(INVALID_CURSOR)?;
+    let (out, view) = ctx.found::<V>(args[1])?;
     let start = out.position();
-    let Some(view) = view else { return finish(out, start, 0, 0) };
-    let Options { filter, count } = match Options::parse(&args[3..], false) {
-        Ok(options) => options,
-        Err(error) => return out.error(error),
+    let Some(view) = view else {
+        finish(out, start, 0, 0);
+        return Ok(());
     };
+    let Options { filter, count } = Options::parse(&args[3..], false)?;
     let mut found = 0;
     let next = walk(view, cursor, count, &mut |name, value| {
         if filter.pattern.is_none_or(|pattern| glob::matches(pattern, name)) {
@@ -138,24 +132,25 @@ pub(super) fn scan_collection<'s, V: View<'s>>(
         }
     });
     finish(out, start, found, next);
+    Ok(())
 }
 
 /// `HSCAN key cursor [MATCH pattern] [COUNT count]`
-fn hscan(ctx: &mut Context<'_>, args: &[&[u8]]) {
+fn hscan(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     scan_collection(ctx, args, |hash: Hash<'_>, cursor, count, show| {
         hash.scan(cursor, count, |field, value| show(field, Some(value)))
-    });
+    })
 }
 
 /// `SSCAN key cursor [MATCH pattern] [COUNT count]`
-fn sscan(ctx: &mut Context<'_>, args: &[&[u8]]) {
+fn sscan(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     scan_collection(ctx, args, |set: Set<'_>, cursor, count, show| {
         set.scan(cursor, count, |member| show(member, None))
-    });
+    })
 }
 
 /// `KEYS pattern`
-fn keys(ctx: &mut Context<'_>, args: &[&[u8]]) {
+fn keys(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let mut filter = Filter { pattern: None, type_name: None };
     filter.set_pattern(args[1]);
     let start = ctx.out.position();
@@ -168,14 +163,16 @@ fn keys(ctx: &mut Context<'_>, args: &[&[u8]]) {
         }
     });
     out.array_at(start, found);
+    Ok(())
 }
 
 /// `RANDOMKEY`
-fn randomkey(ctx: &mut Context<'_>, _args: &[&[u8]]) {
+fn randomkey(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
     let Context { keyspace, ledger, caller, out, now, .. } = ctx;
     match keyspace.random(caller.db, *now, &mut || ledger.random.bits()) {
         Some(entry) => out.bulk(entry.key()),
         None => out.null(),
     }
     ctx.ledger.note_expired_apart(ctx.keyspace);
+    Ok(())
 }

@@ -6,9 +6,7 @@ use super::expire::{
     MILLISECONDS, SECONDS, TimeForm, UNIX_MILLISECONDS, UNIX_SECONDS, expire_at, make_eternal,
 };
 use crate::context::Context;
-use crate::context::Found;
-use crate::errors::SYNTAX;
-use crate::errors::wrong_arity;
+use crate::errors::{Refusal, SYNTAX, wrong_arity};
 use crate::table::flags::{DENYOOM, FAST, WRITE};
 use crate::table::{KEY_VALUE_PAIRS, ONE_KEY, Table};
 
@@ -19,12 +17,10 @@ pub(crate) fn register<S>(table: &mut Table<S>) {
     table.add("mset", -3, WRITE | DENYOOM, KEY_VALUE_PAIRS, mset);
     table.add("msetnx", -3, WRITE | DENYOOM, KEY_VALUE_PAIRS, msetnx);
     table.add("psetex", 4, WRITE | DENYOOM, ONE_KEY, |ctx, args| {
-        setex(ctx, args, "psetex", MILLISECONDS);
+        setex(ctx, args, "psetex", MILLISECONDS)
     });
     table.add("set", -3, WRITE | DENYOOM, ONE_KEY, set);
-    table.add("setex", 4, WRITE | DENYOOM, ONE_KEY, |ctx, args| {
-        setex(ctx, args, "setex", SECONDS);
-    });
+    table.add("setex", 4, WRITE | DENYOOM, ONE_KEY, |ctx, args| setex(ctx, args, "setex", SECONDS));
     table.add("setnx", 3, WRITE | DENYOOM | FAST, ONE_KEY, setnx);
 }
 
@@ -106,176 +102,157 @@ impl<'a> Options<'a> {
 }
 
 /// `SET key value [NX | XX] [GET] [EX s | PX ms | EXAT s | PXAT ms | KEEPTTL]`
-fn set(ctx: &mut Context<'_>, args: &[&[u8]]) {
+fn set(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     if let [_, key, value] = args {
-        return store(ctx, ctx.out.position(), key, value, Expire::Never, Answer::Ok);
+        store(ctx, key, value, Expire::Never)?;
+        ctx.out.ok();
+        return Ok(());
     }
-    match Options::parse(&args[3..], true) {
-        Some(options) => {
-            let dirty = ctx.ledger.dirty;
-            set_with(ctx, "set", args[1], args[2], &options);
-            let timed = matches!(options.lifetime, Lifetime::Time(..));
-            if options.get && !timed && ctx.ledger.dirty > dirty {
-                // Whoever repeats it asks for no old value.
-                let (start, rest) = args.split_at(3);
-                let others = rest.iter().filter(|word| !word.eq_ignore_ascii_case(b"get"));
-                let words: Vec<&[u8]> = start.iter().chain(others).copied().collect();
-                ctx.effect(&words);
-            }
-        }
-        None => ctx.out.error(SYNTAX),
+    let options = Options::parse(&args[3..], true).ok_or(SYNTAX)?;
+    let dirty = ctx.ledger.dirty;
+    set_with(ctx, "set", args[1], args[2], &options)?;
+    let timed = matches!(options.lifetime, Lifetime::Time(..));
+    if options.get && !timed && ctx.ledger.dirty > dirty {
+        // Whoever repeats it asks for no old value.
+        let (start, rest) = args.split_at(3);
+        let others = rest.iter().filter(|word| !word.eq_ignore_ascii_case(b"get"));
+        let words: Vec<&[u8]> = start.iter().chain(others).copied().collect();
+        ctx.effect(&words);
     }
+    Ok(())
 }
 
-fn set_with(ctx: &mut Context<'_>, command: &str, key: &[u8], value: &[u8], options: &Options<'_>) {
+fn set_with(
+    ctx: &mut Context<'_>,
+    command: &str,
+    key: &[u8],
+    value: &[u8],
+    options: &Options<'_>,
+) -> Result<(), Refusal> {
     let expire = match options.lifetime {
         Lifetime::Unsaid | Lifetime::Persist => Expire::Never,
         Lifetime::Keep => Expire::Keep,
-        Lifetime::Time(form, number) => match form.future_instant(number, ctx.now, command) {
-            Ok(instant) => Expire::At(instant),
-            Err(error) => return ctx.out.error(error.as_bytes()),
-        },
+        Lifetime::Time(form, number) => Expire::At(form.future_instant(number, ctx.now, command)?),
     };
-    let start = ctx.out.position();
     // This also deletes a key whose time has come, so that KEEPTTL cannot keep a past time.
-    let exists = if options.get {
-        match ctx.answer_value(key) {
-            Found::Other => return,
-            found => found == Found::Text,
-        }
-    } else {
-        ctx.exists(key)
-    };
+    let exists = if options.get { ctx.answer_value(key)? } else { ctx.exists(key) };
     if options.only_if_exists.is_some_and(|wanted| wanted != exists) {
         if !options.get {
             ctx.out.null();
         }
-        return;
+        return Ok(());
     }
-    let answer = if options.get { Answer::Nothing } else { Answer::Ok };
-    store(ctx, start, key, value, expire, answer);
-}
-
-/// What is still to be answered once a value is stored.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Answer {
-    Ok,
-    Nothing,
+    store(ctx, key, value, expire)?;
+    if !options.get {
+        ctx.out.ok();
+    }
+    Ok(())
 }
 
 #[inline]
-fn store(
-    ctx: &mut Context<'_>,
-    start: usize,
-    key: &[u8],
-    value: &[u8],
-    expire: Expire,
-    answer: Answer,
-) {
+fn store(ctx: &mut Context<'_>, key: &[u8], value: &[u8], expire: Expire) -> Result<(), Refusal> {
     let outcome = ctx.keyspace.set(ctx.caller.db, key, value, expire);
-    if ctx.stored_as(key, "set", start, outcome).is_none() {
-        return;
-    }
+    ctx.stored_as(key, "set", outcome)?;
     if let Expire::At(instant) = expire {
         ctx.effect(&[b"SET", key, value, b"PXAT", instant.to_string().as_bytes()]);
         ctx.ledger.notify('g', "expire", ctx.caller.db, key);
     }
-    if answer == Answer::Ok {
-        ctx.out.ok();
-    }
+    Ok(())
 }
 
 /// `SETNX key value`
-fn setnx(ctx: &mut Context<'_>, args: &[&[u8]]) {
+fn setnx(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let (key, value) = (args[1], args[2]);
     if ctx.exists(key) {
-        return ctx.out.integer(0);
+        ctx.out.integer(0);
+        return Ok(());
     }
-    let start = ctx.out.position();
+    store(ctx, key, value, Expire::Never)?;
     ctx.out.integer(1);
-    store(ctx, start, key, value, Expire::Never, Answer::Nothing);
+    Ok(())
 }
 
 /// `SETEX key seconds value` and `PSETEX key milliseconds value`
-fn setex(ctx: &mut Context<'_>, args: &[&[u8]], command: &'static str, form: TimeForm) {
+fn setex(
+    ctx: &mut Context<'_>,
+    args: &[&[u8]],
+    command: &'static str,
+    form: TimeForm,
+) -> Result<(), Refusal> {
     let options = Options { lifetime: Lifetime::Time(form, args[2]), ..Options::NONE };
-    set_with(ctx, command, args[1], args[3], &options);
+    set_with(ctx, command, args[1], args[3], &options)
 }
 
 /// `GETSET key value`
-fn getset(ctx: &mut Context<'_>, args: &[&[u8]]) {
+fn getset(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let options = Options { get: true, ..Options::NONE };
     let dirty = ctx.ledger.dirty;
-    set_with(ctx, "getset", args[1], args[2], &options);
+    set_with(ctx, "getset", args[1], args[2], &options)?;
     if ctx.ledger.dirty > dirty {
         ctx.effect(&[b"SET", args[1], args[2]]); // whoever repeats it asks for no old value
     }
+    Ok(())
 }
 
 /// `GETEX key [EX s | PX ms | EXAT s | PXAT ms | PERSIST]`
-fn getex(ctx: &mut Context<'_>, args: &[&[u8]]) {
+fn getex(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let key = args[1];
-    let Some(options) = Options::parse(&args[2..], false) else {
-        return ctx.out.error(SYNTAX);
-    };
-    let start = ctx.out.position();
-    if ctx.answer_value(key) != Found::Text {
-        return;
+    let options = Options::parse(&args[2..], false).ok_or(SYNTAX)?;
+    if !ctx.answer_value(key)? {
+        return Ok(());
     }
     match options.lifetime {
         Lifetime::Unsaid | Lifetime::Keep => {}
         Lifetime::Persist => {
             make_eternal(ctx, key);
         }
-        Lifetime::Time(form, number) => match form.future_instant(number, ctx.now, "getex") {
-            Ok(instant) => expire_at(ctx, key, instant),
-            Err(error) => {
-                ctx.out.buffer.truncate(start);
-                ctx.out.error(error.as_bytes());
-            }
-        },
+        Lifetime::Time(form, number) => {
+            expire_at(ctx, key, form.future_instant(number, ctx.now, "getex")?);
+        }
     }
+    Ok(())
 }
 
 /// `MSET key value [key value]...`
-fn mset(ctx: &mut Context<'_>, args: &[&[u8]]) {
+fn mset(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let pairs = &args[1..];
     if !pairs.len().is_multiple_of(2) {
-        return ctx.out.error(wrong_arity("mset"));
+        return Err(wrong_arity("mset"));
     }
-    if store_pairs(ctx, pairs) {
-        ctx.out.ok();
-    }
+    store_pairs(ctx, pairs)?;
+    ctx.out.ok();
+    Ok(())
 }
 
 /// `MSETNX key value [key value]...`
-fn msetnx(ctx: &mut Context<'_>, args: &[&[u8]]) {
+fn msetnx(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let pairs = &args[1..];
     if !pairs.len().is_multiple_of(2) {
-        return ctx.out.error(wrong_arity("msetnx"));
+        return Err(wrong_arity("msetnx"));
     }
     if pairs.iter().step_by(2).any(|key| ctx.exists(key)) {
-        return ctx.out.integer(0);
+        ctx.out.integer(0);
+        return Ok(());
     }
-    if store_pairs(ctx, pairs) {
-        ctx.out.integer(1);
-    }
+    store_pairs(ctx, pairs)?;
+    ctx.out.integer(1);
+    Ok(())
 }
 
-/// Stores all pairs; false, with the error answered, if memory ends on the way.
-fn store_pairs(ctx: &mut Context<'_>, pairs: &[&[u8]]) -> bool {
-    let (db, start) = (ctx.caller.db, ctx.out.position());
+/// Stores all pairs. If memory ends on the way, those before are stored.
+fn store_pairs(ctx: &mut Context<'_>, pairs: &[&[u8]]) -> Result<(), Refusal> {
+    let db = ctx.caller.db;
     for (index, &[key, value]) in pairs.as_chunks().0.iter().enumerate() {
         if index.is_multiple_of(WARM_BATCH) {
             ctx.keyspace.warm(db, pairs[index * 2..].iter().step_by(2).copied());
         }
         let outcome = ctx.keyspace.set(db, key, value, Expire::Never);
-        if ctx.stored_as(key, "set", start, outcome).is_none() {
+        if let Err(refusal) = ctx.stored_as(key, "set", outcome) {
             if let Some(done @ [_, ..]) = pairs.get(..index * 2) {
                 ctx.effect(&[&[&b"MSET"[..]], done].concat());
             }
-            return false;
+            return Err(refusal);
         }
     }
-    true
+    Ok(())
 }

@@ -9,7 +9,7 @@ use stillframe_keyspace::Set;
 
 use super::collection::view_of;
 use crate::context::Context;
-use crate::errors::SYNTAX;
+use crate::errors::{Refusal, SYNTAX, WrongType};
 use crate::number::integers::at_least;
 use crate::table::flags::{DENYOOM, READONLY, WRITE};
 use crate::table::{ALL_KEYS, More, NO_KEYS, Table};
@@ -79,12 +79,15 @@ impl Members {
     }
 }
 
-/// Reads the sets of `keys` for an operation. `None`, with the error answered, if a key is of
-/// another type.
-fn compute(ctx: &mut Context<'_>, keys: &[&[u8]], operation: Operation) -> Option<Members> {
+/// Reads the sets of `keys` for an operation.
+fn compute(
+    ctx: &mut Context<'_>,
+    keys: &[&[u8]],
+    operation: Operation,
+) -> Result<Members, WrongType> {
     let mut sized = measured(ctx, keys)?;
     if operation == Operation::Union {
-        return Some(union(ctx, keys));
+        return Ok(union(ctx, keys));
     }
     let inside = operation == Operation::Intersection;
     if inside {
@@ -92,16 +95,16 @@ fn compute(ctx: &mut Context<'_>, keys: &[&[u8]], operation: Operation) -> Optio
     }
     let mut members = match sized.first() {
         Some((1.., key)) => Members::of(set_at(ctx, key)),
-        _ => return Some(Members::default()),
+        _ => return Ok(Members::default()),
     };
     let others = &sized[1..];
     if !inside {
-        return Some(difference(ctx, members, others));
+        return Ok(difference(ctx, members, others));
     }
     for (_, key) in others {
         members = members.filtered(set_at(ctx, key));
     }
-    Some(members)
+    Ok(members)
 }
 
 /// The members that are in none of the others, by what takes fewer steps: looking up each member
@@ -133,24 +136,26 @@ fn difference(ctx: &mut Context<'_>, members: Members, others: &[(usize, &[u8])]
     kept
 }
 
-/// The lengths of the sets of `keys`: all are looked at before anything is done. `None`, with the
-/// error answered, if a key is of another type.
-fn measured<'k>(ctx: &mut Context<'_>, keys: &[&'k [u8]]) -> Option<Vec<(usize, &'k [u8])>> {
+/// The lengths of the sets of `keys`: all are looked at before anything is done.
+fn measured<'k>(
+    ctx: &mut Context<'_>,
+    keys: &[&'k [u8]],
+) -> Result<Vec<(usize, &'k [u8])>, WrongType> {
     let mut sized = Vec::with_capacity(keys.len());
     for &key in keys {
         let (_, set) = ctx.found::<Set<'_>>(key)?;
         sized.push((set.map_or(0, |set| set.len()), key));
     }
-    Some(sized)
+    Ok(sized)
 }
 
 /// How many members all sets have in common, counted up to `most`.
-fn common(ctx: &mut Context<'_>, keys: &[&[u8]], most: usize) -> Option<usize> {
+fn common(ctx: &mut Context<'_>, keys: &[&[u8]], most: usize) -> Result<usize, WrongType> {
     /// Members of the smallest set that are looked at together.
     const BATCH: usize = 256;
     let mut sized = measured(ctx, keys)?;
     sized.sort_by_key(|(length, _)| *length);
-    let Some((&(length, smallest), others)) = sized.split_first() else { return Some(0) };
+    let Some((&(length, smallest), others)) = sized.split_first() else { return Ok(0) };
     let (mut count, mut start) = (0, 0);
     while start < length && count < most {
         let end = length.min(start + BATCH);
@@ -164,7 +169,7 @@ fn common(ctx: &mut Context<'_>, keys: &[&[u8]], most: usize) -> Option<usize> {
         count += members.ends.len();
         start = end;
     }
-    Some(count.min(most))
+    Ok(count.min(most))
 }
 
 /// A set that was looked up before.
@@ -185,47 +190,45 @@ fn union(ctx: &mut Context<'_>, keys: &[&[u8]]) -> Members {
 }
 
 /// `SDIFF key...`, `SINTER key...`, `SUNION key...`
-fn show(ctx: &mut Context<'_>, args: &[&[u8]], operation: Operation) {
-    let Some(members) = compute(ctx, &args[1..], operation) else { return };
+fn show(ctx: &mut Context<'_>, args: &[&[u8]], operation: Operation) -> Result<(), Refusal> {
+    let members = compute(ctx, &args[1..], operation)?;
     ctx.out.set(members.ends.len());
     members.iter().for_each(|member| ctx.out.bulk(member));
+    Ok(())
 }
 
 /// `SDIFFSTORE destination key...` and its siblings
-fn store(ctx: &mut Context<'_>, args: &[&[u8]], operation: Operation) {
+fn store(ctx: &mut Context<'_>, args: &[&[u8]], operation: Operation) -> Result<(), Refusal> {
     let target = args[1];
-    let Some(members) = compute(ctx, &args[2..], operation) else { return };
+    let members = compute(ctx, &args[2..], operation)?;
     if members.ends.is_empty() {
         ctx.store_nothing(target);
-        return ctx.out.integer(0);
+        ctx.out.integer(0);
+        return Ok(());
     }
-    let stored = ctx.replaced(target, |keyspace, db, name| {
+    ctx.replaced(target, |keyspace, db, name| {
         keyspace.edit_set(db, name, |set| {
             members.iter().for_each(|member| {
                 set.insert(member);
             });
         })
-    });
-    if stored.is_some() {
-        ctx.changed_as(target, 's', operation.event());
-        ctx.out.integer(members.ends.len() as i64);
-    }
+    })?;
+    ctx.changed_as(target, 's', operation.event());
+    ctx.out.integer(members.ends.len() as i64);
+    Ok(())
 }
 
 /// `SINTERCARD numkeys key... [LIMIT limit]`
-fn sintercard(ctx: &mut Context<'_>, args: &[&[u8]]) {
-    let (keys, most) = match parse_cardinality(&args[1..]) {
-        Ok(parsed) => parsed,
-        Err(error) => return ctx.out.error(error),
-    };
+fn sintercard(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
+    let (keys, most) = parse_cardinality(&args[1..])?;
     let most = if most == 0 { usize::MAX } else { most };
-    if let Some(count) = common(ctx, keys, most) {
-        ctx.out.integer(count as i64);
-    }
+    let count = common(ctx, keys, most)?;
+    ctx.out.integer(count as i64);
+    Ok(())
 }
 
 /// Keys and limit of SINTERCARD.
-fn parse_cardinality<'a>(args: &'a [&'a [u8]]) -> Result<(&'a [&'a [u8]], usize), &'static str> {
+fn parse_cardinality<'a>(args: &'a [&'a [u8]]) -> Result<(&'a [&'a [u8]], usize), Refusal> {
     const TOO_FEW_KEYS: &str = "ERR numkeys should be greater than 0";
     const TOO_MANY_KEYS: &str = "ERR Number of keys can't be greater than number of args";
     let (number, rest) = args.split_first().ok_or(SYNTAX)?;

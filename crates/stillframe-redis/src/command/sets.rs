@@ -5,7 +5,7 @@ use stillframe_resp::Out;
 
 use super::sample::Count;
 use crate::context::Context;
-use crate::errors::{MUST_BE_POSITIVE, SYNTAX};
+use crate::errors::{MUST_BE_POSITIVE, Refusal, SYNTAX};
 use crate::number::integers::at_least;
 use crate::table::flags::{DENYOOM, FAST, READONLY, WRITE};
 use crate::table::{ONE_KEY, TWO_KEYS, Table};
@@ -24,78 +24,79 @@ pub(crate) fn register<S>(table: &mut Table<S>) {
 }
 
 /// `SADD key member...`
-fn sadd(ctx: &mut Context<'_>, args: &[&[u8]]) {
+fn sadd(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let (key, members) = (args[1], &args[2..]);
-    if ctx.held::<Set<'_>>(key).is_none() {
-        return;
-    }
-    let outcome = ctx.keyspace.edit_set(ctx.caller.db, key, |set| {
+    ctx.held::<Set<'_>>(key)?;
+    let added = ctx.keyspace.edit_set(ctx.caller.db, key, |set| {
         members.iter().filter(|member| set.insert(member)).count()
-    });
-    let Some(added) = ctx.edited(outcome) else { return };
+    })?;
     if added > 0 {
         ctx.changed_times(key, added, 's', "sadd");
     }
     ctx.out.integer(added as i64);
+    Ok(())
 }
 
 /// `SREM key member...`
-fn srem(ctx: &mut Context<'_>, args: &[&[u8]]) {
+fn srem(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let (key, members) = (args[1], &args[2..]);
-    let Some((out, set)) = ctx.held::<Set<'_>>(key) else { return };
+    let (out, set) = ctx.held::<Set<'_>>(key)?;
     if set.is_none() {
-        return out.integer(0);
+        out.integer(0);
+        return Ok(());
     }
-    if let Some(removed) = remove(ctx, key, members, "srem") {
-        ctx.out.integer(removed as i64);
-    }
+    let removed = remove(ctx, key, members, "srem")?;
+    ctx.out.integer(removed as i64);
+    Ok(())
 }
 
-/// Removes members from a set that was looked up; how many were there. `None`, with the error
-/// answered, if it cannot be done.
+/// Removes members from a set that was looked up; how many were there.
 fn remove(
     ctx: &mut Context<'_>,
     key: &[u8],
     members: &[impl AsRef<[u8]>],
     event: &'static str,
-) -> Option<usize> {
-    let outcome = ctx.keyspace.edit_set(ctx.caller.db, key, |set| {
+) -> Result<usize, Refusal> {
+    let (removed, left) = ctx.keyspace.edit_set(ctx.caller.db, key, |set| {
         let removed = members.iter().filter(|member| set.remove(member.as_ref())).count();
         (removed, set.view().len())
-    });
-    let (removed, left) = ctx.edited(outcome)?;
+    })?;
     if removed > 0 {
         ctx.changed_times(key, removed, 's', event);
         ctx.emptied(key, left);
     }
-    Some(removed)
+    Ok(removed)
 }
 
 /// `SCARD key`
-fn scard(ctx: &mut Context<'_>, args: &[&[u8]]) {
-    let Some((out, set)) = ctx.found::<Set<'_>>(args[1]) else { return };
+fn scard(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
+    let (out, set) = ctx.found::<Set<'_>>(args[1])?;
     out.integer(set.map_or(0, |set| set.len() as i64));
+    Ok(())
 }
 
 /// `SISMEMBER key member`
-fn sismember(ctx: &mut Context<'_>, args: &[&[u8]]) {
-    let Some((out, set)) = ctx.found::<Set<'_>>(args[1]) else { return };
+fn sismember(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
+    let (out, set) = ctx.found::<Set<'_>>(args[1])?;
     out.integer(set.is_some_and(|set| set.contains(args[2])).into());
+    Ok(())
 }
 
 /// `SMISMEMBER key member...`
-fn smismember(ctx: &mut Context<'_>, args: &[&[u8]]) {
-    let Some((out, set)) = ctx.found::<Set<'_>>(args[1]) else { return };
+fn smismember(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
+    let (out, set) = ctx.found::<Set<'_>>(args[1])?;
     out.array(args.len() - 2);
     for member in &args[2..] {
         out.integer(set.is_some_and(|set| set.contains(member)).into());
     }
+    Ok(())
 }
 
 /// `SMEMBERS key`
-fn smembers(ctx: &mut Context<'_>, args: &[&[u8]]) {
-    let Some((out, set)) = ctx.found::<Set<'_>>(args[1]) else { return };
+fn smembers(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
+    let (out, set) = ctx.found::<Set<'_>>(args[1])?;
     answer_all(out, set);
+    Ok(())
 }
 
 fn answer_all(out: &mut Out<'_>, set: Option<Set<'_>>) {
@@ -104,61 +105,64 @@ fn answer_all(out: &mut Out<'_>, set: Option<Set<'_>>) {
 }
 
 /// `SMOVE source destination member`
-fn smove(ctx: &mut Context<'_>, args: &[&[u8]]) {
+fn smove(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let (source, target, member) = (args[1], args[2], args[3]);
     // What the target holds does not matter if there is no source.
     if !ctx.exists(source) {
-        return ctx.out.integer(0);
+        ctx.out.integer(0);
+        return Ok(());
     }
-    let Some((_, set)) = ctx.held::<Set<'_>>(source) else { return };
+    let (_, set) = ctx.held::<Set<'_>>(source)?;
     let there = set.is_some_and(|set| set.contains(member));
-    let Some((out, _)) = ctx.held::<Set<'_>>(target) else { return };
+    let (out, _) = ctx.held::<Set<'_>>(target)?;
     if !there || source == target {
-        return out.integer(there.into());
+        out.integer(there.into());
+        return Ok(());
     }
     // Added before it is removed, so that a failure loses nothing.
-    let outcome = ctx.keyspace.edit_set(ctx.caller.db, target, |set| set.insert(member));
-    let Some(added) = ctx.edited(outcome) else { return };
+    let added = ctx.keyspace.edit_set(ctx.caller.db, target, |set| set.insert(member))?;
     // A target that is new is told with what it got, after what the source lost.
     let new = ctx.ledger.put_off_new(ctx.keyspace);
-    if remove(ctx, source, &[member], "srem").is_none() {
-        return;
-    }
+    remove(ctx, source, &[member], "srem")?;
     ctx.ledger.untell_new(new);
     if added {
         ctx.changed_as(target, 's', "sadd");
     }
     ctx.out.integer(1);
+    Ok(())
 }
 
 /// `SPOP key [count]`
-fn spop(ctx: &mut Context<'_>, args: &[&[u8]]) {
+fn spop(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let key = args[1];
-    let count = match args.get(2).map(|count| at_least(count, 0, MUST_BE_POSITIVE)) {
-        Some(_) if args.len() > 3 => return ctx.out.error(SYNTAX),
-        Some(Err(error)) => return ctx.out.error(error),
-        Some(Ok(count)) => Some(count),
-        None => None,
-    };
+    if args.len() > 3 {
+        return Err(SYNTAX);
+    }
+    let count = args.get(2).map(|count| at_least(count, 0, MUST_BE_POSITIVE)).transpose()?;
     let mut random = ctx.ledger.random.split();
-    let Some((out, set)) = ctx.held::<Set<'_>>(key) else { return };
+    let (out, set) = ctx.held::<Set<'_>>(key)?;
     let Some(set) = set else {
-        return if count.is_some() { out.set(0) } else { out.null() };
+        if count.is_some() {
+            out.set(0);
+        } else {
+            out.null();
+        }
+        return Ok(());
     };
     let ranks = Count::Distinct(count.unwrap_or(1)).ranks(&mut random, set.len());
     let members = members_at(set, &ranks);
     if ranks.is_empty() {
-        return out.set(0);
+        out.set(0);
+        return Ok(());
     }
-    if remove(ctx, key, &members, "spop").is_none() {
-        return;
-    }
+    remove(ctx, key, &members, "spop")?;
     let removal = [&b"srem"[..], key].into_iter().chain(members.iter().map(Vec::as_slice));
     ctx.effect(&removal.collect::<Vec<_>>());
     if count.is_some() {
         ctx.out.set(members.len());
     }
     members.iter().for_each(|member| ctx.out.bulk(member));
+    Ok(())
 }
 
 fn members_at(set: Set<'_>, ranks: &[usize]) -> Vec<Vec<u8>> {
@@ -166,16 +170,14 @@ fn members_at(set: Set<'_>, ranks: &[usize]) -> Vec<Vec<u8>> {
 }
 
 /// `SRANDMEMBER key [count]`
-fn srandmember(ctx: &mut Context<'_>, args: &[&[u8]]) {
+fn srandmember(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let room = ctx.out.room();
-    let count = match args.get(2).map(|count| Count::parse(count, room)) {
-        Some(_) if args.len() > 3 => return ctx.out.error(SYNTAX),
-        Some(Err(error)) => return ctx.out.error(error),
-        Some(Ok(count)) => Some(count),
-        None => None,
-    };
+    if args.len() > 3 {
+        return Err(SYNTAX);
+    }
+    let count = args.get(2).map(|count| Count::parse(count, room)).transpose()?;
     let mut random = ctx.ledger.random.split();
-    let Some((out, set)) = ctx.found::<Set<'_>>(args[1]) else { return };
+    let (out, set) = ctx.found::<Set<'_>>(args[1])?;
     match (set, count) {
         (None, None) => out.null(),
         (None, Some(_)) => out.array(0),
@@ -186,4 +188,5 @@ fn srandmember(ctx: &mut Context<'_>, args: &[&[u8]]) {
             ranks.iter().filter_map(|&rank| set.at(rank)).for_each(|member| out.bulk(member));
         }
     }
+    Ok(())
 }

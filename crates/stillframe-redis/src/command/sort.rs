@@ -5,7 +5,7 @@ use stillframe_resp::parse_integer;
 
 use super::collection::view_of;
 use crate::context::Context;
-use crate::errors::{NOT_AN_INTEGER, SYNTAX, WRONG_TYPE};
+use crate::errors::{NOT_AN_INTEGER, Refusal, SYNTAX, WrongType};
 use crate::table::flags::{DENYOOM, MOVABLE_KEYS, READONLY, WRITE};
 use crate::table::{More, ONE_KEY, Table};
 use crate::text::c_string;
@@ -33,7 +33,7 @@ struct Options<'a> {
 }
 
 impl<'a> Options<'a> {
-    fn parse(args: &[&'a [u8]], may_store: bool) -> Result<Self, &'static str> {
+    fn parse(args: &[&'a [u8]], may_store: bool) -> Result<Self, Refusal> {
         let mut options = Self::default();
         let mut rest = args;
         while let [option, after @ ..] = rest {
@@ -94,11 +94,8 @@ struct Item {
 }
 
 /// `SORT key [BY p] [LIMIT start count] [GET p]... [ASC | DESC] [ALPHA] [STORE destination]`
-fn sort(ctx: &mut Context<'_>, args: &[&[u8]], may_store: bool) {
-    let mut options = match Options::parse(&args[2..], may_store) {
-        Ok(options) => options,
-        Err(error) => return ctx.out.error(error),
-    };
+fn sort(ctx: &mut Context<'_>, args: &[&[u8]], may_store: bool) -> Result<(), Refusal> {
+    let mut options = Options::parse(&args[2..], may_store)?;
     let looks = options.by.filter(|pattern| c_string(pattern).contains(&b'*')).is_some();
     if (looks || !options.get.is_empty()) && !ctx.caller.reads_all_keys {
         // Redis names the one that comes first.
@@ -106,12 +103,12 @@ fn sort(ctx: &mut Context<'_>, args: &[&[u8]], may_store: bool) {
         let is_get = |word: &&[u8]| word.eq_ignore_ascii_case(b"get");
         let (by, get) = (args[2..].iter().position(is_by), args[2..].iter().position(is_get));
         let first = if looks && (get.is_none() || by < get) { "BY" } else { "GET" };
-        return ctx.out.error(format!(
+        return Err(format!(
             "ERR {first} option of SORT denied due to insufficient ACL permissions."
-        ));
+        )
+        .into());
     }
-    let found = ctx.read(args[1], |_, entry| gather(entry));
-    let Some((elements, is_set)) = found else { return ctx.out.error(WRONG_TYPE) };
+    let (elements, is_set) = ctx.read(args[1], |_, entry| gather(entry))?;
     let mut order = match options.by {
         None => Order::Own,
         Some(pattern) if c_string(pattern).contains(&b'*') => Order::Looked,
@@ -122,27 +119,26 @@ fn sort(ctx: &mut Context<'_>, args: &[&[u8]], may_store: bool) {
         (order, options.alpha) = (Order::Own, true);
     }
     let range = options.range(elements.len());
-    let Some(elements) = ordered(ctx, elements, &options, &order) else {
-        return ctx.out.error("ERR One or more scores can't be converted into double");
-    };
+    let elements = ordered(ctx, elements, &options, &order)
+        .ok_or("ERR One or more scores can't be converted into double")?;
     let chosen = elements.get(range).unwrap_or_default();
     match options.store {
         None => answer(ctx, chosen, &options.get),
-        Some(target) => store(ctx, chosen, &options.get, target),
+        Some(target) => store(ctx, chosen, &options.get, target)?,
     }
+    Ok(())
 }
 
-/// The elements of what can be sorted, and whether they have no order of their own. `None`: it is
-/// something else.
-fn gather(entry: Option<&Entry>) -> Option<(Vec<Vec<u8>>, bool)> {
-    Some(match entry.map(Entry::value) {
+/// The elements of what can be sorted, and whether they have no order of their own.
+fn gather(entry: Option<&Entry>) -> Result<(Vec<Vec<u8>>, bool), WrongType> {
+    Ok(match entry.map(Entry::value) {
         None => (Vec::new(), false),
         Some(Value::List(list)) => (list.iter_from(0).map(<[u8]>::to_vec).collect(), false),
         Some(Value::Set(set)) => (set.iter().map(<[u8]>::to_vec).collect(), true),
         Some(Value::Sorted(sorted)) => {
             (sorted.iter_from(0).map(|(member, _)| member.to_vec()).collect(), false)
         }
-        Some(_) => return None,
+        Some(_) => return Err(WrongType),
     })
 }
 
@@ -245,7 +241,12 @@ fn answer(ctx: &mut Context<'_>, chosen: &[Vec<u8>], patterns: &[&[u8]]) {
 }
 
 /// Stores as a list what would have been answered; what a pattern does not find is empty.
-fn store(ctx: &mut Context<'_>, chosen: &[Vec<u8>], patterns: &[&[u8]], target: &[u8]) {
+fn store(
+    ctx: &mut Context<'_>,
+    chosen: &[Vec<u8>],
+    patterns: &[&[u8]],
+    target: &[u8],
+) -> Result<(), Refusal> {
     let mut results = Vec::new();
     for element in chosen {
         if patterns.is_empty() {
@@ -257,15 +258,15 @@ fn store(ctx: &mut Context<'_>, chosen: &[Vec<u8>], patterns: &[&[u8]], target: 
     }
     if results.is_empty() {
         ctx.store_nothing(target);
-        return ctx.out.integer(0);
+        ctx.out.integer(0);
+        return Ok(());
     }
-    let stored = ctx.replaced(target, |keyspace, db, name| {
+    ctx.replaced(target, |keyspace, db, name| {
         keyspace.edit_list(db, name, |list| {
             results.iter().for_each(|result| list.push_back(result));
         })
-    });
-    if stored.is_some() {
-        ctx.changed_times(target, results.len(), 'l', "sortstore");
-        ctx.out.integer(results.len() as i64);
-    }
+    })?;
+    ctx.changed_times(target, results.len(), 'l', "sortstore");
+    ctx.out.integer(results.len() as i64);
+    Ok(())
 }

@@ -4,8 +4,8 @@ use stillframe_keyspace::{Entry, IntText, Type, WARM_BATCH};
 use stillframe_resp::parse_integer;
 
 use crate::context::Context;
-use crate::context::{Found, bulk_value};
-use crate::errors::{NOT_AN_INTEGER, OFFSET_RANGE, TOO_LONG, WRONG_TYPE};
+use crate::context::bulk_value;
+use crate::errors::{NOT_AN_INTEGER, OFFSET_RANGE, Refusal, TOO_LONG, WRONG_TYPE, WrongType};
 use crate::number::integers::clamp_range;
 use crate::table::flags::{DENYOOM, FAST, READONLY, WRITE};
 use crate::table::{ALL_KEYS, ONE_KEY, Table};
@@ -23,106 +23,106 @@ pub(crate) fn register<S>(table: &mut Table<S>) {
 }
 
 /// `GET key`
-fn get(ctx: &mut Context<'_>, args: &[&[u8]]) {
-    ctx.answer_value(args[1]);
+fn get(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
+    ctx.answer_value(args[1])?;
+    Ok(())
 }
 
 /// `MGET key...`
-fn mget(ctx: &mut Context<'_>, args: &[&[u8]]) {
+fn mget(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let keys = &args[1..];
     ctx.out.array(keys.len());
     for (index, key) in keys.iter().enumerate() {
         if index.is_multiple_of(WARM_BATCH) {
             ctx.keyspace.warm(ctx.caller.db, keys[index..].iter().copied());
         }
-        ctx.read(key, |out, entry| match entry.map(Entry::value) {
-            Some(value) if value.kind() == Type::String => bulk_value(out, value),
-            _ => out.null(),
+        ctx.read(key, |out, entry| {
+            if entry.is_none_or(|entry| bulk_value(out, entry.value()).is_err()) {
+                out.null();
+            }
         });
     }
+    Ok(())
 }
 
 /// `GETDEL key`
-fn getdel(ctx: &mut Context<'_>, args: &[&[u8]]) {
+fn getdel(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let key = args[1];
-    if ctx.answer_value(key) == Found::Text {
+    if ctx.answer_value(key)? {
         ctx.keyspace.remove(ctx.caller.db, key);
         ctx.effect(&[b"DEL", key]);
         ctx.changed_as(key, 'g', "del");
     }
+    Ok(())
 }
 
 /// `STRLEN key`
-fn strlen(ctx: &mut Context<'_>, args: &[&[u8]]) {
-    ctx.read(args[1], |out, entry| match entry.map(Entry::value) {
-        Some(value) if value.kind() != Type::String => out.error(WRONG_TYPE),
-        value => out.integer(value.map_or(0, |value| value.len() as i64)),
-    });
+fn strlen(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
+    ctx.read(args[1], |out, entry| {
+        out.integer(length_of(entry)? as i64);
+        Ok(())
+    })
 }
 
 /// `GETRANGE key start end`: the bytes from `start` to `end` inclusive.
-fn getrange(ctx: &mut Context<'_>, args: &[&[u8]]) {
+fn getrange(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let (Some(start), Some(end)) = (parse_integer(args[2]), parse_integer(args[3])) else {
-        return ctx.out.error(NOT_AN_INTEGER);
+        return Err(NOT_AN_INTEGER);
     };
     ctx.read(args[1], |out, entry| {
         let mut text = IntText::default();
         let value = entry.map(Entry::value);
         if value.is_some_and(|value| value.kind() != Type::String) {
-            return out.error(WRONG_TYPE);
+            return Err(WRONG_TYPE);
         }
         let bytes = value.map_or(&[][..], |value| value.to_bytes(&mut text));
         out.bulk(bytes.get(clamp_range(start, end, bytes.len())).unwrap_or_default());
-    });
+        Ok(())
+    })
 }
 
 /// `SETRANGE key offset value`
-fn setrange(ctx: &mut Context<'_>, args: &[&[u8]]) {
+fn setrange(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let (key, patch) = (args[1], args[3]);
-    let Some(offset) = parse_integer(args[2]) else {
-        return ctx.out.error(NOT_AN_INTEGER);
-    };
-    let Ok(offset) = usize::try_from(offset) else {
-        return ctx.out.error(OFFSET_RANGE);
-    };
-    let Some(length) = length(ctx, key) else { return };
+    let offset = parse_integer(args[2]).ok_or(NOT_AN_INTEGER)?;
+    let offset = usize::try_from(offset).map_err(|_| OFFSET_RANGE)?;
+    let length = length(ctx, key)?;
     if patch.is_empty() {
-        return ctx.out.integer(length as i64);
+        ctx.out.integer(length as i64);
+        return Ok(());
     }
     if too_long(ctx, offset, patch.len()) {
-        return ctx.out.error(TOO_LONG);
+        return Err(TOO_LONG);
     }
-    let start = ctx.out.position();
     let outcome = ctx.keyspace.set_range(ctx.caller.db, key, offset, patch);
-    if let Some(length) = ctx.stored_as(key, "setrange", start, outcome) {
-        ctx.out.integer(length as i64);
-    }
+    let length = ctx.stored_as(key, "setrange", outcome)?;
+    ctx.out.integer(length as i64);
+    Ok(())
 }
 
 /// `APPEND key value`
-fn append(ctx: &mut Context<'_>, args: &[&[u8]]) {
+fn append(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let (key, tail) = (args[1], args[2]);
-    let Some(length) = length(ctx, key) else { return };
+    let length = length(ctx, key)?;
     if too_long(ctx, length, tail.len()) {
-        return ctx.out.error(TOO_LONG);
+        return Err(TOO_LONG);
     }
-    let start = ctx.out.position();
     let outcome = ctx.keyspace.append(ctx.caller.db, key, tail);
-    if let Some(length) = ctx.stored_as(key, "append", start, outcome) {
-        ctx.out.integer(length as i64);
-    }
+    let length = ctx.stored_as(key, "append", outcome)?;
+    ctx.out.integer(length as i64);
+    Ok(())
 }
 
-/// Length of a key's text, 0 if there is no such key; answers if it is no string. Deletes the key
-/// if its time has come.
-fn length(ctx: &mut Context<'_>, key: &[u8]) -> Option<usize> {
-    match ctx.keyspace.get(ctx.caller.db, key, ctx.now).map(Entry::value) {
-        None => Some(0),
-        Some(value) if value.kind() == Type::String => Some(value.len()),
-        Some(_) => {
-            ctx.out.error(WRONG_TYPE);
-            None
-        }
+/// Length of a key's text, 0 if there is no such key. Deletes the key if its time has come.
+fn length(ctx: &mut Context<'_>, key: &[u8]) -> Result<usize, WrongType> {
+    length_of(ctx.keyspace.get(ctx.caller.db, key, ctx.now))
+}
+
+fn length_of(entry: Option<&Entry>) -> Result<usize, WrongType> {
+    match entry.map(Entry::value) {
+        None => Ok(0),
+        Some(value) if value.kind() == Type::String => Ok(value.len()),
+        Some(_) => Err(WrongType),
     }
 }
 

@@ -2,6 +2,8 @@
 
 use stillframe_resp::parse_integer;
 
+use crate::errors::Refusal;
+
 /// A SCAN cursor, as C's `strtoul` reads it: a sign is allowed, `-n` wraps around, nothing is 0.
 pub fn parse_cursor(text: &[u8]) -> Option<u64> {
     let (negative, digits) = match text {
@@ -47,9 +49,9 @@ pub fn clamp_range(start: i64, end: i64, length: usize) -> std::ops::Range<usize
 }
 
 /// An integer of at least `min`; anything else is `error`.
-pub fn at_least(text: &[u8], min: usize, error: &'static str) -> Result<usize, &'static str> {
+pub fn at_least(text: &[u8], min: usize, error: impl Into<Refusal>) -> Result<usize, Refusal> {
     let number = parse_integer(text).and_then(|number| usize::try_from(number).ok());
-    number.filter(|&number| number >= min).ok_or(error)
+    number.filter(|&number| number >= min).ok_or_else(|| error.into())
 }
 
 /// The elements of `length` that an inclusive range selects; negative positions count from the

@@ -3,12 +3,12 @@
 //! categories, so that an ACL file of Redis means here what it means there. MODULE is there to say
 //! that there are none.
 
-use stillframe_redis::{Keys, More};
+use stillframe_redis::{Keys, More, Refusal};
 
 use super::{Context, NO_KEYS, ONE_KEY, SECOND_KEY, Table, flags::*};
 
 /// What a Redis says that is no node of a cluster: clients ask so to find out.
-const NO_CLUSTER: &str = "ERR This instance has cluster support disabled";
+const NO_CLUSTER: Refusal = Refusal::new("ERR This instance has cluster support disabled");
 
 /// How many keys there are is said at the second position.
 const COUNTED: Keys = NO_KEYS.and(More::Counted(2));
@@ -66,19 +66,19 @@ const CLUSTER: [Group; 4] = [
 ];
 
 /// The error for a command that is not here yet; `None` for names that Redis does not know either.
-pub(super) fn error(name: &[u8]) -> Option<String> {
+pub(super) fn error(name: &[u8]) -> Option<Refusal> {
     let is_among = |groups: &[Group]| {
         let mut names = groups.iter().flat_map(|(.., names)| *names);
         names.any(|known| known.as_bytes().eq_ignore_ascii_case(name))
     };
     let what = match () {
-        () if is_among(&CLUSTER) => return Some(NO_CLUSTER.to_owned()),
+        () if is_among(&CLUSTER) => return Some(NO_CLUSTER),
         () if is_among(&STREAMS) => "streams",
         () if is_among(&SCRIPTS) => "scripts",
         () => return None,
     };
     let name = String::from_utf8_lossy(name).to_uppercase();
-    Some(format!("ERR {name}: {what} are not supported by this server yet"))
+    Some(format!("ERR {name}: {what} are not supported by this server yet").into())
 }
 
 /// Adds what is not here, and MODULE.
@@ -100,7 +100,7 @@ pub(crate) fn register(table: &mut Table) {
 
 /// Answers that the command is not here.
 fn refuse(ctx: &mut Context<'_>, args: &[&[u8]]) {
-    ctx.out.error(error(args[0]).unwrap_or_else(|| NO_CLUSTER.to_owned()));
+    ctx.out.error(error(args[0]).unwrap_or(NO_CLUSTER));
 }
 
 const NOT_ALLOWED: &str = "ERR MODULE command not allowed. If the enable-module-command option is \

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use stillframe_redis::errors::{NOT_AN_INTEGER, SYNTAX};
 use stillframe_redis::flags::WRITE;
-use stillframe_redis::{More, THIRD_KEY, payload};
+use stillframe_redis::{More, Refusal, THIRD_KEY, payload};
 use stillframe_resp::parse_integer;
 
 pub(crate) use self::peer::Peers;
@@ -39,7 +39,7 @@ struct Request<'a> {
 }
 
 impl<'a> Request<'a> {
-    fn parse(args: &[&'a [u8]]) -> Result<Self, &'static str> {
+    fn parse(args: &[&'a [u8]]) -> Result<Self, Refusal> {
         const BOTH: &str = "ERR When using MIGRATE KEYS option, the key argument must be set to \
             the empty string";
         let [_, host, port, key, db, timeout, options @ ..] = args else { return Err(SYNTAX) };
@@ -57,7 +57,7 @@ impl<'a> Request<'a> {
                 (b"auth2", [user, password, after @ ..]) => {
                     (credentials, rest) = (vec![*user, *password], after);
                 }
-                (b"keys", _) if !key.is_empty() => return Err(BOTH),
+                (b"keys", _) if !key.is_empty() => return Err(BOTH.into()),
                 (b"keys", all) => (keys, rest) = (all.to_vec(), &[]),
                 _ => return Err(SYNTAX),
             }
@@ -113,10 +113,7 @@ fn migrate(ctx: &mut Context<'_>, args: &[&[u8]]) {
 type Packed<'a> = (&'a [u8], Vec<u8>);
 
 /// The keys that there are, each with the request that makes it anew.
-fn packed<'a>(
-    ctx: &mut Context<'_>,
-    request: &Request<'a>,
-) -> Result<Vec<Packed<'a>>, &'static str> {
+fn packed<'a>(ctx: &mut Context<'_>, request: &Request<'a>) -> Result<Vec<Packed<'a>>, Refusal> {
     let mut data = ctx.data();
     let mut found = Vec::new();
     for &key in &request.keys {

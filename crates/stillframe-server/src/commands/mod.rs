@@ -32,11 +32,11 @@ pub(crate) mod transactions;
 use std::time::Duration;
 
 use stillframe_keyspace::Keyspace;
-use stillframe_redis::Handler;
 use stillframe_redis::errors::wrong_arity;
+use stillframe_redis::{Handler, Refusal};
 use stillframe_resp::Out;
 
-use refusals::{is_http, refusal, refuse, reject, unknown_command, unknown_subcommand};
+use refusals::{is_http, may_run, refuse, reject, unknown_command, unknown_subcommand};
 pub(crate) use replay::{named, replay, replay_logged};
 pub(crate) use stillframe_redis::{ALL_KEYS, Lookup, NO_KEYS, ONE_KEY, SECOND_KEY, flags};
 
@@ -70,6 +70,9 @@ pub(crate) struct Context<'a> {
     pub(crate) now: i64,
     /// All commands.
     pub(crate) table: &'a Table,
+    /// Why EXEC's first request that failed was refused: an error among the replies of EXEC, which
+    /// has not failed itself.
+    pub(crate) failed_within: Option<Refusal>,
 }
 
 impl Context<'_> {
@@ -83,6 +86,12 @@ impl Context<'_> {
             out: self.out.reborrow(),
             now: self.now,
         }
+    }
+
+    /// Answers a refusal, and counts it among the errors.
+    fn answer_refusal(&mut self, refusal: &Refusal) {
+        self.server.meter.stats.count_error(refusal.text());
+        self.out.error(refusal);
     }
 }
 
@@ -111,15 +120,16 @@ pub(crate) fn table() -> Table {
 }
 
 /// Answers one request, or runs it without an answer if the client wants none.
-pub(crate) fn dispatch(ctx: &mut Context<'_>, args: &[&[u8]]) {
-    if ctx.session.replies == Replies::Sent {
-        answer(ctx, args)
-    } else {
-        silenced(ctx, args)
-    }
+///
+/// # Errors
+/// Why the request was refused, which is answered and counted already.
+pub(crate) fn dispatch(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
+    let outcome =
+        if ctx.session.replies == Replies::Sent { answer(ctx, args) } else { silenced(ctx, args) };
     if ctx.server.hub.tracking.clients > 0 {
         finish_tracking(ctx);
     }
+    outcome
 }
 
 /// What is due after a request while clients are told of changes.
@@ -140,17 +150,17 @@ pub(crate) fn finish_tracking(ctx: &mut Context<'_>) {
 
 /// Runs a request whose reply is dropped, though not the messages that come with it.
 #[cold]
-fn silenced(ctx: &mut Context<'_>, args: &[&[u8]]) {
+fn silenced(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     if ctx.session.replies == Replies::SkipNext {
         ctx.session.replies = Replies::Skip;
     }
     let start = ctx.out.position();
     ctx.server.hub.clients.silent = true;
-    answer(ctx, args);
+    let outcome = answer(ctx, args);
     ctx.server.hub.clients.silent = false;
     if ctx.session.replies != Replies::Sent {
         if ctx.session.replica.as_deref().is_some_and(Replica::is_real) {
-            disown_reply(ctx, args, start);
+            disown_reply(ctx, args, start, &outcome);
         }
         ctx.out.buffer.truncate(start);
     }
@@ -158,23 +168,32 @@ fn silenced(ctx: &mut Context<'_>, args: &[&[u8]]) {
         ctx.session.replies = Replies::Sent;
     }
     ctx.out.buffer.append(&mut ctx.server.hub.clients.mail);
+    outcome
 }
 
 /// A replica hears nothing but the stream. One that asks for a reply waits in vain: its connection
 /// is closed, as in Redis.
-fn disown_reply(ctx: &mut Context<'_>, args: &[&[u8]], start: usize) {
-    let Some([first, rest @ ..]) = ctx.out.buffer.get(start..) else { return };
+fn disown_reply(
+    ctx: &mut Context<'_>,
+    args: &[&[u8]],
+    start: usize,
+    outcome: &Result<(), Refusal>,
+) {
+    if ctx.out.position() == start {
+        return;
+    }
     let name = match ctx.table.lookup(args) {
         Lookup::Found(index) => ctx.table.get(index).name.to_owned(),
         _ => args.first().map(|name| name.escape_ascii().to_string()).unwrap_or_default(),
     };
     let peer = &ctx.session.caller.peer;
-    if *first == b'-' {
+    if let Err(refusal) = outcome {
         ctx.server.meter.stats.unexpected_errors += 1;
-        let error = String::from_utf8_lossy(rest.trim_ascii_end());
+        let error = refusal.to_string();
         tracing::warn!(
-            "== CRITICAL == This master is sending an error to its replica: '{error}' after \
-             processing the command '{name}'"
+            "== CRITICAL == This master is sending an error to its replica: '{}' after processing \
+             the command '{name}'",
+            error.trim_ascii_end()
         );
     }
     tracing::warn!("Replica generated a reply to command '{name}', disconnecting it: {peer}");
@@ -182,7 +201,7 @@ fn disown_reply(ctx: &mut Context<'_>, args: &[&[u8]], start: usize) {
 }
 
 /// Answers one request: looks the command up, and goes on from there.
-fn answer(ctx: &mut Context<'_>, args: &[&[u8]]) {
+fn answer(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let found = match ctx.session.caller.internal {
         true => ctx.table.lookup(args),
         false => ctx.table.lookup_for_client(args),
@@ -196,29 +215,29 @@ fn answer(ctx: &mut Context<'_>, args: &[&[u8]]) {
                 ctx.session.caller.peer
             );
             ctx.session.closing = true;
-            return;
+            return Ok(());
         }
-        Lookup::Unknown => return reject(ctx, &unknown_command(args)),
-        Lookup::UnknownSubcommand => return reject(ctx, &unknown_subcommand(args)),
+        Lookup::Unknown => return reject(ctx, unknown_command(args)),
+        Lookup::UnknownSubcommand => return reject(ctx, unknown_subcommand(args)),
     };
     match ctx.table.real_name(index, args[0]) {
         // From here on everybody, logs and replicas included, sees the real name.
         Some(name) if !ctx.session.caller.internal => {
-            check(ctx, index, &[&[name.as_bytes()], &args[1..]].concat());
+            check(ctx, index, &[&[name.as_bytes()], &args[1..]].concat())
         }
         _ => check(ctx, index, args),
     }
 }
 
 /// Checks that a request may run now, then runs or queues it.
-fn check(ctx: &mut Context<'_>, index: usize, args: &[&[u8]]) {
+fn check(ctx: &mut Context<'_>, index: usize, args: &[&[u8]]) -> Result<(), Refusal> {
     let command = ctx.table.get(index);
     ctx.session.caller.last_command = index; // whatever becomes of it: ACL LOG tells
     if !command.accepts(args.len()) {
-        return refuse(ctx, index, &wrong_arity(command.name));
+        return refuse(ctx, index, wrong_arity(command.name));
     }
-    if let Some(error) = refusal(ctx, index, args) {
-        return refuse(ctx, index, &error);
+    if let Err(refusal) = may_run(ctx, index, args) {
+        return refuse(ctx, index, refusal);
     }
     if ctx.server.config.maxmemory_bytes > 0 && lacks_memory(ctx, command) {
         return refuse(ctx, index, OUT_OF_MEMORY);
@@ -226,15 +245,17 @@ fn check(ctx: &mut Context<'_>, index: usize, args: &[&[u8]]) {
     let may_wait = !ctx.session.caller.internal && ctx.session.replica.is_none();
     if ctx.server.pausing() && may_wait && ctx.server.holds(command, ctx.session) {
         ctx.session.postponed.get_or_insert_default().push(index, args);
-        return;
+        return Ok(());
     }
     if ctx.session.transaction.is_some() && !command.has(flags::NOT_QUEUED) {
-        return transactions::queue(ctx, index, args);
+        transactions::queue(ctx, index, args);
+        return Ok(());
     }
-    run(ctx, index, args);
+    run(ctx, index, args)
 }
 
-const OUT_OF_MEMORY: &str = "OOM command not allowed when used memory > 'maxmemory'.";
+const OUT_OF_MEMORY: Refusal =
+    Refusal::new("OOM command not allowed when used memory > 'maxmemory'.");
 
 /// Makes room, and tells whether the command may not run because there is none.
 #[cold]
@@ -247,29 +268,18 @@ fn lacks_memory(ctx: &mut Context<'_>, command: &Command) -> bool {
     queues || ctx.session.has(command, flags::DENYOOM)
 }
 
-/// Runs a command that was looked up and checked, and counts it.
-pub(crate) fn run(ctx: &mut Context<'_>, index: usize, args: &[&[u8]]) {
+/// Runs a command that was looked up and checked, answers it if it refuses, and counts it.
+///
+/// # Errors
+/// Why the command refuses, which is answered and counted already.
+pub(crate) fn run(ctx: &mut Context<'_>, index: usize, args: &[&[u8]]) -> Result<(), Refusal> {
     let start = ctx.out.buffer.len();
     let begun_ns = ctx.server.clock.ns;
     let dirty = ctx.server.ledger.dirty;
     ctx.session.caller.last_command = index;
     ctx.server.ledger.begin(ctx.keyspace, ctx.session.caller.db);
     let command = ctx.table.get(index);
-    // A client's write at a replica that takes writes deletes what has expired before, as at a
-    // primary: its log is replayed by a clock that stands still.
-    let deletes = command.has(flags::WRITE) && !ctx.session.caller.internal;
-    let deletes = deletes && ctx.server.replication.is_replica();
-    if deletes {
-        ctx.keyspace.spare_expired(false);
-    }
-    match command.handler {
-        Handler::Data(handler) => handler(&mut ctx.data(), args),
-        Handler::Server(handler) => handler(ctx, args),
-    }
-    if deletes {
-        ctx.keyspace.spare_expired(ctx.server.spares_expired());
-        ctx.remember_own(index, args);
-    }
+    let outcome = call(ctx, index, args);
     if ctx.keyspace.has_expired() {
         ctx.server.ledger.note_expired(ctx.keyspace);
     }
@@ -288,7 +298,7 @@ pub(crate) fn run(ctx: &mut Context<'_>, index: usize, args: &[&[u8]]) {
         }
     }
     if ctx.session.caller.waits {
-        return; // it counts when it is served or gives up
+        return outcome; // it counts when it is served or gives up
     }
     ctx.server.clock.read();
     let took_ns = ctx.server.clock.ns.saturating_sub(begun_ns);
@@ -305,9 +315,9 @@ pub(crate) fn run(ctx: &mut Context<'_>, index: usize, args: &[&[u8]]) {
     if ctx.server.config.latency_tracking {
         counters.times.get_or_insert_default().add(took_ns);
     }
-    if let Some([b'-', error @ ..]) = ctx.out.buffer.get(start..) {
+    if let Err(refusal) = &outcome {
         counters.failed += 1;
-        stats.count_error(error);
+        stats.count_error(refusal.text());
     }
     if !ctx.server.hub.clients.mail.is_empty() && !ctx.server.hub.clients.silent {
         if ctx.out.is_full() {
@@ -315,6 +325,41 @@ pub(crate) fn run(ctx: &mut Context<'_>, index: usize, args: &[&[u8]]) {
         }
         ctx.out.buffer.splice(start..start, ctx.server.hub.clients.mail.drain(..));
     }
+    outcome
+}
+
+/// Calls the handler of a command. If it refuses, the refusal takes the place of what it has
+/// written.
+#[inline]
+fn call(ctx: &mut Context<'_>, index: usize, args: &[&[u8]]) -> Result<(), Refusal> {
+    let start = ctx.out.position();
+    let command = ctx.table.get(index);
+    // A client's write at a replica that takes writes deletes what has expired before, as at a
+    // primary: its log is replayed by a clock that stands still.
+    let deletes = command.has(flags::WRITE) && !ctx.session.caller.internal;
+    let deletes = deletes && ctx.server.replication.is_replica();
+    if deletes {
+        ctx.keyspace.spare_expired(false);
+    }
+    let outcome = match command.handler {
+        Handler::Data(handler) => handler(&mut ctx.data(), args),
+        Handler::Server(handler) => {
+            handler(ctx, args);
+            match ctx.out.buffer.get(start..) {
+                Some([b'-', error @ .., b'\r', b'\n']) => Err(error.to_vec().into()),
+                _ => Ok(()),
+            }
+        }
+    };
+    if let Err(refusal) = &outcome {
+        ctx.out.buffer.truncate(start);
+        ctx.out.error(refusal);
+    }
+    if deletes {
+        ctx.keyspace.spare_expired(ctx.server.spares_expired());
+        ctx.remember_own(index, args);
+    }
+    outcome
 }
 
 /// Keeps what the handler that has just run did: what it told, or, if it changed anything, the

@@ -1,17 +1,18 @@
 //! Whether the client's user may run a request: asked before it runs or is queued, and again by
 //! EXEC.
 
-use std::borrow::Cow;
+use stillframe_redis::Refusal;
 
 use super::client::describe_own;
 use super::{Command, Context, flags};
 use crate::acl::categories::{self, READ, WRITE};
 use crate::acl::{Denied, Entry, Touched};
 
-const NO_KEY: &str =
-    "NOPERM this user has no permissions to access one of the keys used as arguments";
-const NO_CHANNEL: &str =
-    "NOPERM this user has no permissions to access one of the channels used as arguments";
+const NO_KEY: Refusal =
+    Refusal::new("NOPERM this user has no permissions to access one of the keys used as arguments");
+const NO_CHANNEL: Refusal = Refusal::new(
+    "NOPERM this user has no permissions to access one of the channels used as arguments",
+);
 
 /// What a request touches.
 pub(super) fn touched<'a>(command: &Command, index: usize, args: &[&'a [u8]]) -> Touched<'a> {
@@ -61,16 +62,12 @@ fn only_reads(mut operations: &[&[u8]]) -> bool {
 }
 
 /// Why the client's user may not run a request; such refusals are kept for ACL LOG.
-pub(super) fn denied(
-    ctx: &mut Context<'_>,
-    index: usize,
-    args: &[&[u8]],
-) -> Option<Cow<'static, str>> {
+pub(super) fn denied(ctx: &mut Context<'_>, index: usize, args: &[&[u8]]) -> Option<Refusal> {
     let denied = find_denied(ctx, index, args)?;
     Some(match denied {
-        Denied::Command => no_command(ctx.table.get(index).name).into(),
-        Denied::Key(_) => NO_KEY.into(),
-        Denied::Channel(_) => NO_CHANNEL.into(),
+        Denied::Command => no_command(ctx.table.get(index).name),
+        Denied::Key(_) => NO_KEY,
+        Denied::Channel(_) => NO_CHANNEL,
     })
 }
 
@@ -80,20 +77,21 @@ pub(super) fn denied_at_exec(
     ctx: &mut Context<'_>,
     index: usize,
     args: &[&[u8]],
-) -> Option<String> {
+) -> Option<Refusal> {
     let reason = match find_denied(ctx, index, args)? {
         Denied::Command => "no permission to execute the command or subcommand",
         Denied::Key(_) => "no permission to touch the specified keys",
         Denied::Channel(_) => "no permission to access one of the channels used as arguments",
     };
-    Some(format!(
+    let error = format!(
         "NOPERM ACLs rules changed between the moment the transaction was accumulated and the \
          EXEC call. This command is no longer allowed for the following reason: {reason}"
-    ))
+    );
+    Some(error.into())
 }
 
-fn no_command(name: &str) -> String {
-    format!("NOPERM this user has no permissions to run the '{name}' command")
+fn no_command(name: &str) -> Refusal {
+    format!("NOPERM this user has no permissions to run the '{name}' command").into()
 }
 
 #[cold]

@@ -4,7 +4,8 @@
 //! - Only commands that write, or may reach replicas for another reason (PFCOUNT, PUBLISH), and
 //!   SELECT, MULTI and EXEC, are among them; anything else is refused, as is a command that this
 //!   server does not have.
-//! - An error reply means that the data is not what it was when the request was first answered.
+//! - A refusal, of a request within EXEC, too, means that the data is not what it was when the
+//!   request was first answered.
 
 use stillframe_keyspace::Keyspace;
 use stillframe_resp::{Out, Protocol};
@@ -26,7 +27,8 @@ pub(crate) fn replay(
     (server.hub.clients.own_place, server.hub.clients.own_id) = (usize::MAX, session.caller.id);
     replies.clear();
     let out = Out::new(replies, Protocol::Resp2);
-    apply(&mut Context { keyspace, server, session, out, now, table }, args)
+    let failed_within = None;
+    apply(&mut Context { keyspace, server, session, out, now, table, failed_within }, args)
 }
 
 /// Runs a request of a log again; the clock stands still.
@@ -59,15 +61,10 @@ fn apply(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), String> {
     {
         return Err("cannot be replayed: it is no command that changes data".to_owned());
     }
-    let (start, errors) = (ctx.out.position(), ctx.server.meter.stats.error_replies);
-    dispatch(ctx, args);
+    let outcome = dispatch(ctx, args);
     let _ = ctx.keyspace.tend(); // nobody waits for its housekeeping
-    if ctx.server.meter.stats.error_replies == errors {
-        return Ok(());
-    }
-    let reply = String::from_utf8_lossy(ctx.out.buffer.get(start..).unwrap_or_default());
-    let error = reply.lines().find_map(|line| line.strip_prefix('-')).unwrap_or_default();
-    Err(format!("does not succeed as it once did: {error}"))
+    let outcome = outcome.and(ctx.failed_within.take().map_or(Ok(()), Err));
+    outcome.map_err(|refusal| format!("does not succeed as it once did: {refusal}"))
 }
 
 /// A request for an error's text: its name, and its first argument, which is the key of most.

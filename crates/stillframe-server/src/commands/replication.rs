@@ -11,6 +11,7 @@ use crate::config::words::words;
 use crate::journal;
 use crate::replication::{Failover, Phase, Replica};
 use crate::state::ServerState;
+use stillframe_redis::Refusal;
 use stillframe_redis::errors::{NOT_AN_INTEGER, SYNTAX};
 use stillframe_redis::{Acks, Waiter};
 
@@ -78,7 +79,7 @@ fn failover(ctx: &mut Context<'_>, args: &[&[u8]]) {
 }
 
 /// The failover that a request asks for.
-fn wished_failover(server: &ServerState, args: &[&[u8]]) -> Result<Failover, &'static str> {
+fn wished_failover(server: &ServerState, args: &[&[u8]]) -> Result<Failover, Refusal> {
     let mut wish = Failover { target: None, deadline: None, force: false, handed_over: false };
     let mut rest = args.get(1..).unwrap_or_default();
     while let [word, behind @ ..] = rest {
@@ -106,21 +107,21 @@ fn wished_failover(server: &ServerState, args: &[&[u8]]) -> Result<Failover, &'s
     }
     let replication = &server.replication;
     if replication.failover.is_some() {
-        return Err("ERR FAILOVER already in progress.");
+        return Err("ERR FAILOVER already in progress.".into());
     } else if replication.is_replica() {
-        return Err("ERR FAILOVER is not valid when server is a replica.");
+        return Err("ERR FAILOVER is not valid when server is a replica.".into());
     } else if replication.places.is_empty() {
-        return Err("ERR FAILOVER requires connected replicas.");
+        return Err("ERR FAILOVER requires connected replicas.".into());
     } else if wish.force && (wish.deadline.is_none() || wish.target.is_none()) {
         return Err(
-            "ERR FAILOVER with force option requires both a timeout and target HOST and IP.",
+            "ERR FAILOVER with force option requires both a timeout and target HOST and IP.".into(),
         );
     }
     if let Some((host, port)) = &wish.target {
         match server.replica_known_as(host, *port) {
-            None => return Err("ERR FAILOVER target HOST and PORT is not a replica."),
+            None => return Err("ERR FAILOVER target HOST and PORT is not a replica.".into()),
             Some(replica) if replica.phase != Phase::Online => {
-                return Err("ERR FAILOVER target replica is not online.");
+                return Err("ERR FAILOVER target replica is not online.".into());
             }
             Some(_) => {}
         }

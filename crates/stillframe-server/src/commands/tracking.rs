@@ -7,6 +7,7 @@ use stillframe_resp::parse_integer;
 
 use super::{Context, NO_KEYS, Table};
 use crate::hub::Mode;
+use stillframe_redis::Refusal;
 use stillframe_redis::errors::{NOT_AN_INTEGER, SYNTAX};
 use stillframe_redis::flags::{CONNECTION, LOADING, NOSCRIPT, STALE};
 
@@ -40,10 +41,7 @@ fn tracking(ctx: &mut Context<'_>, args: &[&[u8]]) {
 }
 
 /// What a request says but its prefixes, and those.
-fn options<'a>(
-    ctx: &Context<'_>,
-    options: &[&'a [u8]],
-) -> Result<(Mode, Vec<&'a [u8]>), &'static str> {
+fn options<'a>(ctx: &Context<'_>, options: &[&'a [u8]]) -> Result<(Mode, Vec<&'a [u8]>), Refusal> {
     let (mut mode, mut prefixes) = (Mode::default(), Vec::new());
     let mut rest = options;
     while let [option, after @ ..] = rest {
@@ -52,7 +50,7 @@ fn options<'a>(
             (b"redirect", [id, after @ ..]) => {
                 rest = after;
                 if mode.redirect.is_some() {
-                    return Err("ERR A client can only redirect to a single other client");
+                    return Err("ERR A client can only redirect to a single other client".into());
                 }
                 let id = parse_integer(id).ok_or(NOT_AN_INTEGER)?.cast_unsigned();
                 let mut others = ctx.server.hub.clients.others().map(|(_, client)| &client.session);
@@ -77,24 +75,24 @@ fn options<'a>(
 
 /// Checks that the options go together, and with those that the client has already; adds the new
 /// prefixes.
-fn prepare(mode: &mut Mode, new: &[&[u8]], before: Option<&Mode>) -> Result<(), Vec<u8>> {
+fn prepare(mode: &mut Mode, new: &[&[u8]], before: Option<&Mode>) -> Result<(), Refusal> {
     if !mode.broadcast && !new.is_empty() {
-        return Err(b"ERR PREFIX option requires BCAST mode to be enabled".into());
+        return Err("ERR PREFIX option requires BCAST mode to be enabled".into());
     }
     if before.is_some_and(|before| before.broadcast != mode.broadcast) {
-        return Err(b"ERR You can't switch BCAST mode on/off before disabling tracking for this \
+        return Err("ERR You can't switch BCAST mode on/off before disabling tracking for this \
             client, and then re-enabling it with a different mode."
             .into());
     }
     if mode.broadcast && (mode.opt_in || mode.opt_out) {
-        return Err(b"ERR OPTIN and OPTOUT are not compatible with BCAST".into());
+        return Err("ERR OPTIN and OPTOUT are not compatible with BCAST".into());
     }
     if mode.opt_in && mode.opt_out {
-        return Err(b"ERR You can't specify both OPTIN mode and OPTOUT mode".into());
+        return Err("ERR You can't specify both OPTIN mode and OPTOUT mode".into());
     }
     let switched = |before: &Mode| before.opt_in && mode.opt_out || before.opt_out && mode.opt_in;
     if before.is_some_and(switched) {
-        return Err(b"ERR You can't switch OPTIN/OPTOUT mode before disabling tracking for this \
+        return Err("ERR You can't switch OPTIN/OPTOUT mode before disabling tracking for this \
             client, and then re-enabling it with a different mode."
             .into());
     }
@@ -111,7 +109,7 @@ fn prepare(mode: &mut Mode, new: &[&[u8]], before: Option<&Mode>) -> Result<(), 
 
 /// Refuses the first of the new prefixes that is the start of another one, known or new, or starts
 /// with one.
-fn check_prefixes(new: &[&[u8]], known: &BTreeSet<Box<[u8]>>) -> Result<(), Vec<u8>> {
+fn check_prefixes(new: &[&[u8]], known: &BTreeSet<Box<[u8]>>) -> Result<(), Refusal> {
     let Some(at) = first_overlap(new, known) else { return Ok(()) };
     let overlaps = |other: &[u8]| new[at].starts_with(other) || other.starts_with(new[at]);
     let known = known.iter().map(|known| &**known).find(|known| overlaps(known));
@@ -120,7 +118,7 @@ fn check_prefixes(new: &[&[u8]], known: &BTreeSet<Box<[u8]>>) -> Result<(), Vec<
     let with = format!("' overlaps with {with} '");
     let end = b"'. Prefixes for a single client must not overlap.";
     let other = known.or(other).unwrap_or_default();
-    Err([b"ERR Prefix '", new[at], with.as_bytes(), other, end].concat())
+    Err([b"ERR Prefix '", new[at], with.as_bytes(), other, end].concat().into())
 }
 
 /// Where the first new prefix is that overlaps with another one. In the order of their bytes a

@@ -88,12 +88,15 @@ fn exec(ctx: &mut Context<'_>, _args: &[&[u8]]) {
         let checked = !ctx.session.caller.internal && !user.is_some_and(|user| user.unlimited);
         ctx.session.caller.reads_all_keys = !checked;
         let denied = if checked { denied_at_exec(ctx, command, args) } else { None };
-        match denied {
-            Some(error) => {
-                ctx.server.meter.stats.count_error(error.as_bytes());
-                ctx.out.error(error);
+        let outcome = match denied {
+            Some(refusal) => {
+                ctx.answer_refusal(&refusal);
+                Err(refusal)
             }
             None => run(ctx, command, args),
+        };
+        if let Err(refusal) = outcome {
+            ctx.failed_within.get_or_insert(refusal);
         }
     });
     ctx.server.ledger.in_exec = false;

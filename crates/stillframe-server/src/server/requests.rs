@@ -193,7 +193,8 @@ impl Server {
     /// Runs one request of a client.
     fn run_request(&mut self, session: &mut Session, output: &mut Vec<u8>, args: &[&[u8]]) {
         let now = self.state.clock.unix_now();
-        commands::dispatch(&mut self.context(session, output, now), args);
+        // A refusal is answered and counted already.
+        let _ = commands::dispatch(&mut self.context(session, output, now), args);
     }
 
     /// What a request of the client of `session` runs in at `now`.
@@ -217,6 +218,7 @@ impl Server {
             session,
             now,
             table: &self.table,
+            failed_within: None,
         }
     }
 

@@ -46,7 +46,7 @@ impl Server {
         let start = ctx.out.position();
         // It was shown when it was sent.
         let monitors = std::mem::take(&mut ctx.server.hub.monitors);
-        commands::run(&mut ctx, waiter.command, &args);
+        let _ = commands::run(&mut ctx, waiter.command, &args); // answered and counted already
         ctx.server.hub.monitors = monitors;
         if ctx.session.replies == Replies::Dropped {
             ctx.out.buffer.truncate(start);

@@ -10,7 +10,7 @@ use stillframe_resp::{Out, Protocol};
 use self::cell::{Cell, LATITUDE_MAX, LONGITUDE_MAX, Place};
 use super::sorted::{AddOptions, Condition, add};
 use crate::context::Context;
-use crate::errors::{NOT_A_FLOAT, SYNTAX};
+use crate::errors::{NOT_A_FLOAT, Refusal, SYNTAX};
 use crate::number::doubles::parse_double;
 use crate::table::flags::{DENYOOM, READONLY, WRITE};
 use crate::table::{ONE_KEY, Table};
@@ -25,22 +25,23 @@ pub(crate) fn register<S>(table: &mut Table<S>) {
 }
 
 /// Meters in a unit.
-fn parse_unit(unit: &[u8]) -> Result<f64, &'static str> {
+fn parse_unit(unit: &[u8]) -> Result<f64, Refusal> {
     match unit.to_ascii_lowercase().as_slice() {
         b"m" => Ok(1.0),
         b"km" => Ok(1000.0),
         b"ft" => Ok(0.3048),
         b"mi" => Ok(1609.34),
-        _ => Err("ERR unsupported unit provided. please use M, KM, FT, MI"),
+        _ => Err("ERR unsupported unit provided. please use M, KM, FT, MI".into()),
     }
 }
 
-fn parse_place(longitude: &[u8], latitude: &[u8]) -> Result<Place, String> {
+fn parse_place(longitude: &[u8], latitude: &[u8]) -> Result<Place, Refusal> {
     let read = |text: &[u8]| parse_double(text).ok_or(NOT_A_FLOAT);
     let place = Place { longitude: read(longitude)?, latitude: read(latitude)? };
     if place.longitude.abs() > LONGITUDE_MAX || place.latitude.abs() > LATITUDE_MAX {
         let Place { longitude, latitude } = place;
-        return Err(format!("ERR invalid longitude,latitude pair {longitude:.6},{latitude:.6}"));
+        let error = format!("ERR invalid longitude,latitude pair {longitude:.6},{latitude:.6}");
+        return Err(error.into());
     }
     Ok(place)
 }
@@ -51,16 +52,14 @@ fn place_of(score: f64) -> Place {
 }
 
 /// `GEOADD key [NX | XX] [CH] [longitude latitude member]...`
-fn geoadd(ctx: &mut Context<'_>, args: &[&[u8]]) {
-    match parse_places(&args[2..]) {
-        Ok((options, places)) => add(ctx, args[1], options, &places),
-        Err(error) => ctx.out.error(error),
-    }
+fn geoadd(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
+    let (options, places) = parse_places(&args[2..])?;
+    add(ctx, args[1], options, &places)
 }
 
 type Places<'a> = Vec<(f64, &'a [u8])>;
 
-fn parse_places<'a>(args: &[&'a [u8]]) -> Result<(AddOptions, Places<'a>), String> {
+fn parse_places<'a>(args: &[&'a [u8]]) -> Result<(AddOptions, Places<'a>), Refusal> {
     let mut options = AddOptions::NONE;
     let (mut new, mut present) = (false, false);
     let mut rest = args;
@@ -75,7 +74,7 @@ fn parse_places<'a>(args: &[&'a [u8]]) -> Result<(AddOptions, Places<'a>), Strin
     }
     let (places, odd) = rest.as_chunks::<3>();
     if places.is_empty() || !odd.is_empty() || new && present {
-        return Err(SYNTAX.to_owned());
+        return Err(SYNTAX);
     }
     options.condition = match (new, present) {
         (true, _) => Condition::New,
@@ -86,26 +85,23 @@ fn parse_places<'a>(args: &[&'a [u8]]) -> Result<(AddOptions, Places<'a>), Strin
         let place = parse_place(longitude, latitude)?;
         Ok((Cell::finest(place).score(), member))
     };
-    Ok((options, places.iter().map(read).collect::<Result<_, String>>()?))
+    Ok((options, places.iter().map(read).collect::<Result<_, Refusal>>()?))
 }
 
 /// `GEODIST key member member [M | KM | FT | MI]`
-fn geodist(ctx: &mut Context<'_>, args: &[&[u8]]) {
+fn geodist(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let unit = match &args[4..] {
-        [] => Ok(1.0),
-        [unit] => parse_unit(unit),
-        _ => Err(SYNTAX),
+        [] => 1.0,
+        [unit] => parse_unit(unit)?,
+        _ => return Err(SYNTAX),
     };
-    let unit = match unit {
-        Ok(unit) => unit,
-        Err(error) => return ctx.out.error(error),
-    };
-    let Some((out, set)) = ctx.found::<Sorted<'_>>(args[1]) else { return };
+    let (out, set) = ctx.found::<Sorted<'_>>(args[1])?;
     let place = |member| set.and_then(|set| set.score(member)).map(place_of);
     match (place(args[2]), place(args[3])) {
         (Some(from), Some(to)) => out.bulk(distance_text(from.distance(to) / unit)),
         _ => out.null(),
     }
+    Ok(())
 }
 
 /// A distance with four decimals.
@@ -115,8 +111,8 @@ fn distance_text(distance: f64) -> String {
 }
 
 /// `GEOHASH key [member...]`: the cells in the notation of geohash.org.
-fn geohash(ctx: &mut Context<'_>, args: &[&[u8]]) {
-    let Some((out, set)) = ctx.found::<Sorted<'_>>(args[1]) else { return };
+fn geohash(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
+    let (out, set) = ctx.found::<Sorted<'_>>(args[1])?;
     out.array(args.len() - 2);
     for member in &args[2..] {
         match set.and_then(|set| set.score(member)) {
@@ -124,11 +120,12 @@ fn geohash(ctx: &mut Context<'_>, args: &[&[u8]]) {
             None => out.null(),
         }
     }
+    Ok(())
 }
 
 /// `GEOPOS key [member...]`
-fn geopos(ctx: &mut Context<'_>, args: &[&[u8]]) {
-    let Some((out, set)) = ctx.found::<Sorted<'_>>(args[1]) else { return };
+fn geopos(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
+    let (out, set) = ctx.found::<Sorted<'_>>(args[1])?;
     out.array(args.len() - 2);
     for member in &args[2..] {
         match set.and_then(|set| set.score(member)) {
@@ -136,6 +133,7 @@ fn geopos(ctx: &mut Context<'_>, args: &[&[u8]]) {
             None => out.null_array(),
         }
     }
+    Ok(())
 }
 
 fn answer_place(out: &mut Out<'_>, place: Place) {

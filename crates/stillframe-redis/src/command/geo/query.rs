@@ -5,7 +5,7 @@ use stillframe_resp::parse_integer;
 
 use super::cell::Place;
 use super::{parse_place, parse_unit, place_of};
-use crate::errors::{NOT_AN_INTEGER, SYNTAX};
+use crate::errors::{NOT_AN_INTEGER, Refusal, SYNTAX};
 use crate::number::doubles::parse_double;
 
 /// Which of the commands it is.
@@ -148,7 +148,7 @@ impl<'a> Query<'a> {
         args: &[&'a [u8]],
         form: Form,
         set: Option<Sorted<'_>>,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, Refusal> {
         let center = Place { longitude: 0.0, latitude: 0.0 };
         let query = Query {
             shape: Shape { center, unit: 1.0, outline: Outline::Circle(0.0) },
@@ -171,7 +171,7 @@ impl<'a> Query<'a> {
 
 impl<'a> Reader<'a, '_> {
     /// Reads what comes before the options, and returns those.
-    fn read_head<'b>(&mut self, args: &'b [&'a [u8]]) -> Result<&'b [&'a [u8]], String> {
+    fn read_head<'b>(&mut self, args: &'b [&'a [u8]]) -> Result<&'b [&'a [u8]], Refusal> {
         match self.form {
             Form::Radius { by_member: false, .. } => {
                 self.query.shape.center = parse_place(args[2], args[3])?;
@@ -197,7 +197,7 @@ impl<'a> Reader<'a, '_> {
         &mut self,
         option: &[u8],
         after: &'b [&'a [u8]],
-    ) -> Result<&'b [&'a [u8]], String> {
+    ) -> Result<&'b [&'a [u8]], Refusal> {
         let (query, given, form) = (&mut self.query, &mut self.given, self.form);
         match (option.to_ascii_lowercase().as_slice(), after) {
             (b"withdist", _) => query.with_distance = true,
@@ -223,7 +223,7 @@ impl<'a> Reader<'a, '_> {
                 query.stores_distance = true;
             }
             (name, _) if form.is_search() => return self.read_shape(name, after),
-            _ => return Err(SYNTAX.to_owned()),
+            _ => return Err(SYNTAX),
         }
         Ok(after)
     }
@@ -233,7 +233,7 @@ impl<'a> Reader<'a, '_> {
         &mut self,
         option: &[u8],
         after: &'b [&'a [u8]],
-    ) -> Result<&'b [&'a [u8]], String> {
+    ) -> Result<&'b [&'a [u8]], Refusal> {
         match (option, after) {
             (b"frommember", [member, after @ ..]) if !self.given.place => {
                 if self.set.is_some() {
@@ -256,28 +256,28 @@ impl<'a> Reader<'a, '_> {
                 let width = parse_double(width).ok_or("ERR need numeric width")?;
                 let height = parse_double(height).ok_or("ERR need numeric height")?;
                 if width < 0.0 || height < 0.0 {
-                    return Err("ERR height or width cannot be negative".to_owned());
+                    return Err("ERR height or width cannot be negative".into());
                 }
                 self.query.shape.unit = parse_unit(unit)?;
                 self.query.shape.outline = Outline::Box(width, height);
                 self.given.sides = true;
                 Ok(after)
             }
-            _ => Err(SYNTAX.to_owned()),
+            _ => Err(SYNTAX),
         }
     }
 
-    fn read_member(&mut self, member: &[u8]) -> Result<(), String> {
+    fn read_member(&mut self, member: &[u8]) -> Result<(), Refusal> {
         let score = self.set.and_then(|set| set.score(member));
         let score = score.ok_or("ERR could not decode requested zset member")?;
         self.query.shape.center = place_of(score);
         Ok(())
     }
 
-    fn read_radius(&mut self, radius: &[u8], unit: &[u8]) -> Result<(), String> {
+    fn read_radius(&mut self, radius: &[u8], unit: &[u8]) -> Result<(), Refusal> {
         let radius = parse_double(radius).ok_or("ERR need numeric radius")?;
         if radius < 0.0 {
-            return Err("ERR radius cannot be negative".to_owned());
+            return Err("ERR radius cannot be negative".into());
         }
         self.query.shape.unit = parse_unit(unit)?;
         self.query.shape.outline = Outline::Circle(radius);
@@ -285,7 +285,7 @@ impl<'a> Reader<'a, '_> {
     }
 
     /// Checks that options go together.
-    fn finish(self, name: &[u8]) -> Result<Query<'a>, String> {
+    fn finish(self, name: &[u8]) -> Result<Query<'a>, Refusal> {
         let Self { form, mut query, given, .. } = self;
         if query.destination.is_some()
             && (query.with_distance || query.with_score || query.with_place)
@@ -296,22 +296,25 @@ impl<'a> Reader<'a, '_> {
             };
             return Err(format!(
                 "ERR {what} is not compatible with WITHDIST, WITHHASH and WITHCOORD options"
-            ));
+            )
+            .into());
         }
         let name = String::from_utf8_lossy(name);
         if form.is_search() && !(given.member || given.place) {
             return Err(format!(
                 "ERR exactly one of FROMMEMBER or FROMLONLAT can be specified for {name}"
-            ));
+            )
+            .into());
         }
         if form.is_search() && !(given.radius || given.sides) {
             return Err(format!(
                 "ERR exactly one of BYRADIUS and BYBOX can be specified for {name}"
-            ));
+            )
+            .into());
         }
         query.limit = match given.count {
             None if given.any => {
-                return Err("ERR the ANY argument requires COUNT argument".to_owned());
+                return Err("ERR the ANY argument requires COUNT argument".into());
             }
             None => Limit::All,
             Some(count) if given.any => Limit::Any(count),

@@ -12,6 +12,7 @@ use super::query::{Form, Limit, Order, Query, Shape};
 use super::{answer_place, distance_text, place_of};
 use crate::command::sorted;
 use crate::context::Context;
+use crate::errors::Refusal;
 use crate::table::flags::{DENYOOM, READONLY, WRITE};
 use crate::table::{More, ONE_KEY, TWO_KEYS, Table};
 
@@ -20,22 +21,22 @@ pub(super) fn register<S>(table: &mut Table<S>) {
     const STORE: u32 = WRITE | DENYOOM;
     let stored = |from| ONE_KEY.and(More::Stored(from));
     table.add("georadius", -6, STORE, stored(6), |ctx, args| {
-        search(ctx, args, Form::Radius { by_member: false, stores: true });
+        search(ctx, args, Form::Radius { by_member: false, stores: true })
     });
     table.add("georadius_ro", -6, READONLY, ONE_KEY, |ctx, args| {
-        search(ctx, args, Form::Radius { by_member: false, stores: false });
+        search(ctx, args, Form::Radius { by_member: false, stores: false })
     });
     table.add("georadiusbymember", -5, STORE, stored(5), |ctx, args| {
-        search(ctx, args, Form::Radius { by_member: true, stores: true });
+        search(ctx, args, Form::Radius { by_member: true, stores: true })
     });
     table.add("georadiusbymember_ro", -5, READONLY, ONE_KEY, |ctx, args| {
-        search(ctx, args, Form::Radius { by_member: true, stores: false });
+        search(ctx, args, Form::Radius { by_member: true, stores: false })
     });
     table.add("geosearch", -7, READONLY, ONE_KEY, |ctx, args| {
-        search(ctx, args, Form::Search { stores: false });
+        search(ctx, args, Form::Search { stores: false })
     });
     table.add("geosearchstore", -8, STORE, TWO_KEYS, |ctx, args| {
-        search(ctx, args, Form::Search { stores: true });
+        search(ctx, args, Form::Search { stores: true })
     });
 }
 
@@ -49,19 +50,19 @@ struct Hit {
 }
 
 /// Any of the commands of this module.
-fn search(ctx: &mut Context<'_>, args: &[&[u8]], form: Form) {
-    let Some((out, set)) = ctx.found::<Sorted<'_>>(args[form.source()]) else { return };
-    let query = match Query::parse(args, form, set) {
-        Ok(query) => query,
-        Err(error) => return out.error(error),
-    };
+fn search(ctx: &mut Context<'_>, args: &[&[u8]], form: Form) -> Result<(), Refusal> {
+    let (out, set) = ctx.found::<Sorted<'_>>(args[form.source()])?;
+    let query = Query::parse(args, form, set)?;
     let hits = set.map_or_else(Vec::new, |set| find(set, &query));
-    let Some(destination) = query.destination else { return answer(out, &hits, &query) };
+    let Some(destination) = query.destination else {
+        answer(out, &hits, &query);
+        return Ok(());
+    };
     let score = |hit: &Hit| {
         if query.stores_distance { hit.distance / query.shape.unit } else { hit.score }
     };
     let members = hits.iter().map(|hit| (hit.member.clone(), score(hit))).collect();
-    sorted::store(ctx, destination, &members, form.event());
+    sorted::store(ctx, destination, &members, form.event())
 }
 
 fn answer(out: &mut Out<'_>, hits: &[Hit], query: &Query<'_>) {

@@ -7,39 +7,34 @@ use stillframe_keyspace::Expire;
 use super::sketch::{Registers, Sketch, count, is_dense};
 use super::{layout, load, sparse};
 use crate::context::Context;
+use crate::errors::Refusal;
 
 /// `PFDEBUG GETREG | DECODE | ENCODING | TODENSE key`. GETREG makes the sketch dense, as in Redis.
-pub(super) fn pfdebug(ctx: &mut Context<'_>, args: &[&[u8]]) {
+pub(super) fn pfdebug(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let (name, key) = (args[1], args[2]);
-    let sketch = match load(ctx.keyspace.get(ctx.caller.db, key, ctx.now)) {
-        Ok(Some(sketch)) => sketch,
-        Ok(None) => return ctx.out.error("ERR The specified key does not exist"),
-        Err(error) => return ctx.out.error(error),
-    };
+    let sketch = load(ctx.keyspace.get(ctx.caller.db, key, ctx.now))?
+        .ok_or("ERR The specified key does not exist")?;
     match name.to_ascii_lowercase().as_slice() {
         b"encoding" => ctx.out.simple(if is_dense(&sketch.0) { "dense" } else { "sparse" }),
-        b"decode" if is_dense(&sketch.0) => ctx.out.error("ERR HLL encoding is not sparse"),
-        b"decode" => match decoded(&sketch) {
-            Ok(text) => ctx.out.bulk(text),
-            Err(error) => ctx.out.error(error),
-        },
+        b"decode" if is_dense(&sketch.0) => return Err("ERR HLL encoding is not sparse".into()),
+        b"decode" => ctx.out.bulk(decoded(&sketch)?),
         b"todense" => {
-            if let Some((_, changed)) = made_dense(ctx, key, sketch) {
-                ctx.out.integer(changed.into());
-            }
+            let (_, changed) = made_dense(ctx, key, sketch)?;
+            ctx.out.integer(changed.into());
         }
         b"getreg" => {
-            let Some((sketch, _)) = made_dense(ctx, key, sketch) else { return };
+            let (sketch, _) = made_dense(ctx, key, sketch)?;
             let registers = Registers::of(&sketch.0).unwrap_or_default();
             ctx.out.array(registers.values().len());
             registers.values().iter().for_each(|&value| ctx.out.integer(value.into()));
         }
-        _ => ctx.out.error([b"ERR Unknown PFDEBUG subcommand '", name, b"'"].concat()),
+        _ => return Err([b"ERR Unknown PFDEBUG subcommand '", name, b"'"].concat().into()),
     }
+    Ok(())
 }
 
 /// The runs of a sparse sketch in Redis's words.
-fn decoded(sketch: &Sketch) -> Result<String, &'static str> {
+fn decoded(sketch: &Sketch) -> Result<String, Refusal> {
     let mut text = String::new();
     for run in sparse::runs(&sketch.0[layout::REGISTERS_AT..]) {
         let run = run?;
@@ -54,33 +49,27 @@ fn decoded(sketch: &Sketch) -> Result<String, &'static str> {
     Ok(text)
 }
 
-/// Makes the sketch of a key dense: the sketch, and whether that changed it. `None`: the error is
-/// answered.
-fn made_dense(ctx: &mut Context<'_>, key: &[u8], mut sketch: Sketch) -> Option<(Sketch, bool)> {
+/// Makes the sketch of a key dense: the sketch, and whether that changed it.
+fn made_dense(
+    ctx: &mut Context<'_>,
+    key: &[u8],
+    mut sketch: Sketch,
+) -> Result<(Sketch, bool), Refusal> {
     if is_dense(&sketch.0) {
-        return Some((sketch, false));
+        return Ok((sketch, false));
     }
-    if let Err(error) = sketch.make_dense() {
-        ctx.out.error(error);
-        return None;
-    }
-    match ctx.keyspace.set(ctx.caller.db, key, &sketch.0, Expire::Keep) {
-        Ok(_) => ctx.changed(key),
-        Err(error) => {
-            ctx.refuse(ctx.out.position(), &error);
-            return None;
-        }
-    }
-    Some((sketch, true))
+    sketch.make_dense()?;
+    ctx.keyspace.set(ctx.caller.db, key, &sketch.0, Expire::Keep)?;
+    ctx.changed(key);
+    Ok((sketch, true))
 }
 
 /// `PFSELFTEST`: random elements are counted within the error that the algorithm promises, the same
 /// in both forms. Redis counts ten millions, which holds all clients up for seconds.
-pub(super) fn pfselftest(ctx: &mut Context<'_>, _args: &[&[u8]]) {
-    match counts_well(ctx.ledger.random.bits()) {
-        Ok(()) => ctx.out.ok(),
-        Err(problem) => ctx.out.error(format!("ERR TESTFAILED {problem}")),
-    }
+pub(super) fn pfselftest(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
+    counts_well(ctx.ledger.random.bits()).map_err(|problem| format!("ERR TESTFAILED {problem}"))?;
+    ctx.out.ok();
+    Ok(())
 }
 
 /// Whether as many different elements are counted as there are.

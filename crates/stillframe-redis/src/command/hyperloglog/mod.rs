@@ -25,6 +25,7 @@ use stillframe_keyspace::{Entry, Expire, IntText};
 use self::sketch::{Registers, Sketch, check};
 use super::bits::string_bytes;
 use crate::context::Context;
+use crate::errors::Refusal;
 use crate::table::flags::{ADMIN, DENYOOM, FAST, MAY_REPLICATE, READONLY, WRITE};
 use crate::table::{ALL_KEYS, NO_KEYS, ONE_KEY, SECOND_KEY, Table};
 
@@ -41,46 +42,41 @@ pub(crate) fn register<S>(table: &mut Table<S>) {
 fn with_sketch<R>(
     entry: Option<&Entry>,
     use_it: impl FnOnce(&[u8]) -> Result<R, &'static str>,
-) -> Result<Option<R>, &'static str> {
+) -> Result<Option<R>, Refusal> {
     let mut text = IntText::default();
     let Some(bytes) = string_bytes(entry, &mut text)? else { return Ok(None) };
     check(bytes)?;
-    use_it(bytes).map(Some)
+    Ok(Some(use_it(bytes)?))
 }
 
-fn load(entry: Option<&Entry>) -> Result<Option<Sketch>, &'static str> {
+fn load(entry: Option<&Entry>) -> Result<Option<Sketch>, Refusal> {
     with_sketch(entry, |bytes| Ok(Sketch(bytes.to_vec())))
 }
 
 /// `PFADD key [element...]`: 1 if that changed anything.
-fn pfadd(ctx: &mut Context<'_>, args: &[&[u8]]) {
+fn pfadd(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let key = args[1];
     let entry = ctx.keyspace.get(ctx.caller.db, key, ctx.now);
-    let changes = load(entry).and_then(|found| {
-        let is_new = found.is_none();
-        let mut sketch = found.unwrap_or_default();
-        let changes = u64::from(is_new) + sketch.add_all(&args[2..])?;
-        Ok((sketch, changes))
-    });
-    let (mut sketch, changes) = match changes {
-        Ok(changes) => changes,
-        Err(error) => return ctx.out.error(error),
-    };
+    let found = load(entry)?;
+    let is_new = found.is_none();
+    let mut sketch = found.unwrap_or_default();
+    let changes = u64::from(is_new) + sketch.add_all(&args[2..])?;
     if changes > 0 {
         sketch.outdate();
         let outcome = ctx.keyspace.set(ctx.caller.db, key, &sketch.0, Expire::Keep);
-        if ctx.stored_as(key, "pfadd", ctx.out.position(), outcome).is_none() {
-            return;
-        }
+        ctx.stored_as(key, "pfadd", outcome)?;
         ctx.ledger.dirty += changes - 1;
     }
     ctx.out.integer((changes > 0).into());
+    Ok(())
 }
 
 /// `PFCOUNT key...`: how many different elements were added to any of the keys.
-fn pfcount(ctx: &mut Context<'_>, args: &[&[u8]]) {
+fn pfcount(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     if args.len() > 2 {
-        return count_union(ctx, &args[1..]);
+        let (registers, _) = merged(ctx, &args[1..])?;
+        ctx.out.integer(estimate::count(&registers.histogram()) as i64);
+        return Ok(());
     }
     let key = args[1];
     let found = ctx.read(key, |_, entry| {
@@ -89,32 +85,18 @@ fn pfcount(ctx: &mut Context<'_>, args: &[&[u8]]) {
             None => sketch::count(bytes).map(|count| (count, false)),
         })
     });
-    match found {
-        Ok(None) => ctx.out.integer(0),
-        Ok(Some((count, true))) => ctx.out.integer(count as i64),
-        Ok(Some((count, false))) => {
-            let (db, cache) = (ctx.caller.db, count.to_le_bytes());
-            match ctx.keyspace.set_range(db, key, layout::COUNT_AT, &cache) {
-                Ok(_) => {
-                    ctx.changed(key);
-                    ctx.out.integer(count as i64);
-                }
-                Err(error) => ctx.refuse(ctx.out.position(), &error),
-            }
-        }
-        Err(error) => ctx.out.error(error),
+    let (count, is_cached) = found?.unwrap_or((0, true));
+    if !is_cached {
+        let (db, cache) = (ctx.caller.db, count.to_le_bytes());
+        ctx.keyspace.set_range(db, key, layout::COUNT_AT, &cache)?;
+        ctx.changed(key);
     }
-}
-
-fn count_union(ctx: &mut Context<'_>, keys: &[&[u8]]) {
-    match merged(ctx, keys) {
-        Ok((registers, _)) => ctx.out.integer(estimate::count(&registers.histogram()) as i64),
-        Err(error) => ctx.out.error(error),
-    }
+    ctx.out.integer(count as i64);
+    Ok(())
 }
 
 /// The largest of each register over all keys, and whether one of them is dense.
-fn merged(ctx: &mut Context<'_>, keys: &[&[u8]]) -> Result<(Registers, bool), &'static str> {
+fn merged(ctx: &mut Context<'_>, keys: &[&[u8]]) -> Result<(Registers, bool), Refusal> {
     let mut registers = Registers::default();
     let mut any_dense = false;
     for key in keys {
@@ -128,20 +110,14 @@ fn merged(ctx: &mut Context<'_>, keys: &[&[u8]]) -> Result<(Registers, bool), &'
 }
 
 /// `PFMERGE destination [source...]`
-fn pfmerge(ctx: &mut Context<'_>, args: &[&[u8]]) {
+fn pfmerge(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let key = args[1];
-    let sketch = merged(ctx, &args[1..]).and_then(|(registers, any_dense)| {
-        let entry = ctx.keyspace.get(ctx.caller.db, key, ctx.now);
-        let mut sketch = load(entry)?.unwrap_or_default();
-        sketch.raise_all(&registers, any_dense)?;
-        Ok(sketch)
-    });
-    let sketch = match sketch {
-        Ok(sketch) => sketch,
-        Err(error) => return ctx.out.error(error),
-    };
+    let (registers, any_dense) = merged(ctx, &args[1..])?;
+    let entry = ctx.keyspace.get(ctx.caller.db, key, ctx.now);
+    let mut sketch = load(entry)?.unwrap_or_default();
+    sketch.raise_all(&registers, any_dense)?;
     let outcome = ctx.keyspace.set(ctx.caller.db, key, &sketch.0, Expire::Keep);
-    if ctx.stored_as(key, "pfadd", ctx.out.position(), outcome).is_some() {
-        ctx.out.ok();
-    }
+    ctx.stored_as(key, "pfadd", outcome)?;
+    ctx.out.ok();
+    Ok(())
 }

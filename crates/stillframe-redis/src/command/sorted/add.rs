@@ -3,7 +3,7 @@
 use stillframe_keyspace::{Sorted, SortedEdit};
 
 use crate::context::Context;
-use crate::errors::{NOT_A_FLOAT, SYNTAX};
+use crate::errors::{NOT_A_FLOAT, Refusal, SYNTAX};
 use crate::number::doubles::parse_double;
 use crate::table::flags::{DENYOOM, FAST, WRITE};
 use crate::table::{ONE_KEY, Table};
@@ -52,21 +52,13 @@ impl Options {
 }
 
 /// `ZADD key [NX | XX] [GT | LT] [CH] [INCR] [score member]...`, `ZINCRBY key increment member`
-fn zadd(ctx: &mut Context<'_>, args: &[&[u8]], increment: bool) {
-    let (options, pairs) = match parse(&args[2..], increment) {
-        Ok(parsed) => parsed,
-        Err(error) => return ctx.out.error(error),
-    };
+fn zadd(ctx: &mut Context<'_>, args: &[&[u8]], increment: bool) -> Result<(), Refusal> {
+    let (options, pairs) = parse(&args[2..], increment)?;
     if let [pair] = pairs {
-        return match read(pair) {
-            Some(pair) => add(ctx, args[1], options, &[pair]),
-            None => ctx.out.error(NOT_A_FLOAT),
-        };
+        return add(ctx, args[1], options, &[read(pair).ok_or(NOT_A_FLOAT)?]);
     }
-    match pairs.iter().map(read).collect::<Option<Vec<_>>>() {
-        Some(pairs) => add(ctx, args[1], options, &pairs),
-        None => ctx.out.error(NOT_A_FLOAT),
-    }
+    let pairs = pairs.iter().map(read).collect::<Option<Vec<_>>>().ok_or(NOT_A_FLOAT)?;
+    add(ctx, args[1], options, &pairs)
 }
 
 fn read<'a>(&[score, member]: &[&'a [u8]; 2]) -> Option<(f64, &'a [u8])> {
@@ -76,7 +68,7 @@ fn read<'a>(&[score, member]: &[&'a [u8]; 2]) -> Option<(f64, &'a [u8])> {
 /// Options, and scores with their members.
 type Parsed<'p, 'a> = (Options, &'p [[&'a [u8]; 2]]);
 
-fn parse<'p, 'a>(args: &'p [&'a [u8]], increment: bool) -> Result<Parsed<'p, 'a>, &'static str> {
+fn parse<'p, 'a>(args: &'p [&'a [u8]], increment: bool) -> Result<Parsed<'p, 'a>, Refusal> {
     let mut options = Options { increment, ..Options::NONE };
     let (mut new, mut present) = (false, false);
     let mut rest = args;
@@ -98,16 +90,18 @@ fn parse<'p, 'a>(args: &'p [&'a [u8]], increment: bool) -> Result<Parsed<'p, 'a>
         return Err(SYNTAX);
     }
     options.condition = match (new, present) {
-        (true, true) => return Err("ERR XX and NX options at the same time are not compatible"),
+        (true, true) => {
+            return Err("ERR XX and NX options at the same time are not compatible".into());
+        }
         (true, false) => Condition::New,
         (false, true) => Condition::Present,
         (false, false) => Condition::Any,
     };
     if (options.greater || options.less) && new || options.greater && options.less {
-        return Err("ERR GT, LT, and/or NX options at the same time are not compatible");
+        return Err("ERR GT, LT, and/or NX options at the same time are not compatible".into());
     }
     if options.increment && pairs.len() > 1 {
-        return Err("ERR INCR option supports a single increment-element pair");
+        return Err("ERR INCR option supports a single increment-element pair".into());
     }
     Ok((options, pairs))
 }
@@ -128,14 +122,13 @@ pub(in super::super) fn add(
     key: &[u8],
     options: Options,
     pairs: &[(f64, &[u8])],
-) {
-    let Some((_, found)) = ctx.held::<Sorted<'_>>(key) else { return };
+) -> Result<(), Refusal> {
+    let (_, found) = ctx.held::<Sorted<'_>>(key)?;
     let done = if found.is_none() && options.condition == Condition::Present {
         Done::default()
     } else {
         let db = ctx.caller.db;
-        let outcome = ctx.keyspace.edit_sorted(db, key, |edit| apply(edit, options, pairs));
-        let Some(done) = ctx.edited(outcome) else { return };
+        let done = ctx.keyspace.edit_sorted(db, key, |edit| apply(edit, options, pairs))?;
         done
     };
     let changes = done.added + done.updated;
@@ -145,13 +138,14 @@ pub(in super::super) fn add(
     }
     match done {
         Done { not_a_number: true, .. } => {
-            ctx.out.error("ERR resulting score is not a number (NaN)");
+            return Err("ERR resulting score is not a number (NaN)".into());
         }
         Done { score: Some(score), .. } if options.increment => ctx.out.double(score),
         _ if options.increment => ctx.out.null(),
         _ if options.changed => ctx.out.integer(changes as i64),
         Done { added, .. } => ctx.out.integer(added as i64),
     }
+    Ok(())
 }
 
 fn apply(edit: &mut SortedEdit<'_>, options: Options, pairs: &[(f64, &[u8])]) -> Done {

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use stillframe_keyspace::Sorted;
 
+use crate::errors::Refusal;
 use crate::number::doubles::parse_bound;
 use crate::number::integers::clamp_elements;
 
@@ -18,7 +19,7 @@ pub(super) struct ScoreRange {
 
 impl ScoreRange {
     /// Reads both ends: `1.5`, or `(1.5` without the end itself.
-    pub(super) fn parse(min: &[u8], max: &[u8]) -> Result<Self, &'static str> {
+    pub(super) fn parse(min: &[u8], max: &[u8]) -> Result<Self, Refusal> {
         let bound = |text: &[u8]| match text {
             [b'(', number @ ..] => parse_bound(number).map(|value| (value, true)),
             number => parse_bound(number).map(|value| (value, false)),
@@ -27,7 +28,7 @@ impl ScoreRange {
             (Some((min, without_min)), Some((max, without_max))) => {
                 Ok(Self { min, max, without_min, without_max })
             }
-            _ => Err("ERR min or max is not a float"),
+            _ => Err("ERR min or max is not a float".into()),
         }
     }
 
@@ -71,10 +72,10 @@ pub(super) struct NameRange<'a> {
 
 impl<'a> NameRange<'a> {
     /// Reads both ends: `-`, `+`, `[member`, or `(member` without the member itself.
-    pub(super) fn parse(min: &'a [u8], max: &'a [u8]) -> Result<Self, &'static str> {
+    pub(super) fn parse(min: &'a [u8], max: &'a [u8]) -> Result<Self, Refusal> {
         match (Bound::parse(min), Bound::parse(max)) {
             (Some(min), Some(max)) => Ok(Self { min, max }),
-            _ => Err("ERR min or max not valid string range item"),
+            _ => Err("ERR min or max not valid string range item".into()),
         }
     }
 

@@ -14,7 +14,7 @@ use super::super::collection::View;
 use super::super::set_algebra::Operation;
 use super::{Members, member, members_head, store};
 use crate::context::Context;
-use crate::errors::{NOT_AN_INTEGER, SYNTAX};
+use crate::errors::{NOT_AN_INTEGER, Refusal, SYNTAX, WrongType};
 use crate::number::doubles::parse_double;
 use crate::number::integers::at_least;
 use crate::table::flags::{DENYOOM, READONLY, WRITE};
@@ -134,7 +134,7 @@ impl Options {
         keys: usize,
         operation: Operation,
         stores: bool,
-    ) -> Result<Self, &'static str> {
+    ) -> Result<Self, Refusal> {
         let mut options =
             Self { weights: vec![1.0; keys], aggregate: Aggregate::Sum, with_scores: false };
         let weighs = operation != Operation::Difference;
@@ -175,35 +175,28 @@ struct Input<'a> {
 }
 
 /// Reads `numkeys key...` and looks at every key; what follows them in the request comes second.
-/// `None`: an error was answered.
 fn inputs<'a>(
     ctx: &mut Context<'_>,
     args: &'a [&'a [u8]],
     name: &str,
-) -> Option<(Vec<Input<'a>>, &'a [&'a [u8]])> {
-    let (keys, rest) = match keys(args, name) {
-        Ok(split) => split,
-        Err(error) => {
-            ctx.out.error(error);
-            return None;
-        }
-    };
+) -> Result<(Vec<Input<'a>>, &'a [&'a [u8]]), Refusal> {
+    let (keys, rest) = keys(args, name)?;
     let mut inputs = Vec::with_capacity(keys.len());
     for (position, &key) in keys.iter().enumerate() {
         let (_, source) = ctx.found::<Source<'_>>(key)?;
         inputs.push(Input { key, length: source.map_or(0, Source::len), position });
     }
-    Some((inputs, rest))
+    Ok((inputs, rest))
 }
 
 type Split<'a> = (&'a [&'a [u8]], &'a [&'a [u8]]);
 
-fn keys<'a>(args: &'a [&'a [u8]], name: &str) -> Result<Split<'a>, String> {
+fn keys<'a>(args: &'a [&'a [u8]], name: &str) -> Result<Split<'a>, Refusal> {
     let (number, rest) = args.split_first().ok_or(SYNTAX)?;
     let number = parse_integer(number).ok_or(NOT_AN_INTEGER)?;
     match usize::try_from(number) {
-        Ok(number @ 1..) => rest.split_at_checked(number).ok_or_else(|| SYNTAX.to_owned()),
-        _ => Err(format!("ERR at least 1 input key is needed for '{name}' command")),
+        Ok(number @ 1..) => rest.split_at_checked(number).ok_or(SYNTAX),
+        _ => Err(format!("ERR at least 1 input key is needed for '{name}' command").into()),
     }
 }
 
@@ -213,7 +206,7 @@ fn compute(
     mut inputs: Vec<Input<'_>>,
     operation: Operation,
     options: &Options,
-) -> Option<Members> {
+) -> Result<Members, WrongType> {
     if operation != Operation::Difference {
         inputs.sort_by_key(|input| input.length);
     }
@@ -237,7 +230,7 @@ fn compute(
     members.sort_unstable_by(|(a, a_score), (b, b_score)| {
         a_score.partial_cmp(b_score).unwrap_or(Ordering::Equal).then_with(|| a.cmp(b))
     });
-    Some(members)
+    Ok(members)
 }
 
 type Gathered = HashMap<Vec<u8>, f64>;
@@ -277,52 +270,48 @@ fn narrow(table: &mut Gathered, source: Option<Source<'_>>, weight: f64, aggrega
 }
 
 /// `ZUNION numkeys key... [WEIGHTS weight...] [AGGREGATE SUM | MIN | MAX] [WITHSCORES]` and its kin
-fn show(ctx: &mut Context<'_>, args: &[&[u8]], operation: Operation) {
+fn show(ctx: &mut Context<'_>, args: &[&[u8]], operation: Operation) -> Result<(), Refusal> {
     let name = args[0].to_ascii_lowercase();
     let name = String::from_utf8_lossy(&name);
-    let Some((inputs, rest)) = inputs(ctx, &args[1..], &name) else { return };
-    let options = match Options::parse(rest, inputs.len(), operation, false) {
-        Ok(options) => options,
-        Err(error) => return ctx.out.error(error),
-    };
-    let Some(members) = compute(ctx, inputs, operation, &options) else { return };
+    let (inputs, rest) = inputs(ctx, &args[1..], &name)?;
+    let options = Options::parse(rest, inputs.len(), operation, false)?;
+    let members = compute(ctx, inputs, operation, &options)?;
     members_head(&mut ctx.out, members.len(), options.with_scores);
     for (name, score) in &members {
         member(&mut ctx.out, name, *score, options.with_scores);
     }
+    Ok(())
 }
 
 /// `ZUNIONSTORE destination numkeys key... [WEIGHTS weight...] [AGGREGATE SUM | MIN | MAX]` and its
 /// kin
-fn keep(ctx: &mut Context<'_>, args: &[&[u8]], operation: Operation) {
+fn keep(ctx: &mut Context<'_>, args: &[&[u8]], operation: Operation) -> Result<(), Refusal> {
     let event = stored_event(operation);
-    let Some((inputs, rest)) = inputs(ctx, &args[2..], event) else { return };
-    let options = match Options::parse(rest, inputs.len(), operation, true) {
-        Ok(options) => options,
-        Err(error) => return ctx.out.error(error),
-    };
-    let Some(members) = compute(ctx, inputs, operation, &options) else { return };
-    store(ctx, args[1], &members, event);
+    let (inputs, rest) = inputs(ctx, &args[2..], event)?;
+    let options = Options::parse(rest, inputs.len(), operation, true)?;
+    let members = compute(ctx, inputs, operation, &options)?;
+    store(ctx, args[1], &members, event)
 }
 
 /// `ZINTERCARD numkeys key... [LIMIT limit]`: how many members are in all of them.
-fn zintercard(ctx: &mut Context<'_>, args: &[&[u8]]) {
-    let Some((inputs, rest)) = inputs(ctx, &args[1..], "zintercard") else { return };
-    let limit = match parse_limit(rest) {
-        Ok(limit) => limit,
-        Err(error) => return ctx.out.error(error),
-    };
-    if let Some(count) = common(ctx, inputs, limit) {
-        ctx.out.integer(count as i64);
-    }
+fn zintercard(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
+    let (inputs, rest) = inputs(ctx, &args[1..], "zintercard")?;
+    let limit = parse_limit(rest)?;
+    let count = common(ctx, inputs, limit)?;
+    ctx.out.integer(count as i64);
+    Ok(())
 }
 
 /// How many members all sources have in common, counted up to `most`.
-fn common(ctx: &mut Context<'_>, mut inputs: Vec<Input<'_>>, most: usize) -> Option<usize> {
+fn common(
+    ctx: &mut Context<'_>,
+    mut inputs: Vec<Input<'_>>,
+    most: usize,
+) -> Result<usize, WrongType> {
     /// Members of the smallest source that are looked at together.
     const BATCH: usize = 256;
     inputs.sort_by_key(|input| input.length);
-    let (smallest, others) = inputs.split_first()?;
+    let Some((smallest, others)) = inputs.split_first() else { return Ok(0) };
     let (mut count, mut start) = (0, 0);
     while start < smallest.length && count < most {
         let (_, source) = ctx.held::<Source<'_>>(smallest.key)?;
@@ -334,11 +323,11 @@ fn common(ctx: &mut Context<'_>, mut inputs: Vec<Input<'_>>, most: usize) -> Opt
         count += members.len();
         start += BATCH;
     }
-    Some(count.min(most))
+    Ok(count.min(most))
 }
 
 /// The last of any number of limits; 0 is none.
-fn parse_limit(args: &[&[u8]]) -> Result<usize, &'static str> {
+fn parse_limit(args: &[&[u8]]) -> Result<usize, Refusal> {
     let mut limit = 0;
     let (pairs, odd) = args.as_chunks::<2>();
     for [option, number] in pairs {

@@ -8,7 +8,7 @@ use super::super::scan::scan_collection;
 use super::bounds::{NameRange, ScoreRange, Span};
 use super::{member, members_head};
 use crate::context::Context;
-use crate::errors::SYNTAX;
+use crate::errors::{OUT_OF_RANGE, Refusal, SYNTAX};
 use crate::table::flags::{FAST, READONLY};
 use crate::table::{ONE_KEY, Table};
 
@@ -17,10 +17,10 @@ pub(super) fn register<S>(table: &mut Table<S>) {
     const QUICK: u32 = READONLY | FAST;
     table.add("zcard", 2, QUICK, ONE_KEY, zcard);
     table.add("zcount", 4, QUICK, ONE_KEY, |ctx, args| {
-        count(ctx, args[1], ScoreRange::parse(args[2], args[3]).map(Span::Scores));
+        count(ctx, args[1], Span::Scores(ScoreRange::parse(args[2], args[3])?))
     });
     table.add("zlexcount", 4, QUICK, ONE_KEY, |ctx, args| {
-        count(ctx, args[1], NameRange::parse(args[2], args[3]).map(Span::Names));
+        count(ctx, args[1], Span::Names(NameRange::parse(args[2], args[3])?))
     });
     table.add("zmscore", -3, QUICK, ONE_KEY, zmscore);
     table.add("zrandmember", -2, READONLY, ONE_KEY, zrandmember);
@@ -31,33 +31,32 @@ pub(super) fn register<S>(table: &mut Table<S>) {
 }
 
 /// `ZCARD key`
-fn zcard(ctx: &mut Context<'_>, args: &[&[u8]]) {
-    let Some((out, set)) = ctx.found::<Sorted<'_>>(args[1]) else { return };
+fn zcard(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
+    let (out, set) = ctx.found::<Sorted<'_>>(args[1])?;
     out.integer(set.map_or(0, |set| set.len() as i64));
+    Ok(())
 }
 
 /// `ZCOUNT key min max` and `ZLEXCOUNT key min max`
-fn count(ctx: &mut Context<'_>, key: &[u8], span: Result<Span<'_>, &'static str>) {
-    match span {
-        Ok(span) => {
-            let Some((out, set)) = ctx.found(key) else { return };
-            out.integer(set.map_or(0, |set| span.ranks(set, false).len() as i64));
-        }
-        Err(error) => ctx.out.error(error),
-    }
+fn count(ctx: &mut Context<'_>, key: &[u8], span: Span<'_>) -> Result<(), Refusal> {
+    let (out, set) = ctx.found(key)?;
+    out.integer(set.map_or(0, |set| span.ranks(set, false).len() as i64));
+    Ok(())
 }
 
 /// `ZSCORE key member`
-fn zscore(ctx: &mut Context<'_>, args: &[&[u8]]) {
-    let Some((out, set)) = ctx.found(args[1]) else { return };
+fn zscore(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
+    let (out, set) = ctx.found(args[1])?;
     answer_score(out, set, args[2]);
+    Ok(())
 }
 
 /// `ZMSCORE key member...`
-fn zmscore(ctx: &mut Context<'_>, args: &[&[u8]]) {
-    let Some((out, set)) = ctx.found(args[1]) else { return };
+fn zmscore(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
+    let (out, set) = ctx.found(args[1])?;
     out.array(args.len() - 2);
     args[2..].iter().for_each(|member| answer_score(out, set, member));
+    Ok(())
 }
 
 fn answer_score(out: &mut Out<'_>, set: Option<Sorted<'_>>, member: &[u8]) {
@@ -68,23 +67,21 @@ fn answer_score(out: &mut Out<'_>, set: Option<Sorted<'_>>, member: &[u8]) {
 }
 
 /// `ZRANK key member` and `ZREVRANK key member`
-fn rank(ctx: &mut Context<'_>, args: &[&[u8]], reversed: bool) {
-    let Some((out, set)) = ctx.found::<Sorted<'_>>(args[1]) else { return };
+fn rank(ctx: &mut Context<'_>, args: &[&[u8]], reversed: bool) -> Result<(), Refusal> {
+    let (out, set) = ctx.found::<Sorted<'_>>(args[1])?;
     match set.and_then(|set| set.rank(args[2]).map(|rank| (rank, set.len()))) {
         Some((rank, length)) if reversed => out.integer((length - 1 - rank) as i64),
         Some((rank, _)) => out.integer(rank as i64),
         None => out.null(),
     }
+    Ok(())
 }
 
 /// `ZRANDMEMBER key [count [WITHSCORES]]`
-fn zrandmember(ctx: &mut Context<'_>, args: &[&[u8]]) {
-    let request = match parse_random(&args[2..], ctx.out.room()) {
-        Ok(request) => request,
-        Err(error) => return ctx.out.error(error),
-    };
+fn zrandmember(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
+    let request = parse_random(&args[2..], ctx.out.room())?;
     let mut random = ctx.ledger.random.split();
-    let Some((out, set)) = ctx.found::<Sorted<'_>>(args[1]) else { return };
+    let (out, set) = ctx.found::<Sorted<'_>>(args[1])?;
     match (set, request) {
         (None, None) => out.null(),
         (None, Some(_)) => out.array(0),
@@ -99,17 +96,16 @@ fn zrandmember(ctx: &mut Context<'_>, args: &[&[u8]]) {
             members.for_each(|(name, score)| member(out, name, score, with_scores));
         }
     }
+    Ok(())
 }
 
-fn parse_random(args: &[&[u8]], room: usize) -> Result<Option<(Count, bool)>, &'static str> {
+fn parse_random(args: &[&[u8]], room: usize) -> Result<Option<(Count, bool)>, Refusal> {
     let Some((count, options)) = args.split_first() else { return Ok(None) };
     let count = Count::parse(count, room)?;
     match options {
         [] => Ok(Some((count, false))),
         [option] if option.eq_ignore_ascii_case(b"WITHSCORES") => match count {
-            Count::Distinct(count) if count > i64::MAX as usize / 2 => {
-                Err("ERR value is out of range")
-            }
+            Count::Distinct(count) if count > i64::MAX as usize / 2 => Err(OUT_OF_RANGE),
             count => Ok(Some((count, true))),
         },
         _ => Err(SYNTAX),
@@ -117,7 +113,7 @@ fn parse_random(args: &[&[u8]], room: usize) -> Result<Option<(Count, bool)>, &'
 }
 
 /// `ZSCAN key cursor [MATCH pattern] [COUNT count]`
-fn zscan(ctx: &mut Context<'_>, args: &[&[u8]]) {
+fn zscan(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     scan_collection(ctx, args, |set: Sorted<'_>, cursor, count, show| {
         let mut text = Vec::new();
         set.scan(cursor, count, |member, score| {
@@ -129,7 +125,7 @@ fn zscan(ctx: &mut Context<'_>, args: &[&[u8]]) {
             }
             show(member, Some(&text));
         })
-    });
+    })
 }
 
 /// The integer that a score is, unless it is too large for Redis to see that.

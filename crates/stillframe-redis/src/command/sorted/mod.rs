@@ -13,6 +13,7 @@ use stillframe_resp::{Out, Protocol};
 pub(super) use self::add::{Condition, Options as AddOptions, add};
 
 use crate::context::Context;
+use crate::errors::Refusal;
 use crate::table::Table;
 
 /// Adds the commands of all modules here.
@@ -47,20 +48,25 @@ fn member(out: &mut Out<'_>, member: &[u8], score: f64, with_scores: bool) {
 }
 
 /// Stores a result under a key, in place of what is there, and answers how many members it has.
-pub(super) fn store(ctx: &mut Context<'_>, key: &[u8], members: &Members, event: &'static str) {
+pub(super) fn store(
+    ctx: &mut Context<'_>,
+    key: &[u8],
+    members: &Members,
+    event: &'static str,
+) -> Result<(), Refusal> {
     if members.is_empty() {
         ctx.store_nothing(key);
-        return ctx.out.integer(0);
+        ctx.out.integer(0);
+        return Ok(());
     }
-    let stored = ctx.replaced(key, |keyspace, db, name| {
+    ctx.replaced(key, |keyspace, db, name| {
         keyspace.edit_sorted(db, name, |edit| {
             for (member, score) in members {
                 edit.set(member, *score);
             }
         })
-    });
-    if stored.is_some() {
-        ctx.changed_as(key, 'z', event);
-        ctx.out.integer(members.len() as i64);
-    }
+    })?;
+    ctx.changed_as(key, 'z', event);
+    ctx.out.integer(members.len() as i64);
+    Ok(())
 }

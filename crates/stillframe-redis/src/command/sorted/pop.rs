@@ -6,7 +6,7 @@ use stillframe_resp::{Protocol, format_integer};
 use super::super::blocking::{MultiPop, Wish, parse_timeout};
 use super::Members;
 use crate::context::Context;
-use crate::errors::SYNTAX;
+use crate::errors::{MUST_BE_POSITIVE, Refusal, SYNTAX};
 use crate::number::integers::at_least;
 use crate::table::flags::{BLOCKING, FAST, NOSCRIPT, WRITE};
 use crate::table::{ALL_BUT_LAST, More, NO_KEYS, ONE_KEY, Table};
@@ -31,7 +31,7 @@ enum End {
 
 impl End {
     /// `MIN` or `MAX`
-    fn parse(word: &[u8]) -> Result<Self, &'static str> {
+    fn parse(word: &[u8]) -> Result<Self, Refusal> {
         match word.to_ascii_lowercase().as_slice() {
             b"min" => Ok(Self::Min),
             b"max" => Ok(Self::Max),
@@ -65,28 +65,26 @@ impl End {
 }
 
 /// Takes members from a key that holds some, and notifies the change.
-fn take(ctx: &mut Context<'_>, key: &[u8], end: End, count: usize) -> Option<Members> {
-    let outcome = ctx.keyspace.edit_sorted(ctx.caller.db, key, |edit| end.take(edit, count));
-    let (members, left) = ctx.edited(outcome)?;
+fn take(ctx: &mut Context<'_>, key: &[u8], end: End, count: usize) -> Result<Members, Refusal> {
+    let taken = ctx.keyspace.edit_sorted(ctx.caller.db, key, |edit| end.take(edit, count));
+    let (members, left) = taken?;
     ctx.changed_times(key, members.len(), 'z', end.event());
     ctx.emptied(key, left);
-    Some(members)
+    Ok(members)
 }
 
 /// `ZPOPMIN key [count]` and `ZPOPMAX key [count]`
-fn zpop(ctx: &mut Context<'_>, args: &[&[u8]], end: End) {
-    const NOT_POSITIVE: &str = "ERR value is out of range, must be positive";
-    let count = match args.get(2).map(|count| at_least(count, 0, NOT_POSITIVE)) {
-        Some(_) if args.len() > 3 => return ctx.out.error(SYNTAX),
-        Some(Err(error)) => return ctx.out.error(error),
-        Some(Ok(count)) => Some(count),
-        None => None,
-    };
-    let Some((out, found)) = ctx.held::<Sorted<'_>>(args[1]) else { return };
-    if found.is_none() || count == Some(0) {
-        return out.array(0);
+fn zpop(ctx: &mut Context<'_>, args: &[&[u8]], end: End) -> Result<(), Refusal> {
+    if args.len() > 3 {
+        return Err(SYNTAX);
     }
-    let Some(members) = take(ctx, args[1], end, count.unwrap_or(1)) else { return };
+    let count = args.get(2).map(|count| at_least(count, 0, MUST_BE_POSITIVE)).transpose()?;
+    let (out, found) = ctx.held::<Sorted<'_>>(args[1])?;
+    if found.is_none() || count == Some(0) {
+        out.array(0);
+        return Ok(());
+    }
+    let members = take(ctx, args[1], end, count.unwrap_or(1))?;
     let nested = count.is_some() && ctx.out.protocol == Protocol::Resp3;
     ctx.out.array(if nested { members.len() } else { members.len() * 2 });
     for (name, score) in &members {
@@ -96,62 +94,44 @@ fn zpop(ctx: &mut Context<'_>, args: &[&[u8]], end: End) {
         ctx.out.bulk(name);
         ctx.out.double(*score);
     }
+    Ok(())
 }
 
-/// What a pop from several keys has come to.
-enum Popped<'a> {
-    /// An error was answered.
-    Refused,
-    /// None of the keys holds anything.
-    Nothing,
-    From(&'a [u8], Members),
-}
+/// A key, and the members taken from it.
+type Popped<'a> = (&'a [u8], Members);
 
-/// Takes members from the first key that is a sorted set.
+/// Takes members from the first key that is a sorted set, if one is.
 fn pop_first<'a>(
     ctx: &mut Context<'_>,
     keys: &[&'a [u8]],
     end: End,
     count: Option<usize>,
-) -> Popped<'a> {
+) -> Result<Option<Popped<'a>>, Refusal> {
     for key in keys {
-        match ctx.held::<Sorted<'_>>(key) {
-            None => return Popped::Refused,
-            Some((_, None)) => {}
-            Some((_, Some(_))) => {
-                return match take(ctx, key, end, count.unwrap_or(1)) {
-                    Some(members) => {
-                        // Replayed, it neither waits nor looks at other keys.
-                        let name = end.event().to_ascii_uppercase();
-                        let mut digits = [0; 20];
-                        let number = format_integer(members.len() as i64, &mut digits);
-                        let words = [name.as_bytes(), key, number];
-                        ctx.effect(if count.is_some() { &words } else { &words[..2] });
-                        Popped::From(key, members)
-                    }
-                    None => Popped::Refused,
-                };
-            }
-        }
+        let (_, Some(_)) = ctx.held::<Sorted<'_>>(key)? else { continue };
+        let members = take(ctx, key, end, count.unwrap_or(1))?;
+        // Replayed, it neither waits nor looks at other keys.
+        let name = end.event().to_ascii_uppercase();
+        let mut digits = [0; 20];
+        let number = format_integer(members.len() as i64, &mut digits);
+        let words = [name.as_bytes(), key, number];
+        ctx.effect(if count.is_some() { &words } else { &words[..2] });
+        return Ok(Some((key, members)));
     }
-    Popped::Nothing
+    Ok(None)
 }
 
 /// `BZPOPMIN key... timeout` and `BZPOPMAX key... timeout`
-fn bzpop(ctx: &mut Context<'_>, args: &[&[u8]], end: End) {
+fn bzpop(ctx: &mut Context<'_>, args: &[&[u8]], end: End) -> Result<(), Refusal> {
     let (keys, last) = args[1..].split_at(args.len() - 2);
-    let timeout = match parse_timeout(last[0]) {
-        Ok(timeout) => timeout,
-        Err(error) => return ctx.out.error(error),
-    };
-    match pop_first(ctx, keys, end, None) {
-        Popped::Refused => {}
-        Popped::Nothing if ctx.may_block() => {
+    let timeout = parse_timeout(last[0])?;
+    match pop_first(ctx, keys, end, None)? {
+        None if ctx.may_block() => {
             let kind = Type::Sorted;
             ctx.block(&Wish { keys, kind, timeout, before: &args[..1], after: &[b"0"] });
         }
-        Popped::Nothing => ctx.out.null_array(),
-        Popped::From(key, members) => {
+        None => ctx.out.null_array(),
+        Some((key, members)) => {
             ctx.out.array(1 + members.len() * 2);
             ctx.out.bulk(key);
             for (name, score) in &members {
@@ -160,56 +140,46 @@ fn bzpop(ctx: &mut Context<'_>, args: &[&[u8]], end: End) {
             }
         }
     }
+    Ok(())
 }
 
 /// `ZMPOP numkeys key... MIN | MAX [COUNT count]`
-fn zmpop(ctx: &mut Context<'_>, args: &[&[u8]]) {
-    match MultiPop::parse(&args[1..], End::parse) {
-        Ok(wanted) => {
-            if !answer_first(ctx, &wanted) {
-                ctx.out.null_array();
-            }
-        }
-        Err(error) => ctx.out.error(error),
+fn zmpop(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
+    let wanted = MultiPop::parse(&args[1..], End::parse)?;
+    if !answer_first(ctx, &wanted)? {
+        ctx.out.null_array();
     }
+    Ok(())
 }
 
 /// `BZMPOP timeout numkeys key... MIN | MAX [COUNT count]`
-fn bzmpop(ctx: &mut Context<'_>, args: &[&[u8]]) {
-    let wanted = match MultiPop::parse(&args[2..], End::parse) {
-        Ok(wanted) => wanted,
-        Err(error) => return ctx.out.error(error),
-    };
-    let timeout = match parse_timeout(args[1]) {
-        Ok(timeout) => timeout,
-        Err(error) => return ctx.out.error(error),
-    };
-    if answer_first(ctx, &wanted) {
-        return;
+fn bzmpop(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
+    let wanted = MultiPop::parse(&args[2..], End::parse)?;
+    let timeout = parse_timeout(args[1])?;
+    if answer_first(ctx, &wanted)? {
+        return Ok(());
     }
     if !ctx.may_block() {
-        return ctx.out.null_array();
+        ctx.out.null_array();
+        return Ok(());
     }
     let MultiPop { keys, .. } = wanted;
     let (before, after) = (&[args[0], b"0", b"1"], &args[3 + keys.len()..]);
     ctx.block(&Wish { keys, kind: Type::Sorted, timeout, before, after });
+    Ok(())
 }
 
 /// Pops and answers; false if there is nothing to pop.
-fn answer_first(ctx: &mut Context<'_>, wanted: &MultiPop<'_, End>) -> bool {
-    match pop_first(ctx, wanted.keys, wanted.end, Some(wanted.count)) {
-        Popped::Nothing => return false,
-        Popped::Refused => {}
-        Popped::From(key, members) => {
-            ctx.out.array(2);
-            ctx.out.bulk(key);
-            ctx.out.array(members.len());
-            for (name, score) in &members {
-                ctx.out.array(2);
-                ctx.out.bulk(name);
-                ctx.out.double(*score);
-            }
-        }
+fn answer_first(ctx: &mut Context<'_>, wanted: &MultiPop<'_, End>) -> Result<bool, Refusal> {
+    let popped = pop_first(ctx, wanted.keys, wanted.end, Some(wanted.count))?;
+    let Some((key, members)) = popped else { return Ok(false) };
+    ctx.out.array(2);
+    ctx.out.bulk(key);
+    ctx.out.array(members.len());
+    for (name, score) in &members {
+        ctx.out.array(2);
+        ctx.out.bulk(name);
+        ctx.out.double(*score);
     }
-    true
+    Ok(true)
 }

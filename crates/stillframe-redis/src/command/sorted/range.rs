@@ -6,7 +6,7 @@ use stillframe_resp::{Out, parse_integer};
 use super::bounds::{NameRange, ScoreRange, Span};
 use super::{Members, member, members_head};
 use crate::context::Context;
-use crate::errors::{NOT_AN_INTEGER, SYNTAX};
+use crate::errors::{NOT_AN_INTEGER, Refusal, SYNTAX};
 use crate::table::flags::{DENYOOM, READONLY, WRITE};
 use crate::table::{ONE_KEY, TWO_KEYS, Table};
 
@@ -19,9 +19,7 @@ pub(super) fn register<S>(table: &mut Table<S>) {
     table.add("zrangestore", -5, WRITE | DENYOOM, TWO_KEYS, zrangestore);
     table.add("zrevrange", -4, READONLY, ONE_KEY, |ctx, args| show(ctx, args, down(Ranks)));
     table.add("zrevrangebylex", -4, READONLY, ONE_KEY, |ctx, args| show(ctx, args, down(Names)));
-    table.add("zrevrangebyscore", -4, READONLY, ONE_KEY, |ctx, args| {
-        show(ctx, args, down(Scores));
-    });
+    table.add("zrevrangebyscore", -4, READONLY, ONE_KEY, |ctx, args| show(ctx, args, down(Scores)));
 }
 
 /// What a range is of.
@@ -65,7 +63,7 @@ struct Query<'a> {
 
 impl<'a> Query<'a> {
     /// Reads `start stop [BYSCORE | BYLEX] [REV] [LIMIT offset count] [WITHSCORES]`.
-    fn parse(args: &[&'a [u8]], form: Form) -> Result<Self, &'static str> {
+    fn parse(args: &[&'a [u8]], form: Form) -> Result<Self, Refusal> {
         let integer = |text: &[u8]| parse_integer(text).ok_or(NOT_AN_INTEGER);
         let Form { mut kind, mut reversed, stores } = form;
         let (mut offset, mut limit, mut with_scores) = (0, -1, false);
@@ -88,10 +86,13 @@ impl<'a> Query<'a> {
         let (kind, reversed) = (kind.unwrap_or(Kind::Ranks), reversed.unwrap_or(false));
         if limit != -1 && kind == Kind::Ranks {
             return Err("ERR syntax error, LIMIT is only supported in combination with either \
-                        BYSCORE or BYLEX");
+                        BYSCORE or BYLEX"
+                .into());
         }
         if with_scores && kind == Kind::Names {
-            return Err("ERR syntax error, WITHSCORES not supported in combination with BYLEX");
+            return Err(
+                "ERR syntax error, WITHSCORES not supported in combination with BYLEX".into()
+            );
         }
         // By score and by name, a reversed range is given from its high end.
         let (min, max) = if reversed { (stop, start) } else { (start, stop) };
@@ -127,13 +128,11 @@ impl<'a> Query<'a> {
 }
 
 /// `ZRANGE key start stop [BYSCORE | BYLEX] [REV] [LIMIT offset count] [WITHSCORES]` and its kin
-fn show(ctx: &mut Context<'_>, args: &[&[u8]], form: Form) {
-    let query = match Query::parse(&args[2..], form) {
-        Ok(query) => query,
-        Err(error) => return ctx.out.error(error),
-    };
-    let Some((out, set)) = ctx.found(args[1]) else { return };
+fn show(ctx: &mut Context<'_>, args: &[&[u8]], form: Form) -> Result<(), Refusal> {
+    let query = Query::parse(&args[2..], form)?;
+    let (out, set) = ctx.found(args[1])?;
     answer(out, set, &query);
+    Ok(())
 }
 
 fn answer(out: &mut Out<'_>, set: Option<Sorted<'_>>, query: &Query<'_>) {
@@ -144,14 +143,11 @@ fn answer(out: &mut Out<'_>, set: Option<Sorted<'_>>, query: &Query<'_>) {
 }
 
 /// `ZRANGESTORE destination key start stop [BYSCORE | BYLEX] [REV] [LIMIT offset count]`
-fn zrangestore(ctx: &mut Context<'_>, args: &[&[u8]]) {
-    let query = match Query::parse(&args[3..], Form { stores: true, ..ANY }) {
-        Ok(query) => query,
-        Err(error) => return ctx.out.error(error),
-    };
-    let Some((_, set)) = ctx.found(args[2]) else { return };
+fn zrangestore(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
+    let query = Query::parse(&args[3..], Form { stores: true, ..ANY })?;
+    let (_, set) = ctx.found(args[2])?;
     let members = set.map_or_else(Members::new, |set| gather(set, &query));
-    super::store(ctx, args[1], &members, "zrangestore");
+    super::store(ctx, args[1], &members, "zrangestore")
 }
 
 fn gather(set: Sorted<'_>, query: &Query<'_>) -> Members {

@@ -6,6 +6,7 @@ use super::super::Context;
 use super::shown::Class;
 use crate::acl::Users;
 use crate::client::Session;
+use stillframe_redis::Refusal;
 use stillframe_redis::errors::SYNTAX;
 
 /// What a client must be to be killed.
@@ -60,11 +61,11 @@ pub(super) fn kill(ctx: &mut Context<'_>, args: &[&[u8]]) {
     }
 }
 
-fn kill_filter(users: &Users, options: &[&[u8]]) -> Result<Filter, Vec<u8>> {
+fn kill_filter(users: &Users, options: &[&[u8]]) -> Result<Filter, Refusal> {
     let mut filter = Filter { spare_self: true, ..Filter::default() };
     let (pairs, rest) = options.as_chunks::<2>();
     if !rest.is_empty() {
-        return Err(SYNTAX.into());
+        return Err(SYNTAX);
     }
     for [option, value] in pairs {
         match option.to_ascii_lowercase().as_slice() {
@@ -72,27 +73,27 @@ fn kill_filter(users: &Users, options: &[&[u8]]) -> Result<Filter, Vec<u8>> {
                 let id = parse_integer(value).and_then(|id| u64::try_from(id).ok());
                 filter.id = id.filter(|&id| id > 0);
                 if filter.id.is_none() {
-                    return Err(b"ERR client-id should be greater than 0".into());
+                    return Err("ERR client-id should be greater than 0".into());
                 }
             }
             b"addr" => filter.peer = Some(text(value)),
             b"laddr" => filter.local = Some(text(value)),
             b"type" => match Class::parse(value) {
                 Some(class) => filter.class = Some(class),
-                None => return Err([b"ERR Unknown client type '", *value, b"'"].concat()),
+                None => return Err([b"ERR Unknown client type '", *value, b"'"].concat().into()),
             },
             b"user" => {
                 filter.user = users.find(value);
                 if filter.user.is_none() {
-                    return Err([b"ERR No such user '", *value, b"'"].concat());
+                    return Err([b"ERR No such user '", *value, b"'"].concat().into());
                 }
             }
             b"skipme" => match value.to_ascii_lowercase().as_slice() {
                 b"yes" => filter.spare_self = true,
                 b"no" => filter.spare_self = false,
-                _ => return Err(SYNTAX.into()),
+                _ => return Err(SYNTAX),
             },
-            _ => return Err(SYNTAX.into()),
+            _ => return Err(SYNTAX),
         }
     }
     Ok(filter)

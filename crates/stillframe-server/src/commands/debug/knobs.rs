@@ -7,6 +7,7 @@ use stillframe_resp::parse_integer;
 
 use super::super::Context;
 use crate::config::parse_size;
+use stillframe_redis::Refusal;
 use stillframe_redis::errors::TOO_LONG;
 
 /// Whether a word switches something on, as C reads numbers.
@@ -50,7 +51,8 @@ pub(super) fn populate(ctx: &mut Context<'_>, args: &[&[u8]]) {
             value.resize(bytes, 0);
         }
         if let Err(error) = data.keyspace.set(db, &key, &value, Expire::Never) {
-            return data.refuse(start, &error);
+            data.out.buffer.truncate(start);
+            return data.out.error(Refusal::from(error));
         }
         data.changed(&key);
         data.effect(&[b"SET", &key, &value]);
