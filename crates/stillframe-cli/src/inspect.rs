@@ -53,7 +53,7 @@ impl Lines {
         self.application(facts.application.as_ref());
         match facts.log_from {
             0 => self.add("log", "none"),
-            from => self.add("log", format_args!("goes on with record {from}")),
+            from => self.add("log", format_args!("continues with record {from}")),
         }
         let (words, each) = (facts.words, facts.words_per_block);
         let packed = if facts.packed { ", packed" } else { "" };
@@ -62,7 +62,7 @@ impl Lines {
                 self.add("state", format_args!("{words} words, {blocks} blocks of {each}{packed}"));
             }
             (None, base) => {
-                self.add("state", format_args!("{words} words, what has changed{packed}"));
+                self.add("state", format_args!("{words} words, the changed ones{packed}"));
                 self.add("builds on", base.map_or(0, |base| base.number));
             }
         }

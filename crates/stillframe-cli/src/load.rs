@@ -29,7 +29,7 @@ Examples:
 
 A query's latency counts from its intended time, which the rate alone fixes: a server that stalls
 pays for all queries that it kept waiting, sent or not. A query is 'saving' if that time
-lies between BGSAVE (less 1 ms) and the answer that says rdb_bgsave_in_progress:0; 'syncing' while a
+lies between BGSAVE (less 1 ms) and the reply with rdb_bgsave_in_progress:0; 'syncing' while a
 replica gets a full sync. The keys are those of redis-benchmark (key:000000000000), or load:hash,
 load:list, load:zset. The load overwrites them: use a server whose data you can spare.
 Counts: 256k, 1M (thousands); sizes: 1024, 64KB (powers of 1024); times: 500ms, 30s.

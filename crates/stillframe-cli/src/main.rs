@@ -32,7 +32,7 @@ enum Command {
     /// Run a server for Redis clients, saving in the background without fork.
     #[command(after_help = serve::EXAMPLES)]
     Serve(serve::Arguments),
-    /// Verify checkpoints, logs and RDB files, and say which bytes are bad.
+    /// Verify checkpoints, logs and RDB files, and report which bytes are bad.
     #[command(after_help = check::EXAMPLES)]
     Check(check::Arguments),
     /// Show what checkpoints, logs and RDB files hold.

@@ -1,4 +1,4 @@
-//! One connection to the server: what is still to be sent, and which queries wait for a reply.
+//! One connection to the server: unsent bytes, and the queries that wait for a reply.
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read, Write};
@@ -28,11 +28,11 @@ pub(crate) struct Connection {
     sent: usize,
     input: Vec<u8>,
     waiting: VecDeque<SentQuery>,
-    /// Whether the last bytes were taken by the system.
+    /// Whether the system took the last bytes.
     pub(crate) would_block: bool,
 }
 
-/// Connects to the first of the addresses that answers.
+/// Connects to the first of the addresses that accepts.
 pub(crate) fn connect(addresses: &[SocketAddr]) -> io::Result<TcpStream> {
     let mut failed = io::Error::new(ErrorKind::NotFound, "the name has no address");
     for address in addresses {
@@ -64,7 +64,7 @@ impl Connection {
     pub(crate) fn as_fd(&self) -> BorrowedFd<'_> {
         self.stream.as_fd()
     }
-    /// Where the next request goes; then [`expect`](Self::expect) its reply.
+    /// The buffer for the next request; then [`expect`](Self::expect) its reply.
     pub(crate) fn out(&mut self) -> &mut Vec<u8> {
         &mut self.out
     }
@@ -145,7 +145,7 @@ fn take(
     {
         used += length;
         let Some(query) = waiting.pop_front() else {
-            return Err(bad(format!("a reply that nobody asked for: {reply:.60?}")));
+            return Err(bad(format!("an unrequested reply: {reply:.60?}")));
         };
         each(query, &reply);
     }

@@ -11,22 +11,22 @@ pub enum LoadError {
     /// A plan that cannot be run.
     #[error("{0}")]
     Plan(String),
-    /// Nobody listens there, or not under that name.
+    /// No connection to the target.
     #[error("cannot connect to {target}: {error}{}", way_out(error))]
     Connect {
         /// Host and port.
         target: String,
-        /// What the system says.
+        /// The system's error.
         error: io::Error,
     },
-    /// The server answered with an error before the run.
+    /// The server replied with an error before the run.
     #[error("{target} refuses {what}: {answer}{hint}")]
     Refused {
         /// Host and port.
         target: String,
-        /// What was asked.
+        /// The request.
         what: &'static str,
-        /// What it answered.
+        /// The reply.
         answer: String,
         /// What to do, with `; ` before it.
         hint: &'static str,
@@ -36,29 +36,29 @@ pub enum LoadError {
     Broken {
         /// Host and port.
         target: String,
-        /// What was being done.
+        /// The failed step.
         doing: &'static str,
-        /// What the system says.
+        /// The system's error.
         error: io::Error,
     },
     /// Something of this machine is missing.
     #[error("{doing}: {error}")]
     System {
-        /// What was being done.
+        /// The failed step.
         doing: &'static str,
-        /// What the system says.
+        /// The system's error.
         error: io::Error,
     },
-    /// It was stopped before anything was measured.
+    /// The run was stopped before anything was measured.
     #[error("interrupted before anything was measured")]
     Interrupted,
 }
 
-/// What to do about a connection that cannot be had, with `; ` before it.
+/// What to do about a failed connection, with `; ` before it.
 fn way_out(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::ConnectionRefused => "; is a server running there?",
-        io::ErrorKind::TimedOut => "; is it the right address, and does a firewall let it through?",
+        io::ErrorKind::TimedOut => "; check the address, and any firewall on the way",
         // No kind of its own: the limit of a process, and that of the machine.
         _ if matches!(error.raw_os_error(), Some(24 | 23)) => {
             "; raise 'ulimit -n' or lower --clients"
@@ -67,7 +67,7 @@ fn way_out(error: &io::Error) -> &'static str {
     }
 }
 
-/// A server's text on one line, printable and not long: an error may repeat what was sent.
+/// A server's text on one line, printable and short: an error may repeat the request.
 pub(crate) fn readable(text: &[u8]) -> String {
     const BYTES_MAX: usize = 120;
     let more = if text.len() > BYTES_MAX { "..." } else { "" };
@@ -81,7 +81,7 @@ pub(crate) fn hint(answer: &str) -> &'static str {
     match answer.split(' ').next().unwrap_or_default() {
         "NOAUTH" => "; give --password (and --user)",
         "WRONGPASS" => "; check --password and --user",
-        "LOADING" => "; wait until INFO persistence says loading:0",
+        "LOADING" => "; wait until INFO persistence shows loading:0",
         "MISCONF" => "; its last save failed: see its log",
         "NOPERM" => "; this user may not run it: give another --user",
         "DENIED" => "; it takes clients from its own machine only",

@@ -2,12 +2,12 @@
 //! how long replies took, normal operation and saves apart.
 //!
 //! Invariants:
-//! - When a query is to be sent is fixed ahead by rate and number alone; no answer, late or
-//!   missing, moves it. Latency counts from there: a server that stalls is charged with every query
-//!   that it kept from being sent (no coordinated omission).
+//! - Rate and number alone fix ahead when a query is to be sent; no late or missing reply moves it.
+//!   Latency counts from that time: a server that stalls is charged with every query that it kept
+//!   from being sent (no coordinated omission).
 //! - A query belongs to the phase of its intended time, and is put there once that phase is known.
-//! - Every reply is looked at: one of the wrong kind is no answer, an error is counted by its code,
-//!   and neither has a latency.
+//! - Every reply is checked: wrong kinds are counted, errors by their codes, and neither has a
+//!   latency.
 //!
 //! Reading order: `plan`, `schedule`, `worker` (the loop), `wait`, `phases`, `run`, `watch`,
 //! `report`.

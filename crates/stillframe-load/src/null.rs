@@ -1,5 +1,5 @@
-//! A server that does nothing: every request is answered `+OK`. What a load measures against it is
-//! what the load itself, the kernel's sockets and the machine cost.
+//! A server that replies `+OK` to every request and does nothing else. A load against it measures
+//! the cost of the load itself, the kernel's sockets and the machine.
 
 use std::collections::HashMap;
 use std::io::{self, ErrorKind, Read, Write};
@@ -25,7 +25,7 @@ pub struct NullServer {
     thread: Option<JoinHandle<Option<(Instant, Instant)>>>,
 }
 
-/// One time of silence, for tests of what a load sees of it.
+/// One time of silence, for tests of how a load reports it.
 #[derive(Debug, Clone, Copy)]
 struct Stall {
     after: usize,
@@ -36,12 +36,12 @@ impl NullServer {
     /// Starts it.
     ///
     /// # Errors
-    /// No socket, or no thread, can be had.
+    /// The system gives no socket or no thread.
     pub fn start() -> io::Result<Self> {
         Self::begin(None)
     }
 
-    /// Starts one that answers nobody for `length`, once it has answered `after` requests.
+    /// Starts one that replies to `after` requests and then is silent for `length`.
     ///
     /// # Errors
     /// As of [`start`](Self::start).
@@ -142,7 +142,7 @@ fn serve(
 }
 
 impl Client {
-    /// Answers what has come; returns how many requests that were.
+    /// Replies to the requests that have come, and returns their number.
     fn answer(&mut self, scratch: &mut [u8]) -> io::Result<usize> {
         let count = match self.stream.read(scratch) {
             Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),

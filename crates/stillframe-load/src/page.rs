@@ -11,12 +11,12 @@ use crate::phases::Stretch;
 use crate::plan::Rate;
 use crate::report::Report;
 
-/// What is shown before and after a save in its own plot, in seconds.
+/// Seconds shown before and after a save in its own plot.
 const AROUND: f64 = 0.5;
-/// A plot is 440 points wide: more values than that times a few are no more to be seen.
+/// A plot is 440 points wide: nobody sees more than a few values a point.
 const POINTS_MAX: usize = 1_500;
 
-/// The report as one page of HTML; `command` is what makes it again.
+/// The report as one page of HTML; `command` makes the report again.
 #[must_use]
 pub fn html(report: &Report, command: &str) -> String {
     let mut html = document::open("Stillframe load", "Latency under load");
@@ -49,7 +49,7 @@ fn parameters(report: &Report) -> Vec<(String, String)> {
     let (plan, machine) = (&report.plan, &report.environment);
     let rate = match plan.rate {
         Rate::PerSecond(rate) => format!("{rate} queries a second, open loop"),
-        Rate::Max => "as fast as answers come, closed loop".to_owned(),
+        Rate::Max => "as fast as replies come, closed loop".to_owned(),
     };
     let commit = machine.commit.as_ref().map_or(String::new(), |it| format!(" of {it}"));
     let rows = [

@@ -1,19 +1,20 @@
-//! When saves and full syncs ran, as far as it is known.
+//! When saves and full syncs ran, as far as the polls show.
 //!
-//! The side connection asks INFO again and again. What it learns at one poll holds until that poll
-//! was sent ([`Phases::known_until`]); queries intended later wait before they are put in a phase.
-//! - A save that was asked for starts [`LEAD`] before BGSAVE is sent: queries on their way meet it.
-//! - One that the server began by itself, and a full sync, start where the last poll that did not
-//!   see it was sent.
-//! - Both end where the answer that says so was received.
+//! The side connection polls INFO. A poll's reply holds up to the time at which the poll was sent
+//! ([`Phases::known_until`]); queries intended later wait for their phase.
+//! - A save that this run asks for starts [`LEAD`] before BGSAVE is sent: queries on their way
+//!   meet it.
+//! - A save that the server begins by itself, and a full sync, start when the last poll that did
+//!   not see it was sent.
+//! - Both end when the reply that shows the end was received.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use serde::Serialize;
 
-/// A request under way when BGSAVE is sent may be held up by it: those intended within this time
-/// before count as saving.
+/// BGSAVE may hold up requests under way: those intended within this time before it count as
+/// saving.
 pub(crate) const LEAD: u64 = 1_000_000;
 
 /// What the server was doing.

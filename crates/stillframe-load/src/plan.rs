@@ -1,4 +1,4 @@
-//! What is to be run, and whether it can be.
+//! The plan of a run, and whether it can be run.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-/// Bounds beyond which a flag is taken for a slip.
+/// Bounds beyond which the value of a flag is taken for a slip.
 const RATE_MAX: u64 = 50_000_000;
 const CLIENTS_MAX: usize = 50_000;
 const KEYS_MAX: u64 = 1_000_000_000_000;
@@ -34,7 +34,7 @@ pub struct Plan {
     pub threads: usize,
     /// Queries sent at once on a connection.
     pub pipeline: usize,
-    /// What is asked.
+    /// The queries.
     pub workload: Workload,
     /// Keys, or fields, or members.
     pub keys: u64,
@@ -42,7 +42,7 @@ pub struct Plan {
     pub value_size: usize,
     /// Writes to reads.
     pub ratio: Ratio,
-    /// Which keys are asked for.
+    /// Which keys the queries name.
     pub distribution: Distribution,
     /// From the first to the last intended time.
     pub duration: Duration,
@@ -50,7 +50,7 @@ pub struct Plan {
     pub bgsave_every: Option<Duration>,
     /// Load all keys before.
     pub fill: bool,
-    /// Compare values that are read with what was written.
+    /// Compare the values read with those written.
     pub check: bool,
     /// Seed of keys and operations.
     pub seed: u64,
@@ -117,7 +117,7 @@ impl Plan {
     fn check_together(&self) -> Result<(), String> {
         if let Some(every) = self.bgsave_every {
             if every.is_zero() {
-                return Err("--bgsave-every 0: give a time such as 10s, or leave it away".into());
+                return Err("--bgsave-every 0: give a time such as 10s, or leave it out".into());
             }
             if every >= self.duration {
                 return Err(format!(
@@ -134,7 +134,7 @@ impl Plan {
             return Err("--ratio 0:0 asks for nothing: give 1:0, 1:10 or 0:1".to_owned());
         }
         if self.workload == Workload::List && self.distribution != Distribution::Uniform {
-            return Err("--distribution has no meaning for --workload list: leave it away".into());
+            return Err("--distribution has no meaning for --workload list: leave it out".into());
         }
         Ok(())
     }
@@ -151,13 +151,13 @@ fn within(flag: &str, value: u64, least: u64, most: u64) -> Result<(), String> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Rate {
-    /// Open loop: so many a second, whatever the answers do.
+    /// Open loop: so many a second, whatever the replies do.
     PerSecond(u64),
-    /// Closed loop: each connection asks again when it has its answers.
+    /// Closed loop: each connection sends again when it has its replies.
     Max,
 }
 
-/// What is asked.
+/// The queries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Workload {
@@ -210,7 +210,7 @@ impl fmt::Display for Ratio {
     }
 }
 
-/// Which keys are asked for.
+/// Which keys the queries name.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Distribution {

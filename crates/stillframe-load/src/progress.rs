@@ -1,4 +1,4 @@
-//! What a run reports while it goes on.
+//! The reports of a run under way.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What a run found, as values and as JSON; `text` puts it into words.
+//! The results of a run, as values and as JSON; `text` puts them into words.
 
 use hdrhistogram::Histogram;
 use serde::Serialize;
@@ -13,12 +13,12 @@ use crate::tally::{Tally, histogram};
 use crate::trace::TraceReport;
 use crate::worker::LATE;
 
-/// What was measured, before it is made a report.
+/// The measurements, before they become a report.
 pub(crate) struct Measured {
     /// Of all threads, every query in its phase.
     pub(crate) tally: Tally,
     pub(crate) stretches: Stretches,
-    /// From the first intended time to the last answer.
+    /// From the first intended time to the last reply.
     pub(crate) elapsed_ns: u64,
     /// Time on cores of this process.
     pub(crate) cpu_ns: u64,
@@ -124,7 +124,7 @@ pub struct Late {
 /// The same load against the null server.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Floor {
-    /// Queries answered.
+    /// Queries with a reply.
     pub count: u64,
     /// Of those, a second.
     pub rate: f64,
@@ -136,18 +136,18 @@ pub struct Floor {
     pub late: Late,
 }
 
-/// What a run found.
+/// The results of a run.
 #[derive(Debug, Clone, Serialize)]
 pub struct Report {
-    /// What was run.
+    /// The plan of the run.
     pub plan: Plan,
     /// The server, in its own words.
     pub server: String,
     /// The machine of the generator.
     pub environment: Environment,
-    /// From the first intended time to the last answer.
+    /// From the first intended time to the last reply.
     pub elapsed_s: f64,
-    /// Normal operation first; phases that did not occur are left out.
+    /// Normal operation first; without phases that did not occur.
     pub phases: Vec<PhaseReport>,
     /// 99th percentile while saving, by that of normal operation.
     pub p99_ratio: Option<f64>,
@@ -157,27 +157,27 @@ pub struct Report {
     pub saves: Vec<Stretch>,
     /// Full syncs of replicas.
     pub syncs: Vec<Stretch>,
-    /// Queries sent, and those with a good answer.
+    /// Queries sent, and those with a right reply.
     pub sent: u64,
     /// See above.
     pub answered: u64,
     /// Reads of keys that are not there.
     pub missing: u64,
-    /// Intended, but without an answer when the run ended; their latency counts as until then.
+    /// Intended, but without a reply when the run ended; their latency counts until then.
     pub unanswered: u64,
     /// Queries that left late.
     pub late: Late,
     /// Errors of the server, by code; they have no latency.
     pub errors: Vec<Counted>,
-    /// Replies that were none to what was asked; they have no latency either.
+    /// Replies of the wrong kind; they have no latency either.
     pub wrong: Counted,
     /// How a connection was lost.
     pub lost: Option<String>,
-    /// Whether it was ended from outside.
+    /// Whether the run was interrupted.
     pub interrupted: bool,
     /// Time on cores of the generator, by the length of the run.
     pub cpu_share: f64,
-    /// What makes the figures doubtful.
+    /// Why the figures are doubtful.
     pub warnings: Vec<String>,
     /// The same load against the null server, if it was asked for.
     pub floor: Option<Floor>,
@@ -276,7 +276,7 @@ impl Report {
         report
     }
 
-    /// Adds what makes the figures doubtful.
+    /// Adds why the figures are doubtful.
     fn judge(&mut self) {
         self.warnings.extend(self.environment.warnings.iter().cloned());
         let share = self.late.own as f64 / self.sent.max(1) as f64;

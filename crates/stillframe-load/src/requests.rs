@@ -1,8 +1,8 @@
-//! What is asked, and what a right answer is.
+//! Requests, and which replies to them are right.
 //!
 //! The value of an item starts with eight bytes made from its number and the seed; what follows is
-//! a stretch of random bytes. So values do not compress, and what is read can be checked without
-//! remembering what was written.
+//! a stretch of random bytes. So values do not compress, and a value that is read can be checked
+//! without a memory of the writes.
 
 use stillframe_measure::draw::{Rng, Scatter, gaussian, mix};
 use stillframe_measure::zipf::Zipf;
@@ -39,11 +39,11 @@ pub(crate) struct Query {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Verdict {
     Good,
-    /// Answered, with no value.
+    /// A reply without a value.
     Missing,
     /// The server's error.
     Refused(String),
-    /// Not what was asked for.
+    /// A reply of the wrong kind, or a wrong value.
     Wrong(String),
 }
 
@@ -56,16 +56,16 @@ pub(crate) struct Requests {
     keys: u64,
     rng: Rng,
     values: Values,
-    /// What requests start with: writes, reads. Made once, as generating takes a core from the
-    /// server that is measured.
+    /// The first bytes of requests: writes, reads. Made once, since generating takes a core from
+    /// the measured server.
     heads: [Vec<u8>; 2],
     check: Check,
 }
 
-/// How closely replies are looked at.
+/// How closely replies are checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Check {
-    /// Anything but an error is fine: the null server's answers.
+    /// Anything but an error is fine: the null server's replies.
     Nothing,
     /// The kind of the reply.
     Kind,
@@ -182,7 +182,7 @@ impl Requests {
         out.extend_from_slice(b"\r\n");
     }
 
-    /// What came of a query.
+    /// What became of a query.
     #[inline]
     pub(crate) fn judge(&self, query: Query, reply: &Reply<'_>) -> Verdict {
         if let Reply::Error(text) = reply {
@@ -201,7 +201,7 @@ impl Requests {
             },
             (Op::Read, Reply::Double(_)) if workload == Workload::Zset => Verdict::Good,
             (Op::Read, Reply::Bulk(value)) => self.judge_value(query.item, value),
-            (_, other) => Verdict::Wrong(format!("{:?} was answered {}", query.op, brief(other))),
+            (_, other) => Verdict::Wrong(format!("{:?} got the reply {}", query.op, brief(other))),
         }
     }
 
@@ -224,7 +224,7 @@ impl Requests {
     }
 }
 
-/// The words that all requests of a kind start with, and their number.
+/// The first words of all requests of a kind, and their number.
 fn head(workload: Workload, op: Op) -> Vec<u8> {
     let (count, words): (usize, &[&str]) = match (workload, op) {
         (Workload::String, Op::Write) => (3, &["SET"]),
@@ -285,7 +285,7 @@ mod tests {
         Plan { workload, distribution, keys: 1000, value_size: 100, ..Plan::default() }
     }
 
-    /// Every request is one that a server can read, of the words it should have.
+    /// A server can read every request, and its words are right.
     #[test]
     fn requests_are_well_formed_and_come_again_from_the_same_seed() {
         let all = [Workload::String, Workload::Hash, Workload::List, Workload::Zset];

@@ -31,12 +31,12 @@ const NAP: Duration = Duration::from_millis(5);
 /// Longest run against the null server.
 const FLOOR: Duration = Duration::from_secs(10);
 
-/// Runs a plan. `stop` ends it early: what was measured is reported. `progress` receives how far it
-/// is, about four times a second.
+/// Runs a plan. `stop` ends it early, with a report up to there. `progress` receives the progress
+/// about four times a second.
 ///
 /// # Errors
 /// The plan cannot be run, the server cannot be reached or refuses before the first query, or this
-/// machine lacks something. What goes wrong later is in the report.
+/// machine lacks something. The report has later errors.
 pub fn run(
     plan: &Plan,
     stop: &AtomicBool,

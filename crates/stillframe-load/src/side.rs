@@ -1,4 +1,4 @@
-//! The side connection: what is asked beside the load (AUTH, INFO, BGSAVE), one at a time.
+//! The side connection: requests beside the load (AUTH, INFO, BGSAVE), one at a time.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
@@ -12,7 +12,7 @@ use crate::connection::{closed, connect};
 use crate::error::{hint, readable};
 use crate::plan::Plan;
 
-/// How often a wait looks whether it should go on.
+/// How often a wait checks whether to go on.
 const LOOK: Duration = Duration::from_millis(50);
 /// A server may be busy for long (a fork, a slow disk), but not for ever.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -23,7 +23,7 @@ pub(crate) struct Side {
     input: Vec<u8>,
 }
 
-/// What the server answered: the text of a reply, or of its error.
+/// The text of a reply, or of its error.
 pub(crate) type Answer = Result<String, String>;
 
 /// Every address of a plan's target.
@@ -33,7 +33,7 @@ pub(crate) fn resolve(plan: &Plan) -> Result<Vec<SocketAddr>, LoadError> {
 }
 
 impl Side {
-    /// Connects, authenticates where the plan says how, and sees whether the server is ready.
+    /// Connects, authenticates as the plan says, and checks whether the server is ready.
     pub(crate) fn open(plan: &Plan, addresses: &[SocketAddr]) -> Result<Self, LoadError> {
         let target = || plan.target.clone();
         let wrong = |error| LoadError::Connect { target: target(), error };
@@ -62,7 +62,7 @@ impl Side {
         self.stream
     }
 
-    /// Asks, and waits for the answer unless `stop` is raised meanwhile.
+    /// Sends a request, and waits for the reply unless `stop` is raised meanwhile.
     pub(crate) fn call(&mut self, words: &[&str], stop: &AtomicBool) -> io::Result<Answer> {
         let mut request = format!("*{}\r\n", words.len()).into_bytes();
         for word in words {
@@ -72,7 +72,7 @@ impl Side {
         self.answer(stop)
     }
 
-    /// Sends requests that are written already, and reads `count` answers: the first error, if any.
+    /// Sends encoded requests, and reads `count` replies; returns the first error, if any.
     pub(crate) fn batch(&mut self, requests: &[u8], count: usize) -> io::Result<Option<String>> {
         self.stream.write_all(requests)?;
         let mut refused = None;
@@ -106,7 +106,7 @@ impl Side {
                 return Err(io::Error::new(ErrorKind::Interrupted, "stopped"));
             }
             if Instant::now() > deadline {
-                return Err(io::Error::new(ErrorKind::TimedOut, "no answer for a minute"));
+                return Err(io::Error::new(ErrorKind::TimedOut, "no reply for a minute"));
             }
         }
     }

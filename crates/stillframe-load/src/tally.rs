@@ -11,7 +11,7 @@ use crate::trace::Trace;
 
 /// Longest latency that histograms resolve, in nanoseconds: an hour.
 const LONGEST: u64 = 3_600_000_000_000;
-/// Codes of errors that are kept apart; a server that sends more sends nonsense.
+/// Codes of errors that are counted apart; a server that sends more sends nonsense.
 const CODES_MAX: usize = 64;
 
 /// Latencies in nanoseconds, three digits of each.
@@ -19,7 +19,7 @@ pub(crate) fn histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, LONGEST, 3).expect("bounds and digits are constants that fit")
 }
 
-/// Answered queries of one time, whose phase is not known yet.
+/// Queries of one time with replies, whose phase is not known yet.
 #[derive(Debug, Clone, Copy)]
 struct Unassigned {
     due: u64,
@@ -51,9 +51,9 @@ pub(crate) struct Tally {
     pub(crate) trace: Trace,
     pub(crate) sent: u64,
     pub(crate) answered: u64,
-    /// Without a value where one was asked for.
+    /// Reads that found no value.
     pub(crate) missing: u64,
-    /// Never answered, or never sent because no connection was free.
+    /// Without a reply, or never sent because no connection was free.
     pub(crate) unanswered: u64,
     /// Sent late although a connection was free: the generator's own lateness.
     pub(crate) late: u64,
@@ -84,13 +84,13 @@ impl Tally {
         }
     }
 
-    /// A latency, whose phase will be known later, of one query.
+    /// The latency of one query, whose phase will be known later.
     #[inline]
     pub(crate) fn record(&mut self, due: u64, latency: u64, op: Op) {
         self.record_batch(due, latency, op, 1);
     }
 
-    /// As [`record`](Self::record), of `count` queries that were sent and answered together.
+    /// As [`record`](Self::record), for `count` queries sent together whose replies came together.
     #[inline]
     pub(crate) fn record_batch(&mut self, due: u64, latency: u64, op: Op, count: u64) {
         self.trace.record(due, latency, count);
@@ -104,12 +104,12 @@ impl Tally {
         self.refused.entry(code.to_owned()).or_default().add(1, error);
     }
 
-    /// A reply that is none to what was asked.
+    /// A reply of the wrong kind.
     pub(crate) fn mistake(&mut self, what: String) {
         self.wrong.add(1, what);
     }
 
-    /// Puts queries into phases, which are known until `known`.
+    /// Puts the queries intended before `known` into their phases.
     pub(crate) fn assign(&mut self, known: u64, stretches: &Stretches) {
         let latencies = &mut self.latencies;
         self.unassigned.retain(|it| {
@@ -178,7 +178,7 @@ mod tests {
         assert_eq!(tally.latencies(Phase::Normal)[Op::Read as usize].len(), 0);
     }
 
-    /// What two threads counted is what one would have.
+    /// Two threads count together what one would have counted.
     #[test]
     fn tallies_add_up() {
         let (mut one, mut two, mut both) = (

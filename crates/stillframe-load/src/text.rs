@@ -1,4 +1,4 @@
-//! A report in words: the table, what stands beside it, and what went wrong.
+//! A report as text: the table, the notes beside it, and what went wrong.
 
 use stillframe_measure::Table;
 use stillframe_measure::scale::number;
@@ -13,10 +13,7 @@ impl Report {
     #[must_use]
     pub fn failure(&self) -> Option<String> {
         if let Some(lost) = &self.lost {
-            return Some(format!(
-                "{}: {lost}; what was measured until then is above",
-                self.plan.target
-            ));
+            return Some(format!("{}: {lost}; the figures above end there", self.plan.target));
         }
         if let Some(worst) = self.errors.iter().max_by_key(|it| it.count) {
             let all: u64 = self.errors.iter().map(|it| it.count).sum();
@@ -35,7 +32,7 @@ impl Report {
         let unanswered = self.unanswered > 0 && !self.interrupted;
         unanswered.then(|| {
             format!(
-                "{} queries had no answer ten seconds after the end: the server is slower than \
+                "{} queries had no reply ten seconds after the end: the server is slower than \
                  --rate; lower it",
                 self.unanswered
             )
@@ -79,7 +76,7 @@ impl Report {
         }
     }
 
-    /// What stands beside the figures, one sentence each.
+    /// The notes beside the figures, one sentence each.
     #[must_use]
     pub fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
@@ -104,7 +101,7 @@ impl Report {
         }
         if self.unanswered > 0 {
             notes.push(format!(
-                "{} queries had no answer when the run ended; until then counts.",
+                "{} queries had no reply when the run ended; their latency counts until then.",
                 self.unanswered
             ));
         }

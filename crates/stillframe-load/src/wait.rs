@@ -2,9 +2,9 @@
 //!
 //! A sleep ends late: by the kernel's timer slack (50 us, set to 1 ns here) and by the time to wake
 //! a thread, some 5 us on bare metal and up to 50 us on a virtual machine. So the thread sleeps
-//! until a margin before the time and looks at clock and sockets in turn for the rest. The margin
-//! follows how late sleeps have lately ended, between 5 and 100 us: it is what is burnt for each
-//! query that is waited for, and the whole core if queries are due closer together than that.
+//! until a margin before the time, then polls clock and sockets in turn. The margin follows how late
+//! sleeps have lately ended, between 5 and 100 us. Each wait burns that much of the core, or all of
+//! it if queries are due closer together.
 
 use std::io;
 use std::num::NonZeroU64;
@@ -103,8 +103,8 @@ impl Waiter {
         Ok(())
     }
 
-    /// Follows quickly what is late, slowly what is early: a sleep that ends late costs precision,
-    /// a margin too wide only time.
+    /// Follows late sleeps quickly and early ones slowly: a late sleep costs precision, a wide
+    /// margin only time.
     fn learn(&mut self, late: u64) {
         let wanted = (late + late / 4).clamp(MARGIN_MIN, MARGIN_MAX);
         self.margin = match wanted > self.margin {

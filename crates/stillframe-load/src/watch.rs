@@ -1,4 +1,4 @@
-//! What goes on beside the load: it begins and watches saves, and reports progress.
+//! The thread beside the load: it begins and watches saves, and reports progress.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -11,12 +11,12 @@ use crate::report::Quantiles;
 use crate::side::{Side, field};
 use crate::worker::{Common, Live};
 
-/// How often the server is asked what it is doing: while it saves, and else.
+/// How often to poll the server: while it saves, and otherwise.
 const POLL_SAVING: u64 = 20_000_000;
 const POLL: u64 = 50_000_000;
 /// How often progress is reported.
 pub(crate) const TELL: u64 = 250_000_000;
-/// The thread that called, while others put the load on.
+/// The calling thread, while others put the load on.
 pub(crate) struct Watch<'a> {
     common: &'a Common<'a>,
     side: Option<&'a mut Side>,
@@ -28,7 +28,7 @@ pub(crate) struct Watch<'a> {
     next_poll: u64,
     /// When the last poll was sent that saw no save, and no sync.
     quiet: [u64; 2],
-    last_told: (u64, u64),
+    last_report: (u64, u64),
     pub(crate) warnings: Vec<String>,
     /// Whether the caller wished to end early.
     pub(crate) interrupted: bool,
@@ -53,7 +53,7 @@ impl<'a> Watch<'a> {
             progress,
             next_poll: 0,
             quiet: [0; 2],
-            last_told: (0, 0),
+            last_report: (0, 0),
             warnings: Vec::new(),
             interrupted: false,
         }
@@ -73,8 +73,8 @@ impl<'a> Watch<'a> {
         } else if now >= self.next_poll {
             self.poll();
         }
-        if now - self.last_told.0 >= TELL {
-            self.tell(now);
+        if now - self.last_report.0 >= TELL {
+            self.report(now);
         }
     }
 
@@ -86,7 +86,7 @@ impl<'a> Watch<'a> {
             return;
         }
         if self.common.phases.with(|it| it.saves.last().is_some_and(|it| it.to_ns.is_none())) {
-            self.warn("a save took longer than --bgsave-every: the next one was left out".into());
+            self.warn("a save took longer than --bgsave-every: the next one was skipped".into());
             return;
         }
         let save = Stretch { from_ns: now.saturating_sub(LEAD), to_ns: None, asked: true };
@@ -144,11 +144,10 @@ impl<'a> Watch<'a> {
         self.next_poll = answered + if saves || syncs { POLL_SAVING } else { POLL };
     }
 
-    /// From now on nobody knows what the server does; the load goes on. If the server itself is
-    /// gone, the load will notice.
+    /// Stops polling; the load goes on. If the server itself is gone, the load will notice.
     fn go_blind(&mut self, why: &dyn std::fmt::Display) {
         if !self.common.stop.load(Ordering::Relaxed) {
-            self.warn(format!("from some time on the phases do not show saves: {why}"));
+            self.warn(format!("from some point on the phases do not show saves: {why}"));
         }
         let now = self.common.clock.now();
         self.common.phases.know(now, |it| {
@@ -165,14 +164,14 @@ impl<'a> Watch<'a> {
         }
     }
 
-    fn tell(&mut self, now: u64) {
+    fn report(&mut self, now: u64) {
         let mut sum = Live::new();
         for shown in self.shown {
             let live = shown.lock().unwrap_or_else(PoisonError::into_inner);
             sum.answered += live.answered;
             sum.latencies += &live.latencies;
         }
-        let seconds = (now - self.last_told.0) as f64 / SECOND as f64;
+        let seconds = (now - self.last_report.0) as f64 / SECOND as f64;
         let stage = match self.common.phases.with(|it| it.phase(now)) {
             _ if self.is_floor => Stage::Floor,
             phase => Stage::Load(phase),
@@ -181,14 +180,14 @@ impl<'a> Watch<'a> {
         (self.progress)(&Progress {
             stage,
             share,
-            rate: (sum.answered - self.last_told.1) as f64 / seconds,
+            rate: (sum.answered - self.last_report.1) as f64 / seconds,
             latencies: Some(Quantiles::of(&sum.latencies)),
             elapsed: Duration::from_nanos(now),
         });
-        self.last_told = (now, sum.answered);
+        self.last_report = (now, sum.answered);
     }
 
-    /// The last look, when every query has been answered or given up.
+    /// Warns of foreign saves, when every query has a reply or was given up.
     pub(crate) fn finish(&mut self) {
         let own = |all: &[Stretch]| all.iter().filter(|it| !it.asked).count();
         let foreign = self.common.phases.with(|it| own(&it.saves));

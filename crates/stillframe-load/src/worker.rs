@@ -1,7 +1,7 @@
-//! One thread: sends what is due, reads what has come, counts.
+//! One thread: it sends the queries that are due, reads replies, and counts.
 //!
-//! A batch that is due goes to the connection that has been free the longest. If none is free it
-//! waits, and those after it; its latency counts from its intended time all the same.
+//! A batch that is due goes to the connection that has been free the longest. If none is free, the
+//! batch waits, and those after it; its latency still counts from its intended time.
 
 use std::collections::VecDeque;
 use std::io;
@@ -21,14 +21,14 @@ use crate::wait::{Ready, Waiter};
 
 /// A batch sent later than this after its time, with a connection free, was sent late.
 pub(crate) const LATE: u64 = 100_000;
-/// How long answers are waited for when all is sent that will be.
+/// How long a thread waits for replies after the last query.
 const DRAIN: u64 = 10 * SECOND;
-/// How often a thread leaves its sockets to publish how far it is.
+/// How often a thread leaves its sockets to publish its progress.
 const LOOK: u64 = 20_000_000;
 /// Bytes read at once.
 const READ_BYTES: usize = 64 << 10;
 
-/// What all threads of a run have in common.
+/// Shared by all threads of a run.
 pub(crate) struct Common<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) clock: Clock,
@@ -37,7 +37,7 @@ pub(crate) struct Common<'a> {
     pub(crate) stop: &'a AtomicBool,
 }
 
-/// How far a thread is.
+/// The progress of a thread.
 #[derive(Debug, Clone)]
 pub(crate) struct Live {
     pub(crate) answered: u64,
@@ -61,7 +61,7 @@ struct Alike {
 }
 
 impl Alike {
-    /// Counts them, answered at `now`, and forgets them.
+    /// Counts them, with replies at `now`, and forgets them.
     fn count_in(&mut self, now: u64, tally: &mut Tally, live: &mut Live) {
         let count = std::mem::take(&mut self.count);
         if count > 0 {
@@ -78,7 +78,7 @@ impl Alike {
 pub(crate) struct Worker<'a> {
     common: &'a Common<'a>,
     connections: Vec<Connection>,
-    /// Those that wait for nothing, the longest free first.
+    /// Connections that wait for nothing, the longest free first.
     free: VecDeque<usize>,
     waiter: Waiter,
     schedule: Schedule,
@@ -123,7 +123,7 @@ impl<'a> Worker<'a> {
         })
     }
 
-    /// Runs to the end of the schedule, and for the answers after it.
+    /// Runs to the end of the schedule, and waits for the last replies.
     pub(crate) fn run(mut self) -> Tally {
         let stopped_at = match self.serve() {
             Ok(stopped_at) => stopped_at,
@@ -140,7 +140,7 @@ impl<'a> Worker<'a> {
         self.tally
     }
 
-    /// Returns when it gave up, if it did so before every answer was there.
+    /// Returns when it gave up, if it did so before the last reply.
     fn serve(&mut self) -> io::Result<Option<u64>> {
         let clock = self.common.clock;
         let (mut ready, mut scratch) = (Vec::new(), vec![0; READ_BYTES]);
@@ -171,7 +171,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Sends what is due while connections are free; returns when the next batch is due.
+    /// Sends batches that are due while connections are free; returns when the next one is due.
     fn send(&mut self, now: u64) -> io::Result<Option<u64>> {
         if self.is_starved {
             (self.is_starved, self.starved_until) = (false, now);
@@ -254,7 +254,7 @@ impl<'a> Worker<'a> {
         received
     }
 
-    /// Puts into phases what can be, and publishes how far it is.
+    /// Puts queries into phases as far as these are known, and publishes the progress.
     fn look(&mut self) {
         let known = self.common.phases.known_until();
         let tally = &mut self.tally;
@@ -267,7 +267,7 @@ impl<'a> Worker<'a> {
         shown.clone_from(&self.live);
     }
 
-    /// What has no answer by now took at least until now, and so did what was not sent.
+    /// A query without a reply took at least until now, and so did one that was not sent.
     fn give_up(&mut self, now: u64) {
         if self.common.plan.rate == Rate::Max {
             self.tally.unanswered += self.in_flight as u64;

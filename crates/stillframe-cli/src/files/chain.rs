@@ -14,7 +14,7 @@ pub(super) fn check(findings: &mut [Finding]) {
             let problem = match seen.get(&base.number) {
                 None => Some("is missing"),
                 Some(&(identity, _)) if identity != base.identity => {
-                    Some("is another than the one here")
+                    Some("is not the one in this directory")
                 }
                 Some((_, false)) => Some("cannot be used"),
                 Some((_, true)) => None,

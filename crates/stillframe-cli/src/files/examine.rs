@@ -31,7 +31,7 @@ pub(crate) fn examine(mut input: impl Read + Seek, bytes: u64, beside: Beside) -
         Ok(Kind::Unknown) => {
             let problem = match bytes {
                 0 => "the file is empty",
-                _ => "this starts like no checkpoint, log or RDB file",
+                _ => "the file does not start like a checkpoint, log or RDB file",
             };
             finding.flaws.push(Flaw { bytes: 0..bytes.min(8), problem: problem.to_owned() });
         }
@@ -80,7 +80,7 @@ fn rdb(finding: &mut Finding, input: impl Read) {
         Some(_) => Health::Damaged,
     };
     if error.is_none() && !summary.verified {
-        let notice = "it was written without a checksum: its structure is sound, no more is known";
+        let notice = "the file has no checksum: its structure is sound, its values are unverified";
         finding.notice = Some(notice.to_owned());
     }
     finding.flaws.extend(error.map(|error| flaw(&error, finding.bytes)));

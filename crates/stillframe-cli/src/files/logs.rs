@@ -32,15 +32,15 @@ pub(super) fn of_a_server(data: &Directory, beside: &[Finding]) -> Result<Vec<Fi
         match (from, findings.get_mut(start)) {
             (Some(from), Some(finding)) => begins_in_time(finding, from),
             (None, Some(finding)) if !named.is_empty() || !beside.is_empty() => {
-                let notice = "no dump file names this log: the next start does without it";
+                let notice = "no dump file names this log: the next start ignores it";
                 finding.notice.get_or_insert(notice.to_owned());
             }
             _ => {}
         }
     }
-    let mut told = BTreeSet::new();
+    let mut reported = BTreeSet::new();
     for (generation, from) in named {
-        if told.insert(generation) && !logs.iter().any(|(name, _)| *name == generation) {
+        if reported.insert(generation) && !logs.iter().any(|(name, _)| *name == generation) {
             findings.push(missing(data.path(), generation, from));
         }
     }
@@ -82,7 +82,7 @@ fn begins_in_time(finding: &mut Finding, from: u64) {
 fn missing(path: &Path, generation: u64, from: u64) -> Finding {
     let path = path.join("appendonlydir").join(generation.to_string());
     let problem =
-        format!("the dump file names this log, from record {from} on, and it is not there");
+        format!("the dump file needs this log from record {from} on, but the log is missing");
     let flaws = vec![Flaw { bytes: 0..0, problem }];
     Finding { flaws, ..Finding::of(&path, Kind::Log, Health::Damaged, 0) }
 }

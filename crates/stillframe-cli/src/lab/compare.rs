@@ -132,7 +132,7 @@ impl Arguments {
             return Err("--repeat 0: zero rounds leave nothing to compare".to_owned());
         }
         if self.self_test && self.verify == Verify::Off {
-            return Err("--self-test needs a verifier: leave --verify off away".to_owned());
+            return Err("--self-test needs a verifier: leave out --verify off".to_owned());
         }
         if self.dir.is_some() && self.sink != "file" {
             return Err(format!("--dir is for '--sink file', not '--sink {}'", self.sink));

@@ -94,26 +94,26 @@ impl Manner {
         let outcome = plan.run(&self.out, &command, &mut |progress| show(&progress));
         clear_line();
         match outcome {
-            Ok(finished) => self.tell(&finished),
+            Ok(finished) => self.report(&finished),
             Err(error @ RunError::Unwritable(_)) => fail(2, &error),
             Err(error) => fail(1, &error),
         }
     }
 
-    fn tell(&self, finished: &Finished) -> ExitCode {
+    fn report(&self, finished: &Finished) -> ExitCode {
         let figures = finished.report.figures.iter();
         let mut text = figures.map(report::text).collect::<Vec<_>>().join("\n");
         text += &format!("\nPage: {}\n", self.out.join("index.html").display());
         let printed = print(&text);
         if finished.is_interrupted {
-            return fail(130, &"interrupted; the page has what is finished");
+            return fail(130, &"interrupted; the page shows the finished figures");
         }
         match finished.wrong_rounds {
             0 => printed,
             rounds => fail(
                 1,
                 &format_args!(
-                    "{rounds} rounds broke or gave wrong images: see the notes of the figures"
+                    "{rounds} rounds failed or gave wrong images: see the notes of the figures"
                 ),
             ),
         }

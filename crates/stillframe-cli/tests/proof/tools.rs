@@ -109,5 +109,5 @@ fn check_and_inspect_look_at_the_log_of_a_server() {
     assert_eq!(tool(&["check", &data]).0, Some(1));
     fs::remove_dir_all(folder.path().join("appendonlydir")).expect("it is there");
     let (status, text) = tool(&["check", &data]);
-    assert!(status == Some(1) && text.contains("and it is not there"), "{text}");
+    assert!(status == Some(1) && text.contains("but the log is missing"), "{text}");
 }
