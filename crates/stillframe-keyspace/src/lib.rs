@@ -1,10 +1,10 @@
-//! Keyed objects on stillframe slots: sixteen databases of keys with values and times to live, of
-//! which images are taken while they are written.
+//! Keyed objects on stillframe slots: sixteen databases of keys with values and times to live, and
+//! images of them while they are written.
 //!
-//! Three rooms, each of which knows those before it alone:
+//! Three rooms, each of which knows only those before it:
 //! - `collection`: elements of lists, hashes, sets and sorted sets, small or large;
 //! - `memory`: entries in slots, the index that finds them, and who may change or free one when;
-//! - `store`: [`Keyspace`], which databases and commands are made of.
+//! - `store`: [`Keyspace`], on which databases and commands are built.
 //!
 //! Read `store` first (what a keyspace does), then `memory::slots` (the memory model).
 //!

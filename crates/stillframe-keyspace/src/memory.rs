@@ -2,8 +2,8 @@
 //!
 //! Reading order: `slots` (the memory model), `entry` (one entry in memory) and `value` (what it
 //! holds), `limbo` and `reclaim` (where entries go that leave), `word_sink` (the snapshotter's
-//! side), `index` (from the hash of a key to slot and entry). `spaces` says which database an entry
-//! belongs to, `access` when a slot was used. All unsafe code of this crate is here: in `entry`
+//! side), `index` (from the hash of a key to slot and entry). `spaces` knows the database of an
+//! entry, `access` when a slot was used. All unsafe code of this crate is here: in `entry`
 //! (layout and handles), and in `slots` and `word_sink` where words become entries, for the writer
 //! and for the snapshotter.
 

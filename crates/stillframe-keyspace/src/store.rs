@@ -11,7 +11,7 @@
 //!   beginning.
 //!
 //! Keys are hashed by SipHash-1-3 under a key from the operating system, as an attacker chooses
-//! them: 8 ns for a key of 16 bytes where a hash without proof of resistance takes 1 to 2.
+//! them: 8 ns for a key of 16 bytes, where a hash that resists no attacker takes 1 to 2.
 
 mod cursor;
 pub(crate) mod edit;
@@ -64,24 +64,24 @@ pub struct Keyspace<A: Algorithm = Any> {
     pub(crate) slots: Slots<A>,
     pub(crate) dbs: [Db; DATABASES],
     pub(crate) spaces: Spaces,
-    /// Where each slot stands in the `expiries` of its database.
+    /// The position of each slot in the `expiries` of its database.
     pub(crate) expiry_positions: Sparse,
     cleared: Cleared,
     condemned: VecDeque<Condemned>,
     pub(crate) hasher: Hasher,
     pub(crate) limits: Limits,
-    /// Where small collections are edited.
+    /// Scratch for edits of small collections.
     pub(crate) scratch: Chunk,
     known: Known,
     pub(crate) access: Access,
     pub(crate) pool: Pool,
     pub(crate) expired_total: u64,
-    /// Keys that have expired since they were last taken, if they are to be kept.
+    /// Keys that expired since they were last taken, if they are collected.
     pub(crate) expired: Vec<(usize, Box<[u8]>)>,
     pub(crate) keeps_expired: bool,
-    /// Keys whose time has come are absent, and stay where they are until somebody removes them.
+    /// Expired keys count as absent, and stay until the caller deletes them.
     pub(crate) spares_expired: bool,
-    /// The database whose turn it is to have expired keys looked for.
+    /// The database whose turn it is in the search for expired keys.
     pub(crate) expire_turn: usize,
 }
 
@@ -200,12 +200,12 @@ impl<A: Algorithm> Keyspace<A> {
         }
     }
 
-    /// Tells the time by which uses are dated: milliseconds since any fixed instant.
+    /// Sets the clock that dates uses: milliseconds since any fixed instant.
     pub fn set_clock(&mut self, milliseconds: u64) {
         self.access.set_clock(milliseconds);
     }
 
-    /// Keys of a database, including those whose time has come but that nothing has met yet.
+    /// Keys of a database, including expired ones that nothing has met yet.
     #[must_use]
     pub fn len(&self, db: usize) -> usize {
         self.dbs[db].index.len()
@@ -224,9 +224,9 @@ impl<A: Algorithm> Keyspace<A> {
     }
 
     /// Calls `f` for the next `budget` keys of `db` from `cursor` on (0 to begin), or for fewer if
-    /// many slots are empty or belong to other databases, and returns the cursor to go on from, 0
-    /// at the end. A key that exists from the first call to the last is met exactly once, however
-    /// much else changes.
+    /// many slots are empty or belong to other databases, and returns the next cursor, 0 at the end.
+    /// A scan meets a key that exists from the first call to the last exactly once, whatever else
+    /// changes.
     pub fn scan(
         &mut self,
         db: usize,
@@ -235,8 +235,8 @@ impl<A: Algorithm> Keyspace<A> {
         now: i64,
         mut f: impl FnMut(&Entry),
     ) -> u64 {
-        /// Slots looked at in any case: a database of few keys beside a large one, or where a
-        /// large one was, is not a walk of a request for ten slots.
+        /// Slots visited in any case, so that a database of few keys beside a large one, or where a
+        /// large one was, does not take a request for each ten slots.
         const LOOKED_AT: usize = 1024;
         let used = self.slots.used();
         let cursor = Cursor::read(cursor, used);
@@ -328,9 +328,9 @@ impl<A: Algorithm> Keyspace<A> {
         self.slots.snapshot(point, sink, AtBegin { cleared, spaces, seen }, publish)
     }
 
-    /// Frees what an image has let go of, and sweeps what was cleared: bounded work, next to none
-    /// when idle. To be called once per turn of the event loop. True if more is left to do, so that
-    /// an idle loop should not sleep.
+    /// Frees what an image no longer holds, and sweeps cleared databases: bounded work, next to
+    /// none when idle. Call it once per turn of the event loop. True if more is left to do, so
+    /// that an idle loop should not sleep.
     pub fn tend(&mut self) -> bool {
         self.slots.tend();
         self.sweep(SWEEP);
@@ -354,7 +354,7 @@ impl<A: Algorithm> Keyspace<A> {
         self.slots.progress().clone()
     }
 
-    /// Up to where collections count as packed; see [`Limits`].
+    /// The limits up to which collections count as packed; see [`Limits`].
     pub fn limits_mut(&mut self) -> &mut Limits {
         &mut self.limits
     }
@@ -432,7 +432,7 @@ impl<A: Algorithm> Keyspace<A> {
         self.slots.entry(slot).expect("a slot in the index is in use")
     }
 
-    /// The hash of the key in `slot`, for those who have not looked it up.
+    /// The hash of the key in `slot`, for callers that have not looked it up.
     pub(crate) fn hash_in(&self, slot: u32) -> u64 {
         self.hash(self.at(slot).key())
     }

@@ -139,7 +139,7 @@ mod tests {
     fn what_went_wrong_is_one_sentence_with_the_way_out() {
         let counted = |first: &str| Counted { code: String::new(), count: 3, first: first.into() };
         let lost = Report { lost: Some("the server closed the connection".into()), ..report() };
-        assert!(lost.failure().expect("a failure").contains("until then"));
+        assert!(lost.failure().expect("a failure").contains("figures above"));
         let refused = Report { errors: vec![counted("OOM command not allowed")], ..report() };
         assert!(refused.failure().expect("a failure").contains("maxmemory"));
         let wrong = Report { wrong: counted("7 bytes"), ..report() };

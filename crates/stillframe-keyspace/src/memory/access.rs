@@ -9,8 +9,8 @@
 //! recency:    tick of the last use (a tick is 100 ms), wrapping after thirteen years
 //! frequency:  minute of the last use (24 bits) | logarithmic counter (8 bits), as Redis's LFU
 //! ```
-//! An image may look at the numbers while the writer goes on counting: what it sees of a key is
-//! some use at or after begin, of another key if the slot has got one meanwhile. They are hints.
+//! An image may read the numbers while the writer goes on counting: it sees some use of a key at or
+//! after begin, or of another key that has got the slot meanwhile. They are hints.
 //! A switch between the two leaves numbers that mean something else until the keys are used again,
 //! as in Redis.
 
@@ -38,7 +38,7 @@ pub enum Counting {
     },
 }
 
-/// Only the writer writes: each number stands for itself, so no order is needed.
+/// Only the writer writes, and each number stands alone, so no order is needed.
 type Chunk = Arc<[AtomicU32; CHUNK]>;
 
 /// How a key was used.
@@ -63,7 +63,7 @@ impl Seen {
     }
 }
 
-/// What a number is read by.
+/// How to read a number.
 #[derive(Clone, Copy)]
 struct Present {
     tick: u32,
@@ -128,7 +128,7 @@ impl Access {
         self.present.counting
     }
 
-    /// What an image that begins now may look at.
+    /// The numbers for an image that begins now.
     pub(crate) fn seen(&self) -> Seen {
         Seen { chunks: self.shared.clone(), present: self.present }
     }

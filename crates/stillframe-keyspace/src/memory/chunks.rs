@@ -1,5 +1,5 @@
-//! Arrays of numbers that grow chunk by chunk, so that no growth copies what is there: a `Vec` of
-//! a hundred million slots would stop the writer each time it doubles.
+//! Arrays of numbers that grow chunk by chunk and copy nothing: a `Vec` of a hundred million slots
+//! would stop the writer each time it doubles.
 
 const CHUNK: usize = if cfg!(any(test, miri)) { 8 } else { 1024 };
 
@@ -49,7 +49,7 @@ pub(crate) struct Sparse {
 }
 
 impl Sparse {
-    /// What was set last at this position.
+    /// The number last set at this position.
     pub(crate) fn get(&self, at: usize) -> u32 {
         let chunk = self.chunks.get(at / CHUNK).and_then(Option::as_ref);
         chunk.map_or(0, |chunk| chunk[at % CHUNK])

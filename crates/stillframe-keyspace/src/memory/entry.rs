@@ -17,7 +17,7 @@
 //! - All `room` bytes are initialised.
 //! - [`Owned`] is the one owner. It is a bare pointer: unlike a `Box`, moving it asserts nothing
 //!   about other readers, so it can lie in limbo while an image reads the entry.
-//! - Whoever mutates has `&mut Entry`, which [`super::slots`] gives out only if no image can see
+//! - Mutation takes `&mut Entry`, which [`super::slots`] gives out only if no image can see
 //!   the entry. Immutable sharing needs no more: no field is written behind a `&Entry`.
 
 mod owned;
@@ -44,7 +44,7 @@ pub(crate) const INLINE_MAX: usize = 4096;
 const _: () = assert!(RUN_BYTES_MAX <= INLINE_MAX);
 /// `expire_at` of a key that lives for ever.
 pub(crate) const NEVER: i64 = i64::MAX;
-/// What a key takes beside its entry: a slot word, a cell of an index that is two thirds full, and
+/// Bytes of a key beside its entry: a slot word, a cell of an index that is two thirds full, and
 /// the number of its last use.
 pub(crate) const KEY_BYTES: usize = 8 + 24 + 4;
 /// Longest key, in bytes.
@@ -73,7 +73,7 @@ struct Header<T: ?Sized = [u8; 0]> {
 }
 
 impl Entry {
-    /// Where its database was when it was born: databases are swapped, entries stay as they are.
+    /// The space of its database when it was born: SWAPDB swaps databases and leaves entries alone.
     pub(crate) fn space(&self) -> usize {
         (self.0.stamp & 0xf) as usize
     }
@@ -145,7 +145,7 @@ impl Entry {
         size_of_val(self) + self.outside_bytes()
     }
 
-    /// Those of them that do not lie in the entry itself: what [`share`](Self::share) shares.
+    /// The bytes outside of the entry itself, which [`share`](Self::share) shares.
     pub(crate) fn outside_bytes(&self) -> usize {
         match self.kind() {
             Kind::Blob => size_of::<Vec<u8>>() + 16 + self.blob().capacity(),
@@ -154,7 +154,7 @@ impl Entry {
         }
     }
 
-    /// The value for another entry: what does not lie inline is shared, not copied.
+    /// The value for another entry: shares what does not lie inline.
     pub(crate) fn share(&self) -> New<'_> {
         match (self.kind(), self.value()) {
             (Kind::Trunk(kind), _) => New::Trunk(kind, Arc::clone(self.trunk())),

@@ -8,8 +8,8 @@
 //! would stop the writer for milliseconds and more.
 //!
 //! A cell is 16 bytes: the entry's handle, its slot, and 32 bits of the hash, the tag. The tag
-//! alone says where a cell lies, so that no rehash touches an entry, and a lookup touches none but
-//! the key's own (but for one in billions). Cells are probed in line, so that a lookup costs two
+//! alone gives a cell's place, so that no rehash touches an entry, and a lookup touches only the
+//! key's own (except for one in billions). Cells are probed in line, so that a lookup costs two
 //! cache misses, one here and one for the entry. With control bytes apart and the handle in the
 //! slot word alone it took four, and that was most of its time.
 //!
@@ -27,7 +27,7 @@
 const TABLE_BITS: u32 = if cfg!(any(test, miri)) { 4 } else { 11 };
 const SLACK: u32 = 4;
 
-/// Where the keys of one database lie.
+/// The places of the keys of one database.
 #[derive(Default)]
 pub(crate) struct Index {
     directory: Vec<u32>,
@@ -226,7 +226,7 @@ impl Table {
         self.lines.iter().flat_map(|line| line.0).filter(|cell| cell.word != 0)
     }
 
-    /// Where the cell is that has this tag and pleases `is_it`.
+    /// The place of the cell that has this tag and that `is_it` accepts.
     #[inline]
     fn find(&self, tag: u32, mut is_it: impl FnMut(Cell) -> bool) -> Option<usize> {
         let mask = self.cells() - 1;
@@ -253,7 +253,7 @@ impl Table {
         self.len += 1;
     }
 
-    /// Empties a cell and moves those behind it up, so that none is cut off from its home.
+    /// Empties a cell and moves up those behind it, so that none is cut off from its home.
     fn remove(&mut self, mut gap: usize) {
         let mask = self.cells() - 1;
         let mut at = gap;

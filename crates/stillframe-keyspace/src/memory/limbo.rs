@@ -3,8 +3,8 @@
 //! They wait in buckets by range of slots: when the capture has passed a range, its bucket goes to
 //! the reclaimer whole, in O(1). The number of buckets is bounded, so that ending an image is too.
 //!
-//! What an entry shares with one that is still in a slot costs nothing to keep: limbo counts only
-//! what it alone holds. A large collection that is edited under an image begins as a *loan* of all
+//! Limbo counts only what it alone holds: bytes that an entry shares with one in a slot cost
+//! nothing to keep. A large collection that is edited under an image begins as a *loan* of all
 //! its nodes to the entry that follows it; each node that the follower copies or drops is limbo's
 //! alone from then on, and so is the rest when the follower goes.
 //!
@@ -33,7 +33,7 @@ pub(crate) struct Limbo {
     loans: BTreeMap<u32, Loan>,
 }
 
-/// What an entry in limbo shares with one in a slot.
+/// Bytes that an entry in limbo shares with one in a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Loan {
     /// The slot that the entry in limbo left.
@@ -48,7 +48,7 @@ pub(crate) struct Bucket {
 }
 
 impl Limbo {
-    /// Prepares for an image of `slots` slots. What an image before left was released.
+    /// Prepares for an image of `slots` slots, after the release of the image before.
     pub(crate) fn begin(&mut self, slots: usize) {
         debug_assert!(self.entries == 0, "limbo is empty between images");
         self.range_bits = RANGE_BITS_MIN.max((slots.div_ceil(BUCKETS)).next_power_of_two().ilog2());
@@ -75,7 +75,7 @@ impl Limbo {
         self.entries += 1;
     }
 
-    /// Counts a loan to the entry in `slot`; what it holds is not counted here until it is over.
+    /// Counts a loan to the entry in `slot`; limbo counts its bytes only when the loan is over.
     pub(crate) fn lend(&mut self, slot: u32, loan: Loan) {
         if let Some(bucket) = self.bucket_of(loan.holder) {
             bucket.bytes -= loan.bytes;
@@ -88,7 +88,7 @@ impl Limbo {
         self.loans.get(&slot).copied()
     }
 
-    /// The entry in `slot` has left so many bytes of what it shared, or everything.
+    /// Takes back so many bytes, or all, of the loan to the entry in `slot`.
     pub(crate) fn give_back(&mut self, slot: u32, bytes: Option<usize>) {
         let Some(loan) = self.loans.get_mut(&slot) else { return };
         let bytes = bytes.unwrap_or(usize::MAX).min(loan.bytes);
@@ -135,7 +135,7 @@ impl Limbo {
         }
     }
 
-    /// What freeing these buckets would look like to a reader.
+    /// Makes these buckets look freed to a reader.
     #[cfg(test)]
     pub(crate) fn poison(
         &mut self,
@@ -145,7 +145,7 @@ impl Limbo {
         buckets.flat_map(|bucket| &mut bucket.entries).for_each(Owned::poison);
     }
 
-    /// What mistakes about the end of a range look like to a reader.
+    /// Makes mistakes about the end of a range visible to a reader.
     #[cfg(test)]
     pub(crate) fn release_wrongly(&mut self, captured: usize) {
         use crate::memory::mutants::{Mutant, is_made};

@@ -56,7 +56,7 @@ mod tests {
         MADE.get() == Some(mutant)
     }
 
-    /// A mistake that safe code cannot make: the caller knows that nobody reads it at this moment.
+    /// A mistake that safe code cannot make: the caller knows that nobody reads it now.
     pub(crate) fn shared_mut<T>(shared: &mut Arc<T>) -> &mut T {
         // SAFETY: it is alive; that others hold it too is the mistake.
         unsafe { &mut *Arc::as_ptr(shared).cast_mut() }

@@ -1,4 +1,4 @@
-//! The thread that drops what would hold the writer up: batches of entries, long values, indexes.
+//! The thread that drops what would delay the writer: batches of entries, long values, indexes.
 //!
 //! It starts when first needed and runs at low priority. If the system gives no thread, garbage is
 //! dropped where it arises: slower, never wrong.

@@ -214,7 +214,7 @@ impl<A: Algorithm> Slots<A> {
         let words = self.engine.words();
         if self.used == words {
             let grown = words + GROWTH_MIN.max(words / 8);
-            // The last step may be shorter; beyond it the library says what was reserved.
+            // The last step may be shorter; beyond it the library reports the reserved size.
             self.engine.grow(grown.min(self.slots_max).max(words + 1))?;
         }
         self.used += 1;
@@ -234,8 +234,8 @@ impl<A: Algorithm> Slots<A> {
         self.free.push(slot);
     }
 
-    /// What limbo would share with an entry that shares all of the one in `slot`, were that to
-    /// leave now.
+    /// The bytes that limbo would share with an entry that shares all of the one in `slot`, if that
+    /// left now.
     pub(crate) fn loan(&self, slot: u32) -> Option<Loan> {
         let entry = self.entry(slot)?;
         if self.is_private(slot, entry) {
@@ -245,12 +245,12 @@ impl<A: Algorithm> Slots<A> {
         (bytes > 0).then_some(Loan { holder: slot, bytes })
     }
 
-    /// The entry in `slot` shares something with one that has gone to limbo.
+    /// Notes that the entry in `slot` shares something with one in limbo.
     pub(crate) fn lend(&mut self, slot: u32, loan: Loan) {
         self.limbo.lend(slot, loan);
     }
 
-    /// The entry in `slot` has parted with nodes of so many bytes.
+    /// Notes that the entry in `slot` no longer shares nodes of so many bytes.
     pub(crate) fn give_back(&mut self, slot: u32, bytes: usize) {
         self.limbo.give_back(slot, Some(bytes));
     }
@@ -287,7 +287,7 @@ impl<A: Algorithm> Slots<A> {
     }
 
     /// Empties up to `budget` of `slots`, which are in use; false when there are no more. Without
-    /// an image their entries are not even looked at here, but dropped elsewhere together.
+    /// an image the reclaimer drops their entries together, unseen here.
     pub(crate) fn sweep(&mut self, slots: &mut dyn Iterator<Item = u32>, budget: usize) -> bool {
         let mut batch = Vec::with_capacity(budget);
         let mut swept = 0;
@@ -327,8 +327,8 @@ impl<A: Algorithm> Slots<A> {
             publish(&mut words.sink, captured);
             Publication::Failed // every image is whole: none builds on it
         })?;
-        // The image before is over, or this one would not have begun. Its end is not asked for
-        // before: it may come between the question and the begin.
+        // The image before is over, or this one would not have begun. Asking for its end earlier
+        // would be too early: it may end between the question and the begin.
         self.end_image();
         self.imaging = true;
         let ended = self.end_era();
@@ -340,7 +340,7 @@ impl<A: Algorithm> Slots<A> {
         Ok(begun)
     }
 
-    /// Notices how far the image is and frees what it has let go of (M4). O(1) when idle.
+    /// Notices the progress of the image and frees what it no longer holds (M4). O(1) when idle.
     pub(crate) fn tend(&mut self) {
         if !self.imaging {
             return;
@@ -398,7 +398,7 @@ pub enum CreateError {
          spread the keys over several keyspaces"
     )]
     TooManyKeys {
-        /// As it was asked for.
+        /// The number asked for.
         max_keys: usize,
     },
     /// No memory for the slots.

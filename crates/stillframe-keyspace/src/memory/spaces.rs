@@ -1,5 +1,5 @@
-//! Which database is which: entries carry the number of a space (K4), so that two databases are
-//! swapped without a look at their entries.
+//! Which database is in which space: entries carry the number of a space (K4), so that SWAPDB
+//! touches no entry.
 
 use crate::DATABASES;
 use crate::memory::entry::Entry;

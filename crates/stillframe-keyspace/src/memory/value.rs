@@ -1,8 +1,7 @@
 //! What a key holds.
 //!
 //! A value that reads as a canonical 64-bit integer is kept as one, so that counters cost no text.
-//! Canonical text and integer are the same value: nothing outside may distinguish them except by
-//! asking for the encoding.
+//! Canonical text and integer are the same value; outside, only the encoding distinguishes them.
 
 use crate::collection::form::Collection;
 use crate::collection::kind::Type;
@@ -53,7 +52,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The text; an integer is written into `text`. That of a collection is empty.
+    /// The text; an integer is written into `text`. The text of a collection is empty.
     #[must_use]
     pub fn to_bytes(self, text: &'a mut IntText) -> &'a [u8] {
         match self {

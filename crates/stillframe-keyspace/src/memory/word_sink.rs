@@ -10,8 +10,8 @@ use crate::memory::spaces::Spaces;
 /// The eras at which each space was last cleared: entries of those eras and before are dead.
 pub(crate) type Cleared = [u64; DATABASES];
 
-/// Receives the entries of one image, each exactly once, in no order that means anything. Runs on
-/// the snapshotter thread, or (fork) in a child process, where it must not allocate, lock or log.
+/// Receives the entries of one image, each exactly once, in no particular order. Runs on the
+/// snapshotter thread, or (fork) in a child process, where it must not allocate, lock or log.
 pub trait EntrySink: Send {
     /// Takes one entry of database `db` as it was at begin.
     ///
@@ -19,8 +19,8 @@ pub trait EntrySink: Send {
     /// Any error ends the image.
     fn entry(&mut self, db: usize, entry: &Entry) -> Result<(), SinkError>;
 
-    /// As [`entry`](Self::entry), with how the key was used: in place of it, for those who want to
-    /// know.
+    /// As [`entry`](Self::entry), with how the key was used. An image calls this method, which a
+    /// sink may override.
     ///
     /// # Errors
     /// Any error ends the image.

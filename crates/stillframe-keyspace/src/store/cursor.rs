@@ -1,7 +1,7 @@
-//! The cursor of a scan over the slots: how far it is, and where it ends.
+//! The cursor of a scan over the slots: its position, and its end.
 //!
-//! - A key keeps its slot as long as it lives: a key that is there from the first call to the last
-//!   lies below what was used at the first. A scan ends there, however many keys are added.
+//! - A key keeps its slot as long as it lives, so a key that exists from the first call to the last
+//!   lies below the slots used at the first call. A scan ends there, however many keys are added.
 //! - The lower 32 bits are the next slot. Above them is the end, rounded up to seven bits and an
 //!   exponent: 45 bits in all, which every client's numbers hold.
 
@@ -19,7 +19,7 @@ pub(crate) struct Cursor {
 }
 
 impl Cursor {
-    /// What a client gives: 0 begins a scan over `used` slots.
+    /// From the number that a client gives: 0 begins a scan over `used` slots.
     pub(crate) fn read(cursor: u64, used: usize) -> Self {
         let end = cursor >> SLOT_BITS;
         let next = cursor & ((1 << SLOT_BITS) - 1);
@@ -38,7 +38,7 @@ impl Cursor {
         usize::try_from(number.saturating_mul(end.unwrap_or(u64::MAX))).unwrap_or(usize::MAX)
     }
 
-    /// What the client is given.
+    /// The number for the client.
     pub(crate) fn write(self) -> u64 {
         self.end << SLOT_BITS | self.next as u64
     }

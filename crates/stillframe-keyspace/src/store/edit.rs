@@ -39,9 +39,9 @@ macro_rules! edits {
             $(
                 $(#[$doc])*
                 ///
-                /// An absent key is an empty collection, and one that is empty afterwards is no
-                /// key. The time to live stays. (Look the key up first, so that one whose time has
-                /// come is gone.)
+                /// An absent key counts as an empty collection, and a collection that is empty
+                /// afterwards is deleted. The time to live stays. (Look the key up first, which
+                /// deletes an expired one.)
                 ///
                 /// # Errors
                 /// [`EditError`]; nothing changes, `f` may have been called.
@@ -140,8 +140,8 @@ impl<A: Algorithm> Keyspace<A> {
         stored.map(|()| result).map_err(EditError::Memory)
     }
 
-    /// Puts what an edit has made where its key belongs; nothing, if nothing is left. It shares so
-    /// many bytes with what is there.
+    /// Stores the result of an edit under its key, or deletes the key if nothing is left. The result
+    /// shares so many bytes with the entry that is there.
     fn store(
         &mut self,
         db: usize,

@@ -1,8 +1,8 @@
 //! Which keys go when memory is short.
 //!
-//! Like Redis: a few keys of every database are sampled, and the best victims met so far wait in a
-//! small pool, sorted. Unlike Redis, a victim is judged once more when its turn comes: one that was
-//! used since it was sampled goes back to its luck.
+//! As in Redis, a few keys of every database are sampled, and the best victims so far wait in a
+//! small sorted pool. Unlike Redis, a victim is judged again when its turn comes, and spared if it
+//! was used since it was sampled.
 
 use stillframe::Algorithm;
 
@@ -33,7 +33,7 @@ pub struct Choice {
     pub merit: Merit,
     /// Only keys with a time to live.
     pub mortal_only: bool,
-    /// Keys looked at in each database.
+    /// Keys sampled in each database.
     pub samples: usize,
 }
 
@@ -116,7 +116,7 @@ impl<A: Algorithm> Keyspace<A> {
         }
     }
 
-    /// The higher, the sooner a key goes.
+    /// Keys with higher values are evicted sooner.
     fn score(&self, slot: u32, entry: &Entry, choice: Choice) -> u64 {
         match choice.merit {
             Merit::Idle => self.access.idle_ms(slot),

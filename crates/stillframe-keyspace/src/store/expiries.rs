@@ -1,16 +1,16 @@
-//! The keys of one database that have a time to live, to be looked at in turn.
+//! The keys of one database that have a time to live, visited in turn.
 //!
 //! Slots lie in a dense list, and each slot knows its position in it (in [`Sparse`], one for all
 //! databases), so that adding and removing are O(1). A walk goes downwards: a removal moves the
-//! last slot of the list, which the walk has passed, into the gap. So every key is looked at once
-//! in `len` steps, which random sampling only promises on average.
+//! last slot of the list, which the walk has passed, into the gap. So a walk visits every key once
+//! in `len` steps, which random sampling does only on average.
 
 use crate::memory::chunks::{Sparse, Stack};
 
 /// The slots of keys with a time to live, in no order.
 pub(crate) struct Expiries {
     slots: Stack,
-    /// Positions from here on have been looked at in this round.
+    /// Positions from here on were visited in this round.
     cursor: usize,
 }
 

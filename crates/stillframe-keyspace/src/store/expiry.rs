@@ -1,4 +1,4 @@
-//! Keys whose time has come: a lookup or the clock finds them, and reports them.
+//! Expired keys: a lookup or the clock finds and reports them.
 
 use stillframe::Algorithm;
 
@@ -6,8 +6,8 @@ use super::Keyspace;
 use crate::DATABASES;
 
 impl<A: Algorithm> Keyspace<A> {
-    /// Looks at the next `budget` keys that have a time to live, taking turns among all of them,
-    /// and deletes those whose time has come; returns how many.
+    /// Visits the next `budget` keys with a time to live, in turn, and deletes the expired ones;
+    /// returns their number.
     pub fn expire_cycle(&mut self, now: i64, budget: usize) -> usize {
         let with_deadline: usize = self.dbs.iter().map(|db| db.expiries.len()).sum();
         let mut deleted = 0;
@@ -30,7 +30,7 @@ impl<A: Algorithm> Keyspace<A> {
         None
     }
 
-    /// From now on [`take_expired`](Self::take_expired) returns expired keys, or no more.
+    /// Turns on or off whether [`take_expired`](Self::take_expired) returns expired keys.
     pub fn keep_expired(&mut self, keep: bool) {
         self.keeps_expired = keep;
         if !keep {
@@ -38,8 +38,8 @@ impl<A: Algorithm> Keyspace<A> {
         }
     }
 
-    /// From now on keys whose time has come are deleted by nobody but the caller, though calls that
-    /// take `now` still find them absent: a replica waits for its primary's word. Or no more.
+    /// Turns on or off that expired keys stay until the caller deletes them, though calls that take
+    /// `now` find them absent: a replica waits for its primary's DEL.
     pub fn spare_expired(&mut self, spare: bool) {
         self.spares_expired = spare;
     }
@@ -51,7 +51,7 @@ impl<A: Algorithm> Keyspace<A> {
         !self.expired.is_empty()
     }
 
-    /// Databases and keys that have expired and were deleted since this was last asked, in order.
+    /// Databases and keys that expired and were deleted since the last call, in order.
     pub fn take_expired(&mut self) -> Vec<(usize, Box<[u8]>)> {
         std::mem::take(&mut self.expired)
     }
@@ -96,6 +96,6 @@ mod tests {
         assert!(keyspace.contains(0, b"a", 9) && keyspace.len(0) == 1);
         keyspace.spare_expired(false);
         assert!(!keyspace.contains(0, b"a", 10) && keyspace.is_empty(0));
-        assert_eq!(keyspace.take_expired().len(), 1, "told once");
+        assert_eq!(keyspace.take_expired().len(), 1, "reported once");
     }
 }

@@ -1,14 +1,14 @@
-//! Looking keys up, each hashed once: what a lookup finds is known to the one that follows.
+//! Lookups that hash each key once: the next lookup knows what the last one found.
 //!
 //! Hashing a key takes longer than comparing it with the key of an entry. A command often looks
-//! one key up several times (to see what is there, to change it), and requests that wait together
-//! are warmed before the first of them runs. So the slot and the hash of the key looked up last are
-//! kept, and those of the keys just warmed, in their order.
+//! one key up several times (to read it, then to change it), and requests that wait together are
+//! warmed before the first of them runs. So the keyspace keeps slot and hash of the key looked up
+//! last, and those of the keys just warmed, in their order.
 //!
 //! Invariant
 //! - K5: as long as the key in a known slot lives, the known hash is its hash, or one with the same
-//!   tag, which is all that an index looks at. The slot of a key that is deleted is forgotten, and
-//!   all are when a database is cleared: before a slot gets another key.
+//!   tag, which is all that an index looks at. Before a slot gets another key, its memo is gone: deleting a
+//!   key removes the key's memo, clearing a database removes all.
 
 use stillframe::Algorithm;
 
@@ -20,7 +20,7 @@ use crate::memory::index::Seat;
 #[derive(Clone, Copy)]
 pub(crate) struct Lookup {
     pub(crate) hash: u64,
-    /// Where the key is now, if it is there.
+    /// The key's seat, if the key exists.
     pub(crate) seat: Option<Seat>,
 }
 
@@ -104,7 +104,7 @@ impl<A: Algorithm> Keyspace<A> {
         known.unwrap_or_else(|| self.lookup(db, key))
     }
 
-    /// What a lookup finds, if the key is where it is expected.
+    /// The result of a lookup, if the key is where its memo expects it.
     #[inline]
     fn confirm(&self, memo: Memo, db: usize, key: &[u8]) -> Option<Lookup> {
         let seat = self.slots.seat(memo.slot?)?;
@@ -235,7 +235,7 @@ mod tests {
                 _ => while keyspace.evict(chance(), &mut || 7).is_some() {},
             }
             while keyspace.tend() {}
-            // They come to the slots of the old keys, whose hashes must not be taken for theirs.
+            // They get the slots of the old keys, but not their hashes.
             fill(&mut keyspace, new);
             assert_eq!(keyspace.slots.used(), if round == 3 { 4 } else { 2 });
             for key in new {
@@ -247,7 +247,7 @@ mod tests {
         }
     }
 
-    /// Whatever was warmed, in whatever order keys are looked up, changed, moved and deleted.
+    /// Any keys are warmed, then looked up, changed, moved and deleted in any order.
     #[test]
     fn keys_are_found_as_if_nothing_were_known() {
         let mut random = Random::seeded("lookups");

@@ -2,7 +2,7 @@
 
 use stillframe::OnFull;
 
-/// Manner of a keyspace.
+/// Options of a keyspace.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct KeyspaceOptions {
@@ -46,7 +46,7 @@ pub struct KeyspaceStats {
     pub slots: usize,
     /// Bytes of the keys' entries (what they asked of the allocator).
     pub entry_bytes: usize,
-    /// Entries that are gone but that the image under way may still read.
+    /// Replaced and deleted entries that the image under way may still read.
     pub limbo_entries: usize,
     /// Their bytes.
     pub limbo_bytes: usize,

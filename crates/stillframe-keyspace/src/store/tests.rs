@@ -1,4 +1,4 @@
-//! Expiry, clearing, and what is remembered from one call to the next.
+//! Expiry, clearing, and state kept from one call to the next.
 
 use stillframe::algorithms::naive::Naive;
 

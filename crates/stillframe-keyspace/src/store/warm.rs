@@ -1,10 +1,10 @@
-//! Fetching ahead what a batch of lookups will need.
+//! Prefetching for a batch of lookups.
 //!
 //! A lookup is a chain of dependent loads (index cell, entry, for a write the slot too), each a
 //! cache miss once the keys outgrow the caches: most of the time of a GET. Chains of different keys
 //! do not depend on each other, so walking each link for all keys of a batch before the next link
-//! lets the processor wait for many misses at once. So do the ways to the elements of one large
-//! collection.
+//! lets the processor wait for many misses at once. The same holds for the paths to elements of one
+//! large collection.
 
 use std::hint::black_box;
 
@@ -20,12 +20,12 @@ use crate::memory::index::Seat;
 pub const WARM_BATCH: usize = tree::BATCH;
 /// A database of fewer keys stays in the caches by itself.
 const KEYS_MIN: usize = if cfg!(any(test, miri)) { 1 } else { 2048 };
-/// So does a collection of fewer elements.
+/// A collection of fewer elements does, too.
 const ELEMENTS_MIN: usize = if cfg!(any(test, miri)) { 1 } else { 8192 };
 
 impl<A: Algorithm> Keyspace<A> {
-    /// Brings what looking these keys up will touch into the caches, and knows them when they are
-    /// looked up next, in this order. Looks at the first [`WARM_BATCH`]; pays from two keys on.
+    /// Brings into the caches what lookups of these keys will touch, and keeps memos for lookups in
+    /// this order. Warms the first [`WARM_BATCH`]; pays from two keys on.
     pub fn warm<'k>(&mut self, db: usize, keys: impl IntoIterator<Item = &'k [u8]>) {
         let index = &self.dbs[db].index;
         if index.len() < KEYS_MIN {
@@ -36,8 +36,8 @@ impl<A: Algorithm> Keyspace<A> {
             *hash = self.hash(key);
             count += 1;
         }
-        // The first cell with the key's tag is its own, but for one in billions: no need to wait
-        // for the entry to be sure. An absent key has nothing more to fetch.
+        // The first cell with the key's tag is its own, except for one in billions, so there is no
+        // need to wait for the entry. An absent key has nothing more to fetch.
         let hashes = &hashes[..count];
         let seats: [Option<Seat>; WARM_BATCH] =
             std::array::from_fn(|at| index.find(*hashes.get(at)?, |_| true));
@@ -48,8 +48,8 @@ impl<A: Algorithm> Keyspace<A> {
         self.known.warmed(hashes, &seats);
     }
 
-    /// Brings what requests for elements of the one collection under `key` will touch into the
-    /// caches, if it is large. Looks at the first [`WARM_BATCH`].
+    /// Brings into the caches what requests for elements of the collection under `key` will touch,
+    /// if it is large. Warms the first [`WARM_BATCH`].
     pub fn warm_elements(&mut self, db: usize, key: &[u8], named: &[Named<'_>]) {
         let Some(seat) = self.lookup_again(db, key).seat else { return };
         let collection = self.slots.entry_of(seat).value().as_collection();

@@ -1,5 +1,5 @@
-//! Changes to keys. Each takes the way in place if no image can see the entry and it fits, and
-//! else puts a new entry into the slot.
+//! Changes to keys. Each changes the entry in place if no image can see the entry and the value
+//! fits, and else puts a new entry into the slot.
 
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ impl Expire {
     }
 }
 
-/// What the books say of an entry.
+/// An entry as the books count it.
 #[derive(Clone, Copy)]
 pub(crate) struct Booked {
     pub(crate) bytes: usize,
@@ -74,8 +74,8 @@ impl<A: Algorithm> Keyspace<A> {
     }
 
     /// Appends to a key's text (an absent key is empty) and returns the new length. The result is
-    /// kept as text even if it reads as an integer. A collection would be replaced: the caller has
-    /// looked.
+    /// kept as text even if it reads as an integer. The caller has checked that the key holds no
+    /// collection, which would be replaced.
     ///
     /// # Errors
     /// [`MemoryError`] when no slot can be had; nothing changes.
@@ -109,7 +109,7 @@ impl<A: Algorithm> Keyspace<A> {
 
     /// Overwrites a key's text from `offset` on, filling a gap with zeros, and returns the new
     /// length. An empty `patch` changes nothing. The caller has limited `offset + patch.len()`, and
-    /// seen that there is no collection, which would be replaced.
+    /// checked that the key holds no collection, which would be replaced.
     ///
     /// # Errors
     /// [`MemoryError`] when no slot can be had; nothing changes.
@@ -215,7 +215,7 @@ impl<A: Algorithm> Keyspace<A> {
         Ok(true)
     }
 
-    /// Copies an entry to a key; returns the slot of that.
+    /// Copies an entry to a key; returns the key's slot.
     fn copy_entry(&mut self, seat: Seat, db: usize, key: &[u8]) -> Result<u32, MemoryError> {
         let from = self.slots.entry_of(seat);
         let entry = Owned::new(self.birth(db), key, from.share(), from.deadline(), 0);
@@ -251,7 +251,7 @@ impl<A: Algorithm> Keyspace<A> {
         self.put_entry(db, lookup, entry).map(drop)
     }
 
-    /// Puts an entry where its key belongs, as a lookup has just found; returns the slot.
+    /// Puts an entry where a lookup has just found that its key belongs; returns the slot.
     pub(crate) fn put_entry(
         &mut self,
         db: usize,
@@ -272,8 +272,7 @@ impl<A: Algorithm> Keyspace<A> {
         Ok(seat.slot)
     }
 
-    /// Puts an entry in the place of another, which has the same key with this hash, and shares so
-    /// many bytes with it.
+    /// Replaces an entry of the same key, with this hash, by one that shares so many bytes with it.
     pub(crate) fn replace(
         &mut self,
         db: usize,
