@@ -1,18 +1,17 @@
 //! A run that can be changed: a leaf of a tree, or a small collection while it is edited.
 //!
 //! A leaf of hashes, sets and sorted sets has an index: where its elements start, and a byte made
-//! of each key. A key is then looked for among those bytes, eight at once, and only elements that
-//! have the byte of the key are looked at: mostly the one. In order, it is looked for by halves.
-//! Positions of lists are not indexed: a leaf there has four times the elements, and what is pushed
-//! at the front would move all of them.
+//! of each key. A lookup compares those bytes, eight at once, and reads only elements that have the
+//! byte of the key: mostly one. In a sorted leaf it searches by halves. Leaves of lists have no
+//! index: they have four times the elements, and a push at the front would move all of them.
 //!
 //! Invariants
 //! - C1: `count` elements lie in `bytes`, and nothing else.
 //! - C2: an index that is `used` has the start and the byte of each element; it is not used where
 //!   they do not fit ([`ROOM`], 64 KiB).
 //!
-//! The byte is no secret, as keys of the keyspace's hashes are: who makes all of a leaf's bytes
-//! equal makes a lookup compare the 31 elements of a leaf, each by its length first.
+//! The byte is no secret, unlike the keys of the keyspace's hashes: a client that makes all bytes
+//! of a leaf equal makes a lookup compare the leaf's 31 elements, each by its length first.
 
 use std::ops::Range;
 
@@ -33,7 +32,7 @@ pub(crate) struct Chunk {
     index: Index,
 }
 
-/// What is known of each element without looking at it.
+/// Facts of each element that need no look at it.
 #[derive(Debug, Clone, Default)]
 struct Index {
     used: bool,
@@ -74,8 +73,8 @@ impl Index {
         })
     }
 
-    /// Follows a change: at `at`, `old` elements became `new` ones, and what follows them moved by
-    /// `shift` bytes. `count`: elements there were.
+    /// Follows a change: at `at`, `old` elements became `new` ones, and the rest moved by `shift`
+    /// bytes. `count`: elements before the change.
     fn follow(&mut self, at: usize, [old, new]: [usize; 2], count: usize, shift: isize) {
         for start in &mut self.starts[at + old..count] {
             *start = start.wrapping_add_signed(shift as i16);
@@ -88,7 +87,7 @@ impl Index {
 }
 
 impl Chunk {
-    /// An empty one that has an index.
+    /// An empty run with an index.
     pub(crate) fn indexed() -> Self {
         Self { index: Index { used: true, ..Index::default() }, ..Self::default() }
     }
@@ -102,7 +101,7 @@ impl Chunk {
         Run::new(&self.bytes, shape)
     }
 
-    /// Indexes what is there, if it fits and is not indexed.
+    /// Indexes the elements, if they fit and have no index.
     pub(crate) fn reindex(&mut self, shape: Shape) {
         if self.index.used || self.count > ROOM || self.bytes.len() > usize::from(u16::MAX) {
             return;
@@ -147,7 +146,7 @@ impl Chunk {
         if index >= self.count { self.end() } else { self.run(shape).place(index).0 }
     }
 
-    /// Looks at what a lookup of this key looks at: brings it into the caches.
+    /// Reads what a lookup of this key reads, to bring it into the caches.
     #[inline]
     pub(crate) fn glance(&self, key: &[u8]) -> u8 {
         let at = self.index.with_tag(tag(key), self.count).next().unwrap_or(0);
@@ -156,7 +155,7 @@ impl Chunk {
         byte(start) ^ byte(start + LINE)
     }
 
-    /// Looks at every line of it.
+    /// Reads every line of it.
     #[inline]
     pub(crate) fn glance_all(&self) -> u8 {
         let bytes = self.bytes.iter().step_by(LINE).fold(0, |sum, byte| sum ^ byte);
@@ -183,7 +182,7 @@ impl Chunk {
         (self.end(), None)
     }
 
-    /// The value under a key, if it is there, to be overwritten.
+    /// The value under a key, if it exists, for overwriting.
     #[inline]
     pub(crate) fn value_mut(&mut self, shape: Shape, key: &[u8]) -> Option<&mut [u8]> {
         let (place, found) = self.find_key(shape, key);
@@ -198,7 +197,7 @@ impl Chunk {
         if !self.index.used {
             return self.run(shape).find(|element| element.rank_key() >= key).0.index;
         }
-        // Scores decide, mostly, and are one number each.
+        // Scores mostly decide, and are one number each.
         let score = score_head(key.0);
         let is_less = |&start: &u16| {
             self.element(start, shape).is_some_and(|(element, _)| {
@@ -209,7 +208,7 @@ impl Chunk {
         self.index.starts[..self.count].partition_point(is_less)
     }
 
-    /// Sets what is under a key; true if the key is new. Order means nothing.
+    /// Sets the value under a key; true if the key is new. The order is free.
     pub(crate) fn put(&mut self, shape: Shape, element: Element<'_>) -> bool {
         let (place, found) = self.find_key(shape, element.key);
         let (is_new, is_same) = (found.is_none(), found == Some(element));
@@ -255,7 +254,7 @@ impl Chunk {
         self.splice(Place { bytes: at..at, ..place }, 0, shape, Some(element));
     }
 
-    /// Puts an element in the place of the one at `place`.
+    /// Replaces the element at `place`.
     pub(crate) fn replace(&mut self, place: Place, shape: Shape, element: Element<'_>) {
         self.splice(place, 1, shape, Some(element));
     }
@@ -277,14 +276,14 @@ impl Chunk {
         self.index.used = false;
     }
 
-    /// Takes all elements out.
+    /// Removes all elements, and returns their run.
     pub(crate) fn take(&mut self) -> Vec<u8> {
         self.count = 0;
         self.index.used = false;
         std::mem::take(&mut self.bytes)
     }
 
-    /// Appends what is in the run of another.
+    /// Appends the elements of another run.
     pub(crate) fn append(&mut self, other: &Self) {
         self.bytes.reserve_exact(other.bytes.len());
         self.bytes.extend_from_slice(&other.bytes);
@@ -292,21 +291,21 @@ impl Chunk {
         self.index.used = false;
     }
 
-    /// Cuts off what comes after an element.
+    /// Cuts off the elements behind one.
     pub(crate) fn truncate(&mut self, last: &Place) {
         self.count = last.index + 1;
         self.bytes.truncate(last.bytes.end);
         self.bytes.shrink_to_fit();
     }
 
-    /// Puts an element, or none, in the place of `old` ones.
+    /// Replaces `old` elements by one or none.
     fn splice(&mut self, place: Place, old: usize, shape: Shape, new: Option<Element<'_>>) {
         let Place { index, bytes: place } = place;
         let old_len = self.bytes.len();
         let end = place.start + new.map_or(0, |new| new.packed_len(shape));
         let new_len = old_len - place.end + end;
         if new_len > self.bytes.capacity() {
-            // Less slack than doubling leaves: runs are short, memory is what they are for.
+            // Less slack than doubling leaves: short runs exist to save memory.
             let slack = (new_len / 8).min(SLACK_MAX);
             self.bytes.reserve_exact(new_len + slack - old_len);
         }

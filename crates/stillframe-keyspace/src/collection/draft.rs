@@ -51,13 +51,13 @@ impl Draft<'_> {
         }
     }
 
-    /// The small or large collection, which is going to be changed.
+    /// The small or large collection, for a change.
     pub(crate) fn change(&mut self) -> Result<&mut Chunk, &mut Trunk> {
         self.changed = true;
         self.body()
     }
 
-    /// After an element came in: makes a collection large that is no longer small.
+    /// Makes a collection large if it is no longer small, after an element came in.
     pub(crate) fn grown(&mut self, element: Element<'_>) {
         let (len, limits) = (self.view().len(), self.limits);
         let longest = element.key.len().max(element.value.len());
@@ -77,7 +77,7 @@ impl Draft<'_> {
         }
     }
 
-    /// Sets what is under a key of a hash or set; true if it is new.
+    /// Sets the value under a key of a hash or set; true if the key is new.
     pub(crate) fn put(&mut self, element: Element<'_>) -> bool {
         let shape = self.kind.shape();
         let is_new = match self.change() {

@@ -1,16 +1,16 @@
-//! Collections as those see them who change them.
+//! Collections as their writers see them.
 
 use super::draft::Draft;
 use super::packed::{Element, Shape, score_bytes};
 use super::views::{Hash, List, Set, Sorted};
 
-/// A list to be changed.
+/// A list under edit.
 pub struct ListEdit<'a>(pub(crate) Draft<'a>);
-/// A hash to be changed.
+/// A hash under edit.
 pub struct HashEdit<'a>(pub(crate) Draft<'a>);
-/// A set to be changed.
+/// A set under edit.
 pub struct SetEdit<'a>(pub(crate) Draft<'a>);
-/// A sorted set to be changed.
+/// A sorted set under edit.
 pub struct SortedEdit<'a>(pub(crate) Draft<'a>);
 
 impl ListEdit<'_> {
@@ -37,14 +37,14 @@ impl ListEdit<'_> {
         self.0.insert_at(self.len(), Element::single(value));
     }
 
-    /// Takes the first element out.
+    /// Removes the first element.
     pub fn pop_front(&mut self) -> Option<Vec<u8>> {
         let value = self.view().get(0)?.to_vec();
         self.0.remove_range(0, 1);
         Some(value)
     }
 
-    /// Takes the last element out.
+    /// Removes the last element.
     pub fn pop_back(&mut self) -> Option<Vec<u8>> {
         let last = self.len().checked_sub(1)?;
         let value = self.view().get(last)?.to_vec();
@@ -61,7 +61,7 @@ impl ListEdit<'_> {
         exists
     }
 
-    /// Puts an element before that at a position, which may be the end; false beyond it.
+    /// Puts an element before the one at a position, which may be the end; false beyond it.
     pub fn insert(&mut self, at: usize, value: &[u8]) -> bool {
         let exists = at <= self.len();
         if exists {

@@ -1,5 +1,5 @@
-//! Reading a collection, small or large. The types in [`super::views`] say it in the words of each
-//! kind of value.
+//! Reading a collection, small or large. The types in [`super::views`] wrap it for each kind of
+//! value.
 
 use crate::collection::list::Spot;
 use crate::collection::packed::{Element, Run, Shape};
@@ -10,7 +10,7 @@ use crate::collection::trunk::Trunk;
 #[derive(Clone, Copy)]
 pub(crate) struct Collection<'a> {
     pub(crate) form: Form<'a>,
-    /// It has once been beyond what Redis keeps in its compact encodings (see [`crate::Limits`]).
+    /// Whether it was ever beyond the limits of Redis's compact encodings (see [`crate::Limits`]).
     pub(crate) loose: bool,
 }
 
@@ -28,8 +28,7 @@ impl<'a> Collection<'a> {
         }
     }
 
-    /// The element at a rank or position; by hash, any order will do that stays while nothing
-    /// changes.
+    /// The element at a rank or position; by hash, in any order that stays while nothing changes.
     pub(crate) fn at(self, rank: usize) -> Option<Element<'a>> {
         self.walk(rank).next()
     }
@@ -72,9 +71,9 @@ impl<'a> Collection<'a> {
         WalkBack { collection: self, ahead, run: &[], starts: [0; STARTS], buffered: 0 }
     }
 
-    /// Shows the elements whose turn comes at `cursor`, at least `count` of them if there are;
-    /// returns the cursor to go on from, 0 at the end. What is there from the first call to the
-    /// last is shown at least once. Not for lists.
+    /// Shows the elements from `cursor` on, at least `count` of them if there are as many; returns
+    /// the next cursor, 0 at the end. An element that exists from the first call to the last is
+    /// shown at least once. Not for lists.
     pub(crate) fn scan(self, cursor: u64, count: usize, mut show: impl FnMut(Element<'a>)) -> u64 {
         let trunk = match self.form {
             Form::Packed { run, .. } => {
@@ -86,7 +85,7 @@ impl<'a> Collection<'a> {
         let tree = trunk.members.as_ref().unwrap_or(&trunk.main);
         let (mut cursor, mut shown) = (cursor, 0);
         loop {
-            // A leaf may begin below the cursor, if it was merged since: shown twice, never missed.
+            // A leaf that was merged since may begin below the cursor: shown twice, never missed.
             let (leaf, beyond) = tree.leaf_of(Key { head: cursor, tail: &[] });
             leaf.run(tree.shape).for_each(&mut show);
             shown += leaf.count;
@@ -141,7 +140,7 @@ impl<'a> Iterator for Walk<'a> {
     }
 }
 
-/// How many elements a walk downwards remembers the place of.
+/// How many places of elements a walk downwards buffers.
 const STARTS: usize = if cfg!(any(test, miri)) { 4 } else { 64 };
 
 /// Elements downwards. It allocates nothing.
@@ -151,7 +150,7 @@ pub(crate) struct WalkBack<'a> {
     /// Elements below those buffered.
     ahead: usize,
     run: &'a [u8],
-    /// Where the elements buffered start in the run; the last one is next.
+    /// Where the buffered elements start in the run; the last one is next.
     starts: [u32; STARTS],
     buffered: usize,
 }

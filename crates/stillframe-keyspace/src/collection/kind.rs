@@ -1,8 +1,8 @@
-//! What kinds of values there are.
+//! The types of values.
 
 use super::packed::Shape;
 
-/// What kind of value a key holds.
+/// The type of a key's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Type {
     /// Text or an integer.

@@ -1,8 +1,8 @@
-//! Up to where a collection counts as packed.
+//! The limits up to which a collection counts as packed.
 
-/// Up to where Redis keeps collections in its compact encodings. Here they decide nothing but what
-/// `is_packed` of a view answers, for OBJECT ENCODING: as in Redis, what has once been beyond stays
-/// so. Lists have no such limit in Redis 7.0.
+/// The limits up to which Redis keeps collections in its compact encodings. Here they decide only
+/// what `is_packed` of a view returns, for OBJECT ENCODING: as in Redis, a collection that was once
+/// beyond a limit stays so. Lists have no such limit in Redis 7.0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// `hash-max-listpack-entries`

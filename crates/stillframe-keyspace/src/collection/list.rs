@@ -14,7 +14,7 @@ pub(crate) enum Spot<'a> {
 }
 
 impl Trunk {
-    /// Where the element of a rank or position lies, which exists.
+    /// The place of the element at a rank or position, which exists.
     #[inline]
     pub(crate) fn spot(&self, rank: usize) -> Spot<'_> {
         let mut rank = rank;
@@ -66,8 +66,8 @@ impl Trunk {
         });
     }
 
-    /// The position in the tree of that at `start` in a list; what lies between it and `end` is in
-    /// the tree then.
+    /// The position in the tree of position `start` in a list, after moving the elements from there
+    /// to `end` into the tree.
     fn position_in_tree(&mut self, start: usize, end: usize) -> usize {
         let (ends, tree, hasher) = self.ends();
         if start < ends.len(Side::Front) {
@@ -80,8 +80,8 @@ impl Trunk {
         start - before
     }
 
-    /// Removes those of `count` elements from `start` on, which exist, that lie at the ends of a
-    /// list; returns which are left to be removed, as positions in the tree.
+    /// Of the `count` elements from `start` on, which exist, removes those at the ends of a list;
+    /// returns the others as positions in the tree.
     pub(crate) fn remove_at_ends(&mut self, start: usize, count: usize) -> (usize, usize) {
         if self.ends.is_none() || count == 0 {
             return (start, count);

@@ -6,8 +6,8 @@
 //! pair     len | key | len | value         hashes
 //! scored   len | key | score (8 bytes)     sorted sets
 //! ```
-//! A length is an LEB128 number, so one byte up to 127. A score is kept such that the order of its
-//! bytes is the order of numbers ([`score_bytes`]).
+//! A length is an LEB128 number, so one byte up to 127. The bytes of a score have the
+//! order of its number ([`score_bytes`]).
 //!
 //! Invariant: a run is always a whole number of well-formed elements; only this module and
 //! [`crate::collection::chunk`] write them.
@@ -34,7 +34,7 @@ pub(crate) struct Element<'a> {
 }
 
 impl<'a> Element<'a> {
-    /// An element that is but a key.
+    /// An element that is only a key.
     pub(crate) fn single(key: &'a [u8]) -> Self {
         Self { key, value: &[] }
     }
@@ -43,7 +43,7 @@ impl<'a> Element<'a> {
         score_of(self.value)
     }
 
-    /// By what sorted sets are ordered.
+    /// The order of sorted sets.
     pub(crate) fn rank_key(self) -> (&'a [u8], &'a [u8]) {
         (self.value, self.key)
     }
@@ -185,8 +185,8 @@ impl<'a> Run<'a> {
     /// The element with this key.
     #[inline]
     pub(crate) fn find_key(self, key: &[u8]) -> (Place, Option<Element<'a>>) {
-        // Keys of one collection often differ in their last bytes alone: looking there first saves
-        // most of the comparisons.
+        // Keys of one collection often differ only in their last bytes: looking there first saves
+        // most comparisons.
         let last = key.last();
         self.find(|element| {
             element.key.len() == key.len() && element.key.last() == last && element.key == key

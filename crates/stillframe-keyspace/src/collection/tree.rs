@@ -6,9 +6,9 @@
 //!
 //! Elements lie in leaves, packed ([`Chunk`]); an inner node knows of each child how many elements
 //! are below it and the least key that belongs there. Nodes are reference-counted: a collection
-//! that an image sees, or a copy of it, shares all its nodes, and an edit of a node first copies
-//! the nodes on its path that are not its own alone. So an image costs nothing to begin, and a
-//! write while it is taken copies one path, whatever the size of the collection.
+//! that an image sees, or a copy of it, shares all its nodes, and an edit first copies the shared
+//! nodes on its path. So an image costs nothing to begin, and a write during it copies one path,
+//! whatever the size of the collection.
 //!
 //! | order | elements are found by | inside a leaf |
 //! |---|---|---|
@@ -16,14 +16,14 @@
 //! | `Rank` (sorted sets) | score, then member | in order |
 //! | `Hash` (hashes, sets) | a keyed hash of 48 bits | in no order |
 //!
-//! The order by hash makes a cursor of SCAN a hash: everything below it has been shown, however the
-//! tree changes in between. A leaf is not sorted by it, as computing hashes takes longer than
-//! looking at some dozen elements; only splitting a leaf computes them.
+//! In the order by hash a cursor of SCAN is a hash: everything below it was shown, however the tree
+//! changes in between. A leaf is not sorted by hash, since computing hashes takes longer than
+//! reading some dozen elements; only splitting a leaf computes them.
 //!
 //! Invariants
 //! - T1: a child's `len` is the number of elements below it; all leaves are at one depth.
 //! - T2: `low` of a child is at most every key below it, and more than every key below the child
-//!   before it. That of the first child means nothing: whatever is less belongs there as well.
+//!   before it. `low` of the first child means nothing: lesser keys belong there, too.
 //! - T3: no node is empty (but a tree's only leaf), or overfull unless it cannot be split. A node
 //!   that shrinks is merged with a neighbour if both fit into three quarters of a node; so two
 //!   neighbours take more than half a node together (leaves where elements are of like length).
@@ -54,7 +54,7 @@ const LEAF_BYTES_MAX: usize = if cfg!(miri) { 256 } else { 4096 };
 /// Most children of an inner node.
 const FANOUT: usize = if cfg!(any(test, miri)) { 4 } else { 32 };
 
-/// Keys that are gone for side by side.
+/// Keys whose walks overlap.
 pub(crate) const BATCH: usize = 16;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,8 +65,8 @@ pub(crate) enum Order {
 }
 
 impl Order {
-    /// Most elements in a leaf. Where they are compared, few; where they are counted, as many as
-    /// makes a node's own bytes a small share.
+    /// Most elements in a leaf: few where lookups compare them; where lookups count them, so many
+    /// that a node's own bytes are a small share.
     fn leaf_max(self) -> usize {
         match self {
             _ if cfg!(any(test, miri)) => 8,
@@ -76,7 +76,7 @@ impl Order {
     }
 }
 
-/// What elements are ordered by, but in lists: hash and nothing, or score and member.
+/// The order of elements, except in lists: hash and nothing, or score and member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Key<'a> {
     pub(crate) head: u64,
@@ -125,8 +125,8 @@ impl Tree {
         self.bytes
     }
 
-    /// Bytes of the nodes that it has left to others which hold them too, since this was last
-    /// asked: it has copies of its own, or needs them no more.
+    /// Bytes of shared nodes that it has left to their other holders since the last call, because
+    /// it has copies of its own or needs them no more.
     pub(crate) fn take_parted(&mut self) -> usize {
         std::mem::take(&mut self.parted)
     }
@@ -161,8 +161,8 @@ impl Tree {
         }
     }
 
-    /// The leaves where keys belong. They are gone to side by side, level by level, so that the
-    /// waits for memory overlap.
+    /// The leaves where keys belong. The walks go level by level together, so that their waits for
+    /// memory overlap.
     pub(crate) fn leaves_of(&self, keys: &[Key<'_>]) -> [Option<&Chunk>; BATCH] {
         let mut nodes = [&self.root; BATCH];
         while !keys.is_empty() && matches!(nodes[0], Node::Inner(_)) {
@@ -196,9 +196,8 @@ impl Tree {
         }
     }
 
-    /// The value under a name that belongs at `key`, to be overwritten: if it is there, and nobody
-    /// else holds a node on the way to it (T4). Unlike an [`edit`](Self::edit) this leaves nothing
-    /// to be put right on the way back.
+    /// The value under a name that belongs at `key`, for overwriting: if it exists, and nobody else
+    /// holds a node on the path to it (T4). Unlike an [`edit`](Self::edit) this needs no way back.
     #[inline]
     pub(crate) fn value_mut(&mut self, key: Key<'_>, name: &[u8]) -> Option<&mut [u8]> {
         let mut node = &mut self.root;

@@ -17,8 +17,8 @@ pub(crate) struct Trunk {
     pub(crate) hasher: Hasher,
     /// See [`crate::collection::form::Collection`].
     pub(crate) loose: bool,
-    /// The last name that was put into a tree by hash was there before: the next one is likely to
-    /// be, too.
+    /// Whether the last name put into a tree by hash was there before: the next one probably is,
+    /// too.
     overwrites: bool,
 }
 
@@ -61,7 +61,7 @@ impl Trunk {
         size_of::<Self>() + 16 + self.node_bytes()
     }
 
-    /// Bytes of its nodes that it has left to others since this was last asked.
+    /// Bytes of its nodes that it has left to others since the last call.
     pub(crate) fn take_parted(&mut self) -> usize {
         self.main.take_parted()
             + self.members.as_mut().map_or(0, Tree::take_parted)
@@ -82,7 +82,7 @@ impl Trunk {
         leaf.find_key(tree.shape, key).1
     }
 
-    /// Sets what a hash or set holds under a key; true if the key is new.
+    /// Sets the value of a hash or set under a key; true if the key is new.
     pub(crate) fn put(&mut self, element: Element<'_>) -> bool {
         let key = Key::of_name(&self.hasher, element.key);
         if self.overwrites
@@ -158,7 +158,7 @@ impl Trunk {
         Some(score)
     }
 
-    /// Takes an element of a sorted set out of the order.
+    /// Removes an element of a sorted set from the order.
     fn remove_from_order(&mut self, element: Element<'_>) {
         let key = rank_key(element);
         if self.main.step_out(key, element.key) {

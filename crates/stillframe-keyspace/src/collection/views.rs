@@ -1,8 +1,8 @@
 //! Collections as readers see them: lists, hashes, sets and sorted sets.
 //!
 //! A view borrows its entry and costs nothing to make or copy. Reading allocates nothing, so that a
-//! forked child may do it. Costs are those of the collection's [tree](crate::tree): O(log n) for
-//! one element, by key, rank or position.
+//! forked child may read. One element, by key, rank or position, costs O(log n), as in the
+//! collection's [tree](crate::tree).
 
 use std::fmt;
 
@@ -87,15 +87,15 @@ impl<'a> Hash<'a> {
     }
 
     /// The field at a rank below [`len`](Self::len), in the order of [`iter`](Self::iter): for
-    /// random ones.
+    /// random draws.
     #[must_use]
     pub fn at(self, rank: usize) -> Option<(&'a [u8], &'a [u8])> {
         self.0.at(rank).map(|element| (element.key, element.value))
     }
 
-    /// Shows about `count` fields from `cursor` (0 to begin) on, and returns the cursor to go on
-    /// from, 0 at the end. Every field there from the first call to the last is shown, perhaps more
-    /// than once, however the hash changes in between.
+    /// Shows about `count` fields from `cursor` (0 to begin) on, and returns the next cursor, 0 at
+    /// the end. Every field that exists from the first call to the last is shown, perhaps more than
+    /// once, however the hash changes in between.
     pub fn scan(self, cursor: u64, count: usize, mut f: impl FnMut(&[u8], &[u8])) -> u64 {
         self.0.scan(cursor, count, |element| f(element.key, element.value))
     }
@@ -109,7 +109,7 @@ impl<'a> Set<'a> {
         !self.0.loose
     }
 
-    /// Whether it has always been of integers alone, and few enough; see [`crate::Limits`].
+    /// Whether it has always had only integers, and few enough; see [`crate::Limits`].
     #[must_use]
     pub fn is_all_integers(self) -> bool {
         !self.0.loose

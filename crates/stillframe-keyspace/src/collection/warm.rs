@@ -1,5 +1,5 @@
-//! Fetching ahead what a batch of lookups in one large collection will need: the ways to its
-//! elements do not depend on each other, so they are gone side by side.
+//! Prefetching for a batch of lookups in one large collection: the paths to its elements do not
+//! depend on each other, so their walks overlap.
 
 use std::hint::black_box;
 
@@ -7,19 +7,19 @@ use super::packed::{score_bytes, score_head};
 use super::tree::{BATCH, Key, Tree};
 use super::trunk::Trunk;
 
-/// What a request names of a collection.
+/// An element that a request names.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Named<'a> {
     /// The field of a hash, the member of a set.
     pub name: &'a [u8],
     /// The member of a sorted set.
     pub member: &'a [u8],
-    /// The score that it is going to have, if it is known.
+    /// Its new score, if known.
     pub score: Option<f64>,
 }
 
 impl Trunk {
-    /// Brings what looking these elements up will touch into the caches.
+    /// Brings into the caches what lookups of these elements will touch.
     pub(crate) fn warm(&self, named: &[Named<'_>]) {
         let tree = self.members.as_ref().unwrap_or(&self.main);
         let is_sorted = self.members.is_some();
@@ -36,7 +36,7 @@ impl Trunk {
         if !is_sorted {
             return;
         }
-        // In the order, where the member is and where it goes.
+        // The member's place in the order, before and after.
         let (mut old, mut new) = ([0; BATCH], [0; BATCH]);
         for (at, (leaf, name)) in leaves().enumerate() {
             let found = leaf.find_key(tree.shape, name).1;

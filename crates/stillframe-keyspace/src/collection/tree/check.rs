@@ -19,7 +19,7 @@ impl Tree {
         assert_eq!((len, bytes), (self.len, self.bytes), "T1, and the books");
     }
 
-    /// Checks what is below a node whose keys are from `low` up to `beyond`; returns elements and
+    /// Checks the subtree of a node whose keys lie from `low` up to `beyond`; returns elements and
     /// depth.
     fn check_node(
         &self,

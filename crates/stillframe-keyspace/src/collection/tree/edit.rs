@@ -1,4 +1,4 @@
-//! A change of one leaf, and what it splits and merges on the way back to the root.
+//! A change of one leaf, and the splits and merges on the way back to the root.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::collection::packed::{Run, Shape, score_head};
 use crate::hash::Hasher;
 
 impl Tree {
-    /// Changes one leaf, which `change` is given with the place of a sought rank in it. It answers
+    /// Changes one leaf. `change` gets the leaf with the place of a sought rank in it, and returns
     /// the place that it changed.
     pub(crate) fn edit(
         &mut self,
@@ -53,7 +53,7 @@ struct Work<'w> {
 }
 
 impl Work<'_> {
-    /// Changes what is below `node`; returns what was split off to its right.
+    /// Changes the subtree of `node`; returns the node split off to its right.
     fn edit(&mut self, node: &mut Node, seek: Seek<'_>) -> Option<Child> {
         self.part(node);
         self.bytes -= node.bytes();
@@ -65,7 +65,7 @@ impl Work<'_> {
         split
     }
 
-    /// Notes that this tree is about to leave a node to others, if there are any.
+    /// Notes that this tree is about to leave a node to its other holders, if there are any.
     fn part(&mut self, node: &Node) {
         if node.is_shared() {
             self.parted += node.bytes();
@@ -92,7 +92,7 @@ impl Work<'_> {
             Order::Position | Order::Rank => {
                 let came = leaf.count.saturating_sub(before).max(1);
                 let cut = match changed {
-                    // What is filled from one end is left full.
+                    // Nodes that are filled from one end stay full.
                     1.. if self.last && changed + came == leaf.count => changed,
                     0 if self.first && came < leaf.count => came,
                     _ => middle(leaf.run(self.shape), leaf.count),
@@ -132,7 +132,7 @@ impl Work<'_> {
     fn merge(&mut self, inner: &mut Inner, at: usize) {
         let pairs = [at.checked_sub(1), Some(at).filter(|_| at + 1 < inner.count())];
         let fitting = pairs.into_iter().flatten().find(|&left| {
-            // Elements are known here: neighbours with too many need not be looked at.
+            // Element counts are known here: neighbours with too many need no visit.
             let few = inner.lens()[left] + inner.lens()[left + 1] <= self.order.leaf_max() * 3 / 4;
             match (inner.node(left), inner.node(left + 1)) {
                 (Node::Leaf(a), Node::Leaf(b)) => {
@@ -209,7 +209,7 @@ fn split_by_hash(leaf: &mut Chunk, shape: Shape, hasher: &Hasher) -> Option<(Chu
     let mut sorted = hashes.clone();
     sorted.sort_unstable();
     let middle = sorted[sorted.len() / 2];
-    // Everything below the cut is less than it: where half are equal, the cut is beside them.
+    // Everything below the cut is less than the cut: where half are equal, it lies beside them.
     let cut = sorted.iter().copied().find(|&hash| hash >= middle && hash > sorted[0])?;
     let [mut left, mut right] = [Chunk::indexed(), Chunk::indexed()];
     for (element, hash) in leaf.run(shape).zip(&hashes) {

@@ -1,15 +1,15 @@
 //! The two ends of a large list, beside its tree.
 //!
-//! What is pushed or popped at an end of a list does not go down its tree: it lies in a run of its
-//! own, no larger than a leaf, and costs the same whatever the size of the list. A full run becomes
-//! a leaf; where a run is empty and an element is popped, the outermost leaf becomes a run. What is
-//! changed within a run goes into the tree first.
+//! A push or pop at an end of a list does not go down its tree: the end is a run of its own, no
+//! larger than a leaf, and costs the same whatever the size of the list. A full run becomes a leaf;
+//! when an element is popped from an empty run, the outermost leaf becomes a run. A change within a
+//! run moves the run into the tree first.
 //!
 //! Invariants
 //! - E1: `starts` hold where the elements of `bytes` start. The innermost element comes first, so
 //!   that at both ends of the list the outermost one is at the end of both.
 //! - E2: an end is no larger than a leaf, but for a single element.
-//! - E3: as T4: an end that somebody else holds too is copied before it is changed.
+//! - E3: as T4: an end that others hold, too, is copied before it is changed.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ pub(crate) enum Side {
 pub(crate) struct Ends {
     front: Arc<End>,
     back: Arc<End>,
-    /// As of a tree: bytes of ends that were left to others.
+    /// As for a tree: bytes of ends that were left to others.
     parted: usize,
 }
 
@@ -49,7 +49,7 @@ impl Ends {
         }
     }
 
-    /// An end, to be changed.
+    /// An end, for a change.
     fn end_mut(&mut self, side: Side) -> &mut End {
         let end = match side {
             Side::Front => &mut self.front,
@@ -128,8 +128,8 @@ impl Ends {
         self.end_mut(side).clear();
     }
 
-    /// Fills an end that is empty, as a rule: with the outermost leaf of the tree or, where there
-    /// is none, with half of the other end.
+    /// Fills an end, which is usually empty, with the outermost leaf of the tree, or without one
+    /// with half of the other end.
     pub(crate) fn draw(&mut self, side: Side, tree: &mut Tree, hasher: &Hasher) {
         if self.len(side) > 0 {
             return;
@@ -217,7 +217,7 @@ impl End {
         let start = self.bytes.len();
         let end = start + element.packed_len(Shape::Single);
         if end > self.bytes.capacity() {
-            // Less than doubling leaves, but no more than a leaf needs.
+            // Less reserve than doubling leaves, but no more than a leaf needs.
             let room = (end + end / 2).min(LEAF_BYTES_MAX).max(end);
             self.bytes.reserve_exact(room - start);
         }

@@ -18,8 +18,8 @@ pub(super) enum Node {
     Inner(Arc<Inner>),
 }
 
-/// Children with what is known of each. Finding one reads the numbers alone, which lie together.
-/// Behind those of the children, all heads are the greatest number: as many are always compared.
+/// Children with the facts of each. Finding one reads only the heads, which lie together. Behind
+/// those of the children, heads are the greatest number, so a search always compares as many.
 #[derive(Clone)]
 pub(super) struct Inner {
     heads: [u64; ROOM],
@@ -33,8 +33,8 @@ struct Link {
     tail: Tail,
 }
 
-/// The rest of a bound: needed only where scores are equal, and then no longer than it takes to
-/// tell them apart.
+/// The rest of a bound: needed only where scores are equal, and no longer than needed to
+/// distinguish them.
 type Tail = Option<Arc<[u8]>>;
 
 /// The least key of a node, or something between it and the greatest one of the node before.
@@ -52,12 +52,12 @@ pub(super) struct Child {
     pub(super) low: Bound,
 }
 
-/// The node, to be changed: copied first if others hold it too.
+/// The node for a change: copied first if others hold it, too.
 pub(super) fn own<T: Clone>(node: &mut Arc<T>) -> &mut T {
     Arc::make_mut(node)
 }
 
-/// The node, to be changed in place: unless others hold it too.
+/// The node for a change in place, unless others hold it, too.
 pub(super) fn alone<T>(node: &mut Arc<T>) -> Option<&mut T> {
     #[cfg(test)]
     if crate::memory::mutants::is_made(crate::memory::mutants::Mutant::OverwritesShared) {
@@ -215,7 +215,7 @@ impl Inner {
         self.lens[seam..count].copy_from_slice(&right.lens[..right.count()]);
         self.links.reserve_exact(right.count());
         self.links.extend(right.links.iter().cloned());
-        // T2: what meant nothing there means something here.
+        // T2: the bound of a first child means nothing, that of a later one does.
         (self.heads[seam], self.links[seam].tail) = (low.head, low.tail);
     }
 }

@@ -1,4 +1,4 @@
-//! What images and copies of large collections share, and what sharing costs the writer.
+//! How much images and copies of large collections share, and what that costs the writer.
 
 use std::cell::Cell;
 use std::sync::mpsc::channel;
@@ -11,7 +11,7 @@ use crate::model::{Random, sized};
 use crate::{Entry, EntrySink, Keyspace, KeyspaceOptions, Type, Value};
 
 thread_local! {
-    /// What this thread has copied of nodes that others held too.
+    /// Bytes that this thread has copied of nodes that others held, too.
     static COPIED_BYTES: Cell<usize> = const { Cell::new(0) };
 }
 
@@ -20,7 +20,7 @@ pub(super) fn note_copy(bytes: usize) {
     COPIED_BYTES.set(COPIED_BYTES.get() + bytes);
 }
 
-/// Holds the image until its sender is gone, and says what it saw.
+/// Holds the image until its sender is gone, and reports what it saw.
 struct Hold(std::sync::mpsc::Receiver<()>, String);
 
 impl EntrySink for Hold {

@@ -1,28 +1,27 @@
-//! One element more or less, and nothing else: what most edits of a sorted set are in the end.
+//! One element more or less, and nothing else: most edits of a sorted set.
 //!
-//! An [edit](Tree::edit) puts things right on its way back up: it copies, splits, merges and counts
-//! bytes. Where a leaf takes an element in, or lets one go, and that is all, only the numbers of
-//! elements on the way there change, each by one. The way is gone twice: first to see whether that
-//! is so, then to do it.
+//! An [edit](Tree::edit) copies, splits, merges and counts bytes on its way back up. Where a leaf
+//! only gains or loses an element, only the element counts on the path change, each by one. A step
+//! walks the path twice: first to check that, then to change.
 
 use super::node::{Node, own};
 use super::{Key, LEAF_BYTES_MAX, Tree};
 use crate::collection::chunk::Chunk;
 use crate::collection::packed::Element;
 
-/// Trees that are deeper go the other way.
+/// Deeper trees take an edit.
 const DEPTH_MAX: usize = 16;
 
 /// What happens to a leaf.
 #[derive(Clone, Copy)]
 enum Step {
-    /// It takes an element of so many bytes in.
+    /// It gains an element of so many bytes.
     In(usize),
-    /// It lets one go.
+    /// It loses one.
     Out,
 }
 
-/// Which child is taken at each depth.
+/// The child taken at each depth.
 #[derive(Default)]
 struct Way {
     children: [u8; DEPTH_MAX],
@@ -30,8 +29,8 @@ struct Way {
 }
 
 impl Tree {
-    /// Puts an element, which is not there, where it belongs in a tree by rank. False, and nothing
-    /// has changed, if that takes an [edit](Self::edit).
+    /// Adds a new element to a tree by rank. False, without a change, if that takes an
+    /// [edit](Self::edit).
     pub(crate) fn step_in(&mut self, key: Key<'_>, element: Element<'_>) -> bool {
         let step = Step::In(element.packed_len(self.shape));
         self.step(key, step, |leaf| {
@@ -39,7 +38,7 @@ impl Tree {
         })
     }
 
-    /// Takes the element with a name out, which is there. Otherwise as [`step_in`](Self::step_in).
+    /// Removes the element with a name, which exists. Otherwise as [`step_in`](Self::step_in).
     pub(crate) fn step_out(&mut self, key: Key<'_>, name: &[u8]) -> bool {
         let shape = self.shape;
         self.step(key, Step::Out, |leaf| {
@@ -74,8 +73,8 @@ impl Tree {
         true
     }
 
-    /// The way to the leaf where `key` belongs, if nobody else holds a node of it (T4), and the
-    /// leaf is neither to be split after the step nor to be merged with a neighbour (T3).
+    /// The path to the leaf where `key` belongs, if nobody else holds a node of it (T4), and the
+    /// step neither splits the leaf nor merges it with a neighbour (T3).
     #[inline]
     fn way(&self, key: Key<'_>, step: Step) -> Option<Way> {
         let mut way = Way::default();
