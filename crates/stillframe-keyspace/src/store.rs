@@ -224,9 +224,9 @@ impl<A: Algorithm> Keyspace<A> {
     }
 
     /// Calls `f` for the next `budget` keys of `db` from `cursor` on (0 to begin), or for fewer if
-    /// many slots are empty or belong to other databases, and returns the next cursor, 0 at the end.
-    /// A scan meets a key that exists from the first call to the last exactly once, whatever else
-    /// changes.
+    /// many slots are empty or belong to other databases, and returns the next cursor, 0 at the
+    /// end. A scan meets a key that exists from the first call to the last exactly once, whatever
+    /// else changes.
     pub fn scan(
         &mut self,
         db: usize,

@@ -2,9 +2,9 @@
 //!
 //! A sleep ends late: by the kernel's timer slack (50 us, set to 1 ns here) and by the time to wake
 //! a thread, some 5 us on bare metal and up to 50 us on a virtual machine. So the thread sleeps
-//! until a margin before the time, then polls clock and sockets in turn. The margin follows how late
-//! sleeps have lately ended, between 5 and 100 us. Each wait burns that much of the core, or all of
-//! it if queries are due closer together.
+//! until a margin before the time, then polls clock and sockets in turn. The margin follows how
+//! late sleeps have lately ended, between 5 and 100 us. Each wait burns that much of the core, or
+//! all of it if queries are due closer together.
 
 use std::io;
 use std::num::NonZeroU64;

@@ -100,7 +100,7 @@ fn nobody_there_is_an_error_and_an_end_from_outside_is_none() {
 fn a_lost_connection_ends_the_run_with_what_was_measured() {
     let report = go(&plan(scripted(50, "")));
     assert!(report.lost.is_some() && report.answered > 0 && report.answered < 3_000);
-    assert!(report.failure().expect("a failure").contains("until then"));
+    assert!(report.failure().expect("a failure").contains("figures above"));
 }
 
 /// Answers the first `good` requests of each connection `+OK`, and those after it with `then`; if

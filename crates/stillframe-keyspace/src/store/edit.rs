@@ -140,8 +140,8 @@ impl<A: Algorithm> Keyspace<A> {
         stored.map(|()| result).map_err(EditError::Memory)
     }
 
-    /// Stores the result of an edit under its key, or deletes the key if nothing is left. The result
-    /// shares so many bytes with the entry that is there.
+    /// Stores the result of an edit under its key, or deletes the key if nothing is left. The
+    /// result shares so many bytes with the entry that is there.
     fn store(
         &mut self,
         db: usize,
