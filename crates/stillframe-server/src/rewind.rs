@@ -106,22 +106,22 @@ pub(crate) fn rewind_at(
 ) -> Result<Rewound, RewindError> {
     let path = from.path().to_owned();
     let files = Arc::new(disk::Directory::existing(from)?);
-    for again in (0..TRIES).rev() {
+    for _ in 0..TRIES {
         let images = Image::all(&files, config)?;
         if images.is_empty() {
             return Err(RewindError::NoImage { path: path.join(&config.dbfilename) });
         }
-        match newest_sound(&files, &images, until, config, to) {
-            // A server runs there.
-            Err(_) if again > 0 && Image::all(&files, config)? != images => {}
-            outcome => return outcome,
+        let outcome = newest_sound(&files, &images, until, config, to);
+        // A server that runs there may have removed what was to be read.
+        if outcome.is_ok() || Image::all(&files, config)? == images {
+            return outcome;
         }
     }
     Err(RewindError::Changing { path })
 }
 
 /// How often a directory that changes meanwhile is looked at.
-const TRIES: u32 = 5;
+const TRIES: u32 = 50;
 
 /// An image in a data directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -207,9 +207,15 @@ fn rebuild(
     let mut boot = Boot::offline(config.clone())?;
     // Nothing has expired: what the log holds may be about such keys.
     let loaded = persistence::load(&mut boot.keyspace, files, &image.name, i64::MIN)?;
-    if loaded.position != image.position {
+    // A server may have replaced the dump file since it was listed; the new one counts.
+    let found = &Image { name: image.name.clone(), position: loaded.position };
+    if found != image && image.name != config.dbfilename {
         return Err(RewindError::Misnamed { path: files.at(&image.name) });
     }
+    if found != image && !found.leads_to(until) {
+        return Err(RewindError::Changing { path: files.path().to_owned() });
+    }
+    let image = found;
     let directory = DataDirectory::at(to.clone(), &config.dbfilename)?;
     let mut opened = boot.open_empty(directory)?;
     let (mut records, mut last, mut notices) = (0, 0, Vec::new());
@@ -269,16 +275,45 @@ fn too_early(files: &disk::Directory, oldest: &Image) -> RewindError {
 
 #[cfg(test)]
 mod tests {
+    use stillframe_durability::disk::SimulatedDisk;
+
     use super::*;
+    use crate::crash::Server;
 
     /// The log has nothing to do with it.
     #[test]
     fn a_missing_dump_is_told_as_such() {
-        let place = |name| Place::on(name, Arc::new(disk::SimulatedDisk::default()));
+        let place = |name| Place::on(name, Arc::new(SimulatedDisk::default()));
         let refused = rewind_at(place("from"), None, &Config::default(), &place("to"));
         let error = refused.expect_err("there is nothing");
         assert!(matches!(error, RewindError::NoImage { .. }), "{error:?}");
         assert_eq!(error.to_string(), "from/dump.rdb is not there; name a data directory");
+    }
+
+    /// A server replaces its dump file between the listing and the reading.
+    #[test]
+    fn a_dump_file_that_was_replaced_counts_as_it_is() {
+        let (disk, config) = (SimulatedDisk::default(), Config::default());
+        let mut server = Server::start(&disk, true).expect("a sound disk");
+        let mut save = |change: &str| {
+            server.run(change);
+            assert!(server.commit());
+            server.save().expect("a sound disk");
+        };
+        let from = Place::on("from", Arc::new(disk.clone()));
+        let files = Arc::new(disk::Directory::existing(from).expect("it is there"));
+        save("SET a 1");
+        let images = Image::all(&files, &config).expect("it can be listed");
+        save("SET b 2");
+        let to = || Place::on("to", Arc::new(SimulatedDisk::default()));
+        let newest = newest_sound(&files, &images, None, &config, &to());
+        assert_eq!(newest.expect("the new one is sound").keys, 2);
+        let first = Some(Until::Sequence(1));
+        let late = newest_sound(&files, &images, first, &config, &to());
+        assert!(matches!(late, Err(RewindError::Changing { .. })), "{late:?}");
+        let place = Place::on("from", Arc::new(disk.clone()));
+        let again = rewind_at(place, first, &config, &to());
+        assert_eq!(again.expect("an earlier image leads there").keys, 1);
     }
 
     #[test]

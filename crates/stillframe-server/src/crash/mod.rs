@@ -60,7 +60,7 @@ impl Server {
     }
 
     /// Waits until what was done is durable, as a reply would: false if it never is.
-    fn commit(&mut self) -> bool {
+    pub(crate) fn commit(&mut self) -> bool {
         journal::hand_on(&mut self.keyspace, &mut self.state);
         while self.state.storage.journal.awaited().is_some() {
             if journal::has_failed(&mut self.keyspace, &mut self.state) {
@@ -72,7 +72,7 @@ impl Server {
     }
 
     /// Runs a command and gives its reply: none if it would be held, and then it never runs.
-    fn run(&mut self, line: &str) -> String {
+    pub(crate) fn run(&mut self, line: &str) -> String {
         let args: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
         let mut reply = Vec::new();
         let parts = (&mut self.keyspace, &mut self.state, &self.table);
@@ -87,7 +87,7 @@ impl Server {
     }
 
     /// SAVE, or BGREWRITEAOF and its end.
-    fn save(&mut self) -> Result<(), String> {
+    pub(crate) fn save(&mut self) -> Result<(), String> {
         let saved = persistence::save_and_wait(&mut self.keyspace, &mut self.state);
         saved.map_err(|error| error.to_string())
     }
