@@ -6,9 +6,9 @@
 //! hash follows from it.
 
 use crate::files::check_dump;
-use crate::support::{ALGORITHMS, Client, Kind, Server, Setup, rounds};
+use crate::support::{ALGORITHMS, Client, Kind, Server, Setup, Stop, rounds};
 use std::fs;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 const FIELDS: u64 = 5_000;
 /// Transactions that the writer sends at once.
@@ -18,12 +18,12 @@ const DEPTH: u64 = 32;
 struct Writer {
     sent: AtomicU64,
     acknowledged: AtomicU64,
-    stop: AtomicBool,
+    stop: Stop,
 }
 
 impl Writer {
     fn write(&self, client: &mut Client) {
-        while !self.stop.load(SeqCst) {
+        while !self.stop.is_due() {
             let first = self.sent.load(SeqCst) + 1;
             let mut bytes = Vec::new();
             for n in first..first + DEPTH {
@@ -39,15 +39,6 @@ impl Writer {
                 self.acknowledged.store(n, SeqCst);
             }
         }
-    }
-}
-
-/// Lets the writer stop however a test ends.
-struct Stop<'a>(&'a Writer);
-
-impl Drop for Stop<'_> {
-    fn drop(&mut self) {
-        self.0.stop.store(true, SeqCst);
     }
 }
 
@@ -77,7 +68,7 @@ fn an_image_of_large_collections_is_what_a_prefix_of_the_writes_leaves() {
         let server = Server::start(Kind::Ours(algorithm));
         let writer = Writer::default();
         std::thread::scope(|scope| {
-            let _stop = Stop(&writer);
+            let _guard = writer.stop.at_the_end();
             scope.spawn(|| writer.write(&mut server.client()));
             let mut client = server.client();
             // The hash is whole, and both are far from fitting an entry.

@@ -6,8 +6,8 @@
 //! one `m` between what was acknowledged before the image began and what was sent by its end:
 //! nothing torn, lost, reordered, stale or from the future can pass.
 
-use crate::support::{Client, Random, Reply};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::support::{Client, Random, Reply, Stop};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 pub(crate) const WRITERS: usize = 2;
 /// Transactions that a writer sends at once.
@@ -18,7 +18,7 @@ pub(crate) struct Pairs {
     pub(crate) count: usize,
     pub(crate) sent: [AtomicU64; WRITERS],
     pub(crate) acknowledged: [AtomicU64; WRITERS],
-    pub(crate) stop: AtomicBool,
+    pub(crate) stop: Stop,
 }
 
 /// The values of all pairs as one image holds them.
@@ -33,7 +33,7 @@ impl Pairs {
             count,
             sent: Default::default(),
             acknowledged: Default::default(),
-            stop: AtomicBool::new(false),
+            stop: Stop::default(),
         }
     }
 
@@ -84,7 +84,7 @@ impl Pairs {
 
     /// Writes as writer `w` at full speed, until told to stop or the server is gone.
     pub(crate) fn write(&self, w: usize, client: &mut Client) {
-        while !self.stop.load(Ordering::SeqCst) {
+        while !self.stop.is_due() {
             let first = self.sent[w].load(Ordering::SeqCst) + 1;
             let mut bytes = Vec::new();
             for n in first..first + DEPTH {

@@ -2,7 +2,9 @@
 //! undone by mistake comes back.
 
 use crate::journal::server;
-use crate::support::{Client, Kind, Server, Setup, now_ms, send_signal, stillframe, wait_until};
+use crate::support::{
+    Client, Kind, Server, Setup, Stop, now_ms, send_signal, stillframe, wait_until,
+};
 use rustix::process::Signal;
 use std::fs;
 use std::path::PathBuf;
@@ -249,10 +251,11 @@ fn a_server_that_saves_all_the_time_is_read_beside() {
     let mut client = server.client();
     client.ok("CONFIG SET log-keep-bytes 1");
     count(&mut client, 1..=5);
-    let done = std::sync::atomic::AtomicBool::new(false);
+    let stop = Stop::default();
     std::thread::scope(|scope| {
+        let _guard = stop.at_the_end();
         scope.spawn(|| {
-            while !done.load(std::sync::atomic::Ordering::Relaxed) {
+            while !stop.is_due() {
                 client.ok("SET other 1");
                 client.save_in_background();
             }
@@ -262,7 +265,6 @@ fn a_server_that_saves_all_the_time_is_read_beside() {
             let state = past.at(&format!("@{}", started / 1000 + 3600));
             assert_eq!(state.client().ask("GET n").text(), "5");
         }
-        done.store(true, std::sync::atomic::Ordering::Relaxed);
     });
 }
 

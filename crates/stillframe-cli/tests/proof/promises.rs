@@ -1,7 +1,7 @@
 //! What CONFIG SET promises holds before it answers, and no log is relied on before it counts.
 
 use crate::journal::server;
-use crate::support::{Client, Kind, Random, Reply, Server, Setup, rounds, wait_until};
+use crate::support::{Client, Kind, Random, Reply, Server, Setup, at_the_end, rounds, wait_until};
 use std::fs;
 use std::process::Command;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -136,6 +136,7 @@ fn a_promoted_replica_acknowledges_nothing_that_a_kill_takes() {
             admin.ok(&format!("REPLICAOF 127.0.0.1 {}", primary.port));
             let port = replica.port;
             let acknowledged = &acknowledged;
+            let _guard = at_the_end(|| kill_beside(&replica));
             scope.spawn(move || count(port, "n", acknowledged));
             wait_until("it has the data", || {
                 admin.info("master_link_status") == "up" && number(&mut admin, "n") > 0
@@ -145,7 +146,6 @@ fn a_promoted_replica_acknowledges_nothing_that_a_kill_takes() {
                 wait_until("it acknowledges", || acknowledged.load(Ordering::SeqCst) > 0);
             }
             std::thread::sleep(Duration::from_millis(random.below(40) as u64));
-            kill_beside(&replica);
         });
         replica.wait();
         let last = acknowledged.load(Ordering::SeqCst);
@@ -182,6 +182,7 @@ fn what_is_acknowledged_after_appendonly_yes_survives_a_kill_under_load() {
         }
         let counts = [AtomicI64::new(0), AtomicI64::new(0)];
         let before = std::thread::scope(|scope| {
+            let _guard = at_the_end(|| kill_beside(&first));
             for (name, acknowledged) in ["a", "b"].into_iter().zip(&counts) {
                 let port = first.port;
                 scope.spawn(move || count(port, name, acknowledged));
@@ -195,7 +196,6 @@ fn what_is_acknowledged_after_appendonly_yes_survives_a_kill_under_load() {
             admin.ok("CONFIG SET appendonly yes");
             let before = counts.each_ref().map(|count| count.load(Ordering::SeqCst));
             std::thread::sleep(Duration::from_millis(random.below(60) as u64));
-            kill_beside(&first);
             before
         });
         first.wait();

@@ -5,7 +5,6 @@ use crate::pairs::{Counts, Pairs, WRITERS};
 use crate::support::{Kind, PUBLISHED, Server, Setup, redis_is_here, rounds};
 use std::fs;
 use std::path::PathBuf;
-use std::sync::atomic::Ordering;
 
 const PAIRS: usize = 100_000;
 
@@ -37,14 +36,12 @@ fn images_hold_whole_transactions(algorithm: &'static str, images: usize) {
     let pairs = Pairs::new(PAIRS);
     pairs.prefill(&mut server.client());
     let images = std::thread::scope(|scope| {
+        let _guard = pairs.stop.at_the_end();
         for w in 0..WRITERS {
             let (server, pairs) = (&server, &pairs);
             scope.spawn(move || pairs.write(w, &mut server.client()));
         }
-        // However the images end, the writers have to.
-        let images = std::panic::catch_unwind(|| take_images(&server, &pairs, images));
-        pairs.stop.store(true, Ordering::SeqCst);
-        images.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        take_images(&server, &pairs, images)
     });
     // The real redis-server is the judge of each file; ours judges where it is absent.
     let here = redis_is_here(&format!("torn ({algorithm}), judged by redis-server"));

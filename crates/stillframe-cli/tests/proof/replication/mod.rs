@@ -17,8 +17,7 @@ mod writable;
 
 use crate::collections::redis;
 use crate::replayed::{Contents, collection, contents};
-use crate::support::{Client, Kind, Random, Server, wait_until};
-use std::sync::atomic::{AtomicBool, Ordering};
+use crate::support::{Client, Kind, Random, Server, Stop, wait_until};
 use std::time::Duration;
 
 /// Which of the two servers.
@@ -67,23 +66,22 @@ pub(crate) fn ours(algorithm: &'static str, flags: &str) -> Server {
 
 /// Writes of every type, by some clients, until they are told to stop.
 pub(crate) fn under_load<R>(port: u16, seed: &mut Random, body: impl FnOnce() -> R) -> R {
-    let stop = AtomicBool::new(false);
+    let stop = Stop::default();
     std::thread::scope(|scope| {
+        let _guard = stop.at_the_end();
         for _ in 0..2 {
             let mut random = Random::with_seed(seed.next());
             let stop = &stop;
             scope.spawn(move || {
                 let mut client = Client::try_connect(port).expect("the server takes a connection");
-                while !stop.load(Ordering::SeqCst) {
+                while !stop.is_due() {
                     if write(&mut client, &mut random).is_none() {
                         return; // the server was killed
                     }
                 }
             });
         }
-        let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(body));
-        stop.store(true, Ordering::SeqCst);
-        result.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        body()
     })
 }
 

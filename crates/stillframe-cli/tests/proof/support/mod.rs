@@ -4,10 +4,12 @@ pub(crate) mod beside;
 mod client;
 pub(crate) mod dataset;
 mod server;
+mod stop;
 
 pub(crate) use client::{Client, Reply, decode, encode};
 pub(crate) use server::{Kind, Server, Setup, free_port, output_of, stillframe};
 pub(crate) use stillframe_peers::{Peer, are_here, python, skipped};
+pub(crate) use stop::{Stop, at_the_end};
 
 use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
