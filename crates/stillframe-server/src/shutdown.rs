@@ -16,7 +16,7 @@ use crate::process::{self, Ending, LastSave, Wish};
 use crate::replication::{Phase, transfer};
 use crate::state::ServerState;
 
-use stillframe_redis::Waiter;
+use stillframe_redis::{Refusal, Waiter};
 
 /// What a wish has come to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -150,13 +150,13 @@ impl ServerState {
 
     fn disappoint(&mut self, waiters: &[u64]) {
         for &id in waiters {
-            self.unblock(id, |out| out.error(FAILED));
+            self.unblock(id, |_| Err(FAILED));
         }
     }
 }
 
 /// What is answered when the server does not end.
-pub(crate) const FAILED: &str = "ERR Errors trying to SHUTDOWN. Check logs.";
+pub(crate) const FAILED: Refusal = Refusal::new("ERR Errors trying to SHUTDOWN. Check logs.");
 
 impl ServerState {
     /// Ends the server if its replicas have everything, or time is over. Called every turn.

@@ -9,7 +9,7 @@ pub(crate) mod memory;
 mod pause;
 mod publish;
 
-use stillframe_redis::{Ledger, Random};
+use stillframe_redis::{Ledger, Random, Refusal};
 use stillframe_resp::Out;
 
 use self::give_back::Memory;
@@ -71,17 +71,23 @@ impl ServerState {
         }
     }
 
-    /// Ends a client's waiting with the reply that `answer` writes; false if it does not wait.
-    pub(crate) fn unblock(&mut self, id: u64, answer: impl FnOnce(&mut Out<'_>)) -> bool {
+    /// Ends a client's waiting with the reply that `answer` writes, or the refusal that it returns;
+    /// false if the client does not wait.
+    pub(crate) fn unblock(
+        &mut self,
+        id: u64,
+        answer: impl FnOnce(&mut Out<'_>) -> Result<(), Refusal>,
+    ) -> bool {
         let Some(waiter) = self.ledger.waiters.leave(id) else { return false };
         self.meter.stats.commands[waiter.command].calls += 1;
         let Some(client) = self.hub.clients.get_mut(waiter.place) else { return false };
         client.session.caller.waits = false;
         let start = client.output.len();
-        answer(&mut Out::new(&mut client.output, client.session.protocol));
-        if let Some([b'-', error @ ..]) = client.output.get(start..) {
+        let mut out = Out::new(&mut client.output, client.session.protocol);
+        if let Err(refusal) = answer(&mut out) {
+            out.error(&refusal);
             self.meter.stats.commands[waiter.command].failed += 1;
-            self.meter.stats.count_error(error);
+            self.meter.stats.count_error(refusal.text());
         }
         if client.session.replies == Replies::Dropped {
             client.output.truncate(start);
@@ -93,9 +99,12 @@ impl ServerState {
     /// Ends a client's waiting as its timeout does; false if it does not wait.
     pub(crate) fn give_up(&mut self, id: u64) -> bool {
         let replicas = self.ledger.waiters.acks(id).map(|acks| self.replicas_at(acks.offset));
-        self.unblock(id, |out| match replicas {
-            Some(count) => out.integer(count as i64),
-            None => out.null_array(),
+        self.unblock(id, |out| {
+            match replicas {
+                Some(count) => out.integer(count as i64),
+                None => out.null_array(),
+            }
+            Ok(())
         })
     }
 }

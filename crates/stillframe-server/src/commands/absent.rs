@@ -92,31 +92,39 @@ pub(crate) fn register(table: &mut Table) {
     let admin = ADMIN | NOSCRIPT;
     table.add_server("module", -2, 0, NO_KEYS, module_help);
     table.add_server("module|help", 2, LOADING | STALE, NO_KEYS, module_help);
-    table.add_server("module|list", 2, admin, NO_KEYS, |ctx, _| ctx.out.array(0));
+    table.add_server("module|list", 2, admin, NO_KEYS, module_list);
     table.add_server("module|load", -3, admin | NO_ASYNC_LOADING, NO_KEYS, no_modules);
     table.add_server("module|loadex", -3, admin | NO_ASYNC_LOADING, NO_KEYS, no_modules);
     table.add_server("module|unload", 3, admin | NO_ASYNC_LOADING, NO_KEYS, no_modules);
 }
 
-/// Answers that the command is not here.
-fn refuse(ctx: &mut Context<'_>, args: &[&[u8]]) {
-    ctx.out.error(error(args[0]).unwrap_or(NO_CLUSTER));
+/// The command is not here.
+fn refuse(_ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
+    Err(error(args[0]).unwrap_or(NO_CLUSTER))
 }
 
-const NOT_ALLOWED: &str = "ERR MODULE command not allowed. If the enable-module-command option is \
+const NOT_ALLOWED: Refusal = Refusal::new(
+    "ERR MODULE command not allowed. If the enable-module-command option is \
     set to \"local\", you can run it from a local connection, otherwise you need to set this option \
-    in the configuration file, and then restart the server.";
+    in the configuration file, and then restart the server.",
+);
+
+/// `MODULE LIST`
+fn module_list(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
+    ctx.out.array(0);
+    Ok(())
+}
 
 /// `MODULE LOAD`, `LOADEX`, `UNLOAD`
-fn no_modules(ctx: &mut Context<'_>, _args: &[&[u8]]) {
+fn no_modules(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
     if !ctx.server.config.module_command.allows(ctx.session.caller.peer.is_local()) {
-        return ctx.out.error(NOT_ALLOWED);
+        return Err(NOT_ALLOWED);
     }
-    ctx.out.error("ERR MODULE: modules are not supported by this server");
+    Err("ERR MODULE: modules are not supported by this server".into())
 }
 
 /// `MODULE HELP`
-fn module_help(ctx: &mut Context<'_>, _args: &[&[u8]]) {
+fn module_help(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
     ctx.out.lines(&[
         "MODULE <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
         "LIST",
@@ -128,4 +136,5 @@ fn module_help(ctx: &mut Context<'_>, _args: &[&[u8]]) {
         "HELP",
         "    Print this help.",
     ]);
+    Ok(())
 }

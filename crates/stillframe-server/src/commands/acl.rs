@@ -8,6 +8,7 @@ use super::pubsub::wrong_subcommand;
 use super::{Context, Lookup, NO_KEYS, Table, flags::*, permissions, wrong_arity};
 use crate::acl::{DEFAULT, Denied, categories};
 use crate::config::rewrite;
+use stillframe_redis::Refusal;
 use stillframe_redis::errors::NOT_AN_INTEGER;
 
 /// Adds the commands of this module.
@@ -31,7 +32,7 @@ pub(crate) fn register(table: &mut Table) {
 }
 
 /// `ACL CAT [category]`
-fn cat(ctx: &mut Context<'_>, args: &[&[u8]]) {
+fn cat(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     match args.get(2..).unwrap_or_default() {
         [] => {
             ctx.out.array(categories::NAMES.len());
@@ -39,7 +40,7 @@ fn cat(ctx: &mut Context<'_>, args: &[&[u8]]) {
         }
         [category] => {
             let Some(bit) = categories::bit(category) else {
-                return ctx.out.error([b"ERR Unknown category '", *category, b"'"].concat());
+                return Err([b"ERR Unknown category '", *category, b"'"].concat().into());
             };
             let commands = ctx.server.users.catalog.iter();
             let members: Vec<&str> =
@@ -47,15 +48,16 @@ fn cat(ctx: &mut Context<'_>, args: &[&[u8]]) {
             ctx.out.array(members.len());
             members.into_iter().for_each(|name| ctx.out.bulk(name));
         }
-        _ => ctx.out.error(wrong_subcommand(args)),
+        _ => return Err(wrong_subcommand(args)),
     }
+    Ok(())
 }
 
 /// `ACL SETUSER name [rule...]`
-fn setuser(ctx: &mut Context<'_>, args: &[&[u8]]) {
+fn setuser(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let (name, rules) = (args[2], &args[3..]);
     if name.iter().any(|&byte| byte.is_ascii_whitespace() || byte == 0) {
-        return ctx.out.error("ERR Usernames can't contain spaces or null characters");
+        return Err("ERR Usernames can't contain spaces or null characters".into());
     }
     let mut user = ctx.server.users.edit(name);
     match ctx.server.users.change(&mut user, rules) {
@@ -66,23 +68,25 @@ fn setuser(ctx: &mut Context<'_>, args: &[&[u8]]) {
             }
             ctx.out.ok();
         }
-        Err((None, problem)) => ctx.out.error(format!("ERR {problem}")),
+        Err((None, problem)) => return Err(format!("ERR {problem}").into()),
         Err((Some(rule), problem)) => {
             let start = b"ERR Error in ACL SETUSER modifier '";
-            ctx.out.error([&start[..], &rule, b"': ", problem.as_bytes()].concat());
+            return Err([&start[..], &rule, b"': ", problem.as_bytes()].concat().into());
         }
     }
+    Ok(())
 }
 
 /// `ACL DELUSER name...`: their connections end.
-fn deluser(ctx: &mut Context<'_>, args: &[&[u8]]) {
+fn deluser(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     if args[2..].contains(&&b"default"[..]) {
-        return ctx.out.error("ERR The 'default' user cannot be removed");
+        return Err("ERR The 'default' user cannot be removed".into());
     }
     let users = &mut ctx.server.users;
     let removed: HashSet<usize> = args[2..].iter().filter_map(|name| users.remove(name)).collect();
     end_connections(ctx, &removed);
     ctx.out.integer(removed.len() as i64);
+    Ok(())
 }
 
 /// Ends the connections of some users.
@@ -113,11 +117,12 @@ fn end_subscriptions(ctx: &mut Context<'_>, number: usize) {
 }
 
 /// `ACL GETUSER name`
-fn getuser(ctx: &mut Context<'_>, args: &[&[u8]]) {
+fn getuser(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let Context { server, out, .. } = ctx;
     let users = &server.users;
     let Some(user) = users.find(args[2]).and_then(|number| users.get(number)) else {
-        return out.null();
+        out.null();
+        return Ok(());
     };
     out.map(6);
     out.bulk("flags");
@@ -148,10 +153,11 @@ fn getuser(ctx: &mut Context<'_>, args: &[&[u8]]) {
         out.bulk("channels");
         out.bulk(selector.show_channels());
     }
+    Ok(())
 }
 
 /// `ACL LIST`
-fn list(ctx: &mut Context<'_>, _args: &[&[u8]]) {
+fn list(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
     let Context { server, out, .. } = ctx;
     let lines: Vec<Vec<u8>> = server
         .users
@@ -160,34 +166,38 @@ fn list(ctx: &mut Context<'_>, _args: &[&[u8]]) {
         .collect();
     out.array(lines.len());
     lines.into_iter().for_each(|line| out.bulk(line));
+    Ok(())
 }
 
 /// `ACL USERS`
-fn users(ctx: &mut Context<'_>, _args: &[&[u8]]) {
+fn users(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
     let Context { server, out, .. } = ctx;
     out.array(server.users.iter().count());
     server.users.iter().for_each(|user| out.bulk(&user.name));
+    Ok(())
 }
 
 /// `ACL WHOAMI`
-fn whoami(ctx: &mut Context<'_>, _args: &[&[u8]]) {
+fn whoami(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
     ctx.out.bulk(ctx.server.users.name(ctx.session.user));
+    Ok(())
 }
 
 /// `ACL GENPASS [bits]`: from the system's source of secrets.
-fn genpass(ctx: &mut Context<'_>, args: &[&[u8]]) {
+fn genpass(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let bits = match args.get(2..).unwrap_or_default() {
         [] => Some(256),
         [bits] => match parse_integer(bits) {
             Some(bits) => usize::try_from(bits).ok(),
-            None => return ctx.out.error(NOT_AN_INTEGER),
+            None => return Err(NOT_AN_INTEGER),
         },
-        _ => return ctx.out.error(wrong_subcommand(args)),
+        _ => return Err(wrong_subcommand(args)),
     };
     let Some(bits @ 1..=4096) = bits else {
-        return ctx.out.error(
+        return Err(
             "ERR ACL GENPASS argument must be the number of bits for the output password, a \
-             positive number up to 4096",
+             positive number up to 4096"
+                .into(),
         );
     };
     let digits = bits.div_ceil(4);
@@ -195,25 +205,27 @@ fn genpass(ctx: &mut Context<'_>, args: &[&[u8]]) {
     let filled = rustix::rand::getrandom(&mut secret[..], rustix::rand::GetRandomFlags::empty());
     // A request of up to 256 bytes is always filled whole; a longer one may be cut by a signal.
     if filled != Ok(secret.len()) {
-        return ctx.out.error("ERR the system has no random bytes, try again");
+        return Err("ERR the system has no random bytes, try again".into());
     }
     let text: String = secret.iter().map(|byte| format!("{byte:02x}")).collect();
     ctx.out.bulk(&text[..digits]);
+    Ok(())
 }
 
 /// `ACL LOG [count | RESET]`
-fn log(ctx: &mut Context<'_>, args: &[&[u8]]) {
+fn log(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let count = match args.get(2..).unwrap_or_default() {
         [] => 10,
         [word] if word.eq_ignore_ascii_case(b"reset") => {
             ctx.server.users.log.entries.clear();
-            return ctx.out.ok();
+            ctx.out.ok();
+            return Ok(());
         }
         [count] => match parse_integer(count) {
             Some(count) => usize::try_from(count).unwrap_or(0),
-            None => return ctx.out.error(NOT_AN_INTEGER),
+            None => return Err(NOT_AN_INTEGER),
         },
-        _ => return ctx.out.error(wrong_subcommand(args)),
+        _ => return Err(wrong_subcommand(args)),
     };
     let Context { server, out, .. } = ctx;
     let entries = &server.users.log.entries;
@@ -238,24 +250,28 @@ fn log(ctx: &mut Context<'_>, args: &[&[u8]]) {
         out.bulk("client-info");
         out.bulk(&entry.client);
     }
+    Ok(())
 }
 
 /// `ACL DRYRUN user command [argument...]`
-fn dryrun(ctx: &mut Context<'_>, args: &[&[u8]]) {
+fn dryrun(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let users = &ctx.server.users;
     let Some(user) = users.find(args[2]).and_then(|number| users.get(number)) else {
-        return ctx.out.error([b"ERR User '", args[2], b"' not found"].concat());
+        return Err([b"ERR User '", args[2], b"' not found"].concat().into());
     };
     let request = &args[3..];
     let Lookup::Found(index) = ctx.table.lookup_for_client(request) else {
-        return ctx.out.error([b"ERR Command '", args[3], b"' not found"].concat());
+        return Err([b"ERR Command '", args[3], b"' not found"].concat().into());
     };
     let command = ctx.table.get(index);
     if !command.accepts(request.len()) {
-        return ctx.out.error(wrong_arity(command.name));
+        return Err(wrong_arity(command.name));
     }
     let touched = permissions::touched(command, index, request);
-    let Err(denied) = user.check(&touched) else { return ctx.out.ok() };
+    let Err(denied) = user.check(&touched) else {
+        ctx.out.ok();
+        return Ok(());
+    };
     let (_, object) = permissions::object(&denied, &touched, command.name);
     let (verb, kind) = match denied {
         Denied::Command => ("run", "command"),
@@ -264,6 +280,7 @@ fn dryrun(ctx: &mut Context<'_>, args: &[&[u8]]) {
     };
     let start = format!("This user has no permissions to {verb} the '");
     ctx.out.bulk([start.as_bytes(), &object, b"' ", kind.as_bytes()].concat());
+    Ok(())
 }
 
 const NO_FILE: &str = "ERR This Redis instance is not configured to use an ACL file. You may want \
@@ -271,10 +288,10 @@ const NO_FILE: &str = "ERR This Redis instance is not configured to use an ACL f
     have a Redis configuration file set) in order to store users in the Redis configuration.";
 
 /// `ACL SAVE`: the file changes whole or not at all.
-fn save(ctx: &mut Context<'_>, _args: &[&[u8]]) {
+fn save(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
     let file = &ctx.server.config.aclfile;
     if file.is_empty() {
-        return ctx.out.error(NO_FILE);
+        return Err(NO_FILE.into());
     }
     let lines = ctx.server.users.lines();
     let text: Vec<u8> = lines.flat_map(|line| [&line[..], b"\n"].concat()).collect();
@@ -282,19 +299,19 @@ fn save(ctx: &mut Context<'_>, _args: &[&[u8]]) {
         Ok(()) => ctx.out.ok(),
         Err(error) => {
             tracing::error!("cannot write the aclfile {file}: {error}");
-            ctx.out.error(
-                "ERR There was an error trying to save the ACLs. Please check the \
-                           server logs for more information",
-            );
+            return Err("ERR There was an error trying to save the ACLs. Please check the \
+                           server logs for more information"
+                .into());
         }
     }
+    Ok(())
 }
 
 /// `ACL LOAD`: all of the file, or nothing if a line of it is wrong.
-fn load(ctx: &mut Context<'_>, _args: &[&[u8]]) {
+fn load(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
     let file = &ctx.server.config.aclfile;
     if file.is_empty() {
-        return ctx.out.error(NO_FILE);
+        return Err(NO_FILE.into());
     }
     let loaded = std::fs::read(file)
         .map_err(|error| format!("Error loading ACLs, opening file '{file}': {error}"))
@@ -309,12 +326,13 @@ fn load(ctx: &mut Context<'_>, _args: &[&[u8]]) {
             end_connections(ctx, &touched);
             ctx.out.ok();
         }
-        Err(problem) => ctx.out.error(format!("ERR {problem}")),
+        Err(problem) => return Err(format!("ERR {problem}").into()),
     }
+    Ok(())
 }
 
 /// `ACL HELP`
-fn help(ctx: &mut Context<'_>, _args: &[&[u8]]) {
+fn help(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
     ctx.out.lines(&[
         "ACL <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
         "CAT [<category>]",
@@ -344,4 +362,5 @@ fn help(ctx: &mut Context<'_>, _args: &[&[u8]]) {
         "HELP",
         "    Print this help.",
     ]);
+    Ok(())
 }

@@ -2,8 +2,9 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use stillframe_redis::Lookups;
+use stillframe_redis::errors::SYNTAX;
 use stillframe_redis::text::glob;
+use stillframe_redis::{Lookups, Refusal};
 
 use super::{Context, NO_KEYS, Table, flags::*};
 use crate::config::{Change, Config, Parameter, find, named};
@@ -25,18 +26,19 @@ pub(crate) fn register(table: &mut Table) {
 }
 
 /// `TIME`: unix seconds and microseconds.
-fn time(ctx: &mut Context<'_>, _args: &[&[u8]]) {
+fn time(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     ctx.out.array(2);
     ctx.out.bulk(since.as_secs().to_string());
     ctx.out.bulk(since.subsec_micros().to_string());
+    Ok(())
 }
 
 /// Settings for tests, which a pattern does not find.
 const HIDDEN: [&str; 2] = ["key-load-delay", "rdb-key-save-delay"];
 
 /// `CONFIG GET pattern...`
-fn config_get(ctx: &mut Context<'_>, args: &[&[u8]]) {
+fn config_get(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let config = &ctx.server.config;
     let mut found: Vec<(Vec<u8>, String)> = Vec::new();
     // Each is answered once, however often it is asked for.
@@ -62,13 +64,14 @@ fn config_get(ctx: &mut Context<'_>, args: &[&[u8]]) {
         ctx.out.bulk(name);
         ctx.out.bulk(value);
     }
+    Ok(())
 }
 
 /// `CONFIG SET name value...`: all of them or none.
-fn config_set(ctx: &mut Context<'_>, args: &[&[u8]]) {
+fn config_set(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let (pairs, rest) = args.get(2..).unwrap_or_default().as_chunks::<2>();
     if !rest.is_empty() {
-        return ctx.out.error("ERR syntax error");
+        return Err(SYNTAX);
     }
     let is_local = ctx.session.caller.peer.is_local();
     let changed = changed(&ctx.server.config, pairs, is_local);
@@ -115,9 +118,10 @@ fn config_set(ctx: &mut Context<'_>, args: &[&[u8]]) {
             if sets(pairs, b"dir") {
                 let _ = persistence::enter(&ctx.server.config.dir); // it may have been left
             }
-            ctx.out.error(problem);
+            return Err(problem);
         }
     }
+    Ok(())
 }
 
 fn sets(pairs: &[[&[u8]; 2]], setting: &[u8]) -> bool {
@@ -125,7 +129,7 @@ fn sets(pairs: &[[&[u8]; 2]], setting: &[u8]) -> bool {
 }
 
 /// Makes room for as many clients as `maxclients` says, if that is set.
-fn has_room(config: &Config, pairs: &[[&[u8]; 2]]) -> Result<(), Vec<u8>> {
+fn has_room(config: &Config, pairs: &[[&[u8]; 2]]) -> Result<(), Refusal> {
     if !sets(pairs, b"maxclients") {
         return Ok(());
     }
@@ -143,7 +147,7 @@ fn has_room(config: &Config, pairs: &[[&[u8]; 2]]) -> Result<(), Vec<u8>> {
 const OOM_SCORE: [&[u8]; 2] = [b"oom-score-adj", b"oom-score-adj-values"];
 
 /// Sets the system's score of the process, if that is set.
-fn scored(server: &mut ServerState, config: &Config, pairs: &[[&[u8]; 2]]) -> Result<(), Vec<u8>> {
+fn scored(server: &mut ServerState, config: &Config, pairs: &[[&[u8]; 2]]) -> Result<(), Refusal> {
     let Some(name) = OOM_SCORE.iter().find(|name| sets(pairs, name)) else { return Ok(()) };
     let is_replica = server.replication.is_replica();
     server.process.set_oom_score(config, is_replica).map_err(|error| {
@@ -157,14 +161,14 @@ fn moved(
     server: &ServerState,
     config: &Config,
     pairs: &[[&[u8]; 2]],
-) -> Result<Option<DataDirectory>, Vec<u8>> {
+) -> Result<Option<DataDirectory>, Refusal> {
     let Some(name) = ["dir", "dbfilename"].into_iter().find(|it| sets(pairs, it.as_bytes())) else {
         return Ok(None);
     };
     let refused = |problem: &str| refusal(name.as_bytes(), problem);
     let before = &server.config;
     if server.storage.loading.is_some() {
-        return Err(b"LOADING Redis is loading the dataset in memory".to_vec());
+        return Err("LOADING Redis is loading the dataset in memory".into());
     }
     if server.storage.journal.is_open() {
         return Err(refused(
@@ -187,7 +191,7 @@ fn moved(
 /// Begins the log that the new configuration wants: a server whose log cannot begin goes on as it
 /// is, without one. Within a transaction, or with a directory that is new, too, the log begins at
 /// the end of the turn.
-fn begin_log(ctx: &mut Context<'_>, config: &Config, pairs: &[[&[u8]; 2]]) -> Result<(), Vec<u8>> {
+fn begin_log(ctx: &mut Context<'_>, config: &Config, pairs: &[[&[u8]; 2]]) -> Result<(), Refusal> {
     let is_new = config.appendonly && !ctx.server.config.appendonly;
     let moves = ["dir", "dbfilename"].into_iter().any(|name| sets(pairs, name.as_bytes()));
     if !is_new || moves || ctx.server.ledger.in_exec {
@@ -203,7 +207,7 @@ fn begin_log(ctx: &mut Context<'_>, config: &Config, pairs: &[[&[u8]; 2]]) -> Re
 }
 
 /// Listens where the new configuration says, if it says so anew.
-fn listen(server: &mut ServerState, config: &Config, pairs: &[[&[u8]; 2]]) -> Result<(), Vec<u8>> {
+fn listen(server: &mut ServerState, config: &Config, pairs: &[[&[u8]; 2]]) -> Result<(), Refusal> {
     let places = ["port", "bind", "tls-port"];
     let Some(name) = places.into_iter().find(|name| sets(pairs, name.as_bytes())) else {
         return Ok(());
@@ -223,7 +227,7 @@ fn listen(server: &mut ServerState, config: &Config, pairs: &[[&[u8]; 2]]) -> Re
 
 /// What TLS connections are made with from now on, read anew if one of its settings is set at all:
 /// the files may be others than before. If they cannot be used, the old ones stay in use.
-fn renewed(config: &Config, pairs: &[[&[u8]; 2]]) -> Result<Option<Tls>, Vec<u8>> {
+fn renewed(config: &Config, pairs: &[[&[u8]; 2]]) -> Result<Option<Tls>, Refusal> {
     let is_tls = |name: &[u8]| name.get(..4).is_some_and(|it| it.eq_ignore_ascii_case(b"tls-"));
     let Some([name, _]) = pairs.iter().find(|[name, _]| is_tls(name)) else { return Ok(None) };
     match Tls::new(config) {
@@ -238,9 +242,9 @@ fn renewed(config: &Config, pairs: &[[&[u8]; 2]]) -> Result<Option<Tls>, Vec<u8>
     }
 }
 
-fn refusal(name: &[u8], problem: &str) -> Vec<u8> {
+fn refusal(name: &[u8], problem: &str) -> Refusal {
     let start = b"ERR CONFIG SET failed (possibly related to argument '";
-    [&start[..], name, b"') - ", problem.as_bytes()].concat()
+    [&start[..], name, b"') - ", problem.as_bytes()].concat().into()
 }
 
 /// Settings of this server alone that hold from the start on. What they are may be said again, as
@@ -264,7 +268,7 @@ fn says_the_same(config: &Config, parameter: &Parameter, value: &[u8]) -> bool {
 }
 
 /// The configuration with all changes, or why one of them cannot be.
-fn changed(config: &Config, pairs: &[[&[u8]; 2]], is_local: bool) -> Result<Config, Vec<u8>> {
+fn changed(config: &Config, pairs: &[[&[u8]; 2]], is_local: bool) -> Result<Config, Refusal> {
     let allowed = config.protected_configs.allows(is_local);
 
     let mut changed = config.clone();
@@ -272,7 +276,7 @@ fn changed(config: &Config, pairs: &[[&[u8]; 2]], is_local: bool) -> Result<Conf
     for [name, _] in pairs {
         if std::str::from_utf8(name).ok().and_then(find).is_none() {
             let unknown = b"ERR Unknown option or number of arguments for CONFIG SET - '";
-            return Err([unknown, *name, b"'"].concat());
+            return Err([unknown, *name, b"'"].concat().into());
         }
     }
     for [name, value] in pairs {
@@ -301,7 +305,7 @@ fn changed(config: &Config, pairs: &[[&[u8]; 2]], is_local: bool) -> Result<Conf
 }
 
 /// `CONFIG HELP`
-fn config_help(ctx: &mut Context<'_>, _args: &[&[u8]]) {
+fn config_help(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
     ctx.out.lines(&[
         "CONFIG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
         "GET <pattern> [<pattern> ...]",
@@ -315,27 +319,29 @@ fn config_help(ctx: &mut Context<'_>, _args: &[&[u8]]) {
         "HELP",
         "    Print this help.",
     ]);
+    Ok(())
 }
 
 /// `CONFIG RESETSTAT`
-fn config_resetstat(ctx: &mut Context<'_>, _args: &[&[u8]]) {
+fn config_resetstat(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
     let expired_total = ctx.keyspace.stats().expired_total;
     ctx.server.meter.stats.reset(expired_total, ctx.server.clock.turn);
     ctx.server.ledger.lookups = Lookups::default();
     ctx.server.storage.saves.count = 0;
     ctx.out.ok();
+    Ok(())
 }
 
 /// `CONFIG REWRITE`
-fn config_rewrite(ctx: &mut Context<'_>, _args: &[&[u8]]) {
-    rewrite_config(ctx, false);
+fn config_rewrite(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
+    rewrite_config(ctx, false)
 }
 
 /// Writes the settings to the configuration file; `all`: those with their default values, too.
-pub(super) fn rewrite_config(ctx: &mut Context<'_>, all: bool) {
+pub(super) fn rewrite_config(ctx: &mut Context<'_>, all: bool) -> Result<(), Refusal> {
     let config = &ctx.server.config;
     let Some(path) = &config.config_file else {
-        return ctx.out.error("ERR The server is running without a config file");
+        return Err("ERR The server is running without a config file".into());
     };
     let no_file = config.aclfile.is_empty();
     let users = if no_file { ctx.server.users.directives() } else { Vec::new() };
@@ -346,7 +352,8 @@ pub(super) fn rewrite_config(ctx: &mut Context<'_>, all: bool) {
         }
         Err(error) => {
             tracing::error!("cannot write {}: {error}", path.display());
-            ctx.out.error(format!("ERR Rewriting config file: {error}"));
+            return Err(format!("ERR Rewriting config file: {error}").into());
         }
     }
+    Ok(())
 }

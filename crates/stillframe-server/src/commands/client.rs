@@ -14,6 +14,7 @@ use crate::client::Replies;
 use kill::kill;
 pub(super) use shown::describe_own;
 use shown::{info, list};
+use stillframe_redis::Refusal;
 use stillframe_redis::errors::{NOT_AN_INTEGER, SYNTAX};
 
 /// Adds the commands of this module.
@@ -36,7 +37,7 @@ pub(crate) fn register(table: &mut Table) {
 }
 
 /// `CLIENT HELP`
-fn help(ctx: &mut Context<'_>, _args: &[&[u8]]) {
+fn help(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
     ctx.out.lines(&[
         "CLIENT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
         "CACHING (YES|NO)",
@@ -74,69 +75,76 @@ fn help(ctx: &mut Context<'_>, _args: &[&[u8]]) {
         "HELP",
         "    Print this help.",
     ]);
+    Ok(())
 }
 
 /// `CLIENT ID`
-fn id(ctx: &mut Context<'_>, _args: &[&[u8]]) {
+fn id(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
     ctx.out.integer(ctx.session.caller.id as i64);
+    Ok(())
 }
 
 /// `CLIENT GETNAME`
-fn getname(ctx: &mut Context<'_>, _args: &[&[u8]]) {
+fn getname(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
     if ctx.session.name.is_empty() {
         ctx.out.null();
     } else {
         ctx.out.bulk(&ctx.session.name);
     }
+    Ok(())
 }
 
 /// `CLIENT SETNAME name`: an empty name takes it away.
-fn setname(ctx: &mut Context<'_>, args: &[&[u8]]) {
+fn setname(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     if !valid_name(args[2]) {
-        return ctx.out.error(INVALID_NAME);
+        return Err(INVALID_NAME);
     }
     ctx.session.name = args[2].to_vec();
     ctx.out.ok();
+    Ok(())
 }
 
 /// `CLIENT PAUSE milliseconds [WRITE | ALL]`
-fn pause(ctx: &mut Context<'_>, args: &[&[u8]]) {
+fn pause(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let writes_only = match args.get(3..).unwrap_or_default() {
         [] => false,
         [word] if word.eq_ignore_ascii_case(b"all") => false,
         [word] if word.eq_ignore_ascii_case(b"write") => true,
-        [_] => return ctx.out.error("ERR CLIENT PAUSE mode must be WRITE or ALL"),
-        _ => return ctx.out.error(wrong_subcommand(args)),
+        [_] => return Err("ERR CLIENT PAUSE mode must be WRITE or ALL".into()),
+        _ => return Err(wrong_subcommand(args)),
     };
     match parse_integer(args[2]).map(u64::try_from) {
-        None => ctx.out.error("ERR timeout is not an integer or out of range"),
-        Some(Err(_)) => ctx.out.error("ERR timeout is negative"),
+        None => return Err("ERR timeout is not an integer or out of range".into()),
+        Some(Err(_)) => return Err("ERR timeout is negative".into()),
         Some(Ok(milliseconds)) => {
             ctx.server.pause_clients(Duration::from_millis(milliseconds), writes_only);
             ctx.keyspace.spare_expired(true);
             ctx.out.ok();
         }
     }
+    Ok(())
 }
 
 /// `CLIENT UNPAUSE`
-fn unpause(ctx: &mut Context<'_>, _args: &[&[u8]]) {
+fn unpause(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
     ctx.server.unpause(ctx.keyspace);
     ctx.out.ok();
+    Ok(())
 }
 
 /// `CLIENT NO-EVICT ON | OFF`: whether `maxmemory-clients` passes over this connection.
-fn no_evict(ctx: &mut Context<'_>, args: &[&[u8]]) {
+fn no_evict(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     ctx.session.spared = match args[2].to_ascii_lowercase().as_slice() {
         b"on" => true,
         b"off" => false,
-        _ => return ctx.out.error(SYNTAX),
+        _ => return Err(SYNTAX),
     };
     ctx.out.ok();
+    Ok(())
 }
 
 /// `CLIENT REPLY ON | OFF | SKIP`: only ON is answered.
-fn reply(ctx: &mut Context<'_>, args: &[&[u8]]) {
+fn reply(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let silenced = ctx.session.replies == Replies::Dropped;
     match args[2].to_ascii_lowercase().as_slice() {
         b"on" => {
@@ -146,27 +154,29 @@ fn reply(ctx: &mut Context<'_>, args: &[&[u8]]) {
         b"off" => ctx.session.replies = Replies::Dropped,
         b"skip" if silenced => {}
         b"skip" => ctx.session.replies = Replies::SkipNext,
-        _ => ctx.out.error(SYNTAX),
+        _ => return Err(SYNTAX),
     }
+    Ok(())
 }
 
+const UNBLOCKED: Refusal = Refusal::new("UNBLOCKED client unblocked via CLIENT UNBLOCK");
+
 /// `CLIENT UNBLOCK id [TIMEOUT | ERROR]`
-fn unblock(ctx: &mut Context<'_>, args: &[&[u8]]) {
+fn unblock(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let error = match args.get(3).map(|reason| reason.to_ascii_uppercase()).as_deref() {
-        _ if args.len() > 4 => return ctx.out.error(wrong_subcommand(args)),
+        _ if args.len() > 4 => return Err(wrong_subcommand(args)),
         None | Some(b"TIMEOUT") => false,
         Some(b"ERROR") => true,
         Some(_) => {
-            return ctx.out.error("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR");
+            return Err("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR".into());
         }
     };
-    let Some(id) = parse_integer(args[2]) else { return ctx.out.error(NOT_AN_INTEGER) };
+    let id = parse_integer(args[2]).ok_or(NOT_AN_INTEGER)?;
     let id = id.cast_unsigned();
     let unblocked = match error {
-        true => ctx.server.unblock(id, |out| {
-            out.error("UNBLOCKED client unblocked via CLIENT UNBLOCK");
-        }),
+        true => ctx.server.unblock(id, |_| Err(UNBLOCKED)),
         false => ctx.server.give_up(id),
     };
     ctx.out.integer(unblocked.into());
+    Ok(())
 }

@@ -6,7 +6,8 @@ use super::permissions::note_of;
 use super::{Context, NO_KEYS, Table, flags::*, transactions, wrong_arity};
 use crate::acl::DEFAULT;
 use crate::client::Replies;
-use stillframe_redis::parse_db;
+use stillframe_redis::errors::SYNTAX;
+use stillframe_redis::{Refusal, parse_db};
 
 /// Adds the commands of this module.
 pub(crate) fn register(table: &mut Table) {
@@ -21,7 +22,7 @@ pub(crate) fn register(table: &mut Table) {
 }
 
 /// `PING [message]`
-fn ping(ctx: &mut Context<'_>, args: &[&[u8]]) {
+fn ping(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let listens = ctx.session.subscriptions.is_some();
     match args {
         [_, message @ ..] if args.len() <= 2 && listens && ctx.out.protocol == Protocol::Resp2 => {
@@ -32,23 +33,26 @@ fn ping(ctx: &mut Context<'_>, args: &[&[u8]]) {
         }
         [_] => ctx.out.simple("PONG"),
         [_, message] => ctx.out.bulk(message),
-        _ => ctx.out.error(wrong_arity("ping")),
+        _ => return Err(wrong_arity("ping")),
     }
+    Ok(())
 }
 
 /// `ECHO message`
-fn echo(ctx: &mut Context<'_>, args: &[&[u8]]) {
+fn echo(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     ctx.out.bulk(args[1]);
+    Ok(())
 }
 
 /// `QUIT`: answers, then closes.
-fn quit(ctx: &mut Context<'_>, _args: &[&[u8]]) {
+fn quit(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
     ctx.session.closing = true;
     ctx.out.ok();
+    Ok(())
 }
 
 /// `RESET`: the connection is as new.
-fn reset(ctx: &mut Context<'_>, _args: &[&[u8]]) {
+fn reset(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
     transactions::close(ctx);
     ctx.server.hub.pubsub.forget(ctx.session.listener());
     ctx.server.disable_tracking(ctx.session);
@@ -61,64 +65,61 @@ fn reset(ctx: &mut Context<'_>, _args: &[&[u8]]) {
     ctx.session.protocol = Protocol::Resp2;
     ctx.out.protocol = Protocol::Resp2;
     ctx.out.simple("RESET");
+    Ok(())
 }
 
 /// `SELECT index`
-fn select(ctx: &mut Context<'_>, args: &[&[u8]]) {
-    match parse_db(args[1]) {
-        Ok(db) => {
-            ctx.session.caller.db = db;
-            ctx.out.ok();
-        }
-        Err(error) => ctx.out.error(error),
-    }
+fn select(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
+    ctx.session.caller.db = parse_db(args[1])?;
+    ctx.out.ok();
+    Ok(())
 }
 
-const WRONG_PASSWORD: &str = "WRONGPASS invalid username-password pair or user is disabled.";
+const WRONG_PASSWORD: Refusal =
+    Refusal::new("WRONGPASS invalid username-password pair or user is disabled.");
 
 /// `AUTH [username] password`
-fn auth(ctx: &mut Context<'_>, args: &[&[u8]]) {
+fn auth(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let (user, password) = match args {
         [_, password] => (&b"default"[..], *password),
         [_, user, password] => (*user, *password),
-        _ => return ctx.out.error("ERR syntax error"),
+        _ => return Err(SYNTAX),
     };
     if args.len() == 2 && ctx.server.users.get(DEFAULT).is_some_and(|user| user.nopass) {
-        return ctx.out.error(
+        return Err(
             "ERR AUTH <password> called without any password configured for the default user. \
-             Are you sure your configuration is correct?",
+             Are you sure your configuration is correct?"
+                .into(),
         );
     }
-    if log_in(ctx, user, password) {
-        ctx.out.ok();
-    } else {
-        ctx.out.error(WRONG_PASSWORD);
-    }
+    log_in(ctx, user, password)?;
+    ctx.out.ok();
+    Ok(())
 }
 
 /// Marks the session authenticated if the password is right.
-fn log_in(ctx: &mut Context<'_>, user: &[u8], password: &[u8]) -> bool {
+fn log_in(ctx: &mut Context<'_>, user: &[u8], password: &[u8]) -> Result<(), Refusal> {
     let Some(number) = ctx.server.users.log_in(user, password) else {
         let command = ctx.table.get(ctx.session.caller.last_command).name;
         note_of(ctx, "auth", command.to_uppercase().into_bytes(), user.to_vec());
-        return false;
+        return Err(WRONG_PASSWORD);
     };
     ctx.session.user = number;
     ctx.session.authenticated = true;
-    true
+    Ok(())
 }
 
 /// `HELLO [protover [AUTH username password] [SETNAME name]]`
-fn hello(ctx: &mut Context<'_>, args: &[&[u8]]) {
+fn hello(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let mut protocol = ctx.session.protocol;
     if let Some(version) = args.get(1) {
         protocol = match parse_integer(version) {
             None => {
-                return ctx.out.error("ERR Protocol version is not an integer or out of range");
+                return Err("ERR Protocol version is not an integer or out of range".into());
             }
             Some(2) => Protocol::Resp2,
             Some(3) => Protocol::Resp3,
-            Some(_) => return ctx.out.error("NOPROTO unsupported protocol version"),
+            Some(_) => return Err("NOPROTO unsupported protocol version".into()),
         };
     }
     let mut name = None;
@@ -126,31 +127,27 @@ fn hello(ctx: &mut Context<'_>, args: &[&[u8]]) {
     while let Some((option, values)) = rest.split_first() {
         rest = match values {
             [user, password, rest @ ..] if option.eq_ignore_ascii_case(b"auth") => {
-                if !log_in(ctx, user, password) {
-                    return ctx.out.error(WRONG_PASSWORD);
-                }
+                log_in(ctx, user, password)?;
                 rest
             }
             [given, rest @ ..] if option.eq_ignore_ascii_case(b"setname") => {
                 if !valid_name(given) {
-                    return ctx.out.error(INVALID_NAME);
+                    return Err(INVALID_NAME);
                 }
                 name = Some(given.to_vec());
                 rest
             }
             _ => {
-                let mut error = b"ERR Syntax error in HELLO option '".to_vec();
-                error.extend_from_slice(option);
-                error.push(b'\'');
-                return ctx.out.error(error);
+                return Err([b"ERR Syntax error in HELLO option '", *option, b"'"].concat().into());
             }
         };
     }
     if !ctx.session.authenticated && !ctx.server.users.is_open() {
-        return ctx.out.error(
+        return Err(
             "NOAUTH HELLO must be called with the client already authenticated, otherwise the \
              HELLO AUTH <user> <pass> option can be used to authenticate the client and \
-             select the RESP protocol version at the same time",
+             select the RESP protocol version at the same time"
+                .into(),
         );
     }
     if let Some(name) = name {
@@ -159,6 +156,7 @@ fn hello(ctx: &mut Context<'_>, args: &[&[u8]]) {
     ctx.session.protocol = protocol;
     ctx.out.protocol = protocol;
     introduce(ctx);
+    Ok(())
 }
 
 fn introduce(ctx: &mut Context<'_>) {
@@ -181,8 +179,8 @@ fn introduce(ctx: &mut Context<'_>) {
 }
 
 /// The error of a name that would spoil CLIENT LIST.
-pub(crate) const INVALID_NAME: &str =
-    "ERR Client names cannot contain spaces, newlines or special characters.";
+pub(crate) const INVALID_NAME: Refusal =
+    Refusal::new("ERR Client names cannot contain spaces, newlines or special characters.");
 
 /// Whether a client may have this name.
 pub(crate) fn valid_name(name: &[u8]) -> bool {

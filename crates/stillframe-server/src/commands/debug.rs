@@ -16,50 +16,52 @@ use crate::client::Session;
 use crate::host::{Host, Parts};
 use crate::persistence::{self, values};
 use crate::{ServeError, journal};
-use stillframe_redis::Consumer;
 use stillframe_redis::digest;
 use stillframe_redis::encoding;
 use stillframe_redis::errors::NO_SUCH_KEY;
 use stillframe_redis::flags::{ADMIN, LOADING, NOSCRIPT, STALE};
+use stillframe_redis::{Consumer, Refusal};
 
 /// Adds the command of this module.
 pub(crate) fn register(table: &mut Table) {
     table.add_server("debug", -2, ADMIN | NOSCRIPT | LOADING | STALE, NO_KEYS, debug);
 }
 
-const NOT_ALLOWED: &str = "ERR DEBUG command not allowed. If the enable-debug-command option is \
+const NOT_ALLOWED: Refusal = Refusal::new(
+    "ERR DEBUG command not allowed. If the enable-debug-command option is \
     set to \"local\", you can run it from a local connection, otherwise you need to set this option \
-    in the configuration file, and then restart the server.";
+    in the configuration file, and then restart the server.",
+);
 
 /// `DEBUG subcommand [argument...]`
-fn debug(ctx: &mut Context<'_>, args: &[&[u8]]) {
+fn debug(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let name = args[1].to_ascii_lowercase();
     let open = matches!(name.as_slice(), b"digest" | b"digest-value");
     let allowed = ctx.server.config.debug_command;
     if !open && !allowed.allows(ctx.session.caller.peer.is_local()) {
-        return ctx.out.error(NOT_ALLOWED);
+        return Err(NOT_ALLOWED);
     }
     match (name.as_slice(), &args[2..]) {
         (b"change-repl-id", []) => knobs::change_replication_id(ctx),
-        (b"config-rewrite-force-all", []) => rewrite_config(ctx, true),
+        (b"config-rewrite-force-all", []) => rewrite_config(ctx, true)?,
         (b"digest", []) => {
             let digest = digest::of_all(ctx.keyspace);
             ctx.out.simple(&digest);
         }
         (b"digest-value", keys @ [_, ..]) => digest::of_keys(&mut ctx.data(), keys),
-        (b"error", [text]) => ctx.out.error(text),
+        (b"error", [text]) => return Err(text.to_vec().into()),
         (b"help", []) => ctx.out.lines(&HELP),
-        (b"loadaof", []) => load_log(ctx),
+        (b"loadaof", []) => load_log(ctx)?,
         (b"log", [text]) => {
             tracing::warn!("DEBUG LOG: {}", String::from_utf8_lossy(text));
             ctx.out.ok();
         }
-        (b"object", [key]) => object(ctx, key),
+        (b"object", [key]) => object(ctx, key)?,
         (b"pause-cron", [switch]) => knobs::pause_cron(ctx, switch),
-        (b"populate", [_] | [_, _] | [_, _, _]) => knobs::populate(ctx, &args[2..]),
-        (b"protocol", [kind]) => protocol(ctx, kind),
-        (b"quicklist-packed-threshold", [size]) => knobs::packed_threshold(ctx, size),
-        (b"reload", options) => reload(ctx, options),
+        (b"populate", [_] | [_, _] | [_, _, _]) => knobs::populate(ctx, &args[2..])?,
+        (b"protocol", [kind]) => protocol(ctx, kind)?,
+        (b"quicklist-packed-threshold", [size]) => knobs::packed_threshold(ctx, size)?,
+        (b"reload", options) => reload(ctx, options)?,
         // Buffers of replies are given back at once here.
         (b"replybuffer", [_, _]) => ctx.out.ok(),
         (b"replicate", words @ [_, ..]) => knobs::replicate(ctx, words),
@@ -78,11 +80,13 @@ fn debug(ctx: &mut Context<'_>, args: &[&[u8]]) {
         }
         _ => {
             let name = args[1].get(..128).unwrap_or(args[1]).escape_ascii();
-            ctx.out.error(format!(
+            return Err(format!(
                 "ERR unknown subcommand or wrong number of arguments for '{name}'. Try DEBUG HELP."
-            ));
+            )
+            .into());
         }
     }
+    Ok(())
 }
 
 const HELP: [&str; 42] = [
@@ -131,7 +135,7 @@ const HELP: [&str; 42] = [
 ];
 
 /// `DEBUG OBJECT key`: in Redis's form; there is no address to tell.
-fn object(ctx: &mut Context<'_>, key: &[u8]) {
+fn object(ctx: &mut Context<'_>, key: &[u8]) -> Result<(), Refusal> {
     let mut payload = Vec::new();
     let workspace = ctx.server.ledger.dump_workspace.take().unwrap_or_default();
     let mut encoder = Encoder::within(workspace, &mut payload);
@@ -145,17 +149,18 @@ fn object(ctx: &mut Context<'_>, key: &[u8]) {
         (encoding(value), written.map_or(0, |_| bytes))
     });
     ctx.server.ledger.dump_workspace = Some(encoder.take_workspace());
-    let Some((encoding, bytes)) = found else { return ctx.out.error(NO_SUCH_KEY) };
+    let (encoding, bytes) = found.ok_or(NO_SUCH_KEY)?;
     let idle_s = ctx.keyspace.idle_ms(db, key).unwrap_or(0) / 1000;
     let clock = ((ctx.now / 1000) as u64).saturating_sub(idle_s) & 0xff_ffff;
     ctx.out.simple(&format!(
         "Value at:0x0 refcount:1 encoding:{encoding} serializedlength:{bytes} lru:{clock} \
          lru_seconds_idle:{idle_s}"
     ));
+    Ok(())
 }
 
 /// `DEBUG PROTOCOL type`: one reply of each type, for tests of clients.
-fn protocol(ctx: &mut Context<'_>, kind: &[u8]) {
+fn protocol(ctx: &mut Context<'_>, kind: &[u8]) -> Result<(), Refusal> {
     let protocol = ctx.session.protocol;
     let out = &mut ctx.out;
     match kind.to_ascii_lowercase().as_slice() {
@@ -189,7 +194,7 @@ fn protocol(ctx: &mut Context<'_>, kind: &[u8]) {
             out.bulk("Some real reply following the attribute");
         }
         b"push" if protocol == Protocol::Resp2 => {
-            out.error("ERR RESP2 is not supported by this command");
+            return Err("ERR RESP2 is not supported by this command".into());
         }
         b"push" => {
             out.push(2);
@@ -201,15 +206,17 @@ fn protocol(ctx: &mut Context<'_>, kind: &[u8]) {
         b"true" => out.boolean(true),
         b"false" => out.boolean(false),
         b"bignum" => out.big_number("1234567999999999999999999999999999999"),
-        _ => out.error(
-            "ERR Wrong protocol type name. Please use one of the following: \
-             string|integer|double|bignum|null|array|set|map|attrib|push|verbatim|true|false",
-        ),
+        _ => {
+            return Err("ERR Wrong protocol type name. Please use one of the following: \
+             string|integer|double|bignum|null|array|set|map|attrib|push|verbatim|true|false"
+                .into());
+        }
     }
+    Ok(())
 }
 
 /// `DEBUG RELOAD [NOSAVE] [NOFLUSH] [MERGE]`
-fn reload(ctx: &mut Context<'_>, options: &[&[u8]]) {
+fn reload(ctx: &mut Context<'_>, options: &[&[u8]]) -> Result<(), Refusal> {
     let (mut save, mut flush, mut merge) = (true, true, false);
     for option in options {
         match option.to_ascii_lowercase().as_slice() {
@@ -217,26 +224,24 @@ fn reload(ctx: &mut Context<'_>, options: &[&[u8]]) {
             b"noflush" => flush = false,
             b"merge" => merge = true,
             _ => {
-                return ctx.out.error(
-                    "ERR DEBUG RELOAD only supports the MERGE, NOFLUSH and NOSAVE options.",
+                return Err(
+                    "ERR DEBUG RELOAD only supports the MERGE, NOFLUSH and NOSAVE options.".into(),
                 );
             }
         }
     }
     if ctx.server.ledger.in_exec || ctx.keyspace.saving() || ctx.server.is_loading() {
-        return ctx
-            .out
-            .error("ERR DEBUG RELOAD cannot run now: a save or a transaction is under way");
+        return Err("ERR DEBUG RELOAD cannot run now: a save or a transaction is under way".into());
     }
     if save && let Err(problem) = persistence::save_and_wait(ctx.keyspace, ctx.server) {
-        return ctx.out.error(format!("ERR DEBUG RELOAD: {problem}"));
+        return Err(format!("ERR DEBUG RELOAD: {problem}").into());
     }
     let begun = ctx.server.storage.saves.directory().begin_load(ctx.now);
     let mut load = match begun {
         Ok(Some(load)) => load,
-        Ok(None) => return ctx.out.error("ERR Error trying to load the RDB dump: there is none"),
+        Ok(None) => return Err("ERR Error trying to load the RDB dump: there is none".into()),
         Err(error) => {
-            return ctx.out.error(format!("ERR Error trying to load the RDB dump: {error}"));
+            return Err(format!("ERR Error trying to load the RDB dump: {error}").into());
         }
     };
     if !save || !flush {
@@ -257,18 +262,17 @@ fn reload(ctx: &mut Context<'_>, options: &[&[u8]]) {
         Err(error) => {
             tracing::error!("stopping: DEBUG RELOAD has lost the data: {error}");
             ctx.server.process.stop();
-            ctx.out.error(format!("ERR Error trying to load the RDB dump: {error}"));
+            return Err(format!("ERR Error trying to load the RDB dump: {error}").into());
         }
     }
+    Ok(())
 }
 
 /// `DEBUG LOADAOF`: what is in memory is made anew of the dump file and the log behind it. The
 /// counters of INFO begin anew, too. Where no log is kept, it is DEBUG RELOAD.
-fn load_log(ctx: &mut Context<'_>) {
+fn load_log(ctx: &mut Context<'_>) -> Result<(), Refusal> {
     if ctx.server.ledger.in_exec || ctx.server.is_loading() {
-        return ctx
-            .out
-            .error("ERR DEBUG LOADAOF cannot run while data is loaded, or in a transaction");
+        return Err("ERR DEBUG LOADAOF cannot run while data is loaded, or in a transaction".into());
     }
     if ctx.server.storage.saves.running().is_some() {
         persistence::wait(ctx.keyspace, ctx.server);
@@ -277,10 +281,10 @@ fn load_log(ctx: &mut Context<'_>) {
         return reload(ctx, &[]);
     }
     if ctx.keyspace.saving() {
-        return ctx.out.error("ERR DEBUG LOADAOF cannot run now: replicas are sent an image");
+        return Err("ERR DEBUG LOADAOF cannot run now: replicas are sent an image".into());
     }
     if journal::close(ctx.keyspace, ctx.server).is_err() {
-        return ctx.out.error("ERR DEBUG LOADAOF: the log has failed");
+        return Err("ERR DEBUG LOADAOF: the log has failed".into());
     }
     // Replicas have all of it.
     let told = ctx.server.replication.is_active() && !ctx.server.replication.is_replica();
@@ -298,9 +302,10 @@ fn load_log(ctx: &mut Context<'_>) {
         Err(error) => {
             tracing::error!("stopping: DEBUG LOADAOF has lost the data: {error}");
             ctx.server.process.stop();
-            ctx.out.error(format!("ERR DEBUG LOADAOF: {error}"));
+            return Err(format!("ERR DEBUG LOADAOF: {error}").into());
         }
     }
+    Ok(())
 }
 
 /// Loads the dump file and the log behind it into an empty keyspace.

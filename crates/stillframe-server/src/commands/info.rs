@@ -2,6 +2,8 @@
 
 use std::fmt::{Display, Write as _};
 
+use stillframe_redis::Refusal;
+
 use crate::state::memory::{arena_bytes, used_bytes};
 use stillframe_keyspace::{DATABASES, KeyspaceStats};
 
@@ -43,7 +45,7 @@ fn sections() -> [(&'static str, bool, Section); 13] {
 }
 
 /// `INFO [section...]`
-fn info(ctx: &mut Context<'_>, args: &[&[u8]]) {
+fn info(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let asked: Vec<Vec<u8>> = args.iter().skip(1).map(|name| name.to_ascii_lowercase()).collect();
     let asks = |name: &[u8]| asked.iter().any(|asked| asked == name);
     let everything = asks(b"all") || asks(b"everything");
@@ -62,6 +64,7 @@ fn info(ctx: &mut Context<'_>, args: &[&[u8]]) {
         }
     }
     ctx.out.verbatim(b"txt", text.0);
+    Ok(())
 }
 
 /// The reply under way.

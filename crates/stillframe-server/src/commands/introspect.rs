@@ -6,6 +6,8 @@ use crate::acl::categories::{self, READ, WRITE};
 
 use super::documents::{self, Argument, Begin, Document, Find, Spec};
 use super::{Command, Context, Lookup, NO_KEYS, Table, flags::*, permissions};
+use stillframe_redis::Refusal;
+use stillframe_redis::errors::SYNTAX;
 use stillframe_redis::text::glob;
 
 /// Adds the commands of this module.
@@ -30,14 +32,15 @@ fn top_level(table: &Table) -> impl Iterator<Item = &Command> {
 }
 
 /// `COMMAND`
-fn all(ctx: &mut Context<'_>, _args: &[&[u8]]) {
+fn all(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
     let table = ctx.table;
     ctx.out.array(top_level(table).count());
     top_level(table).for_each(|command| describe(&mut ctx.out, table, command));
+    Ok(())
 }
 
 /// `COMMAND HELP`
-fn help(ctx: &mut Context<'_>, _args: &[&[u8]]) {
+fn help(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
     ctx.out.lines(&[
         "COMMAND <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
         "(no subcommand)",
@@ -57,14 +60,16 @@ fn help(ctx: &mut Context<'_>, _args: &[&[u8]]) {
         "HELP",
         "    Print this help.",
     ]);
+    Ok(())
 }
 /// `COMMAND COUNT`
-fn count(ctx: &mut Context<'_>, _args: &[&[u8]]) {
+fn count(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
     ctx.out.integer(top_level(ctx.table).count() as i64);
+    Ok(())
 }
 
 /// `COMMAND INFO [name...]`
-fn info(ctx: &mut Context<'_>, args: &[&[u8]]) {
+fn info(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let names = args.get(2..).unwrap_or_default();
     if names.is_empty() {
         return all(ctx, args);
@@ -76,10 +81,11 @@ fn info(ctx: &mut Context<'_>, args: &[&[u8]]) {
             None => ctx.out.null(),
         }
     }
+    Ok(())
 }
 
 /// `COMMAND LIST [FILTERBY MODULE m | ACLCAT c | PATTERN p]`
-fn list(ctx: &mut Context<'_>, args: &[&[u8]]) {
+fn list(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let table = ctx.table;
     let names: Vec<&str> = match args.get(2..).unwrap_or_default() {
         [] => offered(table).map(|command| command.name).collect(),
@@ -91,11 +97,11 @@ fn list(ctx: &mut Context<'_>, args: &[&[u8]]) {
                     categories(command).iter().any(|name| &name.as_bytes()[1..] == value)
                 },
                 b"pattern" => |command, value| glob::matches(value, command.name.as_bytes()),
-                _ => return ctx.out.error("ERR syntax error"),
+                _ => return Err(SYNTAX),
             };
             offered(table).filter(|command| chosen(command, &value)).map(|c| c.name).collect()
         }
-        _ => return ctx.out.error("ERR syntax error"),
+        _ => return Err(SYNTAX),
     };
     // What was chosen is not a set, in Redis neither.
     if args.len() == 2 {
@@ -104,10 +110,11 @@ fn list(ctx: &mut Context<'_>, args: &[&[u8]]) {
         ctx.out.array(names.len());
     }
     names.into_iter().for_each(|name| ctx.out.bulk(name));
+    Ok(())
 }
 
 /// `COMMAND DOCS [name...]`
-fn docs(ctx: &mut Context<'_>, args: &[&[u8]]) {
+fn docs(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let table = ctx.table;
     let names = args.get(2..).unwrap_or_default();
     let chosen: Vec<&Command> = if names.is_empty() {
@@ -117,6 +124,7 @@ fn docs(ctx: &mut Context<'_>, args: &[&[u8]]) {
     };
     ctx.out.map(chosen.len());
     chosen.into_iter().for_each(|command| document(&mut ctx.out, table, command));
+    Ok(())
 }
 
 /// A command's name and document.
@@ -200,50 +208,44 @@ fn arguments(out: &mut Out<'_>, arguments: &[Argument]) {
 }
 
 /// `COMMAND GETKEYS name [argument...]`
-fn getkeys(ctx: &mut Context<'_>, args: &[&[u8]]) {
-    match keys_of(ctx.table, args.get(2..).unwrap_or_default()) {
-        Err(problem) => ctx.out.error(problem),
-        Ok(keys) => {
-            ctx.out.array(keys.len());
-            keys.into_iter().for_each(|(key, _)| ctx.out.bulk(key));
-        }
-    }
+fn getkeys(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
+    let keys = keys_of(ctx.table, args.get(2..).unwrap_or_default())?;
+    ctx.out.array(keys.len());
+    keys.into_iter().for_each(|(key, _)| ctx.out.bulk(key));
+    Ok(())
 }
 
 /// `COMMAND GETKEYSANDFLAGS name [argument...]`
-fn getkeysandflags(ctx: &mut Context<'_>, args: &[&[u8]]) {
-    match keys_of(ctx.table, args.get(2..).unwrap_or_default()) {
-        Err(problem) => ctx.out.error(problem),
-        Ok(keys) => {
-            ctx.out.array(keys.len());
-            for (key, flags) in keys {
-                ctx.out.array(2);
-                ctx.out.bulk(key);
-                words(&mut ctx.out, &flags);
-            }
-        }
+fn getkeysandflags(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
+    let keys = keys_of(ctx.table, args.get(2..).unwrap_or_default())?;
+    ctx.out.array(keys.len());
+    for (key, flags) in keys {
+        ctx.out.array(2);
+        ctx.out.bulk(key);
+        words(&mut ctx.out, &flags);
     }
+    Ok(())
 }
 
 /// A key, and what is done with it.
 type Used<'a> = (&'a [u8], Vec<String>);
 
 /// The keys of a request, each with what is done with it; or why they cannot be told.
-fn keys_of<'a>(table: &Table, request: &[&'a [u8]]) -> Result<Vec<Used<'a>>, &'static str> {
-    const INVALID: &str = "ERR Invalid arguments specified for command";
+fn keys_of<'a>(table: &Table, request: &[&'a [u8]]) -> Result<Vec<Used<'a>>, Refusal> {
+    const INVALID: Refusal = Refusal::new("ERR Invalid arguments specified for command");
     let Lookup::Found(index) = table.lookup_for_client(request) else {
-        return Err("ERR Invalid command specified");
+        return Err("ERR Invalid command specified".into());
     };
     let command = table.get(index);
     if command.has(ABSENT) {
-        return Err("ERR Invalid command specified");
+        return Err("ERR Invalid command specified".into());
     }
     let specs = documents::of(command.name).map_or(&[][..], |document| &document.specs);
     if !specs.iter().any(Spec::is_of_keys) {
-        return Err("ERR The command has no key arguments");
+        return Err("ERR The command has no key arguments".into());
     }
     if !command.accepts(request.len()) {
-        return Err("ERR Invalid number of arguments specified for command");
+        return Err("ERR Invalid number of arguments specified for command".into());
     }
     let mut keys = Vec::new();
     for spec in specs {

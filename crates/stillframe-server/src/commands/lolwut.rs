@@ -3,6 +3,7 @@
 use stillframe_resp::parse_integer;
 
 use super::{Context, NO_KEYS, Table, flags::*};
+use stillframe_redis::Refusal;
 use stillframe_redis::errors::NOT_AN_INTEGER;
 
 const WIDTH: usize = 48;
@@ -14,10 +15,10 @@ pub(crate) fn register(table: &mut Table) {
 }
 
 /// `LOLWUT [VERSION version] [argument...]`: all versions look the same.
-fn lolwut(ctx: &mut Context<'_>, args: &[&[u8]]) {
+fn lolwut(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let named = args.get(1).is_some_and(|word| word.eq_ignore_ascii_case(b"version"));
     if named && args.get(2).is_some_and(|number| parse_integer(number).is_none()) {
-        return ctx.out.error(NOT_AN_INTEGER);
+        return Err(NOT_AN_INTEGER);
     }
     let mut text = format!("+{}+\n", "-".repeat(WIDTH));
     let phase = (ctx.server.ledger.random.bits() % 628) as f64 / 100.0;
@@ -36,4 +37,5 @@ fn lolwut(ctx: &mut Context<'_>, args: &[&[u8]]) {
         crate::REDIS_VERSION
     ));
     ctx.out.verbatim(b"txt", text);
+    Ok(())
 }

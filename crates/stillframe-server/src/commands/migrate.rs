@@ -79,17 +79,12 @@ impl<'a> Request<'a> {
 
 /// `MIGRATE host port key|"" db timeout [COPY] [REPLACE] [AUTH password | AUTH2 user password]
 /// [KEYS key...]`
-fn migrate(ctx: &mut Context<'_>, args: &[&[u8]]) {
-    let request = match Request::parse(args) {
-        Ok(request) => request,
-        Err(error) => return ctx.out.error(error),
-    };
-    let found = match packed(ctx, &request) {
-        Ok(found) => found,
-        Err(error) => return ctx.out.error(error),
-    };
+fn migrate(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
+    let request = Request::parse(args)?;
+    let found = packed(ctx, &request)?;
     if found.is_empty() {
-        return ctx.out.simple("NOKEY");
+        ctx.out.simple("NOKEY");
+        return Ok(());
     }
     let mut moved = Vec::new();
     let outcome = send(ctx, &request, &found, &mut moved);
@@ -103,10 +98,9 @@ fn migrate(ctx: &mut Context<'_>, args: &[&[u8]]) {
         let words: Vec<&[u8]> = [&b"DEL"[..]].into_iter().chain(moved).collect();
         data.effect(&words);
     }
-    match outcome {
-        Ok(()) => ctx.out.ok(),
-        Err(error) => ctx.out.error(error),
-    }
+    outcome?;
+    ctx.out.ok();
+    Ok(())
 }
 
 /// A key, and the request that makes it anew.
@@ -138,7 +132,7 @@ fn send<'a>(
     request: &Request<'_>,
     found: &[Packed<'a>],
     moved: &mut Vec<&'a [u8]>,
-) -> Result<(), String> {
+) -> Result<(), Refusal> {
     let peers = &mut ctx.server.net.peers;
     let mut kept = peers.take(request.host, request.port);
     loop {
@@ -161,13 +155,13 @@ fn send<'a>(
                     peers.keep(request.host, request.port, peer);
                 }
                 return refused.map_or(Ok(()), |error| {
-                    Err(format!("ERR Target instance replied with error: {error}"))
+                    Err(format!("ERR Target instance replied with error: {error}").into())
                 });
             }
             // A connection that was kept may have been closed meanwhile.
             Err(failure) if is_kept && moved.is_empty() && !failure.timed_out => {}
             Err(Failure { doing, .. }) => {
-                return Err(format!("IOERR error or timeout {doing} to target instance"));
+                return Err(format!("IOERR error or timeout {doing} to target instance").into());
             }
         }
     }

@@ -47,8 +47,8 @@ use crate::state::ServerState;
 use crate::state::memory::Room;
 
 /// Runs one command that needs the server. `args[0]` is the name; the arity was checked. Writes
-/// exactly one reply.
-pub(crate) type ServerHandler = fn(&mut Context<'_>, args: &[&[u8]]);
+/// exactly one reply, or returns why the command is not done.
+pub(crate) type ServerHandler = fn(&mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal>;
 
 /// Every command of the server.
 pub(crate) type Table = stillframe_redis::Table<ServerHandler>;
@@ -343,13 +343,7 @@ fn call(ctx: &mut Context<'_>, index: usize, args: &[&[u8]]) -> Result<(), Refus
     }
     let outcome = match command.handler {
         Handler::Data(handler) => handler(&mut ctx.data(), args),
-        Handler::Server(handler) => {
-            handler(ctx, args);
-            match ctx.out.buffer.get(start..) {
-                Some([b'-', error @ .., b'\r', b'\n']) => Err(error.to_vec().into()),
-                _ => Ok(()),
-            }
-        }
+        Handler::Server(handler) => handler(ctx, args),
     };
     if let Err(refusal) = &outcome {
         ctx.out.buffer.truncate(start);

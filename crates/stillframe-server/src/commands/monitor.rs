@@ -15,6 +15,7 @@ use crate::config::words::quote;
 use crate::hub::Message;
 use crate::state::ServerState;
 use stillframe_redis::Address;
+use stillframe_redis::Refusal;
 
 /// Adds the commands of this module.
 pub(crate) fn register(table: &mut Table) {
@@ -22,15 +23,16 @@ pub(crate) fn register(table: &mut Table) {
 }
 
 /// `MONITOR`
-fn monitor(ctx: &mut Context<'_>, _args: &[&[u8]]) {
+fn monitor(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
     if ctx.server.ledger.in_exec {
-        return ctx.out.error("ERR MONITOR isn't allowed for DENY BLOCKING client");
+        return Err("ERR MONITOR isn't allowed for DENY BLOCKING client".into());
     }
     if !ctx.session.monitors {
         ctx.session.monitors = true;
         ctx.server.hub.monitors.push(ctx.session.caller.place);
         ctx.out.ok();
     }
+    Ok(())
 }
 
 impl ServerState {

@@ -9,6 +9,7 @@ use crate::clock::unix_millis;
 use crate::process;
 use crate::state::memory::OWN_BYTES;
 use crate::state::memory::used_bytes;
+use stillframe_redis::Refusal;
 use stillframe_redis::errors::{NOT_AN_INTEGER, SYNTAX};
 use stillframe_redis::flags::{ADMIN, LOADING, NOSCRIPT, READONLY, STALE};
 
@@ -32,23 +33,21 @@ pub(crate) fn register(table: &mut Table) {
     table.add_server("memory", -2, 0, NO_KEYS, memory_help);
     table.add_server("memory|doctor", 2, 0, NO_KEYS, memory_doctor);
     table.add_server("memory|help", 2, LOADING | STALE, NO_KEYS, memory_help);
-    table.add_server("memory|malloc-stats", 2, 0, NO_KEYS, |ctx, _| {
-        ctx.out.bulk("Stats not supported for the current allocator");
-    });
+    table.add_server("memory|malloc-stats", 2, 0, NO_KEYS, memory_malloc_stats);
     table.add_server("memory|purge", 2, 0, NO_KEYS, memory_purge);
     table.add_server("memory|stats", 2, 0, NO_KEYS, memory_stats);
     table.add_server("memory|usage", -3, READONLY, SECOND_KEY, memory_usage);
 }
 
 /// `SLOWLOG GET [count]`: ten unless told otherwise; -1: all.
-fn slowlog_get(ctx: &mut Context<'_>, args: &[&[u8]]) {
+fn slowlog_get(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let count = match args {
         [_, _] => Some(10),
         [_, _, count] => parse_integer(count).filter(|&count| count >= -1),
-        _ => return ctx.out.error(wrong_subcommand(args)),
+        _ => return Err(wrong_subcommand(args)),
     };
     let Some(count) = count else {
-        return ctx.out.error("ERR count should be greater than or equal to -1");
+        return Err("ERR count should be greater than or equal to -1".into());
     };
     let entries = ctx.server.meter.slowlog.entries();
     let count = usize::try_from(count).unwrap_or(usize::MAX).min(entries.len());
@@ -63,21 +62,24 @@ fn slowlog_get(ctx: &mut Context<'_>, args: &[&[u8]]) {
         ctx.out.bulk(&entry.peer);
         ctx.out.bulk(&entry.name);
     }
+    Ok(())
 }
 
 /// `SLOWLOG LEN`
-fn slowlog_len(ctx: &mut Context<'_>, _args: &[&[u8]]) {
+fn slowlog_len(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
     ctx.out.integer(ctx.server.meter.slowlog.entries().len() as i64);
+    Ok(())
 }
 
 /// `SLOWLOG RESET`
-fn slowlog_reset(ctx: &mut Context<'_>, _args: &[&[u8]]) {
+fn slowlog_reset(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
     ctx.server.meter.slowlog.clear();
     ctx.out.ok();
+    Ok(())
 }
 
 /// `SLOWLOG HELP`
-fn slowlog_help(ctx: &mut Context<'_>, _args: &[&[u8]]) {
+fn slowlog_help(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
     ctx.out.lines(&[
         "SLOWLOG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
         "GET [<count>]",
@@ -89,10 +91,11 @@ fn slowlog_help(ctx: &mut Context<'_>, _args: &[&[u8]]) {
         "HELP",
         "    Print this help.",
     ]);
+    Ok(())
 }
 
 /// `LATENCY LATEST`: of each event when it last was slow, how slow, and how slow ever.
-fn latency_latest(ctx: &mut Context<'_>, _args: &[&[u8]]) {
+fn latency_latest(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
     let events = ctx.server.meter.latency.events();
     ctx.out.array(events.len());
     for (name, event) in events {
@@ -103,10 +106,11 @@ fn latency_latest(ctx: &mut Context<'_>, _args: &[&[u8]]) {
         ctx.out.integer(ms.cast_signed());
         ctx.out.integer(event.max_ms.cast_signed());
     }
+    Ok(())
 }
 
 /// `LATENCY HISTORY event`
-fn latency_history(ctx: &mut Context<'_>, args: &[&[u8]]) {
+fn latency_history(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let name = String::from_utf8_lossy(args[2]);
     let samples = ctx.server.meter.latency.get(&*name).map(|event| &event.samples);
     ctx.out.array(samples.map_or(0, |samples| samples.len()));
@@ -115,16 +119,18 @@ fn latency_history(ctx: &mut Context<'_>, args: &[&[u8]]) {
         ctx.out.integer(*second);
         ctx.out.integer(ms.cast_signed());
     }
+    Ok(())
 }
 
 /// `LATENCY RESET [event...]`: how many were forgotten.
-fn latency_reset(ctx: &mut Context<'_>, args: &[&[u8]]) {
+fn latency_reset(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let forgotten = ctx.server.meter.latency.forget(args.get(2..).unwrap_or_default());
     ctx.out.integer(forgotten as i64);
+    Ok(())
 }
 
 /// `LATENCY DOCTOR`: the figures in words.
-fn latency_doctor(ctx: &mut Context<'_>, _args: &[&[u8]]) {
+fn latency_doctor(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
     let mut text = String::new();
     if ctx.server.config.latency_threshold_ms == 0 {
         text.push_str(
@@ -144,10 +150,11 @@ fn latency_doctor(ctx: &mut Context<'_>, _args: &[&[u8]]) {
         ));
     }
     ctx.out.verbatim(b"txt", text);
+    Ok(())
 }
 
 /// `LATENCY HISTOGRAM [command...]`: of each how often it took how long.
-fn latency_histogram(ctx: &mut Context<'_>, args: &[&[u8]]) {
+fn latency_histogram(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let names = args.get(2..).unwrap_or_default();
     let asked = |name: &str| {
         names.is_empty()
@@ -177,10 +184,11 @@ fn latency_histogram(ctx: &mut Context<'_>, args: &[&[u8]]) {
             ctx.out.integer(count.cast_signed());
         }
     }
+    Ok(())
 }
 
 /// `LATENCY HELP`
-fn latency_help(ctx: &mut Context<'_>, _args: &[&[u8]]) {
+fn latency_help(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
     ctx.out.lines(&[
         "LATENCY <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
         "DOCTOR",
@@ -198,17 +206,18 @@ fn latency_help(ctx: &mut Context<'_>, _args: &[&[u8]]) {
         "HELP",
         "    Print this help.",
     ]);
+    Ok(())
 }
 
 /// `LATENCY GRAPH event`: a line for each slow second, the newest last.
-fn latency_graph(ctx: &mut Context<'_>, args: &[&[u8]]) {
+fn latency_graph(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     const WIDTH: u64 = 50;
     let name = String::from_utf8_lossy(args[2]);
     let Some(event) =
         ctx.server.meter.latency.get(&*name).filter(|event| !event.samples.is_empty())
     else {
         let problem = [b"ERR No samples available for event '", args[2], b"'"].concat();
-        return ctx.out.error(problem);
+        return Err(problem.into());
     };
     let now = unix_millis() / 1000;
     let highest = event.samples.iter().map(|(_, ms)| *ms).max().unwrap_or(0).max(1);
@@ -218,33 +227,42 @@ fn latency_graph(ctx: &mut Context<'_>, args: &[&[u8]]) {
         text.push_str(&format!("{:>8}s ago {bar} {ms} ms\n", now - second));
     }
     ctx.out.verbatim(b"txt", text);
+    Ok(())
 }
 
 /// `MEMORY USAGE key [SAMPLES count]`: here nothing is estimated, and SAMPLES makes no difference.
-fn memory_usage(ctx: &mut Context<'_>, args: &[&[u8]]) {
+fn memory_usage(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     match args.get(3..).unwrap_or_default() {
         [] => {}
         [option, count] if option.eq_ignore_ascii_case(b"samples") => match parse_integer(count) {
-            None => return ctx.out.error(NOT_AN_INTEGER),
-            Some(..0) => return ctx.out.error(SYNTAX),
+            None => return Err(NOT_AN_INTEGER),
+            Some(..0) => return Err(SYNTAX),
             Some(_) => {}
         },
-        _ => return ctx.out.error(SYNTAX),
+        _ => return Err(SYNTAX),
     }
     ctx.data().peek(args[2], |out, entry| match entry.map(Entry::memory_bytes) {
         Some(bytes) => out.integer(bytes as i64),
         None => out.null(),
     });
+    Ok(())
+}
+
+/// `MEMORY MALLOC-STATS`
+fn memory_malloc_stats(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
+    ctx.out.bulk("Stats not supported for the current allocator");
+    Ok(())
 }
 
 /// `MEMORY PURGE`: what is free goes back to the system.
-fn memory_purge(ctx: &mut Context<'_>, _args: &[&[u8]]) {
+fn memory_purge(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
     ctx.server.give_back(ctx.keyspace);
     ctx.out.ok();
+    Ok(())
 }
 
 /// `MEMORY STATS`
-fn memory_stats(ctx: &mut Context<'_>, _args: &[&[u8]]) {
+fn memory_stats(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
     let figures = ctx.keyspace.stats();
     let (resident, peak) = process::resident_bytes();
     let counted = ctx.server.counted_bytes(ctx.keyspace);
@@ -288,10 +306,11 @@ fn memory_stats(ctx: &mut Context<'_>, _args: &[&[u8]]) {
         ctx.out.bulk(name);
         ctx.out.double(ratio);
     }
+    Ok(())
 }
 
 /// `MEMORY DOCTOR`
-fn memory_doctor(ctx: &mut Context<'_>, _args: &[&[u8]]) {
+fn memory_doctor(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
     let limit = ctx.server.config.maxmemory_bytes;
     let counted = ctx.server.counted_bytes(ctx.keyspace);
     let (resident, _) = process::resident_bytes();
@@ -306,10 +325,11 @@ fn memory_doctor(ctx: &mut Context<'_>, _args: &[&[u8]]) {
         "Nothing is wrong with the memory of this server.\n"
     };
     ctx.out.verbatim(b"txt", text);
+    Ok(())
 }
 
 /// `MEMORY HELP`
-fn memory_help(ctx: &mut Context<'_>, _args: &[&[u8]]) {
+fn memory_help(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
     ctx.out.lines(&[
         "MEMORY <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
         "DOCTOR",
@@ -325,4 +345,5 @@ fn memory_help(ctx: &mut Context<'_>, _args: &[&[u8]]) {
         "HELP",
         "    Print this help.",
     ]);
+    Ok(())
 }

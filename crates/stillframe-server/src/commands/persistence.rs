@@ -1,5 +1,8 @@
 //! Commands that save the data or stop the server: BGSAVE, SAVE, LASTSAVE, SHUTDOWN.
 
+use stillframe_redis::Refusal;
+use stillframe_redis::errors::SYNTAX;
+
 use super::{Context, NO_KEYS, Table, flags::*};
 use crate::persistence;
 use crate::process::{LastSave, Wish};
@@ -16,7 +19,9 @@ pub(crate) fn register(table: &mut Table) {
     table.add_server("shutdown", -1, shutdown_flags, NO_KEYS, shutdown);
 }
 
-const SAVING: &str = "ERR Background save already in progress";
+const SAVING: Refusal = Refusal::new("ERR Background save already in progress");
+const NOT_SAVING: Refusal =
+    Refusal::new("ERR Background saving is currently not in progress or scheduled");
 
 /// Whether an image is under way.
 fn is_saving(ctx: &Context<'_>) -> bool {
@@ -25,62 +30,63 @@ fn is_saving(ctx: &Context<'_>) -> bool {
 
 /// `BGSAVE [SCHEDULE | CANCEL]`: inside a transaction it is scheduled, as the transaction is half
 /// done.
-fn bgsave(ctx: &mut Context<'_>, args: &[&[u8]]) {
+fn bgsave(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     match args {
         [_] => {}
         [_, option] if option.eq_ignore_ascii_case(b"schedule") => {}
         [_, option] if option.eq_ignore_ascii_case(b"cancel") => {
-            return if persistence::cancel(ctx.keyspace, ctx.server) {
-                ctx.out.simple("Background saving cancelled");
-            } else {
-                ctx.out.error("ERR Background saving is currently not in progress or scheduled");
-            };
+            if !persistence::cancel(ctx.keyspace, ctx.server) {
+                return Err(NOT_SAVING);
+            }
+            ctx.out.simple("Background saving cancelled");
+            return Ok(());
         }
-        _ => return ctx.out.error("ERR syntax error"),
+        _ => return Err(SYNTAX),
     }
     if is_saving(ctx) {
-        return ctx.out.error(SAVING);
+        return Err(SAVING);
     }
     if ctx.server.ledger.in_exec {
         ctx.server.storage.saves.scheduled = true;
-        return ctx.out.simple("Background saving scheduled");
+        ctx.out.simple("Background saving scheduled");
+        return Ok(());
     }
-    match persistence::begin(ctx.keyspace, ctx.server) {
-        Ok(()) => ctx.out.simple("Background saving started"),
-        Err(problem) => ctx.out.error(format!("ERR {problem}")),
-    }
+    persistence::begin(ctx.keyspace, ctx.server).map_err(|problem| format!("ERR {problem}"))?;
+    ctx.out.simple("Background saving started");
+    Ok(())
 }
 
 /// `BGREWRITEAOF`: an image takes the place of the log so far.
-fn bgrewriteaof(ctx: &mut Context<'_>, _args: &[&[u8]]) {
+fn bgrewriteaof(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
     if ctx.server.ledger.in_exec || is_saving(ctx) {
         ctx.server.storage.saves.scheduled = true;
-        return ctx.out.simple("Background append only file rewriting scheduled");
+        ctx.out.simple("Background append only file rewriting scheduled");
+        return Ok(());
     }
-    match persistence::begin(ctx.keyspace, ctx.server) {
-        Ok(()) => ctx.out.simple("Background append only file rewriting started"),
-        Err(problem) => ctx.out.error(format!("ERR {problem}")),
-    }
+    persistence::begin(ctx.keyspace, ctx.server).map_err(|problem| format!("ERR {problem}"))?;
+    ctx.out.simple("Background append only file rewriting started");
+    Ok(())
 }
 
 /// `SAVE`: answers when the data set is on the disk.
-fn save(ctx: &mut Context<'_>, _args: &[&[u8]]) {
+fn save(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
     if is_saving(ctx) {
-        return ctx.out.error(SAVING);
+        return Err(SAVING);
     }
-    match persistence::save_and_wait(ctx.keyspace, ctx.server) {
-        Ok(()) => ctx.out.ok(),
-        Err(problem) => ctx.out.error(format!("ERR {problem}")),
-    }
+    persistence::save_and_wait(ctx.keyspace, ctx.server)
+        .map_err(|problem| format!("ERR {problem}"))?;
+    ctx.out.ok();
+    Ok(())
 }
 
 /// `LASTSAVE`
-fn lastsave(ctx: &mut Context<'_>, _args: &[&[u8]]) {
+fn lastsave(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
     ctx.out.integer(ctx.server.storage.saves.last_success_s);
+    Ok(())
 }
 
 /// `SHUTDOWN [SAVE | NOSAVE] [NOW] [FORCE] [ABORT]`: no answer if the server stops.
-fn shutdown(ctx: &mut Context<'_>, args: &[&[u8]]) {
+fn shutdown(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let mut wish = Wish { last_save: LastSave::IfScheduled, force: false, now: false };
     let mut abort = false;
     for option in &args[1..] {
@@ -90,23 +96,25 @@ fn shutdown(ctx: &mut Context<'_>, args: &[&[u8]]) {
             b"now" => wish.now = true,
             b"force" => wish.force = true,
             b"abort" => abort = true,
-            _ => return ctx.out.error("ERR syntax error"),
+            _ => return Err(SYNTAX),
         }
     }
     if abort {
-        return match args.len() {
-            2 if ctx.server.call_off() => {
-                tracing::warn!("Shutdown manually aborted by client {}", ctx.session.caller.peer);
-                ctx.out.ok();
-            }
-            2 => ctx.out.error("ERR No shutdown in progress."),
-            _ => ctx.out.error("ERR syntax error"),
-        };
+        if args.len() != 2 {
+            return Err(SYNTAX);
+        }
+        if !ctx.server.call_off() {
+            return Err("ERR No shutdown in progress.".into());
+        }
+        tracing::warn!("Shutdown manually aborted by client {}", ctx.session.caller.peer);
+        ctx.out.ok();
+        return Ok(());
     }
     tracing::warn!("client {} asks the server to stop", ctx.session.caller.peer);
     match shutdown::ask(ctx.keyspace, ctx.server, wish) {
         Outcome::Ends => {}
         Outcome::Waits => ctx.server.await_end(ctx.session),
-        Outcome::Refused => ctx.out.error(shutdown::FAILED),
+        Outcome::Refused => return Err(shutdown::FAILED),
     }
+    Ok(())
 }

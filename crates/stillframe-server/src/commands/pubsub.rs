@@ -5,6 +5,7 @@ use stillframe_resp::Out;
 use super::{ALL_KEYS, Context, NO_KEYS, ONE_KEY, Table};
 use crate::client::Replies;
 use crate::hub::Kind;
+use stillframe_redis::Refusal;
 use stillframe_redis::flags::{FAST, LOADING, MAY_REPLICATE, NOSCRIPT, PUBSUB, STALE};
 use stillframe_redis::text::{c_string, glob};
 
@@ -36,29 +37,32 @@ pub(super) fn allowed_while_listening(command: &str) -> bool {
 }
 
 /// `SUBSCRIBE channel...`, `PSUBSCRIBE pattern...`, `SSUBSCRIBE channel...`: one reply for each.
-fn subscribe(ctx: &mut Context<'_>, args: &[&[u8]], kind: Kind) {
+fn subscribe(ctx: &mut Context<'_>, args: &[&[u8]], kind: Kind) -> Result<(), Refusal> {
     let word = ["subscribe", "psubscribe", "ssubscribe"][kind as usize];
     if word == "ssubscribe" && ctx.server.ledger.in_exec {
-        return ctx.out.error("ERR SSUBSCRIBE isn't allowed for a DENY BLOCKING client");
+        return Err("ERR SSUBSCRIBE isn't allowed for a DENY BLOCKING client".into());
     }
     for name in &args[1..] {
         ctx.server.hub.pubsub.subscribe(ctx.session.listener(), kind, name);
         confirm(ctx, word, Some(name), kind);
     }
+    Ok(())
 }
 
 /// `UNSUBSCRIBE [channel...]` and its kin: without names, all of them, and at least one reply.
-fn unsubscribe(ctx: &mut Context<'_>, args: &[&[u8]], kind: Kind) {
+fn unsubscribe(ctx: &mut Context<'_>, args: &[&[u8]], kind: Kind) -> Result<(), Refusal> {
     let word = ["unsubscribe", "punsubscribe", "sunsubscribe"][kind as usize];
     let own = ctx.session.subscriptions.as_ref().filter(|_| args.len() == 1);
     let own: Vec<_> = own.into_iter().flat_map(|own| own.names(kind)).cloned().collect();
     if args.len() == 1 && own.is_empty() {
-        return confirm(ctx, word, None, kind);
+        confirm(ctx, word, None, kind);
+        return Ok(());
     }
     for name in args[1..].iter().copied().chain(own.iter().map(|name| &**name)) {
         ctx.server.hub.pubsub.unsubscribe(ctx.session.listener(), kind, name);
         confirm(ctx, word, Some(name), kind);
     }
+    Ok(())
 }
 
 /// Tells that a subscription began or ended, and how many there are now.
@@ -81,18 +85,19 @@ fn confirm(ctx: &mut Context<'_>, word: &str, name: Option<&[u8]>, kind: Kind) {
 }
 
 /// `PUBLISH channel message` and `SPUBLISH channel message`: how many get it.
-fn publish(ctx: &mut Context<'_>, args: &[&[u8]], kind: Kind) {
+fn publish(ctx: &mut Context<'_>, args: &[&[u8]], kind: Kind) -> Result<(), Refusal> {
     let count = ctx.server.publish(kind, args[1], args[2]);
     ctx.server.replication.tell(Some(ctx.session.caller.db), args);
     ctx.out.integer(count as i64);
+    Ok(())
 }
 
 /// `PUBSUB CHANNELS [pattern]` and `PUBSUB SHARDCHANNELS [pattern]`
-fn channels(ctx: &mut Context<'_>, args: &[&[u8]], kind: Kind) {
+fn channels(ctx: &mut Context<'_>, args: &[&[u8]], kind: Kind) -> Result<(), Refusal> {
     let pattern = match args {
         [_, _] => None,
         [_, _, pattern] => Some(*pattern),
-        _ => return ctx.out.error(wrong_subcommand(args)),
+        _ => return Err(wrong_subcommand(args)),
     };
     let fits = |name: &[u8]| pattern.is_none_or(|pattern| glob::matches(pattern, name));
     let start = ctx.out.position();
@@ -102,34 +107,37 @@ fn channels(ctx: &mut Context<'_>, args: &[&[u8]], kind: Kind) {
         count += 1;
     }
     ctx.out.array_at(start, count);
+    Ok(())
 }
 
 /// `PUBSUB NUMSUB [channel...]` and `PUBSUB SHARDNUMSUB [channel...]`
-fn numsub(ctx: &mut Context<'_>, args: &[&[u8]], kind: Kind) {
+fn numsub(ctx: &mut Context<'_>, args: &[&[u8]], kind: Kind) -> Result<(), Refusal> {
     let names = args.get(2..).unwrap_or_default();
     ctx.out.array(names.len() * 2);
     for name in names {
         ctx.out.bulk(name);
         ctx.out.integer(ctx.server.hub.pubsub.listeners(kind, name) as i64);
     }
+    Ok(())
 }
 
 /// `PUBSUB NUMPAT`: how many different patterns are subscribed to.
-fn numpat(ctx: &mut Context<'_>, _args: &[&[u8]]) {
+fn numpat(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
     ctx.out.integer(ctx.server.hub.pubsub.count(Kind::Pattern) as i64);
+    Ok(())
 }
 
 /// The error of a sub-command that takes other arguments.
-pub(super) fn wrong_subcommand(args: &[&[u8]]) -> Vec<u8> {
+pub(super) fn wrong_subcommand(args: &[&[u8]]) -> Refusal {
     let name = c_string(args.get(1).copied().unwrap_or_default());
     let container = args.first().copied().unwrap_or_default().to_ascii_uppercase();
     let name = &name[..name.len().min(128)];
     let start = b"ERR unknown subcommand or wrong number of arguments for '";
-    [start, name, b"'. Try ", &container, b" HELP."].concat()
+    [start, name, b"'. Try ", &container, b" HELP."].concat().into()
 }
 
 /// `PUBSUB HELP`
-fn help(ctx: &mut Context<'_>, _args: &[&[u8]]) {
+fn help(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
     ctx.out.lines(&[
         "PUBSUB <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
         "CHANNELS [<pattern>]",
@@ -145,4 +153,5 @@ fn help(ctx: &mut Context<'_>, _args: &[&[u8]]) {
         "HELP",
         "    Print this help.",
     ]);
+    Ok(())
 }

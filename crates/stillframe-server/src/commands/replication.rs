@@ -30,52 +30,52 @@ pub(crate) fn register(table: &mut Table) {
 }
 
 /// `REPLICAOF host port`, `REPLICAOF NO ONE`
-fn replicaof(ctx: &mut Context<'_>, args: &[&[u8]]) {
+fn replicaof(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     if ctx.server.replication.failover.is_some() {
-        return ctx.out.error("ERR REPLICAOF not allowed while failing over.");
+        return Err("ERR REPLICAOF not allowed while failing over.".into());
     }
     if args[1].eq_ignore_ascii_case(b"no") && args[2].eq_ignore_ascii_case(b"one") {
         ctx.server.promote(ctx.keyspace);
-        return ctx.out.ok();
+        ctx.out.ok();
+        return Ok(());
     }
     if ctx.session.replica.as_deref().is_some_and(Replica::is_real) {
-        return ctx.out.error("ERR Command is not valid when client is a replica.");
+        return Err("ERR Command is not valid when client is a replica.".into());
     }
     let port = parse_integer(args[2]).map(u16::try_from);
-    let Some(Ok(port)) = port else { return ctx.out.error("ERR Invalid master port") };
+    let Some(Ok(port)) = port else { return Err("ERR Invalid master port".into()) };
     let Ok(host) = std::str::from_utf8(args[1]) else {
-        return ctx.out.error("ERR the host must be UTF-8 text");
+        return Err("ERR the host must be UTF-8 text".into());
     };
     let following = ctx.server.replication.following.as_deref();
     if following.is_some_and(|it| it.host.eq_ignore_ascii_case(host) && it.port == port) {
-        return ctx.out.simple("OK Already connected to specified master");
+        ctx.out.simple("OK Already connected to specified master");
+        return Ok(());
     }
     ctx.server.demote(ctx.keyspace, host.to_owned(), port);
     ctx.out.ok();
+    Ok(())
 }
 
 /// `FAILOVER [TO host port [FORCE]] [TIMEOUT milliseconds]`, `FAILOVER ABORT`: this server and one
 /// of its replicas change places.
-fn failover(ctx: &mut Context<'_>, args: &[&[u8]]) {
+fn failover(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     if let [_, word] = args
         && word.eq_ignore_ascii_case(b"abort")
     {
-        return if ctx.server.call_failover_off(ctx.keyspace, "as a client wishes") {
-            ctx.out.ok();
-        } else {
-            ctx.out.error("ERR No failover in progress.");
-        };
-    }
-    match wished_failover(ctx.server, args) {
-        Ok(failover) => {
-            ctx.server.replication.ask();
-            ctx.server.replication.failover = Some(failover);
-            ctx.keyspace.spare_expired(true);
-            tracing::info!("a failover begins: writes are held");
-            ctx.out.ok();
+        if !ctx.server.call_failover_off(ctx.keyspace, "as a client wishes") {
+            return Err("ERR No failover in progress.".into());
         }
-        Err(problem) => ctx.out.error(problem),
+        ctx.out.ok();
+        return Ok(());
     }
+    let failover = wished_failover(ctx.server, args)?;
+    ctx.server.replication.ask();
+    ctx.server.replication.failover = Some(failover);
+    ctx.keyspace.spare_expired(true);
+    tracing::info!("a failover begins: writes are held");
+    ctx.out.ok();
+    Ok(())
 }
 
 /// The failover that a request asks for.
@@ -130,7 +130,7 @@ fn wished_failover(server: &ServerState, args: &[&[u8]]) -> Result<Failover, Ref
 }
 
 /// `ROLE`
-fn role(ctx: &mut Context<'_>, _args: &[&[u8]]) {
+fn role(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
     let replication = &ctx.server.replication;
     let offset = replication.stream.end() as i64;
     if let Some(following) = &replication.following {
@@ -139,7 +139,8 @@ fn role(ctx: &mut Context<'_>, _args: &[&[u8]]) {
         ctx.out.bulk(&following.host);
         ctx.out.integer(following.port.into());
         ctx.out.bulk(following.state());
-        return ctx.out.integer(if following.is_connected() { offset } else { -1 });
+        ctx.out.integer(if following.is_connected() { offset } else { -1 });
+        return Ok(());
     }
     let online = ctx.server.replicas().filter(|(_, replica)| replica.phase == Phase::Online);
     let online: Vec<_> = online
@@ -155,28 +156,31 @@ fn role(ctx: &mut Context<'_>, _args: &[&[u8]]) {
         ctx.out.bulk(port.to_string());
         ctx.out.bulk(acked.to_string());
     }
+    Ok(())
 }
 
 /// `WAIT replicas milliseconds`: answers how many replicas have what this client wrote.
-fn wait(ctx: &mut Context<'_>, args: &[&[u8]]) {
+fn wait(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     if ctx.server.replication.is_replica() {
-        return ctx.out.error(
+        return Err(
             "ERR WAIT cannot be used with replica instances. Please also note that since Redis \
              4.0 if a replica is configured to be writable (which is not the default) writes to \
-             replicas are just local and are not propagated.",
+             replicas are just local and are not propagated."
+                .into(),
         );
     }
-    let Some(wanted) = parse_integer(args[1]) else { return ctx.out.error(NOT_AN_INTEGER) };
+    let wanted = parse_integer(args[1]).ok_or(NOT_AN_INTEGER)?;
     let timeout = match parse_integer(args[2]).map(u64::try_from) {
-        None => return ctx.out.error("ERR timeout is not an integer or out of range"),
-        Some(Err(_)) => return ctx.out.error("ERR timeout is negative"),
+        None => return Err("ERR timeout is not an integer or out of range".into()),
+        Some(Err(_)) => return Err("ERR timeout is negative".into()),
         Some(Ok(milliseconds)) => Duration::from_millis(milliseconds),
     };
     let offset = ctx.session.wrote_up_to;
     let count = ctx.server.replicas_at(offset);
     let wanted = usize::try_from(wanted).unwrap_or(0);
     if count >= wanted || !ctx.data().may_block() {
-        return ctx.out.integer(count as i64);
+        ctx.out.integer(count as i64);
+        return Ok(());
     }
     let deadline = (!timeout.is_zero()).then(|| Instant::now().checked_add(timeout)).flatten();
     let waiter = Waiter {
@@ -194,13 +198,14 @@ fn wait(ctx: &mut Context<'_>, args: &[&[u8]]) {
     ctx.server.ledger.waiters.park(ctx.session.caller.id, waiter);
     ctx.session.caller.waits = true;
     ctx.server.await_replicas(ctx.session.caller.id);
+    Ok(())
 }
 
 /// `REPLCONF option value...`: what a replica tells of itself.
-fn replconf(ctx: &mut Context<'_>, args: &[&[u8]]) {
+fn replconf(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let (pairs, rest) = args.get(1..).unwrap_or_default().as_chunks::<2>();
     if !rest.is_empty() {
-        return ctx.out.error("ERR syntax error");
+        return Err(SYNTAX);
     }
     let now = ctx.server.clock.turn;
     let replica = ctx.session.replica.get_or_insert_with(|| Box::new(Replica::greeting(now)));
@@ -208,16 +213,15 @@ fn replconf(ctx: &mut Context<'_>, args: &[&[u8]]) {
         match option.to_ascii_lowercase().as_slice() {
             b"listening-port" => match parse_integer(value).map(u16::try_from) {
                 Some(Ok(port)) => replica.port = port,
-                _ => return ctx.out.error(NOT_AN_INTEGER),
+                _ => return Err(NOT_AN_INTEGER),
             },
             b"ip-address" if value.len() <= 255 => {
                 replica.ip = String::from_utf8_lossy(value).into_owned();
             }
             b"ip-address" => {
-                return ctx.out.error(
-                    "ERR REPLCONF ip-address provided by replica instance is too \
-                                      long: 255 bytes at most",
-                );
+                return Err("ERR REPLCONF ip-address provided by replica instance is too long: \
+                            255 bytes at most"
+                    .into());
             }
             b"capa" => {
                 replica.eof |= value.eq_ignore_ascii_case(b"eof");
@@ -226,14 +230,14 @@ fn replconf(ctx: &mut Context<'_>, args: &[&[u8]]) {
             b"rdb-only" => match parse_integer(value) {
                 Some(only @ (0 | 1)) => replica.image_only = only == 1,
                 Some(_) => {
-                    return ctx.out.error("ERR value is out of range, value must between 0 and 1");
+                    return Err("ERR value is out of range, value must between 0 and 1".into());
                 }
-                None => return ctx.out.error(NOT_AN_INTEGER),
+                None => return Err(NOT_AN_INTEGER),
             },
-            b"rdb-filter-only" => match filter(value) {
-                Ok(()) => replica.no_data = true,
-                Err(problem) => return ctx.out.error(problem),
-            },
+            b"rdb-filter-only" => {
+                filter(value)?;
+                replica.no_data = true;
+            }
             // These are not answered: what a replica is sent after PSYNC is the stream.
             b"ack" => {
                 let offset = parse_integer(value).and_then(|offset| u64::try_from(offset).ok());
@@ -243,65 +247,66 @@ fn replconf(ctx: &mut Context<'_>, args: &[&[u8]]) {
                     replica.silent &= replica.phase != Phase::Online;
                     ctx.server.replication.acked = true;
                 }
-                return;
+                return Ok(());
             }
-            b"getack" => return,
+            b"getack" => return Ok(()),
             _ => {
                 let option = option.escape_ascii();
-                return ctx.out.error(format!("ERR Unrecognized REPLCONF option: {option}"));
+                return Err(format!("ERR Unrecognized REPLCONF option: {option}").into());
             }
         }
     }
     ctx.out.ok();
+    Ok(())
 }
 
 /// Whether what a replica wants of an image (`rdb-filter-only`) can be named: functions, of which
 /// there are none here, or nothing at all.
-fn filter(value: &[u8]) -> Result<(), String> {
+fn filter(value: &[u8]) -> Result<(), Refusal> {
     let parts = words(value).map_err(|_| "ERR Missing rdb-filter-only values")?;
     match parts.iter().find(|part| !part.eq_ignore_ascii_case(b"functions")) {
         Some(part) => {
             let part = String::from_utf8_lossy(part);
-            Err(format!("ERR Unsupported rdb-filter-only option: {part}"))
+            Err(format!("ERR Unsupported rdb-filter-only option: {part}").into())
         }
         None => Ok(()),
     }
 }
 
 /// `PSYNC stream offset`, or `SYNC`: the client becomes a replica.
-fn psync(ctx: &mut Context<'_>, args: &[&[u8]]) {
+fn psync(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     if ctx.session.replica.as_deref().is_some_and(Replica::is_real) {
-        return;
+        return Ok(());
     }
     if let [_, id, _, word, ..] = args
         && word.eq_ignore_ascii_case(b"failover")
     {
         tracing::info!("the primary at {} asks this server to take over", ctx.session.caller.peer);
         if !ctx.server.replication.is_replica() {
-            return ctx.out.error("ERR PSYNC FAILOVER can't be sent to a master.");
+            return Err("ERR PSYNC FAILOVER can't be sent to a master.".into());
         } else if !id.eq_ignore_ascii_case(ctx.server.replication.id.as_bytes()) {
-            return ctx.out.error("ERR PSYNC FAILOVER replid must match my replid.");
+            return Err("ERR PSYNC FAILOVER replid must match my replid.".into());
         }
         ctx.server.promote(ctx.keyspace);
     }
     let replication = &ctx.server.replication;
     if replication.failover.is_some() {
-        return ctx.out.error("NOMASTERLINK Can't SYNC while failing over");
+        return Err("NOMASTERLINK Can't SYNC while failing over".into());
     }
     if replication.following.as_ref().is_some_and(|it| !it.is_connected()) {
-        return ctx.out.error("NOMASTERLINK Can't SYNC while not connected with my master");
+        return Err("NOMASTERLINK Can't SYNC while not connected with my master".into());
     }
     if ctx.session.replies != Replies::Sent || ctx.session.subscriptions.is_some() {
-        return ctx.out.error("ERR SYNC and PSYNC are invalid with pending output");
+        return Err("ERR SYNC and PSYNC are invalid with pending output".into());
     }
     if ctx.session.replica.as_deref().is_some_and(|it| it.no_data && !it.eof) {
-        return ctx.out.error("ERR Filtered replica requires EOF capability");
+        return Err("ERR Filtered replica requires EOF capability".into());
     }
     let next = match args.get(2).map(|offset| parse_integer(offset)) {
         Some(None) => {
             let peer = &ctx.session.caller.peer;
             tracing::warn!("Replica {peer} asks for synchronization but with a wrong offset");
-            return ctx.out.error(NOT_AN_INTEGER);
+            return Err(NOT_AN_INTEGER);
         }
         next => next.flatten(),
     };
@@ -334,4 +339,5 @@ fn psync(ctx: &mut Context<'_>, args: &[&[u8]]) {
     replication.places.push(ctx.session.caller.place);
     // Whatever else it asks, it only hears the stream.
     ctx.session.replies = Replies::Dropped;
+    Ok(())
 }

@@ -21,23 +21,21 @@ pub(crate) fn register(table: &mut Table) {
 }
 
 /// `CLIENT TRACKING ON | OFF [REDIRECT id] [PREFIX prefix]... [BCAST] [OPTIN] [OPTOUT] [NOLOOP]`
-fn tracking(ctx: &mut Context<'_>, args: &[&[u8]]) {
-    let (mut mode, prefixes) = match options(ctx, &args[3..]) {
-        Ok(parsed) => parsed,
-        Err(error) => return ctx.out.error(error),
-    };
+fn tracking(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
+    let (mut mode, prefixes) = options(ctx, &args[3..])?;
     match args[2].to_ascii_lowercase().as_slice() {
         b"on" => {
             if let Err(error) = prepare(&mut mode, &prefixes, ctx.session.tracking.as_deref()) {
-                return ctx.out.error(error);
+                return Err(error);
             }
             ctx.server.enable_tracking(ctx.session, mode);
         }
         b"off" => ctx.server.disable_tracking(ctx.session),
-        _ => return ctx.out.error(SYNTAX),
+        _ => return Err(SYNTAX),
     }
     ctx.keyspace.keep_expired(ctx.server.ledger.wants_expired());
     ctx.out.ok();
+    Ok(())
 }
 
 /// What a request says but its prefixes, and those.
@@ -149,33 +147,42 @@ fn first_overlap(new: &[&[u8]], known: &BTreeSet<Box<[u8]>>) -> Option<usize> {
 }
 
 /// `CLIENT CACHING YES | NO`: what holds for the keys that the next request reads.
-fn caching(ctx: &mut Context<'_>, args: &[&[u8]]) {
+fn caching(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let Some(mode) = &mut ctx.session.tracking else {
-        return ctx.out.error(
+        return Err(
             "ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN \
-             or OPTOUT mode enabled",
+             or OPTOUT mode enabled"
+                .into(),
         );
     };
     let fits = match args[2].to_ascii_lowercase().as_slice() {
         b"yes" => mode.opt_in,
         b"no" => mode.opt_out,
-        _ => return ctx.out.error(SYNTAX),
+        _ => return Err(SYNTAX),
     };
     mode.caching |= fits;
     match (fits, args[2].eq_ignore_ascii_case(b"yes")) {
         (true, _) => ctx.out.ok(),
-        (false, true) => ctx
-            .out
-            .error("ERR CLIENT CACHING YES is only valid when tracking is enabled in OPTIN mode."),
-        (false, false) => ctx
-            .out
-            .error("ERR CLIENT CACHING NO is only valid when tracking is enabled in OPTOUT mode."),
+        (false, true) => {
+            return Err(
+                "ERR CLIENT CACHING YES is only valid when tracking is enabled in OPTIN mode."
+                    .into(),
+            );
+        }
+        (false, false) => {
+            return Err(
+                "ERR CLIENT CACHING NO is only valid when tracking is enabled in OPTOUT mode."
+                    .into(),
+            );
+        }
     }
+    Ok(())
 }
 
 /// `CLIENT GETREDIR`
-fn getredir(ctx: &mut Context<'_>, _args: &[&[u8]]) {
+fn getredir(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
     ctx.out.integer(redirection(ctx.session.tracking.as_deref()));
+    Ok(())
 }
 
 /// -1: not told of changes; 0: told itself.
@@ -184,7 +191,7 @@ pub(super) fn redirection(mode: Option<&Mode>) -> i64 {
 }
 
 /// `CLIENT TRACKINGINFO`
-fn trackinginfo(ctx: &mut Context<'_>, _args: &[&[u8]]) {
+fn trackinginfo(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
     let mode = ctx.session.tracking.as_deref();
     let said = |what: fn(&Mode) -> bool| mode.is_some_and(what);
     let flags: Vec<&str> = [
@@ -212,4 +219,5 @@ fn trackinginfo(ctx: &mut Context<'_>, _args: &[&[u8]]) {
     ctx.out.bulk("prefixes");
     ctx.out.array(prefixes.len());
     prefixes.iter().for_each(|prefix| ctx.out.bulk(prefix));
+    Ok(())
 }

@@ -5,6 +5,7 @@
 
 use super::permissions::denied_at_exec;
 use super::{ALL_KEYS, Context, NO_KEYS, Table, run};
+use stillframe_redis::Refusal;
 use stillframe_redis::flags::{
     ALLOW_BUSY, FAST, LOADING, NOSCRIPT, NOT_QUEUED, SKIP_SLOWLOG, STALE,
 };
@@ -48,37 +49,40 @@ pub(crate) fn forget(ctx: &mut Context<'_>) {
 }
 
 /// `MULTI`
-fn multi(ctx: &mut Context<'_>, _args: &[&[u8]]) {
+fn multi(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
     if ctx.session.transaction.is_some() {
-        return ctx.out.error("ERR MULTI calls can not be nested");
+        return Err("ERR MULTI calls can not be nested".into());
     }
     ctx.session.transaction = Some(Box::default());
     ctx.out.ok();
+    Ok(())
 }
 
 /// `DISCARD`
-fn discard(ctx: &mut Context<'_>, _args: &[&[u8]]) {
+fn discard(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
     if ctx.session.transaction.is_none() {
-        return ctx.out.error("ERR DISCARD without MULTI");
+        return Err("ERR DISCARD without MULTI".into());
     }
     close(ctx);
     ctx.out.ok();
+    Ok(())
 }
 
 /// `EXEC`
-fn exec(ctx: &mut Context<'_>, _args: &[&[u8]]) {
+fn exec(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
     let Some(transaction) = ctx.session.transaction.take() else {
-        return ctx.out.error("ERR EXEC without MULTI");
+        return Err("ERR EXEC without MULTI".into());
     };
     let Context { keyspace, server, session, now, .. } = ctx;
     let exists = |db: usize, key: &[u8]| keyspace.peek(db, key, *now).is_some();
     let changed = server.ledger.watches.changed(session.caller.id, exists);
     close(ctx);
     if transaction.failed {
-        return ctx.out.error("EXECABORT Transaction discarded because of previous errors.");
+        return Err("EXECABORT Transaction discarded because of previous errors.".into());
     }
     if changed {
-        return ctx.out.null_array();
+        ctx.out.null_array();
+        return Ok(());
     }
     ctx.out.array(transaction.len());
     ctx.server.ledger.in_exec = true;
@@ -101,12 +105,13 @@ fn exec(ctx: &mut Context<'_>, _args: &[&[u8]]) {
     });
     ctx.server.ledger.in_exec = false;
     ctx.data().no_effect(); // its requests told theirs
+    Ok(())
 }
 
 /// `WATCH key...`
-fn watch(ctx: &mut Context<'_>, args: &[&[u8]]) {
+fn watch(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     if ctx.session.transaction.is_some() {
-        return ctx.out.error("ERR WATCH inside MULTI is not allowed");
+        return Err("ERR WATCH inside MULTI is not allowed".into());
     }
     for key in &args[1..] {
         let exists = ctx.keyspace.peek(ctx.session.caller.db, key, ctx.now).is_some();
@@ -114,10 +119,12 @@ fn watch(ctx: &mut Context<'_>, args: &[&[u8]]) {
         ctx.session.watched_bytes += ctx.server.ledger.watches.watch(client, db, key, exists);
     }
     ctx.out.ok();
+    Ok(())
 }
 
 /// `UNWATCH`
-fn unwatch(ctx: &mut Context<'_>, _args: &[&[u8]]) {
+fn unwatch(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
     forget(ctx);
     ctx.out.ok();
+    Ok(())
 }

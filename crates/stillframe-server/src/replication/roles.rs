@@ -3,12 +3,16 @@
 use std::time::{Duration, Instant};
 
 use stillframe_keyspace::Keyspace;
-use stillframe_redis::Consumer;
+use stillframe_redis::{Consumer, Refusal};
 
 use super::{Following, Phase, Replica};
 use crate::client::Client;
 use crate::journal;
 use crate::state::ServerState;
+
+const NO_PRIMARY_ANY_MORE: Refusal = Refusal::new(
+    "UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)",
+);
 
 /// How often replicas are looked after.
 const TICK: Duration = Duration::from_secs(1);
@@ -100,12 +104,7 @@ impl ServerState {
     /// Ends the waiting of all clients: their keys are another server's business now.
     fn unblock_all(&mut self) {
         for id in self.ledger.waiters.all() {
-            self.unblock(id, |out| {
-                out.error(
-                    "UNBLOCKED force unblock from blocking operation, instance state changed \
-                     (master -> replica?)",
-                );
-            });
+            self.unblock(id, |_| Err(NO_PRIMARY_ANY_MORE));
         }
     }
 
@@ -124,7 +123,10 @@ impl ServerState {
             let Some(acks) = self.ledger.waiters.acks(id) else { continue };
             let count = self.replicas_at(acks.offset);
             if count >= acks.wanted {
-                self.unblock(id, |out| out.integer(count as i64));
+                self.unblock(id, |out| {
+                    out.integer(count as i64);
+                    Ok(())
+                });
             } else {
                 self.replication.waiters.push(id);
             }

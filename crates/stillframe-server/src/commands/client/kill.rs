@@ -31,17 +31,14 @@ impl Filter {
 }
 
 /// `CLIENT KILL address`, or `CLIENT KILL [ID id] [ADDR a] [LADDR a] [TYPE t] [USER u] [SKIPME b]`
-pub(super) fn kill(ctx: &mut Context<'_>, args: &[&[u8]]) {
+pub(super) fn kill(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let single = args.len() == 3;
     let filter = if single {
         Ok(Filter { peer: Some(text(args[2])), ..Filter::default() })
     } else {
         kill_filter(&ctx.server.users, args.get(2..).unwrap_or_default())
     };
-    let filter = match filter {
-        Ok(filter) => filter,
-        Err(problem) => return ctx.out.error(problem),
-    };
+    let filter = filter?;
     let others = ctx.server.hub.clients.others();
     let places: Vec<usize> = others
         .filter(|(_, client)| filter.matches(&client.session))
@@ -55,10 +52,11 @@ pub(super) fn kill(ctx: &mut Context<'_>, args: &[&[u8]]) {
     let killed = places.len() + usize::from(own) + usize::from(primary);
     places.into_iter().for_each(|place| ctx.server.hub.clients.cut(place));
     match (single, killed) {
-        (true, 0) => ctx.out.error("ERR No such client"),
+        (true, 0) => return Err("ERR No such client".into()),
         (true, _) => ctx.out.ok(),
         (false, killed) => ctx.out.integer(killed as i64),
     }
+    Ok(())
 }
 
 fn kill_filter(users: &Users, options: &[&[u8]]) -> Result<Filter, Refusal> {

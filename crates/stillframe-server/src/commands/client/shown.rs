@@ -11,6 +11,7 @@ use crate::client::{Client, Session};
 use crate::hub::Kind;
 use crate::replication::Replica;
 use stillframe_redis::Address;
+use stillframe_redis::Refusal;
 use stillframe_redis::errors::SYNTAX;
 
 /// The line on the client that asks.
@@ -19,13 +20,14 @@ pub(in super::super) fn describe_own(ctx: &Context<'_>) -> String {
 }
 
 /// `CLIENT INFO`
-pub(super) fn info(ctx: &mut Context<'_>, _args: &[&[u8]]) {
+pub(super) fn info(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
     let line = describe(ctx, ctx.session, None);
     ctx.out.verbatim(b"txt", line);
+    Ok(())
 }
 
 /// `CLIENT LIST [TYPE type] [ID id...]`
-pub(super) fn list(ctx: &mut Context<'_>, args: &[&[u8]]) {
+pub(super) fn list(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let mut ids: Option<HashSet<i64>> = None;
     let mut only = None;
     match args.get(2..).unwrap_or_default() {
@@ -33,16 +35,16 @@ pub(super) fn list(ctx: &mut Context<'_>, args: &[&[u8]]) {
         [option, kind] if option.eq_ignore_ascii_case(b"type") => match Class::parse(kind) {
             Some(class) => only = Some(class),
             None => {
-                return ctx.out.error([b"ERR Unknown client type '", *kind, b"'"].concat());
+                return Err([b"ERR Unknown client type '", *kind, b"'"].concat().into());
             }
         },
         [option, given @ ..] if option.eq_ignore_ascii_case(b"id") && !given.is_empty() => {
             ids = given.iter().map(|id| parse_integer(id)).collect();
             if ids.is_none() {
-                return ctx.out.error("ERR Invalid client ID");
+                return Err("ERR Invalid client ID".into());
             }
         }
-        _ => return ctx.out.error(SYNTAX),
+        _ => return Err(SYNTAX),
     }
     let wanted = |session: &Session| {
         only.is_none_or(|class| class == Class::of(session))
@@ -59,6 +61,7 @@ pub(super) fn list(ctx: &mut Context<'_>, args: &[&[u8]]) {
     lines.sort_unstable_by_key(|(id, _)| *id);
     let text: String = lines.into_iter().map(|(_, line)| line).collect();
     ctx.out.verbatim(b"txt", text);
+    Ok(())
 }
 
 /// What a client is there for.

@@ -8,7 +8,7 @@ use stillframe_resp::parse_integer;
 use super::super::Context;
 use crate::config::parse_size;
 use stillframe_redis::Refusal;
-use stillframe_redis::errors::TOO_LONG;
+use stillframe_redis::errors::{SYNTAX, TOO_LONG};
 
 /// Whether a word switches something on, as C reads numbers.
 fn is_on(word: &[u8]) -> bool {
@@ -17,26 +17,22 @@ fn is_on(word: &[u8]) -> bool {
 
 /// `DEBUG POPULATE count [prefix] [bytes]`: as many strings that are not there yet. The log and the
 /// replicas hear of each; in Redis they do not.
-pub(super) fn populate(ctx: &mut Context<'_>, args: &[&[u8]]) {
+pub(super) fn populate(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let number = |word: &[u8]| {
         let number = parse_integer(word).and_then(|number| usize::try_from(number).ok());
         number.ok_or("ERR value is out of range, must be positive")
     };
     let (count, prefix, bytes) = match *args {
-        [count] => (number(count), &b"key"[..], Ok(0)),
-        [count, prefix] => (number(count), prefix, Ok(0)),
-        [count, prefix, bytes, ..] => (number(count), prefix, number(bytes)),
-        [] => return,
-    };
-    let (count, bytes) = match count.and_then(|count| Ok((count, bytes?))) {
-        Ok(numbers) => numbers,
-        Err(error) => return ctx.out.error(error),
+        [count] => (number(count)?, &b"key"[..], 0),
+        [count, prefix] => (number(count)?, prefix, 0),
+        [count, prefix, bytes, ..] => (number(count)?, prefix, number(bytes)?),
+        [] => return Err(SYNTAX),
     };
     if bytes > ctx.server.config.bulk_bytes_max {
-        return ctx.out.error(TOO_LONG);
+        return Err(TOO_LONG);
     }
     let db = ctx.session.caller.db;
-    let (start, mut key, mut value) = (ctx.out.position(), Vec::new(), Vec::new());
+    let (mut key, mut value) = (Vec::new(), Vec::new());
     let mut data = ctx.data();
     for number in 0..count {
         key.clear();
@@ -50,10 +46,7 @@ pub(super) fn populate(ctx: &mut Context<'_>, args: &[&[u8]]) {
         if bytes > 0 {
             value.resize(bytes, 0);
         }
-        if let Err(error) = data.keyspace.set(db, &key, &value, Expire::Never) {
-            data.out.buffer.truncate(start);
-            return data.out.error(Refusal::from(error));
-        }
+        data.keyspace.set(db, &key, &value, Expire::Never)?;
         data.changed(&key);
         data.effect(&[b"SET", &key, &value]);
         if !data.ledger.in_exec {
@@ -61,6 +54,7 @@ pub(super) fn populate(ctx: &mut Context<'_>, args: &[&[u8]]) {
         }
     }
     ctx.out.ok();
+    Ok(())
 }
 
 /// `DEBUG CHANGE-REPL-ID`: no replica can go on from where it is.
@@ -78,14 +72,13 @@ pub(super) fn pause_cron(ctx: &mut Context<'_>, switch: &[u8]) {
 }
 
 /// `DEBUG QUICKLIST-PACKED-THRESHOLD size`: there is no such thing here.
-pub(super) fn packed_threshold(ctx: &mut Context<'_>, size: &[u8]) {
+pub(super) fn packed_threshold(ctx: &mut Context<'_>, size: &[u8]) -> Result<(), Refusal> {
     let bytes = std::str::from_utf8(size).ok().and_then(|text| parse_size(text).ok());
-    match bytes {
-        Some(..0xffff_ffff) => ctx.out.ok(),
-        _ => {
-            ctx.out.error("ERR argument must be a memory value bigger than 1 and smaller than 4gb")
-        }
+    if bytes.is_none_or(|bytes| bytes >= 0xffff_ffff) {
+        return Err("ERR argument must be a memory value bigger than 1 and smaller than 4gb".into());
     }
+    ctx.out.ok();
+    Ok(())
 }
 
 /// `DEBUG REPLICATE word...`: replicas are sent the words as a request.
