@@ -26,7 +26,7 @@ type Words = Vec<String>;
 /// The path of a module below the root of its crate.
 type Name = Vec<String>;
 
-/// Follows names no further: a cycle of re-exports.
+/// Steps after which a name is not followed further: a cycle of re-exports.
 const STEPS_MAX: usize = 16;
 
 /// Reports the cycles of each crate below `root`.
@@ -65,11 +65,11 @@ struct Crate {
 struct Module {
     /// The file, below `src`.
     file: String,
-    /// What is defined here.
+    /// Names defined here.
     items: BTreeSet<String>,
-    /// What `use` brings in under a name, and whether it is shown to others only.
+    /// Names that `use` imports, and whether each is only a re-export.
     aliases: BTreeMap<String, (Words, bool)>,
-    /// Modules whose names are all brought in.
+    /// Modules imported whole (`*`).
     globs: Vec<(Words, bool)>,
     /// Paths that the code names.
     paths: BTreeSet<Words>,
@@ -136,7 +136,7 @@ impl Crate {
         circles(&edges)
     }
 
-    /// The files that a module names something of.
+    /// The files whose names a module uses.
     fn imports<'c>(&'c self, name: &'c Name, module: &'c Module) -> impl Iterator<Item = &'c str> {
         let uses =
             module.aliases.iter().filter(|(_, (_, shown))| !shown).map(|(_, (path, _))| path);
@@ -148,8 +148,8 @@ impl Crate {
         })
     }
 
-    /// The module that defines what `path` means in module `at`, or that it is; with the words left
-    /// over: none if it is the module itself.
+    /// The module that `path` in module `at` names, or that defines its target; with the remaining
+    /// words, none for the module itself.
     fn find<'p>(
         &self,
         at: &Name,
@@ -169,7 +169,7 @@ impl Crate {
                 }
                 self.below(above, rest, steps)
             }
-            // Names of other crates are found nowhere.
+            // Names of other crates are not found.
             _ => self.below_if_known(at, path, steps),
         }
     }
@@ -243,11 +243,11 @@ fn place_of(below: &Path, attrs: &[Attribute], beside: &Path) -> Option<PathBuf>
     [named, Some(flat), Some(deep)].into_iter().flatten().find(|path| path.is_file())
 }
 
-/// Whether an item is there in tests only.
+/// Whether an item exists only in tests.
 fn is_test(attrs: &[Attribute]) -> bool {
     attrs.iter().any(|attr| {
         let syn::Meta::List(list) = &attr.meta else { return attr.path().is_ident("test") };
-        // `any(test, feature = ...)` is a test's as well; `not(test)` is the product's.
+        // `any(test, feature = ...)` counts as a test, too; `not(test)` as product.
         let mut words = Vec::new();
         identifiers(list.tokens.clone(), &mut words);
         attr.path().is_ident("cfg")
@@ -267,7 +267,7 @@ fn identifiers(tokens: TokenStream, words: &mut Vec<String>) {
 }
 
 impl Module {
-    /// Takes what an item defines and names.
+    /// Records the names that an item defines and uses.
     fn take(&mut self, item: &Item) {
         let (attrs, ident) = match item {
             Item::Const(it) => (&it.attrs, Some(&it.ident)),
@@ -487,7 +487,7 @@ mod tests {
         let room = ("room/mod.rs", "mod child; pub struct Own; pub fn f() { child::g() }");
         let child = ("room/child.rs", "use super::Own; pub fn g() { super::f() }");
         assert!(cycles(&[("lib.rs", "mod room;"), room, child]).is_empty());
-        // But a way back through another room is a cycle.
+        // A path back through another room is a cycle.
         let other = ("other.rs", "pub fn h() { crate::room::f() }");
         let child = ("room/child.rs", "pub fn g() { crate::other::h() }");
         let found = cycles(&[("lib.rs", "mod room; mod other;"), room, child, other]);

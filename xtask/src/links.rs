@@ -1,5 +1,5 @@
-//! Links of pages: each relative link names a file or folder that exists, and a heading of that
-//! page if it names one; and so does each path of this repository that a page quotes.
+//! Links of pages: each relative link, and each quoted path of this repository, names a file or
+//! folder that exists; a link with a heading names a heading of that page.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -8,9 +8,9 @@ use crate::report::Report;
 /// A page: its name under the root, and its text.
 pub(crate) type Page = (String, String);
 
-/// Where quoted paths begin that a page means from the root on.
+/// The first folders of quoted paths from the root.
 const FOLDERS: [&str; 6] = ["crates/", "docs/", "fuzz/", "packaging/", "scripts/", "xtask/"];
-/// The file that CONTRIBUTING has its reader write.
+/// The file that a reader of CONTRIBUTING writes.
 const TO_BE_WRITTEN: &str = "crates/stillframe/src/algorithms/example.rs";
 
 /// Checks the links of all pages, which lie under `root`.
@@ -34,7 +34,7 @@ pub(crate) fn check(root: &Path, pages: &[Page], report: &mut Report) {
     }
 }
 
-/// Where links and pictures of a page lead.
+/// The targets of a page's links and pictures.
 fn targets(text: &str) -> impl Iterator<Item = &str> {
     let after = |mark, end| {
         let found = prose(text).flat_map(move |line| line.split(mark).skip(1));
@@ -63,7 +63,7 @@ fn prose(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The headings of a page, as links name them.
+/// The headings of a page, in the form that links use.
 fn headings(text: &str) -> impl Iterator<Item = String> {
     let titles = prose(text).filter_map(|line| line.strip_prefix('#'));
     titles.map(|title| {
@@ -73,7 +73,7 @@ fn headings(text: &str) -> impl Iterator<Item = String> {
     })
 }
 
-/// The path that `target` means in the page `name`.
+/// The path of `target` in the page `name`.
 fn beside(name: &str, target: &str) -> PathBuf {
     let mut path = Path::new(name).parent().map(Path::to_path_buf).unwrap_or_default();
     for part in Path::new(target).components() {

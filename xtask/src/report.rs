@@ -1,6 +1,6 @@
-//! What one pass over the repository found.
+//! The findings of one pass over the repository.
 
-/// What one pass found.
+/// The findings of one pass.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
     pub(crate) files: usize,

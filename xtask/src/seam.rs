@@ -2,7 +2,7 @@
 //! `stillframe_durability::disk` alone, so that tests can fail every call and lose power anywhere
 //! (docs/decisions/0018).
 //!
-//! It looks for the words of the standard library and of rustix in code that is not a test's.
+//! The rule looks for names of the standard library and of rustix in code outside of tests.
 
 use crate::report::Report;
 
@@ -30,7 +30,7 @@ const BESIDE: [(&str, &str); 12] = [
     ("crates/stillframe-durability/src/crash/", "tests"),
 ];
 
-/// What asks the operating system for a file.
+/// Names that reach files of the operating system.
 const WORDS: [&str; 14] = [
     "std::fs",
     "rustix::fs",
@@ -48,7 +48,7 @@ const WORDS: [&str; 14] = [
     ".read_dir()",
 ];
 
-/// Finds code that reaches files beside the seam.
+/// Finds code that bypasses the seam.
 pub(crate) fn check_file(name: &str, text: &str, report: &mut Report) {
     if allowed(name).is_some() {
         return;
@@ -61,7 +61,7 @@ pub(crate) fn check_file(name: &str, text: &str, report: &mut Report) {
     }
 }
 
-/// The index of what allows this file to.
+/// The index of the entry that allows this file.
 fn allowed(name: &str) -> Option<usize> {
     BESIDE.iter().position(|(path, _)| match path.ends_with('/') {
         true => name.starts_with(path),
@@ -69,7 +69,7 @@ fn allowed(name: &str) -> Option<usize> {
     })
 }
 
-/// The numbers of the lines that reach files by themselves.
+/// The numbers of the lines that bypass the seam.
 fn reaches(name: &str, text: &str) -> Vec<usize> {
     let is_test = name.ends_with("tests.rs") || name.contains("/tests/");
     if is_test || !CRATES.iter().any(|path| name.starts_with(path)) {
@@ -84,7 +84,7 @@ fn reaches(name: &str, text: &str) -> Vec<usize> {
     reaching.map(|(_, number)| number).collect()
 }
 
-/// Whether a word is there that is not the end of another one.
+/// Whether a line has the word, not as the end of another one.
 fn has(code: &str, word: &str) -> bool {
     code.match_indices(word).any(|(at, _)| {
         let before = code[..at].chars().next_back();

@@ -1,4 +1,4 @@
-//! The style that no other tool holds, as one pass over the repository's text files.
+//! The style rules that no other tool checks, as one pass over the repository's text files.
 //!
 //! A *fault* fails the check, a *note* does not. The rules look at lines, not at syntax: they
 //! rely on rustfmt's layout (a function's closing brace stands alone under the start of its first
@@ -23,7 +23,7 @@ const KINDS: [&str; 6] = ["rs", "toml", "md", "sh", "py", "txt"];
 const ALGORITHMS: &str = "crates/stillframe/src/algorithms";
 const NOT_ALGORITHMS: [&str; 3] = ["mod.rs", "registry.rs", "mutants.rs"];
 
-/// Notes, each with a number of its own.
+/// The folder of notes, each with a number of its own.
 const DECISIONS: &str = "docs/decisions/";
 
 /// Reads every text file under `root` and applies every rule to it.
@@ -75,7 +75,7 @@ fn collect(folder: &Path, paths: &mut Vec<PathBuf>) -> io::Result<()> {
     Ok(())
 }
 
-/// Numbers of decisions, sorted, of which none may stand twice.
+/// Checks that no number of the sorted decisions occurs twice.
 fn check_numbers(numbers: &[String], report: &mut Report) {
     for pair in numbers.windows(2).filter(|pair| pair[0] == pair[1]) {
         report.faults.push(format!("{DECISIONS}: two notes have the number {}", pair[0]));
@@ -104,9 +104,9 @@ fn check_file(name: &str, text: &str, report: &mut Report) {
     }
 }
 
-/// Rules about what must not stand in a line, whatever the file.
+/// Rules about words that no line of any file may have.
 fn check_words(place: &str, line: &str, report: &mut Report) {
-    // Spelled in two parts, so that these lines do not find themselves.
+    // In two parts, so that these lines do not match themselves.
     for mark in [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("XX", "X")] {
         let found = line.split(|c: char| !c.is_alphanumeric()).any(|word| word == mark);
         if found {

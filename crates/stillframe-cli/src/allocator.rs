@@ -14,7 +14,7 @@ unsafe extern "C" {
     safe fn mi_collect(force: bool);
 }
 
-/// Gives what is free back to the system: what this thread keeps, and all that no thread does.
+/// Gives free memory back to the system: this thread's, and memory of no thread.
 pub(crate) fn give_back() {
     mi_collect(true);
 }

@@ -40,7 +40,7 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     })
 }
 
-/// Looks at all paths, prints each finding as `show` has it, and returns the exit status.
+/// Examines all paths, prints each finding by `show`, and returns the exit status.
 pub(crate) fn report(paths: &[PathBuf], show: impl Fn(&Finding) -> String) -> ExitCode {
     let (mut bad, mut wrong) = (false, false);
     for path in paths {

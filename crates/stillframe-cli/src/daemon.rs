@@ -1,4 +1,4 @@
-//! `daemonize yes`: the server goes on without the terminal that it was started from.
+//! `daemonize yes`: the server leaves the terminal that it was started from.
 //!
 //! This program starts itself again in a session of its own, with nothing to read from or write to,
 //! and ends. (redis-server forks; here threads and the allocator are there before the first
@@ -11,8 +11,8 @@ use std::process::{Command, Stdio};
 /// The first word of a server that has left the terminal.
 const MARK: &str = "--daemonized-from-here";
 
-/// Whether this process is the one that goes on, and the words that count. If so, it is in a
-/// session of its own from now on.
+/// Whether this process is the daemon, which is then in a session of its own, and the words of the
+/// command line.
 pub(crate) fn is_daemon(words: &[OsString]) -> (bool, &[OsString]) {
     match words.split_first() {
         Some((mark, rest)) if mark == MARK => {
@@ -24,7 +24,7 @@ pub(crate) fn is_daemon(words: &[OsString]) -> (bool, &[OsString]) {
     }
 }
 
-/// Starts the one that goes on, with the same words and the same standard input.
+/// Starts the daemon, with the same words and the same standard input.
 pub(crate) fn start(words: &[OsString], input: &[u8]) -> io::Result<()> {
     let mut command = Command::new(std::env::current_exe()?);
     command.args(["serve", MARK]).args(words);

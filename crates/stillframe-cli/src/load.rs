@@ -184,7 +184,7 @@ fn watch_signals() -> io::Result<Arc<AtomicBool>> {
     Ok(stop)
 }
 
-/// One line that is written over again, on a terminal.
+/// One line that is overwritten, on a terminal.
 fn show(progress: &Progress) {
     if !io::stderr().is_terminal() {
         return;
@@ -241,7 +241,7 @@ fn write_report(arguments: &Arguments, report: &Report) -> ExitCode {
     }
 }
 
-/// What was typed, without the password.
+/// The command line, without the password.
 fn command() -> String {
     let mut words: Vec<String> = std::env::args().skip(1).collect();
     for index in 0..words.len() {

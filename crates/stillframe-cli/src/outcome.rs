@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::io::Write;
 use std::process::ExitCode;
 
-/// Prints text; if nobody reads it any more, the status to end with.
+/// Prints text; returns the exit status.
 pub(crate) fn print(text: &str) -> Result<(), ExitCode> {
     std::io::stdout().write_all(text.as_bytes()).map_err(|error| match error.kind() {
         std::io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
@@ -12,7 +12,7 @@ pub(crate) fn print(text: &str) -> Result<(), ExitCode> {
     })
 }
 
-/// Says in one sentence on standard error what went wrong, and gives the status to end with.
+/// Prints one sentence about a failure on standard error, and returns the exit status.
 pub(crate) fn fail(status: u8, problem: &dyn Display) -> ExitCode {
     eprintln!("stillframe: {problem}");
     ExitCode::from(status)

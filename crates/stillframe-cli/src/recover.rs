@@ -205,7 +205,7 @@ fn until(text: &str) -> Result<Until, String> {
     utc(text).map(Until::TimeMs).ok_or_else(wrong)
 }
 
-/// Milliseconds of the digits after a point; what is missing counts as the latest.
+/// Milliseconds of the digits after a point; missing digits count as the latest.
 fn millis(fraction: &str) -> Option<u64> {
     if !fraction.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;

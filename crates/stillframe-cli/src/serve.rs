@@ -56,7 +56,7 @@ pub(crate) struct Arguments {
     words: Vec<OsString>,
 }
 
-/// What the command line says.
+/// The command line.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Line {
     file: Option<PathBuf>,

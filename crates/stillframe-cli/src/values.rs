@@ -146,7 +146,7 @@ mod tests {
         );
     }
 
-    /// Flags show their defaults, and take them, as text.
+    /// Flags show and accept their defaults as text.
     #[test]
     fn values_are_read_as_they_are_shown() {
         for bytes in [0, 1, 1000, 100 << 20, (1 << 20) + 1, 3 << 30] {

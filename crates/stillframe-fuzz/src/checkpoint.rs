@@ -5,7 +5,7 @@ use stillframe_durability::inspect::Checkpoint;
 use crate::fields::{put_u32, seal_header, u32_at, u64_at};
 
 const HEADER_BYTES: usize = 64;
-/// What versions 2 to 4 add to it, each.
+/// The bytes that each of the versions 2 to 4 adds.
 const HEADER_MORE_BYTES: usize = 32;
 const BLOCK_HEADER_BYTES: usize = 16;
 const FOOTER_BYTES: usize = 40;
@@ -36,7 +36,7 @@ fn examine(file: &[u8]) {
             facts.words * 8 + blocks * BLOCK_HEADER_BYTES as u64 + (header + FOOTER_BYTES) as u64;
         assert_eq!(bytes, file.len() as u64, "a sound file has the length that its header says");
     }
-    // One bit of a sound file changed is found, wherever it is.
+    // The reader finds one changed bit of a sound file, wherever it is.
     let bit = u32_at(file, HEADER_BYTES).unwrap_or_default() as usize % (file.len() * 8);
     let mut damaged = file.to_vec();
     damaged[bit / 8] ^= 1 << (bit % 8);

@@ -6,9 +6,8 @@
 //! - After each request: at most one reply (none where it would wait, is refused, or the client
 //!   wants none), which a client's codec reads to its last byte.
 //! - At the end: no more data than the requests can have made.
-//! - At the end of some programs: what [`audit`] says.
-//! - In some an image is begun between two requests. What it holds at the end is the data of its
-//!   beginning.
+//! - At the end of some programs: the claims of [`audit`].
+//! - Some begin an image between two requests, which must hold the data of that moment.
 
 mod audit;
 
@@ -61,18 +60,18 @@ const SETUP: [&[&[u8]]; 9] = [
     &[b"PEXPIREAT", b"p", b"4000000000000"],
 ];
 
-/// Collections too large to be packed, which stand in the place of those of [`SETUP`] if the first
-/// byte says so: the command that adds to it, its key, and whether each element has two parts.
+/// Collections too large to be packed, which replace those of [`SETUP`] if the first byte says so:
+/// the command that adds to it, its key, and whether each element has two parts.
 const LARGE: [(&[u8], &[u8], bool); 4] =
     [(b"RPUSH", b"l", false), (b"SADD", b"u", false), (b"HSET", b"h", true), (b"ZADD", b"z", true)];
 const LARGE_ELEMENTS: usize = 170;
-/// Where they are kept, under names that no program hits upon; to copy them is much cheaper.
+/// Where they are kept, under names that no program finds; copying them is much cheaper.
 const KEPT_DB: usize = 15;
 const KEPT_PREFIX: &[u8] = b"\x00kept for the next program: ";
 
-/// Of so many programs one is audited: that costs many times what the rest of a program does.
+/// One of so many programs is audited, which costs many times as much as the rest of a program.
 const AUDITED_ONE_IN: u32 = 64;
-/// Of so many programs one has an image: that costs still more.
+/// One of so many programs has an image, which costs still more.
 const IMAGED_ONE_IN: u32 = 256;
 
 struct Subject {
@@ -81,7 +80,7 @@ struct Subject {
 }
 
 thread_local! {
-    /// Creating one takes a thousand times as long as a request: it is used again.
+    /// Creating one takes a thousand times as long as a request, so it is used again.
     static SUBJECT: RefCell<Subject> = RefCell::new(subject());
 }
 
@@ -167,7 +166,8 @@ fn element(number: usize) -> [String; 2] {
     [number.to_string(), text]
 }
 
-/// Makes the collections large, of those kept from the program before if they are there still.
+/// Makes the collections large, by copies of those kept from the program before if they still
+/// exist.
 fn grow(server: &mut InProcess) {
     server.ask(&[b"SELECT", KEPT_DB.to_string().as_bytes()]);
     for (command, key, is_pair) in LARGE {
@@ -208,10 +208,10 @@ fn check(request: &[&[u8]], reply: &[u8]) {
             other => panic!("{:?} is answered {other:?}: {}", shown(), rest.escape_ascii()),
         }
     }
-    // One message for each channel; messages to the client itself, which hears what it does.
+    // One message for each channel, and those to the client itself, which receives its own.
     let listens =
         name.ends_with(b"subscribe") || [&b"exec"[..], b"reset", b"quit"].contains(&&name[..]);
-    // No reply: it would wait, or is not for a fuzzer; or the client has asked for none.
+    // No reply: it would wait, or is not for a fuzzer; or the client wants none.
     assert!(
         replies <= 1 || listens,
         "{:?} has {replies} replies: {}",
@@ -220,7 +220,7 @@ fn check(request: &[&[u8]], reply: &[u8]) {
     );
 }
 
-/// What is left of the bytes.
+/// The rest of the bytes.
 struct Program<'a>(&'a [u8]);
 
 impl Program<'_> {

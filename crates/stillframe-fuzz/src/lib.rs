@@ -1,10 +1,10 @@
 //! What the fuzz targets in `fuzz/` do with their bytes, as plain functions, so that `cargo test`
 //! replays the corpora and random bytes on any toolchain.
 //!
-//! - Each function panics if a reader does what it must not: panic itself, take damage for sound,
-//!   or disagree with another reader of the same format.
+//! - Each function panics if a reader panics, takes damage for sound, or disagrees with another
+//!   reader of the same format.
 //! - Checksums stop a fuzzer at the door. So each reader gets the bytes as they are, and once more
-//!   with the checksums made right along the way, which is what a forger would do.
+//!   with right checksums, as from a forger.
 //! - [`canary`] holds a planted bug: a fuzzer that does not find it proves nothing.
 
 #![forbid(unsafe_code)]

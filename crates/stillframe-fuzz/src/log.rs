@@ -35,7 +35,7 @@ fn examine(file: &[u8]) {
                 assert!(until.is_some() || read + torn == file.len() as u64, "bytes are left over");
             }
             (false, _, Err(_)) => {}
-            // Only the tool gives a search up.
+            // Only the tool gives up a search.
             (false, _, Ok(_)) if examined.flaws[0].problem.contains("not looked at") => {}
             (sound, facts, recovered) => panic!("{sound}, {facts:?}, {recovered:?}"),
         }
@@ -58,7 +58,7 @@ fn seal(file: &mut [u8]) {
     while let Some(bytes) = u32_at(file, at + 4) {
         let Some(end) = at.checked_add(RECORD_HEAD_BYTES + bytes as usize) else { return };
         let Some(record) = file.get_mut(at..end) else { return };
-        // The old checksum is the fuzzer's say.
+        // The old checksum is the fuzzer's choice.
         let leave = record[0];
         let is_mark = record[16..20] == [0xFF; 4];
         if leave % 8 != 0 {

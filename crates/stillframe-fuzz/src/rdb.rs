@@ -15,7 +15,7 @@ pub fn rdb(data: &[u8]) {
     read(&file);
 }
 
-/// Reads `data` as what RESTORE is given, as it is and with version and checksum made right.
+/// Reads `data` as RESTORE's payload, as it is and with version and checksum made right.
 pub fn payload(data: &[u8]) {
     if let Ok(decoder) = Decoder::of_payload(data) {
         let _ = entries(decoder);
@@ -25,7 +25,7 @@ pub fn payload(data: &[u8]) {
     let decoder = Decoder::of_payload(&payload).expect("it was sealed just now");
     let Ok(found) = entries(decoder) else { return };
     assert_eq!(found.len(), 1, "one value");
-    // Other bytes may stand for the same value, and ours are one of them.
+    // Other bytes may hold the same value, and ours are one form.
     let written = encoded(|encoder| {
         found[0].put(encoder, Place::Payload);
         encoder.finish_payload().expect("a Vec takes all");
@@ -35,11 +35,11 @@ pub fn payload(data: &[u8]) {
 }
 
 thread_local! {
-    /// What an encoder needs takes longer to make than to use.
+    /// The memory of an encoder, which takes longer to make than to use.
     static WORKSPACE: RefCell<Option<Workspace>> = const { RefCell::new(None) };
 }
 
-/// What `write` writes.
+/// The bytes that `write` writes.
 fn encoded(write: impl FnOnce(&mut Encoder<&mut Vec<u8>>)) -> Vec<u8> {
     let mut written = Vec::new();
     let workspace = WORKSPACE.take().unwrap_or_default();
@@ -92,7 +92,7 @@ impl Entry {
         .expect("a Vec takes all");
     }
 
-    /// In rising order, where the order means nothing.
+    /// In rising order, where the order is free.
     fn settled(mut self) -> Self {
         if self.kind == Some(Collection::Set) {
             self.texts.sort_unstable();
@@ -151,7 +151,7 @@ fn read(file: &[u8]) {
     let entries = match (decode(file), error) {
         (Ok(entries), None) => entries,
         (Err(_), Some(_)) => return,
-        // What this server cannot hold may be sound all the same.
+        // A value that this server does not support may still be sound.
         (
             Err(
                 DecodeError::UnsupportedType { .. }
@@ -165,7 +165,7 @@ fn read(file: &[u8]) {
     };
     let listed: u64 = summary.databases.iter().map(|database| database.total()).sum();
     assert_eq!(listed + summary.keys_elsewhere, entries.len() as u64);
-    // What was read can be written, and is read again.
+    // A value that was read can be written and read again.
     let written = encoded(|encoder| {
         let origin = Origin { created_s: 0, used_memory_bytes: 0, aof_base: false };
         encoder.begin(&origin).expect("a Vec takes all");

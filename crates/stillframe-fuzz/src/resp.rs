@@ -61,7 +61,7 @@ fn parse(stream: &[u8], size: usize) -> Parsed {
 }
 
 /// The parser with a bug planted behind it: a third argument of more than three bytes.
-/// Whoever drives this must find it.
+/// Every fuzzer must find it.
 pub fn canary(data: &[u8], planted: bool) {
     let (requests, _) = parse(data, data.len().max(1));
     let found = requests.iter().any(|args| args.get(2).is_some_and(|arg| arg.len() > 3));

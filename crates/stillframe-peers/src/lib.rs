@@ -1,11 +1,10 @@
-//! The programs that tests compare this project with, or use. Each may be missing by itself.
+//! The programs that tests use or compare this project with. Each may be missing by itself.
 //!
-//! - A test asks for every peer it uses before it uses one, and passes without those that are
-//!   missing. A line on standard error names each missing one, past the capture of the test
-//!   harness: a test that was skipped looks like one that passed.
-//! - A shell and the tools of POSIX are there on every machine. All else is a peer.
-//! - `scripts/test-without-peers.sh` runs the tests that ask where peers are missing: all of them,
-//!   or one at a time.
+//! - A test asks for all its peers before it uses one, and passes where one is missing. A line on
+//!   standard error names each missing one, past the capture of the test harness, which shows a
+//!   skipped test as passed.
+//! - Every machine has a shell and the tools of POSIX. All else is a peer.
+//! - `scripts/test-without-peers.sh` runs these tests without all peers, or without one at a time.
 #![forbid(unsafe_code)]
 
 use std::io::Write;
@@ -54,7 +53,7 @@ impl Peer {
             Self::RedisPy => succeeds(&python(), &["-c", "import redis"]) == Some(true),
             Self::RedisConf => std::fs::File::open(conf()).is_ok(),
             Self::Openssl => succeeds(self.name(), &["version"]).is_some(),
-            // redis-check-rdb of old took this for a file: whether it succeeds says nothing.
+            // An old redis-check-rdb takes this for a file: its exit status means nothing.
             _ => succeeds(self.name(), &["--version"]).is_some(),
         }
     }
@@ -80,7 +79,7 @@ pub fn conf() -> String {
     std::env::var("STILLFRAME_REDIS_CONF").unwrap_or_else(|_| REDIS_CONF.to_owned())
 }
 
-/// Whether all of `peers` are there; if not, says loudly what `test` misses.
+/// Whether all of `peers` are there; if not, prints loudly which ones `test` lacks.
 #[must_use]
 pub fn are_here(test: &str, peers: &[Peer]) -> bool {
     let missing: Vec<&str> =
@@ -92,7 +91,7 @@ pub fn are_here(test: &str, peers: &[Peer]) -> bool {
     missing.is_empty()
 }
 
-/// Says loudly, in one line, that `test` proves nothing, or less, on this machine.
+/// Prints loudly, in one line, that `test` proves nothing, or less, on this machine.
 pub fn skipped(test: &str, why: &str) {
     // In one write, past the test harness, which would swallow it.
     let line = format!("\nSKIPPED: {test}: {why}\n");

@@ -1,9 +1,9 @@
-//! Collections on their way out: packed where Redis would keep them packed, so that it loads them
-//! by copying, and element by element otherwise.
+//! Writing collections: packed where Redis keeps them packed, so that it loads them by copying,
+//! otherwise element by element.
 //!
-//! - Nothing is allocated: what is packed is packed in room of a fixed size.
-//! - Elements are asked for twice where the first look decides the form, so they come from a
-//!   closure that must give the same ones each time.
+//! - The writer allocates nothing: it packs in room of a fixed size.
+//! - It visits elements twice where the first visit decides the form, so they come from a closure
+//!   that must give the same ones each time.
 
 use crate::encode::{Encoder, Place};
 use crate::format::*;
@@ -119,8 +119,8 @@ impl<O: Output> Encoder<O> {
         Ok(())
     }
 
-    /// Writes a sorted set of `len` members with their scores, which are numbers. A large one is
-    /// written from its end, where Redis inserts fastest.
+    /// Writes a sorted set of `len` members with their scores, which are numbers; a large one from
+    /// its end, where Redis inserts fastest.
     ///
     /// # Errors
     /// Those of the output.
@@ -159,7 +159,7 @@ impl<O: Output> Encoder<O> {
     }
 }
 
-/// The node of a list that elements are going into.
+/// The node of a list that takes elements.
 #[derive(Default)]
 struct Node {
     bytes: usize,
@@ -172,7 +172,7 @@ enum Next {
     Append,
     /// Into a new one.
     Fresh,
-    /// It is a node of its own, not packed.
+    /// Into a node of its own, not packed.
     Alone,
 }
 

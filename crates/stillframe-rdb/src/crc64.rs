@@ -1,8 +1,8 @@
 //! CRC-64 as RDB uses it: polynomial of Jones, reflected, starting from 0.
 //!
 //! The work is `crc-fast`'s, which folds with carry-less multiplication where the processor has
-//! it. Without (x86-64 before 2010) it falls back to tables behind a lock, which only then is a
-//! hazard in a forked child.
+//! it. Without (x86-64 before 2010) it falls back to tables behind a lock, a hazard in a forked
+//! child.
 
 use std::fmt;
 
@@ -32,7 +32,7 @@ impl Crc64 {
         Crc64(digest)
     }
 
-    /// Goes on over `bytes`.
+    /// Adds `bytes`.
     pub fn update(&mut self, bytes: &[u8]) {
         self.0.update(bytes);
     }

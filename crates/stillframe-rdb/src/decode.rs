@@ -24,7 +24,7 @@ pub enum Event<'a> {
         /// Its number, as large as the file says.
         db: u64,
     },
-    /// How many keys the database selected has. A hint that a file may lie in.
+    /// How many keys the selected database has. A hint: a file may lie.
     ResizeDb {
         /// Keys, with or without an expiry.
         keys: u64,
@@ -113,10 +113,10 @@ enum State {
 }
 
 impl<'a> Decoder<&'a [u8]> {
-    /// A decoder of what DUMP gave: one value, reported with an empty key and database 0.
+    /// A decoder of DUMP's payload: one value, reported with an empty key and database 0.
     ///
     /// # Errors
-    /// [`PayloadError`]: version and checksum are looked at first.
+    /// [`PayloadError`]: version and checksum are checked first.
     pub fn of_payload(payload: &'a [u8]) -> Result<Self, PayloadError> {
         verified(payload).map(Self::of_value)
     }
@@ -125,7 +125,7 @@ impl<'a> Decoder<&'a [u8]> {
     /// of damaged values.
     ///
     /// # Errors
-    /// [`PayloadError`]: the version is looked at first.
+    /// [`PayloadError`]: the version is checked first.
     pub fn of_unverified_payload(payload: &'a [u8]) -> Result<Self, PayloadError> {
         versioned(payload).map(|(value, _)| Self::of_value(value))
     }
@@ -150,8 +150,8 @@ impl<R: Read> Decoder<R> {
         }
     }
 
-    /// Tells the file's length in bytes, so that a string that runs past its end is refused before
-    /// the rest of the file is read into memory in search of it.
+    /// Sets the file's length in bytes, so that a string that runs past its end is refused before
+    /// the rest of the file is read into memory.
     #[must_use]
     pub fn with_file_bytes(mut self, bytes: u64) -> Self {
         self.source.set_file_bytes(bytes);
@@ -261,7 +261,7 @@ impl<R: Read> Decoder<R> {
         Ok(Event::Aux { name: &self.key, value })
     }
 
-    /// The value of type `kind` of the key just read, whose record and type stand at these offsets.
+    /// The value of type `kind` of the key just read, whose record and type are at these offsets.
     fn value(
         &mut self,
         kind: u8,

@@ -6,7 +6,7 @@ use crate::sheet::{BUFFER_BYTES, Output, Sheet};
 use crate::strings::{LZF_BYTES_MAX, Strings};
 use crate::{Uses, Value, lzf};
 
-/// What the aux fields say about a file.
+/// The contents of a file's aux fields.
 #[derive(Debug, Clone, Copy)]
 pub struct Origin {
     /// When it was begun, in unix seconds.
@@ -23,7 +23,7 @@ const REDIS_VERSION: &[u8] = b"7.0.15";
 /// Where a value goes.
 #[derive(Debug, Clone, Copy)]
 pub enum Place<'a> {
-    /// It is a key's, in a file.
+    /// It belongs to a key in a file.
     Key {
         /// The key's database. They may come in any order, several times.
         db: u64,
@@ -32,7 +32,7 @@ pub enum Place<'a> {
         /// When it expires, in unix milliseconds.
         expire_at_ms: Option<i64>,
     },
-    /// It stands alone, as DUMP gives it; [`Encoder::finish_payload`] follows.
+    /// It stands alone, as in DUMP; [`Encoder::finish_payload`] follows.
     Payload,
 }
 
@@ -58,7 +58,7 @@ pub struct Encoder<O> {
     pub(crate) numbers: Box<[i64]>,
 }
 
-/// The memory that an encoder works in, to be used by one encoder after another: fresh memory is
+/// The memory that an encoder works in; one encoder after another uses it, since fresh memory is
 /// slow to touch.
 pub struct Workspace {
     buffer: Box<[u8]>,
@@ -89,19 +89,19 @@ impl Default for Workspace {
 }
 
 impl<O: Output> Encoder<O> {
-    /// An encoder that has not written anything yet. Everything it will need is allocated here.
+    /// An encoder that has written nothing yet. It allocates all that it needs here.
     pub fn new(output: O) -> Self {
         Self::within(Workspace::new(), output)
     }
 
-    /// As [`new`](Self::new), in memory that is there already: nothing is allocated.
+    /// As [`new`](Self::new), in existing memory: it allocates nothing.
     pub fn within(workspace: Workspace, output: O) -> Self {
         let Workspace { buffer, lzf, packed, pack, numbers } = workspace;
         let out = Strings { sheet: Sheet::new(output, buffer), compress: true, lzf, packed };
         Encoder { out, db: None, uses: Uses::Unknown, pack: Listpack::within(pack), numbers }
     }
 
-    /// Takes the memory away for the next encoder. Nothing more can be written through this one.
+    /// Takes the memory for the next encoder. This one can write nothing more.
     pub fn take_workspace(&mut self) -> Workspace {
         Workspace {
             buffer: self.out.sheet.take_buffer(),
@@ -112,14 +112,14 @@ impl<O: Output> Encoder<O> {
         }
     }
 
-    /// Whether strings are compressed where that helps (`rdbcompression`); they are by default.
+    /// Whether to compress strings where that helps (`rdbcompression`); the default is yes.
     #[must_use]
     pub fn compress(mut self, compress: bool) -> Self {
         self.out.compress = compress;
         self
     }
 
-    /// Writes the header and the aux fields that Redis writes. To be called once, first.
+    /// Writes the header and the aux fields that Redis writes. Call it once, first.
     ///
     /// # Errors
     /// Those of the output, here and in all methods below.
@@ -171,7 +171,7 @@ impl<O: Output> Encoder<O> {
         self.string(Place::Key { db, key, expire_at_ms }, value)
     }
 
-    /// Gives how the key of the next value was used.
+    /// Sets how the key of the next value was used.
     pub fn set_uses(&mut self, uses: Uses) {
         self.uses = uses;
     }
@@ -244,7 +244,7 @@ impl<O: Output> Encoder<O> {
         &self.out.sheet.output
     }
 
-    /// The output, to be ended after [`finish`](Self::finish).
+    /// The output, for ending it after [`finish`](Self::finish).
     pub fn output_mut(&mut self) -> &mut O {
         &mut self.out.sheet.output
     }

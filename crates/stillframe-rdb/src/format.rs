@@ -41,7 +41,7 @@ pub(crate) const TYPE_HASH_LISTPACK: u8 = 16;
 pub(crate) const TYPE_SORTED_LISTPACK: u8 = 17;
 pub(crate) const TYPE_LIST_NODES: u8 = 18;
 
-/// What a node of a list is: one element, or a listpack of them.
+/// The kinds of nodes of a list: one element, or a listpack of them.
 pub(crate) const NODE_PLAIN: u64 = 1;
 pub(crate) const NODE_PACKED: u64 = 2;
 
@@ -83,7 +83,7 @@ pub(crate) fn module_name(id: u64) -> String {
     (0..9).map(|at| char::from(ALPHABET[(id >> (58 - at * 6) & 63) as usize])).collect()
 }
 
-/// The integer that `text` is the canonical decimal form of.
+/// The integer whose canonical decimal form is `text`.
 pub(crate) fn canonical_int(text: &[u8]) -> Option<i64> {
     let digits = text.strip_prefix(b"-").unwrap_or(text);
     let canonical = match digits {
@@ -108,7 +108,7 @@ pub(crate) fn number_text<'a>(room: &'a mut NumberText, number: fmt::Arguments<'
     &room[..length]
 }
 
-/// The text of a score as Redis packs it, and then shows it to a scan of the set: whole numbers in
+/// The text of a score as Redis packs it, and as a scan of the set then shows it: whole numbers in
 /// full, others as C's `%.17g`.
 pub(crate) fn score_text(room: &mut NumberText, score: f64) -> &[u8] {
     const WHOLE_BELOW: f64 = (1_u64 << 62) as f64;
@@ -136,7 +136,7 @@ fn without_zeros(text: &[u8]) -> &[u8] {
     if text.contains(&b'.') { &text[..end] } else { text }
 }
 
-/// Bytes for an error's text: escaped, cut if long.
+/// Bytes in an error's text: escaped, cut if long.
 pub(crate) fn shown(bytes: &[u8]) -> String {
     const SHOWN_BYTES_MAX: usize = 100;
     match bytes.get(..SHOWN_BYTES_MAX) {

@@ -1,7 +1,7 @@
 //! LZF, the compression inside RDB strings: own code for the format drawn at the crate's head.
 //!
-//! The compressor looks three bytes up in a table of recent positions and takes what it finds. On
-//! data without repetitions it steps faster and faster, so that random values cost little. Its
+//! The compressor looks three bytes up in a table of recent positions and takes the match. On data
+//! without repetitions it steps faster and faster, so random values cost little. Its
 //! table is allocated once and never cleared between inputs: an entry holds its position plus the
 //! sum of all earlier inputs' lengths, so places of earlier inputs are too small.
 
@@ -23,11 +23,11 @@ pub(crate) struct Compressor {
 
 impl Compressor {
     pub(crate) fn new() -> Self {
-        // Not zero, so that the memory is touched here: entries below `base` count for nothing.
+        // Not zero, which touches the memory here: entries below `base` do not count.
         Compressor { table: vec![1; 1 << TABLE_BITS].into(), base: 2 }
     }
 
-    /// A compressor whose memory was taken.
+    /// A compressor without memory, after a move.
     pub(crate) fn spent() -> Self {
         Compressor { table: Box::default(), base: 1 }
     }
@@ -78,7 +78,7 @@ fn hash(bytes: &[u8]) -> usize {
     (word.wrapping_mul(0x9E37_79B1) >> (32 - TABLE_BITS)) as usize
 }
 
-/// How many bytes at `at` repeat those at `position`, which three do.
+/// How many bytes at `at`, three at least, repeat those at `position`.
 fn common_length(input: &[u8], position: usize, at: usize) -> usize {
     let end = input.len().min(at + MATCH_BYTES_MAX);
     let (new, old) = (&input[at..end], &input[position..position + (end - at)]);
@@ -132,7 +132,7 @@ impl Packed<'_> {
 }
 
 /// Unpacks `input` to `out` (cleared first), which must come to exactly `length` bytes; `None` if
-/// it does not. Memory follows what is unpacked, not what `length` announces.
+/// it does not. Memory follows the unpacked bytes, not `length`.
 pub(crate) fn decompress(mut input: &[u8], length: u64, out: &mut Vec<u8>) -> Option<()> {
     out.clear();
     if length > EXPANSION_MAX.saturating_mul(input.len() as u64) {
@@ -173,8 +173,8 @@ fn repeat(out: &mut Vec<u8>, distance: usize, mut count: usize) -> Option<()> {
     Some(())
 }
 
-/// Finds whether a packed string that comes in pieces would unpack, as [`decompress`] would say,
-/// without unpacking it: only lengths are looked at.
+/// Checks whether a packed string that comes in pieces would unpack, as [`decompress`] finds, by
+/// its lengths alone.
 pub(crate) struct Check {
     /// Bytes that it should unpack to, and that it has so far.
     wanted: u64,
@@ -183,7 +183,7 @@ pub(crate) struct Check {
     next: Next,
 }
 
-/// What the next byte is.
+/// The meaning of the next byte.
 enum Next {
     Control,
     Literals {

@@ -1,4 +1,4 @@
-//! Packing of small collections into listpacks and intsets, in room that is there beforehand.
+//! Packing of small collections into listpacks and intsets, in room reserved beforehand.
 //!
 //! The layouts are drawn at the head of `unpack`.
 
@@ -7,7 +7,7 @@ use crate::format::canonical_int;
 const HEAD_BYTES: usize = 6;
 const MARK: u8 = 0xFF;
 
-/// As Redis's defaults: more elements, or a longer one, and a collection is not packed.
+/// Redis's defaults: a collection with more elements, or a longer one, is not packed.
 pub(crate) const HASH_PAIRS_MAX: usize = 512;
 pub(crate) const SORTED_MEMBERS_MAX: usize = 128;
 pub(crate) const TEXT_BYTES_MAX: usize = 64;
@@ -15,11 +15,12 @@ pub(crate) const INTSET_NUMBERS_MAX: usize = 512;
 /// Most bytes of a node of a list.
 pub(crate) const NODE_BYTES_MAX: usize = 8192;
 
-/// Holds what is packed: of all of the above, 512 pairs of 64 bytes and their heads are the most.
+/// Room for a packed collection: the largest of the above are 512 pairs of 64 bytes and their
+/// heads.
 pub(crate) const PACK_BYTES: usize = 2 * HASH_PAIRS_MAX * (TEXT_BYTES_MAX + 3) + FRAME_BYTES;
 const _: () = assert!(PACK_BYTES > NODE_BYTES_MAX && PACK_BYTES > 8 * INTSET_NUMBERS_MAX + 8);
 
-/// A listpack in the making.
+/// A listpack under construction.
 #[derive(Debug)]
 pub(crate) struct Listpack {
     room: Box<[u8]>,
@@ -40,7 +41,7 @@ impl Listpack {
         Listpack { room, filled: HEAD_BYTES, count: 0 }
     }
 
-    /// Takes the room away.
+    /// Returns the room.
     pub(crate) fn take_room(&mut self) -> Box<[u8]> {
         self.clear();
         std::mem::take(&mut self.room)
@@ -136,8 +137,8 @@ impl Head {
     }
 }
 
-/// What stands behind an element of `length` bytes, and how many bytes that takes: groups of seven
-/// bits, all but the first marked, the lowest last.
+/// The bytes behind an element of `length` bytes, and their number: groups of seven bits, all but
+/// the first marked, the lowest last.
 pub(crate) fn backward_length(length: usize) -> ([u8; 5], usize) {
     // As in Redis, a length of all ones takes a group more than it needs.
     let groups = match length {

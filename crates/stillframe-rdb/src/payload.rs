@@ -9,7 +9,7 @@ use crate::format::VERSION;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum PayloadError {
-    /// Too short to hold anything.
+    /// Too short for a value.
     #[error("a payload of {bytes} bytes is cut: version and checksum alone take 10")]
     Short {
         /// Its length.
@@ -21,7 +21,7 @@ pub enum PayloadError {
         /// The version it claims.
         found: u16,
     },
-    /// Not the bytes that were written.
+    /// The checksum is wrong.
     #[error("the payload is damaged: its bytes have checksum {computed:016x}, not {written:016x}")]
     Checksum {
         /// That of the bytes.

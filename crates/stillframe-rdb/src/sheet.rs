@@ -1,4 +1,4 @@
-//! The encoder's way out: one buffer, allocated at the start, in front of the output.
+//! The encoder's output: one buffer, allocated at the start, in front of the sink.
 
 use std::io::{self, Write};
 
@@ -8,13 +8,13 @@ use crate::crc64::Crc64;
 ///
 /// In a forked child, writing must not allocate, lock or log.
 pub trait Output {
-    /// Why bytes were not taken.
+    /// Why the output refused bytes.
     type Error;
 
     /// Takes all of `bytes`.
     ///
     /// # Errors
-    /// Any error makes the file worthless: the encoder is to be dropped.
+    /// Any error makes the file worthless: drop the encoder.
     fn write(&mut self, bytes: &[u8]) -> Result<(), Self::Error>;
 }
 
@@ -28,8 +28,8 @@ impl<W: Write> Output for W {
 
 pub(crate) const BUFFER_BYTES: usize = 128 * 1024;
 
-/// Gathers small pieces, so that the output and the checksum see large ones. What is longer than
-/// the buffer goes past it.
+/// Gathers small pieces, so that the output and the checksum see large ones. Pieces longer than
+/// the buffer bypass it.
 #[derive(Debug)]
 pub(crate) struct Sheet<O> {
     pub(crate) output: O,
@@ -45,7 +45,7 @@ impl<O: Output> Sheet<O> {
         Sheet { output, buffer, filled: 0, flushed_bytes: 0, crc: Crc64::new() }
     }
 
-    /// Takes the buffer away, when nothing more is to be written.
+    /// Returns the buffer, after the last write.
     pub(crate) fn take_buffer(&mut self) -> Box<[u8]> {
         self.filled = 0;
         std::mem::take(&mut self.buffer)

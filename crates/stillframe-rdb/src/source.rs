@@ -1,5 +1,5 @@
-//! The decoder's way in: buffers a reader, counts offsets, computes the checksum of what was
-//! consumed, and reads lengths and strings.
+//! The decoder's input: buffers a reader, counts offsets, computes the checksum of the consumed
+//! bytes, and reads lengths and strings.
 
 use std::io::{ErrorKind, Read};
 
@@ -8,7 +8,7 @@ use crate::format::*;
 use crate::{DecodeError, Value, lzf};
 
 const BUFFER_BYTES: usize = 128 * 1024;
-/// The least: a file may be longer than somebody says.
+/// The least: a file may be longer than its stated length.
 const BUFFER_BYTES_MIN: usize = 1024;
 
 /// Invariant: `buffer[..start]` is consumed, of it `buffer[..hashed]` is in `crc`;
@@ -16,7 +16,7 @@ const BUFFER_BYTES_MIN: usize = 1024;
 #[derive(Debug)]
 pub(crate) struct Source<R> {
     reader: R,
-    /// Empty before the first byte is asked for.
+    /// Empty before the first read.
     buffer: Box<[u8]>,
     hashed: usize,
     start: usize,
@@ -134,7 +134,7 @@ impl<R: Read> Source<R> {
         Ok(found)
     }
 
-    /// The byte that says what comes next.
+    /// The byte that names the next part.
     pub(crate) fn op(&mut self) -> Result<u8, DecodeError> {
         let at = self.offset();
         self.next_byte()?.ok_or_else(|| {
@@ -142,7 +142,7 @@ impl<R: Read> Source<R> {
         })
     }
 
-    /// Reads what follows the end mark; returns whether there is a checksum, which is right then.
+    /// Reads the checksum behind the end mark; returns whether there is one, which is then right.
     pub(crate) fn end(&mut self, version: u32) -> Result<bool, DecodeError> {
         if version < FIRST_VERSION_WITH_CHECKSUM {
             return Ok(false);
@@ -184,7 +184,7 @@ impl<R: Read> Source<R> {
         }
     }
 
-    /// A string in any encoding: an integer is returned, all others are left in `out`.
+    /// A string in any encoding: returns an integer, leaves all others in `out`.
     pub(crate) fn string(&mut self, out: &mut Vec<u8>) -> Result<Option<i64>, DecodeError> {
         let offset = self.offset();
         match self.length_or_special()? {
@@ -234,7 +234,7 @@ impl<R: Read> Source<R> {
     }
 
     /// `length` bytes of the string whose encoding starts at `offset`. Memory follows the bytes
-    /// that really come.
+    /// that arrive.
     pub(crate) fn bytes(
         &mut self,
         offset: u64,
@@ -277,14 +277,13 @@ impl<R: Read> Source<R> {
         self.pieces(offset, length, |_| {})
     }
 
-    /// Steps over a string in any encoding; a packed one is checked.
+    /// Steps over a string in any encoding; checks a packed one.
     pub(crate) fn skip_string(&mut self) -> Result<(), DecodeError> {
         let mut nothing = Vec::new();
         self.string_up_to(0, &mut nothing).map(drop)
     }
 
-    /// A string in any encoding; `None` if it has more than `most` bytes: then it is checked and
-    /// not held.
+    /// A string in any encoding; `None` if it has more than `most` bytes: then it is only checked.
     pub(crate) fn string_up_to<'a>(
         &mut self,
         most: u64,
@@ -306,7 +305,7 @@ impl<R: Read> Source<R> {
     }
 
     /// A string in any encoding, as bytes in `out`; `false` if it has more than `most` bytes: then
-    /// it is checked and not held.
+    /// it is only checked.
     pub(crate) fn text_up_to(&mut self, most: u64, out: &mut Vec<u8>) -> Result<bool, DecodeError> {
         out.clear();
         match self.string_up_to(most, out)? {
@@ -334,7 +333,7 @@ pub(crate) fn damaged(offset: u64, what: String) -> DecodeError {
     DecodeError::Damaged { offset, what }
 }
 
-/// Empties a buffer for its next use, and gives back what a rare huge string made of it.
+/// Empties a buffer for its next use, and frees the room of a rare huge string.
 pub(crate) fn trim(buffer: &mut Vec<u8>) {
     const KEPT_BYTES_MAX: usize = 1 << 20;
     buffer.clear();

@@ -1,7 +1,7 @@
-//! Lengths and strings on their way out.
+//! Writing lengths and strings.
 //!
-//! The form of each string is decided as Redis does: an integer of at most 32 bits, LZF if that
-//! saves four bytes, plain otherwise.
+//! Each string gets the form that Redis gives it: an integer of at most 32 bits, LZF if that saves
+//! four bytes, plain otherwise.
 
 use crate::format::*;
 use crate::sheet::{Output, Sheet};
@@ -9,7 +9,7 @@ use crate::{Value, lzf};
 
 /// As in Redis: shorter strings are not compressed.
 const LZF_BYTES_MIN: usize = 21;
-/// Longer strings are not compressed, for want of preallocated room.
+/// Longer strings are not compressed: no room is reserved for them.
 pub(crate) const LZF_BYTES_MAX: usize = 1 << 20;
 
 #[derive(Debug)]
@@ -17,7 +17,7 @@ pub(crate) struct Strings<O> {
     pub(crate) sheet: Sheet<O>,
     pub(crate) compress: bool,
     pub(crate) lzf: lzf::Compressor,
-    /// Room for what LZF makes.
+    /// Room for LZF's output.
     pub(crate) packed: Box<[u8]>,
 }
 

@@ -1,7 +1,7 @@
 //! The client's side: reads replies of RESP2 and RESP3, for tests and load generators.
 //!
 //! One call reads one whole reply from the start of a buffer, borrowing its bytes. It keeps no
-//! state: an array that arrives in many pieces is looked at from its start each time.
+//! state: an array that arrives in many pieces is read from its start each time.
 
 use thiserror::Error;
 
@@ -32,7 +32,7 @@ pub enum Reply<'a> {
     Map(Vec<(Reply<'a>, Reply<'a>)>),
     /// A set, in the order sent.
     Set(Vec<Reply<'a>>),
-    /// A message out of order.
+    /// A push.
     Push(Vec<Reply<'a>>),
     /// A floating-point number.
     Double(f64),
@@ -44,7 +44,7 @@ pub enum Reply<'a> {
     Verbatim([u8; 3], &'a [u8]),
 }
 
-/// A reply that cannot be understood.
+/// A malformed reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ReplyError {
@@ -152,7 +152,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Grows with what is there, whatever `length` says.
+    /// Grows with the bytes received, whatever `length` says.
     fn replies(&mut self, length: usize, depth: usize) -> Result<Vec<Reply<'a>>, Stop> {
         let mut replies = Vec::new();
         for _ in 0..length {

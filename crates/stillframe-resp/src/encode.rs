@@ -1,4 +1,4 @@
-//! The reply encoder: appends replies to a buffer, in the protocol the client has asked for.
+//! The reply encoder: appends replies to a buffer, in the protocol that the client chose.
 //!
 //! A type that RESP2 lacks becomes what Redis sends instead: a map is a flat array, a set or a push
 //! an array, a double or a big number or a verbatim text a bulk string, a boolean an integer.
@@ -8,7 +8,7 @@ use crate::{ProtocolError, format_double, format_integer};
 /// The version of the protocol on one connection; `HELLO` changes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Protocol {
-    /// What every connection starts with.
+    /// The protocol of every new connection.
     #[default]
     Resp2,
     /// With maps, sets, doubles, nulls of one kind, pushes.
@@ -22,8 +22,8 @@ pub struct Out<'a> {
     pub buffer: &'a mut Vec<u8>,
     /// The form they take.
     pub protocol: Protocol,
-    /// Bytes of `buffer` above which nothing more is added: a request for a reply without
-    /// bounds must not fill memory. A reply that was cut short must never be sent.
+    /// Bytes of `buffer` above which the encoder adds nothing more: a request for an unbounded
+    /// reply must not fill memory. Never send a reply that was cut short.
     pub limit: usize,
 }
 
@@ -33,7 +33,7 @@ impl<'a> Out<'a> {
         Out { buffer, protocol, limit: usize::MAX }
     }
 
-    /// Whether the buffer holds so much that nothing more is added.
+    /// Whether the buffer is beyond its limit, so that the encoder adds nothing more.
     #[inline]
     #[must_use]
     pub fn is_full(&self) -> bool {
@@ -47,13 +47,13 @@ impl<'a> Out<'a> {
         Out { buffer: self.buffer, protocol: self.protocol, limit: self.limit }
     }
 
-    /// An array of status lines: the answer of HELP sub-commands.
+    /// An array of status lines: the reply of HELP sub-commands.
     pub fn lines(&mut self, lines: &[&str]) {
         self.array(lines.len());
         lines.iter().for_each(|line| self.simple(line));
     }
 
-    /// Bytes that may be added yet.
+    /// Bytes up to the limit.
     #[must_use]
     pub fn room(&self) -> usize {
         self.limit.saturating_sub(self.buffer.len())
@@ -86,7 +86,7 @@ impl<'a> Out<'a> {
         self.buffer.extend_from_slice(b"\r\n");
     }
 
-    /// The answer to a request that could not be understood. Close the connection after it.
+    /// The reply to a malformed request. Close the connection after it.
     pub fn protocol_error(&mut self, error: &ProtocolError) {
         match error {
             // A case of its own, because the byte goes back as it came, not as UTF-8.
@@ -119,7 +119,7 @@ impl<'a> Out<'a> {
         self.buffer.extend_from_slice(b"\r\n");
     }
 
-    /// An integer as a string of bytes: what `GET` answers for a counter.
+    /// An integer as a string of bytes: the reply of `GET` for a counter.
     pub fn bulk_integer(&mut self, value: i64) {
         self.bulk(format_integer(value, &mut [0; 20]));
     }
@@ -130,7 +130,7 @@ impl<'a> Out<'a> {
         self.raw(if self.is_resp3() { b"_\r\n" } else { b"$-1\r\n" });
     }
 
-    /// No array (an `EXEC` that was called off).
+    /// No array (an aborted `EXEC`).
     pub fn null_array(&mut self) {
         self.raw(if self.is_resp3() { b"_\r\n" } else { b"*-1\r\n" });
     }
@@ -140,7 +140,7 @@ impl<'a> Out<'a> {
         self.header(b'*', length as i64);
     }
 
-    /// An array of `length` replies that are written already, from [`position`](Self::position) on.
+    /// An array of the `length` replies written from [`position`](Self::position) on.
     pub fn array_at(&mut self, position: usize, length: usize) {
         let start = self.buffer.len();
         self.array(length);
@@ -166,13 +166,13 @@ impl<'a> Out<'a> {
         self.header(if self.is_resp3() { b'~' } else { b'*' }, length as i64);
     }
 
-    /// A message out of order; its `length` replies follow.
+    /// A push; its `length` replies follow.
     pub fn push(&mut self, length: usize) {
         self.header(if self.is_resp3() { b'>' } else { b'*' }, length as i64);
     }
 
-    /// What goes with the reply behind it; `length` times two replies follow. RESP2 has no such
-    /// thing: there it must not be sent.
+    /// Attributes of the reply behind them; `length` times two replies follow. RESP2 has none:
+    /// never send them there.
     pub fn attribute(&mut self, length: usize) {
         debug_assert!(self.is_resp3(), "RESP2 has no attributes");
         self.header(b'|', length as i64);
@@ -204,7 +204,7 @@ impl<'a> Out<'a> {
         }
     }
 
-    /// A text for people, with a `format` of three bytes: `txt` or `mkd`.
+    /// A verbatim string, with a `format` of three bytes: `txt` or `mkd`.
     pub fn verbatim(&mut self, format: &[u8; 3], text: impl AsRef<[u8]>) {
         let text = text.as_ref();
         match self.protocol {
@@ -220,7 +220,7 @@ impl<'a> Out<'a> {
         }
     }
 
-    /// Bytes that are a reply, or the start of one, as they are.
+    /// Encoded bytes of a reply, or of the start of one.
     #[inline]
     pub fn raw(&mut self, bytes: &[u8]) {
         if !self.is_full() {

@@ -1,12 +1,12 @@
-//! What a client can do wrong on the wire, in the words of Redis 7.0.
+//! Errors of the protocol, in the words of Redis 7.0.
 //!
 //! Clients and their test suites compare these texts, so they are part of the protocol. A server
-//! answers `-ERR <text>` ([`Out::protocol_error`](crate::Out::protocol_error)) and then closes:
-//! after any of them the stream has no next request to find.
+//! replies `-ERR <text>` ([`Out::protocol_error`](crate::Out::protocol_error)) and then closes:
+//! after an error no next request can be found in the stream.
 
 use thiserror::Error;
 
-/// A request that cannot be understood; the server sends the error, then closes the connection.
+/// A malformed request; the server sends the error, then closes the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ProtocolError {
@@ -39,7 +39,7 @@ pub enum ProtocolError {
     UnbalancedQuotes,
 }
 
-/// The byte as a reply line may carry it: line ends would break the line.
+/// The byte in a form for a reply line, which a line end would break.
 fn printable(byte: u8) -> char {
     match byte {
         b'\r' | b'\n' => ' ',

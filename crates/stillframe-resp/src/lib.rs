@@ -5,9 +5,9 @@
 //!
 //! Invariants:
 //! - Nothing a peer sends makes this crate panic, and no length a peer announces makes it reserve
-//!   memory: what is reserved is proportional to what has arrived.
+//!   memory: reserved memory is proportional to the bytes received.
 //! - A request split anywhere gives the same result as the whole, errors included, and the work is
-//!   linear in the bytes received: no byte of an unfinished request is looked at twice.
+//!   linear in the bytes received: no byte of an unfinished request is read twice.
 //! - Requests are not copied: arguments are ranges of the caller's buffer.
 
 #![forbid(unsafe_code)]

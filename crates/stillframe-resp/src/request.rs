@@ -1,8 +1,8 @@
 //! The request parser: multibulk (`*2\r\n$3\r\nGET\r\n$1\r\nk\r\n`) and inline (`GET k\r\n`).
 //!
 //! Invariants, between calls for one unfinished request:
-//! - Everything before `position` is understood and never looked at again; `args` holds the
-//!   arguments found there, as ranges of the buffer.
+//! - Everything before `position` is parsed and never read again; `args` holds the arguments found
+//!   there, as ranges of the buffer.
 //! - `scanned` bytes of the unfinished line at `position` hold no line end.
 //! - `bulk` is the length of the argument whose bytes start at `position`, if its header is read.
 //!
@@ -15,7 +15,7 @@ use crate::{ProtocolError, inline, parse_integer};
 /// Longest inline request, and longest header line, in bytes.
 const LINE_BYTES_MAX: usize = 64 * 1024;
 
-/// Least worth reserving for an argument under way, in bytes.
+/// Least room to reserve for an argument under way, in bytes.
 const RESERVE_BYTES_MIN: usize = 16 * 1024;
 
 /// An argument list longer than this is given back after its request.
@@ -24,7 +24,7 @@ const ARGS_KEPT_MAX: usize = 1024;
 /// Most arguments of a [`Plain`] request.
 const PLAIN_ARGS_MAX: usize = 8;
 
-/// What one request may ask for.
+/// Limits of one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Arguments of one request.
@@ -36,7 +36,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Redis's defaults for a client that has authenticated, or needs not.
+    /// Redis's defaults for a client that has authenticated, or need not.
     pub const OPEN: Limits =
         Limits { args_max: i32::MAX as usize, bulk_bytes_max: 512 << 20, authenticated: true };
     /// Redis's defaults for a client that must authenticate first.
@@ -117,7 +117,7 @@ impl Parser {
     ///   No arguments at all (an empty line, `*0`) means a request that gets no reply.
     /// - `Ok(None)`: more bytes are needed. Call again with the same bytes and more behind them;
     ///   they may have moved in memory.
-    /// - `Err`: the stream cannot be understood from here on.
+    /// - `Err`: the stream is malformed from here on.
     ///
     /// The buffer is only written to for an inline request with quotes, unescaped in place.
     pub fn parse(&mut self, buffer: &mut [u8]) -> Result<Option<usize>, ProtocolError> {
@@ -178,9 +178,9 @@ impl Parser {
         self.wanted
     }
 
-    /// The request at the start of `buffer`, if it is plain; else it is left to
-    /// [`parse`](Self::parse). So is what goes on with an unfinished request. Several can be looked
-    /// at before the first one runs: what is plain exceeds no limit that a request could change.
+    /// The request at the start of `buffer`, if it is plain. [`parse`](Self::parse) takes all
+    /// others, and the rest of an unfinished one. Several plain requests can be parsed before the
+    /// first one runs, because a plain request exceeds no limit that a request could change.
     #[inline]
     #[must_use]
     pub fn plain<'b>(&self, buffer: &'b [u8]) -> Option<Plain<'b>> {

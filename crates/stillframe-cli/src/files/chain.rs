@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{Facts, Finding, Flaw, Health};
 
-/// Adds what is wrong with chains to what was found of each file, oldest first.
+/// Adds problems of chains to the findings of each file, oldest first.
 pub(super) fn check(findings: &mut [Finding]) {
     let mut seen = BTreeMap::new();
     for finding in findings {

@@ -22,18 +22,18 @@ pub(crate) struct CheckpointFacts {
     pub(crate) created_ms: u64,
     pub(crate) algorithm: String,
     pub(crate) creator: String,
-    /// Whose state it is, if it says so.
+    /// Its application, if it names one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) application: Option<ApplicationFacts>,
     /// The first record of the log that is not in it, 0 if there was no log.
     pub(crate) log_from: u64,
     pub(crate) words: u64,
     pub(crate) words_per_block: u32,
-    /// Of a full one.
+    /// Blocks of a full one.
     pub(crate) blocks: Option<u64>,
     pub(crate) packed: bool,
     pub(crate) identity: u64,
-    /// What an increment adds to.
+    /// The base of an increment.
     pub(crate) base: Option<BaseFacts>,
 }
 
@@ -80,9 +80,9 @@ impl From<Checkpoint> for CheckpointFacts {
 pub(crate) struct LogFacts {
     pub(crate) version: u32,
     pub(crate) created_ms: u64,
-    /// Who wrote it, before version 4.
+    /// The program that wrote it, before version 4.
     pub(crate) creator: String,
-    /// Whose actions these are, if it says so.
+    /// Its application, if it names one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) application: Option<ApplicationFacts>,
     /// Sequence number of the first record.
@@ -93,7 +93,7 @@ pub(crate) struct LogFacts {
     pub(crate) payload_bytes: u64,
     /// When the first and the last record were logged.
     pub(crate) times_ms: Option<(u64, u64)>,
-    /// Records up to this one were on the disk, as this file proves.
+    /// This file proves that records up to this one were on the disk.
     pub(crate) proved: u64,
 }
 

@@ -12,7 +12,7 @@ use super::{Facts, Finding, Flaw, Health, Kind, members, open};
 /// The aux field of a dump file, or an earlier one, that names a log: `generation:record:time`.
 const POSITION_FIELD: &str = "stillframe-log";
 
-/// What is found of all logs below `data`, of which `beside` are the files.
+/// The findings of all logs below `data`, whose files are `beside`.
 pub(super) fn of_a_server(data: &Directory, beside: &[Finding]) -> Result<Vec<Finding>, String> {
     let named: Vec<(u64, u64)> = beside.iter().filter_map(position).collect();
     let mut logs: Vec<(u64, Place)> = Vec::new();
@@ -60,7 +60,7 @@ fn directories(files: &Directory) -> Vec<Place> {
     names.iter().filter_map(|name| files.below(name).ok()).collect()
 }
 
-/// The number of a log, if this is the directory of one.
+/// The number of a log, if this is its directory.
 fn generation(place: &Place) -> Option<(u64, Place)> {
     let name = place.path().file_name()?.to_str()?;
     let number = name.parse().ok().filter(|number: &u64| number.to_string() == name)?;

@@ -33,22 +33,22 @@ pub(crate) enum Kind {
     Unknown,
 }
 
-/// How it is.
+/// The health of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Health {
     Sound,
-    /// A log whose last bytes are no records, and nothing proves that they ever were: what a crash
-    /// leaves, or damage to what was not synced, or not marked before power was lost.
+    /// A log whose last bytes are no records, without proof that they ever were: left by a crash,
+    /// or damage to bytes that were not synced, or not marked before power was lost.
     Torn,
     Damaged,
     /// Of a later format, or with parts that cannot be read.
     Unreadable,
-    /// Not looked at, because nothing will ever read it.
+    /// Not checked, because nothing will ever read it.
     Skipped,
 }
 
-/// Bytes that are not what was written.
+/// Damaged bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct Flaw {
     #[serde(flatten, serialize_with = "start_and_end")]
@@ -69,7 +69,7 @@ fn lossy<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(&path.to_string_lossy())
 }
 
-/// What was found of one file.
+/// The findings of one file.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Finding {
     #[serde(serialize_with = "lossy")]
@@ -78,14 +78,14 @@ pub(crate) struct Finding {
     pub(crate) health: Health,
     pub(crate) bytes: u64,
     pub(crate) flaws: Vec<Flaw>,
-    /// What else is to be known.
+    /// A notice beside its health.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) notice: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) facts: Option<Facts>,
 }
 
-/// What is known of a file beside its bytes.
+/// Facts of a file beside its bytes.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Beside {
     pub(crate) name: Option<Name>,
@@ -110,10 +110,10 @@ impl Beside {
     }
 }
 
-/// Looks at a file, or at all files of a directory.
+/// Examines a file, or all files of a directory.
 ///
 /// # Errors
-/// One sentence: why the path cannot be looked at.
+/// One sentence: why the path cannot be examined.
 pub(crate) fn find(path: &Path) -> Result<Vec<Finding>, String> {
     let failed = |error| format!("cannot read {}: {error}", path.display());
     let opened = match disk::open_path(path) {
@@ -134,13 +134,13 @@ fn file(path: &Path, (file, bytes): (Input, u64), beside: Beside) -> io::Result<
     Ok(finding)
 }
 
-/// Says so if a file claims a length that it does not have on the disk, and that would take hours
-/// to read: none of our files has holes.
+/// A problem if a file's length is not on the disk and would take hours to read: none of our files
+/// has holes.
 fn mostly_holes(file: &Input, bytes: u64) -> io::Result<Option<String>> {
-    /// Files above this are not read if they are hardly there, in bytes.
+    /// Bytes above which files with holes are not read.
     const LARGE_BYTES: u64 = 1 << 30;
-    /// How much larger than its place on the disk a file may be: more than compression makes of
-    /// ours.
+    /// How many times larger than its place on the disk a file may be: more than compression gives
+    /// for ours.
     const RATIO_MAX: u64 = 1024;
     let on_disk = file.stored()?;
     let holes = bytes > LARGE_BYTES && on_disk < bytes / RATIO_MAX;
@@ -160,7 +160,7 @@ impl Finding {
 }
 
 /// The files of a directory that are ours, in the order of their names, and the logs of a server in
-/// it. Other directories in it are not looked into.
+/// it. Other directories in it are passed over.
 fn directory(path: &Path) -> Result<Vec<Finding>, String> {
     let files = open(path.into())?;
     let mut findings = members(&files, 0)?;
@@ -176,7 +176,7 @@ fn open(place: Place) -> Result<Directory, String> {
     Directory::existing(place).map_err(|error| unreadable(&path, &error))
 }
 
-/// That something cannot be read, without advice for the owner of a store.
+/// The message for an unreadable file, without advice for the owner of a store.
 fn unreadable(path: &Path, error: &Error) -> String {
     match error {
         Error::File { source, .. } => format!("cannot read {}: {source}", path.display()),
@@ -234,8 +234,8 @@ fn member(files: &Directory, name: &str, beside: Beside) -> Result<Option<Findin
     Ok(Some(finding).filter(|finding| finding.kind != Kind::Unknown || was_ours))
 }
 
-/// Whether what could not be opened is passed over: a directory, a pipe or the like, or what is
-/// another's by its name and rights.
+/// Whether to pass over a file that could not be opened: a directory, a pipe or the like, or a
+/// file of others by its name and rights.
 fn is_foreign(error: ErrorKind, was_ours: bool) -> bool {
     matches!(error, ErrorKind::IsADirectory | ErrorKind::Unsupported)
         || error == ErrorKind::PermissionDenied && !was_ours

@@ -116,7 +116,7 @@ pub(crate) struct Arguments {
     json: Option<PathBuf>,
 }
 
-/// What the flags come to.
+/// The run that the flags describe.
 struct Plan {
     cases: Vec<Case>,
     repeat: u32,
@@ -268,7 +268,7 @@ fn open(arguments: &Arguments, json: &Path) -> Result<Records, Unwritable> {
     Records::create(json)
 }
 
-/// The table and what belongs to it; on standard error where the records take the other.
+/// The table and its remarks; on standard error if the records take standard output.
 fn print(records: &[Record], plan: &Plan) {
     let is_piped = plan.json == Path::new("-");
     let colours = if is_piped { io::stderr().is_terminal() } else { io::stdout().is_terminal() };

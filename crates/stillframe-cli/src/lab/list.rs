@@ -44,7 +44,7 @@ struct Entry {
     read: &'static str,
     write: &'static str,
     tended: bool,
-    /// Why this machine does not let it run.
+    /// Why this machine cannot run it.
     unavailable: Option<String>,
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use stillframe_lab::Progress;
 
-/// One line that is written over again, on a terminal.
+/// One line that is overwritten, on a terminal.
 pub(super) fn show(progress: &Progress) {
     let Some(next) = &progress.next else { return };
     if io::stderr().is_terminal() {

@@ -1,8 +1,8 @@
-//! What holds of the data whatever was asked, seen through the eyes of a client.
+//! Claims on the data that hold after any requests, checked as a client.
 //!
 //! - DBSIZE, KEYS and SCAN agree.
-//! - Each key is read by the commands of its type, and its length is what they give.
-//! - What DUMP gives of each key, RESTORE takes: the data is as it was.
+//! - The commands of its type read each key, and its length is the number of their elements.
+//! - RESTORE takes DUMP's payload of each key and gives the same data.
 
 use stillframe_resp::{Reply, decode_reply};
 use stillframe_server::InProcess;
@@ -10,7 +10,7 @@ use stillframe_server::InProcess;
 /// Elements after which a list, set or hash is asked for its length only.
 const ELEMENTS_MAX: i64 = 10_000;
 
-/// Looks through all databases but those that `passed` names by number.
+/// Audits all databases but those whose numbers are in `passed`.
 pub(super) fn audit(server: &mut InProcess, passed: impl Fn(usize) -> bool) {
     server.reconnect();
     server.stop_clock();
