@@ -119,9 +119,7 @@ impl InProcess {
     /// A new client in the place of the one that was.
     pub fn reconnect(&mut self) {
         self.state.ledger.watches.forget(self.session.caller.id);
-        self.state.hub.pubsub.forget(self.session.listener());
-        self.state.stop_monitoring(&mut self.session);
-        self.state.disable_tracking(&mut self.session);
+        self.state.hub.forget(&mut self.session, &mut self.state.ledger.events);
         self.session = Session::in_process();
     }
 

@@ -25,6 +25,7 @@ mod import;
 mod in_process;
 mod journal;
 mod loading;
+mod memory;
 mod meter;
 mod metrics;
 mod net;

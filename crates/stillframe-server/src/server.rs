@@ -9,6 +9,7 @@
 //! - What one client gets in one turn is bounded; if it has more, it queues behind the others.
 //! - Nothing here waits for the snapshotter or for a disk, except SAVE and the end.
 
+mod accept;
 mod ahead;
 pub(crate) mod cron;
 mod load;
@@ -21,14 +22,14 @@ use std::time::{Duration, Instant};
 use stillframe_durability::Policy;
 use stillframe_keyspace::Keyspace;
 
-use self::requests::limits;
-use crate::client::{Client, SHARED_BYTES};
+use crate::client::SHARED_BYTES;
 use crate::commands::Table;
+use crate::hub::Terms;
 use crate::metrics::{Figures, Metrics};
 use crate::net::{Poller, Ready};
-use crate::replication::transfer;
+use crate::replication::{self, Follower, transfer};
 use crate::state::ServerState;
-use crate::{ServeError, journal, persistence};
+use crate::{ServeError, journal, memory, persistence, shutdown};
 
 /// What is answered to requests that may be lost with a log that was to be ended.
 const LOG_ENDED: &str = "MISCONF The log could not be ended: what was asked last may not be in it.";
@@ -98,7 +99,7 @@ impl Server {
             Ok(()) => self.release(u64::MAX),
             Err(_) => self.fail_held(),
         }
-        self.state.feed();
+        replication::feed(&mut self.state);
         self.flush();
         Ok(())
     }
@@ -106,36 +107,39 @@ impl Server {
     /// The rest of a turn, once what the sockets tell is noted.
     pub(crate) fn finish_turn(&mut self) {
         if self.state.memory.evicting {
-            self.state.make_room(&mut self.keyspace);
+            memory::make_room(&mut self.keyspace, &mut self.state);
         }
         self.stalled = self.state.storage.journal.lags(self.state.clock.turn);
         if !self.stalled {
             self.serve_share();
         }
         if !self.state.process.stops() {
-            self.follow(); // else the image that was saved is the last state
+            let Self { keyspace, state, table, poller, .. } = self;
+            // Else the image that was saved is the last state.
+            Follower { keyspace, state, table, poller }.follow();
         }
         if self.state.ledger.waiters.has_ready() {
             self.serve_blocked(); // a replica that takes writes has clients that wait, too
         }
-        self.state.answer_waits();
-        self.state.attend_end(&mut self.keyspace);
+        replication::answer_waits(&mut self.state);
+        shutdown::attend(&mut self.keyspace, &mut self.state);
         self.attend_woken();
-        self.state.broadcast_changes();
+        self.state.hub.broadcast_changes(Terms::new(&self.state.config, &self.state.clock));
         persistence::attend_log(&mut self.keyspace, &mut self.state);
         self.hand_on();
         self.flush();
-        self.state.feed();
-        self.state.attend_failover(&mut self.keyspace);
+        replication::feed(&mut self.state);
+        replication::attend_failover(&mut self.keyspace, &mut self.state);
         self.tending = self.keyspace.tend();
         persistence::attend(&mut self.keyspace, &mut self.state);
         transfer::attend(&mut self.keyspace, &mut self.state);
-        self.relay();
+        replication::relay(&mut self.state, &self.poller);
         if !self.state.process.stops() && self.state.clock.turn >= self.next_cron {
             self.next_cron = cron::run(self);
         }
         self.bury();
-        self.state.limit_clients();
+        let closed = self.state.hub.limit_clients(&self.state.config);
+        self.state.meter.stats.evicted_clients += closed;
         self.bury();
     }
 
@@ -226,7 +230,7 @@ impl Server {
             .next_deadline()
             .map_or(self.next_cron, |deadline| deadline.min(self.next_cron));
         let rest = next.saturating_duration_since(Instant::now());
-        let rest = self.state.pause_left().map_or(rest, |left| rest.min(left));
+        let rest = self.state.hub.pause_left().map_or(rest, |left| rest.min(left));
         if self.tending {
             Duration::ZERO
         } else if self.state.storage.saves.ends_soon()
@@ -246,7 +250,7 @@ impl Server {
                     link.on_event(event);
                 }
             }
-            Ready::Listener(number) => self.accept(number),
+            Ready::Listener(number) => accept::all(&mut self.state, &self.poller, number),
             Ready::Woken => {
                 let figures = || Figures::of(&self.keyspace, &self.state, &self.table);
                 self.metrics.answer(figures);
@@ -265,25 +269,6 @@ impl Server {
                 self.state.hub.clients.flush_later(place);
             }
         }
-    }
-
-    /// Accepts the connections that wait at one listening socket.
-    pub(crate) fn accept(&mut self, number: usize) {
-        let mut listeners = std::mem::take(&mut self.state.net.listeners);
-        while let Some((mut stream, mut session)) = self.state.admit(&mut listeners, number) {
-            let place = self.state.hub.clients.reserve();
-            if let Err(error) = self.poller.add_client(&mut stream, place) {
-                tracing::warn!("cannot watch a connection: {error}");
-                self.state.hub.clients.release(place);
-                continue;
-            }
-            session.caller.place = place;
-            let limits = limits(&self.state, session.authenticated);
-            // Its first bytes bring an event: it was registered after it was accepted.
-            let client = Client::new(stream, session, limits);
-            self.state.hub.clients.put(place, Box::new(client));
-        }
-        self.state.net.listeners = listeners;
     }
 
     /// Writes the replies of this turn, once for each client.
@@ -344,9 +329,7 @@ impl Server {
                 client.session.caller.peer
             );
             self.state.ledger.watches.forget(client.session.caller.id);
-            self.state.hub.pubsub.forget(client.session.listener());
-            self.state.stop_monitoring(&mut client.session);
-            self.state.disable_tracking(&mut client.session);
+            self.state.hub.forget(&mut client.session, &mut self.state.ledger.events);
             self.state.ledger.waiters.leave(client.session.caller.id);
             self.state.replication.forget(place);
             self.poller.remove_client(client.stream);
@@ -358,7 +341,7 @@ impl Server {
 impl Server {
     /// Has held requests run once nothing holds them any more.
     pub(crate) fn end_pause(&mut self) {
-        if self.state.hub.pause.is_some_and(|pause| pause.end <= self.state.clock.turn) {
+        if self.state.hub.pause_is_over(self.state.clock.turn) {
             self.state.unpause(&mut self.keyspace);
         }
         if self.state.pausing() || self.postponed.is_empty() {

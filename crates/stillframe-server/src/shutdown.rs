@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use stillframe_keyspace::{Keyspace, Type};
 
 use crate::client::Session;
+use crate::hub::Clients;
 use crate::journal;
 use crate::persistence;
 use crate::process::{self, Ending, LastSave, Wish};
@@ -38,7 +39,7 @@ pub(crate) fn ask(keyspace: &mut Keyspace, state: &mut ServerState, wish: Wish) 
     journal::hand_on(keyspace, state);
     let offset = state.replication.stream.end();
     if !wish.now && !timeout.is_zero() {
-        let behind = state.replicas_behind(offset);
+        let behind = replicas_behind(&state.hub.clients, offset);
         if behind > 0 {
             tracing::warn!("{behind} replicas are behind: the end waits for them, and writes wait");
             let deadline = Instant::now() + timeout;
@@ -47,7 +48,7 @@ pub(crate) fn ask(keyspace: &mut Keyspace, state: &mut ServerState, wish: Wish) 
             return Outcome::Waits;
         }
     }
-    state.tell_of_replicas(offset);
+    tell_of_replicas(&state.hub.clients, offset);
     let ends = stop(keyspace, state, wish.last_save, wish.force);
     if ends { Outcome::Ends } else { Outcome::Refused }
 }
@@ -94,87 +95,83 @@ fn stop(
     true
 }
 
-impl ServerState {
-    /// How many replicas that follow the stream have not applied it up to `offset`.
-    fn replicas_behind(&self, offset: u64) -> usize {
-        let replicas = self.hub.clients.others().filter_map(|(_, client)| client.replica());
-        replicas.filter(|it| it.phase == Phase::Online && it.acked < offset).count()
-    }
+/// How many replicas that follow the stream have not applied it up to `offset`.
+fn replicas_behind(clients: &Clients, offset: u64) -> usize {
+    let replicas = clients.others().filter_map(|(_, client)| client.replica());
+    replicas.filter(|it| it.phase == Phase::Online && it.acked < offset).count()
+}
 
-    /// Says which replicas have not applied the stream up to `offset`, and how many have.
-    fn tell_of_replicas(&self, offset: u64) {
-        let (mut all, mut synced) = (0, 0);
-        for (_, client) in self.hub.clients.others() {
-            let Some(replica) = client.replica() else { continue };
-            all += 1;
-            if replica.phase == Phase::Online && replica.acked >= offset {
-                synced += 1;
-            } else {
-                let (peer, acked) = (&client.session.caller.peer, replica.acked);
-                tracing::warn!("Lagging replica {peer} reported offset {acked} of {offset}");
-            }
-        }
-        if all > 0 {
-            tracing::info!("{synced} of {all} replicas are in sync when shutting down");
+/// Says which replicas have not applied the stream up to `offset`, and how many have.
+fn tell_of_replicas(clients: &Clients, offset: u64) {
+    let (mut all, mut synced) = (0, 0);
+    for (_, client) in clients.others() {
+        let Some(replica) = client.replica() else { continue };
+        all += 1;
+        if replica.phase == Phase::Online && replica.acked >= offset {
+            synced += 1;
+        } else {
+            let (peer, acked) = (&client.session.caller.peer, replica.acked);
+            tracing::warn!("Lagging replica {peer} reported offset {acked} of {offset}");
         }
     }
-
-    /// Has the client of a SHUTDOWN wait for the end.
-    pub(crate) fn await_end(&mut self, session: &mut Session) {
-        let Some(ending) = &mut self.process.ending else { return };
-        ending.waiters.push(session.caller.id);
-        session.caller.waits = true;
-        let waiter = Waiter {
-            place: session.caller.place,
-            db: session.caller.db,
-            keys: Vec::new(),
-            kind: Type::String, // of no key
-            deadline: None,
-            command: session.caller.last_command,
-            before: Vec::new(),
-            after: Vec::new(),
-            acks: None,
-            ticket: 0,
-        };
-        self.ledger.waiters.park(session.caller.id, waiter);
+    if all > 0 {
+        tracing::info!("{synced} of {all} replicas are in sync when shutting down");
     }
+}
 
-    /// Calls an end off, also one that a signal has only asked for; false if there is none.
-    pub(crate) fn call_off(&mut self) -> bool {
-        let ending = self.process.ending.take();
-        let is_due = ending.is_some() || self.process.signals.is_asked();
-        self.process.signals.forget();
-        self.disappoint(&ending.map_or(Vec::new(), |ending| ending.waiters));
-        is_due
-    }
+/// Has the client of a SHUTDOWN wait for the end.
+pub(crate) fn await_end(state: &mut ServerState, session: &mut Session) {
+    let Some(ending) = &mut state.process.ending else { return };
+    ending.waiters.push(session.caller.id);
+    session.caller.waits = true;
+    let waiter = Waiter {
+        place: session.caller.place,
+        db: session.caller.db,
+        keys: Vec::new(),
+        kind: Type::String, // of no key
+        deadline: None,
+        command: session.caller.last_command,
+        before: Vec::new(),
+        after: Vec::new(),
+        acks: None,
+        ticket: 0,
+    };
+    state.ledger.waiters.park(session.caller.id, waiter);
+}
 
-    fn disappoint(&mut self, waiters: &[u64]) {
-        for &id in waiters {
-            self.unblock(id, |_| Err(FAILED));
-        }
+/// Calls an end off, also one that a signal has only asked for; false if there is none.
+pub(crate) fn call_off(state: &mut ServerState) -> bool {
+    let ending = state.process.ending.take();
+    let is_due = ending.is_some() || state.process.signals.is_asked();
+    state.process.signals.forget();
+    disappoint(state, &ending.map_or(Vec::new(), |ending| ending.waiters));
+    is_due
+}
+
+fn disappoint(state: &mut ServerState, waiters: &[u64]) {
+    for &id in waiters {
+        state.unblock(id, |_| Err(FAILED));
     }
 }
 
 /// What is answered when the server does not end.
 pub(crate) const FAILED: Refusal = Refusal::new("ERR Errors trying to SHUTDOWN. Check logs.");
 
-impl ServerState {
-    /// Ends the server if its replicas have everything, or time is over. Called every turn.
-    pub(crate) fn attend_end(&mut self, keyspace: &mut Keyspace) {
-        let Some(ending) = &self.process.ending else { return };
-        let behind = self.replicas_behind(ending.offset);
-        if behind > 0 && self.clock.turn < ending.deadline {
-            return;
-        }
-        if behind > 0 {
-            tracing::warn!("{behind} replicas are still behind (shutdown-timeout): ending anyway");
-        }
-        let Some(Ending { wish, offset, waiters, .. }) = self.process.ending.take() else { return };
-        self.tell_of_replicas(offset);
-        if !stop(keyspace, self, wish.last_save, wish.force) {
-            tracing::error!("Errors trying to shut down: the server goes on");
-            self.process.signals.forget();
-            self.disappoint(&waiters);
-        }
+/// Ends the server if its replicas have everything, or time is over. Called every turn.
+pub(crate) fn attend(keyspace: &mut Keyspace, state: &mut ServerState) {
+    let Some(ending) = &state.process.ending else { return };
+    let behind = replicas_behind(&state.hub.clients, ending.offset);
+    if behind > 0 && state.clock.turn < ending.deadline {
+        return;
+    }
+    if behind > 0 {
+        tracing::warn!("{behind} replicas are still behind (shutdown-timeout): ending anyway");
+    }
+    let Some(Ending { wish, offset, waiters, .. }) = state.process.ending.take() else { return };
+    tell_of_replicas(&state.hub.clients, offset);
+    if !stop(keyspace, state, wish.last_save, wish.force) {
+        tracing::error!("Errors trying to shut down: the server goes on");
+        state.process.signals.forget();
+        disappoint(state, &waiters);
     }
 }

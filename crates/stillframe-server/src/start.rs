@@ -10,7 +10,7 @@ use crate::process::{self, Signals, room_for_clients};
 use crate::server::Server;
 use crate::state::ServerState;
 use crate::tls::Tls;
-use crate::{Config, ServeError, import, metrics};
+use crate::{Config, ServeError, import, metrics, replication};
 
 /// Runs a server until it is told to stop, by SHUTDOWN or a signal.
 ///
@@ -54,10 +54,10 @@ pub fn serve(mut config: Config) -> Result<(), ServeError> {
     }
     let Server { keyspace, state, .. } = &mut server;
     state.storage.loading = None;
-    state.resume_stream(keyspace);
+    replication::resume_stream(keyspace, state);
     state.process.tend_oom_score(&state.config, state.replication.is_replica());
     if let Some((host, port)) = state.config.replication.primary.clone() {
-        state.demote(keyspace, host, port);
+        replication::demote(keyspace, state, host, port);
     }
     state.net.listeners.announce();
     warn_if_open(state);

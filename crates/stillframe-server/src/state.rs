@@ -1,28 +1,21 @@
 //! What the server works on beside the data: its owners, each of which knows nothing of the others.
 
-mod admit;
-mod clients;
-pub(crate) mod give_back;
-mod invalidate;
-mod loading;
-pub(crate) mod memory;
-mod pause;
-mod publish;
-
-use stillframe_redis::{Ledger, Random, Refusal};
+use stillframe_keyspace::Keyspace;
+use stillframe_redis::{Command, Ledger, Random, Refusal, flags};
 use stillframe_resp::Out;
 
-use self::give_back::Memory;
 use crate::acl::Users;
-use crate::client::Replies;
+use crate::client::{Replies, Session};
 use crate::clock::Clock;
 use crate::config::Config;
-use crate::hub::Hub;
+use crate::hub::{Hub, Terms};
+use crate::loading::Loading;
+use crate::memory::Memory;
 use crate::meter::Meter;
 use crate::net::Network;
 use crate::persistence::{Saves, Storage};
 use crate::process::Process;
-use crate::replication::{Replication, Transfers};
+use crate::replication::{Replication, Transfers, replicas_at};
 
 /// What every command may see and change of the server.
 pub(crate) struct ServerState {
@@ -98,7 +91,8 @@ impl ServerState {
 
     /// Ends a client's waiting as its timeout does; false if it does not wait.
     pub(crate) fn give_up(&mut self, id: u64) -> bool {
-        let replicas = self.ledger.waiters.acks(id).map(|acks| self.replicas_at(acks.offset));
+        let replicas =
+            self.ledger.waiters.acks(id).map(|acks| replicas_at(&self.hub.clients, acks.offset));
         self.unblock(id, |out| {
             match replicas {
                 Some(count) => out.integer(count as i64),
@@ -106,5 +100,70 @@ impl ServerState {
             }
             Ok(())
         })
+    }
+
+    /// Tells clients of the events that were collected since this was last called.
+    #[inline]
+    pub(crate) fn tell_events(&mut self) {
+        let terms = Terms::new(&self.config, &self.clock);
+        self.hub.tell_events(terms, &mut self.ledger.events);
+    }
+
+    /// Tells the log, the replicas and clients which keys have expired since this was last called.
+    pub(crate) fn note_expired(&mut self, keyspace: &mut Keyspace) {
+        self.ledger.note_expired(keyspace);
+        self.tell_events();
+    }
+
+    /// Whether data is being loaded, at start or from a primary.
+    #[inline]
+    pub(crate) fn is_loading(&self) -> bool {
+        self.storage.loading.is_some() || self.replication.is_loading()
+    }
+
+    /// How far that is.
+    pub(crate) fn progress_of_loading(&self) -> Option<Loading> {
+        let following = self.replication.following.as_ref();
+        let load = following.and_then(|following| following.load());
+        self.storage.loading.or_else(|| load.map(|load| load.progress()))
+    }
+
+    /// Whether requests are held now.
+    #[inline]
+    pub(crate) fn pausing(&self) -> bool {
+        self.hub.is_paused() || self.holds_writes() || self.awaits_log()
+    }
+
+    /// Whether requests that write are held for a reason of the server's own.
+    fn holds_writes(&self) -> bool {
+        let replication = &self.replication;
+        replication.holding() || self.process.ending.is_some() || replication.failover.is_some()
+    }
+
+    /// Whether requests that change data are held, because no log would have them.
+    #[inline]
+    fn awaits_log(&self) -> bool {
+        self.storage.journal.holds_writes(&self.config, self.clock.turn)
+    }
+
+    /// Whether a request has to wait, because it, or what it has EXEC run, may write.
+    pub(crate) fn holds<S>(&self, command: &Command<S>, session: &Session) -> bool {
+        let changes = session.has(command, flags::WRITE);
+        let may_write = changes || session.has(command, flags::MAY_REPLICATE);
+        self.hub.pause_holds(may_write)
+            || may_write && self.holds_writes()
+            || changes && self.awaits_log()
+    }
+
+    /// Ends a pause of clients: what has expired meanwhile may be deleted again.
+    pub(crate) fn unpause(&mut self, keyspace: &mut Keyspace) {
+        self.hub.unpause();
+        keyspace.spare_expired(self.spares_expired());
+    }
+
+    /// Whether keys whose time has come are not to be deleted: that would be a change.
+    pub(crate) fn spares_expired(&self) -> bool {
+        let replication = &self.replication;
+        self.hub.is_paused() || replication.is_replica() || replication.failover.is_some()
     }
 }

@@ -106,7 +106,8 @@ fn config_set(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
             ctx.keyspace.count_uses(ctx.server.config.counting());
             *ctx.keyspace.limits_mut() = ctx.server.config.limits;
             ctx.server.memory.evicting = ctx.server.config.maxmemory_bytes > 0;
-            ctx.server.weigh_clients();
+            let closed = ctx.server.hub.weigh_clients(&ctx.server.config);
+            ctx.server.meter.stats.evicted_clients += closed;
             ctx.out.ok();
         }
         Err(problem) => {

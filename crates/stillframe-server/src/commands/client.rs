@@ -117,7 +117,7 @@ fn pause(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
         None => return Err("ERR timeout is not an integer or out of range".into()),
         Some(Err(_)) => return Err("ERR timeout is negative".into()),
         Some(Ok(milliseconds)) => {
-            ctx.server.pause_clients(Duration::from_millis(milliseconds), writes_only);
+            ctx.server.hub.pause(Duration::from_millis(milliseconds), writes_only);
             ctx.keyspace.spare_expired(true);
             ctx.out.ok();
         }

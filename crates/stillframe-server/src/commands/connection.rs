@@ -54,9 +54,7 @@ fn quit(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
 /// `RESET`: the connection is as new.
 fn reset(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
     transactions::close(ctx);
-    ctx.server.hub.pubsub.forget(ctx.session.listener());
-    ctx.server.disable_tracking(ctx.session);
-    ctx.server.stop_monitoring(ctx.session);
+    ctx.server.hub.forget(ctx.session, &mut ctx.server.ledger.events);
     ctx.session.replies = Replies::Sent;
     ctx.session.caller.db = 0;
     ctx.session.name.clear();

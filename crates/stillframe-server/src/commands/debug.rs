@@ -14,7 +14,9 @@ use super::admin::rewrite_config;
 use super::{Context, NO_KEYS, Table};
 use crate::client::Session;
 use crate::host::{Host, Parts};
+use crate::hub::Terms;
 use crate::persistence::{self, values};
+use crate::replication::break_off;
 use crate::{ServeError, journal};
 use stillframe_redis::digest;
 use stillframe_redis::encoding;
@@ -245,7 +247,7 @@ fn reload(ctx: &mut Context<'_>, options: &[&[u8]]) -> Result<(), Refusal> {
         }
     };
     if !save || !flush {
-        ctx.server.break_off(ctx.keyspace);
+        break_off(ctx.keyspace, ctx.server);
     }
     if flush {
         ctx.keyspace.clear_all();
@@ -253,7 +255,7 @@ fn reload(ctx: &mut Context<'_>, options: &[&[u8]]) -> Result<(), Refusal> {
     if merge || !flush {
         load.merge();
     }
-    ctx.server.invalidate_all();
+    ctx.server.hub.invalidate_all(Terms::new(&ctx.server.config, &ctx.server.clock));
     match load.rest(ctx.keyspace) {
         Ok(loaded) => {
             ctx.server.storage.saves.loaded = loaded;
@@ -291,7 +293,7 @@ fn load_log(ctx: &mut Context<'_>) -> Result<(), Refusal> {
     ctx.server.ledger.effects.want(ctx.keyspace, Consumer::Replicas, false);
     let dirty = ctx.server.ledger.dirty;
     ctx.keyspace.clear_all();
-    ctx.server.invalidate_all();
+    ctx.server.hub.invalidate_all(Terms::new(&ctx.server.config, &ctx.server.clock));
     let loaded = reload_all(ctx);
     ctx.server.ledger.dirty = dirty;
     let clients = &mut ctx.server.hub.clients;

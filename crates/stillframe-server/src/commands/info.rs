@@ -1,21 +1,21 @@
 //! INFO: the server in figures, in Redis's sections and field names.
 
 use std::fmt::{Display, Write as _};
+use std::time::Duration;
 
 use stillframe_redis::Refusal;
 
-use crate::state::memory::{arena_bytes, used_bytes};
 use stillframe_keyspace::{DATABASES, KeyspaceStats};
 
 use super::{Context, NO_KEYS, Table, flags::*};
 use crate::clock::unix_millis;
 use crate::config::show_percentile;
 use crate::hub::Kind;
+use crate::memory::{OWN_BYTES, arena_bytes, counted_bytes, used_bytes};
 use crate::persistence::whole_micros;
 use crate::process;
 use crate::replication::{Following, Phase};
 use crate::state::ServerState;
-use crate::state::memory::OWN_BYTES;
 
 /// Adds the commands of this module.
 pub(crate) fn register(table: &mut Table) {
@@ -139,7 +139,7 @@ fn clients(ctx: &Context<'_>, _: &KeyspaceStats, text: &mut Text) {
     text.field("client_recent_max_input_buffer", input.unwrap_or(0));
     text.field("client_recent_max_output_buffer", output.unwrap_or(0));
     text.field("blocked_clients", ctx.server.ledger.waiters.count() + clients.postponed());
-    text.field("tracking_clients", ctx.server.hub.tracking.clients);
+    text.field("tracking_clients", ctx.server.hub.tracking().clients);
     text.field("clients_in_timeout_table", ctx.server.ledger.waiters.with_deadline());
 }
 
@@ -162,7 +162,7 @@ fn memory(ctx: &Context<'_>, figures: &KeyspaceStats, text: &mut Text) {
     text.none(&["used_memory_vm_functions", "used_memory_vm_total", "used_memory_functions"]);
     text.none(&["used_memory_scripts"]);
     text.field("maxmemory_policy", ctx.server.config.maxmemory_policy.name());
-    let counted = ctx.server.counted_bytes(ctx.keyspace);
+    let counted = counted_bytes(ctx.keyspace, &ctx.server.hub.clients);
     text.field("mem_counted_for_evict", counted);
     text.field("mem_not_counted_for_evict", used.saturating_sub(counted));
     fragmentation(used, resident, text);
@@ -333,9 +333,9 @@ fn stats(ctx: &Context<'_>, figures: &KeyspaceStats, text: &mut Text) {
     text.none(&["active_defrag_hits", "active_defrag_misses"]);
     text.none(&["active_defrag_key_hits", "active_defrag_key_misses"]);
     text.none(&["total_active_defrag_time", "current_active_defrag_time"]);
-    text.field("tracking_total_keys", ctx.server.hub.tracking.keys());
-    text.field("tracking_total_items", ctx.server.hub.tracking.items());
-    text.field("tracking_total_prefixes", ctx.server.hub.tracking.prefixes());
+    text.field("tracking_total_keys", ctx.server.hub.tracking().keys());
+    text.field("tracking_total_items", ctx.server.hub.tracking().items());
+    text.field("tracking_total_prefixes", ctx.server.hub.tracking().prefixes());
     text.field("unexpected_error_replies", stats.unexpected_errors);
     text.field("total_error_replies", stats.error_replies);
     text.field("total_reads_processed", stats.reads);
@@ -408,7 +408,9 @@ fn replication(ctx: &Context<'_>, _: &KeyspaceStats, text: &mut Text) {
     }
     text.field("connected_slaves", replication.places.len());
     if server.config.replication.min_replicas > 0 {
-        text.field("min_slaves_good_slaves", server.good_replicas());
+        let lag_max = Duration::from_secs(server.config.replication.max_lag_s.into());
+        let good = replication.good(&server.hub.clients, lag_max, server.clock.turn);
+        text.field("min_slaves_good_slaves", good);
     }
     replicas(server, text);
     let failover = match &replication.failover {
@@ -438,7 +440,8 @@ fn replication(ctx: &Context<'_>, _: &KeyspaceStats, text: &mut Text) {
 
 /// The replicas, a line each.
 fn replicas(server: &ServerState, text: &mut Text) {
-    for (number, (client, replica)) in server.replicas().enumerate() {
+    for (number, (client, replica)) in server.replication.replicas(&server.hub.clients).enumerate()
+    {
         let lag = match replica.phase {
             Phase::Online => {
                 server.clock.turn.saturating_duration_since(replica.acked_at).as_secs()

@@ -41,10 +41,11 @@ pub(crate) use replay::{named, replay, replay_logged};
 pub(crate) use stillframe_redis::{ALL_KEYS, Lookup, NO_KEYS, ONE_KEY, SECOND_KEY, flags};
 
 use crate::client::{Replies, Session};
+use crate::hub::Terms;
+use crate::memory::{Room, make_room};
 use crate::meter;
-use crate::replication::Replica;
+use crate::replication::{Replica, remember_own};
 use crate::state::ServerState;
-use crate::state::memory::Room;
 
 /// Runs one command that needs the server. `args[0]` is the name; the arity was checked. Writes
 /// exactly one reply, or returns why the command is not done.
@@ -126,7 +127,7 @@ pub(crate) fn table() -> Table {
 pub(crate) fn dispatch(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let outcome =
         if ctx.session.replies == Replies::Sent { answer(ctx, args) } else { silenced(ctx, args) };
-    if ctx.server.hub.tracking.clients > 0 {
+    if ctx.server.hub.tracks() {
         finish_tracking(ctx);
     }
     outcome
@@ -135,10 +136,9 @@ pub(crate) fn dispatch(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refu
 /// What is due after a request while clients are told of changes.
 #[cold]
 pub(crate) fn finish_tracking(ctx: &mut Context<'_>) {
-    ctx.server.limit_tracking();
-    if ctx.server.has_late_invalidations() {
-        ctx.server.tell_late(ctx.session, &mut ctx.out);
-    }
+    let terms = Terms::new(&ctx.server.config, &ctx.server.clock);
+    ctx.server.hub.limit_tracking(terms);
+    ctx.server.hub.tell_late(terms, ctx.session, &mut ctx.out);
     let own = ctx.table.all().get(ctx.session.caller.last_command);
     if ctx.session.transaction.is_none()
         && let Some(mode) = &mut ctx.session.tracking
@@ -260,7 +260,7 @@ const OUT_OF_MEMORY: Refusal =
 /// Makes room, and tells whether the command may not run because there is none.
 #[cold]
 fn lacks_memory(ctx: &mut Context<'_>, command: &Command) -> bool {
-    if ctx.session.caller.internal || ctx.server.make_room(ctx.keyspace) != Room::None {
+    if ctx.session.caller.internal || make_room(ctx.keyspace, ctx.server) != Room::None {
         return false;
     }
     // A queue takes memory, too.
@@ -287,15 +287,13 @@ pub(crate) fn run(ctx: &mut Context<'_>, index: usize, args: &[&[u8]]) -> Result
     if ctx.server.ledger.effects.wanted() {
         note_effects(ctx, args, ctx.server.ledger.dirty > dirty);
     }
-    let shown = !ctx.server.hub.monitors.is_empty() && ctx.server.storage.loading.is_none();
+    let shown = ctx.server.hub.is_monitored() && ctx.server.storage.loading.is_none();
     if shown && !command.has(flags::ADMIN) {
-        ctx.server.show_request(ctx.session, &mut ctx.out, args);
+        let terms = Terms::new(&ctx.server.config, &ctx.server.clock);
+        ctx.server.hub.show_request(terms, ctx.session, &mut ctx.out, args);
     }
     if ctx.session.tracking.is_some() && command.has(flags::READONLY) {
-        let who = ctx.session.who();
-        if let Some(mode) = &ctx.session.tracking {
-            ctx.server.hub.tracking.remember(mode, who, &command.keys.of(args));
-        }
+        ctx.server.hub.remember_read(ctx.session, &command.keys.of(args));
     }
     if ctx.session.caller.waits {
         return outcome; // it counts when it is served or gives up
@@ -351,7 +349,8 @@ fn call(ctx: &mut Context<'_>, index: usize, args: &[&[u8]]) -> Result<(), Refus
     }
     if deletes {
         ctx.keyspace.spare_expired(ctx.server.spares_expired());
-        ctx.remember_own(index, args);
+        let own = &mut ctx.server.replication.own;
+        remember_own(ctx.keyspace, own, command, ctx.session.caller.db, args);
     }
     outcome
 }

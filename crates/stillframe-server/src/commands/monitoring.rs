@@ -6,9 +6,8 @@ use stillframe_resp::parse_integer;
 use super::pubsub::wrong_subcommand;
 use super::{Context, NO_KEYS, SECOND_KEY, Table};
 use crate::clock::unix_millis;
+use crate::memory::{OWN_BYTES, counted_bytes, give_back, used_bytes};
 use crate::process;
-use crate::state::memory::OWN_BYTES;
-use crate::state::memory::used_bytes;
 use stillframe_redis::Refusal;
 use stillframe_redis::errors::{NOT_AN_INTEGER, SYNTAX};
 use stillframe_redis::flags::{ADMIN, LOADING, NOSCRIPT, READONLY, STALE};
@@ -256,7 +255,7 @@ fn memory_malloc_stats(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Ref
 
 /// `MEMORY PURGE`: what is free goes back to the system.
 fn memory_purge(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
-    ctx.server.give_back(ctx.keyspace);
+    give_back(ctx.keyspace, ctx.server);
     ctx.out.ok();
     Ok(())
 }
@@ -265,7 +264,7 @@ fn memory_purge(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
 fn memory_stats(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
     let figures = ctx.keyspace.stats();
     let (resident, peak) = process::resident_bytes();
-    let counted = ctx.server.counted_bytes(ctx.keyspace);
+    let counted = counted_bytes(ctx.keyspace, &ctx.server.hub.clients);
     let data = ctx.keyspace.data_bytes() as u64;
     let total = used_bytes(ctx.keyspace, ctx.server);
     let waiting = ctx.server.storage.journal.told().map_or(0, |told| told.stats.waiting_bytes);
@@ -312,7 +311,7 @@ fn memory_stats(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
 /// `MEMORY DOCTOR`
 fn memory_doctor(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
     let limit = ctx.server.config.maxmemory_bytes;
-    let counted = ctx.server.counted_bytes(ctx.keyspace);
+    let counted = counted_bytes(ctx.keyspace, &ctx.server.hub.clients);
     let (resident, _) = process::resident_bytes();
     let limbo = ctx.keyspace.stats().limbo_bytes as u64;
     let text = if limit > 0 && counted > limit {

@@ -103,7 +103,7 @@ fn shutdown(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
         if args.len() != 2 {
             return Err(SYNTAX);
         }
-        if !ctx.server.call_off() {
+        if !shutdown::call_off(ctx.server) {
             return Err("ERR No shutdown in progress.".into());
         }
         tracing::warn!("Shutdown manually aborted by client {}", ctx.session.caller.peer);
@@ -113,7 +113,7 @@ fn shutdown(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     tracing::warn!("client {} asks the server to stop", ctx.session.caller.peer);
     match shutdown::ask(ctx.keyspace, ctx.server, wish) {
         Outcome::Ends => {}
-        Outcome::Waits => ctx.server.await_end(ctx.session),
+        Outcome::Waits => shutdown::await_end(ctx.server, ctx.session),
         Outcome::Refused => return Err(shutdown::FAILED),
     }
     Ok(())

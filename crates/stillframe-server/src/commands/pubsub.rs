@@ -4,7 +4,7 @@ use stillframe_resp::Out;
 
 use super::{ALL_KEYS, Context, NO_KEYS, ONE_KEY, Table};
 use crate::client::Replies;
-use crate::hub::Kind;
+use crate::hub::{Kind, Terms};
 use stillframe_redis::Refusal;
 use stillframe_redis::flags::{FAST, LOADING, MAY_REPLICATE, NOSCRIPT, PUBSUB, STALE};
 use stillframe_redis::text::{c_string, glob};
@@ -86,7 +86,8 @@ fn confirm(ctx: &mut Context<'_>, word: &str, name: Option<&[u8]>, kind: Kind) {
 
 /// `PUBLISH channel message` and `SPUBLISH channel message`: how many get it.
 fn publish(ctx: &mut Context<'_>, args: &[&[u8]], kind: Kind) -> Result<(), Refusal> {
-    let count = ctx.server.publish(kind, args[1], args[2]);
+    let terms = Terms::new(&ctx.server.config, &ctx.server.clock);
+    let count = ctx.server.hub.publish(terms, kind, args[1], args[2]);
     ctx.server.replication.tell(Some(ctx.session.caller.db), args);
     ctx.out.integer(count as i64);
     Ok(())

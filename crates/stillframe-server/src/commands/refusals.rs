@@ -1,11 +1,15 @@
 //! Why a request does not reach its handler, and what it is answered.
 
+use std::time::Duration;
+
 use stillframe_redis::Refusal;
 use stillframe_redis::text::c_string;
 use stillframe_resp::Protocol;
 
-use super::{Context, absent, flags, permissions, pubsub, transactions};
+use super::{Command, Context, absent, flags, permissions, pubsub, transactions};
+use crate::client::Session;
 use crate::replication::Replica;
+use crate::state::ServerState;
 
 /// Checks that the command may run now.
 ///
@@ -43,7 +47,7 @@ pub(super) fn may_run(ctx: &mut Context<'_>, index: usize, args: &[&[u8]]) -> Re
     {
         return Err(refusal.into());
     }
-    if writes && let Some(refusal) = ctx.server.replication_refuses_write() {
+    if writes && let Some(refusal) = no_writes(ctx.server) {
         return Err(refusal.into());
     }
     if ctx.session.subscriptions.is_some()
@@ -57,9 +61,38 @@ pub(super) fn may_run(ctx: &mut Context<'_>, index: usize, args: &[&[u8]]) -> Re
         );
         return Err(error.into());
     }
-    let refusal = ctx.server.replication_refuses(command, ctx.session);
-    let refusal = refusal.or_else(|| ctx.server.loading_refuses(command, ctx.session));
-    refusal.map_or(Ok(()), |refusal| Err(refusal.into()))
+    unready(ctx.server, command, ctx.session).map_or(Ok(()), |refusal| Err(refusal.into()))
+}
+
+/// Why replication refuses all writes of clients, in Redis's words.
+fn no_writes(server: &ServerState) -> Option<&'static str> {
+    let settings = &server.config.replication;
+    if server.replication.is_replica() {
+        return settings
+            .read_only
+            .then_some("READONLY You can't write against a read only replica.");
+    }
+    let wanted = settings.min_replicas;
+    if wanted == 0 || settings.max_lag_s == 0 {
+        return None;
+    }
+    let lag_max = Duration::from_secs(settings.max_lag_s.into());
+    let good = server.replication.good(&server.hub.clients, lag_max, server.clock.turn);
+    (good < wanted as usize).then_some("NOREPLICAS Not enough good replicas to write.")
+}
+
+/// Why a command, or an EXEC of it, may not run just now, whatever it does: the data is old, or
+/// half of it.
+fn unready(server: &ServerState, command: &Command, session: &Session) -> Option<&'static str> {
+    let following = server.replication.following.as_deref();
+    let is_stale = following.is_some_and(|it| !it.is_connected());
+    if is_stale && !server.config.replication.serve_stale && session.lacks(command, flags::STALE) {
+        return Some(
+            "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
+        );
+    }
+    (server.is_loading() && session.lacks(command, flags::LOADING))
+        .then_some("LOADING Redis is loading the dataset in memory")
 }
 
 /// Answers a known command that may not run with the reason. A refused EXEC ends its transaction.

@@ -9,7 +9,7 @@ use super::{Context, NO_KEYS, Table, flags::*};
 use crate::client::Replies;
 use crate::config::words::words;
 use crate::journal;
-use crate::replication::{Failover, Phase, Replica};
+use crate::replication::{self, Failover, Phase, Replica, replicas_at};
 use crate::state::ServerState;
 use stillframe_redis::Refusal;
 use stillframe_redis::errors::{NOT_AN_INTEGER, SYNTAX};
@@ -35,7 +35,7 @@ fn replicaof(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
         return Err("ERR REPLICAOF not allowed while failing over.".into());
     }
     if args[1].eq_ignore_ascii_case(b"no") && args[2].eq_ignore_ascii_case(b"one") {
-        ctx.server.promote(ctx.keyspace);
+        replication::promote(ctx.keyspace, ctx.server);
         ctx.out.ok();
         return Ok(());
     }
@@ -52,7 +52,7 @@ fn replicaof(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
         ctx.out.simple("OK Already connected to specified master");
         return Ok(());
     }
-    ctx.server.demote(ctx.keyspace, host.to_owned(), port);
+    replication::demote(ctx.keyspace, ctx.server, host.to_owned(), port);
     ctx.out.ok();
     Ok(())
 }
@@ -63,7 +63,7 @@ fn failover(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     if let [_, word] = args
         && word.eq_ignore_ascii_case(b"abort")
     {
-        if !ctx.server.call_failover_off(ctx.keyspace, "as a client wishes") {
+        if !replication::call_failover_off(ctx.keyspace, ctx.server, "as a client wishes") {
             return Err("ERR No failover in progress.".into());
         }
         ctx.out.ok();
@@ -118,7 +118,7 @@ fn wished_failover(server: &ServerState, args: &[&[u8]]) -> Result<Failover, Ref
         );
     }
     if let Some((host, port)) = &wish.target {
-        match server.replica_known_as(host, *port) {
+        match replication.replica_known_as(&server.hub.clients, host, *port) {
             None => return Err("ERR FAILOVER target HOST and PORT is not a replica.".into()),
             Some(replica) if replica.phase != Phase::Online => {
                 return Err("ERR FAILOVER target replica is not online.".into());
@@ -142,7 +142,8 @@ fn role(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
         ctx.out.integer(if following.is_connected() { offset } else { -1 });
         return Ok(());
     }
-    let online = ctx.server.replicas().filter(|(_, replica)| replica.phase == Phase::Online);
+    let replicas = replication.replicas(&ctx.server.hub.clients);
+    let online = replicas.filter(|(_, replica)| replica.phase == Phase::Online);
     let online: Vec<_> = online
         .map(|(client, it)| (it.address(&client.session.caller.peer), it.port, it.acked))
         .collect();
@@ -176,7 +177,7 @@ fn wait(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
         Some(Ok(milliseconds)) => Duration::from_millis(milliseconds),
     };
     let offset = ctx.session.wrote_up_to;
-    let count = ctx.server.replicas_at(offset);
+    let count = replicas_at(&ctx.server.hub.clients, offset);
     let wanted = usize::try_from(wanted).unwrap_or(0);
     if count >= wanted || !ctx.data().may_block() {
         ctx.out.integer(count as i64);
@@ -197,7 +198,7 @@ fn wait(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     };
     ctx.server.ledger.waiters.park(ctx.session.caller.id, waiter);
     ctx.session.caller.waits = true;
-    ctx.server.await_replicas(ctx.session.caller.id);
+    ctx.server.replication.await_replicas(ctx.session.caller.id);
     Ok(())
 }
 
@@ -287,7 +288,7 @@ fn psync(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
         } else if !id.eq_ignore_ascii_case(ctx.server.replication.id.as_bytes()) {
             return Err("ERR PSYNC FAILOVER replid must match my replid.".into());
         }
-        ctx.server.promote(ctx.keyspace);
+        replication::promote(ctx.keyspace, ctx.server);
     }
     let replication = &ctx.server.replication;
     if replication.failover.is_some() {
@@ -311,7 +312,7 @@ fn psync(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
         next => next.flatten(),
     };
     journal::hand_on(ctx.keyspace, ctx.server);
-    ctx.server.activate(ctx.keyspace);
+    ctx.server.replication.activate(ctx.keyspace, &mut ctx.server.ledger.effects);
     let now = ctx.server.clock.turn;
     let limit = ctx.server.config.replica_output_limit();
     let behind_max = if limit.hard_bytes == 0 { u64::MAX } else { limit.hard_bytes };

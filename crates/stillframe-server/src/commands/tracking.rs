@@ -23,14 +23,15 @@ pub(crate) fn register(table: &mut Table) {
 /// `CLIENT TRACKING ON | OFF [REDIRECT id] [PREFIX prefix]... [BCAST] [OPTIN] [OPTOUT] [NOLOOP]`
 fn tracking(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let (mut mode, prefixes) = options(ctx, &args[3..])?;
+    let events = &mut ctx.server.ledger.events;
     match args[2].to_ascii_lowercase().as_slice() {
         b"on" => {
             if let Err(error) = prepare(&mut mode, &prefixes, ctx.session.tracking.as_deref()) {
                 return Err(error);
             }
-            ctx.server.enable_tracking(ctx.session, mode);
+            ctx.server.hub.enable_tracking(ctx.session, mode, events);
         }
-        b"off" => ctx.server.disable_tracking(ctx.session),
+        b"off" => ctx.server.hub.disable_tracking(ctx.session, events),
         _ => return Err(SYNTAX),
     }
     ctx.keyspace.keep_expired(ctx.server.ledger.wants_expired());

@@ -1,14 +1,31 @@
 //! The clients together: who is there, who is told what, and who has to wait.
+//!
+//! Reading order: `clients` (the registry), `deliver` (how a message reaches a client), `pubsub`
+//! (who listens to what), `tracking` and `invalidate` (who keeps what in caches), then `monitors`,
+//! `pause` and `limit`.
 
 mod clients;
+mod deliver;
+mod invalidate;
+mod limit;
+mod monitors;
 mod pause;
 mod pubsub;
 mod tracking;
 
+use std::time::Instant;
+
+use stillframe_redis::Events;
+
 pub(crate) use clients::Clients;
-pub(crate) use pause::Pause;
-pub(crate) use pubsub::{Kind, Listener, Message, PubSub, Subscriptions, strings};
+pub(crate) use limit::outweighs;
+use pause::Pause;
+pub(crate) use pubsub::{Kind, Listener, PubSub, Subscriptions};
 pub(crate) use tracking::{Mode, Tracking, Who};
+
+use crate::client::Session;
+use crate::clock::Clock;
+use crate::config::Config;
 
 /// See the head of this file.
 #[derive(Default)]
@@ -17,10 +34,32 @@ pub(crate) struct Hub {
     pub(crate) clients: Clients,
     /// Channels that clients listen to.
     pub(crate) pubsub: PubSub,
-    /// Keys that clients keep in caches.
-    pub(crate) tracking: Tracking,
+    tracking: Tracking,
     /// Places of the clients that want to see every request.
-    pub(crate) monitors: Vec<usize>,
+    monitors: Vec<usize>,
     /// Requests are being held.
-    pub(crate) pause: Option<Pause>,
+    pause: Option<Pause>,
+}
+
+/// What messages are delivered by: the settings, and the time of the turn.
+#[derive(Clone, Copy)]
+pub(crate) struct Terms<'a> {
+    config: &'a Config,
+    now: Instant,
+}
+
+impl<'a> Terms<'a> {
+    /// Those of the turn under way.
+    pub(crate) fn new(config: &'a Config, clock: &Clock) -> Self {
+        Self { config, now: clock.turn }
+    }
+}
+
+impl Hub {
+    /// A client that leaves, or begins anew, hears of nothing any more but its replies.
+    pub(crate) fn forget(&mut self, session: &mut Session, events: &mut Events) {
+        self.pubsub.forget(session.listener());
+        self.stop_monitoring(session);
+        self.disable_tracking(session, events);
+    }
 }

@@ -4,13 +4,50 @@
 //! - When the pause ends, held requests run first, in the clients' order of the registry.
 //! - The data stands still meanwhile: keys whose time has come are absent, but not deleted.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+use super::Hub;
 
 /// A pause of clients.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Pause {
+pub(super) struct Pause {
     /// When it ends by itself.
-    pub(crate) end: Instant,
+    end: Instant,
     /// Only requests that write are held.
-    pub(crate) writes_only: bool,
+    writes_only: bool,
+}
+
+impl Hub {
+    /// Holds requests (those that write, or all) for a while from now on.
+    pub(crate) fn pause(&mut self, length: Duration, writes_only: bool) {
+        let now = Instant::now();
+        let end = now.checked_add(length).unwrap_or(now + Duration::from_secs(1 << 32));
+        self.pause = Some(Pause { end, writes_only });
+    }
+
+    /// Ends the pause.
+    pub(crate) fn unpause(&mut self) {
+        self.pause = None;
+    }
+
+    /// Whether clients are paused.
+    #[inline]
+    pub(crate) fn is_paused(&self) -> bool {
+        self.pause.is_some()
+    }
+
+    /// Whether the pause holds a request, which may write or not.
+    pub(crate) fn pause_holds(&self, may_write: bool) -> bool {
+        self.pause.is_some_and(|pause| may_write || !pause.writes_only)
+    }
+
+    /// Whether the time of the pause is over.
+    pub(crate) fn pause_is_over(&self, now: Instant) -> bool {
+        self.pause.is_some_and(|pause| pause.end <= now)
+    }
+
+    /// How long the pause still lasts.
+    pub(crate) fn pause_left(&self) -> Option<Duration> {
+        self.pause.map(|pause| pause.end.saturating_duration_since(Instant::now()))
+    }
 }

@@ -12,8 +12,6 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use stillframe_resp::{Out, Protocol};
-
 use stillframe_redis::Few;
 use stillframe_redis::LISTED_BYTES;
 
@@ -156,34 +154,4 @@ impl Topics {
             }
         }
     }
-}
-
-/// Something to be told out of turn, encoded when first needed.
-pub(crate) struct Message<F> {
-    write: F,
-    encoded: [Vec<u8>; 2],
-}
-
-impl<F: Fn(&mut Out<'_>)> Message<F> {
-    /// A message that `write` encodes.
-    pub(crate) fn new(write: F) -> Self {
-        Self { write, encoded: Default::default() }
-    }
-
-    /// Its bytes in one protocol.
-    pub(crate) fn bytes(&mut self, protocol: Protocol) -> &[u8] {
-        let bytes = &mut self.encoded[usize::from(protocol == Protocol::Resp3)];
-        if bytes.is_empty() {
-            (self.write)(&mut Out::new(bytes, protocol));
-        }
-        bytes
-    }
-}
-
-/// A message of strings.
-pub(crate) fn strings<'a>(parts: &'a [&'a [u8]]) -> Message<impl Fn(&mut Out<'_>) + 'a> {
-    Message::new(move |out: &mut Out<'_>| {
-        out.push(parts.len());
-        parts.iter().for_each(|part| out.bulk(part));
-    })
 }

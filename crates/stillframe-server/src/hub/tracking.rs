@@ -181,12 +181,6 @@ impl Tracking {
         self.late.push((name.map(Into::into), by));
     }
 
-    /// Whether there is anything to tell that client.
-    #[inline]
-    pub(crate) fn has_late(&self) -> bool {
-        !self.late.is_empty()
-    }
-
     /// Takes what that client is to be told.
     pub(crate) fn take_late(&mut self) -> Vec<(Option<Box<[u8]>>, u64)> {
         std::mem::take(&mut self.late)

@@ -15,6 +15,7 @@ use stillframe_resp::{Limits, Parser};
 
 use super::InProcess;
 use crate::Config;
+use crate::hub::Terms;
 
 const FEW: usize = 1_000;
 const MANY: usize = 20_000;
@@ -354,7 +355,8 @@ fn least_ns(server: &mut Prepared, form: Form, n: usize, runs: usize) -> u64 {
         let requests = form(server, n);
         let start = cpu_ns();
         requests.iter().for_each(|request| server.ask(request));
-        server.0.state.broadcast_changes();
+        let state = &mut server.0.state;
+        state.hub.broadcast_changes(Terms::new(&state.config, &state.clock));
         server.0.reconnect();
         cpu_ns() - start
     });

@@ -5,9 +5,9 @@ use stillframe_keyspace::{DATABASES, Keyspace};
 use super::figure::{Figure, Figures, OfCommand, OfPrimary, OfReplica, Trend};
 use crate::commands::Table;
 use crate::hub::Kind;
+use crate::memory::{arena_bytes, counted_bytes, used_bytes};
 use crate::replication::Phase;
 use crate::state::ServerState;
-use crate::state::memory::{arena_bytes, used_bytes};
 
 /// Figures under way.
 #[derive(Default)]
@@ -77,7 +77,7 @@ fn server(to: &mut Gathered, keyspace: &Keyspace, state: &ServerState) {
     let blocked = (state.ledger.waiters.count() + state.hub.clients.postponed()) as f64;
     let help = "Clients that wait for keys, for replicas or for the end of a pause.";
     to.gauge("redis_blocked_clients", help, blocked);
-    let tracking = state.hub.tracking.clients as f64;
+    let tracking = state.hub.tracking().clients as f64;
     to.gauge("redis_tracking_clients", "Clients with CLIENT TRACKING.", tracking);
     let most = f64::from(config.maxclients);
     to.gauge("redis_config_maxclients", "Most clients at once (maxclients).", most);
@@ -86,7 +86,7 @@ fn server(to: &mut Gathered, keyspace: &Keyspace, state: &ServerState) {
     to.gauge("redis_memory_used_bytes", "Bytes of data, images and clients' buffers.", used);
     let entries = figures.entry_bytes as f64;
     to.gauge("redis_memory_used_dataset_bytes", "Bytes of keys and values.", entries);
-    let counted = state.counted_bytes(keyspace) as f64;
+    let counted = counted_bytes(keyspace, &state.hub.clients) as f64;
     let help = "Bytes that maxmemory is compared with.";
     to.gauge("stillframe_memory_counted_bytes", help, counted);
     let buffers = state.hub.clients.bytes() as f64;
@@ -264,7 +264,7 @@ fn replication(to: &mut Gathered, state: &ServerState) {
 }
 
 fn replicas(state: &ServerState) -> Vec<OfReplica> {
-    let known = state.replicas().map(|(client, replica)| {
+    let known = state.replication.replicas(&state.hub.clients).map(|(client, replica)| {
         let silent = state.clock.turn.saturating_duration_since(replica.acked_at).as_secs();
         OfReplica {
             ip: replica.address(&client.session.caller.peer),

@@ -8,6 +8,7 @@ use stillframe_keyspace::Keyspace;
 use super::link::Link;
 use crate::client::Session;
 use crate::commands::{self, Table};
+use crate::config::ReplicationSettings;
 use crate::state::ServerState;
 
 /// Runs the requests that have come whole. The bytes of those that count are added to the stream.
@@ -35,7 +36,7 @@ pub(super) fn apply(
         let run = run(keyspace, state, table, (&mut session, &mut replies), &args);
         match run {
             Ok(asks) => asked |= asks,
-            Err(why) if state.passes_over_errors() => {
+            Err(why) if passes_over_errors(&state.config.replication) => {
                 state.meter.stats.unexpected_errors += 1;
                 let name = args[0].escape_ascii();
                 tracing::warn!(
@@ -65,13 +66,10 @@ pub(super) fn apply(
     outcome
 }
 
-impl ServerState {
-    /// Whether a request of the primary that fails here is passed over: where clients write, too,
-    /// the data differs anyway.
-    fn passes_over_errors(&self) -> bool {
-        let settings = &self.config.replication;
-        settings.ignore_errors || !settings.read_only
-    }
+/// Whether a request of the primary that fails here is passed over: where clients write, too, the
+/// data differs anyway.
+fn passes_over_errors(settings: &ReplicationSettings) -> bool {
+    settings.ignore_errors || !settings.read_only
 }
 
 /// Runs one request; true if it asks how far we are.

@@ -10,9 +10,9 @@
 use std::time::Duration;
 
 use super::apply::apply;
+use super::follower::Follower;
 use super::following::Failure;
 use super::link::{Link, Question, Step};
-use crate::server::Server;
 use crate::state::ServerState;
 
 /// Reads of one turn.
@@ -21,11 +21,11 @@ const READS_PER_TURN: usize = 16;
 /// Above so many bytes of requests that a pause holds no more is read.
 const HELD_BYTES_MAX: usize = 1 << 20;
 
-impl Server {
+impl Follower<'_> {
     /// Does what there is to do with the primary. Called every turn.
     pub(crate) fn follow(&mut self) {
         let now = self.state.clock.turn;
-        let ServerState { replication, config, net, .. } = &mut self.state;
+        let ServerState { replication, config, net, .. } = &mut *self.state;
         let Some(following) = &mut replication.following else { return };
         following.more = false;
         if std::mem::take(&mut following.kill) && following.link.is_some() {
@@ -56,7 +56,7 @@ impl Server {
             let timeout = Duration::from_secs(self.state.config.replication.timeout_s.into());
             let Some(following) = &mut self.state.replication.following else { return };
             let silent = now.saturating_duration_since(following.last_io) > timeout
-                && self.state.hub.pause.is_none();
+                && !self.state.hub.is_paused();
             following.link = Some(link);
             match outcome {
                 Err(Failure::Ended(problem)) => following.fail(&problem),
@@ -79,11 +79,11 @@ impl Server {
             if link.stream.shake_hands()? {
                 return Ok(());
             }
-            Question::Ping.ask(link, &self.state);
+            Question::Ping.ask(link, self.state);
         }
         // A pause of clients holds the primary's requests, too, as in Redis: they are read, up to a
         // bound, and do not run.
-        let held = matches!(link.step, Step::Streaming) && self.state.hub.pause.is_some();
+        let held = matches!(link.step, Step::Streaming) && self.state.hub.is_paused();
         if !held && std::mem::take(&mut link.held) {
             self.advance(link)?;
         }
@@ -123,7 +123,7 @@ impl Server {
                 Step::Announced => super::receive::announced(link)?,
                 Step::Receiving(_) => self.receive(link)?,
                 Step::Streaming => {
-                    return apply(&mut self.keyspace, &mut self.state, &self.table, link)
+                    return apply(self.keyspace, self.state, self.table, link)
                         .map_err(Failure::Unusable);
                 }
             }

@@ -1,8 +1,9 @@
 //! What a replica asks its primary before anything is sent: one question at a time.
 
+use super::follower::Follower;
 use super::following::Failure;
 use super::link::{Link, Question, Step};
-use crate::server::Server;
+use super::roles::call_failover_off;
 use crate::state::ServerState;
 
 /// Longest line of an answer, in bytes.
@@ -75,7 +76,7 @@ pub(super) fn line(link: &mut Link) -> Result<Option<String>, Failure> {
     }
 }
 
-impl Server {
+impl Follower<'_> {
     /// Looks at the answer to the question that was asked, if it has come, and goes on.
     pub(super) fn answered(&mut self, link: &mut Link) -> Result<(), Failure> {
         let Step::Asked(question) = link.step else { return Ok(()) };
@@ -96,7 +97,7 @@ impl Server {
             // Who does not know REPLCONF can do without.
             Question::Auth | Question::Port | Question::Address | Question::Abilities => {}
         }
-        question.next(&self.state).ask(link, &self.state);
+        question.next(self.state).ask(link, self.state);
         Ok(())
     }
 
@@ -120,7 +121,7 @@ impl Server {
                 let new = id.first().filter(|id| id.len() == 40 && **id != replication.id);
                 if let Some(id) = new {
                     replication.rename((*id).to_owned());
-                    self.state.drop_replicas();
+                    self.state.replication.drop_replicas(&mut self.state.hub.clients);
                 }
                 let db = self.state.replication.db;
                 if let Some(following) = &mut self.state.replication.following {
@@ -130,7 +131,7 @@ impl Server {
             }
             _ => {
                 let why = format!("Failover target rejected psync request: {answer}");
-                self.state.call_failover_off(&mut self.keyspace, &why);
+                call_failover_off(self.keyspace, self.state, &why);
                 return Err(Failure::Ended(format!("it cannot send its data now: {answer}")));
             }
         }

@@ -17,7 +17,9 @@
 mod agreement;
 mod apply;
 mod failover;
+mod feed;
 mod follow;
+mod follower;
 pub(crate) mod following;
 mod handshake;
 mod link;
@@ -27,7 +29,6 @@ mod passing;
 pub(crate) mod point;
 mod receive;
 pub(crate) mod reception;
-mod refusals;
 mod relay;
 pub(crate) mod replica;
 mod replicas;
@@ -41,11 +42,20 @@ mod transfers;
 use std::time::{Duration, Instant};
 
 pub(crate) use failover::Failover;
+pub(crate) use feed::feed;
+pub(crate) use follower::Follower;
 pub(crate) use following::Following;
 use own::OwnKeys;
+pub(crate) use own_expiry::{expire_own, remember_own};
+pub(crate) use passing::relay;
 use point::StreamPoint;
 pub(crate) use relay::Relay;
 pub(crate) use replica::{Phase, Replica};
+pub(crate) use replicas::replicas_at;
+pub(crate) use resume::resume_stream;
+pub(crate) use roles::{
+    answer_waits, attend_failover, break_off, call_failover_off, demote, promote, tend_replicas,
+};
 use stillframe_redis::Effects;
 use stillframe_redis::Random;
 use stream::Stream;

@@ -1,4 +1,4 @@
-//! The loop's part in relays: it passes images on, a piece a turn.
+//! Relays pass images on to the replicas behind TLS, a piece a turn.
 
 use std::io;
 
@@ -6,7 +6,8 @@ use rustix::io::Errno;
 
 use super::relay::Relay;
 use crate::client::Client;
-use crate::server::Server;
+use crate::net::Poller;
+use crate::state::ServerState;
 
 /// What a turn has brought.
 enum Passed {
@@ -38,31 +39,29 @@ impl Client {
     }
 }
 
-impl Server {
-    /// Passes images on to the replicas behind TLS. Called every turn.
-    pub(crate) fn relay(&mut self) {
-        for at in 0..self.state.replication.places.len() {
-            let place = self.state.replication.places[at];
-            let Some(client) = self.state.hub.clients.get_mut(place) else { continue };
-            let Some(mut relay) = client.relay.take() else { continue };
-            let passed = if relay.watched {
-                client.pass_on(&mut relay)
-            } else {
-                relay.watched = true;
-                let added = self.poller.add_relay(&mut relay.from, place);
-                added.and_then(|()| client.pass_on(&mut relay))
-            };
-            match passed {
-                Ok(Passed::Waits) => client.relay = Some(relay),
-                Ok(Passed::More) => {
-                    client.relay = Some(relay);
-                    self.state.replication.more = true;
-                }
-                Ok(Passed::All) => self.poller.remove_relay(&mut relay.from),
-                Err(error) => {
-                    tracing::info!("a replica does not take its image: {error}");
-                    self.state.hub.clients.doom(place);
-                }
+/// Passes images on to the replicas behind TLS. Called every turn.
+pub(crate) fn relay(state: &mut ServerState, poller: &Poller) {
+    for at in 0..state.replication.places.len() {
+        let place = state.replication.places[at];
+        let Some(client) = state.hub.clients.get_mut(place) else { continue };
+        let Some(mut relay) = client.relay.take() else { continue };
+        let passed = if relay.watched {
+            client.pass_on(&mut relay)
+        } else {
+            relay.watched = true;
+            let added = poller.add_relay(&mut relay.from, place);
+            added.and_then(|()| client.pass_on(&mut relay))
+        };
+        match passed {
+            Ok(Passed::Waits) => client.relay = Some(relay),
+            Ok(Passed::More) => {
+                client.relay = Some(relay);
+                state.replication.more = true;
+            }
+            Ok(Passed::All) => poller.remove_relay(&mut relay.from),
+            Err(error) => {
+                tracing::info!("a replica does not take its image: {error}");
+                state.hub.clients.doom(place);
             }
         }
     }

@@ -12,16 +12,17 @@ use stillframe_durability::disk::{Input, write_all_at};
 use stillframe_keyspace::{DATABASES, Keyspace};
 use stillframe_rdb::Decoder;
 
+use super::follower::Follower;
 use super::following::Failure;
 use super::handshake::line;
 use super::link::{Link, Step};
 use super::point::StreamField;
 use super::reception::{Ending, Load, MARK_BYTES, Reception};
+use crate::hub::Terms;
 use crate::journal;
 use crate::loading::Loading;
 use crate::loading::{SLICE, delay};
 use crate::persistence::{EntryError, Next, next};
-use crate::server::Server;
 
 /// Keys loaded between two looks at the clock.
 const BATCH: usize = 32;
@@ -46,7 +47,7 @@ pub(super) fn announced(link: &mut Link) -> Result<(), Failure> {
     Ok(())
 }
 
-impl Server {
+impl Follower<'_> {
     /// Takes what has come of an image.
     pub(super) fn receive(&mut self, link: &mut Link) -> Result<(), Failure> {
         let Step::Receiving(receiving) = &mut link.step else { return Ok(()) };
@@ -79,14 +80,14 @@ impl Server {
 
     fn begin_load(&mut self, file: Input, bytes: u64) {
         // The log is about data that is going; a new one is begun when there is something to log.
-        let _ = journal::close(&mut self.keyspace, &mut self.state);
-        self.state.drop_replicas();
+        let _ = journal::close(self.keyspace, self.state);
+        self.state.replication.drop_replicas(&mut self.state.hub.clients);
         for db in 0..DATABASES {
             self.state.ledger.dirty += self.keyspace.len(db) as u64;
-            let keyspace = &mut self.keyspace;
+            let keyspace = &mut *self.keyspace;
             self.state.ledger.watches.touch_all(db, |key| keyspace.contains(db, key, i64::MIN));
         }
-        self.state.invalidate_all();
+        self.state.hub.invalidate_all(Terms::new(&self.state.config, &self.state.clock));
         self.keyspace.clear_all();
         self.state.replication.own.clear();
         let Some(following) = &mut self.state.replication.following else { return };
@@ -110,7 +111,7 @@ impl Server {
             if start.elapsed() > SLICE {
                 break Ok(false);
             }
-            match load.batch(&mut self.keyspace, self.state.config.key_load_delay_us) {
+            match load.batch(self.keyspace, self.state.config.key_load_delay_us) {
                 Ok(false) => {}
                 other => break other,
             }
@@ -151,7 +152,7 @@ impl Server {
             replication.stream.restart(offset);
             replication.db = load.db;
         }
-        self.state.activate(&mut self.keyspace);
+        self.state.replication.activate(self.keyspace, &mut self.state.ledger.effects);
         let (offset, now) = (self.state.replication.stream.end(), self.state.clock.turn);
         let db = self.state.replication.db;
         let Some(following) = &mut self.state.replication.following else { return };

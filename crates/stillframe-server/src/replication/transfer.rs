@@ -164,7 +164,9 @@ fn give_up_useless(keyspace: &Keyspace, state: &mut ServerState) {
         state.replication.transfers.saving = false;
         return;
     }
-    let waits = state.replicas().any(|(_, replica)| replica.phase == Phase::Saving);
+    let mut replicas = state.replication.replicas(&state.hub.clients);
+    let waits = replicas.any(|(_, replica)| replica.phase == Phase::Saving);
+    drop(replicas);
     if !waits && state.config.save.is_empty() && !state.config.appendonly {
         tracing::info!("stopping the save under way: the replicas that it was for have left");
         state.replication.transfers.saving = false;

@@ -5,10 +5,12 @@
 
 use std::time::{Duration, Instant};
 
-use super::Server;
+use super::{Server, accept};
 use crate::journal;
+use crate::memory;
 use crate::persistence;
 use crate::process::{LastSave, Signal, Wish};
+use crate::replication;
 use crate::shutdown::{self, Outcome};
 
 use crate::state::ServerState;
@@ -38,15 +40,16 @@ pub(crate) fn run(server: &mut Server) -> Instant {
     let stands = server.state.pausing() || is_replica;
     let more_expired = !stands && server.state.clock.expires && expire(server);
     if is_replica && !server.state.pausing() && server.state.clock.expires {
-        server.expire_own();
+        replication::expire_own(&mut server.keyspace, &mut server.state);
     }
-    server.state.weigh_clients();
+    let closed = server.state.hub.weigh_clients(&server.state.config);
+    server.state.meter.stats.evicted_clients += closed;
     // While an image is loaded, or sent, there is nothing to save, or no second image.
     if !server.state.is_loading() && !server.state.replication.transfers.holds_image() {
         persistence::run_schedule(&mut server.keyspace, &mut server.state);
     }
     journal::sample(&mut server.state);
-    server.state.tend_replicas(&mut server.keyspace);
+    replication::tend_replicas(&mut server.keyspace, &mut server.state);
     attend_clients(server);
     let period = Duration::from_secs(1) / server.state.config.hz;
     Instant::now() + if more_expired { EXPIRY_PAUSE } else { period }
@@ -76,9 +79,11 @@ fn obey(server: &mut Server, signal: Signal) {
 pub(crate) fn attend_clients(server: &mut Server) {
     let now = server.state.clock.turn;
     server.state.meter.stats.sample(now);
-    server.state.tend_free_memory(&server.keyspace);
+    memory::tend_free(&server.keyspace, &mut server.state);
     if std::mem::take(&mut server.state.net.listeners.retry) {
-        (0..server.state.net.listeners.count()).for_each(|number| server.accept(number));
+        for number in 0..server.state.net.listeners.count() {
+            accept::all(&mut server.state, &server.poller, number);
+        }
     }
     if now >= server.next_client_check {
         server.next_client_check = now + Duration::from_secs(1);

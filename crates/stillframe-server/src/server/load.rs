@@ -6,8 +6,10 @@ use super::{Server, cron};
 use crate::client::Session;
 use crate::clock::unix_millis;
 use crate::host::{Host, Parts};
+use crate::hub::Terms;
 use crate::loading::Loading;
 use crate::persistence::Load;
+use crate::state::ServerState;
 use crate::{ServeError, commands};
 
 impl Host for Server {
@@ -28,7 +30,7 @@ impl Host for Server {
     fn turn(&mut self, patience: Duration) -> Result<bool, ServeError> {
         self.hear(patience)?;
         self.serve_share();
-        self.state.broadcast_changes();
+        self.state.hub.broadcast_changes(Terms::new(&self.state.config, &self.state.clock));
         self.flush();
         cron::attend_clients(self);
         self.bury();
@@ -45,6 +47,11 @@ impl Server {
         })
     }
 
+    fn go_on_behind(&mut self, load: &mut Load) {
+        let ServerState { replication, config, .. } = &mut self.state;
+        replication.go_on_behind(load, config.replication.backlog_bytes);
+    }
+
     fn load_dump(&mut self) -> Result<bool, ServeError> {
         // What has expired at a replica goes when its primary says so.
         let is_replica = self.state.config.replication.primary.is_some();
@@ -54,7 +61,7 @@ impl Server {
         let Some(mut load) = load else { return Ok(true) };
         load.keep_expired();
         while !load.slice(&mut self.keyspace, self.state.config.key_load_delay_us)? {
-            self.state.go_on_behind(&mut load);
+            self.go_on_behind(&mut load);
             if let Some(loading) = &mut self.state.storage.loading {
                 loading.loaded_bytes = load.offset();
             }
@@ -62,7 +69,7 @@ impl Server {
                 return Ok(false);
             }
         }
-        self.state.go_on_behind(&mut load);
+        self.go_on_behind(&mut load);
         self.state.storage.saves.loaded = load.finish()?;
         Ok(true)
     }

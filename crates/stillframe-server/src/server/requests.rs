@@ -5,9 +5,9 @@ use stillframe_resp::{Limits, Out};
 use super::Server;
 use crate::client::{Client, Read, Session, taken};
 use crate::commands::{self, Context};
-use crate::config::OutputLimit;
+use crate::config::{Config, OutputLimit};
+use crate::hub::outweighs;
 use crate::server::ahead::Ahead;
-use crate::state::ServerState;
 
 /// Requests run for one client in one turn.
 const REQUESTS_PER_TURN: usize = 1024;
@@ -84,7 +84,7 @@ impl Server {
             Read::End => client.session.closing = true,
             Read::Bytes(count) => {
                 self.state.meter.stats.input_bytes += count as u64;
-                if own && self.state.outweighs(client) {
+                if own && outweighs(client, &self.state.config) {
                     client.backlog = true; // does not run: the end of the turn closes it
                 } else if own {
                     self.execute_own(client);
@@ -113,7 +113,7 @@ impl Server {
     /// Returns the bytes used.
     fn execute(&mut self, client: &mut Client, bytes: &mut [u8]) -> usize {
         // Limits are what the configuration says now, whenever the client connected.
-        client.parser.set_limits(limits(&self.state, client.session.authenticated));
+        client.parser.set_limits(limits(&self.state.config, client.session.authenticated));
         let mut used = 0;
         self.state.hub.clients.own_input = bytes.len();
         let mut left = Share { requests: REQUESTS_PER_TURN, replies_start: client.output.len() };
@@ -186,7 +186,7 @@ impl Server {
         let authenticated = session.authenticated;
         self.run_request(session, output, args);
         if session.authenticated != authenticated {
-            parser.set_limits(limits(&self.state, session.authenticated));
+            parser.set_limits(limits(&self.state.config, session.authenticated));
         }
     }
 
@@ -241,6 +241,6 @@ impl Server {
 }
 
 /// What a client's requests may ask for.
-pub(crate) fn limits(state: &ServerState, authenticated: bool) -> Limits {
-    Limits { bulk_bytes_max: state.config.bulk_bytes_max, authenticated, ..Limits::OPEN }
+pub(crate) fn limits(config: &Config, authenticated: bool) -> Limits {
+    Limits { bulk_bytes_max: config.bulk_bytes_max, authenticated, ..Limits::OPEN }
 }

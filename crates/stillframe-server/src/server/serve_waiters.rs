@@ -45,13 +45,13 @@ impl Server {
         let mut ctx = self.context(session, output, now);
         let start = ctx.out.position();
         // It was shown when it was sent.
-        let monitors = std::mem::take(&mut ctx.server.hub.monitors);
+        let hidden = ctx.server.hub.hide_requests();
         let _ = commands::run(&mut ctx, waiter.command, &args); // answered and counted already
-        ctx.server.hub.monitors = monitors;
+        ctx.server.hub.show_again(hidden);
         if ctx.session.replies == Replies::Dropped {
             ctx.out.buffer.truncate(start);
         }
-        if ctx.server.hub.tracking.clients > 0 {
+        if ctx.server.hub.tracks() {
             commands::finish_tracking(&mut ctx);
         }
         session.caller.db = db;

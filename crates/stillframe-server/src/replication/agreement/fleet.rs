@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::node::{Clock, Node, PATIENCE, pair};
 use super::{Contents, difference};
+use crate::replication::promote;
 
 /// Bytes passed on at once, if nothing else is said: less than a socket holds.
 pub(super) const ALL: usize = 32 << 10;
@@ -70,7 +71,7 @@ impl Fleet {
     pub(super) fn promote(&mut self, who: usize) {
         self.cut(who);
         let node = &mut self.nodes[who].server;
-        node.state.promote(&mut node.keyspace);
+        promote(&mut node.keyspace, &mut node.state);
         self.primary = who;
     }
 

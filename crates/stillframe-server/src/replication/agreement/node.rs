@@ -14,6 +14,7 @@ use super::{Contents, contents};
 use crate::client::{Client, Session};
 use crate::crash;
 use crate::net::{Poller, Ready, Stream};
+use crate::replication::demote;
 use crate::server::Server;
 use crate::server::requests::limits;
 use stillframe_redis::Address;
@@ -81,7 +82,7 @@ impl Node {
         let session = Session::new(id, nowhere.clone(), nowhere, -1, true, Instant::now());
         let mut session = session;
         session.caller.place = place;
-        let limits = limits(state, true);
+        let limits = limits(&state.config, true);
         state.hub.clients.put(place, Box::new(Client::new(stream, session, limits)));
         (place, id)
     }
@@ -154,7 +155,7 @@ impl Node {
         let (near, far) = pair();
         let Server { keyspace, state, .. } = &mut self.server;
         if anew {
-            state.demote(keyspace, "primary".to_owned(), 1);
+            demote(keyspace, state, "primary".to_owned(), 1);
         }
         let following = state.replication.following.as_mut().expect("it follows");
         if following.link.is_some() {

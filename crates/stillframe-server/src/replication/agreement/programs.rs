@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::fleet::{ALL, Fleet, GUESTS};
 use super::seeds;
 use super::words::{pick, request};
+use crate::memory::counted_bytes;
 use stillframe_redis::Random;
 use stillframe_redis::write_request;
 
@@ -93,7 +94,7 @@ impl Program {
     /// Ends a pause of clients, which holds the operator, too.
     fn unpause(&mut self, who: usize) {
         let server = &mut self.fleet.nodes[who].server;
-        if server.state.hub.pause.is_some() {
+        if server.state.hub.is_paused() {
             self.told.push(format!("{who} is paused no more"));
             server.state.unpause(&mut server.keyspace);
         }
@@ -169,7 +170,7 @@ impl Program {
                 let (who, writes_only) = (self.random.below(3), self.chance(2));
                 self.told.push(format!("{who} is paused, writes only: {writes_only}"));
                 let server = &mut self.fleet.nodes[who].server;
-                server.state.pause_clients(PAUSE, writes_only);
+                server.state.hub.pause(PAUSE, writes_only);
                 server.keyspace.spare_expired(true);
             }
             8..=11 => {
@@ -215,7 +216,7 @@ impl Program {
             ["allkeys-lru", "allkeys-lfu", "volatile-ttl", "allkeys-random", "noeviction"];
         let policy = pick(&mut self.random, &policies);
         let server = &self.fleet.nodes[self.fleet.primary].server;
-        let bytes = server.state.counted_bytes(&server.keyspace) as usize;
+        let bytes = counted_bytes(&server.keyspace, &server.state.hub.clients) as usize;
         let data = server.keyspace.data_bytes();
         let limit = match self.random.below(3) {
             0 => 0,

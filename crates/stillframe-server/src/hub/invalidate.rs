@@ -1,46 +1,70 @@
 //! Clients are told that keys which they keep in caches have changed.
 
+use stillframe_redis::Events;
 use stillframe_resp::{Out, Protocol};
 
-use super::ServerState;
+use super::deliver::Message;
+use super::{Hub, Mode, Terms, Tracking, Who};
 use crate::client::Session;
-use crate::hub::{Message, Mode, Who};
 
 /// The channel on which RESP2 clients are told.
 const CHANNEL: &str = "__redis__:invalidate";
 
-impl ServerState {
+impl Hub {
+    /// What clients keep in caches.
+    pub(crate) fn tracking(&self) -> &Tracking {
+        &self.tracking
+    }
+
+    /// Whether any client is told of changes.
+    #[inline]
+    pub(crate) fn tracks(&self) -> bool {
+        self.tracking.clients > 0
+    }
+
     /// As [`Tracking::enable`]; from now on commands say which keys change.
-    pub(crate) fn enable_tracking(&mut self, session: &mut Session, mode: Mode) {
+    pub(crate) fn enable_tracking(
+        &mut self,
+        session: &mut Session,
+        mode: Mode,
+        events: &mut Events,
+    ) {
         let who = session.who();
-        self.hub.tracking.enable(&mut session.tracking, who, mode);
-        self.ledger.events.cached = true;
+        self.tracking.enable(&mut session.tracking, who, mode);
+        events.cached = true;
     }
 
     /// As [`Tracking::disable`]; with the last client commands stop saying which keys change.
-    pub(crate) fn disable_tracking(&mut self, session: &mut Session) {
+    pub(crate) fn disable_tracking(&mut self, session: &mut Session, events: &mut Events) {
         let who = session.who();
-        self.hub.tracking.disable(&mut session.tracking, who);
-        self.ledger.events.cached = self.hub.tracking.clients > 0;
+        self.tracking.disable(&mut session.tracking, who);
+        events.cached = self.tracks();
     }
 
-    /// Tells clients that have read a key that it has changed. `by`: the client that changed it.
-    pub(crate) fn invalidate(&mut self, key: &[u8], by: u64) {
-        if let Some(readers) = self.hub.tracking.take_readers(key, by) {
-            self.tell_readers(readers.as_slice(), key, by);
+    /// Remembers that a client has read keys, if it wants to be told of their changes.
+    pub(crate) fn remember_read(&mut self, session: &Session, keys: &[&[u8]]) {
+        if let Some(mode) = &session.tracking {
+            self.tracking.remember(mode, session.who(), keys);
         }
     }
 
-    fn tell_readers(&mut self, readers: &[Who], key: &[u8], by: u64) {
+    /// Tells clients that have read a key that it has changed. `by`: the client that changed it.
+    pub(super) fn invalidate(&mut self, terms: Terms<'_>, key: &[u8], by: u64) {
+        if let Some(readers) = self.tracking.take_readers(key, by) {
+            self.tell_readers(terms, readers.as_slice(), key, by);
+        }
+    }
+
+    fn tell_readers(&mut self, terms: Terms<'_>, readers: &[Who], key: &[u8], by: u64) {
         for &who in readers {
             let told =
                 self.wanted_by(who, |mode| !(mode.broadcast || mode.no_loop && who.id == by));
             match told {
-                Some(true) => self.tell(who, Some(&[key])),
+                Some(true) => self.tell(terms, who, Some(&[key])),
                 Some(false) => {}
                 // The client whose request is running is out of the registry.
-                None if who.place == self.hub.clients.own_place => {
-                    self.hub.tracking.tell_later(Some(key), by);
+                None if who.place == self.clients.own_place => {
+                    self.tracking.tell_later(Some(key), by);
                 }
                 None => {}
             }
@@ -49,44 +73,37 @@ impl ServerState {
 
     /// What `wants` says of a client's mode; `None` if the client is not in the registry.
     fn wanted_by(&mut self, who: Who, wants: impl Fn(&Mode) -> bool) -> Option<bool> {
-        let client = self.hub.clients.get_mut(who.place)?;
+        let client = self.clients.get_mut(who.place)?;
         let session = &client.session;
         Some(session.caller.id == who.id && session.tracking.as_deref().is_some_and(wants))
     }
 
     /// Tells every client that all keys have changed: a database was emptied.
-    pub(crate) fn invalidate_all(&mut self) {
-        if self.hub.tracking.clients == 0 {
+    pub(crate) fn invalidate_all(&mut self, terms: Terms<'_>) {
+        if !self.tracks() {
             return;
         }
-        let others =
-            self.hub.clients.others().filter(|(_, client)| client.session.tracking.is_some());
+        let others = self.clients.others().filter(|(_, client)| client.session.tracking.is_some());
         let others: Vec<Who> = others.map(|(_, client)| client.session.who()).collect();
-        self.hub.tracking.forget_names();
-        others.into_iter().for_each(|who| self.tell(who, None));
-        self.hub.tracking.tell_later(None, 0);
+        self.tracking.forget_names();
+        others.into_iter().for_each(|who| self.tell(terms, who, None));
+        self.tracking.tell_later(None, 0);
     }
 
     /// Forgets names above the limit, at the end of a request.
-    pub(crate) fn limit_tracking(&mut self) {
-        let most = self.config.tracking_table_max_keys;
+    pub(crate) fn limit_tracking(&mut self, terms: Terms<'_>) {
+        let most = terms.config.tracking_table_max_keys;
         if most == 0 {
             return;
         }
-        while let Some((name, readers)) = self.hub.tracking.take_excess(most) {
-            self.tell_readers(readers.as_slice(), &name, 0);
+        while let Some((name, readers)) = self.tracking.take_excess(most) {
+            self.tell_readers(terms, readers.as_slice(), &name, 0);
         }
     }
 
-    /// Whether the client whose request is running is to be told of changes after its reply.
-    #[inline]
-    pub(crate) fn has_late_invalidations(&self) -> bool {
-        self.hub.tracking.has_late()
-    }
-
     /// Tells the client whose request has just been answered what it changed of what it had read.
-    pub(crate) fn tell_late(&mut self, session: &mut Session, out: &mut Out<'_>) {
-        for (key, by) in self.hub.tracking.take_late() {
+    pub(crate) fn tell_late(&mut self, terms: Terms<'_>, session: &mut Session, out: &mut Out<'_>) {
+        for (key, by) in self.tracking.take_late() {
             let Some(mode) = session.tracking.as_deref() else { continue };
             let own = mode.no_loop && by == session.caller.id;
             if key.is_some() && (mode.broadcast || own) {
@@ -95,7 +112,7 @@ impl ServerState {
             let names = key.as_deref().map(|key| [key]);
             let names = names.as_ref().map(|names| &names[..]);
             match mode.redirect {
-                Some(other) if self.redirected(other, names) => {}
+                Some(other) if self.redirected(terms, other, names) => {}
                 Some(other) => break_redirection(session, other.id, out),
                 None if session.protocol == Protocol::Resp3 => write_push(out, names),
                 None => {}
@@ -104,22 +121,22 @@ impl ServerState {
     }
 
     /// Tells of the changes that were gathered for prefixes, at the end of the turn.
-    pub(crate) fn broadcast_changes(&mut self) {
-        for (listeners, changed) in self.hub.tracking.take_gathered() {
+    pub(crate) fn broadcast_changes(&mut self, terms: Terms<'_>) {
+        for (listeners, changed) in self.tracking.take_gathered() {
             for &who in listeners.as_slice() {
                 let no_loop = self.wanted_by(who, |mode| mode.no_loop).unwrap_or(false);
                 let foreign = changed.iter().filter(|(_, by)| !no_loop || **by != who.id);
                 let names: Vec<&[u8]> = foreign.map(|(name, _)| &**name).collect();
                 if !names.is_empty() {
-                    self.tell(who, Some(&names));
+                    self.tell(terms, who, Some(&names));
                 }
             }
         }
     }
 
     /// Tells a client of the registry that these keys, or all, have changed.
-    fn tell(&mut self, who: Who, names: Option<&[&[u8]]>) {
-        let Some(client) = self.hub.clients.get_mut(who.place) else { return };
+    fn tell(&mut self, terms: Terms<'_>, who: Who, names: Option<&[&[u8]]>) {
+        let Some(client) = self.clients.get_mut(who.place) else { return };
         let protocol = client.session.protocol;
         let Some(mode) = client.session.tracking.as_deref() else { return };
         let redirect = mode.redirect;
@@ -127,16 +144,17 @@ impl ServerState {
             return;
         }
         match redirect {
-            Some(other) if self.redirected(other, names) => {}
+            Some(other) if self.redirected(terms, other, names) => {}
             Some(other) => {
-                if let Some(client) = self.hub.clients.get_mut(who.place) {
+                if let Some(client) = self.clients.get_mut(who.place) {
                     let mut out = Out::new(&mut client.output, protocol);
                     break_redirection(&mut client.session, other.id, &mut out);
                 }
-                self.hub.clients.flush_later(who.place);
+                self.clients.flush_later(who.place);
             }
             None if protocol == Protocol::Resp3 => {
                 self.deliver(
+                    terms,
                     who.place,
                     &mut Message::new(|out: &mut Out<'_>| write_push(out, names)),
                 );
@@ -146,23 +164,35 @@ impl ServerState {
     }
 
     /// Tells a client in place of another; false if it is gone.
-    fn redirected(&mut self, who: Who, names: Option<&[&[u8]]>) -> bool {
-        if self.hub.clients.own_id == who.id {
-            let place = self.hub.clients.own_place;
-            if self.hub.clients.own_protocol == Protocol::Resp3 {
-                self.deliver(place, &mut Message::new(|out: &mut Out<'_>| write_push(out, names)));
+    fn redirected(&mut self, terms: Terms<'_>, who: Who, names: Option<&[&[u8]]>) -> bool {
+        if self.clients.own_id == who.id {
+            let place = self.clients.own_place;
+            if self.clients.own_protocol == Protocol::Resp3 {
+                self.deliver(
+                    terms,
+                    place,
+                    &mut Message::new(|out: &mut Out<'_>| write_push(out, names)),
+                );
             }
             return true;
         }
         let client =
-            self.hub.clients.get(who.place).filter(|client| client.session.caller.id == who.id);
+            self.clients.get(who.place).filter(|client| client.session.caller.id == who.id);
         let Some(client) = client else { return false };
         let place = who.place;
         let listens = client.session.subscriptions.is_some();
         if client.session.protocol == Protocol::Resp3 {
-            self.deliver(place, &mut Message::new(|out: &mut Out<'_>| write_push(out, names)));
+            self.deliver(
+                terms,
+                place,
+                &mut Message::new(|out: &mut Out<'_>| write_push(out, names)),
+            );
         } else if listens {
-            self.deliver(place, &mut Message::new(|out: &mut Out<'_>| write_message(out, names)));
+            self.deliver(
+                terms,
+                place,
+                &mut Message::new(|out: &mut Out<'_>| write_message(out, names)),
+            );
         }
         true
     }

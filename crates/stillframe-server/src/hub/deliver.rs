@@ -1,0 +1,136 @@
+//! Clients are told what happens: messages reach those who listen to a channel, and events that
+//! commands have collected become messages and invalidations.
+//!
+//! `__keyspace@<db>__:<key>` carries the event, `__keyevent@<db>__:<event>` the key.
+
+use stillframe_redis::text::glob;
+use stillframe_redis::{Event, Events};
+use stillframe_resp::{Out, Protocol};
+
+use super::pubsub::Kind;
+use super::{Hub, Terms};
+
+/// Something to be told out of turn, encoded when first needed.
+pub(super) struct Message<F> {
+    write: F,
+    encoded: [Vec<u8>; 2],
+}
+
+impl<F: Fn(&mut Out<'_>)> Message<F> {
+    /// A message that `write` encodes.
+    pub(super) fn new(write: F) -> Self {
+        Self { write, encoded: Default::default() }
+    }
+
+    /// Its bytes in one protocol.
+    fn bytes(&mut self, protocol: Protocol) -> &[u8] {
+        let bytes = &mut self.encoded[usize::from(protocol == Protocol::Resp3)];
+        if bytes.is_empty() {
+            (self.write)(&mut Out::new(bytes, protocol));
+        }
+        bytes
+    }
+}
+
+/// A message of strings.
+fn strings<'a>(parts: &'a [&'a [u8]]) -> Message<impl Fn(&mut Out<'_>) + 'a> {
+    Message::new(move |out: &mut Out<'_>| {
+        out.push(parts.len());
+        parts.iter().for_each(|part| out.bulk(part));
+    })
+}
+impl Hub {
+    /// Sends a message to all who listen to its channel, and tells how many they are.
+    pub(crate) fn publish(
+        &mut self,
+        terms: Terms<'_>,
+        kind: Kind,
+        channel: &[u8],
+        payload: &[u8],
+    ) -> usize {
+        let word: &[u8] = if kind == Kind::Shard { b"smessage" } else { b"message" };
+        // Taken out for the while: delivering reads no subscriptions.
+        let pubsub = std::mem::take(&mut self.pubsub);
+        let mut count = 0;
+        let listeners = pubsub.places(kind, channel);
+        let parts = [word, channel, payload];
+        let mut message = strings(&parts);
+        listeners.iter().for_each(|&place| self.deliver(terms, place, &mut message));
+        count += listeners.len();
+        if kind == Kind::Channel {
+            for (pattern, listeners) in pubsub.patterns() {
+                if glob::matches(pattern, channel) {
+                    let parts = [b"pmessage", &**pattern, channel, payload];
+                    let mut message = strings(&parts);
+                    listeners.iter().for_each(|&place| self.deliver(terms, place, &mut message));
+                    count += listeners.len();
+                }
+            }
+        }
+        self.pubsub = pubsub;
+        count
+    }
+
+    /// Adds a message to a client's output.
+    pub(super) fn deliver<F: Fn(&mut Out<'_>)>(
+        &mut self,
+        terms: Terms<'_>,
+        place: usize,
+        message: &mut Message<F>,
+    ) {
+        let Some(client) = self.clients.get_mut(place) else {
+            if self.clients.mail.len() <= self.clients.own_most {
+                let bytes = message.bytes(self.clients.own_protocol);
+                self.clients.mail.extend_from_slice(bytes);
+            }
+            return;
+        };
+        if client.dead || client.session.closing {
+            return;
+        }
+        client.output.extend_from_slice(message.bytes(client.session.protocol));
+        let limit = client.output_limit(&terms.config.output_limits);
+        if client.over_output_limit(limit, terms.now) {
+            self.clients.doom(place);
+        } else {
+            self.clients.flush_later(place);
+        }
+        self.clients.weigh(place);
+    }
+
+    /// Tells clients of the events that were collected since this was last called.
+    #[inline]
+    pub(crate) fn tell_events(&mut self, terms: Terms<'_>, events: &mut Events) {
+        if !events.is_empty() {
+            self.tell_collected(terms, events);
+        }
+    }
+
+    #[cold]
+    fn tell_collected(&mut self, terms: Terms<'_>, events: &mut Events) {
+        let collected = events.take();
+        for event in collected.iter() {
+            match event {
+                Event::Notice { event, db, key } => self.notify(terms, event, db, key),
+                Event::Stale { key, by } => self.invalidate(terms, key, by),
+                Event::AllStale => self.invalidate_all(terms),
+            }
+        }
+        events.give_back(collected);
+    }
+
+    fn notify(&mut self, terms: Terms<'_>, event: &str, db: usize, key: &[u8]) {
+        let classes = terms.config.notify;
+        if self.pubsub.is_empty() {
+            return;
+        }
+        if classes.has('K') {
+            let channel = [format!("__keyspace@{db}__:").as_bytes(), key].concat();
+            self.publish(terms, Kind::Channel, &channel, event.as_bytes());
+        }
+        if classes.has('E') {
+            let channel = format!("__keyevent@{db}__:{event}");
+            self.publish(terms, Kind::Channel, channel.as_bytes(), key);
+        }
+    }
+}

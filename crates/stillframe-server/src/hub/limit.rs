@@ -1,0 +1,69 @@
+//! What clients may take together (`maxmemory-clients`).
+
+use super::Hub;
+use crate::client::Client;
+use crate::config::{Config, Size};
+
+impl Hub {
+    /// Weighs clients anew; above `maxmemory-clients` those that take most are closed. Returns how
+    /// many.
+    pub(crate) fn weigh_clients(&mut self, config: &Config) -> u64 {
+        self.clients.weigh_all();
+        self.clients.spared_bytes = 0;
+        self.limit_clients(config)
+    }
+
+    /// At the end of a turn, and before keys are evicted: above `maxmemory-clients` the clients
+    /// that take most are closed. Returns how many.
+    pub(crate) fn limit_clients(&mut self, config: &Config) -> u64 {
+        let Some(most) = limit(config) else { return 0 };
+        // What is above the limit may be what may not be closed: once is enough to find that out.
+        if self.clients.bytes() as u64 <= most.max(self.clients.spared_bytes as u64) {
+            return 0;
+        }
+        let mut closed = 0;
+        let counts = |client: &Client| !client.dead && !client.is_replica();
+        let clients = self.clients.others().filter(|(_, client)| counts(client));
+        let (mut bytes, mut evictable) = (self.clients.own_bytes, Vec::new());
+        for (place, client) in clients {
+            bytes += client.memory_bytes();
+            if !client.session.spared {
+                evictable.push((client.memory_bytes(), place));
+            }
+        }
+        evictable.sort_unstable();
+        while bytes as u64 > most
+            && let Some((largest, place)) = evictable.pop()
+        {
+            bytes -= largest;
+            if let Some(client) = self.clients.get(place) {
+                tracing::info!(
+                    "evicting client {}: it takes {largest} bytes",
+                    client.session.caller.peer
+                );
+            }
+            closed += 1;
+            self.clients.doom(place);
+            self.clients.drop_replies(place);
+        }
+        self.clients.spared_bytes = bytes;
+        closed
+    }
+}
+
+/// What clients may take together, if that is limited.
+fn limit(config: &Config) -> Option<u64> {
+    /// Whatever the setting says: an operator has to get through.
+    const LIMIT_BYTES_MIN: u64 = 128 << 10;
+    let limit = match config.maxmemory_clients {
+        Size::Bytes(bytes) => bytes,
+        share => share.bytes(config.maxmemory_bytes),
+    };
+    (limit > 0).then_some(limit.max(LIMIT_BYTES_MIN))
+}
+
+/// Whether a client alone takes more than all may: its request need not run.
+pub(crate) fn outweighs(client: &Client, config: &Config) -> bool {
+    let most = limit(config).filter(|_| !client.session.spared && !client.is_replica());
+    most.is_some_and(|most| client.memory_bytes() as u64 > most)
+}

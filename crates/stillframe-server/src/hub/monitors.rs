@@ -1,0 +1,92 @@
+//! Requests are shown to those clients that ask for them (MONITOR).
+//!
+//! - No password is shown.
+//! - A client that does not read what it is shown is closed as a subscriber is, by
+//!   `client-output-buffer-limit pubsub`.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use stillframe_redis::Address;
+use stillframe_resp::Out;
+
+use super::deliver::Message;
+use super::{Hub, Terms};
+use crate::acl::redacted;
+use crate::client::Session;
+use crate::config::words::quote;
+
+/// Who is shown no request for a moment.
+pub(crate) struct Hidden(Vec<usize>);
+
+impl Hub {
+    /// Whether requests are shown to anybody.
+    #[inline]
+    pub(crate) fn is_monitored(&self) -> bool {
+        !self.monitors.is_empty()
+    }
+
+    /// A client is shown requests from now on; false if it was before.
+    pub(crate) fn monitor(&mut self, session: &mut Session) -> bool {
+        let is_new = !std::mem::replace(&mut session.monitors, true);
+        if is_new {
+            self.monitors.push(session.caller.place);
+        }
+        is_new
+    }
+
+    /// A client is shown requests no more.
+    pub(crate) fn stop_monitoring(&mut self, session: &mut Session) {
+        if std::mem::take(&mut session.monitors) {
+            self.monitors.retain(|&place| place != session.caller.place);
+        }
+    }
+
+    /// No request is shown until [`show_again`](Self::show_again).
+    pub(crate) fn hide_requests(&mut self) -> Hidden {
+        Hidden(std::mem::take(&mut self.monitors))
+    }
+
+    /// Requests are shown to those who were shown them before.
+    pub(crate) fn show_again(&mut self, Hidden(monitors): Hidden) {
+        self.monitors = monitors;
+    }
+
+    /// Shows a request that has just run, to the client that sent it behind its reply in `out`.
+    #[cold]
+    pub(crate) fn show_request(
+        &mut self,
+        terms: Terms<'_>,
+        session: &Session,
+        out: &mut Out<'_>,
+        args: &[&[u8]],
+    ) {
+        if session.caller.internal {
+            return;
+        }
+        let line = line(session, args);
+        let mut message = Message::new(|out: &mut Out<'_>| out.simple(&line));
+        // Delivering changes no list of monitors: who is closed leaves it at the end of the turn.
+        for at in 0..self.monitors.len() {
+            if self.monitors[at] == session.caller.place {
+                out.simple(&line);
+            } else {
+                self.deliver(terms, self.monitors[at], &mut message);
+            }
+        }
+    }
+}
+
+fn line(session: &Session, args: &[&[u8]]) -> String {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let (seconds, micros) = (since.as_secs(), since.subsec_micros());
+    let peer = match &session.caller.peer {
+        Address::Net(address) => address.to_string(),
+        Address::Unix(path) => format!("unix:{path}"),
+    };
+    let mut line = format!("{seconds}.{micros:06} [{} {peer}]", session.caller.db);
+    for arg in redacted(args) {
+        line.push(' ');
+        line.push_str(&quote(arg));
+    }
+    line
+}

@@ -1,0 +1,94 @@
+//! When memory that is free goes back to the system.
+//!
+//! - The allocator keeps what is freed for what is allocated next, and what other threads free of
+//!   this one's until this one allocates: of an idle server all that was ever in use would stay.
+//! - By the clock it is given back once a good deal less is in use than was, what was deleted has
+//!   been freed, and the server has little to do; or after a while, whatever it has to do: it takes
+//!   10 to 30 ms of the command thread for each GB, and a busy server soon uses it again.
+//! - How it is given back the allocator's owner tells: see `Config::on_give_back`.
+
+use std::time::{Duration, Instant};
+
+/// What stays with the allocator, in bytes.
+const KEPT_BYTES: usize = 8 << 20;
+/// Requests between two runs of the clock up to which a server has little to do.
+const FEW_REQUESTS: u64 = 100;
+/// How long a busy server keeps what is free.
+const BUSY: Duration = Duration::from_secs(10);
+
+/// See the head of this file.
+#[derive(Default)]
+pub(super) struct FreeMemory {
+    /// The most that was in use since it was last given back, in bytes.
+    most_bytes: usize,
+    /// Since when a good deal of that is free.
+    since: Option<Instant>,
+    /// Requests run when the clock last looked.
+    requests: u64,
+}
+
+impl FreeMemory {
+    /// What is free is given back; so much is in use.
+    pub(super) fn given_back(&mut self, used_bytes: usize) {
+        (self.most_bytes, self.since) = (used_bytes, None);
+    }
+
+    /// A run of the clock: whether it is time to give back what is free. `requests`: run since the
+    /// start; `frees`: what was deleted is still being freed.
+    pub(super) fn is_due(
+        &mut self,
+        used_bytes: usize,
+        requests: u64,
+        frees: bool,
+        now: Instant,
+    ) -> bool {
+        self.most_bytes = self.most_bytes.max(used_bytes);
+        let few = requests.saturating_sub(self.requests) <= FEW_REQUESTS;
+        self.requests = requests;
+        if self.most_bytes - used_bytes <= KEPT_BYTES || frees {
+            return false;
+        }
+        let since = *self.since.get_or_insert(now);
+        few || now.saturating_duration_since(since) > BUSY
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MOST: usize = 100 << 20;
+    const LESS: usize = MOST - KEPT_BYTES - 1;
+
+    /// Memory of which so much was in use, and a time to count from.
+    fn used_most() -> (FreeMemory, Instant) {
+        let (mut free, now) = (FreeMemory::default(), Instant::now());
+        assert!(!free.is_due(MOST, 0, false, now), "nothing is free");
+        (free, now)
+    }
+
+    #[test]
+    fn an_idle_server_gives_back_a_good_deal() {
+        let (mut free, now) = used_most();
+        assert!(!free.is_due(MOST - KEPT_BYTES, FEW_REQUESTS, false, now));
+        assert!(free.is_due(LESS, 2 * FEW_REQUESTS, false, now));
+        free.given_back(LESS);
+        assert!(!free.is_due(LESS, 2 * FEW_REQUESTS, false, now));
+    }
+
+    #[test]
+    fn a_busy_server_gives_back_after_a_while() {
+        let (mut free, now) = used_most();
+        for (requests, passed, due) in [(1000, 0, false), (2000, 10, false), (3000, 11, true)] {
+            let now = now + Duration::from_secs(passed);
+            assert_eq!(free.is_due(LESS, requests, false, now), due, "after {passed} s");
+        }
+    }
+
+    #[test]
+    fn what_is_being_freed_is_waited_for() {
+        let (mut free, now) = used_most();
+        assert!(!free.is_due(LESS, 0, true, now + 2 * BUSY));
+        assert!(free.is_due(LESS, 0, false, now + 2 * BUSY));
+    }
+}

@@ -1,0 +1,147 @@
+//! `maxmemory`: what counts, who goes, and for how long a request waits for that.
+//!
+//! - Counted are the live data (entries and their place in the index), clients with their buffers,
+//!   but no replicas, as they are at that moment, and what the server takes by itself: the
+//!   `used_memory` of INFO but for images and the stream to replicas.
+//!   What an image under way holds is not: see docs/decisions/0022-maxmemory.md.
+//! - A request makes room before it runs, for a bounded time; what is left to do is done at the
+//!   following requests and turns. Only when no key may go is a request that needs memory refused.
+//! - An eviction is a DEL for the log and the replicas, an `evicted` event, and a change for those
+//!   who watch or cache the key.
+
+use std::time::{Duration, Instant};
+
+use stillframe_keyspace::{Choice, Keyspace};
+
+use crate::client::SHARED_BYTES;
+use crate::hub::Clients;
+use crate::state::ServerState;
+
+/// Longest time that evicting holds up a request.
+const SLICE: Duration = Duration::from_micros(500);
+/// Keys evicted between two looks at the clock.
+const BATCH: usize = 16;
+
+/// What a server takes that has no data and no clients: what is read into, and its state.
+pub(crate) const OWN_BYTES: usize = SHARED_BYTES + size_of::<ServerState>();
+
+/// Whether evicting has led to memory enough.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Room {
+    /// Below the limit.
+    Enough,
+    /// Not yet, but there are keys to evict.
+    Soon,
+    /// Above the limit, and no key may go.
+    None,
+}
+
+/// Memory in use: what `maxmemory` is compared with, what images hold, and the stream to replicas.
+pub(crate) fn used_bytes(keyspace: &Keyspace, state: &ServerState) -> u64 {
+    let images = keyspace.stats().limbo_bytes + arena_bytes(keyspace);
+    counted_bytes(keyspace, &state.hub.clients)
+        + (images + state.replication.stream.memory()) as u64
+}
+
+/// The library tells of the newest image, also when it has ended.
+pub(crate) fn arena_bytes(keyspace: &Keyspace) -> usize {
+    if keyspace.saving() { keyspace.progress().arena_bytes() } else { 0 }
+}
+
+/// Memory that counts for `maxmemory`, in bytes.
+pub(crate) fn counted_bytes(keyspace: &Keyspace, clients: &Clients) -> u64 {
+    (keyspace.data_bytes() + clients.bytes() + OWN_BYTES) as u64
+}
+
+/// Evicts keys until memory is below the limit, for a short while.
+#[cold]
+pub(crate) fn make_room(keyspace: &mut Keyspace, state: &mut ServerState) -> Room {
+    state.memory.evicting = false;
+    let limit = state.config.maxmemory_bytes;
+    if state.replication.is_replica() && state.config.replication.ignore_maxmemory {
+        return Room::Enough; // what goes is the primary's choice
+    }
+    let is_enough = |keyspace: &Keyspace, state: &ServerState| {
+        counted_bytes(keyspace, &state.hub.clients) <= limit
+    };
+    if limit == 0 || state.is_loading() || is_enough(keyspace, state) {
+        return Room::Enough;
+    }
+    state.meter.stats.evicted_clients += state.hub.limit_clients(&state.config); // before keys
+    if is_enough(keyspace, state) {
+        return Room::Enough;
+    }
+    let Some(choice) = state.config.maxmemory_policy.choice(state.config.maxmemory_samples) else {
+        return Room::None;
+    };
+    if state.pausing() {
+        return Room::Soon; // the data stands still
+    }
+    let start = Instant::now();
+    let room = loop {
+        if !evict_batch(keyspace, state, choice, limit) {
+            break Room::None;
+        }
+        if is_enough(keyspace, state) {
+            break Room::Enough;
+        }
+        if start.elapsed() > SLICE {
+            state.memory.evicting = true;
+            break Room::Soon;
+        }
+    };
+    state.meter.note_event(&state.config, "eviction-cycle", start.elapsed());
+    room
+}
+
+/// Evicts some keys; false if none may go.
+fn evict_batch(
+    keyspace: &mut Keyspace,
+    state: &mut ServerState,
+    choice: Choice,
+    limit: u64,
+) -> bool {
+    for _ in 0..BATCH {
+        let random = &mut state.ledger.random;
+        let Some((db, key)) = keyspace.evict(choice, &mut || random.bits()) else {
+            return false;
+        };
+        state.meter.stats.evicted_keys += 1;
+        state.ledger.watches.touch(db, &key);
+        state.ledger.gone(db, &key);
+        state.ledger.notify('e', "evicted", db, &key);
+        state.tell_events();
+        state.ledger.effects.seal(); // each by itself, as in Redis: nothing has to go together
+        if counted_bytes(keyspace, &state.hub.clients) <= limit {
+            break;
+        }
+    }
+    true
+}
+
+/// Gives memory that is free back to the system (MEMORY PURGE).
+pub(crate) fn give_back(keyspace: &Keyspace, state: &mut ServerState) {
+    state.memory.free.given_back(in_use_bytes(keyspace, &state.hub.clients));
+    if let Some(give_back) = state.config.give_back {
+        let start = Instant::now();
+        give_back();
+        state.meter.note_event(&state.config, "give-back", start.elapsed());
+    }
+}
+
+/// A run of the clock: gives back what is free if it is time to.
+pub(crate) fn tend_free(keyspace: &Keyspace, state: &mut ServerState) {
+    let used = in_use_bytes(keyspace, &state.hub.clients);
+    let requests = state.meter.stats.commands_processed;
+    let frees = keyspace.stats().garbage_bytes > 0;
+    if state.memory.free.is_due(used, requests, frees, state.clock.turn) {
+        give_back(keyspace, state);
+    }
+}
+
+/// What is in use, or about to be freed.
+fn in_use_bytes(keyspace: &Keyspace, clients: &Clients) -> usize {
+    let figures = keyspace.stats();
+    let data = figures.entry_bytes + figures.limbo_bytes + figures.garbage_bytes;
+    data + arena_bytes(keyspace) + clients.bytes()
+}

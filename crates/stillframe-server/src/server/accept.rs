@@ -1,0 +1,68 @@
+//! Who is let in: connections that may be served become clients.
+
+use stillframe_redis::Address;
+
+use super::requests::limits;
+use crate::acl::DEFAULT;
+use crate::client::{Client, Session};
+use crate::net::{Poller, Stream};
+use crate::state::ServerState;
+
+/// Accepts the connections that wait at one listening socket.
+pub(super) fn all(state: &mut ServerState, poller: &Poller, number: usize) {
+    while let Some((mut stream, mut session)) = admit(state, number) {
+        let place = state.hub.clients.reserve();
+        if let Err(error) = poller.add_client(&mut stream, place) {
+            tracing::warn!("cannot watch a connection: {error}");
+            state.hub.clients.release(place);
+            continue;
+        }
+        session.caller.place = place;
+        let limits = limits(&state.config, session.authenticated);
+        // Its first bytes bring an event: it was registered after it was accepted.
+        let client = Client::new(stream, session, limits);
+        state.hub.clients.put(place, Box::new(client));
+    }
+}
+
+/// The next connection at a socket that may be served, or `None` if none waits.
+fn admit(state: &mut ServerState, number: usize) -> Option<(Stream, Session)> {
+    loop {
+        let now = state.clock.turn;
+        let ways = (state.config.tcp_keepalive_seconds, &state.net.tls);
+        let (mut stream, peer, local) = state.net.listeners.next(number, ways, now)?;
+        state.meter.stats.connections_received += 1;
+        let Some(reason) = turned_away(state, &peer) else {
+            let free = state.users.is_open();
+            let id = state.hub.clients.next_id();
+            tracing::debug!("client {id} at {peer} connected");
+            let fd = stream.number();
+            return Some((stream, Session::new(id, peer, local, fd, free, now)));
+        };
+        state.meter.stats.rejected_connections += 1;
+        if stream.is_plain() {
+            // Whether the peer gets to read it is up to the peer.
+            let _ = stream.write(format!("-{reason}\r\n").as_bytes());
+        } else {
+            // It could only be told after a handshake.
+            tracing::info!("turning {peer} away: {reason}");
+        }
+    }
+}
+
+/// Why a connection cannot be served.
+fn turned_away(state: &ServerState, peer: &Address) -> Option<&'static str> {
+    let config = &state.config;
+    if state.hub.clients.count() >= config.maxclients as usize {
+        return Some("ERR max number of clients reached");
+    }
+    let has_no_password = || state.users.get(DEFAULT).is_some_and(|user| user.nopass);
+    if config.protected_mode && has_no_password() && !peer.is_local() {
+        return Some(
+            "DENIED Redis is running in protected mode because protected mode is enabled and no \
+             password is set for the default user. Set one with --requirepass, or turn the \
+             protection off with --protected-mode no, or connect from the same machine.",
+        );
+    }
+    None
+}
