@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::io::Write;
 use std::process::ExitCode;
 
-/// Prints text; returns the exit status.
+/// Prints text. The error is the exit status: success if nobody reads the text any more.
 pub(crate) fn print(text: &str) -> Result<(), ExitCode> {
     std::io::stdout().write_all(text.as_bytes()).map_err(|error| match error.kind() {
         std::io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
