@@ -1,4 +1,5 @@
-//! The programs that tests use or compare this project with. Each may be missing by itself.
+//! What tests of several crates share: the programs that they use or compare this project with,
+//! each of which may be missing by itself; transcripts of redis-server; random requests by seed.
 //!
 //! - A test asks for all its peers before it uses one, and passes where one is missing. A line on
 //!   standard error names each missing one, past the capture of the test harness, which shows a
@@ -7,8 +8,16 @@
 //! - `scripts/test-without-peers.sh` runs these tests without all peers, or without one at a time.
 #![forbid(unsafe_code)]
 
+mod random;
+pub mod reply;
+pub mod requests;
+pub mod scanning;
+pub mod transcript;
+
 use std::io::Write;
 use std::process::{Command, Stdio};
+
+pub use random::{Random, rounds};
 
 /// A program that is not part of this project.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

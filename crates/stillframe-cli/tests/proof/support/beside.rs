@@ -1,9 +1,8 @@
 //! redis-server and ours side by side: the same commands to both, and how replies are compared.
 
-use super::{Client, Reply, decode};
+pub(crate) use stillframe_peers::requests::Words;
 
-/// A command as its words.
-pub(crate) type Words = Vec<Vec<u8>>;
+use super::{Client, Reply, decode};
 
 /// One connection to each: redis-server and ours.
 pub(crate) type Pair = [Client; 2];

@@ -6,47 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-/// A reply's meaning, RESP2 and RESP3 alike; maps and sets are lists.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Reply {
-    Text(Vec<u8>),
-    Error(String),
-    Int(i64),
-    Null,
-    List(Vec<Reply>),
-}
-
-impl Reply {
-    pub(crate) fn int(&self) -> i64 {
-        match self {
-            Self::Int(value) => *value,
-            other => panic!("not an integer: {other:?}"),
-        }
-    }
-
-    pub(crate) fn text(&self) -> String {
-        match self {
-            Self::Text(bytes) => String::from_utf8_lossy(bytes).into_owned(),
-            Self::Error(text) => text.clone(),
-            other => panic!("not a text: {other:?}"),
-        }
-    }
-
-    pub(crate) fn bytes(&self) -> Option<&[u8]> {
-        match self {
-            Self::Text(bytes) => Some(bytes),
-            Self::Null => None,
-            other => panic!("not a value: {other:?}"),
-        }
-    }
-
-    pub(crate) fn list(&self) -> &[Reply] {
-        match self {
-            Self::List(elements) => elements,
-            other => panic!("not a list: {other:?}"),
-        }
-    }
-}
+use stillframe_peers::reply::{Reply, decode, encode};
 
 /// What a connection needs of a socket.
 trait Socket: Read + Write + Send {}
@@ -190,51 +150,4 @@ impl Client {
     pub(crate) fn wait_for_save(&mut self) {
         super::wait_until("a save ends", || self.info("rdb_bgsave_in_progress") == "0");
     }
-}
-
-/// Appends a command as clients send it.
-pub(crate) fn encode(command: &[&[u8]], out: &mut Vec<u8>) {
-    out.extend_from_slice(format!("*{}\r\n", command.len()).as_bytes());
-    for argument in command {
-        out.extend_from_slice(format!("${}\r\n", argument.len()).as_bytes());
-        out.extend_from_slice(argument);
-        out.extend_from_slice(b"\r\n");
-    }
-}
-
-/// The reply at the head of `bytes` and its length in bytes, if it is whole.
-pub(crate) fn decode(bytes: &[u8]) -> Option<(Reply, usize)> {
-    let line_length = bytes.windows(2).position(|pair| pair == b"\r\n")?;
-    let line = String::from_utf8_lossy(&bytes[1..line_length]);
-    let head = line_length + 2;
-    let count = || line.parse::<i64>().unwrap_or_else(|_| panic!("a broken reply: {line:?}"));
-    let reply = match bytes[0] {
-        b'+' | b',' | b'(' | b'#' => Reply::Text(line.as_bytes().to_vec()),
-        b'-' => Reply::Error(line.into_owned()),
-        b':' => Reply::Int(count()),
-        b'_' => Reply::Null,
-        b'$' | b'=' | b'!' | b'*' | b'~' | b'>' | b'%' if count() < 0 => Reply::Null,
-        b'$' | b'=' | b'!' => {
-            let end = head + usize::try_from(count()).expect("not negative");
-            let body = bytes.get(head..end)?.to_vec();
-            return bytes.get(end..end + 2).map(|_| (Reply::Text(body), end + 2));
-        }
-        kind @ (b'*' | b'~' | b'>' | b'%') => {
-            let elements = count() * if kind == b'%' { 2 } else { 1 };
-            return decode_list(bytes, head, elements);
-        }
-        kind => panic!("no reply starts with byte {kind:#x}"),
-    };
-    Some((reply, head))
-}
-
-fn decode_list(bytes: &[u8], head: usize, elements: i64) -> Option<(Reply, usize)> {
-    let mut end = head;
-    let mut list = Vec::new();
-    for _ in 0..elements {
-        let (element, length) = decode(&bytes[end..])?;
-        list.push(element);
-        end += length;
-    }
-    Some((Reply::List(list), end))
 }

@@ -1,7 +1,6 @@
 //! Whole datasets: random ones, and what a server holds, read by ordinary commands.
 
-use super::client::encode;
-use super::{Client, Random, Reply, now_ms};
+use super::{Client, Random, Reply, encode, now_ms};
 use std::collections::BTreeMap;
 
 pub(crate) const DATABASES: usize = 16;

@@ -6,9 +6,10 @@ pub(crate) mod dataset;
 mod server;
 mod stop;
 
-pub(crate) use client::{Client, Reply, decode, encode};
+pub(crate) use client::Client;
 pub(crate) use server::{Kind, Server, Setup, free_port, output_of, stillframe};
-pub(crate) use stillframe_peers::{Peer, are_here, python, skipped};
+pub(crate) use stillframe_peers::reply::{Reply, decode, encode};
+pub(crate) use stillframe_peers::{Peer, Random, are_here, python, rounds, skipped};
 pub(crate) use stop::{Stop, at_the_end};
 
 use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
@@ -38,11 +39,6 @@ pub(crate) fn limit_file_size(process: u32, bytes: Option<u64>) {
     prlimit(process, Resource::Fsize, limit).expect("a limit may be set");
 }
 
-/// Multiplies the rounds of a test in a long run.
-pub(crate) fn rounds(short: usize, long: usize) -> usize {
-    if std::env::var_os("STILLFRAME_LONG").is_some() { long } else { short }
-}
-
 /// Now, in milliseconds since 1970.
 pub(crate) fn now_ms() -> i64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("the clock is past 1970");
@@ -58,43 +54,5 @@ pub(crate) fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
     while !condition() {
         assert!(Instant::now() < deadline, "waited 120 s in vain: {what}");
         std::thread::sleep(Duration::from_millis(2));
-    }
-}
-
-/// A small generator (splitmix64), the same on every machine for one seed.
-pub(crate) struct Random(u64);
-
-impl Random {
-    /// Takes the seed from `STILLFRAME_SEED`, or from the clock; prints it, for a failure's sake.
-    pub(crate) fn new(test: &str) -> Self {
-        let seed = std::env::var("STILLFRAME_SEED")
-            .map_or_else(|_| now_ms().unsigned_abs(), |text| text.parse().expect("a number"));
-        println!("{test}: STILLFRAME_SEED={seed}");
-        Self(seed)
-    }
-
-    pub(crate) fn with_seed(seed: u64) -> Self {
-        Self(seed)
-    }
-
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    /// A number under `bound`.
-    pub(crate) fn below(&mut self, bound: usize) -> usize {
-        (self.next() % bound as u64) as usize
-    }
-
-    pub(crate) fn pick<T: Copy>(&mut self, from: &[T]) -> T {
-        from[self.below(from.len())]
-    }
-
-    pub(crate) fn bytes(&mut self, length: usize) -> Vec<u8> {
-        (0..length).map(|_| self.next() as u8).collect()
     }
 }

@@ -4,8 +4,6 @@
 //! All times are years away or past, so that no reply depends on when it is made; a time left is
 //! the one thing that may differ a little. Elements that have no order are compared without.
 
-mod words;
-
 use std::collections::BTreeSet;
 use std::fs;
 
@@ -13,7 +11,7 @@ use crate::collections::{keys, redis};
 use crate::files::check_dump;
 use crate::support::beside::{By, Pair, SLACK_MS, Words, first_difference, number, shown};
 use crate::support::{Client, Kind, Random, Reply, Server, Setup, redis_is_here, rounds};
-use words::{KEYS, command, filled};
+use stillframe_peers::requests::{KEYS, command, filled};
 
 /// Commands sent at once.
 const BATCH: usize = 40;

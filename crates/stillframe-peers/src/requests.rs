@@ -1,19 +1,21 @@
-//! Commands on every type, from templates, with the corner values of each kind of argument.
+//! Random commands on every type, from templates, with the corner values of each kind of argument.
 //!
 //! No number is out of a double's range: after one, Redis refuses to sort by number.
 //!
 //! In a template `$k` and its kin stand for a random argument, `a|b` for one of the two, `a,b` for
 //! both, `x*` for one to three of them and now and then for hundreds, `?x` for it or nothing.
 
-use crate::support::Random;
-use crate::support::beside::Words;
+use crate::Random;
+
+/// A request as its words.
+pub type Words = Vec<Vec<u8>>;
 
 /// Shared by all types, so that a command often meets a key of another one.
-pub(super) const KEYS: [&[u8]; 12] =
+pub const KEYS: [&[u8]; 12] =
     [b"a", b"b", b"c", b"d", b"e", b"f", b"g", b"", b"bin\x00\xff\r\n", b"w1", b"w2", b"7"];
 
 /// A command as templates have it.
-pub(super) fn command(random: &mut Random) -> Words {
+pub fn command(random: &mut Random) -> Words {
     let kinds: [&[&str]; 9] =
         [&STRINGS, &LISTS, &HASHES, &SETS, &SORTED, &GEO, &BITS, &KEYS_OF_ANY, &TIMES];
     let kind = random.pick(&kinds);
@@ -21,7 +23,7 @@ pub(super) fn command(random: &mut Random) -> Words {
 }
 
 /// The words of a template.
-pub(super) fn filled(template: &str, random: &mut Random) -> Words {
+pub fn filled(template: &str, random: &mut Random) -> Words {
     let mut words = Words::new();
     template.split(' ').for_each(|token| expand(token, random, &mut words));
     words
