@@ -20,6 +20,8 @@ mod effects;
 pub mod errors;
 mod events;
 mod few;
+#[cfg(test)]
+mod harness;
 mod ledger;
 pub mod number;
 mod random;

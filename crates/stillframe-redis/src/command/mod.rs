@@ -23,6 +23,8 @@ mod sets;
 mod sort;
 mod sorted;
 mod strings;
+#[cfg(test)]
+mod tests;
 
 pub use dump::payload;
 pub use keys::{encoding, parse_db};
