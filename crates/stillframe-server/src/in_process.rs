@@ -189,7 +189,6 @@ pub(crate) fn run_alone(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use stillframe_keyspace::KeyspaceOptions;
 
     /// While clients are paused nothing expires: a pause that outlived its request would let
     /// `stop_clock` find the same expired keys for ever.
@@ -203,66 +202,5 @@ mod tests {
         server.ask(&[b"PING"]);
         server.stop_clock();
         assert_eq!(server.keys()[0], 0);
-    }
-
-    /// The key that is new is the target, though it is there before the source is told.
-    #[test]
-    fn a_member_that_moves_to_a_new_set_is_told_as_in_redis() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let config = Config { dir: folder.path().to_owned(), ..Config::default() };
-        let mut server = InProcess::new(config).expect("a server");
-        let mut ask = |line: &str| {
-            let args: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
-            String::from_utf8_lossy(server.run(&args)).into_owned()
-        };
-        for line in ["HELLO 3", "SADD from 4 5", "CONFIG SET notify-keyspace-events KAn"] {
-            assert!(!ask(line).starts_with('-'), "{line}");
-        }
-        ask("PSUBSCRIBE __keyspace*");
-        let told = ask("SMOVE from to 4");
-        let words = told.lines().filter(|line| !line.starts_with(['$', '>', ':']));
-        let told: Vec<&str> = words.filter(|word| !word.contains("essage")).collect();
-        let [from, to] = ["__keyspace@0__:from", "__keyspace@0__:to"];
-        let expected = [from, "srem", to, "new", to, "sadd"];
-        assert_eq!(
-            told.into_iter().filter(|it| *it != "__keyspace*").collect::<Vec<_>>(),
-            expected
-        );
-    }
-
-    /// A result takes the place of what is there, or leaves it there.
-    #[test]
-    fn a_destination_stays_when_there_is_no_memory_for_the_result() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let config = Config { dir: folder.path().to_owned(), ..Config::default() };
-        let mut server = InProcess::new(config).expect("a server");
-        let mut few = KeyspaceOptions::default();
-        few.max_keys = 1 << 10;
-        server.keyspace = Keyspace::create(&few).expect("a keyspace");
-        let mut ask = |line: &str| {
-            let args: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
-            String::from_utf8_lossy(server.ask(&args)).into_owned()
-        };
-        for line in ["SADD s 1 2", "ZADD z 1 a", "RPUSH l 2 1", "GEOADD g 1 2 p", "SET kept text"] {
-            assert!(!ask(line).starts_with('-'), "{line}");
-        }
-        let full =
-            (0..100_000).find(|number| ask(&format!("SET k:{number} v")).starts_with("-OOM"));
-        assert!(full.is_some(), "there is room for everything");
-        for line in [
-            "SUNIONSTORE kept s",
-            "SORT l STORE kept",
-            "ZUNIONSTORE kept 1 z",
-            "ZRANGESTORE kept z 0 -1",
-            "GEOSEARCHSTORE kept g FROMLONLAT 1 2 BYRADIUS 1 km",
-            "SUNIONSTORE new s",
-        ] {
-            assert!(ask(line).starts_with("-OOM "), "{line}");
-            assert_eq!(ask("GET kept"), "$4\r\ntext\r\n", "{line}");
-            assert_eq!(ask("EXISTS new"), ":0\r\n");
-        }
-        assert!(!ask("DEL k:1").starts_with('-'));
-        assert_eq!(ask("SUNIONSTORE kept s"), ":2\r\n");
-        assert_eq!(ask("TYPE kept"), "+set\r\n");
     }
 }

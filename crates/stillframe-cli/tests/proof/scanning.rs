@@ -1,111 +1,15 @@
-//! SCAN and its kin while what they walk over changes: nothing is missed, and there is an end.
+//! A scan misses nothing, and ends, while what it walks over changes: so says redis-server of the
+//! test that the crate stillframe-redis runs on our commands.
 
-use crate::support::{Client, Kind, Random, Server, redis_is_here};
-use std::collections::HashSet;
+use stillframe_peers::scanning::misses_nothing_and_ends;
 
-/// Keys, or elements, that are there all the time.
-const BASE: usize = 600;
-/// Calls that a walk takes at most, however much is added: Redis's guarantee is that of a geometric
-/// series, ours that of what was there at first.
-const CALLS_MAX: usize = 5_000;
-
-/// Puts another value in the place of a key, in one of the ways there are.
-fn replace(client: &mut Client, random: &mut Random, key: &str) {
-    let line = match random.below(12) {
-        0 => format!("SUNIONSTORE {key} source:set"),
-        1 => format!("ZRANGESTORE {key} source:zset 0 -1"),
-        2 => format!("ZUNIONSTORE {key} 1 source:zset"),
-        3 => format!("SORT source:list STORE {key}"),
-        4 => format!("COPY source:list {key} REPLACE"),
-        5 => format!("SET {key} v"),
-        6 => format!("BITOP NOT {key} source:string"),
-        7 => {
-            client.ok(&format!("COPY source:set {key}:new"));
-            format!("RENAME {key}:new {key}")
-        }
-        8 => format!("SDIFFSTORE {key} source:set none"),
-        9 => format!("SETEX {key} 1000 {}", "long".repeat(100)),
-        10 => format!("GEOSEARCHSTORE {key} source:geo FROMLONLAT 1 1 BYRADIUS 9 km"),
-        _ => {
-            let payload = client.call(&[b"DUMP", b"source:zset"]);
-            let payload = payload.bytes().expect("a payload").to_vec();
-            client.call(&[b"RESTORE", key.as_bytes(), b"0", &payload, b"REPLACE"]);
-            return;
-        }
-    };
-    client.ok(&line);
-}
-
-/// Walks to the end, changing things with `change` after each call. Returns whom it met.
-fn walk(
-    client: &mut Client,
-    head: &str,
-    mut change: impl FnMut(&mut Client, usize),
-) -> HashSet<String> {
-    let (mut cursor, mut seen) = ("0".to_owned(), HashSet::new());
-    for call in 0..CALLS_MAX {
-        let reply = client.ask(&format!("{head} {cursor} COUNT 20"));
-        let [next, names] = reply.list() else { panic!("{head}: {reply:?}") };
-        seen.extend(names.list().iter().map(|name| name.text()));
-        cursor = next.text();
-        let number: u64 = cursor.parse().expect("a number");
-        assert!(number < 1 << 53, "some clients read it as a double: {number}");
-        if cursor == "0" {
-            return seen;
-        }
-        change(client, call);
-    }
-    panic!("{head} comes to no end while more is added than it walks over");
-}
-
-fn prove(kind: Kind) {
-    let mut random = Random::new("a scan");
-    let server = Server::start(kind);
-    let mut client = server.client();
-    for line in [
-        "SADD source:set a b c",
-        "ZADD source:zset 1 a 2 b",
-        "RPUSH source:list 2 1",
-        "SET source:string abc",
-        "GEOADD source:geo 1 1 m",
-    ] {
-        client.ok(line);
-    }
-    (0..BASE).for_each(|number| client.ok(&format!("SADD base:{number} m")));
-    let seen = walk(&mut client, "SCAN", |client, call| {
-        let mut add: Vec<Vec<u8>> = vec![b"MSET".to_vec()];
-        for number in 0..50 {
-            add.extend([format!("new:{call}:{number}").into_bytes(), b"v".to_vec()]);
-        }
-        client.call(&add.iter().map(Vec::as_slice).collect::<Vec<_>>());
-        for _ in 0..10 {
-            let key = format!("base:{}", random.below(BASE));
-            replace(client, &mut random, &key);
-            client.ask(&format!("DEL new:{}:{}", random.below(call + 1), random.below(50)));
-        }
-    });
-    for number in 0..BASE {
-        assert!(seen.contains(&format!("base:{number}")), "{kind:?} misses base:{number}");
-    }
-    for (add, head) in [("HSET k", "HSCAN k"), ("SADD k", "SSCAN k"), ("ZADD k 1", "ZSCAN k")] {
-        let tail = if add == "HSET k" { " v" } else { "" };
-        client.ask("DEL k");
-        (0..BASE).for_each(|number| client.ok(&format!("{add} base:{number}{tail}")));
-        let seen = walk(&mut client, head, |client, call| {
-            for number in 0..30 {
-                client.ok(&format!("{add} new:{call}:{number}{tail}"));
-            }
-        });
-        for number in 0..BASE {
-            assert!(seen.contains(&format!("base:{number}")), "{head} misses base:{number}");
-        }
-    }
-}
+use crate::support::{Kind, Random, redis_is_here};
+use crate::transcript::Theatre;
 
 #[test]
-fn a_scan_misses_nothing_and_ends_while_keys_are_added_and_replaced() {
-    prove(Kind::subject("imprint"));
-    if redis_is_here("a scan, of redis-server itself") {
-        prove(Kind::Redis);
+fn a_scan_of_redis_misses_nothing_and_ends_while_keys_are_added_and_replaced() {
+    let test = "a scan, of redis-server itself";
+    if redis_is_here(test) {
+        misses_nothing_and_ends(&mut Theatre::open(Kind::Redis), &mut Random::new(test));
     }
 }
