@@ -5,12 +5,22 @@
 //! - `notifications/`: requests with the events that redis-server told.
 //! - A file by the name of a file of commands compares these with naive models, by seed.
 
+mod bits;
+mod changes;
 mod full;
+mod lists;
 mod payloads;
+mod replay;
 mod scan;
+mod sets;
+mod sorted;
+mod strings;
 mod transcripts;
+mod types;
 
+use stillframe_peers::Random;
 use stillframe_peers::reply::{Reply, decode};
+use stillframe_peers::requests::Words;
 
 use crate::harness::Harness;
 
@@ -23,4 +33,19 @@ fn ask(harness: &mut Harness, line: &str) -> Reply {
 fn call(harness: &mut Harness, words: &[&[u8]]) -> Reply {
     let reply = harness.ask('a', words);
     decode(&reply).expect("a whole reply").0
+}
+
+fn slices(words: &Words) -> Vec<&[u8]> {
+    words.iter().map(Vec::as_slice).collect()
+}
+
+/// A number near 0 or near an end of what fits, or a power of two.
+fn edge(random: &mut Random) -> i64 {
+    let near = random.below(5) as i64 - 2;
+    match random.below(6) {
+        0 => i64::MAX.wrapping_add(near.min(0)),
+        1 => i64::MIN.wrapping_add(near.max(0)),
+        2 => (1_i64 << random.below(63)).wrapping_add(near),
+        _ => random.below(40) as i64 - 20,
+    }
 }

@@ -1,0 +1,84 @@
+//! No change goes unnoticed: whatever a random request changes is counted, marks those who watch
+//! the key, is told as an event, and is an effect; what is refused changes nothing.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use stillframe_peers::requests::KEYS;
+use stillframe_peers::transcript::escape;
+use stillframe_peers::{Random, rounds};
+
+use super::replay::{let_go, request};
+use super::slices;
+use crate::harness::Harness;
+
+type Contents = BTreeMap<(usize, String), (Option<i64>, String)>;
+
+fn contents(harness: &mut Harness) -> Contents {
+    let all = harness.contents().into_iter();
+    all.map(|(db, key, expires, digest)| ((db, key), (expires, digest))).collect()
+}
+
+/// The keys that differ, but for those that are gone because their time has come.
+fn changed(before: &Contents, after: &Contents, now: i64) -> BTreeSet<(usize, String)> {
+    let is_dead = |held: Option<&(Option<i64>, String)>| {
+        held.is_some_and(|(at, _)| at.is_some_and(|at| at <= now))
+    };
+    let keys = before.keys().chain(after.keys()).filter(|key| before.get(key) != after.get(key));
+    let keys = keys.filter(|key| after.contains_key(key) || !is_dead(before.get(key)));
+    keys.cloned().collect()
+}
+
+/// Replies that change the string they read: Redis tells nobody.
+const QUIET: [&str; 2] = ["PFCOUNT", "PFDEBUG"];
+/// Each key that is there has an end, and no event of its own.
+const FLUSHES: [&str; 2] = ["FLUSHDB", "FLUSHALL"];
+
+fn run(seed: u64) {
+    let mut random = Random::with_seed(seed);
+    let mut harness = Harness::with_seed(seed).notes_effects().notifies("KEA");
+    for _ in 0..600 {
+        harness.pass(random.below(12) as i64);
+        let words = request(&mut random, &mut harness);
+        let is_named = |names: &[&str]| {
+            names.iter().any(|name| words[0].eq_ignore_ascii_case(name.as_bytes()))
+        };
+        // Nobody tells of keys that a database gets by SWAPDB, as in Redis.
+        if is_named(&["SWAPDB"]) {
+            continue;
+        }
+        harness.watch_all(KEYS.iter().copied().chain([&b"h1"[..], b"h2", b"h3"]));
+        let before = contents(&mut harness);
+        harness.events();
+        harness.effects();
+        let dirty = harness.ledger.dirty;
+        let reply = harness.ask('a', &slices(&words));
+        let_go(&mut harness, 'a');
+        let (events, effects) = (harness.events(), harness.effects());
+        let marked = harness.met_changes('w');
+        let changed = changed(&before, &contents(&mut harness), harness.now);
+        if changed.is_empty() {
+            continue;
+        }
+        let request = escape(&words.join(&b' '));
+        let shown = format!("seed {seed}: {request}: {}: {changed:?}", escape(&reply));
+        assert!(!reply.starts_with(b"-"), "refused: {shown}");
+        assert!(harness.ledger.dirty > dirty, "not counted: {shown}");
+        assert!(!effects.is_empty(), "no effect: {shown}");
+        assert!(marked || is_named(&["PFDEBUG"]), "no watch is marked: {shown}");
+        if is_named(&QUIET) || is_named(&FLUSHES) {
+            continue;
+        }
+        for (db, key) in &changed {
+            let told = events.iter().any(|it| it.ends_with(&format!(" {db}:{key}")));
+            assert!(told, "no event of {db}:{key}: {shown}: {events:?}");
+        }
+    }
+}
+
+#[test]
+fn no_change_goes_unnoticed() {
+    let mut random = Random::new("no_change_goes_unnoticed");
+    for _ in 0..rounds(8, 1_000) {
+        run(random.next());
+    }
+}
