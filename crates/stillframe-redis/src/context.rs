@@ -101,6 +101,14 @@ impl Context<'_> {
         self.keyspace.contains(self.caller.db, key, self.now)
     }
 
+    /// Before the value of a key is replaced unseen: notifies clients if its time has come.
+    #[inline]
+    pub(crate) fn notify_expired(&mut self, key: &[u8]) {
+        if !self.ledger.settings.notify.is_empty() {
+            self.exists(key);
+        }
+    }
+
     /// Counts one change of the data set, made to `key`, and marks the clients that watch it.
     #[inline]
     pub fn changed(&mut self, key: &[u8]) {

@@ -7,6 +7,7 @@ use stillframe_keyspace::IntText;
 use stillframe_resp::parse_integer;
 
 use super::bits::string_bytes;
+use super::strings::length_of;
 use crate::context::Context;
 use crate::errors::{BIT_OFFSET, NOT_AN_INTEGER, Refusal, SYNTAX};
 use crate::table::flags::{DENYOOM, FAST, READONLY, WRITE};
@@ -55,8 +56,10 @@ fn bitfield(ctx: &mut Context<'_>, args: &[&[u8]], may_write: bool) -> Result<()
     if end.is_some() && !may_write {
         return Err("ERR BITFIELD_RO only supports the GET subcommand".into());
     }
-    let entry = ctx.keyspace.get(ctx.caller.db, key, ctx.now);
-    let length = string_bytes(entry, &mut IntText::default())?.unwrap_or_default().len();
+    let length = match end {
+        Some(_) => length_of(ctx.keyspace.get(ctx.caller.db, key, ctx.now))?,
+        None => ctx.read(key, |_, entry| length_of(entry))?,
+    };
     // As in Redis, the string is made long enough even if nothing is written in the end.
     let grown = match end {
         Some(end) if end > length => {

@@ -208,6 +208,7 @@ fn bitop(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let result = result.unwrap_or_default().bytes;
     let db = ctx.caller.db;
     if !result.is_empty() {
+        ctx.notify_expired(destination);
         let outcome = ctx.keyspace.set(db, destination, &result, Expire::Never);
         ctx.stored_as(destination, "set", outcome)?;
     } else if ctx.exists(destination) {

@@ -161,7 +161,7 @@ fn remaining(ctx: &mut Context<'_>, key: &[u8], form: TimeForm) -> Result<(), Re
             Some(Some(instant)) => {
                 let ms = instant.saturating_sub(from).max(0);
                 // To the nearest unit.
-                ms.saturating_add(form.unit_ms / 2) / form.unit_ms
+                ms / form.unit_ms + (ms % form.unit_ms + form.unit_ms / 2) / form.unit_ms
             }
         });
     });

@@ -88,6 +88,7 @@ fn rename(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
         return Err(NO_SUCH_KEY);
     }
     if from != to {
+        ctx.notify_expired(to);
         relocate(ctx, from, ctx.caller.db, to, ["rename_from", "rename_to"])?;
     }
     ctx.out.ok();
@@ -333,7 +334,7 @@ fn object_refcount(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal>
 
 /// `OBJECT FREQ key`
 fn object_freq(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
-    let found = ctx.keyspace.peek(ctx.caller.db, args[2], ctx.now).is_some();
+    let found = ctx.peek(args[2], |_, entry| entry.is_some());
     if found && !ctx.ledger.settings.counts_frequency {
         return Err(
             "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please \
@@ -351,7 +352,7 @@ fn object_freq(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
 
 /// `OBJECT IDLETIME key`: in seconds.
 fn object_idletime(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
-    let found = ctx.keyspace.peek(ctx.caller.db, args[2], ctx.now).is_some();
+    let found = ctx.peek(args[2], |_, entry| entry.is_some());
     if found && ctx.ledger.settings.counts_frequency {
         return Err(
             "ERR An LFU maxmemory policy is selected, idle time not tracked. Please note that \

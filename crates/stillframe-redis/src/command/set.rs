@@ -104,6 +104,7 @@ impl<'a> Options<'a> {
 /// `SET key value [NX | XX] [GET] [EX s | PX ms | EXAT s | PXAT ms | KEEPTTL]`
 fn set(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     if let [_, key, value] = args {
+        ctx.notify_expired(key);
         store(ctx, key, value, Expire::Never)?;
         ctx.out.ok();
         return Ok(());
@@ -246,6 +247,7 @@ fn store_pairs(ctx: &mut Context<'_>, pairs: &[&[u8]]) -> Result<(), Refusal> {
         if index.is_multiple_of(WARM_BATCH) {
             ctx.keyspace.warm(db, pairs[index * 2..].iter().step_by(2).copied());
         }
+        ctx.notify_expired(key);
         let outcome = ctx.keyspace.set(db, key, value, Expire::Never);
         if let Err(refusal) = ctx.stored_as(key, "set", outcome) {
             if let Some(done @ [_, ..]) = pairs.get(..index * 2) {

@@ -9,6 +9,7 @@ mod bits;
 mod changes;
 mod full;
 mod lists;
+mod lookups;
 mod payloads;
 mod replay;
 mod scan;
