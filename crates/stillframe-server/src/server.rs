@@ -13,6 +13,7 @@ mod accept;
 mod ahead;
 pub(crate) mod cron;
 mod load;
+mod queue;
 pub(crate) mod requests;
 mod serve_waiters;
 
@@ -22,6 +23,7 @@ use std::time::{Duration, Instant};
 use stillframe_durability::Policy;
 use stillframe_keyspace::Keyspace;
 
+use self::queue::Queue;
 use crate::client::SHARED_BYTES;
 use crate::commands::Table;
 use crate::hub::Terms;
@@ -40,12 +42,9 @@ pub(crate) struct Server {
     pub(crate) state: ServerState,
     pub(crate) table: Table,
     pub(crate) poller: Poller,
-    /// Clients to serve, in order.
-    pub(crate) runnable: VecDeque<usize>,
+    queue: Queue,
     /// Records that replies wait for, with the clients: rising.
-    held: VecDeque<(u64, usize)>,
-    /// Clients with requests that a pause holds.
-    pub(crate) postponed: Vec<usize>,
+    withheld: VecDeque<(u64, usize)>,
     /// What is read from clients that have no unfinished request.
     pub(crate) shared: Box<[u8]>,
     /// The disk of the log is so slow that nobody is served.
@@ -76,9 +75,8 @@ impl Server {
             state,
             table,
             poller,
-            runnable: VecDeque::new(),
-            held: VecDeque::new(),
-            postponed: Vec::new(),
+            queue: Queue::default(),
+            withheld: VecDeque::new(),
             shared: vec![0; SHARED_BYTES].into_boxed_slice(),
             stalled: false,
             tending: false,
@@ -97,7 +95,7 @@ impl Server {
         }
         match journal::close(&mut self.keyspace, &mut self.state) {
             Ok(()) => self.release(u64::MAX),
-            Err(_) => self.fail_held(),
+            Err(_) => self.fail_withheld(),
         }
         replication::feed(&mut self.state);
         self.flush();
@@ -164,8 +162,8 @@ impl Server {
 
     /// Gives each client that has something its share of the turn.
     pub(crate) fn serve_share(&mut self) {
-        for _ in 0..self.runnable.len() {
-            let Some(place) = self.runnable.pop_front() else { break };
+        for _ in 0..self.queue.len() {
+            let Some(place) = self.queue.next() else { break };
             self.serve(place);
             if self.state.process.stops() {
                 break;
@@ -179,13 +177,13 @@ impl Server {
         journal::hand_on(&mut self.keyspace, &mut self.state);
         self.release(self.state.storage.journal.durable());
         if journal::has_failed(&mut self.keyspace, &mut self.state) {
-            self.fail_held();
+            self.fail_withheld();
         }
     }
 
     /// The log has failed: what waits for it will never be on the disk.
-    fn fail_held(&mut self) {
-        let mut doubted: Vec<usize> = self.held.drain(..).map(|(_, place)| place).collect();
+    fn fail_withheld(&mut self) {
+        let mut doubted: Vec<usize> = self.withheld.drain(..).map(|(_, place)| place).collect();
         if self.state.config.appendfsync == Policy::Always {
             doubted.extend(&self.state.hub.clients.flushing); // the replies of this turn
         }
@@ -194,17 +192,17 @@ impl Server {
         for place in doubted {
             let Some(client) = self.state.hub.clients.get_mut(place) else { continue };
             client.judge(Some(u64::MAX));
-            client.fail_held(error.as_bytes());
+            client.fail_withheld(error.as_bytes());
             self.state.hub.clients.flush_later(place);
         }
     }
 
     /// Has the replies written that waited for records up to `durable`.
     fn release(&mut self, durable: u64) {
-        while let Some(&(record, place)) = self.held.front()
+        while let Some(&(record, place)) = self.withheld.front()
             && record <= durable
         {
-            self.held.pop_front();
+            self.withheld.pop_front();
             let Some(client) = self.state.hub.clients.get_mut(place) else { continue };
             client.release(durable);
             self.state.hub.clients.flush_later(place);
@@ -216,7 +214,7 @@ impl Server {
         if self.stalled {
             return Duration::from_millis(1);
         }
-        if !self.runnable.is_empty() || !self.postponed.is_empty() && !self.state.pausing() {
+        if self.queue.len() > 0 || self.queue.has_postponed() && !self.state.postpones() {
             return Duration::ZERO;
         }
         let unwritten = !self.state.hub.clients.flushing.is_empty();
@@ -262,9 +260,8 @@ impl Server {
                 if writable {
                     client.go_on();
                 }
-                if (readable || ended) && !client.queued {
-                    client.queued = true;
-                    self.runnable.push_back(place);
+                if readable || ended {
+                    self.queue.add(client);
                 }
                 self.state.hub.clients.flush_later(place);
             }
@@ -279,7 +276,7 @@ impl Server {
             let Some(client) = self.state.hub.clients.get_mut(place) else { continue };
             client.flushing = false;
             if client.judge(awaited) {
-                self.held.extend(awaited.map(|record| (record, place)));
+                self.withheld.extend(awaited.map(|record| (record, place)));
             }
             if !client.can_flush() {
                 continue;
@@ -301,9 +298,8 @@ impl Server {
             let Some(client) = self.state.hub.clients.get_mut(place) else { continue };
             if lost {
                 self.state.hub.clients.doom(place);
-            } else if !client.queued && client.servable() && (client.backlog || client.readable) {
-                client.queued = true;
-                self.runnable.push_back(place);
+            } else if client.servable() && (client.backlog || client.readable) {
+                self.queue.add(client);
             }
         }
         self.state.hub.clients.flushing.append(&mut unfinished);
@@ -312,10 +308,8 @@ impl Server {
     /// Has a client's replies written at the end of the turn, and what it sent served.
     pub(crate) fn attend(&mut self, place: usize) {
         self.state.hub.clients.flush_later(place);
-        let Some(client) = self.state.hub.clients.get_mut(place) else { return };
-        if !client.queued {
-            client.queued = true;
-            self.runnable.push_back(place);
+        if let Some(client) = self.state.hub.clients.get_mut(place) {
+            self.queue.add(client);
         }
     }
 
@@ -336,23 +330,18 @@ impl Server {
             self.state.hub.clients.release(place);
         }
     }
-}
 
-impl Server {
-    /// Has held requests run once nothing holds them any more.
+    /// Has postponed requests run once nothing postpones them any more.
     pub(crate) fn end_pause(&mut self) {
         if self.state.hub.pause_is_over(self.state.clock.turn) {
             self.state.unpause(&mut self.keyspace);
         }
-        if self.state.pausing() || self.postponed.is_empty() {
+        if self.state.postpones() || !self.queue.has_postponed() {
             return;
         }
-        for place in std::mem::take(&mut self.postponed) {
-            if let Some(client) = self.state.hub.clients.get_mut(place)
-                && !client.queued
-            {
-                client.queued = true;
-                self.runnable.push_back(place);
+        for place in self.queue.take_postponed() {
+            if let Some(client) = self.state.hub.clients.get_mut(place) {
+                self.queue.add(client);
             }
         }
     }

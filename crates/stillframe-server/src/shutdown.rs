@@ -1,9 +1,9 @@
-//! The end of the server when replicas are behind: writes are held until they have everything, or
-//! until `shutdown-timeout` is over.
+//! The end of the server when replicas are behind: writes are postponed until the replicas have
+//! everything, or until `shutdown-timeout` is over.
 //!
 //! - Who asks for the end waits as BLPOP does, and hears only if the end is called off.
-//! - What the end waits for was in the stream when it was asked for; what is held is not lost, as
-//!   it was not answered.
+//! - What the end waits for was in the stream when it was asked for; what is postponed is not lost,
+//!   as it was not answered.
 
 use std::time::{Duration, Instant};
 
@@ -21,7 +21,7 @@ use stillframe_redis::{Refusal, Waiter};
 
 /// What a wish has come to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Outcome {
+pub(crate) enum Answer {
     /// The server ends with this turn.
     Ends,
     /// It waits for replicas.
@@ -31,9 +31,9 @@ pub(crate) enum Outcome {
 }
 
 /// Ends the server, or begins to wait for its replicas.
-pub(crate) fn ask(keyspace: &mut Keyspace, state: &mut ServerState, wish: Wish) -> Outcome {
+pub(crate) fn ask(keyspace: &mut Keyspace, state: &mut ServerState, wish: Wish) -> Answer {
     if state.process.ending.is_some() && !wish.now {
-        return Outcome::Waits;
+        return Answer::Waits;
     }
     let timeout = Duration::from_secs(state.config.process.shutdown_timeout_s.into());
     journal::hand_on(keyspace, state);
@@ -45,12 +45,12 @@ pub(crate) fn ask(keyspace: &mut Keyspace, state: &mut ServerState, wish: Wish) 
             let deadline = Instant::now() + timeout;
             state.process.ending = Some(Ending { wish, offset, deadline, waiters: Vec::new() });
             state.replication.ask();
-            return Outcome::Waits;
+            return Answer::Waits;
         }
     }
     tell_of_replicas(&state.hub.clients, offset);
     let ends = stop(keyspace, state, wish.last_save, wish.force);
-    if ends { Outcome::Ends } else { Outcome::Refused }
+    if ends { Answer::Ends } else { Answer::Refused }
 }
 
 /// Stops the server at the end of this turn, unless the data ought to be saved and cannot.

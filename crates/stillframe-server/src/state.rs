@@ -128,30 +128,30 @@ impl ServerState {
         self.storage.loading.or_else(|| load.map(|load| load.progress()))
     }
 
-    /// Whether requests are held now.
+    /// Whether requests are postponed now, all or some.
     #[inline]
-    pub(crate) fn pausing(&self) -> bool {
-        self.hub.is_paused() || self.holds_writes() || self.awaits_log()
+    pub(crate) fn postpones(&self) -> bool {
+        self.hub.is_paused() || self.postpones_writes() || self.awaits_log()
     }
 
-    /// Whether requests that write are held for a reason of the server's own.
-    fn holds_writes(&self) -> bool {
+    /// Whether requests that write are postponed for a reason of the server's own.
+    fn postpones_writes(&self) -> bool {
         let replication = &self.replication;
-        replication.holding() || self.process.ending.is_some() || replication.failover.is_some()
+        replication.writes_wait() || self.process.ending.is_some() || replication.failover.is_some()
     }
 
-    /// Whether requests that change data are held, because no log would have them.
+    /// Whether requests that change data are postponed, because no log would have them.
     #[inline]
     fn awaits_log(&self) -> bool {
         self.storage.journal.holds_writes(&self.config, self.clock.turn)
     }
 
     /// Whether a request has to wait, because it, or what it has EXEC run, may write.
-    pub(crate) fn holds<S>(&self, command: &Command<S>, session: &Session) -> bool {
+    pub(crate) fn postpones_request<S>(&self, command: &Command<S>, session: &Session) -> bool {
         let changes = session.has(command, flags::WRITE);
         let may_write = changes || session.has(command, flags::MAY_REPLICATE);
-        self.hub.pause_holds(may_write)
-            || may_write && self.holds_writes()
+        self.hub.pause_stops(may_write)
+            || may_write && self.postpones_writes()
             || changes && self.awaits_log()
     }
 

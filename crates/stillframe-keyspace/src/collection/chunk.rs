@@ -15,7 +15,7 @@
 
 use std::ops::Range;
 
-use crate::collection::packed::{Element, Place, Run, Shape, score_head};
+use crate::collection::packed::{Element, Run, Shape, Span, score_head};
 
 /// Elements that an index has room for.
 pub(crate) const ROOM: usize = 32;
@@ -136,14 +136,14 @@ impl Chunk {
     }
 
     /// Where element `index` lies, or the end.
-    pub(crate) fn place(&self, shape: Shape, index: usize) -> Place {
+    pub(crate) fn span(&self, shape: Shape, index: usize) -> Span {
         if self.index.used && index < self.count {
             let element = self.element(self.index.starts[index], shape);
             if let Some((_, bytes)) = element {
-                return Place { index, bytes };
+                return Span { index, bytes };
             }
         }
-        if index >= self.count { self.end() } else { self.run(shape).place(index).0 }
+        if index >= self.count { self.end() } else { self.run(shape).span(index).0 }
     }
 
     /// Reads what a lookup of this key reads, to bring it into the caches.
@@ -162,13 +162,13 @@ impl Chunk {
         bytes ^ self.index.tags[0]
     }
 
-    fn end(&self) -> Place {
-        Place { index: self.count, bytes: self.bytes.len()..self.bytes.len() }
+    fn end(&self) -> Span {
+        Span { index: self.count, bytes: self.bytes.len()..self.bytes.len() }
     }
 
     /// The element with this key, or the end.
     #[inline]
-    pub(crate) fn find_key(&self, shape: Shape, key: &[u8]) -> (Place, Option<Element<'_>>) {
+    pub(crate) fn find_key(&self, shape: Shape, key: &[u8]) -> (Span, Option<Element<'_>>) {
         if !self.index.used {
             return self.run(shape).find_key(key);
         }
@@ -176,7 +176,7 @@ impl Chunk {
             if let Some((element, bytes)) = self.element(self.index.starts[index], shape)
                 && element.key == key
             {
-                return (Place { index, bytes }, Some(element));
+                return (Span { index, bytes }, Some(element));
             }
         }
         (self.end(), None)
@@ -185,8 +185,8 @@ impl Chunk {
     /// The value under a key, if it exists, for overwriting.
     #[inline]
     pub(crate) fn value_mut(&mut self, shape: Shape, key: &[u8]) -> Option<&mut [u8]> {
-        let (place, found) = self.find_key(shape, key);
-        let end = place.bytes.end;
+        let (span, found) = self.find_key(shape, key);
+        let end = span.bytes.end;
         let start = end - found?.value.len(); // it comes last
         Some(&mut self.bytes[start..end])
     }
@@ -210,29 +210,29 @@ impl Chunk {
 
     /// Sets the value under a key; true if the key is new. The order is free.
     pub(crate) fn put(&mut self, shape: Shape, element: Element<'_>) -> bool {
-        let (place, found) = self.find_key(shape, element.key);
+        let (span, found) = self.find_key(shape, element.key);
         let (is_new, is_same) = (found.is_none(), found == Some(element));
         if is_new {
-            self.insert(place, shape, element);
+            self.insert(span, shape, element);
         } else if !is_same {
-            self.replace(place, shape, element);
+            self.replace(span, shape, element);
         }
         is_new
     }
 
-    /// Puts a scored element where it belongs; returns the place.
+    /// Puts a scored element where it belongs; returns its index.
     pub(crate) fn insert_ranked(&mut self, element: Element<'_>) -> usize {
         let index = self.below(element.rank_key());
-        self.insert(self.place(Shape::Scored, index), Shape::Scored, element);
+        self.insert(self.span(Shape::Scored, index), Shape::Scored, element);
         index
     }
 
     /// Removes a key; false if it was not there.
     pub(crate) fn remove_key(&mut self, shape: Shape, key: &[u8]) -> bool {
-        let (place, found) = self.find_key(shape, key);
+        let (span, found) = self.find_key(shape, key);
         let was_there = found.is_some();
         if was_there {
-            self.remove(place, 1);
+            self.remove(span, 1);
         }
         was_there
     }
@@ -240,33 +240,33 @@ impl Chunk {
     /// Removes at most `count` elements from `index` on; returns how many.
     pub(crate) fn remove_range(&mut self, shape: Shape, index: usize, count: usize) -> usize {
         let count = count.min(self.count - index);
-        let mut place = self.place(shape, index);
+        let mut span = self.span(shape, index);
         if count != 1 {
-            place.bytes.end = self.place(shape, index + count).bytes.start;
+            span.bytes.end = self.span(shape, index + count).bytes.start;
         }
-        self.remove(place, count);
+        self.remove(span, count);
         count
     }
 
-    /// Puts an element before the one at `place`.
-    pub(crate) fn insert(&mut self, place: Place, shape: Shape, element: Element<'_>) {
-        let at = place.bytes.start;
-        self.splice(Place { bytes: at..at, ..place }, 0, shape, Some(element));
+    /// Puts an element before the one at `span`.
+    pub(crate) fn insert(&mut self, span: Span, shape: Shape, element: Element<'_>) {
+        let at = span.bytes.start;
+        self.splice(Span { bytes: at..at, ..span }, 0, shape, Some(element));
     }
 
-    /// Replaces the element at `place`.
-    pub(crate) fn replace(&mut self, place: Place, shape: Shape, element: Element<'_>) {
-        self.splice(place, 1, shape, Some(element));
+    /// Replaces the element at `span`.
+    pub(crate) fn replace(&mut self, span: Span, shape: Shape, element: Element<'_>) {
+        self.splice(span, 1, shape, Some(element));
     }
 
-    /// Removes the `count` elements at `place`.
-    pub(crate) fn remove(&mut self, place: Place, count: usize) {
-        self.splice(place, count, Shape::Single, None);
+    /// Removes the `count` elements at `span`.
+    pub(crate) fn remove(&mut self, span: Span, count: usize) {
+        self.splice(span, count, Shape::Single, None);
     }
 
     /// Puts the `count` elements of a run before element `index` of a list.
     pub(crate) fn insert_run(&mut self, index: usize, run: &[u8], count: usize) {
-        let at = self.place(Shape::Single, index).bytes.start;
+        let at = self.span(Shape::Single, index).bytes.start;
         let old_len = self.bytes.len();
         self.bytes.reserve_exact(run.len());
         self.bytes.resize(old_len + run.len(), 0);
@@ -292,18 +292,18 @@ impl Chunk {
     }
 
     /// Cuts off the elements behind one.
-    pub(crate) fn truncate(&mut self, last: &Place) {
+    pub(crate) fn truncate(&mut self, last: &Span) {
         self.count = last.index + 1;
         self.bytes.truncate(last.bytes.end);
         self.bytes.shrink_to_fit();
     }
 
     /// Replaces `old` elements by one or none.
-    fn splice(&mut self, place: Place, old: usize, shape: Shape, new: Option<Element<'_>>) {
-        let Place { index, bytes: place } = place;
+    fn splice(&mut self, span: Span, old: usize, shape: Shape, new: Option<Element<'_>>) {
+        let Span { index, bytes: span } = span;
         let old_len = self.bytes.len();
-        let end = place.start + new.map_or(0, |new| new.packed_len(shape));
-        let new_len = old_len - place.end + end;
+        let end = span.start + new.map_or(0, |new| new.packed_len(shape));
+        let new_len = old_len - span.end + end;
         if new_len > self.bytes.capacity() {
             // Less slack than doubling leaves: short runs exist to save memory.
             let slack = (new_len / 8).min(SLACK_MAX);
@@ -312,23 +312,23 @@ impl Chunk {
         if new_len > old_len {
             self.bytes.resize(new_len, 0);
         }
-        if end != place.end {
-            self.bytes.copy_within(place.end..old_len, end);
+        if end != span.end {
+            self.bytes.copy_within(span.end..old_len, end);
             self.bytes.truncate(new_len);
         }
         if let Some(new) = new {
-            new.write(shape, &mut self.bytes[place.start..end]);
+            new.write(shape, &mut self.bytes[span.start..end]);
         }
         let count = self.count - old + usize::from(new.is_some());
         self.index.used &= count <= ROOM && new_len <= usize::from(u16::MAX);
         if self.index.used {
-            let (shift, came) = (end as isize - place.end as isize, usize::from(new.is_some()));
+            let (shift, came) = (end as isize - span.end as isize, usize::from(new.is_some()));
             if shift != 0 || old != came {
                 self.index.follow(index, [old, came], self.count, shift);
             }
             if let Some(new) = new {
                 (self.index.tags[index], self.index.starts[index]) =
-                    (tag(new.key), place.start as u16);
+                    (tag(new.key), span.start as u16);
             }
         }
         self.count = count;
@@ -361,9 +361,9 @@ mod tests {
                     _ => drop(chunk.put(shape, Element { key: key.as_bytes(), value: &value })),
                 }
                 chunk.check(shape);
-                let (place, found) = chunk.find_key(shape, key.as_bytes());
+                let (span, found) = chunk.find_key(shape, key.as_bytes());
                 let (scanned, element) = chunk.run(shape).find_key(key.as_bytes());
-                assert_eq!((place.bytes, found), (scanned.bytes, element));
+                assert_eq!((span.bytes, found), (scanned.bytes, element));
                 chunk.reindex(shape);
             }
         }

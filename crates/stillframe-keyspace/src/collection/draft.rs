@@ -103,7 +103,7 @@ impl Draft<'_> {
         let shape = self.kind.shape();
         match self.change() {
             Ok(chunk) => {
-                chunk.insert(chunk.place(shape, at), shape, element);
+                chunk.insert(chunk.span(shape, at), shape, element);
             }
             Err(trunk) => trunk.insert_at(at, element),
         }
@@ -114,7 +114,7 @@ impl Draft<'_> {
         let shape = self.kind.shape();
         match self.change() {
             Ok(chunk) => {
-                chunk.replace(chunk.place(shape, at), shape, element);
+                chunk.replace(chunk.span(shape, at), shape, element);
             }
             Err(trunk) => trunk.replace_at(at, element),
         }

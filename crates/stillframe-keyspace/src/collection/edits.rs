@@ -126,13 +126,13 @@ impl SortedEdit<'_> {
         let element = Element { key: member, value: &score };
         let old = match self.0.body() {
             Ok(chunk) => {
-                let (place, found) = chunk.find_key(Shape::Scored, member);
+                let (span, found) = chunk.find_key(Shape::Scored, member);
                 let old = found.map(Element::score);
                 if found == Some(element) {
                     return old;
                 }
                 if old.is_some() {
-                    chunk.remove(place, 1);
+                    chunk.remove(span, 1);
                 }
                 chunk.insert_ranked(element);
                 old
@@ -148,10 +148,10 @@ impl SortedEdit<'_> {
     pub fn remove(&mut self, member: &[u8]) -> Option<f64> {
         let old = match self.0.body() {
             Ok(chunk) => {
-                let (place, found) = chunk.find_key(Shape::Scored, member);
+                let (span, found) = chunk.find_key(Shape::Scored, member);
                 let old = found.map(Element::score);
                 if old.is_some() {
-                    chunk.remove(place, 1);
+                    chunk.remove(span, 1);
                 }
                 old
             }

@@ -56,7 +56,7 @@ impl<'a> Collection<'a> {
     pub(crate) fn walk(self, rank: usize) -> Walk<'a> {
         match self.form {
             Form::Packed { run, .. } => {
-                let start = run.place(rank).0.bytes.start;
+                let start = run.span(rank).0.bytes.start;
                 Walk { run: Run::new(&run.rest[start..], run.shape), trunk: None }
             }
             Form::Tree(trunk) => {
@@ -132,7 +132,7 @@ impl<'a> Iterator for Walk<'a> {
             }
             Spot::Leaf(leaf, within) => {
                 *rank += leaf.count - within;
-                let start = leaf.place(trunk.main.shape, within).bytes.start;
+                let start = leaf.span(trunk.main.shape, within).bytes.start;
                 self.run = Run::new(&leaf.bytes[start..], trunk.main.shape);
                 self.run.next()
             }
@@ -170,7 +170,7 @@ impl<'a> WalkBack<'a> {
         };
         let first = (last + 1).saturating_sub(STARTS);
         let shape = self.collection.shape();
-        let mut start = Run::new(run, shape).place(first).0.bytes.start;
+        let mut start = Run::new(run, shape).span(first).0.bytes.start;
         for element in Run::new(&run[start..], shape).take(last + 1 - first) {
             self.starts[self.buffered] = start as u32;
             self.buffered += 1;

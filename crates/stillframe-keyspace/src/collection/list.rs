@@ -52,7 +52,7 @@ impl Trunk {
     fn insert_within(&mut self, at: usize, element: Element<'_>) {
         let (at, shape) = (self.position_in_tree(at, at), self.main.shape);
         self.main.edit(Seek::Rank(at), &self.hasher, &mut |leaf, index| {
-            leaf.insert(leaf.place(shape, index), shape, element);
+            leaf.insert(leaf.span(shape, index), shape, element);
             index
         });
     }
@@ -61,7 +61,7 @@ impl Trunk {
     pub(crate) fn replace_at(&mut self, at: usize, element: Element<'_>) {
         let (at, shape) = (self.position_in_tree(at, at + 1), self.main.shape);
         self.main.edit(Seek::Rank(at), &self.hasher, &mut |leaf, index| {
-            leaf.replace(leaf.place(shape, index), shape, element);
+            leaf.replace(leaf.span(shape, index), shape, element);
             index
         });
     }

@@ -102,8 +102,8 @@ fn write_text<'r>(room: &'r mut [u8], text: &[u8]) -> &'r mut [u8] {
         at += 1;
     }
     room[at] = rest as u8;
-    let (place, room) = room[at + 1..].split_at_mut(text.len());
-    place.copy_from_slice(text);
+    let (packed, room) = room[at + 1..].split_at_mut(text.len());
+    packed.copy_from_slice(text);
     room
 }
 
@@ -151,7 +151,7 @@ impl<'a> Iterator for Run<'a> {
 
 /// Where an element lies in a run.
 #[derive(Debug, Clone)]
-pub(crate) struct Place {
+pub(crate) struct Span {
     pub(crate) index: usize,
     pub(crate) bytes: Range<usize>,
 }
@@ -166,7 +166,7 @@ impl<'a> Run<'a> {
     pub(crate) fn find(
         mut self,
         mut is_it: impl FnMut(Element<'a>) -> bool,
-    ) -> (Place, Option<Element<'a>>) {
+    ) -> (Span, Option<Element<'a>>) {
         let total = self.rest.len();
         let mut index = 0;
         loop {
@@ -174,17 +174,17 @@ impl<'a> Run<'a> {
             match self.next() {
                 Some(element) if is_it(element) => {
                     let bytes = start..total - self.rest.len();
-                    return (Place { index, bytes }, Some(element));
+                    return (Span { index, bytes }, Some(element));
                 }
                 Some(_) => index += 1,
-                None => return (Place { index, bytes: start..start }, None),
+                None => return (Span { index, bytes: start..start }, None),
             }
         }
     }
 
     /// The element with this key.
     #[inline]
-    pub(crate) fn find_key(self, key: &[u8]) -> (Place, Option<Element<'a>>) {
+    pub(crate) fn find_key(self, key: &[u8]) -> (Span, Option<Element<'a>>) {
         // Keys of one collection often differ only in their last bytes: looking there first saves
         // most comparisons.
         let last = key.last();
@@ -194,7 +194,7 @@ impl<'a> Run<'a> {
     }
 
     /// Where element `index` lies, or the end of the run.
-    pub(crate) fn place(self, index: usize) -> (Place, Option<Element<'a>>) {
+    pub(crate) fn span(self, index: usize) -> (Span, Option<Element<'a>>) {
         let mut ahead = index;
         self.find(|_| {
             let is_it = ahead == 0;
@@ -221,17 +221,17 @@ mod tests {
                 Shape::Scored => score_bytes(at as f64).to_vec(),
             };
             for (at, text) in texts.iter().enumerate() {
-                let place = chunk.place(shape, at);
+                let span = chunk.span(shape, at);
                 let value = value(at);
-                chunk.insert(place, shape, Element { key: text, value: &value });
+                chunk.insert(span, shape, Element { key: text, value: &value });
             }
             assert_eq!((chunk.count, chunk.run(shape).count()), (texts.len(), texts.len()));
             for (at, element) in chunk.run(shape).enumerate() {
                 assert_eq!((element.key, element.value), (&texts[at][..], &value(at)[..]));
             }
-            let (place, found) = chunk.run(shape).place(4);
-            assert_eq!((place.index, found.map(|found| found.key.len())), (4, Some(300)));
-            chunk.remove(place, 1);
+            let (span, found) = chunk.run(shape).span(4);
+            assert_eq!((span.index, found.map(|found| found.key.len())), (4, Some(300)));
+            chunk.remove(span, 1);
             assert!(chunk.run(shape).find(|element| element.key.len() == 300).1.is_none());
             assert_eq!(chunk.run(shape).count(), texts.len() - 1);
         }

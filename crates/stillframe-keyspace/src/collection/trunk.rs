@@ -136,12 +136,12 @@ impl Trunk {
         }
         let mut old = None;
         members.edit(Seek::Key(key), &self.hasher, &mut |leaf, _| {
-            let (place, found) = leaf.find_key(Shape::Scored, element.key);
+            let (span, found) = leaf.find_key(Shape::Scored, element.key);
             old = found.map(|found| score_head(found.value).to_be_bytes());
             match old {
-                None => leaf.insert(place, Shape::Scored, element),
+                None => leaf.insert(span, Shape::Scored, element),
                 Some(old) if old == element.value => {}
-                Some(_) => leaf.replace(place, Shape::Scored, element),
+                Some(_) => leaf.replace(span, Shape::Scored, element),
             }
             0
         });

@@ -5,7 +5,7 @@
 //! - A client's own input grows with what has arrived, never with what was announced.
 //! - Replies wait in `output`; `sent` bytes of it have been written. A client whose replies pile up
 //!   is not served further until it reads them, so that it cannot make the server's memory grow.
-//! - Replies that tell of what the log does not hold yet are held back, and all after them: what a
+//! - Replies that tell of what the log does not hold yet are withheld, and all after them: what a
 //!   client reads is durable, its own writes and those of others (`appendfsync always`).
 
 use std::collections::VecDeque;
@@ -43,7 +43,7 @@ pub(crate) struct Client {
     /// Bytes of `output` that are written.
     sent: usize,
     /// Replies that wait for the log: from which byte of `output` on, for which record.
-    held: VecDeque<(u64, usize)>,
+    withheld: VecDeque<(u64, usize)>,
     /// Bytes of `output` of which it is settled whether they have to wait.
     judged: usize,
     /// Written as much as the socket takes: an event tells when it takes more.
@@ -91,7 +91,7 @@ impl Client {
             input: Vec::new(),
             output: Vec::new(),
             sent: 0,
-            held: VecDeque::new(),
+            withheld: VecDeque::new(),
             judged: 0,
             full: false,
             queued: false,
@@ -131,7 +131,7 @@ impl Client {
     pub(crate) fn discard_output(&mut self) {
         self.output = Vec::new();
         self.sent = 0;
-        self.held.clear();
+        self.withheld.clear();
         self.judged = 0;
     }
 
@@ -140,24 +140,24 @@ impl Client {
     pub(crate) fn judge(&mut self, awaited: Option<u64>) -> bool {
         let start = std::mem::replace(&mut self.judged, self.output.len());
         let Some(record) = awaited.filter(|_| start < self.judged) else { return false };
-        let is_new = self.held.back().is_none_or(|&(last, _)| last < record);
+        let is_new = self.withheld.back().is_none_or(|&(last, _)| last < record);
         if is_new {
-            self.held.push_back((record, start));
+            self.withheld.push_back((record, start));
         }
         is_new
     }
 
     /// Lets go of what waited for records up to `durable`.
     pub(crate) fn release(&mut self, durable: u64) {
-        while self.held.front().is_some_and(|&(record, _)| record <= durable) {
-            self.held.pop_front();
+        while self.withheld.front().is_some_and(|&(record, _)| record <= durable) {
+            self.withheld.pop_front();
         }
     }
 
-    /// What is held back will never be true: drops it, and ends the connection with an error.
-    pub(crate) fn fail_held(&mut self, error: &[u8]) {
-        let Some((_, start)) = self.held.pop_front() else { return };
-        self.held.clear();
+    /// What is withheld will never be true: drops it, and ends the connection with an error.
+    pub(crate) fn fail_withheld(&mut self, error: &[u8]) {
+        let Some((_, start)) = self.withheld.pop_front() else { return };
+        self.withheld.clear();
         self.output.truncate(start);
         Out::new(&mut self.output, self.session.protocol).error(error);
         self.judged = self.output.len();
@@ -166,7 +166,7 @@ impl Client {
 
     /// Bytes of the replies that may be written now, those that are written included.
     fn writable(&self) -> usize {
-        self.held.front().map_or(self.output.len(), |&(_, start)| start)
+        self.withheld.front().map_or(self.output.len(), |&(_, start)| start)
     }
 
     /// Takes the replies that are not written yet: somebody else writes them.
@@ -285,7 +285,7 @@ impl Client {
         } else if self.sent > self.output.len() / 2 {
             self.output.drain(..self.sent);
             self.judged = self.judged.saturating_sub(self.sent);
-            self.held.iter_mut().for_each(|(_, start)| *start -= self.sent);
+            self.withheld.iter_mut().for_each(|(_, start)| *start -= self.sent);
             self.sent = 0;
             let (length, capacity) = (self.output.len(), self.output.capacity());
             if capacity > BUFFER_KEPT_BYTES_MAX && length < capacity / 4 {

@@ -148,7 +148,7 @@ impl Session {
         self.queued_bytes() + self.watched_bytes + listens + tracks
     }
 
-    /// Bytes of memory that its queued requests take, and one that is held.
+    /// Bytes of memory that its queued requests take, and one that is postponed.
     #[inline]
     fn queued_bytes(&self) -> usize {
         let queues = [&self.transaction, &self.postponed].into_iter().flatten();

@@ -265,8 +265,8 @@ fn append_only(server: &ServerState, text: &mut Text) {
     text.field("aof_last_write_status", status(journal.problem().is_none()));
     text.field("aof_last_cow_size", 0);
     text.field("log_state", journal.state(server.config.appendonly));
-    let held = journal.holds_writes(&server.config, server.clock.turn);
-    text.field("log_writes_held", u8::from(held));
+    let waits = journal.holds_writes(&server.config, server.clock.turn);
+    text.field("log_writes_held", u8::from(waits));
     if let Some(problem) = journal.problem() {
         text.field("log_problem", problem);
     }
@@ -434,8 +434,8 @@ fn replication(ctx: &Context<'_>, _: &KeyspaceStats, text: &mut Text) {
     text.field("repl_backlog_first_byte_offset", if active { first } else { 0 });
     text.field("repl_backlog_histlen", if active { kept + 1 - first } else { 0 });
     text.field("repl_stream_memory_bytes", replication.stream.memory());
-    text.field("repl_sync_writes_held", u8::from(replication.holding()));
-    text.field("repl_sync_writes_held_ms", replication.held().as_millis());
+    text.field("repl_sync_writes_held", u8::from(replication.writes_wait()));
+    text.field("repl_sync_writes_held_ms", replication.writes_waited().as_millis());
 }
 
 /// The replicas, a line each.

@@ -243,7 +243,7 @@ fn check(ctx: &mut Context<'_>, index: usize, args: &[&[u8]]) -> Result<(), Refu
         return refuse(ctx, index, OUT_OF_MEMORY);
     }
     let may_wait = !ctx.session.caller.internal && ctx.session.replica.is_none();
-    if ctx.server.pausing() && may_wait && ctx.server.holds(command, ctx.session) {
+    if ctx.server.postpones() && may_wait && ctx.server.postpones_request(command, ctx.session) {
         ctx.session.postponed.get_or_insert_default().push(index, args);
         return Ok(());
     }

@@ -6,7 +6,7 @@ use stillframe_redis::errors::SYNTAX;
 use super::{Context, NO_KEYS, Table, flags::*};
 use crate::persistence;
 use crate::process::{LastSave, Wish};
-use crate::shutdown::{self, Outcome};
+use crate::shutdown::{self, Answer};
 
 /// Adds the commands of this module.
 pub(crate) fn register(table: &mut Table) {
@@ -112,9 +112,9 @@ fn shutdown(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     }
     tracing::warn!("client {} asks the server to stop", ctx.session.caller.peer);
     match shutdown::ask(ctx.keyspace, ctx.server, wish) {
-        Outcome::Ends => {}
-        Outcome::Waits => shutdown::await_end(ctx.server, ctx.session),
-        Outcome::Refused => return Err(shutdown::FAILED),
+        Answer::Ends => {}
+        Answer::Waits => shutdown::await_end(ctx.server, ctx.session),
+        Answer::Refused => return Err(shutdown::FAILED),
     }
     Ok(())
 }

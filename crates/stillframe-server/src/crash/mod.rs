@@ -71,7 +71,7 @@ impl Server {
         !journal::has_failed(&mut self.keyspace, &mut self.state)
     }
 
-    /// Runs a command and gives its reply: none if it would be held, and then it never runs.
+    /// Runs a command and gives its reply: none if it would be postponed, and then it never runs.
     pub(crate) fn run(&mut self, line: &str) -> String {
         let args: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
         let mut reply = Vec::new();

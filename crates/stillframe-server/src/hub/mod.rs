@@ -37,7 +37,7 @@ pub(crate) struct Hub {
     tracking: Tracking,
     /// Places of the clients that want to see every request.
     monitors: Vec<usize>,
-    /// Requests are being held.
+    /// Requests are being postponed.
     pause: Option<Pause>,
 }
 

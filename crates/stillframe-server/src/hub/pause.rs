@@ -1,7 +1,7 @@
 //! CLIENT PAUSE: requests that have to wait until an operator, or the clock, lets them run.
 //!
-//! - A request that may not run now is held with its client, which is not served meanwhile.
-//! - When the pause ends, held requests run first, in the clients' order of the registry.
+//! - A request that may not run now is postponed with its client, which is not served meanwhile.
+//! - When the pause ends, postponed requests run first, in the clients' order of the registry.
 //! - The data stands still meanwhile: keys whose time has come are absent, but not deleted.
 
 use std::time::{Duration, Instant};
@@ -13,12 +13,12 @@ use super::Hub;
 pub(super) struct Pause {
     /// When it ends by itself.
     end: Instant,
-    /// Only requests that write are held.
+    /// Only requests that write are postponed.
     writes_only: bool,
 }
 
 impl Hub {
-    /// Holds requests (those that write, or all) for a while from now on.
+    /// Postpones requests (those that write, or all) for a while from now on.
     pub(crate) fn pause(&mut self, length: Duration, writes_only: bool) {
         let now = Instant::now();
         let end = now.checked_add(length).unwrap_or(now + Duration::from_secs(1 << 32));
@@ -36,8 +36,8 @@ impl Hub {
         self.pause.is_some()
     }
 
-    /// Whether the pause holds a request, which may write or not.
-    pub(crate) fn pause_holds(&self, may_write: bool) -> bool {
+    /// Whether the pause stops a request, which may write or not.
+    pub(crate) fn pause_stops(&self, may_write: bool) -> bool {
         self.pause.is_some_and(|pause| may_write || !pause.writes_only)
     }
 

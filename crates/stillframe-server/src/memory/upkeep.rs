@@ -74,7 +74,7 @@ pub(crate) fn make_room(keyspace: &mut Keyspace, state: &mut ServerState) -> Roo
     let Some(choice) = state.config.maxmemory_policy.choice(state.config.maxmemory_samples) else {
         return Room::None;
     };
-    if state.pausing() {
+    if state.postpones() {
         return Room::Soon; // the data stands still
     }
     let start = Instant::now();

@@ -167,8 +167,8 @@ fn log(to: &mut Gathered, state: &ServerState) {
     to.gauge("redis_aof_enabled", "Whether changes are logged.", flag(journal.is_on()));
     let help = "Whether an image takes the log's place.";
     to.gauge("redis_aof_rewrite_in_progress", help, flag(rewriting));
-    let held = journal.holds_writes(&state.config, state.clock.turn);
-    to.gauge("stillframe_log_writes_held", "Whether writes wait for a log.", flag(held));
+    let waits = journal.holds_writes(&state.config, state.clock.turn);
+    to.gauge("stillframe_log_writes_held", "Whether writes wait for a log.", flag(waits));
     to.gauge("redis_aof_last_bgrewrite_status", "Whether the last did.", flag(saves.last_ok));
     to.gauge("redis_aof_last_write_status", "Whether the log can be written.", well);
     let Some(told) = journal.told() else { return };
@@ -247,9 +247,9 @@ fn replication(to: &mut Gathered, state: &ServerState) {
     to.gauge("redis_master_repl_offset", "Bytes of the stream so far.", offset);
     let backlog = state.config.replication.backlog_bytes as f64;
     to.gauge("redis_replication_backlog_bytes", "Size of the backlog.", backlog);
-    let held = f64::from(u8::from(replication.holding()));
+    let waits = f64::from(u8::from(replication.writes_wait()));
     let help = "Whether writes wait for a replica that is synchronised.";
-    to.gauge("stillframe_repl_sync_writes_held", help, held);
+    to.gauge("stillframe_repl_sync_writes_held", help, waits);
     for (name, help, value) in [
         ("redis_replica_resyncs_full", "Full synchronisations.", state.meter.stats.full_syncs),
         ("redis_replica_partial_resync_accepted", "Partial ones.", state.meter.stats.partial_syncs),

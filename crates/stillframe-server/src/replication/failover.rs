@@ -1,8 +1,8 @@
 //! FAILOVER: a primary and one of its replicas change places without losing a write.
 //!
-//! - Writes are held from the request on, and nothing is added to the stream; once a replica has
-//!   all of it this server follows that replica, with words that promote it. The writes that were
-//!   held then hear READONLY.
+//! - Writes are postponed from the request on, and nothing is added to the stream; once a replica
+//!   has all of it this server follows that replica, with words that promote it. The postponed
+//!   writes then hear READONLY.
 //! - Until the other has agreed it can be called off, and this server is a primary as before.
 
 use std::time::Instant;

@@ -19,7 +19,7 @@ use crate::state::ServerState;
 const READS_PER_TURN: usize = 16;
 
 /// Above so many bytes of requests that a pause holds no more is read.
-const HELD_BYTES_MAX: usize = 1 << 20;
+const POSTPONED_BYTES_MAX: usize = 1 << 20;
 
 impl Follower<'_> {
     /// Does what there is to do with the primary. Called every turn.
@@ -83,12 +83,12 @@ impl Follower<'_> {
         }
         // A pause of clients holds the primary's requests, too, as in Redis: they are read, up to a
         // bound, and do not run.
-        let held = matches!(link.step, Step::Streaming) && self.state.hub.is_paused();
-        if !held && std::mem::take(&mut link.held) {
+        let waits = matches!(link.step, Step::Streaming) && self.state.hub.is_paused();
+        if !waits && std::mem::take(&mut link.postponed) {
             self.advance(link)?;
         }
         for round in 0..READS_PER_TURN {
-            if held && link.input.len() >= HELD_BYTES_MAX || !link.read()? {
+            if waits && link.input.len() >= POSTPONED_BYTES_MAX || !link.read()? {
                 break;
             }
             if let Some(following) = &mut self.state.replication.following {
@@ -98,8 +98,8 @@ impl Follower<'_> {
                 }
                 following.more = round + 1 == READS_PER_TURN;
             }
-            if held {
-                link.held = true;
+            if waits {
+                link.postponed = true;
                 continue;
             }
             self.advance(link)?;

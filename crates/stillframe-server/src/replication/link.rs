@@ -24,7 +24,7 @@ pub(crate) struct Link {
     /// Bytes of `input` whose requests have run, or wait for their EXEC.
     pub(super) parsed: usize,
     /// A pause has kept requests in `input` from running.
-    pub(super) held: bool,
+    pub(super) postponed: bool,
     readable: bool,
     pub(super) writable: bool,
     pub(super) next_ack: Instant,
@@ -81,7 +81,7 @@ impl Link {
             output: Vec::new(),
             parser: Parser::new(limits),
             parsed: 0,
-            held: false,
+            postponed: false,
             readable: false,
             writable: false,
             next_ack: Instant::now(),

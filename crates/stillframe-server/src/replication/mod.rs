@@ -102,8 +102,10 @@ pub(crate) struct Replication {
     announced: Option<(String, u64)>,
     /// Some replica could take more at once.
     pub(crate) more: bool,
-    held_since: Option<Instant>,
-    held: Duration,
+    /// Since when writes have waited for a replica that is being synchronised.
+    writes_wait_since: Option<Instant>,
+    /// How long they had waited before.
+    writes_waited: Duration,
     next_tick: Instant,
     /// When the stream last said that this server is there, or would have if anybody had listened.
     last_ping: Instant,
@@ -139,8 +141,8 @@ impl Replication {
             own: OwnKeys::default(),
             announced: None,
             more: false,
-            held_since: None,
-            held: Duration::ZERO,
+            writes_wait_since: None,
+            writes_waited: Duration::ZERO,
             next_tick: now,
             last_ping: now,
         }
@@ -221,27 +223,27 @@ impl Replication {
 
     /// Whether writes wait, so that a replica which is being synchronised is not dropped.
     #[inline]
-    pub(crate) fn holding(&self) -> bool {
-        self.held_since.is_some()
+    pub(crate) fn writes_wait(&self) -> bool {
+        self.writes_wait_since.is_some()
     }
 
     /// How long writes have waited all together.
-    pub(crate) fn held(&self) -> Duration {
-        self.held + self.held_since.map_or(Duration::ZERO, |since| since.elapsed())
+    pub(crate) fn writes_waited(&self) -> Duration {
+        self.writes_waited + self.writes_wait_since.map_or(Duration::ZERO, |since| since.elapsed())
     }
 
     fn hold(&mut self, hold: bool, now: Instant) {
-        match self.held_since {
+        match self.writes_wait_since {
             None if hold => {
                 tracing::warn!(
                     "writes wait for a replica that is being synchronised: it would be dropped \
                      otherwise (client-output-buffer-limit replica, repl-sync-backpressure)"
                 );
-                self.held_since = Some(now);
+                self.writes_wait_since = Some(now);
             }
             Some(since) if !hold => {
-                self.held += since.elapsed();
-                self.held_since = None;
+                self.writes_waited += since.elapsed();
+                self.writes_wait_since = None;
             }
             _ => {}
         }

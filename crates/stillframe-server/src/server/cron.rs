@@ -11,7 +11,7 @@ use crate::memory;
 use crate::persistence;
 use crate::process::{LastSave, Signal, Wish};
 use crate::replication;
-use crate::shutdown::{self, Outcome};
+use crate::shutdown::{self, Answer};
 
 use crate::state::ServerState;
 
@@ -37,9 +37,9 @@ pub(crate) fn run(server: &mut Server) -> Instant {
         }
     }
     let is_replica = server.state.replication.is_replica();
-    let stands = server.state.pausing() || is_replica;
+    let stands = server.state.postpones() || is_replica;
     let more_expired = !stands && server.state.clock.expires && expire(server);
-    if is_replica && !server.state.pausing() && server.state.clock.expires {
+    if is_replica && !server.state.postpones() && server.state.clock.expires {
         replication::expire_own(&mut server.keyspace, &mut server.state);
     }
     let closed = server.state.hub.weigh_clients(&server.state.config);
@@ -70,7 +70,7 @@ fn obey(server: &mut Server, signal: Signal) {
     };
     let wish = Wish { last_save, force: asked.force, now: asked.now };
     let outcome = shutdown::ask(&mut server.keyspace, &mut server.state, wish);
-    if outcome == Outcome::Refused {
+    if outcome == Answer::Refused {
         server.state.process.signals.forget();
     }
 }

@@ -26,14 +26,13 @@ impl Server {
     pub(crate) fn serve(&mut self, place: usize) {
         let Some(mut client) = self.state.hub.clients.take(place) else { return };
         client.queued = false;
-        let held = client.session.postponed.is_some() && self.state.pausing();
-        if client.servable() && !held {
+        let waits = client.session.postponed.is_some() && self.state.postpones();
+        if client.servable() && !waits {
             let unfinished = self.serve_once(&mut client);
             if client.session.postponed.is_some() {
-                self.postponed.push(place);
+                self.queue.postpone(place);
             } else if unfinished && client.servable() {
-                client.queued = true;
-                self.runnable.push_back(place);
+                self.queue.add(&mut client);
             }
         }
         // One that waits is not read from: its end is known from the event alone.
@@ -63,16 +62,16 @@ impl Server {
     fn serve_once(&mut self, client: &mut Client) -> bool {
         client.session.active = self.state.clock.turn;
         (self.state.hub.clients.own_input, self.state.hub.clients.own_input_held) = (0, 0);
-        if let Some(held) = client.session.postponed.take() {
+        if let Some(postponed) = client.session.postponed.take() {
             self.state.clock.read();
             let Client { session, output, .. } = client;
-            held.for_each(|_, args| self.run_request(session, output, args));
+            postponed.for_each(|_, args| self.run_request(session, output, args));
         }
         if client.backlog && client.session.postponed.is_none() {
             self.execute_own(client);
         }
-        let held = client.session.postponed.is_some();
-        if client.backlog || !client.servable() || !client.readable || held {
+        let waits = client.session.postponed.is_some();
+        if client.backlog || !client.servable() || !client.readable || waits {
             return client.backlog;
         }
         self.state.meter.stats.reads += 1;
@@ -225,10 +224,10 @@ impl Server {
     /// Closes a client whose unfinished request or open transaction has grown too large.
     fn check_input(&mut self, client: &mut Client) {
         let queued = client.session.transaction.as_ref().map_or(0, |open| open.memory());
-        let held = client.input.len() + queued;
+        let kept = client.input.len() + queued;
         // Where many small arguments are takes more than they do themselves.
         let most = self.state.config.query_buffer_limit_bytes;
-        if held > most || client.parser.memory() > most.saturating_mul(2) {
+        if kept > most || client.parser.memory() > most.saturating_mul(2) {
             tracing::warn!(
                 "closing client {} at {}: its requests exceed client-query-buffer-limit",
                 client.session.caller.id,

@@ -172,18 +172,18 @@ impl Work<'_> {
 /// The element at which to cut a run so that both parts take about as many bytes.
 fn middle(run: Run<'_>, count: usize) -> usize {
     let mut ahead = run.rest.len() / 2;
-    let (place, _) = run.find(|element| {
+    let (span, _) = run.find(|element| {
         let len = element.packed_len(run.shape);
         let is_it = ahead < len;
         ahead = ahead.saturating_sub(len);
         is_it
     });
-    place.index.clamp(1, count - 1)
+    span.index.clamp(1, count - 1)
 }
 
 /// Splits off the elements from `cut` on.
 fn split_in_order(leaf: &mut Chunk, shape: Shape, order: Order, cut: usize) -> (Chunk, Bound) {
-    let last = leaf.place(shape, cut - 1);
+    let last = leaf.span(shape, cut - 1);
     let mut right = Chunk::of(leaf.bytes[last.bytes.end..].to_vec(), leaf.count - cut);
     if order != Order::Position {
         right.reindex(shape);
@@ -214,7 +214,7 @@ fn split_by_hash(leaf: &mut Chunk, shape: Shape, hasher: &Hasher) -> Option<(Chu
     let [mut left, mut right] = [Chunk::indexed(), Chunk::indexed()];
     for (element, hash) in leaf.run(shape).zip(&hashes) {
         let half = if *hash < cut { &mut left } else { &mut right };
-        half.insert(half.place(shape, half.count), shape, element);
+        half.insert(half.span(shape, half.count), shape, element);
     }
     left.bytes.shrink_to_fit();
     right.bytes.shrink_to_fit();
