@@ -9,8 +9,11 @@
 #[cfg(test)]
 mod cost_tests;
 mod image;
+#[cfg(test)]
+mod refusal_tests;
 
 use stillframe_keyspace::{DATABASES, Keyspace};
+use stillframe_redis::Refusal;
 use stillframe_resp::Out;
 
 use crate::boot::{Boot, Opened};
@@ -100,7 +103,7 @@ impl InProcess {
         self.output.clear();
         self.now += self.step_ms;
         let parts = (&mut self.keyspace, &mut self.state, &self.table);
-        run_alone(parts, (&mut self.session, &mut self.output), self.now, args);
+        let _ = run_alone(parts, (&mut self.session, &mut self.output), self.now, args);
         self.let_go();
         &self.output
     }
@@ -170,20 +173,24 @@ impl InProcess {
 
 /// Runs a request of the one client of a server without sockets. What the next request can do
 /// later is left to it.
+///
+/// # Errors
+/// Why the request was refused, which the reply says, too.
 pub(crate) fn run_alone(
     (keyspace, server, table): (&mut Keyspace, &mut ServerState, &Table),
     (session, output): (&mut Session, &mut Vec<u8>),
     now: i64,
     args: &[&[u8]],
-) {
+) -> Result<(), Refusal> {
     let clients = &mut server.hub.clients;
     (clients.own_place, clients.own_id) = (session.caller.place, session.caller.id);
     (clients.own_protocol, clients.own_most) = (session.protocol, usize::MAX);
     let out = Out::new(output, session.protocol);
     let failed_within = None;
     let mut ctx = Context { keyspace, server, session, out, now, table, failed_within };
-    let _ = commands::dispatch(&mut ctx, args); // the reply says it
+    let outcome = commands::dispatch(&mut ctx, args);
     let _ = keyspace.tend();
+    outcome
 }
 
 #[cfg(test)]

@@ -76,7 +76,7 @@ impl Server {
         let args: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
         let mut reply = Vec::new();
         let parts = (&mut self.keyspace, &mut self.state, &self.table);
-        in_process::run_alone(parts, (&mut self.session, &mut reply), 0, &args);
+        let _ = in_process::run_alone(parts, (&mut self.session, &mut reply), 0, &args);
         self.session.postponed = None;
         String::from_utf8_lossy(&reply).into_owned()
     }
