@@ -111,7 +111,7 @@ fn latency_latest(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal>
 /// `LATENCY HISTORY event`
 fn latency_history(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let name = String::from_utf8_lossy(args[2]);
-    let samples = ctx.server.meter.latency.get(&*name).map(|event| &event.samples);
+    let samples = ctx.server.meter.latency.get(&name).map(|event| &event.samples);
     ctx.out.array(samples.map_or(0, |samples| samples.len()));
     for (second, ms) in samples.into_iter().flatten() {
         ctx.out.array(2);
@@ -212,8 +212,7 @@ fn latency_help(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
 fn latency_graph(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     const WIDTH: u64 = 50;
     let name = String::from_utf8_lossy(args[2]);
-    let Some(event) =
-        ctx.server.meter.latency.get(&*name).filter(|event| !event.samples.is_empty())
+    let Some(event) = ctx.server.meter.latency.get(&name).filter(|event| !event.samples.is_empty())
     else {
         let problem = [b"ERR No samples available for event '", args[2], b"'"].concat();
         return Err(problem.into());

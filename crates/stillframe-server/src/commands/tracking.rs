@@ -26,9 +26,7 @@ fn tracking(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let events = &mut ctx.server.ledger.events;
     match args[2].to_ascii_lowercase().as_slice() {
         b"on" => {
-            if let Err(error) = prepare(&mut mode, &prefixes, ctx.session.tracking.as_deref()) {
-                return Err(error);
-            }
+            prepare(&mut mode, &prefixes, ctx.session.tracking.as_deref())?;
             ctx.server.hub.enable_tracking(ctx.session, mode, events);
         }
         b"off" => ctx.server.hub.disable_tracking(ctx.session, events),

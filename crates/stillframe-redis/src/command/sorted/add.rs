@@ -128,8 +128,7 @@ pub(in super::super) fn add(
         Done::default()
     } else {
         let db = ctx.caller.db;
-        let done = ctx.keyspace.edit_sorted(db, key, |edit| apply(edit, options, pairs))?;
-        done
+        ctx.keyspace.edit_sorted(db, key, |edit| apply(edit, options, pairs))?
     };
     let changes = done.added + done.updated;
     if changes > 0 {
