@@ -1,11 +1,9 @@
 //! Deliberate mistakes, compiled for tests alone: the crash tests must find each one. In a normal
 //! build the question whether one is made is the constant `false`.
 
-pub(crate) use active::Mutation;
+stillframe::mutants! {
+    pub(crate) when test;
 
-/// A mistake that a test must find.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Mutant {
     /// The file gets its name though its bytes are not on the disk.
     FileNotSynced,
     /// A checkpoint counts as durable before its name is on the disk.
@@ -48,49 +46,4 @@ pub(crate) enum Mutant {
     PositionSkipped,
     /// A checkpoint is published though actions in it are not in the log yet.
     CheckpointOvertakesLog,
-}
-
-#[cfg(not(test))]
-mod active {
-    use super::Mutant;
-
-    #[derive(Debug, Clone, Copy)]
-    pub(crate) struct Mutation;
-
-    impl Mutation {
-        pub(crate) const fn current() -> Self {
-            Self
-        }
-        pub(crate) const fn is(self, _: Mutant) -> bool {
-            false
-        }
-    }
-}
-
-#[cfg(test)]
-mod active {
-    use std::cell::Cell;
-
-    use super::Mutant;
-
-    thread_local! {
-        static CURRENT: Cell<Option<Mutant>> = const { Cell::new(None) };
-    }
-
-    /// The mistake that a store, once opened, keeps making.
-    #[derive(Debug, Clone, Copy)]
-    pub(crate) struct Mutation(Option<Mutant>);
-
-    impl Mutation {
-        pub(crate) fn current() -> Self {
-            Self(CURRENT.get())
-        }
-        pub(crate) fn is(self, mutant: Mutant) -> bool {
-            self.0 == Some(mutant)
-        }
-        /// What this thread makes from now on makes the mistake.
-        pub(crate) fn set(mutant: Option<Mutant>) {
-            CURRENT.set(mutant);
-        }
-    }
 }

@@ -3,23 +3,84 @@
 //! An algorithm asks `self.handover.is(Mutant::X)` at the spot where a mistake is easy. In a normal
 //! build the question is the constant `false` and takes no space.
 
+/// Lists the mistakes of a crate, each of which a test must find: makes the enum `Mutant`, a
+/// `Mutation` for what keeps making the mistake with which it was created, and, where tests are
+/// built (`when`), `with_mutant`, which has a closure make one.
+#[doc(hidden)]
+#[macro_export]
 macro_rules! mutants {
-    ($($(#[$doc:meta])* $mutant:ident,)*) => {
+    ($vis:vis when $tests:meta; $($(#[$doc:meta])* $mutant:ident,)*) => {
         /// A mistake that a test must find.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        #[cfg_attr(not($tests), allow(dead_code, reason = "only tests make mistakes"))]
         #[non_exhaustive]
-        pub enum Mutant {
+        $vis enum Mutant {
             $($(#[$doc])* $mutant,)*
         }
 
         impl Mutant {
             /// Every mistake.
-            pub const ALL: &[Self] = &[$(Self::$mutant),*];
+            #[cfg_attr(not($tests), allow(dead_code, reason = "only tests make mistakes"))]
+            $vis const ALL: &[Self] = &[$(Self::$mutant),*];
+        }
+
+        /// The mistake that a thing, once created, keeps making.
+        #[derive(Debug, Clone, Copy)]
+        pub(crate) struct Mutation {
+            #[cfg($tests)]
+            made: Option<Mutant>,
+        }
+
+        #[cfg(not($tests))]
+        impl Mutation {
+            /// None.
+            #[inline]
+            pub(crate) const fn current() -> Self {
+                Self {}
+            }
+            /// No.
+            #[inline]
+            pub(crate) const fn is(self, _: Mutant) -> bool {
+                false
+            }
+        }
+
+        #[cfg($tests)]
+        ::std::thread_local! {
+            static MADE: ::std::cell::Cell<Option<Mutant>> = const { ::std::cell::Cell::new(None) };
+        }
+
+        #[cfg($tests)]
+        impl Mutation {
+            /// What this thread is to make.
+            pub(crate) fn current() -> Self {
+                Self { made: MADE.get() }
+            }
+            /// Whether it is this one.
+            pub(crate) fn is(self, mutant: Mutant) -> bool {
+                self.made == Some(mutant)
+            }
+        }
+
+        /// What `body` creates on this thread makes the mistake `mutant`.
+        #[cfg($tests)]
+        $vis fn with_mutant<R>(mutant: Mutant, body: impl FnOnce() -> R) -> R {
+            struct Reset;
+            impl Drop for Reset {
+                fn drop(&mut self) {
+                    MADE.set(None);
+                }
+            }
+            MADE.set(Some(mutant));
+            let _reset = Reset;
+            body()
         }
     };
 }
 
 mutants! {
+    pub when any(test, feature = "mutants");
+
     // -- naive, fork
     /// Naive: the copy is taken when the capture starts, not at begin.
     NaiveCopiesLate,
@@ -178,60 +239,3 @@ mutants! {
     /// Hand-over: a sink that panics leaves its image as if it were captured on.
     HandoverForgetsPanic,
 }
-
-#[cfg(any(test, feature = "mutants"))]
-mod active {
-    use super::Mutant;
-    use std::cell::Cell;
-
-    thread_local! {
-        static CURRENT: Cell<Option<Mutant>> = const { Cell::new(None) };
-    }
-
-    /// The mistake that a state, once created, keeps.
-    #[derive(Debug, Clone, Copy)]
-    pub(crate) struct Mutation(Option<Mutant>);
-
-    impl Mutation {
-        pub(crate) fn current() -> Self {
-            Self(CURRENT.get())
-        }
-        pub(crate) fn is(self, mutant: Mutant) -> bool {
-            self.0 == Some(mutant)
-        }
-    }
-
-    /// States that `body` creates on this thread make the mistake `mutant`.
-    pub fn with_mutant<R>(mutant: Mutant, body: impl FnOnce() -> R) -> R {
-        struct Reset;
-        impl Drop for Reset {
-            fn drop(&mut self) {
-                CURRENT.set(None);
-            }
-        }
-        CURRENT.set(Some(mutant));
-        let _reset = Reset;
-        body()
-    }
-}
-
-#[cfg(not(any(test, feature = "mutants")))]
-mod active {
-    use super::Mutant;
-
-    #[derive(Debug, Clone, Copy)]
-    pub(crate) struct Mutation;
-
-    impl Mutation {
-        pub(crate) const fn current() -> Self {
-            Self
-        }
-        pub(crate) const fn is(self, _: Mutant) -> bool {
-            false
-        }
-    }
-}
-
-pub(crate) use active::Mutation;
-#[cfg(any(test, feature = "mutants"))]
-pub use active::with_mutant;

@@ -8,7 +8,7 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::disk::{self, Files, Platter, SimulatedDisk};
-use crate::mutant::{Mutant, Mutation};
+use crate::mutant::{Mutant, with_mutant};
 
 mod chains;
 mod checkpoints;
@@ -56,12 +56,26 @@ fn crash_at_random(
 
 /// Runs `proof` on code that makes a mistake; it must fail.
 fn must_find(mutant: Mutant, proof: impl FnOnce() -> Result<u64, String>) {
-    Mutation::set(Some(mutant));
-    let found = proof();
-    Mutation::set(None);
-    match found {
+    match with_mutant(mutant, proof) {
         Err(wrong) => println!("{mutant:?}: {wrong}"),
         Ok(points) => panic!("{mutant:?} was not found at {points} crash points"),
+    }
+}
+
+/// A test here makes each mistake, and `docs/proofs.md` names it.
+#[test]
+fn every_mistake_is_made_and_named() {
+    let made = [
+        include_str!("chains.rs"),
+        include_str!("checkpoints.rs"),
+        include_str!("log.rs"),
+        include_str!("store.rs"),
+    ];
+    let page = include_str!("../../../../docs/proofs.md");
+    for mutant in Mutant::ALL {
+        let name = format!("Mutant::{mutant:?}");
+        assert!(made.iter().any(|test| test.contains(&name)), "no test makes {name}");
+        assert!(page.contains(&format!("`{mutant:?}`")), "docs/proofs.md lacks {name}");
     }
 }
 

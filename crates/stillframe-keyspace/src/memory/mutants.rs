@@ -1,14 +1,13 @@
 //! Deliberate mistakes in the memory model, and the test that must find each one.
 //!
-//! A normal build makes none of them: [`is_made`] is then the constant `false`. What a mistake
+//! A normal build makes none: [`is_made`] is then the constant `false`. What a mistake
 //! frees too early is overwritten with a pattern and kept, so that the test sees it without
 //! touching freed memory. (A leak and a double free need no mutant: the counting allocator of
 //! `tests/memory.rs` and Miri see them.)
 
-/// A mistake that a test must find.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[cfg_attr(not(test), allow(dead_code, reason = "only tests make mistakes"))]
-pub(crate) enum Mutant {
+stillframe::mutants! {
+    pub(crate) when test;
+
     /// A replaced entry is freed though the image has still to read it.
     FreesAtOnce,
     /// An entry is changed in place though the image has still to read it.
@@ -25,18 +24,17 @@ pub(crate) enum Mutant {
     ShowsCleared,
 }
 
-#[cfg(not(test))]
+/// Whether this thread makes this mistake: an entry has no room to keep one.
 #[inline]
-pub(crate) const fn is_made(_: Mutant) -> bool {
-    false
+pub(crate) fn is_made(mutant: Mutant) -> bool {
+    Mutation::current().is(mutant)
 }
 
 #[cfg(test)]
-pub(crate) use tests::{is_made, shared_mut};
+pub(crate) use tests::shared_mut;
 
 #[cfg(test)]
 mod tests {
-    use std::cell::Cell;
     use std::collections::BTreeMap;
     use std::sync::Arc;
     use std::sync::mpsc::{Receiver, Sender, channel};
@@ -44,17 +42,8 @@ mod tests {
 
     use stillframe::{Algorithm, CaptureError, Point, SinkError};
 
-    use super::Mutant;
+    use super::{Mutant, with_mutant};
     use crate::{DATABASES, Entry, EntrySink, Expire, IntText, Keyspace, KeyspaceOptions, Value};
-
-    thread_local! {
-        static MADE: Cell<Option<Mutant>> = const { Cell::new(None) };
-    }
-
-    /// Whether this thread makes this mistake.
-    pub(crate) fn is_made(mutant: Mutant) -> bool {
-        MADE.get() == Some(mutant)
-    }
 
     /// A mistake that safe code cannot make: the caller knows that nobody reads it now.
     pub(crate) fn shared_mut<T>(shared: &mut Arc<T>) -> &mut T {
@@ -233,8 +222,7 @@ mod tests {
     }
 
     /// Whether an image taken while everything changes is what it should be.
-    fn image_is_whole<A: Algorithm>(case: &Case<A>, mutant: Option<Mutant>) -> bool {
-        MADE.set(mutant);
+    fn image_is_whole<A: Algorithm>(case: &Case<A>) -> bool {
         let mut keyspace = create::<A>();
         (case.fill)(&mut keyspace, case.keys);
         keyspace.set(1, b"cleared", b"before", Expire::Never).unwrap();
@@ -255,10 +243,7 @@ mod tests {
         }
         drop(gate);
         // A reader may also stumble over what a mistake has left.
-        let is_whole = ended.recv().unwrap().is_ok_and(|contents| contents == expected);
-        drop(keyspace);
-        MADE.set(None);
-        is_whole
+        ended.recv().unwrap().is_ok_and(|contents| contents == expected)
     }
 
     /// What leaves slots of several ranges stays in limbo until the capture has passed the range,
@@ -300,7 +285,7 @@ mod tests {
                 fn an_image_is_whole() {
                     let cases: [Case<$algorithm>; 3] = [texts(), collections(), values()];
                     for case in cases.iter().filter(|_| $algorithm::INFO.in_process) {
-                        assert!(image_is_whole(case, None));
+                        assert!(image_is_whole(case));
                     }
                 }
 
@@ -308,7 +293,7 @@ mod tests {
                 #[cfg_attr(miri, ignore = "thousands of keys")]
                 fn limbo_releases_range_by_range() {
                     if $algorithm::INFO.in_process {
-                        assert!(image_is_whole::<$algorithm>(&half_a_range(), None));
+                        assert!(image_is_whole::<$algorithm>(&half_a_range()));
                         ranges_leave_one_by_one::<$algorithm>();
                     }
                 }
@@ -327,9 +312,11 @@ mod tests {
                         (OverwritesShared, &[values]),
                         (ShowsCleared, &[texts, collections]),
                     ];
+                    assert_eq!(all.map(|(mutant, _)| mutant), Mutant::ALL, "each has cases");
                     for (mutant, cases) in all.iter().filter(|_| $algorithm::INFO.in_process) {
                         for case in *cases {
-                            assert!(!image_is_whole(&case(), Some(*mutant)), "{mutant:?}");
+                            let is_whole = with_mutant(*mutant, || image_is_whole(&case()));
+                            assert!(!is_whole, "{mutant:?}");
                         }
                     }
                 }
