@@ -12,6 +12,7 @@ use crate::acl::{Catalog, Users};
 use crate::commands::{self, Table};
 use crate::net::Waker;
 use crate::persistence::{self, DataDirectory, Loaded, Saves};
+use crate::replay::Parts;
 use crate::state::ServerState;
 use crate::{Config, ServeError};
 
@@ -86,6 +87,11 @@ impl Boot {
 }
 
 impl Opened {
+    /// What requests are run on again.
+    pub(crate) fn parts(&mut self) -> Parts<'_> {
+        (&mut self.keyspace, &mut self.state, &self.table)
+    }
+
     /// Saves all data; gives the number of keys and the dump file.
     ///
     /// # Errors
@@ -95,7 +101,7 @@ impl Opened {
         let (keys, dump) = (keyspace.stats().keys as u64, state.storage.saves.dump().to_owned());
         match persistence::save_and_wait(keyspace, state) {
             Ok(()) => Ok((keys, dump)),
-            Err(error) => Err(ServeError::Save { path: dump, problem: error.to_string() }),
+            Err(problem) => Err(ServeError::Save { path: dump, problem: problem.into() }),
         }
     }
 }

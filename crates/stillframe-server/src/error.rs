@@ -3,7 +3,14 @@
 use std::io;
 use std::path::PathBuf;
 
+use stillframe_durability::Error;
 use stillframe_keyspace::CreateError;
+
+use crate::acl::UsersError;
+use crate::import::ImportError;
+use crate::journal::LogError;
+use crate::persistence::{LoadError, SaveError};
+use crate::tls::TlsError;
 
 /// A server that could not start or had to stop.
 #[derive(Debug, thiserror::Error)]
@@ -56,13 +63,13 @@ pub enum ServeError {
     },
     /// TLS cannot be had as the settings want it.
     #[error("cannot set up TLS: {0}")]
-    Tls(String),
+    Tls(#[from] TlsError),
     /// Commands cannot have the names that they are to have.
     #[error("cannot rename the commands: {0}")]
     Commands(String),
     /// The users cannot be used.
     #[error("cannot set up the users: {0}")]
-    Users(String),
+    Users(#[from] UsersError),
     /// Memory or threads for the keyspace cannot be had.
     #[error("cannot create the keyspace: {0}")]
     Keyspace(#[from] CreateError),
@@ -78,22 +85,30 @@ pub enum ServeError {
         /// The file.
         path: PathBuf,
         /// What is wrong with it and where.
-        problem: String,
+        #[source]
+        problem: Box<LoadError>,
     },
-    /// The log cannot be recovered, or not be begun.
-    #[error(
-        "cannot use the log: {problem} (to go on without what is damaged: --accept-log-loss yes)"
-    )]
-    DamagedLog {
-        /// What is wrong with which file.
-        problem: String,
+    /// A file cannot be imported.
+    #[error("cannot load {}: {problem}; the file was left as it is", path.display())]
+    Import {
+        /// The file, or the directory.
+        path: PathBuf,
+        /// What is wrong with it and where.
+        #[source]
+        problem: Box<ImportError>,
     },
+    /// The log is damaged.
+    #[error("cannot use the log: {0} (to go on without what is damaged: --accept-log-loss yes)")]
+    DamagedLog(#[source] Box<Error>),
     /// The log cannot be used.
-    #[error("cannot use the log: {problem}")]
-    Log {
-        /// Which file, what is wrong, what to do.
-        problem: String,
-    },
+    #[error("cannot use the log: {0}")]
+    Log(#[source] Box<LogError>),
+    /// The log, or the image that it is to continue, cannot be begun.
+    #[error("cannot use the log: {0}")]
+    BeginLog(#[source] Box<SaveError>),
+    /// The image that a new log is to continue has failed.
+    #[error("cannot use the log: the image that it is to continue could not be saved; see above")]
+    LogWithoutImage,
     /// A Redis server's append-only files are where the log goes.
     #[error(
         "{} belongs to a Redis server: import its data with 'stillframe import' into another data \
@@ -146,6 +161,23 @@ pub enum ServeError {
         /// The dump file.
         path: PathBuf,
         /// Why.
-        problem: String,
+        #[source]
+        problem: Box<SaveError>,
     },
+}
+
+impl ServeError {
+    /// What a log, read or opened, does not give.
+    pub(crate) fn of_log(error: Error) -> Self {
+        match error {
+            Error::Log { .. } => Self::DamagedLog(error.into()),
+            error => LogError::from(error).into(),
+        }
+    }
+}
+
+impl From<LogError> for ServeError {
+    fn from(error: LogError) -> Self {
+        Self::Log(error.into())
+    }
 }

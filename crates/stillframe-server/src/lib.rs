@@ -18,7 +18,6 @@ mod config;
 #[cfg(test)]
 mod crash;
 mod error;
-mod host;
 mod hub;
 mod import;
 #[cfg(any(test, feature = "in-process"))]
@@ -31,6 +30,7 @@ mod metrics;
 mod net;
 mod persistence;
 mod process;
+mod replay;
 mod replication;
 mod rewind;
 mod server;

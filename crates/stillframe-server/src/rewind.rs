@@ -11,10 +11,11 @@ use std::sync::Arc;
 use stillframe_durability::disk::{self, Place};
 use stillframe_durability::{Action, Application, ApplyError, Error, Log, Replayed, Until};
 
-use crate::boot::{Boot, Opened};
-use crate::journal::{Applier, Generations, Position, position};
+use crate::boot::Boot;
+use crate::journal::{Generations, Position, position};
 use crate::persistence::{self, DataDirectory};
-use crate::{Config, ServeError, commands};
+use crate::replay::Records;
+use crate::{Config, ServeError};
 
 /// What a data directory was rewound to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -220,13 +221,9 @@ fn rebuild(
     let mut opened = boot.open_empty(directory)?;
     let (mut records, mut last, mut notices) = (0, 0, Vec::new());
     if let Some(position) = loaded.position {
-        let mut applier = Applier::new();
+        let mut replaying = Records::new();
         let replayed = read(files, position, until, config, |action| {
-            applier.apply(action.bytes, |client, args| {
-                let Opened { keyspace, state, table } = &mut opened;
-                commands::replay_logged((keyspace, state, table), client, args)
-            })?;
-            Ok(())
+            Ok(replaying.apply(opened.parts(), action.bytes)?)
         })?;
         (records, last) = (replayed.records, replayed.last);
         notices.extend(replayed.torn.map(|torn| format!("the log has a torn tail: {torn}")));
@@ -252,14 +249,10 @@ fn read(
     config: &Config,
     apply: impl FnMut(&Action<'_>) -> Result<(), ApplyError>,
 ) -> Result<Replayed, RewindError> {
-    let failed = |error: Error| match error {
-        Error::Log { .. } => ServeError::DamagedLog { problem: error.to_string() },
-        error => ServeError::Log { problem: error.to_string() },
-    };
     let generations = Generations::below(files, &config.appenddirname);
-    let place = generations.place(position.generation).map_err(failed)?;
+    let place = generations.place(position.generation).map_err(ServeError::of_log)?;
     let (from, accept_loss, own) = (position.from, config.accept_log_loss, Application::server());
-    Ok(Log::read(place, from, accept_loss, until, &own, apply).map_err(failed)?)
+    Ok(Log::read(place, from, accept_loss, until, &own, apply).map_err(ServeError::of_log)?)
 }
 
 /// Why nothing leads to a point in the past, of which `oldest` is after.

@@ -7,6 +7,7 @@
 
 mod catalog;
 pub(crate) mod categories;
+mod error;
 mod log;
 mod passwords;
 mod redacted;
@@ -16,6 +17,8 @@ mod user;
 use std::collections::{BTreeMap, BTreeSet};
 
 pub(crate) use catalog::Catalog;
+use error::{Duplicate, LineError, LineFault};
+pub(crate) use error::{RuleError, UsersError};
 pub(crate) use log::{Entry, Log};
 pub(crate) use redacted::redacted;
 pub(crate) use selector::{Denied, Touched};
@@ -42,7 +45,7 @@ impl Users {
     ///
     /// # Errors
     /// One sentence: which user, which rule, what is wrong with it.
-    pub(crate) fn new(mut catalog: Catalog, config: &Config) -> Result<Self, String> {
+    pub(crate) fn new(mut catalog: Catalog, config: &Config) -> Result<Self, UsersError> {
         catalog.all_channels = config.acl_all_channels;
         let mut all =
             Self { catalog, log: Log::default(), users: Vec::new(), names: BTreeMap::new() };
@@ -52,19 +55,18 @@ impl Users {
         let mut names = BTreeSet::new();
         for line in &config.users {
             if !names.insert(line.first()) {
-                return Err(duplicate(line.first().map_or(&[][..], Vec::as_slice)));
+                return Err(duplicate(line.first().map_or(&[][..], Vec::as_slice)).into());
             }
             all.define(line)?;
         }
         if !config.aclfile.is_empty() {
             if !config.users.is_empty() {
-                return Err("users are defined in the configuration file and in an aclfile; \
-                            use one of the two"
-                    .to_owned());
+                return Err(UsersError::TwoPlaces);
             }
+            let path = || config.aclfile.clone();
             let text = std::fs::read(&config.aclfile)
-                .map_err(|error| format!("cannot read the aclfile {}: {error}", config.aclfile))?;
-            all.load(&text).map_err(|problem| format!("{}: {problem}", config.aclfile))?;
+                .map_err(|source| UsersError::Unreadable { path: path(), source })?;
+            all.load(&text).map_err(|source| UsersError::File { path: path(), source })?;
         }
         Ok(all)
     }
@@ -91,15 +93,13 @@ impl Users {
     }
 
     /// Creates or replaces a user from the words of a configuration line behind `user`.
-    fn define(&mut self, line: &[Vec<u8>]) -> Result<(), String> {
-        let (name, rules) = line.split_first().ok_or("a user has no name")?;
+    fn define(&mut self, line: &[Vec<u8>]) -> Result<(), UsersError> {
+        let (name, rules) = line.split_first().ok_or(UsersError::Nameless)?;
         let rules: Vec<&[u8]> = rules.iter().map(Vec::as_slice).collect();
         let mut user = User::new(name, &self.catalog);
-        let name = String::from_utf8_lossy(name);
-        self.change(&mut user, &rules).map_err(|(rule, problem)| match rule {
-            Some(rule) => format!("user {name}: '{}': {problem}", String::from_utf8_lossy(&rule)),
-            None => format!("user {name}: {problem}"),
-        })?;
+        let name = || String::from_utf8_lossy(name).into_owned();
+        let changed = self.change(&mut user, &rules);
+        changed.map_err(|source| UsersError::Rule { name: name(), source })?;
         self.put(user);
         Ok(())
     }
@@ -108,10 +108,10 @@ impl Users {
     ///
     /// # Errors
     /// One sentence that names the line; nothing has changed.
-    pub(crate) fn load(&mut self, text: &[u8]) -> Result<Vec<usize>, String> {
+    pub(crate) fn load(&mut self, text: &[u8]) -> Result<Vec<usize>, LineError> {
         let mut found: BTreeMap<Vec<u8>, User> = BTreeMap::new();
         for (index, line) in text.split(|&byte| byte == b'\n').enumerate() {
-            let wrong = |problem: String| format!("line {}: {problem}", index + 1);
+            let wrong = |source: LineFault| LineError { number: index + 1, source };
             // Quotes and backslashes are letters like others here.
             let words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
             let words: Vec<&[u8]> = words.collect();
@@ -119,20 +119,18 @@ impl Users {
                 if words.first().is_none_or(|first| first.starts_with(b"#")) {
                     continue;
                 }
-                return Err(wrong("a line must be: user NAME RULE...".to_owned()));
+                return Err(wrong(LineFault::Short));
             };
             if keyword.starts_with(b"#") {
                 continue;
             }
             if *keyword != b"user" {
-                return Err(wrong("a line must begin with 'user'".to_owned()));
+                return Err(wrong(LineFault::Keyword));
             }
             let mut user = User::new(name, &self.catalog);
-            self.change(&mut user, rules).map_err(|(rule, problem)| {
-                wrong(format!("{}: {problem}", String::from_utf8_lossy(&rule.unwrap_or_default())))
-            })?;
+            self.change(&mut user, rules).map_err(|error| wrong(error.into()))?;
             if found.insert(name.to_vec(), user).is_some() {
-                return Err(wrong(duplicate(name)));
+                return Err(wrong(duplicate(name).into()));
             }
         }
         found.entry(b"default".to_vec()).or_insert_with(|| self.open_default());
@@ -153,15 +151,11 @@ impl Users {
     /// Applies rules to a user that is not yet in place.
     ///
     /// # Errors
-    /// The rule, unless they do not fit together at all, and what is wrong.
-    pub(crate) fn change(
-        &self,
-        user: &mut User,
-        rules: &[&[u8]],
-    ) -> Result<(), (Option<Vec<u8>>, String)> {
-        for rule in joined(rules).map_err(|problem| (None, problem))? {
+    /// [`RuleError`]: which rule, and what is wrong.
+    pub(crate) fn change(&self, user: &mut User, rules: &[&[u8]]) -> Result<(), RuleError> {
+        for rule in joined(rules)? {
             if let Err(problem) = user.apply(&rule, &self.catalog) {
-                return Err((Some(rule), problem.to_owned()));
+                return Err(RuleError::Wrong { rule, problem });
             }
         }
         Ok(())
@@ -241,13 +235,12 @@ impl Users {
     }
 }
 
-fn duplicate(name: &[u8]) -> String {
-    let name = String::from_utf8_lossy(name);
-    format!("Duplicate user '{name}' found: a user can only be defined once")
+fn duplicate(name: &[u8]) -> Duplicate {
+    Duplicate { name: String::from_utf8_lossy(name).into_owned() }
 }
 
 /// Rules as they were given, those of a selector, from `(` to `)`, as one.
-fn joined(rules: &[&[u8]]) -> Result<Vec<Vec<u8>>, String> {
+fn joined(rules: &[&[u8]]) -> Result<Vec<Vec<u8>>, RuleError> {
     let mut joined: Vec<Vec<u8>> = Vec::new();
     let mut rest = rules.iter();
     while let Some(rule) = rest.next() {
@@ -255,10 +248,8 @@ fn joined(rules: &[&[u8]]) -> Result<Vec<Vec<u8>>, String> {
         if rule.starts_with(b"(") {
             while !whole.ends_with(b")") {
                 let Some(next) = rest.next() else {
-                    let start = String::from_utf8_lossy(rule);
-                    return Err(format!(
-                        "Unmatched parenthesis in acl selector starting at '{start}'."
-                    ));
+                    let start = String::from_utf8_lossy(rule).into_owned();
+                    return Err(RuleError::Unmatched { start });
                 };
                 whole.push(b' ');
                 whole.extend_from_slice(next);
@@ -273,7 +264,7 @@ fn joined(rules: &[&[u8]]) -> Result<Vec<Vec<u8>>, String> {
 mod tests {
     use super::*;
 
-    fn users(lines: &[&str]) -> Result<Users, String> {
+    fn users(lines: &[&str]) -> Result<Users, UsersError> {
         let words = |line: &&str| line.split(' ').map(|word| word.as_bytes().to_vec()).collect();
         let users = lines.iter().map(words).collect();
         let table = crate::commands::table();
@@ -283,11 +274,12 @@ mod tests {
     #[test]
     fn a_user_is_defined_once() {
         for lines in [["foo", "foo on"], ["default on", "default off"]] {
-            let problem = users(&lines).err().expect("refused");
+            let problem = users(&lines).err().expect("refused").to_string();
             assert!(problem.starts_with("Duplicate user '"), "{problem}");
         }
         let mut users = users(&["foo on", "bar"]).expect("users");
-        let problem = users.load(b"user a on\nuser b on\nuser a off\n").expect_err("refused");
+        let problem =
+            users.load(b"user a on\nuser b on\nuser a off\n").expect_err("refused").to_string();
         assert!(problem.contains("Duplicate user 'a' found"), "{problem}");
         assert!(users.find(b"foo").is_some() && users.find(b"a").is_none());
     }

@@ -6,7 +6,7 @@ use stillframe_resp::parse_integer;
 
 use super::pubsub::wrong_subcommand;
 use super::{Context, Lookup, NO_KEYS, Table, flags::*, permissions, wrong_arity};
-use crate::acl::{DEFAULT, Denied, categories};
+use crate::acl::{DEFAULT, Denied, RuleError, categories};
 use crate::config::rewrite;
 use stillframe_redis::Refusal;
 use stillframe_redis::errors::NOT_AN_INTEGER;
@@ -68,8 +68,8 @@ fn setuser(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
             }
             ctx.out.ok();
         }
-        Err((None, problem)) => return Err(format!("ERR {problem}").into()),
-        Err((Some(rule), problem)) => {
+        Err(error @ RuleError::Unmatched { .. }) => return Err(format!("ERR {error}").into()),
+        Err(RuleError::Wrong { rule, problem }) => {
             let start = b"ERR Error in ACL SETUSER modifier '";
             return Err([&start[..], &rule, b"': ", problem.as_bytes()].concat().into());
         }

@@ -238,7 +238,7 @@ fn renewed(config: &Config, pairs: &[[&[u8]; 2]]) -> Result<Option<Tls>, Refusal
         }
         Err(problem) => {
             tracing::warn!("TLS stays as it is: {problem}");
-            Err(refusal(name, &problem))
+            Err(refusal(name, &problem.to_string()))
         }
     }
 }
@@ -298,7 +298,7 @@ fn changed(config: &Config, pairs: &[[&[u8]; 2]], is_local: bool) -> Result<Conf
             }
         };
         if let Err(problem) = set() {
-            return Err(refusal(name, &problem));
+            return Err(refusal(name, &problem.to_string()));
         }
         settings.push(parameter.name);
     }

@@ -12,10 +12,9 @@ use stillframe_resp::Protocol;
 
 use super::admin::rewrite_config;
 use super::{Context, NO_KEYS, Table};
-use crate::client::Session;
-use crate::host::{Host, Parts};
 use crate::hub::Terms;
 use crate::persistence::{self, values};
+use crate::replay::{Host, Parts};
 use crate::replication::break_off;
 use crate::{ServeError, journal};
 use stillframe_redis::digest;
@@ -321,17 +320,7 @@ fn reload_all(ctx: &mut Context<'_>) -> Result<(), ServeError> {
 /// Nobody is served while a command runs.
 impl Host for Context<'_> {
     fn parts(&mut self) -> Parts<'_> {
-        (self.keyspace, self.server)
-    }
-
-    fn replay(
-        &mut self,
-        session: &mut Session,
-        replies: &mut Vec<u8>,
-        args: &[&[u8]],
-    ) -> Result<(), String> {
-        let parts = (&mut *self.keyspace, &mut *self.server, self.table);
-        super::replay_logged(parts, (session, replies), args)
+        (self.keyspace, self.server, self.table)
     }
 
     fn turn(&mut self, _: Duration) -> Result<bool, ServeError> {

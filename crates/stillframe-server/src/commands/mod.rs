@@ -37,7 +37,6 @@ use stillframe_redis::{Handler, Refusal};
 use stillframe_resp::Out;
 
 use refusals::{is_http, may_run, refuse, reject, unknown_command, unknown_subcommand};
-pub(crate) use replay::{named, replay, replay_logged};
 pub(crate) use stillframe_redis::{ALL_KEYS, Lookup, NO_KEYS, ONE_KEY, SECOND_KEY, flags};
 
 use crate::client::{Replies, Session};

@@ -9,10 +9,10 @@ use stillframe_keyspace::Keyspace;
 
 use crate::boot::{Boot, Opened};
 use crate::client::Session;
-use crate::commands::{self, Table};
-use crate::host::{Host, Parts};
+use crate::commands::Table;
 use crate::net::Waker;
 use crate::persistence::{self, DataDirectory};
+use crate::replay::{Host, Parts};
 use crate::state::ServerState;
 use crate::{Config, ServeError, in_process, journal};
 
@@ -95,17 +95,7 @@ impl Server {
 
 impl Host for Server {
     fn parts(&mut self) -> Parts<'_> {
-        (&mut self.keyspace, &mut self.state)
-    }
-
-    fn replay(
-        &mut self,
-        session: &mut Session,
-        replies: &mut Vec<u8>,
-        args: &[&[u8]],
-    ) -> Result<(), String> {
-        let parts = (&mut self.keyspace, &mut self.state, &self.table);
-        commands::replay_logged(parts, (session, replies), args)
+        (&mut self.keyspace, &mut self.state, &self.table)
     }
 
     fn turn(&mut self, _: Duration) -> Result<bool, ServeError> {

@@ -24,7 +24,7 @@ pub(super) enum Next {
 
 /// Why the commands of a file cannot be read on.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum CommandsError {
+pub enum CommandsError {
     /// Neither a command nor a comment starts so.
     #[error("damaged at byte {at}: '{}' starts no command", [*.byte].escape_ascii())]
     NoStart { byte: u8, at: u64 },

@@ -28,7 +28,7 @@ pub(super) struct Manifest {
 
 /// Why the files to load are not known.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum ManifestError {
+pub enum ManifestError {
     /// The directory, or the manifest, cannot be opened.
     #[error(transparent)]
     File(#[from] Error),
@@ -57,7 +57,7 @@ pub(super) enum ManifestError {
 
 /// What is wrong with a line.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum LineError {
+pub enum LineError {
     #[error("it is blank, which Redis never writes")]
     Blank,
     #[error("this is not a list of words in pairs, file, seq and type")]

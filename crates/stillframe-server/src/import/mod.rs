@@ -10,23 +10,24 @@
 //!   offset. An append-only file has no checksums: a changed value is not found by anybody.
 
 mod commands;
+mod error;
 mod foreign;
 mod manifest;
 mod replay;
 
-use std::fmt::Display;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use stillframe_durability::disk::{self, Input};
 use stillframe_keyspace::Keyspace;
 
-use crate::boot::{Boot, Opened};
+use crate::boot::Boot;
 use crate::persistence::{self, DataDirectory};
 use crate::{Config, ServeError};
+pub(crate) use error::ImportError;
 pub(crate) use foreign::refuse_foreign;
 use manifest::Manifest;
-use replay::Replay;
+use replay::Import;
 
 /// What was imported.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,21 +54,20 @@ pub fn import(from: &Path, config: Config) -> Result<Imported, ServeError> {
     let parts = parts(from)?;
     let directory = DataDirectory::open(&config.dir, &config.dbfilename)?;
     let mut opened = Boot::offline(config)?.open_empty(directory)?;
-    let Opened { keyspace, state, table } = &mut opened;
-    let mut replay = Replay::new(table);
+    let mut import = Import::new();
     for part in &parts {
-        let (file, start) = load_base(keyspace, &part.path)?;
-        let replayed = replay.file(keyspace, state, file, start, part);
-        replayed.map_err(|error| unloadable(&part.path, &error))?;
+        let file = load_base(&mut opened.keyspace, &part.path)?;
+        let replayed = import.file(opened.parts(), file, part);
+        replayed.map_err(|error| unloadable(&part.path, error))?;
     }
-    let (commands, notices) = (replay.commands, replay.notices);
+    let Import { commands, notices, .. } = import;
     let (keys, dump) = opened.save()?;
     Ok(Imported { keys, commands, dump, notices })
 }
 
 /// What cannot be imported, and why.
-fn unloadable(path: &Path, problem: &dyn Display) -> ServeError {
-    ServeError::Load { path: path.to_owned(), problem: problem.to_string() }
+fn unloadable(path: &Path, problem: impl Into<ImportError>) -> ServeError {
+    ServeError::Import { path: path.to_owned(), problem: Box::new(problem.into()) }
 }
 
 /// A file to load, and what it may be.
@@ -80,7 +80,7 @@ struct Part {
 
 /// Loads the RDB file that `path` is or starts with. Gives the file, and where commands begin.
 fn load_base(keyspace: &mut Keyspace, path: &Path) -> Result<(Input, u64), ServeError> {
-    let failed = |error: io::Error| unloadable(path, &error);
+    let failed = |error: io::Error| unloadable(path, error);
     let (mut file, bytes) = disk::open_path(path).map_err(failed)?;
     let mut magic = Vec::new();
     file.by_ref().take(5).read_to_end(&mut magic).map_err(failed)?;
@@ -99,20 +99,20 @@ fn parts(from: &Path) -> Result<Vec<Part>, ServeError> {
         Err(error) if error.kind() == Some(io::ErrorKind::NotADirectory) => {
             return Ok(vec![Part { path: from.to_owned(), last: true }]);
         }
-        directory => directory.map_err(|error| unloadable(from, &error))?,
+        directory => directory.map_err(|error| unloadable(from, error))?,
     };
     let below = directory.below("appendonlydir").and_then(disk::Directory::existing);
     let directory = below.unwrap_or(directory);
     let from = directory.path();
-    let name = manifest::find(&directory).map_err(|error| unloadable(from, &error))?;
+    let name = manifest::find(&directory).map_err(|error| unloadable(from, error))?;
     let path = directory.at(&name);
-    let manifest = Manifest::read(&directory, &name).map_err(|error| unloadable(&path, &error))?;
+    let manifest = Manifest::read(&directory, &name).map_err(|error| unloadable(&path, error))?;
     let names = manifest.base.iter().chain(&manifest.incremental);
     let mut parts: Vec<Part> =
         names.map(|name| Part { path: from.join(name), last: false }).collect();
     match parts.last_mut() {
         Some(part) => part.last = true,
-        None => return Err(unloadable(&path, &"it names no file to load")),
+        None => return Err(unloadable(&path, ImportError::Empty)),
     }
     Ok(parts)
 }

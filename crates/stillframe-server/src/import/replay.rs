@@ -6,46 +6,19 @@
 use std::io::Read;
 use std::time::{Duration, Instant};
 
-use stillframe_keyspace::Keyspace;
-
-use super::Part;
-use super::commands::{Commands, CommandsError, Next, whole_command_within};
-use crate::client::Session;
+use super::commands::{Commands, Next, whole_command_within};
+use super::{ImportError, Part};
 use crate::clock::unix_millis;
-use crate::commands::{self, Table};
-use crate::state::ServerState;
+use crate::replay::{Parts, Replay, ReplayError, named};
 
 const PROGRESS_PERIOD: Duration = Duration::from_secs(5);
 
-/// The client that all commands come from.
-pub(super) struct Replay<'a> {
-    table: &'a Table,
+/// What has been replayed of the files.
+pub(super) struct Import {
     /// Commands that ran.
     pub(super) commands: u64,
     pub(super) notices: Vec<String>,
-    replies: Vec<u8>,
     told: Instant,
-}
-
-/// Why a file cannot be replayed.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum ReplayError {
-    /// Its commands cannot be read.
-    #[error(transparent)]
-    File(#[from] CommandsError),
-    /// The length of an argument was changed.
-    #[error(
-        "damaged in the command at byte {at}: it would reach past the end of the file, and a whole \
-         command stands in it at byte {within}; cut a copy of the file at byte {at} to do without \
-         what follows"
-    )]
-    Reaches { at: u64, within: u64 },
-    /// It is not the last file, and is cut.
-    #[error("damaged: it ends with {what}, at byte {at}, and another follows")]
-    Cut { what: &'static str, at: u64 },
-    /// A command cannot run, or fails.
-    #[error("{named} at byte {at} {why}")]
-    Command { named: String, at: u64, why: String },
 }
 
 /// A transaction that waits for its EXEC.
@@ -55,25 +28,22 @@ struct Open {
     commands: Vec<(u64, Vec<Vec<u8>>)>,
 }
 
-impl<'a> Replay<'a> {
-    pub(super) fn new(table: &'a Table) -> Self {
-        let (notices, replies) = (Vec::new(), Vec::new());
-        Self { table, commands: 0, notices, replies, told: Instant::now() }
+impl Import {
+    pub(super) fn new() -> Self {
+        Self { commands: 0, notices: Vec::new(), told: Instant::now() }
     }
 
     /// Replays a file that stands at `offset`.
     ///
     /// # Errors
-    /// [`ReplayError`]: what is wrong, and where.
+    /// [`ImportError`]: what is wrong, and where.
     pub(super) fn file(
         &mut self,
-        keyspace: &mut Keyspace,
-        state: &mut ServerState,
-        input: impl Read,
-        offset: u64,
+        (keyspace, state, table): Parts<'_>,
+        (input, offset): (impl Read, u64),
         part: &Part,
-    ) -> Result<(), ReplayError> {
-        let mut session = Session::internal();
+    ) -> Result<(), ImportError> {
+        let mut replay = Replay::new();
         let mut file = Commands::new(input, offset);
         let mut open: Option<Open> = None;
         loop {
@@ -92,7 +62,7 @@ impl<'a> Replay<'a> {
                         ([name], Some(open)) if is(name, b"exec") => {
                             for (at, args) in &open.commands {
                                 let args: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
-                                self.run(keyspace, state, &mut session, *at, &args)?;
+                                self.run((keyspace, state, table), &mut replay, *at, &args)?;
                             }
                             None
                         }
@@ -102,7 +72,7 @@ impl<'a> Replay<'a> {
                             Some(open)
                         }
                         (args, None) => {
-                            self.run(keyspace, state, &mut session, at, args)?;
+                            self.run((keyspace, state, table), &mut replay, at, args)?;
                             None
                         }
                     };
@@ -123,9 +93,9 @@ impl<'a> Replay<'a> {
         at: u64,
         multi: Option<u64>,
         part: &Part,
-    ) -> Result<(), ReplayError> {
+    ) -> Result<(), ImportError> {
         if let Some(within) = whole_command_within(file.tail()) {
-            return Err(ReplayError::Reaches { at, within: at + within as u64 });
+            return Err(ImportError::Reaches { at, within: at + within as u64 });
         }
         match multi {
             None => self.leave_out("an unfinished command", at, part),
@@ -133,10 +103,10 @@ impl<'a> Replay<'a> {
         }
     }
 
-    fn leave_out(&mut self, what: &'static str, at: u64, part: &Part) -> Result<(), ReplayError> {
+    fn leave_out(&mut self, what: &'static str, at: u64, part: &Part) -> Result<(), ImportError> {
         let path = part.path.display();
         if !part.last {
-            return Err(ReplayError::Cut { what, at });
+            return Err(ImportError::Cut { what, at });
         }
         let notice = format!("{path} ends with {what}, which is left out, from byte {at} on");
         tracing::warn!("{notice}");
@@ -146,25 +116,19 @@ impl<'a> Replay<'a> {
 
     fn run(
         &mut self,
-        keyspace: &mut Keyspace,
-        state: &mut ServerState,
-        session: &mut Session,
+        parts: Parts<'_>,
+        replay: &mut Replay,
         at: u64,
         args: &[&[u8]],
-    ) -> Result<(), ReplayError> {
+    ) -> Result<(), ImportError> {
         // The clock stands still, unless a command counts from now on. Redis 7 logs none that does.
         let now = if counts_from_now(args) { unix_millis() } else { 0 };
         let applied = match args {
-            [name] if is(name, b"multi") || is(name, b"exec") => {
-                Err("cannot be replayed: no transaction begins or ends here".to_owned())
-            }
-            _ => {
-                let parts = (keyspace, state, self.table);
-                commands::replay(parts, (session, &mut self.replies), now, args)
-            }
+            [name] if is(name, b"multi") || is(name, b"exec") => Err(ReplayError::Transaction),
+            _ => replay.run(parts, now, args),
         };
         self.commands += 1;
-        applied.map_err(|why| ReplayError::Command { named: commands::named(args), at, why })
+        applied.map_err(|source| ImportError::Command { named: named(args), at, source })
     }
 
     fn report(&mut self, path: &std::path::Path, at: u64) {

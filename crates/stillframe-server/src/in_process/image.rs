@@ -2,14 +2,34 @@
 
 use std::sync::mpsc::{Receiver, channel};
 
-use stillframe::{CaptureError, CaptureReport, Point, SinkError};
+use stillframe::{CaptureError, CaptureReport, MemoryError, Point, SinkError};
 use stillframe_rdb::{Decoder, Encoder, Output};
 
 use super::InProcess;
-use crate::persistence::{self, Counters, Destination, Next, RdbSink, next};
+use crate::persistence::{self, Counters, Destination, EntryError, Next, RdbSink, SaveError, next};
 
 /// An image that is being taken.
-pub struct Image(Receiver<Result<Vec<u8>, String>>);
+pub struct Image(Receiver<Result<Vec<u8>, CaptureError>>);
+
+/// Why there is no image, or none can be loaded.
+#[derive(Debug, thiserror::Error)]
+pub enum ImageError {
+    /// It cannot be begun, or is not taken whole.
+    #[error(transparent)]
+    Save(Box<SaveError>),
+    /// There is no memory for its counters.
+    #[error(transparent)]
+    Memory(#[from] MemoryError),
+    /// The file cannot be loaded.
+    #[error(transparent)]
+    Load(#[from] EntryError),
+}
+
+impl From<SaveError> for ImageError {
+    fn from(error: SaveError) -> Self {
+        Self::Save(error.into())
+    }
+}
 
 /// A file in memory.
 #[derive(Default)]
@@ -35,21 +55,19 @@ impl InProcess {
     ///
     /// # Errors
     /// Why there can be none, in a sentence.
-    pub fn begin_image(&mut self) -> Result<Image, String> {
+    pub fn begin_image(&mut self) -> Result<Image, ImageError> {
         let encoder = Encoder::new(Memory::default());
         let encoder = persistence::with_header(encoder, &self.keyspace, []);
-        let counters = Counters::new().map_err(|error| error.to_string())?;
-        let sink = RdbSink::new(encoder.map_err(|error| error.to_string())?, counters);
+        let sink = RdbSink::new(encoder.map_err(SaveError::Head)?, Counters::new()?);
         let (sender, receiver) = channel();
         let publish = move |sink: &mut RdbSink<Memory>,
                             captured: Result<CaptureReport, CaptureError>| {
             let Memory(file) = std::mem::take(sink.encoder.output_mut());
             // Nobody may want it any more.
-            let _ = sender.send(captured.map(|_| file).map_err(|error| error.to_string()));
+            let _ = sender.send(captured.map(|_| file));
         };
-        self.keyspace
-            .snapshot(Point::declare(), sink, publish)
-            .map_err(|error| error.to_string())?;
+        let begun = self.keyspace.snapshot(Point::declare(), sink, publish);
+        begun.map_err(SaveError::Begin)?;
         Ok(Image(receiver))
     }
 
@@ -57,20 +75,20 @@ impl InProcess {
     ///
     /// # Errors
     /// Why it could not be taken, in a sentence.
-    pub fn take_image(&mut self, Image(receiver): Image) -> Result<Vec<u8>, String> {
+    pub fn take_image(&mut self, Image(receiver): Image) -> Result<Vec<u8>, ImageError> {
         self.keyspace.wait_image();
-        receiver.recv().map_err(|error| error.to_string())?
+        let taken = receiver.recv().map_err(|_| SaveError::Silence)?;
+        Ok(taken.map_err(SaveError::Capture)?)
     }
 
     /// Loads an RDB file into a server without data, keys whose time has come included.
     ///
     /// # Errors
     /// What is wrong with the file, in a sentence.
-    pub fn load(&mut self, file: &[u8]) -> Result<(), String> {
+    pub fn load(&mut self, file: &[u8]) -> Result<(), ImageError> {
         let mut decoder = Decoder::new(file).with_file_bytes(file.len() as u64);
         loop {
-            let read = next(&mut decoder, &mut self.keyspace, i64::MIN, false);
-            if matches!(read.map_err(|error| error.to_string())?, Next::End) {
+            if let Next::End = next(&mut decoder, &mut self.keyspace, i64::MIN, false)? {
                 return Ok(());
             }
         }

@@ -9,6 +9,7 @@
 //! - What is kept gives way: a full disk takes the oldest image first.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use stillframe_durability::disk::Directory;
@@ -67,6 +68,20 @@ impl History {
             generations: Generations::below(files, &config.appenddirname),
             kept: Arc::default(),
         }
+    }
+
+    /// Where the dump file is, or would be.
+    pub(super) fn dump(&self) -> PathBuf {
+        self.files.at(&self.dump_name)
+    }
+
+    pub(super) fn has_dump(&self) -> Result<bool, Error> {
+        self.files.holds(&self.dump_name)
+    }
+
+    /// Bytes of the dump file; 0 if nobody can tell.
+    pub(super) fn dump_bytes(&self) -> u64 {
+        self.files.open_file(&self.dump_name).map_or(0, |(_, bytes)| bytes)
     }
 
     pub(super) fn kept(&self) -> Kept {

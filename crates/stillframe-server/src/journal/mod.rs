@@ -12,11 +12,14 @@
 //!   image is published; until then a marker file in its directory says that it may be thrown away.
 //! - While a log is wanted and none counts, writes of clients wait: from the start under `always`,
 //!   after as long as a record may wait for the disk under `everysec`, never under `no`.
+//! - Nothing here knows of saves: `persistence` begins a log together with the image that it
+//!   continues, and tells what became of the image.
 //! - After a failure, or when no log can be begun, no write is accepted until an image and a new
 //!   log have been made. What was acknowledged is in the old ones.
 
 mod cover;
 mod earlier;
+mod error;
 mod generations;
 pub(crate) mod position;
 mod recover;
@@ -37,9 +40,10 @@ use crate::config::Config;
 use crate::net::Waker;
 pub(crate) use cover::{Cover, Covered};
 use earlier::{History, Kept, Reach};
+pub(crate) use error::LogError;
 pub(crate) use generations::Generations;
 pub(crate) use position::{POSITION_FIELD, Position};
-pub(crate) use recover::{Applier, recover};
+pub(crate) use recover::recover;
 use stillframe_redis::Effects;
 pub(crate) use upkeep::{
     abandon, attend, begin, close, hand_on, has_failed, not_published, sample,

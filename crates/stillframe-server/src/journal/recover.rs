@@ -11,66 +11,54 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use stillframe_durability::{Action, Application, ApplyError, Error, Log, Replayed};
-use stillframe_keyspace::DATABASES;
-use stillframe_resp::{Limits, Parser, ProtocolError};
+use stillframe_durability::{Action, Application, ApplyError, Log, Replayed};
 
-use super::{Open, Position, Reach};
+use super::{History, LogError, Open, Position, Reach};
 use crate::ServeError;
-use crate::client::Session;
-use crate::host::Host;
 use crate::loading::{SLICE, delay};
-use crate::state::ServerState;
+use crate::replay::{Host, Records};
 use stillframe_redis::Consumer;
 
 const PROGRESS_PERIOD: Duration = Duration::from_secs(5);
 
-/// Applies the log that the loaded dump names, and goes on with it if a log is wanted. Returns
-/// whether the server is to end, which it was asked to meanwhile.
+/// Applies the log that the loaded dump names, from that position on, and goes on with it if a log
+/// is wanted. Returns whether the server is to end, which it was asked to meanwhile.
 ///
 /// # Errors
 /// [`ServeError`]: which file, what is wrong with it, what to do.
-pub(crate) fn recover(host: &mut impl Host) -> Result<bool, ServeError> {
-    let (_, state) = host.parts();
+pub(crate) fn recover(host: &mut impl Host, named: Option<Position>) -> Result<bool, ServeError> {
+    let (_, state, _) = host.parts();
     let wanted = state.config.appendonly;
     if wanted
-        && let Some(path) = state.storage.journal.history.generations.foreign().map_err(failed)?
+        && let Some(path) =
+            state.storage.journal.history.generations.foreign().map_err(ServeError::of_log)?
     {
         return Err(ServeError::ForeignLog { path });
     }
-    if let Some(position) = state.storage.saves.loaded.position {
-        return Ok(!Replay::new(host).run(position, wanted)?);
+    if let Some(position) = named {
+        return Ok(!Recovery::new(host).run(position, wanted)?);
     }
-    clear(state)?;
+    clear(&state.storage.journal.history)?;
     // Numbers go on where an earlier log that is kept has ended.
     state.storage.journal.last =
-        state.storage.journal.history.last_record_at_most().map_err(failed)?;
+        state.storage.journal.history.last_record_at_most().map_err(ServeError::of_log)?;
     Ok(false)
 }
 
-fn failed(problem: impl ToString) -> ServeError {
-    ServeError::Log { problem: problem.to_string() }
-}
-
 /// The dump names no log: those that are there are of no use.
-fn clear(state: &ServerState) -> Result<(), ServeError> {
-    let history = &state.storage.journal.history;
+fn clear(history: &History) -> Result<(), LogError> {
     let generations = &history.generations;
-    for generation in generations.list().map_err(failed)? {
-        if generations.is_unpublished(generation).map_err(failed)? {
-            generations.remove(generation).map_err(failed)?;
-        } else if !state.storage.saves.directory().has_dump().map_err(failed)? {
-            return Err(failed(format_args!(
-                "{} is there, and not {}, which it continues; put that back, or move the log away \
-                 to start without data",
-                generations.path(generation).display(),
-                state.storage.saves.dump().display()
-            )));
-        } else if !history.needs(generation).map_err(failed)? {
-            let aside = generations.set_aside(generation).map_err(failed)?;
+    for generation in generations.list()? {
+        if generations.is_unpublished(generation)? {
+            generations.remove(generation)?;
+        } else if !history.has_dump()? {
+            let (log, dump) = (generations.path(generation), history.dump());
+            return Err(LogError::WithoutDump { log, dump });
+        } else if !history.needs(generation)? {
+            let aside = generations.set_aside(generation)?;
             tracing::warn!(
                 "{} names no log, so the one that was there is not used; it is {} now",
-                state.storage.saves.dump().display(),
+                history.dump().display(),
                 aside.display()
             );
         }
@@ -79,9 +67,9 @@ fn clear(state: &ServerState) -> Result<(), ServeError> {
 }
 
 /// Applies records.
-struct Replay<'a, H: Host> {
+struct Recovery<'a, H: Host> {
     host: &'a mut H,
-    applier: Applier,
+    records: Records,
     told: Instant,
     /// When clients were served last.
     served: Instant,
@@ -89,20 +77,20 @@ struct Replay<'a, H: Host> {
     interrupted: bool,
 }
 
-impl<'a, H: Host> Replay<'a, H> {
+impl<'a, H: Host> Recovery<'a, H> {
     fn new(host: &'a mut H) -> Self {
-        let (applier, told) = (Applier::new(), Instant::now());
-        Self { host, applier, told, served: told, interrupted: false }
+        let (records, told) = (Records::new(), Instant::now());
+        Self { host, records, told, served: told, interrupted: false }
     }
 
     /// Replays all from `position` on; false if it was interrupted.
     fn run(mut self, position: Position, go_on: bool) -> Result<bool, ServeError> {
         let Position { generation, from, .. } = position;
-        let (_, state) = self.host.parts();
+        let (_, state, _) = self.host.parts();
         let accept_loss = state.config.accept_log_loss;
         let generations = &state.storage.journal.history.generations;
         let path = generations.path(generation);
-        let place = generations.place(generation).map_err(failed)?;
+        let place = generations.place(generation).map_err(ServeError::of_log)?;
         let flag = Arc::default();
         let options = state.storage.journal.options(&state.config, &flag);
         let own = Application::server();
@@ -116,13 +104,10 @@ impl<'a, H: Host> Replay<'a, H> {
         let (log, replayed) = match outcome {
             Ok(outcome) => outcome,
             Err(_) if self.interrupted => return Ok(false),
-            Err(error @ Error::Log { .. }) => {
-                return Err(ServeError::DamagedLog { problem: error.to_string() });
-            }
-            Err(error) => return Err(failed(error)),
+            Err(error) => return Err(ServeError::of_log(error)),
         };
         report(&path, &replayed);
-        let (keyspace, state) = self.host.parts();
+        let (keyspace, state, _) = self.host.parts();
         if replayed.records > 0 {
             state.replication.forget_loaded();
         }
@@ -130,10 +115,9 @@ impl<'a, H: Host> Replay<'a, H> {
         let journal = &mut state.storage.journal;
         let history = &journal.history;
         let (newest, reach) = (history.generations.newest(), Reach::of(&state.config));
-        history.tidy(Some(position), newest, reach).map_err(failed)?;
+        history.tidy(Some(position), newest, reach).map_err(ServeError::of_log)?;
         journal.last = replayed.last;
-        journal.base_bytes =
-            state.storage.saves.directory().open_dump().map_or(0, |(_, bytes)| bytes);
+        journal.base_bytes = journal.history.dump_bytes();
         journal.bytes = replayed.bytes + replayed.records * super::RECORD_HEAD_BYTES;
         if let Some(log) = log {
             let policy = state.config.appendfsync;
@@ -144,10 +128,8 @@ impl<'a, H: Host> Replay<'a, H> {
     }
 
     fn apply(&mut self, action: &Action<'_>) -> Result<(), ApplyError> {
-        let host = &mut *self.host;
-        self.applier
-            .apply(action.bytes, |(session, replies), args| host.replay(session, replies, args))?;
-        let (_, state) = self.host.parts();
+        self.records.apply(self.host.parts(), action.bytes)?;
+        let (_, state, _) = self.host.parts();
         let slow = delay(state.config.key_load_delay_us);
         if self.told.elapsed() >= PROGRESS_PERIOD {
             self.told = Instant::now();
@@ -164,81 +146,6 @@ impl<'a, H: Host> Replay<'a, H> {
         self.interrupted = !self.host.turn(Duration::ZERO)?;
         self.served = Instant::now();
         if self.interrupted { Err("the server is to end".into()) } else { Ok(()) }
-    }
-}
-
-/// Why a record cannot be applied.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum RecordError {
-    /// It is no payload of a server's log.
-    #[error("it holds no requests of a server")]
-    Payload,
-    /// Its last request is not whole.
-    #[error("it ends within a request")]
-    Cut,
-    /// It holds something else than requests.
-    #[error("it holds no request: {0}")]
-    Request(#[from] ProtocolError),
-    /// A command cannot run, or fails.
-    #[error("{0}")]
-    Command(String),
-    /// A transaction does not end.
-    #[error("it holds a transaction without its EXEC")]
-    Open,
-}
-
-/// Applies the payloads of records.
-pub(crate) struct Applier {
-    session: Session,
-    parser: Parser,
-    requests: Vec<u8>,
-    replies: Vec<u8>,
-}
-
-impl Applier {
-    pub(crate) fn new() -> Self {
-        let limits = Limits { bulk_bytes_max: u32::MAX as usize, ..Limits::OPEN };
-        Self {
-            session: Session::internal(),
-            parser: Parser::new(limits),
-            requests: Vec::new(),
-            replies: Vec::new(),
-        }
-    }
-
-    /// Applies one payload: a database, and requests, each of which `replay` runs.
-    pub(crate) fn apply(
-        &mut self,
-        payload: &[u8],
-        mut replay: impl FnMut((&mut Session, &mut Vec<u8>), &[&[u8]]) -> Result<(), String>,
-    ) -> Result<(), RecordError> {
-        let Self { session, parser, requests, replies } = self;
-        let (db, payload) = payload
-            .split_first()
-            .map(|(&db, payload)| (usize::from(db), payload))
-            .filter(|&(db, _)| db < DATABASES)
-            .ok_or(RecordError::Payload)?;
-        session.caller.db = db;
-        requests.clear();
-        requests.extend_from_slice(payload);
-        let mut at = 0;
-        while at < requests.len() {
-            let used = match parser.parse(&mut requests[at..]) {
-                Ok(Some(used)) => used,
-                Ok(None) => return Err(RecordError::Cut),
-                Err(error) => return Err(error.into()),
-            };
-            let request = &requests[at..at + used];
-            let ranges = parser.args().iter();
-            let args: Vec<&[u8]> =
-                ranges.map(|range| request.get(range.clone()).unwrap_or_default()).collect();
-            at += used;
-            replay((session, replies), &args).map_err(RecordError::Command)?;
-        }
-        match session.transaction {
-            None => Ok(()),
-            Some(_) => Err(RecordError::Open),
-        }
     }
 }
 

@@ -1,12 +1,15 @@
-//! Why an image is not saved.
+//! Why an image is not saved, or not loaded.
 
 use rustix::io::Errno;
-use stillframe::{BeginError, CaptureError, SinkError};
+use stillframe::{BeginError, CaptureError, MemoryError, SinkError};
 use stillframe_durability::Error;
+use stillframe_keyspace::DATABASES;
+use stillframe_rdb::DecodeError;
+use stillframe_redis::values;
 
 /// Why there is no new dump file.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum SaveError {
+pub enum SaveError {
     /// A file or directory refuses something.
     #[error(transparent)]
     File(#[from] Error),
@@ -42,4 +45,51 @@ impl SaveError {
             _ => false,
         }
     }
+}
+
+/// Why a dump file cannot be loaded.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// It cannot be opened.
+    #[error(transparent)]
+    File(#[from] Error),
+    /// What it holds cannot be loaded.
+    #[error(transparent)]
+    Entry(#[from] EntryError),
+}
+
+/// Why what comes next in an RDB file cannot be loaded.
+#[derive(Debug, thiserror::Error)]
+pub enum EntryError {
+    /// The bytes are at fault.
+    #[error(transparent)]
+    Decode(#[from] DecodeError),
+    /// A collection cannot be taken over.
+    #[error(transparent)]
+    Collection(#[from] values::LoadError),
+    /// There is no memory.
+    #[error(transparent)]
+    Memory(MemoryError),
+    /// The field that tells a position in a log tells none.
+    #[error("the position in a log, before offset {offset}, is none")]
+    Position {
+        /// Where the field ends, at most.
+        offset: u64,
+    },
+    /// A key stands in the file twice.
+    #[error("key \"{key}\" at offset {offset} is there for a second time")]
+    Again {
+        /// The key, escaped.
+        key: String,
+        /// Where it stands.
+        offset: u64,
+    },
+    /// The file has more databases.
+    #[error("database {db} at offset {offset} is beyond the {DATABASES}")]
+    Database {
+        /// Its number.
+        db: u64,
+        /// Where it stands.
+        offset: u64,
+    },
 }

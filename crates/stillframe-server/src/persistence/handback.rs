@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 
 use crate::net::Waker;
 
-/// The side of the command thread: outcomes `O`, and tools `T` that come back for the next image.
+/// The side of the command thread: endings `O`, and tools `T` that come back for the next image.
 pub(crate) struct Handback<O, T> {
     outcome: Option<O>,
     receiver: Receiver<(O, T)>,

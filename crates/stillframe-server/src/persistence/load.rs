@@ -1,16 +1,15 @@
 //! Loading the dump file at start: the whole of it or nothing.
 
-use std::fmt::Display;
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use stillframe::MemoryError;
 use stillframe_durability::disk::{Directory, Input};
 use stillframe_keyspace::{DATABASES, Expire, Keyspace};
 use stillframe_rdb::{DecodeError, Decoder, Event, Uses, Value};
 
-use super::values::{LoadError, decode_elements, skip_elements};
+use super::error::EntryError;
+use super::values::{decode_elements, skip_elements};
 use crate::ServeError;
 use crate::journal::{POSITION_FIELD, Position};
 use crate::loading::{SLICE, delay};
@@ -167,7 +166,7 @@ impl Load {
     pub(crate) fn finish(self) -> Result<Loaded, ServeError> {
         let end = self.decoder.offset();
         if end < self.bytes {
-            return Err(self.failed(DecodeError::TrailingBytes { offset: end }));
+            return Err(self.failed(DecodeError::TrailingBytes { offset: end }.into()));
         }
         Ok(self.end())
     }
@@ -187,8 +186,9 @@ impl Load {
         self.loaded
     }
 
-    fn failed(&self, problem: impl Display) -> ServeError {
-        ServeError::Load { path: self.path.clone(), problem: problem.to_string() }
+    fn failed(&self, problem: EntryError) -> ServeError {
+        let problem = Box::new(problem.into());
+        ServeError::Load { path: self.path.clone(), problem }
     }
 }
 
@@ -204,7 +204,7 @@ pub(crate) fn open(
     let path = directory.at(name);
     match directory.open_file(name) {
         Err(error) if error.kind() == Some(ErrorKind::NotFound) => Ok(None),
-        Err(error) => Err(ServeError::Load { path, problem: error.to_string() }),
+        Err(error) => Err(ServeError::Load { path, problem: Box::new(error.into()) }),
         Ok(file) => Ok(Some(Load::new(&path, file, now))),
     }
 }
@@ -259,42 +259,6 @@ pub(crate) enum Next {
     Other,
     /// The end mark.
     End,
-}
-
-/// Why what comes next in an RDB file cannot be loaded.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum EntryError {
-    /// The bytes are at fault.
-    #[error(transparent)]
-    Decode(#[from] DecodeError),
-    /// A collection cannot be taken over.
-    #[error(transparent)]
-    Collection(#[from] LoadError),
-    /// There is no memory.
-    #[error(transparent)]
-    Memory(MemoryError),
-    /// The field that tells a position in a log tells none.
-    #[error("the position in a log, before offset {offset}, is none")]
-    Position {
-        /// Where the field ends, at most.
-        offset: u64,
-    },
-    /// A key stands in the file twice.
-    #[error("key \"{key}\" at offset {offset} is there for a second time")]
-    Again {
-        /// The key, escaped.
-        key: String,
-        /// Where it stands.
-        offset: u64,
-    },
-    /// The file has more databases.
-    #[error("database {db} at offset {offset} is beyond the {DATABASES}")]
-    Database {
-        /// Its number.
-        db: u64,
-        /// Where it stands.
-        offset: u64,
-    },
 }
 
 /// Reads up to the end of the next key, or whatever comes before. `merge`: it may be there already.

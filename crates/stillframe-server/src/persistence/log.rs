@@ -6,8 +6,8 @@ use stillframe_durability::Policy;
 use stillframe_keyspace::Keyspace;
 
 use super::{SaveError, attend, begin_at_rate, cancel, wait};
-use crate::host::Host;
 use crate::loading::SLICE;
+use crate::replay::Host;
 use crate::state::ServerState;
 use crate::{ServeError, journal};
 
@@ -87,34 +87,32 @@ fn begin_soon(keyspace: &mut Keyspace, state: &mut ServerState) -> Result<(), Sa
 /// # Errors
 /// [`ServeError`]: which file, what is wrong with it, what to do.
 pub(crate) fn recover_log(host: &mut impl Host) -> Result<bool, ServeError> {
-    if journal::recover(host)? {
+    let (_, state, _) = host.parts();
+    let position = state.storage.saves.loaded.position;
+    if journal::recover(host, position)? {
         return Ok(true);
     }
-    let (keyspace, state) = host.parts();
+    let (keyspace, state, _) = host.parts();
     if !state.config.appendonly || state.storage.journal.is_on() {
         return Ok(false);
     }
     // The log is on before the first request is served that changes anything.
-    let failed = |problem: String| ServeError::Log { problem };
-    begin_log(keyspace, state, 0).map_err(|error| failed(error.to_string()))?;
+    begin_log(keyspace, state, 0).map_err(|error| ServeError::BeginLog(error.into()))?;
     while is_saving(host) {
         if !host.turn(SLICE)? {
-            let (keyspace, state) = host.parts();
+            let (keyspace, state, _) = host.parts();
             cancel(keyspace, state);
             wait(keyspace, state);
             return Ok(true);
         }
     }
-    let (_, state) = host.parts();
-    if state.storage.journal.is_on() {
-        return Ok(false);
-    }
-    Err(failed("the image that it is to continue could not be saved; see above".to_owned()))
+    let (_, state, _) = host.parts();
+    if state.storage.journal.is_on() { Ok(false) } else { Err(ServeError::LogWithoutImage) }
 }
 
 /// Notes the end of the save under way; whether it goes on.
 fn is_saving(host: &mut impl Host) -> bool {
-    let (keyspace, state) = host.parts();
+    let (keyspace, state, _) = host.parts();
     let _ = keyspace.tend();
     attend(keyspace, state);
     state.storage.saves.running().is_some()

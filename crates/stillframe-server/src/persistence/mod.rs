@@ -32,11 +32,11 @@ use crate::replication::point::StreamPoint;
 use crate::state::ServerState;
 
 pub(crate) use directory::{DataDirectory, create, enter};
-pub(crate) use error::SaveError;
+pub(crate) use error::{EntryError, LoadError, SaveError};
 pub(crate) use file::given_up;
 use file::{DumpFile, stage};
 pub(crate) use handback::Handback;
-pub(crate) use load::{EntryError, Load, Loaded, Next, load, load_file, next};
+pub(crate) use load::{Load, Loaded, Next, load, load_file, next};
 #[cfg(test)]
 pub(crate) use log::begin_log;
 pub(crate) use log::{attend_log, begin_asked, recover_log};

@@ -4,12 +4,30 @@
 //! before it, and nobody ever sees half of it.
 
 use stillframe_keyspace::Keyspace;
+use stillframe_resp::ProtocolError;
 
 use super::link::Link;
 use crate::client::Session;
-use crate::commands::{self, Table};
+use crate::commands::Table;
 use crate::config::ReplicationSettings;
+use crate::replay::{ReplayError, Replays, named};
 use crate::state::ServerState;
+
+/// Why the stream cannot be applied any further.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum StreamError {
+    /// It holds something else than requests.
+    #[error("its stream holds no request: {0}")]
+    Request(#[from] ProtocolError),
+    /// A command cannot run, or fails.
+    #[error("{named} of its stream {source}")]
+    Command {
+        /// The request.
+        named: String,
+        /// Why.
+        source: ReplayError,
+    },
+}
 
 /// Runs the requests that have come whole. The bytes of those that count are added to the stream.
 pub(super) fn apply(
@@ -17,7 +35,7 @@ pub(super) fn apply(
     state: &mut ServerState,
     table: &Table,
     link: &mut Link,
-) -> Result<(), String> {
+) -> Result<(), StreamError> {
     let following = state.replication.following.as_mut();
     let Some(mut session) = following.and_then(|it| it.session.take()) else { return Ok(()) };
     let mut input = std::mem::take(&mut link.input);
@@ -27,7 +45,7 @@ pub(super) fn apply(
         let used = match link.parser.parse(&mut input[link.parsed..]) {
             Ok(None) => break Ok(()),
             Ok(Some(used)) => used,
-            Err(error) => break Err(format!("its stream holds no request: {error}")),
+            Err(error) => break Err(error.into()),
         };
         let request = &input[link.parsed..link.parsed + used];
         let ranges = link.parser.args().iter();
@@ -44,7 +62,7 @@ pub(super) fn apply(
                      processing the command '{name}'"
                 );
             }
-            Err(why) => break Err(format!("{} of its stream {why}", commands::named(&args))),
+            Err(source) => break Err(StreamError::Command { named: named(&args), source }),
         }
         link.parsed += used;
         if session.transaction.is_none() {
@@ -79,7 +97,7 @@ fn run(
     table: &Table,
     (session, replies): (&mut Session, &mut Vec<u8>),
     args: &[&[u8]],
-) -> Result<bool, String> {
+) -> Result<bool, ReplayError> {
     let Some(name) = args.first() else { return Ok(false) };
     if name.eq_ignore_ascii_case(b"ping") {
         return Ok(false);
@@ -88,5 +106,5 @@ fn run(
         return Ok(args.get(1).is_some_and(|what| what.eq_ignore_ascii_case(b"getack")));
     }
     // Time is the primary's business: see the head of `effects`.
-    commands::replay((keyspace, state, table), (session, replies), 0, args).map(|()| false)
+    table.replay(keyspace, state, (session, replies), 0, args).map(|()| false)
 }

@@ -124,7 +124,7 @@ impl Follower<'_> {
                 Step::Receiving(_) => self.receive(link)?,
                 Step::Streaming => {
                     return apply(self.keyspace, self.state, self.table, link)
-                        .map_err(Failure::Unusable);
+                        .map_err(|error| Failure::Unusable(error.to_string()));
                 }
             }
             if link.input.len() == left {

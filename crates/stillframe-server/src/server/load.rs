@@ -3,28 +3,17 @@
 use std::time::Duration;
 
 use super::{Server, cron};
-use crate::client::Session;
+use crate::ServeError;
 use crate::clock::unix_millis;
-use crate::host::{Host, Parts};
 use crate::hub::Terms;
 use crate::loading::Loading;
 use crate::persistence::Load;
+use crate::replay::{Host, Parts};
 use crate::state::ServerState;
-use crate::{ServeError, commands};
 
 impl Host for Server {
     fn parts(&mut self) -> Parts<'_> {
-        (&mut self.keyspace, &mut self.state)
-    }
-
-    fn replay(
-        &mut self,
-        session: &mut Session,
-        replies: &mut Vec<u8>,
-        args: &[&[u8]],
-    ) -> Result<(), String> {
-        let parts = (&mut self.keyspace, &mut self.state, &self.table);
-        commands::replay_logged(parts, (session, replies), args)
+        (&mut self.keyspace, &mut self.state, &self.table)
     }
 
     fn turn(&mut self, patience: Duration) -> Result<bool, ServeError> {

@@ -5,6 +5,7 @@ use std::io;
 use mio::net::TcpStream;
 use rustix::io::Errno;
 
+use super::TlsError;
 use crate::config::Config;
 
 /// What TLS connections are made with: nothing.
@@ -13,9 +14,9 @@ pub(crate) struct Tls(());
 
 impl Tls {
     /// Refuses settings that ask for TLS.
-    pub(crate) fn new(config: &Config) -> Result<Self, String> {
+    pub(crate) fn new(config: &Config) -> Result<Self, TlsError> {
         if config.tls.port > 0 || config.tls.replication {
-            return Err("this stillframe was built without TLS (feature 'tls')".to_owned());
+            return Err(TlsError);
         }
         Ok(Self::default())
     }

@@ -2,6 +2,7 @@
 
 #[cfg(not(feature = "tls"))]
 mod absent;
+mod error;
 #[cfg(feature = "tls")]
 mod settings;
 #[cfg(feature = "tls")]
@@ -9,6 +10,7 @@ mod stream;
 
 #[cfg(not(feature = "tls"))]
 pub(crate) use absent::{Tls, TlsStream};
+pub(crate) use error::TlsError;
 #[cfg(feature = "tls")]
 pub(crate) use settings::Tls;
 #[cfg(feature = "tls")]

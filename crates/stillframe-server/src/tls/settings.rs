@@ -23,7 +23,7 @@ use rustls::{
     ServerConnection, SignatureScheme, SupportedProtocolVersion,
 };
 
-use super::TlsStream;
+use super::{TlsError, TlsStream};
 use crate::config::Config;
 use crate::config::tls::{ClientAuth, TlsSettings};
 
@@ -41,7 +41,7 @@ impl Tls {
     ///
     /// # Errors
     /// One sentence: which file, what is wrong.
-    pub(crate) fn new(config: &Config) -> Result<Self, String> {
+    pub(crate) fn new(config: &Config) -> Result<Self, TlsError> {
         let settings = &config.tls;
         let (serves, follows) = (settings.port > 0, settings.replication);
         if !serves && !follows {
@@ -84,12 +84,12 @@ fn server(
     provider: &Arc<CryptoProvider>,
     versions: &Versions,
     trusted: Option<RootCertStore>,
-) -> Result<ServerConfig, String> {
+) -> Result<ServerConfig, TlsError> {
     let (chain, key) =
         identity(("tls-cert-file", &settings.cert_file), ("tls-key-file", &settings.key_file))?;
     let verifier: Arc<dyn ClientCertVerifier> = match (settings.auth_clients, trusted) {
         (ClientAuth::No, _) => WebPkiClientVerifier::no_client_auth(),
-        (_, None) => return Err(NO_AUTHORITY.to_owned()),
+        (_, None) => return Err(TlsError::NoAuthority),
         (auth, Some(roots)) => {
             let builder =
                 WebPkiClientVerifier::builder_with_provider(roots.into(), Arc::clone(provider));
@@ -97,19 +97,16 @@ fn server(
                 ClientAuth::Optional => builder.allow_unauthenticated(),
                 _ => builder,
             };
-            builder.build().map_err(|error| format!("the authorities cannot be used: {error}"))?
+            builder.build()?
         }
     };
     let builder = ServerConfig::builder_with_provider(Arc::clone(provider));
-    let builder = builder.with_protocol_versions(versions).map_err(|error| error.to_string())?;
+    let builder = builder.with_protocol_versions(versions)?;
     let config = builder.with_client_cert_verifier(verifier).with_single_cert(chain, key);
-    let mut config = config.map_err(|error| {
-        let (chain, key) = (&settings.cert_file, &settings.key_file);
-        format!("the certificate {chain} and the key {key} do not make a pair: {error}")
-    })?;
+    let mut config = config.map_err(no_pair(&settings.cert_file, &settings.key_file))?;
     // Sessions are taken up again by tickets, which clients keep: a cache of them would be searched
     // from end to end, by the thread that runs commands.
-    config.ticketer = ring::Ticketer::new().map_err(|error| error.to_string())?;
+    config.ticketer = ring::Ticketer::new()?;
     config.session_storage = Arc::new(NoServerSessionStorage {});
     Ok(config)
 }
@@ -119,11 +116,11 @@ fn client(
     provider: &Arc<CryptoProvider>,
     versions: &Versions,
     trusted: Option<RootCertStore>,
-) -> Result<ClientConfig, String> {
-    let roots = trusted.ok_or(NO_AUTHORITY)?;
+) -> Result<ClientConfig, TlsError> {
+    let roots = trusted.ok_or(TlsError::NoAuthority)?;
     let authority = SignedByAuthority { roots, provider: Arc::clone(provider) };
     let builder = ClientConfig::builder_with_provider(Arc::clone(provider));
-    let builder = builder.with_protocol_versions(versions).map_err(|error| error.to_string())?;
+    let builder = builder.with_protocol_versions(versions)?;
     let builder = builder.dangerous().with_custom_certificate_verifier(Arc::new(authority));
     let own = [&settings.client_cert_file, &settings.client_key_file];
     let (names, files) = if own.iter().all(|file| file.is_empty()) {
@@ -135,64 +132,70 @@ fn client(
         return Ok(builder.with_no_client_auth());
     }
     let (chain, key) = identity((names[0], files[0]), (names[1], files[1]))?;
-    builder.with_client_auth_cert(chain, key).map_err(|error| {
-        format!("the certificate {} and the key {} do not make a pair: {error}", files[0], files[1])
-    })
+    builder.with_client_auth_cert(chain, key).map_err(no_pair(files[0], files[1]))
 }
 
-const NO_AUTHORITY: &str = "certificates of others are to be checked, and no authority is trusted; \
-     name one with tls-ca-cert-file or tls-ca-cert-dir, or set tls-auth-clients no";
+/// For `map_err`: the files do not belong together.
+fn no_pair(chain: &str, key: &str) -> impl FnOnce(Error) -> TlsError {
+    move |source| TlsError::NoPair { chain: chain.to_owned(), key: key.to_owned(), source }
+}
 
 type Chain = Vec<CertificateDer<'static>>;
 
 /// The certificates and the key in two files, given with the settings that name them.
 fn identity(
-    (cert_setting, cert_file): (&str, &str),
-    (key_setting, key_file): (&str, &str),
-) -> Result<(Chain, PrivateKeyDer<'static>), String> {
+    (cert_setting, cert_file): (&'static str, &str),
+    (key_setting, key_file): (&'static str, &str),
+) -> Result<(Chain, PrivateKeyDer<'static>), TlsError> {
     for (setting, file) in [(cert_setting, cert_file), (key_setting, key_file)] {
         if file.is_empty() {
-            return Err(format!("TLS needs a certificate and its key; set {setting}"));
+            return Err(TlsError::Missing { setting });
         }
     }
     let chain = certificates(cert_setting, Path::new(cert_file))?;
     let bytes = read(key_setting, Path::new(key_file))?;
-    let key = PrivateKeyDer::from_pem_slice(&bytes).map_err(|error| {
-        format!("{key_setting} {key_file} holds no private key in PEM form: {error}")
+    let key = PrivateKeyDer::from_pem_slice(&bytes).map_err(|source| TlsError::NoKey {
+        setting: key_setting,
+        path: key_file.into(),
+        source,
     })?;
     Ok((chain, key))
 }
 
-fn read(setting: &str, path: &Path) -> Result<Vec<u8>, String> {
-    fs::read(path).map_err(|error| format!("cannot read {setting} {}: {error}", path.display()))
+/// For `map_err`: what the setting names cannot be read.
+fn unreadable(setting: &'static str, path: &Path) -> impl Fn(io::Error) -> TlsError {
+    move |source| TlsError::Unreadable { setting, path: path.to_owned(), source }
 }
 
-fn certificates(setting: &str, path: &Path) -> Result<Chain, String> {
+fn read(setting: &'static str, path: &Path) -> Result<Vec<u8>, TlsError> {
+    fs::read(path).map_err(unreadable(setting, path))
+}
+
+fn certificates(setting: &'static str, path: &Path) -> Result<Chain, TlsError> {
     let bytes = read(setting, path)?;
     let found: Result<Chain, _> = CertificateDer::pem_slice_iter(&bytes).collect();
     match found {
         Ok(found) if !found.is_empty() => Ok(found),
-        Ok(_) => Err(format!("{setting} {} holds no certificate in PEM form", path.display())),
-        Err(error) => Err(format!("{setting} {} is no PEM file: {error}", path.display())),
+        Ok(_) => Err(TlsError::NoCertificate { setting, path: path.to_owned() }),
+        Err(source) => Err(TlsError::NoPem { setting, path: path.to_owned(), source }),
     }
 }
 
 /// The authorities in the configured file and directory, if there are any.
-fn trusted(settings: &TlsSettings) -> Result<Option<RootCertStore>, String> {
+fn trusted(settings: &TlsSettings) -> Result<Option<RootCertStore>, TlsError> {
     let mut roots = RootCertStore::empty();
     if !settings.ca_cert_file.is_empty() {
         let path = Path::new(&settings.ca_cert_file);
         for certificate in certificates("tls-ca-cert-file", path)? {
-            roots.add(certificate).map_err(|error| {
-                format!("tls-ca-cert-file {} holds no usable authority: {error}", path.display())
-            })?;
+            let added = roots.add(certificate);
+            added.map_err(|source| TlsError::Authority { path: path.to_owned(), source })?;
         }
     }
     if !settings.ca_cert_dir.is_empty() {
         let folder = &settings.ca_cert_dir;
-        let failed = |error| format!("cannot read tls-ca-cert-dir {folder}: {error}");
-        for entry in fs::read_dir(folder).map_err(failed)? {
-            let path = entry.map_err(failed)?.path();
+        let failed = unreadable("tls-ca-cert-dir", Path::new(folder));
+        for entry in fs::read_dir(folder).map_err(&failed)? {
+            let path = entry.map_err(&failed)?.path();
             if path.is_file() {
                 // Such directories hold lists of revoked certificates and readme files, too.
                 let found = certificates("tls-ca-cert-dir", &path).unwrap_or_default();

@@ -1,0 +1,97 @@
+//! Why TLS cannot be had as the settings want it.
+
+#[cfg(feature = "tls")]
+use std::io;
+#[cfg(feature = "tls")]
+use std::path::PathBuf;
+
+#[cfg(feature = "tls")]
+use rustls::pki_types::pem;
+#[cfg(feature = "tls")]
+use rustls::server::VerifierBuilderError;
+
+/// Why TLS cannot be had.
+#[derive(Debug, thiserror::Error)]
+#[error("this stillframe was built without TLS (feature 'tls')")]
+#[cfg(not(feature = "tls"))]
+pub struct TlsError;
+
+/// Why TLS cannot be had: which file, what is wrong.
+#[derive(Debug, thiserror::Error)]
+#[cfg(feature = "tls")]
+pub enum TlsError {
+    /// Nobody is trusted, and somebody has to be.
+    #[error(
+        "certificates of others are to be checked, and no authority is trusted; name one with \
+         tls-ca-cert-file or tls-ca-cert-dir, or set tls-auth-clients no"
+    )]
+    NoAuthority,
+    /// A setting names no file, and has to.
+    #[error("TLS needs a certificate and its key; set {setting}")]
+    Missing {
+        /// The setting.
+        setting: &'static str,
+    },
+    /// A file or directory cannot be read.
+    #[error("cannot read {setting} {}: {source}", path.display())]
+    Unreadable {
+        /// The setting that names it.
+        setting: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// What the operating system said.
+        source: io::Error,
+    },
+    /// A file holds no key.
+    #[error("{setting} {} holds no private key in PEM form: {source}", path.display())]
+    NoKey {
+        /// The setting that names it.
+        setting: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: pem::Error,
+    },
+    /// A file holds no certificate.
+    #[error("{setting} {} holds no certificate in PEM form", path.display())]
+    NoCertificate {
+        /// The setting that names it.
+        setting: &'static str,
+        /// The file.
+        path: PathBuf,
+    },
+    /// A file is no PEM file.
+    #[error("{setting} {} is no PEM file: {source}", path.display())]
+    NoPem {
+        /// The setting that names it.
+        setting: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: pem::Error,
+    },
+    /// A certificate is not one of an authority.
+    #[error("tls-ca-cert-file {} holds no usable authority: {source}", path.display())]
+    Authority {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: rustls::Error,
+    },
+    /// Clients cannot be checked against the authorities.
+    #[error("the authorities cannot be used: {0}")]
+    Authorities(#[from] VerifierBuilderError),
+    /// A key does not belong to its certificate.
+    #[error("the certificate {chain} and the key {key} do not make a pair: {source}")]
+    NoPair {
+        /// The file of the certificate.
+        chain: String,
+        /// The file of the key.
+        key: String,
+        /// What is wrong with them.
+        source: rustls::Error,
+    },
+    /// The versions, or the tickets, cannot be had.
+    #[error(transparent)]
+    Unusable(#[from] rustls::Error),
+}
