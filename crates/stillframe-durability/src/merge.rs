@@ -17,7 +17,7 @@ use crate::checkpoint::damage::Damage;
 use crate::checkpoint::reader::Reader;
 use crate::checkpoint::writer::Writer;
 use crate::desk::Manner;
-use crate::disk::{Directory, Input, Output};
+use crate::disk::{Directory, Draft, Input, Output};
 use crate::error::Error;
 use crate::mutant::Mutant;
 use crate::names::{self, MERGING};
@@ -33,19 +33,22 @@ pub(crate) fn merge(
     manner: &Manner,
     stop: &AtomicBool,
 ) -> Result<Option<Part>, Error> {
-    let merged = write(directory, chain, manner, stop);
-    if !matches!(merged, Ok(Some(_))) {
-        let _ = directory.remove(MERGING); // the next one replaces it in any case
+    match write(directory, chain, manner, stop) {
+        Ok(Some((mut writer, full))) => publish(directory, &mut writer, full).map(Some),
+        unfinished => {
+            let _ = directory.remove(MERGING); // the next one replaces it in any case
+            unfinished.map(|_| None)
+        }
     }
-    merged
 }
 
+/// The merged file, every byte of it flushed; `None` if it was stopped.
 fn write(
     directory: &Directory,
     chain: &[Part],
     manner: &Manner,
     stop: &AtomicBool,
-) -> Result<Option<Part>, Error> {
+) -> Result<Option<(Writer<Output>, Header)>, Error> {
     let mut sources = Vec::new();
     let mut header = None;
     for part in chain {
@@ -88,7 +91,7 @@ fn write(
         ended.map_err(|damage| unmergeable(directory, source.number, damage))?;
     }
     writer.finish().map_err(|error| failed("writing")(into_io(&error)))?;
-    publish(directory, &mut writer, full).map(Some)
+    Ok(Some((writer, full)))
 }
 
 fn publish(
@@ -103,8 +106,9 @@ fn publish(
         directory.sync()?;
         return Ok(Part { link, bytes });
     }
-    let bytes =
-        directory.publish(writer.output(), Some(bytes), MERGING, &name, || Ok::<(), Error>(()))?;
+    let draft =
+        Draft { file: writer.output(), bytes: Some(bytes), temporary: MERGING, name: &name };
+    let ((), bytes) = directory.publish(draft, Ok(()), || Ok::<(), Error>(()))?;
     Ok(Part { link, bytes })
 }
 

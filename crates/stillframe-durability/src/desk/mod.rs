@@ -30,7 +30,7 @@ use crate::chain::Part;
 use crate::checkpoint::Header;
 use crate::checkpoint::writer::Writer;
 use crate::clock::now_ms;
-use crate::disk::{Directory, Output, Throttle};
+use crate::disk::{Directory, Draft, Output, Throttle};
 use crate::error::Error;
 use crate::log::{self, logger};
 use crate::mutant::Mutant;
@@ -243,10 +243,10 @@ impl Desk {
         let header = *file.header();
         let number = header.number;
         let started = Instant::now();
-        let published = captured
+        let captured = captured
             .and_then(|report| self.check_base(&header, report))
-            .map_err(|source| Error::Capture { number, source: Box::new(source) })
-            .and_then(|report| Ok((report, self.make_durable(file.writer(), &header, log)?)));
+            .map_err(|source| Error::Capture { number, source: Box::new(source) });
+        let published = self.make_durable(file.writer(), &header, captured, log);
         let took = started.elapsed();
         let publication = Publication::of(&published);
         let mut tables = file.take_tables();
@@ -262,7 +262,7 @@ impl Desk {
                     self.lock().chain.push(Part { link, bytes: 0 });
                 }
                 self.lock().tables = Some(tables);
-                self.directory.remove(TEMPORARY)
+                Ok(())
             }
         };
         self.merge_if_long();
@@ -309,31 +309,34 @@ impl Desk {
         Ok(report)
     }
 
-    /// Returns the length of the file.
+    /// Makes a checkpoint of what was captured, or nothing; returns the length of the file, too.
     fn make_durable(
         &self,
         writer: &mut Writer<Output>,
         header: &Header,
+        captured: Result<CaptureReport, Error>,
         log: Option<&logger::Shared>,
-    ) -> Result<u64, Error> {
+    ) -> Result<(CaptureReport, u64), Error> {
         let name = names::checkpoint(header.number);
-        if self.directory.is(Mutant::OldRemovedFirst) {
+        if self.directory.is(Mutant::OldRemovedFirst) && captured.is_ok() {
             retention::remove_below(&self.directory, header.number)?;
         }
-        if self.directory.is(Mutant::LogTruncatedFirst) {
+        if self.directory.is(Mutant::LogTruncatedFirst) && captured.is_ok() {
             retention::truncate(&self.directory, header.log_from)?;
         }
         if self.directory.is(Mutant::PublishBeforeFooter) {
+            let report = captured?;
             self.directory.rename(TEMPORARY, &name)?;
             self.directory.sync()?;
             let _ = writer.finish();
-            let synced = writer.output().sync().map(|()| 0);
+            let synced = writer.output().sync().map(|()| (report, 0));
             return synced.map_err(Error::file("syncing", self.directory.at(TEMPORARY)));
         }
         // What another process has written is known only if it follows from the header.
         let own = Some(u128::from(writer.written())).filter(|&written| written > 0);
         let bytes = header.file_bytes().or(own).and_then(|bytes| u64::try_from(bytes).ok());
-        self.directory.publish(writer.output(), bytes, TEMPORARY, &name, || {
+        let draft = Draft { file: writer.output(), bytes, temporary: TEMPORARY, name: &name };
+        self.directory.publish(draft, captured, || {
             let log = log.filter(|_| !self.directory.is(Mutant::CheckpointOvertakesLog));
             log.map_or(Ok(()), |log| log.wait_durable(header.log_from.saturating_sub(1)))
         })

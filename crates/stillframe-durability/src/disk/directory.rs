@@ -58,6 +58,19 @@ pub struct Directory {
     claim: Option<Claim>,
 }
 
+/// A file on its way to its name: a checkpoint, a dump, any file that is replaced whole.
+#[derive(Debug)]
+pub struct Draft<'a> {
+    /// The file, of which every byte is flushed if it was written.
+    pub file: &'a mut Output,
+    /// How long it must be, if that is known.
+    pub bytes: Option<u64>,
+    /// The name that it has.
+    pub temporary: &'a str,
+    /// The name that it is to have.
+    pub name: &'a str,
+}
+
 impl Directory {
     /// The directory of a store or log, which is created if need be, and locked.
     pub(crate) fn open(path: &Path, disk: Option<Arc<dyn Disk>>) -> Result<Self, Error> {
@@ -193,21 +206,35 @@ impl Directory {
         patiently(|| self.disk.create(name)).map_err(Error::file("creating", self.at(name)))
     }
 
-    /// Gives the file `temporary`, of which every byte is flushed, another name, durably; returns
-    /// its length, which must be `bytes` if that is known. `ready` runs when the bytes are on the
-    /// disk and whatever had the name still has it.
+    /// Ends a file that was `written`, or failed to be: gives it its name, durably, or removes it.
+    /// Returns its length with what was written. `ready` runs when the bytes are on the disk and
+    /// whatever had the name still has it.
+    ///
+    /// A file that failed at any step is never used again: it may hold bytes that are on no disk.
     ///
     /// # Errors
-    /// Those of `ready`, and [`Error::File`]. Unless the last sync failed, whatever had the name
-    /// still has it, and `temporary` is of no use: it may hold bytes that are on no disk.
-    pub fn publish<E: From<Error>>(
+    /// Why it was not written, those of `ready`, and [`Error::File`]. Unless the last sync failed,
+    /// whatever had the name still has it.
+    pub fn publish<T, E: From<Error>>(
         &self,
-        file: &mut Output,
-        bytes: Option<u64>,
-        temporary: &str,
-        name: &str,
+        draft: Draft<'_>,
+        written: Result<T, E>,
+        ready: impl FnOnce() -> Result<(), E>,
+    ) -> Result<(T, u64), E> {
+        let temporary = draft.temporary;
+        let published = written.and_then(|told| Ok((told, self.make_durable(draft, ready)?)));
+        if published.is_err() {
+            let _ = self.remove(temporary); // the next one replaces it in any case
+        }
+        published
+    }
+
+    fn make_durable<E: From<Error>>(
+        &self,
+        draft: Draft<'_>,
         ready: impl FnOnce() -> Result<(), E>,
     ) -> Result<u64, E> {
+        let Draft { file, bytes, temporary, name } = draft;
         let failed = |action| Error::file(action, self.at(temporary));
         let length = file.length().map_err(failed("measuring"))?;
         if bytes.is_some_and(|bytes| bytes != length) {
@@ -232,21 +259,17 @@ impl Directory {
     /// # Errors
     /// [`Error::File`]; unless the last sync failed, the old one is as it was.
     pub fn replace(&self, name: &str, temporary: &str, bytes: &[u8]) -> Result<(), Error> {
-        let replaced = (|| {
-            let created = patiently(|| self.disk.create_like(temporary, name));
-            let file = created.map_err(Error::file("creating", self.at(temporary)))?;
-            let mut output = Output::new(file, self.mutation);
-            let written = output.write_all(bytes).and_then(|()| output.flush());
-            written.map_err(Error::file("writing", self.at(temporary)))?;
-            self.publish(&mut output, Some(bytes.len() as u64), temporary, name, || {
-                Ok::<(), Error>(())
+        let created = patiently(|| self.disk.create_like(temporary, name));
+        let file =
+            created.map_err(Error::file("creating", self.at(temporary))).inspect_err(|_| {
+                let _ = self.remove(temporary); // it may not even be there
             })?;
-            Ok(())
-        })();
-        if replaced.is_err() {
-            let _ = self.remove(temporary); // it may not even be there
-        }
-        replaced
+        let mut output = Output::new(file, self.mutation);
+        let written = output.write_all(bytes).and_then(|()| output.flush());
+        let written = written.map_err(Error::file("writing", self.at(temporary)));
+        let bytes = Some(bytes.len() as u64);
+        let draft = Draft { file: &mut output, bytes, temporary, name };
+        self.publish(draft, written, || Ok(())).map(drop)
     }
 
     /// A file and its length.

@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use stillframe_durability::disk::{self, DiskFile, Input, Output, Place};
+use stillframe_durability::disk::{self, DiskFile, Draft, Input, Output, Place};
 use stillframe_durability::{Error, inspect};
 
 use super::load::{Load, open};
@@ -97,16 +97,17 @@ impl DataDirectory {
         self.files.create(&self.temporary)
     }
 
-    /// Makes the temporary file, of so many bytes, the dump. `ready` runs when it is on the disk
-    /// and the old dump is still there.
-    pub(crate) fn publish<E: From<Error>>(
+    /// Makes the temporary file, of so many bytes, the dump, if it was written, and else removes
+    /// it. `ready` runs when it is on the disk and the old dump is still there.
+    pub(crate) fn publish<T, E: From<Error>>(
         &self,
         (file, bytes): (&mut Output, u64),
+        written: Result<T, E>,
         ready: impl FnOnce() -> Result<(), E>,
-    ) -> Result<(), E> {
-        let published =
-            self.files.publish(file, Some(bytes), &self.temporary, &self.dump_name, ready);
-        published.map(drop)
+    ) -> Result<T, E> {
+        let (temporary, name) = (&self.temporary[..], &self.dump_name[..]);
+        let draft = Draft { file, bytes: Some(bytes), temporary, name };
+        self.files.publish(draft, written, ready).map(|(told, _)| told)
     }
 
     /// Removes the temporary file.

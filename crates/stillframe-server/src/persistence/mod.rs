@@ -174,24 +174,18 @@ fn finish(
     captured: Result<CaptureReport, CaptureError>,
     cover: &Cover,
 ) -> Outcome {
-    let outcome = captured.map_err(SaveError::Capture).and_then(|report| {
-        directory.publish(sink.encoder.output_mut().file(), || {
-            cover.wait_durable().map_err(SaveError::Log)?;
-            cover.keep_dump();
-            Ok::<(), SaveError>(())
-        })?;
-        Ok(report)
+    let captured = captured.map_err(SaveError::Capture);
+    let saved = directory.publish(sink.encoder.output_mut().file(), captured, || {
+        cover.wait_durable().map_err(SaveError::Log)?;
+        cover.keep_dump();
+        Ok(())
     });
-    match &outcome {
+    match &saved {
         Ok(_) => cover.clean(),
-        Err(error) => {
-            directory.discard();
-            if error.is_for_want_of_room() {
-                cover.give_way();
-            }
-        }
+        Err(error) if error.is_for_want_of_room() => cover.give_way(),
+        Err(_) => {}
     }
-    outcome
+    saved
 }
 
 /// Notes the end of a save. Called every turn; costs nothing without a save.
