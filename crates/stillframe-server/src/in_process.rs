@@ -182,9 +182,7 @@ pub(crate) fn run_alone(
     now: i64,
     args: &[&[u8]],
 ) -> Result<(), Refusal> {
-    let clients = &mut server.hub.clients;
-    (clients.own_place, clients.own_id) = (session.caller.place, session.caller.id);
-    (clients.own_protocol, clients.own_most) = (session.protocol, usize::MAX);
+    server.hub.clients.served.begin(session, usize::MAX);
     let out = Out::new(output, session.protocol);
     let failed_within = None;
     let mut ctx = Context { keyspace, server, session, out, now, table, failed_within };

@@ -185,7 +185,7 @@ impl Server {
     fn fail_withheld(&mut self) {
         let mut doubted: Vec<usize> = self.withheld.drain(..).map(|(_, place)| place).collect();
         if self.state.config.appendfsync == Policy::Always {
-            doubted.extend(&self.state.hub.clients.flushing); // the replies of this turn
+            doubted.extend(self.state.hub.clients.flushing()); // the replies of this turn
         }
         let error =
             self.state.storage.writes_refused(&self.state.config).unwrap_or(LOG_ENDED.into());
@@ -217,7 +217,7 @@ impl Server {
         if self.queue.len() > 0 || self.queue.has_postponed() && !self.state.postpones() {
             return Duration::ZERO;
         }
-        let unwritten = !self.state.hub.clients.flushing.is_empty();
+        let unwritten = !self.state.hub.clients.flushing().is_empty();
         if self.state.memory.evicting || unwritten || self.state.replication.is_busy() {
             return Duration::ZERO;
         }
@@ -272,7 +272,7 @@ impl Server {
     pub(crate) fn flush(&mut self) {
         let awaited = self.state.storage.journal.awaited();
         let mut unfinished = Vec::new();
-        for place in std::mem::take(&mut self.state.hub.clients.flushing) {
+        for place in self.state.hub.clients.take_flushing() {
             let Some(client) = self.state.hub.clients.get_mut(place) else { continue };
             client.flushing = false;
             if client.judge(awaited) {
@@ -302,7 +302,7 @@ impl Server {
                 self.queue.add(client);
             }
         }
-        self.state.hub.clients.flushing.append(&mut unfinished);
+        self.state.hub.clients.flush_on(unfinished);
     }
 
     /// Has a client's replies written at the end of the turn, and what it sent served.
@@ -315,7 +315,7 @@ impl Server {
 
     /// Removes the clients that are gone.
     pub(crate) fn bury(&mut self) {
-        while let Some(place) = self.state.hub.clients.doomed.pop() {
+        while let Some(place) = self.state.hub.clients.next_doomed() {
             let Some(mut client) = self.state.hub.clients.take(place) else { continue };
             tracing::debug!(
                 "client {} at {} left",

@@ -85,7 +85,7 @@ impl ServerState {
         if client.session.replies == Replies::Dropped {
             client.output.truncate(start);
         }
-        self.hub.clients.woken.push(waiter.place);
+        self.hub.clients.wake(waiter.place);
         true
     }
 

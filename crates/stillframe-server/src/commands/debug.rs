@@ -295,8 +295,7 @@ fn load_log(ctx: &mut Context<'_>) -> Result<(), Refusal> {
     ctx.server.hub.invalidate_all(Terms::new(&ctx.server.config, &ctx.server.clock));
     let loaded = reload_all(ctx);
     ctx.server.ledger.dirty = dirty;
-    let clients = &mut ctx.server.hub.clients;
-    (clients.own_place, clients.own_id) = (ctx.session.caller.place, ctx.session.caller.id);
+    ctx.server.hub.clients.served.identify(ctx.session.who());
     ctx.server.ledger.effects.want(ctx.keyspace, Consumer::Replicas, told);
     match loaded {
         Ok(()) => ctx.out.ok(),

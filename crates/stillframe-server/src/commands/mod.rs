@@ -154,9 +154,9 @@ fn silenced(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
         ctx.session.replies = Replies::Skip;
     }
     let start = ctx.out.position();
-    ctx.server.hub.clients.silent = true;
+    ctx.server.hub.clients.served.silence(true);
     let outcome = answer(ctx, args);
-    ctx.server.hub.clients.silent = false;
+    ctx.server.hub.clients.served.silence(false);
     if ctx.session.replies != Replies::Sent {
         if ctx.session.replica.as_deref().is_some_and(Replica::is_real) {
             disown_reply(ctx, args, start, &outcome);
@@ -166,7 +166,7 @@ fn silenced(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     if ctx.session.replies == Replies::Skip {
         ctx.session.replies = Replies::Sent;
     }
-    ctx.out.buffer.append(&mut ctx.server.hub.clients.mail);
+    ctx.out.buffer.append(&mut ctx.server.hub.clients.served.mail);
     outcome
 }
 
@@ -316,11 +316,11 @@ pub(crate) fn run(ctx: &mut Context<'_>, index: usize, args: &[&[u8]]) -> Result
         counters.failed += 1;
         stats.count_error(refusal.text());
     }
-    if !ctx.server.hub.clients.mail.is_empty() && !ctx.server.hub.clients.silent {
+    if let Some(mail) = ctx.server.hub.clients.served.due_mail() {
         if ctx.out.is_full() {
-            ctx.server.hub.clients.mail.clear();
+            mail.clear();
         }
-        ctx.out.buffer.splice(start..start, ctx.server.hub.clients.mail.drain(..));
+        ctx.out.buffer.splice(start..start, mail.drain(..));
     }
     outcome
 }

@@ -73,7 +73,8 @@ fn confirm(ctx: &mut Context<'_>, word: &str, name: Option<&[u8]>, kind: Kind) {
     });
     // It comes like a message, also to a client that wants no replies.
     let silent = ctx.session.replies != Replies::Sent;
-    let buffer = if silent { &mut ctx.server.hub.clients.mail } else { &mut *ctx.out.buffer };
+    let buffer =
+        if silent { &mut ctx.server.hub.clients.served.mail } else { &mut *ctx.out.buffer };
     let mut out = Out::new(buffer, ctx.out.protocol);
     out.push(3);
     out.bulk(word);

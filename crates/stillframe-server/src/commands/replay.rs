@@ -22,7 +22,7 @@ impl Replays for Table {
         now: i64,
         args: &[&[u8]],
     ) -> Result<(), ReplayError> {
-        (server.hub.clients.own_place, server.hub.clients.own_id) = (usize::MAX, session.caller.id);
+        server.hub.clients.served.begin_replay(session);
         replies.clear();
         let out = Out::new(replies, Protocol::Resp2);
         let (table, failed_within) = (self, None);

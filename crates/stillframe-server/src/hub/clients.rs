@@ -1,7 +1,6 @@
 //! The registry of clients.
 
-use stillframe_resp::Protocol;
-
+use super::Served;
 use crate::client::Client;
 
 /// All clients, each at a place that its events name.
@@ -9,32 +8,16 @@ use crate::client::Client;
 pub(crate) struct Clients {
     places: Vec<Option<Box<Client>>>,
     free: Vec<usize>,
+    /// The one whose request is running.
+    pub(crate) served: Served,
     /// Places of clients to be removed at the end of the turn.
-    pub(crate) doomed: Vec<usize>,
+    doomed: Vec<usize>,
     /// Places of clients with replies to write at the end of the turn.
-    pub(crate) flushing: Vec<usize>,
-    /// Messages to the client whose request is running; they go out before the reply.
-    pub(crate) mail: Vec<u8>,
-    /// The reply to that request will be dropped: messages wait for that.
-    pub(crate) silent: bool,
-    /// The place of that client, its number, and its protocol.
-    pub(crate) own_place: usize,
-    /// See `own_place`.
-    pub(crate) own_id: u64,
-    /// See `own_place`.
-    pub(crate) own_protocol: Protocol,
-    /// Bytes of unread replies that it may have.
-    pub(crate) own_most: usize,
-    /// Bytes of memory that it takes, beside the reader's shared buffer.
-    pub(crate) own_bytes: usize,
-    /// Bytes of requests of it that are in hand.
-    pub(crate) own_input: usize,
-    /// Bytes of those that its own buffer takes.
-    pub(crate) own_input_held: usize,
-    /// Bytes that were left when clients were last closed for what they take (maxmemory-clients).
-    pub(crate) spared_bytes: usize,
+    flushing: Vec<usize>,
     /// Places of clients that were given replies while another was served.
-    pub(crate) woken: Vec<usize>,
+    woken: Vec<usize>,
+    /// Bytes that were left when clients were last closed for what they take (maxmemory-clients).
+    pub(super) spared_bytes: usize,
     last_id: u64,
     count: usize,
     /// Bytes of memory that the clients in the registry take, those of replicas apart: they are a
@@ -67,7 +50,7 @@ impl Clients {
     /// that is served, too.
     #[inline]
     pub(crate) fn bytes(&self) -> usize {
-        self.bytes + self.own_bytes
+        self.bytes + self.served.bytes()
     }
 
     /// How many of them are replicas.
@@ -104,6 +87,12 @@ impl Clients {
         client.counted_bytes = if client.is_replica() { 0 } else { client.memory_bytes() };
         self.bytes += client.counted_bytes;
         self.places[place] = Some(client);
+    }
+
+    /// Puts a client back that was served.
+    pub(crate) fn put_back(&mut self, place: usize, client: Box<Client>) {
+        self.put(place, client);
+        self.served.end();
     }
 
     /// The client at a place.
@@ -157,6 +146,36 @@ impl Clients {
             client.flushing = true;
             self.flushing.push(place);
         }
+    }
+
+    /// Takes the places of those whose replies are to be written now.
+    pub(crate) fn take_flushing(&mut self) -> Vec<usize> {
+        std::mem::take(&mut self.flushing)
+    }
+
+    /// Has replies written on that the sockets of these clients did not take whole.
+    pub(crate) fn flush_on(&mut self, mut unfinished: Vec<usize>) {
+        self.flushing.append(&mut unfinished);
+    }
+
+    /// The places of those whose replies are to be written.
+    pub(crate) fn flushing(&self) -> &[usize] {
+        &self.flushing
+    }
+
+    /// The place of a client that is to be removed now.
+    pub(crate) fn next_doomed(&mut self) -> Option<usize> {
+        self.doomed.pop()
+    }
+
+    /// A client got a reply out of turn.
+    pub(crate) fn wake(&mut self, place: usize) {
+        self.woken.push(place);
+    }
+
+    /// Takes the places of those who did.
+    pub(crate) fn take_woken(&mut self) -> Vec<usize> {
+        std::mem::take(&mut self.woken)
     }
 
     /// All clients but the one being served, with their places.

@@ -79,9 +79,9 @@ impl Hub {
         message: &mut Message<F>,
     ) {
         let Some(client) = self.clients.get_mut(place) else {
-            if self.clients.mail.len() <= self.clients.own_most {
-                let bytes = message.bytes(self.clients.own_protocol);
-                self.clients.mail.extend_from_slice(bytes);
+            let served = &mut self.clients.served;
+            if served.takes_mail() {
+                served.mail.extend_from_slice(message.bytes(served.protocol()));
             }
             return;
         };

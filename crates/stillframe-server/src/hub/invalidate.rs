@@ -63,7 +63,7 @@ impl Hub {
                 Some(true) => self.tell(terms, who, Some(&[key])),
                 Some(false) => {}
                 // The client whose request is running is out of the registry.
-                None if who.place == self.clients.own_place => {
+                None if who.place == self.clients.served.who().place => {
                     self.tracking.tell_later(Some(key), by);
                 }
                 None => {}
@@ -165,9 +165,9 @@ impl Hub {
 
     /// Tells a client in place of another; false if it is gone.
     fn redirected(&mut self, terms: Terms<'_>, who: Who, names: Option<&[&[u8]]>) -> bool {
-        if self.clients.own_id == who.id {
-            let place = self.clients.own_place;
-            if self.clients.own_protocol == Protocol::Resp3 {
+        if self.clients.served.who().id == who.id {
+            let place = self.clients.served.who().place;
+            if self.clients.served.protocol() == Protocol::Resp3 {
                 self.deliver(
                     terms,
                     place,

@@ -24,7 +24,7 @@ impl Hub {
         let mut closed = 0;
         let counts = |client: &Client| !client.dead && !client.is_replica();
         let clients = self.clients.others().filter(|(_, client)| counts(client));
-        let (mut bytes, mut evictable) = (self.clients.own_bytes, Vec::new());
+        let (mut bytes, mut evictable) = (self.clients.served.bytes(), Vec::new());
         for (place, client) in clients {
             bytes += client.memory_bytes();
             if !client.session.spared {

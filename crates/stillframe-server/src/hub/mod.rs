@@ -1,8 +1,8 @@
 //! The clients together: who is there, who is told what, and who has to wait.
 //!
-//! Reading order: `clients` (the registry), `deliver` (how a message reaches a client), `pubsub`
-//! (who listens to what), `tracking` and `invalidate` (who keeps what in caches), then `monitors`,
-//! `pause` and `limit`.
+//! Reading order: `clients` (the registry), `served` (the one that is out of it), `deliver` (how
+//! messages reach clients), `pubsub` (who listens to what), `tracking` and `invalidate` (who keeps
+//! what in a cache), then `monitors`, `pause` and `limit`.
 
 mod clients;
 mod deliver;
@@ -11,6 +11,7 @@ mod limit;
 mod monitors;
 mod pause;
 mod pubsub;
+mod served;
 mod tracking;
 
 use std::time::Instant;
@@ -21,6 +22,7 @@ pub(crate) use clients::Clients;
 pub(crate) use limit::outweighs;
 use pause::Pause;
 pub(crate) use pubsub::{Kind, Listener, PubSub, Subscriptions};
+pub(crate) use served::Served;
 pub(crate) use tracking::{Mode, Tracking, Who};
 
 use crate::client::Session;

@@ -6,7 +6,7 @@
 //! - A message goes straight into the output of its receiver. A receiver that does not read is cut
 //!   off by the limits of its class as the message is added, so that it holds bounded memory.
 //! - The client whose request is running is out of the registry: what it gets waits in
-//!   [`Clients::mail`](super::Clients::mail) and goes out before the reply. Above its
+//!   [`Served::mail`](super::Served::mail) and goes out before the reply. Above its
 //!   limit it gets no more, and is closed after the request.
 
 use std::collections::{HashMap, HashSet};

@@ -43,7 +43,7 @@ pub(crate) struct Mode {
 }
 
 /// A client, which may be gone.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Who {
     /// Its place in the registry of clients.
     pub(crate) place: usize,

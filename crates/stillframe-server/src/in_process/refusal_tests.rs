@@ -9,8 +9,8 @@ use stillframe_resp::{Out, Protocol};
 use super::{InProcess, is_refused, run_alone};
 use crate::Config;
 use crate::acl::categories;
-use crate::client::Session;
-use crate::commands::{Command, Lookup, replay_logged};
+use crate::commands::{Command, Lookup};
+use crate::replay::{Replay, named};
 
 /// Requests that a handler takes up to the look at its keys, where numbers will not do for all the
 /// words behind the name: `K` is the key that is looked at first.
@@ -275,11 +275,11 @@ fn a_replay_fails_by_a_refusal_within_a_transaction_and_by_no_reply_that_looks_l
     server.prepare();
     server.ask(&words("SET k -ERR")).1.expect("it is stored");
     let InProcess { keyspace, state, table, .. } = &mut server.server;
-    let (mut session, mut replies) = (Session::internal(), Vec::new());
+    let mut client = Replay::new();
     let mut replay = |line: &str| {
         let args: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
-        let parts = (&mut *keyspace, &mut *state, &*table);
-        replay_logged(parts, (&mut session, &mut replies), &args)
+        let applied = client.run((&mut *keyspace, &mut *state, &*table), 0, &args);
+        applied.map_err(|why| format!("{} {why}", named(&args)))
     };
     for line in ["SET k -ERR GET", "MULTI", "LPUSH text 1", "SET k v", "LPUSH k 1"] {
         assert_eq!(replay(line), Ok(()), "{line}");

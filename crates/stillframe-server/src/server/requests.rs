@@ -46,8 +46,7 @@ impl Server {
         if over {
             client.discard_output(); // half a reply is worse than none
         }
-        self.state.hub.clients.put(place, client);
-        self.state.hub.clients.own_bytes = 0;
+        self.state.hub.clients.put_back(place, client);
         self.state.hub.clients.flush_later(place);
         if finished || over || left {
             self.state.hub.clients.doom(place);
@@ -61,7 +60,9 @@ impl Server {
     /// whether there may be more to do at once.
     fn serve_once(&mut self, client: &mut Client) -> bool {
         client.session.active = self.state.clock.turn;
-        (self.state.hub.clients.own_input, self.state.hub.clients.own_input_held) = (0, 0);
+        let served = &mut self.state.hub.clients.served;
+        served.hold_input(0);
+        served.own_input(0);
         if let Some(postponed) = client.session.postponed.take() {
             self.state.clock.read();
             let Client { session, output, .. } = client;
@@ -101,11 +102,11 @@ impl Server {
 
     fn execute_own(&mut self, client: &mut Client) {
         let mut input = std::mem::take(&mut client.input);
-        self.state.hub.clients.own_input_held = input.len();
+        self.state.hub.clients.served.own_input(input.len());
         let used = self.execute(client, &mut input);
         client.input = input;
         client.consume_own(used);
-        self.state.hub.clients.own_input_held = 0;
+        self.state.hub.clients.served.own_input(0);
     }
 
     /// Runs the whole requests at the start of `bytes`, up to the client's share of a turn.
@@ -114,7 +115,7 @@ impl Server {
         // Limits are what the configuration says now, whenever the client connected.
         client.parser.set_limits(limits(&self.state.config, client.session.authenticated));
         let mut used = 0;
-        self.state.hub.clients.own_input = bytes.len();
+        self.state.hub.clients.served.hold_input(bytes.len());
         let mut left = Share { requests: REQUESTS_PER_TURN, replies_start: client.output.len() };
         self.state.clock.read();
         while self.goes_on(client, &left) {
@@ -205,11 +206,9 @@ impl Server {
     ) -> Context<'a> {
         let most = session.output_limit(&self.state.config.output_limits).hard_bytes_max();
         let limit = output.len().saturating_add(most);
-        let clients = &mut self.state.hub.clients;
-        (clients.own_place, clients.own_id) = (session.caller.place, session.caller.id);
-        (clients.own_protocol, clients.own_most) = (session.protocol, most);
-        let buffers = clients.own_input_held + taken(output);
-        clients.own_bytes = buffers + session.memory() + size_of::<Client>();
+        let served = &mut self.state.hub.clients.served;
+        served.begin(session, most);
+        served.weigh(taken(output) + session.memory() + size_of::<Client>());
         Context {
             out: Out { limit, ..Out::new(output, session.protocol) },
             keyspace: &mut self.keyspace,

@@ -28,9 +28,8 @@ impl Server {
                 if !client.dead {
                     self.run_for(&mut client, &waiter, &key, now);
                 }
-                self.state.hub.clients.put(place, client);
-                self.state.hub.clients.own_bytes = 0;
-                self.state.hub.clients.woken.push(place);
+                self.state.hub.clients.put_back(place, client);
+                self.state.hub.clients.wake(place);
             }
         }
     }
@@ -66,7 +65,7 @@ impl Server {
 
     /// Clients that got a reply out of turn: it is written, and what they sent meanwhile is served.
     pub(crate) fn attend_woken(&mut self) {
-        for place in std::mem::take(&mut self.state.hub.clients.woken) {
+        for place in self.state.hub.clients.take_woken() {
             self.attend(place);
         }
     }

@@ -104,13 +104,14 @@ fn describe(ctx: &Context<'_>, session: &Session, client: Option<&Client>) -> St
     let seconds = |since| now.saturating_duration_since(since).as_secs();
     let queued = session.transaction.as_ref().map(|open| (open.len(), open.memory()));
     let is_own = session.caller.id == ctx.session.caller.id;
+    let served = &ctx.server.hub.clients.served;
     let input = match client {
         Some(client) => (client.input.len(), client.input.capacity() - client.input.len()),
-        None if is_own => (ctx.server.hub.clients.own_input, 0),
+        None if is_own => (served.input(), 0),
         None => (0, 0),
     };
     let pending = client.map_or(0, |client| client.pending() + client.unsent);
-    let own_bytes = if is_own { ctx.server.hub.clients.own_bytes } else { size_of::<Client>() };
+    let own_bytes = if is_own { served.bytes() } else { size_of::<Client>() };
     let memory = client.map_or(own_bytes, Client::memory_bytes);
     let own_buffers = own_bytes.saturating_sub(size_of::<Client>()); // a replay has no client
     let buffers = client.map_or(own_buffers, Client::buffer_bytes);

@@ -1,0 +1,144 @@
+//! The client whose request is running. It is out of the registry meanwhile: what others have for
+//! it waits as mail.
+
+use stillframe_resp::Protocol;
+
+use super::Who;
+use crate::client::Session;
+
+/// See the head of this file.
+#[derive(Default)]
+pub(crate) struct Served {
+    who: Who,
+    protocol: Protocol,
+    /// Bytes of unread replies that it may have.
+    output_most: usize,
+    /// Bytes of memory that it takes, beside the reader's shared buffer.
+    bytes: usize,
+    /// Bytes of requests of it that are in hand.
+    input: usize,
+    /// Bytes of those that its own buffer takes.
+    input_own: usize,
+    /// Messages to it; they go out before the reply.
+    pub(crate) mail: Vec<u8>,
+    /// The reply will be dropped: messages wait for that.
+    silent: bool,
+}
+
+impl Served {
+    /// A request of this client runs; it may have so many bytes of unread replies.
+    pub(crate) fn begin(&mut self, session: &Session, output_most: usize) {
+        self.identify(session.who());
+        (self.protocol, self.output_most) = (session.protocol, output_most);
+    }
+
+    /// A request runs again, of a client that is nowhere.
+    pub(crate) fn begin_replay(&mut self, session: &Session) {
+        self.identify(Who { place: usize::MAX, ..session.who() });
+    }
+
+    /// The request under way is this client's, as it was before a replay.
+    pub(crate) fn identify(&mut self, who: Who) {
+        self.who = who;
+    }
+
+    /// The client is back in the registry, which counts its memory.
+    pub(super) fn end(&mut self) {
+        self.bytes = 0;
+    }
+
+    /// The client.
+    pub(super) fn who(&self) -> Who {
+        self.who
+    }
+
+    /// The protocol of messages to it.
+    pub(super) fn protocol(&self) -> Protocol {
+        self.protocol
+    }
+
+    /// Notes how much memory it takes, its own buffer of requests apart.
+    #[inline]
+    pub(crate) fn weigh(&mut self, bytes: usize) {
+        self.bytes = self.input_own + bytes;
+    }
+
+    /// Bytes of memory that it takes.
+    #[inline]
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Notes how many bytes of requests are in hand.
+    pub(crate) fn hold_input(&mut self, bytes: usize) {
+        self.input = bytes;
+    }
+
+    /// Notes how many of those its own buffer takes.
+    pub(crate) fn own_input(&mut self, bytes: usize) {
+        self.input_own = bytes;
+    }
+
+    /// Bytes of requests in hand.
+    pub(crate) fn input(&self) -> usize {
+        self.input
+    }
+
+    /// Whether the reply to the request under way will be dropped.
+    pub(crate) fn silence(&mut self, silent: bool) {
+        self.silent = silent;
+    }
+
+    /// Whether it gets one more message: above its limit it gets none, and is closed after the
+    /// request.
+    pub(super) fn takes_mail(&self) -> bool {
+        self.mail.len() <= self.output_most
+    }
+
+    /// The messages that go out before the reply that was just written, if there are any.
+    #[inline]
+    pub(crate) fn due_mail(&mut self) -> Option<&mut Vec<u8>> {
+        (!self.silent && !self.mail.is_empty()).then_some(&mut self.mail)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mail_waits_for_a_reply_that_is_not_dropped_and_has_a_limit() {
+        let session = Session::in_process();
+        let mut served = Served::default();
+        served.begin(&session, 3);
+        assert!(served.due_mail().is_none() && served.takes_mail());
+        served.mail.extend_from_slice(b"mail");
+        assert!(!served.takes_mail(), "it is above the limit");
+        served.silence(true);
+        assert!(served.due_mail().is_none());
+        served.silence(false);
+        assert_eq!(served.due_mail().map(std::mem::take), Some(b"mail".to_vec()));
+        assert!(served.due_mail().is_none());
+    }
+
+    #[test]
+    fn a_replay_is_nobodys_at_the_place_of_a_client() {
+        let session = Session::in_process();
+        let mut served = Served::default();
+        served.begin(&session, 0);
+        served.begin_replay(&session);
+        assert_eq!(served.who(), Who { place: usize::MAX, id: session.caller.id });
+        served.identify(session.who());
+        assert_eq!(served.who(), session.who());
+    }
+
+    #[test]
+    fn memory_counts_until_the_client_is_back() {
+        let mut served = Served::default();
+        served.own_input(5);
+        served.weigh(10);
+        assert_eq!(served.bytes(), 15);
+        served.end();
+        assert_eq!(served.bytes(), 0);
+    }
+}
