@@ -62,7 +62,8 @@ pub trait Algorithm: Sized + Send + 'static {
     fn read_u32(&self, index: usize) -> u32 {
         (self.read(index / 2) >> (32 * (index % 2))) as u32
     }
-    /// Replaces a word by what `patch` makes of it. Panics if `index` is out of bounds.
+    /// Replaces a word by what `patch` makes of it. Panics if `index` is out of bounds. An algorithm
+    /// that looks at flags overrides this: a read and a write look twice.
     fn update(&mut self, index: usize, patch: impl Fn(u64) -> u64) {
         self.write(index, patch(self.read(index)));
     }
@@ -92,6 +93,52 @@ pub trait Algorithm: Sized + Send + 'static {
     /// Progress and cancellation of the image under way, for any thread.
     fn progress(&self) -> Progress;
 }
+
+/// The new value of a word, for the one function that replaces words in an algorithm: it asks for
+/// the old value only where the new one is made of it, so that a plain write does not load.
+pub trait New {
+    /// The new value; `old` loads the one that it replaces.
+    fn of(self, old: impl FnOnce() -> u64) -> u64;
+}
+
+/// A value that needs no other.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Value(pub(crate) u64);
+
+impl New for Value {
+    #[inline(always)]
+    fn of(self, _old: impl FnOnce() -> u64) -> u64 {
+        self.0
+    }
+}
+
+/// What a function makes of the old value.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Patched<F>(pub(crate) F);
+
+impl<F: FnOnce(u64) -> u64> New for Patched<F> {
+    #[inline(always)]
+    fn of(self, old: impl FnOnce() -> u64) -> u64 {
+        (self.0)(old())
+    }
+}
+
+/// [`Algorithm::write`] and [`Algorithm::update`] by the type's `replace(index, new)`, which looks
+/// at flags once.
+macro_rules! write_by_replace {
+    () => {
+        #[inline(always)]
+        fn write(&mut self, index: usize, value: u64) {
+            self.replace(index, $crate::algorithm::Value(value));
+        }
+
+        #[inline(always)]
+        fn update(&mut self, index: usize, patch: impl Fn(u64) -> u64) {
+            self.replace(index, $crate::algorithm::Patched(patch));
+        }
+    };
+}
+pub(crate) use write_by_replace;
 
 /// [`Algorithm::write_run`], word by word.
 pub(crate) fn write_each<A: Algorithm>(state: &mut A, start: usize, values: &[u64]) {

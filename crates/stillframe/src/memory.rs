@@ -153,11 +153,19 @@ impl Words {
     /// Record `index`, where every `N` words are one. Panics out of bounds.
     #[inline]
     pub(crate) fn record<const N: usize>(&self, index: usize) -> &[AtomicU64; N] {
-        assert!(index < self.len / N, "record {index} of {}", self.len / N);
+        if index >= self.len / N {
+            self.out_of_bounds(index.saturating_mul(N), N);
+        }
         // SAFETY: the record lies below `len`, so its address is within the region.
         let record = unsafe { self.base.add(index * N) };
         // SAFETY: `N` words from there are below `len`; see `word`.
         unsafe { record.cast().as_ref() }
+    }
+
+    /// The eight words from `start` on. Panics out of bounds.
+    #[inline]
+    pub(crate) fn line(&self, start: usize) -> &[AtomicU64; 8] {
+        self.range(start, 8).as_chunks().0.first().expect("eight words are one array of eight")
     }
 
     /// Copies word `column` of each record, from record `start` on. Panics out of bounds.

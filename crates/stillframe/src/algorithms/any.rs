@@ -49,6 +49,13 @@ macro_rules! any {
                     $(Self::$algorithm(it) => it.write(index, value),)*
                 }
             }
+
+            #[inline(never)]
+            fn update_of_other(&mut self, index: usize, patch: impl Fn(u64) -> u64) {
+                match self {
+                    $(Self::$algorithm(it) => it.update(index, patch),)*
+                }
+            }
         }
 
         impl Algorithm for Any {
@@ -89,6 +96,13 @@ macro_rules! any {
                 match self {
                     Self::Imprint(it) => it.write(index, value),
                     other => other.write_of_other(index, value),
+                }
+            }
+            #[inline]
+            fn update(&mut self, index: usize, patch: impl Fn(u64) -> u64) {
+                match self {
+                    Self::Imprint(it) => it.update(index, patch),
+                    other => other.update_of_other(index, patch),
                 }
             }
             #[inline]

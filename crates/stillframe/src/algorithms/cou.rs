@@ -37,7 +37,7 @@
 
 use std::ops::Range;
 
-use crate::algorithm::Algorithm;
+use crate::algorithm::{Algorithm, New, write_by_replace};
 use crate::error::{BeginError, MemoryError};
 use crate::handover::{Handover, Progress};
 use crate::image::{Held, InProcess, Lease, View};
@@ -186,14 +186,7 @@ impl<S: States> Algorithm for CopyOnUpdate<S> {
         self.homes.live.load(self.place(index))
     }
 
-    #[inline]
-    fn write(&mut self, index: usize, value: u64) {
-        let place = self.place(index);
-        if self.active && !self.states.is_done(index >> self.homes.shift) {
-            self.first_touch(index, value);
-        }
-        self.homes.live.store(place, value);
-    }
+    write_by_replace!();
 
     #[inline]
     fn approach(&self, index: usize) {
@@ -243,19 +236,31 @@ impl<S: States> CopyOnUpdate<S> {
         self.homes.live_at(index)
     }
 
+    /// Replaces a word, whose unit is saved first if the image needs that.
+    #[inline(always)]
+    fn replace(&mut self, index: usize, new: impl New) {
+        let place = self.place(index);
+        let word = self.homes.live.word(place);
+        let new = new.of(|| word.load(Ordering::Relaxed));
+        if self.active && !self.states.is_done(index >> self.homes.shift) {
+            self.active = self.first_touch(index, new);
+        }
+        word.store(new, Ordering::Relaxed);
+    }
+
     /// Saves the unit of word `index`, which is about to become `new`, unless the capture has it.
+    /// Returns whether later writes must look, too.
     #[cold]
     #[inline(never)]
-    fn first_touch(&mut self, index: usize, new: u64) {
+    fn first_touch(&self, index: usize, new: u64) -> bool {
         if !self.handover.running() {
-            self.active = false;
-            return;
+            return false;
         }
         let unit = index >> self.homes.shift;
         // The exchange below waits for every load before it and holds up every one after it.
         self.homes.prefetch(index);
         if self.states.latch(unit) != FREE {
-            return;
+            return true;
         }
         if self.handover.is(Mutant::CouSavesNewValue) {
             self.homes.live.store(self.homes.live_at(index), new);
@@ -265,6 +270,7 @@ impl<S: States> CopyOnUpdate<S> {
         let end = (start + (1 << self.homes.shift)).min(self.image_words).max(start);
         self.homes.save(start..end);
         self.states.release(unit, COPIED, release_order(&self.handover));
+        true
     }
 }
 

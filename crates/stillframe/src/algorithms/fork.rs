@@ -28,7 +28,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use crate::algorithm::{Algorithm, Image};
+use crate::algorithm::{Algorithm, Image, New, write_by_replace};
 use crate::error::{BeginError, CaptureError, MemoryError};
 use crate::handover::{Handover, Progress};
 use crate::image::{Held, Lease};
@@ -108,10 +108,7 @@ impl<P: Pages> Algorithm for ForkedImages<P> {
         self.words.load(index)
     }
 
-    #[inline]
-    fn write(&mut self, index: usize, value: u64) {
-        self.words.store(index, value);
-    }
+    write_by_replace!();
 
     #[inline]
     fn approach(&self, index: usize) {
@@ -150,6 +147,15 @@ impl<P: Pages> Algorithm for ForkedImages<P> {
 
     fn progress(&self) -> Progress {
         Progress::new(&self.handover)
+    }
+}
+
+impl<P> ForkedImages<P> {
+    /// Replaces a word in place.
+    #[inline(always)]
+    fn replace(&mut self, index: usize, new: impl New) {
+        let word = self.words.word(index);
+        word.store(new.of(|| word.load(Ordering::Relaxed)), Ordering::Relaxed);
     }
 }
 

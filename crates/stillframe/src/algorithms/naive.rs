@@ -19,7 +19,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use crate::algorithm::Algorithm;
+use crate::algorithm::{Algorithm, New, write_by_replace};
 use crate::error::{BeginError, MemoryError};
 use crate::handover::{Handover, Progress};
 use crate::image::{Held, InProcess, Lease, View};
@@ -30,6 +30,7 @@ use crate::options::Options;
 use crate::os::Shared;
 use crate::point::Point;
 use crate::sink::{BLOCK_WORDS, Sink};
+use crate::sync::Ordering;
 
 /// Copied by the writer.
 pub type Naive = FullCopy<ByWriter>;
@@ -106,10 +107,7 @@ impl<C: Copiers> Algorithm for FullCopy<C> {
         self.words.load(index)
     }
 
-    #[inline]
-    fn write(&mut self, index: usize, value: u64) {
-        self.words.store(index, value);
-    }
+    write_by_replace!();
 
     #[inline]
     fn approach(&self, index: usize) {
@@ -136,6 +134,15 @@ impl<C: Copiers> Algorithm for FullCopy<C> {
 
     fn progress(&self) -> Progress {
         Progress::new(&self.handover)
+    }
+}
+
+impl<C> FullCopy<C> {
+    /// Replaces a word in place.
+    #[inline(always)]
+    fn replace(&mut self, index: usize, new: impl New) {
+        let word = self.words.word(index);
+        word.store(new.of(|| word.load(Ordering::Relaxed)), Ordering::Relaxed);
     }
 }
 

@@ -37,7 +37,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use crate::algorithm::Algorithm;
+use crate::algorithm::{Algorithm, New, write_by_replace};
 use crate::claim::{Claim, Claims};
 use crate::error::{BeginError, MemoryError};
 use crate::handover::{Handover, Progress};
@@ -49,6 +49,7 @@ use crate::options::Options;
 use crate::os::Shared;
 use crate::point::Point;
 use crate::sink::{BLOCK_WORDS, Sink};
+use crate::sync::Ordering;
 
 /// The writer copies tables, when it must.
 pub type OnDemandFork = PageTables<OnDemand>;
@@ -170,17 +171,7 @@ impl<C: TableCopies> Algorithm for PageTables<C> {
         self.pages.load((entry >> 1) as usize + index % BLOCK_WORDS)
     }
 
-    #[inline]
-    fn write(&mut self, index: usize, value: u64) {
-        assert!(index < self.words, "word {index} of {}", self.words);
-        let page = index / BLOCK_WORDS;
-        let root = self.root.load(page / TABLE);
-        let mut entry = self.tables.load((root >> 1) as usize + page % TABLE);
-        if (root | entry) & SHARED != 0 {
-            entry = self.own_page(page);
-        }
-        self.pages.store((entry >> 1) as usize + index % BLOCK_WORDS, value);
-    }
+    write_by_replace!();
 
     #[inline]
     fn approach(&self, index: usize) {
@@ -219,6 +210,20 @@ impl<C: TableCopies> Algorithm for PageTables<C> {
 }
 
 impl<C: TableCopies> PageTables<C> {
+    /// Replaces a word of a page that the image does not hold, or no longer.
+    #[inline(always)]
+    fn replace(&mut self, index: usize, new: impl New) {
+        assert!(index < self.words, "word {index} of {}", self.words);
+        let page = index / BLOCK_WORDS;
+        let root = self.root.load(page / TABLE);
+        let mut entry = self.tables.load((root >> 1) as usize + page % TABLE);
+        if (root | entry) & SHARED != 0 {
+            entry = self.own_page(page);
+        }
+        let word = self.pages.word((entry >> 1) as usize + index % BLOCK_WORDS);
+        word.store(new.of(|| word.load(Ordering::Relaxed)), Ordering::Relaxed);
+    }
+
     /// Where the writer's entry of a page is.
     #[inline]
     fn place(&self, page: usize) -> usize {

@@ -31,7 +31,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::ops::Range;
 
-use crate::algorithm::Algorithm;
+use crate::algorithm::{Algorithm, New, write_by_replace};
 use crate::error::{BeginError, MemoryError};
 use crate::flags::Bytes;
 use crate::handover::{Handover, Progress};
@@ -90,8 +90,9 @@ pub trait Layout: fmt::Debug + Sized + Send + 'static {
     fn read(&self, index: usize) -> u64;
     /// Brings near what [`write`](Self::write) looks at.
     fn prefetch(&self, shadow: usize, index: usize);
-    /// Replaces a word of the state; `shadow` then holds its unit whole, and the flag is set.
-    fn write(&self, shadow: usize, index: usize, value: u64);
+    /// Replaces a word of the state; `shadow` then holds its unit whole, and the flag is set. The
+    /// old value comes from the state: no shadow is read.
+    fn replace(&self, shadow: usize, index: usize, new: impl New);
     /// Flags units of which `shadow` holds the value.
     fn flag(&self, shadow: usize, units: Range<usize>);
     /// See [`Changes::marks`].
@@ -145,10 +146,7 @@ impl<L: Layout, C: Completion> Algorithm for PingPong<L, C> {
         self.layout.read(index)
     }
 
-    #[inline]
-    fn write(&mut self, index: usize, value: u64) {
-        self.layout.write(self.current & 1, index, value);
-    }
+    write_by_replace!();
 
     #[inline]
     fn approach(&self, index: usize) {
@@ -180,6 +178,11 @@ impl<L: Layout, C: Completion> Algorithm for PingPong<L, C> {
 }
 
 impl<L: Layout, C: Completion> PingPong<L, C> {
+    #[inline(always)]
+    fn replace(&mut self, index: usize, new: impl New) {
+        self.layout.replace(self.current & 1, index, new);
+    }
+
     fn shadow(&self, shadow: usize) -> Shadow<L> {
         Shadow { layout: self.layout.view(), shadow }
     }
@@ -261,9 +264,11 @@ impl Layout for Separate {
         self.shadows[shadow].prefetch(index);
         self.flags[shadow].prefetch(index >> self.shift);
     }
-    #[inline]
-    fn write(&self, shadow: usize, index: usize, value: u64) {
-        self.state.store(index, value);
+    #[inline(always)]
+    fn replace(&self, shadow: usize, index: usize, new: impl New) {
+        let word = self.state.word(index);
+        let value = new.of(|| word.load(Ordering::Relaxed));
+        word.store(value, Ordering::Relaxed);
         let (flags, shadow) = (&self.flags[shadow], &self.shadows[shadow]);
         let unit = index >> self.shift;
         let in_part = self.mutation.is(Mutant::PingPongWritesPartOfUnit);
@@ -342,9 +347,10 @@ impl Layout for Interleaved {
     fn prefetch(&self, _shadow: usize, index: usize) {
         self.records.prefetch(index * RECORD_WORDS);
     }
-    #[inline]
-    fn write(&self, shadow: usize, index: usize, value: u64) {
+    #[inline(always)]
+    fn replace(&self, shadow: usize, index: usize, new: impl New) {
         let record = self.records.record::<RECORD_WORDS>(index);
+        let value = new.of(|| record[0].load(Ordering::Relaxed));
         record[0].store(value, Ordering::Relaxed);
         record[SHADOWS + shadow].store(value, Ordering::Relaxed);
         byte::store(&record[FLAGS], shadow, 1);

@@ -33,7 +33,7 @@
 use std::ops::Range;
 use std::sync::{Arc, PoisonError};
 
-use crate::algorithm::Algorithm;
+use crate::algorithm::{Algorithm, New, write_by_replace};
 use crate::claim::{Claim, Claims};
 use crate::error::{BeginError, MemoryError, Unavailable};
 use crate::handover::{Handover, Progress};
@@ -81,6 +81,17 @@ impl Current {
             pages.handover.note_interruption();
             pages.save(word / BLOCK_WORDS);
         }
+    }
+}
+
+impl UserFault {
+    /// Replaces a word in place.
+    #[inline(always)]
+    fn replace(&mut self, index: usize, new: impl New) {
+        assert!(index < self.len, "word {index} of {}", self.len);
+        self.faults.before_store(index);
+        let word = self.words.word(index);
+        word.store(new.of(|| word.load(Ordering::Relaxed)), Ordering::Relaxed);
     }
 }
 
@@ -149,12 +160,7 @@ impl Algorithm for UserFault {
         self.words.load(index)
     }
 
-    #[inline]
-    fn write(&mut self, index: usize, value: u64) {
-        assert!(index < self.len, "word {index} of {}", self.len);
-        self.faults.before_store(index);
-        self.words.store(index, value);
-    }
+    write_by_replace!();
 
     #[inline]
     fn approach(&self, index: usize) {

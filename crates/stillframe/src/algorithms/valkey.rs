@@ -41,7 +41,7 @@
 
 use std::sync::Arc;
 
-use crate::algorithm::Algorithm;
+use crate::algorithm::{Algorithm, New, write_by_replace};
 use crate::error::{BeginError, MemoryError};
 use crate::handover::{Handover, Progress, Waiting};
 use crate::image::{Held, InProcess, Lease, View};
@@ -133,16 +133,7 @@ impl Algorithm for Valkey {
         self.words.load(index)
     }
 
-    #[inline]
-    fn write(&mut self, index: usize, value: u64) {
-        if self.active
-            && !self.is_walked(index / BLOCK_WORDS)
-            && self.stamps.load(index >> self.shift) < self.mark
-        {
-            self.first_touch(index, value);
-        }
-        self.words.store(index, value);
-    }
+    write_by_replace!();
 
     #[inline]
     fn approach(&self, index: usize) {
@@ -207,6 +198,19 @@ impl Algorithm for Valkey {
 }
 
 impl Valkey {
+    /// Replaces a word, whose unit is saved first if the walk has yet to come to it.
+    #[inline(always)]
+    fn replace(&mut self, index: usize, new: impl New) {
+        let new = new.of(|| self.words.load(index));
+        if self.active
+            && !self.is_walked(index / BLOCK_WORDS)
+            && self.stamps.load(index >> self.shift) < self.mark
+        {
+            self.first_touch(index, new);
+        }
+        self.words.store(index, new);
+    }
+
     /// Whether the image needs nothing more of a block: walked, or added after begin.
     #[inline]
     fn is_walked(&self, block: usize) -> bool {

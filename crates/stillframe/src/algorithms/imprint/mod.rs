@@ -34,7 +34,7 @@
 mod before;
 
 pub use self::before::Before;
-use crate::algorithm::{Algorithm, write_each};
+use crate::algorithm::{Algorithm, New, write_by_replace, write_each};
 use crate::error::{BeginError, MemoryError};
 use crate::handover::{Handover, Progress, Waiting};
 use crate::image::{Held, InProcess, Lease};
@@ -45,7 +45,7 @@ use crate::options::{OnFull, Options, budget_for};
 use crate::os::Shared;
 use crate::point::Point;
 use crate::sink::{BLOCK_WORDS, Sink};
-use crate::sync::{AtomicU64, Backoff, Ordering, fence};
+use crate::sync::{Backoff, Ordering, fence};
 
 /// Records of a block before it gets a frame. A frame costs a block copy and as much log as
 /// `BLOCK_WORDS / 2` records.
@@ -129,10 +129,7 @@ impl Algorithm for Imprint {
         self.words.load(index)
     }
 
-    #[inline(always)]
-    fn write(&mut self, index: usize, value: u64) {
-        self.replace(index, |_| value, |_| value);
-    }
+    write_by_replace!();
 
     fn write_run(&mut self, start: usize, values: &[u64]) {
         if self.span == 0 {
@@ -143,11 +140,6 @@ impl Algorithm for Imprint {
 
     fn in_place(&self) -> Option<Words> {
         Some(self.words.view())
-    }
-
-    #[inline(always)]
-    fn update(&mut self, index: usize, patch: impl Fn(u64) -> u64) {
-        self.replace(index, &patch, |word| patch(word.load(Ordering::Relaxed)));
     }
 
     #[inline]
@@ -202,7 +194,7 @@ impl Imprint {
         self.handover.arena_used()
     }
 
-    /// Replaces a word: by `with_old` of its value if the image needs that, else by `new`.
+    /// Replaces a word, and saves its old value first if the image needs that.
     ///
     /// What bounds the speed is how many of these the processor overlaps, each waiting for its word
     /// to come from memory: that is, how few instructions and stores there are to one. So the word
@@ -211,12 +203,7 @@ impl Imprint {
     /// when that is found, for whatever reason: the test of the mark is then one branch that hot
     /// words always take alike.
     #[inline(always)]
-    fn replace(
-        &mut self,
-        index: usize,
-        with_old: impl FnOnce(u64) -> u64,
-        new: impl FnOnce(&AtomicU64) -> u64,
-    ) {
+    fn replace(&mut self, index: usize, new: impl New) {
         let word = self.words.word(index);
         if self.span != 0 {
             let mark = self.marks.of(index / BLOCK_WORDS);
@@ -227,7 +214,7 @@ impl Imprint {
             let records = mark.get(Ordering::Acquire);
             if records != CLOSED {
                 let old = word.load(Ordering::Relaxed);
-                let new = with_old(old);
+                let new = new.of(|| old);
                 let used = self.used();
                 if records < LIMIT && used < self.limit {
                     self.append(used, index, [old, new]);
@@ -238,7 +225,7 @@ impl Imprint {
                 return self.words.store(index, new);
             }
         }
-        word.store(new(word), Ordering::Relaxed);
+        word.store(new.of(|| word.load(Ordering::Relaxed)), Ordering::Relaxed);
     }
 
     /// Appends the record of a word to the log, which is `used` words long and has room.
