@@ -8,6 +8,7 @@ use crate::image::{Marks, low};
 use crate::memory::Words;
 use crate::options::Options;
 use crate::sink::BLOCK_WORDS;
+use crate::sync::{AtomicU64, Ordering};
 
 /// Flags for the units of whole blocks, in groups of 64.
 fn groups(words: usize, shift: u32) -> usize {
@@ -20,63 +21,62 @@ fn units(block: usize, shift: u32) -> Range<usize> {
     block * count..(block + 1) * count
 }
 
-/// A bit a unit of `1 << shift` words, 64 in a word.
+/// `N` bits a unit of `1 << shift` words: a word for each column of 64 units, the words of all
+/// columns side by side. Columns may have different owners.
 #[derive(Debug)]
-pub(crate) struct Bits {
+pub(crate) struct Columns<const N: usize> {
     words: Words,
     shift: u32,
 }
 
-impl Bits {
+impl<const N: usize> Columns<N> {
     /// Clear flags for the state that `options` describe, which fits in memory.
     pub(crate) fn create(options: &Options, shift: u32) -> Result<Self, MemoryError> {
-        let words = Words::create(&options.resized(|words| groups(words, shift)))?;
+        let words = Words::create(&options.resized(|words| N * groups(words, shift)))?;
         Ok(Self { words, shift })
     }
     /// Makes room for `words` words of state.
     pub(crate) fn grow(&mut self, words: usize) -> Result<(), MemoryError> {
-        self.words.grow(groups(words, self.shift))
+        self.words.grow(N * groups(words, self.shift))
     }
     pub(crate) fn view(&self) -> Self {
         Self { words: self.words.view(), shift: self.shift }
     }
+    /// The words in which the bits of a unit are, at place `unit % 64`.
     #[inline]
-    pub(crate) fn get(&self, unit: usize) -> bool {
-        self.words.load(unit / 64) >> (unit % 64) & 1 != 0
+    pub(crate) fn of(&self, unit: usize) -> &[AtomicU64; N] {
+        self.words.record(unit / 64)
+    }
+    #[inline]
+    pub(crate) fn get(&self, column: usize, unit: usize) -> bool {
+        self.of(unit)[column].load(Ordering::Relaxed) >> (unit % 64) & 1 != 0
     }
     #[inline]
     pub(crate) fn prefetch(&self, unit: usize) {
-        self.words.prefetch(unit / 64);
+        self.words.prefetch(N * (unit / 64));
     }
-    #[inline]
-    pub(crate) fn set(&self, unit: usize) {
-        self.words.store(unit / 64, self.words.load(unit / 64) | 1 << (unit % 64));
-    }
-    /// Sets or clears a flag, without a branch.
-    #[inline]
-    pub(crate) fn put(&self, unit: usize, flag: bool) {
-        let others = self.words.load(unit / 64) & !(1 << (unit % 64));
-        self.words.store(unit / 64, others | u64::from(flag) << (unit % 64));
-    }
-    pub(crate) fn fill(&self, units: Range<usize>, flag: bool) {
+    pub(crate) fn fill(&self, column: usize, units: Range<usize>, flag: bool) {
         let mut at = units.start;
         while at < units.end {
             let end = units.end.min((at / 64 + 1) * 64);
             let mask = low(end - at) << (at % 64);
-            let old = self.words.load(at / 64);
+            let word = &self.of(at)[column];
+            let old = word.load(Ordering::Relaxed);
             let new = if flag { old | mask } else { old & !mask };
             if new != old {
-                self.words.store(at / 64, new);
+                word.store(new, Ordering::Relaxed);
             }
             at = end;
         }
     }
     #[inline]
-    pub(crate) fn marks(&self, block: usize) -> Marks {
-        Marks::of_units(block, self.shift, |group| self.words.load(group))
+    pub(crate) fn marks(&self, column: usize, block: usize) -> Marks {
+        Marks::of_units(block, self.shift, |group| {
+            self.words.record::<N>(group)[column].load(Ordering::Relaxed)
+        })
     }
-    pub(crate) fn forget(&self, block: usize) {
-        self.fill(units(block, self.shift), false);
+    pub(crate) fn forget(&self, column: usize, block: usize) {
+        self.fill(column, units(block, self.shift), false);
     }
 }
 

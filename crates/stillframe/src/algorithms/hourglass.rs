@@ -5,8 +5,8 @@
 //! flags what it wrote in `b[U]`. Begin swaps the roles, and the snapshotter dumps the flagged
 //! units of the other array, `A[D]`. `br` says in which array the latest value of a unit is.
 //!
-//! - Memory: 2 copies and 3 bits a unit (`hourglass`, whose sink merges); one copy more
-//!   (`hourglass-copy`). Begin: O(1), but O(changed) after an image that was not settled. Read: one
+//! - Memory: 2 copies and 4 bits a unit, of which 3 are used (`hourglass`, whose sink merges); one
+//!   copy more (`hourglass-copy`). Begin: O(1), but O(changed) after an image that was not settled. Read: one
 //!   bit of `br`. Write: one bit, two on the first touch of a period. Unit: word, line or page; the
 //!   first touch of a longer unit copies it if its latest value is in the other array (the unit
 //!   rule).
@@ -21,8 +21,10 @@
 //! - H4: an image is the last settled one, with `A[D][k]` for each `k` flagged in `b[D]`.
 //!
 //! No race: `A[U]`, `b[U]` and `br` are the writer's alone, `A[D]` and `b[D]` the snapshotter's,
-//! from begin to `done` (the two edges of the hand-over). `b0` and `b1` are separate arrays, so the
-//! two never share even a word of packed flags: no atomic read-modify-write, wait-free.
+//! from begin to `done` (the two edges of the hand-over). `b0`, `b1` and `br` of 64 units are three
+//! words, so the two never share a word of packed flags: no atomic read-modify-write, wait-free.
+//! They lie in one cache line, which a first write of a period misses once, not twice; the
+//! snapshotter passes each line twice an image.
 //!
 //! Deviations: the base image is not dumped before the first begin; all units count as written in
 //! period 0 in place (the paper flags them in the *other* array, from where they overwrite newer
@@ -31,9 +33,9 @@
 
 use std::marker::PhantomData;
 
-use crate::algorithm::Algorithm;
+use crate::algorithm::{Algorithm, New, write_by_replace};
 use crate::error::{BeginError, MemoryError};
-use crate::flags::Bits;
+use crate::flags::Columns;
 use crate::handover::{Handover, Progress};
 use crate::image::{ByArray, BySink, Changes, Completion, Increment, Lease, Marks, fold, rewrite};
 use crate::info::Info;
@@ -43,21 +45,26 @@ use crate::options::Options;
 use crate::os::Shared;
 use crate::point::Point;
 use crate::sink::Sink;
+use crate::sync::Ordering;
 
 /// Completed by the sink: the true two copies.
 pub type Hourglass = Glass<BySink>;
 /// Completed by a third array, as in the authors' code.
 pub type HourglassCopy = Glass<ByArray>;
 
+/// Columns 0 and 1 are `b0` and `b1`; the fourth is not used, but a record is then half a line.
+type Flags = Columns<4>;
+/// The column of `br`.
+const LATEST: usize = 2;
+
 /// State words with Hourglass images.
 #[derive(Debug)]
 pub struct Glass<C> {
     /// `A0` and `A1`.
     arrays: [Words; 2],
-    /// `b0` and `b1`: what was written in the array's last period.
-    written: [Bits; 2],
-    /// `br`: whether the latest value is in `A1`.
-    latest: Bits,
+    /// `b0` and `b1`, what was written in the array's last period; `br`, whether the latest value is
+    /// in `A1`. Those of 64 units lie side by side.
+    flags: Flags,
     previous: Option<Words>,
     /// `U`: the array of this period, 0 or 1.
     current: usize,
@@ -73,11 +80,9 @@ impl<C: Completion> Algorithm for Glass<C> {
     fn create(options: &Options) -> Result<Self, MemoryError> {
         let shift = Self::INFO.unit(options.unit).words().trailing_zeros();
         let array = || Words::create(options);
-        let flags = || Bits::create(options, shift);
         let state = Self {
             arrays: [array()?, array()?],
-            written: [flags()?, flags()?],
-            latest: flags()?,
+            flags: Flags::create(options, shift)?,
             previous: C::IN_MEMORY.then(array).transpose()?,
             current: 0,
             shift,
@@ -85,7 +90,7 @@ impl<C: Completion> Algorithm for Glass<C> {
             completion: PhantomData,
         };
         let other = state.handover.is(Mutant::HourglassFlagsBaseInOtherArray);
-        state.written[usize::from(other)].fill(0..state.units(options.words), true);
+        state.flags.fill(usize::from(other), 0..state.units(options.words), true);
         Ok(state)
     }
 
@@ -95,8 +100,7 @@ impl<C: Completion> Algorithm for Glass<C> {
 
     fn grow(&mut self, words: usize) -> Result<(), MemoryError> {
         let before = self.words();
-        self.written.iter_mut().try_for_each(|flags| flags.grow(words))?;
-        self.latest.grow(words)?;
+        self.flags.grow(words)?;
         if let Some(previous) = &mut self.previous {
             previous.grow(words)?;
         }
@@ -107,8 +111,8 @@ impl<C: Completion> Algorithm for Glass<C> {
                 rewrite(self, before - 1); // its unit has become longer
             }
             let new = self.units(before)..self.units(words);
-            self.written[self.current].fill(new.clone(), true);
-            self.latest.fill(new, self.current == 1);
+            self.flags.fill(self.current, new.clone(), true);
+            self.flags.fill(LATEST, new, self.current == 1);
         }
         Ok(())
     }
@@ -118,28 +122,16 @@ impl<C: Completion> Algorithm for Glass<C> {
         if self.handover.is(Mutant::HourglassReadsCurrent) {
             return self.arrays[self.current].load(index);
         }
-        self.arrays[usize::from(self.latest.get(index >> self.shift))].load(index)
+        self.arrays[usize::from(self.flags.get(LATEST, index >> self.shift))].load(index)
     }
 
-    #[inline]
-    fn write(&mut self, index: usize, value: u64) {
-        let (unit, current) = (index >> self.shift, self.current & 1);
-        if self.shift != 0 && !self.written[current].get(unit) {
-            self.carry(index, unit);
-        }
-        self.arrays[current].store(index, value);
-        if !self.written[current].get(unit) {
-            self.written[current].set(unit);
-            self.latest.put(unit, current == 1);
-        } // else `br` is right: H2
-    }
+    write_by_replace!();
 
     #[inline]
     fn approach(&self, index: usize) {
         let unit = index >> self.shift;
         self.arrays[self.current & 1].prefetch(index);
-        self.written[self.current & 1].prefetch(unit);
-        self.latest.prefetch(unit);
+        self.flags.prefetch(unit);
     }
 
     fn begin<S: Sink + 'static>(
@@ -165,7 +157,38 @@ impl<C: Completion> Algorithm for Glass<C> {
 
 impl<C: Completion> Glass<C> {
     fn side(&self, side: usize) -> Side {
-        Side { words: self.arrays[side].view(), written: self.written[side].view() }
+        Side { words: self.arrays[side].view(), flags: self.flags.view(), side }
+    }
+
+    #[inline(always)]
+    fn replace(&mut self, index: usize, new: impl New) {
+        if self.shift == 0 {
+            self.replace_in(index, index, new); // the shift is a constant
+        } else {
+            self.replace_in(index, index >> self.shift, new);
+        }
+    }
+
+    /// Replaces a word of a unit. If the unit was written in this period, its flags are as they
+    /// should be, and its latest value is here (H2): nothing else is read.
+    #[inline(always)]
+    fn replace_in(&self, index: usize, unit: usize, new: impl New) {
+        let current = self.current & 1;
+        let word = self.arrays[current].word(index);
+        let (flags, place) = (self.flags.of(unit), unit % 64);
+        let written = flags[current].load(Ordering::Relaxed);
+        if written >> place & 1 != 0 {
+            return word.store(new.of(|| word.load(Ordering::Relaxed)), Ordering::Relaxed);
+        }
+        let latest = flags[LATEST].load(Ordering::Relaxed);
+        let home = (latest >> place) as usize & 1;
+        if self.shift != 0 && home != current {
+            self.carry(unit);
+        }
+        word.store(new.of(|| self.arrays[home].load(index)), Ordering::Relaxed);
+        flags[current].store(written | 1 << place, Ordering::Relaxed);
+        let moved = ((home ^ current) as u64) << place;
+        flags[LATEST].store(latest ^ moved, Ordering::Relaxed);
     }
 
     /// Units that hold the first `words` words.
@@ -173,12 +196,10 @@ impl<C: Completion> Glass<C> {
         words.div_ceil(1 << self.shift)
     }
 
-    /// Brings all of a unit of several words into `A[U]` before the first write of a period.
-    #[inline]
-    fn carry(&self, index: usize, unit: usize) {
-        assert!(index < self.words(), "word {index} of {}", self.words());
-        let is_here = self.latest.get(unit) == (self.current == 1);
-        if !is_here && !self.handover.is(Mutant::HourglassWritesPartOfUnit) {
+    /// Brings a unit of several words, whose latest value is in the other array, into `A[U]`.
+    #[inline(never)]
+    fn carry(&self, unit: usize) {
+        if !self.handover.is(Mutant::HourglassWritesPartOfUnit) {
             let start = unit << self.shift;
             let len = (1 << self.shift).min(self.words() - start);
             let [to, from] = [self.current, 1 - self.current].map(|array| &self.arrays[array]);
@@ -191,17 +212,18 @@ impl<C: Completion> Glass<C> {
 #[derive(Debug)]
 pub struct Side {
     words: Words,
-    written: Bits,
+    flags: Flags,
+    side: usize,
 }
 
 impl Changes for Side {
     fn marks(&self, block: usize) -> Marks {
-        self.written.marks(block)
+        self.flags.marks(self.side, block)
     }
     fn copy(&self, start: usize, into: &mut [u64]) {
         self.words.copy_to(start, into);
     }
     fn forget(&self, block: usize) {
-        self.written.forget(block);
+        self.flags.forget(self.side, block);
     }
 }

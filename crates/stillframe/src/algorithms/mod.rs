@@ -110,13 +110,13 @@ macro_rules! for_each_algorithm {
             hourglass::Hourglass {
                 name: "hourglass", title: "Hourglass, Merge",
                 citation: "Li et al. 2018, section 3.2.1",
-                memory: "2 + 3 bits a unit", begin: "O(1)", read: "one bit", write: "two bits",
+                memory: "2 + 4 bits a unit", begin: "O(1)", read: "one bit", write: "two bits",
                 units: &[Word, Line, Page], image: Incremental, random_access: false,
             }
             hourglass::HourglassCopy {
                 name: "hourglass-copy", title: "Hourglass, Copy",
                 citation: "Li et al. 2018, section 3.2.1; the authors' code",
-                memory: "3 + 3 bits a unit", begin: "O(1)", read: "one bit", write: "two bits",
+                memory: "3 + 4 bits a unit", begin: "O(1)", read: "one bit", write: "two bits",
                 units: &[Word, Line, Page],
             }
             piggyback::Piggyback {
