@@ -4,7 +4,7 @@
 //! NZZ   A0: w w w w ..   A1: w w w w ..   MR: b b b b ..   MW: b b b b ..     a byte a flag
 //! IZZ   line: [A0 A1] [A0 A1] [A0 A1] [MR MR MR .. MW MW MW] [-]              3 words a line
 //! PZZ   line: [A0 A0 A0] [A1 A1 A1] [MR MR MR ..] [MW MW MW ..]               3 words a line
-//! BAZZ  A0: w w w w ..   A1: w w w w ..   line: [256 bits of MR] [the 256 of MW]
+//! BAZZ  A0: w w w w ..   A1: w w w w ..   line: four times [64 bits of MR] [the 64 of MW]
 //! ```
 //!
 //! The paper's words have 4 bytes, ours 8, so three (not six) fit a line of 64 bytes with their
@@ -17,6 +17,7 @@ mod in_line;
 use std::fmt::Debug;
 
 use super::{Bazz, Nzz};
+use crate::algorithm::New;
 use crate::error::MemoryError;
 use crate::info::Info;
 use crate::memory::Words;
@@ -63,6 +64,15 @@ pub trait Layout: Debug + Send + Sized + 'static {
     fn target(&self, unit: usize) -> usize;
     /// Sets `MR`.
     fn set_latest(&self, unit: usize, home: usize);
+    /// Replaces a word that is a unit: writes it in this period's home, which is then the latest.
+    #[inline(always)]
+    fn replace(&self, index: usize, new: impl New) {
+        let home = self.target(index);
+        let word = self.word(home, index);
+        let old = || self.word(self.latest(index), index).load(Ordering::Relaxed);
+        word.store(new.of(old), Ordering::Relaxed);
+        self.set_latest(index, home);
+    }
     /// `MW := !MR` for all units.
     fn negate(&self);
     /// `MW := !MW` for all units: the mistake that the picture of two copies taking turns invites.
@@ -184,7 +194,13 @@ impl Layout for Separate {
     }
 }
 
-/// BAZZ: separate homes; each line of flags holds 256 bits of `MR`, then the 256 of `MW`.
+/// Words of flags of 64 units, and which of them are `MR` and `MW`.
+const PAIR: usize = 2;
+const LATEST: usize = 0;
+const TARGETS: usize = 1;
+
+/// BAZZ: separate homes; each line of flags holds 256 bits of `MR` and the 256 of `MW`, in pairs of
+/// words, so that one look finds both flags of a unit.
 #[derive(Debug)]
 pub struct BitPacked {
     homes: [Words; 2],
@@ -192,25 +208,19 @@ pub struct BitPacked {
 }
 
 impl BitPacked {
-    const UNITS_PER_LINE: usize = 256;
-    /// From a word of `MR` to that of `MW`.
-    const TARGETS: usize = LINE_WORDS / 2;
-
     fn flag_words(words: usize, shift: u32) -> usize {
-        words.div_ceil(1 << shift).div_ceil(Self::UNITS_PER_LINE) * LINE_WORDS
+        words.div_ceil(1 << shift).div_ceil(64) * PAIR
     }
 
-    /// The word that holds a unit's bit of `MR`.
+    /// The words that hold a unit's bit of `MR` and of `MW`.
     #[inline]
-    fn place(unit: usize) -> usize {
-        unit / Self::UNITS_PER_LINE * LINE_WORDS + unit / 64 % Self::TARGETS
+    fn pair(&self, unit: usize) -> &[AtomicU64; PAIR] {
+        self.flags.record(unit / 64)
     }
 
     fn set_targets(&self, from: usize) {
-        for line in self.flags.as_slice().chunks_exact(LINE_WORDS) {
-            for (from, target) in line[from..].iter().zip(&line[Self::TARGETS..]) {
-                target.store(!from.load(Ordering::Relaxed), Ordering::Relaxed);
-            }
+        for pair in self.flags.as_slice().as_chunks::<PAIR>().0 {
+            pair[TARGETS].store(!pair[from].load(Ordering::Relaxed), Ordering::Relaxed);
         }
     }
 }
@@ -245,32 +255,44 @@ impl Layout for BitPacked {
     #[inline]
     fn prefetch(&self, index: usize, unit: usize) {
         self.homes.iter().for_each(|home| home.prefetch(index));
-        self.flags.prefetch(Self::place(unit));
+        self.flags.prefetch(unit / 64 * PAIR);
     }
 
     #[inline]
     fn latest(&self, unit: usize) -> usize {
-        (self.flags.load(Self::place(unit)) >> (unit % 64)) as usize & 1
+        (self.pair(unit)[LATEST].load(Ordering::Relaxed) >> (unit % 64)) as usize & 1
     }
 
     #[inline]
     fn target(&self, unit: usize) -> usize {
-        (self.flags.load(Self::place(unit) + Self::TARGETS) >> (unit % 64)) as usize & 1
+        (self.pair(unit)[TARGETS].load(Ordering::Relaxed) >> (unit % 64)) as usize & 1
     }
 
     #[inline]
     fn set_latest(&self, unit: usize, home: usize) {
-        let word = self.flags.word(Self::place(unit));
+        let word = &self.pair(unit)[LATEST];
         let others = word.load(Ordering::Relaxed) & !(1 << (unit % 64));
         word.store(others | (home as u64) << (unit % 64), Ordering::Relaxed);
     }
 
+    /// Both flags are looked at once, and `MR` becomes `MW` without a branch.
+    #[inline(always)]
+    fn replace(&self, index: usize, new: impl New) {
+        let (pair, place) = (self.pair(index), index % 64);
+        let [latest, targets] = pair.each_ref().map(|word| word.load(Ordering::Relaxed));
+        let word = self.word((targets >> place) as usize, index);
+        let old = || self.word((latest >> place) as usize, index).load(Ordering::Relaxed);
+        word.store(new.of(old), Ordering::Relaxed);
+        let changed = (latest ^ targets) & 1 << place;
+        pair[LATEST].store(latest ^ changed, Ordering::Relaxed);
+    }
+
     fn negate(&self) {
-        self.set_targets(0);
+        self.set_targets(LATEST);
     }
 
     fn flip_targets(&self) {
-        self.set_targets(Self::TARGETS);
+        self.set_targets(TARGETS);
     }
 
     fn move_run(&self, start: usize, end: usize, from: usize, to: usize) {

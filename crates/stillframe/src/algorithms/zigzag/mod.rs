@@ -26,7 +26,7 @@
 
 mod layouts;
 
-use crate::algorithm::Algorithm;
+use crate::algorithm::{Algorithm, New, write_by_replace};
 use crate::error::{BeginError, MemoryError};
 use crate::handover::{Handover, Progress};
 use crate::image::{Held, InProcess, Lease, View};
@@ -89,19 +89,7 @@ impl<L: Layout> Algorithm for Zigzag<L> {
         self.layout.word(home, index).load(Ordering::Relaxed)
     }
 
-    #[inline]
-    fn write(&mut self, index: usize, value: u64) {
-        let unit = index >> self.shift();
-        let home = self.layout.target(unit);
-        if self.shift() != 0 {
-            let latest = self.layout.latest(unit);
-            if latest != home {
-                self.move_unit(unit, latest, home);
-            }
-        }
-        self.layout.word(home, index).store(value, Ordering::Relaxed);
-        self.layout.set_latest(unit, home);
-    }
+    write_by_replace!();
 
     #[inline]
     fn approach(&self, index: usize) {
@@ -140,6 +128,29 @@ impl<L: Layout> Zigzag<L> {
     #[inline]
     fn shift(&self) -> u32 {
         shift_of::<L>(self.shift)
+    }
+
+    #[inline(always)]
+    fn replace(&mut self, index: usize, new: impl New) {
+        if self.shift() == 0 {
+            self.layout.replace(index, new);
+        } else {
+            self.replace_in_unit(index, new);
+        }
+    }
+
+    /// Replaces a word of a unit that has several.
+    #[inline]
+    fn replace_in_unit(&mut self, index: usize, new: impl New) {
+        let unit = index >> self.shift();
+        let home = self.layout.target(unit);
+        let latest = self.layout.latest(unit);
+        if latest != home {
+            self.move_unit(unit, latest, home);
+        }
+        let old = || self.layout.word(latest, index).load(Ordering::Relaxed);
+        self.layout.word(home, index).store(new.of(old), Ordering::Relaxed);
+        self.layout.set_latest(unit, home);
     }
 
     /// The unit rule: before a part of a unit is written into the other home, all of it is.

@@ -4,6 +4,7 @@ use std::fmt::Debug;
 use std::marker::PhantomData;
 
 use super::{LINE_WORDS, Layout};
+use crate::algorithm::New;
 use crate::algorithms::zigzag::{Izz, Pzz};
 use crate::error::MemoryError;
 use crate::info::Info;
@@ -139,6 +140,21 @@ impl<O: Order> Layout for InLine<O> {
         let word = &self.line(unit)[LATEST];
         let others = word.load(Ordering::Relaxed) & !(1 << (unit % SLOTS));
         word.store(others | (home as u64) << (unit % SLOTS), Ordering::Relaxed);
+    }
+
+    /// One line, one look at each of its flags.
+    #[inline(always)]
+    fn replace(&self, index: usize, new: impl New) {
+        assert!(index < self.len, "a word out of bounds");
+        let (line, slot) = (self.line(index), index % SLOTS);
+        let (place, shift) = O::TARGETS;
+        let latest = line[LATEST].load(Ordering::Relaxed);
+        let targets = line[place].load(Ordering::Relaxed) >> shift;
+        let word = |flags: u64| &line[O::place((flags >> slot) as usize & 1, slot)];
+        let old = || word(latest).load(Ordering::Relaxed);
+        word(targets).store(new.of(old), Ordering::Relaxed);
+        let changed = (latest ^ targets) & 1 << slot;
+        line[LATEST].store(latest ^ changed, Ordering::Relaxed);
     }
 
     fn negate(&self) {
