@@ -44,7 +44,7 @@
 
 use std::cell::Cell;
 
-use crate::algorithm::Algorithm;
+use crate::algorithm::{Algorithm, New, write_by_replace};
 use crate::error::{BeginError, MemoryError};
 use crate::handover::{Handover, Progress};
 use crate::image::{Held, InProcess, Lease, View};
@@ -113,17 +113,7 @@ impl Algorithm for Piggyback {
         self.homes[self.source(state)].load(index)
     }
 
-    #[inline]
-    fn write(&mut self, index: usize, value: u64) {
-        let unit = index >> self.shift;
-        let state = self.locations.of(unit).get(Ordering::Acquire); // as in `read`
-        if self.source(state) != self.current {
-            self.claim(unit);
-        }
-        // From here on the copier leaves the unit alone.
-        self.homes[self.current & 1].store(index, value);
-        self.locations.of(unit).set(ONLY + self.current as u8, Ordering::Relaxed);
-    }
+    write_by_replace!();
 
     #[inline]
     fn approach(&self, index: usize) {
@@ -168,17 +158,45 @@ impl Piggyback {
         self.sources >> state & 1
     }
 
+    #[inline(always)]
+    fn replace(&mut self, index: usize, new: impl New) {
+        let (unit, current) = (index >> self.shift, self.current & 1);
+        let word = self.homes[current].word(index);
+        let location = self.locations.of(unit);
+        let source = self.source(location.get(Ordering::Acquire)); // as in `read`
+        if source != current {
+            self.claim(unit);
+        }
+        // From here on the copier leaves the unit alone. `A[D]` has the old value after the claim
+        // too, whoever won it (P2, P3).
+        let old = || self.homes[source].load(index);
+        word.store(new.of(old), Ordering::Relaxed);
+        location.set(ONLY + current as u8, Ordering::Relaxed);
+    }
+
     /// Takes a unit whose latest value may be in `A[D]` alone away from the copier.
+    #[inline]
+    fn claim(&self, unit: usize) {
+        let (old, new) = (ONLY + 1 - self.current as u8, ONLY + self.current as u8);
+        let claimed = is_unclaimed(&self.handover) || self.locations.of(unit).claim(old, new);
+        if !claimed || self.shift != 0 {
+            self.claimed(unit, claimed);
+        }
+    }
+
+    /// A claim that met the copier, or that is of a unit of several words.
+    #[cold]
     #[inline(never)]
-    fn claim(&mut self, unit: usize) {
+    fn claimed(&self, unit: usize, mut claimed: bool) {
         let (old, new) = (ONLY + 1 - self.current as u8, ONLY + self.current as u8);
         let mut backoff = Backoff::default();
-        while !is_unclaimed(&self.handover) && !self.locations.of(unit).claim(old, new) {
+        while !claimed {
             // It is being copied, or has been.
             if self.locations.of(unit).get(Ordering::Acquire) == EQUAL {
                 return;
             }
             backoff.wait();
+            claimed = self.locations.of(unit).claim(old, new);
         }
         if self.shift == 0 || self.handover.is(Mutant::TwoHomesWritePart) {
             return; // all of it is about to be written
@@ -213,11 +231,8 @@ impl Copier {
     /// image's home alone.
     fn copy(&self, start: usize, length: usize) {
         let end = start + length;
-        for unit in start >> self.shift..end.div_ceil(1 << self.shift) {
-            if self.locations.of(unit).get(Ordering::Relaxed) == ONLY + self.image as u8 {
-                self.copy_unit(unit);
-            }
-        }
+        let units = start >> self.shift..end.div_ceil(1 << self.shift);
+        self.locations.each(units, ONLY + self.image as u8, |unit| self.copy_unit(unit));
         self.done.set(end);
     }
 

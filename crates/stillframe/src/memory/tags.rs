@@ -1,8 +1,11 @@
 //! A small number a unit, where two threads may change neighbours at a time.
 
+use std::ops::Range;
+
 use super::Words;
 use crate::error::MemoryError;
 use crate::options::Options;
+use crate::os;
 use crate::sync::Ordering;
 
 use cell::{Cell, PER_WORD};
@@ -67,6 +70,35 @@ impl Tags {
     #[inline]
     pub(crate) fn prefetch(&self, unit: usize) {
         self.words.prefetch(unit / PER_WORD);
+    }
+
+    /// Calls `found` with each of `units` whose tag is `tag`, by relaxed loads, 64 at a time where
+    /// that many lie side by side: a unit that nothing is to be done for costs next to nothing.
+    pub(crate) fn each(&self, units: Range<usize>, tag: u8, mut found: impl FnMut(usize)) {
+        let mut at = units.start;
+        while at < units.end {
+            let count = (units.end - at).min(64);
+            let mut equal = self.equal(at, count, tag);
+            while equal != 0 {
+                found(at + equal.trailing_zeros() as usize);
+                equal &= equal - 1;
+            }
+            at += count;
+        }
+    }
+
+    /// Which of the `count` tags from `first` on, 64 at most, are `tag`, as bits.
+    #[inline]
+    fn equal(&self, first: usize, count: usize, tag: u8) -> u64 {
+        if PER_WORD == 8
+            && count == 64
+            && first.is_multiple_of(8)
+            && let Some(equal) = os::equal_bytes(self.words.line(first / 8), tag)
+        {
+            return equal;
+        }
+        let is_equal = |at: &usize| self.of(first + at).get(Ordering::Relaxed) == tag;
+        (0..count).filter(is_equal).fold(0, |equal, at| equal | 1 << at)
     }
 
     /// The tag of a unit, which is below the count: the last word may have room for more.

@@ -66,6 +66,51 @@ pub(crate) fn copy_words(from: &[AtomicU64], to: &[AtomicU64]) {
     }
 }
 
+/// Which of the 64 bytes of a line are `value`, as bits; `None` where that must be asked byte by
+/// byte. To the threads that store those bytes it is 64 relaxed loads of single bytes, in no order:
+/// x86-64 tears none, and nothing wider is relied on.
+#[inline]
+pub(crate) fn equal_bytes(line: &[AtomicU64; 8], value: u8) -> Option<u64> {
+    #[cfg(target_arch = "x86_64")]
+    if !cfg!(any(miri, stillframe_tsan, feature = "loom", feature = "shuttle")) {
+        let pattern = u64::from(value) * 0x0101_0101_0101_0101;
+        let (a, b, c, d): (u32, u32, u32, u32);
+        // SAFETY: the block reads the 64 bytes of `line`, which are only accessed atomically, and
+        // stands for a relaxed load of each; SSE2 is part of x86-64.
+        unsafe {
+            std::arch::asm!(
+                "movq {x}, {pattern}",
+                "punpcklqdq {x}, {x}",
+                "movdqu {y}, [{line}]",
+                "pcmpeqb {y}, {x}",
+                "pmovmskb {a:e}, {y}",
+                "movdqu {y}, [{line} + 16]",
+                "pcmpeqb {y}, {x}",
+                "pmovmskb {b:e}, {y}",
+                "movdqu {y}, [{line} + 32]",
+                "pcmpeqb {y}, {x}",
+                "pmovmskb {c:e}, {y}",
+                "movdqu {y}, [{line} + 48]",
+                "pcmpeqb {y}, {x}",
+                "pmovmskb {d:e}, {y}",
+                line = in(reg) line.as_ptr(),
+                pattern = in(reg) pattern,
+                x = out(xmm_reg) _,
+                y = out(xmm_reg) _,
+                a = out(reg) a,
+                b = out(reg) b,
+                c = out(reg) c,
+                d = out(reg) d,
+                options(nostack, readonly, preserves_flags),
+            );
+        }
+        let [a, b, c, d] = [a, b, c, d].map(u64::from);
+        return Some(a | b << 16 | c << 32 | d << 48);
+    }
+    let _ = (line, value);
+    None
+}
+
 /// Asks the processor to bring what lies at `word` near. Nothing is accessed: any address will do.
 #[inline]
 pub(crate) fn prefetch(word: *const AtomicU64) {
@@ -146,6 +191,18 @@ pub(crate) fn copy_memory(from: &[u64], to: &mut [u64], threads: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn equal_bytes_are_found_each_in_its_place() {
+        let bytes: [u8; 64] = std::array::from_fn(|at| (at * at % 7) as u8);
+        let words = bytes.as_chunks().0;
+        let line = std::array::from_fn(|at| AtomicU64::new(u64::from_ne_bytes(words[at])));
+        for value in 0..=7 {
+            let expected =
+                (0..64).fold(0, |bits, at| bits | u64::from(bytes[at] == value) << at);
+            assert!(equal_bytes(&line, value).is_none_or(|found| found == expected), "{value}");
+        }
+    }
 
     #[test]
     fn every_word_is_copied_once_by_any_number_of_threads() {
