@@ -1,0 +1,175 @@
+//! What one write executes while an image is held and nothing of it is captured: instructions of
+//! user space, and misses of a simulated cache. Valgrind's cachegrind counts them, so a busy machine
+//! counts the same.
+//!
+//! ```text
+//! cargo run --release -p stillframe --example one_write -- [name of an algorithm, or page] ...
+//! ```
+//!
+//! A row is the difference of two runs, one of which stops before the counted writes. `uniform`
+//! writes go anywhere in 64 MiB, nearly all to units that the image has yet to lose sight of; `again`
+//! writes go to a thousand items that were written since begin. Caches: 48 KiB, and 8 MiB last.
+
+use std::hint::black_box;
+use std::process::{Command, ExitCode};
+use std::{env, error};
+
+use stillframe::algorithms::{self, ALL, Visitor};
+use stillframe::{Algorithm, BLOCK_WORDS, Info, Options, Point, Sink, SinkError, Unit};
+
+const WORDS: usize = 64 << 17;
+/// Writes before begin, which bring the caches to where they stay.
+const WARM: usize = 300_000;
+const COUNTED: usize = 200_000;
+/// Items that are written again and again.
+const HOT: usize = 1000;
+
+type Outcome<T> = Result<T, Box<dyn error::Error>>;
+
+struct Nowhere;
+
+impl Sink for Nowhere {
+    fn push(&mut self, _: usize, _: &[u64]) -> Result<(), SinkError> {
+        Ok(())
+    }
+}
+
+/// One run, as the process under cachegrind does it.
+#[derive(Debug, Clone, Copy)]
+struct Run {
+    item_bytes: usize,
+    unit: Unit,
+    is_uniform: bool,
+    writes: usize,
+}
+
+impl Visitor for Run {
+    type Output = Outcome<()>;
+
+    fn visit<A: Algorithm>(self) -> Outcome<()> {
+        A::available().map_err(|why| why.to_string())?;
+        let mut state = A::create(&Options::words(WORDS).prefault(true).unit(self.unit))?;
+        let items = WORDS * 8 / self.item_bytes;
+        let all = if self.is_uniform { items } else { HOT };
+        self.write_all(&mut state, 1, items, WARM);
+        let image = state.begin(Point::declare(), Nowhere)?;
+        if !self.is_uniform {
+            self.write_all(&mut state, 2, all, 20 * HOT); // each of them, as good as surely
+        }
+        self.write_all(&mut state, 3, all, self.writes);
+        drop(image);
+        black_box(&state);
+        Ok(())
+    }
+}
+
+impl Run {
+    /// The loop that is counted: an index from a generator of a few instructions, and a write.
+    #[inline(never)]
+    fn write_all<A: Algorithm>(self, state: &mut A, seed: u64, items: usize, count: usize) {
+        let mut random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mut next = || {
+            random = random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+            ((random >> 32) * items as u64 >> 32) as usize
+        };
+        if self.item_bytes == 4 {
+            (0..count).for_each(|value| state.write_u32(next(), value as u32));
+        } else {
+            (0..count).for_each(|value| state.write(next(), value as u64));
+        }
+    }
+}
+
+/// Instructions, misses of the first cache and of the last one.
+type Counts = [f64; 3];
+
+/// What cachegrind counts in one run of this program with these arguments.
+fn count(arguments: &[String]) -> Outcome<Counts> {
+    let cachegrind = [
+        "--tool=cachegrind",
+        "--cache-sim=yes",
+        "--cachegrind-out-file=/dev/null",
+        "--child-silent-after-fork=yes",
+        "--I1=32768,8,64",
+        "--D1=49152,12,64",
+        "--LL=8388608,16,64",
+    ];
+    let mut valgrind = Command::new("valgrind");
+    let ran = valgrind.args(cachegrind).arg(env::current_exe()?).args(arguments).output();
+    let ran = ran.map_err(|error| format!("running valgrind failed (is it installed?): {error}"))?;
+    let told = String::from_utf8_lossy(&ran.stderr);
+    if !ran.status.success() {
+        return Err(told.lines().last().unwrap_or_default().into());
+    }
+    let number = |name: &str| {
+        let line = told.lines().find(|line| line.contains(name));
+        let digits = line.and_then(|line| line.split(':').nth(1)?.split_whitespace().next());
+        let number = digits.and_then(|digits| digits.replace(',', "").parse().ok());
+        number.ok_or_else(|| format!("cachegrind printed no '{name}'"))
+    };
+    Ok([number("I   refs:")?, number("D1  misses:")?, number("LLd misses:")?])
+}
+
+fn per_write(name: &str, item_bytes: usize, unit: Unit, place: &str) -> Outcome<Counts> {
+    let run = |writes: usize| {
+        let (item_bytes, writes) = (item_bytes.to_string(), writes.to_string());
+        count(&["--one", name, &item_bytes, unit.name(), place, &writes].map(str::to_owned))
+    };
+    let (all, none) = (run(COUNTED)?, run(0)?);
+    Ok([0, 1, 2].map(|at| (all[at] - none[at]) / COUNTED as f64))
+}
+
+fn row(info: &Info, item_bytes: usize, unit: Unit) -> Outcome<String> {
+    let [instructions, first, last] = per_write(info.name, item_bytes, unit, "uniform")?;
+    let [again, ..] = per_write(info.name, item_bytes, unit, "again")?;
+    let (name, unit) = (info.name, unit.name());
+    Ok(format!(
+        "| `{name}` | {item_bytes} | {unit} | {instructions:.0} | {first:.2} | {last:.2} | {again:.0} |"
+    ))
+}
+
+fn one(arguments: &[String]) -> Outcome<()> {
+    let [name, item_bytes, unit, place, writes] = arguments else {
+        return Err("--one takes: name, bytes of an item, unit, uniform or again, writes".into());
+    };
+    let unit = Unit::ALL.iter().find(|known| known.name() == unit).ok_or("no such unit")?;
+    let (item_bytes, writes) = (item_bytes.parse()?, writes.parse()?);
+    let run = Run { item_bytes, unit: *unit, is_uniform: place == "uniform", writes };
+    algorithms::dispatch(name, run).ok_or("no such algorithm")?
+}
+
+fn table(names: &[String]) -> Outcome<()> {
+    println!("| name | item, bytes | unit | instructions | misses | of the last cache | again |");
+    println!("|---|---|---|---|---|---|---|");
+    let pages = names.iter().any(|name| name == "page");
+    let is_named = |info: &&Info| {
+        let named: Vec<_> = names.iter().filter(|name| *name != "page").collect();
+        named.is_empty() || named.iter().any(|name| *name == info.name)
+    };
+    for info in ALL.iter().filter(is_named) {
+        let asked = |unit| if pages { Unit::Page } else { unit };
+        for (item_bytes, unit) in [(4, asked(Unit::Word)), (8, asked(Unit::Word))] {
+            match row(info, item_bytes, info.unit(unit)) {
+                Ok(row) => println!("{row}"),
+                Err(why) => println!("| `{}` | {item_bytes} | not counted: {why} |", info.name),
+            }
+        }
+    }
+    Ok(())
+}
+
+fn main() -> ExitCode {
+    const _: () = assert!(BLOCK_WORDS == 512);
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    let done = match arguments.split_first() {
+        Some((first, rest)) if first == "--one" => one(rest),
+        _ => table(&arguments),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("{why}");
+            ExitCode::FAILURE
+        }
+    }
+}
