@@ -130,7 +130,7 @@ fn copies(case: &Case, info: Option<&Info>) -> f64 {
         SinkKind::Tmpfs => 2.0,
         _ => 0.0,
     };
-    let unit_bytes = info.unit(case.unit).words() as f64 * 8.0;
+    let unit_bytes = info.unit(case.unit).bytes() as f64;
     let budget = if has_undo(Some(info)) && case.budget_bytes == 0 { 0.25 } else { 0.0 };
     stated_copies(info.memory, unit_bytes) * 1.02 + kept + budget
 }

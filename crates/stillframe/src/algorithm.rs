@@ -1,6 +1,7 @@
 //! The contract every snapshot algorithm fulfils, on one screen.
 
 use crate::info::Info;
+use crate::memory::{join, split, with_half};
 use crate::{
     BeginError, CaptureError, MemoryError, Options, Point, Progress, Sink, Unavailable, Words,
 };
@@ -62,16 +63,16 @@ pub trait Algorithm: Sized + Send + 'static {
     fn read_u32(&self, index: usize) -> u32 {
         (self.read(index / 2) >> (32 * (index % 2))) as u32
     }
-    /// Replaces a word by what `patch` makes of it. Panics if `index` is out of bounds. An algorithm
-    /// that looks at flags overrides this: a read and a write look twice.
+    /// Replaces a word by what `patch` makes of it. Panics if `index` is out of bounds. Each
+    /// algorithm that looks at flags overrides this: a read and a write look twice.
     fn update(&mut self, index: usize, patch: impl Fn(u64) -> u64) {
         self.write(index, patch(self.read(index)));
     }
-    /// Replaces half a word: reads the unit, patches it, writes it whole.
+    /// Replaces half a word. Where a unit is a word, that is an [update](Self::update) of it; an
+    /// algorithm of units of [half a word](crate::Unit::Half), or whose words have one home, stores
+    /// the half and neither reads nor writes the other.
     fn write_u32(&mut self, index: usize, value: u32) {
-        let shift = 32 * (index % 2);
-        let cleared = !(u64::from(u32::MAX) << shift);
-        self.update(index / 2, |word| word & cleared | u64::from(value) << shift);
+        self.update(index / 2, |word| with_half(word, index, value));
     }
 
     /// Fixes the image of this instant, to be pushed into `sink`. The sink is given here because a
@@ -94,20 +95,20 @@ pub trait Algorithm: Sized + Send + 'static {
     fn progress(&self) -> Progress;
 }
 
-/// The new value of a word, for the one function that replaces words in an algorithm: it asks for
+/// The new value of an item, for the one function that replaces items in an algorithm: it asks for
 /// the old value only where the new one is made of it, so that a plain write does not load.
-pub trait New {
+pub trait New<T> {
     /// The new value; `old` loads the one that it replaces.
-    fn of(self, old: impl FnOnce() -> u64) -> u64;
+    fn of(self, old: impl FnOnce() -> T) -> T;
 }
 
 /// A value that needs no other.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Value(pub(crate) u64);
+pub(crate) struct Value<T>(pub(crate) T);
 
-impl New for Value {
+impl<T> New<T> for Value<T> {
     #[inline(always)]
-    fn of(self, _old: impl FnOnce() -> u64) -> u64 {
+    fn of(self, _old: impl FnOnce() -> T) -> T {
         self.0
     }
 }
@@ -116,15 +117,17 @@ impl New for Value {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Patched<F>(pub(crate) F);
 
-impl<F: FnOnce(u64) -> u64> New for Patched<F> {
+impl<T, F: FnOnce(T) -> T> New<T> for Patched<F> {
     #[inline(always)]
-    fn of(self, old: impl FnOnce() -> u64) -> u64 {
+    fn of(self, old: impl FnOnce() -> T) -> T {
         (self.0)(old())
     }
 }
 
 /// [`Algorithm::write`] and [`Algorithm::update`] by the type's `replace(index, new)`, which looks
-/// at flags once.
+/// at flags once. With `in_place`, what has one home is replaced there, in halves too:
+/// `replace::<T>(item, new)`. With `by_halves`, items may be half words: where `halves()` says so
+/// each has a flag of its own, and all is read by `get::<T>(item)` and replaced by halves alone.
 macro_rules! write_by_replace {
     () => {
         #[inline(always)]
@@ -137,8 +140,73 @@ macro_rules! write_by_replace {
             self.replace(index, $crate::algorithm::Patched(patch));
         }
     };
+    (in_place) => {
+        write_by_replace!();
+
+        #[inline(always)]
+        fn write_u32(&mut self, index: usize, value: u32) {
+            self.replace(index, $crate::algorithm::Value(value));
+        }
+    };
+    (by_halves) => {
+        #[inline(always)]
+        fn read(&self, index: usize) -> u64 {
+            if self.halves() {
+                return $crate::algorithm::read_halves(self, index);
+            }
+            self.get::<u64>(index)
+        }
+
+        #[inline(always)]
+        fn read_u32(&self, index: usize) -> u32 {
+            if self.halves() {
+                return self.get::<u32>(index);
+            }
+            $crate::memory::split(self.get::<u64>(index / 2))[index % 2]
+        }
+
+        #[inline(always)]
+        fn write(&mut self, index: usize, value: u64) {
+            if self.halves() {
+                return $crate::algorithm::write_halves(self, index, value);
+            }
+            self.replace(index, $crate::algorithm::Value(value));
+        }
+
+        #[inline(always)]
+        fn update(&mut self, index: usize, patch: impl Fn(u64) -> u64) {
+            if self.halves() {
+                let value = patch($crate::algorithm::read_halves(self, index));
+                return $crate::algorithm::write_halves(self, index, value);
+            }
+            self.replace(index, $crate::algorithm::Patched(patch));
+        }
+
+        #[inline(always)]
+        fn write_u32(&mut self, index: usize, value: u32) {
+            if self.halves() {
+                return self.replace(index, $crate::algorithm::Value(value));
+            }
+            let patch = |word| $crate::memory::with_half(word, index, value);
+            self.replace(index / 2, $crate::algorithm::Patched(patch));
+        }
+    };
 }
 pub(crate) use write_by_replace;
+
+/// A word whose halves have a flag each.
+pub(crate) fn read_halves(state: &impl Algorithm, index: usize) -> u64 {
+    assert!(index < state.words(), "word {index} of {}", state.words());
+    join([0, 1].map(|half| state.read_u32(2 * index + half)))
+}
+
+/// Replaces a word whose halves have a flag each.
+pub(crate) fn write_halves(state: &mut impl Algorithm, index: usize, value: u64) {
+    assert!(index < state.words(), "word {index} of {}", state.words());
+    for (half, value) in split(value).into_iter().enumerate() {
+        state.write_u32(2 * index + half, value);
+    }
+}
 
 /// [`Algorithm::write_run`], word by word.
 pub(crate) fn write_each<A: Algorithm>(state: &mut A, start: usize, values: &[u64]) {

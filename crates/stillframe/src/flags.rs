@@ -5,42 +5,43 @@ use std::ops::Range;
 
 use crate::error::MemoryError;
 use crate::image::{Marks, low};
+use crate::info::Grain;
 use crate::memory::Words;
 use crate::options::Options;
 use crate::sink::BLOCK_WORDS;
 use crate::sync::{AtomicU64, Ordering};
 
 /// Flags for the units of whole blocks, in groups of 64.
-fn groups(words: usize, shift: u32) -> usize {
-    (words.div_ceil(BLOCK_WORDS) * (BLOCK_WORDS >> shift)).div_ceil(64)
+fn groups(words: usize, grain: Grain) -> usize {
+    (words.div_ceil(BLOCK_WORDS) * grain.units(BLOCK_WORDS)).div_ceil(64)
 }
 
 /// The units of a block.
-fn units(block: usize, shift: u32) -> Range<usize> {
-    let count = BLOCK_WORDS >> shift;
+fn units(block: usize, grain: Grain) -> Range<usize> {
+    let count = grain.units(BLOCK_WORDS);
     block * count..(block + 1) * count
 }
 
-/// `N` bits a unit of `1 << shift` words: a word for each column of 64 units, the words of all
+/// `N` bits a unit: a word for each column of 64 units, the words of all
 /// columns side by side. Columns may have different owners.
 #[derive(Debug)]
 pub(crate) struct Columns<const N: usize> {
     words: Words,
-    shift: u32,
+    grain: Grain,
 }
 
 impl<const N: usize> Columns<N> {
     /// Clear flags for the state that `options` describe, which fits in memory.
-    pub(crate) fn create(options: &Options, shift: u32) -> Result<Self, MemoryError> {
-        let words = Words::create(&options.resized(|words| N * groups(words, shift)))?;
-        Ok(Self { words, shift })
+    pub(crate) fn create(options: &Options, grain: Grain) -> Result<Self, MemoryError> {
+        let words = Words::create(&options.resized(|words| N * groups(words, grain)))?;
+        Ok(Self { words, grain })
     }
     /// Makes room for `words` words of state.
     pub(crate) fn grow(&mut self, words: usize) -> Result<(), MemoryError> {
-        self.words.grow(N * groups(words, self.shift))
+        self.words.grow(N * groups(words, self.grain))
     }
     pub(crate) fn view(&self) -> Self {
-        Self { words: self.words.view(), shift: self.shift }
+        Self { words: self.words.view(), grain: self.grain }
     }
     /// The words in which the bits of a unit are, at place `unit % 64`.
     #[inline]
@@ -69,36 +70,37 @@ impl<const N: usize> Columns<N> {
             at = end;
         }
     }
+    /// The words of which a unit is flagged, or for `whole` all of it.
     #[inline]
-    pub(crate) fn marks(&self, column: usize, block: usize) -> Marks {
-        Marks::of_units(block, self.shift, |group| {
+    pub(crate) fn marks(&self, column: usize, block: usize, whole: bool) -> Marks {
+        Marks::of(block, self.grain, whole, |group| {
             self.words.record::<N>(group)[column].load(Ordering::Relaxed)
         })
     }
     pub(crate) fn forget(&self, column: usize, block: usize) {
-        self.fill(column, units(block, self.shift), false);
+        self.fill(column, units(block, self.grain), false);
     }
 }
 
-/// A byte a unit of `1 << shift` words.
+/// A byte a unit.
 #[derive(Debug)]
 pub(crate) struct Bytes {
     words: Words,
-    shift: u32,
+    grain: Grain,
 }
 
 impl Bytes {
     /// Clear flags for the state that `options` describe, which fits in memory.
-    pub(crate) fn create(options: &Options, shift: u32) -> Result<Self, MemoryError> {
-        let words = Words::create(&options.resized(|words| 8 * groups(words, shift)))?;
-        Ok(Self { words, shift })
+    pub(crate) fn create(options: &Options, grain: Grain) -> Result<Self, MemoryError> {
+        let words = Words::create(&options.resized(|words| 8 * groups(words, grain)))?;
+        Ok(Self { words, grain })
     }
     /// Makes room for `words` words of state.
     pub(crate) fn grow(&mut self, words: usize) -> Result<(), MemoryError> {
-        self.words.grow(8 * groups(words, self.shift))
+        self.words.grow(8 * groups(words, self.grain))
     }
     pub(crate) fn view(&self) -> Self {
-        Self { words: self.words.view(), shift: self.shift }
+        Self { words: self.words.view(), grain: self.grain }
     }
     #[inline]
     pub(crate) fn get(&self, unit: usize) -> bool {
@@ -128,14 +130,15 @@ impl Bytes {
             }
         }
     }
+    /// The words of which a unit is flagged, or for `whole` all of it.
     #[inline]
-    pub(crate) fn marks(&self, block: usize) -> Marks {
-        Marks::of_units(block, self.shift, |group| {
+    pub(crate) fn marks(&self, block: usize, whole: bool) -> Marks {
+        Marks::of(block, self.grain, whole, |group| {
             (0..8).fold(0, |flags, i| flags | packed(self.words.load(8 * group + i)) << (8 * i))
         })
     }
     pub(crate) fn forget(&self, block: usize) {
-        self.fill(units(block, self.shift), false);
+        self.fill(units(block, self.grain), false);
     }
 }
 

@@ -55,7 +55,13 @@ impl Info {
     /// The unit used when `asked` is asked for.
     #[must_use]
     pub fn unit(&self, asked: Unit) -> Unit {
-        if self.units.contains(&asked) { asked } else { self.units[0] }
+        let has = |unit: &Unit| self.units.contains(unit);
+        match asked {
+            // What has no flag for each half is asked for words.
+            Unit::Half if !has(&asked) && has(&Unit::Word) => Unit::Word,
+            asked if has(&asked) => asked,
+            _ => self.units[0],
+        }
     }
 }
 
@@ -63,6 +69,8 @@ impl Info {
 /// part of a unit means reading it, patching it and writing all of it).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
+    /// 4 bytes, the word of the papers: half a word.
+    Half,
     /// 8 bytes.
     Word,
     /// A cache line: 64 bytes.
@@ -73,26 +81,55 @@ pub enum Unit {
 
 impl Unit {
     /// Every unit, in rising order.
-    pub const ALL: &[Self] = &[Self::Word, Self::Line, Self::Page];
+    pub const ALL: &[Self] = &[Self::Half, Self::Word, Self::Line, Self::Page];
 
-    /// Words in a unit; a power of two.
+    /// Words that a unit lies in; a power of two.
     #[must_use]
     pub const fn words(self) -> usize {
         match self {
-            Self::Word => 1,
+            Self::Half | Self::Word => 1,
             Self::Line if BLOCK_WORDS < 8 => BLOCK_WORDS,
             Self::Line => 8,
             Self::Page => BLOCK_WORDS,
         }
     }
+    /// Bytes in a unit.
+    #[must_use]
+    pub const fn bytes(self) -> usize {
+        if matches!(self, Self::Half) { 4 } else { 8 * self.words() }
+    }
     /// Name on command lines.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
+            Self::Half => "half",
             Self::Word => "word",
             Self::Line => "line",
             Self::Page => "page",
         }
+    }
+}
+
+/// A unit, as numbers of items: half words where it is one, else words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Grain {
+    /// Items in a unit, as a shift.
+    pub(crate) shift: u32,
+    /// Whether items are half words; then each is a unit.
+    pub(crate) halves: bool,
+}
+
+impl Grain {
+    pub(crate) const fn of(unit: Unit) -> Self {
+        Self { shift: unit.words().trailing_zeros(), halves: matches!(unit, Unit::Half) }
+    }
+    /// Items in `words` words.
+    pub(crate) fn items(self, words: usize) -> usize {
+        words.saturating_mul(if self.halves { 2 } else { 1 })
+    }
+    /// Units that hold the first `words` words.
+    pub(crate) fn units(self, words: usize) -> usize {
+        self.items(words).div_ceil(1 << self.shift)
     }
 }
 

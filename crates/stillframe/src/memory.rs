@@ -271,6 +271,113 @@ impl Words {
     }
 }
 
+/// Takes its numbers by value, so that nothing on the hot path has an address.
+#[cold]
+#[inline(never)]
+pub(crate) fn out_of_bounds(index: usize, words: usize) -> ! {
+    panic!("word {index} of {words}");
+}
+
+/// What words are read and written by: words, or their halves. A half and the word around it must
+/// not be accessed by two threads at a time, one of them storing, unless one access happens before
+/// the other; the two halves of a word may. An algorithm of half words accesses what two threads
+/// share by halves alone.
+pub trait Item: Copy + Send + Sync + 'static {
+    /// How many are a word.
+    const PER_WORD: usize;
+    /// The value of item `index`. Panics if it is out of bounds.
+    fn load(words: &Words, index: usize) -> Self;
+    /// Replaces item `index`, and nothing beside it. Panics if it is out of bounds.
+    fn store(words: &Words, index: usize, item: Self);
+}
+
+impl Item for u64 {
+    const PER_WORD: usize = 1;
+    #[inline(always)]
+    fn load(words: &Words, index: usize) -> Self {
+        words.load(index)
+    }
+    #[inline(always)]
+    fn store(words: &Words, index: usize, item: Self) {
+        words.store(index, item);
+    }
+}
+
+/// The low half of a word comes first.
+impl Item for u32 {
+    const PER_WORD: usize = 2;
+    #[inline(always)]
+    fn load(words: &Words, index: usize) -> Self {
+        half::load(words, index)
+    }
+    #[inline(always)]
+    fn store(words: &Words, index: usize, item: Self) {
+        half::store(words, index, item);
+    }
+}
+
+/// A word of two halves, the low one first.
+#[inline]
+pub(crate) fn join([low, high]: [u32; 2]) -> u64 {
+    u64::from(low) | u64::from(high) << 32
+}
+
+/// The halves of a word, the low one first.
+#[inline]
+pub(crate) fn split(word: u64) -> [u32; 2] {
+    [word as u32, (word >> 32) as u32]
+}
+
+/// A word with one half replaced.
+#[inline]
+pub(crate) fn with_half(word: u64, half: usize, value: u32) -> u64 {
+    let shift = 32 * (half % 2);
+    word & !(u64::from(u32::MAX) << shift) | u64::from(value) << shift
+}
+
+#[cfg(not(any(feature = "loom", feature = "shuttle")))]
+mod half {
+    use super::{Ordering, Words};
+    use std::sync::atomic::AtomicU32;
+
+    #[inline(always)]
+    fn half(words: &Words, index: usize) -> &AtomicU32 {
+        if index / 2 >= words.len {
+            words.out_of_bounds(index / 2, 1);
+        }
+        let in_memory = if cfg!(target_endian = "big") { index ^ 1 } else { index };
+        // SAFETY: `index / 2 < len`, so the address is within the region.
+        let half = unsafe { words.base.cast::<u32>().add(in_memory) };
+        // SAFETY: it lives as long as the region, of which `words` owns a share, and is only
+        // accessed atomically. Accesses of another size that conflict are ordered: see `Item`.
+        unsafe { AtomicU32::from_ptr(half.as_ptr()) }
+    }
+    #[inline(always)]
+    pub(super) fn load(words: &Words, index: usize) -> u32 {
+        half(words, index).load(Ordering::Relaxed)
+    }
+    #[inline(always)]
+    pub(super) fn store(words: &Words, index: usize, value: u32) {
+        half(words, index).store(value, Ordering::Relaxed);
+    }
+}
+
+/// The model checkers' words have no halves: one is replaced by an atomic change of its word.
+#[cfg(any(feature = "loom", feature = "shuttle"))]
+mod half {
+    use super::{Ordering, Words, split, with_half};
+
+    pub(super) fn load(words: &Words, index: usize) -> u32 {
+        split(words.load(index / 2))[index % 2]
+    }
+    pub(super) fn store(words: &Words, index: usize, value: u32) {
+        let replace = |old: u64| Some(with_half(old, index, value));
+        let word = words.word(index / 2);
+        let replaced = word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, replace);
+        debug_assert!(replaced.is_ok(), "it always has a new value");
+    }
+}
+
 /// Bytes of words. A byte and the word around it must not be accessed by two threads at a time, one
 /// of them storing, unless one access happens before the other; two bytes of a word may.
 #[cfg(not(any(feature = "loom", feature = "shuttle")))]

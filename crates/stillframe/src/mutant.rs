@@ -107,6 +107,8 @@ mutants! {
     ZigzagFlipsTargets,
     /// Two homes: a word of a larger unit is written into the other home alone.
     TwoHomesWritePart,
+    /// Piggyback: a half that only `A[D]` has is copied with the other half of its word.
+    PiggybackCopiesWord,
     /// Piggyback as printed: the copier sets the flag, then copies; nobody claims.
     PiggybackFlagThenCopy,
     /// Piggyback as published in C: the copier copies, then sets the flag; nobody claims.
@@ -135,6 +137,8 @@ mutants! {
     HourglassWritesPartOfUnit,
     /// Incremental images: flags are cleared while an image is dumped (the paper's listing).
     IncrementForgetsWhileDumping,
+    /// Incremental images: a word of which one half changed is taken as if both had.
+    IncrementTakesWholeWord,
     /// Incremental images, Copy: a block that the sink declines is not rolled forward.
     IncrementLeavesDeclined,
     /// Incremental images, Merge: the changes of a block that the sink declined are forgotten.

@@ -20,7 +20,8 @@ pub struct Options {
     pub budget_bytes: Option<usize>,
     /// What happens when the budget is used up.
     pub on_full: OnFull,
-    /// What one flag describes, for algorithms that leave the choice.
+    /// What one flag describes, for algorithms that leave the choice. A state of 4-byte items takes
+    /// [`Unit::Half`] and [`Algorithm::write_u32`](crate::Algorithm::write_u32).
     pub unit: Unit,
     /// Name of the algorithm, for [`Any`](crate::algorithms::any::Any) alone.
     pub algorithm: &'static str,

@@ -56,6 +56,20 @@ pub trait Sink: Send {
         )))
     }
 
+    /// Takes half a word (the low half of word `index / 2` if `index` is even), of which the other
+    /// half did not change. Comes only in an [incremental](crate::Completeness::Incremental) image
+    /// of units of [half a word](crate::Unit::Half), for blocks that are [pushed](Sink::push) in
+    /// part: before the other words of its block.
+    ///
+    /// # Errors
+    /// As for [`push`](Sink::push); a sink of whole words refuses.
+    fn push_half(&mut self, index: usize, half: u32) -> Result<(), SinkError> {
+        let _ = (index, half);
+        Err(SinkError::new(format_args!(
+            "this sink takes whole words: choose units of a word or more for incremental images"
+        )))
+    }
+
     /// Called once, after the last word: flush what is buffered.
     ///
     /// # Errors

@@ -42,7 +42,7 @@ use crate::error::{BeginError, MemoryError};
 use crate::handover::{Handover, Progress};
 use crate::image::{Held, InProcess, Lease, View};
 use crate::info::Info;
-use crate::memory::Words;
+use crate::memory::{Item, Words, out_of_bounds};
 use crate::mutant::Mutant;
 use crate::options::Options;
 use crate::os::Shared;
@@ -186,7 +186,7 @@ impl<S: States> Algorithm for CopyOnUpdate<S> {
         self.homes.live.load(self.place(index))
     }
 
-    write_by_replace!();
+    write_by_replace!(in_place);
 
     #[inline]
     fn approach(&self, index: usize) {
@@ -232,27 +232,33 @@ impl<S: States> CopyOnUpdate<S> {
     /// Where a word lies. Panics if it is out of bounds.
     #[inline]
     fn place(&self, index: usize) -> usize {
-        assert!(index < self.words, "word {index} of {}", self.words);
-        self.homes.live_at(index)
-    }
-
-    /// Replaces a word, whose unit is saved first if the image needs that.
-    #[inline(always)]
-    fn replace(&mut self, index: usize, new: impl New) {
-        let place = self.place(index);
-        let word = self.homes.live.word(place);
-        let new = new.of(|| word.load(Ordering::Relaxed));
-        if self.active && !self.states.is_done(index >> self.homes.shift) {
-            self.active = self.first_touch(index, new);
+        if index >= self.words {
+            out_of_bounds(index, self.words);
         }
-        word.store(new, Ordering::Relaxed);
+        if S::INTERLEAVED { self.homes.live_at(index) } else { index }
     }
 
-    /// Saves the unit of word `index`, which is about to become `new`, unless the capture has it.
+    /// Replaces a word, or half of one, whose unit is saved first if the image needs that. Whoever
+    /// reads live words of the unit holds its latch, so halves race with nobody.
+    #[inline(always)]
+    fn replace<T: Item>(&mut self, index: usize, new: impl New<T>) {
+        let word = index / T::PER_WORD;
+        let at = self.place(word) * T::PER_WORD + index % T::PER_WORD;
+        let new = new.of(|| T::load(&self.homes.live, at));
+        if self.active && !self.states.is_done(word >> self.homes.shift) {
+            if self.handover.is(Mutant::CouSavesNewValue) {
+                T::store(&self.homes.live, at, new);
+            }
+            self.active = self.first_touch(word);
+        }
+        T::store(&self.homes.live, at, new);
+    }
+
+    /// Saves the unit of word `index`, which is about to be replaced, unless the capture has it.
     /// Returns whether later writes must look, too.
     #[cold]
     #[inline(never)]
-    fn first_touch(&self, index: usize, new: u64) -> bool {
+    fn first_touch(&self, index: usize) -> bool {
         if !self.handover.running() {
             return false;
         }
@@ -261,9 +267,6 @@ impl<S: States> CopyOnUpdate<S> {
         self.homes.prefetch(index);
         if self.states.latch(unit) != FREE {
             return true;
-        }
-        if self.handover.is(Mutant::CouSavesNewValue) {
-            self.homes.live.store(self.homes.live_at(index), new);
         }
         let start = unit << self.homes.shift;
         // A unit added after begin has nothing to save.

@@ -33,7 +33,7 @@ use crate::error::{BeginError, CaptureError, MemoryError};
 use crate::handover::{Handover, Progress};
 use crate::image::{Held, Lease};
 use crate::info::Info;
-use crate::memory::Words;
+use crate::memory::{Item, Words};
 use crate::mutant::Mutant;
 use crate::options::Options;
 use crate::os::{Child, Ended, STATUS_PANICKED, Shareable, Shared};
@@ -108,7 +108,7 @@ impl<P: Pages> Algorithm for ForkedImages<P> {
         self.words.load(index)
     }
 
-    write_by_replace!();
+    write_by_replace!(in_place);
 
     #[inline]
     fn approach(&self, index: usize) {
@@ -151,11 +151,10 @@ impl<P: Pages> Algorithm for ForkedImages<P> {
 }
 
 impl<P> ForkedImages<P> {
-    /// Replaces a word in place.
+    /// Replaces a word, or half of one, in place.
     #[inline(always)]
-    fn replace(&mut self, index: usize, new: impl New) {
-        let word = self.words.word(index);
-        word.store(new.of(|| word.load(Ordering::Relaxed)), Ordering::Relaxed);
+    fn replace<T: Item>(&mut self, index: usize, new: impl New<T>) {
+        T::store(&self.words, index, new.of(|| T::load(&self.words, index)));
     }
 }
 

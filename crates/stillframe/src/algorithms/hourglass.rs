@@ -6,10 +6,10 @@
 //! units of the other array, `A[D]`. `br` says in which array the latest value of a unit is.
 //!
 //! - Memory: 2 copies and 4 bits a unit, of which 3 are used (`hourglass`, whose sink merges); one
-//!   copy more (`hourglass-copy`). Begin: O(1), but O(changed) after an image that was not settled. Read: one
-//!   bit of `br`. Write: one bit, two on the first touch of a period. Unit: word, line or page; the
-//!   first touch of a longer unit copies it if its latest value is in the other array (the unit
-//!   rule).
+//!   copy more (`hourglass-copy`). Begin: O(1), but O(changed) after an image that was not settled.
+//!   Read: one bit of `br`. Write: one bit, two on the first touch of a period. Unit: half a word,
+//!   word, line or page; the first touch of a longer unit copies it if its latest value is in the
+//!   other array (the unit rule).
 //! - An image is incremental, and cannot be otherwise: a unit written in period p - 2 and not since
 //!   lies in `A[U]`, where the next write replaces it; only the image of p - 2 holds it.
 //!
@@ -38,8 +38,8 @@ use crate::error::{BeginError, MemoryError};
 use crate::flags::Columns;
 use crate::handover::{Handover, Progress};
 use crate::image::{ByArray, BySink, Changes, Completion, Increment, Lease, Marks, fold, rewrite};
-use crate::info::Info;
-use crate::memory::Words;
+use crate::info::{Grain, Info};
+use crate::memory::{Item, Words};
 use crate::mutant::Mutant;
 use crate::options::Options;
 use crate::os::Shared;
@@ -62,13 +62,13 @@ const LATEST: usize = 2;
 pub struct Glass<C> {
     /// `A0` and `A1`.
     arrays: [Words; 2],
-    /// `b0` and `b1`, what was written in the array's last period; `br`, whether the latest value is
-    /// in `A1`. Those of 64 units lie side by side.
+    /// `b0` and `b1`, what was written in the array's last period; `br`, whether the latest value
+    /// is in `A1`. Those of 64 units lie side by side.
     flags: Flags,
     previous: Option<Words>,
     /// `U`: the array of this period, 0 or 1.
     current: usize,
-    shift: u32,
+    grain: Grain,
     handover: Shared<Handover>,
     completion: PhantomData<C>,
 }
@@ -78,19 +78,19 @@ impl<C: Completion> Algorithm for Glass<C> {
     const INFO: Info = if C::IN_MEMORY { HourglassCopy::REGISTERED } else { Hourglass::REGISTERED };
 
     fn create(options: &Options) -> Result<Self, MemoryError> {
-        let shift = Self::INFO.unit(options.unit).words().trailing_zeros();
+        let grain = Grain::of(Self::INFO.unit(options.unit));
         let array = || Words::create(options);
         let state = Self {
             arrays: [array()?, array()?],
-            flags: Flags::create(options, shift)?,
+            flags: Flags::create(options, grain)?,
             previous: C::IN_MEMORY.then(array).transpose()?,
             current: 0,
-            shift,
+            grain,
             handover: Shared::new(Handover::new())?,
             completion: PhantomData,
         };
         let other = state.handover.is(Mutant::HourglassFlagsBaseInOtherArray);
-        state.flags.fill(usize::from(other), 0..state.units(options.words), true);
+        state.flags.fill(usize::from(other), 0..grain.units(options.words), true);
         Ok(state)
     }
 
@@ -107,29 +107,21 @@ impl<C: Completion> Algorithm for Glass<C> {
         self.arrays[1].grow(words)?;
         self.arrays[0].grow(words)?;
         if self.words() > before {
-            if !before.is_multiple_of(1 << self.shift) {
+            if !before.is_multiple_of(1 << self.grain.shift) {
                 rewrite(self, before - 1); // its unit has become longer
             }
-            let new = self.units(before)..self.units(words);
+            let new = self.grain.units(before)..self.grain.units(words);
             self.flags.fill(self.current, new.clone(), true);
             self.flags.fill(LATEST, new, self.current == 1);
         }
         Ok(())
     }
 
-    #[inline]
-    fn read(&self, index: usize) -> u64 {
-        if self.handover.is(Mutant::HourglassReadsCurrent) {
-            return self.arrays[self.current].load(index);
-        }
-        self.arrays[usize::from(self.flags.get(LATEST, index >> self.shift))].load(index)
-    }
-
-    write_by_replace!();
+    write_by_replace!(by_halves);
 
     #[inline]
     fn approach(&self, index: usize) {
-        let unit = index >> self.shift;
+        let unit = self.grain.items(index) >> self.grain.shift;
         self.arrays[self.current & 1].prefetch(index);
         self.flags.prefetch(unit);
     }
@@ -142,7 +134,7 @@ impl<C: Completion> Algorithm for Glass<C> {
         self.handover.check_idle()?;
         if self.handover.left_marks() {
             let (left, current) = (self.side(1 - self.current), self.side(self.current));
-            fold(self, &left, &current, 1 << self.shift);
+            fold(self, &left, &current, self.grain);
         }
         let ended = self.side(self.current);
         self.current = 1 - self.current;
@@ -160,48 +152,60 @@ impl<C: Completion> Glass<C> {
         Side { words: self.arrays[side].view(), flags: self.flags.view(), side }
     }
 
+    /// Whether items are half words.
     #[inline(always)]
-    fn replace(&mut self, index: usize, new: impl New) {
-        if self.shift == 0 {
-            self.replace_in(index, index, new); // the shift is a constant
+    fn halves(&self) -> bool {
+        self.grain.halves
+    }
+
+    #[inline(always)]
+    fn get<T: Item>(&self, item: usize) -> T {
+        let mut array = usize::from(self.flags.get(LATEST, item >> self.grain.shift));
+        if self.handover.is(Mutant::HourglassReadsCurrent) {
+            array = self.current;
+        }
+        T::load(&self.arrays[array], item)
+    }
+
+    #[inline(always)]
+    fn replace<T: Item>(&mut self, item: usize, new: impl New<T>) {
+        if self.grain.shift == 0 {
+            self.replace_in::<T, false>(item, item, new);
         } else {
-            self.replace_in(index, index >> self.shift, new);
+            self.replace_in::<T, true>(item, item >> self.grain.shift, new);
         }
     }
 
-    /// Replaces a word of a unit. If the unit was written in this period, its flags are as they
-    /// should be, and its latest value is here (H2): nothing else is read.
+    /// Replaces an item of a unit, which is `LONG` if it has more than one. If the unit was written
+    /// in this period, its flags are as they should be, and its latest value is here (H2): nothing
+    /// else is read.
     #[inline(always)]
-    fn replace_in(&self, index: usize, unit: usize, new: impl New) {
+    fn replace_in<T: Item, const LONG: bool>(&self, item: usize, unit: usize, new: impl New<T>) {
         let current = self.current & 1;
-        let word = self.arrays[current].word(index);
+        let here = &self.arrays[current];
         let (flags, place) = (self.flags.of(unit), unit % 64);
-        let written = flags[current].load(Ordering::Relaxed);
-        if written >> place & 1 != 0 {
-            return word.store(new.of(|| word.load(Ordering::Relaxed)), Ordering::Relaxed);
+        let (written, bit) = (flags[current].load(Ordering::Relaxed), 1 << place);
+        if written & bit != 0 {
+            return T::store(here, item, new.of(|| T::load(here, item)));
         }
         let latest = flags[LATEST].load(Ordering::Relaxed);
         let home = (latest >> place) as usize & 1;
-        if self.shift != 0 && home != current {
-            self.carry(unit);
+        if LONG && home != current {
+            self.carry(item, unit);
         }
-        word.store(new.of(|| self.arrays[home].load(index)), Ordering::Relaxed);
-        flags[current].store(written | 1 << place, Ordering::Relaxed);
-        let moved = ((home ^ current) as u64) << place;
-        flags[LATEST].store(latest ^ moved, Ordering::Relaxed);
-    }
-
-    /// Units that hold the first `words` words.
-    fn units(&self, words: usize) -> usize {
-        words.div_ceil(1 << self.shift)
+        T::store(here, item, new.of(|| T::load(&self.arrays[home], item)));
+        flags[current].store(written | bit, Ordering::Relaxed);
+        let all = 0_u64.wrapping_sub(current as u64); // the bit of `br`, everywhere
+        flags[LATEST].store(latest ^ (latest ^ all) & bit, Ordering::Relaxed);
     }
 
     /// Brings a unit of several words, whose latest value is in the other array, into `A[U]`.
     #[inline(never)]
-    fn carry(&self, unit: usize) {
+    fn carry(&self, index: usize, unit: usize) {
+        assert!(index < self.words(), "word {index} of {}", self.words());
         if !self.handover.is(Mutant::HourglassWritesPartOfUnit) {
-            let start = unit << self.shift;
-            let len = (1 << self.shift).min(self.words() - start);
+            let start = unit << self.grain.shift;
+            let len = (1 << self.grain.shift).min(self.words() - start);
             let [to, from] = [self.current, 1 - self.current].map(|array| &self.arrays[array]);
             to.copy_from(start, from, start, len);
         }
@@ -218,7 +222,13 @@ pub struct Side {
 
 impl Changes for Side {
     fn marks(&self, block: usize) -> Marks {
-        self.flags.marks(self.side, block)
+        self.flags.marks(self.side, block, false)
+    }
+    fn whole(&self, block: usize) -> Marks {
+        self.flags.marks(self.side, block, true)
+    }
+    fn half(&self, index: usize) -> Option<u32> {
+        self.flags.get(self.side, index).then(|| u32::load(&self.words, index))
     }
     fn copy(&self, start: usize, into: &mut [u64]) {
         self.words.copy_to(start, into);

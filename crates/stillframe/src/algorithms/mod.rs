@@ -62,48 +62,51 @@ macro_rules! for_each_algorithm {
                 citation: "Cao et al. 2011, sections 3.2 and 4.2",
                 memory: "2 + 2 bytes a unit", begin: "O(units), 8 at a time",
                 read: "a flag", write: "2 flags; a unit copy on first touch",
-                units: &[Word, Line, Page],
+                units: &[Word, Half, Line, Page],
             }
             zigzag::Izz {
                 name: "izz", title: "Zigzag, interleaved",
                 citation: "Cao et al. 2011, sections 3.2 and 4.2",
                 memory: "2.7", begin: "O(state), a line each",
                 read: "a flag in the same line", write: "2 flags in the same line",
+                units: &[Word, Half],
             }
             zigzag::Pzz {
                 name: "pzz", title: "Zigzag, packed lines",
                 citation: "Cao et al. 2011, sections 3.2 and 4.2",
                 memory: "2.7", begin: "O(state), a line each",
                 read: "a flag in the same line", write: "2 flags in the same line",
+                units: &[Word, Half],
             }
             zigzag::Bazz {
                 name: "bazz", title: "Zigzag, packed bits",
                 citation: "Cao et al. 2011, sections 3.2 and 4.2",
                 memory: "2 + 2 bits a unit", begin: "O(units), 64 at a time",
                 read: "a bit", write: "2 bits; a unit copy on first touch",
-                units: &[Word, Line, Page],
+                units: &[Word, Half, Line, Page],
             }
             pingpong::NppCopy {
                 name: "npp-copy", title: "Ping-Pong, separate arrays, Copy",
                 citation: "Cao et al. 2011, sections 3.3 and 4", memory: "4 + 2 bytes a unit",
-                begin: "O(1)", write: "a second store and a byte", units: &[Word, Line, Page],
+                begin: "O(1)", write: "a second store and a byte", units: &[Word, Half, Line, Page],
             }
             pingpong::NppMerge {
                 name: "npp-merge", title: "Ping-Pong, separate arrays, Merge",
                 citation: "Cao et al. 2011, sections 3.3 and 4", memory: "3 + 2 bytes a unit",
-                begin: "O(1)", write: "a second store and a byte", units: &[Word, Line, Page],
+                begin: "O(1)", write: "a second store and a byte", units: &[Word, Half, Line, Page],
                 image: Incremental, random_access: false,
             }
             pingpong::IppCopy {
                 name: "ipp-copy", title: "Ping-Pong, interleaved, Copy",
                 citation: "Cao et al. 2011, sections 3.3 and 4", memory: "5",
                 begin: "O(1)", write: "a second store and a byte, in the same line",
+                units: &[Word, Half],
             }
             pingpong::IppMerge {
                 name: "ipp-merge", title: "Ping-Pong, interleaved, Merge",
                 citation: "Cao et al. 2011, sections 3.3 and 4", memory: "4",
                 begin: "O(1)", write: "a second store and a byte, in the same line",
-                image: Incremental, random_access: false,
+                units: &[Word, Half], image: Incremental, random_access: false,
             }
 
             // -- Hourglass; Piggyback
@@ -111,20 +114,20 @@ macro_rules! for_each_algorithm {
                 name: "hourglass", title: "Hourglass, Merge",
                 citation: "Li et al. 2018, section 3.2.1",
                 memory: "2 + 4 bits a unit", begin: "O(1)", read: "one bit", write: "two bits",
-                units: &[Word, Line, Page], image: Incremental, random_access: false,
+                units: &[Word, Half, Line, Page], image: Incremental, random_access: false,
             }
             hourglass::HourglassCopy {
                 name: "hourglass-copy", title: "Hourglass, Copy",
                 citation: "Li et al. 2018, section 3.2.1; the authors' code",
                 memory: "3 + 4 bits a unit", begin: "O(1)", read: "one bit", write: "two bits",
-                units: &[Word, Line, Page],
+                units: &[Word, Half, Line, Page],
             }
             piggyback::Piggyback {
                 name: "piggyback", title: "Piggyback",
                 citation: "Li et al. 2018, section 3.2.2",
                 memory: "2 + 1 byte a unit", begin: "O(1)", read: "a flag",
                 write: "a flag; a claim and a unit copy on first touch",
-                units: &[Word, Line, Page],
+                units: &[Word, Half, Line, Page],
             }
 
             // -- models of page tables; userfaultfd; Valkey's shape

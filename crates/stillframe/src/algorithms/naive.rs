@@ -24,13 +24,12 @@ use crate::error::{BeginError, MemoryError};
 use crate::handover::{Handover, Progress};
 use crate::image::{Held, InProcess, Lease, View};
 use crate::info::Info;
-use crate::memory::Words;
+use crate::memory::{Item, Words};
 use crate::mutant::Mutant;
 use crate::options::Options;
 use crate::os::Shared;
 use crate::point::Point;
 use crate::sink::{BLOCK_WORDS, Sink};
-use crate::sync::Ordering;
 
 /// Copied by the writer.
 pub type Naive = FullCopy<ByWriter>;
@@ -107,7 +106,7 @@ impl<C: Copiers> Algorithm for FullCopy<C> {
         self.words.load(index)
     }
 
-    write_by_replace!();
+    write_by_replace!(in_place);
 
     #[inline]
     fn approach(&self, index: usize) {
@@ -138,11 +137,10 @@ impl<C: Copiers> Algorithm for FullCopy<C> {
 }
 
 impl<C> FullCopy<C> {
-    /// Replaces a word in place.
+    /// Replaces a word, or half of one, in place.
     #[inline(always)]
-    fn replace(&mut self, index: usize, new: impl New) {
-        let word = self.words.word(index);
-        word.store(new.of(|| word.load(Ordering::Relaxed)), Ordering::Relaxed);
+    fn replace<T: Item>(&mut self, index: usize, new: impl New<T>) {
+        T::store(&self.words, index, new.of(|| T::load(&self.words, index)));
     }
 }
 

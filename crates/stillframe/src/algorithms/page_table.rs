@@ -43,13 +43,12 @@ use crate::error::{BeginError, MemoryError};
 use crate::handover::{Handover, Progress};
 use crate::image::{Held, InProcess, Lease, View};
 use crate::info::Info;
-use crate::memory::Words;
+use crate::memory::{Item, Words, out_of_bounds};
 use crate::mutant::Mutant;
 use crate::options::Options;
 use crate::os::Shared;
 use crate::point::Point;
 use crate::sink::{BLOCK_WORDS, Sink};
-use crate::sync::Ordering;
 
 /// The writer copies tables, when it must.
 pub type OnDemandFork = PageTables<OnDemand>;
@@ -171,7 +170,7 @@ impl<C: TableCopies> Algorithm for PageTables<C> {
         self.pages.load((entry >> 1) as usize + index % BLOCK_WORDS)
     }
 
-    write_by_replace!();
+    write_by_replace!(in_place);
 
     #[inline]
     fn approach(&self, index: usize) {
@@ -210,18 +209,22 @@ impl<C: TableCopies> Algorithm for PageTables<C> {
 }
 
 impl<C: TableCopies> PageTables<C> {
-    /// Replaces a word of a page that the image does not hold, or no longer.
+    /// Replaces a word, or half of one, of a page that the image does not hold, or no longer.
     #[inline(always)]
-    fn replace(&mut self, index: usize, new: impl New) {
-        assert!(index < self.words, "word {index} of {}", self.words);
-        let page = index / BLOCK_WORDS;
+    fn replace<T: Item>(&mut self, index: usize, new: impl New<T>) {
+        let word = index / T::PER_WORD;
+        if word >= self.words {
+            out_of_bounds(word, self.words);
+        }
+        let page = word / BLOCK_WORDS;
         let root = self.root.load(page / TABLE);
         let mut entry = self.tables.load((root >> 1) as usize + page % TABLE);
         if (root | entry) & SHARED != 0 {
             entry = self.own_page(page);
         }
-        let word = self.pages.word((entry >> 1) as usize + index % BLOCK_WORDS);
-        word.store(new.of(|| word.load(Ordering::Relaxed)), Ordering::Relaxed);
+        let start = (entry >> 1) as usize * T::PER_WORD;
+        let at = start + index % (BLOCK_WORDS * T::PER_WORD);
+        T::store(&self.pages, at, new.of(|| T::load(&self.pages, at)));
     }
 
     /// Where the writer's entry of a page is.

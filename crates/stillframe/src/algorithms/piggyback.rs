@@ -11,8 +11,9 @@
 //! - Memory: 2 copies + 1 byte a unit. Begin: O(1). Read: a flag, then an indexed load. Write: the
 //!   flag; the first write of a unit in a period claims it (one CAS), and copies it if it is larger
 //!   than the word. Full image, with random access: the image is `A[D]`.
-//! - Unit: a word, line or page. A part is written after the whole unit is in `A[U]` (the unit
-//!   rule).
+//! - Unit: half a word, a word, line or page. A part is written after the whole unit is in `A[U]`
+//!   (the unit rule). Of a word with two units the copier stores one half, which disturbs no writer
+//!   of the other.
 //! - P1: at begin no unit is only in `A[D]` or being copied, so `A[U]` is complete and latest.
 //! - P2: between two begins nobody writes `A[D]`.
 //! - P3: a unit's flag says `D` or `COPYING` exactly while its latest value is in `A[D]` alone, or
@@ -48,8 +49,8 @@ use crate::algorithm::{Algorithm, New, write_by_replace};
 use crate::error::{BeginError, MemoryError};
 use crate::handover::{Handover, Progress};
 use crate::image::{Held, InProcess, Lease, View};
-use crate::info::Info;
-use crate::memory::{Tags, Words};
+use crate::info::{Grain, Info};
+use crate::memory::{Item, Tags, Words};
 use crate::mutant::Mutant;
 use crate::options::Options;
 use crate::os::Shared;
@@ -74,8 +75,7 @@ pub struct Piggyback {
     current: usize,
     /// Bit `state` is the home to read a unit in that state from.
     sources: usize,
-    /// Words in a unit, as a shift.
-    shift: u32,
+    grain: Grain,
     handover: Shared<Handover>,
 }
 
@@ -84,13 +84,13 @@ impl Algorithm for Piggyback {
     const INFO: Info = Self::REGISTERED;
 
     fn create(options: &Options) -> Result<Self, MemoryError> {
-        let shift = Self::INFO.unit(options.unit).words().trailing_zeros();
+        let grain = Grain::of(Self::INFO.unit(options.unit));
         Ok(Self {
             homes: [Words::create(options)?, Words::create(options)?],
-            locations: Tags::create(&options.resized(|words| words.div_ceil(1 << shift)))?,
+            locations: Tags::create(&options.resized(|words| grain.units(words)))?,
             current: 0,
             sources: sources(0),
-            shift,
+            grain,
             handover: Shared::new(Handover::new())?,
         })
     }
@@ -102,23 +102,16 @@ impl Algorithm for Piggyback {
     /// New words are zero in both homes, whatever the flag of the unit says that they extend.
     fn grow(&mut self, words: usize) -> Result<(), MemoryError> {
         self.homes[1].grow(words)?;
-        self.locations.grow(words.div_ceil(1 << self.shift))?;
+        self.locations.grow(self.grain.units(words))?;
         self.homes[0].grow(words) // last: it tells the length
     }
 
-    #[inline]
-    fn read(&self, index: usize) -> u64 {
-        // Acquire: partner of the Release in `Copier::copy`.
-        let state = self.locations.of(index >> self.shift).get(Ordering::Acquire);
-        self.homes[self.source(state)].load(index)
-    }
-
-    write_by_replace!();
+    write_by_replace!(by_halves);
 
     #[inline]
     fn approach(&self, index: usize) {
         self.homes[self.current & 1].prefetch(index);
-        self.locations.prefetch(index >> self.shift);
+        self.locations.prefetch(self.grain.items(index) >> self.grain.shift);
     }
 
     fn begin<S: Sink + 'static>(
@@ -131,7 +124,7 @@ impl Algorithm for Piggyback {
             homes: self.homes.each_ref().map(Words::view),
             locations: self.locations.view(),
             image: self.current,
-            shift: self.shift,
+            grain: self.grain,
             done: Cell::new(0),
             handover: self.handover.clone(),
         };
@@ -158,10 +151,22 @@ impl Piggyback {
         self.sources >> state & 1
     }
 
+    /// Whether items are half words.
     #[inline(always)]
-    fn replace(&mut self, index: usize, new: impl New) {
-        let (unit, current) = (index >> self.shift, self.current & 1);
-        let word = self.homes[current].word(index);
+    fn halves(&self) -> bool {
+        self.grain.halves
+    }
+
+    #[inline(always)]
+    fn get<T: Item>(&self, item: usize) -> T {
+        // Acquire: partner of the Release in `Copier::copy`.
+        let state = self.locations.of(item >> self.grain.shift).get(Ordering::Acquire);
+        T::load(&self.homes[self.source(state)], item)
+    }
+
+    #[inline(always)]
+    fn replace<T: Item>(&mut self, item: usize, new: impl New<T>) {
+        let (unit, current) = (item >> self.grain.shift, self.current & 1);
         let location = self.locations.of(unit);
         let source = self.source(location.get(Ordering::Acquire)); // as in `read`
         if source != current {
@@ -169,8 +174,8 @@ impl Piggyback {
         }
         // From here on the copier leaves the unit alone. `A[D]` has the old value after the claim
         // too, whoever won it (P2, P3).
-        let old = || self.homes[source].load(index);
-        word.store(new.of(old), Ordering::Relaxed);
+        let old = || T::load(&self.homes[source], item);
+        T::store(&self.homes[current], item, new.of(old));
         location.set(ONLY + current as u8, Ordering::Relaxed);
     }
 
@@ -179,7 +184,7 @@ impl Piggyback {
     fn claim(&self, unit: usize) {
         let (old, new) = (ONLY + 1 - self.current as u8, ONLY + self.current as u8);
         let claimed = is_unclaimed(&self.handover) || self.locations.of(unit).claim(old, new);
-        if !claimed || self.shift != 0 {
+        if !claimed || self.grain.shift != 0 {
             self.claimed(unit, claimed);
         }
     }
@@ -198,11 +203,11 @@ impl Piggyback {
             backoff.wait();
             claimed = self.locations.of(unit).claim(old, new);
         }
-        if self.shift == 0 || self.handover.is(Mutant::TwoHomesWritePart) {
+        if self.grain.shift == 0 || self.handover.is(Mutant::TwoHomesWritePart) {
             return; // all of it is about to be written
         }
-        let start = unit << self.shift;
-        let length = self.words().saturating_sub(start).min(1 << self.shift);
+        let start = unit << self.grain.shift;
+        let length = self.words().saturating_sub(start).min(1 << self.grain.shift);
         let current = self.current & 1;
         self.homes[current].copy_from(start, &self.homes[1 - current], start, length);
     }
@@ -220,7 +225,7 @@ pub struct Copier {
     locations: Tags,
     /// `D`: the home that is the image.
     image: usize,
-    shift: u32,
+    grain: Grain,
     /// Words before are no longer in the image's home alone.
     done: Cell<usize>,
     handover: Shared<Handover>,
@@ -231,15 +236,13 @@ impl Copier {
     /// image's home alone.
     fn copy(&self, start: usize, length: usize) {
         let end = start + length;
-        let units = start >> self.shift..end.div_ceil(1 << self.shift);
+        let units = self.grain.items(start) >> self.grain.shift..self.grain.units(end);
         self.locations.each(units, ONLY + self.image as u8, |unit| self.copy_unit(unit));
         self.done.set(end);
     }
 
     fn copy_unit(&self, unit: usize) {
         let (from, to) = (&self.homes[self.image & 1], &self.homes[(1 - self.image) & 1]);
-        let start = unit << self.shift;
-        let length = (from.len() - start).min(1 << self.shift);
         if self.handover.is(Mutant::PiggybackFlagThenCopy) {
             self.locations.of(unit).set(EQUAL, Ordering::Release);
         } else if !self.handover.is(Mutant::PiggybackCopyThenFlag)
@@ -247,7 +250,15 @@ impl Copier {
         {
             return; // the writer was first
         }
-        to.copy_from(start, from, start, length);
+        if self.grain.halves && !self.handover.is(Mutant::PiggybackCopiesWord) {
+            u32::store(to, unit, u32::load(from, unit));
+        } else if self.grain.halves {
+            to.store(unit / 2, from.load(unit / 2));
+        } else {
+            let start = unit << self.grain.shift;
+            let length = (from.len() - start).min(1 << self.grain.shift);
+            to.copy_from(start, from, start, length);
+        }
         if self.handover.is(Mutant::PiggybackRelaxedCopied) {
             self.locations.of(unit).set(EQUAL, Ordering::Relaxed);
         } else if !self.handover.is(Mutant::PiggybackFlagThenCopy) {

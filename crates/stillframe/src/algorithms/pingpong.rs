@@ -8,8 +8,8 @@
 //! - Memory: NPP 3 copies and two bytes a unit, IPP 4; one more to complete images in memory
 //!   (`-copy`; `-merge` leaves it to the sink). Begin: O(1), but O(changed) after an image that was
 //!   not settled. Read: nothing added. Write: a second store and a flag. An image is incremental.
-//! - Unit: NPP word, line or page (the first write of a period into a longer unit copies all of it
-//!   into `cur`: the unit rule); IPP the word.
+//! - Unit: half a word or a word; NPP line or page as well (the first write of a period into a
+//!   longer unit copies all of it into `cur`: the unit rule).
 //!
 //! Invariants, at each point of consistency, before the swap:
 //! - P1: the flags of `prev` are clear: the image before was settled, or what it left was folded
@@ -36,14 +36,14 @@ use crate::error::{BeginError, MemoryError};
 use crate::flags::Bytes;
 use crate::handover::{Handover, Progress};
 use crate::image::{ByArray, BySink, Changes, Completion, Increment, Lease, Marks, fold, rewrite};
-use crate::info::Info;
-use crate::memory::{Words, byte};
+use crate::info::{Grain, Info};
+use crate::memory::{Item, Words, byte, join};
 use crate::mutant::{Mutant, Mutation};
 use crate::options::Options;
 use crate::os::Shared;
 use crate::point::Point;
 use crate::sink::{BLOCK_WORDS, Sink};
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::AtomicU64;
 
 /// Separate arrays, completed in memory.
 pub type NppCopy = PingPong<Separate, ByArray>;
@@ -61,7 +61,7 @@ pub struct PingPong<L, C> {
     previous: Option<Words>,
     /// Which shadow is `cur`, 0 (Odd) or 1 (Even).
     current: usize,
-    shift: u32,
+    grain: Grain,
     handover: Shared<Handover>,
     completion: PhantomData<C>,
 }
@@ -72,11 +72,11 @@ pub trait Layout: fmt::Debug + Sized + Send + 'static {
     const MERGE: Info;
     /// The registry's line of images that are completed in memory.
     const COPY: Info;
-    /// Zero words in units of `1 << shift`, no flag set.
+    /// Zero words, no flag set.
     ///
     /// # Errors
     /// [`MemoryError`] when the memory cannot be had.
-    fn create(options: &Options, shift: u32) -> Result<Self, MemoryError>;
+    fn create(options: &Options, grain: Grain) -> Result<Self, MemoryError>;
     /// Words of state.
     fn words(&self) -> usize;
     /// Makes room for `words` words, all zero, no flag set.
@@ -86,19 +86,21 @@ pub trait Layout: fmt::Debug + Sized + Send + 'static {
     fn grow(&mut self, words: usize) -> Result<(), MemoryError>;
     /// The same memory for another thread.
     fn view(&self) -> Self;
-    /// A word of the state.
-    fn read(&self, index: usize) -> u64;
+    /// An item of the state.
+    fn get<T: Item>(&self, item: usize) -> T;
     /// Brings near what [`write`](Self::write) looks at.
     fn prefetch(&self, shadow: usize, index: usize);
-    /// Replaces a word of the state; `shadow` then holds its unit whole, and the flag is set. The
+    /// Replaces an item of the state; `shadow` then holds its unit whole, and the flag is set. The
     /// old value comes from the state: no shadow is read.
-    fn replace(&self, shadow: usize, index: usize, new: impl New);
+    fn replace<T: Item>(&self, shadow: usize, item: usize, new: impl New<T>);
     /// Flags units of which `shadow` holds the value.
     fn flag(&self, shadow: usize, units: Range<usize>);
-    /// See [`Changes::marks`].
-    fn marks(&self, shadow: usize, block: usize) -> Marks;
+    /// See [`Changes::marks`]; for `whole`, [`Changes::whole`].
+    fn marks(&self, shadow: usize, block: usize, whole: bool) -> Marks;
     /// See [`Changes::copy`].
     fn copy(&self, shadow: usize, start: usize, into: &mut [u64]);
+    /// See [`Changes::half`].
+    fn half(&self, shadow: usize, index: usize) -> Option<u32>;
     /// See [`Changes::forget`].
     fn forget(&self, shadow: usize, block: usize);
 }
@@ -108,17 +110,17 @@ impl<L: Layout, C: Completion> Algorithm for PingPong<L, C> {
     const INFO: Info = if C::IN_MEMORY { L::COPY } else { L::MERGE };
 
     fn create(options: &Options) -> Result<Self, MemoryError> {
-        let shift = Self::INFO.unit(options.unit).words().trailing_zeros();
+        let grain = Grain::of(Self::INFO.unit(options.unit));
         let state = Self {
-            layout: L::create(options, shift)?,
+            layout: L::create(options, grain)?,
             previous: C::IN_MEMORY.then(|| Words::create(options)).transpose()?,
             current: 0,
-            shift,
+            grain,
             handover: Shared::new(Handover::new())?,
             completion: PhantomData,
         };
         let in_previous = state.handover.is(Mutant::PingPongFlagsBaseInPrevious);
-        state.layout.flag(usize::from(in_previous), 0..state.units(options.words));
+        state.layout.flag(usize::from(in_previous), 0..grain.units(options.words));
         Ok(state)
     }
 
@@ -133,20 +135,15 @@ impl<L: Layout, C: Completion> Algorithm for PingPong<L, C> {
         }
         self.layout.grow(words)?;
         if self.words() > before {
-            if !before.is_multiple_of(1 << self.shift) {
+            if !before.is_multiple_of(1 << self.grain.shift) {
                 rewrite(self, before - 1); // its unit has become longer
             }
-            self.layout.flag(self.current, self.units(before)..self.units(words));
+            self.layout.flag(self.current, self.grain.units(before)..self.grain.units(words));
         }
         Ok(())
     }
 
-    #[inline]
-    fn read(&self, index: usize) -> u64 {
-        self.layout.read(index)
-    }
-
-    write_by_replace!();
+    write_by_replace!(by_halves);
 
     #[inline]
     fn approach(&self, index: usize) {
@@ -161,7 +158,7 @@ impl<L: Layout, C: Completion> Algorithm for PingPong<L, C> {
         self.handover.check_idle()?;
         if self.handover.left_marks() {
             let (left, current) = (self.shadow(1 - self.current), self.shadow(self.current));
-            fold(self, &left, &current, 1 << self.shift);
+            fold(self, &left, &current, self.grain);
         }
         let mut ended = self.shadow(self.current);
         self.current = 1 - self.current;
@@ -178,18 +175,24 @@ impl<L: Layout, C: Completion> Algorithm for PingPong<L, C> {
 }
 
 impl<L: Layout, C: Completion> PingPong<L, C> {
+    /// Whether items are half words.
     #[inline(always)]
-    fn replace(&mut self, index: usize, new: impl New) {
-        self.layout.replace(self.current & 1, index, new);
+    fn halves(&self) -> bool {
+        self.grain.halves
+    }
+
+    #[inline(always)]
+    fn get<T: Item>(&self, item: usize) -> T {
+        self.layout.get(item)
+    }
+
+    #[inline(always)]
+    fn replace<T: Item>(&mut self, item: usize, new: impl New<T>) {
+        self.layout.replace(self.current & 1, item, new);
     }
 
     fn shadow(&self, shadow: usize) -> Shadow<L> {
         Shadow { layout: self.layout.view(), shadow }
-    }
-
-    /// Units that hold the first `words` words.
-    fn units(&self, words: usize) -> usize {
-        words.div_ceil(1 << self.shift)
     }
 }
 
@@ -202,7 +205,13 @@ pub struct Shadow<L> {
 
 impl<L: Layout> Changes for Shadow<L> {
     fn marks(&self, block: usize) -> Marks {
-        self.layout.marks(self.shadow, block)
+        self.layout.marks(self.shadow, block, false)
+    }
+    fn whole(&self, block: usize) -> Marks {
+        self.layout.marks(self.shadow, block, true)
+    }
+    fn half(&self, index: usize) -> Option<u32> {
+        self.layout.half(self.shadow, index)
     }
     fn copy(&self, start: usize, into: &mut [u64]) {
         self.layout.copy(self.shadow, start, into);
@@ -218,7 +227,7 @@ pub struct Separate {
     state: Words,
     shadows: [Words; 2],
     flags: [Bytes; 2],
-    shift: u32,
+    grain: Grain,
     mutation: Mutation,
 }
 
@@ -226,14 +235,14 @@ impl Layout for Separate {
     const MERGE: Info = NppMerge::REGISTERED;
     const COPY: Info = NppCopy::REGISTERED;
 
-    fn create(options: &Options, shift: u32) -> Result<Self, MemoryError> {
+    fn create(options: &Options, grain: Grain) -> Result<Self, MemoryError> {
         let array = || Words::create(options);
-        let flags = || Bytes::create(options, shift);
+        let flags = || Bytes::create(options, grain);
         Ok(Self {
             state: array()?,
             shadows: [array()?, array()?],
             flags: [flags()?, flags()?],
-            shift,
+            grain,
             mutation: Mutation::current(),
         })
     }
@@ -250,42 +259,47 @@ impl Layout for Separate {
             state: self.state.view(),
             shadows: self.shadows.each_ref().map(Words::view),
             flags: self.flags.each_ref().map(Bytes::view),
-            shift: self.shift,
+            grain: self.grain,
             mutation: self.mutation,
         }
     }
-    #[inline]
-    fn read(&self, index: usize) -> u64 {
-        self.state.load(index)
+    #[inline(always)]
+    fn get<T: Item>(&self, item: usize) -> T {
+        T::load(&self.state, item)
     }
     #[inline]
     fn prefetch(&self, shadow: usize, index: usize) {
         self.state.prefetch(index);
         self.shadows[shadow].prefetch(index);
-        self.flags[shadow].prefetch(index >> self.shift);
+        self.flags[shadow].prefetch(self.grain.items(index) >> self.grain.shift);
     }
     #[inline(always)]
-    fn replace(&self, shadow: usize, index: usize, new: impl New) {
-        let word = self.state.word(index);
-        let value = new.of(|| word.load(Ordering::Relaxed));
-        word.store(value, Ordering::Relaxed);
-        let (flags, shadow) = (&self.flags[shadow], &self.shadows[shadow]);
-        let unit = index >> self.shift;
-        let in_part = self.mutation.is(Mutant::PingPongWritesPartOfUnit);
-        if self.shift != 0 && !flags.get(unit) && !in_part {
-            let start = unit << self.shift;
-            let len = (1 << self.shift).min(self.state.len() - start);
+    fn replace<T: Item>(&self, shadow: usize, item: usize, new: impl New<T>) {
+        let value = new.of(|| T::load(&self.state, item));
+        T::store(&self.state, item, value);
+        let (flags, shadow, shift) = (&self.flags[shadow], &self.shadows[shadow], self.grain.shift);
+        if shift == 0 {
+            T::store(shadow, item, value);
+            return flags.set(item);
+        }
+        let (unit, in_part) = (item >> shift, self.mutation.is(Mutant::PingPongWritesPartOfUnit));
+        if !flags.get(unit) && !in_part {
+            let start = unit << shift;
+            let len = (1 << shift).min(self.state.len() - start);
             shadow.copy_from(start, &self.state, start, len);
         }
-        shadow.store(index, value);
+        T::store(shadow, item, value);
         flags.set(unit);
     }
     fn flag(&self, shadow: usize, units: Range<usize>) {
         self.flags[shadow].fill(units, true);
     }
     #[inline]
-    fn marks(&self, shadow: usize, block: usize) -> Marks {
-        self.flags[shadow].marks(block)
+    fn marks(&self, shadow: usize, block: usize, whole: bool) -> Marks {
+        self.flags[shadow].marks(block, whole)
+    }
+    fn half(&self, shadow: usize, index: usize) -> Option<u32> {
+        self.flags[shadow].get(index).then(|| u32::load(&self.shadows[shadow], index))
     }
     #[inline]
     fn copy(&self, shadow: usize, start: usize, into: &mut [u64]) {
@@ -296,25 +310,38 @@ impl Layout for Separate {
     }
 }
 
-/// IPP: records of four words in half a cache line, so that a write touches one line:
+/// IPP: records of four items (of 32 bytes, or of 16 for half words), so that a write touches one
+/// line:
 ///
 /// ```text
-/// | A | Odd | Even | flag of Odd: 1 byte, flag of Even: 1 byte, 6 bytes unused |
+/// | A | Odd | Even | flag of Odd: 1 byte, flag of Even: 1 byte, the rest unused |
 /// ```
 #[derive(Debug)]
 pub struct Interleaved {
     records: Words,
+    grain: Grain,
 }
 
-const RECORD_WORDS: usize = 4;
+/// Items in a record; as many words in one of words.
+const RECORD: usize = 4;
 const SHADOWS: usize = 1;
 const FLAGS: usize = 3;
+/// Where the flags begin in the second word of a record of halves, whose higher half they are.
+const HIGH_HALF: usize = if cfg!(target_endian = "big") { 0 } else { 4 };
 
 impl Interleaved {
-    /// A byte for each shadow.
-    #[inline]
-    fn flags(&self, index: usize) -> &AtomicU64 {
-        &self.records.record::<RECORD_WORDS>(index)[FLAGS]
+    /// The word that holds an item's flags, and which of its bytes is that of `shadow`.
+    #[inline(always)]
+    fn flag_of(&self, shadow: usize, item: usize) -> (&AtomicU64, usize) {
+        if self.grain.halves {
+            (&self.records.record::<{ RECORD / 2 }>(item)[1], HIGH_HALF + shadow)
+        } else {
+            (&self.records.record::<RECORD>(item)[FLAGS], shadow)
+        }
+    }
+    fn has_flag(&self, shadow: usize, item: usize) -> bool {
+        let (word, byte) = self.flag_of(shadow, item);
+        byte::load(word, byte) != 0
     }
     /// The words of a block that exist.
     fn block(&self, block: usize) -> Range<usize> {
@@ -326,50 +353,72 @@ impl Layout for Interleaved {
     const MERGE: Info = IppMerge::REGISTERED;
     const COPY: Info = IppCopy::REGISTERED;
 
-    fn create(options: &Options, _shift: u32) -> Result<Self, MemoryError> {
-        let records = options.resized(|words| words.saturating_mul(RECORD_WORDS));
-        Ok(Self { records: Words::create(&records)? })
+    fn create(options: &Options, grain: Grain) -> Result<Self, MemoryError> {
+        // Two records of halves are as long as one of words.
+        let records = options.resized(|words| words.saturating_mul(RECORD));
+        Ok(Self { records: Words::create(&records)?, grain })
     }
     fn words(&self) -> usize {
-        self.records.len() / RECORD_WORDS
+        self.records.len() / RECORD
     }
     fn grow(&mut self, words: usize) -> Result<(), MemoryError> {
-        self.records.grow(words.saturating_mul(RECORD_WORDS))
+        self.records.grow(words.saturating_mul(RECORD))
     }
     fn view(&self) -> Self {
-        Self { records: self.records.view() }
+        Self { records: self.records.view(), grain: self.grain }
     }
-    #[inline]
-    fn read(&self, index: usize) -> u64 {
-        self.records.record::<RECORD_WORDS>(index)[0].load(Ordering::Relaxed)
+    #[inline(always)]
+    fn get<T: Item>(&self, item: usize) -> T {
+        T::load(&self.records, item.saturating_mul(RECORD))
     }
     #[inline]
     fn prefetch(&self, _shadow: usize, index: usize) {
-        self.records.prefetch(index * RECORD_WORDS);
+        self.records.prefetch(index * RECORD);
     }
     #[inline(always)]
-    fn replace(&self, shadow: usize, index: usize, new: impl New) {
-        let record = self.records.record::<RECORD_WORDS>(index);
-        let value = new.of(|| record[0].load(Ordering::Relaxed));
-        record[0].store(value, Ordering::Relaxed);
-        record[SHADOWS + shadow].store(value, Ordering::Relaxed);
-        byte::store(&record[FLAGS], shadow, 1);
+    fn replace<T: Item>(&self, shadow: usize, item: usize, new: impl New<T>) {
+        let (flags, flag) = self.flag_of(shadow, item);
+        let first = item * RECORD; // in bounds, or the line above has panicked
+        let value = new.of(|| T::load(&self.records, first));
+        T::store(&self.records, first, value);
+        T::store(&self.records, first + SHADOWS + shadow, value);
+        byte::store(flags, flag, 1);
     }
     fn flag(&self, shadow: usize, units: Range<usize>) {
-        units.for_each(|index| byte::store(self.flags(index), shadow, 1));
+        for item in units {
+            let (word, byte) = self.flag_of(shadow, item);
+            byte::store(word, byte, 1);
+        }
     }
-    fn marks(&self, shadow: usize, block: usize) -> Marks {
-        Marks::of_words(self.block(block).map(|index| byte::load(self.flags(index), shadow) != 0))
+    fn marks(&self, shadow: usize, block: usize, whole: bool) -> Marks {
+        Marks::of_words(self.block(block).map(|index| {
+            if !self.grain.halves {
+                return self.has_flag(shadow, index);
+            }
+            let [low, high] = [0, 1].map(|half| self.has_flag(shadow, 2 * index + half));
+            if whole { low & high } else { low | high }
+        }))
     }
     #[inline]
     fn copy(&self, shadow: usize, start: usize, into: &mut [u64]) {
-        self.records.copy_column::<RECORD_WORDS>(start, SHADOWS + shadow, into);
+        if !self.grain.halves {
+            return self.records.copy_column::<RECORD>(start, SHADOWS + shadow, into);
+        }
+        for (index, word) in (start..).zip(into) {
+            let place = |half| (2 * index + half) * RECORD + SHADOWS + shadow;
+            *word = join([0, 1].map(|half| u32::load(&self.records, place(half))));
+        }
+    }
+    fn half(&self, shadow: usize, index: usize) -> Option<u32> {
+        let place = index * RECORD + SHADOWS + shadow;
+        self.has_flag(shadow, index).then(|| u32::load(&self.records, place))
     }
     fn forget(&self, shadow: usize, block: usize) {
-        for index in self.block(block) {
-            let flags = self.flags(index);
-            if byte::load(flags, shadow) != 0 {
-                byte::store(flags, shadow, 0);
+        let words = self.block(block);
+        for item in self.grain.items(words.start)..self.grain.items(words.end) {
+            let (word, flag) = self.flag_of(shadow, item);
+            if byte::load(word, flag) != 0 {
+                byte::store(word, flag, 0);
             }
         }
     }

@@ -39,7 +39,7 @@ use crate::error::{BeginError, MemoryError, Unavailable};
 use crate::handover::{Handover, Progress};
 use crate::image::{Held, InProcess, Lease, View};
 use crate::info::Info;
-use crate::memory::Words;
+use crate::memory::{Item, Words, out_of_bounds};
 use crate::mutant::Mutant;
 use crate::options::Options;
 use crate::os::{FaultHandler, Shared, UserFaults};
@@ -85,13 +85,15 @@ impl Current {
 }
 
 impl UserFault {
-    /// Replaces a word in place.
+    /// Replaces a word, or half of one, in place.
     #[inline(always)]
-    fn replace(&mut self, index: usize, new: impl New) {
-        assert!(index < self.len, "word {index} of {}", self.len);
-        self.faults.before_store(index);
-        let word = self.words.word(index);
-        word.store(new.of(|| word.load(Ordering::Relaxed)), Ordering::Relaxed);
+    fn replace<T: Item>(&mut self, index: usize, new: impl New<T>) {
+        let word = index / T::PER_WORD;
+        if word >= self.len {
+            out_of_bounds(word, self.len);
+        }
+        self.faults.before_store(word);
+        T::store(&self.words, index, new.of(|| T::load(&self.words, index)));
     }
 }
 
@@ -160,7 +162,7 @@ impl Algorithm for UserFault {
         self.words.load(index)
     }
 
-    write_by_replace!();
+    write_by_replace!(in_place);
 
     #[inline]
     fn approach(&self, index: usize) {

@@ -200,7 +200,7 @@ impl Algorithm for Valkey {
 impl Valkey {
     /// Replaces a word, whose unit is saved first if the walk has yet to come to it.
     #[inline(always)]
-    fn replace(&mut self, index: usize, new: impl New) {
+    fn replace(&mut self, index: usize, new: impl New<u64>) {
         let new = new.of(|| self.words.load(index));
         if self.active
             && !self.is_walked(index / BLOCK_WORDS)

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::algorithms::{hourglass::Hourglass, pingpong::NppMerge};
 use crate::info::Completeness;
+use crate::memory::with_half;
 use crate::{Algorithm, BLOCK_WORDS, Before, CaptureReport, Engine, Image, Options, Point};
 use crate::{Publication, Sink, SinkError, Unit};
 
@@ -68,6 +69,7 @@ struct Recorded {
     builds_on: Option<u64>,
     words: usize,
     pushes: Vec<(usize, Vec<u64>)>,
+    halves: Vec<(usize, u32)>,
 }
 
 impl Sink for Recorded {
@@ -77,6 +79,10 @@ impl Sink for Recorded {
     }
     fn before(&mut self, _: usize, _: &mut [u64]) -> Result<Before, SinkError> {
         Ok(Before::Skipped)
+    }
+    fn push_half(&mut self, index: usize, half: u32) -> Result<(), SinkError> {
+        self.halves.push((index, half));
+        Ok(())
     }
 }
 
@@ -104,6 +110,10 @@ impl Chain {
         for (start, words) in &image.pushes {
             self.state[*start..start + words.len()].copy_from_slice(words);
         }
+        for &(index, half) in &image.halves {
+            let word = &mut self.state[index / 2];
+            *word = with_half(*word, index, half);
+        }
     }
 }
 
@@ -129,17 +139,17 @@ pub(super) fn increments_recover<A: Algorithm>(seed: u64) -> Verdict {
     for &unit in A::INFO.units {
         let mut rig = Rig::<A>::create(&options(4 * BLOCK_WORDS + 3, unit), seed)?;
         let mut chain = Chain::default();
-        let mut since: BTreeSet<usize> = (0..rig.oracle.len()).collect();
+        let mut since: BTreeSet<usize> = (0..2 * rig.oracle.len()).collect();
         for _ in 0..rounds(20) {
             let writes = rig.rng.below(20);
-            write_units(&mut rig, &mut since, unit.words(), writes);
+            write_units(&mut rig, &mut since, unit, writes);
             let expected = rig.oracle.clone();
             let settles = rig.rng.below(3) != 0;
             // Writes during the image belong to the next one.
             let begun = rig.state.begin(Point::declare(), Recorded::default());
             let mut image = begun.map_err(|error| error.to_string())?;
             let mut next = BTreeSet::new();
-            write_units(&mut rig, &mut next, unit.words(), 5);
+            write_units(&mut rig, &mut next, unit, 5);
             capture(&mut image).map_err(|error| error.to_string())?;
             ensure!(image.builds_on() == chain.newest, "builds on {:?}", image.builds_on());
             if settles {
@@ -163,18 +173,26 @@ pub(super) fn increments_recover<A: Algorithm>(seed: u64) -> Verdict {
     Ok(())
 }
 
+/// Writes items, and notes the half words of their units.
 fn write_units<A: Algorithm>(
     rig: &mut Rig<A>,
     since: &mut BTreeSet<usize>,
-    unit_words: usize,
+    unit: Unit,
     count: usize,
 ) {
     for _ in 0..count {
         let (index, value) = (rig.rng.below(rig.oracle.len()), rig.rng.next());
+        if unit == Unit::Half && value & 3 != 0 {
+            let half = 2 * index + (value >> 2 & 1) as usize;
+            rig.state.write_u32(half, value as u32);
+            rig.oracle[index] = with_half(rig.oracle[index], half, value as u32);
+            since.insert(half);
+            continue;
+        }
         rig.state.write(index, value);
         rig.oracle[index] = value;
-        let start = index / unit_words * unit_words;
-        since.extend(start..rig.oracle.len().min(start + unit_words));
+        let start = index / unit.words() * unit.words();
+        since.extend(2 * start..2 * rig.oracle.len().min(start + unit.words()));
     }
 }
 
@@ -184,7 +202,7 @@ fn grow<A: Algorithm>(rig: &mut Rig<A>, since: &mut BTreeSet<usize>, unit_words:
     let words = (before + rig.rng.below(BLOCK_WORDS)).min(7 * BLOCK_WORDS);
     rig.grow(words)?;
     if words > before {
-        since.extend(before / unit_words * unit_words..words);
+        since.extend(2 * (before / unit_words * unit_words)..2 * words);
     }
     Ok(())
 }
@@ -193,9 +211,13 @@ fn pushed_exactly(image: &Recorded, since: &BTreeSet<usize>) -> Verdict {
     let runs = image.pushes.iter().map(|(start, words)| *start..start + words.len());
     let pushed: Vec<usize> = runs.flatten().collect();
     ensure!(pushed.is_sorted_by(|a, b| a < b), "pushes are out of order");
-    let found = pushed.into_iter().collect::<BTreeSet<_>>();
+    let halves = image.halves.iter().map(|(half, _)| *half);
+    ensure!(halves.clone().is_sorted_by(|a, b| a < b), "halves are out of order");
+    let of_words = pushed.iter().flat_map(|word| [2 * word, 2 * word + 1]);
+    let found = of_words.chain(halves).collect::<BTreeSet<_>>();
+    ensure!(found.len() == 2 * pushed.len() + image.halves.len(), "pushed twice");
     let wrong = found.symmetric_difference(since).next();
-    ensure!(wrong.is_none(), "word {wrong:?} is pushed or missing in image {}", image.epoch);
+    ensure!(wrong.is_none(), "half word {wrong:?} is pushed or missing in image {}", image.epoch);
     Ok(())
 }
 

@@ -46,6 +46,15 @@ const TWO_HOMES: &[Property] = &[
     properties::every_word_of_every_image::<Piggyback>,
 ];
 
+/// Those whose images are made of what changed.
+const INCREMENTS: &[Property] = &[
+    incremental::every_unit::<Hourglass>,
+    incremental::every_unit::<HourglassCopy>,
+    incremental::every_unit::<NppMerge>,
+    incremental::every_unit::<NppCopy>,
+    incremental::every_unit::<IppMerge>,
+    incremental::every_unit::<IppCopy>,
+];
 /// Those that keep the image before.
 const COPIES: &[Property] = &[
     sinks::whatever_sinks_do::<HourglassCopy>,
@@ -114,6 +123,8 @@ fn judge(mutant: Mutant) -> Judge {
         Mutant::TwoHomesWritePart => Each(EVERY_WORD, TWO_HOMES),
         Mutant::PiggybackForgetsRest => images_that_fail::<Piggyback>(),
         Mutant::PiggybackForgetsDeclined => whatever::<Piggyback>(),
+        Mutant::PiggybackCopiesWord => every_word::<Piggyback>(),
+        Mutant::IncrementTakesWholeWord => Each("every_unit", INCREMENTS),
         Mutant::IncrementLeavesDeclined => Each(WHATEVER, COPIES),
         Mutant::IncrementForgetsDeclined => Each(WHATEVER, MERGES),
         Mutant::PiggybackEndsBeforeRest => Model("piggyback_half_way_rejects"),

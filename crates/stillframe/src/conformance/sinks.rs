@@ -9,6 +9,7 @@
 use std::thread;
 
 use crate::info::Completeness;
+use crate::memory::{split, with_half};
 use crate::os::Shared;
 use crate::sync::{AtomicUsize, Backoff, Ordering};
 use crate::{
@@ -45,8 +46,8 @@ struct Plan {
 /// What a sink was given, in memory shared with whatever process it runs in.
 #[derive(Debug)]
 struct Given {
-    /// For each word, how often.
-    times: [AtomicUsize; WORDS_MAX],
+    /// For each half word, how often.
+    times: [AtomicUsize; 2 * WORDS_MAX],
     finished: AtomicUsize,
     /// Whether the mischief was done.
     struck: AtomicUsize,
@@ -106,8 +107,21 @@ impl Sink for Fickle {
             if expected != Some(found) || !self.plan.wants[index / BLOCK_WORDS] {
                 self.tally.fault(index, expected.unwrap_or(u64::MAX), found);
             }
-            self.given.times[index].fetch_add(1, Ordering::AcqRel);
+            for half in 2 * index..2 * index + 2 {
+                self.given.times[half].fetch_add(1, Ordering::AcqRel);
+            }
         }
+        Ok(())
+    }
+
+    fn push_half(&mut self, index: usize, half: u32) -> Result<(), SinkError> {
+        self.turn(true)?;
+        let word = self.expected.get(index / 2).copied();
+        let expected = word.map(|word| split(word)[index % 2]);
+        if expected != Some(half) || !self.plan.wants[index / 2 / BLOCK_WORDS] {
+            self.tally.fault(index / 2, word.unwrap_or(u64::MAX), half.into());
+        }
+        self.given.times[index].fetch_add(1, Ordering::AcqRel);
         Ok(())
     }
 
@@ -361,13 +375,20 @@ impl<A: Algorithm> Held<A> {
         self.words.resize(self.rig.oracle.len().max(expected.len()), None);
         for (index, &expected) in expected.iter().enumerate() {
             let is_wanted = plan.wants[index / BLOCK_WORDS];
-            let times = given.times[index].load(Ordering::Acquire);
-            ensure!(times <= usize::from(is_wanted), "word {index} was pushed {times} times");
+            let [low, high] = [0, 1].map(|half| &given.times[2 * index + half]);
+            let times = [low, high].map(|times| times.load(Ordering::Acquire));
+            let most = times[0].max(times[1]);
+            ensure!(most <= usize::from(is_wanted), "word {index} was pushed {times:?} times");
             if !is_wanted {
                 continue;
             }
             let held = self.words[index].filter(|_| may_lack);
-            let found = if times == 1 { Some(expected) } else { held };
+            let found = match times {
+                [1, 1] => Some(expected),
+                [1, _] => held.map(|held| with_half(held, 0, split(expected)[0])),
+                [_, 1] => held.map(|held| with_half(held, 1, split(expected)[1])),
+                _ => held,
+            };
             let is_right = found == Some(expected);
             ensure!(is_right, "word {index} is {found:x?} with the images before: {expected:#x}");
             if settles {

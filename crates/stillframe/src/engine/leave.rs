@@ -171,6 +171,9 @@ impl<S: Sink> Sink for Polite<S> {
     fn before(&mut self, start: usize, into: &mut [u64]) -> Result<Before, SinkError> {
         self.sink.before(start, into)
     }
+    fn push_half(&mut self, index: usize, half: u32) -> Result<(), SinkError> {
+        self.sink.push_half(index, half)
+    }
     fn finish(&mut self) -> Result<(), SinkError> {
         self.sink.finish()
     }

@@ -22,7 +22,8 @@ use std::fmt;
 use crate::algorithm::{Algorithm, Image};
 use crate::error::CaptureError;
 use crate::image::{Held, Lease, Marks};
-use crate::memory::Words;
+use crate::info::Grain;
+use crate::memory::{Words, with_half};
 use crate::mutant::Mutant;
 use crate::sink::{BLOCK_WORDS, Before, Sink};
 
@@ -50,10 +51,19 @@ impl Completion for ByArray {
 
 /// What was written between two images, as one algorithm keeps it.
 pub trait Changes: Send {
-    /// Which words of `block` changed; marks beyond the image's end mean nothing.
+    /// Which words of `block` changed, be it in part; marks beyond the image's end mean nothing.
     fn marks(&self, block: usize) -> Marks;
-    /// Copies the words from `start` on, all marked.
+    /// Which words of `block` changed whole: fewer, where units are halves of a word.
+    fn whole(&self, block: usize) -> Marks {
+        self.marks(block)
+    }
+    /// Copies the words from `start` on, all of which changed whole.
     fn copy(&self, start: usize, into: &mut [u64]);
+    /// Half word `index`, if it changed. Asked where units are halves.
+    fn half(&self, index: usize) -> Option<u32> {
+        let _ = index;
+        None
+    }
     /// Clears the marks of `block`.
     fn forget(&self, block: usize);
 }
@@ -97,8 +107,11 @@ impl<S: Sink, C: Changes> Image for Increment<S, C> {
         let previous = self.previous.as_ref()?;
         self.held.get(index, || {
             let mut word = [previous.load(index)];
-            if self.changes.marks(index / BLOCK_WORDS).has(index % BLOCK_WORDS) {
+            let (block, at) = (index / BLOCK_WORDS, index % BLOCK_WORDS);
+            if self.changes.whole(block).has(at) {
                 self.changes.copy(index, &mut word);
+            } else if self.changes.marks(block).has(at) {
+                word[0] = patched(&self.changes, index, word[0]);
             }
             word[0]
         })
@@ -108,20 +121,24 @@ impl<S: Sink, C: Changes> Image for Increment<S, C> {
         let changes = &self.changes;
         match &self.previous {
             Some(previous) => {
+                let mistakes = self.held.lease.handover.is(Mutant::IncrementTakesWholeWord);
                 let leaves = self.held.lease.handover.is(Mutant::IncrementLeavesDeclined);
                 let pass = |block, len| {
                     if !leaves && is_marked(changes, block, len) {
-                        roll(changes, previous, block, &mut [0; BLOCK_WORDS][..len]);
+                        let into = &mut [0; BLOCK_WORDS][..len];
+                        roll(changes, previous, block, into, mistakes);
                     }
                 };
-                self.held.push(|block, into| roll(changes, previous, block, into), pass)?;
+                let fill = |block, into: &mut [u64]| roll(changes, previous, block, into, mistakes);
+                self.held.push(fill, pass)?;
                 // Whether it becomes durable or not, the next one builds on it.
                 self.held.lease.settle(false);
             }
             None => {
+                let mistakes = self.held.lease.handover.is(Mutant::IncrementTakesWholeWord);
                 let forgets = self.held.lease.handover.is(Mutant::IncrementForgetsWhileDumping);
                 let fill = |sink: &mut S, block, into: &mut [u64]| {
-                    let part = merge(changes, sink, block, into)?;
+                    let part = merge(changes, sink, block, into, mistakes)?;
                     if forgets {
                         changes.forget(block);
                     }
@@ -166,31 +183,67 @@ fn is_marked(changes: &impl Changes, block: usize, len: usize) -> bool {
 }
 
 /// Merge: lays the changes of a block over what the sink knows of it. Returns what is to be pushed.
+/// One of the mutants `mistakes` words that changed in part for whole ones.
 fn merge<S: Sink>(
     changes: &impl Changes,
     sink: &mut S,
     block: usize,
     into: &mut [u64],
+    mistakes: bool,
 ) -> Result<Marks, CaptureError> {
     let start = block * BLOCK_WORDS;
     let marks = changes.marks(block);
-    let is_whole = marks.are_all(into.len()) || sink.before(start, into)? == Before::Given;
-    for run in marks.runs(into.len()) {
+    let whole = if mistakes { marks } else { changes.whole(block) };
+    let is_whole = whole.are_all(into.len()) || sink.before(start, into)? == Before::Given;
+    for run in whole.runs(into.len()) {
         changes.copy(start + run.start, &mut into[run]);
     }
-    Ok(if is_whole { Marks::ALL } else { marks })
+    for at in marks.without(whole).runs(into.len()).flatten() {
+        if is_whole {
+            into[at] = patched(changes, start + at, into[at]);
+        } else {
+            push_halves(changes, sink, start + at)?;
+        }
+    }
+    Ok(if is_whole { Marks::ALL } else { whole })
+}
+
+/// A word with the halves that changed.
+fn patched(changes: &impl Changes, index: usize, word: u64) -> u64 {
+    (2 * index..2 * index + 2).fold(word, |word, half| {
+        changes.half(half).map_or(word, |value| with_half(word, half, value))
+    })
+}
+
+/// Pushes the halves of a word that changed, to a sink that does without the others.
+fn push_halves<S: Sink>(
+    changes: &impl Changes,
+    sink: &mut S,
+    index: usize,
+) -> Result<(), CaptureError> {
+    for half in 2 * index..2 * index + 2 {
+        if let Some(value) = changes.half(half) {
+            sink.push_half(half, value)?;
+        }
+    }
+    Ok(())
 }
 
 /// Copy: lays the changes of a block over the image before, which is then this image (D1).
-fn roll(changes: &impl Changes, previous: &Words, block: usize, into: &mut [u64]) {
+fn roll(changes: &impl Changes, previous: &Words, block: usize, into: &mut [u64], mistakes: bool) {
     let start = block * BLOCK_WORDS;
     let marks = changes.marks(block);
-    if !marks.are_all(into.len()) {
+    let whole = if mistakes { marks } else { changes.whole(block) };
+    if !whole.are_all(into.len()) {
         previous.copy_to(start, into);
     }
-    for run in marks.runs(into.len()) {
+    for run in whole.runs(into.len()) {
         changes.copy(start + run.start, &mut into[run.clone()]);
         previous.store_run(start + run.start, &into[run]);
+    }
+    for at in marks.without(whole).runs(into.len()).flatten() {
+        into[at] = patched(changes, start + at, into[at]);
+        previous.store(start + at, into[at]);
     }
     changes.forget(block);
 }
@@ -205,18 +258,37 @@ pub(crate) fn fold<A: Algorithm>(
     state: &mut A,
     left: &impl Changes,
     current: &impl Changes,
-    unit_words: usize,
+    grain: Grain,
 ) {
     let words = state.words();
     for start in (0..words).step_by(BLOCK_WORDS) {
         let block = start / BLOCK_WORDS;
-        let missing = left.marks(block).without(current.marks(block));
+        let missing = left.marks(block).without(current.whole(block));
         for run in missing.runs(BLOCK_WORDS.min(words - start)) {
-            for index in run.step_by(unit_words) {
-                rewrite(state, start + index);
+            for index in run.step_by(1 << grain.shift).map(|at| start + at) {
+                if grain.halves {
+                    rewrite_halves(state, left, current, index);
+                } else {
+                    rewrite(state, index);
+                }
             }
         }
         left.forget(block);
+    }
+}
+
+/// Writes the halves of a word as they are that `left` has and `current` has not.
+fn rewrite_halves<A: Algorithm>(
+    state: &mut A,
+    left: &impl Changes,
+    current: &impl Changes,
+    index: usize,
+) {
+    for half in 2 * index..2 * index + 2 {
+        if left.half(half).is_some() && current.half(half).is_none() {
+            let value = state.read_u32(half);
+            state.write_u32(half, value);
+        }
     }
 }
 

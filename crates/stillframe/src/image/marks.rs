@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use crate::info::Grain;
 use crate::sink::BLOCK_WORDS;
 
 /// Groups of 64 words in a block; the model checkers' blocks are smaller than one.
@@ -33,6 +34,35 @@ impl Marks {
             let first = (block * BLOCK_WORDS + group * GROUP_WORDS) >> shift;
             let flags = flags(first / 64) >> (first % 64) & low(units);
             if shift == 0 { flags } else { spread(flags, 1 << shift) }
+        }))
+    }
+
+    /// The words of `block` of which a unit is flagged, and for `whole` all of it: `flags(i)` gives
+    /// the flags of units `64 * i..64 * i + 64`.
+    #[inline]
+    pub(crate) fn of(
+        block: usize,
+        grain: Grain,
+        whole: bool,
+        flags: impl Fn(usize) -> u64,
+    ) -> Self {
+        if grain.halves {
+            Self::of_halves(block, whole, flags)
+        } else {
+            Self::of_units(block, grain.shift, flags)
+        }
+    }
+
+    fn of_halves(block: usize, whole: bool, flags: impl Fn(usize) -> u64) -> Self {
+        // What 64 flags say of 32 words.
+        let words = |half: usize| {
+            let flags = flags(half / 64) >> (half % 64);
+            squeeze(if whole { flags & flags >> 1 } else { flags | flags >> 1 })
+        };
+        Self(std::array::from_fn(|group| {
+            let first = 2 * (block * BLOCK_WORDS + group * GROUP_WORDS);
+            let high = if GROUP_WORDS > 32 { words(first + 64) << 32 } else { 0 };
+            (words(first) | high) & low(GROUP_WORDS)
         }))
     }
 
@@ -84,6 +114,16 @@ pub(crate) fn low(count: usize) -> u64 {
     u64::MAX >> (64 - count)
 }
 
+/// Every second bit, side by side.
+fn squeeze(bits: u64) -> u64 {
+    let mut bits = bits & 0x5555_5555_5555_5555;
+    bits = (bits | bits >> 1) & 0x3333_3333_3333_3333;
+    bits = (bits | bits >> 2) & 0x0f0f_0f0f_0f0f_0f0f;
+    bits = (bits | bits >> 4) & 0x00ff_00ff_00ff_00ff;
+    bits = (bits | bits >> 8) & 0x0000_ffff_0000_ffff;
+    (bits | bits >> 16) & 0xffff_ffff
+}
+
 /// Each bit `width` times; what does not fit in a group falls off.
 fn spread(mut bits: u64, width: usize) -> u64 {
     if width >= 64 {
@@ -117,6 +157,21 @@ mod tests {
             assert_eq!(marks.are_all(len), (0..len).all(marked), "the first {len}");
         }
         assert!((0..BLOCK_WORDS).all(|word| marks.has(word) == marked(word)));
+    }
+
+    #[test]
+    fn a_half_marks_its_word_and_both_the_whole_of_it() {
+        let flagged = |half: usize| (half * half + half / 5) % 3 == 1;
+        let flags =
+            |i: usize| (0..64).fold(0, |f, bit| f | u64::from(flagged(64 * i + bit)) << bit);
+        let grain = Grain::of(crate::Unit::Half);
+        for block in 0..70 {
+            let words = block * BLOCK_WORDS..(block + 1) * BLOCK_WORDS;
+            let any = words.clone().map(|word| flagged(2 * word) || flagged(2 * word + 1));
+            let both = words.map(|word| flagged(2 * word) && flagged(2 * word + 1));
+            assert_eq!(Marks::of(block, grain, false, flags), Marks::of_words(any));
+            assert_eq!(Marks::of(block, grain, true, flags), Marks::of_words(both));
+        }
     }
 
     #[test]

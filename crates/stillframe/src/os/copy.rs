@@ -198,8 +198,7 @@ mod tests {
         let words = bytes.as_chunks().0;
         let line = std::array::from_fn(|at| AtomicU64::new(u64::from_ne_bytes(words[at])));
         for value in 0..=7 {
-            let expected =
-                (0..64).fold(0, |bits, at| bits | u64::from(bytes[at] == value) << at);
+            let expected = (0..64).fold(0, |bits, at| bits | u64::from(bytes[at] == value) << at);
             assert!(equal_bytes(&line, value).is_none_or(|found| found == expected), "{value}");
         }
     }

@@ -19,7 +19,9 @@ pub use map::Shared;
 pub use shareable::Shareable;
 pub use thread::lower_priority;
 
-pub(crate) use copy::{copy_memory, copy_words, equal_bytes, load_words, plain, prefetch, store_words};
+pub(crate) use copy::{
+    copy_memory, copy_words, equal_bytes, load_words, plain, prefetch, store_words,
+};
 pub(crate) use map::Region;
 pub(crate) use process::{Child, Ended, STATUS_PANICKED};
 pub(crate) use thread::thread_time;

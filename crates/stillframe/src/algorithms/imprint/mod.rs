@@ -203,7 +203,7 @@ impl Imprint {
     /// when that is found, for whatever reason: the test of the mark is then one branch that hot
     /// words always take alike.
     #[inline(always)]
-    fn replace(&mut self, index: usize, new: impl New) {
+    fn replace(&mut self, index: usize, new: impl New<u64>) {
         let word = self.words.word(index);
         if self.span != 0 {
             let mark = self.marks.of(index / BLOCK_WORDS);

@@ -7,10 +7,10 @@
 //! BAZZ  A0: w w w w ..   A1: w w w w ..   line: four times [64 bits of MR] [the 64 of MW]
 //! ```
 //!
-//! The paper's words have 4 bytes, ours 8, so three (not six) fit a line of 64 bytes with their
-//! flags. Their flags are single bits of a word that is loaded and stored whole, which negates a
-//! line with one instruction in IZZ too. Byte flags of NZZ are negated eight at a time, bits of
-//! BAZZ 64: all four are bound by memory there, not by instructions.
+//! The paper's words have 4 bytes: six of them fit a line of 64 bytes with homes and flags, as six
+//! half words do here, or three words. Flags of IZZ and PZZ are single bits of a word that is loaded
+//! and stored whole, which negates a line with one instruction in IZZ too. Byte flags of NZZ are
+//! negated eight at a time, bits of BAZZ 64: all four are bound by memory there.
 
 mod in_line;
 
@@ -19,8 +19,8 @@ use std::fmt::Debug;
 use super::{Bazz, Nzz};
 use crate::algorithm::New;
 use crate::error::MemoryError;
-use crate::info::Info;
-use crate::memory::Words;
+use crate::info::{Grain, Info};
+use crate::memory::{Item, Words};
 use crate::options::Options;
 use crate::sync::{AtomicU64, Ordering};
 
@@ -32,12 +32,14 @@ const LINE_WORDS: usize = 8;
 pub trait Layout: Debug + Send + Sized + 'static {
     /// The registry line.
     const INFO: Info;
+    /// Whether a unit may have several words.
+    const HAS_LONG_UNITS: bool = true;
 
-    /// For `options.words` words, in units of `1 << shift`.
+    /// For `options.words` words.
     ///
     /// # Errors
     /// [`MemoryError`] when the memory cannot be had.
-    fn create(options: &Options, shift: u32) -> Result<Self, MemoryError>;
+    fn create(options: &Options, grain: Grain) -> Result<Self, MemoryError>;
     /// Words in use.
     fn len(&self) -> usize;
     /// Whether there is no word at all.
@@ -48,30 +50,30 @@ pub trait Layout: Debug + Send + Sized + 'static {
     ///
     /// # Errors
     /// [`MemoryError`]; nothing changes.
-    fn grow(&mut self, words: usize, shift: u32) -> Result<(), MemoryError>;
+    fn grow(&mut self, words: usize, grain: Grain) -> Result<(), MemoryError>;
     /// The same memory for another thread, with the length of now.
     #[must_use]
     fn view(&self) -> Self;
 
-    /// A word in one of its homes. Panics if `index` is out of bounds.
-    fn word(&self, home: usize, index: usize) -> &AtomicU64;
+    /// An item in one of its homes. Panics if it is out of bounds.
+    fn load<T: Item>(&self, home: usize, item: usize) -> T;
+    /// Replaces an item in one of its homes. Panics if it is out of bounds.
+    fn store<T: Item>(&self, home: usize, item: usize, value: T);
     /// Brings near what a write of word `index` of `unit` looks at: both homes, where only a flag
     /// tells which of them.
     fn prefetch(&self, index: usize, unit: usize);
     /// `MR`: the home of the latest value.
-    fn latest(&self, unit: usize) -> usize;
+    fn latest<T: Item>(&self, unit: usize) -> usize;
     /// `MW`: the home that is written in this period.
-    fn target(&self, unit: usize) -> usize;
+    fn target<T: Item>(&self, unit: usize) -> usize;
     /// Sets `MR`.
-    fn set_latest(&self, unit: usize, home: usize);
-    /// Replaces a word that is a unit: writes it in this period's home, which is then the latest.
+    fn set_latest<T: Item>(&self, unit: usize, home: usize);
+    /// Replaces an item that is a unit: writes it in this period's home, which is then the latest.
     #[inline(always)]
-    fn replace(&self, index: usize, new: impl New) {
-        let home = self.target(index);
-        let word = self.word(home, index);
-        let old = || self.word(self.latest(index), index).load(Ordering::Relaxed);
-        word.store(new.of(old), Ordering::Relaxed);
-        self.set_latest(index, home);
+    fn replace<T: Item>(&self, item: usize, new: impl New<T>) {
+        let home = self.target::<T>(item);
+        self.store(home, item, new.of(|| self.load(self.latest::<T>(item), item)));
+        self.set_latest::<T>(item, home);
     }
     /// `MW := !MR` for all units.
     fn negate(&self);
@@ -81,14 +83,13 @@ pub trait Layout: Debug + Send + Sized + 'static {
     /// Copies words `start..end` from one home to the other.
     fn move_run(&self, start: usize, end: usize, from: usize, to: usize) {
         for index in start..end {
-            let value = self.word(from, index).load(Ordering::Relaxed);
-            self.word(to, index).store(value, Ordering::Relaxed);
+            self.store(to, index, self.load::<u64>(from, index));
         }
     }
     /// Copies `into.len()` words of one home from `start` on.
     fn copy_to(&self, home: usize, start: usize, into: &mut [u64]) {
         for (index, value) in (start..).zip(into) {
-            *value = self.word(home, index).load(Ordering::Relaxed);
+            *value = self.load(home, index);
         }
     }
 }
@@ -106,8 +107,8 @@ pub struct Separate {
 }
 
 impl Separate {
-    fn flag_words(words: usize, shift: u32) -> usize {
-        words.div_ceil(1 << shift).div_ceil(8)
+    fn flag_words(words: usize, grain: Grain) -> usize {
+        grain.units(words).div_ceil(8)
     }
 
     fn set_targets(&self, from: &Words) {
@@ -121,8 +122,8 @@ impl Separate {
 impl Layout for Separate {
     const INFO: Info = Nzz::REGISTERED;
 
-    fn create(options: &Options, shift: u32) -> Result<Self, MemoryError> {
-        let flags = options.resized(|words| Self::flag_words(words, shift));
+    fn create(options: &Options, grain: Grain) -> Result<Self, MemoryError> {
+        let flags = options.resized(|words| Self::flag_words(words, grain));
         Ok(Self {
             homes: homes(options)?,
             latest: Words::create(&flags)?,
@@ -134,8 +135,8 @@ impl Layout for Separate {
         self.homes[0].len()
     }
 
-    fn grow(&mut self, words: usize, shift: u32) -> Result<(), MemoryError> {
-        let flags = Self::flag_words(words, shift);
+    fn grow(&mut self, words: usize, grain: Grain) -> Result<(), MemoryError> {
+        let flags = Self::flag_words(words, grain);
         self.homes[1].grow(words)?;
         self.latest.grow(flags)?;
         self.targets.grow(flags)?;
@@ -150,9 +151,14 @@ impl Layout for Separate {
         }
     }
 
-    #[inline]
-    fn word(&self, home: usize, index: usize) -> &AtomicU64 {
-        self.homes[home & 1].word(index)
+    #[inline(always)]
+    fn load<T: Item>(&self, home: usize, item: usize) -> T {
+        T::load(&self.homes[home & 1], item)
+    }
+
+    #[inline(always)]
+    fn store<T: Item>(&self, home: usize, item: usize, value: T) {
+        T::store(&self.homes[home & 1], item, value);
     }
 
     #[inline]
@@ -163,17 +169,17 @@ impl Layout for Separate {
     }
 
     #[inline]
-    fn latest(&self, unit: usize) -> usize {
+    fn latest<T: Item>(&self, unit: usize) -> usize {
         usize::from(self.latest.load_byte(unit))
     }
 
     #[inline]
-    fn target(&self, unit: usize) -> usize {
+    fn target<T: Item>(&self, unit: usize) -> usize {
         usize::from(self.targets.load_byte(unit))
     }
 
     #[inline]
-    fn set_latest(&self, unit: usize, home: usize) {
+    fn set_latest<T: Item>(&self, unit: usize, home: usize) {
         self.latest.store_byte(unit, home as u8);
     }
 
@@ -208,8 +214,8 @@ pub struct BitPacked {
 }
 
 impl BitPacked {
-    fn flag_words(words: usize, shift: u32) -> usize {
-        words.div_ceil(1 << shift).div_ceil(64) * PAIR
+    fn flag_words(words: usize, grain: Grain) -> usize {
+        grain.units(words).div_ceil(64) * PAIR
     }
 
     /// The words that hold a unit's bit of `MR` and of `MW`.
@@ -228,8 +234,8 @@ impl BitPacked {
 impl Layout for BitPacked {
     const INFO: Info = Bazz::REGISTERED;
 
-    fn create(options: &Options, shift: u32) -> Result<Self, MemoryError> {
-        let flags = options.resized(|words| Self::flag_words(words, shift));
+    fn create(options: &Options, grain: Grain) -> Result<Self, MemoryError> {
+        let flags = options.resized(|words| Self::flag_words(words, grain));
         Ok(Self { homes: homes(options)?, flags: Words::create(&flags)? })
     }
 
@@ -237,9 +243,9 @@ impl Layout for BitPacked {
         self.homes[0].len()
     }
 
-    fn grow(&mut self, words: usize, shift: u32) -> Result<(), MemoryError> {
+    fn grow(&mut self, words: usize, grain: Grain) -> Result<(), MemoryError> {
         self.homes[1].grow(words)?;
-        self.flags.grow(Self::flag_words(words, shift))?;
+        self.flags.grow(Self::flag_words(words, grain))?;
         self.homes[0].grow(words) // last: it tells the length
     }
 
@@ -247,9 +253,14 @@ impl Layout for BitPacked {
         Self { homes: self.homes.each_ref().map(Words::view), flags: self.flags.view() }
     }
 
-    #[inline]
-    fn word(&self, home: usize, index: usize) -> &AtomicU64 {
-        self.homes[home & 1].word(index)
+    #[inline(always)]
+    fn load<T: Item>(&self, home: usize, item: usize) -> T {
+        T::load(&self.homes[home & 1], item)
+    }
+
+    #[inline(always)]
+    fn store<T: Item>(&self, home: usize, item: usize, value: T) {
+        T::store(&self.homes[home & 1], item, value);
     }
 
     #[inline]
@@ -259,17 +270,17 @@ impl Layout for BitPacked {
     }
 
     #[inline]
-    fn latest(&self, unit: usize) -> usize {
+    fn latest<T: Item>(&self, unit: usize) -> usize {
         (self.pair(unit)[LATEST].load(Ordering::Relaxed) >> (unit % 64)) as usize & 1
     }
 
     #[inline]
-    fn target(&self, unit: usize) -> usize {
+    fn target<T: Item>(&self, unit: usize) -> usize {
         (self.pair(unit)[TARGETS].load(Ordering::Relaxed) >> (unit % 64)) as usize & 1
     }
 
     #[inline]
-    fn set_latest(&self, unit: usize, home: usize) {
+    fn set_latest<T: Item>(&self, unit: usize, home: usize) {
         let word = &self.pair(unit)[LATEST];
         let others = word.load(Ordering::Relaxed) & !(1 << (unit % 64));
         word.store(others | (home as u64) << (unit % 64), Ordering::Relaxed);
@@ -277,12 +288,11 @@ impl Layout for BitPacked {
 
     /// Both flags are looked at once, and `MR` becomes `MW` without a branch.
     #[inline(always)]
-    fn replace(&self, index: usize, new: impl New) {
-        let (pair, place) = (self.pair(index), index % 64);
+    fn replace<T: Item>(&self, item: usize, new: impl New<T>) {
+        let (pair, place) = (self.pair(item), item % 64);
         let [latest, targets] = pair.each_ref().map(|word| word.load(Ordering::Relaxed));
-        let word = self.word((targets >> place) as usize, index);
-        let old = || self.word((latest >> place) as usize, index).load(Ordering::Relaxed);
-        word.store(new.of(old), Ordering::Relaxed);
+        let old = || self.load((latest >> place) as usize, item);
+        self.store((targets >> place) as usize, item, new.of(old));
         let changed = (latest ^ targets) & 1 << place;
         pair[LATEST].store(latest ^ changed, Ordering::Relaxed);
     }

@@ -9,7 +9,8 @@
 //! - Memory: 2 copies + 2 flags a unit (`layouts` says how each lays them out). Begin: O(units),
 //!   the negation. Read: a flag, then an indexed load. Write: a flag more; the first write of a
 //!   unit larger than a word copies the unit. Full image, wait-free, with random access.
-//! - Unit: a word, line or page; [`Izz`] and [`Pzz`] word only, since their layout is about words.
+//! - Unit: half a word, a word, line or page; [`Izz`] and [`Pzz`] no longer ones than a word, since
+//!   their layout is about words.
 //! - I1: `MW` does not change between two begins, so `A[!MW[k]][k]` is written by nobody in
 //!   between.
 //! - I2: right after begin `!MW[k] = MR[k]`, so that immutable home is what was latest.
@@ -30,13 +31,13 @@ use crate::algorithm::{Algorithm, New, write_by_replace};
 use crate::error::{BeginError, MemoryError};
 use crate::handover::{Handover, Progress};
 use crate::image::{Held, InProcess, Lease, View};
-use crate::info::Info;
+use crate::info::{Grain, Info};
+use crate::memory::{Item, join};
 use crate::mutant::Mutant;
 use crate::options::Options;
 use crate::os::Shared;
 use crate::point::Point;
 use crate::sink::{BLOCK_WORDS, Sink};
-use crate::sync::Ordering;
 
 pub use layouts::{BitPacked, Column, InLine, Layout, Row, Separate};
 
@@ -53,8 +54,7 @@ pub type Bazz = Zigzag<BitPacked>;
 #[derive(Debug)]
 pub struct Zigzag<L> {
     layout: L,
-    /// Words in a unit, as a shift.
-    shift: u32,
+    grain: Grain,
     handover: Shared<Handover>,
 }
 
@@ -63,9 +63,9 @@ impl<L: Layout> Algorithm for Zigzag<L> {
     const INFO: Info = L::INFO;
 
     fn create(options: &Options) -> Result<Self, MemoryError> {
-        let shift = L::INFO.unit(options.unit).words().trailing_zeros();
-        let layout = L::create(options, shift)?;
-        let mut state = Self { layout, shift, handover: Shared::new(Handover::new())? };
+        let grain = Grain::of(L::INFO.unit(options.unit));
+        let layout = L::create(options, grain)?;
+        let mut state = Self { layout, grain, handover: Shared::new(Handover::new())? };
         state.spoil_second_copy(0);
         Ok(state)
     }
@@ -77,23 +77,17 @@ impl<L: Layout> Algorithm for Zigzag<L> {
     fn grow(&mut self, words: usize) -> Result<(), MemoryError> {
         let before = self.words();
         if words > before {
-            self.layout.grow(words, self.shift)?;
+            self.layout.grow(words, self.grain)?;
             self.spoil_second_copy(before);
         }
         Ok(())
     }
 
-    #[inline]
-    fn read(&self, index: usize) -> u64 {
-        let home = self.layout.latest(index >> self.shift());
-        self.layout.word(home, index).load(Ordering::Relaxed)
-    }
-
-    write_by_replace!();
+    write_by_replace!(by_halves);
 
     #[inline]
     fn approach(&self, index: usize) {
-        self.layout.prefetch(index, index >> self.shift());
+        self.layout.prefetch(index, self.grain.items(index) >> self.shift());
     }
 
     fn begin<S: Sink + 'static>(
@@ -107,7 +101,7 @@ impl<L: Layout> Algorithm for Zigzag<L> {
         } else if !self.handover.is(Mutant::ZigzagForgetsNegation) {
             self.layout.negate();
         }
-        let frozen = Frozen { layout: self.layout.view(), shift: self.shift };
+        let frozen = Frozen { layout: self.layout.view(), grain: self.grain };
         let lease = Lease::publish(&self.handover, self.words());
         Ok(InProcess::new(frozen, Held::new(sink, lease)))
     }
@@ -117,40 +111,52 @@ impl<L: Layout> Algorithm for Zigzag<L> {
     }
 }
 
-/// The shift of a layout's units: a constant where there is one unit, so that its division of an
-/// index into line and place is done once.
+/// Items in a layout's units, as a shift: a constant where units are items, so that the division of
+/// an item into line and place is done once.
 #[inline]
-fn shift_of<L: Layout>(shift: u32) -> u32 {
-    if L::INFO.units.len() == 1 { 0 } else { shift }
+fn shift_of<L: Layout>(grain: Grain) -> u32 {
+    if L::HAS_LONG_UNITS { grain.shift } else { 0 }
 }
 
 impl<L: Layout> Zigzag<L> {
     #[inline]
     fn shift(&self) -> u32 {
-        shift_of::<L>(self.shift)
+        shift_of::<L>(self.grain)
+    }
+
+    /// Whether items are half words.
+    #[inline(always)]
+    fn halves(&self) -> bool {
+        self.grain.halves
     }
 
     #[inline(always)]
-    fn replace(&mut self, index: usize, new: impl New) {
+    fn get<T: Item>(&self, item: usize) -> T {
+        let home = self.layout.latest::<T>(item >> self.shift());
+        self.layout.load(home, item)
+    }
+
+    #[inline(always)]
+    fn replace<T: Item>(&mut self, item: usize, new: impl New<T>) {
         if self.shift() == 0 {
-            self.layout.replace(index, new);
+            self.layout.replace(item, new);
         } else {
-            self.replace_in_unit(index, new);
+            self.replace_in_unit(item, new);
         }
     }
 
-    /// Replaces a word of a unit that has several.
+    /// Replaces an item of a unit that has several.
     #[inline]
-    fn replace_in_unit(&mut self, index: usize, new: impl New) {
-        let unit = index >> self.shift();
-        let home = self.layout.target(unit);
-        let latest = self.layout.latest(unit);
+    fn replace_in_unit<T: Item>(&mut self, item: usize, new: impl New<T>) {
+        let unit = item >> self.shift();
+        let home = self.layout.target::<T>(unit);
+        let latest = self.layout.latest::<T>(unit);
         if latest != home {
             self.move_unit(unit, latest, home);
         }
-        let old = || self.layout.word(latest, index).load(Ordering::Relaxed);
-        self.layout.word(home, index).store(new.of(old), Ordering::Relaxed);
-        self.layout.set_latest(unit, home);
+        let old = || self.layout.load(latest, item);
+        self.layout.store(home, item, new.of(old));
+        self.layout.set_latest::<T>(unit, home);
     }
 
     /// The unit rule: before a part of a unit is written into the other home, all of it is.
@@ -159,17 +165,21 @@ impl<L: Layout> Zigzag<L> {
         if self.handover.is(Mutant::TwoHomesWritePart) {
             return;
         }
-        let start = unit << self.shift;
-        let end = self.words().min((unit + 1) << self.shift);
+        let start = unit << self.grain.shift;
+        let end = self.words().min((unit + 1) << self.grain.shift);
         self.layout.move_run(start, end.max(start), from, to);
-        self.layout.set_latest(unit, to);
+        self.layout.set_latest::<u64>(unit, to);
     }
 
     /// The authors' mistake: the second copy of words `from..` is never set.
     fn spoil_second_copy(&mut self, from: usize) {
         if self.handover.is(Mutant::ZigzagSecondCopyUninitialised) {
-            for index in from..self.words() {
-                self.layout.word(1, index).store(0xdead_beef, Ordering::Relaxed);
+            for item in self.grain.items(from)..self.grain.items(self.words()) {
+                if self.halves() {
+                    self.layout.store(1, item, 0xdead_beef_u32);
+                } else {
+                    self.layout.store(1, item, 0xdead_beef_u64);
+                }
             }
         }
     }
@@ -179,13 +189,20 @@ impl<L: Layout> Zigzag<L> {
 #[derive(Debug)]
 pub struct Frozen<L> {
     layout: L,
-    shift: u32,
+    grain: Grain,
 }
 
 impl<L: Layout> Frozen<L> {
     #[inline]
     fn shift(&self) -> u32 {
-        shift_of::<L>(self.shift)
+        shift_of::<L>(self.grain)
+    }
+
+    /// An item from the home that is not written.
+    #[inline]
+    fn get<T: Item>(&self, item: usize) -> T {
+        let home = 1 - self.layout.target::<T>(item >> self.shift());
+        self.layout.load(home, item)
     }
 }
 
@@ -198,9 +215,9 @@ impl<L: Layout> View for Frozen<L> {
             }
             return;
         }
-        let first = start >> self.shift;
-        for (unit, run) in (first..).zip(into.chunks_mut(1 << self.shift)) {
-            self.layout.copy_to(1 - self.layout.target(unit), unit << self.shift, run);
+        let shift = self.grain.shift;
+        for (unit, run) in (start >> shift..).zip(into.chunks_mut(1 << shift)) {
+            self.layout.copy_to(1 - self.layout.target::<u64>(unit), unit << shift, run);
         }
     }
 
@@ -208,7 +225,9 @@ impl<L: Layout> View for Frozen<L> {
 
     #[inline]
     fn word(&self, index: usize) -> u64 {
-        let home = 1 - self.layout.target(index >> self.shift());
-        self.layout.word(home, index).load(Ordering::Relaxed)
+        if self.grain.halves {
+            return join([0, 1].map(|half| self.get::<u32>(2 * index + half)));
+        }
+        self.get::<u64>(index)
     }
 }

@@ -7,18 +7,19 @@ use super::{LINE_WORDS, Layout};
 use crate::algorithm::New;
 use crate::algorithms::zigzag::{Izz, Pzz};
 use crate::error::MemoryError;
-use crate::info::Info;
-use crate::memory::Words;
+use crate::info::{Grain, Info};
+use crate::memory::{Item, Words, out_of_bounds};
 use crate::options::Options;
 use crate::sync::{AtomicU64, Ordering};
 
-/// Lines of `SLOTS` words with both homes and all flags of each.
+/// Lines of `SLOTS` words, or twice as many halves, with both homes and all flags of each.
 #[derive(Debug)]
 pub struct InLine<O> {
     lines: Words,
     /// State words, and most of them; the lines have room for a few more.
     len: usize,
     max_len: usize,
+    halves: bool,
     order: PhantomData<O>,
 }
 
@@ -33,8 +34,8 @@ pub trait Order: Debug + Send + 'static {
     const INFO: Info;
     /// The word of a line, and the lowest bit in it, where the bits of `MW` are.
     const TARGETS: (usize, u32);
-    /// The word of a line that is home `home` of the word in `slot`.
-    fn place(home: usize, slot: usize) -> usize;
+    /// The item of a line that is home `home` of what it holds in `slot` of `slots`.
+    fn place(home: usize, slot: usize, slots: usize) -> usize;
 }
 
 /// IZZ: word after word, each with both homes; the flags share a word.
@@ -45,7 +46,7 @@ impl Order for Row {
     const INFO: Info = Izz::REGISTERED;
     const TARGETS: (usize, u32) = (LATEST, 32);
     #[inline]
-    fn place(home: usize, slot: usize) -> usize {
+    fn place(home: usize, slot: usize, _slots: usize) -> usize {
         2 * slot + home
     }
 }
@@ -58,25 +59,43 @@ impl Order for Column {
     const INFO: Info = Pzz::REGISTERED;
     const TARGETS: (usize, u32) = (LATEST + 1, 0);
     #[inline]
-    fn place(home: usize, slot: usize) -> usize {
-        SLOTS * home + slot
+    fn place(home: usize, slot: usize, slots: usize) -> usize {
+        slots * home + slot
     }
+}
+
+/// Items of state in a line: they fill six of its words with both homes.
+#[inline(always)]
+const fn slots<T: Item>() -> usize {
+    SLOTS * T::PER_WORD
 }
 
 impl<O: Order> InLine<O> {
     fn line_words(words: usize) -> usize {
-        words.div_ceil(SLOTS) * LINE_WORDS
+        words.div_ceil(SLOTS) * LINE_WORDS // the same in halves
     }
 
-    #[inline]
-    fn line(&self, index: usize) -> &[AtomicU64; LINE_WORDS] {
-        self.lines.record(index / SLOTS)
+    /// The line of an item, its number, and the item's slot in it. Panics out of bounds.
+    #[inline(always)]
+    fn line<T: Item>(&self, item: usize) -> (&[AtomicU64; LINE_WORDS], usize, usize) {
+        if item / T::PER_WORD >= self.len {
+            out_of_bounds(item / T::PER_WORD, self.len);
+        }
+        let number = item / slots::<T>();
+        (self.lines.record(number), number, item % slots::<T>())
+    }
+
+    /// Which item of `lines` is home `home` of what line `line` holds in `slot`.
+    #[inline(always)]
+    fn place<T: Item>(line: usize, home: usize, slot: usize) -> usize {
+        line * LINE_WORDS * T::PER_WORD + O::place(home, slot, slots::<T>())
     }
 
     /// Sets the bits of `MW` in each line to what `target` makes of those of `MR` and `MW`.
     fn set_targets(&self, target: impl Fn(u64, u64) -> u64) {
         let (place, shift) = O::TARGETS;
-        let mask = ((1 << SLOTS) - 1) << shift;
+        let slots = if self.halves { slots::<u32>() } else { slots::<u64>() };
+        let mask = ((1 << slots) - 1) << shift;
         for line in self.lines.as_slice().chunks_exact(LINE_WORDS) {
             let latest = line[LATEST].load(Ordering::Relaxed);
             let word = line[place].load(Ordering::Relaxed);
@@ -88,18 +107,19 @@ impl<O: Order> InLine<O> {
 
 impl<O: Order> Layout for InLine<O> {
     const INFO: Info = O::INFO;
+    const HAS_LONG_UNITS: bool = false;
 
-    fn create(options: &Options, _shift: u32) -> Result<Self, MemoryError> {
+    fn create(options: &Options, grain: Grain) -> Result<Self, MemoryError> {
         let lines = Words::create(&options.resized(Self::line_words))?;
         let max_len = options.max_words.max(options.words);
-        Ok(Self { lines, len: options.words, max_len, order: PhantomData })
+        Ok(Self { lines, len: options.words, max_len, halves: grain.halves, order: PhantomData })
     }
 
     fn len(&self) -> usize {
         self.len
     }
 
-    fn grow(&mut self, words: usize, _shift: u32) -> Result<(), MemoryError> {
+    fn grow(&mut self, words: usize, _grain: Grain) -> Result<(), MemoryError> {
         if words > self.max_len {
             return Err(MemoryError::Reserved { words, reserved: self.max_len });
         }
@@ -112,10 +132,16 @@ impl<O: Order> Layout for InLine<O> {
         Self { lines: self.lines.view(), order: PhantomData, ..*self }
     }
 
-    #[inline]
-    fn word(&self, home: usize, index: usize) -> &AtomicU64 {
-        assert!(index < self.len, "a word out of bounds");
-        &self.line(index)[O::place(home & 1, index % SLOTS)]
+    #[inline(always)]
+    fn load<T: Item>(&self, home: usize, item: usize) -> T {
+        let (_, line, slot) = self.line::<T>(item);
+        T::load(&self.lines, Self::place::<T>(line, home & 1, slot))
+    }
+
+    #[inline(always)]
+    fn store<T: Item>(&self, home: usize, item: usize, value: T) {
+        let (_, line, slot) = self.line::<T>(item);
+        T::store(&self.lines, Self::place::<T>(line, home & 1, slot), value);
     }
 
     #[inline]
@@ -124,36 +150,37 @@ impl<O: Order> Layout for InLine<O> {
     }
 
     #[inline]
-    fn latest(&self, unit: usize) -> usize {
-        (self.line(unit)[LATEST].load(Ordering::Relaxed) >> (unit % SLOTS)) as usize & 1
+    fn latest<T: Item>(&self, unit: usize) -> usize {
+        let (line, _, slot) = self.line::<T>(unit);
+        (line[LATEST].load(Ordering::Relaxed) >> slot) as usize & 1
     }
 
     #[inline]
-    fn target(&self, unit: usize) -> usize {
+    fn target<T: Item>(&self, unit: usize) -> usize {
         let (place, shift) = O::TARGETS;
-        let word = self.line(unit)[place].load(Ordering::Relaxed);
-        (word >> (shift as usize + unit % SLOTS)) as usize & 1
+        let (line, _, slot) = self.line::<T>(unit);
+        (line[place].load(Ordering::Relaxed) >> (shift as usize + slot)) as usize & 1
     }
 
     #[inline]
-    fn set_latest(&self, unit: usize, home: usize) {
-        let word = &self.line(unit)[LATEST];
-        let others = word.load(Ordering::Relaxed) & !(1 << (unit % SLOTS));
-        word.store(others | (home as u64) << (unit % SLOTS), Ordering::Relaxed);
+    fn set_latest<T: Item>(&self, unit: usize, home: usize) {
+        let (line, _, slot) = self.line::<T>(unit);
+        let others = line[LATEST].load(Ordering::Relaxed) & !(1 << slot);
+        line[LATEST].store(others | (home as u64) << slot, Ordering::Relaxed);
     }
 
     /// One line, one look at each of its flags.
     #[inline(always)]
-    fn replace(&self, index: usize, new: impl New) {
-        assert!(index < self.len, "a word out of bounds");
-        let (line, slot) = (self.line(index), index % SLOTS);
+    fn replace<T: Item>(&self, item: usize, new: impl New<T>) {
+        let (line, number, slot) = self.line::<T>(item);
         let (place, shift) = O::TARGETS;
         let latest = line[LATEST].load(Ordering::Relaxed);
         let targets = line[place].load(Ordering::Relaxed) >> shift;
-        let word = |flags: u64| &line[O::place((flags >> slot) as usize & 1, slot)];
-        let old = || word(latest).load(Ordering::Relaxed);
-        word(targets).store(new.of(old), Ordering::Relaxed);
+        let at = |flags: u64| Self::place::<T>(number, (flags >> slot) as usize & 1, slot);
+        let value = new.of(|| T::load(&self.lines, at(latest)));
+        T::store(&self.lines, at(targets), value);
         let changed = (latest ^ targets) & 1 << slot;
+        // In IZZ the bits of `MW` lie in the same word, and stay.
         line[LATEST].store(latest ^ changed, Ordering::Relaxed);
     }
 
