@@ -8,11 +8,14 @@ use common::{AMPLE, Faults, Model, Op, WORDS, explore, rejects, run_with};
 use stillframe_loom::algorithms::imprint::Imprint;
 use stillframe_loom::{Algorithm, Mutant, OnFull, Options, Unit};
 
-use Op::{Begin as B, Next as N, Tend as T, Write as W};
+use Op::{Begin as B, Half as H, Next as N, Tend as T, Write as W};
 
 /// What one image leaves is looked at by the next, or by the one after that: Imprint's marks.
 const TWO: &[Op] = &[W(0), B, W(0), T, N, W(0)];
 const THREE: &[Op] = &[B, B, N, W(0)];
+
+/// Either half of a word, where each has a flag of its own.
+const HALVES: &[Op] = &[H(0), B, H(1), N, H(0)];
 
 fn program<A: Algorithm>(ops: &'static [Op], unit: Unit) -> impl Fn(Faults) -> Model {
     let options = Options::words(WORDS).unit(unit).budget(AMPLE, OnFull::Cancel);
@@ -29,6 +32,9 @@ fn back_to_back<A: Algorithm>() {
     }
     explore(1, program::<A>(TWO, A::INFO.unit(Unit::Page))(Faults::default()));
     explore(1, program::<A>(TWO, A::INFO.units[0])(Faults::default()));
+    if A::INFO.units.contains(&Unit::Half) {
+        explore(1, program::<A>(HALVES, Unit::Half)(Faults::default()));
+    }
 }
 
 macro_rules! tests {

@@ -13,7 +13,7 @@ use stillframe_loom::SinkError;
 use stillframe_loom::algorithms::hourglass::{Hourglass, HourglassCopy};
 use stillframe_loom::algorithms::pingpong::{IppCopy, IppMerge, NppCopy, NppMerge};
 use stillframe_loom::{
-    Algorithm, BLOCK_WORDS, Before, Image, Mutant, OnFull, Options, Point, Sink,
+    Algorithm, BLOCK_WORDS, Before, Image, Mutant, OnFull, Options, Point, Sink, Unit,
 };
 
 type Settled = Arc<Mutex<Vec<u64>>>;
@@ -53,16 +53,21 @@ fn finish(mut image: impl Image<Sink = Known>) {
     }
 }
 
-/// Three images with writes in between; the first one settles, or fails at its second block.
-fn images<A: Algorithm>(first_fails: bool) -> impl Fn(Faults) -> Model {
+/// Three images with writes in between; the first one settles, or fails at its second block. With
+/// units of half a word a write replaces the low half.
+fn images<A: Algorithm>(first_fails: bool, unit: Unit) -> impl Fn(Faults) -> Model {
     move |faults| {
         Box::new(move || {
-            let options = Options::words(WORDS).budget(AMPLE, OnFull::Cancel);
+            let options = Options::words(WORDS).unit(unit).budget(AMPLE, OnFull::Cancel);
             let mut state = A::create(&options).expect("loom has memory");
             let mut oracle = vec![0; WORDS];
             let settled = Settled::new(Mutex::new(oracle.clone()));
             let write = |state: &mut A, oracle: &mut Vec<u64>, index: usize, value: u64| {
-                state.write(index, value);
+                if unit == Unit::Half {
+                    state.write_u32(2 * index, value as u32);
+                } else {
+                    state.write(index, value);
+                }
                 oracle[index] = value;
             };
             let begin = |state: &mut A, oracle: &[u64], fails| {
@@ -89,7 +94,8 @@ fn images<A: Algorithm>(first_fails: bool) -> impl Fn(Faults) -> Model {
 
 fn explored<A: Algorithm>() {
     for first_fails in [false, true] {
-        explore(3, images::<A>(first_fails)(Faults::default()));
+        explore(3, images::<A>(first_fails, Unit::Word)(Faults::default()));
+        explore(2, images::<A>(first_fails, Unit::Half)(Faults::default()));
     }
 }
 
@@ -111,8 +117,8 @@ fn increments_rolled_forward() {
 /// they lead to; or the next image is built on words that were never rolled forward.
 #[test]
 fn increments_reject() {
-    rejects(Mutant::HandoverRelaxedDone, &[(2, &images::<Hourglass>(false))]);
-    rejects(Mutant::HandoverRelaxedDone, &[(2, &images::<HourglassCopy>(false))]);
-    rejects(Mutant::HandoverRelaxedDone, &[(2, &images::<NppCopy>(false))]);
-    rejects(Mutant::IncrementForgetsWhileDumping, &[(2, &images::<Hourglass>(true))]);
+    rejects(Mutant::HandoverRelaxedDone, &[(2, &images::<Hourglass>(false, Unit::Word))]);
+    rejects(Mutant::HandoverRelaxedDone, &[(2, &images::<HourglassCopy>(false, Unit::Word))]);
+    rejects(Mutant::HandoverRelaxedDone, &[(2, &images::<NppCopy>(false, Unit::Word))]);
+    rejects(Mutant::IncrementForgetsWhileDumping, &[(2, &images::<Hourglass>(true, Unit::Word))]);
 }

@@ -11,7 +11,7 @@ use stillframe_loom::algorithms::piggyback::Piggyback;
 use stillframe_loom::{Algorithm, BLOCK_WORDS, CaptureError, Image, Mutant, Options, Point};
 use stillframe_loom::{Sink, SinkError, Unit, with_mutant};
 
-use Op::{Begin as B, Read as R, Write as W, Yield as Y};
+use Op::{Begin as B, Half as H, Read as R, Write as W, Yield as Y};
 
 const _: () = assert!(Unit::Line.words() == 2 && BLOCK_WORDS == 2);
 
@@ -39,6 +39,43 @@ const PROGRAMS: [&[Op]; 8] = [
 fn piggyback_images() {
     for ops in PROGRAMS {
         explore(3, program(ops)(Faults::default()));
+    }
+}
+
+/// Units of half a word, two of them in a word: the writer and the copier meet in one word.
+const HALVES: [&[Op]; 4] = [
+    &[H(0), H(1), B, H(0), R(0), B],
+    &[H(1), B, Y, H(0), R(0), B, H(1)],
+    &[W(0), B, H(1), R(0), B, H(0)],
+    &[H(2), B, H(3), B, R(1), H(2)],
+];
+
+fn of_halves(ops: &'static [Op]) -> impl Fn(Faults) -> Model {
+    let options = Options::words(WORDS).unit(Unit::Half);
+    move |faults| {
+        let options = options.clone();
+        Box::new(move || run_with::<Piggyback>(&options, ops, None, &faults))
+    }
+}
+
+#[test]
+fn piggyback_halves() {
+    for ops in HALVES {
+        explore(2, of_halves(ops)(Faults::default()));
+    }
+}
+
+#[test]
+fn piggyback_halves_reject() {
+    for mutant in [
+        Mutant::PiggybackCopiesWord,
+        Mutant::PiggybackFlagThenCopy,
+        Mutant::PiggybackCopyThenFlag,
+        Mutant::PiggybackRelaxedCopied,
+    ] {
+        let all = HALVES.map(of_halves);
+        let models = all.each_ref().map(|model| (2, model as &dyn Fn(Faults) -> Model));
+        rejects(mutant, &models);
     }
 }
 

@@ -68,6 +68,8 @@ pub(crate) enum Op {
     Grow(usize),
     /// Writes a new value into a word.
     Write(usize),
+    /// Writes a new value into half a word.
+    Half(usize),
     /// Does a slice of what the algorithm needs of the writer's thread.
     Tend,
     /// Lets the snapshotter go first. loom 0.7 remembers one access of an atomic: a lone read that
@@ -129,6 +131,13 @@ pub(crate) fn run_with<A: Algorithm>(
                 value += 1;
                 state.write(index, value);
                 oracle[index] = value;
+            }
+            Op::Half(half) => {
+                value += 1;
+                state.write_u32(half, value as u32);
+                let shift = 32 * (half % 2);
+                let word = &mut oracle[half / 2];
+                *word = *word & !(u64::from(u32::MAX) << shift) | value << shift;
             }
             Op::Grow(words) => {
                 state.grow(words).expect("loom has memory");
