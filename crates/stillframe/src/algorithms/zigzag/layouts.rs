@@ -8,9 +8,9 @@
 //! ```
 //!
 //! The paper's words have 4 bytes: six of them fit a line of 64 bytes with homes and flags, as six
-//! half words do here, or three words. Flags of IZZ and PZZ are single bits of a word that is loaded
-//! and stored whole, which negates a line with one instruction in IZZ too. Byte flags of NZZ are
-//! negated eight at a time, bits of BAZZ 64: all four are bound by memory there.
+//! half words do here, or three words. Flags of IZZ and PZZ are single bits of a word that is
+//! loaded and stored whole, which negates a line with one instruction in IZZ too. Byte flags of NZZ
+//! are negated eight at a time, bits of BAZZ 64: all four are bound by memory there.
 
 mod in_line;
 
