@@ -70,7 +70,7 @@ pub(crate) struct Arguments {
     /// with one key
     #[arg(long, value_name = "NAME", default_value = "string")]
     workload: Workload,
-    /// Write all keys before the run, as fast as possible
+    /// Write all keys before the measurement, as fast as possible
     #[arg(long)]
     fill: bool,
     /// Password of the server, or of --user

@@ -11,7 +11,7 @@ mod lab;
 mod load;
 mod logs;
 mod outcome;
-mod recover;
+mod rewind;
 mod serve;
 mod values;
 
@@ -44,9 +44,9 @@ enum Command {
     /// Put load on a Redis-compatible server, and show what its saves do to latency.
     #[command(after_help = load::EXAMPLES)]
     Load(Box<load::Arguments>),
-    /// Recover the state of a point in the past into a directory of its own.
-    #[command(after_help = recover::EXAMPLES)]
-    Recover(recover::Arguments),
+    /// Rewind to a point in the past: write the state as it was then into a directory of its own.
+    #[command(after_help = rewind::EXAMPLES, alias = "recover")]
+    Rewind(rewind::Arguments),
     /// Compare snapshot algorithms, every image verified.
     Lab(lab::Arguments),
 }
@@ -58,7 +58,7 @@ fn main() -> ExitCode {
         Command::Inspect(arguments) => inspect::run(&arguments),
         Command::Import(arguments) => import::run(&arguments),
         Command::Load(arguments) => load::run(&arguments),
-        Command::Recover(arguments) => recover::run(&arguments),
+        Command::Rewind(arguments) => rewind::run(&arguments),
         Command::Lab(arguments) => lab::run(arguments),
     }
 }

@@ -1,4 +1,4 @@
-//! `stillframe recover --until` on the data directories of servers, running and stopped: what was
+//! `stillframe rewind --until` on the data directories of servers, running and stopped: what was
 //! undone by mistake comes back.
 
 use crate::journal::server;
@@ -34,7 +34,7 @@ impl Past {
         self.states += 1;
         let out = self.folder.path().join(format!("out{}", self.states));
         let (from, to) = (self.data.display().to_string(), out.display().to_string());
-        let output = stillframe(&["recover", &from, "--until", until, "--json", "--out", &to]);
+        let output = stillframe(&["rewind", &from, "--until", until, "--json", "--out", &to]);
         let text = [output.stdout, output.stderr].concat();
         (output.status.code(), String::from_utf8_lossy(&text).into_owned(), out)
     }

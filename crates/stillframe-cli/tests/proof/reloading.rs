@@ -225,7 +225,7 @@ fn a_log_is_replayed_whatever_clients_may_ask_for() {
     let to = tempfile::tempdir().expect("a folder");
     let to = to.path().join("restored").display().to_string();
     let from = folder.path().display().to_string();
-    let restored = stillframe(&["recover", &from, "--out", &to]);
+    let restored = stillframe(&["rewind", &from, "--out", &to]);
     assert!(restored.status.success(), "{}", String::from_utf8_lossy(&restored.stderr));
 }
 

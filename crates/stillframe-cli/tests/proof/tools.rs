@@ -71,7 +71,7 @@ fn a_server_is_recovered_up_to_any_record_and_time() {
     let mut recovered = |until: &str| {
         number += 1;
         let out = folder.path().join(format!("out{number}"));
-        let line = ["recover", &from, "--until", until, "--json", "--out"];
+        let line = ["rewind", &from, "--until", until, "--json", "--out"];
         let (status, text) = tool(&[&line[..], &[&out.display().to_string()]].concat());
         assert_eq!(status, Some(0), "{text}");
         Setup::new(Kind::Ours("imprint")).folder(&out).start().client().ask("GET n").text()
@@ -81,11 +81,11 @@ fn a_server_is_recovered_up_to_any_record_and_time() {
     assert_eq!(recovered(&at), "20");
     assert_eq!(recovered("99"), "later");
     let out = folder.path().join("never").display().to_string();
-    let (status, text) = tool(&["recover", &from, "--until", "@5", "--out", &out]);
+    let (status, text) = tool(&["rewind", &from, "--until", "@5", "--out", &out]);
     assert!(status == Some(1) && text.contains("an earlier state needs"), "{text}");
-    assert_eq!(tool(&["recover", &from, "--until", "yesterday", "--out", &out]).0, Some(2));
-    assert_eq!(tool(&["recover", "/no/such/directory", "--out", &out]).0, Some(2));
-    let (status, text) = tool(&["recover", &from, "--out", &from]);
+    assert_eq!(tool(&["rewind", &from, "--until", "yesterday", "--out", &out]).0, Some(2));
+    assert_eq!(tool(&["rewind", "/no/such/directory", "--out", &out]).0, Some(2));
+    let (status, text) = tool(&["rewind", &from, "--out", &from]);
     assert!(status == Some(1) && text.contains("is there already"), "{text}");
 }
 

@@ -142,7 +142,7 @@ pub(crate) struct SavePoint {
     pub(crate) changes: u64,
 }
 
-/// How much of the past can be recovered.
+/// How much of the past is kept.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LogKeep {
     /// How long ago a state may be; 0: only the dump and the log behind it are kept.

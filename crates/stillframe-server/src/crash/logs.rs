@@ -52,7 +52,7 @@ fn recovered(files: &Files, appendonly: bool) -> Result<usize, String> {
     if numbers == expected { Ok(numbers.len()) } else { Err(format!("{numbers:?} were found")) }
 }
 
-/// How many commands `stillframe recover` finds up to a record, or at the end.
+/// How many commands `stillframe rewind` finds up to a record, or at the end.
 fn rewound(files: &Files, until: Option<u64>) -> Result<usize, String> {
     let from = Place::on("simulated", Arc::new(SimulatedDisk::holding(files)));
     let disk = SimulatedDisk::default();
@@ -118,7 +118,7 @@ fn what_was_acknowledged_is_there_after_every_crash() {
 }
 
 /// Power is lost everywhere while images take the place of each other and logs are begun anew. Each
-/// state since the first image can be recovered, and a start keeps it so. Where little is kept, all
+/// state since the first image can be reached, and a start keeps it so. Where little is kept, all
 /// that is offered can be had.
 #[test]
 fn every_earlier_state_is_there_after_every_crash() {

@@ -81,7 +81,7 @@ impl Server {
         String::from_utf8_lossy(&reply).into_owned()
     }
 
-    /// How far back `stillframe recover` leads.
+    /// How far back `stillframe rewind` leads.
     fn kept(&self) -> u64 {
         self.state.storage.journal.kept().images
     }

@@ -1,4 +1,4 @@
-//! `stillframe recover`: the state of a point in the past, in a directory of its own.
+//! `stillframe rewind`: the state of a point in the past, in a directory of its own.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -15,19 +15,19 @@ use crate::{check, files, logs};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
-  stillframe recover data --out restored                     all that is there
-  stillframe recover data --until 17 --out restored          up to record 17 of the log
-  stillframe recover data --until 2026-11-22T03:04:05Z --out restored
-  stillframe recover data --until @1795316645 --out restored      the same, in unix seconds
-  stillframe recover data --accept-chain-loss --out restored      back to what is whole
+  stillframe rewind data --out restored                     all that is there
+  stillframe rewind data --until 17 --out restored          up to record 17 of the log
+  stillframe rewind data --until 2026-11-22T03:04:05Z --out restored
+  stillframe rewind data --until @1795316645 --out restored      the same, in unix seconds
+  stillframe rewind data --accept-chain-loss --out restored      back to what is whole
   stillframe inspect data                                    which records and times there are
 
 DIR is the data directory of a server, which may run, or the directory of a Store, which must be
-closed. recover only reads DIR. A server's result is a dump file for 'stillframe serve --dir'. A
-Store's result is its checkpoints and log up to that point, for its program to open; recover reads
+closed. rewind only reads DIR. A server's result is a dump file for 'stillframe serve --dir'. A
+Store's result is its checkpoints and log up to that point, for its program to open; rewind reads
 the newest first with all that it builds on, which takes the memory of the state. log-keep-age and
 log-keep-bytes of a server, and the Retention of a Store, bound how far back you can go.
-Exit status: 0 done, 1 that point cannot be recovered, 2 wrong usage.";
+Exit status: 0 done, 1 that point cannot be reached, 2 wrong usage.";
 
 #[derive(Args)]
 pub(crate) struct Arguments {
@@ -41,7 +41,7 @@ pub(crate) struct Arguments {
     /// Directory for the result, created if missing; it must hold no state yet
     #[arg(long, value_name = "DIR2")]
     out: PathBuf,
-    /// Accept a damaged log: recover what lies before the damage
+    /// Accept a damaged log: take what lies before the damage
     #[arg(long)]
     accept_loss: bool,
     /// Accept a broken chain of increments: go back to the newest whole checkpoint
@@ -152,7 +152,7 @@ fn server(arguments: &Arguments) -> Result<Report, ExitCode> {
         if let Some(value) = value
             && let Err(problem) = config.set(name, &[value])
         {
-            return Err(fail(2, &format_args!("--{problem} (see 'stillframe recover --help')")));
+            return Err(fail(2, &format_args!("--{problem} (see 'stillframe rewind --help')")));
         }
     }
     let rewound = stillframe_server::rewind(from, *until, config);
@@ -179,7 +179,7 @@ impl Report {
             }
         };
         let mut text = format!(
-            "recovered {what} and {records} records of the log, the last is {last}, into {out}\n"
+            "rewound to {what} and {records} records of the log, the last is {last}, into {out}\n"
         );
         for notice in &self.notices {
             text += &format!("  notice: {notice}\n");
