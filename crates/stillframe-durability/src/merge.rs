@@ -17,7 +17,7 @@ use crate::checkpoint::damage::Damage;
 use crate::checkpoint::reader::Reader;
 use crate::checkpoint::writer::Writer;
 use crate::desk::Manner;
-use crate::disk::{Directory, Draft, Input, Output};
+use crate::disk::{Directory, Input, Output, Unpublished};
 use crate::error::Error;
 use crate::mutant::Mutant;
 use crate::names::{self, MERGING};
@@ -106,9 +106,9 @@ fn publish(
         directory.sync()?;
         return Ok(Part { link, bytes });
     }
-    let draft =
-        Draft { file: writer.output(), bytes: Some(bytes), temporary: MERGING, name: &name };
-    let ((), bytes) = directory.publish(draft, Ok(()), || Ok::<(), Error>(()))?;
+    let unpublished =
+        Unpublished { file: writer.output(), bytes: Some(bytes), temporary: MERGING, name: &name };
+    let ((), bytes) = directory.publish(unpublished, Ok(()), || Ok::<(), Error>(()))?;
     Ok(Part { link, bytes })
 }
 

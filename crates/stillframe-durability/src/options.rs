@@ -22,7 +22,7 @@ pub struct Options {
     pub every: Option<Duration>,
     /// Whether [`Store::close`](crate::Store::close) takes a last checkpoint.
     pub checkpoint_on_close: bool,
-    /// How far back the store can be recovered.
+    /// How far back the store can be rewound.
     pub retention: Retention,
     /// How the log is kept, if the store is opened with one.
     pub log: LogOptions,

@@ -13,7 +13,7 @@ use crate::disk::Directory;
 use crate::error::Error;
 use crate::{log, names};
 
-/// How far back a store can be recovered.
+/// How far back a store can be rewound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Retention {

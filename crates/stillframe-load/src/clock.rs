@@ -1,4 +1,4 @@
-//! Time of a run: nanoseconds since its start.
+//! Time of a measurement: nanoseconds since its start.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 /// One second in the unit of this clock.
 pub(crate) const SECOND: u64 = 1_000_000_000;
 
-/// Counts from the start of a run, which may lie ahead.
+/// Counts from the start of a measurement, which may lie ahead.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Clock {
     start: Instant,

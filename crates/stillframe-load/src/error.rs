@@ -4,7 +4,7 @@ use std::io;
 
 use thiserror::Error;
 
-/// Why a run gave no figures.
+/// Why a measurement gave no figures.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum LoadError {
@@ -19,7 +19,7 @@ pub enum LoadError {
         /// The system's error.
         error: io::Error,
     },
-    /// The server replied with an error before the run.
+    /// The server replied with an error before the measurement.
     #[error("{target} refuses {what}: {answer}{hint}")]
     Refused {
         /// Host and port.
@@ -31,7 +31,7 @@ pub enum LoadError {
         /// What to do, with `; ` before it.
         hint: &'static str,
     },
-    /// The connection broke before the run.
+    /// The connection broke before the measurement.
     #[error("{target}: {error} while {doing}")]
     Broken {
         /// Host and port.
@@ -49,7 +49,7 @@ pub enum LoadError {
         /// The system's error.
         error: io::Error,
     },
-    /// The run was stopped before anything was measured.
+    /// It was stopped before anything was measured.
     #[error("interrupted before anything was measured")]
     Interrupted,
 }

@@ -1,4 +1,4 @@
-//! Loads every key before the run: many at once, one connection, nothing timed.
+//! Loads every key before the measurement: many at once, one connection, nothing timed.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

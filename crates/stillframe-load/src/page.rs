@@ -1,4 +1,4 @@
-//! The page of a run: the table, and latency against time with saves shaded.
+//! The page of a measurement: the table, and latency against time with saves shaded.
 
 use std::fmt::Write as _;
 
@@ -86,10 +86,10 @@ fn description(report: &Report) -> String {
     phases.collect::<Vec<_>>().join(" ")
 }
 
-/// The whole run, and the time around the save with the longest latency.
+/// The whole measurement, and the time around the save with the longest latency.
 fn panels(report: &Report) -> Vec<Panel> {
     let whole = report.plan.duration.as_secs_f64().min(report.elapsed_s);
-    let mut panels = vec![panel(report, "the whole run", [0.0, whole])];
+    let mut panels = vec![panel(report, "the whole measurement", [0.0, whole])];
     let bin_s = report.trace.bin_ms as f64 / 1e3;
     let worst_of = |stretch: &&Stretch| {
         let [from, to] = seconds(stretch, whole);

@@ -2,7 +2,7 @@
 //!
 //! The side connection polls INFO. A poll's reply holds up to the time at which the poll was sent
 //! ([`Phases::known_until`]); queries intended later wait for their phase.
-//! - A save that this run asks for starts [`LEAD`] before BGSAVE is sent: queries on their way
+//! - A save that the measurement asks for starts [`LEAD`] before BGSAVE is sent: queries on their way
 //!   meet it.
 //! - A save that the server begins by itself, and a full sync, start when the last poll that did
 //!   not see it was sent.
@@ -46,11 +46,11 @@ impl Phase {
 /// A save or sync.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Stretch {
-    /// Nanoseconds since the start of the run.
+    /// Nanoseconds since the start of the measurement.
     pub from_ns: u64,
-    /// The same; `None` if it had not ended when the run did.
+    /// The same; `None` if it had not ended when the measurement did.
     pub to_ns: Option<u64>,
-    /// Whether this run asked for it.
+    /// Whether the measurement asked for it.
     pub asked: bool,
 }
 

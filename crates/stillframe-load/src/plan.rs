@@ -1,4 +1,4 @@
-//! The plan of a run, and whether it can be run.
+//! The plan of a measurement, and whether it can be run.
 
 use std::fmt;
 use std::str::FromStr;
@@ -15,7 +15,7 @@ const PIPELINE_MAX: usize = 10_000;
 const THREADS_MAX: usize = 64;
 const DURATION_MAX: Duration = Duration::from_secs(3600);
 
-/// One run.
+/// One measurement.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Plan {
     /// Host and port.

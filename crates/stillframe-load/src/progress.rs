@@ -1,11 +1,11 @@
-//! The reports of a run under way.
+//! The reports of a measurement under way.
 
 use std::time::Duration;
 
 use crate::phases::Phase;
 use crate::report::Quantiles;
 
-/// How far a run is.
+/// How far a measurement is.
 #[derive(Debug, Clone)]
 pub struct Progress {
     /// What is going on.
@@ -20,7 +20,7 @@ pub struct Progress {
     pub elapsed: Duration,
 }
 
-/// Part of a run.
+/// Part of a measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
     /// Loading the keys.

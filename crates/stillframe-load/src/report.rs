@@ -1,4 +1,4 @@
-//! The results of a run, as values and as JSON; `text` puts them into words.
+//! The results of a measurement, as values and as JSON; `text` puts them into words.
 
 use hdrhistogram::Histogram;
 use serde::Serialize;
@@ -136,10 +136,10 @@ pub struct Floor {
     pub late: Late,
 }
 
-/// The results of a run.
+/// The results of a measurement.
 #[derive(Debug, Clone, Serialize)]
 pub struct Report {
-    /// The plan of the run.
+    /// The plan of the measurement.
     pub plan: Plan,
     /// The server, in its own words.
     pub server: String,
@@ -163,7 +163,7 @@ pub struct Report {
     pub answered: u64,
     /// Reads of keys that are not there.
     pub missing: u64,
-    /// Intended, but without a reply when the run ended; their latency counts until then.
+    /// Intended, but without a reply when the measurement ended; their latency counts until then.
     pub unanswered: u64,
     /// Queries that left late.
     pub late: Late,
@@ -173,9 +173,9 @@ pub struct Report {
     pub wrong: Counted,
     /// How a connection was lost.
     pub lost: Option<String>,
-    /// Whether the run was interrupted.
+    /// Whether the measurement was interrupted.
     pub interrupted: bool,
-    /// Time on cores of the generator, by the length of the run.
+    /// Time on cores of the generator, by the length of the measurement.
     pub cpu_share: f64,
     /// Why the figures are doubtful.
     pub warnings: Vec<String>,

@@ -1,4 +1,4 @@
-//! A run from the first connection to the report.
+//! A measurement from the first connection to the report.
 
 use std::io;
 use std::net::SocketAddr;
@@ -28,7 +28,7 @@ use crate::{LoadError, NullServer};
 const AHEAD: Duration = Duration::from_millis(20);
 /// How long the thread beside the load sleeps at most.
 const NAP: Duration = Duration::from_millis(5);
-/// Longest run against the null server.
+/// Longest measurement against the null server.
 const FLOOR: Duration = Duration::from_secs(10);
 
 /// Runs a plan. `stop` ends it early, with a report up to there. `progress` receives the progress

@@ -3,7 +3,7 @@
 use crate::clock::SECOND;
 use crate::plan::Rate;
 
-/// The intended times of one worker: every `workers`-th batch of the run.
+/// The intended times of one worker: every `workers`-th batch of the measurement.
 #[derive(Debug, Clone)]
 pub(crate) struct Schedule {
     rate: Rate,

@@ -9,7 +9,7 @@ use crate::phases::Stretch;
 use crate::report::{Quantiles, Report};
 
 impl Report {
-    /// Why this run failed, in one sentence; `None` if it did not.
+    /// Why this measurement failed, in one sentence; `None` if it did not.
     #[must_use]
     pub fn failure(&self) -> Option<String> {
         if let Some(lost) = &self.lost {
@@ -101,7 +101,7 @@ impl Report {
         }
         if self.unanswered > 0 {
             notes.push(format!(
-                "{} queries had no reply when the run ended; their latency counts until then.",
+                "{} queries had no reply when the measurement ended; their latency counts until then.",
                 self.unanswered
             ));
         }

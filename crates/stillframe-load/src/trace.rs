@@ -1,5 +1,5 @@
 //! Latency against intended time: the longest in short bins, the 99th percentile in bins ten times
-//! as long. Bins grow with the run, so that there are never more than a few thousand.
+//! as long. Bins grow with the measurement, so that there are never more than a few thousand.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ pub(crate) struct Trace {
     coarse: Vec<Histogram<u32>>,
 }
 
-/// Bins of a run. Latencies in microseconds, `null` where no query was answered.
+/// Bins of a measurement. Latencies in microseconds, `null` where no query was answered.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct TraceReport {
     /// Length of a short bin.
@@ -40,7 +40,7 @@ pub struct TraceReport {
 }
 
 impl Trace {
-    /// For a run of that length.
+    /// For a measurement of that length.
     pub(crate) fn new(duration: Duration) -> Self {
         let whole = nanos(duration).div_ceil(FINE_MAX).div_ceil(1_000_000) * 1_000_000;
         let bin_ns = whole.max(FINE_MIN_NS);
@@ -56,7 +56,7 @@ impl Trace {
         self.coarse[bin / RATIO].saturating_record_n(latency, count.try_into().unwrap_or(u32::MAX));
     }
 
-    /// Bins up to number `bin`, which is bounded by the length of the run.
+    /// Bins up to number `bin`, which is bounded by the length of the measurement.
     fn grow(&mut self, bin: usize) {
         if bin >= self.counts.len() {
             self.counts.resize(bin + 1, 0);
@@ -69,7 +69,7 @@ impl Trace {
         }
     }
 
-    /// Adds the bins of another thread of the same run.
+    /// Adds the bins of another thread of the same measurement.
     pub(crate) fn merge(&mut self, other: &Self) {
         if let Some(last) = other.counts.len().checked_sub(1) {
             self.grow(last);

@@ -78,7 +78,7 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Begins a save, unless one runs or the run is over.
+    /// Begins a save, unless one runs or the measurement is over.
     fn begin_save(&mut self, now: u64) {
         let every = self.common.plan.bgsave_every.map_or(u64::MAX, nanos);
         self.next_save = Some(now.saturating_add(every)).filter(|&at| at < self.end());

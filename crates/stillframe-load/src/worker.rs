@@ -28,12 +28,12 @@ const LOOK: u64 = 20_000_000;
 /// Bytes read at once.
 const READ_BYTES: usize = 64 << 10;
 
-/// Shared by all threads of a run.
+/// Shared by all threads of a measurement.
 pub(crate) struct Common<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) clock: Clock,
     pub(crate) phases: &'a Phases,
-    /// Raised to end the run early: Ctrl-C, or a connection that was lost.
+    /// Raised to end the measurement early: Ctrl-C, or a connection that was lost.
     pub(crate) stop: &'a AtomicBool,
 }
 
@@ -74,7 +74,7 @@ impl Alike {
     }
 }
 
-/// One thread of a run.
+/// One thread of a measurement.
 pub(crate) struct Worker<'a> {
     common: &'a Common<'a>,
     connections: Vec<Connection>,

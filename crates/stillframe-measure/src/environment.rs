@@ -20,7 +20,7 @@ pub struct Environment {
     pub kernel: String,
     /// Transparent huge pages: always, madvise or never.
     pub huge_pages: String,
-    /// Load average of the last minute, when the run started.
+    /// Load average of the last minute, when the measurement started.
     pub load: f64,
     /// Commit of the source, if it is known.
     pub commit: Option<String>,

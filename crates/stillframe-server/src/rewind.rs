@@ -108,13 +108,13 @@ pub(crate) fn rewind_at(
     let path = from.path().to_owned();
     let files = Arc::new(disk::Directory::existing(from)?);
     for _ in 0..TRIES {
-        let images = Image::all(&files, config)?;
+        let images = ImageFile::all(&files, config)?;
         if images.is_empty() {
             return Err(RewindError::NoImage { path: path.join(&config.dbfilename) });
         }
         let outcome = newest_sound(&files, &images, until, config, to);
         // A server that runs there may have removed what was to be read.
-        if outcome.is_ok() || Image::all(&files, config)? == images {
+        if outcome.is_ok() || ImageFile::all(&files, config)? == images {
             return outcome;
         }
     }
@@ -126,12 +126,12 @@ const TRIES: u32 = 50;
 
 /// An image in a data directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Image {
+struct ImageFile {
     name: String,
     position: Option<Position>,
 }
 
-impl Image {
+impl ImageFile {
     /// The earlier ones, oldest first, and the dump file.
     fn all(files: &disk::Directory, config: &Config) -> Result<Vec<Self>, RewindError> {
         let earlier = position::list(files)?;
@@ -167,7 +167,7 @@ impl Image {
 /// before it that leads there, too.
 fn newest_sound(
     files: &Arc<disk::Directory>,
-    images: &[Image],
+    images: &[ImageFile],
     until: Option<Until>,
     config: &Config,
     to: &Place,
@@ -199,8 +199,8 @@ fn newest_sound(
 /// Loads an image, applies the log behind it, and saves that. `next` is the image after it.
 fn rebuild(
     files: &Arc<disk::Directory>,
-    image: &Image,
-    next: Option<&Image>,
+    image: &ImageFile,
+    next: Option<&ImageFile>,
     until: Option<Until>,
     config: &Config,
     to: &Place,
@@ -209,7 +209,7 @@ fn rebuild(
     // Nothing has expired: what the log holds may be about such keys.
     let loaded = persistence::load(&mut boot.keyspace, files, &image.name, i64::MIN)?;
     // A server may have replaced the dump file since it was listed; the new one counts.
-    let found = &Image { name: image.name.clone(), position: loaded.position };
+    let found = &ImageFile { name: image.name.clone(), position: loaded.position };
     if found != image && image.name != config.dbfilename {
         return Err(RewindError::Misnamed { path: files.at(&image.name) });
     }
@@ -228,7 +228,7 @@ fn rebuild(
         (records, last) = (replayed.records, replayed.last);
         notices.extend(replayed.torn.map(|torn| format!("the log has a torn tail: {torn}")));
         notices.extend(replayed.lost.map(|lost| format!("the loss was accepted: {lost}")));
-        let is_another = |next: &&Image| next.generation() != image.generation();
+        let is_another = |next: &&ImageFile| next.generation() != image.generation();
         if let Some(next) = next.filter(is_another) {
             notices.push(format!(
                 "this log goes no further than to the image {}; what was not logged before that \
@@ -256,7 +256,7 @@ fn read(
 }
 
 /// Why nothing leads to a point in the past, of which `oldest` is after.
-fn too_early(files: &disk::Directory, oldest: &Image) -> RewindError {
+fn too_early(files: &disk::Directory, oldest: &ImageFile) -> RewindError {
     let path = files.at(&oldest.name);
     match oldest.position {
         None => RewindError::NoLog { path },
@@ -296,7 +296,7 @@ mod tests {
         let from = Place::on("from", Arc::new(disk.clone()));
         let files = Arc::new(disk::Directory::existing(from).expect("it is there"));
         save("SET a 1");
-        let images = Image::all(&files, &config).expect("it can be listed");
+        let images = ImageFile::all(&files, &config).expect("it can be listed");
         save("SET b 2");
         let to = || Place::on("to", Arc::new(SimulatedDisk::default()));
         let newest = newest_sound(&files, &images, None, &config, &to());
@@ -312,7 +312,7 @@ mod tests {
     #[test]
     fn an_image_leads_to_what_is_not_before_it() {
         let position = Some(Position { generation: 1, from: 11, begun_ms: 5_000 });
-        let leads = |position, until| Image { name: String::new(), position }.leads_to(until);
+        let leads = |position, until| ImageFile { name: String::new(), position }.leads_to(until);
         let to = |until| leads(position, Some(until));
         assert!(!to(Until::Sequence(9)) && !to(Until::TimeMs(4_999)));
         assert!(to(Until::Sequence(10)) && to(Until::TimeMs(5_000)));

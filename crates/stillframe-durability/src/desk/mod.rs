@@ -30,7 +30,7 @@ use crate::chain::Part;
 use crate::checkpoint::Header;
 use crate::checkpoint::writer::Writer;
 use crate::clock::now_ms;
-use crate::disk::{Directory, Draft, Output, Throttle};
+use crate::disk::{Directory, Output, Throttle, Unpublished};
 use crate::error::Error;
 use crate::log::{self, logger};
 use crate::mutant::Mutant;
@@ -82,7 +82,7 @@ struct State {
     /// Number and start of the checkpoint under way.
     running: Option<(u64, Instant)>,
     /// How the last checkpoint ended, until someone asks.
-    outcome: Option<Result<u64, Error>>,
+    ended: Option<Result<u64, Error>>,
 }
 
 impl Desk {
@@ -113,7 +113,7 @@ impl Desk {
             merging: false,
             spare: Some(CheckpointFile::create(&directory, &manner)?),
             running: None,
-            outcome: None,
+            ended: None,
         };
         Ok(Self {
             due: AtomicBool::new(false),
@@ -172,7 +172,7 @@ impl Desk {
         header.identity = log::nonce();
         file.begin(header, tables);
         state.running = Some((header.number, started));
-        state.outcome = None;
+        state.ended = None;
         Ok(file)
     }
 
@@ -221,8 +221,8 @@ impl Desk {
     }
 
     /// How the last checkpoint ended; returned once.
-    pub(crate) fn take_outcome(&self) -> Option<Result<u64, Error>> {
-        self.lock().outcome.take()
+    pub(crate) fn take_ended(&self) -> Option<Result<u64, Error>> {
+        self.lock().ended.take()
     }
 
     /// There will be no checkpoint any more.
@@ -278,7 +278,7 @@ impl Desk {
                 state.stats.capture_last = report.capture;
                 state.stats.publish_last = took;
                 state.stats.bytes_last = bytes;
-                state.outcome = Some(Ok(number));
+                state.ended = Some(Ok(number));
                 if let Err(error) = tidied {
                     state.stats.last_error = Some(error.to_string());
                 }
@@ -286,7 +286,7 @@ impl Desk {
             Err(error) => {
                 state.stats.failures += 1;
                 state.stats.last_error = Some(error.to_string());
-                state.outcome = Some(Err(error));
+                state.ended = Some(Err(error));
             }
         }
         state.running = None;
@@ -335,8 +335,9 @@ impl Desk {
         // What another process has written is known only if it follows from the header.
         let own = Some(u128::from(writer.written())).filter(|&written| written > 0);
         let bytes = header.file_bytes().or(own).and_then(|bytes| u64::try_from(bytes).ok());
-        let draft = Draft { file: writer.output(), bytes, temporary: TEMPORARY, name: &name };
-        self.directory.publish(draft, captured, || {
+        let unpublished =
+            Unpublished { file: writer.output(), bytes, temporary: TEMPORARY, name: &name };
+        self.directory.publish(unpublished, captured, || {
             let log = log.filter(|_| !self.directory.is(Mutant::CheckpointOvertakesLog));
             log.map_or(Ok(()), |log| log.wait_durable(header.log_from.saturating_sub(1)))
         })

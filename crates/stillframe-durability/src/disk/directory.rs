@@ -60,7 +60,7 @@ pub struct Directory {
 
 /// A file on its way to its name: a checkpoint, a dump, any file that is replaced whole.
 #[derive(Debug)]
-pub struct Draft<'a> {
+pub struct Unpublished<'a> {
     /// The file, of which every byte is flushed if it was written.
     pub file: &'a mut Output,
     /// How long it must be, if that is known.
@@ -217,12 +217,12 @@ impl Directory {
     /// whatever had the name still has it.
     pub fn publish<T, E: From<Error>>(
         &self,
-        draft: Draft<'_>,
+        unpublished: Unpublished<'_>,
         written: Result<T, E>,
         ready: impl FnOnce() -> Result<(), E>,
     ) -> Result<(T, u64), E> {
-        let temporary = draft.temporary;
-        let published = written.and_then(|told| Ok((told, self.make_durable(draft, ready)?)));
+        let temporary = unpublished.temporary;
+        let published = written.and_then(|told| Ok((told, self.make_durable(unpublished, ready)?)));
         if published.is_err() {
             let _ = self.remove(temporary); // the next one replaces it in any case
         }
@@ -231,10 +231,10 @@ impl Directory {
 
     fn make_durable<E: From<Error>>(
         &self,
-        draft: Draft<'_>,
+        unpublished: Unpublished<'_>,
         ready: impl FnOnce() -> Result<(), E>,
     ) -> Result<u64, E> {
-        let Draft { file, bytes, temporary, name } = draft;
+        let Unpublished { file, bytes, temporary, name } = unpublished;
         let failed = |action| Error::file(action, self.at(temporary));
         let length = file.length().map_err(failed("measuring"))?;
         if bytes.is_some_and(|bytes| bytes != length) {
@@ -268,8 +268,8 @@ impl Directory {
         let written = output.write_all(bytes).and_then(|()| output.flush());
         let written = written.map_err(Error::file("writing", self.at(temporary)));
         let bytes = Some(bytes.len() as u64);
-        let draft = Draft { file: &mut output, bytes, temporary, name };
-        self.publish(draft, written, || Ok(())).map(drop)
+        let unpublished = Unpublished { file: &mut output, bytes, temporary, name };
+        self.publish(unpublished, written, || Ok(())).map(drop)
     }
 
     /// A file and its length.

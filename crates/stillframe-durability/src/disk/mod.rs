@@ -30,7 +30,7 @@ use std::sync::Arc;
 pub use calls::write_all_at;
 pub use crashes::crash_everywhere;
 pub(crate) use directory::LOCK;
-pub use directory::{Directory, Draft, Place};
+pub use directory::{Directory, Place, Unpublished};
 pub use input::Input;
 pub use output::Output;
 pub use pace::{Cancelled, Pace, Throttle};

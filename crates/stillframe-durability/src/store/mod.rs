@@ -266,7 +266,7 @@ impl<A: Algorithm> Store<A> {
     pub fn checkpoint_and_wait(&mut self) -> Result<u64, Error> {
         self.engine.wait();
         let number = self.begin()?;
-        // Only a panic leaves no outcome.
+        // Only a panic leaves nothing.
         self.wait()?.ok_or(Error::Capture { number, source: Box::new(CaptureError::Panicked) })
     }
 
@@ -277,7 +277,7 @@ impl<A: Algorithm> Store<A> {
     /// Why that checkpoint failed.
     pub fn wait(&mut self) -> Result<Option<u64>, Error> {
         self.engine.wait();
-        self.desk.take_outcome().transpose()
+        self.desk.take_ended().transpose()
     }
 
     /// Waits until no chain of increments is being merged into a full checkpoint;

@@ -1,11 +1,11 @@
-//! Earlier images, each with the log that leads on from it: how far back a server can be recovered.
+//! Earlier images, each with the log that leads on from it: how far back a server can be rewound.
 //!
 //! - Before an image takes the dump's name, the old dump gets a second one, durably. So undoing
 //!   needs no copy, and a crash at any moment leaves the old image under one name at least.
 //! - An image leads to every later state of its generation, so the log from the oldest image of
 //!   each generation on stays, too. An image goes before the log that it needs.
 //! - The older the past, the sparser its images: those between two others of a generation only
-//!   make a recovery shorter. The first one of a generation is never thinned out.
+//!   make the way shorter. The first one of a generation is never thinned out.
 //! - What is kept gives way: a full disk takes the oldest image first.
 
 use std::collections::BTreeMap;
@@ -23,7 +23,7 @@ use crate::config::Config;
 /// How much of the past is kept.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Reach {
-    /// Every state up to so long ago can be recovered; 0: no earlier image is kept.
+    /// Every state up to so long ago can be reached; 0: no earlier image is kept.
     age_ms: u64,
     /// Most bytes of images and logs, but for one image and the log since.
     bytes_max: u64,
@@ -137,7 +137,7 @@ impl History {
         let mut images = Vec::new();
         for &position in found.iter().filter(|&&position| Some(position) != named) {
             let bytes = self.files.open_file(&name(position))?.1;
-            images.push(Image { position, bytes });
+            images.push(ImageFile { position, bytes });
         }
         let now_ms = u64::try_from(unix_millis()).unwrap_or(0);
         let kept = choose(images, named, reach, now_ms, |images| weigh(images, named, &logs));
@@ -197,7 +197,7 @@ impl History {
     fn remove(
         &self,
         found: &[Position],
-        kept: &[Image],
+        kept: &[ImageFile],
         named: Option<Position>,
         newest: u64,
     ) -> Result<(), Error> {
@@ -223,19 +223,23 @@ impl History {
 
 /// An earlier image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Image {
+struct ImageFile {
     position: Position,
     bytes: u64,
 }
 
 /// The first record of a generation that an image or the dump needs.
-fn needed_from(images: &[Image], named: Option<Position>, generation: u64) -> Option<u64> {
+fn needed_from(images: &[ImageFile], named: Option<Position>, generation: u64) -> Option<u64> {
     let positions = images.iter().map(|image| image.position).chain(named);
     positions.filter(|it| it.generation == generation).map(|it| it.from).min()
 }
 
 /// Bytes of these images and of the logs that they and the dump need.
-fn weigh(images: &[Image], named: Option<Position>, logs: &BTreeMap<u64, Vec<(u64, u64)>>) -> u64 {
+fn weigh(
+    images: &[ImageFile],
+    named: Option<Position>,
+    logs: &BTreeMap<u64, Vec<(u64, u64)>>,
+) -> u64 {
     let mut bytes: u64 = images.iter().map(|image| image.bytes).sum();
     for (&generation, segments) in logs {
         let Some(from) = needed_from(images, named, generation) else { continue };
@@ -248,12 +252,12 @@ fn weigh(images: &[Image], named: Option<Position>, logs: &BTreeMap<u64, Vec<(u6
 
 /// Which of the images, oldest first, are kept.
 fn choose(
-    mut images: Vec<Image>,
+    mut images: Vec<ImageFile>,
     named: Option<Position>,
     reach: Reach,
     now_ms: u64,
-    weigh: impl Fn(&[Image]) -> u64,
-) -> Vec<Image> {
+    weigh: impl Fn(&[ImageFile]) -> u64,
+) -> Vec<ImageFile> {
     if reach.age_ms == 0 {
         return Vec::new();
     }
@@ -288,15 +292,15 @@ mod tests {
 
     const MINUTE: u64 = 60_000;
 
-    fn image(generation: u64, minute: u64) -> Image {
+    fn image(generation: u64, minute: u64) -> ImageFile {
         let position = Position { generation, from: 1 + minute, begun_ms: minute * MINUTE };
-        Image { position, bytes: 10 }
+        ImageFile { position, bytes: 10 }
     }
 
     /// The minutes of the images that are kept of so many, at the end of minute `now`.
-    fn kept(images: &[Image], age: u64, bytes_max: u64, now: u64) -> Vec<u64> {
+    fn kept(images: &[ImageFile], age: u64, bytes_max: u64, now: u64) -> Vec<u64> {
         let reach = Reach { age_ms: age * MINUTE, bytes_max };
-        let weigh = |images: &[Image]| images.iter().map(|image| image.bytes).sum();
+        let weigh = |images: &[ImageFile]| images.iter().map(|image| image.bytes).sum();
         let kept = choose(images.to_vec(), None, reach, now * MINUTE, weigh);
         kept.iter().map(|image| image.position.begun_ms / MINUTE).collect()
     }
@@ -304,7 +308,7 @@ mod tests {
     /// An image a minute, for hours: every state of the last hour can be had, by few images.
     #[test]
     fn every_state_within_the_age_is_kept_by_few_images() {
-        let mut images: Vec<Image> = Vec::new();
+        let mut images: Vec<ImageFile> = Vec::new();
         for now in 0..600 {
             let reach = Reach { age_ms: 60 * MINUTE, bytes_max: u64::MAX };
             images = choose(images, None, reach, now * MINUTE, |_| 0);

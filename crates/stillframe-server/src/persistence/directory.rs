@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use stillframe_durability::disk::{self, DiskFile, Draft, Input, Output, Place};
+use stillframe_durability::disk::{self, DiskFile, Input, Output, Place, Unpublished};
 use stillframe_durability::{Error, inspect};
 
 use super::load::{Load, open};
@@ -106,8 +106,8 @@ impl DataDirectory {
         ready: impl FnOnce() -> Result<(), E>,
     ) -> Result<T, E> {
         let (temporary, name) = (&self.temporary[..], &self.dump_name[..]);
-        let draft = Draft { file, bytes: Some(bytes), temporary, name };
-        self.files.publish(draft, written, ready).map(|(told, _)| told)
+        let unpublished = Unpublished { file, bytes: Some(bytes), temporary, name };
+        self.files.publish(unpublished, written, ready).map(|(told, _)| told)
     }
 
     /// Removes the temporary file.

@@ -1,36 +1,36 @@
 //! How the thread that takes an image says how it went, and hands back what it worked with.
 //!
-//! The outcome is told while the image is still held. An image is over when it is held no more:
-//! only then may the next one begin. So whether it is held is asked *first*; else an outcome that
+//! The end is told while the image is still held. An image is over when it is held no more:
+//! only then may the next one begin. So whether it is held is asked *first*; else an end that
 //! is told, and an image that is let go, between the two questions would be missed.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use crate::net::Waker;
 
-/// The side of the command thread: endings `O`, and tools `T` that come back for the next image.
-pub(crate) struct Handback<O, T> {
-    outcome: Option<O>,
-    receiver: Receiver<(O, T)>,
-    sender: Sender<(O, T)>,
+/// The side of the command thread: ends `E`, and tools `T` that come back for the next image.
+pub(crate) struct Handback<E, T> {
+    end: Option<E>,
+    receiver: Receiver<(E, T)>,
+    sender: Sender<(E, T)>,
     waker: Waker,
 }
 
 /// The side of the thread that takes the image.
-pub(crate) struct Taker<O, T> {
-    sender: Sender<(O, T)>,
+pub(crate) struct Taker<E, T> {
+    sender: Sender<(E, T)>,
     waker: Waker,
 }
 
-impl<O, T> Handback<O, T> {
+impl<E, T> Handback<E, T> {
     /// No image yet.
     pub(crate) fn new(waker: Waker) -> Self {
         let (sender, receiver) = channel();
-        Self { outcome: None, receiver, sender, waker }
+        Self { end: None, receiver, sender, waker }
     }
 
     /// For the next image.
-    pub(crate) fn taker(&self) -> Taker<O, T> {
+    pub(crate) fn taker(&self) -> Taker<E, T> {
         Taker { sender: self.sender.clone(), waker: self.waker.clone() }
     }
 
@@ -38,28 +38,28 @@ impl<O, T> Handback<O, T> {
     /// held.
     pub(crate) fn hear(&mut self, held: impl FnOnce() -> bool, keep: impl FnOnce(T)) -> bool {
         let held = held();
-        if let Ok((outcome, tools)) = self.receiver.try_recv() {
-            self.outcome = Some(outcome);
+        if let Ok((end, tools)) = self.receiver.try_recv() {
+            self.end = Some(end);
             keep(tools);
         }
         held
     }
 
-    /// Whether an outcome was heard that nobody has taken: its image is about to end.
-    pub(crate) fn has_outcome(&self) -> bool {
-        self.outcome.is_some()
+    /// Whether an end was heard that nobody has taken: its image is about to end.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.end.is_some()
     }
 
-    /// Takes the outcome. None: the image ended without a word.
-    pub(crate) fn take(&mut self) -> Option<O> {
-        self.outcome.take()
+    /// Takes the end. None: the image ended without a word.
+    pub(crate) fn take(&mut self) -> Option<E> {
+        self.end.take()
     }
 }
 
-impl<O, T> Taker<O, T> {
+impl<E, T> Taker<E, T> {
     /// The image has ended so. Nobody hears it if the server is stopping: then nobody needs to.
-    pub(crate) fn tell(self, outcome: O, tools: T) {
-        let _ = self.sender.send((outcome, tools));
+    pub(crate) fn tell(self, end: E, tools: T) {
+        let _ = self.sender.send((end, tools));
         self.waker.wake();
     }
 }

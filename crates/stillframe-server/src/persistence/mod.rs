@@ -2,7 +2,7 @@
 //!
 //! - The dump file is always a whole image: a new one takes its place by `rename` once it is on the
 //!   disk, and a save that fails leaves the old one and removes its own temporary file.
-//! - The command thread opens the temporary file, begins the image and later notes the outcome.
+//! - The command thread opens the temporary file, begins the image and later notes how it went.
 //!   Writing, syncing and renaming happen on the snapshotter thread (fork: writing in the child).
 //! - A save that is under way when the data set is flushed goes on and is published: it is the data
 //!   as it was at begin. (Redis kills it, and then saves the empty set in the foreground if there
@@ -40,7 +40,7 @@ pub(crate) use load::{Load, Loaded, Next, load, load_file, next};
 #[cfg(test)]
 pub(crate) use log::begin_log;
 pub(crate) use log::{attend_log, begin_asked, recover_log};
-use saves::Outcome;
+use saves::Saved;
 pub(crate) use saves::{Save, Saves};
 pub(crate) use sink::{Counters, Destination, Drag, RdbSink};
 pub(crate) use storage::Storage;
@@ -141,9 +141,9 @@ fn start(
     let (directory, taker) = (saves.directory.clone(), saves.handback.taker());
     let publish = move |sink: &mut RdbSink<DumpFile>,
                         captured: Result<CaptureReport, CaptureError>| {
-        let outcome = finish(&directory, sink, captured, &cover);
+        let saved = finish(&directory, sink, captured, &cover);
         let stage = sink.encoder.output_mut().take_stage();
-        taker.tell(outcome, (sink.encoder.take_workspace(), stage));
+        taker.tell(saved, (sink.encoder.take_workspace(), stage));
     };
     let begun = keyspace.snapshot(Point::declare(), sink, publish)?;
     Ok((counters, begun.begin))
@@ -173,7 +173,7 @@ fn finish(
     sink: &mut RdbSink<DumpFile>,
     captured: Result<CaptureReport, CaptureError>,
     cover: &Cover,
-) -> Outcome {
+) -> Saved {
     let captured = captured.map_err(SaveError::Capture);
     let saved = directory.publish(sink.encoder.output_mut().file(), captured, || {
         cover.wait_durable().map_err(SaveError::Log)?;
@@ -199,13 +199,13 @@ pub(crate) fn attend(keyspace: &mut Keyspace, state: &mut ServerState) {
         return;
     }
     let Some(running) = saves.running.take() else { return };
-    let outcome = saves.handback.take().unwrap_or(Err(SaveError::Silence));
+    let saved = saves.handback.take().unwrap_or(Err(SaveError::Silence));
     let elapsed = running.started.elapsed();
     saves.last_duration = Some(elapsed);
-    saves.ended_well = outcome.is_ok();
+    saves.ended_well = saved.is_ok();
     // Who cancels a save, or hears that it failed, does not want writes to be refused for it.
-    saves.last_ok = outcome.is_ok() || (running.cancelled || running.awaited) && saves.last_ok;
-    match outcome {
+    saves.last_ok = saved.is_ok() || (running.cancelled || running.awaited) && saves.last_ok;
+    match saved {
         Ok(_) => {
             saves.last_success_s = unix_millis() / 1000;
             saves.count += 1;

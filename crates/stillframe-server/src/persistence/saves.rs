@@ -36,7 +36,7 @@ pub(crate) struct Saves {
     pub(crate) loaded: Loaded,
     pub(super) running: Option<Save>,
     /// How it ended.
-    pub(super) handback: Handback<Outcome, (Workspace, Stage)>,
+    pub(super) handback: Handback<Saved, (Workspace, Stage)>,
     /// What a save works in, kept from one to the next: fresh memory is slow to touch, and the
     /// command thread would wait for it.
     pub(super) workspace: Option<(Workspace, Stage)>,
@@ -109,7 +109,7 @@ impl Save {
 }
 
 /// How a save ended.
-pub(super) type Outcome = Result<CaptureReport, SaveError>;
+pub(super) type Saved = Result<CaptureReport, SaveError>;
 
 impl Saves {
     /// State before the first save.
@@ -228,6 +228,6 @@ impl Saves {
 
     /// A save was published and its image is about to end: look again soon.
     pub(crate) fn ends_soon(&self) -> bool {
-        self.handback.has_outcome()
+        self.handback.has_ended()
     }
 }

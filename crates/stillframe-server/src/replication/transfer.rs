@@ -79,7 +79,7 @@ fn finish(keyspace: &mut Keyspace, state: &mut ServerState) {
     if held && !transfers.anybody_left(&state.hub.clients) {
         state.storage.saves.give_up(keyspace, &state.storage.saves.sending);
     }
-    if held || relaying || !(transfers.handback.has_outcome() || holds_image) {
+    if held || relaying || !(transfers.handback.has_ended() || holds_image) {
         return;
     }
     let Some(running) = transfers.running.take() else { return };

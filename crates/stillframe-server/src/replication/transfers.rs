@@ -72,6 +72,6 @@ impl Transfers {
 
     /// An image has been sent and is about to end: look again soon.
     pub(crate) fn ends_soon(&self) -> bool {
-        self.handback.has_outcome()
+        self.handback.has_ended()
     }
 }
