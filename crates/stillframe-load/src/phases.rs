@@ -2,8 +2,8 @@
 //!
 //! The side connection polls INFO. A poll's reply holds up to the time at which the poll was sent
 //! ([`Phases::known_until`]); queries intended later wait for their phase.
-//! - A save that the measurement asks for starts [`LEAD`] before BGSAVE is sent: queries on their way
-//!   meet it.
+//! - A save that the measurement asks for starts [`LEAD`] before BGSAVE is sent: queries on
+//!   their way meet it.
 //! - A save that the server begins by itself, and a full sync, start when the last poll that did
 //!   not see it was sent.
 //! - Both end when the reply that shows the end was received.
