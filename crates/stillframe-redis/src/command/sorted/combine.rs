@@ -11,7 +11,7 @@ use stillframe_keyspace::{Set, Sorted, Value};
 use stillframe_resp::parse_integer;
 
 use super::super::collection::View;
-use super::super::set_algebra::Operation;
+use super::super::set::Operation;
 use super::{Members, member, members_head, store};
 use crate::context::Context;
 use crate::errors::{NOT_AN_INTEGER, Refusal, SYNTAX, WrongType};

@@ -3,8 +3,8 @@
 use stillframe_keyspace::Sorted;
 use stillframe_resp::{Out, format_double, format_integer};
 
+use super::super::keys::scan_collection;
 use super::super::sample::Count;
-use super::super::scan::scan_collection;
 use super::bounds::{NameRange, ScoreRange, Span};
 use super::{member, members_head};
 use crate::context::Context;

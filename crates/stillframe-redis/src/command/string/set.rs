@@ -2,7 +2,7 @@
 
 use stillframe_keyspace::{Expire, WARM_BATCH};
 
-use super::expire::{
+use crate::command::keys::expire::{
     MILLISECONDS, SECONDS, TimeForm, UNIX_MILLISECONDS, UNIX_SECONDS, expire_at, make_eternal,
 };
 use crate::context::Context;

@@ -6,8 +6,8 @@
 use stillframe_keyspace::IntText;
 use stillframe_resp::parse_integer;
 
-use super::bits::string_bytes;
-use super::strings::length_of;
+use super::string_bytes;
+use crate::command::string::length_of;
 use crate::context::Context;
 use crate::errors::{BIT_OFFSET, NOT_AN_INTEGER, Refusal, SYNTAX};
 use crate::table::flags::{DENYOOM, FAST, READONLY, WRITE};

@@ -9,17 +9,17 @@ use crate::table::{ONE_KEY, Table};
 
 /// How a time argument is to be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct TimeForm {
+pub(in crate::command) struct TimeForm {
     /// Milliseconds in its unit.
     unit_ms: i64,
     /// Counted from now, not from 1970.
     relative: bool,
 }
 
-pub(super) const SECONDS: TimeForm = TimeForm { unit_ms: 1000, relative: true };
-pub(super) const MILLISECONDS: TimeForm = TimeForm { unit_ms: 1, relative: true };
-pub(super) const UNIX_SECONDS: TimeForm = TimeForm { unit_ms: 1000, relative: false };
-pub(super) const UNIX_MILLISECONDS: TimeForm = TimeForm { unit_ms: 1, relative: false };
+pub(in crate::command) const SECONDS: TimeForm = TimeForm { unit_ms: 1000, relative: true };
+pub(in crate::command) const MILLISECONDS: TimeForm = TimeForm { unit_ms: 1, relative: true };
+pub(in crate::command) const UNIX_SECONDS: TimeForm = TimeForm { unit_ms: 1000, relative: false };
+pub(in crate::command) const UNIX_MILLISECONDS: TimeForm = TimeForm { unit_ms: 1, relative: false };
 
 impl TimeForm {
     /// The instant, in unix milliseconds, or `None` if it is beyond 64 bits. The very last of
@@ -31,7 +31,7 @@ impl TimeForm {
     }
 
     /// The instant that SET's kin are given: only positive numbers will do.
-    pub(super) fn future_instant(
+    pub(in crate::command) fn future_instant(
         self,
         number: &[u8],
         now: i64,
@@ -138,7 +138,7 @@ fn expire(
 }
 
 /// Gives an existing key an end, or deletes it if that has come.
-pub(super) fn expire_at(ctx: &mut Context<'_>, key: &[u8], instant: i64) {
+pub(in crate::command) fn expire_at(ctx: &mut Context<'_>, key: &[u8], instant: i64) {
     let db = ctx.caller.db;
     if instant <= ctx.now {
         ctx.keyspace.remove(db, key);
@@ -176,7 +176,7 @@ fn persist(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
 }
 
 /// Takes a key's end away; false if it has none or there is no key.
-pub(super) fn make_eternal(ctx: &mut Context<'_>, key: &[u8]) -> bool {
+pub(in crate::command) fn make_eternal(ctx: &mut Context<'_>, key: &[u8]) -> bool {
     let db = ctx.caller.db;
     let entry = ctx.keyspace.get(db, key, ctx.now);
     let ends = entry.is_some_and(|entry| entry.expire_at().is_some());

@@ -119,7 +119,7 @@ fn length(ctx: &mut Context<'_>, key: &[u8]) -> Result<usize, WrongType> {
 }
 
 /// Length of an entry's text, 0 if there is none.
-pub(super) fn length_of(entry: Option<&Entry>) -> Result<usize, WrongType> {
+pub(in crate::command) fn length_of(entry: Option<&Entry>) -> Result<usize, WrongType> {
     match entry.map(Entry::value) {
         None => Ok(0),
         Some(value) if value.kind() == Type::String => Ok(value.len()),

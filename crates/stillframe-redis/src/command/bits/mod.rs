@@ -1,5 +1,7 @@
 //! Bits of strings: SETBIT, GETBIT, BITCOUNT, BITPOS, BITOP. Bit 0 is the highest of byte 0.
 
+mod bitfield;
+
 use stillframe_keyspace::{Entry, Expire, IntText, Value};
 use stillframe_resp::parse_integer;
 
@@ -15,6 +17,7 @@ pub(crate) fn register<S>(table: &mut Table<S>) {
     table.add("bitpos", -3, READONLY, ONE_KEY, bitpos);
     table.add("getbit", 3, READONLY | FAST, ONE_KEY, getbit);
     table.add("setbit", 4, WRITE | DENYOOM, ONE_KEY, setbit);
+    bitfield::register(table);
 }
 
 /// The bytes of a string, `None` of an absent key; an error for any other type.

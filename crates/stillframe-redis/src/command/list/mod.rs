@@ -1,4 +1,6 @@
-//! Lists: everything but popping and moving elements.
+//! Lists: everything but popping and moving elements, which is in `pops`.
+
+mod pops;
 
 use stillframe_keyspace::List;
 use stillframe_resp::{Out, parse_integer};
@@ -24,11 +26,12 @@ pub(crate) fn register<S>(table: &mut Table<S>) {
     table.add("ltrim", 4, WRITE, ONE_KEY, ltrim);
     table.add("rpush", -3, PUSH, ONE_KEY, |ctx, args| push(ctx, args, Side::Right, false));
     table.add("rpushx", -3, PUSH, ONE_KEY, |ctx, args| push(ctx, args, Side::Right, true));
+    pops::register(table);
 }
 
 /// An end of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Side {
+enum Side {
     /// The head.
     Left,
     /// The tail.
@@ -37,7 +40,7 @@ pub(super) enum Side {
 
 impl Side {
     /// `LEFT` or `RIGHT`
-    pub(super) fn parse(word: &[u8]) -> Result<Self, Refusal> {
+    fn parse(word: &[u8]) -> Result<Self, Refusal> {
         match word.to_ascii_uppercase().as_slice() {
             b"LEFT" => Ok(Self::Left),
             b"RIGHT" => Ok(Self::Right),
@@ -46,17 +49,17 @@ impl Side {
     }
 
     /// As [`parse`](Self::parse) reads it.
-    pub(super) fn name(self) -> &'static [u8] {
+    fn name(self) -> &'static [u8] {
         if self == Self::Left { b"LEFT" } else { b"RIGHT" }
     }
 
     /// The event of pushing at this end.
-    pub(super) fn push_event(self) -> &'static str {
+    fn push_event(self) -> &'static str {
         if self == Self::Left { "lpush" } else { "rpush" }
     }
 
     /// The event of popping from this end.
-    pub(super) fn pop_event(self) -> &'static str {
+    fn pop_event(self) -> &'static str {
         if self == Self::Left { "lpop" } else { "rpop" }
     }
 }

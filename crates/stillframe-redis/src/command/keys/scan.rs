@@ -3,8 +3,8 @@
 use stillframe_keyspace::{Entry, Hash, Set};
 use stillframe_resp::{Out, parse_integer};
 
-use super::collection::View;
-use super::keys::type_name;
+use super::type_name;
+use crate::command::collection::View;
 use crate::context::Context;
 use crate::errors::{INVALID_CURSOR, NOT_AN_INTEGER, Refusal, SYNTAX};
 use crate::number::integers::parse_cursor;
@@ -107,7 +107,7 @@ fn scan(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
 
 /// `HSCAN key cursor [MATCH pattern] [COUNT count]` and its siblings: `walk` shows elements from a
 /// cursor on, about so many, each by its name and what is answered after the name.
-pub(super) fn scan_collection<'s, V: View<'s>>(
+pub(in crate::command) fn scan_collection<'s, V: View<'s>>(
     ctx: &'s mut Context<'_>,
     args: &[&[u8]],
     walk: impl FnOnce(V, u64, usize, &mut dyn FnMut(&[u8], Option<&[u8]>)) -> u64,

@@ -3,8 +3,8 @@
 use stillframe_keyspace::{List, Type};
 use stillframe_resp::{Out, format_integer};
 
-use super::blocking::{MultiPop, Wish, parse_timeout};
-use super::lists::Side;
+use super::Side;
+use crate::command::blocking::{MultiPop, Wish, parse_timeout};
 use crate::context::Context;
 use crate::errors::{MUST_BE_POSITIVE, Refusal, wrong_arity};
 use crate::number::integers::at_least;

@@ -7,7 +7,7 @@ use std::collections::HashSet;
 
 use stillframe_keyspace::Set;
 
-use super::collection::view_of;
+use crate::command::collection::view_of;
 use crate::context::Context;
 use crate::errors::{Refusal, SYNTAX, WrongType};
 use crate::number::integers::at_least;
@@ -29,7 +29,7 @@ pub(crate) fn register<S>(table: &mut Table<S>) {
 
 /// What is made of several sets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Operation {
+pub(in crate::command) enum Operation {
     Union,
     Intersection,
     Difference,

@@ -1,7 +1,14 @@
 //! Commands on keys, whatever they hold.
 
+mod dump;
+pub(super) mod expire;
+mod scan;
+
 use stillframe_keyspace::{DATABASES, Entry, MemoryError, Type, Value};
 use stillframe_resp::parse_integer;
+
+pub use self::dump::payload;
+pub(super) use self::scan::scan_collection;
 
 use crate::context::Context;
 use crate::errors::{DB_RANGE, NO_SUCH_KEY, NOT_AN_INTEGER, Refusal, SAME_OBJECT, SYNTAX};
@@ -29,6 +36,9 @@ pub(crate) fn register<S>(table: &mut Table<S>) {
     table.add("touch", -2, READONLY | FAST, ALL_KEYS, touch);
     table.add("type", 2, READONLY | FAST, ONE_KEY, type_of);
     table.add("unlink", -2, WRITE | FAST, ALL_KEYS, del);
+    scan::register(table);
+    expire::register(table);
+    dump::register(table);
 }
 
 /// `DEL key...` and `UNLINK key...`
@@ -71,7 +81,7 @@ fn type_of(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
 }
 
 /// The type of a value, as TYPE names it.
-pub(super) fn type_name(value: Value<'_>) -> &'static str {
+fn type_name(value: Value<'_>) -> &'static str {
     match value.kind() {
         Type::String => "string",
         Type::List => "list",

@@ -1,9 +1,13 @@
-//! Sets: everything on one set, and SMOVE.
+//! Sets: everything on one set, and SMOVE; what is made of several is in `algebra`.
+
+mod algebra;
 
 use stillframe_keyspace::Set;
 use stillframe_resp::Out;
 
-use super::sample::Count;
+pub(super) use self::algebra::Operation;
+
+use crate::command::sample::Count;
 use crate::context::Context;
 use crate::errors::{MUST_BE_POSITIVE, Refusal, SYNTAX};
 use crate::number::integers::at_least;
@@ -21,6 +25,7 @@ pub(crate) fn register<S>(table: &mut Table<S>) {
     table.add("spop", -2, WRITE | FAST, ONE_KEY, spop);
     table.add("srandmember", -2, READONLY, ONE_KEY, srandmember);
     table.add("srem", -3, WRITE | FAST, ONE_KEY, srem);
+    algebra::register(table);
 }
 
 /// `SADD key member...`
