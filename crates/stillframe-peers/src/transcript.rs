@@ -10,6 +10,7 @@
 //! a< one more reply or message, byte for byte; the rest of the line is a remark
 //! a= one more reply, every number taken as 0; the rest of the line is a remark
 //! a! sent without waiting for a reply
+//! a: byte for byte, but for the number of the connection, which HELLO shows
 //! .  20  (waits 20 ms)           #  a remark
 //! ```
 //!
@@ -124,6 +125,7 @@ impl Step {
             Some('~' | '=') => Compared::Numbers,
             Some('%') => Compared::Unordered,
             Some('?') => Compared::Kind,
+            Some(':') => Compared::Nameless,
             Some('!') => Compared::Nothing,
             mark => panic!("line {}: no way of comparing: {mark:?}", number + 1),
         };
@@ -174,6 +176,7 @@ enum Compared {
     Numbers,
     Unordered,
     Kind,
+    Nameless,
     Nothing,
 }
 
@@ -188,6 +191,7 @@ impl Compared {
             // A null has a kind of its own, whatever it is a null of.
             Self::Kind if raw.get(1) == Some(&b'-') => escape(&raw),
             Self::Kind => escape(&raw[..1]),
+            Self::Nameless => without_number(escape(&raw)),
             Self::Nothing => String::new(),
         }
     }
@@ -207,6 +211,12 @@ pub fn escape(raw: &[u8]) -> String {
         }
     }
     text
+}
+
+/// A reply without the number of the connection.
+fn without_number(text: String) -> String {
+    let Some((head, tail)) = text.split_once(r"$2\r\nid\r\n:") else { return text };
+    format!("{head}id {}", tail.trim_start_matches(|digit: char| digit.is_ascii_digit()))
 }
 
 fn numbers_as_zero(text: &str) -> String {

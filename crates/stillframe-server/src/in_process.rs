@@ -11,6 +11,8 @@ mod cost_tests;
 mod image;
 #[cfg(test)]
 mod refusal_tests;
+#[cfg(test)]
+mod transcript_tests;
 
 use stillframe_keyspace::{DATABASES, Keyspace};
 use stillframe_redis::Refusal;

@@ -16,15 +16,11 @@ use stillframe_peers::transcript::{Stage, Transcript};
 use crate::support::{Client, Kind, Server, redis_is_here};
 
 /// Where crates keep transcripts that they play without a server.
-const BESIDE: [&str; 2] = [
+const BESIDE: [&str; 3] = [
     "../stillframe-redis/src/command/tests/transcripts",
     "../stillframe-redis/src/command/tests/notifications",
+    "../stillframe-server/src/in_process/transcripts",
 ];
-
-#[test]
-fn users_may_do_what_redis_lets_them_do() {
-    prove("acl");
-}
 
 #[test]
 fn connection_commands_reply_as_redis() {
@@ -37,28 +33,13 @@ fn databases_are_swapped_as_by_redis() {
 }
 
 #[test]
-fn keys_of_requests_are_found_as_by_redis() {
-    prove("keys_of_requests");
-}
-
-#[test]
 fn requests_are_shown_as_by_redis() {
     prove("monitor");
 }
 
 #[test]
-fn monitoring_commands_reply_as_redis() {
-    prove("monitoring");
-}
-
-#[test]
 fn publish_and_subscribe_as_redis() {
     prove("pubsub");
-}
-
-#[test]
-fn resp3_replies_as_redis() {
-    prove("resp3");
 }
 
 #[test]
@@ -69,11 +50,6 @@ fn server_commands_reply_as_redis() {
 #[test]
 fn clients_are_told_of_changes_as_by_redis() {
     prove("tracking");
-}
-
-#[test]
-fn transactions_reply_as_redis() {
-    prove("transactions");
 }
 
 #[test]

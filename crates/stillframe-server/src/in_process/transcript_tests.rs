@@ -1,0 +1,86 @@
+//! Transcripts of redis-server that need users, settings or transactions, and no sockets. The proofs
+//! of the binary have redis-server play them, too.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::Instant;
+
+use stillframe_peers::reply::decode;
+use stillframe_peers::transcript::{Stage, Transcript};
+use stillframe_redis::Address;
+
+use super::{InProcess, run_alone};
+use crate::Config;
+use crate::client::Session;
+
+/// A client, and what it has not read.
+struct Connection {
+    session: Session,
+    unread: Vec<u8>,
+}
+
+/// A server and clients by their letters.
+struct Theatre {
+    server: InProcess,
+    connections: BTreeMap<char, Connection>,
+    _folder: tempfile::TempDir,
+}
+
+impl Theatre {
+    fn open() -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let config = Config { dir: folder.path().to_owned(), ..Config::default() };
+        let server = InProcess::new(config).expect("a server");
+        Self { server, connections: BTreeMap::new(), _folder: folder }
+    }
+
+    fn connect(&mut self) -> Connection {
+        let state = &mut self.server.state;
+        let nobody = Address::Net(SocketAddr::from(([127, 0, 0, 1], 0)));
+        let (id, free) = (state.hub.clients.next_id(), state.users.is_open());
+        let mut session = Session::new(id, nobody.clone(), nobody, 8, free, Instant::now());
+        session.caller.place = state.hub.clients.reserve();
+        Connection { session, unread: Vec::new() }
+    }
+}
+
+impl Stage for Theatre {
+    fn wait(&mut self, milliseconds: u64) {
+        self.server.now += milliseconds as i64;
+    }
+
+    fn send(&mut self, connection: char, arguments: &[&[u8]]) {
+        let mut client = self.connections.remove(&connection).unwrap_or_else(|| self.connect());
+        if !client.session.closing {
+            let InProcess { keyspace, state, table, now, .. } = &mut self.server;
+            let Connection { session, unread } = &mut client;
+            // The reply says what comes of it.
+            let _ = run_alone((keyspace, state, table), (session, unread), *now, arguments);
+            assert!(!session.caller.waits, "a wait needs a server with a loop");
+        }
+        self.connections.insert(connection, client);
+    }
+
+    fn receive(&mut self, connection: char) -> Option<Vec<u8>> {
+        let unread = &mut self.connections.get_mut(&connection)?.unread;
+        let (_, length) = decode(unread)?;
+        Some(unread.drain(..length).collect())
+    }
+}
+
+#[test]
+fn replies_are_those_of_redis() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/in_process/transcripts");
+    let (mut wrong, mut replies) = (Vec::new(), 0);
+    for file in fs::read_dir(folder).expect("a folder of transcripts") {
+        let path = file.expect("a file").path();
+        let transcript = Transcript::parse(fs::read_to_string(&path).expect("a transcript"));
+        replies += transcript.replies();
+        let different = transcript.differences(&mut Theatre::open());
+        wrong.extend(different.iter().map(|it| format!("{}: {it}", path.display())));
+    }
+    assert!(wrong.is_empty(), "{} of {replies} replies differ:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(replies > 400, "{replies} replies are few");
+}
