@@ -2,7 +2,6 @@
 //! ways, and `DEBUG DIGEST` says the same of all that both hold.
 
 use crate::files::check_dump;
-use crate::support::beside::{By, compare};
 use crate::support::{
     ALGORITHMS, Client, Kind, Random, Reply, Server, Setup, now_ms, redis_is_here, rounds,
 };
@@ -178,76 +177,4 @@ fn payloads_go_both_ways() {
         }
     }
     assert_eq!(digest(&mut here), digest(&mut there));
-}
-
-/// In an order in which each finds what the ones before left; `P` is a payload.
-const RESTORES: [&str; 36] = [
-    "RESTORE k 0 P",
-    "RESTORE k 0 P",
-    "RESTORE k 0 P REPLACE",
-    "RESTORE k 0 P REPLACE ABSTTL",
-    "RESTORE k -1 P REPLACE",
-    "RESTORE k x P REPLACE",
-    "RESTORE k 100000 P REPLACE",
-    "RESTORE k 1 P REPLACE ABSTTL",
-    "EXISTS k",
-    "RESTORE k 1 P ABSTTL",
-    "EXISTS k",
-    "RESTORE k 4000000000000 P ABSTTL",
-    "PEXPIRETIME k",
-    "RESTORE k 0 P REPLACE IDLETIME 10",
-    "RESTORE k 0 P REPLACE IDLETIME -1",
-    "RESTORE k 0 P REPLACE IDLETIME x",
-    "RESTORE k 0 P REPLACE IDLETIME",
-    "RESTORE k 0 P REPLACE FREQ 255",
-    "CONFIG SET maxmemory-policy allkeys-lfu lfu-decay-time 0",
-    "RESTORE k 0 P REPLACE FREQ 200",
-    "OBJECT FREQ k",
-    "CONFIG SET maxmemory-policy noeviction",
-    "RESTORE k 0 P REPLACE FREQ 256",
-    "RESTORE k 0 P REPLACE FREQ 1 IDLETIME 1",
-    "RESTORE k 0 P REPLACE IDLETIME 1 FREQ 1",
-    "RESTORE k 0 P KEEP",
-    "RESTORE k 0",
-    "PEXPIRETIME k",
-    "TYPE k",
-    "SET s text",
-    "RESTORE s 0 P",
-    "RESTORE s 0 P REPLACE",
-    "TYPE s",
-    "DUMP nothing",
-    "DEBUG DIGEST-VALUE k s nothing",
-    "DBSIZE",
-];
-
-/// What RESTORE refuses, and how: the same words to both servers.
-#[test]
-fn restore_answers_as_redis_does() {
-    if !redis_is_here("restore_answers_as_redis_does") {
-        return;
-    }
-    let (theirs, ours) = (redis(None, ""), Server::start(Kind::Ours("imprint")));
-    let mut clients = [theirs.client(), ours.client()];
-    clients[0].ok("RPUSH list a b c");
-    let payload = clients[0].call(&[b"DUMP", b"list"]).bytes().expect("it is there").to_vec();
-    clients[0].ok("DEL list");
-    let mut flipped = payload.clone();
-    flipped[3] ^= 1;
-    let mut newer = payload.clone();
-    newer[payload.len() - 10] = 11;
-    let with = |payload: &[u8], words: &str| {
-        let mut command: Vec<Vec<u8>> = words.split(' ').map(|word| word.into()).collect();
-        command.iter_mut().filter(|word| *word == b"P").for_each(|word| *word = payload.to_vec());
-        command
-    };
-    let mut commands = vec![
-        with(&flipped, "RESTORE k 0 P"),
-        with(&newer, "RESTORE k 0 P"),
-        with(b"", "RESTORE k 0 P"),
-        with(&payload[..9], "RESTORE k 0 P"),
-    ];
-    for words in RESTORES {
-        commands.push(with(&payload, words));
-    }
-    compare(&mut clients, &commands, |_| By::Bytes);
 }

@@ -144,66 +144,6 @@ fn nothing_runs_before_a_password_was_given() {
     }
 }
 
-/// What HELLO and AUTH say, in whatever form and order.
-#[test]
-fn hello_and_auth_answer_as_redis() {
-    let servers = servers("hello_and_auth_answer_as_redis");
-    let mut admins: Vec<Client> = servers.iter().map(Server::client).collect();
-    agreed(&mut admins, b"ACL SETUSER alice on >wonder ~a* +get +set +multi +exec +auth\r\n");
-    agreed(&mut admins, b"ACL SETUSER bob off >wonder ~* +@all\r\n");
-    agreed(&mut admins, b"CONFIG SET requirepass secret\r\n");
-    for script in [
-        "HELLO|HELLO 2|HELLO 3|HELLO 4|HELLO x|HELLO 3 SETNAME me|GET a",
-        "HELLO 3 AUTH default wrong|GET a|HELLO 3 AUTH default|HELLO 3 AUTH|GET a",
-        "HELLO 3 SETNAME bad\x01name AUTH default secret|GET a",
-        "HELLO 2 AUTH alice wonder SETNAME me|ACL WHOAMI|GET a|GET b|SET a 1|SET b 1|CONFIG GET x",
-        "HELLO 3 AUTH alice wonder AUTH default wrong|GET a|GET b",
-        "HELLO 3 AUTH alice wrong AUTH default secret|GET a|GET b",
-        "HELLO 9 AUTH alice wonder|GET a",
-        "HELLO 3 AUTH bob wonder|GET a|AUTH bob wonder|AUTH alice wonder|GET a|GET b",
-        "AUTH|AUTH a b c|AUTH wonder|AUTH alice secret|AUTH nobody wonder|AUTH secret|GET b|PING",
-        "AUTH secret|MULTI|AUTH alice wonder|GET b|SET b 1|GET a|EXEC|GET b|GET a",
-        "AUTH alice wonder|MULTI|AUTH secret|GET b|EXEC|GET b",
-        "AUTH alice wonder|MULTI|AUTH secret|GET a|SET a 1|EXEC|GET b",
-        "AUTH alice wonder|MULTI|HELLO 3|GET a|EXEC|EXEC|RESET|GET a|DISCARD",
-        "AUTH alice wonder|RESET|GET a|AUTH alice wonder|AUTH alice wrong|GET a",
-        "AUTH secret|HELLO 2 AUTH alice wrong|GET b|QUIT",
-    ] {
-        let mut clients: Vec<Client> = servers.iter().map(Server::client).collect();
-        for request in script.split('|') {
-            agreed(&mut clients, format!("{request}\r\n").as_bytes());
-        }
-    }
-}
-
-/// `acl-pubsub-default` says what channels new users and selectors start with; nobody who is there
-/// already gains or loses any.
-#[test]
-fn new_users_have_the_channels_of_acl_pubsub_default() {
-    let servers = servers("new_users_have_the_channels_of_acl_pubsub_default");
-    let mut admins: Vec<Client> = servers.iter().map(Server::client).collect();
-    for request in [
-        "CONFIG GET acl-pubsub-default",
-        "ACL SETUSER early on >pw ~* +@all",
-        "CONFIG SET acl-pubsub-default AllChannels",
-        "CONFIG GET acl-pubsub-default",
-        "ACL SETUSER late on >pw ~* +@all (+get ~a*)",
-        "ACL SETUSER reset on >pw resetchannels &a reset",
-        "ACL SETUSER one &test",
-        "ACL SETUSER one resetchannels &test",
-        "ACL LIST",
-        "ACL DRYRUN early PUBLISH news x",
-        "ACL DRYRUN late PUBLISH news x",
-        "CONFIG SET acl-pubsub-default resetchannels",
-        "ACL SETUSER later +@all (+get ~b*)",
-        "ACL SETUSER late reset",
-        "ACL LIST",
-        "CONFIG SET acl-pubsub-default x",
-    ] {
-        agreed(&mut admins, format!("{request}\r\n").as_bytes());
-    }
-}
-
 /// Users of the configuration start with them as well, wherever the setting stands.
 #[test]
 fn users_of_a_configuration_start_with_the_channels_that_it_says() {
