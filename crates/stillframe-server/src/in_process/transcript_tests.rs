@@ -1,5 +1,5 @@
-//! Transcripts of redis-server that need users, settings or transactions, and no sockets. The proofs
-//! of the binary have redis-server play them, too.
+//! Transcripts of redis-server that need users, settings or transactions, and no sockets. The
+//! proofs of the binary have redis-server play them, too.
 
 use std::collections::BTreeMap;
 use std::fs;
