@@ -11,13 +11,13 @@ pub(crate) fn unix_millis() -> i64 {
 /// What time it is for the command thread, and what the clock's runs do.
 pub(crate) struct Clock {
     /// When the server started.
-    pub(crate) started: Instant,
+    started: Instant,
     /// When this turn of the loop began.
-    pub(crate) turn: Instant,
+    turn: Instant,
     /// That in unix milliseconds.
-    pub(crate) unix_ms: i64,
+    unix_ms: i64,
     /// When the last request ended, or the one under way began: nanoseconds since `turn`.
-    pub(crate) ns: u64,
+    ns: u64,
     /// A test has stopped the runs of the clock.
     pub(crate) stands: bool,
     /// The clock looks for expired keys, unless a test has told it not to.
@@ -35,6 +35,29 @@ impl Clock {
     /// A turn of the loop begins.
     pub(crate) fn begin_turn(&mut self) {
         (self.turn, self.unix_ms, self.ns) = (Instant::now(), unix_millis(), 0);
+    }
+
+    /// A turn of a test begins then.
+    #[cfg(test)]
+    pub(crate) fn set(&mut self, turn: Instant, unix_ms: i64) {
+        (self.turn, self.unix_ms, self.ns) = (turn, unix_ms, 0);
+    }
+
+    /// When the server started.
+    pub(crate) fn started(&self) -> Instant {
+        self.started
+    }
+
+    /// When this turn of the loop began.
+    #[inline]
+    pub(crate) fn turn(&self) -> Instant {
+        self.turn
+    }
+
+    /// When the last request ended, or the one under way began: nanoseconds since the turn did.
+    #[inline]
+    pub(crate) fn ns(&self) -> u64 {
+        self.ns
     }
 
     /// A request begins, or has ended. A number, as requests are so short that the arithmetic of

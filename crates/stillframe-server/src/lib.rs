@@ -23,7 +23,6 @@ mod import;
 #[cfg(any(test, feature = "in-process"))]
 mod in_process;
 mod journal;
-mod loading;
 mod memory;
 mod meter;
 mod metrics;
@@ -34,7 +33,6 @@ mod replay;
 mod replication;
 mod rewind;
 mod server;
-mod shutdown;
 mod start;
 mod state;
 mod tls;

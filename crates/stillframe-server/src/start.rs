@@ -44,9 +44,9 @@ pub fn serve(mut config: Config) -> Result<(), ServeError> {
     let waker = poller.waker();
     let mut server = Server::new(keyspace, state, table, poller);
     if let Some(listener) = metrics {
-        server.metrics = metrics::serve(listener, waker).map_err(ServeError::Events)?;
+        server.answer_to(metrics::serve(listener, waker).map_err(ServeError::Events)?);
     }
-    let is_loaded = server.load()?;
+    let is_loaded = persistence::load_dump(&mut server)?;
     import::refuse_foreign(&server.state)?;
     if !is_loaded || persistence::recover_log(&mut server)? {
         tracing::info!("stopping: asked to while loading");

@@ -9,12 +9,12 @@ use crate::client::{Replies, Session};
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::hub::{Hub, Terms};
-use crate::loading::Loading;
 use crate::memory::Memory;
 use crate::meter::Meter;
 use crate::net::Network;
 use crate::persistence::{Saves, Storage};
 use crate::process::Process;
+use crate::replay::Loading;
 use crate::replication::{Replication, Transfers, replicas_at};
 
 /// What every command may see and change of the server.
@@ -50,8 +50,8 @@ impl ServerState {
         let mut random = Random::seeded();
         let transfers = Transfers::new(saves.waker());
         Self {
-            replication: Replication::new(&mut random, transfers, clock.started),
-            meter: Meter::new(users.catalog.len(), clock.started),
+            replication: Replication::new(&mut random, transfers, clock.started()),
+            meter: Meter::new(users.catalog.len(), clock.started()),
             process: Process::new(random.identifier()),
             ledger: Ledger::new(config.of_commands(), random),
             storage: Storage::new(saves, &config),
@@ -137,13 +137,15 @@ impl ServerState {
     /// Whether requests that write are postponed for a reason of the server's own.
     fn postpones_writes(&self) -> bool {
         let replication = &self.replication;
-        replication.writes_wait() || self.process.ending.is_some() || replication.failover.is_some()
+        replication.writes_wait()
+            || self.process.ending().is_some()
+            || replication.failover.is_some()
     }
 
     /// Whether requests that change data are postponed, because no log would have them.
     #[inline]
     fn awaits_log(&self) -> bool {
-        self.storage.journal.holds_writes(&self.config, self.clock.turn)
+        self.storage.journal.holds_writes(&self.config, self.clock.turn())
     }
 
     /// Whether a request has to wait, because it, or what it has EXEC run, may write.

@@ -229,7 +229,7 @@ fn log(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     };
     let Context { server, out, .. } = ctx;
     let entries = &server.users.log.entries;
-    let now = server.clock.turn;
+    let now = server.clock.turn();
     out.array(entries.len().min(count));
     for entry in entries.iter().take(count) {
         let age = now.saturating_duration_since(entry.at).as_millis() as f64 / 1000.0;

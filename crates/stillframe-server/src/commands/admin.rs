@@ -105,7 +105,7 @@ fn config_set(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
             ctx.keyspace.keep_expired(ctx.server.ledger.wants_expired());
             ctx.keyspace.count_uses(ctx.server.config.counting());
             *ctx.keyspace.limits_mut() = ctx.server.config.limits;
-            ctx.server.memory.evicting = ctx.server.config.maxmemory_bytes > 0;
+            ctx.server.memory.look_again(ctx.server.config.maxmemory_bytes);
             let closed = ctx.server.hub.weigh_clients(&ctx.server.config);
             ctx.server.meter.stats.evicted_clients += closed;
             ctx.out.ok();
@@ -326,7 +326,7 @@ fn config_help(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
 /// `CONFIG RESETSTAT`
 fn config_resetstat(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
     let expired_total = ctx.keyspace.stats().expired_total;
-    ctx.server.meter.stats.reset(expired_total, ctx.server.clock.turn);
+    ctx.server.meter.stats.reset(expired_total, ctx.server.clock.turn());
     ctx.server.ledger.lookups = Lookups::default();
     ctx.server.storage.saves.count = 0;
     ctx.out.ok();

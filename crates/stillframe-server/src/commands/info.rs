@@ -96,7 +96,7 @@ fn human(bytes: u64) -> String {
 
 fn server(ctx: &Context<'_>, _: &KeyspaceStats, text: &mut Text) {
     let server = &*ctx.server;
-    let uptime = server.clock.started.elapsed().as_secs();
+    let uptime = server.clock.started().elapsed().as_secs();
     text.field("redis_version", crate::REDIS_VERSION);
     text.field("redis_git_sha1", "00000000");
     text.field("redis_git_dirty", 0);
@@ -124,7 +124,7 @@ fn server(ctx: &Context<'_>, _: &KeyspaceStats, text: &mut Text) {
     let file = server.config.config_file.clone().unwrap_or_default();
     text.field("config_file", file.display());
     text.field("io_threads_active", 0);
-    if let Some(ending) = &server.process.ending {
+    if let Some(ending) = server.process.ending() {
         text.field("shutdown_in_milliseconds", ending.left().as_millis());
     }
 }
@@ -265,7 +265,7 @@ fn append_only(server: &ServerState, text: &mut Text) {
     text.field("aof_last_write_status", status(journal.problem().is_none()));
     text.field("aof_last_cow_size", 0);
     text.field("log_state", journal.state(server.config.appendonly));
-    let waits = journal.holds_writes(&server.config, server.clock.turn);
+    let waits = journal.holds_writes(&server.config, server.clock.turn());
     text.field("log_writes_held", u8::from(waits));
     if let Some(problem) = journal.problem() {
         text.field("log_problem", problem);
@@ -409,7 +409,7 @@ fn replication(ctx: &Context<'_>, _: &KeyspaceStats, text: &mut Text) {
     text.field("connected_slaves", replication.places.len());
     if server.config.replication.min_replicas > 0 {
         let lag_max = Duration::from_secs(server.config.replication.max_lag_s.into());
-        let good = replication.good(&server.hub.clients, lag_max, server.clock.turn);
+        let good = replication.good(&server.hub.clients, lag_max, server.clock.turn());
         text.field("min_slaves_good_slaves", good);
     }
     replicas(server, text);
@@ -444,7 +444,7 @@ fn replicas(server: &ServerState, text: &mut Text) {
     {
         let lag = match replica.phase {
             Phase::Online => {
-                server.clock.turn.saturating_duration_since(replica.acked_at).as_secs()
+                server.clock.turn().saturating_duration_since(replica.acked_at).as_secs()
             }
             _ => 0,
         };
@@ -458,7 +458,7 @@ fn replicas(server: &ServerState, text: &mut Text) {
 }
 
 fn primary(server: &ServerState, following: &Following, text: &mut Text) {
-    let now = server.clock.turn;
+    let now = server.clock.turn();
     let seconds = |since| now.saturating_duration_since(since).as_secs();
     let up = following.is_connected();
     let offset = server.replication.stream.end();

@@ -273,7 +273,7 @@ fn lacks_memory(ctx: &mut Context<'_>, command: &Command) -> bool {
 /// Why the command refuses, which is answered and counted already.
 pub(crate) fn run(ctx: &mut Context<'_>, index: usize, args: &[&[u8]]) -> Result<(), Refusal> {
     let start = ctx.out.buffer.len();
-    let begun_ns = ctx.server.clock.ns;
+    let begun_ns = ctx.server.clock.ns();
     let dirty = ctx.server.ledger.dirty;
     ctx.session.caller.last_command = index;
     ctx.server.ledger.begin(ctx.keyspace, ctx.session.caller.db);
@@ -298,7 +298,7 @@ pub(crate) fn run(ctx: &mut Context<'_>, index: usize, args: &[&[u8]]) -> Result
         return outcome; // it counts when it is served or gives up
     }
     ctx.server.clock.read();
-    let took_ns = ctx.server.clock.ns.saturating_sub(begun_ns);
+    let took_ns = ctx.server.clock.ns().saturating_sub(begun_ns);
     if meter::is_long(&ctx.server.config, took_ns) && !ctx.session.caller.internal {
         let traits = [command.has(flags::FAST), command.has(flags::SKIP_SLOWLOG)];
         let took = Duration::from_nanos(took_ns);

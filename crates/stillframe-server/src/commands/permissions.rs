@@ -143,7 +143,7 @@ pub(super) fn note_of(ctx: &mut Context<'_>, reason: &'static str, object: Vec<u
         object,
         user,
         client: describe_own(ctx),
-        at: ctx.server.clock.turn,
+        at: ctx.server.clock.turn(),
     };
     let len_max = ctx.server.config.acllog_len_max;
     ctx.server.users.log.add(entry, len_max);

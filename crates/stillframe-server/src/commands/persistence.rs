@@ -5,8 +5,8 @@ use stillframe_redis::errors::SYNTAX;
 
 use super::{Context, NO_KEYS, Table, flags::*};
 use crate::persistence;
+use crate::process::shutdown::{self, Answer};
 use crate::process::{LastSave, Wish};
-use crate::shutdown::{self, Answer};
 
 /// Adds the commands of this module.
 pub(crate) fn register(table: &mut Table) {

@@ -88,7 +88,7 @@ fn wished_failover(server: &ServerState, args: &[&[u8]]) -> Result<Failover, Ref
                 let milliseconds = parse_integer(milliseconds).ok_or(NOT_AN_INTEGER)?;
                 let timeout = u64::try_from(milliseconds).ok().filter(|&timeout| timeout > 0);
                 let timeout = timeout.ok_or("ERR FAILOVER timeout must be greater than 0")?;
-                let end = server.clock.turn.checked_add(Duration::from_millis(timeout));
+                let end = server.clock.turn().checked_add(Duration::from_millis(timeout));
                 wish.deadline = Some(end.ok_or(NOT_AN_INTEGER)?);
                 behind
             }
@@ -208,7 +208,7 @@ fn replconf(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     if !rest.is_empty() {
         return Err(SYNTAX);
     }
-    let now = ctx.server.clock.turn;
+    let now = ctx.server.clock.turn();
     let replica = ctx.session.replica.get_or_insert_with(|| Box::new(Replica::greeting(now)));
     for &[option, value] in pairs {
         match option.to_ascii_lowercase().as_slice() {
@@ -313,7 +313,7 @@ fn psync(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     };
     journal::hand_on(ctx.keyspace, ctx.server);
     ctx.server.replication.activate(ctx.keyspace, &mut ctx.server.ledger.effects);
-    let now = ctx.server.clock.turn;
+    let now = ctx.server.clock.turn();
     let limit = ctx.server.config.replica_output_limit();
     let behind_max = if limit.hard_bytes == 0 { u64::MAX } else { limit.hard_bytes };
     let replication = &mut ctx.server.replication;

@@ -53,7 +53,7 @@ pub(crate) struct Terms<'a> {
 impl<'a> Terms<'a> {
     /// Those of the turn under way.
     pub(crate) fn new(config: &'a Config, clock: &Clock) -> Self {
-        Self { config, now: clock.turn }
+        Self { config, now: clock.turn() }
     }
 }
 

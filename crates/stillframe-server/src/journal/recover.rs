@@ -15,8 +15,8 @@ use stillframe_durability::{Action, Application, ApplyError, Log, Replayed};
 
 use super::{History, LogError, Open, Position, Reach};
 use crate::ServeError;
-use crate::loading::{SLICE, delay};
 use crate::replay::{Host, Records};
+use crate::replay::{SLICE, delay};
 use stillframe_redis::Consumer;
 
 const PROGRESS_PERIOD: Duration = Duration::from_secs(5);

@@ -88,7 +88,7 @@ pub(crate) fn attend(keyspace: &mut Keyspace, state: &mut ServerState) -> bool {
     if !wanted || journal.is_on() {
         journal.uncovered = None;
     } else if journal.uncovered.is_none() {
-        journal.uncovered = Some(state.clock.turn);
+        journal.uncovered = Some(state.clock.turn());
     }
     wanted && journal.open.is_none()
 }
@@ -98,7 +98,7 @@ pub(crate) fn sample(state: &mut ServerState) {
     let journal = &mut state.storage.journal;
     let is_new = journal.samples.back().is_none_or(|&(_, last)| last < journal.last);
     if journal.open.is_some() && is_new {
-        journal.samples.push_back((state.clock.turn, journal.last));
+        journal.samples.push_back((state.clock.turn(), journal.last));
     }
 }
 

@@ -13,5 +13,17 @@ pub(crate) use upkeep::{
 pub(crate) struct Memory {
     free: FreeMemory,
     /// Memory is above its limit and there are keys to evict.
-    pub(crate) evicting: bool,
+    evicting: bool,
+}
+
+impl Memory {
+    /// Whether keys are to be evicted in this turn.
+    pub(crate) fn evicts(&self) -> bool {
+        self.evicting
+    }
+
+    /// `maxmemory` may be another: the next turn sees whether keys have to go.
+    pub(crate) fn look_again(&mut self, maxmemory_bytes: u64) {
+        self.evicting = maxmemory_bytes > 0;
+    }
 }

@@ -134,7 +134,7 @@ pub(crate) fn tend_free(keyspace: &Keyspace, state: &mut ServerState) {
     let used = in_use_bytes(keyspace, &state.hub.clients);
     let requests = state.meter.stats.commands_processed;
     let frees = keyspace.stats().garbage_bytes > 0;
-    if state.memory.free.is_due(used, requests, frees, state.clock.turn) {
+    if state.memory.free.is_due(used, requests, frees, state.clock.turn()) {
         give_back(keyspace, state);
     }
 }

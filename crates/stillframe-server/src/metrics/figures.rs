@@ -69,7 +69,7 @@ fn instance(state: &ServerState) -> [(&'static str, String); 7] {
 
 fn server(to: &mut Gathered, keyspace: &Keyspace, state: &ServerState) {
     let config = &state.config;
-    let uptime = state.clock.started.elapsed().as_secs() as f64;
+    let uptime = state.clock.started().elapsed().as_secs() as f64;
     to.gauge("redis_up", "Whether the server answers.", 1.0);
     to.gauge("redis_uptime_in_seconds", "Seconds since the start.", uptime);
     let clients = (state.hub.clients.count() - state.hub.clients.replicas()) as f64;
@@ -167,7 +167,7 @@ fn log(to: &mut Gathered, state: &ServerState) {
     to.gauge("redis_aof_enabled", "Whether changes are logged.", flag(journal.is_on()));
     let help = "Whether an image takes the log's place.";
     to.gauge("redis_aof_rewrite_in_progress", help, flag(rewriting));
-    let waits = journal.holds_writes(&state.config, state.clock.turn);
+    let waits = journal.holds_writes(&state.config, state.clock.turn());
     to.gauge("stillframe_log_writes_held", "Whether writes wait for a log.", flag(waits));
     to.gauge("redis_aof_last_bgrewrite_status", "Whether the last did.", flag(saves.last_ok));
     to.gauge("redis_aof_last_write_status", "Whether the log can be written.", well);
@@ -265,7 +265,7 @@ fn replication(to: &mut Gathered, state: &ServerState) {
 
 fn replicas(state: &ServerState) -> Vec<OfReplica> {
     let known = state.replication.replicas(&state.hub.clients).map(|(client, replica)| {
-        let silent = state.clock.turn.saturating_duration_since(replica.acked_at).as_secs();
+        let silent = state.clock.turn().saturating_duration_since(replica.acked_at).as_secs();
         OfReplica {
             ip: replica.address(&client.session.caller.peer),
             port: replica.port,
@@ -284,6 +284,6 @@ fn primary(state: &ServerState) -> Option<OfPrimary> {
         port: following.port,
         up: following.is_connected(),
         syncing: following.state() == "sync" || following.is_loading(),
-        silent_s: state.clock.turn.saturating_duration_since(following.last_io).as_secs(),
+        silent_s: state.clock.turn().saturating_duration_since(following.last_io).as_secs(),
     })
 }

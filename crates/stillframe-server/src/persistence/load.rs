@@ -12,7 +12,7 @@ use super::error::EntryError;
 use super::values::{decode_elements, skip_elements};
 use crate::ServeError;
 use crate::journal::{POSITION_FIELD, Position};
-use crate::loading::{SLICE, delay};
+use crate::replay::{SLICE, delay};
 use crate::replication::point::{StreamField, StreamFields, StreamPoint};
 
 /// What was loaded.

@@ -5,11 +5,9 @@ use std::time::Instant;
 use stillframe_durability::Policy;
 use stillframe_keyspace::Keyspace;
 
-use super::{SaveError, attend, begin_at_rate, cancel, wait};
-use crate::loading::SLICE;
-use crate::replay::Host;
+use super::{SaveError, begin_at_rate};
+use crate::journal;
 use crate::state::ServerState;
-use crate::{ServeError, journal};
 
 /// Begins a log, and the image that it continues, at a point of consistency. `bandwidth_bytes`:
 /// most bytes of the image written per second, 0 for no limit.
@@ -79,41 +77,4 @@ fn begin_soon(keyspace: &mut Keyspace, state: &mut ServerState) -> Result<(), Sa
         Policy::No => state.config.snapshot_bandwidth_bytes,
     };
     begin_log(keyspace, state, bandwidth_bytes)
-}
-
-/// Applies the log that the loaded dump names, and begins one if one is wanted. Returns whether the
-/// server is to end, which it was asked to meanwhile.
-///
-/// # Errors
-/// [`ServeError`]: which file, what is wrong with it, what to do.
-pub(crate) fn recover_log(host: &mut impl Host) -> Result<bool, ServeError> {
-    let (_, state, _) = host.parts();
-    let position = state.storage.saves.loaded.position;
-    if journal::recover(host, position)? {
-        return Ok(true);
-    }
-    let (keyspace, state, _) = host.parts();
-    if !state.config.appendonly || state.storage.journal.is_on() {
-        return Ok(false);
-    }
-    // The log is on before the first request is served that changes anything.
-    begin_log(keyspace, state, 0).map_err(|error| ServeError::BeginLog(error.into()))?;
-    while is_saving(host) {
-        if !host.turn(SLICE)? {
-            let (keyspace, state, _) = host.parts();
-            cancel(keyspace, state);
-            wait(keyspace, state);
-            return Ok(true);
-        }
-    }
-    let (_, state, _) = host.parts();
-    if state.storage.journal.is_on() { Ok(false) } else { Err(ServeError::LogWithoutImage) }
-}
-
-/// Notes the end of the save under way; whether it goes on.
-fn is_saving(host: &mut impl Host) -> bool {
-    let (keyspace, state, _) = host.parts();
-    let _ = keyspace.tend();
-    attend(keyspace, state);
-    state.storage.saves.running().is_some()
 }

@@ -16,6 +16,7 @@ mod load;
 mod log;
 mod saves;
 mod sink;
+mod start;
 mod storage;
 pub(crate) use stillframe_redis::values;
 
@@ -36,13 +37,15 @@ pub(crate) use error::{EntryError, LoadError, SaveError};
 pub(crate) use file::given_up;
 use file::{DumpFile, stage};
 pub(crate) use handback::Handback;
-pub(crate) use load::{Load, Loaded, Next, load, load_file, next};
+use load::Load;
+pub(crate) use load::{Loaded, Next, load, load_file, next};
 #[cfg(test)]
 pub(crate) use log::begin_log;
-pub(crate) use log::{attend_log, begin_asked, recover_log};
+pub(crate) use log::{attend_log, begin_asked};
 use saves::Saved;
 pub(crate) use saves::{Save, Saves};
 pub(crate) use sink::{Counters, Destination, Drag, RdbSink};
+pub(crate) use start::{load_dump, recover_log};
 pub(crate) use storage::Storage;
 
 /// Pause after a failed save before the schedule tries again.

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::Saves;
 use crate::config::Config;
 use crate::journal::Journal;
-use crate::loading::Loading;
+use crate::replay::Loading;
 
 /// See the head of this file.
 pub(crate) struct Storage {

@@ -2,6 +2,7 @@
 
 mod ending;
 mod oom_score;
+pub(crate) mod shutdown;
 mod signals;
 mod supervisor;
 mod system;
@@ -26,7 +27,7 @@ pub(crate) struct Process {
     /// What signals have asked for.
     pub(crate) signals: Signals,
     /// The server is to end, and waits for its replicas.
-    pub(crate) ending: Option<Ending>,
+    ending: Option<Ending>,
     /// The loop ends after this turn.
     stops: bool,
     oom_scores: OomScores,
@@ -47,6 +48,11 @@ impl Process {
     /// Forty digits that name this run of the server.
     pub(crate) fn run_id(&self) -> &str {
         &self.run_id
+    }
+
+    /// The end that waits for replicas.
+    pub(crate) fn ending(&self) -> Option<&Ending> {
+        self.ending.as_ref()
     }
 
     /// Has the loop end after this turn.

@@ -5,6 +5,7 @@
 //! - The clock stands still: when a key expires is in the requests.
 
 mod error;
+mod loading;
 
 use std::time::Duration;
 
@@ -15,6 +16,7 @@ use crate::ServeError;
 use crate::client::Session;
 use crate::state::ServerState;
 pub(crate) use error::{RecordError, ReplayError};
+pub(crate) use loading::{Loading, SLICE, delay};
 
 /// Who runs a request again: a session that is [internal](Session::internal), and where the reply
 /// is left.

@@ -79,7 +79,7 @@ pub(super) fn apply(
         following.session = Some(session);
     }
     if asked {
-        link.acknowledge(state.replication.stream.end(), state.clock.turn);
+        link.acknowledge(state.replication.stream.end(), state.clock.turn());
     }
     outcome
 }

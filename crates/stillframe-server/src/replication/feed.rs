@@ -43,7 +43,7 @@ impl Client {
 
 /// Sends replicas what the stream has for them, and has those dropped that are too far behind.
 pub(crate) fn feed(state: &mut ServerState) {
-    let now = state.clock.turn;
+    let now = state.clock.turn();
     let ServerState { replication, hub, config, meter, ledger, .. } = state;
     let (clients, stats) = (&mut hub.clients, &mut meter.stats);
     if !replication.is_active() {

@@ -24,7 +24,7 @@ const POSTPONED_BYTES_MAX: usize = 1 << 20;
 impl Follower<'_> {
     /// Does what there is to do with the primary. Called every turn.
     pub(crate) fn follow(&mut self) {
-        let now = self.state.clock.turn;
+        let now = self.state.clock.turn();
         let ServerState { replication, config, net, .. } = &mut *self.state;
         let Some(following) = &mut replication.following else { return };
         following.more = false;
@@ -68,7 +68,7 @@ impl Follower<'_> {
     }
 
     fn converse(&mut self, link: &mut Link) -> Result<(), Failure> {
-        let now = self.state.clock.turn;
+        let now = self.state.clock.turn();
         if matches!(link.step, Step::Connecting) {
             if !link.writable {
                 return Ok(());

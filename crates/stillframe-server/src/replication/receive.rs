@@ -20,9 +20,8 @@ use super::point::StreamField;
 use super::reception::{Ending, Load, MARK_BYTES, Reception};
 use crate::hub::Terms;
 use crate::journal;
-use crate::loading::Loading;
-use crate::loading::{SLICE, delay};
 use crate::persistence::{EntryError, Next, next};
+use crate::replay::{Loading, SLICE, delay};
 
 /// Keys loaded between two looks at the clock.
 const BATCH: usize = 32;
@@ -153,7 +152,7 @@ impl Follower<'_> {
             replication.db = load.db;
         }
         self.state.replication.activate(self.keyspace, &mut self.state.ledger.effects);
-        let (offset, now) = (self.state.replication.stream.end(), self.state.clock.turn);
+        let (offset, now) = (self.state.replication.stream.end(), self.state.clock.turn());
         let db = self.state.replication.db;
         let Some(following) = &mut self.state.replication.following else { return };
         if let Some(mut link) = following.link.take() {

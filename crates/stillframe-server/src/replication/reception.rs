@@ -5,7 +5,7 @@ use std::io::Take;
 use stillframe_durability::disk::{DiskFile, Input};
 use stillframe_rdb::Decoder;
 
-use crate::loading::Loading;
+use crate::replay::Loading;
 
 /// Length of the mark that ends an image.
 pub(super) const MARK_BYTES: usize = 40;

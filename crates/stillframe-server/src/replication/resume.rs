@@ -5,16 +5,20 @@ use stillframe_redis::write_request;
 
 use super::Replication;
 use super::point::StreamPoint;
-use crate::persistence::Load;
 use crate::state::ServerState;
 
 impl Replication {
     /// Has the stream go on behind the file that is being loaded, if it tells where that is. Keys
-    /// that had expired are not loaded: the stream tells of it. Called after each slice.
-    pub(crate) fn go_on_behind(&mut self, load: &mut Load, backlog_bytes: u64) {
-        let gone = load.take_expired();
+    /// that had expired, those `gone`, are not loaded: the stream tells of it. Called after each
+    /// slice.
+    pub(crate) fn go_on_behind(
+        &mut self,
+        point: Option<StreamPoint>,
+        gone: Vec<(usize, Vec<u8>)>,
+        backlog_bytes: u64,
+    ) {
         if self.loaded.is_none() {
-            let Some(point) = load.stream_point() else { return };
+            let Some(point) = point else { return };
             self.stream.restart(point.offset);
             self.loaded = Some(point);
         }

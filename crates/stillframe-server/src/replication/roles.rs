@@ -132,7 +132,7 @@ pub(crate) fn answer_waits(state: &mut ServerState) {
 /// What is due once a second: pings, and an end to replicas that are silent and to a stream
 /// that nobody listens to.
 pub(crate) fn tend_replicas(keyspace: &mut Keyspace, state: &mut ServerState) {
-    let now = state.clock.turn;
+    let now = state.clock.turn();
     let ServerState { replication, hub, config, ledger, .. } = state;
     let clients = &mut hub.clients;
     if now < replication.next_tick || !replication.active {
@@ -213,7 +213,7 @@ pub(crate) fn attend_failover(keyspace: &mut Keyspace, state: &mut ServerState) 
     if failover.handed_over {
         return;
     }
-    let late = failover.deadline.is_some_and(|deadline| state.clock.turn >= deadline);
+    let late = failover.deadline.is_some_and(|deadline| state.clock.turn() >= deadline);
     let forced = || failover.target.clone().filter(|_| late && failover.force);
     let caught_up = caught_up(state, failover.target.as_ref());
     let late = late && caught_up.is_none();

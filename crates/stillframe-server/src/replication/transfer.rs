@@ -90,7 +90,7 @@ fn finish(keyspace: &mut Keyspace, state: &mut ServerState) {
         Err(problem) => tracing::warn!("replicas did not get their image: {problem}"),
     }
     for (place, id) in running.replicas {
-        let now = state.clock.turn;
+        let now = state.clock.turn();
         let Some(client) = state.hub.clients.get_mut(place).filter(|it| it.session.caller.id == id)
         else {
             continue;
@@ -213,7 +213,7 @@ fn send_empty(keyspace: &mut Keyspace, state: &mut ServerState) {
         client.output.extend_from_slice(&image);
         client.output.extend_from_slice(mark.as_bytes());
         let Some(replica) = client.replica_mut() else { continue };
-        replica.go_online(state.clock.turn, true);
+        replica.go_online(state.clock.turn(), true);
         client.session.closing = replica.image_only;
         state.hub.clients.flush_later(place);
     }

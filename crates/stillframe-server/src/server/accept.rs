@@ -28,7 +28,7 @@ pub(super) fn all(state: &mut ServerState, poller: &Poller, number: usize) {
 /// The next connection at a socket that may be served, or `None` if none waits.
 fn admit(state: &mut ServerState, number: usize) -> Option<(Stream, Session)> {
     loop {
-        let now = state.clock.turn;
+        let now = state.clock.turn();
         let ways = (state.config.tcp_keepalive_seconds, &state.net.tls);
         let (mut stream, peer, local) = state.net.listeners.next(number, ways, now)?;
         state.meter.stats.connections_received += 1;

@@ -9,9 +9,9 @@ use super::{Server, accept};
 use crate::journal;
 use crate::memory;
 use crate::persistence;
+use crate::process::shutdown::{self, Answer};
 use crate::process::{LastSave, Signal, Wish};
 use crate::replication;
-use crate::shutdown::{self, Answer};
 
 use crate::state::ServerState;
 
@@ -77,7 +77,7 @@ fn obey(server: &mut Server, signal: Signal) {
 
 /// Does what is due about clients, also while data is loaded.
 pub(crate) fn attend_clients(server: &mut Server) {
-    let now = server.state.clock.turn;
+    let now = server.state.clock.turn();
     server.state.meter.stats.sample(now);
     memory::tend_free(&server.keyspace, &mut server.state);
     if std::mem::take(&mut server.state.net.listeners.retry) {

@@ -42,7 +42,7 @@ impl Server {
         let known = client.session.authenticated || self.state.users.is_open();
         let limits = &self.state.config.output_limits;
         let limit = if known { client.output_limit(limits) } else { OutputLimit::STRANGER };
-        let over = client.over_output_limit(limit, self.state.clock.turn);
+        let over = client.over_output_limit(limit, self.state.clock.turn());
         if over {
             client.discard_output(); // half a reply is worse than none
         }
@@ -59,7 +59,7 @@ impl Server {
     /// Runs requests left over from the last turn, else reads once and runs what has come. Returns
     /// whether there may be more to do at once.
     fn serve_once(&mut self, client: &mut Client) -> bool {
-        client.session.active = self.state.clock.turn;
+        client.session.active = self.state.clock.turn();
         let served = &mut self.state.hub.clients.served;
         served.hold_input(0);
         served.own_input(0);

@@ -100,7 +100,7 @@ impl Class {
 /// One line on a client. `client` is `None` for the one that asks, which is out of the registry,
 /// and for the primary.
 fn describe(ctx: &Context<'_>, session: &Session, client: Option<&Client>) -> String {
-    let now = ctx.server.clock.turn;
+    let now = ctx.server.clock.turn();
     let seconds = |since| now.saturating_duration_since(since).as_secs();
     let queued = session.transaction.as_ref().map(|open| (open.len(), open.memory()));
     let is_own = session.caller.id == ctx.session.caller.id;

@@ -111,10 +111,9 @@ impl Node {
     /// Takes a turn. Replies are read, and returned for the first client.
     pub(super) fn turn(&mut self) -> Vec<u8> {
         let state = &mut self.server.state;
-        state.clock.turn = Instant::now() + AHEAD;
-        (state.clock.unix_ms, state.clock.ns) = (self.clock.get(), 0);
+        state.clock.set(Instant::now() + AHEAD, self.clock.get());
         if let Some(following) = &mut state.replication.following {
-            following.retry_at = state.clock.turn + NEVER;
+            following.retry_at = state.clock.turn() + NEVER;
             if let Some(link) = following.link_mut() {
                 link.on_event(Ready::Primary { readable: true, writable: true });
             }

@@ -12,7 +12,6 @@
 mod accept;
 mod ahead;
 pub(crate) mod cron;
-mod load;
 mod queue;
 pub(crate) mod requests;
 mod serve_waiters;
@@ -29,9 +28,11 @@ use crate::commands::Table;
 use crate::hub::Terms;
 use crate::metrics::{Figures, Metrics};
 use crate::net::{Poller, Ready};
+use crate::process::shutdown;
+use crate::replay::{Host, Parts};
 use crate::replication::{self, Follower, transfer};
 use crate::state::ServerState;
-use crate::{ServeError, journal, memory, persistence, shutdown};
+use crate::{ServeError, journal, memory, persistence};
 
 /// What is answered to requests that may be lost with a log that was to be ended.
 const LOG_ENDED: &str = "MISCONF The log could not be ended: what was asked last may not be in it.";
@@ -40,13 +41,13 @@ const LOG_ENDED: &str = "MISCONF The log could not be ended: what was asked last
 pub(crate) struct Server {
     pub(crate) keyspace: Keyspace,
     pub(crate) state: ServerState,
-    pub(crate) table: Table,
-    pub(crate) poller: Poller,
+    table: Table,
+    poller: Poller,
     queue: Queue,
     /// Records that replies wait for, with the clients: rising.
     withheld: VecDeque<(u64, usize)>,
     /// What is read from clients that have no unfinished request.
-    pub(crate) shared: Box<[u8]>,
+    shared: Box<[u8]>,
     /// The disk of the log is so slow that nobody is served.
     stalled: bool,
     /// The keyspace has housekeeping left for the next turn.
@@ -55,7 +56,7 @@ pub(crate) struct Server {
     /// When all clients are looked at next.
     next_client_check: Instant,
     /// Who wants to know the figures.
-    pub(crate) metrics: Metrics,
+    metrics: Metrics,
     /// What the sockets tell, kept from turn to turn.
     ready: Vec<Ready>,
 }
@@ -87,6 +88,11 @@ impl Server {
         }
     }
 
+    /// From now on answers those who want to know the figures.
+    pub(crate) fn answer_to(&mut self, metrics: Metrics) {
+        self.metrics = metrics;
+    }
+
     /// Serves until the server is told to stop.
     pub(crate) fn run(&mut self) -> Result<(), ServeError> {
         while !self.state.process.stops() {
@@ -104,10 +110,10 @@ impl Server {
 
     /// The rest of a turn, once what the sockets tell is noted.
     pub(crate) fn finish_turn(&mut self) {
-        if self.state.memory.evicting {
+        if self.state.memory.evicts() {
             memory::make_room(&mut self.keyspace, &mut self.state);
         }
-        self.stalled = self.state.storage.journal.lags(self.state.clock.turn);
+        self.stalled = self.state.storage.journal.lags(self.state.clock.turn());
         if !self.stalled {
             self.serve_share();
         }
@@ -132,7 +138,7 @@ impl Server {
         persistence::attend(&mut self.keyspace, &mut self.state);
         transfer::attend(&mut self.keyspace, &mut self.state);
         replication::relay(&mut self.state, &self.poller);
-        if !self.state.process.stops() && self.state.clock.turn >= self.next_cron {
+        if !self.state.process.stops() && self.state.clock.turn() >= self.next_cron {
             self.next_cron = cron::run(self);
         }
         self.bury();
@@ -154,8 +160,8 @@ impl Server {
     /// Notes what the sockets tell at the beginning of a turn, for which the clocks were read.
     pub(crate) fn heard(&mut self, ready: &mut Vec<Ready>) {
         self.end_pause();
-        self.time_out_blocked(self.state.clock.turn);
-        let since = self.state.clock.turn.saturating_duration_since(self.state.clock.started);
+        self.time_out_blocked(self.state.clock.turn());
+        let since = self.state.clock.turn().saturating_duration_since(self.state.clock.started());
         self.keyspace.set_clock(since.as_millis() as u64);
         ready.drain(..).for_each(|event| self.on_event(event));
     }
@@ -218,7 +224,7 @@ impl Server {
             return Duration::ZERO;
         }
         let unwritten = !self.state.hub.clients.flushing().is_empty();
-        if self.state.memory.evicting || unwritten || self.state.replication.is_busy() {
+        if self.state.memory.evicts() || unwritten || self.state.replication.is_busy() {
             return Duration::ZERO;
         }
         let next = self
@@ -333,7 +339,7 @@ impl Server {
 
     /// Has postponed requests run once nothing postpones them any more.
     pub(crate) fn end_pause(&mut self) {
-        if self.state.hub.pause_is_over(self.state.clock.turn) {
+        if self.state.hub.pause_is_over(self.state.clock.turn()) {
             self.state.unpause(&mut self.keyspace);
         }
         if self.state.postpones() || !self.queue.has_postponed() {
@@ -344,5 +350,21 @@ impl Server {
                 self.queue.add(client);
             }
         }
+    }
+}
+
+impl Host for Server {
+    fn parts(&mut self) -> Parts<'_> {
+        (&mut self.keyspace, &mut self.state, &self.table)
+    }
+
+    fn turn(&mut self, patience: Duration) -> Result<bool, ServeError> {
+        self.hear(patience)?;
+        self.serve_share();
+        self.state.hub.broadcast_changes(Terms::new(&self.state.config, &self.state.clock));
+        self.flush();
+        cron::attend_clients(self);
+        self.bury();
+        Ok(!self.state.process.stops() && !self.state.process.signals.is_asked())
     }
 }

@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 
 use stillframe_keyspace::{Keyspace, Type};
 
+use super::{Ending, LastSave, Wish, notify};
 use crate::client::Session;
 use crate::hub::Clients;
 use crate::journal;
 use crate::persistence;
-use crate::process::{self, Ending, LastSave, Wish};
 use crate::replication::{Phase, transfer};
 use crate::state::ServerState;
 
@@ -90,7 +90,7 @@ fn stop(
         return false;
     }
     tracing::info!("ready to exit, bye bye");
-    process::notify(state.config.process.supervised, "STOPPING=1");
+    notify(state.config.process.supervised, "STOPPING=1");
     state.process.stop();
     true
 }
@@ -161,7 +161,7 @@ pub(crate) const FAILED: Refusal = Refusal::new("ERR Errors trying to SHUTDOWN. 
 pub(crate) fn attend(keyspace: &mut Keyspace, state: &mut ServerState) {
     let Some(ending) = &state.process.ending else { return };
     let behind = replicas_behind(&state.hub.clients, ending.offset);
-    if behind > 0 && state.clock.turn < ending.deadline {
+    if behind > 0 && state.clock.turn() < ending.deadline {
         return;
     }
     if behind > 0 {

@@ -1,0 +1,86 @@
+//! What a start makes of the data directory: the dump file, then the log behind it.
+
+use std::time::Duration;
+
+use super::log::begin_log;
+use super::{Load, attend, cancel, wait};
+use crate::clock::unix_millis;
+use crate::replay::{Host, Loading, SLICE};
+use crate::{ServeError, journal};
+
+/// Loads the dump file at start, if there is one, with turns of the loop between its slices; false
+/// if the server is to end first.
+///
+/// # Errors
+/// [`ServeError`]: what is wrong with the file; it was logged.
+pub(crate) fn load_dump(host: &mut impl Host) -> Result<bool, ServeError> {
+    load_slices(host).inspect_err(|error| {
+        tracing::error!("{error}");
+        tracing::error!("Terminating server after rdb file reading failure.");
+    })
+}
+
+fn load_slices(host: &mut impl Host) -> Result<bool, ServeError> {
+    let (_, state, _) = host.parts();
+    // What has expired at a replica goes when its primary says so.
+    let is_replica = state.config.replication.primary.is_some();
+    let now = if is_replica { i64::MIN } else { unix_millis() };
+    let load = state.storage.saves.directory().begin_load(now)?;
+    state.storage.loading = Some(Loading::new(load.as_ref().map_or(0, Load::bytes)));
+    let Some(mut load) = load else { return Ok(true) };
+    load.keep_expired();
+    loop {
+        let (keyspace, state, _) = host.parts();
+        let is_whole = load.slice(keyspace, state.config.key_load_delay_us)?;
+        let backlog_bytes = state.config.replication.backlog_bytes;
+        let (point, gone) = (load.stream_point(), load.take_expired());
+        state.replication.go_on_behind(point, gone, backlog_bytes);
+        if is_whole {
+            state.storage.saves.loaded = load.finish()?;
+            return Ok(true);
+        }
+        if let Some(loading) = &mut state.storage.loading {
+            loading.loaded_bytes = load.offset();
+        }
+        if !host.turn(Duration::ZERO)? {
+            return Ok(false);
+        }
+    }
+}
+
+/// Applies the log that the loaded dump names, and begins one if one is wanted. Returns whether the
+/// server is to end, which it was asked to meanwhile.
+///
+/// # Errors
+/// [`ServeError`]: which file, what is wrong with it, what to do.
+pub(crate) fn recover_log(host: &mut impl Host) -> Result<bool, ServeError> {
+    let (_, state, _) = host.parts();
+    let position = state.storage.saves.loaded.position;
+    if journal::recover(host, position)? {
+        return Ok(true);
+    }
+    let (keyspace, state, _) = host.parts();
+    if !state.config.appendonly || state.storage.journal.is_on() {
+        return Ok(false);
+    }
+    // The log is on before the first request is served that changes anything.
+    begin_log(keyspace, state, 0).map_err(|error| ServeError::BeginLog(error.into()))?;
+    while is_saving(host) {
+        if !host.turn(SLICE)? {
+            let (keyspace, state, _) = host.parts();
+            cancel(keyspace, state);
+            wait(keyspace, state);
+            return Ok(true);
+        }
+    }
+    let (_, state, _) = host.parts();
+    if state.storage.journal.is_on() { Ok(false) } else { Err(ServeError::LogWithoutImage) }
+}
+
+/// Notes the end of the save under way; whether it goes on.
+fn is_saving(host: &mut impl Host) -> bool {
+    let (keyspace, state, _) = host.parts();
+    let _ = keyspace.tend();
+    attend(keyspace, state);
+    state.storage.saves.running().is_some()
+}
