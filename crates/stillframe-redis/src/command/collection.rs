@@ -68,7 +68,7 @@ impl<'c> Context<'c> {
 
     /// As [`found`](Self::found), for a command that writes.
     #[inline]
-    pub(super) fn held<'s, V: View<'s>>(
+    pub(super) fn found_to_edit<'s, V: View<'s>>(
         &'s mut self,
         key: &[u8],
     ) -> Result<(&'s mut Out<'c>, Option<V>), WrongType> {

@@ -39,7 +39,7 @@ fn hset(ctx: &mut Context<'_>, args: &[&[u8]], command: &'static str) -> Result<
     if !odd.is_empty() {
         return Err(wrong_arity(command));
     }
-    ctx.held::<Hash<'_>>(key)?;
+    ctx.found_to_edit::<Hash<'_>>(key)?;
     let new = ctx.keyspace.edit_hash(ctx.caller.db, key, |hash| {
         pairs.iter().map(|[field, value]| i64::from(hash.set(field, value))).sum::<i64>()
     })?;
@@ -68,7 +68,7 @@ fn set_field(
 /// `HSETNX key field value`
 fn hsetnx(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let (key, field, value) = (args[1], args[2], args[3]);
-    let (out, hash) = ctx.held::<Hash<'_>>(key)?;
+    let (out, hash) = ctx.found_to_edit::<Hash<'_>>(key)?;
     if hash.is_some_and(|hash| hash.contains(field)) {
         out.integer(0);
         return Ok(());
@@ -152,7 +152,7 @@ fn hstrlen(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
 /// `HDEL key field...`
 fn hdel(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let (key, fields) = (args[1], &args[2..]);
-    let (out, hash) = ctx.held::<Hash<'_>>(key)?;
+    let (out, hash) = ctx.found_to_edit::<Hash<'_>>(key)?;
     if hash.is_none() {
         out.integer(0);
         return Ok(());
@@ -173,7 +173,7 @@ fn hdel(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
 fn hincrby(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let (key, field) = (args[1], args[2]);
     let increment = parse_integer(args[3]).ok_or(NOT_AN_INTEGER)?;
-    let (_, hash) = ctx.held::<Hash<'_>>(key)?;
+    let (_, hash) = ctx.found_to_edit::<Hash<'_>>(key)?;
     let current = match hash.and_then(|hash| hash.get(field)).map(parse_integer) {
         None => 0,
         Some(Some(current)) => current,
@@ -193,7 +193,7 @@ fn hincrbyfloat(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
         Some(Extended::Infinite) => return Err("ERR value is NaN or Infinity".into()),
         Some(increment) => increment,
     };
-    let (_, hash) = ctx.held::<Hash<'_>>(key)?;
+    let (_, hash) = ctx.found_to_edit::<Hash<'_>>(key)?;
     let current = match hash.and_then(|hash| hash.get(field)).map(Extended::parse) {
         None => Extended::ZERO,
         Some(Some(current)) => current,

@@ -72,7 +72,7 @@ fn push(
     only_existing: bool,
 ) -> Result<(), Refusal> {
     let (key, elements) = (args[1], &args[2..]);
-    let (out, list) = ctx.held::<List<'_>>(key)?;
+    let (out, list) = ctx.found_to_edit::<List<'_>>(key)?;
     if list.is_none() && only_existing {
         out.integer(0);
         return Ok(());
@@ -139,7 +139,7 @@ fn lrange(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
 /// `LSET key index element`
 fn lset(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let (key, element) = (args[1], args[3]);
-    let (_, list) = ctx.held::<List<'_>>(key)?;
+    let (_, list) = ctx.found_to_edit::<List<'_>>(key)?;
     let list = list.ok_or(NO_SUCH_KEY)?;
     let index = parse_integer(args[2]).ok_or(NOT_AN_INTEGER)?;
     let index = position(index, list.len()).ok_or(INDEX_RANGE)?;
@@ -158,7 +158,7 @@ fn linsert(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
         b"AFTER" => 1,
         _ => return Err(SYNTAX),
     };
-    let (out, list) = ctx.held::<List<'_>>(key)?;
+    let (out, list) = ctx.found_to_edit::<List<'_>>(key)?;
     let Some(list) = list else {
         out.integer(0);
         return Ok(());
@@ -180,7 +180,7 @@ fn linsert(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
 fn lrem(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let (key, element) = (args[1], args[3]);
     let count = parse_integer(args[2]).ok_or(NOT_AN_INTEGER)?;
-    let (out, list) = ctx.held::<List<'_>>(key)?;
+    let (out, list) = ctx.found_to_edit::<List<'_>>(key)?;
     let doomed = list.map_or_else(Vec::new, |list| matches_of(list, element, count));
     if doomed.is_empty() {
         out.integer(0);
@@ -225,7 +225,7 @@ fn ltrim(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let (Some(start), Some(stop)) = (parse_integer(args[2]), parse_integer(args[3])) else {
         return Err(NOT_AN_INTEGER);
     };
-    let (out, list) = ctx.held::<List<'_>>(key)?;
+    let (out, list) = ctx.found_to_edit::<List<'_>>(key)?;
     let Some(list) = list else {
         out.ok();
         return Ok(());

@@ -35,7 +35,7 @@ fn pop(ctx: &mut Context<'_>, args: &[&[u8]], side: Side) -> Result<(), Refusal>
         return Err(wrong_arity(side.pop_event()));
     }
     let count = args.get(2).map(|count| at_least(count, 0, MUST_BE_POSITIVE)).transpose()?;
-    let (out, list) = ctx.held::<List<'_>>(key)?;
+    let (out, list) = ctx.found_to_edit::<List<'_>>(key)?;
     match (list, count) {
         (None, None) => out.null(),
         (None, Some(_)) => out.null_array(),
@@ -107,7 +107,7 @@ fn move_element(
 ) -> Result<(), Refusal> {
     let db = ctx.caller.db;
     let Way { from, to, named } = way;
-    let (out, list) = ctx.held::<List<'_>>(source)?;
+    let (out, list) = ctx.found_to_edit::<List<'_>>(source)?;
     let outermost = |list: List<'_>| {
         list.get(if from == Side::Left { 0 } else { list.len() - 1 }).map(<[u8]>::to_vec)
     };
@@ -115,7 +115,7 @@ fn move_element(
         out.null();
         return Ok(());
     };
-    ctx.held::<List<'_>>(target)?;
+    ctx.found_to_edit::<List<'_>>(target)?;
     // Pushed before it is taken, so that a failure loses nothing; on one list the push shifts none
     // of the element's neighbours out of their order.
     if source == target {
@@ -171,7 +171,7 @@ fn pop_first(
 ) -> Result<bool, Refusal> {
     let mut digits = [0; 20];
     for key in keys {
-        let (out, list) = ctx.held::<List<'_>>(key)?;
+        let (out, list) = ctx.found_to_edit::<List<'_>>(key)?;
         let Some(list) = list else { continue };
         let most = count.unwrap_or(1).min(list.len());
         out.array(2);
@@ -238,7 +238,7 @@ fn brpoplpush(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
 fn blocking_move(ctx: &mut Context<'_>, args: &[&[u8]], way: Way) -> Result<(), Refusal> {
     let source = args[1];
     let timeout = parse_timeout(args[args.len() - 1])?;
-    let (_, list) = ctx.held::<List<'_>>(source)?;
+    let (_, list) = ctx.found_to_edit::<List<'_>>(source)?;
     if list.is_some() {
         move_element(ctx, source, args[2], way)?;
     } else if ctx.may_block() {

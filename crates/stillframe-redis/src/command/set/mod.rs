@@ -31,7 +31,7 @@ pub(crate) fn register<S>(table: &mut Table<S>) {
 /// `SADD key member...`
 fn sadd(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let (key, members) = (args[1], &args[2..]);
-    ctx.held::<Set<'_>>(key)?;
+    ctx.found_to_edit::<Set<'_>>(key)?;
     let added = ctx.keyspace.edit_set(ctx.caller.db, key, |set| {
         members.iter().filter(|member| set.insert(member)).count()
     })?;
@@ -45,7 +45,7 @@ fn sadd(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
 /// `SREM key member...`
 fn srem(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let (key, members) = (args[1], &args[2..]);
-    let (out, set) = ctx.held::<Set<'_>>(key)?;
+    let (out, set) = ctx.found_to_edit::<Set<'_>>(key)?;
     if set.is_none() {
         out.integer(0);
         return Ok(());
@@ -117,9 +117,9 @@ fn smove(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
         ctx.out.integer(0);
         return Ok(());
     }
-    let (_, set) = ctx.held::<Set<'_>>(source)?;
+    let (_, set) = ctx.found_to_edit::<Set<'_>>(source)?;
     let there = set.is_some_and(|set| set.contains(member));
-    let (out, _) = ctx.held::<Set<'_>>(target)?;
+    let (out, _) = ctx.found_to_edit::<Set<'_>>(target)?;
     if !there || source == target {
         out.integer(there.into());
         return Ok(());
@@ -145,7 +145,7 @@ fn spop(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     }
     let count = args.get(2).map(|count| at_least(count, 0, MUST_BE_POSITIVE)).transpose()?;
     let mut random = ctx.ledger.random.split();
-    let (out, set) = ctx.held::<Set<'_>>(key)?;
+    let (out, set) = ctx.found_to_edit::<Set<'_>>(key)?;
     let Some(set) = set else {
         if count.is_some() {
             out.set(0);

@@ -123,7 +123,7 @@ pub(in super::super) fn add(
     options: Options,
     pairs: &[(f64, &[u8])],
 ) -> Result<(), Refusal> {
-    let (_, found) = ctx.held::<Sorted<'_>>(key)?;
+    let (_, found) = ctx.found_to_edit::<Sorted<'_>>(key)?;
     let done = if found.is_none() && options.condition == Condition::Present {
         Done::default()
     } else {

@@ -212,7 +212,7 @@ fn compute(
     }
     let mut table = HashMap::new();
     for (turn, input) in inputs.iter().enumerate() {
-        let (_, source) = ctx.held::<Source<'_>>(input.key)?;
+        let (_, source) = ctx.found_to_edit::<Source<'_>>(input.key)?;
         let weight = options.weights.get(input.position).copied().unwrap_or(1.0);
         if operation != Operation::Union && turn > 0 {
             if table.is_empty() {
@@ -314,10 +314,10 @@ fn common(
     let Some((smallest, others)) = inputs.split_first() else { return Ok(0) };
     let (mut count, mut start) = (0, 0);
     while start < smallest.length && count < most {
-        let (_, source) = ctx.held::<Source<'_>>(smallest.key)?;
+        let (_, source) = ctx.found_to_edit::<Source<'_>>(smallest.key)?;
         let mut members = source.map_or_else(Vec::new, |source| source.some(start, BATCH));
         for input in others {
-            let (_, source) = ctx.held::<Source<'_>>(input.key)?;
+            let (_, source) = ctx.found_to_edit::<Source<'_>>(input.key)?;
             members.retain(|member| source.is_some_and(|it| it.score(member).is_some()));
         }
         count += members.len();

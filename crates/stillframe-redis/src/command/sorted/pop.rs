@@ -79,7 +79,7 @@ fn zpop(ctx: &mut Context<'_>, args: &[&[u8]], end: End) -> Result<(), Refusal> 
         return Err(SYNTAX);
     }
     let count = args.get(2).map(|count| at_least(count, 0, MUST_BE_POSITIVE)).transpose()?;
-    let (out, found) = ctx.held::<Sorted<'_>>(args[1])?;
+    let (out, found) = ctx.found_to_edit::<Sorted<'_>>(args[1])?;
     if found.is_none() || count == Some(0) {
         out.array(0);
         return Ok(());
@@ -108,7 +108,7 @@ fn pop_first<'a>(
     count: Option<usize>,
 ) -> Result<Option<Popped<'a>>, Refusal> {
     for key in keys {
-        let (_, Some(_)) = ctx.held::<Sorted<'_>>(key)? else { continue };
+        let (_, Some(_)) = ctx.found_to_edit::<Sorted<'_>>(key)? else { continue };
         let members = take(ctx, key, end, count.unwrap_or(1))?;
         // Replayed, it neither waits nor looks at other keys.
         let name = end.event().to_ascii_uppercase();

@@ -30,7 +30,7 @@ pub(super) fn register<S>(table: &mut Table<S>) {
 /// `ZREM key member...`
 fn zrem(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let key = args[1];
-    let (out, set) = ctx.held::<Sorted<'_>>(key)?;
+    let (out, set) = ctx.found_to_edit::<Sorted<'_>>(key)?;
     if set.is_none() {
         out.integer(0);
         return Ok(());
@@ -48,7 +48,7 @@ fn remove_range(
     span: &Span<'_>,
     event: &'static str,
 ) -> Result<(), Refusal> {
-    let (_, set) = ctx.held::<Sorted<'_>>(key)?;
+    let (_, set) = ctx.found_to_edit::<Sorted<'_>>(key)?;
     let range = set.map_or(0..0, |set| span.ranks(set, false));
     if range.is_empty() {
         ctx.out.integer(0);
