@@ -1,7 +1,5 @@
 //! `maxmemory`: what has to hold whatever is chosen.
 
-use std::time::Duration;
-
 use crate::support::{Client, Kind, Random, Reply, Server, redis_is_here, rounds, wait_until};
 
 const LIMIT: i64 = 4 << 20;
@@ -41,62 +39,6 @@ fn memory_stays_below_the_limit() {
         for _ in 0..evicted {
             assert_eq!(listener.reply().list()[0].text(), "message", "{policy}");
         }
-    }
-}
-
-/// Keys that are used all the time stay, those that are not go.
-#[test]
-fn the_hot_set_survives() {
-    for policy in ["allkeys-lru", "allkeys-lfu"] {
-        let (_server, mut client) = limited(policy);
-        client.ok("CONFIG SET maxmemory-samples 10");
-        let value = vec![b'x'; 1000];
-        for hot in 0..200 {
-            client.call(&[b"SET", format!("hot:{hot}").as_bytes(), &value]);
-        }
-        for cold in 0..rounds(8_000, 100_000) {
-            if cold % 500 == 0 {
-                // Recency has steps of a tenth of a second.
-                std::thread::sleep(Duration::from_millis(110));
-                for hot in 0..200 {
-                    for _ in 0..3 {
-                        client.ask(&format!("GET hot:{hot}"));
-                    }
-                }
-            }
-            client.call(&[b"SET", format!("cold:{cold}").as_bytes(), &value]);
-        }
-        assert!(client.info_int("evicted_keys") > 3_000);
-        let left = (0..200).filter(|hot| client.ask(&format!("EXISTS hot:{hot}")).int() == 1);
-        let left = left.count();
-        assert!(left >= 190, "{policy}: {left} of 200 hot keys are left");
-    }
-}
-
-/// With a volatile policy only keys with a time to live go; without any, writes are refused.
-#[test]
-fn keys_without_a_time_to_live_stay_under_a_volatile_policy() {
-    for policy in ["volatile-lru", "volatile-lfu", "volatile-random", "volatile-ttl"] {
-        let (_server, mut client) = limited(policy);
-        let value = vec![b'x'; 1000];
-        for number in 0..1000 {
-            client.call(&[b"SET", format!("stays:{number}").as_bytes(), &value]);
-            client.call(&[b"SET", format!("goes:{number}").as_bytes(), &value, b"EX", b"900"]);
-        }
-        let mut number = 1000;
-        let refusal = loop {
-            let stored = client.call(&[b"SET", format!("stays:{number}").as_bytes(), &value]);
-            number += 1;
-            match stored {
-                Reply::Error(text) => break text,
-                _ => assert!(number < 10_000, "{policy}: the limit does not hold"),
-            }
-        };
-        assert_eq!(refusal, "OOM command not allowed when used memory > 'maxmemory'.");
-        for kept in 0..number - 1 {
-            assert_eq!(client.ask(&format!("EXISTS stays:{kept}")).int(), 1, "{policy}");
-        }
-        assert_eq!(client.ask("GET goes:1"), Reply::Null);
     }
 }
 

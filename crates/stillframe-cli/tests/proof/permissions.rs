@@ -7,7 +7,7 @@
 use crate::collections::redis;
 use crate::mixed;
 use crate::support::beside::{Words, shown, slices};
-use crate::support::{Client, Kind, Random, Reply, Server, Setup, redis_is_here, rounds};
+use crate::support::{Client, Kind, Random, Reply, Server, redis_is_here, rounds};
 
 /// What COMMAND says of a command: its name (`config|get`), its arity, and where its keys are.
 struct Known {
@@ -142,20 +142,6 @@ fn nothing_runs_before_a_password_was_given() {
         agreed(&mut strangers, b"RESET\r\n");
         agreed(&mut strangers, b"GET precious\r\n");
     }
-}
-
-/// Users of the configuration start with them as well, wherever the setting stands.
-#[test]
-fn users_of_a_configuration_start_with_the_channels_that_it_says() {
-    let text = "user early on nopass +@all\nacl-pubsub-default allchannels\n";
-    let server = Setup::new(Kind::subject("imprint"));
-    let folder = tempfile::tempdir().expect("a folder");
-    let server = server.folder(folder.path()).config(text).start();
-    let list = server.client().ask("ACL LIST");
-    assert!(
-        list.list().iter().any(|user| user.text() == "user early on nopass &* +@all"),
-        "{list:?}"
-    );
 }
 
 /// Before it has logged in, a client cannot make the server expect much.
@@ -363,56 +349,4 @@ fn refusals(client: &mut Client) -> Vec<String> {
         fields.iter().map(value).collect::<Vec<_>>().join(" ")
     };
     told.list().iter().map(entry).collect()
-}
-
-/// Requests of a user who may read `r:*` and write `w:*`.
-#[rustfmt::skip]
-const VALUES_LIKE_OPTIONS: &[&str] = &[
-    "SET w:k get", "SET w:k get NX", "SET w:k v GET", "SET w:k get GET", "SET w:k v EX 10",
-    "SET r:k v", "GETEX w:k", "GETSET w:k get", "SETEX w:k 1 get", "APPEND w:k get",
-    "BITFIELD r:k GET u8 0", "BITFIELD w:k GET u8 0", "BITFIELD r:k OVERFLOW get GET u8 0",
-    "BITFIELD r:k OVERFLOW WRAP SET u8 0 1", "BITFIELD w:k SET u8 get 1", "SORT r:l",
-    "SORT r:l GET store ALPHA", "SORT r:l BY store ALPHA", "SORT r:l STORE w:d GET store DESC",
-    "SORT r:l STORE r:d", "SORT r:l GET store STORE w:d", "SORT r:l LIMIT store store STORE w:d",
-    "SORT r:l STORE w:d LIMIT 0 store", "SORT_RO r:l GET store", "SORT_RO r:l GET store x",
-    "GEORADIUS r:g 1 1 1 km", "GEORADIUS r:g 1 1 1 km STORE w:d",
-    "GEORADIUS r:g 1 1 1 km STORE r:d", "GEORADIUS r:g 1 1 1 km STORE store ASC",
-    "GEORADIUS r:g 1 1 1 km COUNT 1 STOREDIST w:d", "GEORADIUSBYMEMBER r:g store 10 km",
-    "GEORADIUSBYMEMBER r:g storedist 10 km STORE w:d", "GEORADIUS_RO r:g 1 1 1 km",
-    "GEOSEARCH r:g FROMMEMBER store BYRADIUS 1 km", "COPY r:a w:b", "COPY r:a w:b DB 1 REPLACE",
-    "COPY r:a r:b", "COPY w:a w:b", "RESTORE w:k 0 get", "RESTORE w:k 0 get REPLACE IDLETIME 1",
-    "ZUNION 1 r:z WEIGHTS 1", "ZUNION 2 r:z w:z", "ZUNIONSTORE w:d 1 r:z AGGREGATE MIN",
-    "ZUNIONSTORE w:d 2 r:z x:z", "ZINTERCARD 1 r:z LIMIT 1", "SINTERCARD 2 r:a r:b LIMIT 5",
-    "LMPOP 1 w:l LEFT", "ZMPOP 1 r:z MIN", "BLMPOP 0 1 w:l LEFT", "LMOVE r:a w:b LEFT LEFT",
-    "MSET w:a get w:b get", "MSET w:a v r:b v", "EVAL x 0", "OBJECT FREQ w:k", "XADD w:k * a b",
-];
-
-/// Words that name an option, where they are the value of another one or of the command itself.
-#[test]
-fn a_value_is_not_taken_for_an_option() {
-    if !redis_is_here("a value is not taken for an option") {
-        return;
-    }
-    let servers = [Server::start(Kind::Redis), Server::start(Kind::subject("imprint"))];
-    let mut pair = servers.each_ref().map(Server::client);
-    for client in &mut pair {
-        client.ok("ACL SETUSER u on +@all %W~w:* %R~r:*");
-    }
-    for request in VALUES_LIKE_OPTIONS {
-        let [theirs, ours] = pair.each_mut().map(|client| {
-            // What this server does not know needs no rights.
-            client.ask(&format!("ACL DRYRUN u {request}"))
-        });
-        if !matches!(&ours, Reply::Error(text) if text.contains("not found")) {
-            assert_eq!(ours, theirs, "{request}");
-        }
-    }
-    // Here the key is the one that is stored to, also where Redis takes another word for it.
-    let [_, ours] = &mut pair;
-    let denied = |client: &mut Client, request: &str| {
-        client.ask(&format!("ACL DRYRUN u {request}")).text() != "OK"
-    };
-    assert!(denied(ours, "SORT r:l STORE store w:d"));
-    assert!(!denied(ours, "SORT r:l STORE store STORE w:d"));
-    assert!(denied(ours, "GEORADIUS r:g 1 1 1 km STORE w:d STORE r:d"));
 }

@@ -271,6 +271,18 @@ mod tests {
         Users::new(Catalog::new(&table), &Config { users, ..Config::default() })
     }
 
+    /// Wherever the setting stands in the file.
+    #[test]
+    fn users_of_a_configuration_start_with_the_channels_that_it_says() {
+        let text = "user early on nopass +@all\nacl-pubsub-default allchannels\n";
+        let mut config = Config::default();
+        config.load("a file", text.as_bytes()).expect("lines that mean something");
+        let users = Users::new(Catalog::new(&crate::commands::table()), &config).expect("users");
+        let early = users.iter().find(|user| *user.name == *b"early").expect("the user");
+        let rules = early.show(&users.catalog);
+        assert_eq!(String::from_utf8_lossy(&rules), "on nopass &* +@all");
+    }
+
     #[test]
     fn a_user_is_defined_once() {
         for lines in [["foo", "foo on"], ["default on", "default off"]] {

@@ -8,6 +8,8 @@
 
 #[cfg(test)]
 mod cost_tests;
+#[cfg(test)]
+mod eviction_tests;
 mod image;
 #[cfg(test)]
 mod refusal_tests;

@@ -70,6 +70,21 @@ impl Stage for Theatre {
     }
 }
 
+/// The key of a request is the one that it stores to, also where Redis takes another word for it.
+#[test]
+fn a_value_is_not_taken_for_a_key_to_store_to() {
+    let mut server = Theatre::open();
+    let mut ask = |line: &str| {
+        server.send('a', &line.split(' ').map(str::as_bytes).collect::<Vec<_>>());
+        server.receive('a').expect("a reply")
+    };
+    assert_eq!(ask("ACL SETUSER u on +@all %W~w:* %R~r:*"), b"+OK\r\n");
+    let mut denied = |request: &str| ask(&format!("ACL DRYRUN u {request}")) != b"+OK\r\n";
+    assert!(denied("SORT r:l STORE store w:d"));
+    assert!(!denied("SORT r:l STORE store STORE w:d"));
+    assert!(denied("GEORADIUS r:g 1 1 1 km STORE w:d STORE r:d"));
+}
+
 #[test]
 fn replies_are_those_of_redis() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/in_process/transcripts");
