@@ -63,12 +63,16 @@ impl Server {
     pub(crate) fn commit(&mut self) -> bool {
         journal::hand_on(&mut self.keyspace, &mut self.state);
         while self.state.storage.journal.awaited().is_some() {
-            if journal::has_failed(&mut self.keyspace, &mut self.state) {
+            if self.has_failed() {
                 return false;
             }
             std::thread::sleep(Duration::from_micros(20));
         }
-        !journal::has_failed(&mut self.keyspace, &mut self.state)
+        !self.has_failed()
+    }
+
+    fn has_failed(&mut self) -> bool {
+        self.state.storage.journal.has_failed(&mut self.keyspace, &mut self.state.ledger)
     }
 
     /// Runs a command and gives its reply: none if it would be postponed, and then it never runs.

@@ -45,9 +45,7 @@ pub(crate) use generations::Generations;
 pub(crate) use position::{POSITION_FIELD, Position};
 pub(crate) use recover::recover;
 use stillframe_redis::Effects;
-pub(crate) use upkeep::{
-    abandon, attend, begin, close, hand_on, has_failed, not_published, sample,
-};
+pub(crate) use upkeep::{close, hand_on};
 
 /// Bytes that may wait for the disk; beyond, no requests are served.
 const WAITING_BYTES_MAX: usize = 32 << 20;

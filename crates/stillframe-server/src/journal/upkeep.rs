@@ -5,13 +5,14 @@ use std::time::Instant;
 
 use stillframe_durability::Error;
 use stillframe_keyspace::Keyspace;
+use stillframe_redis::{Consumer, Ledger};
 
-use super::{Covered, RETRY_PAUSE};
+use super::{Covered, Journal, RETRY_PAUSE};
+use crate::config::Config;
 use crate::state::ServerState;
-use stillframe_redis::Consumer;
 
-/// Hands the effects of all requests so far to whoever takes them. To be called at the end of each
-/// turn, and before an image begins.
+/// Hands the effects of all requests so far to whoever takes them: the log, and the stream of
+/// replication. To be called at the end of each turn, and before an image begins.
 pub(crate) fn hand_on(keyspace: &mut Keyspace, state: &mut ServerState) {
     if !state.ledger.effects.wanted() {
         return;
@@ -26,117 +27,119 @@ pub(crate) fn hand_on(keyspace: &mut Keyspace, state: &mut ServerState) {
     }
 }
 
-/// Notes that the log has failed; true, once, if it has and replies may wait for it.
-pub(crate) fn has_failed(keyspace: &mut Keyspace, state: &mut ServerState) -> bool {
-    let journal = &mut state.storage.journal;
-    if std::mem::take(&mut journal.lost) {
-        return true;
-    }
-    let Some(open) = journal.open.take_if(|open| open.failed.load(Ordering::Relaxed)) else {
-        return false;
-    };
-    let stats = open.log.stats();
-    let problem = stats.failed.unwrap_or_else(|| "the log takes no more records".to_owned());
-    tracing::error!(
-        "the log failed, writes are refused until it can be begun anew; records up to {} were \
-         made durable, {} were not: {problem}",
-        stats.durable,
-        journal.last.saturating_sub(stats.durable)
-    );
-    journal.problem = Some(problem);
-    journal.retry_at = Some(Instant::now() + RETRY_PAUSE);
-    state.ledger.effects.want(keyspace, Consumer::Log, false);
-    open.published
-}
-
-/// Begins a log at a point of consistency. It counts once an image that names it is published.
-///
-/// # Errors
-/// [`Error`]; nothing has changed.
-pub(crate) fn begin(keyspace: &mut Keyspace, state: &mut ServerState) -> Result<(), Error> {
-    hand_on(keyspace, state);
-    state.storage.journal.create(&state.config)?;
-    state.ledger.effects.want(keyspace, Consumer::Log, true);
-    Ok(())
-}
-
-/// Gives up a log that does not count yet.
-pub(crate) fn abandon(keyspace: &mut Keyspace, state: &mut ServerState) {
-    state.storage.journal.open = None;
-    state.ledger.effects.want(keyspace, Consumer::Log, false);
-}
-
-/// Has the log be as the configuration says: ended, under another policy. Tells whether one is
-/// wanted, and there is none.
-pub(crate) fn attend(keyspace: &mut Keyspace, state: &mut ServerState) -> bool {
-    let wanted = state.config.appendonly;
-    let journal = &mut state.storage.journal;
-    match &mut journal.open {
-        Some(open) if wanted => {
-            if open.policy != state.config.appendfsync {
-                open.policy = state.config.appendfsync;
-                open.log.set_policy(open.policy);
-            }
-        }
-        Some(_) => {
-            let _ = close(keyspace, state); // who waits for a reply is told
-        }
-        None if wanted => {}
-        None => (journal.problem, journal.retry_at) = (None, None),
-    }
-    let journal = &mut state.storage.journal;
-    if !wanted || journal.is_on() {
-        journal.uncovered = None;
-    } else if journal.uncovered.is_none() {
-        journal.uncovered = Some(state.clock.turn());
-    }
-    wanted && journal.open.is_none()
-}
-
-/// Notes how far the log is, to tell how long a record waits. Called by the clock.
-pub(crate) fn sample(state: &mut ServerState) {
-    let journal = &mut state.storage.journal;
-    let is_new = journal.samples.back().is_none_or(|&(_, last)| last < journal.last);
-    if journal.open.is_some() && is_new {
-        journal.samples.push_back((state.clock.turn(), journal.last));
-    }
-}
-
-/// Ends the log when all that is in it is durable.
+/// Ends the log when all that is in it, and all that goes there, is durable.
 ///
 /// # Errors
 /// It never will be, which was logged.
 pub(crate) fn close(keyspace: &mut Keyspace, state: &mut ServerState) -> Result<(), ()> {
     hand_on(keyspace, state);
-    let Some(open) = state.storage.journal.open.take() else { return Ok(()) };
-    state.ledger.effects.want(keyspace, Consumer::Log, false);
-    match open.log.close() {
-        Ok(()) => {
-            tracing::info!("the log has ended with record {}", state.storage.journal.last);
-            Ok(())
-        }
-        Err(error) => {
-            tracing::error!("the log could not be ended: {error}");
-            state.storage.journal.lost = true;
-            Err(())
-        }
-    }
+    state.storage.journal.end(keyspace, &mut state.ledger)
 }
 
-/// An image was not published, for a reason if nobody wished it so: a log that waited for it is
-/// given up, and writes are refused until there is another.
-pub(crate) fn not_published(
-    keyspace: &mut Keyspace,
-    state: &mut ServerState,
-    cover: &Covered,
-    problem: Option<String>,
-) {
-    let named = cover.position.map(|position| position.generation);
-    let journal = &mut state.storage.journal;
-    if journal.open.as_ref().is_some_and(|it| !it.published && Some(it.generation) == named) {
-        journal.open = None; // its files go when the next one is begun
-        journal.problem = problem.map(|it| super::not_begun(&it)).or(journal.problem.take());
-        journal.retry_at = Some(Instant::now() + RETRY_PAUSE);
-        state.ledger.effects.want(keyspace, Consumer::Log, false);
+impl Journal {
+    /// Begins a log at a point of consistency, at which all effects were [handed on](hand_on). It
+    /// counts once an image that names it is published.
+    ///
+    /// # Errors
+    /// [`Error`]; nothing has changed.
+    pub(crate) fn begin(
+        &mut self,
+        keyspace: &mut Keyspace,
+        ledger: &mut Ledger,
+        config: &Config,
+    ) -> Result<(), Error> {
+        self.create(config)?;
+        ledger.effects.want(keyspace, Consumer::Log, true);
+        Ok(())
+    }
+
+    /// Gives up a log that does not count yet.
+    pub(crate) fn abandon(&mut self, keyspace: &mut Keyspace, ledger: &mut Ledger) {
+        self.open = None;
+        ledger.effects.want(keyspace, Consumer::Log, false);
+    }
+
+    /// Ends the log when all that is in it is durable.
+    fn end(&mut self, keyspace: &mut Keyspace, ledger: &mut Ledger) -> Result<(), ()> {
+        let Some(open) = self.open.take() else { return Ok(()) };
+        ledger.effects.want(keyspace, Consumer::Log, false);
+        match open.log.close() {
+            Ok(()) => {
+                tracing::info!("the log has ended with record {}", self.last);
+                Ok(())
+            }
+            Err(error) => {
+                tracing::error!("the log could not be ended: {error}");
+                self.lost = true;
+                Err(())
+            }
+        }
+    }
+
+    /// Has the log be as the configuration says, which has not ended it: under another policy.
+    /// Whether one is wanted, and there is none.
+    pub(crate) fn attend(&mut self, config: &Config, now: Instant) -> bool {
+        let wanted = config.appendonly;
+        match &mut self.open {
+            Some(open) if open.policy != config.appendfsync => {
+                open.policy = config.appendfsync;
+                open.log.set_policy(open.policy);
+            }
+            None if !wanted => (self.problem, self.retry_at) = (None, None),
+            _ => {}
+        }
+        if !wanted || self.is_on() {
+            self.uncovered = None;
+        } else if self.uncovered.is_none() {
+            self.uncovered = Some(now);
+        }
+        wanted && self.open.is_none()
+    }
+
+    /// Notes how far the log is, to tell how long a record waits. Called by the clock.
+    pub(crate) fn sample(&mut self, now: Instant) {
+        let is_new = self.samples.back().is_none_or(|&(_, last)| last < self.last);
+        if self.open.is_some() && is_new {
+            self.samples.push_back((now, self.last));
+        }
+    }
+
+    /// Notes that the log has failed; true, once, if it has and replies may wait for it.
+    pub(crate) fn has_failed(&mut self, keyspace: &mut Keyspace, ledger: &mut Ledger) -> bool {
+        if std::mem::take(&mut self.lost) {
+            return true;
+        }
+        let Some(open) = self.open.take_if(|open| open.failed.load(Ordering::Relaxed)) else {
+            return false;
+        };
+        let stats = open.log.stats();
+        let problem = stats.failed.unwrap_or_else(|| "the log takes no more records".to_owned());
+        tracing::error!(
+            "the log failed, writes are refused until it can be begun anew; records up to {} were \
+             made durable, {} were not: {problem}",
+            stats.durable,
+            self.last.saturating_sub(stats.durable)
+        );
+        self.problem = Some(problem);
+        self.retry_at = Some(Instant::now() + RETRY_PAUSE);
+        ledger.effects.want(keyspace, Consumer::Log, false);
+        open.published
+    }
+
+    /// An image was not published, for a reason if nobody wished it so: a log that waited for it
+    /// is given up, and writes are refused until there is another.
+    pub(crate) fn not_published(
+        &mut self,
+        keyspace: &mut Keyspace,
+        ledger: &mut Ledger,
+        cover: &Covered,
+        problem: Option<String>,
+    ) {
+        let named = cover.position.map(|position| position.generation);
+        if self.open.as_ref().is_some_and(|it| !it.published && Some(it.generation) == named) {
+            self.abandon(keyspace, ledger); // its files go when the next one is begun
+            self.problem = problem.map(|it| super::not_begun(&it)).or(self.problem.take());
+            self.retry_at = Some(Instant::now() + RETRY_PAUSE);
+        }
     }
 }

@@ -19,10 +19,11 @@ pub(crate) fn begin_log(
     state: &mut ServerState,
     bandwidth_bytes: u64,
 ) -> Result<(), SaveError> {
-    journal::begin(keyspace, state)?;
+    journal::hand_on(keyspace, state);
+    state.storage.journal.begin(keyspace, &mut state.ledger, &state.config)?;
     let begun = begin_at_rate(keyspace, state, bandwidth_bytes);
     if begun.is_err() {
-        journal::abandon(keyspace, state);
+        state.storage.journal.abandon(keyspace, &mut state.ledger);
     }
     begun
 }
@@ -30,7 +31,10 @@ pub(crate) fn begin_log(
 /// Has the log be as the configuration says: begun, ended, under another policy. Called every turn
 /// before its replies are written, so that what CONFIG SET answers is true.
 pub(crate) fn attend_log(keyspace: &mut Keyspace, state: &mut ServerState) {
-    if journal::attend(keyspace, state) {
+    if !state.config.appendonly && state.storage.journal.is_open() {
+        let _ = journal::close(keyspace, state); // who waits for a reply is told
+    }
+    if state.storage.journal.attend(&state.config, state.clock.turn()) {
         begin_wanted(keyspace, state);
     }
 }

@@ -229,7 +229,8 @@ pub(crate) fn attend(keyspace: &mut Keyspace, state: &mut ServerState) {
                 elapsed.as_secs_f64()
             );
             let problem = Some(problem.to_string()).filter(|_| !running.cancelled);
-            journal::not_published(keyspace, state, &running.covered, problem);
+            let journal = &mut state.storage.journal;
+            journal.not_published(keyspace, &mut state.ledger, &running.covered, problem);
         }
     }
 }

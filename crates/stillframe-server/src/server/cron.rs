@@ -6,7 +6,6 @@
 use std::time::{Duration, Instant};
 
 use super::{Server, accept};
-use crate::journal;
 use crate::memory;
 use crate::persistence;
 use crate::process::shutdown::{self, Answer};
@@ -48,7 +47,7 @@ pub(crate) fn run(server: &mut Server) -> Instant {
     if !server.state.is_loading() && !server.state.replication.transfers.holds_image() {
         persistence::run_schedule(&mut server.keyspace, &mut server.state);
     }
-    journal::sample(&mut server.state);
+    server.state.storage.journal.sample(server.state.clock.turn());
     replication::tend_replicas(&mut server.keyspace, &mut server.state);
     attend_clients(server);
     let period = Duration::from_secs(1) / server.state.config.hz;

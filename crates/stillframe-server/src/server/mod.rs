@@ -182,7 +182,8 @@ impl Server {
     fn hand_on(&mut self) {
         journal::hand_on(&mut self.keyspace, &mut self.state);
         self.release(self.state.storage.journal.durable());
-        if journal::has_failed(&mut self.keyspace, &mut self.state) {
+        let ServerState { storage, ledger, .. } = &mut self.state;
+        if storage.journal.has_failed(&mut self.keyspace, ledger) {
             self.fail_withheld();
         }
     }
