@@ -43,7 +43,7 @@ pub use ledger::{Ledger, Lookups, Settings};
 pub use random::Random;
 pub use table::{
     ALL_BUT_FIRST, ALL_BUT_LAST, ALL_KEYS, Command, DataHandler, Handler, KEY_VALUE_PAIRS, Keys,
-    Lookup, More, NO_KEYS, ONE_KEY, SECOND_KEY, THIRD_KEY, TWO_KEYS, Table, flags,
+    Lookup, More, NO_KEYS, ONE_KEY, RenameError, SECOND_KEY, THIRD_KEY, TWO_KEYS, Table, flags,
 };
 pub use waiters::{Acks, Waiter, Waiters};
 pub use watches::{LISTED_BYTES, Watches};

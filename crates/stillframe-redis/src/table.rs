@@ -279,6 +279,24 @@ pub struct Table<S> {
 
 const BUCKETS: usize = 1024;
 
+/// Why a command cannot have another name.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RenameError {
+    /// Nothing is called so.
+    #[error("there is no command '{name}' to be renamed")]
+    Unknown {
+        /// The name.
+        name: String,
+    },
+    /// Another command is called so.
+    #[error("there is a command '{name}' already")]
+    Taken {
+        /// The name.
+        name: String,
+    },
+}
+
 impl<S> Table<S> {
     /// An empty table.
     pub fn empty() -> Self {
@@ -294,21 +312,21 @@ impl<S> Table<S> {
     /// away.
     ///
     /// # Errors
-    /// One sentence: there is no such command, or one of that name.
-    pub fn rename_all(&mut self, renames: &[[Vec<u8>; 2]]) -> Result<(), String> {
+    /// [`RenameError`]: there is no such command, or one of that name.
+    pub fn rename_all(&mut self, renames: &[[Vec<u8>; 2]]) -> Result<(), RenameError> {
         renames.iter().try_for_each(|[from, to]| self.rename(from, to))
     }
 
-    fn rename(&mut self, from: &[u8], to: &[u8]) -> Result<(), String> {
+    fn rename(&mut self, from: &[u8], to: &[u8]) -> Result<(), RenameError> {
         let shown = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
         let command = self.find_for_client(from);
         let [from, to] = [from, to].map(<[u8]>::to_ascii_lowercase);
         if command.is_none() {
-            return Err(format!("there is no command '{}' to be renamed", shown(&from)));
+            return Err(RenameError::Unknown { name: shown(&from) });
         }
         self.renamed.insert(from, None);
         if self.find_for_client(&to).is_some() {
-            return Err(format!("there is a command '{}' already", shown(&to)));
+            return Err(RenameError::Taken { name: shown(&to) });
         }
         if !to.is_empty() {
             self.renamed.insert(to, command);

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use stillframe_durability::Error;
 use stillframe_keyspace::CreateError;
+use stillframe_redis::RenameError;
 
 use crate::acl::UsersError;
 use crate::import::ImportError;
@@ -66,7 +67,7 @@ pub enum ServeError {
     Tls(#[from] TlsError),
     /// Commands cannot have the names that they are to have.
     #[error("cannot rename the commands: {0}")]
-    Commands(String),
+    Commands(#[from] RenameError),
     /// The users cannot be used.
     #[error("cannot set up the users: {0}")]
     Users(#[from] UsersError),

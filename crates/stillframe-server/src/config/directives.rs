@@ -47,7 +47,7 @@ impl Config {
         self.renames.push(rename);
         // The names are those of any table.
         let renamed = commands::table().rename_all(&self.renames);
-        renamed.inspect_err(|_| _ = self.renames.pop())
+        renamed.inspect_err(|_| _ = self.renames.pop()).map_err(|error| error.to_string())
     }
 }
 
