@@ -6,10 +6,10 @@ target/redis-suite; no line of it is in this repository. Its `src/redis-server` 
 scripts/redis-suite/redis-server, a few lines of shell that start Stillframe.
 
 The same files run against the real redis-server first. A test that it passes counts, whether
-Stillframe fails it or never gets there. What Stillframe does not pass stands in
-scripts/redis-suite/known.txt with the reason: this script fails if another test is not passed, and
-tells which of the listed ones are passed now. A file with unexpected failures runs a second time:
-many tests of the suite depend on the speed of the machine.
+Stillframe fails it or never gets there. scripts/redis-suite/known.txt gives the reason for each
+test that Stillframe does not pass: this script fails for any other, and reports listed ones that
+pass now. A file with unexpected failures runs a second time: many tests of the suite depend on the
+speed of the machine.
 
     scripts/redis-suite.py                          all files; needs target/release/stillframe
     scripts/redis-suite.py --server target/debug/stillframe unit/type/list unit/expire

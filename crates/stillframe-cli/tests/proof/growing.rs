@@ -2,7 +2,7 @@
 //!
 //! Transaction `n` sets field `n % FIELDS` of a hash to `n` and appends `n` to a list. So an image
 //! is right if and only if it is what transactions `1..=m` leave, for one `m` between what was
-//! acknowledged before the image began and what was sent by its end: the list tells `m`, and the
+//! acknowledged before the image began and what was sent by its end: the list gives `m`, and the
 //! hash follows from it.
 
 use crate::files::check_dump;

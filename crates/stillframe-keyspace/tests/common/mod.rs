@@ -113,7 +113,7 @@ fn parts(value: Value<'_>, show: Show<'_>) -> Result<(), SinkError> {
     }
 }
 
-/// What a reader of a value comes to; it tells two values apart.
+/// A digest of a value as read; it distinguishes two values.
 pub(crate) fn digest(value: Value<'_>) -> u64 {
     let mut sum = 0_u64;
     parts(value, &mut |key, extra| {

@@ -4,7 +4,7 @@
 
 use std::hash::{BuildHasher, RandomState};
 
-/// A small generator with a seed that is told when a test fails.
+/// A small generator with a seed that a failing test prints.
 pub(crate) struct Random(u64);
 
 impl Random {

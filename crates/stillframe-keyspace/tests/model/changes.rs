@@ -75,7 +75,7 @@ impl<A: Algorithm> Pair<A> {
         }
     }
 
-    /// Some elements into a collection or out of it, whose type the key tells.
+    /// Some elements into or out of a collection, whose type the key names.
     pub(crate) fn edit(&mut self, mut key: (usize, Vec<u8>)) {
         let number = self.random.below(12);
         let kind = [Type::List, Type::Hash, Type::Set, Type::Sorted][number % 4];
