@@ -123,7 +123,7 @@ impl ServerState {
 
     /// How far that is.
     pub(crate) fn progress_of_loading(&self) -> Option<Loading> {
-        let following = self.replication.following.as_ref();
+        let following = self.replication.following();
         let load = following.and_then(|following| following.load());
         self.storage.loading.or_else(|| load.map(|load| load.progress()))
     }
@@ -139,7 +139,7 @@ impl ServerState {
         let replication = &self.replication;
         replication.writes_wait()
             || self.process.ending().is_some()
-            || replication.failover.is_some()
+            || replication.failover().is_some()
     }
 
     /// Whether requests that change data are postponed, because no log would have them.
@@ -166,6 +166,6 @@ impl ServerState {
     /// Whether keys whose time has come are not to be deleted: that would be a change.
     pub(crate) fn spares_expired(&self) -> bool {
         let replication = &self.replication;
-        self.hub.is_paused() || replication.is_replica() || replication.failover.is_some()
+        self.hub.is_paused() || replication.is_replica() || replication.failover().is_some()
     }
 }

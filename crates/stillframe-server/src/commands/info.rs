@@ -166,7 +166,7 @@ fn memory(ctx: &Context<'_>, figures: &KeyspaceStats, text: &mut Text) {
     text.field("mem_counted_for_evict", counted);
     text.field("mem_not_counted_for_evict", used.saturating_sub(counted));
     fragmentation(used, resident, text);
-    let stream = ctx.server.replication.stream.memory();
+    let stream = ctx.server.replication.stream().memory();
     // What is kept beyond the backlog is kept for replicas that are behind.
     let backlog = ctx.server.config.replication.backlog_bytes as usize;
     let behind =
@@ -225,7 +225,7 @@ fn persistence(ctx: &Context<'_>, figures: &KeyspaceStats, text: &mut Text) {
     let left = running.map_or(0.0, |running| running.time_left().as_secs_f64());
     text.field("current_save_eta_sec", format_args!("{left:.1}"));
     text.field("rdb_changes_since_last_save", ctx.server.ledger.dirty);
-    let sending = ctx.server.replication.transfers.holds_image();
+    let sending = ctx.server.replication.sends_image();
     text.field("rdb_bgsave_in_progress", u8::from(running.is_some() || sending));
     text.field("rdb_last_save_time", saves.last_success_s);
     text.field("rdb_last_bgsave_status", if saves.last_ok { "ok" } else { "err" });
@@ -329,7 +329,7 @@ fn stats(ctx: &Context<'_>, figures: &KeyspaceStats, text: &mut Text) {
     text.field("latest_fork_usec", fork_usec);
     text.field("total_forks", if forks { saves.count } else { 0 });
     text.field("migrate_cached_sockets", ctx.server.net.peers.count());
-    text.field("slave_expires_tracked_keys", ctx.server.replication.own.len());
+    text.field("slave_expires_tracked_keys", ctx.server.replication.own_keys());
     text.none(&["active_defrag_hits", "active_defrag_misses"]);
     text.none(&["active_defrag_key_hits", "active_defrag_key_misses"]);
     text.none(&["total_active_defrag_time", "current_active_defrag_time"]);
@@ -403,37 +403,37 @@ fn replication(ctx: &Context<'_>, _: &KeyspaceStats, text: &mut Text) {
     let server = &*ctx.server;
     let replication = &server.replication;
     text.field("role", if replication.is_replica() { "slave" } else { "master" });
-    if let Some(following) = &replication.following {
+    if let Some(following) = replication.following() {
         primary(server, following, text);
     }
-    text.field("connected_slaves", replication.places.len());
+    text.field("connected_slaves", replication.replica_count());
     if server.config.replication.min_replicas > 0 {
         let lag_max = Duration::from_secs(server.config.replication.max_lag_s.into());
         let good = replication.good(&server.hub.clients, lag_max, server.clock.turn());
         text.field("min_slaves_good_slaves", good);
     }
     replicas(server, text);
-    let failover = match &replication.failover {
+    let failover = match replication.failover() {
         None => "no-failover",
         Some(failover) if failover.handed_over => "failover-in-progress",
         Some(_) => "waiting-for-sync",
     };
     text.field("master_failover_state", failover);
-    text.field("master_replid", &replication.id);
-    let (older, end) = match &replication.older {
+    text.field("master_replid", replication.id());
+    let (older, end) = match replication.older() {
         Some((id, end)) => (id.clone(), *end as i64 + 1),
         None => ("0".repeat(40), -1),
     };
     text.field("master_replid2", older);
-    text.field("master_repl_offset", replication.stream.end());
+    text.field("master_repl_offset", replication.stream().end());
     text.field("second_repl_offset", end);
     let active = replication.is_active();
-    let (first, kept) = (replication.stream.start() + 1, replication.stream.end());
+    let (first, kept) = (replication.stream().start() + 1, replication.stream().end());
     text.field("repl_backlog_active", u8::from(active));
     text.field("repl_backlog_size", server.config.replication.backlog_bytes);
     text.field("repl_backlog_first_byte_offset", if active { first } else { 0 });
     text.field("repl_backlog_histlen", if active { kept + 1 - first } else { 0 });
-    text.field("repl_stream_memory_bytes", replication.stream.memory());
+    text.field("repl_stream_memory_bytes", replication.stream().memory());
     text.field("repl_sync_writes_held", u8::from(replication.writes_wait()));
     text.field("repl_sync_writes_held_ms", replication.writes_waited().as_millis());
 }
@@ -461,7 +461,7 @@ fn primary(server: &ServerState, following: &Following, text: &mut Text) {
     let now = server.clock.turn();
     let seconds = |since| now.saturating_duration_since(since).as_secs();
     let up = following.is_connected();
-    let offset = server.replication.stream.end();
+    let offset = server.replication.stream().end();
     text.field("master_host", &following.host);
     text.field("master_port", following.port);
     text.field("master_link_status", if up { "up" } else { "down" });

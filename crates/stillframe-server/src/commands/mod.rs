@@ -43,7 +43,7 @@ use crate::client::{Replies, Session};
 use crate::hub::Terms;
 use crate::memory::{Room, make_room};
 use crate::meter;
-use crate::replication::{Replica, remember_own};
+use crate::replication::Replica;
 use crate::state::ServerState;
 
 /// Runs one command that needs the server. `args[0]` is the name; the arity was checked. Writes
@@ -348,8 +348,8 @@ fn call(ctx: &mut Context<'_>, index: usize, args: &[&[u8]]) -> Result<(), Refus
     }
     if deletes {
         ctx.keyspace.spare_expired(ctx.server.spares_expired());
-        let own = &mut ctx.server.replication.own;
-        remember_own(ctx.keyspace, own, command, ctx.session.caller.db, args);
+        let db = ctx.session.caller.db;
+        ctx.server.replication.remember_own(ctx.keyspace, command, db, args);
     }
     outcome
 }
@@ -368,6 +368,6 @@ fn note_effects(ctx: &mut Context<'_>, args: &[&[u8]], changed: bool) {
         effects.seal();
     }
     if changed {
-        session.wrote_up_to = server.replication.stream.end() + effects.bytes() as u64;
+        session.wrote_up_to = server.replication.stream().end() + effects.bytes() as u64;
     }
 }

@@ -271,7 +271,7 @@ fn memory_stats(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
         ("peak.allocated", peak),
         ("total.allocated", total),
         ("startup.allocated", OWN_BYTES as u64),
-        ("replication.backlog", ctx.server.replication.stream.memory() as u64),
+        ("replication.backlog", ctx.server.replication.stream().memory() as u64),
         ("clients.slaves", 0),
         ("clients.normal", ctx.server.hub.clients.bytes() as u64),
         ("cluster.links", 0),

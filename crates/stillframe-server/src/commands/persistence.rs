@@ -25,7 +25,7 @@ const NOT_SAVING: Refusal =
 
 /// Whether an image is under way.
 fn is_saving(ctx: &Context<'_>) -> bool {
-    ctx.server.storage.saves.running().is_some() || ctx.server.replication.transfers.holds_image()
+    ctx.server.storage.saves.running().is_some() || ctx.server.replication.sends_image()
 }
 
 /// `BGSAVE [SCHEDULE | CANCEL]`: inside a transaction it is scheduled, as the transaction is half

@@ -84,7 +84,7 @@ fn no_writes(server: &ServerState) -> Option<&'static str> {
 /// Why a command, or an EXEC of it, may not run just now, whatever it does: the data is old, or
 /// half of it.
 fn unready(server: &ServerState, command: &Command, session: &Session) -> Option<&'static str> {
-    let following = server.replication.following.as_deref();
+    let following = server.replication.following();
     let is_stale = following.is_some_and(|it| !it.is_connected());
     if is_stale && !server.config.replication.serve_stale && session.lacks(command, flags::STALE) {
         return Some(

@@ -31,7 +31,7 @@ pub(crate) fn register(table: &mut Table) {
 
 /// `REPLICAOF host port`, `REPLICAOF NO ONE`
 fn replicaof(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
-    if ctx.server.replication.failover.is_some() {
+    if ctx.server.replication.failover().is_some() {
         return Err("ERR REPLICAOF not allowed while failing over.".into());
     }
     if args[1].eq_ignore_ascii_case(b"no") && args[2].eq_ignore_ascii_case(b"one") {
@@ -47,7 +47,7 @@ fn replicaof(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let Ok(host) = std::str::from_utf8(args[1]) else {
         return Err("ERR the host must be UTF-8 text".into());
     };
-    let following = ctx.server.replication.following.as_deref();
+    let following = ctx.server.replication.following();
     if following.is_some_and(|it| it.host.eq_ignore_ascii_case(host) && it.port == port) {
         ctx.out.simple("OK Already connected to specified master");
         return Ok(());
@@ -70,8 +70,7 @@ fn failover(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
         return Ok(());
     }
     let failover = wished_failover(ctx.server, args)?;
-    ctx.server.replication.ask();
-    ctx.server.replication.failover = Some(failover);
+    ctx.server.replication.begin_failover(failover);
     ctx.keyspace.spare_expired(true);
     tracing::info!("a failover begins: writes are held");
     ctx.out.ok();
@@ -106,11 +105,11 @@ fn wished_failover(server: &ServerState, args: &[&[u8]]) -> Result<Failover, Ref
         };
     }
     let replication = &server.replication;
-    if replication.failover.is_some() {
+    if replication.failover().is_some() {
         return Err("ERR FAILOVER already in progress.".into());
     } else if replication.is_replica() {
         return Err("ERR FAILOVER is not valid when server is a replica.".into());
-    } else if replication.places.is_empty() {
+    } else if replication.replica_count() == 0 {
         return Err("ERR FAILOVER requires connected replicas.".into());
     } else if wish.force && (wish.deadline.is_none() || wish.target.is_none()) {
         return Err(
@@ -132,8 +131,8 @@ fn wished_failover(server: &ServerState, args: &[&[u8]]) -> Result<Failover, Ref
 /// `ROLE`
 fn role(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
     let replication = &ctx.server.replication;
-    let offset = replication.stream.end() as i64;
-    if let Some(following) = &replication.following {
+    let offset = replication.stream().end() as i64;
+    if let Some(following) = replication.following() {
         ctx.out.array(5);
         ctx.out.bulk("slave");
         ctx.out.bulk(&following.host);
@@ -246,7 +245,7 @@ fn replconf(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
                     replica.acked = replica.acked.max(offset);
                     replica.acked_at = now;
                     replica.silent &= replica.phase != Phase::Online;
-                    ctx.server.replication.acked = true;
+                    ctx.server.replication.note_ack();
                 }
                 return Ok(());
             }
@@ -285,16 +284,16 @@ fn psync(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
         tracing::info!("the primary at {} asks this server to take over", ctx.session.caller.peer);
         if !ctx.server.replication.is_replica() {
             return Err("ERR PSYNC FAILOVER can't be sent to a master.".into());
-        } else if !id.eq_ignore_ascii_case(ctx.server.replication.id.as_bytes()) {
+        } else if !id.eq_ignore_ascii_case(ctx.server.replication.id().as_bytes()) {
             return Err("ERR PSYNC FAILOVER replid must match my replid.".into());
         }
         replication::promote(ctx.keyspace, ctx.server);
     }
     let replication = &ctx.server.replication;
-    if replication.failover.is_some() {
+    if replication.failover().is_some() {
         return Err("NOMASTERLINK Can't SYNC while failing over".into());
     }
-    if replication.following.as_ref().is_some_and(|it| !it.is_connected()) {
+    if replication.following().is_some_and(|it| !it.is_connected()) {
         return Err("NOMASTERLINK Can't SYNC while not connected with my master".into());
     }
     if ctx.session.replies != Replies::Sent || ctx.session.subscriptions.is_some() {
@@ -326,7 +325,8 @@ fn psync(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
             ctx.server.meter.stats.partial_syncs += 1;
             replica.go_online(now, false);
             (replica.cursor, replica.acked) = (has, has);
-            let name = if replica.psync2 { format!(" {}", replication.id) } else { String::new() };
+            let name =
+                if replica.psync2 { format!(" {}", replication.id()) } else { String::new() };
             ctx.out.simple(&format!("CONTINUE{name}"));
         } else if id != b"?" {
             ctx.server.meter.stats.partial_refusals += 1;
@@ -337,7 +337,7 @@ fn psync(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
         ctx.session.caller.peer,
         if replica.phase == Phase::Online { "goes on where it was" } else { "needs an image" }
     );
-    replication.places.push(ctx.session.caller.place);
+    replication.add_replica(ctx.session.caller.place);
     // Whatever else it asks, it only hears the stream.
     ctx.session.replies = Replies::Dropped;
     Ok(())

@@ -231,3 +231,26 @@ fn write_names(out: &mut Out<'_>, names: Option<&[&[u8]]>) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changes_are_collected_while_a_client_is_told_of_them() {
+        let (mut hub, mut events) = (Hub::default(), Events::default());
+        let mut sessions = [Session::in_process(), Session::in_process()];
+        sessions[1].caller.place = 1;
+        for session in &mut sessions {
+            hub.enable_tracking(session, Mode::default(), &mut events);
+            hub.remember_read(session, &[b"key"]);
+        }
+        assert_eq!((hub.tracking().keys(), hub.tracking().items()), (1, 2));
+        assert!(hub.tracks() && events.cached);
+        for (session, tracks) in sessions.iter_mut().zip([true, false]) {
+            hub.forget(session, &mut events);
+            assert_eq!((hub.tracks(), events.cached), (tracks, tracks));
+        }
+        assert_eq!(hub.tracking().keys(), 0, "nobody is told any more");
+    }
+}

@@ -67,3 +67,23 @@ pub(crate) fn outweighs(client: &Client, config: &Config) -> bool {
     let most = limit(config).filter(|_| !client.session.spared && !client.is_replica());
     most.is_some_and(|most| client.memory_bytes() as u64 > most)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_leaves_room_for_an_operator() {
+        let of = |clients: &str, memory: &str| {
+            let mut config = Config::default();
+            config.set("maxmemory", &[memory]).expect("a setting");
+            config.set("maxmemory-clients", &[clients]).expect("a setting");
+            limit(&config)
+        };
+        assert_eq!(of("0", "1gb"), None);
+        assert_eq!(of("1", "0"), Some(128 << 10));
+        assert_eq!(of("1mb", "0"), Some(1 << 20));
+        assert_eq!(of("50%", "800mb"), Some(400 << 20));
+        assert_eq!(of("50%", "0"), None, "a share of no limit is none");
+    }
+}

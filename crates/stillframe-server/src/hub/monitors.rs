@@ -90,3 +90,21 @@ fn line(session: &Session, args: &[&[u8]]) -> String {
     }
     line
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_is_shown_each_request_once() {
+        let (mut hub, mut session) = (Hub::default(), Session::in_process());
+        assert!(hub.monitor(&mut session) && !hub.monitor(&mut session));
+        assert_eq!(hub.monitors, [session.caller.place]);
+        let hidden = hub.hide_requests();
+        assert!(!hub.is_monitored());
+        hub.show_again(hidden);
+        assert!(hub.is_monitored());
+        hub.stop_monitoring(&mut session);
+        assert!(!hub.is_monitored() && hub.monitor(&mut session), "it can begin anew");
+    }
+}

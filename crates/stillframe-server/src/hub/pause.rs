@@ -51,3 +51,30 @@ impl Hub {
         self.pause.map(|pause| pause.end.saturating_duration_since(Instant::now()))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pause_of_writes_stops_writes_alone() {
+        let mut hub = Hub::default();
+        assert!(!hub.is_paused() && !hub.pause_stops(true));
+        hub.pause(Duration::from_secs(1000), true);
+        assert!(hub.pause_stops(true) && !hub.pause_stops(false));
+        hub.pause(Duration::from_secs(1000), false);
+        assert!(hub.pause_stops(true) && hub.pause_stops(false));
+        hub.unpause();
+        assert!(!hub.is_paused() && hub.pause_left().is_none());
+    }
+
+    #[test]
+    fn a_pause_is_over_when_its_time_has_come() {
+        let (mut hub, now) = (Hub::default(), Instant::now());
+        assert!(!hub.pause_is_over(now), "there is none");
+        hub.pause(Duration::from_secs(1000), true);
+        assert!(!hub.pause_is_over(now) && hub.pause_is_over(now + Duration::from_secs(2000)));
+        hub.pause(Duration::MAX, true);
+        assert!(!hub.pause_is_over(now + Duration::from_secs(2000)), "it lasts for ages");
+    }
+}

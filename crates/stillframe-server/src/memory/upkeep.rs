@@ -40,7 +40,7 @@ pub(crate) enum Room {
 pub(crate) fn used_bytes(keyspace: &Keyspace, state: &ServerState) -> u64 {
     let images = keyspace.stats().limbo_bytes + arena_bytes(keyspace);
     counted_bytes(keyspace, &state.hub.clients)
-        + (images + state.replication.stream.memory()) as u64
+        + (images + state.replication.stream().memory()) as u64
 }
 
 /// The library tells of the newest image, also when it has ended.

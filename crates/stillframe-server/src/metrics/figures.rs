@@ -125,7 +125,7 @@ fn traffic(to: &mut Gathered, keyspace: &Keyspace, state: &ServerState) {
 fn saves(to: &mut Gathered, state: &ServerState) {
     let saves = &state.storage.saves;
     let running = saves.running();
-    let sending = state.replication.transfers.holds_image();
+    let sending = state.replication.sends_image();
     let saving = f64::from(u8::from(running.is_some() || sending));
     let seconds = |time: Option<std::time::Duration>| time.map_or(-1.0, |time| time.as_secs_f64());
     let current = running.map(|running| running.started.elapsed());
@@ -241,9 +241,9 @@ fn snapshots(to: &mut Gathered, keyspace: &Keyspace, state: &ServerState) {
 
 fn replication(to: &mut Gathered, state: &ServerState) {
     let replication = &state.replication;
-    let replicas = replication.places.len() as f64;
+    let replicas = replication.replica_count() as f64;
     to.gauge("redis_connected_slaves", "Replicas.", replicas);
-    let offset = replication.stream.end() as f64;
+    let offset = replication.stream().end() as f64;
     to.gauge("redis_master_repl_offset", "Bytes of the stream so far.", offset);
     let backlog = state.config.replication.backlog_bytes as f64;
     to.gauge("redis_replication_backlog_bytes", "Size of the backlog.", backlog);
@@ -278,7 +278,7 @@ fn replicas(state: &ServerState) -> Vec<OfReplica> {
 }
 
 fn primary(state: &ServerState) -> Option<OfPrimary> {
-    let following = state.replication.following.as_ref()?;
+    let following = state.replication.following()?;
     Some(OfPrimary {
         host: following.host.clone(),
         port: following.port,

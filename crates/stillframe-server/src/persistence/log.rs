@@ -68,9 +68,7 @@ pub(crate) fn begin_asked(
 
 /// Whether no image can begin just now.
 fn is_busy(state: &ServerState) -> bool {
-    state.storage.saves.running().is_some()
-        || state.is_loading()
-        || state.replication.transfers.holds_image()
+    state.storage.saves.running().is_some() || state.is_loading() || state.replication.sends_image()
 }
 
 /// Begins a log whose image is written as fast as its policy wants.

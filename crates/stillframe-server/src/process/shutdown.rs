@@ -37,7 +37,7 @@ pub(crate) fn ask(keyspace: &mut Keyspace, state: &mut ServerState, wish: Wish) 
     }
     let timeout = Duration::from_secs(state.config.process.shutdown_timeout_s.into());
     journal::hand_on(keyspace, state);
-    let offset = state.replication.stream.end();
+    let offset = state.replication.stream().end();
     if !wish.now && !timeout.is_zero() {
         let behind = replicas_behind(&state.hub.clients, offset);
         if behind > 0 {

@@ -46,7 +46,7 @@ pub(crate) use feed::feed;
 pub(crate) use follower::Follower;
 pub(crate) use following::Following;
 use own::OwnKeys;
-pub(crate) use own_expiry::{expire_own, remember_own};
+pub(crate) use own_expiry::expire_own;
 pub(crate) use passing::relay;
 use point::StreamPoint;
 pub(crate) use relay::Relay;
@@ -64,14 +64,14 @@ pub(crate) use transfers::Transfers;
 /// What both sides share.
 pub(crate) struct Replication {
     /// Forty digits that name the stream.
-    pub(crate) id: String,
+    id: String,
     /// The name it had before, up to an offset.
-    pub(crate) older: Option<(String, u64)>,
+    older: Option<(String, u64)>,
     /// What replicas are told.
-    pub(crate) stream: Stream,
+    stream: Stream,
     /// The database that is selected at the end of the stream. It belongs to the offset, not to a
     /// connection: whoever goes on from there, over whichever link, goes on in it.
-    pub(crate) db: usize,
+    db: usize,
     /// There is a stream: effects are added to it, or what the primary says.
     active: bool,
     /// Where it stood in the file that is loaded at start, and the database that what was added
@@ -79,7 +79,7 @@ pub(crate) struct Replication {
     loaded: Option<StreamPoint>,
     loaded_db: Option<usize>,
     /// Where the replicas are in the registry of clients.
-    pub(crate) places: Vec<usize>,
+    places: Vec<usize>,
     /// Since when there has been no replica.
     lonely_since: Instant,
     /// Messages for the stream, which are no effects.
@@ -87,21 +87,21 @@ pub(crate) struct Replication {
     /// Replicas are to say how far they are.
     ask: bool,
     /// A replica has said so.
-    pub(crate) acked: bool,
+    acked: bool,
     /// Clients in WAIT.
     waiters: Vec<u64>,
     /// Images for replicas.
-    pub(crate) transfers: Transfers,
+    transfers: Transfers,
     /// This server is a replica.
-    pub(crate) following: Option<Box<Following>>,
+    following: Option<Box<Following>>,
     /// A replica is to take this server's place.
-    pub(crate) failover: Option<Failover>,
+    failover: Option<Failover>,
     /// Keys that clients made here though this server is a replica.
-    pub(crate) own: OwnKeys,
+    own: OwnKeys,
     /// The name and offset of the image that the primary sends.
     announced: Option<(String, u64)>,
     /// Some replica could take more at once.
-    pub(crate) more: bool,
+    more: bool,
     /// Since when writes have waited for a replica that is being synchronised.
     writes_wait_since: Option<Instant>,
     /// How long they had waited before.
@@ -146,6 +146,75 @@ impl Replication {
             next_tick: now,
             last_ping: now,
         }
+    }
+
+    /// What replicas are told.
+    #[inline]
+    pub(crate) fn stream(&self) -> &Stream {
+        &self.stream
+    }
+
+    /// Forty digits that name the stream.
+    pub(crate) fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// The name it had before, up to an offset.
+    pub(crate) fn older(&self) -> Option<&(String, u64)> {
+        self.older.as_ref()
+    }
+
+    /// Gives the stream another name: nobody may go on from where it is.
+    pub(crate) fn change_id(&mut self, id: String) {
+        (self.id, self.older) = (id, None);
+    }
+
+    /// The primary that is followed.
+    #[inline]
+    pub(crate) fn following(&self) -> Option<&Following> {
+        self.following.as_deref()
+    }
+
+    /// As [`following`](Self::following), for events of its connection, or to end that.
+    pub(crate) fn following_mut(&mut self) -> Option<&mut Following> {
+        self.following.as_deref_mut()
+    }
+
+    /// The change of places that is under way.
+    #[inline]
+    pub(crate) fn failover(&self) -> Option<&Failover> {
+        self.failover.as_ref()
+    }
+
+    /// A replica is to take this server's place: the replicas say how far they are.
+    pub(crate) fn begin_failover(&mut self, failover: Failover) {
+        self.ask();
+        self.failover = Some(failover);
+    }
+
+    /// Whether an image is held for replicas.
+    pub(crate) fn sends_image(&self) -> bool {
+        self.transfers.holds_image()
+    }
+
+    /// Whether an image for replicas is about to end.
+    pub(crate) fn transfer_ends_soon(&self) -> bool {
+        self.transfers.ends_soon()
+    }
+
+    /// How many replicas there are.
+    pub(crate) fn replica_count(&self) -> usize {
+        self.places.len()
+    }
+
+    /// A client has become a replica.
+    pub(crate) fn add_replica(&mut self, place: usize) {
+        self.places.push(place);
+    }
+
+    /// A replica has said how far it is.
+    pub(crate) fn note_ack(&mut self) {
+        self.acked = true;
     }
 
     /// Whether there is a stream.

@@ -3,7 +3,8 @@
 use stillframe_keyspace::{DATABASES, Keyspace};
 use stillframe_redis::Command;
 
-use super::own::{Name, OwnKeys};
+use super::Replication;
+use super::own::Name;
 use crate::state::ServerState;
 
 /// Keys looked at in one run of the clock.
@@ -13,22 +14,29 @@ fn expires_at(keyspace: &mut Keyspace, (db, key): &Name) -> Option<i64> {
     keyspace.peek(*db, key, i64::MIN)?.expire_at()
 }
 
-/// Remembers those of the keys of a client's write at a replica, in the database `db`, that expire
-/// now.
-#[cold]
-pub(crate) fn remember_own<S>(
-    keyspace: &mut Keyspace,
-    own: &mut OwnKeys,
-    command: &Command<S>,
-    db: usize,
-    args: &[&[u8]],
-) {
-    let reaches_all = matches!(command.name, "copy" | "move");
-    for key in command.keys.of(args) {
-        for db in if reaches_all { 0..=DATABASES - 1 } else { db..=db } {
-            let name = (db, Box::from(key));
-            if let Some(at) = expires_at(keyspace, &name) {
-                own.remember(name, at);
+impl Replication {
+    /// Keys that clients made here, and that expire, though this server is a replica.
+    pub(crate) fn own_keys(&self) -> usize {
+        self.own.len()
+    }
+
+    /// Remembers those of the keys of a client's write at a replica, in the database `db`, that
+    /// expire now.
+    #[cold]
+    pub(crate) fn remember_own<S>(
+        &mut self,
+        keyspace: &mut Keyspace,
+        command: &Command<S>,
+        db: usize,
+        args: &[&[u8]],
+    ) {
+        let reaches_all = matches!(command.name, "copy" | "move");
+        for key in command.keys.of(args) {
+            for db in if reaches_all { 0..=DATABASES - 1 } else { db..=db } {
+                let name = (db, Box::from(key));
+                if let Some(at) = expires_at(keyspace, &name) {
+                    self.own.remember(name, at);
+                }
             }
         }
     }

@@ -44,7 +44,7 @@ pub(crate) fn run(server: &mut Server) -> Instant {
     let closed = server.state.hub.weigh_clients(&server.state.config);
     server.state.meter.stats.evicted_clients += closed;
     // While an image is loaded, or sent, there is nothing to save, or no second image.
-    if !server.state.is_loading() && !server.state.replication.transfers.holds_image() {
+    if !server.state.is_loading() && !server.state.replication.sends_image() {
         persistence::run_schedule(&mut server.keyspace, &mut server.state);
     }
     server.state.storage.journal.sample(server.state.clock.turn());

@@ -239,7 +239,7 @@ impl Server {
         if self.tending {
             Duration::ZERO
         } else if self.state.storage.saves.ends_soon()
-            || self.state.replication.transfers.ends_soon()
+            || self.state.replication.transfer_ends_soon()
         {
             rest.min(Duration::from_millis(1))
         } else {
@@ -250,7 +250,7 @@ impl Server {
     fn on_event(&mut self, event: Ready) {
         match event {
             Ready::Primary { .. } => {
-                let following = self.state.replication.following.as_mut();
+                let following = self.state.replication.following_mut();
                 if let Some(link) = following.and_then(|following| following.link_mut()) {
                     link.on_event(event);
                 }

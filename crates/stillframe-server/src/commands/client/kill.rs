@@ -44,7 +44,7 @@ pub(super) fn kill(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal>
         .filter(|(_, client)| filter.matches(&client.session))
         .map(|(place, _)| place)
         .collect();
-    let following = ctx.server.replication.following.as_mut();
+    let following = ctx.server.replication.following_mut();
     let primary = following.filter(|it| it.client().is_some_and(|it| filter.matches(it)));
     let primary = primary.map(|following| following.cut()).is_some();
     let own = !filter.spare_self && filter.matches(ctx.session);

@@ -51,7 +51,7 @@ pub(super) fn list(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal>
             && ids.as_ref().is_none_or(|ids| ids.contains(&(session.caller.id.cast_signed())))
     };
     let others = ctx.server.hub.clients.others().map(|(_, client)| (&client.session, Some(client)));
-    let primary = ctx.server.replication.following.as_ref().and_then(|it| it.client());
+    let primary = ctx.server.replication.following().and_then(|it| it.client());
     let own = [Some(&*ctx.session), primary];
     let clients = own.into_iter().flatten().map(|session| (session, None)).chain(others);
     let mut lines: Vec<(u64, String)> = clients

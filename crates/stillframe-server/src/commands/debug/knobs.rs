@@ -60,8 +60,7 @@ pub(super) fn populate(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refu
 /// `DEBUG CHANGE-REPL-ID`: no replica can go on from where it is.
 pub(super) fn change_replication_id(ctx: &mut Context<'_>) {
     tracing::warn!("changing the name of the replication stream (DEBUG CHANGE-REPL-ID)");
-    ctx.server.replication.id = ctx.server.ledger.random.identifier();
-    ctx.server.replication.older = None;
+    ctx.server.replication.change_id(ctx.server.ledger.random.identifier());
     ctx.out.ok();
 }
 
