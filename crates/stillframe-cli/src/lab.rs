@@ -9,6 +9,8 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 
+use stillframe_lab::environment;
+
 use crate::outcome::fail;
 
 #[derive(Args)]
@@ -33,6 +35,18 @@ enum Command {
     /// Run one round: JSON of a case on standard input, of its record on standard output.
     #[command(hide = true)]
     Case,
+}
+
+/// Tells what makes figures doubtful; a busy machine is refused unless that is accepted.
+fn quiet(busy_is_accepted: bool) -> Result<(), ExitCode> {
+    let environment = environment();
+    if let Some(busy) = environment.busy().filter(|_| !busy_is_accepted) {
+        return Err(fail(3, &format_args!("{busy}; wait until it is quiet, or say --busy")));
+    }
+    for warning in &environment.warnings {
+        eprintln!("stillframe: warning: {warning}");
+    }
+    Ok(())
 }
 
 pub(crate) fn run(arguments: Arguments) -> ExitCode {

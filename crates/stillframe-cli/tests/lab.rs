@@ -30,8 +30,9 @@ fn temporary() -> tempfile::TempDir {
     tempfile::tempdir().expect("a directory")
 }
 
-const TINY: [&str; 13] = [
+const TINY: [&str; 14] = [
     "compare",
+    "--busy",
     "--size",
     "300k",
     "--updates-per-tick",
@@ -85,7 +86,8 @@ fn compare_runs_every_algorithm_and_all_images_are_right() {
 #[test]
 fn other_units_and_sinks_are_right_too() {
     let directory = temporary();
-    let common = ["compare", "--size", "300k", "--updates-per-tick", "2k", "--ticks", "6"];
+    let common =
+        ["compare", "--busy", "--size", "300k", "--updates-per-tick", "2k", "--ticks", "6"];
     let quick = ["--repeat", "1", "--disk-rate", "off", "--distribution", "zipf:0.99"];
     for more in [
         ["--unit", "line", "--item-bytes", "8", "--sink", "file", "--tick", "1ms"],

@@ -8,6 +8,7 @@ fn lab(arguments: &[&str], out: &Path) -> Output {
     Command::new(env!("CARGO_BIN_EXE_stillframe"))
         .arg("lab")
         .args(arguments)
+        .arg("--busy")
         .arg("--out")
         .arg(out)
         .output()

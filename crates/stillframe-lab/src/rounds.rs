@@ -1,6 +1,7 @@
 //! Rounds: every case once, then every case again; each in a process of its own.
 
 use std::io::{Read, Write};
+use std::ops::RangeInclusive;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
@@ -35,7 +36,7 @@ impl Progress {
     }
 }
 
-/// Runs round 1 of every case, then round 2 of every case, and so on, each in a fresh process:
+/// Runs the first round of every case, then the next of every case, each in a fresh process:
 /// memory figures are clean, and a crash ends one round alone. `progress` is called before each and
 /// at the end, `sink` with each record as soon as it is there. SIGINT stops the rounds.
 ///
@@ -46,7 +47,7 @@ impl Progress {
 /// of a round says what went wrong within it.
 pub fn run_rounds(
     cases: &[Case],
-    repeat: u32,
+    rounds: RangeInclusive<u32>,
     progress: &mut dyn FnMut(Progress),
     sink: &mut dyn FnMut(&Record),
 ) -> Result<Vec<Record>, LabError> {
@@ -56,10 +57,10 @@ pub fn run_rounds(
     let registered = signal_hook::flag::register(signal, Arc::clone(&interrupted));
     let registered = registered.map_err(LabError::Spawn)?;
     let started = Instant::now();
-    let total = cases.len() * repeat as usize;
+    let total = cases.len() * rounds.clone().count();
     let mut records = Vec::with_capacity(total);
     let mut run = || {
-        for round in 1..=repeat {
+        for round in rounds.clone() {
             for case in cases {
                 let (done, elapsed) = (records.len(), started.elapsed());
                 progress(Progress { done, total, elapsed, next: Some(case.clone()) });
@@ -119,7 +120,7 @@ fn longest(case: &Case) -> Duration {
     let tick_s = case.tick_ms as f64 / 1e3 + case.updates_per_tick as f64 * 1e-6;
     let image_s =
         case.size_bytes as f64 / case.disk_rate.unwrap_or(u64::MAX).min(200_000_000) as f64;
-    let expected_s = case.ticks as f64 * tick_s + 5.0 * image_s;
+    let expected_s = case.ticks as f64 * tick_s + 5.0 * (image_s + case.hold_ms as f64 / 1e3);
     Duration::try_from_secs_f64(120.0 + 20.0 * expected_s).unwrap_or(Duration::MAX)
 }
 

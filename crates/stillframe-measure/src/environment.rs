@@ -30,8 +30,19 @@ pub struct Environment {
     pub warnings: Vec<String>,
 }
 
-/// Load of others, by core, above which a run warns of a busy machine.
+/// Load of others, by core, above which a machine counts as busy.
 const LOAD_BUSY: f64 = 0.5;
+
+impl Environment {
+    /// One sentence if others kept the machine busy before the run.
+    #[must_use]
+    pub fn busy(&self) -> Option<String> {
+        let Self { load, cores, .. } = self;
+        (*load > LOAD_BUSY * *cores as f64).then(|| {
+            format!("the machine was busy before the run (load {load:.2} on {cores} cores): figures are noisy")
+        })
+    }
+}
 
 /// The machine as it was when this was first called, so that the load is that of others.
 pub fn environment() -> &'static Environment {
@@ -65,12 +76,7 @@ fn warnings(environment: &Environment) -> Vec<String> {
     if environment.profile == "debug" {
         warnings.push("this is a debug build: figures mean nothing; use --release".to_owned());
     }
-    if environment.load > LOAD_BUSY * environment.cores as f64 {
-        warnings.push(format!(
-            "the machine was busy before the run (load {:.2} on {} cores): figures are noisy",
-            environment.load, environment.cores
-        ));
-    }
+    warnings.extend(environment.busy());
     if environment.cores < 2 {
         warnings.push("one core: everything that runs takes turns on it".to_owned());
     }
@@ -112,8 +118,9 @@ mod tests {
     #[test]
     fn doubtful_figures_are_told() {
         let calm = Environment { cores: 2, profile: "release".into(), ..Environment::default() };
-        assert!(warnings(&calm).is_empty());
+        assert!(warnings(&calm).is_empty() && calm.busy().is_none());
         let busy = Environment { load: 1.1, profile: "debug".into(), ..calm };
         assert_eq!(warnings(&busy).len(), 2);
+        assert!(busy.busy().is_some_and(|it| it.contains("load 1.10 on 2 cores")));
     }
 }

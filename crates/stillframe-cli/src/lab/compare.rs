@@ -14,6 +14,7 @@ use stillframe_lab::{
 };
 
 use super::progress::{clear_line, show};
+use super::quiet;
 use crate::outcome::fail;
 use crate::values::{Count, Milliseconds, Rate, Size, count, size};
 
@@ -26,15 +27,16 @@ Examples:
   stillframe lab compare --sink file --dir /data --reads-per-update 4
 
 Distributions: uniform; zipf:THETA (items by Zipf's law, scattered over the state); pages:THETA
-(4 KiB pages by Zipf, any item in one; Li et al.); objects:ITEMS:THETA (objects by Zipf, then an
-item in one by Zipf; Cao et al. have objects:2000:0.5); gaussian[:DEVIATION].
+(4 KiB pages by Zipf, any item in one; Li et al.); lines:THETA (the same, one line in each);
+objects:ITEMS:THETA (objects by Zipf, then an item in one by Zipf; Cao et al. have
+objects:2000:0.5); gaussian[:DEVIATION].
 Sizes: 64MB, 1GiB (powers of 1024); counts: 256k, 1M (thousands).
 Each round runs in a process of its own, all algorithms once before any of them again. What is
 timed: begin, updates and reads of a tick. Every block of every image is compared with a replay of
 all updates, outside what is timed. Memory is the proportional set size of the process and its
 children less the lab's own buffers, sampled at 50, 90 and 99 % of one more image after the timed
 ticks. Exit status: 0 done, 1 an image was wrong or a round broke, 2 wrong usage, 130 Ctrl-C
-(finished rounds are kept).";
+(finished rounds are kept), 3 the machine is busy.";
 
 #[derive(Args)]
 pub(crate) struct Arguments {
@@ -77,6 +79,12 @@ pub(crate) struct Arguments {
     /// Most bytes of image a second, or off
     #[arg(long, value_name = "RATE", default_value_t = Rate(Case::default().disk_rate))]
     disk_rate: Rate,
+    /// For how long after its begin nothing of an image is read
+    #[arg(long, value_name = "TIME", default_value_t = Milliseconds(Case::default().hold_ms))]
+    hold: Milliseconds,
+    /// Cores for writer and snapshotter: 1 for both together [default: one each]
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u8).range(1..=2))]
+    cores: Option<u8>,
     /// Where images go: discard, file (flushed to the disk) or tmpfs
     #[arg(long, value_name = "KIND", default_value = "discard",
           value_parser = ["discard", "file", "tmpfs"])]
@@ -102,6 +110,9 @@ pub(crate) struct Arguments {
     /// Blocks of each image that are compared with the oracle: full, sample (every 16th) or off
     #[arg(long, default_value_t = Case::default().verify)]
     verify: Verify,
+    /// Run even if the machine is busy: figures are noise then
+    #[arg(long)]
+    busy: bool,
     /// Keep the latency of every tick in the records
     #[arg(long)]
     trace: bool,
@@ -150,6 +161,8 @@ impl Arguments {
             reads_per_update: self.reads_per_update,
             ahead: self.ahead,
             disk_rate: self.disk_rate.0,
+            hold_ms: self.hold.0,
+            cores: self.cores.unwrap_or(0).into(),
             sink: match self.sink.as_str() {
                 "file" => SinkKind::File(self.dir.clone().unwrap_or_else(|| self.out.clone())),
                 "tmpfs" => SinkKind::Tmpfs,
@@ -213,17 +226,17 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
         Ok(plan) => plan,
         Err(problem) => return fail(2, &format_args!("{problem} (see 'lab compare --help')")),
     };
+    if let Err(refused) = quiet(arguments.busy) {
+        return refused;
+    }
     let mut output = match open(arguments, &plan.json) {
         Ok(output) => output,
         Err(error) => return fail(2, &error),
     };
-    for warning in &environment().warnings {
-        eprintln!("stillframe: warning: {warning}");
-    }
     let mut records: Vec<Record> = Vec::new();
     let mut written = Ok(());
     let outcome =
-        run_rounds(&plan.cases, plan.repeat, &mut |progress| show(&progress), &mut |it| {
+        run_rounds(&plan.cases, 1..=plan.repeat, &mut |progress| show(&progress), &mut |it| {
             if let Some(why) = &it.failed {
                 clear_line();
                 eprintln!("stillframe: {}, round {}: {why}", it.algorithm, it.round);

@@ -5,28 +5,32 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use stillframe_lab::environment;
 use stillframe_lab::figures::plan::Size;
 use stillframe_lab::figures::plan::command;
-use stillframe_lab::figures::run::{FULL_ROUNDS, Finished, Plan, QUICK_ROUNDS, RunError};
+use stillframe_lab::figures::run::{
+    FULL_ROUNDS, Finished, MOST_ROUNDS, Plan, QUICK_ROUNDS, RunError,
+};
 use stillframe_lab::figures::{self, Figure};
 use stillframe_lab::report;
 
 use super::progress::{clear_line, show};
+use super::quiet;
 use crate::outcome::fail;
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   stillframe lab figure li-10                   one figure, a minute or a few
-  stillframe lab all --quick --out results      all of them, less than 20 minutes on two cores
+  stillframe lab all --quick --out results      all of them, about half an hour on two cores
   stillframe lab all --quick --dry-run          what would be run, and how long it would take
   stillframe lab figure li-14 --full            the paper's own parameters: gigabytes, hours
 
 Writes index.html (one page, no network needed), results.jsonl and one SVG for each figure. A point
 is the median over rounds, bars span all rounds; rounds of all algorithms are interleaved. Workloads
-that figures share are run once. 'held' compares medians by the rule that stands with the claim.
+that figures share are run once. Each round judges each claim by the rule that stands with it: two
+rounds at least, and four of five, must agree; undecided claims get further rounds. A busy machine is
+refused.
 Exit status: 0 done, 1 an image was wrong or a round broke, 2 wrong usage, 130 Ctrl-C (the page
-has what is finished).";
+has what is finished), 3 the machine is busy.";
 
 #[derive(Args)]
 pub(crate) struct One {
@@ -53,6 +57,12 @@ struct Manner {
     /// Rounds [default: 2; with --full 3]
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=1000))]
     repeat: Option<u32>,
+    /// Most rounds for claims that the first leave undecided, for as long again at most
+    #[arg(long, value_name = "COUNT", default_value_t = MOST_ROUNDS)]
+    at_most: u32,
+    /// Run even if the machine is busy: figures are noise then
+    #[arg(long)]
+    busy: bool,
     /// Directory of the page, created if missing
     #[arg(long, value_name = "DIR", default_value = "stillframe-lab")]
     out: PathBuf,
@@ -81,15 +91,18 @@ impl Manner {
         // --quick is the default and changes nothing; clap refuses both.
         let size = Size { is_full: self.full && !self.quick, shrink: self.scale };
         let rounds = self.repeat.unwrap_or(if size.is_full { FULL_ROUNDS } else { QUICK_ROUNDS });
-        let plan = Plan::new(figures, size, rounds);
+        let plan = Plan::new(figures, size, rounds).up_to(self.at_most);
         if self.dry_run {
             return print(&plan.text());
         }
-        for warning in &environment().warnings {
-            eprintln!("stillframe: warning: {warning}");
+        if let Err(refused) = quiet(self.busy) {
+            return refused;
         }
         eprint!("{}", plan.text());
-        let repeat = self.repeat.map_or(String::new(), |repeat| format!(" --repeat {repeat}"));
+        let mut repeat = self.repeat.map_or(String::new(), |repeat| format!(" --repeat {repeat}"));
+        if self.at_most != MOST_ROUNDS {
+            repeat += &format!(" --at-most {}", self.at_most);
+        }
         let command = format!("{}{repeat} --out {}", command(words, size), self.out.display());
         let outcome = plan.run(&self.out, &command, &mut |progress| show(&progress));
         clear_line();
@@ -103,7 +116,11 @@ impl Manner {
     fn report(&self, finished: &Finished) -> ExitCode {
         let figures = finished.report.figures.iter();
         let mut text = figures.map(report::text).collect::<Vec<_>>().join("\n");
-        text += &format!("\nPage: {}\n", self.out.join("index.html").display());
+        text += &format!(
+            "\n{}\nPage: {}\n",
+            finished.report.count(),
+            self.out.join("index.html").display()
+        );
         let printed = print(&text);
         if finished.is_interrupted {
             return fail(130, &"interrupted; the page shows the finished figures");

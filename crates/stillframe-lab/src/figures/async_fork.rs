@@ -20,7 +20,9 @@ pub(super) const FIGURES: &[Figure] = &[
         source: "Pang et al. 2023, figure 3",
         title: "time of fork by size, and what page tables have of it",
         workload: "All state touched, few updates; begin is the time of the system call and of \
-                   what is around it. 'fork-huge' needs 2 MiB pages from the kernel.",
+                   what is around it, of the first fork of a process: writes after a fork split \
+                   pages of 2 MiB, which a later fork would find. 'fork-huge' needs such pages \
+                   from the kernel.",
         swept: "state [MB]",
         facets: |size| vec![forks(size)],
         columns: &[&BEGIN_MS, &WORST],
@@ -42,7 +44,7 @@ pub(super) const FIGURES: &[Figure] = &[
         name: "async-fork-11",
         source: "Pang et al. 2023, figure 11",
         title: "interruptions of the writer: how many, how long",
-        workload: "50,000 writes a second of 1 KiB each at random places of 400 MB (there: 16 GB), \
+        workload: "50,000 writes a second, 20 us apart, of 1 KiB each at random places of 400 MB (there: 16 GB), \
                    during one image at 250 MB/s; writes that raised the count of copied tables are \
                    timed. Models in user space of both.",
         swept: "",
@@ -68,8 +70,9 @@ fn forks(size: Size) -> Facet {
             size_bytes: mb * 1_000_000,
             updates_per_tick: 1000,
             tick_ms: 10,
-            ticks: 20 + mb / 4,
-            interval_ms: 1,
+            ticks: 20,
+            checkpoints: 1,
+            first: true,
             disk_rate: None,
             memory: false,
             ..Case::default()
@@ -96,12 +99,7 @@ fn tables(it: View<'_>) -> Judgement {
 }
 
 fn fewer(data: &Data<'_>) -> Judgement {
-    let count = |name: &str| {
-        let series = data.direct.iter().flat_map(|panel| &panel.series);
-        let mut named = series.filter(|series| series.name == name);
-        named.find_map(|series| series.points.first().filter(|_| series.points.len() == 1))
-    };
-    match (count("odf"), count("async-fork")) {
+    match (data.direct_point("odf"), data.direct_point("async-fork")) {
         (Some(odf), Some(other)) => {
             let ratio = odf.y / other.y.max(1.0);
             let text = format!("{} against {}: {}", other.y, odf.y, times(ratio));

@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 
 use stillframe_measure::scale::number;
 
-use super::Figure;
 use super::data::{Data, View};
+use super::judge::{self, Ruling};
 use super::metric::Metric;
 use super::plan::{Facet, Plot, Size, command};
+use super::{Figure, causes};
 use crate::case::Case;
 use crate::record::Record;
 use crate::report::{
@@ -21,9 +22,10 @@ pub fn report(figure: &Figure, data: &Data<'_>, size: Size) -> FigureReport {
         facet.plots.iter().map(|&plot| panel(figure, data, facet, plot)).collect()
     };
     let mut panels: Vec<Panel> = data.facets.iter().flat_map(plots).collect();
-    panels.extend_from_slice(data.direct);
+    let direct = data.direct();
+    panels.extend_from_slice(&direct);
     let mut tables: Vec<Table> = data.facets.iter().map(|it| table(figure, data, it)).collect();
-    tables.extend(data.direct.iter().map(direct_table));
+    tables.extend(direct.iter().map(direct_table));
     tables.extend((figure.tables)(data));
     FigureReport {
         name: figure.name.to_owned(),
@@ -44,12 +46,20 @@ pub fn report(figure: &Figure, data: &Data<'_>, size: Size) -> FigureReport {
 fn verdicts(figure: &Figure, data: &Data<'_>) -> Vec<Verdict> {
     let wrong = images(data).mismatched;
     let verdict = |claim: &super::Claim| {
-        let judged = (claim.judge)(data);
+        let Ruling { judgement, tally, .. } = judge::rule(data, claim.judge);
         let outcome = match wrong {
-            0 => judged.outcome,
-            _ => Outcome::Untested("images were wrong".to_owned()),
+            0 => judgement.outcome,
+            _ => Outcome::Untestable("images were wrong".to_owned()),
         };
-        Verdict { claim: claim.text.to_owned(), outcome, measured: judged.measured }
+        let examined = |_: &Outcome| causes::of(figure, claim);
+        Verdict {
+            claim: claim.text.to_owned(),
+            whose: figure.whose(claim),
+            cause: Some(&outcome).filter(|it| **it == Outcome::NotHeld).and_then(examined),
+            outcome,
+            measured: judgement.measured,
+            tally,
+        }
     };
     figure.claims.iter().map(verdict).collect()
 }
@@ -199,6 +209,7 @@ fn parameters(data: &Data<'_>) -> Vec<(String, String)> {
         ("ticks", several(&ticks)),
         ("least time between begins", several(&|case| format!("{} ms", case.interval_ms))),
         ("image rate", several(&rate)),
+        ("image held unread", several(&|case| format!("{} ms", case.hold_ms))),
         ("reads per update", several(&|case| number(case.reads_per_update))),
         ("updates announced ahead", several(&|case| case.ahead.to_string())),
         ("unit", units(data)),

@@ -1,8 +1,10 @@
-//! Rules that turn claims into verdicts: each compares medians and names the number that decided.
+//! Rules that turn claims into verdicts. A rule compares what it is shown and names the number that
+//! decided. It is shown each round by itself, and the rounds must agree; of all rounds together,
+//! which it is shown as medians, it gives the number alone.
 
-use super::data::{Data, View};
+use super::data::{Asked, Data, View};
 use super::metric::Metric;
-use crate::report::{Outcome, Point};
+use crate::report::{Outcome, Point, Tally};
 use stillframe_measure::scale::number;
 
 /// What came of a claim, and by what.
@@ -29,27 +31,36 @@ impl Judgement {
     /// Held or not.
     #[must_use]
     pub fn of(is_held: bool, measured: String) -> Self {
-        let outcome = if is_held { Outcome::Confirmed } else { Outcome::Refuted };
+        let outcome = if is_held { Outcome::Held } else { Outcome::NotHeld };
         Self { outcome, measured }
     }
     /// Nothing to judge by.
     #[must_use]
     pub fn untested(why: impl Into<String>) -> Self {
-        Self { outcome: Outcome::Untested(why.into()), measured: String::new() }
+        Self { outcome: Outcome::Untestable(why.into()), measured: String::new() }
     }
     /// Both must hold; what cannot be tested decides last.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         let rank = |outcome: &Outcome| match outcome {
-            Outcome::Refuted => 0,
-            Outcome::Untested(_) => 1,
-            Outcome::Confirmed => 2,
+            Outcome::NotHeld => 0,
+            Outcome::Untestable(_) => 1,
+            Outcome::Undecided => 2,
+            Outcome::Held => 3,
         };
         let parts = [&self.measured, &other.measured];
         let parts: Vec<&str> = parts.into_iter().map(|s| &**s).filter(|s| !s.is_empty()).collect();
         let measured = parts.join("; ");
         let first_decides = rank(&self.outcome) <= rank(&other.outcome);
         Self { outcome: if first_decides { self.outcome } else { other.outcome }, measured }
+    }
+    /// The same with a name before the number that decided.
+    #[must_use]
+    pub fn named(self, name: &str) -> Self {
+        if self.measured.is_empty() {
+            return self;
+        }
+        Self { measured: format!("{name}: {}", self.measured), ..self }
     }
     /// The same with the names of what could not be included.
     fn without(self, missing: &[String]) -> Self {
@@ -58,6 +69,44 @@ impl Judgement {
         }
         Self { measured: format!("{} (without {})", self.measured, missing.join(", ")), ..self }
     }
+}
+
+/// What the rounds together say to a claim.
+#[derive(Debug)]
+pub struct Ruling {
+    /// The verdict.
+    pub judgement: Judgement,
+    /// What each round said.
+    pub tally: Tally,
+    /// What the rule looked at.
+    pub asked: Asked,
+}
+
+/// Judges by a rule: in each round that has all of what the rule looks at.
+pub fn rule(data: &Data<'_>, rule: impl Fn(&Data<'_>) -> Judgement) -> Ruling {
+    let all = Data::new(data.facets, data.cache, data.direct_rounds());
+    let together = rule(&all);
+    let asked = all.asked();
+    let mut tally = Tally::default();
+    for round in data.whole_rounds(&asked) {
+        match rule(&data.of_round(round)).outcome {
+            Outcome::Held => tally.held += 1,
+            Outcome::NotHeld => tally.fell += 1,
+            Outcome::Undecided | Outcome::Untestable(_) => {}
+        }
+    }
+    let outcome = match together.outcome {
+        Outcome::Untestable(why) => Outcome::Untestable(why),
+        _ if tally == Tally::default() => {
+            Outcome::Untestable("no round measured all that the claim needs".to_owned())
+        }
+        _ => tally.outcome(),
+    };
+    let mut measured = together.measured;
+    if let Some(rounds) = tally.text().filter(|_| !matches!(outcome, Outcome::Untestable(_))) {
+        measured = format!("{measured}; {rounds}");
+    }
+    Ruling { judgement: Judgement { outcome, measured }, tally, asked }
 }
 
 /// A rule on one metric in the facet of that number.
@@ -93,6 +142,10 @@ impl View<'_> {
             let least = named(high).into_iter().min_by(|a, b| a.0.total_cmp(&b.0));
             let most = named(low).into_iter().max_by(|a, b| a.0.total_cmp(&b.0));
             let (Some((least, less)), Some((most, more))) = (least, most) else { continue };
+            if least <= 0.0 && most <= 0.0 {
+                let text = format!("{less} and {more} are both below the floor{}", self.at(spot));
+                return Judgement::untested(text);
+            }
             let ratio = if most > 0.0 { least / most } else { f64::INFINITY };
             if worst.as_ref().is_none_or(|(worst, _)| ratio < *worst) {
                 worst =
@@ -146,6 +199,9 @@ impl View<'_> {
         let (Some(low), Some(high), true) = (low, high, last.len() > 1) else {
             return self.nothing(names);
         };
+        if low.1 <= 0.0 {
+            return Judgement::untested(format!("{} is not above zero", low.0));
+        }
         let ratio = high.1 / low.1;
         let text = format!("{} / {} = {}", high.0, low.0, times(ratio));
         Judgement::of(ratio <= most, text).without(&self.missing(names))
@@ -210,7 +266,7 @@ fn ends(points: &[Point]) -> Option<(f64, f64)> {
 
 /// A ratio for people.
 pub(super) fn times(ratio: f64) -> String {
-    if ratio.is_finite() { format!("{}x", number(ratio)) } else { "no measure".to_owned() }
+    if ratio.is_finite() { format!("{}x", number(ratio)) } else { "beyond measure".to_owned() }
 }
 
 /// Rules on made-up records: held, not held, nothing to judge by.
@@ -218,7 +274,7 @@ pub(super) fn times(ratio: f64) -> String {
 mod tests {
     use super::*;
     use crate::case::Case;
-    use crate::figures::data::Cache;
+    use crate::figures::data::{Cache, Direct};
     use crate::figures::metric::MEAN;
     use crate::figures::plan::Facet;
     use crate::record::{Latency, Record};
@@ -251,7 +307,7 @@ mod tests {
     ) -> Judgement {
         let (facet, cache) = measured(means);
         let facets = [facet];
-        within(&Data { facets: &facets, cache: &cache, direct: &[] }, 0, &MEAN, rule)
+        within(&Data::new(&facets, &cache, &Direct::new()), 0, &MEAN, rule)
     }
 
     const MEANS: &[(&str, [f64; 3])] =
@@ -260,63 +316,170 @@ mod tests {
     #[test]
     fn above_compares_the_least_with_the_greatest() {
         let held = judged(MEANS, |it| it.above(&["fork"], &["naive", "imprint"], 2.0, At::Last));
-        assert_eq!(held.outcome, Outcome::Confirmed);
+        assert_eq!(held.outcome, Outcome::Held);
         assert_eq!(held.measured, "fork / imprint = 167x at 100");
         let each = judged(MEANS, |it| it.above(&["fork"], &["naive", "imprint"], 2.5, At::Each));
-        assert_eq!((each.outcome, &*each.measured), (Outcome::Refuted, "fork / imprint = 2x at 1"));
+        assert_eq!((each.outcome, &*each.measured), (Outcome::NotHeld, "fork / imprint = 2x at 1"));
         let but_last = judged(MEANS, |it| it.above(&["imprint"], &["naive"], 1.2, At::ButLast));
-        assert_eq!(but_last.outcome, Outcome::Refuted);
+        assert_eq!(but_last.outcome, Outcome::NotHeld);
     }
 
     #[test]
     fn growth_and_flatness_are_told_apart() {
         let flat = judged(MEANS, |it| it.flat(&["naive", "imprint"], 1.25));
-        assert_eq!((flat.outcome, &*flat.measured), (Outcome::Confirmed, "imprint varies by 1.2x"));
-        assert_eq!(judged(MEANS, |it| it.flat(&["fork"], 1.25)).outcome, Outcome::Refuted);
-        assert_eq!(judged(MEANS, |it| it.grows(&["fork"], 0.8..=1.2)).outcome, Outcome::Confirmed);
+        assert_eq!((flat.outcome, &*flat.measured), (Outcome::Held, "imprint varies by 1.2x"));
+        assert_eq!(judged(MEANS, |it| it.flat(&["fork"], 1.25)).outcome, Outcome::NotHeld);
+        assert_eq!(judged(MEANS, |it| it.grows(&["fork"], 0.8..=1.2)).outcome, Outcome::Held);
         let none = judged(MEANS, |it| it.grows(&["naive"], 0.8..=1.2));
         assert_eq!(
             (none.outcome, &*none.measured),
-            (Outcome::Refuted, "naive grows as x to the 0.00")
+            (Outcome::NotHeld, "naive grows as x to the 0.00")
         );
     }
 
     #[test]
     fn bounds_and_likeness() {
-        assert_eq!(judged(MEANS, |it| it.most(&["imprint"], 1.25)).outcome, Outcome::Confirmed);
-        assert_eq!(judged(MEANS, |it| it.most(&["imprint"], 1.15)).outcome, Outcome::Refuted);
-        assert_eq!(judged(MEANS, |it| it.least(&["fork"], 2.0)).outcome, Outcome::Confirmed);
+        assert_eq!(judged(MEANS, |it| it.most(&["imprint"], 1.25)).outcome, Outcome::Held);
+        assert_eq!(judged(MEANS, |it| it.most(&["imprint"], 1.15)).outcome, Outcome::NotHeld);
+        assert_eq!(judged(MEANS, |it| it.least(&["fork"], 2.0)).outcome, Outcome::Held);
         assert_eq!(
             judged(MEANS, |it| it.alike(&["naive", "imprint"], 1.25)).outcome,
-            Outcome::Confirmed
+            Outcome::Held
         );
         assert_eq!(
             judged(MEANS, |it| it.alike(&["naive", "fork"], 1.25)).outcome,
-            Outcome::Refuted
+            Outcome::NotHeld
         );
     }
 
     #[test]
     fn what_is_missing_is_told() {
         let part = judged(MEANS, |it| it.flat(&["naive", "no-such"], 1.25));
-        assert_eq!(part.outcome, Outcome::Confirmed);
+        assert_eq!(part.outcome, Outcome::Held);
         assert!(part.measured.ends_with("(without no-such)"), "{}", part.measured);
         let none = judged(MEANS, |it| it.above(&["no-such"], &["naive"], 1.0, At::Each));
-        assert_eq!(none.outcome, Outcome::Untested("no-such: not in this build".to_owned()));
-        let beyond =
-            within(&Data { facets: &[], cache: &Cache::default(), direct: &[] }, 0, &MEAN, |it| {
-                it.flat(&["naive"], 1.0)
-            });
-        assert!(matches!(beyond.outcome, Outcome::Untested(_)));
+        assert_eq!(none.outcome, Outcome::Untestable("no-such: not in this build".to_owned()));
+        let beyond = within(&Data::new(&[], &Cache::default(), &Direct::new()), 0, &MEAN, |it| {
+            it.flat(&["naive"], 1.0)
+        });
+        assert!(matches!(beyond.outcome, Outcome::Untestable(_)));
     }
 
     #[test]
     fn of_two_rules_the_worse_decides() {
         let (held, fell) = (Judgement::of(true, "a".into()), Judgement::of(false, "b".into()));
         let open = Judgement::untested("c");
-        assert_eq!(held.clone().and(fell.clone()).outcome, Outcome::Refuted);
+        assert_eq!(held.clone().and(fell.clone()).outcome, Outcome::NotHeld);
         assert_eq!(held.clone().and(fell.clone()).measured, "a; b");
-        assert_eq!(fell.and(open.clone()).outcome, Outcome::Refuted);
-        assert_eq!(open.and(held).outcome, Outcome::Untested("c".to_owned()));
+        assert_eq!(fell.and(open.clone()).outcome, Outcome::NotHeld);
+        assert_eq!(open.and(held).outcome, Outcome::Untestable("c".to_owned()));
+    }
+
+    /// A facet of one spot with the mean ticks of `imprint` and `fork` given round by round.
+    fn ruled(rounds: &[[f64; 2]], judge: impl Fn(View<'_>) -> Judgement) -> Ruling {
+        let facet = Facet::new("", &["imprint", "fork"], vec![(1.0, Case::default())], &[]);
+        let mut cache = Cache::default();
+        for (number, means) in (1..).zip(rounds) {
+            for (name, &mean) in ["imprint", "fork"].iter().zip(means) {
+                let case = facet.case(name, 0).expect("registered");
+                let tick_latency_ms = Latency { mean, ..Latency::default() };
+                cache.add(Record { round: number, tick_latency_ms, case, ..Record::default() });
+            }
+        }
+        let (facets, direct) = ([facet], Direct::new());
+        let data = Data::new(&facets, &cache, &direct);
+        rule(&data, |data| within(data, 0, &MEAN, &judge))
+    }
+
+    fn twice(it: View<'_>) -> Judgement {
+        it.above(&["fork"], &["imprint"], 2.0, At::Last)
+    }
+
+    #[test]
+    fn rounds_that_agree_decide_and_others_leave_it_open() {
+        let held = ruled(&[[1.0, 2.5], [1.0, 3.0]], twice);
+        assert_eq!(held.judgement.outcome, Outcome::Held);
+        assert_eq!(held.judgement.measured, "fork / imprint = 2.75x");
+        let fell = ruled(&[[1.0, 1.5], [1.0, 1.9]], twice);
+        assert_eq!(fell.judgement.outcome, Outcome::NotHeld);
+        // The medians hold by far, but the spread straddles the bound.
+        let open = ruled(&[[1.0, 9.0], [1.0, 1.9]], twice);
+        assert_eq!(open.judgement.outcome, Outcome::Undecided);
+        assert_eq!(open.judgement.measured, "fork / imprint = 5.45x; it held in 1 of 2 rounds");
+        assert_eq!(open.tally, Tally { held: 1, fell: 1 });
+        let outlier = [[1.0, 9.0], [1.0, 1.9], [1.0, 3.0], [1.0, 3.0], [1.0, 3.0]];
+        assert_eq!(ruled(&outlier, twice).judgement.outcome, Outcome::Held);
+    }
+
+    #[test]
+    fn a_bound_from_above_is_judged_round_by_round_too() {
+        let most = |it: View<'_>| it.most(&["fork"], 2.0);
+        assert_eq!(ruled(&[[1.0, 1.5], [1.0, 2.0]], most).judgement.outcome, Outcome::Held);
+        assert_eq!(ruled(&[[1.0, 2.1], [1.0, 3.0]], most).judgement.outcome, Outcome::NotHeld);
+        assert_eq!(ruled(&[[1.0, 1.0], [1.0, 2.1]], most).judgement.outcome, Outcome::Undecided);
+    }
+
+    #[test]
+    fn one_round_decides_nothing_and_no_spread_is_no_doubt() {
+        let one = ruled(&[[1.0, 9.0]], twice);
+        assert_eq!(one.judgement.outcome, Outcome::Undecided);
+        assert!(one.judgement.measured.ends_with("one round shows no spread"));
+        let same = ruled(&[[1.0, 2.0]; 3], twice);
+        assert_eq!(same.judgement.outcome, Outcome::Held, "exactly at the bound, in every round");
+        assert_eq!(ruled(&[[1.0, 1.0]; 2], twice).judgement.outcome, Outcome::NotHeld);
+    }
+
+    #[test]
+    fn what_is_no_number_judges_nothing() {
+        let nan = ruled(&[[1.0, f64::NAN], [1.0, f64::NAN]], twice);
+        assert!(matches!(nan.judgement.outcome, Outcome::Untestable(_)), "{nan:?}");
+        let infinite = ruled(&[[1.0, f64::INFINITY], [1.0, 3.0], [1.0, 3.0]], twice);
+        assert_eq!(infinite.tally, Tally { held: 2, fell: 0 }, "the round without is left out");
+        assert_eq!(infinite.judgement.outcome, Outcome::Held);
+        assert!(matches!(ruled(&[], twice).judgement.outcome, Outcome::Untestable(_)));
+    }
+
+    #[test]
+    fn two_overheads_below_the_floor_are_not_compared() {
+        let metric = &crate::figures::metric::OVERHEAD;
+        let names = ["none", "naive", "fork"];
+        let spot = Case { tick_ms: 1, interval_ms: 1, ..Case::default() };
+        let facet = Facet::new("", &names, vec![(1.0, spot)], &[]);
+        let judged = |means: [f64; 3]| {
+            let mut cache = Cache::default();
+            for (name, mean) in names.iter().zip(means) {
+                let case = facet.case(name, 0).expect("registered");
+                let tick_latency_ms = Latency { mean, ..Latency::default() };
+                cache.add(Record { round: 1, tick_latency_ms, case, ..Record::default() });
+            }
+            let (facets, direct) = ([facet.clone()], Direct::new());
+            let data = Data::new(&facets, &cache, &direct);
+            within(&data, 0, metric, |it| it.above(&["fork"], &["naive"], 1.0, At::Last)).outcome
+        };
+        assert!(matches!(judged([1.0, 0.9, 0.95]), Outcome::Untestable(_)));
+        assert_eq!(judged([1.0, 0.9, 1.5]), Outcome::Held);
+        assert_eq!(judged([1.0, 1.5, 0.9]), Outcome::NotHeld);
+    }
+
+    #[test]
+    fn a_round_counts_if_it_has_all_that_the_rule_looks_at() {
+        let facet = Facet::new("", &["imprint", "fork"], vec![(1.0, Case::default())], &[]);
+        let mut cache = Cache::default();
+        for (round, name, mean) in [
+            (1, "imprint", 1.0),
+            (1, "fork", 3.0),
+            (2, "imprint", 1.0),
+            (2, "fork", 3.0),
+            (3, "fork", 1.0),
+        ] {
+            let case = facet.case(name, 0).expect("registered");
+            let tick_latency_ms = Latency { mean, ..Latency::default() };
+            cache.add(Record { round, tick_latency_ms, case, ..Record::default() });
+        }
+        let (facets, direct) = ([facet], Direct::new());
+        let data = Data::new(&facets, &cache, &direct);
+        let ruling = rule(&data, |data| within(data, 0, &MEAN, twice));
+        assert_eq!(ruling.tally, Tally { held: 2, fell: 0 });
+        assert_eq!(ruling.asked.cases.len(), 2);
     }
 }

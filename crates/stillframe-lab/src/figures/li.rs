@@ -6,6 +6,9 @@
 //! tenth to a twentieth, the disk twice as fast and the tick a fifth as long: what is cut is idle
 //! time. Every image is of all the state, increments are merged into the image before.
 //!
+//! Pages are drawn by Zipf; which words of a page is not told, so that the hot set has 2.9 MB (any
+//! word) or 45 KB (one line). A claim is judged on both readings, and held if it holds on both.
+//!
 //! With exponent 2, one tick touches about 700 of 250,000 pages, which hides every cost of copying;
 //! uniform updates and Zipf 0.99 over items stand beside it in each figure: with fewer points where
 //! runs are scaled, and with half the state at full speed.
@@ -21,7 +24,7 @@ use crate::case::{Case, Distribution, FLOOR};
 pub(super) const ALGORITHMS: &[&str] = &[
     FLOOR,
     "naive",
-    "cou",
+    "bacou",
     "fork",
     "bazz",
     "npp-merge",
@@ -31,8 +34,8 @@ pub(super) const ALGORITHMS: &[&str] = &[
     "imprint",
 ];
 const PAPERS: &[&str] =
-    &["naive", "cou", "fork", "bazz", "npp-merge", "ipp-merge", "hourglass", "piggyback"];
-const SLOW_BEGIN: &[&str] = &["naive", "cou", "fork", "bazz"];
+    &["naive", "bacou", "fork", "bazz", "npp-merge", "ipp-merge", "hourglass", "piggyback"];
+const SLOW_BEGIN: &[&str] = &["naive", "bacou", "fork", "bazz"];
 const FAST_BEGIN: &[&str] = &["npp-merge", "ipp-merge", "hourglass", "piggyback"];
 const SCALABLE: &[&str] = &[FLOOR, "fork", "hourglass", "piggyback", "imprint"];
 
@@ -40,6 +43,8 @@ const SCALABLE: &[&str] = &[FLOOR, "fork", "hourglass", "piggyback", "imprint"];
 pub(super) const FLAT: std::ops::RangeInclusive<f64> = f64::NEG_INFINITY..=0.35;
 
 pub(super) const PAPER: Distribution = Distribution::Pages(2.0);
+/// The paper draws pages and does not say which words of them: one line of each, or any.
+const LINES: Distribution = Distribution::Lines(2.0);
 pub(super) const UNIFORM: Distribution = Distribution::Uniform;
 pub(super) const ZIPF: Distribution = Distribution::Zipf(0.99);
 
@@ -70,8 +75,11 @@ fn base_mb(size: Size) -> u64 {
 
 /// The paper's distribution first, then those that do not hide what copying costs.
 pub(super) fn with_skews(facet: impl Fn(Distribution) -> Facet) -> Vec<Facet> {
-    [PAPER, UNIFORM, ZIPF].map(facet).into()
+    [PAPER, LINES, UNIFORM, ZIPF].map(facet).into()
 }
+
+/// The number of the facet with uniform updates among those of [`with_skews`].
+const UNIFORM_FACET: usize = 2;
 
 fn by_frequency(size: Size, of: Distribution, plots: &[Plot]) -> Facet {
     let all: &[u64] = &[16_000, 32_000, 64_000, 128_000, 256_000];
@@ -99,11 +107,13 @@ pub(super) fn by_size(
 
 /// Full speed, no limit of the disk.
 pub(super) fn full_speed(size: Size, of: Distribution) -> Facet {
-    let quick = if of == PAPER { (200, 250, 48) } else { (100, 125, 30) };
+    let quick = if of == PAPER { (200, 250, 100) } else { (100, 125, 40) };
     let (mb, interval_ms, ticks) = size.pick(quick, (8000, 10_000, 4000));
     let base = case(size, mb, 256_000, of);
     let memory = size.is_full || of == PAPER;
-    let case = Case { tick_ms: 0, interval_ms, ticks, disk_rate: None, memory, ..base };
+    // Nothing is read of an image until the next is near: the paper has the dump off.
+    let hold_ms = interval_ms * 4 / 5;
+    let case = Case { tick_ms: 0, interval_ms, hold_ms, ticks, disk_rate: None, memory, ..base };
     let spots = vec![(mb as f64, shrunk(case, size))];
     Facet::new(title(of), ALGORITHMS, spots, &[Plot::Rows(&THROUGHPUT)])
 }
@@ -112,13 +122,17 @@ pub(super) fn title(of: Distribution) -> String {
     match of {
         Distribution::Uniform => "uniform".to_owned(),
         Distribution::Zipf(theta) => format!("Zipf {theta} over items"),
-        Distribution::Pages(theta) => format!("Zipf {theta} over pages, as in the paper"),
+        Distribution::Pages(theta) => format!("Zipf {theta} over pages, any word"),
+        Distribution::Lines(theta) => format!("Zipf {theta} over pages, one line"),
         other => other.to_string(),
     }
 }
 
 const RATE: &str = "updates per tick";
 const SIZE: &str = "state [MB]";
+const TRAVERSE: &str = "4-byte items, ticks with idle time, images read as fast as they can be, \
+                        increments merged. No disk takes part: what one adds is the same for \
+                        all.";
 
 const BASE: Figure = Figure {
     name: "",
@@ -151,7 +165,7 @@ pub(super) const FIGURES: &[Figure] = &[
                 text: "COU and Ping-Pong are clearly above NS, Fork, Hourglass and Piggyback",
                 judge: |data| {
                     let low = ["naive", "fork", "hourglass", "piggyback"];
-                    on(data, &MEAN, |it| it.above(&["cou", "npp-merge"], &low, 1.1, At::Last))
+                    on(data, &MEAN, |it| it.above(&["bacou", "npp-merge"], &low, 1.1, At::Last))
                 },
             },
             Claim {
@@ -168,7 +182,9 @@ pub(super) const FIGURES: &[Figure] = &[
                        Piggyback and Fork stay within 1.3x of NS",
                 judge: |data| {
                     let low = ["hourglass", "piggyback", "fork"];
-                    within(data, 1, &MEAN, |it| it.above(&["naive"], &low, 1.0 / 1.3, At::Last))
+                    within(data, UNIFORM_FACET, &MEAN, |it| {
+                        it.above(&["naive"], &low, 1.0 / 1.3, At::Last)
+                    })
                 },
             },
         ],
@@ -187,7 +203,7 @@ pub(super) const FIGURES: &[Figure] = &[
             },
             Claim {
                 text: "nor has it under uniform updates (not in the paper)",
-                judge: |data| within(data, 1, &MEAN, |it| it.flat(PAPERS, 1.25)),
+                judge: |data| within(data, UNIFORM_FACET, &MEAN, |it| it.flat(PAPERS, 1.25)),
             },
         ],
         ..BASE
@@ -209,7 +225,7 @@ pub(super) const FIGURES: &[Figure] = &[
             },
             Claim {
                 text: "nor have they under uniform updates (not in the paper)",
-                judge: |data| within(data, 1, &SPIKE, |it| it.most(FAST_BEGIN, 2.0)),
+                judge: |data| within(data, UNIFORM_FACET, &SPIKE, |it| it.most(FAST_BEGIN, 2.0)),
             },
         ],
         ..BASE
@@ -272,8 +288,9 @@ pub(super) const FIGURES: &[Figure] = &[
         name: "li-16",
         source: "Li et al. 2018, figure 16",
         title: "most updates a second",
-        workload: "4-byte items, no idle time, images discarded as fast as they can be read, \
-                   increments merged.",
+        workload: "4-byte items, no idle time, nothing of an image read for four fifths of \
+                   the time to the next, as with the paper's dump off, the rest as fast as \
+                   can be; increments merged.",
         swept: SIZE,
         facets: |size| with_skews(|of| full_speed(size, of)),
         columns: &[&THROUGHPUT, &MEAN, &WORST, &BEGIN, &MEMORY],
@@ -282,7 +299,7 @@ pub(super) const FIGURES: &[Figure] = &[
                 text: "Hourglass, Piggyback and Fork reach the most",
                 judge: |data| {
                     let high = ["hourglass", "piggyback", "fork"];
-                    let low = ["naive", "cou", "bazz", "npp-merge", "ipp-merge"];
+                    let low = ["naive", "bacou", "bazz", "npp-merge", "ipp-merge"];
                     on(data, &THROUGHPUT, |it| it.above(&high, &low, 0.97, At::Last))
                 },
             },
@@ -297,7 +314,9 @@ pub(super) const FIGURES: &[Figure] = &[
                 text: "so it is under uniform updates (not in the paper)",
                 judge: |data| {
                     let high = ["hourglass", "piggyback", "fork"];
-                    within(data, 1, &THROUGHPUT, |it| it.above(&high, &["naive"], 1.03, At::Last))
+                    within(data, UNIFORM_FACET, &THROUGHPUT, |it| {
+                        it.above(&high, &["naive"], 1.03, At::Last)
+                    })
                 },
             },
         ],
@@ -308,7 +327,11 @@ pub(super) const FIGURES: &[Figure] = &[
         source: "Li et al. 2018, figure 17",
         title: "time of an image against size of the state",
         swept: SIZE,
-        facets: |size| with_skews(|of| by_size(size, of, &ALGORITHMS[1..], &[Plot::Lines(&IMAGE)])),
+        workload: TRAVERSE,
+        facets: |size| {
+            let facet = |of| unpaced(size, by_size(size, of, ALGORITHMS, &[Plot::Lines(&IMAGE)]));
+            [PAPER, LINES, UNIFORM].map(facet).into()
+        },
         claims: &[
             Claim {
                 text: "it is linear in size",
@@ -326,11 +349,10 @@ pub(super) const FIGURES: &[Figure] = &[
         source: "Li et al. 2018, figure 18",
         title: "time of an image against update frequency",
         facets: |size| {
-            with_skews(|of| {
-                let facet = by_frequency(size, of, &[Plot::Lines(&IMAGE)]);
-                Facet { algorithms: ALGORITHMS[1..].to_vec(), ..facet }
-            })
+            let image = [Plot::Lines(&IMAGE)];
+            [PAPER, LINES, UNIFORM].map(|of| unpaced(size, by_frequency(size, of, &image))).into()
         },
+        workload: TRAVERSE,
         claims: &[Claim {
             text: "it does not depend on the frequency",
             judge: |data| on(data, &IMAGE, |it| it.flat(PAPERS, 1.25)),
@@ -362,9 +384,24 @@ pub(super) const FIGURES: &[Figure] = &[
     TABLE_2,
 ];
 
-/// A rule on the facet with the paper's own distribution.
-fn on(data: &Data<'_>, metric: &Metric, rule: impl FnOnce(View<'_>) -> Judgement) -> Judgement {
-    within(data, 0, metric, rule)
+/// A rule on the paper's own distribution, in both readings of it.
+fn on(data: &Data<'_>, metric: &Metric, rule: impl Fn(View<'_>) -> Judgement) -> Judgement {
+    let (words, lines) = (within(data, 0, metric, &rule), within(data, 1, metric, &rule));
+    words.named("any word").and(lines.named("one line"))
+}
+
+/// The same facet as fast as images can be read: no rate of a disk decides how long they take.
+fn unpaced(size: Size, facet: Facet) -> Facet {
+    let spot = |(x, case): (f64, Case)| {
+        let (interval_ms, ticks) = size.pick((100, 25), (case.interval_ms, case.ticks));
+        let case = Case { disk_rate: None, interval_ms, ticks, memory: false, ..case };
+        (x, shrunk(case, size))
+    };
+    Facet {
+        algorithms: ALGORITHMS[1..].to_vec(),
+        spots: facet.spots.into_iter().map(spot).collect(),
+        ..facet
+    }
 }
 
 fn trace(size: Size, of: Distribution, algorithms: &[&'static str]) -> Facet {
@@ -389,21 +426,21 @@ const TABLE_2: Figure = Figure {
             text: "(*) the mean tick of COU and Ping-Pong is high",
             judge: |data| {
                 within(data, 0, &MEAN, |it| {
-                    it.above(&["cou", "npp-merge"], &["naive"], 1.2, At::Last)
+                    it.above(&["bacou", "npp-merge"], &["naive"], 1.2, At::Last)
                 })
             },
         },
         Claim {
             text: "(*) the spike of NS is high, above those of COU, Fork and Zigzag",
             judge: |data| {
-                let rest = ["cou", "fork", "bazz"];
+                let rest = ["bacou", "fork", "bazz"];
                 within(data, 0, &WORST, |it| it.above(&["naive"], &rest, 1.0, At::Last))
             },
         },
         Claim {
             text: "(*) begin takes time in proportion to the state: NS, COU, Fork, Zigzag",
             judge: |data| {
-                let slow = ["naive", "cou", "fork", "bazz"];
+                let slow = ["naive", "bacou", "fork", "bazz"];
                 within(data, 0, &BEGIN, |it| it.grows(&slow, 0.6..=1.4))
             },
         },
@@ -427,7 +464,7 @@ const TABLE_2: Figure = Figure {
             text: "(*) Ping-Pong needs three times the state, all others about twice",
             judge: |data| {
                 within(data, 0, &MEMORY, |it| {
-                    let rest = ["naive", "cou", "fork", "bazz", "hourglass", "piggyback"];
+                    let rest = ["naive", "bacou", "fork", "bazz", "hourglass", "piggyback"];
                     it.above(&["npp-merge", "ipp-merge"], &rest, 1.3, At::Last)
                 })
             },

@@ -128,6 +128,7 @@ pub fn shrunk(case: Case, size: Size) -> Case {
         ticks: case.ticks.min(12),
         tick_ms: case.tick_ms.min(2),
         interval_ms: case.interval_ms.min(8),
+        hold_ms: case.hold_ms.min(4),
         disk_rate: None,
         ..case
     }
@@ -148,6 +149,7 @@ pub fn estimate_s(case: &Case) -> f64 {
     }
     let paced_s =
         case.disk_rate.map_or(0.0, |rate| bytes / rate as f64).max(bytes * IMAGE_S_PER_BYTE);
+    let paced_s = paced_s + case.hold_ms as f64 / 1e3;
     let memory_s = if case.memory { paced_s } else { 0.0 };
     let between_s = (case.interval_ms as f64 / 1e3).max(paced_s).max(1e-3);
     let images = 2.0 + (timed_s / between_s).ceil();

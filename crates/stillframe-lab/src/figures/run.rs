@@ -1,11 +1,15 @@
 //! Running figures: plan, rounds, report.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
+use std::ops::RangeInclusive;
 use std::path::Path;
+use std::time::Instant;
 
 use serde_json::json;
 
-use super::data::{Cache, Data};
+use super::data::{Cache, Data, Direct};
+use super::judge;
 use super::plan::{self, Facet, Size};
 use super::{Figure, build};
 use crate::case::Case;
@@ -13,7 +17,7 @@ use crate::check;
 use crate::error::LabError;
 use crate::output::{self, Records, Unwritable};
 use crate::record::Record;
-use crate::report::{self, Panel, Report, Table, page};
+use crate::report::{self, FigureReport, Outcome, Report, Table, Verdict, page};
 use crate::rounds::{Progress, run_rounds};
 use stillframe_measure::{Environment, environment};
 
@@ -22,12 +26,17 @@ pub const QUICK_ROUNDS: u32 = 2;
 /// Rounds of the papers' own set.
 pub const FULL_ROUNDS: u32 = 3;
 
+/// Most rounds that a claim gets which the first leave undecided.
+pub const MOST_ROUNDS: u32 = 6;
+
 /// What is to be run.
 #[derive(Debug)]
 pub struct Plan {
     figures: Vec<(&'static Figure, Vec<Facet>)>,
     size: Size,
     rounds: u32,
+    /// Of what is undecided after that.
+    most: u32,
     cases: Vec<Case>,
     /// Cases that this machine has no room for, and why.
     refused: Vec<(Case, String)>,
@@ -69,7 +78,12 @@ impl Plan {
                 Err(why) => refused.push((case, why)),
             }
         }
-        Self { figures, size, rounds, cases, refused }
+        Self { figures, size, rounds, most: rounds, cases, refused }
+    }
+    /// The same with further rounds, `most` in all, of what is undecided after the first.
+    #[must_use]
+    pub fn up_to(self, most: u32) -> Self {
+        Self { most: most.max(self.rounds), ..self }
     }
     /// Different cases that are run.
     #[must_use]
@@ -82,7 +96,7 @@ impl Plan {
         let direct = self.figures.iter().filter_map(|(it, _)| it.direct.as_ref());
         let direct_s: f64 = direct.map(|direct| (direct.seconds)(self.size)).sum();
         let cases_s: f64 = self.cases.iter().map(plan::estimate_s).sum();
-        cases_s * f64::from(self.rounds) + direct_s
+        (cases_s + direct_s) * f64::from(self.rounds)
     }
     /// Figures, cases and time, for people.
     #[must_use]
@@ -91,7 +105,7 @@ impl Plan {
             let cases = plan::distinct(facets);
             let each_s: f64 = cases.iter().map(plan::estimate_s).sum();
             let direct_s = figure.direct.as_ref().map_or(0.0, |it| (it.seconds)(self.size));
-            let all_s = each_s * f64::from(self.rounds) + direct_s;
+            let all_s = (each_s + direct_s) * f64::from(self.rounds);
             let cells = [figure.name, &cases.len().to_string(), &minutes(all_s), figure.title];
             cells.map(str::to_owned).into()
         };
@@ -106,6 +120,13 @@ impl Plan {
             self.rounds,
             minutes(self.estimate_s())
         );
+        if self.most > self.rounds {
+            let _ = writeln!(
+                text,
+                "Undecided claims get further rounds, {} in all, for as long again at most",
+                self.most
+            );
+        }
         if !self.refused.is_empty() {
             let _ = writeln!(text, "{} cases do not fit here and are left out", self.refused.len());
         }
@@ -125,70 +146,123 @@ impl Plan {
     ) -> Result<Finished, RunError> {
         output::create_directory(out)?;
         let mut results = Records::create(&out.join("results.jsonl"))?;
-        let mut cache = Cache::default();
-        for (case, why) in &self.refused {
-            cache.add(refusal(case, why));
+        let mut measured = Measured::new(self);
+        let everything =
+            Part { cases: self.cases.clone(), direct: (0..self.figures.len()).collect() };
+        let started = Instant::now();
+        let first = 1..=self.rounds;
+        let mut is_interrupted =
+            self.measure(&everything, first, &mut measured, &mut results, progress)?;
+        let first_took = started.elapsed();
+        for round in self.rounds + 1..=self.most {
+            let part = self.undecided(&measured);
+            // What the first rounds leave open gets as much time again, not more.
+            let is_late = started.elapsed() > 2 * first_took;
+            if is_interrupted || is_late || part.is_empty() {
+                break;
+            }
+            is_interrupted =
+                self.measure(&part, round..=round, &mut measured, &mut results, progress)?;
         }
-        let direct = self.measure_direct(&mut results)?;
-        let (mut failure, mut wrong_rounds) = (None, 0);
-        let mut keep = |record: &Record| {
-            failure = failure.take().or(results.add(record).err());
-            wrong_rounds += usize::from(record.is_wrong());
-            cache.add(record.clone());
-        };
-        let outcome = run_rounds(&self.cases, self.rounds, progress, &mut keep);
-        if let Some(unwritable) = failure {
-            return Err(unwritable.into());
-        }
-        let is_interrupted = match outcome {
-            Ok(_) => false,
-            Err(LabError::Interrupted) => true,
-            Err(error) => return Err(error.into()),
-        };
-        let mut report = self.report(&cache, &direct, command);
+        let mut report = self.report(&measured, command);
         if is_interrupted {
             report.warnings.push("the run was interrupted: rounds are missing".to_owned());
         }
+        for figure in &report.figures {
+            figure.verdicts.iter().try_for_each(|verdict| results.add(&line(figure, verdict)))?;
+        }
         write_all(out, &report)?;
-        Ok(Finished { report, is_interrupted, wrong_rounds })
+        Ok(Finished { report, is_interrupted, wrong_rounds: measured.wrong_rounds })
     }
 
-    /// What figures measure apart from cases, one list a figure.
+    /// Runs some rounds of some cases, and measures as often what figures measure apart from cases.
+    /// Returns whether Ctrl-C came.
+    fn measure(
+        &self,
+        part: &Part,
+        rounds: RangeInclusive<u32>,
+        measured: &mut Measured,
+        results: &mut Records,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<bool, RunError> {
+        for (&figure, round) in
+            part.direct.iter().flat_map(|it| rounds.clone().map(move |n| (it, n)))
+        {
+            self.measure_direct(figure, round, measured, results)?;
+        }
+        let mut failure = None;
+        let mut keep = |record: &Record| {
+            failure = failure.take().or(results.add(record).err());
+            measured.wrong_rounds += usize::from(record.is_wrong());
+            measured.cache.add(record.clone());
+        };
+        let outcome = run_rounds(&part.cases, rounds, progress, &mut keep);
+        if let Some(unwritable) = failure {
+            return Err(unwritable.into());
+        }
+        match outcome {
+            Ok(_) => Ok(false),
+            Err(LabError::Interrupted) => Ok(true),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// What a figure measures apart from cases, once.
     fn measure_direct(
         &self,
+        number: usize,
+        round: u32,
+        measured: &mut Measured,
         results: &mut Records,
-    ) -> Result<Vec<Result<Vec<Panel>, String>>, Unwritable> {
-        let mut measured = Vec::new();
-        for (figure, _) in &self.figures {
-            let panels =
-                figure.direct.as_ref().map_or(Ok(Vec::new()), |it| (it.measure)(self.size));
-            for panel in panels.iter().flatten() {
-                for series in &panel.series {
-                    for point in &series.points {
-                        results.add(&json!({
-                            "figure": figure.name, "panel": panel.title, "metric": panel.y,
-                            "series": series.name, "x": point.x, "median": point.y,
-                            "low": point.low, "high": point.high,
-                        }))?;
-                    }
+    ) -> Result<(), Unwritable> {
+        let (figure, _) = &self.figures[number];
+        let Some(direct) = &figure.direct else { return Ok(()) };
+        let panels = match (direct.measure)(self.size) {
+            Ok(panels) => panels,
+            Err(why) => {
+                measured.failures[number].push(format!("round {round}: {why}"));
+                return Ok(());
+            }
+        };
+        for panel in &panels {
+            for series in &panel.series {
+                for point in &series.points {
+                    results.add(&json!({
+                        "figure": figure.name, "round": round, "panel": panel.title,
+                        "metric": panel.y, "series": series.name, "x": point.x,
+                        "median": point.y, "low": point.low, "high": point.high,
+                    }))?;
                 }
             }
-            measured.push(panels);
         }
-        Ok(measured)
+        measured.direct[number].insert(round, panels);
+        Ok(())
     }
 
-    fn report(
-        &self,
-        cache: &Cache,
-        direct: &[Result<Vec<Panel>, String>],
-        command: &str,
-    ) -> Report {
-        let figures = self.figures.iter().zip(direct).map(|((figure, facets), direct)| {
-            let panels = direct.as_deref().unwrap_or_default();
-            let data = Data { facets, cache, direct: panels };
+    /// What the rules look at whose claims more rounds can decide.
+    fn undecided(&self, measured: &Measured) -> Part {
+        let (mut keys, mut direct) = (BTreeSet::new(), Vec::new());
+        for (number, (figure, facets)) in self.figures.iter().enumerate() {
+            let data = Data::new(facets, &measured.cache, &measured.direct[number]);
+            for claim in figure.claims {
+                let ruling = judge::rule(&data, claim.judge);
+                let is_open = ruling.judgement.outcome == Outcome::Undecided;
+                if is_open && ruling.tally.can_be_decided(self.most) {
+                    keys.extend(ruling.asked.cases);
+                    direct.extend(ruling.asked.direct.then_some(number));
+                }
+            }
+        }
+        direct.dedup();
+        let cases = self.cases.iter().filter(|case| keys.contains(&plan::key(case)));
+        Part { cases: cases.cloned().collect(), direct }
+    }
+
+    fn report(&self, measured: &Measured, command: &str) -> Report {
+        let figures = self.figures.iter().enumerate().map(|(number, (figure, facets))| {
+            let data = Data::new(facets, &measured.cache, &measured.direct[number]);
             let mut report = build::report(figure, &data, self.size);
-            report.notes.extend(direct.as_ref().err().cloned());
+            report.notes.extend(measured.failures[number].iter().cloned());
             report
         });
         let environment = environment();
@@ -199,6 +273,53 @@ impl Plan {
             figures: figures.collect(),
         }
     }
+}
+
+/// What came of the rounds so far.
+struct Measured {
+    cache: Cache,
+    /// Apart from cases, of each figure.
+    direct: Vec<Direct>,
+    /// Why nothing was measured apart from cases, of each figure.
+    failures: Vec<Vec<String>>,
+    wrong_rounds: usize,
+}
+
+impl Measured {
+    fn new(plan: &Plan) -> Self {
+        let mut cache = Cache::default();
+        plan.refused.iter().for_each(|(case, why)| cache.add(refusal(case, why)));
+        let count = plan.figures.len();
+        Self {
+            cache,
+            direct: vec![Direct::new(); count],
+            failures: vec![Vec::new(); count],
+            wrong_rounds: 0,
+        }
+    }
+}
+
+/// What a round is run of.
+struct Part {
+    cases: Vec<Case>,
+    /// Numbers of figures of which is measured what they measure apart from cases.
+    direct: Vec<usize>,
+}
+
+impl Part {
+    fn is_empty(&self) -> bool {
+        self.cases.is_empty() && self.direct.is_empty()
+    }
+}
+
+/// A verdict as a line of the results.
+fn line(figure: &FigureReport, verdict: &Verdict) -> serde_json::Value {
+    let why = if let Outcome::Untestable(why) = &verdict.outcome { Some(why) } else { None };
+    json!({
+        "figure": figure.name, "claim": verdict.claim, "whose": verdict.whose,
+        "verdict": verdict.outcome.word(), "why": why, "measured": verdict.measured,
+        "rounds": verdict.tally, "cause": verdict.cause,
+    })
 }
 
 fn refusal(case: &Case, why: &str) -> Record {

@@ -37,7 +37,7 @@ pub(super) const FIGURES: &[Figure] = &[
         name: "sidlauskas-2",
         source: "Sidlauskas et al. 2012, chart 2",
         title: "creating virtual and physical snapshots",
-        workload: "Begin, and the time until all of the image was read once by one thread; few \
+        workload: "Of the first image of a process: begin, and the time until all of the image was read once by one thread; few \
                    updates. Then with query threads, which read random words of the image while \
                    the writer updates random words without pause: threads of the forked child \
                    while the next image is created; threads on the physical copy, which has one \
@@ -144,8 +144,13 @@ fn by_threads(size: Size) -> Vec<Facet> {
     [1, 2, 4, 8, 16].into_iter().filter(|&threads| threads <= cores).map(facet).collect()
 }
 
+/// The first image of a process: writes after a fork split pages of 2 MiB, which a later fork would
+/// find.
 fn creation(size: Size) -> Facet {
-    let spot = |&mb: &u64| (mb as f64, quiet(size, mb, environment().cores.max(2)));
+    let spot = |&mb: &u64| {
+        let case = quiet(size, mb, environment().cores.max(2));
+        (mb as f64, Case { first: true, checkpoints: 1, ticks: case.ticks.min(20), ..case })
+    };
     let names = ["naive-parallel", "fork", "fork-huge", "imprint"];
     let plots = [Plot::Lines(&BEGIN_MS), Plot::Lines(&IMAGE)];
     Facet::new("all cores copy", &names, sizes(size).iter().map(spot).collect(), &plots)
@@ -187,8 +192,8 @@ fn by_skew(size: Size) -> Vec<Facet> {
 }
 
 fn share_of_bandwidth(data: &Data<'_>) -> Judgement {
-    let series = data.direct.iter().flat_map(|panel| &panel.series);
-    let bandwidth = series.flat_map(|series| &series.points).map(|p| p.y).fold(0.0, f64::max);
+    let series = data.direct().into_iter().flat_map(|panel| panel.series);
+    let bandwidth = series.flat_map(|series| series.points).map(|p| p.y).fold(0.0, f64::max);
     let of_facet = |facet| {
         let view = View { data, facet, metric: &COPY_RATE };
         let points = facet.algorithms.iter().flat_map(|name| view.points(name));
@@ -204,16 +209,29 @@ fn share_of_bandwidth(data: &Data<'_>) -> Judgement {
 }
 
 fn huge_fault(data: &Data<'_>) -> Judgement {
-    let series = || data.direct.iter().flat_map(|panel| &panel.series);
-    let named = |name| series().find(|series| series.name == name)?.points.first().map(|p| p.y);
+    let named = |name| data.direct_point(name).map(|point| point.y);
     match (named(direct::FIRST_SMALL), named(direct::FIRST_HUGE)) {
-        (Some(small), Some(huge)) => {
+        (Some(small), Some(huge)) if small > 0.0 => {
             let ratio = huge / small;
             let text = format!("{huge:.1} / {small:.1} us = {ratio:.1}x");
-            let text = format!("{text}; since Linux 5.8 a huge page is split, not copied");
+            let kernel = &environment().kernel;
+            if splits_huge_pages(kernel) {
+                let why = format!("Linux {kernel} splits a page of 2 MiB and copies 4 KiB of it");
+                return Judgement { measured: text, ..Judgement::untested(why) };
+            }
             Judgement::of(ratio >= 10.0, text)
         }
         _ => Judgement::untested("there are no 2 MiB pages here"),
+    }
+}
+
+/// Whether this release splits a 2 MiB page at the first write after a fork: since 5.8; before, it
+/// copied all of the page.
+fn splits_huge_pages(release: &str) -> bool {
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse::<u32>);
+    match (numbers.next(), numbers.next()) {
+        (Some(Ok(major)), Some(Ok(minor))) => (major, minor) >= (5, 8),
+        _ => false,
     }
 }
 
@@ -224,5 +242,19 @@ fn first(it: View<'_>, more: &str, less: &str) -> Judgement {
             Judgement::of(a >= b, format!("{more} / {less} = {:.2}x with uniform updates", a / b))
         }
         _ => Judgement::untested(format!("{more} or {less} was not measured")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kernels_that_split_are_told_from_those_that_copy() {
+        assert!(
+            ["5.8.0", "5.15.0-91-generic", "6.1.0", "6", "10.0"].map(splits_huge_pages)
+                == [true, true, true, false, true]
+        );
+        assert!(["5.7.19", "4.19.0", "", "linux"].iter().all(|it| !splits_huge_pages(it)));
     }
 }

@@ -7,7 +7,7 @@ pub mod page;
 pub mod verdict;
 
 pub use stillframe_measure::{Kind, Panel, Point, Series, Style, Table};
-pub use verdict::{Outcome, Verdict};
+pub use verdict::{Cause, Origin, Outcome, Tally, Verdict, Whose};
 
 use std::fmt::Write as _;
 
@@ -39,7 +39,7 @@ pub struct FigureReport {
     pub source: String,
     /// What was run, in words.
     pub workload: String,
-    /// The claims of the paper, judged.
+    /// Its claims, judged.
     pub verdicts: Vec<Verdict>,
     /// Plots.
     pub panels: Vec<Panel>,
@@ -64,6 +64,14 @@ pub struct Images {
     pub verified: u64,
     /// Words that differed.
     pub mismatched: u64,
+}
+
+impl Report {
+    /// How many claims held, of the papers and of ours.
+    #[must_use]
+    pub fn count(&self) -> String {
+        verdict::count(self.figures.iter().flat_map(|figure| &figure.verdicts))
+    }
 }
 
 impl Images {
@@ -139,9 +147,12 @@ pub fn picture(figure: &FigureReport) -> String {
 #[must_use]
 pub fn text(figure: &FigureReport) -> String {
     let mut text = format!("{}: {} ({})\n", figure.name, figure.title, figure.source);
-    for Verdict { claim, outcome, measured } in &figure.verdicts {
-        let why = if let Outcome::Untested(why) = outcome { why } else { measured };
+    for Verdict { claim, outcome, measured, cause, .. } in &figure.verdicts {
+        let why = if let Outcome::Untestable(why) = outcome { why } else { measured };
         let _ = writeln!(text, "  {} {}: {claim} [{why}]", outcome.sign(), outcome.word());
+        if let Some(cause) = cause {
+            let _ = writeln!(text, "      {}", cause.text());
+        }
     }
     for table in &figure.tables {
         text.push_str(&table.text());

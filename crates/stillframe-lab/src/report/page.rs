@@ -6,7 +6,7 @@ use stillframe_measure::document::{self, list};
 use stillframe_measure::plot;
 use stillframe_measure::svg::Escaped;
 
-use super::verdict::{Outcome, Verdict};
+use super::verdict::{Outcome, Verdict, Whose};
 use super::{FigureReport, Report, description};
 
 /// The page as HTML.
@@ -36,30 +36,29 @@ fn head(html: &mut String, report: &Report) {
 
 /// The table of all verdicts, with how many held.
 fn overview(html: &mut String, report: &Report) {
-    let all = || report.figures.iter().flat_map(|figure| &figure.verdicts);
-    if all().next().is_none() {
+    let count = report.count();
+    if count.is_empty() {
         return;
     }
-    let count = |wanted: fn(&Outcome) -> bool| all().filter(|v| wanted(&v.outcome)).count();
     let _ = write!(
         html,
-        "<section id=\"verdicts\"><h2>What held</h2><p>Of {} claims, {} held here, {} did not, {} \
-         cannot be tested here.</p>",
-        all().count(),
-        count(|outcome| *outcome == Outcome::Confirmed),
-        count(|outcome| *outcome == Outcome::Refuted),
-        count(|outcome| matches!(outcome, Outcome::Untested(_)))
+        "<section id=\"verdicts\"><h2>What held</h2><p>{count} A claim is judged in each round by \
+         itself: two rounds at least, and four of five, must agree.</p>"
     );
     html.push_str(
         "<div class=\"scroll\"><table class=\"verdicts\"><thead><tr><th scope=\"col\">figure</th>\
-         <th scope=\"col\">claim</th><th scope=\"col\">here</th><th scope=\"col\">measured</th>\
+         <th scope=\"col\">claim</th><th scope=\"col\">whose</th><th scope=\"col\">here</th><th scope=\"col\">measured</th>\
          </tr></thead><tbody>",
     );
     for figure in &report.figures {
         for verdict in &figure.verdicts {
             let name = Escaped(&figure.name);
             let _ = write!(html, "<tr><th scope=\"row\"><a href=\"#{name}\">{name}</a></th>");
-            let _ = write!(html, "<td>{}</td>", Escaped(&verdict.claim));
+            let whose = match verdict.whose {
+                Whose::Papers => "the paper's",
+                Whose::Ours => "ours",
+            };
+            let _ = write!(html, "<td>{}</td><td>{whose}</td>", Escaped(&verdict.claim));
             outcome(html, verdict);
             html.push_str("</tr>");
         }
@@ -77,17 +76,14 @@ fn outcome(html: &mut String, verdict: &Verdict) {
         outcome.sign(),
         outcome.word()
     );
-    match outcome {
-        Outcome::Untested(why) if verdict.measured.is_empty() => {
-            let _ = write!(html, "<td>{}</td>", Escaped(why));
-        }
-        Outcome::Untested(why) => {
-            let _ = write!(html, "<td>{}; {}</td>", Escaped(why), Escaped(&verdict.measured));
-        }
-        _ => {
-            let _ = write!(html, "<td>{}</td>", Escaped(&verdict.measured));
-        }
+    let why = if let Outcome::Untestable(why) = outcome { Some(why.as_str()) } else { None };
+    let measured = Some(verdict.measured.as_str()).filter(|text| !text.is_empty());
+    let text: Vec<&str> = why.into_iter().chain(measured).collect();
+    let _ = write!(html, "<td>{}", Escaped(&text.join("; ")));
+    if let Some(cause) = &verdict.cause {
+        let _ = write!(html, "<br><small>{}</small>", Escaped(&cause.text()));
     }
+    html.push_str("</td>");
 }
 
 fn section(html: &mut String, figure: &FigureReport) {
@@ -153,11 +149,19 @@ pub(super) mod tests {
     use stillframe_measure::svg;
 
     use super::*;
-    use crate::report::{Images, Kind, Panel, Point, Table, series};
+    use crate::report::{Cause, Images, Kind, Origin, Panel, Point, Table, Tally, series};
 
     pub(in crate::report) fn report() -> Report {
         let text = str::to_owned;
-        let verdict = |outcome| Verdict { claim: text("a < b"), outcome, measured: text("1 & 2") };
+        let cause = Cause { origin: Origin::Kernel, why: "<k>.", experiment: "lab figure x." };
+        let verdict = |outcome| Verdict {
+            claim: text("a < b"),
+            whose: Whose::Papers,
+            cause: (outcome == Outcome::NotHeld).then_some(cause),
+            outcome,
+            measured: text("1 & 2"),
+            tally: Tally { held: 1, fell: 1 },
+        };
         let panel = Panel {
             title: text("uniform"),
             kind: Kind::Lines,
@@ -170,9 +174,10 @@ pub(super) mod tests {
             name: text("li-10"),
             title: text("\"mean\" <latency>"),
             verdicts: vec![
-                verdict(Outcome::Confirmed),
-                verdict(Outcome::Refuted),
-                verdict(Outcome::Untested(text("no <machine>"))),
+                verdict(Outcome::Held),
+                verdict(Outcome::NotHeld),
+                verdict(Outcome::Undecided),
+                verdict(Outcome::Untestable(text("no <machine>"))),
             ],
             panels: vec![panel.clone(), panel],
             tables: vec![Table { title: text("t"), ..Table::default() }],
@@ -196,7 +201,10 @@ pub(super) mod tests {
         assert!(!page.contains("<script") && !page.contains("url(") && !page.contains("@import"));
         let outside = page.replace("http://www.w3.org/2000/svg", "");
         assert!(!outside.contains("http"), "nothing is fetched");
-        assert!(page.contains("Of 3 claims, 1 held here, 1 did not, 1 cannot"));
+        assert!(
+            page.contains("Of 4 claims of the papers, 1 held here, 1 did not, 1 are undecided")
+        );
+        assert!(page.contains("the kernel: &lt;k&gt;. To tell: lab figure x."));
         assert!(page.contains("Wrong images"));
     }
 
