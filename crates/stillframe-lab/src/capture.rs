@@ -32,6 +32,7 @@ pub(crate) struct Depot {
     verify: Verify,
     corrupt: bool,
     rate: Option<u64>,
+    hold: Duration,
     cores: Cores,
     digests: Digests,
     files: Option<Files>,
@@ -117,6 +118,7 @@ impl Depot {
             verify: case.verify,
             corrupt: case.corrupt,
             rate: case.disk_rate,
+            hold: Duration::from_millis(case.hold_ms),
             cores,
             digests: Digests::new(case.blocks()).map_err(|error| error.to_string())?,
             files,
@@ -147,7 +149,12 @@ impl Depot {
             corrupt: self.corrupt,
             cores: self.cores,
             digests: self.digests.clone(),
-            pace: Pace { rate: self.rate.filter(|_| paced), started: None, blocks: 0 },
+            pace: Pace {
+                rate: self.rate.filter(|_| paced),
+                until: paced.then(|| Instant::now() + self.hold),
+                started: None,
+                blocks: 0,
+            },
             store,
             parts,
         })
@@ -263,6 +270,7 @@ impl Sink for LabSink {
         }
         if start == 0 {
             self.cores.enter_snapshotter();
+            self.pace.hold();
         }
         self.look_at(start / BLOCK_WORDS, words);
         match &self.store {
@@ -327,11 +335,17 @@ fn io(what: &str, error: &std::io::Error) -> SinkError {
 #[derive(Debug)]
 struct Pace {
     rate: Option<u64>,
+    /// Before that nothing is read.
+    until: Option<Instant>,
     started: Option<Instant>,
     blocks: u64,
 }
 
 impl Pace {
+    fn hold(&self) {
+        let rest = self.until.map(|until| until.saturating_duration_since(Instant::now()));
+        rest.filter(|rest| !rest.is_zero()).into_iter().for_each(thread::sleep);
+    }
     fn wait(&mut self) {
         let Some(rate) = self.rate else { return };
         let started = *self.started.get_or_insert_with(Instant::now);

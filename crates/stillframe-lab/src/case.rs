@@ -48,6 +48,17 @@ pub struct Case {
     pub ahead: u32,
     /// Most bytes of image a second that the sink takes; none: no limit.
     pub disk_rate: Option<u64>,
+    /// For how long after its begin nothing of an image is read, as where a paper has the writer of
+    /// images off; then as fast as the rate allows. The base image is not held.
+    #[serde(default)]
+    pub hold_ms: u64,
+    /// Whether the first image of the process is timed, without a base image before it: a fork that
+    /// no earlier fork has left traces for.
+    #[serde(default)]
+    pub first: bool,
+    /// Cores for writer and snapshotter: 1 for both together; 0: one each, if there are two.
+    #[serde(default)]
+    pub cores: usize,
     /// Where images go.
     pub sink: SinkKind,
     /// Ask for 2 MiB pages.
@@ -86,6 +97,9 @@ impl Default for Case {
             reads_per_update: 0.0,
             ahead: 0,
             disk_rate: Some(250 << 20),
+            hold_ms: 0,
+            first: false,
+            cores: 0,
             sink: SinkKind::Discard,
             huge_pages: false,
             threads: 1,
@@ -150,6 +164,9 @@ pub enum Distribution {
     /// A 4 KiB page by Zipf with this exponent, then any item of it alike (Li et al.: 256,000
     /// updates with exponent 2 touch about 700 of 250,000 pages).
     Pages(f64),
+    /// A 4 KiB page by Zipf with this exponent, then any item of one line of 64 bytes in it: the
+    /// other reading of Li et al., whose hot set is 45 KB so, not 2.9 MB.
+    Lines(f64),
     /// An object by Zipf, then an item of it by Zipf (Cao et al.: 2,000 items, exponent 0.5).
     Objects {
         /// Items in an object.
@@ -176,6 +193,7 @@ impl FromStr for Distribution {
             ("uniform", []) => Ok(Self::Uniform),
             ("zipf", [theta]) => Ok(Self::Zipf(number(theta)?)),
             ("pages", [theta]) => Ok(Self::Pages(number(theta)?)),
+            ("lines", [theta]) => Ok(Self::Lines(number(theta)?)),
             ("gaussian", []) => Ok(Self::Gaussian(0.125)),
             ("gaussian", [deviation]) => Ok(Self::Gaussian(number(deviation)?)),
             ("objects", [items, theta]) => match items.parse() {
@@ -186,7 +204,7 @@ impl FromStr for Distribution {
             },
             _ => Err(format!(
                 "'{text}' is no distribution; there are uniform, zipf:THETA, pages:THETA, \
-                 objects:ITEMS:THETA and gaussian[:DEVIATION]"
+                 lines:THETA, objects:ITEMS:THETA and gaussian[:DEVIATION]"
             )),
         }
     }
@@ -198,6 +216,7 @@ impl fmt::Display for Distribution {
             Self::Uniform => f.write_str("uniform"),
             Self::Zipf(theta) => write!(f, "zipf:{theta}"),
             Self::Pages(theta) => write!(f, "pages:{theta}"),
+            Self::Lines(theta) => write!(f, "lines:{theta}"),
             Self::Objects { object_words, theta } => write!(f, "objects:{object_words}:{theta}"),
             Self::Gaussian(deviation) => write!(f, "gaussian:{deviation}"),
         }
@@ -320,8 +339,15 @@ mod tests {
 
     #[test]
     fn values_read_as_they_are_written() {
-        for text in ["uniform", "zipf:2", "zipf:0.5", "pages:2", "objects:2000:0.5", "gaussian:0.1"]
-        {
+        for text in [
+            "uniform",
+            "zipf:2",
+            "zipf:0.5",
+            "pages:2",
+            "lines:2",
+            "objects:2000:0.5",
+            "gaussian:0.1",
+        ] {
             assert_eq!(text.parse::<Distribution>().map(|it| it.to_string()).as_deref(), Ok(text));
         }
         for text in ["", "zipf", "zipf:", "zipf:x", "zipf:-1", "zipf:NaN", "objects:0:1", "uni:1"] {

@@ -11,14 +11,23 @@ pub(crate) struct Cores {
 
 impl Cores {
     /// Two of the cores that this process may use, if it may use two. With several copying threads
-    /// nobody is pinned: threads inherit the cores of the one that starts them.
-    pub(crate) fn choose(threads: usize) -> Self {
-        let cores = allowed_cores();
-        let pair = match cores.as_slice() {
+    /// nobody is pinned: threads inherit the cores of the one that starts them. With `cores` 1 all
+    /// share one core.
+    pub(crate) fn choose(threads: usize, cores: usize) -> Self {
+        let allowed = allowed_cores();
+        let pair = match allowed.as_slice() {
+            [only, ..] if cores == 1 => Some((*only, *only)),
             [first, .., last] if threads <= 1 => Some((*last, *first)),
             _ => None,
         };
         Self { pair }
+    }
+    /// Keeps every thread of the process on one core, if they are to share it: those inherit it that
+    /// are started after this.
+    pub(crate) fn share(self) {
+        if self.pair.is_some_and(|(writer, snapshotter)| writer == snapshotter) {
+            self.enter_writer();
+        }
     }
     pub(crate) fn are_pinned(self) -> bool {
         self.pair.is_some()

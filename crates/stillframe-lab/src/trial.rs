@@ -9,7 +9,8 @@
 //! stage: the state is that at the end of the tick before, and the first updates meet the fresh
 //! image.
 //!
-//! The base image makes incremental algorithms start alike: each later image is an increment.
+//! The base image makes incremental algorithms start alike: each later image is an increment. A case
+//! that times the first image has none.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -35,7 +36,9 @@ const UPDATES_PER_SLICE: usize = 256;
 /// Runs a case and verifies what it gave.
 pub(crate) fn run<S: Subject>(case: &Case) -> Result<Record, String> {
     let mut trial = Trial::<S>::start(case)?;
-    trial.base_image()?;
+    if !case.first {
+        trial.base_image()?;
+    }
     trial.timed_ticks()?;
     let memory_peak_bytes = trial.memory_image()?;
     trial.finish(memory_peak_bytes)
@@ -91,7 +94,8 @@ impl HeldUp {
 
 impl<'a, S: Subject> Trial<'a, S> {
     fn start(case: &'a Case) -> Result<Self, String> {
-        let cores = Cores::choose(case.threads);
+        let cores = Cores::choose(case.threads, case.cores);
+        cores.share();
         let ticks = Ticks::new(case);
         let depot = Depot::new(case, S::INFO, cores)?;
         let reads = Reads::new(case);

@@ -136,10 +136,23 @@ enum Pick {
     Grouped {
         groups: (Zipf, Scatter),
         size: u64,
-        within: Option<(Zipf, Scatter)>,
+        within: Within,
     },
     Gaussian(f64),
 }
+
+/// Which item of a group.
+#[derive(Debug)]
+enum Within {
+    Any,
+    /// Of so many items: a line, which is another one in each page, so that hot lines do not share
+    /// the few places that a cache has for lines at one offset of a page.
+    Line(u64),
+    Zipf(Zipf, Scatter),
+}
+
+/// Lines of 64 bytes in a page.
+const LINES: u64 = 64;
 
 impl Pick {
     fn new(case: &Case) -> Self {
@@ -154,12 +167,18 @@ impl Pick {
             Distribution::Pages(theta) => {
                 let size = 4096 / u64::from(case.item_bytes);
                 let groups = zipf(items.div_ceil(size), theta);
-                Self::Grouped { groups, size, within: None }
+                Self::Grouped { groups, size, within: Within::Any }
+            }
+            Distribution::Lines(theta) => {
+                let size = 4096 / u64::from(case.item_bytes);
+                let groups = zipf(items.div_ceil(size), theta);
+                Self::Grouped { groups, size, within: Within::Line(size / LINES) }
             }
             Distribution::Objects { object_words, theta } => {
                 let size = object_words.clamp(1, items);
                 let groups = zipf(items.div_ceil(size), theta);
-                Self::Grouped { groups, size, within: Some(zipf(size, theta)) }
+                let (ranks, scatter) = zipf(size, theta);
+                Self::Grouped { groups, size, within: Within::Zipf(ranks, scatter) }
             }
             Distribution::Gaussian(deviation) => Self::Gaussian(deviation),
         }
@@ -173,8 +192,11 @@ impl Pick {
             Self::Grouped { groups: (zipf, scatter), size, within } => loop {
                 let group = scatter.place(zipf.draw(|| rng.unit()));
                 let item = match within {
-                    None => rng.below(*size),
-                    Some((zipf, scatter)) => scatter.place(zipf.draw(|| rng.unit())),
+                    Within::Any => rng.below(*size),
+                    Within::Line(items) => {
+                        (group.wrapping_mul(GOLDEN) >> 58) * items + rng.below(*items)
+                    }
+                    Within::Zipf(zipf, scatter) => scatter.place(zipf.draw(|| rng.unit())),
                 };
                 // The last group may be cut short.
                 if group * size + item < items {
@@ -224,10 +246,14 @@ mod tests {
     #[test]
     fn skewed_pages_are_as_few_as_the_paper_found() {
         let gigabyte = 250_000 * 4096;
-        for distribution in [Distribution::Pages(2.0), Distribution::Zipf(2.0)] {
+        let all = [Distribution::Pages(2.0), Distribution::Lines(2.0), Distribution::Zipf(2.0)];
+        for distribution in all {
             let items = items(&case(distribution, gigabyte, 256_000));
             let pages: HashSet<u32> = items.iter().map(|item| item / 1024).collect();
             assert!((600..800).contains(&pages.len()), "{distribution}: {} pages", pages.len());
+            let lines: HashSet<u32> = items.iter().map(|item| item / 16).collect();
+            let few = distribution == Distribution::Lines(2.0);
+            assert!(!few || lines.len() == pages.len(), "one line a page, not {}", lines.len());
         }
     }
 
@@ -238,6 +264,7 @@ mod tests {
             Distribution::Uniform,
             Distribution::Zipf(0.5),
             Distribution::Pages(0.99),
+            Distribution::Lines(0.99),
             objects,
             Distribution::Gaussian(0.125),
         ] {

@@ -32,7 +32,7 @@ macro_rules! for_each_algorithm {
             // -- Naive, parallel; Copy-on-Update; Fork, huge pages
             naive::NaiveParallel {
                 name: "naive-parallel", title: "Naive Snapshot, parallel copy",
-                citation: "Sidlauskas et al. 2013, physical snapshot",
+                citation: "Sidlauskas et al. 2012, physical snapshot",
                 memory: "2", begin: "O(state / threads)", write: "nothing",
             }
             cou::Cou {
@@ -50,7 +50,7 @@ macro_rules! for_each_algorithm {
             }
             fork::ForkHuge {
                 name: "fork-huge", title: "Fork on 2 MiB pages",
-                citation: "Sidlauskas et al. 2013, virtual snapshot; fork(2)",
+                citation: "Sidlauskas et al. 2012, virtual snapshot; fork(2)",
                 memory: "1 to 2", begin: "O(page table), 1/512 of fork's",
                 write: "a split mapping and a page copy on first touch",
                 units: &[Page], in_process: false, random_access: false,
