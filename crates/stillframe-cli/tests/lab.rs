@@ -153,7 +153,8 @@ fn bad_input_is_one_sentence_and_status_2() {
         (vec!["--out", "file/below"], "creating the directory file/below failed"),
         (vec!["--json", "nowhere/at/all"], "creating nowhere/at/all failed"),
     ] {
-        let output = lab(directory.path(), &[&["compare"], arguments.as_slice()].concat());
+        let output =
+            lab(directory.path(), &[&["compare", "--busy"], arguments.as_slice()].concat());
         let told = stderr(&output);
         assert_eq!(output.status.code(), Some(2), "{arguments:?}: {told}");
         assert!(told.contains(sentence), "{arguments:?}: {told}");

@@ -32,6 +32,11 @@ fn a_figure_leaves_a_page_records_and_a_picture() {
     let records = read("results.jsonl");
     assert!(records.lines().count() >= 2 * 3, "{records}");
     assert!(records.lines().all(|line| line.starts_with('{') && line.ends_with('}')));
+    assert!(
+        records.contains("\"whose\":\"papers\"") && records.contains("\"verdict\":"),
+        "{records}"
+    );
+    assert!(text.contains("Of 2 claims of the papers, "), "{text}");
     assert!(read("index.html").contains("id=\"cao-8\""));
     assert!(read("cao-8.svg").starts_with("<svg"));
 }
@@ -43,6 +48,17 @@ fn what_is_measured_apart_from_cases_is_in_the_records_too() {
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let records = fs::read_to_string(directory.path().join("results.jsonl")).expect("written");
     assert!(records.contains("\"series\":\"odf\""), "{records}");
+}
+
+#[test]
+fn one_round_leaves_every_claim_undecided() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let arguments = ["figure", "li-19", "--scale", "5000", "--repeat", "1", "--at-most", "1"];
+    let output = lab(&arguments, directory.path());
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains("one round shows no spread"), "{text}");
+    assert!(!text.contains("✓") && !text.contains("✗"), "{text}");
 }
 
 #[test]
