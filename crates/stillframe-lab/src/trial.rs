@@ -9,8 +9,8 @@
 //! stage: the state is that at the end of the tick before, and the first updates meet the fresh
 //! image.
 //!
-//! The base image makes incremental algorithms start alike: each later image is an increment. A case
-//! that times the first image has none.
+//! The base image makes incremental algorithms start alike: each later image is an increment. A
+//! case that times the first image has none.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, Ordering};

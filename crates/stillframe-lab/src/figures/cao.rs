@@ -1,14 +1,14 @@
-//! Cao et al.: "Fast Checkpoint Recovery Algorithms for Frequently Consistent Applications" (2011),
-//! figures 3 to 9 and 14.
+//! Cao et al.: "Fast Checkpoint Recovery Algorithms for Frequently Consistent Applications"
+//! (2011), figures 3 to 9 and 14.
 //!
 //! Their workload: objects of 8 KB (2,000 four-byte words), object and word both by Zipf with
 //! exponent 0.5, 200 MB, a period of about 4 s, the writer of images turned off. What is measured
-//! is the time of the mutator above the floor, over one period. Here nothing of an image is read for
-//! four fifths of a period, so that whatever pays while an image is held pays as long as theirs did;
-//! the image is read in the last fifth. Scaled, state and period are a quarter, so that as large a
-//! share of the state is written in a period; a tick is 0.1 s of theirs, with most of the idle time
-//! cut. Against size, state and period are theirs: less state is below their range, where the copy of
-//! all of it is too cheap to be seen.
+//! is the time of the mutator above the floor, over one period. Here nothing of an image is read
+//! for four fifths of a period, so that whatever pays while an image is held pays as long as
+//! theirs did; the image is read in the last fifth. Scaled, state and period are a quarter, so
+//! that as large a share of the state is written in a period; a tick is 0.1 s of theirs, with most
+//! of the idle time cut. Against size, state and period are theirs: less state is below their
+//! range, where the copy of all of it is too cheap to be seen.
 
 use super::data::{Data, View};
 use super::judge::{At, Judgement, within};
@@ -61,8 +61,8 @@ fn by_rate(size: Size, algorithms: &[&'static str]) -> Vec<Facet> {
     vec![Facet::new("objects by Zipf 0.5", algorithms, spots, &[Plot::Lines(&OVERHEAD)])]
 }
 
-/// State of rising size, `base` updates a second at 200 MB and in proportion else; scaled, in ticks of
-/// `tick_ms`.
+/// State of rising size, `base` updates a second at 200 MB and in proportion else; scaled, in
+/// ticks of `tick_ms`.
 fn by_size(size: Size, base: u64, tick_ms: u64) -> Vec<Facet> {
     let sizes: &[u64] = size.pick(&[100, 200], &[100, 200, 400, 800, 1600]);
     let period = (size.pick(tick_ms, 100), 40);

@@ -1,5 +1,6 @@
-//! Why claims do not hold here, as far as it was examined: where the reason lies, and the experiment
-//! that tells it from others. A claim that is missing here and does not hold was not examined.
+//! Why claims do not hold here, as far as it was examined: where the reason lies, and the
+//! experiment that tells it from others. A claim that is missing here and does not hold was not
+//! examined.
 
 use super::{Claim, Figure};
 use crate::report::{Cause, Origin};

@@ -177,7 +177,8 @@ fn interruptions_of<A: Algorithm>(words: usize) -> Result<Vec<f64>, String> {
             times.push(took);
             seen = count;
         }
-        // A sleep would take longer than that. Who is late does not catch up: that would be a burst.
+        // A sleep would take longer than that. Who is late does not catch up: that would be a
+        // burst.
         due = (due + BETWEEN_WRITES).max(Instant::now());
         while Instant::now() < due {
             std::hint::spin_loop();
