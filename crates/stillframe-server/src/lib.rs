@@ -1,8 +1,9 @@
 //! Redis-protocol server on a stillframe keyspace.
 //!
-//! Reading order: [`serve`] (start), `server` (the event loop), `state` (what it works on),
-//! `commands` (the way of a request; commands on data are in `stillframe_redis`), `persistence`
-//! (how images become dump files), `journal` (how changes are logged).
+//! Reading order: [`serve`] (start), `server` (the event loop), `state` (the owners of what it
+//! works on), `commands` (the way of a request; commands on data are in `stillframe_redis`), `hub`
+//! (who is told what), `persistence` (how images become dump files), `journal` (how changes are
+//! logged).
 //!
 //! - One thread runs all commands; the snapshotter is another. Nothing else touches data.
 //! - No input of a client can make this crate panic.
