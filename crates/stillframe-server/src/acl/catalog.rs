@@ -13,7 +13,7 @@ pub(crate) struct Known {
     pub(crate) subcommands: Vec<usize>,
 }
 
-/// All commands, and what new users start with.
+/// All commands, and the rights of new users.
 pub(crate) struct Catalog {
     commands: Vec<Known>,
     /// `acl-pubsub-default`: new users, and new selectors, may use all channels.

@@ -146,7 +146,7 @@ pub(crate) const READ: u8 = 1;
 /// A key is written.
 pub(crate) const WRITE: u8 = 2;
 
-/// Commands that only look at what a key is, not at what it holds.
+/// Commands that read facts of a key, not its value.
 #[rustfmt::skip]
 const LOOK: &[&str] = &[
     "exists", "hexists", "hlen", "hstrlen", "llen", "memory|usage", "object|encoding",
@@ -154,7 +154,7 @@ const LOOK: &[&str] = &[
     "type", "watch", "xlen", "zcard",
 ];
 
-/// Commands that write keys and tell nothing of what they held.
+/// Commands that write keys and reveal nothing of their old values.
 #[rustfmt::skip]
 const BLIND: &[&str] = &[
     "append", "del", "expire", "expireat", "geoadd", "hdel", "hmset", "hset", "hsetnx", "linsert",
@@ -166,7 +166,7 @@ const BLIND: &[&str] = &[
     "zremrangebyscore",
 ];
 
-/// What a command does with its first key, and with those that follow.
+/// How a command accesses its first key, and the others.
 pub(crate) fn access(name: &str, command_flags: u32) -> [u8; 2] {
     match name {
         _ if LOOK.contains(&name) => [0, 0],

@@ -1,11 +1,11 @@
-//! What was refused, for ACL LOG.
+//! Refusals, for ACL LOG.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 /// One kind of refusal, and how often it came.
 pub(crate) struct Entry {
-    /// How often, within a minute of the last one.
+    /// Refusals of this kind, each within a minute of the one before.
     pub(crate) count: u64,
     /// `command`, `key`, `channel` or `auth`.
     pub(crate) reason: &'static str,
@@ -13,11 +13,11 @@ pub(crate) struct Entry {
     pub(crate) context: &'static str,
     /// The command, key or channel; [`SHOWN_BYTES_MAX`] of it at most.
     pub(crate) object: Vec<u8>,
-    /// Who asked for it.
+    /// The user who was refused.
     pub(crate) user: Vec<u8>,
-    /// The client when it was last refused.
+    /// The client at the last refusal.
     pub(crate) client: String,
-    /// When that was.
+    /// The time of the last refusal.
     pub(crate) at: Instant,
 }
 
@@ -28,12 +28,12 @@ pub(crate) struct Log {
     pub(crate) entries: VecDeque<Entry>,
 }
 
-/// Bytes kept of the name of a key, channel or user: whoever is refused chooses it.
+/// Bytes kept of the name of a key, channel or user, which the refused client chooses.
 const SHOWN_BYTES_MAX: usize = 1024;
 
 impl Log {
-    /// Notes a refusal; one like it of the last minute, among the newest, is counted up. At most
-    /// `len_max` are kept.
+    /// Notes a refusal: counts up an equal one of the last minute, if it is among the newest. Keeps
+    /// at most `len_max`.
     pub(crate) fn add(&mut self, mut new: Entry, len_max: usize) {
         const SAME: Duration = Duration::from_secs(60);
         const NEWEST: usize = 10;

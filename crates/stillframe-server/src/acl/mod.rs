@@ -1,9 +1,9 @@
-//! Users and what they may do, as Redis 7.0 has them.
+//! Users and their rights, as in Redis 7.0.
 //!
-//! - A user keeps its number for ever; one that is deleted leaves a gap, so that no connection can
-//!   wake up as somebody else.
-//! - A change of a user is applied to a copy: a refused rule changes nothing.
-//! - The user `default` is always there. With no password it makes new connections free.
+//! - A user keeps its number for ever; a deleted one leaves a gap, so that no connection turns into
+//!   another user's.
+//! - A change applies to a copy of the user: a refused rule changes nothing.
+//! - The user `default` always exists. Without a password, it lets in new connections.
 
 mod catalog;
 pub(crate) mod categories;
@@ -32,9 +32,9 @@ pub(crate) const DEFAULT: usize = 0;
 
 /// All users.
 pub(crate) struct Users {
-    /// What rules are about.
+    /// The commands that rules name.
     pub(crate) catalog: Catalog,
-    /// What was refused.
+    /// The refusals.
     pub(crate) log: Log,
     users: Vec<Option<User>>,
     names: BTreeMap<Vec<u8>, usize>,
@@ -81,7 +81,7 @@ impl Users {
         user
     }
 
-    /// Gives the user `default` a password, or takes it away when it is empty.
+    /// Sets the password of the user `default`, or removes it if empty.
     pub(crate) fn require_password(&mut self, password: &[u8]) {
         let Some(mut user) = self.get(DEFAULT).cloned() else { return };
         let rule = if password.is_empty() { b"nopass".to_vec() } else { [b">", password].concat() };
@@ -104,7 +104,7 @@ impl Users {
         Ok(())
     }
 
-    /// Replaces all users by those of an ACL file. Returns who is gone or changed.
+    /// Replaces all users by those of an ACL file. Returns the users that are gone or changed.
     ///
     /// # Errors
     /// One sentence that names the line; nothing has changed.
@@ -112,7 +112,7 @@ impl Users {
         let mut found: BTreeMap<Vec<u8>, User> = BTreeMap::new();
         for (index, line) in text.split(|&byte| byte == b'\n').enumerate() {
             let wrong = |source: LineFault| LineError { number: index + 1, source };
-            // Quotes and backslashes are letters like others here.
+            // Quotes and backslashes are ordinary characters here.
             let words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
             let words: Vec<&[u8]> = words.collect();
             let [keyword, name, rules @ ..] = words.as_slice() else {
@@ -148,7 +148,7 @@ impl Users {
         Ok(touched)
     }
 
-    /// Applies rules to a user that is not yet in place.
+    /// Applies rules to a user that is not yet stored.
     ///
     /// # Errors
     /// [`RuleError`]: which rule, and what is wrong.
@@ -161,13 +161,13 @@ impl Users {
         Ok(())
     }
 
-    /// The user of that name to be changed, or a new one.
+    /// A copy of the user of that name for changes, or a new one.
     pub(crate) fn edit(&self, name: &[u8]) -> User {
         let known = self.find(name).and_then(|number| self.get(number));
         known.cloned().unwrap_or_else(|| User::new(name, &self.catalog))
     }
 
-    /// Puts a user in the place of the one of its name, or adds it. Returns its number.
+    /// Replaces the user of the same name, or adds it. Returns its number.
     pub(crate) fn put(&mut self, user: User) {
         let number = *self.names.entry(user.name.clone()).or_insert(self.users.len());
         if number == self.users.len() {
@@ -210,11 +210,11 @@ impl Users {
         self.get(DEFAULT).is_some_and(|user| user.nopass && user.enabled)
     }
 
-    /// The number of the user who may log in so.
+    /// The number of the user with this name and password.
     pub(crate) fn log_in(&self, name: &[u8], password: &[u8]) -> Option<usize> {
         let found = self.find(name).and_then(|number| Some((number, self.get(number)?)));
         let Some((number, user)) = found else {
-            user::compare([], password); // the time does not tell that there is no such user
+            user::compare([], password); // the time must not reveal that the user does not exist
             return None;
         };
         let right = user.accepts(password); // it takes the same time for one who is off
@@ -239,7 +239,7 @@ fn duplicate(name: &[u8]) -> Duplicate {
     Duplicate { name: String::from_utf8_lossy(name).into_owned() }
 }
 
-/// Rules as they were given, those of a selector, from `(` to `)`, as one.
+/// The given rules; a selector, from `(` to `)`, counts as one.
 fn joined(rules: &[&[u8]]) -> Result<Vec<Vec<u8>>, RuleError> {
     let mut joined: Vec<Vec<u8>> = Vec::new();
     let mut rest = rules.iter();

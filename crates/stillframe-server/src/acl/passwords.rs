@@ -23,7 +23,7 @@ impl Passwords {
         }
     }
 
-    /// Takes one out; `None` if it is not there.
+    /// Removes one; `None` if it is not there.
     pub(super) fn remove(&mut self, hash: &Hash) -> Option<()> {
         let place = self.places.remove(hash)?;
         self.in_order.remove(&place).map(drop)

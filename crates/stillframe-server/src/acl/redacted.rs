@@ -1,4 +1,4 @@
-//! Passwords that requests hold: neither the slow log nor MONITOR shows them.
+//! Passwords in requests: neither the slow log nor MONITOR shows them.
 
 /// The arguments of a request, without the passwords in it.
 pub(crate) fn redacted<'a>(args: &[&'a [u8]]) -> Vec<&'a [u8]> {
@@ -21,7 +21,7 @@ pub(crate) fn redacted<'a>(args: &[&'a [u8]]) -> Vec<&'a [u8]> {
     args.iter().enumerate().map(shown).collect()
 }
 
-/// Where the words behind AUTH and AUTH2 of a MIGRATE are.
+/// The positions of the words behind AUTH and AUTH2 of a MIGRATE.
 fn migration_secrets(args: &[&[u8]]) -> std::ops::Range<usize> {
     let options = args.iter().enumerate().skip(6);
     let said = options.map(|(at, arg)| (at, arg.to_ascii_lowercase()));

@@ -6,7 +6,7 @@ use super::catalog::Catalog;
 use super::categories::{self, READ, WRITE};
 use stillframe_redis::text::glob;
 
-/// Why a request is refused; what comes later is the more telling reason.
+/// Why a request is refused; a later reason says more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Denied {
     /// The command.
@@ -17,15 +17,15 @@ pub(crate) enum Denied {
     Channel(usize),
 }
 
-/// What a request touches.
+/// The command, keys and channels of a request.
 pub(crate) struct Touched<'a> {
     /// The command's index in the table.
     pub(crate) command: usize,
     /// Whether everybody may call it.
     pub(crate) open: bool,
-    /// Its first argument that is no name.
+    /// Its first argument behind the command's name.
     pub(crate) first: Option<&'a [u8]>,
-    /// Its keys, and what it does with each.
+    /// Its keys, each with the access to it.
     pub(crate) keys: Vec<(&'a [u8], u8)>,
     /// Its channels.
     pub(crate) channels: Vec<&'a [u8]>,
@@ -33,16 +33,16 @@ pub(crate) struct Touched<'a> {
     pub(crate) patterns: bool,
 }
 
-/// Patterns in the order in which they were given, each once, with what may be done.
+/// Patterns in the given order, each once, with the allowed access.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Patterns {
     list: Vec<(Vec<u8>, u8)>,
-    /// Where each is in the list.
+    /// The position of each in the list.
     places: HashMap<Vec<u8>, usize>,
 }
 
 impl Patterns {
-    /// Adds a pattern, or what may be done to the one that is there.
+    /// Adds a pattern, or access to an existing one.
     fn add(&mut self, pattern: &[u8], access: u8) {
         match self.places.get(pattern) {
             Some(&place) => self.list[place].1 |= access,
@@ -71,7 +71,7 @@ impl Patterns {
 pub(crate) struct Selector {
     /// One bit a command of the table.
     commands: Vec<bool>,
-    /// Commands that a later version adds are allowed.
+    /// Whether commands of later versions are allowed.
     future: bool,
     /// Commands allowed with these first arguments only.
     with_first: BTreeMap<usize, Patterns>,
@@ -85,7 +85,7 @@ pub(super) const SYNTAX: &str = "Syntax error";
 const UNKNOWN: &str = "Unknown command or category name in ACL";
 
 impl Selector {
-    /// No command and no key is allowed; channels are as `acl-pubsub-default` says.
+    /// Allows no command and no key; channels as `acl-pubsub-default` says.
     pub(super) fn nothing(catalog: &Catalog) -> Self {
         let commands = vec![false; catalog.len()];
         Self { commands, all_channels: catalog.all_channels, ..Self::default() }
@@ -104,7 +104,7 @@ impl Selector {
         self.future
     }
 
-    /// With which first arguments alone a command is allowed.
+    /// The only first arguments with which a command is allowed.
     pub(super) fn first_arguments(&self, command: usize) -> impl Iterator<Item = &[u8]> {
         self.with_first.get(&command).into_iter().flat_map(Patterns::iter).map(|(first, _)| first)
     }
@@ -139,7 +139,7 @@ impl Selector {
         match rule {
             [b'~', pattern @ ..] => self.add_keys(pattern, READ | WRITE),
             [b'%', rest @ ..] => {
-                // Without a pattern it is that of the empty key, as Redis takes it.
+                // Without a pattern, the rule means the empty key, as in Redis.
                 let tilde = rest.iter().position(|&byte| byte == b'~').unwrap_or(rest.len());
                 let mut access = 0;
                 for letter in &rest[..tilde] {
@@ -200,7 +200,7 @@ impl Selector {
         let command = catalog.find(&name[..bar]).ok_or(UNKNOWN)?;
         let first = &name[bar + 1..];
         if first.contains(&b'|') {
-            // Only of a sub-command that is there is there more to say.
+            // A first argument may follow only an existing sub-command.
             let has_subcommands = catalog.find(&[&name[..bar], b"|help"].concat()).is_some();
             return Err(if has_subcommands {
                 "Allowing first-arg of a subcommand is not supported"
@@ -304,7 +304,7 @@ impl Selector {
         if self.all_channels { b"&*".to_vec() } else { patterns.collect::<Vec<_>>().join(&b' ') }
     }
 
-    /// All of it on a line of ACL LIST.
+    /// The whole selector on a line of ACL LIST.
     pub(super) fn show(&self, catalog: &Catalog) -> Vec<u8> {
         let mut parts = vec![self.show_keys()];
         if !self.all_channels {
@@ -323,8 +323,8 @@ const AFTER_ALL_CHANNELS: &str = "Adding a pattern after the * pattern (or the '
     is not valid and does not have any effect. Try 'resetchannels' to start with an empty list of \
     channels";
 
-/// The rules that make a selector's commands from none, as ACL LIST shows them: categories first,
-/// as long as one has more in common with the set than not, then single commands.
+/// The rules for a selector's commands, as ACL LIST shows them: first categories, as long as one
+/// has more in common with the set than not, then single commands.
 fn rules_of_commands(wanted: &Selector, catalog: &Catalog) -> String {
     let adds = !wanted.allows_future();
     let mut told = Selector::nothing(catalog);
@@ -332,7 +332,7 @@ fn rules_of_commands(wanted: &Selector, catalog: &Catalog) -> String {
     let mut words = vec![String::from_utf8_lossy(start).into_owned()];
     // Both rules are known.
     let _ = told.apply(start, catalog);
-    // What is not yet told: commands that differ from what `told` allows.
+    // Commands that the rules so far (`told`) do not allow or forbid as wanted.
     let mut rest = wanted.clone();
     let mut used = 0;
     while let Some(bit) = best_category(&rest, adds, used, catalog) {

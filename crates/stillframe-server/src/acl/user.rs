@@ -16,7 +16,7 @@ pub(crate) struct User {
     pub(crate) enabled: bool,
     /// Any password is right.
     pub(crate) nopass: bool,
-    /// Kept for ACL LIST: what RESTORE is given is always checked.
+    /// Kept for ACL LIST: RESTORE always checks its payload.
     sanitize: Option<bool>,
     passwords: Passwords,
     /// The user's own rules, then its selectors in brackets.
@@ -26,7 +26,7 @@ pub(crate) struct User {
 }
 
 impl User {
-    /// A user that may do nothing, but with channels as `acl-pubsub-default` says.
+    /// A user without rights, except for channels as `acl-pubsub-default` says.
     pub(super) fn new(name: &[u8], catalog: &Catalog) -> Self {
         Self {
             name: name.to_vec(),
@@ -96,7 +96,7 @@ impl User {
         self.nopass = false;
     }
 
-    /// Whether a password is right, in a time that does not tell how much of it was.
+    /// Whether a password is right, in a time that reveals nothing of it.
     pub(super) fn accepts(&self, password: &[u8]) -> bool {
         self.nopass | bool::from(compare(self.passwords.iter(), password))
     }
@@ -128,7 +128,7 @@ impl User {
         &self.selectors
     }
 
-    /// What is neither a password nor about commands, keys and channels.
+    /// Rules beside passwords, commands, keys and channels.
     pub(crate) fn flags(&self) -> Vec<&'static str> {
         let mut flags = vec![if self.enabled { "on" } else { "off" }];
         if self.nopass {
@@ -160,8 +160,8 @@ impl User {
     }
 }
 
-/// Whether one of the known passwords is the given one. What is compared are digests, all of them
-/// and whole: neither where they differ nor which one it was shows in the time it takes.
+/// Whether the given password is one of the known ones. All digests are compared whole, so the time
+/// reveals neither where they differ nor which one matches.
 pub(super) fn compare<'k>(known: impl IntoIterator<Item = &'k Hash>, given: &[u8]) -> Choice {
     let given = digest(given);
     let same = known.into_iter().map(|known| known[..].ct_eq(&given[..]));
