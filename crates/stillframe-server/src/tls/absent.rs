@@ -1,4 +1,4 @@
-//! A build without TLS: there is no such connection, and whoever asks for one is told.
+//! A build without TLS: it refuses settings that ask for TLS.
 
 use std::io;
 
@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use super::TlsError;
 use crate::config::Config;
 
-/// What TLS connections are made with: nothing.
+/// The material of TLS connections: none.
 #[derive(Default)]
 pub(crate) struct Tls(());
 

@@ -1,9 +1,9 @@
-//! What TLS connections are made with: certificates, keys, who is trusted.
+//! The material of TLS connections: certificates, keys, trusted authorities.
 //!
-//! - Made whole from the files that the settings name, or not at all: what is in use stays in use
-//!   when new files cannot be read. Connections keep what they began with.
-//! - Peers are trusted if a configured authority has signed their certificates; their names are not
-//!   compared with addresses, as replicas and primaries often have neither (as in Redis).
+//! - It is made whole from the files that the settings name, or not at all: when new files cannot
+//!   be read, the old material stays in use. Connections keep the one that they began with.
+//! - A peer is trusted if a configured authority has signed its certificate; its name is not
+//!   compared with its address, since replicas and primaries often lack both (as in Redis).
 
 use std::fs;
 use std::io;
@@ -27,17 +27,17 @@ use super::{TlsError, TlsStream};
 use crate::config::Config;
 use crate::config::tls::{ClientAuth, TlsSettings};
 
-/// What TLS connections are made with.
+/// The material of TLS connections.
 #[derive(Default)]
 pub(crate) struct Tls {
-    /// For those who connect, if there is a TLS port.
+    /// For incoming connections, if there is a TLS port.
     server: Option<Arc<ServerConfig>>,
-    /// For connecting to a primary, if replication is to use TLS.
+    /// For the connection to a primary, if replication uses TLS.
     client: Option<Arc<ClientConfig>>,
 }
 
 impl Tls {
-    /// Reads the files that the settings name, if there is any use for them.
+    /// Reads the files that the settings name, if they are needed.
     ///
     /// # Errors
     /// One sentence: which file, what is wrong.
@@ -104,8 +104,8 @@ fn server(
     let builder = builder.with_protocol_versions(versions)?;
     let config = builder.with_client_cert_verifier(verifier).with_single_cert(chain, key);
     let mut config = config.map_err(no_pair(&settings.cert_file, &settings.key_file))?;
-    // Sessions are taken up again by tickets, which clients keep: a cache of them would be searched
-    // from end to end, by the thread that runs commands.
+    // Sessions resume by tickets, which clients keep: the command thread would search a cache of
+    // them from end to end.
     config.ticketer = ring::Ticketer::new()?;
     config.session_storage = Arc::new(NoServerSessionStorage {});
     Ok(config)
@@ -197,7 +197,7 @@ fn trusted(settings: &TlsSettings) -> Result<Option<RootCertStore>, TlsError> {
         for entry in fs::read_dir(folder).map_err(&failed)? {
             let path = entry.map_err(&failed)?.path();
             if path.is_file() {
-                // Such directories hold lists of revoked certificates and readme files, too.
+                // Such directories have lists of revoked certificates and readme files, too.
                 let found = certificates("tls-ca-cert-dir", &path).unwrap_or_default();
                 roots.add_parsable_certificates(found);
             }
@@ -206,7 +206,7 @@ fn trusted(settings: &TlsSettings) -> Result<Option<RootCertStore>, TlsError> {
     Ok(Some(roots).filter(|roots| !roots.is_empty()))
 }
 
-/// A primary is trusted if an authority has signed its certificate, whatever name that bears.
+/// Trusts a primary if an authority has signed its certificate, whatever its name.
 #[derive(Debug)]
 struct SignedByAuthority {
     roots: RootCertStore,

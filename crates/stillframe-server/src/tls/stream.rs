@@ -2,12 +2,12 @@
 //!
 //! - At most [`READ_BYTES`] and a record or two wait to be read, and [`OUTPUT_BYTES_MAX`] wait for
 //!   the socket: no peer can make a connection grow. An idle one holds no buffers.
-//! - A read goes on until it has filled the caller's room or drained the socket, or has used up
-//!   its share; in the latter case `holds_input` says that there is more. So the event loop's rule
-//!   holds that a short read waits for an event.
-//! - Whatever the connection has to say by itself (handshake, alerts, new keys) is written as soon
-//!   as it is there; if the socket is full, `holds_output` says so until an event lets it go on.
-//! - A connection that has failed stays failed.
+//! - A read ends when it has filled the caller's room, drained the socket, or used up its share; in
+//!   the last case `holds_input` is true. So the event loop's rule holds that a short read waits
+//!   for an event.
+//! - Output of the connection itself (handshake, alerts, new keys) is written at once; if the
+//!   socket is full, `holds_output` is true until an event lets the write go on.
+//! - A failed connection stays failed.
 
 use std::io::{self, BufRead, Write};
 use std::net::Shutdown;
@@ -17,21 +17,21 @@ use rustix::buffer::spare_capacity;
 use rustix::io::Errno;
 use rustls::Connection;
 
-/// Bytes in front of a socket that takes no more.
+/// Most bytes that wait for a full socket.
 const OUTPUT_BYTES_MAX: usize = 64 << 10;
-/// Bytes taken by one write: a peer that reads as fast as it is written to has to let others in.
+/// Most bytes of one write, so that a peer that reads as fast as we write lets others in.
 const WRITE_BYTES_MAX: usize = 1 << 20;
 /// Bytes read from the socket at once.
 const READ_BYTES: usize = 32 << 10;
-/// Steps of one read, each a piece for the library or a copy from it, for the same reason.
+/// Most steps of one read, each a piece for the library or a copy from it, for the same reason.
 const READ_STEPS_MAX: usize = 128;
 
 /// A TLS connection, either side of it.
 pub(crate) struct TlsStream {
     socket: TcpStream,
     connection: Connection,
-    /// Bytes read from the socket, and how many of them the library has taken: it takes them in
-    /// small pieces, each of which would be a system call.
+    /// Bytes read from the socket, and how many the library has taken: it takes small pieces, each
+    /// of which would be a system call.
     arrived: Vec<u8>,
     used: usize,
     /// The socket or the library may hold more to read.
@@ -91,17 +91,17 @@ impl TlsStream {
                         self.unread = false;
                         return if count > 0 { Ok(count) } else { Err(Errno::AGAIN) };
                     }
-                    // What came before is good; the next read tells of the failure.
+                    // The bytes before are good; the next read reports the failure.
                     Err(error) => return if count > 0 { Ok(count) } else { Err(error) },
                 },
-                // The end, said or not: requests have lengths, and a cut one is never run.
+                // The end, announced or not: requests have lengths, and a cut one never runs.
                 Ok(_) | Err(_) => return Ok(count),
             }
         }
         if count > 0 { Ok(count) } else { Err(Errno::INTR) }
     }
 
-    /// Takes what the socket has, once; false if it has nothing.
+    /// Reads once from the socket; false if it has nothing.
     fn receive(&mut self) -> Result<bool, Errno> {
         if self.used == self.arrived.len() {
             (self.arrived, self.used) = (Vec::with_capacity(READ_BYTES), 0);
@@ -121,14 +121,14 @@ impl TlsStream {
         }
         self.used = self.arrived.len() - rest.len();
         if let Err(error) = self.connection.process_new_packets() {
-            let _ = self.send(); // the alert that tells the peer
+            let _ = self.send(); // the alert for the peer
             return Err(self.fail(&error));
         }
         self.send()?;
         Ok(true)
     }
 
-    /// Writes what waits for the socket; false if that takes no more.
+    /// Writes the bytes that wait for the socket; false if the socket takes no more.
     fn send(&mut self) -> Result<bool, Errno> {
         while self.connection.wants_write() {
             match self.connection.write_tls(&mut self.socket) {
@@ -189,7 +189,7 @@ impl TlsStream {
         self.connection.is_handshaking()
     }
 
-    /// Says goodbye, if the socket takes it, and ends the connection.
+    /// Sends the closing alert, if the socket takes it, and ends the connection.
     pub(crate) fn close(&mut self) -> io::Result<()> {
         if !self.failed {
             self.connection.send_close_notify();
