@@ -295,4 +295,17 @@ mod tests {
         assert!(problem.contains("Duplicate user 'a' found"), "{problem}");
         assert!(users.find(b"foo").is_some() && users.find(b"a").is_none());
     }
+
+    /// No rule is named where rules do not fit together.
+    #[test]
+    fn a_selector_without_end_is_told_by_its_start() {
+        let mut known = users(&["foo on"]).expect("users");
+        let problem = known.load(b"user a on\nuser b on (+get\n").expect_err("refused");
+        let unmatched = "Unmatched parenthesis in acl selector starting at '(+get'.";
+        assert_eq!(problem.to_string(), format!("line 2: {unmatched}"));
+        let problem = users(&["a on (+get"]).err().expect("refused");
+        assert_eq!(problem.to_string(), format!("user a: {unmatched}"));
+        let problem = users(&["a on +nonsense"]).err().expect("refused").to_string();
+        assert!(problem.starts_with("user a: '+nonsense': "), "{problem}");
+    }
 }
