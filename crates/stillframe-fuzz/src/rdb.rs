@@ -93,7 +93,7 @@ impl Entry {
     }
 
     /// In rising order, where the order is free.
-    fn settled(mut self) -> Self {
+    fn ordered(mut self) -> Self {
         if self.kind == Some(Collection::Set) {
             self.texts.sort_unstable();
             self.texts.dedup(); // a file may hold a member twice; a set does not
@@ -132,7 +132,7 @@ fn entries(mut decoder: Decoder<&[u8]>) -> Result<Vec<Entry>, DecodeError> {
             _ => {}
         }
     }
-    Ok(entries.into_iter().map(Entry::settled).collect())
+    Ok(entries.into_iter().map(Entry::ordered).collect())
 }
 
 fn decode(file: &[u8]) -> Result<Vec<Entry>, DecodeError> {

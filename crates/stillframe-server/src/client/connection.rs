@@ -44,7 +44,7 @@ pub(crate) struct Client {
     sent: usize,
     /// Replies that wait for the log: from which byte of `output` on, for which record.
     withheld: VecDeque<(u64, usize)>,
-    /// Bytes of `output` of which it is settled whether they have to wait.
+    /// Bytes of `output` that were judged: whether they have to wait is known.
     judged: usize,
     /// Written as much as the socket takes: an event tells when it takes more.
     full: bool,

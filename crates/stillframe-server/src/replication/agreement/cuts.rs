@@ -50,7 +50,7 @@ fn cut_after(fleet: &mut Fleet, bytes: usize, after: After) -> bool {
             fleet.follow(replica, primary, true);
         }
     }
-    fleet.settle();
+    fleet.converge();
     PROGRAM.iter().for_each(|line| ask(fleet, line));
     let mut passed = 0;
     while passed < bytes {
@@ -84,7 +84,7 @@ fn cut_after(fleet: &mut Fleet, bytes: usize, after: After) -> bool {
         }
     }
     ask(fleet, "APPEND a 6");
-    fleet.settle();
+    fleet.converge();
     let told = format!("cut after {bytes} bytes, {after:?}");
     assert_eq!(fleet.disagreement(), None, "{told}");
     assert_eq!(fleet.images() - images, needed, "{told}: images");
@@ -123,7 +123,7 @@ fn a_replica_that_was_cut_off_at_any_byte_can_be_promoted() {
 #[test]
 fn what_an_old_primary_has_not_said_yet_costs_no_image() {
     let mut fleet = Fleet::start(2, 7, false);
-    fleet.settle();
+    fleet.converge();
     let images = fleet.images();
     for (old, new) in [(0, 1), (1, 0)] {
         let replication = &mut fleet.nodes[old].server.state.replication;
@@ -132,7 +132,7 @@ fn what_an_old_primary_has_not_said_yet_costs_no_image() {
         fleet.promote(new);
         fleet.follow(old, new, true);
         ask(&mut fleet, "APPEND a 6");
-        fleet.settle();
+        fleet.converge();
         assert_eq!(fleet.disagreement(), None);
     }
     assert_eq!(fleet.images(), images);

@@ -125,7 +125,7 @@ impl Fleet {
     }
 
     /// Takes turns until every replica has everything, and every log counts.
-    pub(super) fn settle(&mut self) {
+    pub(super) fn converge(&mut self) {
         let begun = Instant::now();
         for turn in 0.. {
             self.reconnect();

@@ -57,7 +57,7 @@ impl Program {
     }
 
     fn run(&mut self) -> Result<(), String> {
-        self.fleet.settle();
+        self.fleet.converge();
         self.fleet.nodes[0].server.state.clock.expires = self.chance(3);
         if self.chance(2) {
             self.operate("CONFIG SET notify-keyspace-events KEA");
@@ -72,8 +72,8 @@ impl Program {
                 self.step();
             }
             (0..self.fleet.nodes.len()).for_each(|who| self.unpause(who));
-            let settled = catch_unwind(AssertUnwindSafe(|| self.fleet.settle()));
-            if settled.is_err() {
+            let converged = catch_unwind(AssertUnwindSafe(|| self.fleet.converge()));
+            if converged.is_err() {
                 return Err(self.told.join("\n"));
             }
             if let Some(difference) = self.fleet.disagreement() {
@@ -233,7 +233,7 @@ impl Program {
         // Who follows whom after two changes at once is hard to tell.
         if std::mem::replace(&mut self.changed, true) || self.chance(2) {
             (0..self.fleet.nodes.len()).for_each(|who| self.unpause(who));
-            self.fleet.settle();
+            self.fleet.converge();
         }
         let new = self.any_replica();
         self.told.push(format!("{new} takes the place of {}", self.fleet.primary));
@@ -293,7 +293,7 @@ fn the_log_of_a_replica_that_takes_writes_holds_what_its_memory_holds() {
 #[test]
 fn what_a_swap_finds_expired_is_told_after_the_swap() {
     let mut fleet = Fleet::start(2, 1, true);
-    fleet.settle();
+    fleet.converge();
     let mut bytes = Vec::new();
     write_request(&mut bytes, &[b"BLPOP", b"k", b"0"]);
     let node = &mut fleet.nodes[0];
@@ -305,7 +305,7 @@ fn what_a_swap_finds_expired_is_told_after_the_swap() {
     }
     fleet.clock.set(fleet.clock.get() + 100);
     assert_eq!(fleet.nodes[0].ask("SWAPDB 0 1"), "+OK\r\n");
-    fleet.settle();
+    fleet.converge();
     assert_eq!(fleet.disagreement(), None);
     assert_eq!(fleet.nodes[0].contents().len(), 1, "the one that did not expire");
 }
