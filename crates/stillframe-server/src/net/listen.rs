@@ -1,8 +1,8 @@
 //! Listening sockets and the connections that arrive there.
 //!
-//! - A connection that must be turned away gets one line of reason.
-//! - When descriptors run out, connections wait in the kernel's queue and are tried again by the
-//!   clock: no busy loop, and nobody is told off for a shortage that may pass.
+//! - A refused connection gets one line with the reason.
+//! - When descriptors run out, connections wait in the kernel's queue until the clock tries again:
+//!   no busy loop, and no refusal for a shortage that may pass.
 
 use std::fs;
 use std::io;
@@ -25,7 +25,7 @@ use stillframe_redis::Address;
 #[derive(Default)]
 pub(crate) struct Listeners {
     sockets: Vec<Listener>,
-    /// What they are watched through, if they are.
+    /// The handle that watches them, if any.
     door: Option<Door>,
     /// An `accept` failed for lack of descriptors or memory: try again.
     pub(crate) retry: bool,
@@ -45,8 +45,8 @@ enum Socket {
 }
 
 impl Listeners {
-    /// Binds every configured address and the unix socket. An address with a `-` before it may be
-    /// missing on this machine.
+    /// Binds every configured address and the unix socket. This machine may lack an address with a
+    /// `-` before it.
     pub(crate) fn bind(config: &Config, poller: &Poller) -> Result<Self, ServeError> {
         let door = Some(poller.door().map_err(ServeError::Events)?);
         let sockets = Vec::new();
@@ -86,11 +86,11 @@ impl Listeners {
         Ok(())
     }
 
-    /// Listens at other ports and addresses than before; the unix socket and connections that stand
-    /// stay. The old sockets are closed first: an address and "any" cannot have one port.
+    /// Listens at new ports and addresses; the unix socket and open connections stay. It closes the
+    /// old sockets first: an address and "any" cannot share a port.
     ///
     /// # Errors
-    /// [`ServeError`] when that cannot be; then it listens as `before` says, if that still can be.
+    /// [`ServeError`] when that fails; then it listens as `before` says, if possible.
     pub(crate) fn change(&mut self, config: &Config, before: &Config) -> Result<(), ServeError> {
         let mut bind = |config: &Config| {
             self.sockets.retain(|listener| matches!(listener.socket, Socket::Unix(..)));
@@ -128,7 +128,7 @@ impl Listeners {
         Ok(())
     }
 
-    /// Says where the server listens.
+    /// Logs where the server listens.
     pub(crate) fn announce(&self) {
         for Listener { socket, address } in &self.sockets {
             match (socket, address) {
@@ -198,7 +198,7 @@ impl Listeners {
 }
 
 impl Drop for Listeners {
-    /// Removes the file of the unix socket, unless another server has put its own in the place.
+    /// Removes the file of the unix socket, unless another server has replaced it.
     fn drop(&mut self) {
         for listener in &self.sockets {
             if let (Socket::Unix(_, own), Address::Unix(path)) =
@@ -215,7 +215,7 @@ impl Drop for Listeners {
 pub(crate) type Accepted = (Stream, Address, Address);
 
 impl Listener {
-    /// The next connection; `None` if it has to be dropped.
+    /// The next connection; `None` if it must be dropped.
     fn accept(&self, keepalive_seconds: u32, tls: &Tls) -> io::Result<Option<Accepted>> {
         let (stream, peer) = match &self.socket {
             Socket::Tcp(socket) | Socket::Tls(socket) => socket.accept()?,
@@ -244,13 +244,12 @@ fn identity(path: &str) -> io::Result<(u64, u64)> {
     Ok((found.dev(), found.ino()))
 }
 
-/// Listens at `path`, in the place of a socket that a server has left there; no other file is
-/// removed.
+/// Listens at `path`, and replaces a socket that a server has left there, but no other file.
 fn open_unix(path: &str, permissions: u32) -> io::Result<Socket> {
     if fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket()) {
         fs::remove_file(path)?;
     }
-    // Whoever may not connect shall not for a moment, so the file is born with its mode.
+    // The file is created with its mode, so that it never admits a process that the mode shuts out.
     let kept = (permissions > 0).then(|| umask(Mode::from_raw_mode(0o777 & !permissions)));
     let bound = UnixListener::bind(path);
     kept.map(umask);
@@ -261,7 +260,7 @@ fn absent(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::AddrNotAvailable | io::ErrorKind::Unsupported)
 }
 
-/// A socket at an address. One of IPv6 leaves IPv4 alone, as in Redis: `*` and `::*` can have one
+/// A socket at an address. An IPv6 socket leaves IPv4 alone, as in Redis: `*` and `::*` can share a
 /// port.
 fn bound(address: SocketAddr) -> io::Result<TcpListener> {
     use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_with};
@@ -293,7 +292,7 @@ fn open(name: &str, port: u16, backlog: u32) -> io::Result<Vec<(TcpListener, Soc
     Ok(sockets)
 }
 
-/// Small replies leave at once; dead peers are found in the end. Neither is worth failing for.
+/// Has small replies leave at once, and finds dead peers in the end. Neither is worth failing for.
 fn configure(stream: &TcpStream, keepalive_seconds: u32) {
     let _ = stream.set_nodelay(true);
     if keepalive_seconds > 0 {

@@ -1,4 +1,4 @@
-//! Sockets: those that the server listens on, those of connections, and what they tell.
+//! Sockets: listening ones, those of connections, and their events.
 
 mod listen;
 mod network;

@@ -1,4 +1,4 @@
-//! The server's ways to others.
+//! The server's connections to others.
 
 use super::Listeners;
 use crate::commands::migrate::Peers;
@@ -9,8 +9,8 @@ use crate::tls::Tls;
 pub(crate) struct Network {
     /// The sockets it listens on.
     pub(crate) listeners: Listeners,
-    /// What TLS connections are made with.
+    /// The material of TLS connections.
     pub(crate) tls: Tls,
-    /// Servers that keys were moved to lately.
+    /// Connections to servers to which keys were moved lately.
     pub(crate) peers: Peers,
 }

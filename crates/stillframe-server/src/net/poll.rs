@@ -1,8 +1,8 @@
 //! The seam to the operating system's readiness events; another back end replaces this file.
 //!
-//! - Events are edge-triggered: one says that something has changed since the last read or write
-//!   that ended short. Whoever gets it works until the socket is drained, or remembers to go on.
-//! - Sockets are registered once, for reading and writing, and forgotten when they are closed.
+//! - Events are edge-triggered: an event reports a change since the last short read or write. Its
+//!   receiver works until the socket is drained, or remembers to go on.
+//! - A socket is registered once, for reading and writing, until it is closed.
 
 use std::io;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use mio::{Events, Interest, Poll, Registry, Token};
 
 use crate::net::Stream;
 
-/// What an event is about.
+/// The subject of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ready {
     /// The numbered listening socket has connections to accept.
@@ -33,7 +33,7 @@ pub(crate) enum Ready {
     Primary {
         /// Bytes, or the end of the stream, can be read.
         readable: bool,
-        /// It stands, or output can go on.
+        /// The connection is made, or output can go on.
         writable: bool,
     },
     /// [`Waker::wake`] was called, or an image can be passed on.
@@ -53,28 +53,28 @@ pub(crate) struct Poller {
     waker: Waker,
 }
 
-/// Wakes a [`Poller`] from another thread; or nobody, where no loop waits.
+/// Wakes a [`Poller`] from another thread, or nobody where no loop waits.
 #[derive(Clone)]
 pub(crate) struct Waker(Option<Arc<mio::Waker>>);
 
 impl Waker {
-    /// For whoever looks by itself, or waits for the thread.
+    /// For callers that poll, or wait for the thread.
     pub(crate) fn of_nobody() -> Self {
         Self(None)
     }
 
     /// Makes the wait under way, or the next one, return at once.
     pub(crate) fn wake(&self) {
-        // Fails only if the event descriptor is gone, and with it whoever would wake.
+        // Fails only if the event descriptor is gone, and with it the poller.
         let _ = self.0.as_ref().map(|waker| waker.wake());
     }
 }
 
-/// A part of a poller: watches listening sockets.
+/// The part of a poller that watches listening sockets.
 pub(crate) struct Door(Registry);
 
 impl Door {
-    /// Watches a listening socket under a number, whatever it was watched under before.
+    /// Watches a listening socket under a number, in place of any number before.
     pub(crate) fn watch(&self, source: &mut dyn Source, number: usize) -> io::Result<()> {
         // It may be new.
         let _ = self.0.deregister(source);
@@ -95,7 +95,7 @@ impl Poller {
         self.waker.clone()
     }
 
-    /// What listening sockets are watched through.
+    /// A handle that watches listening sockets.
     pub(crate) fn door(&self) -> io::Result<Door> {
         self.poll.registry().try_clone().map(Door)
     }
@@ -111,7 +111,7 @@ impl Poller {
         self.poll.registry().register(source, PRIMARY, Interest::READABLE | Interest::WRITABLE)
     }
 
-    /// Has the loop woken when the image for the replica at `place` can be read from `source`.
+    /// Watches `source`, which has the image for the replica at `place`.
     pub(crate) fn add_relay(&self, source: &mut dyn Source, place: usize) -> io::Result<()> {
         self.poll.registry().register(source, Token(FIRST_RELAY + place), Interest::READABLE)
     }
@@ -128,7 +128,7 @@ impl Poller {
         stream.close();
     }
 
-    /// Waits until something is ready or the time is over, and appends what is ready.
+    /// Waits until something is ready or the time is over, and appends the events.
     pub(crate) fn wait(&mut self, timeout: Duration, ready: &mut Vec<Ready>) -> io::Result<()> {
         match self.poll.poll(&mut self.events, Some(timeout)) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(()),

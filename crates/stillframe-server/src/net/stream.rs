@@ -1,10 +1,9 @@
 //! A socket that carries requests and replies: TCP, unix, or TCP under TLS.
 //!
-//! - Nothing here waits. `AGAIN` means that an event will tell when to go on; `INTR` that the
-//!   caller may go on at once.
-//! - Under TLS the library between socket and caller holds bytes of both directions, of which no
-//!   event tells: [`holds_input`](Stream::holds_input) and [`holds_output`](Stream::holds_output).
-//! - The kinds are told apart by a `match`: requests over plain sockets pay nothing for the others.
+//! - Nothing here waits. `AGAIN` means to go on at the next event, `INTR` to go on at once.
+//! - Under TLS the library between socket and caller holds bytes of both directions, without an
+//!   event: [`holds_input`](Stream::holds_input) and [`holds_output`](Stream::holds_output).
+//! - A `match` distinguishes the kinds: requests over plain sockets pay nothing for the others.
 
 use std::io;
 use std::net::Shutdown;
@@ -39,7 +38,7 @@ impl Stream {
         }
     }
 
-    /// Reads once into the spare room behind what a buffer holds.
+    /// Reads once into the spare room of a buffer.
     #[inline]
     pub(crate) fn read_behind(&mut self, into: &mut Vec<u8>) -> Result<usize, Errno> {
         match self {
@@ -49,7 +48,7 @@ impl Stream {
         }
     }
 
-    /// Writes once what the socket takes. No bytes at all: what is held back is written.
+    /// Writes once as much as the socket takes. An empty write sends held bytes.
     #[inline]
     pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<usize, Errno> {
         match self {
@@ -68,7 +67,7 @@ impl Stream {
         }
     }
 
-    /// Whether bytes were taken that the socket has not taken yet.
+    /// Whether it holds accepted bytes that the socket has not taken yet.
     #[inline]
     pub(crate) fn holds_output(&self) -> bool {
         match self {
@@ -94,7 +93,7 @@ impl Stream {
         }
     }
 
-    /// Goes on with a handshake; says whether it is still under way.
+    /// Continues a handshake; returns whether it is still under way.
     pub(crate) fn shake_hands(&mut self) -> Result<bool, Errno> {
         match self {
             Self::Tcp(_) | Self::Unix(_) => Ok(false),
@@ -107,10 +106,9 @@ impl Stream {
         !matches!(self, Self::Tls(_))
     }
 
-    /// Ends the connection for good: a forked child may hold the socket too, and would keep it
-    /// alive.
+    /// Ends the connection for good, although a forked child may hold the socket, too.
     pub(crate) fn close(&mut self) {
-        // Each fails only if the connection is gone already.
+        // Each fails only if the connection is already gone.
         let _ = match self {
             Self::Tcp(socket) => socket.shutdown(Shutdown::Both),
             Self::Unix(socket) => socket.shutdown(Shutdown::Both),
@@ -127,7 +125,7 @@ impl Stream {
         }
     }
 
-    /// The descriptor's number, to be shown.
+    /// The descriptor's number, for display.
     pub(crate) fn number(&self) -> i32 {
         self.as_fd().as_raw_fd()
     }
