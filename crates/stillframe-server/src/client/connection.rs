@@ -1,12 +1,12 @@
 //! One client's socket and buffers.
 //!
-//! - An idle client holds no buffers: requests are read into a buffer that all clients share, and
-//!   only what is left of an unfinished request moves into the client's own.
-//! - A client's own input grows with what has arrived, never with what was announced.
-//! - Replies wait in `output`; `sent` bytes of it have been written. A client whose replies pile up
-//!   is not served further until it reads them, so that it cannot make the server's memory grow.
-//! - Replies that tell of what the log does not hold yet are withheld, and all after them: what a
-//!   client reads is durable, its own writes and those of others (`appendfsync always`).
+//! - An idle client holds no buffers: all clients read into one shared buffer, and only the rest of
+//!   an unfinished request moves into the client's own.
+//! - A client's own input grows with the bytes received, never with an announced length.
+//! - Replies wait in `output`; `sent` bytes of it have been written. The server serves a
+//!   client with many unread replies no further until it reads them, so that memory stays bounded.
+//! - Under `appendfsync always` replies wait until the log holds every write they may show, those
+//!   of other clients too; later replies wait behind them.
 
 use std::collections::VecDeque;
 use std::io;
@@ -25,7 +25,7 @@ pub(crate) const SHARED_BYTES: usize = 64 << 10;
 
 /// Unread replies above which a client's next requests wait, in bytes.
 pub(crate) const OUTPUT_PAUSE_BYTES: usize = 256 << 20;
-/// A buffer above this is given back to the allocator when it is empty, in bytes.
+/// Bytes above which an empty buffer is freed.
 const BUFFER_KEPT_BYTES_MAX: usize = 16 << 10;
 
 /// Least room for a read, in bytes, unless a whole argument fits in less.
@@ -42,15 +42,15 @@ pub(crate) struct Client {
     pub(crate) output: Vec<u8>,
     /// Bytes of `output` that are written.
     sent: usize,
-    /// Replies that wait for the log: from which byte of `output` on, for which record.
+    /// The replies that wait for the log: the first byte of `output`, and the record.
     withheld: VecDeque<(u64, usize)>,
     /// Bytes of `output` that were judged: whether they have to wait is known.
     judged: usize,
-    /// Written as much as the socket takes: an event tells when it takes more.
+    /// The socket is full: an event reports when it takes more.
     full: bool,
-    /// In the list of clients to serve this turn or next.
+    /// It is in the list of clients to serve this turn or next.
     pub(crate) queued: bool,
-    /// In the list of clients with replies to write.
+    /// It is in the list of clients with replies to write.
     pub(crate) flushing: bool,
     /// `input` starts with requests left over when the client's share of a turn was used up.
     pub(crate) backlog: bool,
@@ -60,24 +60,24 @@ pub(crate) struct Client {
     pub(crate) ended: bool,
     /// To be removed at the end of the turn.
     pub(crate) dead: bool,
-    /// Bytes of the stream of replication that a replica has not been sent.
+    /// Bytes of the replication stream not yet sent to a replica.
     pub(crate) unsent: usize,
     /// The way of an image to a replica behind TLS.
     pub(crate) relay: Option<Box<Relay>>,
-    /// What of its memory is in the sum of all clients.
+    /// Bytes of its memory that are in the sum of all clients.
     pub(crate) counted_bytes: usize,
     /// Since when its unread replies have been above the soft limit.
     over_soft_limit: Option<Instant>,
 }
 
-/// What a read has brought.
+/// The result of a read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Read {
     /// So many bytes.
     Bytes(usize),
     /// Nothing for now.
     Nothing,
-    /// The end of the stream, or an error that amounts to it.
+    /// The end of the stream, or an error with the same effect.
     End,
 }
 
@@ -135,8 +135,8 @@ impl Client {
         self.judged = 0;
     }
 
-    /// The end of a turn: what was added to the replies may be written, or has to wait until the
-    /// log is on the disk up to a record. Returns whether there is anything that waits for it.
+    /// Ends a turn: new replies may be written, or wait until the log is on the disk up to a
+    /// record. Returns whether any replies wait.
     pub(crate) fn judge(&mut self, awaited: Option<u64>) -> bool {
         let start = std::mem::replace(&mut self.judged, self.output.len());
         let Some(record) = awaited.filter(|_| start < self.judged) else { return false };
@@ -147,14 +147,14 @@ impl Client {
         is_new
     }
 
-    /// Lets go of what waited for records up to `durable`.
+    /// Releases the replies that waited for records up to `durable`.
     pub(crate) fn release(&mut self, durable: u64) {
         while self.withheld.front().is_some_and(|&(record, _)| record <= durable) {
             self.withheld.pop_front();
         }
     }
 
-    /// What is withheld will never be true: drops it, and ends the connection with an error.
+    /// Drops the waiting replies, whose writes are lost, and ends the connection with an error.
     pub(crate) fn fail_withheld(&mut self, error: &[u8]) {
         let Some((_, start)) = self.withheld.pop_front() else { return };
         self.withheld.clear();
@@ -164,12 +164,12 @@ impl Client {
         self.session.closing = true;
     }
 
-    /// Bytes of the replies that may be written now, those that are written included.
+    /// Bytes of the replies that may be written now, including those already written.
     fn writable(&self) -> usize {
         self.withheld.front().map_or(self.output.len(), |&(_, start)| start)
     }
 
-    /// Takes the replies that are not written yet: somebody else writes them.
+    /// Takes the replies not yet written, for another writer.
     pub(crate) fn take_pending(&mut self) -> Vec<u8> {
         let pending = self.output.split_off(self.sent);
         self.discard_output();
@@ -205,12 +205,12 @@ impl Client {
         self.full = false;
     }
 
-    /// Whether the end of the turn has anything to do with the replies.
+    /// Whether the replies need work at the end of the turn.
     pub(crate) fn wants_flush(&self) -> bool {
         self.judged < self.output.len() || self.can_flush()
     }
 
-    /// Whether there is anything that can be written now.
+    /// Whether any reply can be written now.
     pub(crate) fn can_flush(&self) -> bool {
         !self.full && (self.writable() > self.sent || self.stream.holds_output())
     }
@@ -226,8 +226,8 @@ impl Client {
     pub(crate) fn read_own(&mut self) -> Read {
         let wanted = self.parser.wanted();
         let least = if wanted == 0 { READ_BYTES_MIN } else { wanted.min(READ_BYTES_MIN) };
-        // Grown only when it is full. A large argument under way decides the size, as far as that
-        // is earned by what has arrived: it doubles, and its last size is exact.
+        // The buffer grows only when it is full. A large argument under way decides the size, but
+        // the buffer at most doubles the bytes received, and its last size is exact.
         if self.input.capacity() - self.input.len() < least {
             if wanted > self.input.len() / 2 {
                 self.input.reserve_exact(wanted);
@@ -266,7 +266,7 @@ impl Client {
         }
     }
 
-    /// Writes what the socket takes of the replies, once. Returns the bytes written.
+    /// Writes replies once, as much as the socket takes. Returns the bytes written.
     pub(crate) fn flush(&mut self) -> io::Result<usize> {
         let end = self.writable();
         let rest = &self.output[self.sent..end];
@@ -314,8 +314,7 @@ impl Client {
         self.session.output_limit(limits)
     }
 
-    /// Whether it has to be closed because the replies it does not read exceed what the
-    /// configuration allows; says so if it has.
+    /// Whether it must be closed because its unread replies exceed the configured limit; logs that.
     pub(crate) fn over_output_limit(&mut self, limit: OutputLimit, now: Instant) -> bool {
         let over = self.exceeds(limit, now);
         if over {
@@ -345,7 +344,7 @@ impl Client {
         now.duration_since(since).as_secs() > limit.soft_seconds
     }
 
-    /// What it is as a replica, if it is one.
+    /// Its state as a replica, if it is one.
     pub(crate) fn replica(&self) -> Option<&Replica> {
         self.session.replica.as_deref().filter(|replica| replica.is_real())
     }
@@ -355,12 +354,12 @@ impl Client {
         self.session.replica.as_deref_mut().filter(|replica| replica.is_real())
     }
 
-    /// Whether it is a replica, not only a client that says that it may become one.
+    /// Whether it is a replica, not only a client that announces to become one.
     pub(crate) fn is_replica(&self) -> bool {
         self.session.replica.as_deref().is_some_and(Replica::is_real)
     }
 
-    /// Bytes of memory the client takes: its buffers, what its session holds, and its state.
+    /// Bytes of memory of the client: its buffers, its session and its state.
     pub(crate) fn memory_bytes(&self) -> usize {
         let buffers = self.buffer_bytes() + self.parser.memory();
         buffers + self.session.memory() + size_of::<Self>()
@@ -372,13 +371,13 @@ impl Client {
     }
 }
 
-/// Bytes of memory that a buffer takes: room of a large one that was never written to takes none.
+/// Bytes of memory of a buffer: room of a large one that was never written takes none.
 #[inline]
 pub(crate) fn taken(buffer: &Vec<u8>) -> usize {
     buffer.len().max(buffer.capacity().min(BUFFER_KEPT_BYTES_MAX))
 }
 
-/// Empties a buffer and gives it back if it is large.
+/// Empties a buffer, and frees it if it is large.
 fn reset(buffer: &mut Vec<u8>) {
     if buffer.capacity() > BUFFER_KEPT_BYTES_MAX {
         *buffer = Vec::new();

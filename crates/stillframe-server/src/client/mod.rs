@@ -1,4 +1,4 @@
-//! A client: its socket and buffers, and what is remembered of it between two requests.
+//! A client: its socket, its buffers, and its state between two requests.
 
 mod connection;
 mod session;

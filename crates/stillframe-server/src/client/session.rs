@@ -1,4 +1,4 @@
-//! What the server remembers of one client between two requests.
+//! The state of one client between two requests.
 
 use std::net::SocketAddr;
 use std::time::Instant;
@@ -13,7 +13,7 @@ use stillframe_redis::{Address, Caller, Command};
 
 /// State of one client that commands see and change.
 pub(crate) struct Session {
-    /// What commands on data know of it.
+    /// The client as commands on data know it.
     pub(crate) caller: Caller,
     /// Protocol of replies.
     pub(crate) protocol: Protocol,
@@ -23,23 +23,23 @@ pub(crate) struct Session {
     pub(crate) user: usize,
     /// Name given by CLIENT SETNAME, or empty.
     pub(crate) name: Vec<u8>,
-    /// What it listens to, if anything.
+    /// Its subscriptions, if any.
     pub(crate) subscriptions: Option<Box<Subscriptions>>,
-    /// How it wants to be told of changes of keys, if it does.
+    /// Its mode of CLIENT TRACKING, if on.
     pub(crate) tracking: Option<Box<Mode>>,
     /// CLIENT NO-EVICT is on.
     pub(crate) spared: bool,
-    /// It is shown every request (MONITOR).
+    /// It receives every request (MONITOR).
     pub(crate) monitors: bool,
-    /// What becomes of its replies.
+    /// Whether it gets replies.
     pub(crate) replies: Replies,
-    /// A request that has to wait for the end of a pause.
+    /// A request that waits for the end of a pause.
     pub(crate) postponed: Option<Box<Transaction>>,
-    /// Bytes that the list of keys it watches takes.
+    /// Bytes of the list of its watched keys.
     pub(crate) watched_bytes: usize,
     /// The open transaction.
     pub(crate) transaction: Option<Box<Transaction>>,
-    /// What it is as a replica, if it is one or says that it may become one.
+    /// Its state as a replica, if it is one or announces to become one.
     pub(crate) replica: Option<Box<Replica>>,
     /// The offset in the stream of replication up to which its own writes reach.
     pub(crate) wrote_up_to: u64,
@@ -47,7 +47,7 @@ pub(crate) struct Session {
     pub(crate) closing: bool,
     /// The server's address it is connected to.
     pub(crate) local: Address,
-    /// Descriptor of its socket, to be shown.
+    /// Descriptor of its socket, for display.
     pub(crate) fd: i32,
     /// When it connected.
     pub(crate) connected: Instant,
@@ -55,16 +55,16 @@ pub(crate) struct Session {
     pub(crate) active: Instant,
 }
 
-/// What becomes of a client's replies, as CLIENT REPLY says.
+/// The state of CLIENT REPLY.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Replies {
     /// They are sent.
     Sent,
     /// None is sent until CLIENT REPLY ON.
     Dropped,
-    /// That to the next request is not sent.
+    /// The reply to the next request is not sent.
     SkipNext,
-    /// That to the request under way is not sent.
+    /// The reply to the request under way is not sent.
     Skip,
 }
 
@@ -102,7 +102,7 @@ impl Session {
         }
     }
 
-    /// Whether a request of it is of a command with one of `flags`, or an EXEC of such a request.
+    /// Whether its request runs a command with one of `flags`, alone or by EXEC.
     #[inline]
     pub(crate) fn has<S>(&self, command: &Command<S>, flags: u32) -> bool {
         let queued = |open: &Transaction| open.some & flags != 0;
@@ -110,7 +110,7 @@ impl Session {
             || command.name == "exec" && self.transaction.as_deref().is_some_and(queued)
     }
 
-    /// Whether a request of it is of a command without `flag`, or an EXEC of such a request.
+    /// Whether its request runs a command without `flag`, alone or by EXEC.
     #[inline]
     pub(crate) fn lacks<S>(&self, command: &Command<S>, flag: u32) -> bool {
         let queued = |open: &Transaction| open.lacked & flag != 0;
@@ -121,7 +121,7 @@ impl Session {
     /// The limit on its unread replies, which depends on its class.
     pub(crate) fn output_limit(&self, limits: &OutputLimits) -> OutputLimit {
         if self.replica.as_ref().is_some_and(|replica| replica.is_real()) {
-            // What it has not been sent is looked at where it is sent.
+            // The unsent part of its stream is checked where it is sent.
             OutputLimit::default()
         } else if self.subscriptions.is_some() || self.monitors {
             limits.pubsub
@@ -130,17 +130,17 @@ impl Session {
         }
     }
 
-    /// What the list of channels knows of it.
+    /// The client as the list of channels knows it.
     pub(crate) fn listener(&mut self) -> Listener<'_> {
         (&mut self.subscriptions, self.caller.place)
     }
 
-    /// The client, by which others know it.
+    /// The client as others know it.
     pub(crate) fn who(&self) -> Who {
         Who { place: self.caller.place, id: self.caller.id }
     }
 
-    /// Bytes of memory that it takes: queued requests, and what it watches and listens to.
+    /// Bytes of memory of its queued requests, watched keys and subscriptions.
     #[inline]
     pub(crate) fn memory(&self) -> usize {
         let listens = self.subscriptions.as_ref().map_or(0, |own| own.bytes());
@@ -148,7 +148,7 @@ impl Session {
         self.queued_bytes() + self.watched_bytes + listens + tracks
     }
 
-    /// Bytes of memory that its queued requests take, and one that is postponed.
+    /// Bytes of memory of its queued requests and a postponed one.
     #[inline]
     fn queued_bytes(&self) -> usize {
         let queues = [&self.transaction, &self.postponed].into_iter().flatten();

@@ -8,9 +8,9 @@ pub(crate) struct Transaction {
     /// Where each argument ends in `bytes`.
     ends: Vec<usize>,
     queued: Vec<Queued>,
-    /// The flags that some queued request's command has.
+    /// Flags that the command of some queued request has.
     pub(crate) some: u32,
-    /// The flags that some queued request's command lacks.
+    /// Flags that the command of some queued request lacks.
     pub(crate) lacked: u32,
     /// A request was refused: EXEC will refuse them all.
     pub(crate) failed: bool,
