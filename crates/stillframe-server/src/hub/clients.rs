@@ -14,14 +14,14 @@ pub(crate) struct Clients {
     doomed: Vec<usize>,
     /// Places of clients with replies to write at the end of the turn.
     flushing: Vec<usize>,
-    /// Places of clients that were given replies while another was served.
+    /// Places of clients that got replies while another was served.
     woken: Vec<usize>,
-    /// Bytes that were left when clients were last closed for what they take (maxmemory-clients).
+    /// Bytes of all clients after the last closing by maxmemory-clients.
     pub(super) spared_bytes: usize,
     last_id: u64,
     count: usize,
-    /// Bytes of memory that the clients in the registry take, those of replicas apart: they are a
-    /// part of the stream.
+    /// Bytes of memory of the clients in the registry, without replicas, whose buffers are part of
+    /// the stream.
     bytes: usize,
 }
 
@@ -46,8 +46,7 @@ impl Clients {
         })
     }
 
-    /// Bytes of memory that all clients take, but replicas, at this moment: the buffers of the one
-    /// that is served, too.
+    /// Bytes of memory of all clients but replicas now, with the buffers of the one being served.
     #[inline]
     pub(crate) fn bytes(&self) -> usize {
         self.bytes + self.served.bytes()
@@ -58,19 +57,19 @@ impl Clients {
         self.others().filter(|(_, client)| client.is_replica()).count()
     }
 
-    /// How many of them have a request that waits for the end of a pause.
+    /// How many of them have a request postponed by a pause.
     pub(crate) fn postponed(&self) -> usize {
         self.others().filter(|(_, client)| client.session.postponed.is_some()).count()
     }
 
-    /// Counts anew what a client takes, whose buffers have changed.
+    /// Counts the memory of a client again, whose buffers have changed.
     pub(crate) fn weigh(&mut self, place: usize) {
         if let Some(client) = self.take(place) {
             self.put(place, client);
         }
     }
 
-    /// Counts anew what all clients take.
+    /// Counts the memory of all clients again.
     pub(crate) fn weigh_all(&mut self) {
         (0..self.places.len()).for_each(|place| self.weigh(place));
     }
@@ -100,7 +99,7 @@ impl Clients {
         self.places.get_mut(place)?.as_deref_mut()
     }
 
-    /// The client at a place, to be looked at.
+    /// The client at a place, for reading.
     pub(crate) fn get(&self, place: usize) -> Option<&Client> {
         self.places.get(place)?.as_deref()
     }
@@ -111,7 +110,7 @@ impl Clients {
         self.free.push(place);
     }
 
-    /// Ends a client's connection at once, whatever the turn does yet.
+    /// Ends a client's connection at once, in the middle of a turn.
     pub(crate) fn cut(&mut self, place: usize) {
         if let Some(client) = self.get_mut(place) {
             client.stream.close();
@@ -119,7 +118,7 @@ impl Clients {
         self.doom(place);
     }
 
-    /// Has a client removed at the end of the turn.
+    /// Schedules a client for removal at the end of the turn.
     pub(crate) fn doom(&mut self, place: usize) {
         if let Some(client) = self.get_mut(place)
             && !client.dead
@@ -129,7 +128,7 @@ impl Clients {
         }
     }
 
-    /// Drops the replies of a client that nobody is to write any more.
+    /// Drops the replies of a client that must not be written any more.
     pub(crate) fn drop_replies(&mut self, place: usize) {
         if let Some(client) = self.get_mut(place) {
             client.discard_output();
@@ -137,7 +136,7 @@ impl Clients {
         }
     }
 
-    /// Has a client's replies written at the end of the turn, if its socket takes any.
+    /// Schedules a client's replies for the end of the turn, if its socket takes any.
     pub(crate) fn flush_later(&mut self, place: usize) {
         if let Some(client) = self.get_mut(place)
             && client.wants_flush()

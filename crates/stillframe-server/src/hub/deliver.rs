@@ -1,5 +1,5 @@
-//! Clients are told what happens: messages reach those who listen to a channel, and events that
-//! commands have collected become messages and invalidations.
+//! Delivery: messages reach the subscribers of a channel, and events that commands have collected
+//! become messages and invalidations.
 //!
 //! `__keyspace@<db>__:<key>` carries the event, `__keyevent@<db>__:<event>` the key.
 
@@ -10,7 +10,7 @@ use stillframe_resp::{Out, Protocol};
 use super::pubsub::Kind;
 use super::{Hub, Terms};
 
-/// Something to be told out of turn, encoded when first needed.
+/// A push or message, encoded when first needed.
 pub(super) struct Message<F> {
     write: F,
     encoded: [Vec<u8>; 2],
@@ -40,7 +40,7 @@ fn strings<'a>(parts: &'a [&'a [u8]]) -> Message<impl Fn(&mut Out<'_>) + 'a> {
     })
 }
 impl Hub {
-    /// Sends a message to all who listen to its channel, and tells how many they are.
+    /// Sends a message to all subscribers of its channel, and returns their number.
     pub(crate) fn publish(
         &mut self,
         terms: Terms<'_>,
@@ -49,7 +49,7 @@ impl Hub {
         payload: &[u8],
     ) -> usize {
         let word: &[u8] = if kind == Kind::Shard { b"smessage" } else { b"message" };
-        // Taken out for the while: delivering reads no subscriptions.
+        // Taken out meanwhile: delivering reads no subscriptions.
         let pubsub = std::mem::take(&mut self.pubsub);
         let mut count = 0;
         let listeners = pubsub.places(kind, channel);
@@ -98,7 +98,7 @@ impl Hub {
         self.clients.weigh(place);
     }
 
-    /// Tells clients of the events that were collected since this was last called.
+    /// Notifies clients of the events collected since the last call.
     #[inline]
     pub(crate) fn tell_events(&mut self, terms: Terms<'_>, events: &mut Events) {
         if !events.is_empty() {

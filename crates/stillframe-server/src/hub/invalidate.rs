@@ -1,4 +1,4 @@
-//! Clients are told that keys which they keep in caches have changed.
+//! Invalidations: clients learn that keys in their caches have changed.
 
 use stillframe_redis::Events;
 use stillframe_resp::{Out, Protocol};
@@ -7,22 +7,22 @@ use super::deliver::Message;
 use super::{Hub, Mode, Terms, Tracking, Who};
 use crate::client::Session;
 
-/// The channel on which RESP2 clients are told.
+/// The channel of invalidations for RESP2 clients.
 const CHANNEL: &str = "__redis__:invalidate";
 
 impl Hub {
-    /// What clients keep in caches.
+    /// Keys in the caches of clients.
     pub(crate) fn tracking(&self) -> &Tracking {
         &self.tracking
     }
 
-    /// Whether any client is told of changes.
+    /// Whether any client receives invalidations.
     #[inline]
     pub(crate) fn tracks(&self) -> bool {
         self.tracking.clients > 0
     }
 
-    /// As [`Tracking::enable`]; from now on commands say which keys change.
+    /// As [`Tracking::enable`]; commands then report which keys change.
     pub(crate) fn enable_tracking(
         &mut self,
         session: &mut Session,
@@ -34,21 +34,21 @@ impl Hub {
         events.cached = true;
     }
 
-    /// As [`Tracking::disable`]; with the last client commands stop saying which keys change.
+    /// As [`Tracking::disable`]; after the last client, commands stop reporting which keys change.
     pub(crate) fn disable_tracking(&mut self, session: &mut Session, events: &mut Events) {
         let who = session.who();
         self.tracking.disable(&mut session.tracking, who);
         events.cached = self.tracks();
     }
 
-    /// Remembers that a client has read keys, if it wants to be told of their changes.
+    /// Remembers that a client has read keys, if it tracks them.
     pub(crate) fn remember_read(&mut self, session: &Session, keys: &[&[u8]]) {
         if let Some(mode) = &session.tracking {
             self.tracking.remember(mode, session.who(), keys);
         }
     }
 
-    /// Tells clients that have read a key that it has changed. `by`: the client that changed it.
+    /// Invalidates a key for the clients that have read it. `by`: the client that changed it.
     pub(super) fn invalidate(&mut self, terms: Terms<'_>, key: &[u8], by: u64) {
         if let Some(readers) = self.tracking.take_readers(key, by) {
             self.tell_readers(terms, readers.as_slice(), key, by);
@@ -71,14 +71,14 @@ impl Hub {
         }
     }
 
-    /// What `wants` says of a client's mode; `None` if the client is not in the registry.
+    /// What `wants` returns for a client's mode; `None` if the client is not in the registry.
     fn wanted_by(&mut self, who: Who, wants: impl Fn(&Mode) -> bool) -> Option<bool> {
         let client = self.clients.get_mut(who.place)?;
         let session = &client.session;
         Some(session.caller.id == who.id && session.tracking.as_deref().is_some_and(wants))
     }
 
-    /// Tells every client that all keys have changed: a database was emptied.
+    /// Invalidates all keys for every client: a database was emptied.
     pub(crate) fn invalidate_all(&mut self, terms: Terms<'_>) {
         if !self.tracks() {
             return;
@@ -101,7 +101,7 @@ impl Hub {
         }
     }
 
-    /// Tells the client whose request has just been answered what it changed of what it had read.
+    /// Sends the client whose request has just run the invalidations of its own changes.
     pub(crate) fn tell_late(&mut self, terms: Terms<'_>, session: &mut Session, out: &mut Out<'_>) {
         for (key, by) in self.tracking.take_late() {
             let Some(mode) = session.tracking.as_deref() else { continue };
@@ -120,7 +120,7 @@ impl Hub {
         }
     }
 
-    /// Tells of the changes that were gathered for prefixes, at the end of the turn.
+    /// Sends the invalidations gathered for prefixes, at the end of the turn.
     pub(crate) fn broadcast_changes(&mut self, terms: Terms<'_>) {
         for (listeners, changed) in self.tracking.take_gathered() {
             for &who in listeners.as_slice() {
@@ -134,7 +134,7 @@ impl Hub {
         }
     }
 
-    /// Tells a client of the registry that these keys, or all, have changed.
+    /// Sends a client of the registry the invalidation of these keys, or of all.
     fn tell(&mut self, terms: Terms<'_>, who: Who, names: Option<&[&[u8]]>) {
         let Some(client) = self.clients.get_mut(who.place) else { return };
         let protocol = client.session.protocol;
@@ -163,7 +163,7 @@ impl Hub {
         }
     }
 
-    /// Tells a client in place of another; false if it is gone.
+    /// Sends an invalidation to the client that another redirects to; false if it is gone.
     fn redirected(&mut self, terms: Terms<'_>, who: Who, names: Option<&[&[u8]]>) -> bool {
         if self.clients.served.who().id == who.id {
             let place = self.clients.served.who().place;

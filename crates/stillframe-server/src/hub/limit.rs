@@ -1,23 +1,22 @@
-//! What clients may take together (`maxmemory-clients`).
+//! The limit on the memory of all clients (`maxmemory-clients`).
 
 use super::Hub;
 use crate::client::Client;
 use crate::config::{Config, Size};
 
 impl Hub {
-    /// Weighs clients anew; above `maxmemory-clients` those that take most are closed. Returns how
-    /// many.
+    /// Weighs clients again, and closes the largest above `maxmemory-clients`. Returns how many.
     pub(crate) fn weigh_clients(&mut self, config: &Config) -> u64 {
         self.clients.weigh_all();
         self.clients.spared_bytes = 0;
         self.limit_clients(config)
     }
 
-    /// At the end of a turn, and before keys are evicted: above `maxmemory-clients` the clients
-    /// that take most are closed. Returns how many.
+    /// Closes the largest clients above `maxmemory-clients`, at the end of a turn and before keys
+    /// are evicted. Returns how many.
     pub(crate) fn limit_clients(&mut self, config: &Config) -> u64 {
         let Some(most) = limit(config) else { return 0 };
-        // What is above the limit may be what may not be closed: once is enough to find that out.
+        // The excess may belong to clients that may not be closed: once is enough to find that out.
         if self.clients.bytes() as u64 <= most.max(self.clients.spared_bytes as u64) {
             return 0;
         }
@@ -51,9 +50,9 @@ impl Hub {
     }
 }
 
-/// What clients may take together, if that is limited.
+/// The limit on the memory of all clients, if there is one.
 fn limit(config: &Config) -> Option<u64> {
-    /// Whatever the setting says: an operator has to get through.
+    /// The least limit, whatever the setting: an operator must get through.
     const LIMIT_BYTES_MIN: u64 = 128 << 10;
     let limit = match config.maxmemory_clients {
         Size::Bytes(bytes) => bytes,
@@ -62,7 +61,7 @@ fn limit(config: &Config) -> Option<u64> {
     (limit > 0).then_some(limit.max(LIMIT_BYTES_MIN))
 }
 
-/// Whether a client alone takes more than all may: its request need not run.
+/// Whether a client alone exceeds the limit of all, so that its request does not run.
 pub(crate) fn outweighs(client: &Client, config: &Config) -> bool {
     let most = limit(config).filter(|_| !client.session.spared && !client.is_replica());
     most.is_some_and(|most| client.memory_bytes() as u64 > most)

@@ -1,4 +1,4 @@
-//! The clients together: who is there, who is told what, and who has to wait.
+//! All clients: the registry, messages between them, and pauses.
 //!
 //! Reading order: `clients` (the registry), `served` (the one that is out of it), `deliver` (how
 //! messages reach clients), `pubsub` (who listens to what), `tracking` and `invalidate` (who keeps
@@ -37,13 +37,13 @@ pub(crate) struct Hub {
     /// Channels that clients listen to.
     pub(crate) pubsub: PubSub,
     tracking: Tracking,
-    /// Places of the clients that want to see every request.
+    /// Places of the clients that see every request.
     monitors: Vec<usize>,
-    /// Requests are being postponed.
+    /// The pause of clients, if any.
     pause: Option<Pause>,
 }
 
-/// What messages are delivered by: the settings, and the time of the turn.
+/// The settings and the time of the turn, by which messages are delivered.
 #[derive(Clone, Copy)]
 pub(crate) struct Terms<'a> {
     config: &'a Config,
@@ -58,7 +58,7 @@ impl<'a> Terms<'a> {
 }
 
 impl Hub {
-    /// A client that leaves, or begins anew, hears of nothing any more but its replies.
+    /// A client that leaves, or resets, receives nothing more but its replies.
     pub(crate) fn forget(&mut self, session: &mut Session, events: &mut Events) {
         self.pubsub.forget(session.listener());
         self.stop_monitoring(session);

@@ -1,8 +1,8 @@
-//! Requests are shown to those clients that ask for them (MONITOR).
+//! MONITOR: clients that see every request.
 //!
 //! - No password is shown.
-//! - A client that does not read what it is shown is closed as a subscriber is, by
-//!   `client-output-buffer-limit pubsub`.
+//! - A client that does not read is closed by `client-output-buffer-limit pubsub`, as a subscriber
+//!   is.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -15,17 +15,17 @@ use crate::acl::redacted;
 use crate::client::Session;
 use crate::config::words::quote;
 
-/// Who is shown no request for a moment.
+/// Monitors that see no request for a moment.
 pub(crate) struct Hidden(Vec<usize>);
 
 impl Hub {
-    /// Whether requests are shown to anybody.
+    /// Whether any client sees requests.
     #[inline]
     pub(crate) fn is_monitored(&self) -> bool {
         !self.monitors.is_empty()
     }
 
-    /// A client is shown requests from now on; false if it was before.
+    /// Starts showing requests to a client; false if it saw them already.
     pub(crate) fn monitor(&mut self, session: &mut Session) -> bool {
         let is_new = !std::mem::replace(&mut session.monitors, true);
         if is_new {
@@ -34,19 +34,19 @@ impl Hub {
         is_new
     }
 
-    /// A client is shown requests no more.
+    /// Stops showing requests to a client.
     pub(crate) fn stop_monitoring(&mut self, session: &mut Session) {
         if std::mem::take(&mut session.monitors) {
             self.monitors.retain(|&place| place != session.caller.place);
         }
     }
 
-    /// No request is shown until [`show_again`](Self::show_again).
+    /// Hides requests until [`show_again`](Self::show_again).
     pub(crate) fn hide_requests(&mut self) -> Hidden {
         Hidden(std::mem::take(&mut self.monitors))
     }
 
-    /// Requests are shown to those who were shown them before.
+    /// Shows requests again to the monitors of before.
     pub(crate) fn show_again(&mut self, Hidden(monitors): Hidden) {
         self.monitors = monitors;
     }
@@ -65,7 +65,7 @@ impl Hub {
         }
         let line = line(session, args);
         let mut message = Message::new(|out: &mut Out<'_>| out.simple(&line));
-        // Delivering changes no list of monitors: who is closed leaves it at the end of the turn.
+        // Delivering does not change the list: a closed client leaves it at the end of the turn.
         for at in 0..self.monitors.len() {
             if self.monitors[at] == session.caller.place {
                 out.simple(&line);

@@ -1,8 +1,8 @@
-//! CLIENT PAUSE: requests that have to wait until an operator, or the clock, lets them run.
+//! CLIENT PAUSE: requests wait until an operator, or the clock, lets them run.
 //!
-//! - A request that may not run now is postponed with its client, which is not served meanwhile.
+//! - A request that may not run is postponed, and its client is not served meanwhile.
 //! - When the pause ends, postponed requests run first, in the clients' order of the registry.
-//! - The data stands still meanwhile: keys whose time has come are absent, but not deleted.
+//! - The data stands still meanwhile: expired keys are absent, but not deleted.
 
 use std::time::{Duration, Instant};
 
@@ -18,7 +18,7 @@ pub(super) struct Pause {
 }
 
 impl Hub {
-    /// Postpones requests (those that write, or all) for a while from now on.
+    /// Postpones requests (those that write, or all) for a while.
     pub(crate) fn pause(&mut self, length: Duration, writes_only: bool) {
         let now = Instant::now();
         let end = now.checked_add(length).unwrap_or(now + Duration::from_secs(1 << 32));

@@ -1,11 +1,11 @@
-//! Who listens to which channels, and how messages reach them.
+//! Subscriptions to channels, and the way of messages to subscribers.
 //!
-//! - A subscription is listed twice, under its topic for those who publish and in the session of
-//!   the client for the client's end; both lists go together and share the name.
+//! - A subscription is listed twice, under its topic for publishers and in the session of the
+//!   client for its end; both lists change together and share the name.
 //! - A message is encoded once per protocol, however many clients get it.
-//! - A message goes straight into the output of its receiver. A receiver that does not read is cut
-//!   off by the limits of its class as the message is added, so that it holds bounded memory.
-//! - The client whose request is running is out of the registry: what it gets waits in
+//! - A message goes straight into the output of its receiver. The limits of its class close a
+//!   receiver that does not read as the message is added, so that its memory is bounded.
+//! - The client whose request is running is out of the registry: its messages wait in
 //!   [`Served::mail`](super::Served::mail) and goes out before the reply. Above its
 //!   limit it gets no more, and is closed after the request.
 
@@ -20,7 +20,7 @@ use stillframe_redis::LISTED_BYTES;
 pub(crate) enum Kind {
     /// One channel by its name.
     Channel,
-    /// All channels whose names fit a pattern.
+    /// All channels whose names match a pattern.
     Pattern,
     /// One channel of the cluster's own namespace; a single node serves them all.
     Shard,
@@ -28,7 +28,7 @@ pub(crate) enum Kind {
 
 type Name = Arc<[u8]>;
 
-/// Names with the places of the clients that listen to them.
+/// Names with the places of their subscribers.
 #[derive(Default)]
 struct Topics(HashMap<Name, Few<usize>>);
 
@@ -46,12 +46,12 @@ pub(crate) struct Subscriptions {
 }
 
 impl Subscriptions {
-    /// How many there are of one kind.
+    /// The number of subscriptions of one kind.
     pub(crate) fn count(&self, kind: Kind) -> usize {
         self.names[kind as usize].len()
     }
 
-    /// Bytes of memory that they take.
+    /// Bytes of their memory.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
@@ -114,32 +114,32 @@ impl PubSub {
         }
     }
 
-    /// How many names of one kind have listeners.
+    /// How many names of one kind have subscribers.
     pub(crate) fn count(&self, kind: Kind) -> usize {
         self.topics[kind as usize].0.len()
     }
 
-    /// The names of one kind that have listeners, in no order.
+    /// The names of one kind that have subscribers, in no order.
     pub(crate) fn names(&self, kind: Kind) -> impl Iterator<Item = &Name> {
         self.topics[kind as usize].0.keys()
     }
 
-    /// How many clients listen to a name.
+    /// The number of subscribers of a name.
     pub(crate) fn listeners(&self, kind: Kind, name: &[u8]) -> usize {
         self.topics[kind as usize].0.get(name).map_or(0, Few::len)
     }
 
-    /// The places of the clients that listen to a name.
+    /// The places of the subscribers of a name.
     pub(crate) fn places(&self, kind: Kind, name: &[u8]) -> &[usize] {
         self.topics[kind as usize].0.get(name).map_or(&[], Few::as_slice)
     }
 
-    /// The patterns that have listeners, with the places of those.
+    /// The patterns that have subscribers, with the subscribers' places.
     pub(crate) fn patterns(&self) -> impl Iterator<Item = (&Name, &[usize])> {
         self.topics[Kind::Pattern as usize].0.iter().map(|(name, few)| (name, few.as_slice()))
     }
 
-    /// Whether anyone listens to anything.
+    /// Whether there is any subscription.
     pub(crate) fn is_empty(&self) -> bool {
         self.topics.iter().all(|topics| topics.0.is_empty())
     }

@@ -11,13 +11,13 @@ use crate::client::Session;
 pub(crate) struct Served {
     who: Who,
     protocol: Protocol,
-    /// Bytes of unread replies that it may have.
+    /// Its limit of unread replies, in bytes.
     output_most: usize,
-    /// Bytes of memory that it takes, beside the reader's shared buffer.
+    /// Bytes of its memory, without the reader's shared buffer.
     bytes: usize,
-    /// Bytes of requests of it that are in hand.
+    /// Bytes of its requests in hand.
     input: usize,
-    /// Bytes of those that its own buffer takes.
+    /// Bytes of those in its own buffer.
     input_own: usize,
     /// Messages to it; they go out before the reply.
     pub(crate) mail: Vec<u8>,

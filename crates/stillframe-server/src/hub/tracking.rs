@@ -1,13 +1,15 @@
-//! Help for caches in clients: which client has read which key, and who is told when it changes.
+//! Client-side caching (CLIENT TRACKING): which client has read which key, and gets its
+//! invalidation.
 //!
-//! - In the default mode the server remembers the names of keys that a client has read; a change
-//!   is told once, and the name forgotten. How many names are kept is bounded: beyond
-//!   `tracking-table-max-keys` the oldest is told as changed, which is always safe.
-//! - In broadcasting mode nothing is remembered: changes of keys with a prefix are gathered and
-//!   told at the end of the turn. Neither a change nor the end of a turn walks all prefixes.
-//! - Names are told whatever the database. Clients are known by place and number, because a place
-//!   is reused; a name may outlive the client that read it.
-//! - What a client changes itself is told after the reply to that request.
+//! - In the default mode the server remembers the names of keys that a client has read; a change is
+//!   reported once, and the name forgotten. Beyond `tracking-table-max-keys` names the server
+//!   invalidates the oldest, which is always safe.
+//! - In broadcasting mode the server remembers nothing: it gathers changes of keys with a prefix
+//!   and reports them at the end of the turn. Neither a change nor the end of a turn walks all
+//!   prefixes.
+//! - Names are reported for every database. Place and number name a client, because a place is
+//!   reused; a name may outlive the client that read it.
+//! - A client's own changes are reported after the reply to its request.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::ops::Bound;
@@ -19,26 +21,26 @@ use stillframe_redis::LISTED_BYTES;
 /// Names that have changed, each with the client that changed it last.
 pub(crate) type Changed = BTreeMap<Box<[u8]>, u64>;
 
-/// How a client wants to be told of changes.
+/// A client's mode of tracking.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Mode {
-    /// Of all changes of keys with one of `prefixes`, not only of keys it has read.
+    /// It receives all changes of keys with one of `prefixes`, not only of keys it has read.
     pub(crate) broadcast: bool,
     /// Only keys read right after CLIENT CACHING YES are remembered.
     pub(crate) opt_in: bool,
     /// Keys read right after CLIENT CACHING NO are not remembered.
     pub(crate) opt_out: bool,
-    /// Not of its own changes.
+    /// It receives no changes of its own.
     pub(crate) no_loop: bool,
-    /// CLIENT CACHING was said: it holds for the next request.
+    /// CLIENT CACHING holds for the next request.
     pub(crate) caching: bool,
-    /// Told in place of the client itself: another client.
+    /// Another client that receives the invalidations instead.
     pub(crate) redirect: Option<Who>,
     /// The client to redirect to is gone.
     pub(crate) broken: bool,
     /// See `broadcast`; none is the start of another.
     pub(crate) prefixes: BTreeSet<Box<[u8]>>,
-    /// Bytes of memory that they take.
+    /// Bytes of their memory.
     pub(crate) prefix_bytes: usize,
 }
 
@@ -51,7 +53,7 @@ pub(crate) struct Who {
     pub(crate) id: u64,
 }
 
-/// How a client is told of changes, if it is.
+/// A client's mode of tracking, if it tracks.
 pub(crate) type Tracked<'s> = &'s mut Option<Box<Mode>>;
 
 /// Names that clients have read, and prefixes that they listen to.
@@ -61,18 +63,18 @@ pub(crate) struct Tracking {
     /// Names in the order in which they came; some are not in `readers` any more.
     order: VecDeque<Arc<[u8]>>,
     prefixes: BTreeMap<Box<[u8]>, Prefix>,
-    /// Prefixes with changes that are not told yet.
+    /// Prefixes with changes not reported yet.
     unsaid: Vec<Box<[u8]>>,
-    /// Clients that want to be told.
+    /// Clients that track.
     pub(crate) clients: usize,
     /// Pairs of a name and a client that has read it.
     items: usize,
-    /// Names to be told to the client whose request is running, once it is answered, with who
-    /// changed them; `None`: all.
+    /// Names to report to the client whose request is running, after its reply, with the clients
+    /// that changed them; `None`: all.
     late: Vec<(Option<Box<[u8]>>, u64)>,
 }
 
-/// A prefix that is listened to.
+/// A tracked prefix.
 #[derive(Default)]
 struct Prefix {
     listeners: Few<Who>,
@@ -91,13 +93,12 @@ impl Tracking {
         self.items
     }
 
-    /// Prefixes that are listened to.
+    /// Tracked prefixes.
     pub(crate) fn prefixes(&self) -> usize {
         self.prefixes.len()
     }
 
-    /// Begins to tell a client of changes, or goes on with other options; the prefixes it has
-    /// stay.
+    /// Turns tracking on for a client, or changes its options; its prefixes stay.
     pub(crate) fn enable(&mut self, own: Tracked<'_>, who: Who, mut mode: Mode) {
         mode.prefix_bytes = own.as_ref().map_or(0, |before| before.prefix_bytes);
         for prefix in &mode.prefixes {
@@ -117,12 +118,12 @@ impl Tracking {
         }
     }
 
-    /// Stops telling a client.
+    /// Turns tracking off for a client.
     pub(crate) fn disable(&mut self, own: Tracked<'_>, who: Who) {
         let Some(mode) = own.take() else { return };
         self.clients -= 1;
         if self.clients == 0 {
-            // Nobody is told of changes any more: what is remembered would be out of date.
+            // No client tracks any more: the remembered names would be out of date.
             self.readers.clear();
             self.order.clear();
             self.items = 0;
@@ -160,7 +161,7 @@ impl Tracking {
         }
     }
 
-    /// Notes the change of a key, and takes those who have read it.
+    /// Notes the change of a key, and takes its readers.
     pub(crate) fn take_readers(&mut self, key: &[u8], by: u64) -> Option<Few<Who>> {
         self.note(key, by);
         let readers = self.readers.remove(key)?;
@@ -175,19 +176,19 @@ impl Tracking {
         self.order.clear();
     }
 
-    /// Notes what the client whose request is running is to be told once it is answered: that a
-    /// name, or all names, have changed.
+    /// Notes that a name, or all names, have changed, for the client whose request is running,
+    /// after its reply.
     pub(crate) fn tell_later(&mut self, name: Option<&[u8]>, by: u64) {
         self.late.push((name.map(Into::into), by));
     }
 
-    /// Takes what that client is to be told.
+    /// Takes the names to report to that client.
     pub(crate) fn take_late(&mut self) -> Vec<(Option<Box<[u8]>>, u64)> {
         std::mem::take(&mut self.late)
     }
 
-    /// Takes what was gathered for prefixes: for each, who listens, and the names that have changed
-    /// with the client that changed them last.
+    /// Takes the changes gathered for prefixes: for each, its clients, and the changed names with
+    /// the client that changed them last.
     pub(crate) fn take_gathered(&mut self) -> Vec<(Few<Who>, Changed)> {
         let mut gathered = Vec::new();
         self.unsaid.sort_unstable();
@@ -212,10 +213,10 @@ impl Tracking {
         None
     }
 
-    /// Notes the change of a key for each prefix of it that is listened to.
+    /// Notes the change of a key for each of its tracked prefixes.
     ///
-    /// The last prefix that is not above the key is one of it, or all that are come before what
-    /// both have in common: each step goes on there.
+    /// The last prefix not above the key is a prefix of it, or all its prefixes come before the
+    /// part that both share: each step continues there.
     fn note(&mut self, key: &[u8], by: u64) {
         let mut end = Bound::Included(key);
         while let Some((prefix, found)) =
