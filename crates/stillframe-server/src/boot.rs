@@ -1,8 +1,8 @@
-//! What every program of this crate begins with: the data, the commands, the state beside them.
+//! The start of every program of this crate: the data, the commands, the state beside them.
 //!
-//! - Nothing here opens a socket or waits for events: tools, tests and the fuzzer's server need no
-//!   more than this. [`serve`](crate::serve) puts listeners, TLS and the loop around it.
-//! - [`Boot::new`] looks at the settings alone; [`Boot::open`] takes the data directory.
+//! - Nothing here opens a socket or waits for events: this is all that tools, tests and the
+//!   fuzzer's server need. [`serve`](crate::serve) puts listeners, TLS and the loop around it.
+//! - [`Boot::new`] reads only the settings; [`Boot::open`] takes the data directory.
 
 use std::path::PathBuf;
 
@@ -16,10 +16,10 @@ use crate::replay::Parts;
 use crate::state::ServerState;
 use crate::{Config, ServeError};
 
-/// What the settings come to, before any file is touched.
+/// The parts that the settings describe, before any file is touched.
 pub(crate) struct Boot {
     pub(crate) config: Config,
-    /// Without data, which may be loaded before the data directory is opened.
+    /// The empty keyspace; data may be loaded before the data directory is opened.
     pub(crate) keyspace: Keyspace,
     table: Table,
     users: Users,
@@ -36,13 +36,13 @@ impl Boot {
     /// Makes commands, users and an empty keyspace as the settings say.
     ///
     /// # Errors
-    /// [`ServeError`]: which settings cannot be had.
+    /// [`ServeError`]: which settings cannot be met.
     pub(crate) fn new(config: Config) -> Result<Self, ServeError> {
         let options = config.keyspace_options();
         Self::with(config, &options)
     }
 
-    /// As [`new`](Self::new), for a tool that takes no image of its data while they change.
+    /// As [`new`](Self::new), for a tool that takes no image while its data changes.
     ///
     /// # Errors
     /// As for [`new`](Self::new).
@@ -61,8 +61,8 @@ impl Boot {
         Ok(Self { config, keyspace, table, users })
     }
 
-    /// Puts the parts together around a data directory. `waker` wakes whoever waits for the end of
-    /// saves.
+    /// Puts the parts together around a data directory. `waker` wakes the waiter for the end
+    /// of saves.
     ///
     /// # Errors
     /// [`ServeError::Keyspace`]: there is no memory.
@@ -92,7 +92,7 @@ impl Opened {
         (&mut self.keyspace, &mut self.state, &self.table)
     }
 
-    /// Saves all data; gives the number of keys and the dump file.
+    /// Saves all data; returns the number of keys and the dump file.
     ///
     /// # Errors
     /// [`ServeError::Save`].

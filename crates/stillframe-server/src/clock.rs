@@ -8,7 +8,7 @@ pub(crate) fn unix_millis() -> i64 {
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }
 
-/// What time it is for the command thread, and what the clock's runs do.
+/// The time of the command thread, and the switches of periodic work.
 pub(crate) struct Clock {
     /// When the server started.
     started: Instant,
@@ -18,9 +18,9 @@ pub(crate) struct Clock {
     unix_ms: i64,
     /// When the last request ended, or the one under way began: nanoseconds since `turn`.
     ns: u64,
-    /// A test has stopped the runs of the clock.
+    /// Whether a test has stopped periodic work.
     pub(crate) stands: bool,
-    /// The clock looks for expired keys, unless a test has told it not to.
+    /// Whether periodic work looks for expired keys; a test may turn that off.
     pub(crate) expires: bool,
 }
 
@@ -60,8 +60,8 @@ impl Clock {
         self.ns
     }
 
-    /// A request begins, or has ended. A number, as requests are so short that the arithmetic of
-    /// [`Duration`](std::time::Duration) is a part of them.
+    /// Notes that a request begins or has ended. A number, since the arithmetic of
+    /// [`Duration`](std::time::Duration) would be a visible part of short requests.
     #[inline]
     pub(crate) fn read(&mut self) {
         let since = self.turn.elapsed();

@@ -1,9 +1,9 @@
 //! A data directory as it was: an image and the log behind it, up to a record or a time, saved as
 //! the dump file of another directory.
 //!
-//! - The source is only read, and no lock is taken: a server may run there. What it removes
-//!   meanwhile has been replaced, so one looks again.
-//! - The oldest image is the oldest state there is: an earlier one is refused, not approximated.
+//! - The source is only read, without a lock: a server may run there. Files that it removes
+//!   meanwhile are replaced first, so the listing is repeated.
+//! - The oldest image is the oldest state: an earlier point is refused, not approximated.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::{Config, ServeError};
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Rewound {
-    /// Keys, those included that have expired by now.
+    /// Keys, including those that have expired by now.
     pub keys: u64,
     /// Records of the log that were applied.
     pub records: u64,
@@ -29,11 +29,11 @@ pub struct Rewound {
     pub last: u64,
     /// The dump file that was written.
     pub dump: PathBuf,
-    /// What was left out, if anything: a sentence each.
+    /// Losses, if any, a sentence each.
     pub notices: Vec<String>,
 }
 
-/// Why a data directory cannot be had as it was.
+/// Why a data directory cannot be rewound.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RewindError {
@@ -55,7 +55,7 @@ pub enum RewindError {
         /// The data directory.
         path: PathBuf,
     },
-    /// The name of an image tells of another place in the log than its content.
+    /// The name of an image names another position in the log than its content.
     #[error("{} is not the image of its name", path.display())]
     Misnamed {
         /// The image.
@@ -113,7 +113,7 @@ pub(crate) fn rewind_at(
             return Err(RewindError::NoImage { path: path.join(&config.dbfilename) });
         }
         let outcome = newest_sound(&files, &images, until, config, to);
-        // A server that runs there may have removed what was to be read.
+        // A server that runs there may have removed the file.
         if outcome.is_ok() || ImageFile::all(&files, config)? == images {
             return outcome;
         }
@@ -121,7 +121,7 @@ pub(crate) fn rewind_at(
     Err(RewindError::Changing { path })
 }
 
-/// How often a directory that changes meanwhile is looked at.
+/// How often a changing directory is listed again.
 const TRIES: u32 = 50;
 
 /// An image in a data directory.
@@ -139,7 +139,7 @@ impl ImageFile {
         let mut images: Vec<Self> = earlier.into_iter().map(image).collect();
         let name = config.dbfilename.clone();
         if files.holds(&name)? {
-            // What is wrong with its head is told when it is loaded.
+            // Loading reports problems of its head.
             let position = position::of_file(files, &name).unwrap_or(None);
             images.push(Self { name, position });
         }
@@ -150,7 +150,7 @@ impl ImageFile {
         self.position.map(|position| position.generation)
     }
 
-    /// Whether this is no later than `until`, as far as the log can tell.
+    /// Whether this is no later than `until`, as far as the log shows.
     fn leads_to(&self, until: Option<Until>) -> bool {
         match (until, self.position) {
             (None, _) => true,
@@ -241,7 +241,7 @@ fn rebuild(
     Ok(Rewound { keys, records, last, dump, notices })
 }
 
-/// Hands the log behind an image on, up to `until`.
+/// Passes on the log behind an image, up to `until`.
 fn read(
     files: &Arc<disk::Directory>,
     position: Position,
@@ -255,7 +255,7 @@ fn read(
     Ok(Log::read(place, from, accept_loss, until, &own, apply).map_err(ServeError::of_log)?)
 }
 
-/// Why nothing leads to a point in the past, of which `oldest` is after.
+/// Why no image leads to a point in the past, which is before `oldest`.
 fn too_early(files: &disk::Directory, oldest: &ImageFile) -> RewindError {
     let path = files.at(&oldest.name);
     match oldest.position {

@@ -12,7 +12,7 @@ use crate::state::ServerState;
 use crate::tls::Tls;
 use crate::{Config, ServeError, import, metrics, replication};
 
-/// Runs a server until it is told to stop, by SHUTDOWN or a signal.
+/// Runs a server until SHUTDOWN or a signal stops it.
 ///
 /// # Errors
 /// [`ServeError`] in one sentence.
@@ -66,14 +66,14 @@ pub fn serve(mut config: Config) -> Result<(), ServeError> {
 }
 
 impl Config {
-    /// Whether the server is to go on without the terminal. Not if a supervisor waits for it.
+    /// Whether the server leaves the terminal; not if a supervisor waits for it.
     #[must_use]
     pub fn leaves_terminal(&self) -> bool {
         self.process.daemonize && !process::is_supervised(self.process.supervised)
     }
 
-    /// Makes the data directory the one of this process, if it was named: from then on relative
-    /// paths of other settings start there, as in Redis.
+    /// Enters the data directory, if it was named: relative paths of other settings then start
+    /// there, as in Redis.
     ///
     /// # Errors
     /// [`ServeError::Directory`].
@@ -88,11 +88,11 @@ impl Config {
     }
 }
 
-/// The file that tells the number of this process while the server runs.
+/// The file with the id of this process while the server runs.
 struct PidFile(PathBuf);
 
 impl PidFile {
-    /// Writes it, if there is to be one. It is not worth failing for.
+    /// Writes it, if configured. It is not worth failing for.
     fn write(path: &str) -> Option<Self> {
         if path.is_empty() {
             return None;
@@ -130,16 +130,16 @@ fn warn_if_open(state: &ServerState) {
     }
 }
 
-/// Memory in small pages: the kernel clears a page when it is touched first, and 2 MiB at once hold
-/// every client up (by 10 ms on a virtual machine whose memory is new). Throughput on large data
-/// sets can gain from them: `disable-thp no`.
+/// Asks for small pages: the kernel clears a page at its first touch, and 2 MiB at once delay every
+/// client (by 10 ms on a virtual machine whose memory is new). Huge pages can raise the throughput
+/// of large data sets: `disable-thp no`.
 fn avoid_huge_pages() {
     if let Err(error) = rustix::thread::disable_transparent_huge_pages(true) {
         tracing::warn!("cannot turn huge pages off: {error}");
     }
 }
 
-/// Makes room for `maxclients` connections, or lowers `maxclients` to what there is room for.
+/// Makes room for `maxclients` connections, or lowers `maxclients` to the room there is.
 fn raise_descriptor_limit(config: &mut Config) {
     let room = room_for_clients(config.maxclients);
     if room < config.maxclients {

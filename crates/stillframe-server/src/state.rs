@@ -1,4 +1,4 @@
-//! What the server works on beside the data: its owners, each of which knows nothing of the others.
+//! The state of the server beside the data: owners that know nothing of each other.
 
 use stillframe_keyspace::Keyspace;
 use stillframe_redis::{Command, Ledger, Random, Refusal, flags};
@@ -21,25 +21,25 @@ use crate::replication::{Replication, Transfers, replicas_at};
 pub(crate) struct ServerState {
     /// Configuration.
     pub(crate) config: Config,
-    /// Who may do what.
+    /// Users and their rights.
     pub(crate) users: Users,
     /// What commands on data keep beside the data.
     pub(crate) ledger: Ledger,
     /// The clients.
     pub(crate) hub: Hub,
-    /// What keeps the data on the disk.
+    /// The files that keep the data.
     pub(crate) storage: Storage,
     /// Replicas, or the primary.
     pub(crate) replication: Replication,
     /// Counters and times.
     pub(crate) meter: Meter,
-    /// What time it is.
+    /// The clock.
     pub(crate) clock: Clock,
-    /// Memory that is to be freed.
+    /// Eviction and free memory.
     pub(crate) memory: Memory,
     /// Sockets, TLS, and other servers.
     pub(crate) net: Network,
-    /// How this process is to end.
+    /// This process and its shutdown.
     pub(crate) process: Process,
 }
 
@@ -102,14 +102,15 @@ impl ServerState {
         })
     }
 
-    /// Tells clients of the events that were collected since this was last called.
+    /// Notifies clients of the events collected since the last call.
     #[inline]
     pub(crate) fn tell_events(&mut self) {
         let terms = Terms::new(&self.config, &self.clock);
         self.hub.tell_events(terms, &mut self.ledger.events);
     }
 
-    /// Tells the log, the replicas and clients which keys have expired since this was last called.
+    /// Propagates the keys that expired since the last call to log and replicas, and notifies
+    /// clients.
     pub(crate) fn note_expired(&mut self, keyspace: &mut Keyspace) {
         self.ledger.note_expired(keyspace);
         self.tell_events();
@@ -121,7 +122,7 @@ impl ServerState {
         self.storage.loading.is_some() || self.replication.is_loading()
     }
 
-    /// How far that is.
+    /// The progress of the load.
     pub(crate) fn progress_of_loading(&self) -> Option<Loading> {
         let following = self.replication.following();
         let load = following.and_then(|following| following.load());
@@ -134,7 +135,7 @@ impl ServerState {
         self.hub.is_paused() || self.postpones_writes() || self.awaits_log()
     }
 
-    /// Whether requests that write are postponed for a reason of the server's own.
+    /// Whether the server itself postpones writes.
     fn postpones_writes(&self) -> bool {
         let replication = &self.replication;
         replication.writes_wait()
@@ -142,13 +143,13 @@ impl ServerState {
             || replication.failover().is_some()
     }
 
-    /// Whether requests that change data are postponed, because no log would have them.
+    /// Whether writes are postponed because no log counts.
     #[inline]
     fn awaits_log(&self) -> bool {
         self.storage.journal.holds_writes(&self.config, self.clock.turn())
     }
 
-    /// Whether a request has to wait, because it, or what it has EXEC run, may write.
+    /// Whether a request must wait because it, or the transaction that it executes, may write.
     pub(crate) fn postpones_request<S>(&self, command: &Command<S>, session: &Session) -> bool {
         let changes = session.has(command, flags::WRITE);
         let may_write = changes || session.has(command, flags::MAY_REPLICATE);
@@ -157,13 +158,13 @@ impl ServerState {
             || changes && self.awaits_log()
     }
 
-    /// Ends a pause of clients: what has expired meanwhile may be deleted again.
+    /// Ends a pause of clients: expired keys may be deleted again.
     pub(crate) fn unpause(&mut self, keyspace: &mut Keyspace) {
         self.hub.unpause();
         keyspace.spare_expired(self.spares_expired());
     }
 
-    /// Whether keys whose time has come are not to be deleted: that would be a change.
+    /// Whether expired keys must stay, because a deletion would be a change.
     pub(crate) fn spares_expired(&self) -> bool {
         let replication = &self.replication;
         self.hub.is_paused() || replication.is_replica() || replication.failover().is_some()

@@ -1,10 +1,10 @@
-//! A server without sockets whose one client is a function: what a fuzzer drives commands by.
+//! A server without sockets whose one client is a function, for a fuzzer of commands.
 //!
-//! - The table, the keyspace and the way of a request are those of [`serve`](crate::serve). What is
-//!   the event loop's is not here: a client that would wait gets no reply and is let go at once.
-//! - Commands that save, stop the server, write its files or hold it up are refused: a fuzzer must
-//!   do no harm to the machine it runs on.
-//! - The clock is its own, so that a program finds the same times whenever it runs.
+//! - The table, the keyspace and the path of a request are those of [`serve`](crate::serve),
+//!   without the event loop: a client that would block gets no reply and is unblocked at once.
+//! - Commands that save, stop the server, write its files or block it are refused: a fuzzer must
+//!   not harm its machine.
+//! - The clock is its own, so that a program always finds the same times.
 
 #[cfg(test)]
 mod cost_tests;
@@ -35,7 +35,7 @@ const START_MS: i64 = 1_700_000_000_000;
 /// Keys of a database that are deleted one by one; more are cleared at once, which costs a sweep.
 const ONE_BY_ONE_MAX: usize = 256;
 
-/// Commands that are not for a fuzzer, and containers all of whose sub-commands are not.
+/// Commands, and whole containers, that are not for a fuzzer.
 const REFUSED: [&str; 15] = [
     "acl",
     "bgrewriteaof",
@@ -92,7 +92,7 @@ impl InProcess {
         names.filter(|name| !is_refused(name)).collect()
     }
 
-    /// Runs a request and gives the bytes of its reply: empty if it is refused or would wait.
+    /// Runs a request and returns the bytes of its reply: empty if it is refused or would block.
     pub fn ask(&mut self, args: &[&[u8]]) -> &[u8] {
         if let Lookup::Found(index) = self.table.lookup(args)
             && is_refused(self.table.get(index).name)
@@ -112,7 +112,7 @@ impl InProcess {
         &self.output
     }
 
-    /// Ends whatever keeps the client from being served.
+    /// Ends every wait of the client.
     fn let_go(&mut self) {
         if std::mem::take(&mut self.session.caller.waits) {
             self.state.ledger.waiters.leave(self.session.caller.id);
@@ -123,15 +123,14 @@ impl InProcess {
         self.session.closing = false;
     }
 
-    /// A new client in the place of the one that was.
+    /// Replaces the client by a new one.
     pub fn reconnect(&mut self) {
         self.state.ledger.watches.forget(self.session.caller.id);
         self.state.hub.forget(&mut self.session, &mut self.state.ledger.events);
         self.session = Session::in_process();
     }
 
-    /// A new client and no data but the keys that `kept` wants, as if nothing had been asked
-    /// before.
+    /// A new client and only the keys that `kept` wants, as before any request.
     pub fn reset(&mut self, kept: impl Fn(usize, &[u8]) -> bool) {
         self.reconnect();
         (self.now, self.step_ms) = (START_MS, 1);
@@ -157,7 +156,7 @@ impl InProcess {
         while self.keyspace.expire_cycle(self.now, usize::MAX) > 0 {}
     }
 
-    /// Keys of each database, those included whose time has come.
+    /// Keys of each database, expired ones included.
     #[must_use]
     pub fn keys(&self) -> [usize; DATABASES] {
         std::array::from_fn(|db| self.keyspace.len(db))
@@ -175,11 +174,11 @@ impl InProcess {
     }
 }
 
-/// Runs a request of the one client of a server without sockets. What the next request can do
-/// later is left to it.
+/// Runs a request of the one client of a server without sockets, and leaves to the next request
+/// what can wait.
 ///
 /// # Errors
-/// Why the request was refused, which the reply says, too.
+/// Why the request was refused, which is in the reply, too.
 pub(crate) fn run_alone(
     (keyspace, server, table): (&mut Keyspace, &mut ServerState, &Table),
     (session, output): (&mut Session, &mut Vec<u8>),

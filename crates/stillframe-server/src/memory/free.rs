@@ -1,40 +1,40 @@
-//! When memory that is free goes back to the system.
+//! When free memory goes back to the system.
 //!
-//! - The allocator keeps what is freed for what is allocated next, and what other threads free of
-//!   this one's until this one allocates: of an idle server all that was ever in use would stay.
-//! - By the clock it is given back once a good deal less is in use than was, what was deleted has
-//!   been freed, and the server has little to do; or after a while, whatever it has to do: it takes
-//!   10 to 30 ms of the command thread for each GB, and a busy server soon uses it again.
-//! - How it is given back the allocator's owner tells: see `Config::on_give_back`.
+//! - The allocator keeps freed memory for the next allocations, and memory that other threads free
+//!   until its own thread allocates: an idle server would keep all that it ever used.
+//! - Periodic work gives it back once much less is in use, deleted values are freed, and the server
+//!   has little to do; or after a while in any case. That takes 10 to 30 ms of the command thread
+//!   for each GB, and a busy server soon uses the memory again.
+//! - The owner of the allocator provides the call: see `Config::on_give_back`.
 
 use std::time::{Duration, Instant};
 
-/// What stays with the allocator, in bytes.
+/// Free bytes that stay with the allocator.
 const KEPT_BYTES: usize = 8 << 20;
-/// Requests between two runs of the clock up to which a server has little to do.
+/// Requests between two periodic runs up to which a server has little to do.
 const FEW_REQUESTS: u64 = 100;
-/// How long a busy server keeps what is free.
+/// How long a busy server keeps free memory.
 const BUSY: Duration = Duration::from_secs(10);
 
 /// See the head of this file.
 #[derive(Default)]
 pub(super) struct FreeMemory {
-    /// The most that was in use since it was last given back, in bytes.
+    /// The most bytes in use since memory was last given back.
     most_bytes: usize,
-    /// Since when a good deal of that is free.
+    /// Since when much of that is free.
     since: Option<Instant>,
-    /// Requests run when the clock last looked.
+    /// Requests run at the last periodic run.
     requests: u64,
 }
 
 impl FreeMemory {
-    /// What is free is given back; so much is in use.
+    /// Notes that free memory was given back while so much is in use.
     pub(super) fn given_back(&mut self, used_bytes: usize) {
         (self.most_bytes, self.since) = (used_bytes, None);
     }
 
-    /// A run of the clock: whether it is time to give back what is free. `requests`: run since the
-    /// start; `frees`: what was deleted is still being freed.
+    /// A periodic run: whether it is time to give back free memory. `requests`: run since the
+    /// start; `frees`: whether deleted values are still being freed.
     pub(super) fn is_due(
         &mut self,
         used_bytes: usize,

@@ -1,4 +1,4 @@
-//! Memory: keys are evicted above `maxmemory`, and what is free goes back to the system.
+//! Memory: eviction above `maxmemory`, and free memory on its way back to the system.
 
 mod free;
 mod upkeep;
@@ -8,7 +8,7 @@ pub(crate) use upkeep::{
     OWN_BYTES, Room, arena_bytes, counted_bytes, give_back, make_room, tend_free, used_bytes,
 };
 
-/// What is due about memory.
+/// The state of eviction and free memory.
 #[derive(Default)]
 pub(crate) struct Memory {
     free: FreeMemory,

@@ -1,13 +1,12 @@
-//! `maxmemory`: what counts, who goes, and for how long a request waits for that.
+//! `maxmemory`: what counts, which keys go, and how long a request waits for that.
 //!
-//! - Counted are the live data (entries and their place in the index), clients with their buffers,
-//!   but no replicas, as they are at that moment, and what the server takes by itself: the
-//!   `used_memory` of INFO but for images and the stream to replicas.
-//!   What an image under way holds is not: see docs/decisions/0022-maxmemory.md.
-//! - A request makes room before it runs, for a bounded time; what is left to do is done at the
-//!   following requests and turns. Only when no key may go is a request that needs memory refused.
-//! - An eviction is a DEL for the log and the replicas, an `evicted` event, and a change for those
-//!   who watch or cache the key.
+//! - The count has the live data (entries and their place in the index), clients with their buffers
+//!   but no replicas, and the server's own memory: INFO's `used_memory` less images and the stream
+//!   to replicas. docs/decisions/0022-maxmemory.md argues why images do not count.
+//! - A request makes room before it runs, for a bounded time; later requests and turns do the rest.
+//!   A request that needs memory is refused only when no key may go.
+//! - An eviction is a DEL for log and replicas, an `evicted` event, and a change for clients that
+//!   watch or cache the key.
 
 use std::time::{Duration, Instant};
 
@@ -17,15 +16,15 @@ use crate::client::SHARED_BYTES;
 use crate::hub::Clients;
 use crate::state::ServerState;
 
-/// Longest time that evicting holds up a request.
+/// Longest time that eviction delays a request.
 const SLICE: Duration = Duration::from_micros(500);
-/// Keys evicted between two looks at the clock.
+/// Keys evicted between two readings of the clock.
 const BATCH: usize = 16;
 
-/// What a server takes that has no data and no clients: what is read into, and its state.
+/// Bytes of a server without data and clients: its read buffer and its state.
 pub(crate) const OWN_BYTES: usize = SHARED_BYTES + size_of::<ServerState>();
 
-/// Whether evicting has led to memory enough.
+/// Whether eviction has freed enough memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Room {
     /// Below the limit.
@@ -43,7 +42,7 @@ pub(crate) fn used_bytes(keyspace: &Keyspace, state: &ServerState) -> u64 {
         + (images + state.replication.stream().memory()) as u64
 }
 
-/// The library tells of the newest image, also when it has ended.
+/// The library reports the newest image, even when it has ended.
 pub(crate) fn arena_bytes(keyspace: &Keyspace) -> usize {
     if keyspace.saving() { keyspace.progress().arena_bytes() } else { 0 }
 }
@@ -119,7 +118,7 @@ fn evict_batch(
     true
 }
 
-/// Gives memory that is free back to the system (MEMORY PURGE).
+/// Gives free memory back to the system (MEMORY PURGE).
 pub(crate) fn give_back(keyspace: &Keyspace, state: &mut ServerState) {
     state.memory.free.given_back(in_use_bytes(keyspace, &state.hub.clients));
     if let Some(give_back) = state.config.give_back {
@@ -129,7 +128,7 @@ pub(crate) fn give_back(keyspace: &Keyspace, state: &mut ServerState) {
     }
 }
 
-/// A run of the clock: gives back what is free if it is time to.
+/// A periodic run: gives back free memory if it is time to.
 pub(crate) fn tend_free(keyspace: &Keyspace, state: &mut ServerState) {
     let used = in_use_bytes(keyspace, &state.hub.clients);
     let requests = state.meter.stats.commands_processed;
@@ -139,7 +138,7 @@ pub(crate) fn tend_free(keyspace: &Keyspace, state: &mut ServerState) {
     }
 }
 
-/// What is in use, or about to be freed.
+/// Bytes in use, or about to be freed.
 fn in_use_bytes(keyspace: &Keyspace, clients: &Clients) -> usize {
     let figures = keyspace.stats();
     let data = figures.entry_bytes + figures.limbo_bytes + figures.garbage_bytes;

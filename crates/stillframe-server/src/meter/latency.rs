@@ -32,7 +32,7 @@ impl Latency {
         self.0.get(name)
     }
 
-    /// Forgets the events that are named, or all; returns how many.
+    /// Forgets the named events, or all; returns how many.
     pub(crate) fn forget(&mut self, names: &[&[u8]]) -> usize {
         let before = self.0.len();
         self.0.retain(|name, _| !names.is_empty() && !names.contains(&name.as_bytes()));
@@ -58,7 +58,7 @@ impl Latency {
     }
 }
 
-/// How often a command took how long: a count for each power of two of 1024 ns.
+/// The times of a command: a count for each power of two of 1024 ns.
 #[derive(Default, Clone)]
 pub(crate) struct Histogram([u64; 32]);
 
@@ -70,8 +70,7 @@ impl Histogram {
         self.0[at as usize] += 1;
     }
 
-    /// Microseconds that so many of a hundred runs have not exceeded: the upper bound of their
-    /// bucket.
+    /// Microseconds of a percentile: the upper bound of its bucket.
     pub(crate) fn percentile(&self, percent: f64) -> f64 {
         let runs: u64 = self.0.iter().sum();
         let mut left = ((runs as f64 * percent / 100.0).round() as u64).clamp(1, runs.max(1));
@@ -82,8 +81,8 @@ impl Histogram {
         ((1024_u64 << at.unwrap_or(0)) - 1) as f64 / 1000.0
     }
 
-    /// Upper bounds in microseconds, as Redis rounds them, with how many runs took no longer; only
-    /// where there are any.
+    /// Upper bounds in microseconds, as Redis rounds them, with the number of runs up to each; only
+    /// of buckets with runs.
     pub(crate) fn cumulative(&self) -> Vec<(i64, u64)> {
         let mut sum = 0;
         let counted = self.0.iter().enumerate().filter(|(_, count)| **count > 0);

@@ -1,7 +1,6 @@
-//! What the server counts and times: figures for INFO, slow requests, the latency of events.
+//! Counters and times: figures for INFO, slow requests, the latency of events.
 //!
-//! The clock is read once a request, after it: that is also where the next one of the same turn
-//! starts.
+//! The clock is read once a request, at its end, where the next one of the turn starts.
 
 mod latency;
 mod slowlog;
@@ -26,13 +25,13 @@ pub(crate) struct Meter {
 }
 
 impl Meter {
-    /// Nothing is counted yet, of so many commands.
+    /// Counters at zero, for so many commands.
     pub(crate) fn new(commands: usize, now: Instant) -> Self {
         let (slowlog, latency) = (SlowLog::default(), Latency::default());
         Self { stats: Stats::new(commands, now), slowlog, latency }
     }
 
-    /// Notes how long a request took, if that is long. `fast`: it should not have been.
+    /// Notes how long a request took, if that is long. `fast`: its command should not be slow.
     #[cold]
     pub(crate) fn note_time(
         &mut self,
@@ -56,7 +55,7 @@ impl Meter {
     }
 }
 
-/// Whether a request took so long that somebody may want to know.
+/// Whether a request took long enough for a note.
 #[inline]
 pub(crate) fn is_long(config: &Config, took_ns: u64) -> bool {
     let slow = u64::try_from(config.slowlog_slower_than_us).unwrap_or(u64::MAX);

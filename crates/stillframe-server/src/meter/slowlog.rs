@@ -6,9 +6,9 @@ use crate::acl::redacted;
 use crate::client::Session;
 use crate::clock::unix_millis;
 
-/// Arguments of a slow request that are kept.
+/// Kept arguments of a slow request.
 const ARGS_MAX: usize = 32;
-/// Bytes of an argument that are kept.
+/// Kept bytes of an argument.
 const ARG_BYTES_MAX: usize = 128;
 
 /// The last slow requests, the newest first.
@@ -26,9 +26,9 @@ pub(crate) struct Slow {
     pub(crate) at_s: i64,
     /// How long.
     pub(crate) micros: i64,
-    /// What it was, shortened.
+    /// Its arguments, shortened.
     pub(crate) args: Vec<Vec<u8>>,
-    /// Whose it was.
+    /// The address of its client.
     pub(crate) peer: String,
     /// The name of that client.
     pub(crate) name: Vec<u8>,

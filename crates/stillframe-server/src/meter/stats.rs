@@ -17,11 +17,11 @@ pub(crate) struct Stats {
     pub(crate) errors: BTreeMap<String, u64>,
     /// Keys evicted.
     pub(crate) evicted_keys: u64,
-    /// Clients closed because all of them took too much memory.
+    /// Clients closed by `maxmemory-clients`.
     pub(crate) evicted_clients: u64,
-    /// Connections accepted, those turned away included.
+    /// Connections accepted, refused ones included.
     pub(crate) connections_received: u64,
-    /// Connections turned away.
+    /// Connections refused.
     pub(crate) rejected_connections: u64,
     /// Calls of `read` for clients.
     pub(crate) reads: u64,
@@ -31,23 +31,23 @@ pub(crate) struct Stats {
     pub(crate) input_bytes: u64,
     /// Bytes sent.
     pub(crate) output_bytes: u64,
-    /// Bytes of the stream that replicas were sent.
+    /// Bytes of the stream sent to replicas.
     pub(crate) replicas_output_bytes: u64,
     /// Bytes of the primary's stream that were applied.
     pub(crate) primary_input_bytes: u64,
     /// Replicas that had to take a whole image.
     pub(crate) full_syncs: u64,
-    /// Replicas that could go on.
+    /// Replicas that resumed.
     pub(crate) partial_syncs: u64,
-    /// Replicas that asked to go on and could not.
+    /// Replicas that asked to resume and could not.
     pub(crate) partial_refusals: u64,
-    /// Errors of requests that a primary or a replica had sent.
+    /// Errors of requests from a primary or a replica.
     pub(crate) unexpected_errors: u64,
     /// Expired keys when the counters were reset.
     pub(crate) expired_base: u64,
-    /// How long the clock has looked for expired keys.
+    /// Time spent in active expiry.
     pub(crate) expire_time: Duration,
-    /// How often its time was up before it had found all.
+    /// How often active expiry ran out of time.
     pub(crate) expire_slices_spent: u64,
     rates: Rates,
 }
@@ -59,11 +59,11 @@ pub(crate) struct CommandStats {
     pub(crate) calls: u64,
     /// Times it was refused before it ran.
     pub(crate) rejected: u64,
-    /// Times it answered an error.
+    /// Times it failed.
     pub(crate) failed: u64,
-    /// How long it took all together.
+    /// Its total time.
     pub(crate) time_ns: u64,
-    /// How often it took how long; none before its first run.
+    /// The distribution of its times; none before its first run.
     pub(crate) times: Option<Box<Histogram>>,
 }
 
@@ -102,7 +102,7 @@ impl Stats {
 
     /// Counts an error reply, which starts with its code.
     pub(crate) fn count_error(&mut self, error: &[u8]) {
-        /// Codes told apart; clients can make up error texts, but only so many are kept.
+        /// Codes counted apart: clients can invent error texts, but only so many are kept.
         const CODES_MAX: usize = 128;
         self.error_replies += 1;
         let code = error.split(|byte| !byte.is_ascii_alphanumeric()).next().unwrap_or_default();
@@ -114,7 +114,7 @@ impl Stats {
         }
     }
 
-    /// Takes a sample for the rates, at each run of the clock.
+    /// Takes a sample for the rates, at each periodic run.
     pub(crate) fn sample(&mut self, now: Instant) {
         let counts = [
             self.commands_processed,
@@ -126,8 +126,8 @@ impl Stats {
         self.rates.sample(counts, now);
     }
 
-    /// Per second, lately: commands, bytes received and sent, bytes of the primary's stream and of
-    /// that to replicas.
+    /// Recent rates per second: commands, bytes received and sent, bytes of the primary's stream
+    /// and of that to replicas.
     pub(crate) fn rates(&self) -> [f64; 5] {
         self.rates.smoothed
     }

@@ -22,7 +22,7 @@ pub(crate) fn load_dump(host: &mut impl Host) -> Result<bool, ServeError> {
 
 fn load_slices(host: &mut impl Host) -> Result<bool, ServeError> {
     let (_, state, _) = host.parts();
-    // What has expired at a replica goes when its primary says so.
+    // Expired keys of a replica wait for its primary's DEL.
     let is_replica = state.config.replication.primary.is_some();
     let now = if is_replica { i64::MIN } else { unix_millis() };
     let load = state.storage.saves.directory().begin_load(now)?;

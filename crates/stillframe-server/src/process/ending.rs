@@ -1,4 +1,4 @@
-//! How the server is to end, and an end that waits.
+//! The manner of a shutdown, and one that waits.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ pub(crate) enum LastSave {
     Never,
 }
 
-/// How the server is to end.
+/// The manner of a shutdown.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Wish {
     pub(crate) last_save: LastSave,
@@ -23,10 +23,10 @@ pub(crate) struct Wish {
     pub(crate) now: bool,
 }
 
-/// An end that waits for replicas.
+/// A shutdown that waits for replicas.
 pub(crate) struct Ending {
     pub(crate) wish: Wish,
-    /// They are to have the stream up to there.
+    /// The offset that they must have reached.
     pub(crate) offset: u64,
     pub(crate) deadline: Instant,
     /// Clients that wait for the end.
@@ -34,7 +34,7 @@ pub(crate) struct Ending {
 }
 
 impl Ending {
-    /// How long it waits yet.
+    /// The time left.
     pub(crate) fn left(&self) -> Duration {
         self.deadline.saturating_duration_since(Instant::now())
     }

@@ -1,4 +1,4 @@
-//! This process: the name of its run, what asks it to end, and how the system is to treat it.
+//! This process: the name of its run, requests to shut down, and its score for the system.
 
 mod ending;
 mod oom_score;
@@ -24,9 +24,9 @@ use crate::config::Config;
 pub(crate) struct Process {
     /// Forty digits that name this run of the server.
     run_id: String,
-    /// What signals have asked for.
+    /// The requests of signals.
     pub(crate) signals: Signals,
-    /// The server is to end, and waits for its replicas.
+    /// The shutdown that waits for replicas, if any.
     ending: Option<Ending>,
     /// The loop ends after this turn.
     stops: bool,
@@ -55,7 +55,7 @@ impl Process {
         self.ending.as_ref()
     }
 
-    /// Has the loop end after this turn.
+    /// Ends the loop after this turn.
     pub(crate) fn stop(&mut self) {
         self.stops = true;
     }
@@ -66,8 +66,8 @@ impl Process {
         self.stops
     }
 
-    /// Sets the system's score of the process as `config` says for the server's role, or back to
-    /// what it was before.
+    /// Sets the system's score of the process as `config` says for the server's role, or
+    /// restores the original.
     ///
     /// # Errors
     /// The system's.

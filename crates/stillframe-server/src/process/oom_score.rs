@@ -1,25 +1,25 @@
 //! How willing the system is to kill this process when memory is short (`oom-score-adj`).
 //!
-//! The score is that of the role: a replica is worth less than a primary, so that it dies first. A
-//! forked child of `--snapshot fork` keeps its parent's.
+//! The score follows the role: a replica dies before a primary. A forked child of `--snapshot fork`
+//! keeps its parent's.
 
 use std::io;
 
 use super::system;
 use crate::config::{Config, OomScore};
 
-/// What the system takes.
+/// The range that the system accepts.
 const SCORES: std::ops::RangeInclusive<i32> = -1000..=1000;
 
-/// What is known of the score.
+/// The state of the score.
 #[derive(Default)]
 pub(super) struct OomScores {
-    /// What it was before it was changed, if it was.
+    /// The score before the first change, if any.
     before: Option<i32>,
 }
 
 impl OomScores {
-    /// Sets the score as `config` says for the server's role, or back to what it was before.
+    /// Sets the score as `config` says for the server's role, or restores the original.
     pub(super) fn set(&mut self, config: &Config, is_replica: bool) -> io::Result<()> {
         let settings = &config.process;
         let [primary, replica, _] = settings.oom_scores;

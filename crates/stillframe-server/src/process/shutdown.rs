@@ -1,9 +1,9 @@
-//! The end of the server when replicas are behind: writes are postponed until the replicas have
-//! everything, or until `shutdown-timeout` is over.
+//! Shutdown while replicas are behind: writes are postponed until the replicas have everything, or
+//! `shutdown-timeout` is over.
 //!
-//! - Who asks for the end waits as BLPOP does, and hears only if the end is called off.
-//! - What the end waits for was in the stream when it was asked for; what is postponed is not lost,
-//!   as it was not answered.
+//! - A client of SHUTDOWN blocks as in BLPOP, and gets a reply only if the shutdown is aborted.
+//! - Replicas need the stream up to the moment of the request; postponed writes are not lost,
+//!   because they have no reply.
 
 use std::time::{Duration, Instant};
 
@@ -53,12 +53,11 @@ pub(crate) fn ask(keyspace: &mut Keyspace, state: &mut ServerState, wish: Wish) 
     if ends { Answer::Ends } else { Answer::Refused }
 }
 
-/// Stops the server at the end of this turn, unless the data ought to be saved and cannot.
-/// `force`: stop even then.
+/// Stops the server at the end of this turn, unless a needed save fails. `force`: stop even then.
 ///
-/// - What is being loaded is on the disk already, and only half of it is here: it is not saved.
-/// - While a log is wanted and none counts, an image is all that can keep the data: it is saved,
-///   and where that is forbidden the server stops by force alone, as Redis does.
+/// - Data that is being loaded is not saved: it is on the disk, and only half of it is here.
+/// - While `appendonly` is on and no log counts, only an image can keep the data: the server saves,
+///   and where that is forbidden it stops only by force, as Redis does.
 fn stop(
     keyspace: &mut Keyspace,
     state: &mut ServerState,
@@ -82,7 +81,7 @@ fn stop(
         LastSave::Always => true,
         LastSave::Never => false,
     };
-    // What is to be told is told before the image says how far the stream is.
+    // Propagate everything before the image holds the offset of the stream.
     journal::hand_on(keyspace, state);
     state.replication.end_turn(&mut state.ledger.effects);
     if save && persistence::save_and_wait(keyspace, state).is_err() && !force {
@@ -101,7 +100,7 @@ fn replicas_behind(clients: &Clients, offset: u64) -> usize {
     replicas.filter(|it| it.phase == Phase::Online && it.acked < offset).count()
 }
 
-/// Says which replicas have not applied the stream up to `offset`, and how many have.
+/// Logs which replicas have not applied the stream up to `offset`, and how many have.
 fn tell_of_replicas(clients: &Clients, offset: u64) {
     let (mut all, mut synced) = (0, 0);
     for (_, client) in clients.others() {
@@ -119,7 +118,7 @@ fn tell_of_replicas(clients: &Clients, offset: u64) {
     }
 }
 
-/// Has the client of a SHUTDOWN wait for the end.
+/// Blocks the client of a SHUTDOWN until the end.
 pub(crate) fn await_end(state: &mut ServerState, session: &mut Session) {
     let Some(ending) = &mut state.process.ending else { return };
     ending.waiters.push(session.caller.id);
@@ -139,7 +138,7 @@ pub(crate) fn await_end(state: &mut ServerState, session: &mut Session) {
     state.ledger.waiters.park(session.caller.id, waiter);
 }
 
-/// Calls an end off, also one that a signal has only asked for; false if there is none.
+/// Aborts a shutdown, even one that a signal has only asked for; false if there is none.
 pub(crate) fn call_off(state: &mut ServerState) -> bool {
     let ending = state.process.ending.take();
     let is_due = ending.is_some() || state.process.signals.is_asked();
@@ -154,10 +153,10 @@ fn disappoint(state: &mut ServerState, waiters: &[u64]) {
     }
 }
 
-/// What is answered when the server does not end.
+/// The reply when the server does not shut down.
 pub(crate) const FAILED: Refusal = Refusal::new("ERR Errors trying to SHUTDOWN. Check logs.");
 
-/// Ends the server if its replicas have everything, or time is over. Called every turn.
+/// Ends the server if its replicas have everything, or the time is over. Called every turn.
 pub(crate) fn attend(keyspace: &mut Keyspace, state: &mut ServerState) {
     let Some(ending) = &state.process.ending else { return };
     let behind = replicas_behind(&state.hub.clients, ending.offset);

@@ -9,17 +9,17 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 
-/// What signals have asked for.
+/// The requests of signals.
 #[derive(Default)]
 pub(crate) struct Signals {
-    /// The number of the signal that asks for the end, or 0.
+    /// The number of the signal that asks for shutdown, or 0.
     asked: Arc<AtomicUsize>,
     /// The next signal ends the process.
     urgent: Arc<AtomicBool>,
 }
 
 impl Signals {
-    /// Watches for signals from now on.
+    /// Installs the handlers.
     pub(crate) fn watch() -> io::Result<Self> {
         let signals = Self::default();
         for signal in [SIGINT, SIGTERM] {
@@ -31,12 +31,12 @@ impl Signals {
         Ok(signals)
     }
 
-    /// Whether the end is asked for, and not attended to yet.
+    /// Whether a signal asks for shutdown, unhandled yet.
     pub(crate) fn is_asked(&self) -> bool {
         self.asked.load(Ordering::Relaxed) != 0
     }
 
-    /// The end is attended to, if it is asked for: by SIGINT, or by SIGTERM.
+    /// Takes the request for shutdown, if there is one: by SIGINT, or by SIGTERM.
     pub(crate) fn take(&self) -> Option<Signal> {
         match self.asked.swap(0, Ordering::Relaxed) {
             0 => None,
@@ -45,7 +45,7 @@ impl Signals {
         }
     }
 
-    /// The end is called off, or could not be: the next signal asks for it anew.
+    /// Notes that the shutdown was aborted or failed: the next signal asks again.
     pub(crate) fn forget(&self) {
         self.asked.store(0, Ordering::Relaxed);
         self.urgent.store(false, Ordering::Relaxed);

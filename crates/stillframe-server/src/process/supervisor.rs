@@ -1,5 +1,5 @@
-//! systemd is told when the server is ready and when it stops (`sd_notify`): one datagram to the
-//! socket that `NOTIFY_SOCKET` names, if it does.
+//! Notifies systemd when the server is ready and when it stops (`sd_notify`): one datagram to the
+//! socket that `NOTIFY_SOCKET` names, if set.
 
 use std::ffi::OsStr;
 use std::io;
@@ -9,12 +9,12 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 
 use crate::config::Supervised;
 
-/// Whether somebody is told.
+/// Whether a supervisor listens.
 pub(crate) fn is_supervised(supervised: Supervised) -> bool {
     supervised != Supervised::No && std::env::var_os("NOTIFY_SOCKET").is_some()
 }
 
-/// Tells the supervisor, if there is one; it is not worth failing for.
+/// Notifies the supervisor, if there is one; it is not worth failing for.
 pub(crate) fn notify(supervised: Supervised, state: &str) {
     let name = std::env::var_os("NOTIFY_SOCKET").filter(|_| supervised != Supervised::No);
     let Some(name) = name else {

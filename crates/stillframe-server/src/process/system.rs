@@ -1,5 +1,4 @@
-//! What the operating system tells of this process and this machine, from `/proc`, and is told
-//! there.
+//! Facts of this process and machine from `/proc`, and the process's settings there.
 //!
 //! Figures for INFO: one that cannot be read is 0.
 
@@ -28,7 +27,7 @@ pub(crate) fn cpu_seconds() -> [f64; 4] {
     cpu_seconds_in("/proc/self/stat")
 }
 
-/// As [`cpu_seconds`], of the thread that asks.
+/// As [`cpu_seconds`], of the calling thread.
 pub(crate) fn thread_cpu_seconds() -> [f64; 4] {
     cpu_seconds_in("/proc/thread-self/stat")
 }
@@ -48,13 +47,13 @@ fn cpu_seconds_in(path: &str) -> [f64; 4] {
 
 const OOM_SCORE: &str = "/proc/self/oom_score_adj";
 
-/// How much more likely than others the system kills this process when memory is short.
+/// How likely the system kills this process when memory is short, relative to others.
 pub(crate) fn oom_score() -> io::Result<i32> {
     let text = fs::read_to_string(OOM_SCORE)?;
     text.trim().parse().map_err(|_| io::ErrorKind::InvalidData.into())
 }
 
-/// See [`oom_score`]. A lower one than before needs a right (CAP_SYS_RESOURCE).
+/// See [`oom_score`]. Lowering it takes a capability (CAP_SYS_RESOURCE).
 pub(crate) fn set_oom_score(score: i32) -> io::Result<()> {
     fs::write(OOM_SCORE, score.to_string())
 }
@@ -73,7 +72,7 @@ pub(crate) fn system_name() -> String {
 /// Descriptors the server needs beside those of its clients.
 const OTHER_DESCRIPTORS: u64 = 32;
 
-/// Makes room for so many connections; tells for how many there is.
+/// Makes room for so many connections; returns for how many there is.
 pub(crate) fn room_for_clients(maxclients: u32) -> u32 {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let wanted = u64::from(maxclients) + OTHER_DESCRIPTORS;

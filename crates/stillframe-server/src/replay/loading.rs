@@ -1,8 +1,8 @@
-//! Clients while data is loaded at start: they are answered what needs no data, and LOADING.
+//! Clients while data is loaded at start: commands without data run, others get LOADING.
 //!
-//! - The command thread loads in slices, and serves clients for a turn between two of them. What
-//!   they may ask for meanwhile does not touch the data.
-//! - Half of the data is no state: nothing is saved, logged, expired or evicted before all is here.
+//! - The command thread loads in slices, and serves clients for a turn between two of them. The
+//!   commands that they may run do not touch the data.
+//! - Half of the data is no state: nothing is saved, logged, expired or evicted before the end.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use stillframe_redis::Random;
 
 use crate::clock::unix_millis;
 
-/// How long loading keeps clients waiting.
+/// Length of a slice, which clients wait for.
 pub(crate) const SLICE: Duration = Duration::from_millis(10);
 
 /// Loading at start, or of a primary's image.
@@ -27,18 +27,18 @@ pub(crate) struct Loading {
 }
 
 impl Loading {
-    /// Nothing of so many bytes is loaded.
+    /// A load of so many bytes, at its beginning.
     pub(crate) fn new(total_bytes: u64) -> Self {
         let (started, started_s) = (Instant::now(), unix_millis() / 1000);
         Self { started, started_s, total_bytes, loaded_bytes: 0 }
     }
 
-    /// The share that is loaded, from 0 to 1.
+    /// The loaded share, from 0 to 1.
     pub(crate) fn share(&self) -> f64 {
         self.loaded_bytes as f64 / self.total_bytes.max(1) as f64
     }
 
-    /// Time left, if the rest takes as long per byte as what is loaded.
+    /// Time left, if the rest takes as long per byte as the loaded part.
     pub(crate) fn left(&self) -> Duration {
         let factor = 1.0 / self.share().max(1e-6) - 1.0;
         Duration::try_from_secs_f64(self.started.elapsed().as_secs_f64() * factor)

@@ -46,11 +46,10 @@ pub(crate) trait Host {
     /// What is loaded into.
     fn parts(&mut self) -> Parts<'_>;
 
-    /// Serves clients for a turn, which waits for them at most so long; false if the server is to
-    /// end.
+    /// Serves clients for a turn, which waits for them at most so long; false if the server ends.
     ///
     /// # Errors
-    /// [`ServeError`] when that cannot be.
+    /// [`ServeError`] when that fails.
     fn turn(&mut self, patience: Duration) -> Result<bool, ServeError>;
 }
 

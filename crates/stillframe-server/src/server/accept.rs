@@ -1,4 +1,4 @@
-//! Who is let in: connections that may be served become clients.
+//! Admission: connections that may be served become clients.
 
 use stillframe_redis::Address;
 
@@ -19,7 +19,7 @@ pub(super) fn all(state: &mut ServerState, poller: &Poller, number: usize) {
         }
         session.caller.place = place;
         let limits = limits(&state.config, session.authenticated);
-        // Its first bytes bring an event: it was registered after it was accepted.
+        // The first bytes bring an event, since it was registered after it was accepted.
         let client = Client::new(stream, session, limits);
         state.hub.clients.put(place, Box::new(client));
     }
@@ -41,10 +41,10 @@ fn admit(state: &mut ServerState, number: usize) -> Option<(Stream, Session)> {
         };
         state.meter.stats.rejected_connections += 1;
         if stream.is_plain() {
-            // Whether the peer gets to read it is up to the peer.
+            // The peer may or may not read it.
             let _ = stream.write(format!("-{reason}\r\n").as_bytes());
         } else {
-            // It could only be told after a handshake.
+            // A TLS peer could read the reason only after a handshake.
             tracing::info!("turning {peer} away: {reason}");
         }
     }

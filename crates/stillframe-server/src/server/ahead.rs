@@ -1,23 +1,23 @@
-//! The requests that lie ready in a client's input: they are parsed a batch at a time, before the
-//! first one runs, so that the cache misses of their keys, or of the elements of the one collection
-//! that they are about, overlap (see `Keyspace::warm`).
+//! Batches of requests in a client's input: they are parsed before the first one runs, so that the
+//! cache misses of their keys, or of the elements of their one collection, overlap (see
+//! `Keyspace::warm`).
 //!
-//! Only plain requests are looked at so; others, and those that are not whole, are left to
-//! `Parser::parse`. What a request of the batch changes (a database, limits, the configuration)
-//! does not change how the next ones are read.
+//! Only plain requests come in batches; `Parser::parse` takes others, and those that are not whole.
+//! Changes by a request of the batch (a database, limits, the configuration) do not affect how the
+//! next ones are parsed.
 
 use stillframe_keyspace::{Keyspace, Named, WARM_BATCH};
 use stillframe_resp::{Parser, Plain};
 
 /// Plain requests that follow each other.
 pub(crate) struct Ahead<'b> {
-    /// As many as there are, then none: to clear all places would cost as much as to parse one.
+    /// The requests, then `None`: clearing all places would cost as much as parsing one.
     places: [Option<Plain<'b>>; WARM_BATCH],
 }
 
 impl<'b> Ahead<'b> {
-    /// The next requests in `bytes`, of which `parser` has seen nothing; none, if the first one is
-    /// not plain.
+    /// The next requests in `bytes`, which `parser` has not seen; none if the first one is not
+    /// plain.
     pub(crate) fn parse(parser: &Parser, bytes: &'b [u8]) -> Self {
         let mut ahead = Self { places: [None; WARM_BATCH] };
         let mut rest = bytes;
@@ -38,7 +38,7 @@ impl<'b> Ahead<'b> {
         self.places.iter().map_while(Option::as_ref)
     }
 
-    /// Warms the keys of the requests, if there are several; what they name of it, if it is one
+    /// Warms the keys of the requests if there are several, or the elements that they name of one
     /// key.
     pub(crate) fn warm(&self, keyspace: &mut Keyspace, db: usize) {
         let [Some(first), Some(_), ..] = &self.places else { return };

@@ -1,7 +1,7 @@
-//! What is done by the clock: expiry, schedules of saves, timeouts of clients, rates.
+//! Periodic work: expiry, schedules of saves, timeouts of clients, rates.
 //!
 //! - Runs `hz` times a second, more often while expired keys pile up; a run is short whatever the
-//!   number of keys. Every client is weighed at each run, and looked at once a second.
+//!   number of keys. Every client is weighed at each run, and checked once a second.
 
 use std::time::{Duration, Instant};
 
@@ -18,13 +18,13 @@ use crate::state::ServerState;
 const EXPIRY_SLICE: Duration = Duration::from_millis(1);
 /// Pause after a slice that did not finish: a quarter of the time at most goes to expiry.
 const EXPIRY_PAUSE: Duration = Duration::from_millis(3);
-/// Keys looked at between two looks at the clock.
+/// Keys visited between two readings of the clock.
 const EXPIRY_BATCH: usize = 64;
 
 /// Longest time that a TLS handshake may take.
 const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
 
-/// Does what is due and returns when to come back.
+/// Does the work that is due, and returns when to come back.
 pub(crate) fn run(server: &mut Server) -> Instant {
     if server.state.clock.stands {
         return Instant::now() + Duration::from_secs(1) / server.state.config.hz;
@@ -43,7 +43,8 @@ pub(crate) fn run(server: &mut Server) -> Instant {
     }
     let closed = server.state.hub.weigh_clients(&server.state.config);
     server.state.meter.stats.evicted_clients += closed;
-    // While an image is loaded, or sent, there is nothing to save, or no second image.
+    // While an image is loaded there is nothing to save; while one is sent there is no second
+    // image.
     if !server.state.is_loading() && !server.state.replication.sends_image() {
         persistence::run_schedule(&mut server.keyspace, &mut server.state);
     }
@@ -54,7 +55,7 @@ pub(crate) fn run(server: &mut Server) -> Instant {
     Instant::now() + if more_expired { EXPIRY_PAUSE } else { period }
 }
 
-/// A signal asks for the end.
+/// Handles a signal that asks for shutdown.
 fn obey(server: &mut Server, signal: Signal) {
     tracing::warn!("received a signal to stop");
     let running = &server.state.config.process;
@@ -74,7 +75,7 @@ fn obey(server: &mut Server, signal: Signal) {
     }
 }
 
-/// Does what is due about clients, also while data is loaded.
+/// Does the periodic work on clients, also while data is loaded.
 pub(crate) fn attend_clients(server: &mut Server) {
     let now = server.state.clock.turn();
     server.state.meter.stats.sample(now);
@@ -98,7 +99,7 @@ fn expire(server: &mut Server) -> bool {
     let unix_now = server.state.clock.unix_now();
     let mut more = true;
     while more && start.elapsed() < EXPIRY_SLICE {
-        // Few expired among those sampled: the rest is left to lazy expiry and later runs.
+        // Few sampled keys had expired: lazy expiry and later runs take the rest.
         more = server.keyspace.expire_cycle(unix_now, EXPIRY_BATCH) > EXPIRY_BATCH / 4;
         server.state.note_expired(&mut server.keyspace);
         server.state.ledger.effects.seal();

@@ -1,12 +1,12 @@
 //! The event loop: the one thread that runs commands.
 //!
 //! A turn: wait for sockets; read once from each client that has something; run its requests; at
-//! the end of the turn log what they did and write the replies of all of them, once each; then tend
-//! the keyspace and the saves, which costs nothing when there is nothing to do.
+//! the end of the turn log their effects and write each client's replies once; then tend the
+//! keyspace and the saves, which costs nothing when idle.
 //!
 //! - In the common case a request costs one `read` and one `write`, shared by all requests that
 //!   arrived together.
-//! - What one client gets in one turn is bounded; if it has more, it queues behind the others.
+//! - One client's share of a turn is bounded; with more to do, it queues behind the others.
 //! - Nothing here waits for the snapshotter or for a disk, except SAVE and the end.
 
 mod accept;
@@ -34,7 +34,7 @@ use crate::replication::{self, Follower, transfer};
 use crate::state::ServerState;
 use crate::{ServeError, journal, memory, persistence};
 
-/// What is answered to requests that may be lost with a log that was to be ended.
+/// The reply to requests that may be lost with a log that was to end.
 const LOG_ENDED: &str = "MISCONF The log could not be ended: what was asked last may not be in it.";
 
 /// The server's parts.
@@ -46,18 +46,18 @@ pub(crate) struct Server {
     queue: Queue,
     /// Records that replies wait for, with the clients: rising.
     withheld: VecDeque<(u64, usize)>,
-    /// What is read from clients that have no unfinished request.
+    /// The shared buffer for reading from clients without an unfinished request.
     shared: Box<[u8]>,
-    /// The disk of the log is so slow that nobody is served.
+    /// The disk of the log is so slow that the server serves no client.
     stalled: bool,
     /// The keyspace has housekeeping left for the next turn.
     tending: bool,
     next_cron: Instant,
-    /// When all clients are looked at next.
+    /// When all clients are checked next.
     next_client_check: Instant,
     /// Who wants to know the figures.
     metrics: Metrics,
-    /// What the sockets tell, kept from turn to turn.
+    /// The events of the sockets, in a buffer kept from turn to turn.
     ready: Vec<Ready>,
 }
 
@@ -93,7 +93,7 @@ impl Server {
         self.metrics = metrics;
     }
 
-    /// Serves until the server is told to stop.
+    /// Serves until a signal or SHUTDOWN stops the server.
     pub(crate) fn run(&mut self) -> Result<(), ServeError> {
         while !self.state.process.stops() {
             self.hear(self.timeout())?;
@@ -108,7 +108,7 @@ impl Server {
         Ok(())
     }
 
-    /// The rest of a turn, once what the sockets tell is noted.
+    /// The rest of a turn, after the events of the sockets are noted.
     pub(crate) fn finish_turn(&mut self) {
         if self.state.memory.evicts() {
             memory::make_room(&mut self.keyspace, &mut self.state);
@@ -119,7 +119,7 @@ impl Server {
         }
         if !self.state.process.stops() {
             let Self { keyspace, state, table, poller, .. } = self;
-            // Else the image that was saved is the last state.
+            // Otherwise the saved image is the last state.
             Follower { keyspace, state, table, poller }.follow();
         }
         if self.state.ledger.waiters.has_ready() {
@@ -147,7 +147,7 @@ impl Server {
         self.bury();
     }
 
-    /// Begins a turn: waits for sockets, for so long at most, and notes what they tell.
+    /// Begins a turn: waits for sockets, for so long at most, and notes their events.
     pub(crate) fn hear(&mut self, timeout: Duration) -> Result<(), ServeError> {
         let mut ready = std::mem::take(&mut self.ready);
         self.poller.wait(timeout, &mut ready).map_err(ServeError::Events)?;
@@ -157,7 +157,7 @@ impl Server {
         Ok(())
     }
 
-    /// Notes what the sockets tell at the beginning of a turn, for which the clocks were read.
+    /// Notes the events of the sockets at the beginning of a turn, after the clocks were read.
     pub(crate) fn heard(&mut self, ready: &mut Vec<Ready>) {
         self.end_pause();
         self.time_out_blocked(self.state.clock.turn());
@@ -166,7 +166,7 @@ impl Server {
         ready.drain(..).for_each(|event| self.on_event(event));
     }
 
-    /// Gives each client that has something its share of the turn.
+    /// Gives each client with something to do its share of the turn.
     pub(crate) fn serve_share(&mut self) {
         for _ in 0..self.queue.len() {
             let Some(place) = self.queue.next() else { break };
@@ -177,8 +177,8 @@ impl Server {
         }
     }
 
-    /// Hands on what the requests of this turn did, and lets go of the replies that waited for the
-    /// log; if it has failed, ends the connections whose requests are in doubt.
+    /// Propagates the effects of this turn, and releases the replies that waited for the log; if
+    /// the log has failed, ends the connections whose requests are in doubt.
     fn hand_on(&mut self) {
         journal::hand_on(&mut self.keyspace, &mut self.state);
         self.release(self.state.storage.journal.durable());
@@ -188,7 +188,8 @@ impl Server {
         }
     }
 
-    /// The log has failed: what waits for it will never be on the disk.
+    /// Ends the connections whose replies wait for a failed log: their writes will never be on the
+    /// disk.
     fn fail_withheld(&mut self) {
         let mut doubted: Vec<usize> = self.withheld.drain(..).map(|(_, place)| place).collect();
         if self.state.config.appendfsync == Policy::Always {
@@ -204,7 +205,7 @@ impl Server {
         }
     }
 
-    /// Has the replies written that waited for records up to `durable`.
+    /// Schedules the replies that waited for records up to `durable`.
     fn release(&mut self, durable: u64) {
         while let Some(&(record, place)) = self.withheld.front()
             && record <= durable
@@ -312,7 +313,7 @@ impl Server {
         self.state.hub.clients.flush_on(unfinished);
     }
 
-    /// Has a client's replies written at the end of the turn, and what it sent served.
+    /// Schedules a client's replies for the end of the turn, and its input for service.
     pub(crate) fn attend(&mut self, place: usize) {
         self.state.hub.clients.flush_later(place);
         if let Some(client) = self.state.hub.clients.get_mut(place) {
@@ -338,7 +339,7 @@ impl Server {
         }
     }
 
-    /// Has postponed requests run once nothing postpones them any more.
+    /// Schedules postponed requests once nothing postpones them any more.
     pub(crate) fn end_pause(&mut self) {
         if self.state.hub.pause_is_over(self.state.clock.turn()) {
             self.state.unpause(&mut self.keyspace);

@@ -1,4 +1,4 @@
-//! Who is served in this turn or the next.
+//! The clients to serve in this turn or the next.
 
 use std::collections::VecDeque;
 
@@ -14,7 +14,7 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    /// Has a client served, once however often it is added.
+    /// Adds a client, once however often it is added.
     pub(super) fn add(&mut self, client: &mut Client) {
         if !std::mem::replace(&mut client.queued, true) {
             self.ready.push_back(client.session.caller.place);
@@ -26,7 +26,7 @@ impl Queue {
         self.ready.pop_front()
     }
 
-    /// How many clients are to be served.
+    /// The number of clients to serve.
     pub(super) fn len(&self) -> usize {
         self.ready.len()
     }
@@ -41,7 +41,7 @@ impl Queue {
         !self.postponed.is_empty()
     }
 
-    /// The clients whose requests were postponed, who may be gone.
+    /// The clients whose requests were postponed; some may be gone.
     pub(super) fn take_postponed(&mut self) -> Vec<usize> {
         std::mem::take(&mut self.postponed)
     }

@@ -14,10 +14,10 @@ const REQUESTS_PER_TURN: usize = 1024;
 /// Replies above which a client's turn ends, in bytes.
 const REPLY_BYTES_PER_TURN: usize = 1 << 20;
 
-/// What is left of a client's share of a turn.
+/// The rest of a client's share of a turn.
 struct Share {
     requests: usize,
-    /// Bytes of replies there were before.
+    /// Bytes of replies before.
     replies_start: usize,
 }
 
@@ -35,10 +35,10 @@ impl Server {
                 self.queue.add(&mut client);
             }
         }
-        // One that waits is not read from: its end is known from the event alone.
+        // A blocked client is not read from: only the event reports its end.
         let left = client.session.caller.waits && client.ended;
         let finished = client.session.closing && client.is_drained();
-        // Here and not only after a write: to a client that reads nothing, nothing is written.
+        // Here and not only after a write: a client that reads nothing is not written to.
         let known = client.session.authenticated || self.state.users.is_open();
         let limits = &self.state.config.output_limits;
         let limit = if known { client.output_limit(limits) } else { OutputLimit::STRANGER };
@@ -56,8 +56,8 @@ impl Server {
         }
     }
 
-    /// Runs requests left over from the last turn, else reads once and runs what has come. Returns
-    /// whether there may be more to do at once.
+    /// Runs requests left over from the last turn, else reads once and runs the new requests.
+    /// Returns whether there may be more to do at once.
     fn serve_once(&mut self, client: &mut Client) -> bool {
         client.session.active = self.state.clock.turn();
         let served = &mut self.state.hub.clients.served;
@@ -112,7 +112,7 @@ impl Server {
     /// Runs the whole requests at the start of `bytes`, up to the client's share of a turn.
     /// Returns the bytes used.
     fn execute(&mut self, client: &mut Client, bytes: &mut [u8]) -> usize {
-        // Limits are what the configuration says now, whenever the client connected.
+        // The current configuration sets the limits, whenever the client connected.
         client.parser.set_limits(limits(&self.state.config, client.session.authenticated));
         let mut used = 0;
         self.state.hub.clients.served.hold_input(bytes.len());
@@ -169,7 +169,7 @@ impl Server {
             && client.output.len() - left.replies_start <= REPLY_BYTES_PER_TURN
     }
 
-    /// Runs one request, which the client's parser has just found in `request`.
+    /// Runs the request that the client's parser has just found in `request`.
     fn answer_parsed(&mut self, client: &mut Client, request: &[u8]) {
         let ranges = client.parser.args().iter();
         let args: Vec<&[u8]> =
@@ -179,7 +179,7 @@ impl Server {
         }
     }
 
-    /// Runs one request of a client, which it has sent.
+    /// Runs one request that a client has sent.
     #[inline]
     fn answer(&mut self, client: &mut Client, args: &[&[u8]]) {
         let Client { parser, session, output, .. } = client;
@@ -193,11 +193,11 @@ impl Server {
     /// Runs one request of a client.
     fn run_request(&mut self, session: &mut Session, output: &mut Vec<u8>, args: &[&[u8]]) {
         let now = self.state.clock.unix_now();
-        // A refusal is answered and counted already.
+        // The refusal is already in the reply and counted.
         let _ = commands::dispatch(&mut self.context(session, output, now), args);
     }
 
-    /// What a request of the client of `session` runs in at `now`.
+    /// The context for a request of the client of `session` at `now`.
     pub(crate) fn context<'a>(
         &'a mut self,
         session: &'a mut Session,
@@ -224,7 +224,7 @@ impl Server {
     fn check_input(&mut self, client: &mut Client) {
         let queued = client.session.transaction.as_ref().map_or(0, |open| open.memory());
         let kept = client.input.len() + queued;
-        // Where many small arguments are takes more than they do themselves.
+        // The table of many small arguments takes more than they do themselves.
         let most = self.state.config.query_buffer_limit_bytes;
         if kept > most || client.parser.memory() > most.saturating_mul(2) {
             tracing::warn!(
@@ -238,7 +238,7 @@ impl Server {
     }
 }
 
-/// What a client's requests may ask for.
+/// The limits of a client's requests.
 pub(crate) fn limits(config: &Config, authenticated: bool) -> Limits {
     Limits { bulk_bytes_max: config.bulk_bytes_max, authenticated, ..Limits::OPEN }
 }

@@ -1,4 +1,4 @@
-//! The loop's part in waiting: clients are served when a key is ready, and give up in time.
+//! The loop's part in blocking: clients are served when a key is ready, or time out.
 
 use std::time::Instant;
 
@@ -8,8 +8,8 @@ use crate::commands::{self};
 use stillframe_redis::Waiter;
 
 impl Server {
-    /// Serves those who wait for keys that were changed, until no change is left to look at:
-    /// serving one (BLMOVE) may change another key.
+    /// Serves the clients blocked on changed keys, until no change is left: serving one (BLMOVE)
+    /// may change another key.
     pub(crate) fn serve_blocked(&mut self) {
         self.state.clock.read();
         let now = self.state.clock.unix_now();
@@ -34,7 +34,7 @@ impl Server {
         }
     }
 
-    /// Runs what a waiter has left behind.
+    /// Runs the request of a waiter that a key has made ready.
     fn run_for(&mut self, client: &mut Client, waiter: &Waiter, key: &[u8], now: i64) {
         let before = waiter.before.iter().map(AsRef::as_ref);
         let after = waiter.after.iter().map(AsRef::as_ref);
@@ -43,7 +43,7 @@ impl Server {
         let db = std::mem::replace(&mut session.caller.db, waiter.db);
         let mut ctx = self.context(session, output, now);
         let start = ctx.out.position();
-        // It was shown when it was sent.
+        // MONITOR showed it when it was sent.
         let hidden = ctx.server.hub.hide_requests();
         let _ = commands::run(&mut ctx, waiter.command, &args); // answered and counted already
         ctx.server.hub.show_again(hidden);
@@ -56,14 +56,14 @@ impl Server {
         session.caller.db = db;
     }
 
-    /// Tells those whose time is over that there was nothing.
+    /// Ends the waiting of clients whose timeout is over.
     pub(crate) fn time_out_blocked(&mut self, now: Instant) {
         while let Some(id) = self.state.ledger.waiters.overdue(now) {
             self.state.give_up(id);
         }
     }
 
-    /// Clients that got a reply out of turn: it is written, and what they sent meanwhile is served.
+    /// Schedules clients that got a reply out of turn: the reply, and their input.
     pub(crate) fn attend_woken(&mut self) {
         for place in self.state.hub.clients.take_woken() {
             self.attend(place);
