@@ -1,7 +1,7 @@
 //! The stream of a primary, applied to the data.
 //!
-//! A transaction counts as applied when it is whole: a connection that ends within one goes on
-//! before it, and nobody ever sees half of it.
+//! A transaction counts as applied when it is whole: after a connection that ends within one, the
+//! server resumes before it, and nobody ever sees half of it.
 
 use stillframe_keyspace::Keyspace;
 use stillframe_resp::ProtocolError;
@@ -16,7 +16,7 @@ use crate::state::ServerState;
 /// Why the stream cannot be applied any further.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum StreamError {
-    /// It holds something else than requests.
+    /// It is malformed.
     #[error("its stream holds no request: {0}")]
     Request(#[from] ProtocolError),
     /// A command cannot run, or fails.
@@ -29,7 +29,7 @@ pub(super) enum StreamError {
     },
 }
 
-/// Runs the requests that have come whole. The bytes of those that count are added to the stream.
+/// Runs the whole requests received. The bytes of those that count are added to the stream.
 pub(super) fn apply(
     keyspace: &mut Keyspace,
     state: &mut ServerState,
@@ -84,13 +84,13 @@ pub(super) fn apply(
     outcome
 }
 
-/// Whether a request of the primary that fails here is passed over: where clients write, too, the
-/// data differs anyway.
+/// Whether to skip a request of the primary that fails here: where clients write, too, the data
+/// differs anyway.
 fn passes_over_errors(settings: &ReplicationSettings) -> bool {
     settings.ignore_errors || !settings.read_only
 }
 
-/// Runs one request; true if it asks how far we are.
+/// Runs one request; true if it asks for this server's offset.
 fn run(
     keyspace: &mut Keyspace,
     state: &mut ServerState,
@@ -105,6 +105,6 @@ fn run(
     if name.eq_ignore_ascii_case(b"replconf") {
         return Ok(args.get(1).is_some_and(|what| what.eq_ignore_ascii_case(b"getack")));
     }
-    // Time is the primary's business: see the head of `effects`.
+    // The primary decides about time: see the head of `effects`.
     table.replay(keyspace, state, (session, replies), 0, args).map(|()| false)
 }

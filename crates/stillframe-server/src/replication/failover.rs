@@ -1,19 +1,19 @@
 //! FAILOVER: a primary and one of its replicas change places without losing a write.
 //!
-//! - Writes are postponed from the request on, and nothing is added to the stream; once a replica
-//!   has all of it this server follows that replica, with words that promote it. The postponed
-//!   writes then hear READONLY.
-//! - Until the other has agreed it can be called off, and this server is a primary as before.
+//! - From the request on, writes are postponed and the stream stands still; once a replica has all
+//!   of it, this server follows that replica, with a request that promotes it. The postponed writes
+//!   then get READONLY.
+//! - Until the other server has agreed, it can be aborted, and this server stays the primary.
 
 use std::time::Instant;
 
-/// A change of places that is under way.
+/// A failover under way.
 pub(crate) struct Failover {
     /// Host and port of the replica that is to take over: named by the request, or chosen since.
     pub(crate) target: Option<(String, u16)>,
-    /// Until when a replica has to have the whole stream.
+    /// When a replica must have the whole stream.
     pub(crate) deadline: Option<Instant>,
-    /// After the deadline the target takes over, whatever it has.
+    /// After the deadline the target takes over in any case.
     pub(crate) force: bool,
     /// This server follows the target, which has not agreed yet.
     pub(crate) handed_over: bool,

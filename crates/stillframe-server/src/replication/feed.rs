@@ -1,4 +1,4 @@
-//! The stream reaches the replicas of this server: each is fed what its socket takes.
+//! Sending the stream to the replicas of this server, to each as much as its socket takes.
 
 use std::time::Duration;
 
@@ -9,11 +9,11 @@ use crate::state::ServerState;
 
 /// Bytes of the stream written to one replica in one turn.
 const BYTES_PER_TURN: u64 = 1 << 20;
-/// How long a replica that is being synchronised may do nothing and still have writes wait for it.
+/// How long writes wait for a replica that is being synchronised and does nothing.
 const STANDSTILL_MAX: Duration = Duration::from_secs(5);
 
 impl Client {
-    /// Writes of the stream what the socket takes; false if the socket has failed.
+    /// Writes as much of the stream as the socket takes; false if the socket has failed.
     fn feed(&mut self, stream: &Stream) -> bool {
         let mut left = BYTES_PER_TURN;
         while let Some(replica) = self.replica()
@@ -41,7 +41,7 @@ impl Client {
     }
 }
 
-/// Sends replicas what the stream has for them, and has those dropped that are too far behind.
+/// Sends replicas their part of the stream, and drops those that are too far behind.
 pub(crate) fn feed(state: &mut ServerState) {
     let now = state.clock.turn();
     let ServerState { replication, hub, config, meter, ledger, .. } = state;
@@ -70,7 +70,7 @@ pub(crate) fn feed(state: &mut ServerState) {
         more |= client.unsent > 0 && !syncing && !client.is_full();
         let mut limit = config.replica_output_limit();
         if backpressure && syncing && limit.hard_bytes > 0 {
-            // Time above the soft limit counts once the replica can do something about it.
+            // Time above the soft limit counts only once the replica follows the stream.
             limit.soft_bytes = 0;
             let near = limit.hard_bytes - limit.hard_bytes / 4;
             hold |= client.unsent as u64 > near && moving < STANDSTILL_MAX;

@@ -1,11 +1,10 @@
 //! This server as a replica: the connection to its primary, from the first attempt on.
 //!
-//! - The connection is tried anew until it stands, with growing pauses when what comes over it
-//!   cannot be used. It asks to go on where the data is, and takes a whole image otherwise.
-//! - The image is received beside the data; only once it is whole does it take the data's place,
-//!   a slice at each turn, so that clients hear that it is being loaded.
-//! - The offset of the data is the end of the stream: what is applied is added to it, byte for
-//!   byte.
+//! - The server retries the connection until it is made, with growing pauses when the primary's
+//!   bytes are unusable. It asks to resume at the offset of the data, and else takes a whole image.
+//! - The image is received beside the data, and replaces the data only once it is whole, a slice a
+//!   turn, so that clients get LOADING meanwhile.
+//! - The offset of the data is the end of the stream: applied bytes are added to it, one for one.
 
 use std::time::Duration;
 
@@ -18,11 +17,11 @@ use crate::state::ServerState;
 /// Reads of one turn.
 const READS_PER_TURN: usize = 16;
 
-/// Above so many bytes of requests that a pause holds no more is read.
+/// Most bytes of requests to read while a pause holds them.
 const POSTPONED_BYTES_MAX: usize = 1 << 20;
 
 impl Follower<'_> {
-    /// Does what there is to do with the primary. Called every turn.
+    /// Does the work of the link to the primary. Called every turn.
     pub(crate) fn follow(&mut self) {
         let now = self.state.clock.turn();
         let ServerState { replication, config, net, .. } = &mut *self.state;
@@ -81,8 +80,8 @@ impl Follower<'_> {
             }
             Question::Ping.ask(link, self.state);
         }
-        // A pause of clients holds the primary's requests, too, as in Redis: they are read, up to a
-        // bound, and do not run.
+        // A pause of clients holds the primary's requests, too, as in Redis: the server reads them,
+        // up to a bound, and runs none.
         let waits = matches!(link.step, Step::Streaming) && self.state.hub.is_paused();
         if !waits && std::mem::take(&mut link.postponed) {
             self.advance(link)?;
@@ -113,7 +112,7 @@ impl Follower<'_> {
         Ok(link.write()?)
     }
 
-    /// Works on what has come.
+    /// Processes the received bytes.
     pub(super) fn advance(&mut self, link: &mut Link) -> Result<(), Failure> {
         loop {
             let left = link.input.len();

@@ -6,7 +6,7 @@ use crate::commands::Table;
 use crate::net::Poller;
 use crate::state::ServerState;
 
-/// What the words of a primary are for, during a turn.
+/// The server as the target of a primary's bytes, during a turn.
 pub(crate) struct Follower<'a> {
     pub(crate) keyspace: &'a mut Keyspace,
     pub(crate) state: &'a mut ServerState,

@@ -15,29 +15,29 @@ use crate::client::Session;
 use crate::net::Stream;
 use crate::tls::Tls;
 
-/// Pause before a connection that has ended is tried anew.
+/// Pause before an ended connection is retried.
 const PAUSE: Duration = Duration::from_secs(1);
-/// Longest such pause, when what the primary sends cannot be used.
+/// Longest such pause, when the primary's bytes are unusable.
 const PAUSE_MAX: Duration = Duration::from_secs(60);
 
-/// The primary that is followed, and how that goes.
+/// The primary, and the state of the link.
 pub(crate) struct Following {
     pub(crate) host: String,
     pub(crate) port: u16,
-    /// Whose requests the stream's are; taken out while they run.
+    /// The session of the stream's requests; taken out while they run.
     pub(super) session: Option<Box<Session>>,
     pub(super) link: Option<Link>,
-    /// An image is taking the place of the data.
+    /// The load of an image that replaces the data, if any.
     pub(super) load: Option<Load>,
-    /// The data is no state that a primary could continue.
+    /// Whether the data is no state that a primary could continue.
     pub(super) lost: bool,
-    /// Since when the primary is out of reach.
+    /// When the link went down.
     pub(crate) down_since: Option<Instant>,
     /// When it last sent anything.
     pub(crate) last_io: Instant,
-    /// The link is to be ended, as somebody wishes.
+    /// Whether a client wants the link closed.
     pub(crate) kill: bool,
-    /// There is more to do at once.
+    /// Whether there is more to do at once.
     pub(crate) more: bool,
     pub(super) retry_at: Instant,
     pause: Duration,
@@ -70,22 +70,22 @@ impl Following {
         self.link.as_mut()
     }
 
-    /// Whether the stream is being followed.
+    /// Whether the server follows the stream.
     pub(crate) fn is_connected(&self) -> bool {
         self.link.as_ref().is_some_and(|link| matches!(link.step, Step::Streaming))
     }
 
-    /// Whether an image takes the place of the data.
+    /// Whether an image is replacing the data.
     pub(crate) fn is_loading(&self) -> bool {
         self.load.is_some()
     }
 
-    /// How far the load is.
+    /// The progress of the load.
     pub(crate) fn load(&self) -> Option<&Load> {
         self.load.as_ref()
     }
 
-    /// The image that is coming.
+    /// The image being received.
     pub(crate) fn reception(&self) -> Option<&Reception> {
         match &self.link.as_ref()?.step {
             Step::Receiving(reception) => Some(reception),
@@ -93,7 +93,7 @@ impl Following {
         }
     }
 
-    /// Bytes that have come and are not applied.
+    /// Bytes received and not applied.
     pub(crate) fn unapplied(&self) -> u64 {
         self.link.as_ref().map_or(0, |link| link.input.len() as u64)
     }
@@ -103,7 +103,7 @@ impl Following {
         self.session.as_deref().filter(|_| self.is_connected())
     }
 
-    /// Redis's word for how far the connection is, for ROLE.
+    /// Redis's word for the state of the connection, for ROLE.
     pub(crate) fn state(&self) -> &'static str {
         match self.link.as_ref().map(|link| &link.step) {
             None => "connect",
@@ -114,8 +114,8 @@ impl Following {
         }
     }
 
-    /// Ends the link, as a client wishes. The primary hears of it at once, whatever this server
-    /// does before it looks again.
+    /// Closes the link, as a client wishes, and the socket at once, before this server's next look
+    /// at it.
     pub(crate) fn cut(&mut self) {
         self.kill = true;
         if let Some(link) = &mut self.link {
@@ -123,7 +123,7 @@ impl Following {
         }
     }
 
-    /// The connection has ended, or has to.
+    /// Notes that the connection has ended, or must.
     pub(super) fn fail(&mut self, problem: &str) {
         tracing::warn!("the primary {}:{}: {problem}", self.host, self.port);
         self.link = None;
@@ -135,7 +135,7 @@ impl Following {
         }
     }
 
-    /// Nothing has come for `repl-timeout`.
+    /// Closes a link that was silent for `repl-timeout`.
     pub(super) fn fail_silent(&mut self) {
         self.fail(match self.state() {
             "connected" => "MASTER timeout: no data nor PING received (repl-timeout)",
@@ -144,14 +144,14 @@ impl Following {
         });
     }
 
-    /// What the primary sent cannot be used: only an image can help, and perhaps not soon.
+    /// Notes that the primary's bytes are unusable: only an image can help, and perhaps not soon.
     pub(super) fn fail_badly(&mut self, problem: &str) {
         self.fail(problem);
         self.lost = true;
         self.pause = (self.pause * 2).min(PAUSE_MAX);
     }
 
-    /// The stream is being followed from now on, from where `db` is selected.
+    /// Begins to follow the stream, where `db` is selected.
     pub(super) fn connected(&mut self, link: &mut Link, db: usize) {
         link.step = Step::Streaming;
         link.parsed = 0;
@@ -161,8 +161,7 @@ impl Following {
         (self.down_since, self.lost, self.pause) = (None, false, PAUSE);
     }
 
-    /// Begins to connect, from the address `source` unless it is empty; `tls` if the connection is
-    /// to be secured.
+    /// Begins to connect, from the address `source` unless it is empty; with TLS if `tls`.
     pub(super) fn connect(&mut self, source: &str, tls: Option<&Tls>) -> io::Result<Link> {
         let mut addresses = (&*self.host, self.port).to_socket_addrs()?;
         let address = addresses.next().ok_or(io::ErrorKind::NotFound)?;
@@ -191,7 +190,7 @@ impl Following {
 pub(super) enum Failure {
     /// It has ended, or the primary cannot serve now.
     Ended(String),
-    /// What came cannot be used.
+    /// The received bytes are unusable.
     Unusable(String),
 }
 

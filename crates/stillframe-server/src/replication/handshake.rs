@@ -1,4 +1,4 @@
-//! What a replica asks its primary before anything is sent: one question at a time.
+//! The handshake of a replica with its primary: one question at a time.
 
 use super::follower::Follower;
 use super::following::Failure;
@@ -6,11 +6,11 @@ use super::link::{Link, Question, Step};
 use super::roles::call_failover_off;
 use crate::state::ServerState;
 
-/// Longest line of an answer, in bytes.
+/// Longest line of a reply, in bytes.
 const LINE_BYTES_MAX: usize = 64 << 10;
 
 impl Question {
-    /// Asks it.
+    /// Sends it.
     pub(super) fn ask(self, link: &mut Link, state: &ServerState) {
         let settings = &state.config.replication;
         let (plain, tls) = state.net.listeners.ports();
@@ -59,7 +59,7 @@ impl Question {
     }
 }
 
-/// Takes the next line that is not empty; an empty one only says that the primary is there.
+/// Takes the next line that is not empty; an empty one only shows that the primary is alive.
 pub(super) fn line(link: &mut Link) -> Result<Option<String>, Failure> {
     loop {
         let Some(end) = link.input.iter().position(|&byte| byte == b'\n') else {
@@ -77,7 +77,7 @@ pub(super) fn line(link: &mut Link) -> Result<Option<String>, Failure> {
 }
 
 impl Follower<'_> {
-    /// Looks at the answer to the question that was asked, if it has come, and goes on.
+    /// Processes the reply to the last question, if it has come, and sends the next.
     pub(super) fn answered(&mut self, link: &mut Link) -> Result<(), Failure> {
         let Step::Asked(question) = link.step else { return Ok(()) };
         let Some(answer) = line(link)? else { return Ok(()) };
@@ -94,7 +94,7 @@ impl Follower<'_> {
                 return Err(Failure::Ended(format!("Unable to AUTH to MASTER: {answer}")));
             }
             Question::Psync => return self.psynced(link, &answer),
-            // Who does not know REPLCONF can do without.
+            // A primary without REPLCONF can do without.
             Question::Auth | Question::Port | Question::Address | Question::Abilities => {}
         }
         question.next(self.state).ask(link, self.state);

@@ -1,4 +1,4 @@
-//! The connection of a replica to its primary: the socket, its buffers, and how far it is.
+//! The connection of a replica to its primary: the socket, its buffers, and its state.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use crate::net::{Ready, Stream};
 
 /// Bytes read at once.
 const READ_BYTES: usize = 64 << 10;
-/// How often the primary is told how far this server is.
+/// How often this server reports its offset to the primary.
 const ACK_PERIOD: Duration = Duration::from_secs(1);
 
 /// The connection to the primary.
@@ -23,14 +23,14 @@ pub(crate) struct Link {
     pub(super) parser: Parser,
     /// Bytes of `input` whose requests have run, or wait for their EXEC.
     pub(super) parsed: usize,
-    /// A pause has kept requests in `input` from running.
+    /// Whether a pause holds requests in `input`.
     pub(super) postponed: bool,
     readable: bool,
     pub(super) writable: bool,
     pub(super) next_ack: Instant,
 }
 
-/// How far the conversation is.
+/// The state of the handshake.
 pub(super) enum Step {
     /// The connection is being made.
     Connecting,
@@ -38,15 +38,15 @@ pub(super) enum Step {
     Asked(Question),
     /// An image is announced next.
     Announced,
-    /// An image is coming.
+    /// An image is being received.
     Receiving(Reception),
     /// It is being loaded.
     Loading,
-    /// The stream is coming.
+    /// The stream is being received.
     Streaming,
 }
 
-/// What was asked last.
+/// The last question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Question {
     /// Whether it is there.
@@ -114,7 +114,7 @@ impl Link {
         }
     }
 
-    /// Writes what waits.
+    /// Writes waiting bytes.
     pub(super) fn write(&mut self) -> io::Result<()> {
         if !self.writable || self.output.is_empty() && !self.stream.holds_output() {
             return Ok(());
@@ -133,7 +133,7 @@ impl Link {
         }
     }
 
-    /// Tells the primary how far the data is.
+    /// Reports the offset of the data to the primary.
     pub(super) fn acknowledge(&mut self, offset: u64, now: Instant) {
         let offset = offset.to_string();
         let words: [&[u8]; 3] = [b"REPLCONF", b"ACK", offset.as_bytes()];

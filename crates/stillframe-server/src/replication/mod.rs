@@ -1,17 +1,16 @@
 //! Replication as Redis 7.0 speaks it, from a live image and without a fork.
 //!
-//! Reading order: this file (what both sides share), `stream` (what is told), `replica` (who is
-//! told), `transfer` and `target` (the first image), then `follow` and what it uses (the other
-//! side: this server is the replica).
+//! Reading order: this file (what both sides share), `stream` (the bytes for replicas), `replica`
+//! (a client that receives them), `transfer` and `target` (the first image), then `follow` and what
+//! it uses (this server as the replica).
 //!
-//! - The stream consists of the [effects](stillframe_redis::Effects) of requests; the end of a turn
-//!   adds them.
-//!   An image for a replica begins between two turns' worth of them, at an offset that is known
-//!   exactly. A replica of ours hears what its primary's primary said, byte for byte.
-//! - The stream has a name. Who has applied it up to an offset that is still kept may go on from
-//!   there. A server that is promoted gives it a new name, and remembers the old one up to that
+//! - The stream consists of the [effects](stillframe_redis::Effects) of requests, added at the end
+//!   of each turn. An image for a replica begins between the effects of two turns, at an exact
+//!   offset. A replica passes its primary's stream on to its own replicas, byte for byte.
+//! - The stream has a name. A replica that has applied it up to an offset that is still kept may
+//!   resume there. A promoted server gives it a new name, and remembers the old one up to that
 //!   point.
-//! - While nobody has ever asked for the stream there is none, and it costs nothing.
+//! - Until a replica asks for the stream there is none, and it costs nothing.
 
 #[cfg(test)]
 mod agreement;
@@ -61,42 +60,42 @@ use stillframe_redis::Random;
 use stream::Stream;
 pub(crate) use transfers::Transfers;
 
-/// What both sides share.
+/// The state that both sides share.
 pub(crate) struct Replication {
     /// Forty digits that name the stream.
     id: String,
     /// The name it had before, up to an offset.
     older: Option<(String, u64)>,
-    /// What replicas are told.
+    /// The stream.
     stream: Stream,
-    /// The database that is selected at the end of the stream. It belongs to the offset, not to a
-    /// connection: whoever goes on from there, over whichever link, goes on in it.
+    /// The database selected at the end of the stream. It belongs to the offset, not to a
+    /// connection: a replica that resumes there, over any link, continues in it.
     db: usize,
-    /// There is a stream: effects are added to it, or what the primary says.
+    /// Whether there is a stream, to which effects or the primary's bytes are added.
     active: bool,
-    /// Where it stood in the file that is loaded at start, and the database that what was added
-    /// since has selected.
+    /// Its point in the file that is loaded at start, and the database that later bytes have
+    /// selected.
     loaded: Option<StreamPoint>,
     loaded_db: Option<usize>,
-    /// Where the replicas are in the registry of clients.
+    /// The places of the replicas in the registry of clients.
     places: Vec<usize>,
     /// Since when there has been no replica.
     lonely_since: Instant,
     /// Messages for the stream, which are no effects.
     messages: Vec<Message>,
-    /// Replicas are to say how far they are.
+    /// Replicas shall report their offsets.
     ask: bool,
-    /// A replica has said so.
+    /// A replica has reported its offset.
     acked: bool,
     /// Clients in WAIT.
     waiters: Vec<u64>,
     /// Images for replicas.
     transfers: Transfers,
-    /// This server is a replica.
+    /// The primary, if this server is a replica.
     following: Option<Box<Following>>,
-    /// A replica is to take this server's place.
+    /// The failover under way, if any.
     failover: Option<Failover>,
-    /// Keys that clients made here though this server is a replica.
+    /// Keys that clients made at this replica.
     own: OwnKeys,
     /// The name and offset of the image that the primary sends.
     announced: Option<(String, u64)>,
@@ -104,16 +103,16 @@ pub(crate) struct Replication {
     more: bool,
     /// Since when writes have waited for a replica that is being synchronised.
     writes_wait_since: Option<Instant>,
-    /// How long they had waited before.
+    /// How long they waited before.
     writes_waited: Duration,
     next_tick: Instant,
-    /// When the stream last said that this server is there, or would have if anybody had listened.
+    /// When the stream last had a ping, or would have had one with a replica.
     last_ping: Instant,
 }
 
-/// Requests for the stream that change nobody's data.
+/// Requests for the stream that change no data.
 struct Message {
-    /// The database that has to be selected, if it matters.
+    /// The database to select, if it matters.
     db: Option<usize>,
     bytes: Vec<u8>,
 }
@@ -148,7 +147,7 @@ impl Replication {
         }
     }
 
-    /// What replicas are told.
+    /// The stream.
     #[inline]
     pub(crate) fn stream(&self) -> &Stream {
         &self.stream
@@ -245,8 +244,8 @@ impl Replication {
         }
     }
 
-    /// Tells replicas, though nobody's data changes: a published message.
-    /// `db`: the database of who sent it, which the stream then says as it does for a write.
+    /// Propagates a request that changes no data to replicas: a published message. `db`: the
+    /// database of the sender, which the stream selects as for a write.
     pub(crate) fn tell(&mut self, db: Option<usize>, request: &[&[u8]]) {
         if !self.active || self.following.is_some() || self.places.is_empty() {
             return;
@@ -259,14 +258,14 @@ impl Replication {
         }
     }
 
-    /// Has the replicas say how far they are. Not while one is to take over: the question is part
-    /// of the stream, which stands still then.
+    /// Asks the replicas for their offsets; not during a failover, since the question is part of
+    /// the stream, which stands still then.
     pub(crate) fn ask(&mut self) {
         self.ask |= self.failover.is_none();
     }
 
-    /// Adds what is no effect. A server that has become a replica since drops its messages: the
-    /// stream is its primary's, and an offset beyond what the primary said would cost an image.
+    /// Adds messages. A server that has become a replica meanwhile drops them: the stream is its
+    /// primary's, and an offset beyond the primary's would cost an image.
     pub(crate) fn end_turn(&mut self, effects: &mut Effects) {
         let messages = std::mem::take(&mut self.messages);
         let ask = std::mem::take(&mut self.ask);
@@ -290,13 +289,13 @@ impl Replication {
         }
     }
 
-    /// Whether writes wait, so that a replica which is being synchronised is not dropped.
+    /// Whether writes wait for a replica that is being synchronised.
     #[inline]
     pub(crate) fn writes_wait(&self) -> bool {
         self.writes_wait_since.is_some()
     }
 
-    /// How long writes have waited all together.
+    /// How long writes have waited in total.
     pub(crate) fn writes_waited(&self) -> Duration {
         self.writes_waited + self.writes_wait_since.map_or(Duration::ZERO, |since| since.elapsed())
     }
@@ -318,7 +317,7 @@ impl Replication {
         }
     }
 
-    /// A client has left that was a replica.
+    /// Notes that a replica has left.
     pub(crate) fn forget(&mut self, place: usize) {
         let before = self.places.len();
         self.places.retain(|&other| other != place);
@@ -327,8 +326,8 @@ impl Replication {
         }
     }
 
-    /// Whether who has `offset` bytes of the stream called `id` can go on from there, with at most
-    /// `behind_max` bytes to catch up with.
+    /// Whether a replica with `offset` bytes of the stream `id` can resume there, with at most
+    /// `behind_max` bytes to catch up.
     pub(crate) fn continues(&self, id: &[u8], offset: u64, behind_max: u64) -> bool {
         let older = |(name, end): &(String, u64)| name.as_bytes() == id && offset <= *end;
         let named = self.id.as_bytes() == id || self.older.as_ref().is_some_and(older);
@@ -336,7 +335,7 @@ impl Replication {
         self.active && named && near && self.stream.reaches(offset)
     }
 
-    /// The stream gets a new name here; the old one stays good for what has been told.
+    /// Gives the stream a new name here; the old one stays valid up to here.
     fn rename(&mut self, id: String) {
         let old = std::mem::replace(&mut self.id, id);
         self.older = Some((old, self.stream.end()));

@@ -1,9 +1,9 @@
 //! Keys with a time to live that clients made at a replica which takes writes.
 //!
-//! - A replica waits for its primary's word on keys that have expired. The primary knows nothing of
-//!   these, so the replica's own clock looks after them, as in Redis.
-//! - They are known by name: what the primary then does with a key of that name is found when the
-//!   clock looks. A key that does not expire any more is forgotten.
+//! - A replica waits for its primary's DEL of expired keys. The primary knows nothing of these
+//!   keys, so the replica's own clock expires them, as in Redis.
+//! - They are known by name: the clock checks what the primary has since done with a key of that
+//!   name. A key that no longer expires is forgotten.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -13,14 +13,14 @@ pub(super) type Name = (usize, Box<[u8]>);
 /// See the head of this file.
 #[derive(Default)]
 pub(crate) struct OwnKeys {
-    /// When the clock is to look at each.
+    /// When the clock checks each.
     times: HashMap<Name, i64>,
-    /// The same, the first to come first.
+    /// The same, the earliest first.
     due: BTreeSet<(i64, Name)>,
 }
 
 impl OwnKeys {
-    /// How many there are.
+    /// Their number.
     pub(crate) fn len(&self) -> usize {
         self.times.len()
     }
@@ -30,7 +30,7 @@ impl OwnKeys {
         *self = Self::default();
     }
 
-    /// Has the clock look at a key then.
+    /// Schedules a check of a key.
     pub(super) fn remember(&mut self, name: Name, at: i64) {
         if let Some(before) = self.times.insert(name.clone(), at) {
             self.due.remove(&(before, name.clone()));
@@ -38,7 +38,7 @@ impl OwnKeys {
         self.due.insert((at, name));
     }
 
-    /// The next key whose time has come by `now`; it is forgotten.
+    /// Removes and returns the next key that has expired by `now`.
     pub(super) fn next_due(&mut self, now: i64) -> Option<Name> {
         if self.due.first()?.0 > now {
             return None;

@@ -1,4 +1,4 @@
-//! Keys of a replica's own are noted when clients write them, and deleted when their time has come.
+//! Expiry of a replica's own keys, noted when clients write them.
 
 use stillframe_keyspace::{DATABASES, Keyspace};
 use stillframe_redis::Command;
@@ -7,7 +7,7 @@ use super::Replication;
 use super::own::Name;
 use crate::state::ServerState;
 
-/// Keys looked at in one run of the clock.
+/// Keys checked in one periodic run.
 const KEYS_PER_RUN: usize = 256;
 
 fn expires_at(keyspace: &mut Keyspace, (db, key): &Name) -> Option<i64> {
@@ -42,7 +42,7 @@ impl Replication {
     }
 }
 
-/// Deletes those of a replica's own keys whose time has come. Called by the clock.
+/// Deletes a replica's own expired keys. Called by the clock.
 pub(crate) fn expire_own(keyspace: &mut Keyspace, state: &mut ServerState) {
     if state.replication.own.len() == 0 {
         return;

@@ -9,7 +9,7 @@ use crate::client::Client;
 use crate::net::Poller;
 use crate::state::ServerState;
 
-/// What a turn has brought.
+/// The result of a turn.
 enum Passed {
     /// It waits, for the image or for the replica.
     Waits,
@@ -34,7 +34,7 @@ impl Client {
             return Ok(Passed::Waits);
         }
         relay.passed += self.write_past(&relay.piece[relay.passed..relay.filled])?;
-        // Replies that wait, or a full socket, bring their own event.
+        // Waiting replies, or a full socket, bring their own event.
         Ok(if self.is_full() || self.pending() > 0 { Passed::Waits } else { Passed::More })
     }
 }

@@ -1,10 +1,10 @@
-//! Where a stream of replication stands: what an image keeps of it, in Redis's fields.
+//! A point in a stream of replication, which an image keeps in Redis's fields.
 //!
-//! - An image that tells it holds the data that the stream makes up to there, no more and no less.
-//!   A server that starts from such a file knows who may go on without an image: whoever has the
-//!   stream up to there, or less and what is missing is still kept.
-//! - Whoever has more of the stream than the file heard it before a crash lost it here: it takes an
-//!   image, as the stream has another name from then on.
+//! - An image with a point holds exactly the data that the stream makes up to there. A server that
+//!   starts from such a file knows which replicas may resume without an image: those that have the
+//!   stream up to the point, or less if the rest is still kept.
+//! - A replica with more of the stream than the file received it before a crash lost it here: it
+//!   takes an image, since the stream then has another name.
 
 use stillframe_keyspace::DATABASES;
 use stillframe_rdb::Value;
@@ -22,12 +22,12 @@ pub(crate) struct StreamPoint {
     pub(crate) id: String,
     /// Bytes of the stream up to there.
     pub(crate) offset: u64,
-    /// The database that it has selected there.
+    /// The database selected there.
     pub(crate) db: usize,
 }
 
 impl StreamPoint {
-    /// The fields of an RDB file that tell it.
+    /// The fields of an RDB file that hold it.
     pub(crate) fn fields(&self) -> [(&'static [u8], String); 3] {
         [
             (DB_FIELD, self.db.to_string()),
@@ -49,7 +49,7 @@ pub(crate) enum StreamField {
 }
 
 impl StreamField {
-    /// The field of this name; `None` if it is another, or says nothing.
+    /// The field of this name; `None` for another name, or a malformed value.
     pub(crate) fn read(name: &[u8], value: Value<'_>) -> Option<Self> {
         let number = || match value {
             Value::Int(number) => u64::try_from(number).ok(),
@@ -90,21 +90,21 @@ impl StreamFields {
         }
     }
 
-    /// What they tell together, if all are there.
+    /// The point that they make together, if all are there.
     pub(crate) fn point(&self) -> Option<StreamPoint> {
         Some(StreamPoint { id: self.id.clone()?, offset: self.offset?, db: self.db? })
     }
 }
 
 impl Replication {
-    /// Where the stream stands, if the data is what it makes.
+    /// The point of the stream, if the data is exactly what it makes.
     pub(crate) fn point(&self) -> Option<StreamPoint> {
         let lost = self.following.as_ref().is_some_and(|following| following.lost);
         let (id, offset, db) = (self.id.clone(), self.stream.end(), self.db);
         (self.active && !lost).then_some(StreamPoint { id, offset, db })
     }
 
-    /// The data is not what the loaded file holds: the stream does not go on from there.
+    /// Notes that the data is not that of the loaded file: the stream does not resume there.
     pub(crate) fn forget_loaded(&mut self) {
         if self.loaded.take().is_some() {
             self.stream.restart(0);

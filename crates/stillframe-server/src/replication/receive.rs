@@ -1,8 +1,8 @@
 //! The image that a replica starts from: received into a file, then loaded in slices.
 //!
-//! - The file has no name: nothing is left of it, whatever happens.
-//! - An image without a length ends with forty bytes that were announced; nothing follows them
-//!   until this server speaks.
+//! - The file has no name, so it never leaves anything behind.
+//! - An image without a length ends with forty announced bytes; nothing follows them until this
+//!   server sends a reply.
 
 use std::fmt::Display;
 use std::io::Read;
@@ -23,7 +23,7 @@ use crate::journal;
 use crate::persistence::{EntryError, Next, next};
 use crate::replay::{Loading, SLICE, delay};
 
-/// Keys loaded between two looks at the clock.
+/// Keys loaded between two readings of the clock.
 const BATCH: usize = 32;
 
 /// Reads the announcement of an image.
@@ -47,7 +47,7 @@ pub(super) fn announced(link: &mut Link) -> Result<(), Failure> {
 }
 
 impl Follower<'_> {
-    /// Takes what has come of an image.
+    /// Takes the received part of an image.
     pub(super) fn receive(&mut self, link: &mut Link) -> Result<(), Failure> {
         let Step::Receiving(receiving) = &mut link.step else { return Ok(()) };
         let failed = |error: &dyn Display| {
@@ -78,7 +78,7 @@ impl Follower<'_> {
     }
 
     fn begin_load(&mut self, file: Input, bytes: u64) {
-        // The log is about data that is going; a new one is begun when there is something to log.
+        // The log belongs to data that goes; a new one begins when there is something to log.
         let _ = journal::close(self.keyspace, self.state);
         self.state.replication.drop_replicas(&mut self.state.hub.clients);
         for db in 0..DATABASES {
@@ -120,7 +120,7 @@ impl Follower<'_> {
         following.last_io = start;
         match outcome {
             Ok(false) => {
-                // The primary waits meanwhile: it is told that somebody is there.
+                // The primary waits meanwhile: show it that this server is alive.
                 if let Some(link) = &mut following.link
                     && start >= link.next_ack
                 {
@@ -173,7 +173,7 @@ impl Load {
     /// Loads some keys; true at the end.
     fn batch(&mut self, keyspace: &mut Keyspace, delay_us: i32) -> Result<bool, EntryError> {
         for _ in 0..BATCH {
-            // Keys whose time has come are the primary's business, too.
+            // Expired keys wait for the primary's DEL, too.
             match next(&mut self.decoder, keyspace, i64::MIN, false)? {
                 Next::End => return Ok(true),
                 Next::Stream(StreamField::Db(db)) => self.db = db,

@@ -1,4 +1,4 @@
-//! The image that a replica starts from, as it comes and as it is loaded.
+//! The image that a replica starts from, during reception and load.
 
 use std::io::Take;
 
@@ -10,7 +10,7 @@ use crate::replay::Loading;
 /// Length of the mark that ends an image.
 pub(super) const MARK_BYTES: usize = 40;
 
-/// An image that is coming.
+/// An image being received.
 pub(crate) struct Reception {
     pub(super) file: Option<Box<dyn DiskFile>>,
     pub(super) ending: Ending,
@@ -18,16 +18,16 @@ pub(crate) struct Reception {
     pub(crate) bytes: u64,
 }
 
-/// How the end of an image is known.
+/// How the end of an image is found.
 pub(super) enum Ending {
     /// By its length.
     After(u64),
-    /// By a mark; `tail` is what came last.
+    /// By a mark; `tail` has the last bytes.
     Mark { mark: Vec<u8>, tail: Vec<u8> },
 }
 
 impl Reception {
-    /// Bytes that will come, if that is known.
+    /// Bytes to come, if known.
     pub(crate) fn total(&self) -> u64 {
         match self.ending {
             Ending::After(total) => total,
@@ -53,21 +53,21 @@ impl Reception {
     }
 }
 
-/// An image that takes the place of the data.
+/// An image that replaces the data.
 pub(crate) struct Load {
     pub(super) decoder: Decoder<Take<Input>>,
     /// Its bytes.
     pub(crate) bytes: u64,
-    /// When it began, and how much there is.
+    /// Its start and its size.
     pub(super) progress: Loading,
     /// Keys loaded.
     pub(super) keys: u64,
-    /// The database of the key that comes next.
+    /// The database of the next key.
     pub(super) db: usize,
 }
 
 impl Load {
-    /// How far it is.
+    /// Its progress.
     pub(crate) fn progress(&self) -> Loading {
         Loading { loaded_bytes: self.decoder.offset(), ..self.progress }
     }

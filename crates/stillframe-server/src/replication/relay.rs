@@ -1,10 +1,10 @@
 //! An image on its way to a replica behind TLS.
 //!
-//! - Only the event loop speaks TLS: whoever sends the image (the snapshotter, a forked child, a
-//!   thread) writes it into a pair of sockets as if that were the replica, and the loop passes it
-//!   on, a piece a turn. So the pace of the replica is the pace of the image, and the loop is held
-//!   up by no more than a piece.
-//! - What follows the image waits until the relay has come to its end.
+//! - Only the event loop speaks TLS: the sender of the image (the snapshotter, a forked child, a
+//!   thread) writes it into a pair of sockets as if that were the replica, and the loop passes on a
+//!   piece a turn. So the replica sets the pace of the image, and a turn of the loop takes no
+//!   longer than a piece.
+//! - The stream behind the image waits until the relay has ended.
 
 use std::io;
 use std::net::Shutdown;
@@ -15,11 +15,11 @@ use mio::net::UnixStream;
 /// Bytes passed on in one turn.
 const PIECE_BYTES: usize = 64 << 10;
 
-/// The near end of the pair, and what was read from it.
+/// The near end of the pair, and the bytes read from it.
 pub(crate) struct Relay {
     pub(super) from: UnixStream,
     pub(super) piece: Box<[u8]>,
-    /// Bytes in `piece`, and how many of them are passed on.
+    /// Bytes in `piece`, and how many of them were passed on.
     pub(super) filled: usize,
     pub(super) passed: usize,
     /// Its events wake the loop.
@@ -27,7 +27,7 @@ pub(crate) struct Relay {
 }
 
 impl Relay {
-    /// A relay, and the socket that an image is to be written to.
+    /// A relay, and the socket for the writer of the image.
     pub(super) fn new() -> io::Result<(Self, OwnedFd)> {
         let (near, far) = std::os::unix::net::UnixStream::pair()?;
         near.set_nonblocking(true)?;
@@ -39,7 +39,7 @@ impl Relay {
 
 impl Drop for Relay {
     fn drop(&mut self) {
-        // Whoever writes, a forked child perhaps, is to hear that nobody reads any more.
+        // The writer, perhaps a forked child, must learn that nobody reads any more.
         let _ = self.from.shutdown(Shutdown::Both);
     }
 }

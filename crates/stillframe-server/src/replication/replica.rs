@@ -1,4 +1,4 @@
-//! What is known of a client that is a replica.
+//! A client that is a replica.
 
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -7,7 +7,7 @@ use stillframe_redis::Address;
 
 use super::target::{FAILED, Sent};
 
-/// How far a replica is.
+/// The phase of a replica.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
     /// It may become one: it has sent REPLCONF.
@@ -16,9 +16,9 @@ pub(crate) enum Phase {
     Waiting(Instant),
     /// Its image is being written to the dump file.
     Saving,
-    /// Its image is being sent while it is taken, by another thread.
+    /// Another thread sends its image while it is taken.
     Sending,
-    /// A file that was saved is being sent, by another thread.
+    /// Another thread sends it a saved file.
     SendingFile,
     /// It follows the stream.
     Online,
@@ -29,33 +29,33 @@ pub(crate) struct Replica {
     pub(crate) phase: Phase,
     /// The port it listens on, or 0.
     pub(crate) port: u16,
-    /// The address it wants to be known by, or empty.
+    /// The address that it announces, or empty.
     pub(crate) ip: String,
     /// It takes an image without a length, ended by a mark.
     pub(crate) eof: bool,
-    /// It understands that the stream's name changes.
+    /// It supports a change of the stream's name.
     pub(crate) psync2: bool,
-    /// It asked with SYNC: it knows no names of streams, and never says how far it is.
+    /// It asked with SYNC: it knows no names of streams, and never reports its offset.
     pub(crate) old: bool,
     /// It wants an image and no stream: its connection ends with the image.
     pub(crate) image_only: bool,
-    /// It wants an image without data, for the sake of the stream.
+    /// It wants an image without data, only for the stream.
     pub(crate) no_data: bool,
-    /// It has been sent the stream up to there.
+    /// The offset up to which it was sent the stream.
     pub(crate) cursor: u64,
-    /// It says that it has applied the stream up to there.
+    /// The offset up to which it reports the stream as applied.
     pub(crate) acked: u64,
-    /// When it said so.
+    /// When it reported that.
     pub(crate) acked_at: Instant,
-    /// The stream has to wait for its first word: it could take bytes for the end of the image.
+    /// The stream waits for its first report: before, it could take bytes for the end of the image.
     pub(crate) silent: bool,
-    /// What it has been sent of the image, and when that changed last.
+    /// The sent part of its image, and the time of the last change.
     pub(crate) sent: Option<Sent>,
     moved: (u64, Instant),
 }
 
 impl Replica {
-    /// One that has only just said that it may become one.
+    /// A client that has just announced to become one.
     pub(crate) fn greeting(now: Instant) -> Self {
         Self {
             phase: Phase::Greeting,
@@ -80,7 +80,7 @@ impl Replica {
         self.phase != Phase::Greeting
     }
 
-    /// Whether it needs what the stream holds from its cursor on.
+    /// Whether it needs the stream from its cursor on.
     pub(crate) fn holds_stream(&self) -> bool {
         !matches!(self.phase, Phase::Greeting | Phase::Waiting(_))
     }
@@ -90,7 +90,7 @@ impl Replica {
         self.holds_stream() && (self.phase != Phase::Online || self.silent)
     }
 
-    /// It follows the stream from `offset` on, once it has spoken if it is `silent`.
+    /// Follows the stream from `offset` on; after its first report if it is `silent`.
     pub(crate) fn go_online(&mut self, now: Instant, silent: bool) {
         self.phase = Phase::Online;
         self.acked_at = now;
@@ -98,7 +98,7 @@ impl Replica {
         self.sent = None;
     }
 
-    /// The address it is known by.
+    /// The address to show.
     pub(crate) fn address(&self, peer: &Address) -> String {
         if self.ip.is_empty() { peer.host() } else { self.ip.clone() }
     }
@@ -112,7 +112,7 @@ impl Replica {
         }
     }
 
-    /// Since when nothing has been heard of it; `active`: when it last sent anything.
+    /// The time of its last report; `active`: when it last sent anything.
     pub(crate) fn silent_since(&mut self, active: Instant, now: Instant) -> Instant {
         let sent = self.sent.as_ref().map_or(0, |sent| sent.load(Ordering::Relaxed));
         if sent != self.moved.0 && sent != FAILED {

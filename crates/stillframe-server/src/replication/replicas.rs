@@ -1,4 +1,4 @@
-//! The replicas of this server: who they are, and how far.
+//! The replicas of this server, and their offsets.
 
 use std::time::{Duration, Instant};
 
@@ -17,14 +17,14 @@ impl Replication {
         clients.filter_map(|client| Some((client, client.replica()?)))
     }
 
-    /// How many replicas are at hand, for `min-replicas-to-write`.
+    /// How many replicas are good, for `min-replicas-to-write`.
     pub(crate) fn good(&self, clients: &Clients, lag_max: Duration, now: Instant) -> usize {
         let fresh = |at: Instant| now.saturating_duration_since(at) <= lag_max;
         let is_good = |it: &Replica| it.phase == Phase::Online && fresh(it.acked_at);
         self.replicas(clients).filter(|(_, replica)| is_good(replica)).count()
     }
 
-    /// The replica that is known by this address.
+    /// The replica at this address.
     pub(crate) fn replica_known_as<'c>(
         &self,
         clients: &'c Clients,

@@ -1,4 +1,4 @@
-//! The stream goes on behind the file that was loaded at start.
+//! Resuming the stream behind the file that was loaded at start.
 
 use stillframe_keyspace::Keyspace;
 use stillframe_redis::write_request;
@@ -35,8 +35,8 @@ impl Replication {
     }
 }
 
-/// Begins the stream behind the file that was loaded. A primary gives it a new name, as it may
-/// have said more before it ended than it knows; a replica goes on in its primary's.
+/// Begins the stream behind the loaded file. A primary gives it a new name, since it may have sent
+/// more before it ended than the file holds; a replica continues its primary's.
 pub(crate) fn resume_stream(keyspace: &mut Keyspace, state: &mut ServerState) {
     let replication = &mut state.replication;
     let Some(StreamPoint { id, offset, db }) = replication.loaded.take() else { return };

@@ -1,4 +1,4 @@
-//! Whether this server speaks for itself or follows another one, and how that changes.
+//! The roles of this server, primary or replica, and how they change.
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ const NO_PRIMARY_ANY_MORE: Refusal = Refusal::new(
     "UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)",
 );
 
-/// How often replicas are looked after.
+/// How often replicas are checked.
 const TICK: Duration = Duration::from_secs(1);
 
 impl Replication {
@@ -33,22 +33,22 @@ impl Replication {
         }
     }
 
-    /// Has all replicas connect again.
+    /// Closes all replicas, which connect again.
     pub(super) fn drop_replicas(&mut self, clients: &mut Clients) {
         std::mem::take(&mut self.places).into_iter().for_each(|place| clients.doom(place));
     }
 
-    /// Has a client wait until replicas have what it wrote.
+    /// Blocks a client until replicas have its writes.
     pub(crate) fn await_replicas(&mut self, id: u64) {
         self.waiters.push(id);
         self.ask();
     }
 }
 
-/// The data is about to be other than what the log and the stream tell: the log ends, and
-/// whoever follows the stream has to take an image, this server included if it is a replica.
+/// Prepares for data that neither log nor stream describes: ends the log, and makes every follower
+/// of the stream take an image, this server included if it is a replica.
 pub(crate) fn break_off(keyspace: &mut Keyspace, state: &mut ServerState) {
-    let _ = journal::close(keyspace, state); // who waits for a reply is told
+    let _ = journal::close(keyspace, state); // clients that wait for a reply get an error
     journal::hand_on(keyspace, state);
     state.replication.drop_replicas(&mut state.hub.clients);
     if let Some(following) = &mut state.replication.following {
@@ -60,7 +60,7 @@ pub(crate) fn break_off(keyspace: &mut Keyspace, state: &mut ServerState) {
     }
 }
 
-/// REPLICAOF NO ONE: from now on this server speaks for itself.
+/// REPLICAOF NO ONE: makes this server a primary.
 pub(crate) fn promote(keyspace: &mut Keyspace, state: &mut ServerState) {
     if !state.replication.is_replica() {
         return;
@@ -79,7 +79,7 @@ pub(crate) fn promote(keyspace: &mut Keyspace, state: &mut ServerState) {
     let id = state.ledger.random.identifier();
     state.replication.rename(id);
     if lost {
-        // The data is not what the stream made: nobody may go on from it.
+        // The data is not what the stream made: no replica may resume from it.
         state.replication.older = None;
     }
     state.replication.drop_replicas(&mut state.hub.clients);
@@ -88,7 +88,7 @@ pub(crate) fn promote(keyspace: &mut Keyspace, state: &mut ServerState) {
     tracing::info!("promoted: the stream goes on from offset {}", state.replication.stream.end());
 }
 
-/// REPLICAOF: from now on this server follows another one.
+/// REPLICAOF: makes this server follow another one.
 pub(crate) fn demote(keyspace: &mut Keyspace, state: &mut ServerState, host: String, port: u16) {
     journal::hand_on(keyspace, state);
     state.replication.drop_replicas(&mut state.hub.clients);
@@ -103,14 +103,14 @@ pub(crate) fn demote(keyspace: &mut Keyspace, state: &mut ServerState, host: Str
     state.process.tend_oom_score(&state.config, state.replication.is_replica());
 }
 
-/// Ends the waiting of all clients: their keys are another server's business now.
+/// Unblocks all clients: their keys belong to another server now.
 fn unblock_all(state: &mut ServerState) {
     for id in state.ledger.waiters.all() {
         state.unblock(id, |_| Err(NO_PRIMARY_ANY_MORE));
     }
 }
 
-/// Answers those in WAIT for whom enough replicas have spoken.
+/// Replies to clients in WAIT for which enough replicas have reported.
 pub(crate) fn answer_waits(state: &mut ServerState) {
     if !std::mem::take(&mut state.replication.acked) {
         return;
@@ -129,8 +129,8 @@ pub(crate) fn answer_waits(state: &mut ServerState) {
     }
 }
 
-/// What is due once a second: pings, and an end to replicas that are silent and to a stream
-/// that nobody listens to.
+/// The work of each second: pings, and the end of silent replicas and of a stream without
+/// replicas.
 pub(crate) fn tend_replicas(keyspace: &mut Keyspace, state: &mut ServerState) {
     let now = state.clock.turn();
     let ServerState { replication, hub, config, ledger, .. } = state;
@@ -158,7 +158,7 @@ pub(crate) fn tend_replicas(keyspace: &mut Keyspace, state: &mut ServerState) {
             client.output.push(b'\n'); // it is being seen to
             clients.flush_later(place);
         } else if replica.old && replica.phase == Phase::Online {
-            // It knows no way to say that it is there.
+            // It has no way to show that it is alive.
         } else if now.saturating_duration_since(replica.silent_since(active, now)) > patience {
             let how = if replica.phase == Phase::Online { "streaming" } else { "full" };
             tracing::warn!("Disconnecting timedout replica ({how} sync): {peer} (repl-timeout)");
@@ -191,7 +191,7 @@ fn caught_up(state: &ServerState, target: Option<&(String, u16)>) -> Option<(Str
     Some((replica.address(&client.session.caller.peer), replica.port))
 }
 
-/// Calls a failover off; false if there is none.
+/// Aborts a failover; false if there is none.
 pub(crate) fn call_failover_off(
     keyspace: &mut Keyspace,
     state: &mut ServerState,
@@ -206,8 +206,8 @@ pub(crate) fn call_failover_off(
     true
 }
 
-/// Hands over once a replica has the whole stream, or gives up. Called every turn, when what
-/// the turn did is in the stream.
+/// Hands over once a replica has the whole stream, or gives up. Called every turn, after its
+/// effects are in the stream.
 pub(crate) fn attend_failover(keyspace: &mut Keyspace, state: &mut ServerState) {
     let Some(failover) = state.replication.failover.as_ref() else { return };
     if failover.handed_over {

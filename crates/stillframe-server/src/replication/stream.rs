@@ -1,13 +1,13 @@
-//! What this server tells its replicas, and the part of it that is kept.
+//! The stream for replicas, and the part of it that is kept.
 //!
 //! - An offset counts the bytes of the stream from its beginning; those from `start` to `end` are
-//!   kept, in blocks that all replicas share. What a replica has not been sent yet is not copied
-//!   for it: it only has a position.
-//! - Kept is what the configuration asks for (the backlog), and whatever a replica still needs.
+//!   kept, in blocks that all replicas share. Unsent bytes are not copied for a replica, which only
+//!   has a position.
+//! - The server keeps the configured backlog, and all that a replica still needs.
 
 use std::collections::VecDeque;
 
-/// Bytes of a block: what is kept beyond the backlog is less than one.
+/// Bytes of a block: less than one is kept beyond the backlog.
 const BLOCK_BYTES: usize = 16 << 10;
 
 /// See the head of this file.
@@ -33,7 +33,7 @@ impl Stream {
         self.end
     }
 
-    /// Forgets what is kept; the stream goes on at `end`.
+    /// Drops the kept bytes; the stream continues at `end`.
     pub(crate) fn restart(&mut self, end: u64) {
         *self = Self { blocks: VecDeque::new(), end };
     }
@@ -72,7 +72,7 @@ impl Stream {
         (self.start()..=self.end).contains(&offset)
     }
 
-    /// Gives up what lies before the last `backlog_bytes` and is not `needed`, an offset.
+    /// Drops bytes before the last `backlog_bytes` and before `needed`, an offset.
     pub(crate) fn trim(&mut self, backlog_bytes: u64, needed: u64) {
         let keep = needed.min(self.end.saturating_sub(backlog_bytes));
         while self.blocks.front().is_some_and(|it| it.start + it.bytes.len() as u64 <= keep) {
@@ -80,7 +80,7 @@ impl Stream {
         }
     }
 
-    /// Memory it takes, in bytes.
+    /// Its memory, in bytes.
     pub(crate) fn memory(&self) -> usize {
         self.blocks.len() * BLOCK_BYTES
     }

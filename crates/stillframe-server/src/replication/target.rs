@@ -1,10 +1,10 @@
-//! The sockets of replicas, as places where an image goes.
+//! The sockets of replicas, as targets of an image.
 //!
-//! - Runs on the snapshotter thread, in a forked child, or on a thread that sends a file. Here and
-//!   nowhere else is a socket waited for, and never for ever: when the command thread gives a
-//!   replica up it shuts the socket down, which ends the wait.
-//! - One image goes to several replicas at once, as fast as the slowest takes it; one that fails
-//!   is left out. Nothing is gathered beyond the encoder's buffer.
+//! - Runs on the snapshotter thread, in a forked child, or on a thread that sends a file. Only here
+//!   does the server wait for a socket, and never for ever: the command thread shuts the socket of
+//!   a lost replica down, which ends the wait.
+//! - One image goes to several replicas at once, as fast as the slowest takes it; a failed one is
+//!   left out. Nothing is buffered beyond the encoder's buffer.
 //! - Nothing here allocates, locks or logs after construction.
 
 use std::os::fd::OwnedFd;
@@ -19,7 +19,7 @@ use stillframe_rdb::Output;
 
 use crate::persistence::{Destination, given_up};
 
-/// How much of an image a replica has been sent, seen from both sides.
+/// Bytes of an image sent to a replica, shared by both sides.
 pub(crate) type Sent = Shared<AtomicU64>;
 
 /// The replica is left out.
@@ -32,7 +32,7 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    /// A handle of a socket of its own, and where progress is told.
+    /// A handle of a socket of its own, and the counter of progress.
     pub(crate) fn new(socket: OwnedFd, sent: Sent) -> Self {
         Self { socket, sent }
     }
@@ -65,16 +65,16 @@ impl Target {
 /// The replicas that share one image.
 pub(crate) struct Targets {
     targets: Vec<Target>,
-    /// What each gets first: replies that wait, and the announcement of the image.
+    /// The first bytes for each: waiting replies, and the announcement of the image.
     greetings: Vec<Vec<u8>>,
-    /// What ends the image.
+    /// The mark behind the image.
     mark: [u8; 40],
     pace: Pace,
     written_bytes: u64,
 }
 
 impl Targets {
-    /// Replicas with what each gets first.
+    /// Replicas, each with its first bytes.
     pub(crate) fn new(targets: Vec<(Target, Vec<u8>)>, mark: [u8; 40], throttle: Throttle) -> Self {
         let (targets, greetings) = targets.into_iter().unzip();
         let pace = Pace::new(Some(throttle));

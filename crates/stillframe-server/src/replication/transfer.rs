@@ -1,9 +1,9 @@
 //! The first image of a replica: begun between two requests, sent while writes go on.
 //!
-//! - Replicas that wait share one image. It goes from the snapshotter straight into their sockets;
-//!   those that need to know its length beforehand get the dump file of a save instead.
+//! - Waiting replicas share one image. It goes from the snapshotter straight into their sockets;
+//!   replicas that need its length beforehand get the dump file of a save instead.
 //! - There is one image at a time: a replica that comes while one is under way waits for the next.
-//! - What is written meanwhile stays in the stream, up to the replicas' output limit.
+//! - Writes meanwhile stay in the stream, up to the replicas' output limit.
 
 use std::io::{self, Read};
 use std::os::fd::AsFd;
@@ -25,13 +25,13 @@ use crate::journal;
 use crate::persistence::{self, Counters, RdbSink};
 use crate::state::ServerState;
 
-/// A replica's socket, and what it gets first.
+/// A replica's socket, and its first bytes.
 type Greeted = (Target, Vec<u8>);
 
 /// Bytes of a file sent at once.
 const PIECE_BYTES: usize = 256 << 10;
 
-/// Does what is due: sees a transfer's end, and begins the next. Called every turn.
+/// Notes the end of a transfer, and begins the next. Called every turn.
 pub(crate) fn attend(keyspace: &mut Keyspace, state: &mut ServerState) {
     if state.replication.transfers.running.is_some() {
         finish(keyspace, state);
@@ -52,7 +52,7 @@ pub(crate) fn abort(keyspace: &mut Keyspace, state: &mut ServerState) {
         if let Some(client) =
             state.hub.clients.get_mut(place).filter(|it| it.session.caller.id == id)
         {
-            // Whoever sends to it is waiting for it no longer.
+            // Its sender no longer waits for it.
             client.stream.close();
             client.relay = None;
         }
@@ -158,7 +158,7 @@ fn begin_due(keyspace: &mut Keyspace, state: &mut ServerState) {
 }
 
 /// Stops a save that was begun for replicas when all of them have left, unless a schedule wants the
-/// file as well.
+/// file, too.
 fn give_up_useless(keyspace: &Keyspace, state: &mut ServerState) {
     if state.storage.saves.running().is_none() {
         state.replication.transfers.saving = false;
@@ -174,7 +174,7 @@ fn give_up_useless(keyspace: &Keyspace, state: &mut ServerState) {
     }
 }
 
-/// Tells replicas that they get an image, which holds what the stream has told so far.
+/// Announces to replicas an image that holds the stream so far.
 fn announce(state: &mut ServerState, places: &[usize], phase: Phase) {
     state.ledger.effects.select_anew();
     let replication = &mut state.replication;
@@ -193,7 +193,7 @@ fn announce(state: &mut ServerState, places: &[usize], phase: Phase) {
     }
 }
 
-/// Sends an image of nothing to those that want no data: no snapshot is needed for it.
+/// Sends an empty image, which needs no snapshot, to replicas that want no data.
 fn send_empty(keyspace: &mut Keyspace, state: &mut ServerState) {
     let wanting = |&place: &usize| {
         let replica = state.hub.clients.get(place).filter(|it| !it.dead).and_then(Client::replica);
@@ -231,7 +231,7 @@ fn empty_image(state: &ServerState) -> std::io::Result<Vec<u8>> {
     Ok(encoder.into_output())
 }
 
-/// The sockets of replicas, with what each gets before the image itself.
+/// The sockets of replicas, each with its bytes before the image itself.
 fn targets(
     state: &mut ServerState,
     places: &[usize],
@@ -254,8 +254,8 @@ fn targets(
 
 fn target(client: &mut Client, header: &str, phase: Phase) -> Option<Greeted> {
     let socket = if client.stream.is_plain() {
-        // The announcement does not wait for the first bytes of the image. What the socket does not
-        // take goes before those; if it has failed, they fail as well.
+        // The announcement does not wait for the image. The part that the socket does not take goes
+        // before the image's first bytes; if the socket has failed, they fail as well.
         let _ = client.flush();
         client.stream.as_fd().try_clone_to_owned().ok()?
     } else {
@@ -272,7 +272,7 @@ fn target(client: &mut Client, header: &str, phase: Phase) -> Option<Greeted> {
     Some((Target::new(socket, sent), greeting))
 }
 
-/// Targets that are held to `snapshot-bandwidth` until the transfer is [aborted](abort).
+/// Targets held to `snapshot-bandwidth` until the transfer is [aborted](abort).
 fn paced(targets: Vec<(Target, Vec<u8>)>, mark: [u8; 40], state: &ServerState) -> Targets {
     // One transfer at a time.
     let throttle = state.storage.saves.sending.renewed(state.config.snapshot_bandwidth_bytes);

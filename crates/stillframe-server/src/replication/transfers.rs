@@ -13,16 +13,16 @@ use crate::persistence::Handback;
 /// The transfer under way.
 pub(crate) struct Transfers {
     pub(super) running: Option<Transfer>,
-    /// The save under way was begun for replicas.
+    /// Whether the save under way was begun for replicas.
     pub(super) saving: bool,
     pub(super) handback: Handback<Result<(), TransferError>, Option<Workspace>>,
 }
 
-/// Replicas that are sent an image.
+/// Replicas that receive an image.
 pub(super) struct Transfer {
     /// Places and numbers of the clients.
     pub(super) replicas: Vec<(usize, u64)>,
-    /// It comes from an image, not from a file.
+    /// Whether it comes from an image, not from a file.
     pub(super) live: bool,
     /// When it began.
     pub(super) started: Instant,
@@ -34,7 +34,7 @@ pub(super) enum TransferError {
     /// There is no memory for the progress.
     #[error(transparent)]
     Memory(#[from] MemoryError),
-    /// No replica takes anything any more.
+    /// Every replica has failed.
     #[error(transparent)]
     Send(#[from] SinkError),
     /// There can be no image now.
@@ -46,7 +46,7 @@ pub(super) enum TransferError {
     /// The dump file cannot be read.
     #[error("reading the dump file: {0}")]
     Read(#[from] io::Error),
-    /// The thread that takes images has said nothing.
+    /// The thread that takes images reported nothing.
     #[error("the image ended without a word")]
     Silence,
 }
@@ -62,7 +62,7 @@ impl Transfers {
         self.running.as_ref().is_some_and(|running| running.live)
     }
 
-    /// Whether one of the replicas is still there that the image is for.
+    /// Whether any replica of the image is still connected.
     pub(super) fn anybody_left(&self, clients: &Clients) -> bool {
         let alive = |&(place, id): &(usize, u64)| {
             clients.get(place).is_some_and(|it| it.session.caller.id == id && !it.dead)
@@ -70,7 +70,7 @@ impl Transfers {
         self.running.as_ref().is_some_and(|running| running.replicas.iter().any(alive))
     }
 
-    /// An image has been sent and is about to end: look again soon.
+    /// Whether an image has been sent and is about to end, so that the loop looks again soon.
     pub(crate) fn ends_soon(&self) -> bool {
         self.handback.has_ended()
     }
