@@ -4,7 +4,7 @@
 mod common;
 
 use common::{Faults, Model, Op, Seen, WORDS, explore, rejects, run_with};
-use stillframe_loom::algorithms::cou::{Bacou, Cou};
+use stillframe_loom::algorithms::cou::{Bacou, Cou, CouReset};
 use stillframe_loom::{Algorithm, Image, Mutant, Options, Unit};
 
 use Op::{Begin as B, Write as W};
@@ -36,12 +36,12 @@ const PROGRAMS: [&[Op]; 4] = [
     &[B, W(3), B, W(2), W(3)],
 ];
 
-const MAKES: [Make; 4] =
-    [program::<Cou>, program::<Bacou>, random_access::<Cou>, random_access::<Bacou>];
+const MAKES: [Make; 3] = [program::<Cou>, program::<Bacou>, program::<CouReset>];
+const LOOKS: [Make; 3] = [random_access::<Cou>, random_access::<Bacou>, random_access::<CouReset>];
 
 #[test]
 fn cou_images() {
-    for make in &MAKES[..2] {
+    for make in MAKES {
         for unit in [Unit::Word, Unit::Page] {
             for ops in PROGRAMS {
                 explore(2, make(unit, ops, Faults::default()));
@@ -52,7 +52,7 @@ fn cou_images() {
 
 #[test]
 fn cou_random_access() {
-    for make in &MAKES[2..] {
+    for make in LOOKS {
         explore(2, make(Unit::Word, &[W(0), B, W(0), B, W(0)], Faults::default()));
         explore(2, make(Unit::Page, &[W(0), B, W(1), W(0)], Faults::default()));
     }
@@ -66,7 +66,7 @@ fn cou_images_reject() {
         Mutant::CouKeepsOldBits,
         Mutant::CouRelaxedRelease,
     ] {
-        for make in &MAKES[..2] {
+        for make in MAKES {
             let model = |faults| make(Unit::Page, PROGRAMS[1], faults);
             rejects(mutant, &[(2, &model)]);
         }

@@ -1,4 +1,4 @@
-//! Copy-on-Update, latched: `cou` and, bit-packed, `bacou`. Sources: Li et al., "A Comparative
+//! Copy-on-Update, latched: `cou`, `cou-reset` and, bit-packed, `bacou`. Sources: Li et al., "A Comparative
 //! Study of Consistent Snapshot Algorithms for Main-Memory Database Systems", section 3.1.2; Cao et
 //! al., "Fast Checkpoint Recovery Algorithms for Frequently Consistent Applications", section 4.1
 //! (BACOU).
@@ -8,13 +8,14 @@
 //! and the live words of all others. A latch a unit keeps a writer's first touch and the capture's
 //! look apart.
 //!
-//! - Memory: 2 copies, and a word (`cou`) or two bits (`bacou`) a unit. Full image.
+//! - Memory: 2 copies, and a word (`cou`), a byte (`cou-reset`) or two bits (`bacou`) a unit. Full
+//!   image.
 //! - Unit: word, line or page; all of it is saved, so partial writes need no care.
 //! - Begin: O(1) for `cou`: a unit's state carries the number of its image, and one of an older
-//!   image counts as free. The numbers only rise and have 62 bits. `bacou` clears its bits, 32
-//!   units at a time, as Cao et al. do. Write: a load and a branch; on first touch the latch and a
-//!   copy. Read: nothing for `cou`; `bacou` interleaves live and shadow units, which costs two
-//!   shifts.
+//!   image counts as free. The numbers only rise and have 62 bits. The papers reset the states:
+//!   `cou-reset` a byte a unit, for figures that judge Li et al.'s algorithm; `bacou` 32 units at a
+//!   time, as Cao et al. do. Write: a load and a branch; on first touch the latch and a copy. Read:
+//!   nothing; but `bacou` interleaves live and shadow units, which costs two shifts.
 //! - A unit is *free*, *latched*, *copied* (its shadow is its image) or *saved* (captured).
 //! - C1: only who holds the latch touches the live words of a free unit for the image; each latch
 //!   is held for a copy of one unit (`bacou`: for the copy of at most 32 units within a block).
@@ -53,10 +54,12 @@ use crate::sync::Ordering;
 mod states;
 
 use states::{COPIED, FREE, Home, States, home};
-pub use states::{Packed, Stamped};
+pub use states::{Cleared, Packed, Stamped};
 
 /// Copy-on-Update with a state word a unit and the shadow in an array of its own.
 pub type Cou = CopyOnUpdate<Stamped>;
+/// Copy-on-Update with a byte a unit, reset at begin: the papers' cost of begin.
+pub type CouReset = CopyOnUpdate<Cleared>;
 /// Copy-on-Update with two bits a unit and each unit's shadow beside it.
 pub type Bacou = CopyOnUpdate<Packed>;
 

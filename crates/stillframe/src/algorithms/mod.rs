@@ -41,6 +41,13 @@ macro_rules! for_each_algorithm {
                 write: "a load; latch and copy of the unit on first touch",
                 units: &[Page, Line, Word],
             }
+            cou::CouReset {
+                name: "cou-reset", title: "Copy-on-Update, states reset",
+                citation: "Li et al. 2018, section 3.1.2",
+                memory: "2 + 1 byte a unit", begin: "O(units), a byte each",
+                write: "a load; latch and copy of the unit on first touch",
+                units: &[Page, Line, Word],
+            }
             cou::Bacou {
                 name: "bacou", title: "Bit-Array Packed Copy-on-Update",
                 citation: "Cao et al. 2011, section 4.1",

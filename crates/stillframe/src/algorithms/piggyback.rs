@@ -183,7 +183,8 @@ impl Piggyback {
     #[inline]
     fn claim(&self, unit: usize) {
         let (old, new) = (ONLY + 1 - self.current as u8, ONLY + self.current as u8);
-        let claimed = is_unclaimed(&self.handover) || self.locations.of(unit).claim(old, new);
+        let claimed = is_unclaimed(&self.handover)
+            || self.locations.of(unit).claim(old, new, Ordering::Relaxed);
         if !claimed || self.grain.shift != 0 {
             self.claimed(unit, claimed);
         }
@@ -201,7 +202,7 @@ impl Piggyback {
                 return;
             }
             backoff.wait();
-            claimed = self.locations.of(unit).claim(old, new);
+            claimed = self.locations.of(unit).claim(old, new, Ordering::Relaxed);
         }
         if self.grain.shift == 0 || self.handover.is(Mutant::TwoHomesWritePart) {
             return; // all of it is about to be written
@@ -246,7 +247,7 @@ impl Copier {
         if self.handover.is(Mutant::PiggybackFlagThenCopy) {
             self.locations.of(unit).set(EQUAL, Ordering::Release);
         } else if !self.handover.is(Mutant::PiggybackCopyThenFlag)
-            && !self.locations.of(unit).claim(ONLY + self.image as u8, COPYING)
+            && !self.locations.of(unit).claim(ONLY + self.image as u8, COPYING, Ordering::Relaxed)
         {
             return; // the writer was first
         }

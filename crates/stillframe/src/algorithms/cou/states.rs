@@ -2,10 +2,10 @@
 
 use std::ops::Range;
 
-use super::{Bacou, Cou};
+use super::{Bacou, Cou, CouReset};
 use crate::error::MemoryError;
 use crate::info::Info;
-use crate::memory::Words;
+use crate::memory::{Tags, Words};
 use crate::mutant::{Mutant, Mutation};
 use crate::options::Options;
 use crate::sync::{Backoff, Ordering};
@@ -124,6 +124,60 @@ impl States for Stamped {
     #[inline]
     fn release(&self, unit: usize, state: u64, order: Ordering) {
         self.cells.word(unit).store(self.mark | state, order);
+    }
+    fn save(&self, units: Range<usize>, order: Ordering, mut take: impl FnMut(usize, Home)) {
+        for unit in units {
+            let state = self.latch(unit);
+            take(unit, home(state));
+            if state == FREE {
+                self.release(unit, SAVED, order);
+            }
+        }
+    }
+}
+
+/// A byte a unit, all of which begin makes free, as in the papers.
+#[derive(Debug)]
+pub struct Cleared(Tags);
+
+impl States for Cleared {
+    const INFO: Info = CouReset::REGISTERED;
+    const INTERLEAVED: bool = false;
+
+    fn create(options: &Options, shift: u32) -> Result<Self, MemoryError> {
+        Tags::create(&options.resized(|words| words.div_ceil(1 << shift))).map(Self)
+    }
+    fn grow(&mut self, units: usize) -> Result<(), MemoryError> {
+        self.0.grow(units)
+    }
+    fn view(&self) -> Self {
+        Self(self.0.view())
+    }
+    fn begin(&mut self) {
+        self.0.reset();
+    }
+    #[inline]
+    fn prefetch(&self, unit: usize) {
+        self.0.prefetch(unit);
+    }
+    #[inline]
+    fn is_done(&self, unit: usize) -> bool {
+        u64::from(self.0.of(unit).get(Ordering::Acquire)) & COPIED != 0
+    }
+    fn latch(&self, unit: usize) -> u64 {
+        let tag = self.0.of(unit);
+        let mut backoff = Backoff::default();
+        loop {
+            match u64::from(tag.get(Ordering::Acquire)) {
+                FREE if tag.claim(FREE as u8, LATCHED as u8, Ordering::Acquire) => return FREE,
+                FREE | LATCHED => backoff.wait(),
+                state => return state,
+            }
+        }
+    }
+    #[inline]
+    fn release(&self, unit: usize, state: u64, order: Ordering) {
+        self.0.of(unit).set(state as u8, order);
     }
     fn save(&self, units: Range<usize>, order: Ordering, mut take: impl FnMut(usize, Home)) {
         for unit in units {
