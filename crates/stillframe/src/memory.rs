@@ -289,6 +289,10 @@ pub trait Item: Copy + Send + Sync + 'static {
     fn load(words: &Words, index: usize) -> Self;
     /// Replaces item `index`, and nothing beside it. Panics if it is out of bounds.
     fn store(words: &Words, index: usize, item: Self);
+    /// The value of item `index % PER_WORD` of a word.
+    fn load_part(word: &AtomicU64, index: usize) -> Self;
+    /// Replaces item `index % PER_WORD` of a word, and nothing beside it.
+    fn store_part(word: &AtomicU64, index: usize, item: Self);
 }
 
 impl Item for u64 {
@@ -300,6 +304,14 @@ impl Item for u64 {
     #[inline(always)]
     fn store(words: &Words, index: usize, item: Self) {
         words.store(index, item);
+    }
+    #[inline(always)]
+    fn load_part(word: &AtomicU64, _index: usize) -> Self {
+        word.load(Ordering::Relaxed)
+    }
+    #[inline(always)]
+    fn store_part(word: &AtomicU64, _index: usize, item: Self) {
+        word.store(item, Ordering::Relaxed);
     }
 }
 
@@ -313,6 +325,14 @@ impl Item for u32 {
     #[inline(always)]
     fn store(words: &Words, index: usize, item: Self) {
         half::store(words, index, item);
+    }
+    #[inline(always)]
+    fn load_part(word: &AtomicU64, index: usize) -> Self {
+        half::load_part(word, index)
+    }
+    #[inline(always)]
+    fn store_part(word: &AtomicU64, index: usize, item: Self) {
+        half::store_part(word, index, item);
     }
 }
 
@@ -337,20 +357,30 @@ pub(crate) fn with_half(word: u64, half: usize, value: u32) -> u64 {
 
 #[cfg(not(any(feature = "loom", feature = "shuttle")))]
 mod half {
-    use super::{Ordering, Words};
+    use super::{AtomicU64, Ordering, Words};
     use std::sync::atomic::AtomicU32;
+
+    /// From the number of a half to its place in memory.
+    const FLIP: usize = if cfg!(target_endian = "big") { 1 } else { 0 };
 
     #[inline(always)]
     fn half(words: &Words, index: usize) -> &AtomicU32 {
         if index / 2 >= words.len {
             words.out_of_bounds(index / 2, 1);
         }
-        let in_memory = if cfg!(target_endian = "big") { index ^ 1 } else { index };
         // SAFETY: `index / 2 < len`, so the address is within the region.
-        let half = unsafe { words.base.cast::<u32>().add(in_memory) };
+        let half = unsafe { words.base.cast::<u32>().add(index ^ FLIP) };
         // SAFETY: it lives as long as the region, of which `words` owns a share, and is only
         // accessed atomically. Accesses of another size that conflict are ordered: see `Item`.
         unsafe { AtomicU32::from_ptr(half.as_ptr()) }
+    }
+    #[inline(always)]
+    fn part(word: &AtomicU64, index: usize) -> &AtomicU32 {
+        let start = word.as_ptr().cast::<u32>();
+        // SAFETY: the address of one of the word's two halves.
+        let half = unsafe { start.add((index % 2) ^ FLIP) };
+        // SAFETY: it lives as long as `word`; else as above.
+        unsafe { AtomicU32::from_ptr(half) }
     }
     #[inline(always)]
     pub(super) fn load(words: &Words, index: usize) -> u32 {
@@ -360,19 +390,32 @@ mod half {
     pub(super) fn store(words: &Words, index: usize, value: u32) {
         half(words, index).store(value, Ordering::Relaxed);
     }
+    #[inline(always)]
+    pub(super) fn load_part(word: &AtomicU64, index: usize) -> u32 {
+        part(word, index).load(Ordering::Relaxed)
+    }
+    #[inline(always)]
+    pub(super) fn store_part(word: &AtomicU64, index: usize, value: u32) {
+        part(word, index).store(value, Ordering::Relaxed);
+    }
 }
 
 /// The model checkers' words have no halves: one is replaced by an atomic change of its word.
 #[cfg(any(feature = "loom", feature = "shuttle"))]
 mod half {
-    use super::{Ordering, Words, split, with_half};
+    use super::{AtomicU64, Ordering, Words, split, with_half};
 
     pub(super) fn load(words: &Words, index: usize) -> u32 {
-        split(words.load(index / 2))[index % 2]
+        load_part(words.word(index / 2), index)
     }
     pub(super) fn store(words: &Words, index: usize, value: u32) {
+        store_part(words.word(index / 2), index, value);
+    }
+    pub(super) fn load_part(word: &AtomicU64, index: usize) -> u32 {
+        split(word.load(Ordering::Relaxed))[index % 2]
+    }
+    pub(super) fn store_part(word: &AtomicU64, index: usize, value: u32) {
         let replace = |old: u64| Some(with_half(old, index, value));
-        let word = words.word(index / 2);
         let replaced = word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, replace);
         debug_assert!(replaced.is_ok(), "it always has a new value");
     }

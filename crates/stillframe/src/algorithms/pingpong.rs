@@ -377,12 +377,21 @@ impl Layout for Interleaved {
     }
     #[inline(always)]
     fn replace<T: Item>(&self, shadow: usize, item: usize, new: impl New<T>) {
-        let (flags, flag) = self.flag_of(shadow, item);
-        let first = item * RECORD; // in bounds, or the line above has panicked
-        let value = new.of(|| T::load(&self.records, first));
-        T::store(&self.records, first, value);
-        T::store(&self.records, first + SHADOWS + shadow, value);
-        byte::store(flags, flag, 1);
+        let shadow = shadow & 1;
+        if T::PER_WORD == 1 {
+            let record = self.records.record::<RECORD>(item);
+            let value = new.of(|| T::load_part(&record[0], 0));
+            T::store_part(&record[0], 0, value);
+            T::store_part(&record[SHADOWS + shadow], 0, value);
+            byte::store(&record[FLAGS], shadow, 1);
+        } else {
+            let record = self.records.record::<{ RECORD / 2 }>(item);
+            let value = new.of(|| T::load_part(&record[0], 0));
+            T::store_part(&record[0], 0, value);
+            let place = SHADOWS + shadow;
+            T::store_part(&record[place / 2], place, value);
+            byte::store(&record[FLAGS / 2], HIGH_HALF + shadow, 1);
+        }
     }
     fn flag(&self, shadow: usize, units: Range<usize>) {
         for item in units {

@@ -75,20 +75,25 @@ impl<O: Order> InLine<O> {
         words.div_ceil(SLOTS) * LINE_WORDS // the same in halves
     }
 
-    /// The line of an item, its number, and the item's slot in it. Panics out of bounds.
+    /// The line of an item, and the item's slot in it. Panics out of bounds.
     #[inline(always)]
-    fn line<T: Item>(&self, item: usize) -> (&[AtomicU64; LINE_WORDS], usize, usize) {
+    fn line<T: Item>(&self, item: usize) -> (&[AtomicU64; LINE_WORDS], usize) {
         if item / T::PER_WORD >= self.len {
             out_of_bounds(item / T::PER_WORD, self.len);
         }
-        let number = item / slots::<T>();
-        (self.lines.record(number), number, item % slots::<T>())
+        (self.lines.record(item / slots::<T>()), item % slots::<T>())
     }
 
-    /// Which item of `lines` is home `home` of what line `line` holds in `slot`.
+    /// Home `home` of what a line holds in `slot`: its word, and its number, of which the last bit
+    /// says which half.
     #[inline(always)]
-    fn place<T: Item>(line: usize, home: usize, slot: usize) -> usize {
-        line * LINE_WORDS * T::PER_WORD + O::place(home, slot, slots::<T>())
+    fn home<T: Item>(
+        line: &[AtomicU64; LINE_WORDS],
+        home: usize,
+        slot: usize,
+    ) -> (&AtomicU64, usize) {
+        let place = O::place(home & 1, slot, slots::<T>());
+        (&line[place / T::PER_WORD], place)
     }
 
     /// Sets the bits of `MW` in each line to what `target` makes of those of `MR` and `MW`.
@@ -134,14 +139,16 @@ impl<O: Order> Layout for InLine<O> {
 
     #[inline(always)]
     fn load<T: Item>(&self, home: usize, item: usize) -> T {
-        let (_, line, slot) = self.line::<T>(item);
-        T::load(&self.lines, Self::place::<T>(line, home & 1, slot))
+        let (line, slot) = self.line::<T>(item);
+        let (word, part) = Self::home::<T>(line, home, slot);
+        T::load_part(word, part)
     }
 
     #[inline(always)]
     fn store<T: Item>(&self, home: usize, item: usize, value: T) {
-        let (_, line, slot) = self.line::<T>(item);
-        T::store(&self.lines, Self::place::<T>(line, home & 1, slot), value);
+        let (line, slot) = self.line::<T>(item);
+        let (word, part) = Self::home::<T>(line, home, slot);
+        T::store_part(word, part, value);
     }
 
     #[inline]
@@ -151,20 +158,20 @@ impl<O: Order> Layout for InLine<O> {
 
     #[inline]
     fn latest<T: Item>(&self, unit: usize) -> usize {
-        let (line, _, slot) = self.line::<T>(unit);
+        let (line, slot) = self.line::<T>(unit);
         (line[LATEST].load(Ordering::Relaxed) >> slot) as usize & 1
     }
 
     #[inline]
     fn target<T: Item>(&self, unit: usize) -> usize {
         let (place, shift) = O::TARGETS;
-        let (line, _, slot) = self.line::<T>(unit);
+        let (line, slot) = self.line::<T>(unit);
         (line[place].load(Ordering::Relaxed) >> (shift as usize + slot)) as usize & 1
     }
 
     #[inline]
     fn set_latest<T: Item>(&self, unit: usize, home: usize) {
-        let (line, _, slot) = self.line::<T>(unit);
+        let (line, slot) = self.line::<T>(unit);
         let others = line[LATEST].load(Ordering::Relaxed) & !(1 << slot);
         line[LATEST].store(others | (home as u64) << slot, Ordering::Relaxed);
     }
@@ -172,13 +179,17 @@ impl<O: Order> Layout for InLine<O> {
     /// One line, one look at each of its flags.
     #[inline(always)]
     fn replace<T: Item>(&self, item: usize, new: impl New<T>) {
-        let (line, number, slot) = self.line::<T>(item);
+        let (line, slot) = self.line::<T>(item);
         let (place, shift) = O::TARGETS;
         let latest = line[LATEST].load(Ordering::Relaxed);
         let targets = line[place].load(Ordering::Relaxed) >> shift;
-        let at = |flags: u64| Self::place::<T>(number, (flags >> slot) as usize & 1, slot);
-        let value = new.of(|| T::load(&self.lines, at(latest)));
-        T::store(&self.lines, at(targets), value);
+        let home = |flags: u64| Self::home::<T>(line, (flags >> slot) as usize, slot);
+        let value = new.of(|| {
+            let (word, part) = home(latest);
+            T::load_part(word, part)
+        });
+        let (word, part) = home(targets);
+        T::store_part(word, part, value);
         let changed = (latest ^ targets) & 1 << slot;
         // In IZZ the bits of `MW` lie in the same word, and stay.
         line[LATEST].store(latest ^ changed, Ordering::Relaxed);
