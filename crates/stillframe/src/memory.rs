@@ -114,6 +114,21 @@ impl Words {
         self.word(index).store(value, Ordering::Relaxed);
     }
 
+    /// Half a word: `index` counts 4-byte items, low half first. Panics out of bounds. While one
+    /// thread stores halves, no other accesses words: see [`store_u32`](Self::store_u32).
+    #[inline]
+    #[must_use]
+    pub fn load_u32(&self, index: usize) -> u32 {
+        u32::load(self, index)
+    }
+
+    /// Replaces half a word, and neither reads nor stores the other. Panics out of bounds. Another
+    /// thread may access the other half meanwhile, but not the word whole.
+    #[inline]
+    pub fn store_u32(&self, index: usize, value: u32) {
+        u32::store(self, index, value);
+    }
+
     /// Asks the processor to bring a word near: a hint, for any index.
     #[inline]
     pub fn prefetch(&self, index: usize) {
