@@ -101,7 +101,10 @@ fn count(arguments: &[String]) -> Outcome<Counts> {
         ran.map_err(|error| format!("running valgrind failed (is it installed?): {error}"))?;
     let told = String::from_utf8_lossy(&ran.stderr);
     if !ran.status.success() {
-        let why = told.lines().find(|line| !line.starts_with("==")).unwrap_or("no reason is given");
+        let why = told
+            .lines()
+            .find(|line| !line.starts_with("==") && !line.starts_with("--"))
+            .unwrap_or("no reason is given");
         return Err(why.into());
     }
     let number = |name: &str| {
