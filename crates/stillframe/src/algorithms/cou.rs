@@ -1,7 +1,7 @@
-//! Copy-on-Update, latched: `cou`, `cou-reset` and, bit-packed, `bacou`. Sources: Li et al., "A Comparative
-//! Study of Consistent Snapshot Algorithms for Main-Memory Database Systems", section 3.1.2; Cao et
-//! al., "Fast Checkpoint Recovery Algorithms for Frequently Consistent Applications", section 4.1
-//! (BACOU).
+//! Copy-on-Update, latched: `cou`, `cou-reset` and, bit-packed, `bacou`. Sources: Li et al., "A
+//! Comparative Study of Consistent Snapshot Algorithms for Main-Memory Database Systems", section
+//! 3.1.2; Cao et al., "Fast Checkpoint Recovery Algorithms for Frequently Consistent Applications",
+//! section 4.1 (BACOU).
 //!
 //! Idea: the first write of a unit during an image copies the whole unit, with its old values, into
 //! a shadow; later ones write freely. The capture takes the shadow of the units that were copied
