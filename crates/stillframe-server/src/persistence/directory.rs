@@ -1,7 +1,7 @@
 //! The data directory: one server at a time, no leftovers.
 //!
-//! All that is done with its files goes through [`disk::Directory`]: in tests they are on a disk
-//! that fails calls and loses power.
+//! All access to its files goes through [`disk::Directory`]: in tests they are on a disk that fails
+//! calls and loses power.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -24,7 +24,8 @@ pub(crate) struct DataDirectory {
 }
 
 impl DataDirectory {
-    /// Creates the directory if it is missing, locks it, and removes what an interrupted save left.
+    /// Creates the directory if it is missing, locks it, and removes leftovers of an interrupted
+    /// save.
     pub(crate) fn open(path: &Path, dump_name: &str) -> Result<Self, ServeError> {
         let failed = |error| ServeError::Directory { path: path.to_owned(), error };
         // Messages name the whole path, wherever the server was started from.
@@ -69,7 +70,7 @@ impl DataDirectory {
         &self.files
     }
 
-    /// Where the dump file is.
+    /// The path of the dump file.
     pub(crate) fn dump(&self) -> &Path {
         &self.dump
     }
@@ -87,18 +88,18 @@ impl DataDirectory {
         open(&self.files, &self.dump_name, now)
     }
 
-    /// The dump file, to be read, and its length.
+    /// The dump file, for reading, and its length.
     pub(crate) fn open_dump(&self) -> Result<(Input, u64), Error> {
         self.files.open_file(&self.dump_name)
     }
 
-    /// A new file for a save, to be published or discarded.
+    /// A new file for a save, which is then published or discarded.
     pub(crate) fn create_temporary(&self) -> Result<Output, Error> {
         self.files.create(&self.temporary)
     }
 
-    /// Makes the temporary file, of so many bytes, the dump, if it was written, and else removes
-    /// it. `ready` runs when it is on the disk and the old dump is still there.
+    /// Makes the temporary file, of so many bytes, the dump if it was written, and else removes it.
+    /// `ready` runs when it is on the disk and the old dump still has its name.
     pub(crate) fn publish<T, E: From<Error>>(
         &self,
         (file, bytes): (&mut Output, u64),
@@ -126,7 +127,7 @@ impl DataDirectory {
     }
 }
 
-/// Makes a directory the one of this process, and tells its path without links.
+/// Makes a directory the current one of this process, and returns its path without links.
 pub(crate) fn enter(path: &Path) -> Result<PathBuf, ServeError> {
     let entered = std::env::set_current_dir(path).and_then(|()| std::env::current_dir());
     entered.map_err(|error| ServeError::Directory { path: path.to_owned(), error })
@@ -138,7 +139,7 @@ pub(crate) fn create(path: &Path) -> Result<(), ServeError> {
     created.map_err(|error| ServeError::Directory { path: path.to_owned(), error: source(error) })
 }
 
-/// What the operating system said.
+/// The operating system's error.
 fn source(error: Error) -> std::io::Error {
     match error {
         Error::File { source, .. } => source,

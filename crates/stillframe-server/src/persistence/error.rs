@@ -13,7 +13,7 @@ pub enum SaveError {
     /// A file or directory refuses something.
     #[error(transparent)]
     File(#[from] Error),
-    /// What comes before the first key cannot be written.
+    /// The part before the first key cannot be written.
     #[error(transparent)]
     Head(#[from] SinkError),
     /// There can be no image now.
@@ -25,10 +25,10 @@ pub enum SaveError {
     /// Records that are in the image are not durable.
     #[error("the log does not hold what is in the image: {0}")]
     Log(#[source] Error),
-    /// The thread that takes images has said nothing.
+    /// The thread that takes images reported nothing.
     #[error("the save ended without a word")]
     Silence,
-    /// It failed while somebody waited for it.
+    /// It failed while a client waited for it.
     #[error("the save failed; see the log")]
     Logged,
 }
@@ -53,35 +53,35 @@ pub enum LoadError {
     /// It cannot be opened.
     #[error(transparent)]
     File(#[from] Error),
-    /// What it holds cannot be loaded.
+    /// Its content cannot be loaded.
     #[error(transparent)]
     Entry(#[from] EntryError),
 }
 
-/// Why what comes next in an RDB file cannot be loaded.
+/// Why the next part of an RDB file cannot be loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum EntryError {
     /// The bytes are at fault.
     #[error(transparent)]
     Decode(#[from] DecodeError),
-    /// A collection cannot be taken over.
+    /// A collection is malformed.
     #[error(transparent)]
     Collection(#[from] values::LoadError),
     /// There is no memory.
     #[error(transparent)]
     Memory(MemoryError),
-    /// The field that tells a position in a log tells none.
+    /// The field for a position in a log is malformed.
     #[error("the position in a log, before offset {offset}, is none")]
     Position {
         /// Where the field ends, at most.
         offset: u64,
     },
-    /// A key stands in the file twice.
+    /// A key is in the file twice.
     #[error("key \"{key}\" at offset {offset} is there for a second time")]
     Again {
         /// The key, escaped.
         key: String,
-        /// Where it stands.
+        /// Its offset.
         offset: u64,
     },
     /// The file has more databases.
@@ -89,7 +89,7 @@ pub enum EntryError {
     Database {
         /// Its number.
         db: u64,
-        /// Where it stands.
+        /// Its offset.
         offset: u64,
     },
 }

@@ -12,7 +12,7 @@ use super::sink::Destination;
 /// Bytes gathered for one write: small enough for the rate limit and the progress to stay smooth.
 const STAGE_BYTES: usize = 256 << 10;
 
-/// A stage for one file after the other.
+/// A stage that one file after another uses.
 pub(crate) fn stage() -> Stage {
     Stage::new(STAGE_BYTES)
 }
@@ -44,7 +44,7 @@ impl DumpFile {
         (&mut self.file, self.written.load(Ordering::Relaxed))
     }
 
-    /// Takes the stage away for the next file. Nothing more can be written through this one.
+    /// Takes the stage for the next file. This one can write nothing more.
     pub(crate) fn take_stage(&mut self) -> Stage {
         self.file.take_stage().unwrap_or_else(stage)
     }
@@ -62,10 +62,10 @@ impl DumpFile {
     }
 }
 
-/// What the operating system says where it says nothing else.
+/// The error where the operating system names none.
 const EIO: i32 = rustix::io::Errno::IO.raw_os_error();
 
-/// The image is of no use any more.
+/// The image is cancelled.
 pub(crate) fn given_up() -> SinkError {
     SinkError::new(format_args!("the image was given up"))
 }

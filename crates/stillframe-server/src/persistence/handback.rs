@@ -1,4 +1,4 @@
-//! How the thread that takes an image says how it went, and hands back what it worked with.
+//! How the thread that takes an image reports the outcome and hands back its tools.
 //!
 //! The end is told while the image is still held. An image is over when it is held no more:
 //! only then may the next one begin. So whether it is held is asked *first*; else an end that
@@ -34,7 +34,7 @@ impl<E, T> Handback<E, T> {
         Taker { sender: self.sender.clone(), waker: self.waker.clone() }
     }
 
-    /// Hears what was told, if anything was, and gives the tools to `keep`; whether the image is
+    /// Receives the outcome, if any, and gives the tools to `keep`; returns whether the image is
     /// held.
     pub(crate) fn hear(&mut self, held: impl FnOnce() -> bool, keep: impl FnOnce(T)) -> bool {
         let held = held();
@@ -57,7 +57,7 @@ impl<E, T> Handback<E, T> {
 }
 
 impl<E, T> Taker<E, T> {
-    /// The image has ended so. Nobody hears it if the server is stopping: then nobody needs to.
+    /// Reports the outcome. A server that is stopping does not receive it, and need not.
     pub(crate) fn tell(self, end: E, tools: T) {
         let _ = self.sender.send((end, tools));
         self.waker.wake();

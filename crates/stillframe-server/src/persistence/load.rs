@@ -15,19 +15,19 @@ use crate::journal::{POSITION_FIELD, Position};
 use crate::replay::{SLICE, delay};
 use crate::replication::point::{StreamField, StreamFields, StreamPoint};
 
-/// What was loaded.
+/// The figures of a load.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Loaded {
     /// Keys.
     pub(crate) keys: u64,
-    /// Keys in the file that had expired.
+    /// Expired keys in the file.
     pub(crate) expired: u64,
-    /// Where the image stands in a log, if it was made beside one.
+    /// The image's position in a log, if it was made beside one.
     pub(crate) position: Option<Position>,
 }
 
 const PROGRESS_PERIOD: Duration = Duration::from_secs(5);
-/// Keys loaded between two looks at the clock.
+/// Keys loaded between two readings of the clock.
 const BATCH: usize = 32;
 
 /// An RDB file on its way into a keyspace, up to its end mark and checksum.
@@ -35,16 +35,16 @@ pub(crate) struct Load {
     decoder: Decoder<Input>,
     path: PathBuf,
     bytes: u64,
-    /// Keys whose time had come by then are passed over.
+    /// Keys that had expired by then are skipped.
     now: i64,
-    /// Keys take the place of those that are there.
+    /// Whether keys replace existing ones.
     merge: bool,
-    /// Where a stream of replication stands in the file.
+    /// The point of a stream of replication in the file.
     stream: StreamFields,
-    /// Keys that had expired, if somebody wants to know them.
+    /// Expired keys, if they are collected.
     expired: Option<Vec<(usize, Vec<u8>)>>,
     loaded: Loaded,
-    /// Keys that hold nothing.
+    /// Empty keys.
     empty: u64,
     started: Instant,
     told: Instant,
@@ -69,22 +69,22 @@ impl Load {
         }
     }
 
-    /// Has its keys take the place of those that are there.
+    /// Makes its keys replace existing ones.
     pub(crate) fn merge(&mut self) {
         self.merge = true;
     }
 
-    /// Has [`take_expired`](Self::take_expired) tell which keys had expired.
+    /// Makes [`take_expired`](Self::take_expired) return expired keys.
     pub(crate) fn keep_expired(&mut self) {
         self.expired = Some(Vec::new());
     }
 
-    /// Databases and keys that had expired, since this was last asked.
+    /// Databases and keys that had expired, since the last call.
     pub(crate) fn take_expired(&mut self) -> Vec<(usize, Vec<u8>)> {
         self.expired.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
-    /// Where a stream of replication stands in the file, if it says so.
+    /// The point of a stream of replication in the file, if any.
     pub(crate) fn stream_point(&self) -> Option<StreamPoint> {
         self.stream.point()
     }
@@ -94,7 +94,7 @@ impl Load {
         self.bytes
     }
 
-    /// Those of them that are loaded.
+    /// Loaded bytes of these.
     pub(crate) fn offset(&self) -> u64 {
         self.decoder.offset()
     }
@@ -127,7 +127,7 @@ impl Load {
         Ok(false)
     }
 
-    /// Loads all that is left.
+    /// Loads the rest.
     ///
     /// # Errors
     /// As for [`slice`](Self::slice).
@@ -136,7 +136,7 @@ impl Load {
         self.finish()
     }
 
-    /// Loads a key, or what comes before one; false at the end.
+    /// Loads a key, or the part before one; false at the end.
     fn step(&mut self, keyspace: &mut Keyspace) -> Result<bool, EntryError> {
         match next(&mut self.decoder, keyspace, self.now, self.merge)? {
             Next::End => return Ok(false),
@@ -145,7 +145,7 @@ impl Load {
             Next::Stream(field) => self.stream.take(field),
             Next::Position(position) => {
                 self.loaded.position = Some(position);
-                // What the log holds may be about keys that have expired since.
+                // Records of the log may be about keys that have expired since.
                 self.now = i64::MIN;
             }
             Next::Expired { db, key } => {
@@ -159,7 +159,7 @@ impl Load {
         Ok(true)
     }
 
-    /// All was loaded, and the file ends there.
+    /// Checks that the file ends behind the loaded part.
     ///
     /// # Errors
     /// [`ServeError::Load`]: something follows.
@@ -225,7 +225,7 @@ pub(crate) fn load(
     }
 }
 
-/// Loads an RDB file, of so many bytes, up to its end mark and checksum; tells where that is. More
+/// Loads an RDB file, of so many bytes, up to its end mark and checksum; returns that offset. More
 /// may follow.
 ///
 /// # Errors
@@ -235,7 +235,7 @@ pub(crate) fn load_file(
     path: &Path,
     file: (Input, u64),
 ) -> Result<u64, ServeError> {
-    // Nothing has expired: what follows may be about keys that have.
+    // Nothing counts as expired: what follows may be about keys that have.
     let mut load = Load::new(path, file, i64::MIN);
     while !load.slice(keyspace, 0)? {}
     let end = load.offset();
@@ -243,25 +243,25 @@ pub(crate) fn load_file(
     Ok(end)
 }
 
-/// What was read.
+/// A part of a file.
 pub(crate) enum Next {
     /// A key.
     Loaded,
-    /// A key whose time had come.
+    /// An expired key.
     Expired { db: usize, key: Vec<u8> },
-    /// How much of the log is in the file.
+    /// The position in the log.
     Position(Position),
-    /// Where a stream of replication stands, or a part of it.
+    /// The point of a stream of replication, or a part of it.
     Stream(StreamField),
-    /// A key that holds nothing, and is left out.
+    /// An empty key, which is skipped.
     Empty,
-    /// Something else that is no key.
+    /// Another part that is no key.
     Other,
     /// The end mark.
     End,
 }
 
-/// Reads up to the end of the next key, or whatever comes before. `merge`: it may be there already.
+/// Reads up to the end of the next part. `merge`: a key may exist already.
 pub(crate) fn next<R: Read>(
     decoder: &mut Decoder<R>,
     keyspace: &mut Keyspace,
@@ -319,7 +319,7 @@ pub(crate) fn next<R: Read>(
     Ok(Next::Loaded)
 }
 
-/// Makes a key look used as the file says, if that is what is counted here.
+/// Sets how a key was used from the file, if that is counted here.
 fn keep_uses(keyspace: &mut Keyspace, db: usize, key: &[u8], uses: Uses) {
     match uses {
         Uses::Unknown => {}
@@ -328,7 +328,7 @@ fn keep_uses(keyspace: &mut Keyspace, db: usize, key: &[u8], uses: Uses) {
     }
 }
 
-/// The database that a file's number stands for.
+/// The database of a file's number.
 fn database(db: u64, offset: u64) -> Result<usize, EntryError> {
     let known = usize::try_from(db).ok().filter(|&db| db < DATABASES);
     known.ok_or(EntryError::Database { db, offset })

@@ -1,4 +1,4 @@
-//! The log and the image that it continues: one is begun with the other.
+//! A log and the image that it continues, which begin together.
 
 use std::time::Instant;
 
@@ -28,8 +28,8 @@ pub(crate) fn begin_log(
     begun
 }
 
-/// Has the log be as the configuration says: begun, ended, under another policy. Called every turn
-/// before its replies are written, so that what CONFIG SET answers is true.
+/// Makes the log follow the configuration: begun, ended, under another policy. Called every turn
+/// before its replies are written, so that the reply of CONFIG SET is true.
 pub(crate) fn attend_log(keyspace: &mut Keyspace, state: &mut ServerState) {
     if !state.config.appendonly && state.storage.journal.is_open() {
         let _ = journal::close(keyspace, state); // who waits for a reply is told
@@ -39,7 +39,7 @@ pub(crate) fn attend_log(keyspace: &mut Keyspace, state: &mut ServerState) {
     }
 }
 
-/// Begins a log that is wanted, unless there can be none just now.
+/// Begins a log that is wanted, unless that is impossible now.
 #[cold]
 fn begin_wanted(keyspace: &mut Keyspace, state: &mut ServerState) {
     if is_busy(state) || !state.storage.journal.try_again(Instant::now()) {
@@ -51,8 +51,8 @@ fn begin_wanted(keyspace: &mut Keyspace, state: &mut ServerState) {
     }
 }
 
-/// Begins the log that CONFIG SET asks for, so that its answer tells whether there can be one; at
-/// the end of a turn instead if a save or a load comes first.
+/// Begins the log that CONFIG SET asks for, so that its reply reports success or failure; at the
+/// end of a turn instead if a save or a load comes first.
 ///
 /// # Errors
 /// [`SaveError`]; nothing has changed.
@@ -66,14 +66,14 @@ pub(crate) fn begin_asked(
     begin_soon(keyspace, state)
 }
 
-/// Whether no image can begin just now.
+/// Whether no image can begin now.
 fn is_busy(state: &ServerState) -> bool {
     state.storage.saves.running().is_some() || state.is_loading() || state.replication.sends_image()
 }
 
 /// Begins a log whose image is written as fast as its policy wants.
 fn begin_soon(keyspace: &mut Keyspace, state: &mut ServerState) -> Result<(), SaveError> {
-    // Writes wait for it, or will soon.
+    // Writes wait for it, or soon will.
     let bandwidth_bytes = match state.config.appendfsync {
         Policy::Always | Policy::EverySecond => 0,
         Policy::No => state.config.snapshot_bandwidth_bytes,

@@ -4,9 +4,9 @@
 //!   disk, and a save that fails leaves the old one and removes its own temporary file.
 //! - The command thread opens the temporary file, begins the image and later notes how it went.
 //!   Writing, syncing and renaming happen on the snapshotter thread (fork: writing in the child).
-//! - A save that is under way when the data set is flushed goes on and is published: it is the data
-//!   as it was at begin. (Redis kills it, and then saves the empty set in the foreground if there
-//!   is a schedule. Here nothing is saved until the schedule says so.)
+//! - A save under way when the data set is flushed goes on and is published: it is the data as it
+//!   was at begin. (Redis kills it, and then saves the empty set in the foreground if there is a
+//!   schedule. Here the next save comes by the schedule.)
 
 mod directory;
 mod error;
@@ -51,8 +51,8 @@ pub(crate) use storage::Storage;
 /// Pause after a failed save before the schedule tries again.
 const RETRY_PAUSE: Duration = Duration::from_secs(5);
 
-/// Begins a save in the background, at a point of consistency: no command is half done. It is held
-/// to `snapshot-bandwidth`.
+/// Begins a background save, held to `snapshot-bandwidth`, at a point of consistency: no command is
+/// half done.
 ///
 /// # Errors
 /// One sentence; it is logged and counts as a failed save.
@@ -72,8 +72,8 @@ pub(crate) fn begin_at_rate(
     begin_for(keyspace, state, bandwidth_bytes, false)
 }
 
-/// As [`begin_at_rate`]; `awaited`: somebody waits for the save and hears how it went, so that a
-/// failure is no reason to refuse writes.
+/// As [`begin_at_rate`]; `awaited`: a client waits for the save and gets its outcome, so a failure
+/// is no reason to refuse writes.
 fn begin_for(
     keyspace: &mut Keyspace,
     state: &mut ServerState,
@@ -152,7 +152,7 @@ fn start(
     Ok((counters, begun.begin))
 }
 
-/// Writes what comes before the first entry, with `fields`; all of it fits the encoder's buffer.
+/// Writes the part before the first entry, with `fields`; it fits the encoder's buffer.
 pub(crate) fn with_header<O: Destination>(
     mut encoder: Encoder<O>,
     keyspace: &Keyspace,
@@ -206,7 +206,7 @@ pub(crate) fn attend(keyspace: &mut Keyspace, state: &mut ServerState) {
     let elapsed = running.started.elapsed();
     saves.last_duration = Some(elapsed);
     saves.ended_well = saved.is_ok();
-    // Who cancels a save, or hears that it failed, does not want writes to be refused for it.
+    // A client that cancels a save, or gets its failure, does not want writes refused for it.
     saves.last_ok = saved.is_ok() || (running.cancelled || running.awaited) && saves.last_ok;
     match saved {
         Ok(_) => {
@@ -235,15 +235,15 @@ pub(crate) fn attend(keyspace: &mut Keyspace, state: &mut ServerState) {
     }
 }
 
-/// Stops the save under way, which nobody wants any more. The old dump file stays, and so does
-/// INFO's word on the save before.
+/// Stops the unwanted save under way. The old dump file stays, and so does INFO's status of the
+/// save before.
 pub(crate) fn abandon(keyspace: &Keyspace, state: &mut ServerState) {
     let Some(running) = &mut state.storage.saves.running else { return };
     running.cancelled = true;
     state.storage.saves.give_up(keyspace, &state.storage.saves.throttle);
 }
 
-/// Stops the save under way, and forgets one that is scheduled; false if there is neither.
+/// Stops the save under way and a scheduled one; false if there is neither.
 pub(crate) fn cancel(keyspace: &Keyspace, state: &mut ServerState) -> bool {
     let scheduled = std::mem::take(&mut state.storage.saves.scheduled);
     let runs = state.storage.saves.running.is_some();
@@ -251,7 +251,7 @@ pub(crate) fn cancel(keyspace: &Keyspace, state: &mut ServerState) -> bool {
     runs || scheduled
 }
 
-/// Saves now and waits for it, at full speed: everybody else waits too.
+/// Saves now at full speed and waits for the end, as all clients do.
 ///
 /// # Errors
 /// One sentence; it was logged.
@@ -270,7 +270,7 @@ pub(crate) fn wait(keyspace: &mut Keyspace, state: &mut ServerState) {
     attend(keyspace, state);
 }
 
-/// Begins what the schedule, or BGSAVE SCHEDULE, asks for.
+/// Begins the save that the schedule, or BGSAVE SCHEDULE, asks for.
 pub(crate) fn run_schedule(keyspace: &mut Keyspace, state: &mut ServerState) {
     let since =
         u64::try_from(unix_millis() / 1000 - state.storage.saves.last_success_s).unwrap_or(0);
@@ -293,7 +293,7 @@ pub(crate) fn run_schedule(keyspace: &mut Keyspace, state: &mut ServerState) {
         tracing::info!("the log has grown: an image takes its place");
     }
     if due.is_some() || saves.scheduled || rewrite {
-        // A failure was logged and is tried again after a pause.
+        // A failure is logged, and the save retried after a pause.
         let _ = begin(keyspace, state);
     }
 }

@@ -1,4 +1,4 @@
-//! The save under way, how earlier ones went, and what a save works in.
+//! The save under way, the outcome of earlier ones, and the workspace of saves.
 
 use std::path::Path;
 use std::sync::atomic::Ordering;
@@ -16,31 +16,31 @@ use crate::config::SavePoint;
 use crate::journal::Covered;
 use crate::net::Waker;
 
-/// The save under way and how earlier ones went.
+/// The save under way and the outcome of earlier ones.
 pub(crate) struct Saves {
     /// Whether the last save in the background, or attempt at one, succeeded.
     pub(crate) last_ok: bool,
-    /// Whether the last save that ended succeeded, whoever waited for it.
+    /// Whether the last save that ended succeeded, in the foreground or background.
     pub(crate) ended_well: bool,
     /// When the last successful save ended (or the server started), in unix seconds.
     pub(crate) last_success_s: i64,
     /// How long the last background save took, whether it succeeded or not.
     pub(crate) last_duration: Option<Duration>,
-    /// How long the command thread was held up by the last begin of an image.
+    /// How long the last begin of an image blocked the command thread.
     pub(crate) latest_begin: Duration,
     /// Successful saves since the start.
     pub(crate) count: u64,
     /// BGSAVE was asked for while it could not begin.
     pub(crate) scheduled: bool,
-    /// What was loaded at start.
+    /// The figures of the load at start.
     pub(crate) loaded: Loaded,
     pub(super) running: Option<Save>,
     /// How it ended.
     pub(super) handback: Handback<Saved, (Workspace, Stage)>,
-    /// What a save works in, kept from one to the next: fresh memory is slow to touch, and the
+    /// The workspace of a save, kept from one to the next: fresh memory is slow to touch, and the
     /// command thread would wait for it.
     pub(super) workspace: Option<(Workspace, Stage)>,
-    /// The part of it that an image for replicas has no use for.
+    /// The part of it that an image for replicas does not need.
     stage: Option<Stage>,
     pub(super) counters: Counters,
     /// Pauses of the image under way.
@@ -50,7 +50,7 @@ pub(crate) struct Saves {
     waker: Waker,
     /// Holds dumps to their rate.
     pub(crate) throttle: Throttle,
-    /// Holds what is sent to replicas to its rate.
+    /// Holds images for replicas to their rate.
     pub(crate) sending: Throttle,
     pub(super) due: Option<Due>,
 }
@@ -59,9 +59,9 @@ pub(crate) struct Saves {
 #[derive(Debug)]
 pub(super) struct Due {
     since: Instant,
-    /// From when on it is overdue: the time that its schedule gives it.
+    /// When it becomes overdue, by its schedule.
     grace: Duration,
-    /// When it will be told again.
+    /// When to log it again.
     tell_after: Duration,
 }
 
@@ -74,9 +74,9 @@ pub(crate) struct Save {
     pub(super) dirty: u64,
     pub(super) counters: Counters,
     pub(super) covered: Covered,
-    /// Somebody waits for its end.
+    /// Whether a client waits for its end.
     pub(super) awaited: bool,
-    /// Told to stop by an operator.
+    /// Whether an operator has cancelled it.
     pub(super) cancelled: bool,
 }
 
@@ -91,14 +91,14 @@ impl Save {
         self.counters.bytes.load(Ordering::Relaxed)
     }
 
-    /// Bytes the file will have, as far as one can tell from the keys saved so far.
+    /// Bytes that the file will have, estimated from the keys saved so far.
     pub(crate) fn bytes_total(&self) -> u64 {
         let done = u128::from(self.keys_done());
         let bytes = u128::from(self.bytes_done()) * u128::from(self.keys_total);
         u64::try_from(bytes.checked_div(done).unwrap_or(0)).unwrap_or(u64::MAX)
     }
 
-    /// Time left, if the rest takes as long per key as what is done.
+    /// Time left, if the rest takes as long per key as before.
     pub(crate) fn time_left(&self) -> Duration {
         let (done, total) = (self.keys_done(), self.keys_total);
         if done == 0 {
@@ -152,7 +152,7 @@ impl Saves {
         self.directory = directory;
     }
 
-    /// Where the dump file is.
+    /// The path of the dump file.
     pub(crate) fn dump(&self) -> &Path {
         self.directory.dump()
     }
@@ -162,8 +162,8 @@ impl Saves {
         self.waker.clone()
     }
 
-    /// What the schedule asks for now. What it goes on asking for, for longer than from one save to
-    /// the next, is overdue and told, less and less often.
+    /// The save that the schedule asks for now. If it waits for longer than the schedule's period,
+    /// it is overdue, which is logged, less and less often.
     pub(super) fn note_due(&mut self, point: Option<&SavePoint>) {
         let Some(point) = point else { return self.due = None };
         let (since, grace) = (Instant::now(), Duration::from_secs(point.seconds.max(1)));
@@ -192,8 +192,8 @@ impl Saves {
         self.due.as_ref().map_or(Duration::ZERO, overdue)
     }
 
-    /// Stops the image under way: nothing of it is to be written any more, at no pace. The
-    /// throttle is that of its writer.
+    /// Stops the image under way at once: nothing more of it is written. The throttle is that of
+    /// its writer.
     pub(crate) fn give_up(&self, keyspace: &Keyspace, throttle: &Throttle) {
         keyspace.progress().cancel();
         throttle.cancel();
@@ -205,7 +205,7 @@ impl Saves {
         self.running.as_ref()
     }
 
-    /// What an image is encoded in, until [`give_back`](Self::give_back): saves and images for
+    /// Lends the encoder's workspace until [`give_back`](Self::give_back): saves and images for
     /// replicas take turns.
     pub(crate) fn lend_workspace(&mut self) -> Workspace {
         self.workspace.take().map_or_else(Workspace::new, |(workspace, stage)| {
@@ -226,7 +226,8 @@ impl Saves {
         self.drag.clone()
     }
 
-    /// A save was published and its image is about to end: look again soon.
+    /// Whether a save was published and its image is about to end, so that the loop looks again
+    /// soon.
     pub(crate) fn ends_soon(&self) -> bool {
         self.handback.has_ended()
     }

@@ -1,9 +1,9 @@
-//! Where the entries of an image go: RDB bytes into a file, or sockets, open already.
+//! The sink of an image's entries: RDB bytes into an open file, or open sockets.
 //!
 //! - Runs on the snapshotter thread or in a forked child: nothing here allocates, locks or logs
 //!   after construction.
-//! - What the other side must see while it runs is in [`Counters`], shared with a forked child. All
-//!   else that a child changes stays in the child: the parent publishes the file without it.
+//! - [`Counters`] hold what the other side must see meanwhile, shared with a forked child. All else
+//!   that a child changes stays in the child: the parent publishes the file without it.
 
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -37,8 +37,8 @@ impl Counters {
     }
 }
 
-/// `rdb-key-save-delay`: a pause after each key, so that tests can look at a save under way. Seen
-/// by whoever writes the image, which may be a forked child.
+/// `rdb-key-save-delay`: a pause after each key, so that tests can observe a save under way. The
+/// writer of the image, perhaps a forked child, sees changes.
 #[derive(Debug, Clone)]
 pub(crate) struct Drag(Shared<AtomicI32>);
 
@@ -48,12 +48,12 @@ impl Drag {
         Shared::new(AtomicI32::new(0)).map(Self)
     }
 
-    /// From now on so many microseconds; if negative, one once in so many times.
+    /// Sets the pause to so many microseconds; if negative, one once in so many times.
     pub(crate) fn set(&self, delay_us: i32) {
         self.0.store(delay_us, Ordering::Relaxed);
     }
 
-    /// Pauses, after so many keys. A pause ends early when it is taken back.
+    /// Pauses, after so many keys. A pause ends early when the setting is withdrawn.
     fn pause(&self, keys: u64) {
         const LOOK: Duration = Duration::from_millis(10);
         let delay_us = match self.0.load(Ordering::Relaxed) {
@@ -73,9 +73,9 @@ impl Drag {
     }
 }
 
-/// Where RDB bytes go.
+/// A target of RDB bytes.
 pub(crate) trait Destination: Output<Error = SinkError> + Send {
-    /// After the last byte: writes what is still gathered.
+    /// After the last byte: writes the buffered rest.
     fn finish(&mut self) -> Result<(), SinkError>;
 }
 
@@ -100,7 +100,7 @@ impl<O: Destination> RdbSink<O> {
         Self { drag: Some(drag), ..self }
     }
 
-    /// Whether it also writes how each key was used, for a server that evicts by that.
+    /// Whether to write how each key was used, for a server that evicts by that.
     pub(crate) fn telling_uses(self, tells_uses: bool) -> Self {
         Self { tells_uses, ..self }
     }

@@ -48,8 +48,8 @@ fn load_slices(host: &mut impl Host) -> Result<bool, ServeError> {
     }
 }
 
-/// Applies the log that the loaded dump names, and begins one if one is wanted. Returns whether the
-/// server is to end, which it was asked to meanwhile.
+/// Applies the log that the loaded dump names, and begins one if one is wanted. Returns whether a
+/// shutdown was requested meanwhile.
 ///
 /// # Errors
 /// [`ServeError`]: which file, what is wrong with it, what to do.
@@ -63,7 +63,7 @@ pub(crate) fn recover_log(host: &mut impl Host) -> Result<bool, ServeError> {
     if !state.config.appendonly || state.storage.journal.is_on() {
         return Ok(false);
     }
-    // The log is on before the first request is served that changes anything.
+    // The log is on before the first write is served.
     begin_log(keyspace, state, 0).map_err(|error| ServeError::BeginLog(error.into()))?;
     while is_saving(host) {
         if !host.turn(SLICE)? {
@@ -77,7 +77,7 @@ pub(crate) fn recover_log(host: &mut impl Host) -> Result<bool, ServeError> {
     if state.storage.journal.is_on() { Ok(false) } else { Err(ServeError::LogWithoutImage) }
 }
 
-/// Notes the end of the save under way; whether it goes on.
+/// Notes the end of the save under way; returns whether it still runs.
 fn is_saving(host: &mut impl Host) -> bool {
     let (keyspace, state, _) = host.parts();
     let _ = keyspace.tend();

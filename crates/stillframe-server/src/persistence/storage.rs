@@ -1,4 +1,4 @@
-//! What keeps the data on the disk: images, and the log behind them.
+//! The data on the disk: images, and the log behind them.
 
 use std::borrow::Cow;
 
@@ -9,16 +9,16 @@ use crate::replay::Loading;
 
 /// See the head of this file.
 pub(crate) struct Storage {
-    /// Saving, and how it went.
+    /// Saves.
     pub(crate) saves: Saves,
     /// The log.
     pub(crate) journal: Journal,
-    /// The data is being loaded, at start.
+    /// The load at start, while under way.
     pub(crate) loading: Option<Loading>,
 }
 
 impl Storage {
-    /// Nothing is loaded, and no log is kept yet.
+    /// Nothing loaded, and no log yet.
     pub(crate) fn new(saves: Saves, config: &Config) -> Self {
         let journal = Journal::new(saves.directory().files(), config, saves.waker());
         Self { saves, journal, loading: None }
