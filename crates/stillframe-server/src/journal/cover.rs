@@ -1,23 +1,23 @@
-//! What an image has to do with the log: it waits for the records that are in it, and once it is
-//! published those that nobody needs go.
+//! An image and the log: it waits for its records, and once it is published, records that nobody
+//! needs go.
 
 use stillframe_durability::{Error, LogHandle};
 
 use super::earlier::{History, Reach};
 use super::position::Position;
 
-/// What an image has to do with the log when it is published.
+/// The work on the log when an image is published.
 pub(crate) struct Cover {
     pub(super) position: Option<Position>,
     pub(super) log: Option<LogHandle>,
     pub(super) history: History,
     pub(super) reach: Reach,
-    /// Generations up to this one have been superseded, but for the image's own.
+    /// Generations up to this one are superseded, except for the image's own.
     pub(super) newest: u64,
     pub(super) bytes: u64,
 }
 
-/// What is left of a [`Cover`] for when its image has ended.
+/// The part of a [`Cover`] for the end of its image.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Covered {
     pub(super) position: Option<Position>,
@@ -53,7 +53,7 @@ impl Cover {
         }
     }
 
-    /// There was no room for the image: the past gives way.
+    /// Deletes an earlier image when there is no room for the new one.
     pub(crate) fn give_way(&self) {
         self.history.give_way();
     }

@@ -1,12 +1,12 @@
 //! Earlier images, each with the log that leads on from it: how far back a server can be rewound.
 //!
-//! - Before an image takes the dump's name, the old dump gets a second one, durably. So undoing
-//!   needs no copy, and a crash at any moment leaves the old image under one name at least.
+//! - Before an image takes the dump's name, the old dump gets a second one, durably. So keeping it
+//!   needs no copy, and a crash at any moment leaves the old image under at least one name.
 //! - An image leads to every later state of its generation, so the log from the oldest image of
 //!   each generation on stays, too. An image goes before the log that it needs.
 //! - The older the past, the sparser its images: those between two others of a generation only
 //!   make the way shorter. The first one of a generation is never thinned out.
-//! - What is kept gives way: a full disk takes the oldest image first.
+//! - The past gives way: a full disk costs the oldest image first.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -25,12 +25,12 @@ use crate::config::Config;
 pub(crate) struct Reach {
     /// Every state up to so long ago can be reached; 0: no earlier image is kept.
     age_ms: u64,
-    /// Most bytes of images and logs, but for one image and the log since.
+    /// Most bytes of images and logs, except for one image and the log since.
     bytes_max: u64,
 }
 
 impl Reach {
-    /// What the settings say; 0 bytes are no limit.
+    /// From the settings; 0 bytes are no limit.
     pub(super) fn of(config: &Config) -> Self {
         let bytes_max = match config.log_keep.bytes {
             0 => u64::MAX,
@@ -40,7 +40,7 @@ impl Reach {
     }
 }
 
-/// What is kept, for INFO.
+/// The kept past, for INFO.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Kept {
     /// Earlier images.
@@ -70,7 +70,7 @@ impl History {
         }
     }
 
-    /// Where the dump file is, or would be.
+    /// The path of the dump file.
     pub(super) fn dump(&self) -> PathBuf {
         self.files.at(&self.dump_name)
     }
@@ -79,7 +79,7 @@ impl History {
         self.files.holds(&self.dump_name)
     }
 
-    /// Bytes of the dump file; 0 if nobody can tell.
+    /// Bytes of the dump file; 0 if unknown.
     pub(super) fn dump_bytes(&self) -> u64 {
         self.files.open_file(&self.dump_name).map_or(0, |(_, bytes)| bytes)
     }
@@ -92,8 +92,8 @@ impl History {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// An image is about to take the dump's name: the old one gets another. A file system that
-    /// cannot do that keeps no history, and an image is saved all the same.
+    /// Gives the old dump another name before an image takes its own. On a file system that cannot
+    /// do that, no past is kept, and the image is saved all the same.
     pub(super) fn keep_dump(&self, reach: Reach) {
         let Ok(Some(position)) = position::of_file(&self.files, &self.dump_name) else {
             return; // there is none, or no log leads on from it
@@ -107,8 +107,8 @@ impl History {
         }
     }
 
-    /// Removes logs that were begun and never counted, which no image names: each attempt to begin
-    /// one on a full disk leaves one.
+    /// Removes logs that began and never counted, which no image names: each attempt on a full disk
+    /// leaves one.
     pub(super) fn clear_begun(&self) -> Result<(), Error> {
         let Ok(named) = position::of_file(&self.files, &self.dump_name) else { return Ok(()) };
         let mut named: Vec<u64> = named.iter().map(|position| position.generation).collect();
@@ -121,8 +121,8 @@ impl History {
         Ok(())
     }
 
-    /// The dump names `named`, or no log: removes what leads nowhere, and what is kept no longer.
-    /// Generations above `newest` are not looked at.
+    /// With a dump that names `named`, or no log: removes files that lead nowhere, and those no
+    /// longer kept. Generations above `newest` are left alone.
     pub(super) fn tidy(
         &self,
         named: Option<Position>,
@@ -150,12 +150,12 @@ impl History {
         Ok(())
     }
 
-    /// The disk is full: gives up the oldest image, and the log that only it needs.
+    /// Deletes the oldest image, and the log that only it needs, when the disk is full.
     pub(super) fn give_way(&self) {
         let given = (|| {
             let Some(&oldest) = list(&self.files)?.first() else { return Ok(()) };
             self.files.remove(&name(oldest))?;
-            // Where publishing failed, only this tells which image the dump is after a crash.
+            // Where publishing failed, only this shows which image the dump is after a crash.
             self.files.sync()?;
             tracing::warn!("the disk is full: gave up {}", self.files.at(&name(oldest)).display());
             if let Ok(named) = position::of_file(&self.files, &self.dump_name) {
@@ -170,7 +170,7 @@ impl History {
         }
     }
 
-    /// A number that no record of any log here has reached.
+    /// A number above those of all records of logs here.
     pub(super) fn last_record_at_most(&self) -> Result<u64, Error> {
         let logs = self.logs()?;
         let ends = logs.values().filter_map(|segments| segments.last());
@@ -192,8 +192,8 @@ impl History {
         Ok(logs)
     }
 
-    /// Removes all of the images `found` but those that are kept, durably, and then what no image
-    /// and not the dump needs of the logs.
+    /// Removes the images `found` that are not kept, durably, and then all of the logs that neither
+    /// an image nor the dump needs.
     fn remove(
         &self,
         found: &[Position],
@@ -250,7 +250,7 @@ fn weigh(
     bytes
 }
 
-/// Which of the images, oldest first, are kept.
+/// Which of the images, oldest first, to keep.
 fn choose(
     mut images: Vec<ImageFile>,
     named: Option<Position>,
@@ -261,7 +261,7 @@ fn choose(
     if reach.age_ms == 0 {
         return Vec::new();
     }
-    // The second oldest leads to all that is asked for.
+    // The second oldest leads to all that is wanted.
     let then = now_ms.saturating_sub(reach.age_ms);
     while images.len() > 1 && images[1].position.begun_ms <= then {
         images.remove(0);
@@ -305,7 +305,7 @@ mod tests {
         kept.iter().map(|image| image.position.begun_ms / MINUTE).collect()
     }
 
-    /// An image a minute, for hours: every state of the last hour can be had, by few images.
+    /// An image a minute, for hours: a few images lead to every state of the last hour.
     #[test]
     fn every_state_within_the_age_is_kept_by_few_images() {
         let mut images: Vec<ImageFile> = Vec::new();

@@ -1,7 +1,7 @@
-//! The directories of logs, numbered: each has its own, so that one can be begun beside another.
+//! The numbered directories of logs: each log has its own, so that one can begin beside another.
 //!
-//! - A directory holds the file `unpublished` until an image that names it is published. With that
-//!   file, or with nothing in it, and not named by the dump, it is a leftover.
+//! - A directory has the file `unpublished` until an image that names it is published. A directory
+//!   that has that file, or nothing, and that the dump does not name, is a leftover.
 //! - That file is the first to be durable in a new directory, and the last to go from a leftover: a
 //!   crash on the way leaves a leftover.
 
@@ -29,7 +29,7 @@ impl Generations {
         Self { above: Arc::clone(above), name: name.to_owned() }
     }
 
-    /// Their directory, which is there.
+    /// Their directory, which exists.
     fn existing(&self) -> Result<Directory, Error> {
         self.above.below(&self.name).and_then(Directory::existing)
     }
@@ -41,7 +41,7 @@ impl Generations {
         }
     }
 
-    /// Where the directory of a generation would be.
+    /// The path of a generation's directory.
     pub(crate) fn path(&self, generation: u64) -> PathBuf {
         self.above.at(&self.name).join(generation.to_string())
     }
@@ -55,7 +55,7 @@ impl Generations {
         Directory::existing(self.place(generation)?)
     }
 
-    /// All that are there, rising.
+    /// All existing ones, rising.
     pub(super) fn list(&self) -> Result<Vec<u64>, Error> {
         let Some(root) = self.root()? else { return Ok(Vec::new()) };
         let number =
@@ -65,7 +65,7 @@ impl Generations {
         Ok(found)
     }
 
-    /// The newest that is there, or 0.
+    /// The newest existing one, or 0.
     pub(super) fn newest(&self) -> u64 {
         self.list().ok().and_then(|found| found.last().copied()).unwrap_or(0)
     }
@@ -94,13 +94,13 @@ impl Generations {
         Ok((generation, place))
     }
 
-    /// Whether no image that names it was ever published, as far as one can tell.
+    /// Whether, as far as its files show, no image that names it was ever published.
     pub(super) fn is_unpublished(&self, generation: u64) -> Result<bool, Error> {
         let names = self.files(generation)?.names()?;
         Ok(names.is_empty() || names.iter().any(|name| name == MARKER))
     }
 
-    /// An image that names this one is published.
+    /// Notes that an image that names this one is published.
     pub(super) fn publish(&self, named: u64) -> Result<(), Error> {
         let files = self.files(named)?;
         if files.holds(MARKER)? {
@@ -121,7 +121,7 @@ impl Generations {
         self.root()?.map_or(Ok(()), |root| root.remove_below(&generation.to_string()))
     }
 
-    /// Gives a generation that nobody asks for another name; tells it.
+    /// Sets a generation that nobody needs aside under another name, and returns that.
     pub(super) fn set_aside(&self, generation: u64) -> Result<PathBuf, Error> {
         let root = self.existing()?;
         let names = root.names()?;

@@ -1,21 +1,21 @@
-//! The server's log (`appendonly yes`): what requests did since the image in the dump file.
+//! The server's log (`appendonly yes`): the effects of requests since the image in the dump file.
 //!
 //! - A log belongs to the image that it continues: the dump file names the log's *generation*, a
 //!   directory of its own, and the first record that the image lacks. They agree exactly, because
-//!   both are fixed between two requests.
+//!   both are taken between two requests.
 //! - A record is one unit of [`Effects`]: a request, or a transaction, whole. Its payload is the
 //!   number of the database that is selected before it, a byte, and then requests as clients send
 //!   them.
 //! - An image is published after every record that is in it is durable, and only then are those
 //!   records removed. A crash in between leaves records that nobody reads.
 //! - A log that is begun while there are data, or anew after it failed, counts from the moment its
-//!   image is published; until then a marker file in its directory says that it may be thrown away.
+//!   image is published; until then a marker file in its directory means that it may be deleted.
 //! - While a log is wanted and none counts, writes of clients wait: from the start under `always`,
 //!   after as long as a record may wait for the disk under `everysec`, never under `no`.
 //! - Nothing here knows of saves: `persistence` begins a log together with the image that it
-//!   continues, and tells what became of the image.
-//! - After a failure, or when no log can be begun, no write is accepted until an image and a new
-//!   log have been made. What was acknowledged is in the old ones.
+//!   continues, and reports the outcome of the image.
+//! - After a failure, or when no log can begin, the server accepts no write until it has made an
+//!   image and a new log. Acknowledged writes are in the old ones.
 
 mod cover;
 mod earlier;
@@ -54,7 +54,7 @@ const WAITING_MAX: Duration = Duration::from_secs(2);
 /// Bytes of a record that are not its payload.
 const RECORD_HEAD_BYTES: u64 = 28;
 
-/// The log and how it is.
+/// The log and its state.
 pub(crate) struct Journal {
     history: History,
     open: Option<Open>,
@@ -68,9 +68,9 @@ pub(crate) struct Journal {
     /// Bytes of the last image.
     base_bytes: u64,
     retry_at: Option<Instant>,
-    /// Since when a log has been wanted, and none has counted.
+    /// Since when a log has been wanted and none has counted.
     uncovered: Option<Instant>,
-    /// The log was ended, and what had not reached the disk is lost.
+    /// Whether the log was ended with records lost that had not reached the disk.
     lost: bool,
     /// Now and then, the number of the last record at that time.
     samples: VecDeque<(Instant, u64)>,
@@ -90,10 +90,10 @@ struct Open {
     failed: Arc<AtomicBool>,
 }
 
-/// Pause before a log that could not be begun is tried again.
+/// Pause before a log that could not begin is retried.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
-/// What INFO tells.
+/// The figures for INFO.
 pub(crate) struct Told {
     pub(crate) stats: LogStats,
     pub(crate) current_bytes: u64,
@@ -130,23 +130,23 @@ impl Journal {
         self.open.is_some()
     }
 
-    /// A log that is begun from now on lies in this data directory.
+    /// Sets the data directory for the next log.
     pub(crate) fn move_to(&mut self, files: &Arc<Directory>, config: &Config) {
         self.history = History::new(files, config);
     }
 
-    /// Whether a log is kept and an image names it: only then may anyone rely on it.
+    /// Whether a log is kept and an image names it: only then does it count.
     pub(crate) fn is_on(&self) -> bool {
         self.open.as_ref().is_some_and(|open| open.published)
     }
 
-    /// A log is being begun: its image is under way.
+    /// Whether a log is beginning, with its image under way.
     pub(crate) fn is_starting(&self) -> bool {
         self.open.as_ref().is_some_and(|open| !open.published)
     }
 
-    /// Whether writes of clients wait: if the process were killed, they would be lost against the
-    /// promise of `appendfsync`, because no log that a start would replay has them.
+    /// Whether writes of clients wait: a kill would lose them against the promise of `appendfsync`,
+    /// because no log that a start would replay has them.
     #[inline]
     pub(crate) fn holds_writes(&self, config: &Config, now: Instant) -> bool {
         config.appendonly
@@ -165,7 +165,7 @@ impl Journal {
         }
     }
 
-    /// In a word how the log is, when one is `wanted`.
+    /// The state of the log in a word, when one is `wanted`.
     pub(crate) fn state(&self, wanted: bool) -> &'static str {
         match (self.is_on(), wanted) {
             (true, _) => "on",
@@ -180,14 +180,14 @@ impl Journal {
         self.problem.as_deref()
     }
 
-    /// The record that replies of this moment have to wait for.
+    /// The record for which replies must wait now.
     pub(crate) fn awaited(&self) -> Option<u64> {
         let open = self.open.as_ref().filter(|open| open.published)?;
         (open.policy == Policy::Always && open.log.durable() < self.last).then_some(self.last)
     }
 
-    /// The last record that replies need not wait for any more: it is on the disk. Once a log has
-    /// ended well that is its last one.
+    /// The last record on the disk, for which replies wait no more. Once a log has ended well, that
+    /// is its last one.
     pub(crate) fn durable(&self) -> u64 {
         match &self.open {
             Some(open) => open.log.durable(),
@@ -196,7 +196,7 @@ impl Journal {
         }
     }
 
-    /// What there is to tell of the log, if one is kept.
+    /// The figures of the log, if one is kept.
     pub(crate) fn told(&self) -> Option<Told> {
         let open = self.open.as_ref()?;
         let current_bytes = self.base_bytes + self.bytes.saturating_sub(self.covered_bytes);
@@ -211,19 +211,19 @@ impl Journal {
     }
 
     /// The position of an image that began now. All effects so far must have been
-    /// [handed on](hand_on).
+    /// [passed on](hand_on).
     fn position(&self) -> Option<Position> {
         let open = self.open.as_ref()?;
         let begun_ms = u64::try_from(unix_millis()).unwrap_or(0);
         Some(Position { generation: open.generation, from: self.last + 1, begun_ms })
     }
 
-    /// What is kept of the past.
+    /// The kept past.
     pub(crate) fn kept(&self) -> Kept {
         self.history.kept()
     }
 
-    /// What an image that begins now has to do with the log.
+    /// The work on the log for an image that begins now.
     pub(crate) fn cover(&self, config: &Config) -> Cover {
         Cover {
             position: self.position(),
@@ -235,7 +235,7 @@ impl Journal {
         }
     }
 
-    /// An image was published, of so many bytes.
+    /// Notes that an image of so many bytes was published.
     pub(crate) fn published(&mut self, cover: &Covered, image_bytes: u64) {
         (self.base_bytes, self.covered_bytes) = (image_bytes, cover.bytes);
         let named = cover.position.map(|position| position.generation);
@@ -267,13 +267,13 @@ impl Journal {
         self.bytes += records.clone().map(|[_, requests]| requests.len() as u64 + 1).sum::<u64>()
             + count * RECORD_HEAD_BYTES;
         self.last = open.log.append_all(records).unwrap_or_else(|_| {
-            // The turn notices; the numbers of lost records are not used again.
+            // The turn notices; numbers of lost records are not used again.
             open.failed.store(true, Ordering::Relaxed);
             self.last + count
         });
     }
 
-    /// Whether so much waits for the disk that requests have to wait, too.
+    /// Whether so much waits for the disk that requests must wait, too.
     pub(crate) fn lags(&mut self, now: Instant) -> bool {
         let Some(open) = &self.open else { return false };
         let durable = open.log.durable();
@@ -298,7 +298,7 @@ impl Journal {
         lags
     }
 
-    /// Whether the log has grown so much that an image should take its place.
+    /// Whether the log has grown so much that an image should replace it.
     pub(crate) fn rewrite_due(&self, config: &Config) -> bool {
         let Some(told) = self.told().filter(|_| self.is_on()) else { return false };
         let grown = told.current_bytes.saturating_sub(told.base_bytes);
@@ -320,7 +320,7 @@ impl Journal {
         )
     }
 
-    /// Whether a log that could not be begun may be tried again; from now on not for a while.
+    /// Whether to retry a log that could not begin; if so, not again for a while.
     pub(crate) fn try_again(&mut self, now: Instant) -> bool {
         let may = self.retry_at.is_none_or(|retry_at| retry_at <= now);
         if may {
@@ -329,7 +329,7 @@ impl Journal {
         may
     }
 
-    /// No log could be begun: writes are refused.
+    /// Notes that no log could begin: writes are refused.
     pub(crate) fn not_begun(&mut self, problem: &dyn Display) {
         self.problem = Some(not_begun(problem));
     }

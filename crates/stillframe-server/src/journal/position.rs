@@ -1,5 +1,4 @@
-//! Where an image stands in a log: what its file says of the log that continues it, and how an
-//! earlier image is named after its place.
+//! The position of an image in a log: the field of its file, and the name of an earlier image.
 
 use std::io::ErrorKind;
 
@@ -7,7 +6,7 @@ use stillframe_durability::Error;
 use stillframe_durability::disk::Directory;
 use stillframe_rdb::{DecodeError, Decoder, Event, Value};
 
-/// Where an image stands in a log.
+/// The position of an image in a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Position {
     /// The log's generation.
@@ -18,11 +17,11 @@ pub(crate) struct Position {
     pub(crate) begun_ms: u64,
 }
 
-/// The field of a dump file that tells its position.
+/// The field of a dump file that holds its position.
 pub(crate) const POSITION_FIELD: &[u8] = b"stillframe-log";
 
 impl Position {
-    /// As the field of a dump file has it.
+    /// The text of the field.
     pub(crate) fn text(self) -> String {
         format!("{}:{}:{}", self.generation, self.from, self.begun_ms)
     }
@@ -57,7 +56,7 @@ pub(crate) fn list(files: &Directory) -> Result<Vec<Position>, Error> {
     Ok(found)
 }
 
-/// Why a file does not say where its image stands.
+/// Why a file has no position.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PositionError {
     /// It cannot be opened.
@@ -68,7 +67,7 @@ pub(crate) enum PositionError {
     Head(#[from] DecodeError),
 }
 
-/// The position that the head of the RDB file `name` tells, if the file is there and does.
+/// The position in the head of the RDB file `name`, if the file exists and has one.
 pub(crate) fn of_file(
     directory: &Directory,
     name: &str,

@@ -1,11 +1,11 @@
-//! The log at start: what the dump file names is replayed, what it does not name is a leftover.
+//! The log at start: the one that the dump file names is replayed, any other is a leftover.
 //!
-//! - A log that the dump names is replayed whatever `appendonly` says now: what was acknowledged is
-//!   there. The setting only decides whether logging goes on.
-//! - Nothing changes on the disk before everything was replayed; a start that is interrupted is
-//!   done again.
-//! - A dump that names no log was made without one, or put there by someone: a log beside it is set
-//!   aside. A log without its dump is no state, and stops the start.
+//! - A log that the dump names is replayed whatever `appendonly` says now, because it has
+//!   acknowledged writes. The setting only decides whether logging goes on.
+//! - Nothing changes on the disk before everything was replayed, so an interrupted start is
+//!   repeated.
+//! - A dump that names no log was made without one, or copied there: a log beside it is set aside.
+//!   A log without its dump is no state, and stops the start.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -21,8 +21,8 @@ use stillframe_redis::Consumer;
 
 const PROGRESS_PERIOD: Duration = Duration::from_secs(5);
 
-/// Applies the log that the loaded dump names, from that position on, and goes on with it if a log
-/// is wanted. Returns whether the server is to end, which it was asked to meanwhile.
+/// Applies the log that the loaded dump names, from that position on, and continues it if a log is
+/// wanted. Returns whether a shutdown was requested meanwhile.
 ///
 /// # Errors
 /// [`ServeError`]: which file, what is wrong with it, what to do.
@@ -39,13 +39,13 @@ pub(crate) fn recover(host: &mut impl Host, named: Option<Position>) -> Result<b
         return Ok(!Recovery::new(host).run(position, wanted)?);
     }
     clear(&state.storage.journal.history)?;
-    // Numbers go on where an earlier log that is kept has ended.
+    // Numbers continue where an earlier kept log has ended.
     state.storage.journal.last =
         state.storage.journal.history.last_record_at_most().map_err(ServeError::of_log)?;
     Ok(false)
 }
 
-/// The dump names no log: those that are there are of no use.
+/// Sets existing logs aside: the dump names none.
 fn clear(history: &History) -> Result<(), LogError> {
     let generations = &history.generations;
     for generation in generations.list()? {
@@ -71,9 +71,9 @@ struct Recovery<'a, H: Host> {
     host: &'a mut H,
     records: Records,
     told: Instant,
-    /// When clients were served last.
+    /// When clients were last served.
     served: Instant,
-    /// The server is to end.
+    /// Whether a shutdown was requested.
     interrupted: bool,
 }
 
@@ -149,7 +149,7 @@ impl<'a, H: Host> Recovery<'a, H> {
     }
 }
 
-/// Tells what was found.
+/// Logs the findings.
 fn report(path: &Path, replayed: &Replayed) {
     tracing::info!(
         "replayed {} records, {} bytes, from {} in {:.3} s; the last is {}",

@@ -1,4 +1,4 @@
-//! What is done with the log between requests: it is handed effects, begun and ended.
+//! Work on the log between requests: it receives effects, begins and ends.
 
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -30,7 +30,7 @@ pub(crate) fn hand_on(keyspace: &mut Keyspace, state: &mut ServerState) {
 /// Ends the log when all that is in it, and all that goes there, is durable.
 ///
 /// # Errors
-/// It never will be, which was logged.
+/// They never will be, which was logged.
 pub(crate) fn close(keyspace: &mut Keyspace, state: &mut ServerState) -> Result<(), ()> {
     hand_on(keyspace, state);
     state.storage.journal.end(keyspace, &mut state.ledger)
@@ -59,7 +59,7 @@ impl Journal {
         ledger.effects.want(keyspace, Consumer::Log, false);
     }
 
-    /// Ends the log when all that is in it is durable.
+    /// Ends the log when all its records are durable.
     fn end(&mut self, keyspace: &mut Keyspace, ledger: &mut Ledger) -> Result<(), ()> {
         let Some(open) = self.open.take() else { return Ok(()) };
         ledger.effects.want(keyspace, Consumer::Log, false);
@@ -96,7 +96,7 @@ impl Journal {
         wanted && self.open.is_none()
     }
 
-    /// Notes how far the log is, to tell how long a record waits. Called by the clock.
+    /// Notes the last record, to measure how long records wait. Called by the clock.
     pub(crate) fn sample(&mut self, now: Instant) {
         let is_new = self.samples.back().is_none_or(|&(_, last)| last < self.last);
         if self.open.is_some() && is_new {
@@ -104,7 +104,7 @@ impl Journal {
         }
     }
 
-    /// Notes that the log has failed; true, once, if it has and replies may wait for it.
+    /// Notes a failure of the log; true, once, if it has failed and replies may wait for it.
     pub(crate) fn has_failed(&mut self, keyspace: &mut Keyspace, ledger: &mut Ledger) -> bool {
         if std::mem::take(&mut self.lost) {
             return true;
