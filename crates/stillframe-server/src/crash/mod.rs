@@ -34,7 +34,7 @@ impl Server {
         Self::start_waking(disk, appendonly, Waker::of_nobody())
     }
 
-    /// As [`start`](Self::start); `waker` wakes whoever waits for the end of saves.
+    /// As [`start`](Self::start); `waker` wakes the waiter for the end of saves.
     pub(crate) fn start_waking(
         disk: &SimulatedDisk,
         appendonly: bool,

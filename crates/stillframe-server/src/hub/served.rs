@@ -1,5 +1,5 @@
-//! The client whose request is running. It is out of the registry meanwhile: what others have for
-//! it waits as mail.
+//! The client whose request is running. It is out of the registry meanwhile, and messages for it
+//! wait as mail.
 
 use stillframe_resp::Protocol;
 
@@ -21,28 +21,28 @@ pub(crate) struct Served {
     input_own: usize,
     /// Messages to it; they go out before the reply.
     pub(crate) mail: Vec<u8>,
-    /// The reply will be dropped: messages wait for that.
+    /// The reply will be dropped, for which messages wait.
     silent: bool,
 }
 
 impl Served {
-    /// A request of this client runs; it may have so many bytes of unread replies.
+    /// Begins a request of this client, which may have so many bytes of unread replies.
     pub(crate) fn begin(&mut self, session: &Session, output_most: usize) {
         self.identify(session.who());
         (self.protocol, self.output_most) = (session.protocol, output_most);
     }
 
-    /// A request runs again, of a client that is nowhere.
+    /// Begins a replayed request, of a client outside of the registry.
     pub(crate) fn begin_replay(&mut self, session: &Session) {
         self.identify(Who { place: usize::MAX, ..session.who() });
     }
 
-    /// The request under way is this client's, as it was before a replay.
+    /// Restores the client of the request under way, after a replay.
     pub(crate) fn identify(&mut self, who: Who) {
         self.who = who;
     }
 
-    /// The client is back in the registry, which counts its memory.
+    /// Returns the client to the registry, which counts its memory.
     pub(super) fn end(&mut self) {
         self.bytes = 0;
     }
@@ -57,13 +57,13 @@ impl Served {
         self.protocol
     }
 
-    /// Notes how much memory it takes, its own buffer of requests apart.
+    /// Notes its memory, without its own buffer of requests.
     #[inline]
     pub(crate) fn weigh(&mut self, bytes: usize) {
         self.bytes = self.input_own + bytes;
     }
 
-    /// Bytes of memory that it takes.
+    /// Bytes of its memory.
     #[inline]
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
@@ -74,7 +74,7 @@ impl Served {
         self.input = bytes;
     }
 
-    /// Notes how many of those its own buffer takes.
+    /// Notes how many of those are in its own buffer.
     pub(crate) fn own_input(&mut self, bytes: usize) {
         self.input_own = bytes;
     }
@@ -89,13 +89,13 @@ impl Served {
         self.silent = silent;
     }
 
-    /// Whether it gets one more message: above its limit it gets none, and is closed after the
+    /// Whether it may get one more message; above its limit it gets none, and is closed after the
     /// request.
     pub(super) fn takes_mail(&self) -> bool {
         self.mail.len() <= self.output_most
     }
 
-    /// The messages that go out before the reply that was just written, if there are any.
+    /// The messages that go out before the reply just written, if any.
     #[inline]
     pub(crate) fn due_mail(&mut self) -> Option<&mut Vec<u8>> {
         (!self.silent && !self.mail.is_empty()).then_some(&mut self.mail)

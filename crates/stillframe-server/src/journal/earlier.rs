@@ -1,11 +1,11 @@
-//! Earlier images, each with the log that leads on from it: how far back a server can be rewound.
+//! Earlier images, each with the log that continues it: how far back a server can be rewound.
 //!
 //! - Before an image takes the dump's name, the old dump gets a second one, durably. So keeping it
 //!   needs no copy, and a crash at any moment leaves the old image under at least one name.
 //! - An image leads to every later state of its generation, so the log from the oldest image of
 //!   each generation on stays, too. An image goes before the log that it needs.
 //! - The older the past, the sparser its images: those between two others of a generation only
-//!   make the way shorter. The first one of a generation is never thinned out.
+//!   shorten a replay. The first one of a generation is never thinned out.
 //! - The past gives way: a full disk costs the oldest image first.
 
 use std::collections::BTreeMap;
@@ -23,7 +23,7 @@ use crate::config::Config;
 /// How much of the past is kept.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Reach {
-    /// Every state up to so long ago can be reached; 0: no earlier image is kept.
+    /// How long ago the oldest reachable state may be; 0: no earlier image is kept.
     age_ms: u64,
     /// Most bytes of images and logs, except for one image and the log since.
     bytes_max: u64,

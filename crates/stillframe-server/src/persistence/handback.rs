@@ -1,8 +1,8 @@
 //! How the thread that takes an image reports the outcome and hands back its tools.
 //!
-//! The end is told while the image is still held. An image is over when it is held no more:
-//! only then may the next one begin. So whether it is held is asked *first*; else an end that
-//! is told, and an image that is let go, between the two questions would be missed.
+//! The end is reported while the image is still held. An image is over when it is no longer held:
+//! only then may the next one begin. So the command thread checks *first* whether it is held;
+//! otherwise it would miss an end reported, and an image released, between the two checks.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 
@@ -45,12 +45,12 @@ impl<E, T> Handback<E, T> {
         held
     }
 
-    /// Whether an end was heard that nobody has taken: its image is about to end.
+    /// Whether an end was received and not taken: its image is about to end.
     pub(crate) fn has_ended(&self) -> bool {
         self.end.is_some()
     }
 
-    /// Takes the end. None: the image ended without a word.
+    /// Takes the end. None: the image ended without a report.
     pub(crate) fn take(&mut self) -> Option<E> {
         self.end.take()
     }

@@ -9,7 +9,7 @@ use crate::replay::{Host, Loading, SLICE};
 use crate::{ServeError, journal};
 
 /// Loads the dump file at start, if there is one, with turns of the loop between its slices; false
-/// if the server is to end first.
+/// if the server ends first.
 ///
 /// # Errors
 /// [`ServeError`]: what is wrong with the file; it was logged.

@@ -19,7 +19,7 @@ use crate::state::ServerState;
 
 use stillframe_redis::{Refusal, Waiter};
 
-/// What a wish has come to.
+/// The outcome of a request to shut down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Answer {
     /// The server ends with this turn.

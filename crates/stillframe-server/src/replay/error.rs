@@ -1,12 +1,12 @@
-//! Why a request, or a record of the log, cannot be run again.
+//! Why a request, or a record of the log, cannot be replayed.
 
 use stillframe_redis::errors::Refusal;
 use stillframe_resp::ProtocolError;
 
-/// Why a request cannot be run again: the end of a sentence that begins with the request.
+/// Why a request cannot be replayed: the end of a sentence that begins with the request.
 #[derive(Debug, thiserror::Error)]
 pub enum ReplayError {
-    /// This server does not have the command.
+    /// This server lacks the command.
     #[error("cannot be replayed: this server does not have the command")]
     Unknown,
     /// The command changes nothing.
@@ -15,7 +15,7 @@ pub enum ReplayError {
     /// MULTI or EXEC where there is no transaction to begin or end.
     #[error("cannot be replayed: no transaction begins or ends here")]
     Transaction,
-    /// The data is not what it was when the request was first answered.
+    /// The data differs from that of the request's first run.
     #[error("does not succeed as it once did: {0}")]
     Fails(Refusal),
 }
@@ -29,7 +29,7 @@ pub(crate) enum RecordError {
     /// Its last request is not whole.
     #[error("it ends within a request")]
     Cut,
-    /// It holds something else than requests.
+    /// It is malformed.
     #[error("it holds no request: {0}")]
     Request(#[from] ProtocolError),
     /// A command cannot run, or fails.

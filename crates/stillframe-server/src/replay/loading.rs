@@ -22,7 +22,7 @@ pub(crate) struct Loading {
     pub(crate) started_s: i64,
     /// Bytes of the file, or of the log.
     pub(crate) total_bytes: u64,
-    /// Those of them that are loaded.
+    /// Loaded bytes of these.
     pub(crate) loaded_bytes: u64,
 }
 

@@ -1,8 +1,7 @@
-//! Requests that were answered once and are run again: those of a log, of an append-only file, of a
-//! primary.
+//! Replaying requests that ran once: those of a log, of an append-only file, of a primary.
 //!
-//! - The table of commands runs them ([`Replays`]); whoever reads them knows no command.
-//! - The clock stands still: when a key expires is in the requests.
+//! - The table of commands runs them ([`Replays`]); their readers know no command.
+//! - The clock stands still: requests hold the times at which keys expire.
 
 mod error;
 mod loading;
@@ -18,16 +17,16 @@ use crate::state::ServerState;
 pub(crate) use error::{RecordError, ReplayError};
 pub(crate) use loading::{Loading, SLICE, delay};
 
-/// Who runs a request again: a session that is [internal](Session::internal), and where the reply
-/// is left.
+/// The client of a replayed request: an [internal](Session::internal) session, and the buffer for
+/// the reply.
 pub(crate) type Client<'a> = (&'a mut Session, &'a mut Vec<u8>);
 
-/// Runs requests again: the table of commands.
+/// Replays requests: the table of commands.
 pub(crate) trait Replays {
-    /// Runs a request again at `now`.
+    /// Replays a request at `now`.
     ///
     /// # Errors
-    /// [`ReplayError`]: why it could not be done.
+    /// [`ReplayError`]: why that failed.
     fn replay(
         &self,
         keyspace: &mut Keyspace,
@@ -38,12 +37,12 @@ pub(crate) trait Replays {
     ) -> Result<(), ReplayError>;
 }
 
-/// What requests are run on, and what runs them.
+/// The target of replayed requests, and the table that runs them.
 pub(crate) type Parts<'a> = (&'a mut Keyspace, &'a mut ServerState, &'a dyn Replays);
 
 /// A server that loads its data.
 pub(crate) trait Host {
-    /// What is loaded into.
+    /// The target of the load.
     fn parts(&mut self) -> Parts<'_>;
 
     /// Serves clients for a turn, which waits for them at most so long; false if the server ends.
@@ -53,7 +52,7 @@ pub(crate) trait Host {
     fn turn(&mut self, patience: Duration) -> Result<bool, ServeError>;
 }
 
-/// The client that requests of a file come from.
+/// The client of a file's requests.
 pub(crate) struct Replay {
     session: Session,
     replies: Vec<u8>,
@@ -65,7 +64,7 @@ impl Replay {
         Self { session: Session::internal(), replies: Vec::new() }
     }
 
-    /// Runs a request again at `now`.
+    /// Replays a request at `now`.
     ///
     /// # Errors
     /// [`ReplayError`]: the end of a sentence that [`named`] begins.

@@ -30,7 +30,7 @@ pub(crate) struct Link {
     pub(super) next_ack: Instant,
 }
 
-/// The state of the handshake.
+/// The state of the link.
 pub(super) enum Step {
     /// The connection is being made.
     Connecting,

@@ -8,9 +8,9 @@ use super::point::StreamPoint;
 use crate::state::ServerState;
 
 impl Replication {
-    /// Has the stream go on behind the file that is being loaded, if it tells where that is. Keys
-    /// that had expired, those `gone`, are not loaded: the stream tells of it. Called after each
-    /// slice.
+    /// Begins the stream behind the file that is being loaded, if the file has an offset. The
+    /// stream gets a DEL for each key of `gone`, which had expired and is not loaded. Called after
+    /// each slice.
     pub(crate) fn go_on_behind(
         &mut self,
         point: Option<StreamPoint>,

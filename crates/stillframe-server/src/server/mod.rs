@@ -55,7 +55,7 @@ pub(crate) struct Server {
     next_cron: Instant,
     /// When all clients are checked next.
     next_client_check: Instant,
-    /// Who wants to know the figures.
+    /// Requests for figures from the metrics port.
     metrics: Metrics,
     /// The events of the sockets, in a buffer kept from turn to turn.
     ready: Vec<Ready>,

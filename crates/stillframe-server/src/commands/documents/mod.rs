@@ -1,9 +1,9 @@
-//! What COMMAND tells of a command beside the table: its document, hints for proxies, and what it
-//! does with its keys.
+//! The facts of a command for COMMAND beside the table: its document, hints for proxies, and its
+//! access to keys.
 //!
-//! `commands.txt` holds it, as a page that people can read, too; it is read when COMMAND first asks
-//! for it. A command is a line `name group since complexity summary` (`-` where the complexity
-//! depends on other things), under it, indented, what else there is to say:
+//! `commands.txt` holds them, as a page that people can read, too; it is read at the first use of
+//! COMMAND. A command is a line `name group since complexity summary` (`-` where the complexity
+//! depends on other things), under it, indented, further facts:
 //!
 //! ```text
 //! deprecated <since> <what to use instead>     is <flags of the document>

@@ -81,7 +81,8 @@ impl Fleet {
         (0..self.nodes.len()).filter(move |&who| who != primary)
     }
 
-    /// Passes on what a replica says, and at most `budget` bytes of what it is told; how many.
+    /// Passes on a replica's bytes, and at most `budget` bytes of the stream for it; returns how
+    /// many.
     pub(super) fn pass(&mut self, who: usize, budget: usize) -> usize {
         let Some(wire) = &mut self.wires[who] else { return 0 };
         let mut piece = vec![0; ALL];

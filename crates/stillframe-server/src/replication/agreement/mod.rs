@@ -6,7 +6,7 @@
 //! - The clock is the test's own, so that keys expire between any two requests, and a seed gives
 //!   the same program again. Keys are few, so that features meet.
 //! - Compared is everything, the keys included whose time has come and that nobody has met: all
-//!   sides have to agree on who is told of what, and in which order.
+//!   sides must agree on what goes to whom, and in which order.
 
 mod cuts;
 mod fleet;

@@ -20,7 +20,7 @@ const PAUSE: Duration = Duration::from_secs(100_000);
 /// What a program does beside the requests of clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Plan {
-    /// Connections are cut, and replicas told to follow anew.
+    /// Connections are cut, and replicas follow anew.
     cuts: bool,
     /// Replicas take the primary's place.
     changes: bool,
@@ -36,7 +36,7 @@ struct Program {
     plan: Plan,
     /// What was done since all agreed.
     told: Vec<String>,
-    /// Images that were needed, as far as one can tell.
+    /// Images that were needed, as far as the program shows.
     images: u64,
     /// The primary has changed since.
     changed: bool,
@@ -230,7 +230,7 @@ impl Program {
     /// forgets what others could go on from.
     fn change_primary(&mut self) {
         self.operate("CONFIG SET maxmemory 0");
-        // Who follows whom after two changes at once is hard to tell.
+        // After two changes at once it is unclear who follows whom.
         if std::mem::replace(&mut self.changed, true) || self.chance(2) {
             (0..self.fleet.nodes.len()).for_each(|who| self.unpause(who));
             self.fleet.converge();
@@ -244,7 +244,7 @@ impl Program {
         }
         let (mut whom, mut forgets) = (new, false);
         for who in others {
-            // What the old primary's last turn has left is told as it becomes a replica.
+            // The rest of the old primary's last turn is sent as it becomes a replica.
             self.fleet.follow(who, whom, true);
             let end = self.fleet.nodes[whom].offset();
             let needs = forgets || self.fleet.nodes[who].offset() > end;
