@@ -1,7 +1,7 @@
-//! The commands of an append-only file, one after the other, each with its place.
+//! The commands of an append-only file, one after the other, each with its offset.
 //!
 //! Stricter than the parser of requests: everything is a list of strings, and their line ends are
-//! looked at, because a length that was changed shows there first.
+//! checked, because a changed length shows there first.
 
 use std::io::{self, ErrorKind, Read};
 
@@ -11,18 +11,18 @@ const READ_BYTES: usize = 64 << 10;
 /// Longest line of a comment.
 const COMMENT_BYTES_MAX: usize = 64 << 10;
 
-/// What comes next.
+/// The next part.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Next {
     /// A command at this offset; [`Commands::args`] has its arguments.
     Command(u64),
-    /// The file ends within what begins at this offset.
+    /// The file ends within the part that begins at this offset.
     Cut(u64),
     /// The file ends.
     End,
 }
 
-/// Why the commands of a file cannot be read on.
+/// Why the commands of a file cannot be read any further.
 #[derive(Debug, thiserror::Error)]
 pub enum CommandsError {
     /// Neither a command nor a comment starts so.
@@ -34,13 +34,13 @@ pub enum CommandsError {
     /// A length or a count is wrong.
     #[error("damaged in the command at byte {at}: {error}")]
     Protocol { at: u64, error: ProtocolError },
-    /// A comment is longer than any.
+    /// A comment is too long.
     #[error("damaged at byte {at}: a comment without end")]
     Comment { at: u64 },
     /// An argument is not followed by a line's end.
     #[error("damaged at byte {at}: an argument does not end here")]
     LineEnd { at: u64 },
-    /// The disk does not give the rest.
+    /// The rest cannot be read.
     #[error("cannot read on at byte {at}: {error}")]
     Read { at: u64, error: io::Error },
 }
@@ -73,13 +73,13 @@ impl<R: Read> Commands<R> {
         args.map(|range| command.get(range.clone()).unwrap_or_default()).collect()
     }
 
-    /// What comes next.
+    /// The next part.
     ///
     /// # Errors
     /// [`CommandsError`]: what is wrong, and where.
     pub(super) fn next(&mut self) -> Result<Next, CommandsError> {
-        // The parser remembers what it has seen of an unfinished command: it is asked from the
-        // start of one only.
+        // The parser remembers its progress in an unfinished command, so parsing starts only at the
+        // start of one.
         loop {
             match self.buffer.get(self.start) {
                 Some(b'*') => break,
@@ -114,7 +114,7 @@ impl<R: Read> Commands<R> {
         }
     }
 
-    /// What is there of a command that was cut.
+    /// The bytes of a command that was cut.
     pub(super) fn tail(&self) -> &[u8] {
         self.buffer.get(self.start..).unwrap_or_default()
     }
@@ -174,12 +174,12 @@ impl<R: Read> Commands<R> {
     }
 }
 
-/// The place in `tail` of a whole command, if one stands at the start of a line there.
+/// The offset in `tail` of a whole command, if one begins a line there.
 ///
-/// A cut command that holds another is not cut: the length of one of its arguments was changed, and
-/// reaches past the end of the file.
+/// A command that holds another and reaches past the end of the file was not cut: the length of one
+/// of its arguments was changed.
 pub(super) fn whole_command_within(tail: &[u8]) -> Option<usize> {
-    /// Places that are tried: a value may hold what looks like commands.
+    /// Most places to try: a value may look like commands.
     const TRIED_MAX: usize = 64;
     let starts = tail
         .windows(4)

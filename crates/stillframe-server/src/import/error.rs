@@ -8,7 +8,7 @@ use super::commands::CommandsError;
 use super::manifest::ManifestError;
 use crate::replay::ReplayError;
 
-/// What is wrong with a file, or a directory, that is to be imported.
+/// Why a file or directory cannot be imported.
 #[derive(Debug, thiserror::Error)]
 pub enum ImportError {
     /// It cannot be opened.
@@ -41,7 +41,7 @@ pub enum ImportError {
     /// It is not the last file, and is cut.
     #[error("damaged: it ends with {what}, at byte {at}, and another follows")]
     Cut {
-        /// What is not whole.
+        /// The unfinished part.
         what: &'static str,
         /// Where that begins.
         at: u64,

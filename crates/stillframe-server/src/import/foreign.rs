@@ -1,9 +1,9 @@
-//! Data that a server would not load, and start without: told before anybody is served.
+//! Data that a server would not load, found before it serves clients.
 //!
-//! - Without a dump file, whatever looks like the data of a Redis server, or of a server with other
-//!   settings, stops the start. (An embedded store's directory is refused before, by name.)
-//! - With a dump file and no log wanted, that file is the data, as it is for Redis; append-only
-//!   files beside it are told in the log. If a log is wanted, Redis would load them instead.
+//! - Without a dump file, files that look like data of a Redis server, or of a server with other
+//!   settings, stop the start. (An embedded store's directory is refused before, by name.)
+//! - With a dump file and `appendonly no`, that file is the data, as for Redis; append-only files
+//!   beside it are logged. With `appendonly yes`, Redis would load them instead.
 
 use std::io::Read;
 use std::path::PathBuf;
@@ -14,17 +14,17 @@ use crate::persistence::DataDirectory;
 use crate::state::ServerState;
 use crate::{Config, ServeError};
 
-/// The most names that are looked at: a data directory has a few.
+/// The most names to check: a data directory has a few.
 const NAMES_MAX: usize = 10_000;
 
-/// What was found.
+/// The data found.
 struct Found {
     path: PathBuf,
     what: &'static str,
     advice: String,
 }
 
-/// Looks for data that was not loaded, and that nobody would ever load.
+/// Looks for data that this server has not loaded and never would.
 ///
 /// # Errors
 /// [`ServeError::ForeignData`], [`ServeError::ForeignLog`].
@@ -97,7 +97,7 @@ fn is_rdb(head: &[u8]) -> bool {
     version.is_some_and(|digits| digits.len() == 4 && digits.iter().all(u8::is_ascii_digit))
 }
 
-/// The first bytes of a file; none of what cannot be read, or is no file.
+/// The first bytes of a file; none if it cannot be read, or is no file.
 fn head(files: &disk::Directory, name: &str) -> Vec<u8> {
     let mut head = Vec::new();
     if let Ok((file, _)) = files.open_file(name) {

@@ -1,4 +1,4 @@
-//! The manifest of an append-only directory: which files there are, and in which order they count.
+//! The manifest of an append-only directory: its files, and their order.
 //!
 //! ```text
 //! file appendonly.aof.2.base.rdb seq 2 type b     the base: one at most
@@ -6,8 +6,8 @@
 //! file appendonly.aof.4.incr.aof seq 4 type i     commands since the base, in rising order
 //! ```
 //!
-//! Words may be quoted as in a request; lines that start with `#` say nothing; unknown pairs are
-//! passed over. A blank line, and a last line without its end, are damage, as in Redis.
+//! Words may be quoted as in a request; lines that start with `#` are comments; unknown pairs are
+//! skipped. A blank line, and a last line without its end, are damage, as in Redis.
 
 use std::io::{self, Read};
 
@@ -15,7 +15,7 @@ use stillframe_durability::Error;
 use stillframe_durability::disk::Directory;
 use stillframe_resp::{Limits, Parser};
 
-/// Longest manifest that is read: a hundred times what one of many files needs.
+/// Longest manifest to read: a hundred times the size for many files.
 const BYTES_MAX: u64 = 1 << 20;
 
 /// The names of the files to load.
@@ -44,13 +44,13 @@ pub enum ManifestError {
     /// The directory is that of several.
     #[error("it has {count} manifests: {names}")]
     Many { count: usize, names: String },
-    /// Nobody writes so long a manifest.
+    /// The manifest is too long.
     #[error("it has more than {BYTES_MAX} bytes")]
     TooLong,
     /// The manifest does not end with a line's end.
     #[error("its last line has no end: it is empty, or was cut")]
     Cut,
-    /// A line says nothing that can be.
+    /// A line is malformed.
     #[error("line {number}: {error}")]
     Line { number: usize, error: LineError },
 }

@@ -1,13 +1,13 @@
-//! Importing what Redis wrote: an append-only directory of Redis 7, a single append-only file of
+//! Importing Redis's data: an append-only directory of Redis 7, a single append-only file of
 //! older ones, or an RDB file; the result is a dump file in a data directory that had none.
 //!
-//! - What is imported is only read. Nothing is there afterwards, or the whole: the dump appears by
-//!   `rename` when all was replayed.
-//! - As in Redis, the clock stands still while commands are replayed: a key that has expired by now
-//!   may have been changed, or persisted, before it had.
-//! - A last command, or a transaction, that is not whole at the very end was never acknowledged:
-//!   it is left out, with a notice. Anything else that is wrong is an error that names file and
-//!   offset. An append-only file has no checksums: a changed value is not found by anybody.
+//! - The source is only read. The result is nothing or the whole: the dump appears by `rename` when
+//!   all was replayed.
+//! - As in Redis, the clock stands still during the replay: a key that has expired by now may have
+//!   been changed, or persisted, before.
+//! - An unfinished command or transaction at the very end was never acknowledged: it is left out,
+//!   with a notice. Any other fault is an error that names file and offset. An append-only file has
+//!   no checksums, so nobody can find a changed value.
 
 mod commands;
 mod error;
@@ -29,17 +29,17 @@ pub(crate) use foreign::refuse_foreign;
 use manifest::Manifest;
 use replay::Import;
 
-/// What was imported.
+/// The result of an import.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Imported {
-    /// Keys, those included that have expired by now.
+    /// Keys, including those that have expired by now.
     pub keys: u64,
-    /// Commands replayed, those of transactions included.
+    /// Commands replayed, including those of transactions.
     pub commands: u64,
     /// The dump file that was written.
     pub dump: PathBuf,
-    /// What was left out, if anything: a sentence each.
+    /// Losses, if any, a sentence each.
     pub notices: Vec<String>,
 }
 
@@ -65,12 +65,12 @@ pub fn import(from: &Path, config: Config) -> Result<Imported, ServeError> {
     Ok(Imported { keys, commands, dump, notices })
 }
 
-/// What cannot be imported, and why.
+/// The file that cannot be imported, and why.
 fn unloadable(path: &Path, problem: impl Into<ImportError>) -> ServeError {
     ServeError::Import { path: path.to_owned(), problem: Box::new(problem.into()) }
 }
 
-/// A file to load, and what it may be.
+/// A file to load, and its possible forms.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Part {
     path: PathBuf,
@@ -78,7 +78,7 @@ struct Part {
     last: bool,
 }
 
-/// Loads the RDB file that `path` is or starts with. Gives the file, and where commands begin.
+/// Loads the RDB file that `path` is or starts with. Returns the file, and the offset of commands.
 fn load_base(keyspace: &mut Keyspace, path: &Path) -> Result<(Input, u64), ServeError> {
     let failed = |error: io::Error| unloadable(path, error);
     let (mut file, bytes) = disk::open_path(path).map_err(failed)?;
@@ -93,7 +93,7 @@ fn load_base(keyspace: &mut Keyspace, path: &Path) -> Result<(Input, u64), Serve
     Ok((file, end))
 }
 
-/// The files that `from` stands for, in their order.
+/// The files of `from`, in order.
 fn parts(from: &Path) -> Result<Vec<Part>, ServeError> {
     let directory = match disk::Directory::existing(from) {
         Err(error) if error.kind() == Some(io::ErrorKind::NotADirectory) => {

@@ -1,6 +1,6 @@
 //! Runs the commands of an append-only file as their client did.
 //!
-//! - The commands between MULTI and EXEC are kept until EXEC has come: all of them run, or none.
+//! - The commands between MULTI and EXEC wait for EXEC: all of them run, or none.
 //! - A command that cannot be replayed, or that fails, ends the import.
 
 use std::io::Read;
@@ -13,7 +13,7 @@ use crate::replay::{Parts, Replay, ReplayError, named};
 
 const PROGRESS_PERIOD: Duration = Duration::from_secs(5);
 
-/// What has been replayed of the files.
+/// The progress of the replay.
 pub(super) struct Import {
     /// Commands that ran.
     pub(super) commands: u64,
@@ -23,7 +23,7 @@ pub(super) struct Import {
 
 /// A transaction that waits for its EXEC.
 struct Open {
-    /// Where its MULTI stands.
+    /// The offset of its MULTI.
     at: u64,
     commands: Vec<(u64, Vec<Vec<u8>>)>,
 }
@@ -33,7 +33,7 @@ impl Import {
         Self { commands: 0, notices: Vec::new(), told: Instant::now() }
     }
 
-    /// Replays a file that stands at `offset`.
+    /// Replays a file from `offset` on.
     ///
     /// # Errors
     /// [`ImportError`]: what is wrong, and where.
@@ -121,7 +121,7 @@ impl Import {
         at: u64,
         args: &[&[u8]],
     ) -> Result<(), ImportError> {
-        // The clock stands still, unless a command counts from now on. Redis 7 logs none that does.
+        // The clock stands still, unless a command has a relative time, which Redis 7 never logs.
         let now = if counts_from_now(args) { unix_millis() } else { 0 };
         let applied = match args {
             [name] if is(name, b"multi") || is(name, b"exec") => Err(ReplayError::Transaction),
