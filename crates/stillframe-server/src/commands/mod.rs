@@ -70,9 +70,9 @@ pub(crate) struct Context<'a> {
     pub(crate) now: i64,
     /// All commands.
     pub(crate) table: &'a Table,
-    /// Why EXEC's first request that failed was refused: an error among the replies of EXEC, which
-    /// has not failed itself.
-    pub(crate) failed_within: Option<Refusal>,
+    /// Why the request was refused, once that is answered and counted. Of EXEC in a replay, also
+    /// why the first of its requests was.
+    pub(crate) refused: Option<Refusal>,
 }
 
 impl Context<'_> {
@@ -89,9 +89,11 @@ impl Context<'_> {
     }
 
     /// Answers a refusal, and counts it among the errors.
-    fn answer_refusal(&mut self, refusal: &Refusal) {
+    #[cold]
+    fn answer_refusal(&mut self, refusal: Refusal) {
         self.server.meter.stats.count_error(refusal.text());
-        self.out.error(refusal);
+        self.out.error(&refusal);
+        self.refused.get_or_insert(refusal);
     }
 }
 
@@ -120,16 +122,15 @@ pub(crate) fn table() -> Table {
 }
 
 /// Answers one request, or runs it without an answer if the client wants none.
-///
-/// # Errors
-/// Why the request was refused, which is answered and counted already.
-pub(crate) fn dispatch(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
-    let outcome =
-        if ctx.session.replies == Replies::Sent { answer(ctx, args) } else { silenced(ctx, args) };
+pub(crate) fn dispatch(ctx: &mut Context<'_>, args: &[&[u8]]) {
+    if ctx.session.replies == Replies::Sent {
+        answer(ctx, args)
+    } else {
+        silenced(ctx, args)
+    }
     if ctx.server.hub.tracks() {
         finish_tracking(ctx);
     }
-    outcome
 }
 
 /// What is due after a request while clients are told of changes.
@@ -149,17 +150,17 @@ pub(crate) fn finish_tracking(ctx: &mut Context<'_>) {
 
 /// Runs a request whose reply is dropped, though not the messages that come with it.
 #[cold]
-fn silenced(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
+fn silenced(ctx: &mut Context<'_>, args: &[&[u8]]) {
     if ctx.session.replies == Replies::SkipNext {
         ctx.session.replies = Replies::Skip;
     }
     let start = ctx.out.position();
     ctx.server.hub.clients.served.silence(true);
-    let outcome = answer(ctx, args);
+    answer(ctx, args);
     ctx.server.hub.clients.served.silence(false);
     if ctx.session.replies != Replies::Sent {
         if ctx.session.replica.as_deref().is_some_and(Replica::is_real) {
-            disown_reply(ctx, args, start, &outcome);
+            disown_reply(ctx, args, start);
         }
         ctx.out.buffer.truncate(start);
     }
@@ -167,17 +168,11 @@ fn silenced(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
         ctx.session.replies = Replies::Sent;
     }
     ctx.out.buffer.append(&mut ctx.server.hub.clients.served.mail);
-    outcome
 }
 
 /// A replica hears nothing but the stream. One that asks for a reply waits in vain: its connection
 /// is closed, as in Redis.
-fn disown_reply(
-    ctx: &mut Context<'_>,
-    args: &[&[u8]],
-    start: usize,
-    outcome: &Result<(), Refusal>,
-) {
+fn disown_reply(ctx: &mut Context<'_>, args: &[&[u8]], start: usize) {
     if ctx.out.position() == start {
         return;
     }
@@ -186,7 +181,7 @@ fn disown_reply(
         _ => args.first().map(|name| name.escape_ascii().to_string()).unwrap_or_default(),
     };
     let peer = &ctx.session.caller.peer;
-    if let Err(refusal) = outcome {
+    if let Some(refusal) = &ctx.refused {
         ctx.server.meter.stats.unexpected_errors += 1;
         let error = refusal.to_string();
         tracing::warn!(
@@ -200,7 +195,7 @@ fn disown_reply(
 }
 
 /// Answers one request: looks the command up, and goes on from there.
-fn answer(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
+fn answer(ctx: &mut Context<'_>, args: &[&[u8]]) {
     let found = match ctx.session.caller.internal {
         true => ctx.table.lookup(args),
         false => ctx.table.lookup_for_client(args),
@@ -214,7 +209,7 @@ fn answer(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
                 ctx.session.caller.peer
             );
             ctx.session.closing = true;
-            return Ok(());
+            return;
         }
         Lookup::Unknown => return reject(ctx, unknown_command(args)),
         Lookup::UnknownSubcommand => return reject(ctx, unknown_subcommand(args)),
@@ -229,7 +224,7 @@ fn answer(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
 }
 
 /// Checks that a request may run now, then runs or queues it.
-fn check(ctx: &mut Context<'_>, index: usize, args: &[&[u8]]) -> Result<(), Refusal> {
+fn check(ctx: &mut Context<'_>, index: usize, args: &[&[u8]]) {
     let command = ctx.table.get(index);
     ctx.session.caller.last_command = index; // whatever becomes of it: ACL LOG tells
     if !command.accepts(args.len()) {
@@ -244,11 +239,11 @@ fn check(ctx: &mut Context<'_>, index: usize, args: &[&[u8]]) -> Result<(), Refu
     let may_wait = !ctx.session.caller.internal && ctx.session.replica.is_none();
     if ctx.server.postpones() && may_wait && ctx.server.postpones_request(command, ctx.session) {
         ctx.session.postponed.get_or_insert_default().push(index, args);
-        return Ok(());
+        return;
     }
     if ctx.session.transaction.is_some() && !command.has(flags::NOT_QUEUED) {
         transactions::queue(ctx, index, args);
-        return Ok(());
+        return;
     }
     run(ctx, index, args)
 }
@@ -268,17 +263,14 @@ fn lacks_memory(ctx: &mut Context<'_>, command: &Command) -> bool {
 }
 
 /// Runs a command that was looked up and checked, answers it if it refuses, and counts it.
-///
-/// # Errors
-/// Why the command refuses, which is answered and counted already.
-pub(crate) fn run(ctx: &mut Context<'_>, index: usize, args: &[&[u8]]) -> Result<(), Refusal> {
+pub(crate) fn run(ctx: &mut Context<'_>, index: usize, args: &[&[u8]]) {
     let start = ctx.out.buffer.len();
     let begun_ns = ctx.server.clock.ns();
     let dirty = ctx.server.ledger.dirty;
     ctx.session.caller.last_command = index;
     ctx.server.ledger.begin(ctx.keyspace, ctx.session.caller.db);
     let command = ctx.table.get(index);
-    let outcome = call(ctx, index, args);
+    call(ctx, index, args);
     if ctx.keyspace.has_expired() {
         ctx.server.ledger.note_expired(ctx.keyspace);
     }
@@ -295,7 +287,7 @@ pub(crate) fn run(ctx: &mut Context<'_>, index: usize, args: &[&[u8]]) -> Result
         ctx.server.hub.remember_read(ctx.session, &command.keys.of(args));
     }
     if ctx.session.caller.waits {
-        return outcome; // it counts when it is served or gives up
+        return; // it counts when it is served or gives up
     }
     ctx.server.clock.read();
     let took_ns = ctx.server.clock.ns().saturating_sub(begun_ns);
@@ -312,23 +304,18 @@ pub(crate) fn run(ctx: &mut Context<'_>, index: usize, args: &[&[u8]]) -> Result
     if ctx.server.config.latency_tracking {
         counters.times.get_or_insert_default().add(took_ns);
     }
-    if let Err(refusal) = &outcome {
-        counters.failed += 1;
-        stats.count_error(refusal.text());
-    }
     if let Some(mail) = ctx.server.hub.clients.served.due_mail() {
         if ctx.out.is_full() {
             mail.clear();
         }
         ctx.out.buffer.splice(start..start, mail.drain(..));
     }
-    outcome
 }
 
 /// Calls the handler of a command. If it refuses, the refusal takes the place of what it has
 /// written.
 #[inline]
-fn call(ctx: &mut Context<'_>, index: usize, args: &[&[u8]]) -> Result<(), Refusal> {
+fn call(ctx: &mut Context<'_>, index: usize, args: &[&[u8]]) {
     let start = ctx.out.position();
     let command = ctx.table.get(index);
     // A client's write at a replica that takes writes deletes what has expired before, as at a
@@ -342,16 +329,16 @@ fn call(ctx: &mut Context<'_>, index: usize, args: &[&[u8]]) -> Result<(), Refus
         Handler::Data(handler) => handler(&mut ctx.data(), args),
         Handler::Server(handler) => handler(ctx, args),
     };
-    if let Err(refusal) = &outcome {
+    if let Err(refusal) = outcome {
         ctx.out.buffer.truncate(start);
-        ctx.out.error(refusal);
+        ctx.server.meter.stats.commands[index].failed += 1;
+        ctx.answer_refusal(refusal);
     }
     if deletes {
         ctx.keyspace.spare_expired(ctx.server.spares_expired());
         let db = ctx.session.caller.db;
         ctx.server.replication.remember_own(ctx.keyspace, command, db, args);
     }
-    outcome
 }
 
 /// Keeps what the handler that has just run did: what it told, or, if it changed anything, the

@@ -96,7 +96,7 @@ fn unready(server: &ServerState, command: &Command, session: &Session) -> Option
 }
 
 /// Answers a known command that may not run with the reason. A refused EXEC ends its transaction.
-pub(super) fn refuse(ctx: &mut Context<'_>, index: usize, refusal: Refusal) -> Result<(), Refusal> {
+pub(super) fn refuse(ctx: &mut Context<'_>, index: usize, refusal: Refusal) {
     ctx.server.meter.stats.commands[index].rejected += 1;
     if ctx.table.get(index).name == "exec" {
         transactions::close(ctx);
@@ -104,16 +104,15 @@ pub(super) fn refuse(ctx: &mut Context<'_>, index: usize, refusal: Refusal) -> R
         let error = [b"EXECABORT Transaction discarded because of: ", reason].concat();
         return reject(ctx, error.into());
     }
-    reject(ctx, refusal)
+    reject(ctx, refusal);
 }
 
-/// Answers a request that never reached its handler with the reason, and returns that.
-pub(super) fn reject(ctx: &mut Context<'_>, refusal: Refusal) -> Result<(), Refusal> {
+/// Answers a request that never reached its handler with the reason.
+pub(super) fn reject(ctx: &mut Context<'_>, refusal: Refusal) {
     if let Some(transaction) = &mut ctx.session.transaction {
         transaction.failed = true;
     }
-    ctx.answer_refusal(&refusal);
-    Err(refusal)
+    ctx.answer_refusal(refusal);
 }
 
 /// Whether it is a line of HTTP. A page may have a browser send such lines to a server that listens

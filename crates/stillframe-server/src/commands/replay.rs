@@ -25,8 +25,8 @@ impl Replays for Table {
         server.hub.clients.served.begin_replay(session);
         replies.clear();
         let out = Out::new(replies, Protocol::Resp2);
-        let (table, failed_within) = (self, None);
-        let ctx = &mut Context { keyspace, server, session, out, now, table, failed_within };
+        let (table, refused) = (self, None);
+        let ctx = &mut Context { keyspace, server, session, out, now, table, refused };
         apply(ctx, args)
     }
 }
@@ -46,8 +46,7 @@ fn apply(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), ReplayError> {
     {
         return Err(ReplayError::ChangesNothing);
     }
-    let outcome = dispatch(ctx, args);
+    dispatch(ctx, args);
     let _ = ctx.keyspace.tend(); // nobody waits for its housekeeping
-    let outcome = outcome.and(ctx.failed_within.take().map_or(Ok(()), Err));
-    outcome.map_err(ReplayError::Fails)
+    ctx.refused.take().map_or(Ok(()), |refusal| Err(ReplayError::Fails(refusal)))
 }

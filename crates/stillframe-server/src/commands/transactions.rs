@@ -92,17 +92,14 @@ fn exec(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
         let checked = !ctx.session.caller.internal && !user.is_some_and(|user| user.unlimited);
         ctx.session.caller.reads_all_keys = !checked;
         let denied = if checked { denied_at_exec(ctx, command, args) } else { None };
-        let outcome = match denied {
-            Some(refusal) => {
-                ctx.answer_refusal(&refusal);
-                Err(refusal)
-            }
+        match denied {
+            Some(refusal) => ctx.answer_refusal(refusal),
             None => run(ctx, command, args),
-        };
-        if let Err(refusal) = outcome {
-            ctx.failed_within.get_or_insert(refusal);
         }
     });
+    if !ctx.session.caller.internal {
+        ctx.refused = None; // EXEC has not failed if one of its requests has
+    }
     ctx.server.ledger.in_exec = false;
     ctx.data().no_effect(); // its requests told theirs
     Ok(())

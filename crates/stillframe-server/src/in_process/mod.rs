@@ -187,9 +187,10 @@ pub(crate) fn run_alone(
 ) -> Result<(), Refusal> {
     server.hub.clients.served.begin(session, usize::MAX);
     let out = Out::new(output, session.protocol);
-    let failed_within = None;
-    let mut ctx = Context { keyspace, server, session, out, now, table, failed_within };
-    let outcome = commands::dispatch(&mut ctx, args);
+    let refused = None;
+    let mut ctx = Context { keyspace, server, session, out, now, table, refused };
+    commands::dispatch(&mut ctx, args);
+    let outcome = ctx.refused.map_or(Ok(()), Err);
     let _ = keyspace.tend();
     outcome
 }

@@ -193,8 +193,7 @@ impl Server {
     /// Runs one request of a client.
     fn run_request(&mut self, session: &mut Session, output: &mut Vec<u8>, args: &[&[u8]]) {
         let now = self.state.clock.unix_now();
-        // The refusal is already in the reply and counted.
-        let _ = commands::dispatch(&mut self.context(session, output, now), args);
+        commands::dispatch(&mut self.context(session, output, now), args);
     }
 
     /// The context for a request of the client of `session` at `now`.
@@ -216,7 +215,7 @@ impl Server {
             session,
             now,
             table: &self.table,
-            failed_within: None,
+            refused: None,
         }
     }
 

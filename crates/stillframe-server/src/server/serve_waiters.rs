@@ -45,7 +45,7 @@ impl Server {
         let start = ctx.out.position();
         // MONITOR showed it when it was sent.
         let hidden = ctx.server.hub.hide_requests();
-        let _ = commands::run(&mut ctx, waiter.command, &args); // answered and counted already
+        commands::run(&mut ctx, waiter.command, &args);
         ctx.server.hub.show_again(hidden);
         if ctx.session.replies == Replies::Dropped {
             ctx.out.buffer.truncate(start);
