@@ -1,11 +1,11 @@
-//! Figures of one moment, apart from where they come from.
+//! Figures of one moment, apart from their sources.
 
-/// What a figure does over time.
+/// How a figure changes over time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Trend {
     /// It goes up and down.
     Gauge,
-    /// It only rises, until the server starts anew or CONFIG RESETSTAT.
+    /// It only rises, until a restart or CONFIG RESETSTAT.
     Counter,
 }
 
@@ -54,6 +54,6 @@ pub(crate) struct Figures {
     pub(crate) databases: Vec<(usize, usize, usize)>,
     pub(crate) replicas: Vec<OfReplica>,
     pub(crate) primary: Option<OfPrimary>,
-    /// Labels that say which server this is.
+    /// Labels that name this server.
     pub(crate) instance: [(&'static str, String); 7],
 }

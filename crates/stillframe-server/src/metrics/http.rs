@@ -1,4 +1,4 @@
-//! As much of HTTP as a scrape needs: one GET, one answer, the end.
+//! As much of HTTP as a scrape needs: one GET, one response, the end.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -9,10 +9,10 @@ use super::{REQUEST_BYTES_MAX, REQUEST_TIME_MAX};
 /// How long a peer may take to close its side.
 const LINGER_MAX: Duration = Duration::from_secs(1);
 
-/// An answer: status, and text.
+/// A response: status, and text.
 type Answer = (&'static str, String);
 
-/// Reads a request and answers it with what `figures` gives, if it asks for that.
+/// Reads a request and responds with the text of `figures`, if it asks for that.
 pub(super) fn converse(
     mut stream: &TcpStream,
     figures: impl FnOnce() -> Option<String>,
@@ -30,13 +30,13 @@ pub(super) fn converse(
     stream.write_all(head.as_bytes())?;
     stream.write_all(body.as_bytes())?;
     stream.shutdown(std::net::Shutdown::Write)?;
-    // A connection that is closed with bytes unread is reset, and the answer may be lost.
+    // Closing a connection with unread bytes resets it, and the response may be lost.
     stream.set_read_timeout(Some(LINGER_MAX))?;
     let _ = stream.take(REQUEST_BYTES_MAX as u64).read_to_end(&mut Vec::new());
     Ok(())
 }
 
-/// The request's line and headers, or what is to be said instead.
+/// The request's line and headers, or an error response.
 fn read(mut stream: &TcpStream) -> io::Result<Result<Vec<u8>, Answer>> {
     let start = Instant::now();
     let mut head = Vec::new();
@@ -91,7 +91,7 @@ mod tests {
     use super::*;
     use std::net::{Shutdown, TcpListener};
 
-    /// What is answered to these bytes.
+    /// The response to these bytes.
     fn answered(request: &[u8]) -> String {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let mut client = TcpStream::connect(listener.local_addr().expect("a port")).expect("it");

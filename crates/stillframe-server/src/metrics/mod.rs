@@ -1,9 +1,9 @@
 //! Figures for Prometheus: `GET /metrics` at a port of its own.
 //!
-//! - The command thread only copies numbers, once a question, and a question wakes it; the text is
-//!   made by the thread of the connection.
+//! - A scrape wakes the command thread, which only copies numbers; the thread of the connection
+//!   formats the text.
 //! - A request is one line and some headers within [`REQUEST_BYTES_MAX`] and [`REQUEST_TIME_MAX`];
-//!   bodies are not read. At most [`CONNECTIONS_MAX`] are served at once, others are turned away.
+//!   bodies are not read. At most [`CONNECTIONS_MAX`] are served at once, others are refused.
 
 mod figure;
 mod figures;
@@ -24,12 +24,12 @@ pub(crate) use figure::Figures;
 const CONNECTIONS_MAX: usize = 8;
 /// Longest request, in bytes.
 const REQUEST_BYTES_MAX: usize = 8 << 10;
-/// Longest time that a request may take to come.
+/// Longest time for a request to arrive.
 const REQUEST_TIME_MAX: Duration = Duration::from_secs(5);
-/// Longest time that the command thread is waited for.
+/// Longest wait for the command thread.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(5);
 
-/// Somebody wants to know the figures.
+/// A request for the figures.
 type Question = SyncSender<Figures>;
 
 /// The command thread's end.
@@ -50,7 +50,7 @@ pub(crate) fn bind(address: IpAddr, port: u16) -> Result<TcpListener, ServeError
         .map_err(|error| ServeError::Metrics { address: address.to_string(), error })
 }
 
-/// Serves the figures from now on.
+/// Starts serving the figures.
 pub(crate) fn serve(listener: TcpListener, waker: Waker) -> std::io::Result<Metrics> {
     let (sender, receiver) = channel();
     let service = Arc::new(Service { questions: sender, waker, busy: AtomicUsize::new(0) });
@@ -58,7 +58,7 @@ pub(crate) fn serve(listener: TcpListener, waker: Waker) -> std::io::Result<Metr
         loop {
             match listener.accept() {
                 Ok((stream, _)) => Service::attend(&service, stream),
-                // Descriptors or memory are short: not for ever.
+                // Descriptors or memory are short, but not for ever.
                 Err(_) => std::thread::sleep(Duration::from_millis(100)),
             }
         }
@@ -76,7 +76,7 @@ impl Service {
         }
         let own = Arc::clone(service);
         let converse = move || {
-            // It is the peer that has failed.
+            // Only the peer has failed.
             let _ = http::converse(&stream, || own.ask());
             own.busy.fetch_sub(1, Ordering::Relaxed);
         };
@@ -86,7 +86,7 @@ impl Service {
         }
     }
 
-    /// The figures as text, unless the command thread has other things to do.
+    /// The figures as text, unless the command thread is busy.
     fn ask(&self) -> Option<String> {
         let (sender, receiver) = sync_channel(1);
         self.questions.send(sender).ok()?;
@@ -96,11 +96,11 @@ impl Service {
 }
 
 impl Metrics {
-    /// Answers those who want to know the figures.
+    /// Sends the figures to all who asked.
     pub(crate) fn answer(&self, copy: impl Fn() -> Figures) {
         let Some(questions) = &self.0 else { return };
         while let Ok(question) = questions.try_recv() {
-            // Who has gone meanwhile needs no answer.
+            // A connection that has gone needs no answer.
             let _ = question.try_send(copy());
         }
     }

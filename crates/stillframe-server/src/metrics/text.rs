@@ -44,7 +44,7 @@ fn escape(into: &mut String, text: &str) {
     }
 }
 
-/// Everything, and what the operating system knows of the process.
+/// All figures, with the operating system's of the process.
 pub(super) fn write(figures: &Figures) -> String {
     let mut text = Text(String::with_capacity(32 << 10));
     for figure in &figures.plain {
