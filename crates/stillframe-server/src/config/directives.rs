@@ -7,7 +7,7 @@ use crate::commands;
 /// Directives that are no settings.
 const DIRECTIVES: [&str; 3] = ["include", "rename-command", "user"];
 
-/// Settings that Redis once had: whatever they say is passed over, as it does.
+/// Settings that Redis once had, ignored as Redis ignores them.
 const GONE: [&str; 3] =
     ["list-max-ziplist-entries", "list-max-ziplist-value", "lua-replicate-commands"];
 
@@ -42,7 +42,7 @@ impl Config {
         }
     }
 
-    /// Gives a command another name, or none.
+    /// Renames or removes a command.
     fn rename(&mut self, rename: [Vec<u8>; 2]) -> Result<(), String> {
         self.renames.push(rename);
         // The names are those of any table.
@@ -51,7 +51,7 @@ impl Config {
     }
 }
 
-/// What to say of a name that nobody knows.
+/// The error for an unknown name.
 fn unknown(name: &str) -> String {
     let known = named().map(|(name, _)| name).chain(DIRECTIVES);
     let lower = name.to_ascii_lowercase();
@@ -64,7 +64,7 @@ fn unknown(name: &str) -> String {
     }
 }
 
-/// How many letters have to be put in, left out or changed to make `b` of `a`.
+/// How many letters to insert, delete or change to turn `a` into `b`.
 fn distance(a: &str, b: &str) -> usize {
     let mut row: Vec<usize> = (0..=b.len()).collect();
     for (i, x) in a.bytes().enumerate() {

@@ -1,4 +1,4 @@
-//! Who goes when memory is short, and how uses of keys are counted for it.
+//! Which keys are evicted when memory is short, and how uses of keys are counted for that.
 
 use stillframe_keyspace::{Choice, Counting, Merit};
 use stillframe_redis::Settings;
@@ -47,7 +47,7 @@ impl Eviction {
         self.counts_frequency() || self.0.ends_with("-lru")
     }
 
-    /// Which keys may go and which of them goes first; `None`: none may.
+    /// Which keys may be evicted, and which first; `None`: none.
     pub(crate) fn choice(self, samples: usize) -> Option<Choice> {
         let (range, merit) = self.0.split_once('-')?;
         let merit = match merit {
@@ -61,7 +61,7 @@ impl Eviction {
 }
 
 impl Config {
-    /// What commands on data obey of it.
+    /// The part that commands on data need.
     pub(crate) fn of_commands(&self) -> Settings {
         Settings {
             bulk_bytes_max: self.bulk_bytes_max,

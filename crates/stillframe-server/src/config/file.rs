@@ -45,7 +45,7 @@ impl Config {
         self.apply_file(path, 0)
     }
 
-    /// Applies directives that are no file's: those of standard input, called `name` in errors.
+    /// Applies directives of standard input, called `name` in errors.
     ///
     /// # Errors
     /// As for [`load_file`](Self::load_file).
@@ -108,7 +108,7 @@ impl Config {
     fn included(&self, values: &[Vec<u8>]) -> Result<Vec<PathBuf>, String> {
         let [pattern] = values else { return Err("'include' takes one file".to_owned()) };
         let pattern = std::str::from_utf8(pattern).map_err(|_| super::NO_TEXT)?;
-        // In Redis `dir` changes the directory that relative paths start from, at once.
+        // In Redis `dir` changes the start of relative paths at once.
         let pattern = self.data_directory().map_or(pattern.into(), |dir| dir.join(pattern));
         matching(&pattern.display().to_string())
     }

@@ -1,5 +1,5 @@
-//! Settings of Redis that mean nothing here: what they are set to is checked, kept and shown, so
-//! that files and tools written for Redis work, and changes nothing.
+//! Settings of Redis without effect here: their values are checked, kept and shown, so that files
+//! and tools written for Redis work.
 
 use super::Config;
 use super::choices::bytes_between;
@@ -98,7 +98,7 @@ pub(super) static INERT: &[Parameter] = &[
     inert!(always, "tls-session-cache-timeout", "300", between::<0, INT_MAX>),
 ];
 
-/// Names that Redis had for its settings before, and those it has now.
+/// Old names of Redis's settings, and the current ones.
 pub(super) const ALIASES: &[(&str, &str)] = &[
     ("hash-max-ziplist-entries", "hash-max-listpack-entries"),
     ("hash-max-ziplist-value", "hash-max-listpack-value"),

@@ -1,4 +1,4 @@
-//! The keyspace that a configuration asks for.
+//! The keyspace of a configuration.
 
 use stillframe_keyspace::KeyspaceOptions;
 
@@ -6,7 +6,7 @@ use super::Config;
 use crate::process;
 
 impl Config {
-    /// How the configuration wants a keyspace to be.
+    /// The options of the keyspace.
     pub(crate) fn keyspace_options(&self) -> KeyspaceOptions {
         let budget = self.snapshot_memory.bytes(process::machine_memory_bytes());
         let mut options = KeyspaceOptions::default();
@@ -16,7 +16,7 @@ impl Config {
         options
     }
 
-    /// Of a tool that loads data and takes no image of it while it changes: any algorithm does.
+    /// Options for a tool that takes no image while its data changes: any algorithm does.
     pub(crate) fn offline_keyspace_options(&self) -> KeyspaceOptions {
         let mut options = self.keyspace_options();
         options.algorithm = KeyspaceOptions::default().algorithm;

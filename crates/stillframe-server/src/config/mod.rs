@@ -52,7 +52,7 @@ pub use words::words as split_words;
 #[derive(Debug, Clone)]
 pub struct Config {
     pub(crate) dir: PathBuf,
-    /// `dir` was set, and is what relative paths start from.
+    /// Whether `dir` was set, from which relative paths then start.
     pub(crate) dir_is_named: bool,
     pub(crate) dbfilename: String,
     pub(crate) bind: Vec<String>,
@@ -117,9 +117,9 @@ pub struct Config {
     pub(crate) process: ProcessSettings,
     /// Settings that are only kept, where they differ from their defaults.
     pub(crate) inert: BTreeMap<&'static str, String>,
-    /// Tells whoever writes the log that its level has changed.
+    /// Reports a new log level to the writer of the log.
     pub(crate) log_switch: Option<fn(LogLevel)>,
-    /// Gives memory that is free back to the system.
+    /// Gives free memory back to the system.
     pub(crate) give_back: Option<fn()>,
     pub(crate) config_file: Option<PathBuf>,
 }
@@ -142,7 +142,7 @@ pub(crate) struct SavePoint {
     pub(crate) changes: u64,
 }
 
-/// How much of the past is kept.
+/// The kept past.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LogKeep {
     /// How long ago a state may be; 0: only the dump and the log behind it are kept.
@@ -151,7 +151,7 @@ pub(crate) struct LogKeep {
     pub(crate) bytes: u64,
 }
 
-/// When a client that does not read its replies is cut off.
+/// When a client that does not read its replies is closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct OutputLimit {
     /// At once above this; 0: never.
@@ -167,18 +167,18 @@ impl OutputLimit {
     /// request may ask for more than there is memory (`SRANDMEMBER key -16000000`).
     const NO_LIMIT_BYTES: u64 = 4 << 30;
 
-    /// Of a client that has to authenticate itself and has not: it could have replies kept for it
-    /// that it never reads.
+    /// The same for a client that must authenticate and has not: it could make the server keep
+    /// replies that it never reads.
     pub(crate) const STRANGER: Self = Self { hard_bytes: 1024, soft_bytes: 0, soft_seconds: 0 };
 
-    /// What no limit counts, in bytes: Redis has a buffer of that size beside those it counts.
-    /// So a small limit does not lock an operator out, who wants to raise it.
+    /// Bytes that no limit counts: Redis has a buffer of that size beside those it counts. So a
+    /// small limit does not lock out an operator who wants to raise it.
     pub(crate) const UNCOUNTED_BYTES: u64 = 16 << 10;
 
     /// Replies beyond those count by blocks of so many bytes: what Redis reserves for them.
     const BLOCK_BYTES: u64 = (20 << 10) - 16;
 
-    /// What the limits count of so many bytes of unread replies.
+    /// The bytes that limits count for so many bytes of unread replies.
     pub(crate) fn counted(pending_bytes: u64) -> u64 {
         let beyond = pending_bytes.saturating_sub(Self::UNCOUNTED_BYTES);
         beyond.div_ceil(Self::BLOCK_BYTES).saturating_mul(Self::BLOCK_BYTES)
@@ -227,7 +227,7 @@ pub enum LogLevel {
     Debug,
     /// Connections coming and going.
     Verbose,
-    /// What an operator wants to know.
+    /// Events for an operator.
     Notice,
     /// Only what needs attention.
     Warning,
@@ -367,13 +367,13 @@ impl Config {
         self.loglevel
     }
 
-    /// Has `switch` called when CONFIG SET changes how much is logged.
+    /// Sets the function to call when CONFIG SET changes the log level.
     pub fn on_loglevel(&mut self, switch: fn(LogLevel)) {
         self.log_switch = Some(switch);
     }
 
-    /// Has `give_back` called when memory that the server has freed is to go back to the system:
-    /// the allocator is the program's choice.
+    /// Sets the function that gives freed memory back to the system: the program chooses the
+    /// allocator.
     pub fn on_give_back(&mut self, give_back: fn()) {
         self.give_back = Some(give_back);
     }
@@ -391,8 +391,8 @@ impl Config {
         self.process.log_format
     }
 
-    /// The port for plain TCP, if there is to be one: port 0 picks a free one, unless the server
-    /// is reached over TLS or a unix socket.
+    /// The port for plain TCP, if any: port 0 picks a free one, unless the server is reached over
+    /// TLS or a unix socket.
     pub(crate) fn plain_port(&self) -> Option<u16> {
         let otherwise = self.tls.port > 0 || !self.process.unixsocket.is_empty();
         (self.port > 0 || !otherwise).then_some(self.port)

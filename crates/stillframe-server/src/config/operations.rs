@@ -1,4 +1,4 @@
-//! The registry's second half: limits of small collections, and what an operator sets.
+//! The registry's second half: limits of small collections, and settings of operations.
 
 use super::Config;
 use super::choices::bytes;

@@ -1,4 +1,4 @@
-//! The registry of settings: one line each; some lists stand in files of their own.
+//! The registry of settings: one line each; some lists have files of their own.
 
 use stillframe::OnFull;
 use stillframe_keyspace::KEY_BYTES_MAX;
@@ -43,7 +43,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Parameter> {
     parts.into_iter().flatten()
 }
 
-/// Whether Redis frees values in the background in one situation; here they always are.
+/// A setting of Redis for freeing in the background, which is always done here.
 macro_rules! lazyfree {
     ($name:literal, $at:literal) => {
         always(

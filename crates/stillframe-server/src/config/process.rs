@@ -9,34 +9,34 @@ use super::values::{any, number, switch, yes_no};
 pub(crate) struct ProcessSettings {
     /// The server leaves the terminal.
     pub(crate) daemonize: bool,
-    /// Where the number of its process is written, or empty.
+    /// The file for the id of its process, or empty.
     pub(crate) pidfile: String,
     /// Path of the unix socket, or empty.
     pub(crate) unixsocket: String,
-    /// Who may connect to it, as a file's mode; 0: as the umask has it.
+    /// The mode of its file; 0: by the umask.
     pub(crate) unixsocketperm: u32,
-    /// The port where Prometheus finds figures, or 0.
+    /// The port of figures for Prometheus, or 0.
     pub(crate) metrics_port: u16,
     /// The address of that port.
     pub(crate) metrics_bind: std::net::IpAddr,
-    /// Where the log goes, or empty.
+    /// The log file, or empty.
     pub(crate) logfile: String,
     pub(crate) log_format: LogFormat,
-    /// Whether systemd is told of the start and the end.
+    /// Whether to notify systemd of start and end.
     pub(crate) supervised: Supervised,
-    /// How long the end waits for replicas.
+    /// How long a shutdown waits for replicas.
     pub(crate) shutdown_timeout_s: u32,
     /// How SIGINT ends the server.
     pub(crate) on_sigint: AtSignal,
     /// How SIGTERM ends the server.
     pub(crate) on_sigterm: AtSignal,
-    /// How willing the system is to kill the process when memory is short.
+    /// How likely the system kills the process when memory is short.
     pub(crate) oom_score: OomScore,
-    /// What is added to that, or takes its place: of a primary, of a replica, and of a child.
+    /// Values added to that, or replacing it: of a primary, of a replica, and of a child.
     pub(crate) oom_scores: [i32; 3],
 }
 
-/// What a signal to stop asks for: the options of SHUTDOWN.
+/// The kind of shutdown that a signal requests: the options of SHUTDOWN.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct AtSignal {
     /// To save, or not to; `None`: as the schedule says.
@@ -47,7 +47,7 @@ pub(crate) struct AtSignal {
     pub(crate) force: bool,
 }
 
-/// What is done about the score by which the system chooses whom to kill.
+/// The change of the score by which the system chooses which process to kill.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OomScore {
     /// Nothing.
@@ -67,14 +67,14 @@ pub enum LogFormat {
     Json,
 }
 
-/// Who watches over the process.
+/// The supervisor of the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Supervised {
-    /// Nobody is told anything.
+    /// None.
     No,
     /// systemd.
     Systemd,
-    /// systemd, if it says where it listens.
+    /// systemd, if `NOTIFY_SOCKET` is set.
     Auto,
 }
 

@@ -22,9 +22,9 @@ pub(crate) struct ReplicationSettings {
     pub(crate) priority: u32,
     /// For Sentinel: whether it may know this replica.
     pub(crate) announced: bool,
-    /// The address that others are told, or empty.
+    /// The announced address, or empty.
     pub(crate) announce_ip: String,
-    /// The port that others are told, or 0.
+    /// The announced port, or 0.
     pub(crate) announce_port: u16,
     /// `maxmemory` is the primary's business.
     pub(crate) ignore_maxmemory: bool,
@@ -85,7 +85,7 @@ impl Default for ReplicationSettings {
 
 impl Config {
     /// How much of the stream may wait for a replica: at least what the backlog holds, as in Redis.
-    /// Whoever goes on from the backlog would otherwise be dropped at once, again and again.
+    /// Otherwise a replica that resumes from the backlog would be dropped again and again.
     pub(crate) fn replica_output_limit(&self) -> OutputLimit {
         let mut limit = self.output_limits.replica;
         if limit.hard_bytes > 0 {

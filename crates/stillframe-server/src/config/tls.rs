@@ -4,14 +4,14 @@ use super::Config;
 use super::parameter::{Parameter, always, fixed, several_words, text};
 use super::values::{number, switch, yes_no};
 
-/// Whether clients have to show a certificate.
+/// Whether clients must present a certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ClientAuth {
     /// They are not asked for one.
     No,
-    /// One that is shown has to be good.
+    /// A presented one must be good.
     Optional,
-    /// They have to.
+    /// They must present one.
     Yes,
 }
 
@@ -24,7 +24,7 @@ pub(crate) struct TlsSettings {
     pub(crate) cert_file: String,
     /// Its key.
     pub(crate) key_file: String,
-    /// What this server shows to its primary, if that is another certificate.
+    /// The certificate for its primary, if another one.
     pub(crate) client_cert_file: String,
     /// Its key.
     pub(crate) client_key_file: String,
@@ -35,7 +35,7 @@ pub(crate) struct TlsSettings {
     pub(crate) auth_clients: ClientAuth,
     pub(crate) tls12: bool,
     pub(crate) tls13: bool,
-    /// This server follows its primary over TLS.
+    /// Whether this server follows its primary over TLS.
     pub(crate) replication: bool,
 }
 

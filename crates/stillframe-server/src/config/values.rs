@@ -58,7 +58,7 @@ pub(super) fn share(text: &str) -> Result<Size, String> {
     }
 }
 
-/// `enable-debug-command` and its kin: from where something may be asked for.
+/// `enable-debug-command` and its kin: from where a command is allowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Allowed {
     /// From nowhere.
@@ -79,7 +79,7 @@ impl Allowed {
         found.map(|(value, _)| value).ok_or_else(refused)
     }
 
-    /// Whether a client may ask, who is on this machine or not.
+    /// Whether a client is allowed, local or not.
     pub(crate) fn allows(self, is_local: bool) -> bool {
         self == Self::Yes || self == Self::Local && is_local
     }
@@ -200,7 +200,7 @@ pub(super) fn show_output_limits(limits: &OutputLimits) -> String {
     classes.join(" ")
 }
 
-/// The lines that tell the limits, each with whether it differs from the default.
+/// The lines of the limits, each with whether it differs from the default.
 pub(super) fn output_limit_lines(
     limits: &OutputLimits,
     defaults: &OutputLimits,
