@@ -1,16 +1,15 @@
-//! Commands of Redis that this server does not have. COMMAND does not list them; whoever sends one
-//! is told so in plain words, rather than that it is unknown. Rules of users know them with their
-//! categories, so that an ACL file of Redis means here what it means there. MODULE is there to say
-//! that there are none.
+//! Commands of Redis that this server lacks. COMMAND does not list them, and they get an error that
+//! says so. ACL rules know them with their categories, so that an ACL file of Redis keeps its
+//! meaning. MODULE exists to reply that there are none.
 
 use stillframe_redis::{Keys, More, Refusal};
 
 use super::{Context, NO_KEYS, ONE_KEY, SECOND_KEY, Table, flags::*};
 
-/// What a Redis says that is no node of a cluster: clients ask so to find out.
+/// The error of a Redis that is no cluster node, by which clients find out.
 const NO_CLUSTER: Refusal = Refusal::new("ERR This instance has cluster support disabled");
 
-/// How many keys there are is said at the second position.
+/// The second argument is the number of keys.
 const COUNTED: Keys = NO_KEYS.and(More::Counted(2));
 
 /// Commands with the same flags and keys.
@@ -65,7 +64,7 @@ const CLUSTER: [Group; 4] = [
     ]),
 ];
 
-/// The error for a command that is not here yet; `None` for names that Redis does not know either.
+/// The error for a command that is missing yet; `None` for names that Redis does not know either.
 pub(super) fn error(name: &[u8]) -> Option<Refusal> {
     let is_among = |groups: &[Group]| {
         let mut names = groups.iter().flat_map(|(.., names)| *names);
@@ -81,11 +80,11 @@ pub(super) fn error(name: &[u8]) -> Option<Refusal> {
     Some(format!("ERR {name}: {what} are not supported by this server yet").into())
 }
 
-/// Adds what is not here, and MODULE.
+/// Adds the missing commands, and MODULE.
 pub(crate) fn register(table: &mut Table) {
     for &(flags, keys, names) in STREAMS.iter().chain(&SCRIPTS).chain(&CLUSTER) {
         for &name in names {
-            // Whatever arguments there are: the command is refused before they are looked at.
+            // With any arguments: the command is refused before they are checked.
             table.add_server(name, -1, flags | ABSENT, keys, refuse);
         }
     }
@@ -98,7 +97,7 @@ pub(crate) fn register(table: &mut Table) {
     table.add_server("module|unload", 3, admin | NO_ASYNC_LOADING, NO_KEYS, no_modules);
 }
 
-/// The command is not here.
+/// Refuses a missing command.
 fn refuse(_ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     Err(error(args[0]).unwrap_or(NO_CLUSTER))
 }

@@ -1,4 +1,4 @@
-//! ACL: users, their passwords and what they may do.
+//! ACL: users, their passwords and rights.
 
 use std::collections::HashSet;
 
@@ -98,7 +98,7 @@ fn end_connections(ctx: &mut Context<'_>, numbers: &HashSet<usize>) {
     ctx.session.closing |= numbers.contains(&ctx.session.user);
 }
 
-/// Ends the connections of a user that listen to what the user may no longer listen to.
+/// Ends the connections of a user with subscriptions that the user may no longer have.
 fn end_subscriptions(ctx: &mut Context<'_>, number: usize) {
     let users = &ctx.server.users;
     let Some(user) = users.get(number).filter(|user| !user.unlimited) else { return };
@@ -183,7 +183,7 @@ fn whoami(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// `ACL GENPASS [bits]`: from the system's source of secrets.
+/// `ACL GENPASS [bits]`: from the system's random source.
 fn genpass(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let bits = match args.get(2..).unwrap_or_default() {
         [] => Some(256),
@@ -203,7 +203,7 @@ fn genpass(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let digits = bits.div_ceil(4);
     let mut secret = vec![0; digits.div_ceil(2)];
     let filled = rustix::rand::getrandom(&mut secret[..], rustix::rand::GetRandomFlags::empty());
-    // A request of up to 256 bytes is always filled whole; a longer one may be cut by a signal.
+    // The system always fills up to 256 bytes; a signal may cut a longer request.
     if filled != Ok(secret.len()) {
         return Err("ERR the system has no random bytes, try again".into());
     }
@@ -287,7 +287,7 @@ const NO_FILE: &str = "ERR This Redis instance is not configured to use an ACL f
     to specify users via the ACL SETUSER command and then issue a CONFIG REWRITE (assuming you \
     have a Redis configuration file set) in order to store users in the Redis configuration.";
 
-/// `ACL SAVE`: the file changes whole or not at all.
+/// `ACL SAVE`: replaces the file whole or not at all.
 fn save(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
     let file = &ctx.server.config.aclfile;
     if file.is_empty() {
@@ -307,7 +307,7 @@ fn save(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// `ACL LOAD`: all of the file, or nothing if a line of it is wrong.
+/// `ACL LOAD`: loads the whole file, or nothing if a line is wrong.
 fn load(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
     let file = &ctx.server.config.aclfile;
     if file.is_empty() {
@@ -321,7 +321,7 @@ fn load(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
         });
     match loaded {
         Ok(touched) => {
-            // The user `default` may go on; Redis spares it, too.
+            // Redis spares connections of the user `default`, too.
             let touched = touched.into_iter().filter(|&number| number != DEFAULT).collect();
             end_connections(ctx, &touched);
             ctx.out.ok();
@@ -340,9 +340,9 @@ fn help(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
         "DELUSER <username> [<username> ...]",
         "    Delete users and end their connections.",
         "DRYRUN <username> <command> [<arg> ...]",
-        "    Tell whether the user may run the command, without running it.",
+        "    Return whether the user may run the command, without running it.",
         "GETUSER <username>",
-        "    Tell a user's details.",
+        "    Return a user's details.",
         "GENPASS [<bits>]",
         "    Make a password of 256 or so many random bits.",
         "LIST",
@@ -358,7 +358,7 @@ fn help(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
         "USERS",
         "    List the names of the users.",
         "WHOAMI",
-        "    Tell the name of this connection's user.",
+        "    Return the name of this connection's user.",
         "HELP",
         "    Print this help.",
     ]);

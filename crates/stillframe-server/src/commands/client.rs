@@ -1,4 +1,4 @@
-//! CLIENT: what is known of the clients, their names, and how to get rid of them.
+//! CLIENT: facts of the clients, their names, and ways to close them.
 
 mod kill;
 mod shown;
@@ -94,7 +94,7 @@ fn getname(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// `CLIENT SETNAME name`: an empty name takes it away.
+/// `CLIENT SETNAME name`: an empty name removes it.
 fn setname(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     if !valid_name(args[2]) {
         return Err(INVALID_NAME);
@@ -132,7 +132,7 @@ fn unpause(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// `CLIENT NO-EVICT ON | OFF`: whether `maxmemory-clients` passes over this connection.
+/// `CLIENT NO-EVICT ON | OFF`: whether `maxmemory-clients` spares this connection.
 fn no_evict(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     ctx.session.spared = match args[2].to_ascii_lowercase().as_slice() {
         b"on" => true,
@@ -143,7 +143,7 @@ fn no_evict(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// `CLIENT REPLY ON | OFF | SKIP`: only ON is answered.
+/// `CLIENT REPLY ON | OFF | SKIP`: only ON gets a reply.
 fn reply(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let silenced = ctx.session.replies == Replies::Dropped;
     match args[2].to_ascii_lowercase().as_slice() {

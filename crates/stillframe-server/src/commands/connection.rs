@@ -26,7 +26,7 @@ fn ping(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let listens = ctx.session.subscriptions.is_some();
     match args {
         [_, message @ ..] if args.len() <= 2 && listens && ctx.out.protocol == Protocol::Resp2 => {
-            // What is sent to a listener looks like a message.
+            // The reply to a subscriber looks like a message.
             ctx.out.array(2);
             ctx.out.bulk("pong");
             ctx.out.bulk(message.first().copied().unwrap_or_default());
@@ -44,14 +44,14 @@ fn echo(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// `QUIT`: answers, then closes.
+/// `QUIT`: replies, then closes.
 fn quit(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
     ctx.session.closing = true;
     ctx.out.ok();
     Ok(())
 }
 
-/// `RESET`: the connection is as new.
+/// `RESET`: makes the connection as new.
 fn reset(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
     transactions::close(ctx);
     ctx.server.hub.forget(ctx.session, &mut ctx.server.ledger.events);
@@ -176,7 +176,7 @@ fn introduce(ctx: &mut Context<'_>) {
     ctx.out.array(0);
 }
 
-/// The error of a name that would spoil CLIENT LIST.
+/// The error for a name that would spoil CLIENT LIST.
 pub(crate) const INVALID_NAME: Refusal =
     Refusal::new("ERR Client names cannot contain spaces, newlines or special characters.");
 

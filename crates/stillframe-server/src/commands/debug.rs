@@ -1,7 +1,7 @@
-//! DEBUG: what test suites and tools of Redis need of it.
+//! DEBUG, as far as test suites and tools of Redis need it.
 //!
-//! DIGEST and DIGEST-VALUE change nothing and are open to whoever may call administrative commands;
-//! all else asks `enable-debug-command`, as in Redis.
+//! DIGEST and DIGEST-VALUE change nothing and are open to users with administrative commands; all
+//! else needs `enable-debug-command`, as in Redis.
 
 mod knobs;
 
@@ -63,14 +63,14 @@ fn debug(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
         (b"protocol", [kind]) => protocol(ctx, kind)?,
         (b"quicklist-packed-threshold", [size]) => knobs::packed_threshold(ctx, size)?,
         (b"reload", options) => reload(ctx, options)?,
-        // Buffers of replies are given back at once here.
+        // Buffers of replies are freed at once here.
         (b"replybuffer", [_, _]) => ctx.out.ok(),
         (b"replicate", words @ [_, ..]) => knobs::replicate(ctx, words),
         (b"set-active-expire", [switch]) => {
             ctx.server.clock.expires = **switch != *b"0";
             ctx.out.ok();
         }
-        // There are no scripts that it would allow anything.
+        // There are no scripts that it could allow.
         (b"set-disable-deny-scripts", [_]) => ctx.out.ok(),
         (b"set-skip-checksum-validation", [switch]) => knobs::skip_checksums(ctx, switch),
         (b"sleep", [seconds]) => {
@@ -135,13 +135,13 @@ const HELP: [&str; 42] = [
     "    Print this help.",
 ];
 
-/// `DEBUG OBJECT key`: in Redis's form; there is no address to tell.
+/// `DEBUG OBJECT key`: in Redis's form, without an address.
 fn object(ctx: &mut Context<'_>, key: &[u8]) -> Result<(), Refusal> {
     let mut payload = Vec::new();
     let workspace = ctx.server.ledger.dump_workspace.take().unwrap_or_default();
     let mut encoder = Encoder::within(workspace, &mut payload);
     let db = ctx.session.caller.db;
-    // A key whose time has come is shown as long as it is there.
+    // An expired key is shown as long as it exists.
     let found = ctx.keyspace.peek(db, key, i64::MIN).map(|entry| {
         let value = entry.value();
         let written = values::encode(&mut encoder, Place::Payload, value);
@@ -269,8 +269,8 @@ fn reload(ctx: &mut Context<'_>, options: &[&[u8]]) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// `DEBUG LOADAOF`: what is in memory is made anew of the dump file and the log behind it. The
-/// counters of INFO begin anew, too. Where no log is kept, it is DEBUG RELOAD.
+/// `DEBUG LOADAOF`: reloads the data from the dump file and the log behind it. The counters of INFO
+/// restart, too. Where no log is kept, it is DEBUG RELOAD.
 fn load_log(ctx: &mut Context<'_>) -> Result<(), Refusal> {
     if ctx.server.ledger.in_exec || ctx.server.is_loading() {
         return Err("ERR DEBUG LOADAOF cannot run while data is loaded, or in a transaction".into());

@@ -25,7 +25,7 @@ pub(crate) fn register(table: &mut Table) {
 /// Writes one section.
 type Section = fn(&Context<'_>, &KeyspaceStats, &mut Text);
 
-/// Sections in order; the flag tells whether they belong to the default set.
+/// Sections in order; the flag: whether they belong to the default set.
 fn sections() -> [(&'static str, bool, Section); 13] {
     [
         ("Server", true, server),
@@ -75,7 +75,7 @@ impl Text {
         let _ = write!(self.0, "{name}:{value}\r\n");
     }
 
-    /// Fields of things that Redis has and this server does not.
+    /// Fields of features of Redis that this server lacks.
     fn none(&mut self, names: &[&str]) {
         names.iter().for_each(|name| self.field(name, 0));
     }
@@ -167,7 +167,7 @@ fn memory(ctx: &Context<'_>, figures: &KeyspaceStats, text: &mut Text) {
     text.field("mem_not_counted_for_evict", used.saturating_sub(counted));
     fragmentation(used, resident, text);
     let stream = ctx.server.replication.stream().memory();
-    // What is kept beyond the backlog is kept for replicas that are behind.
+    // Bytes beyond the backlog are kept for replicas that are behind.
     let backlog = ctx.server.config.replication.backlog_bytes as usize;
     let behind =
         if ctx.server.hub.clients.replicas() > 0 { stream.saturating_sub(backlog) } else { 0 };
@@ -184,7 +184,7 @@ fn memory(ctx: &Context<'_>, figures: &KeyspaceStats, text: &mut Text) {
     text.none(&["active_defrag_running", "lazyfree_pending_objects", "lazyfreed_objects"]);
 }
 
-/// The allocator tells nothing of itself: what the process holds stands for what it holds.
+/// The allocator reports nothing: the memory of the process stands for its memory.
 fn fragmentation(used: u64, resident: u64, text: &mut Text) {
     let ratio = resident as f64 / used.max(1) as f64;
     let bytes = resident.cast_signed() - used.cast_signed();
@@ -493,7 +493,7 @@ fn primary(server: &ServerState, following: &Following, text: &mut Text) {
     text.field("replica_announced", u8::from(settings.announced));
 }
 
-/// The fields of the persistence section that tell of loading.
+/// The fields of the persistence section on loading.
 fn loading(server: &ServerState, text: &mut Text) {
     let loading = server.progress_of_loading();
     text.field("loading", u8::from(loading.is_some()));

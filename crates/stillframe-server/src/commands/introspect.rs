@@ -1,4 +1,4 @@
-//! COMMAND: what the server can do, from the table itself and its documents.
+//! COMMAND: the commands of the server, from the table itself and its documents.
 
 use stillframe_resp::Out;
 
@@ -103,7 +103,7 @@ fn list(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
         }
         _ => return Err(SYNTAX),
     };
-    // What was chosen is not a set, in Redis neither.
+    // The filtered list is not a set, nor is it in Redis.
     if args.len() == 2 {
         ctx.out.set(names.len());
     } else {
@@ -227,10 +227,10 @@ fn getkeysandflags(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal>
     Ok(())
 }
 
-/// A key, and what is done with it.
+/// A key, and the access to it.
 type Used<'a> = (&'a [u8], Vec<String>);
 
-/// The keys of a request, each with what is done with it; or why they cannot be told.
+/// The keys of a request, each with the access to it; or why they are unknown.
 fn keys_of<'a>(table: &Table, request: &[&'a [u8]]) -> Result<Vec<Used<'a>>, Refusal> {
     const INVALID: Refusal = Refusal::new("ERR Invalid arguments specified for command");
     let Lookup::Found(index) = table.lookup_for_client(request) else {
@@ -250,7 +250,8 @@ fn keys_of<'a>(table: &Table, request: &[&'a [u8]]) -> Result<Vec<Used<'a>>, Ref
     let mut keys = Vec::new();
     for spec in specs {
         let found = match spec.begin {
-            // SORT alone: what it reads besides is in the data; the table knows what it writes.
+            // Only SORT: the data decides which other keys it reads; the table knows the one it
+            // writes.
             Begin::Unknown if spec.flags.iter().any(|flag| flag == "OW") => {
                 command.keys.of(request).get(1..).unwrap_or_default().to_vec()
             }
@@ -263,7 +264,7 @@ fn keys_of<'a>(table: &Table, request: &[&'a [u8]]) -> Result<Vec<Used<'a>>, Ref
     if keys.is_empty() { Err(INVALID) } else { Ok(keys) }
 }
 
-/// What a request does with its key where that depends on its arguments.
+/// The access of a request to its key where its arguments decide.
 fn done(command: &Command, request: &[&[u8]]) -> Vec<String> {
     let [access, _] = permissions::access(command, request);
     let words: &[&str] = match (access & READ != 0, access & WRITE != 0) {
@@ -306,7 +307,7 @@ fn describe(out: &mut Out<'_>, table: &Table, command: &Command) {
     command.subcommands.iter().for_each(|&index| describe(out, table, table.get(index)));
 }
 
-/// Where some of the keys are, in Redis's form.
+/// The places of some of the keys, in Redis's form.
 fn describe_keys(out: &mut Out<'_>, spec: &Spec) {
     out.map(3);
     out.bulk("flags");

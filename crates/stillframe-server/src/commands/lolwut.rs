@@ -1,4 +1,4 @@
-//! LOLWUT: a picture, and the version. Here it is a still frame of something that moves.
+//! LOLWUT: a picture, here a still frame of something that moves, and the version.
 
 use stillframe_resp::parse_integer;
 

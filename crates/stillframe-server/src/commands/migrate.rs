@@ -1,8 +1,8 @@
 //! MIGRATE: keys move to another server, by DUMP here and RESTORE there.
 //!
-//! - The whole server waits for the other one meanwhile, as in Redis: nobody sees a key on both.
-//! - A key is deleted here once the other server has said that it holds it, and not before.
-//! - A connection is kept for a while: whoever moves many keys calls MIGRATE again and again.
+//! - The whole server waits for the other one, as in Redis: nobody sees a key on both.
+//! - A key is deleted here only after the other server has confirmed it.
+//! - A connection is kept for a while: a client that moves many keys calls MIGRATE again and again.
 
 mod peer;
 
@@ -23,16 +23,16 @@ pub(crate) fn register(table: &mut Table) {
     table.add_server("migrate", -6, WRITE, THIRD_KEY.and(More::Migrated), migrate);
 }
 
-/// What the arguments ask for.
+/// The parsed arguments.
 struct Request<'a> {
     host: &'a [u8],
     port: &'a [u8],
     keys: Vec<&'a [u8]>,
     db: i64,
     timeout: Duration,
-    /// The keys stay here, too.
+    /// Whether the keys stay here, too.
     copies: bool,
-    /// What is there under their names is replaced.
+    /// Whether they replace keys of the same names there.
     replaces: bool,
     /// The words behind AUTH.
     credentials: Vec<&'a [u8]>,
@@ -103,10 +103,10 @@ fn migrate(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// A key, and the request that makes it anew.
+/// A key, and the request that restores it.
 type Packed<'a> = (&'a [u8], Vec<u8>);
 
-/// The keys that there are, each with the request that makes it anew.
+/// The existing keys, each with the request that restores it.
 fn packed<'a>(ctx: &mut Context<'_>, request: &Request<'a>) -> Result<Vec<Packed<'a>>, Refusal> {
     let mut data = ctx.data();
     let mut found = Vec::new();
@@ -126,7 +126,7 @@ fn packed<'a>(ctx: &mut Context<'_>, request: &Request<'a>) -> Result<Vec<Packed
     Ok(found)
 }
 
-/// Sends all keys; `moved` is told which of them the other server has.
+/// Sends all keys; calls `moved` for each that the other server has.
 fn send<'a>(
     ctx: &mut Context<'_>,
     request: &Request<'_>,
@@ -144,7 +144,7 @@ fn send<'a>(
         let mut peer = peer.map_err(|error| {
             tracing::warn!("MIGRATE: {error}");
             match error.kind() {
-                // Redis finds that out when it writes.
+                // Redis finds that out by a write.
                 ErrorKind::ConnectionRefused => "IOERR error or timeout writing to target instance",
                 _ => "IOERR error or timeout connecting to the client",
             }
@@ -158,7 +158,7 @@ fn send<'a>(
                     Err(format!("ERR Target instance replied with error: {error}").into())
                 });
             }
-            // A connection that was kept may have been closed meanwhile.
+            // A kept connection may have been closed meanwhile.
             Err(failure) if is_kept && moved.is_empty() && !failure.timed_out => {}
             Err(Failure { doing, .. }) => {
                 return Err(format!("IOERR error or timeout {doing} to target instance").into());
@@ -167,8 +167,7 @@ fn send<'a>(
     }
 }
 
-/// One attempt: all requests, then all replies. Returns the first error that the other server
-/// answered.
+/// One attempt: all requests, then all replies. Returns the first error of the other server.
 fn exchange<'a>(
     peer: &mut Peer,
     request: &Request<'_>,
@@ -198,7 +197,7 @@ fn exchange<'a>(
             refused.get_or_insert(error);
         }
     }
-    // Without AUTH and SELECT the keys are nowhere, or in another database.
+    // Without AUTH and SELECT the keys would be nowhere, or in another database.
     let is_there = refused.is_none();
     for (key, _) in found {
         match peer.read()? {

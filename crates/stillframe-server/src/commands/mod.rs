@@ -1,9 +1,9 @@
-//! What a command sees, and the way of a request from its arguments to its handler.
+//! What a command sees, and the path of a request from its arguments to its handler.
 //!
 //! - A handler runs alone, to the end: between two handlers the data set is at a point of
 //!   consistency.
 //! - A request that is refused before its handler runs makes an open transaction fail.
-//! - Handlers never panic on what a client sent.
+//! - Handlers never panic on a client's bytes.
 
 mod absent;
 mod acl;
@@ -76,7 +76,7 @@ pub(crate) struct Context<'a> {
 }
 
 impl Context<'_> {
-    /// What of it commands on data may use.
+    /// The part that commands on data may use.
     #[inline]
     pub(crate) fn data(&mut self) -> stillframe_redis::Context<'_> {
         stillframe_redis::Context {
@@ -88,7 +88,7 @@ impl Context<'_> {
         }
     }
 
-    /// Answers a refusal, and counts it among the errors.
+    /// Replies with a refusal, and counts it among the errors.
     #[cold]
     fn answer_refusal(&mut self, refusal: Refusal) {
         self.server.meter.stats.count_error(refusal.text());
@@ -121,7 +121,7 @@ pub(crate) fn table() -> Table {
     table
 }
 
-/// Answers one request, or runs it without an answer if the client wants none.
+/// Runs one request and replies, unless the client wants no reply.
 pub(crate) fn dispatch(ctx: &mut Context<'_>, args: &[&[u8]]) {
     if ctx.session.replies == Replies::Sent {
         answer(ctx, args)
@@ -133,7 +133,7 @@ pub(crate) fn dispatch(ctx: &mut Context<'_>, args: &[&[u8]]) {
     }
 }
 
-/// What is due after a request while clients are told of changes.
+/// The work after a request while clients track changes.
 #[cold]
 pub(crate) fn finish_tracking(ctx: &mut Context<'_>) {
     let terms = Terms::new(&ctx.server.config, &ctx.server.clock);
@@ -148,7 +148,7 @@ pub(crate) fn finish_tracking(ctx: &mut Context<'_>) {
     }
 }
 
-/// Runs a request whose reply is dropped, though not the messages that come with it.
+/// Runs a request whose reply is dropped, but not its messages.
 #[cold]
 fn silenced(ctx: &mut Context<'_>, args: &[&[u8]]) {
     if ctx.session.replies == Replies::SkipNext {
@@ -170,7 +170,7 @@ fn silenced(ctx: &mut Context<'_>, args: &[&[u8]]) {
     ctx.out.buffer.append(&mut ctx.server.hub.clients.served.mail);
 }
 
-/// A replica hears nothing but the stream. One that asks for a reply waits in vain: its connection
+/// A replica receives only the stream. One that asks for a reply would wait in vain: its connection
 /// is closed, as in Redis.
 fn disown_reply(ctx: &mut Context<'_>, args: &[&[u8]], start: usize) {
     if ctx.out.position() == start {
@@ -194,7 +194,7 @@ fn disown_reply(ctx: &mut Context<'_>, args: &[&[u8]], start: usize) {
     ctx.session.closing = true;
 }
 
-/// Answers one request: looks the command up, and goes on from there.
+/// Handles one request, from the lookup of its command on.
 fn answer(ctx: &mut Context<'_>, args: &[&[u8]]) {
     let found = match ctx.session.caller.internal {
         true => ctx.table.lookup(args),
@@ -215,7 +215,7 @@ fn answer(ctx: &mut Context<'_>, args: &[&[u8]]) {
         Lookup::UnknownSubcommand => return reject(ctx, unknown_subcommand(args)),
     };
     match ctx.table.real_name(index, args[0]) {
-        // From here on everybody, logs and replicas included, sees the real name.
+        // From here on everything, logs and replicas included, sees the real name.
         Some(name) if !ctx.session.caller.internal => {
             check(ctx, index, &[&[name.as_bytes()], &args[1..]].concat())
         }
@@ -226,7 +226,7 @@ fn answer(ctx: &mut Context<'_>, args: &[&[u8]]) {
 /// Checks that a request may run now, then runs or queues it.
 fn check(ctx: &mut Context<'_>, index: usize, args: &[&[u8]]) {
     let command = ctx.table.get(index);
-    ctx.session.caller.last_command = index; // whatever becomes of it: ACL LOG tells
+    ctx.session.caller.last_command = index; // in any case: ACL LOG shows it
     if !command.accepts(args.len()) {
         return refuse(ctx, index, wrong_arity(command.name));
     }
@@ -251,7 +251,7 @@ fn check(ctx: &mut Context<'_>, index: usize, args: &[&[u8]]) {
 const OUT_OF_MEMORY: Refusal =
     Refusal::new("OOM command not allowed when used memory > 'maxmemory'.");
 
-/// Makes room, and tells whether the command may not run because there is none.
+/// Makes room, and returns whether the command may not run for lack of it.
 #[cold]
 fn lacks_memory(ctx: &mut Context<'_>, command: &Command) -> bool {
     if ctx.session.caller.internal || make_room(ctx.keyspace, ctx.server) != Room::None {
@@ -262,7 +262,7 @@ fn lacks_memory(ctx: &mut Context<'_>, command: &Command) -> bool {
     queues || ctx.session.has(command, flags::DENYOOM)
 }
 
-/// Runs a command that was looked up and checked, answers it if it refuses, and counts it.
+/// Runs a command that was looked up and checked, replies if it refuses, and counts it.
 pub(crate) fn run(ctx: &mut Context<'_>, index: usize, args: &[&[u8]]) {
     let start = ctx.out.buffer.len();
     let begun_ns = ctx.server.clock.ns();
@@ -312,14 +312,13 @@ pub(crate) fn run(ctx: &mut Context<'_>, index: usize, args: &[&[u8]]) {
     }
 }
 
-/// Calls the handler of a command. If it refuses, the refusal takes the place of what it has
-/// written.
+/// Calls the handler of a command. If it refuses, the refusal replaces its output.
 #[inline]
 fn call(ctx: &mut Context<'_>, index: usize, args: &[&[u8]]) {
     let start = ctx.out.position();
     let command = ctx.table.get(index);
-    // A client's write at a replica that takes writes deletes what has expired before, as at a
-    // primary: its log is replayed by a clock that stands still.
+    // A client's write at a writable replica first deletes expired keys, as at a primary: a clock
+    // that stands still replays its log.
     let deletes = command.has(flags::WRITE) && !ctx.session.caller.internal;
     let deletes = deletes && ctx.server.replication.is_replica();
     if deletes {
@@ -341,7 +340,7 @@ fn call(ctx: &mut Context<'_>, index: usize, args: &[&[u8]]) {
     }
 }
 
-/// Keeps what the handler that has just run did: what it told, or, if it changed anything, the
+/// Keeps the effects of the handler that has just run: its own, or, if it changed anything, the
 /// request itself.
 #[inline(never)]
 fn note_effects(ctx: &mut Context<'_>, args: &[&[u8]], changed: bool) {

@@ -1,4 +1,4 @@
-//! MONITOR: every request that is run, shown to those who ask for it.
+//! MONITOR: every request that runs, shown to its clients.
 //!
 //! Administrative requests are not shown.
 

@@ -1,4 +1,4 @@
-//! What takes long and what takes room: SLOWLOG, LATENCY, MEMORY.
+//! Time and memory: SLOWLOG, LATENCY, MEMORY.
 
 use stillframe_keyspace::Entry;
 use stillframe_resp::parse_integer;
@@ -38,7 +38,7 @@ pub(crate) fn register(table: &mut Table) {
     table.add_server("memory|usage", -3, READONLY, SECOND_KEY, memory_usage);
 }
 
-/// `SLOWLOG GET [count]`: ten unless told otherwise; -1: all.
+/// `SLOWLOG GET [count]`: ten by default; -1: all.
 fn slowlog_get(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let count = match args {
         [_, _] => Some(10),
@@ -93,7 +93,7 @@ fn slowlog_help(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// `LATENCY LATEST`: of each event when it last was slow, how slow, and how slow ever.
+/// `LATENCY LATEST`: each event with its last slow time, that latency, and the worst.
 fn latency_latest(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
     let events = ctx.server.meter.latency.events();
     ctx.out.array(events.len());
@@ -121,7 +121,7 @@ fn latency_history(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal>
     Ok(())
 }
 
-/// `LATENCY RESET [event...]`: how many were forgotten.
+/// `LATENCY RESET [event...]`: replies how many were reset.
 fn latency_reset(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let forgotten = ctx.server.meter.latency.forget(args.get(2..).unwrap_or_default());
     ctx.out.integer(forgotten as i64);
@@ -152,7 +152,7 @@ fn latency_doctor(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal>
     Ok(())
 }
 
-/// `LATENCY HISTOGRAM [command...]`: of each how often it took how long.
+/// `LATENCY HISTOGRAM [command...]`: the distribution of times of each.
 fn latency_histogram(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let names = args.get(2..).unwrap_or_default();
     let asked = |name: &str| {
@@ -191,7 +191,7 @@ fn latency_help(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
     ctx.out.lines(&[
         "LATENCY <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
         "DOCTOR",
-        "    Tell in words what was slow.",
+        "    Explain the slow events in words.",
         "HISTOGRAM [<command> ...]",
         "    Show how often each command took how long.",
         "HISTORY <event>",
@@ -228,7 +228,7 @@ fn latency_graph(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// `MEMORY USAGE key [SAMPLES count]`: here nothing is estimated, and SAMPLES makes no difference.
+/// `MEMORY USAGE key [SAMPLES count]`: exact here, so SAMPLES makes no difference.
 fn memory_usage(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     match args.get(3..).unwrap_or_default() {
         [] => {}
@@ -252,7 +252,7 @@ fn memory_malloc_stats(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Ref
     Ok(())
 }
 
-/// `MEMORY PURGE`: what is free goes back to the system.
+/// `MEMORY PURGE`: gives free memory back to the system.
 fn memory_purge(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
     give_back(ctx.keyspace, ctx.server);
     ctx.out.ok();
@@ -331,7 +331,7 @@ fn memory_help(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
     ctx.out.lines(&[
         "MEMORY <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
         "DOCTOR",
-        "    Tell in words what is wrong with memory.",
+        "    Explain problems of memory in words.",
         "MALLOC-STATS",
         "    Say that the allocator has no statistics.",
         "PURGE",

@@ -1,4 +1,4 @@
-//! Whether the client's user may run a request: asked before it runs or is queued, and again by
+//! Whether the client's user may run a request: checked before it runs or is queued, and again by
 //! EXEC.
 
 use stillframe_redis::Refusal;
@@ -14,7 +14,7 @@ const NO_CHANNEL: Refusal = Refusal::new(
     "NOPERM this user has no permissions to access one of the channels used as arguments",
 );
 
-/// What a request touches.
+/// The command, keys and channels of a request.
 pub(super) fn touched<'a>(command: &Command, index: usize, args: &[&'a [u8]]) -> Touched<'a> {
     let channels = match command.name {
         "subscribe" | "psubscribe" | "ssubscribe" => args.get(1..).unwrap_or_default().to_vec(),
@@ -35,7 +35,7 @@ pub(super) fn touched<'a>(command: &Command, index: usize, args: &[&'a [u8]]) ->
     }
 }
 
-/// What a request does with its first key and with the others: for some, the arguments tell.
+/// How a request accesses its first key and the others; for some, the arguments decide.
 pub(super) fn access(command: &Command, args: &[&[u8]]) -> [u8; 2] {
     let rest = args.get(2..).unwrap_or_default();
     match command.name {
@@ -49,7 +49,7 @@ pub(super) fn access(command: &Command, args: &[&[u8]]) -> [u8; 2] {
     }
 }
 
-/// Whether all operations of BITFIELD read; one that cannot be understood may do anything.
+/// Whether all operations of BITFIELD read; a malformed one counts as a write.
 fn only_reads(mut operations: &[&[u8]]) -> bool {
     loop {
         operations = match operations {
@@ -61,7 +61,7 @@ fn only_reads(mut operations: &[&[u8]]) -> bool {
     }
 }
 
-/// Why the client's user may not run a request; such refusals are kept for ACL LOG.
+/// Why the client's user may not run a request; ACL LOG keeps such refusals.
 pub(super) fn denied(ctx: &mut Context<'_>, index: usize, args: &[&[u8]]) -> Option<Refusal> {
     let denied = find_denied(ctx, index, args)?;
     Some(match denied {
@@ -71,7 +71,7 @@ pub(super) fn denied(ctx: &mut Context<'_>, index: usize, args: &[&[u8]]) -> Opt
     })
 }
 
-/// As [`denied`], of a request that was queued while it was still allowed.
+/// As [`denied`], for a request that was queued while it was still allowed.
 #[cold]
 pub(super) fn denied_at_exec(
     ctx: &mut Context<'_>,
@@ -100,10 +100,10 @@ fn find_denied(ctx: &mut Context<'_>, index: usize, args: &[&[u8]]) -> Option<De
     let touched = touched(command, index, args);
     let users = &ctx.server.users;
     let user = users.get(ctx.session.user);
-    // Only commands whose keys are not all at fixed places read keys by a pattern.
+    // Only commands with keys outside of fixed places read keys by a pattern.
     ctx.session.caller.reads_all_keys =
         command.has(flags::MOVABLE_KEYS) && user.is_some_and(|user| user.reads_all_keys(&touched));
-    // A user that was deleted may do nothing.
+    // A deleted user has no rights.
     let denied = user.map_or(Err(Denied::Command), |user| user.check(&touched));
     let denied = denied.err()?;
     let (reason, object) = object(&denied, &touched, command.name);
@@ -111,7 +111,7 @@ fn find_denied(ctx: &mut Context<'_>, index: usize, args: &[&[u8]]) -> Option<De
     Some(denied)
 }
 
-/// The word for a reason, and what was refused.
+/// The word for a reason, and the refused name.
 pub(super) fn object(
     denied: &Denied,
     touched: &Touched<'_>,
@@ -133,7 +133,7 @@ fn note(ctx: &mut Context<'_>, reason: &'static str, object: Vec<u8>) {
     note_of(ctx, reason, object, user);
 }
 
-/// Keeps a refusal for ACL LOG.
+/// Adds a refusal to ACL LOG.
 pub(super) fn note_of(ctx: &mut Context<'_>, reason: &'static str, object: Vec<u8>, user: Vec<u8>) {
     let within = ctx.session.transaction.is_some() || ctx.server.ledger.in_exec;
     let entry = Entry {

@@ -28,8 +28,7 @@ fn is_saving(ctx: &Context<'_>) -> bool {
     ctx.server.storage.saves.running().is_some() || ctx.server.replication.sends_image()
 }
 
-/// `BGSAVE [SCHEDULE | CANCEL]`: inside a transaction it is scheduled, as the transaction is half
-/// done.
+/// `BGSAVE [SCHEDULE | CANCEL]`: scheduled inside a transaction, which is half done.
 fn bgsave(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     match args {
         [_] => {}
@@ -56,7 +55,7 @@ fn bgsave(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// `BGREWRITEAOF`: an image takes the place of the log so far.
+/// `BGREWRITEAOF`: an image replaces the log so far.
 fn bgrewriteaof(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
     if ctx.server.ledger.in_exec || is_saving(ctx) {
         ctx.server.storage.saves.scheduled = true;
@@ -68,7 +67,7 @@ fn bgrewriteaof(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// `SAVE`: answers when the data set is on the disk.
+/// `SAVE`: replies when the data set is on the disk.
 fn save(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
     if is_saving(ctx) {
         return Err(SAVING);
@@ -85,7 +84,7 @@ fn lastsave(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// `SHUTDOWN [SAVE | NOSAVE] [NOW] [FORCE] [ABORT]`: no answer if the server stops.
+/// `SHUTDOWN [SAVE | NOSAVE] [NOW] [FORCE] [ABORT]`: no reply if the server stops.
 fn shutdown(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let mut wish = Wish { last_save: LastSave::IfScheduled, force: false, now: false };
     let mut abort = false;

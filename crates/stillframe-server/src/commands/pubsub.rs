@@ -31,7 +31,7 @@ pub(crate) fn register(table: &mut Table) {
     table.add_server("unsubscribe", -1, LISTEN, NO_KEYS, |c, a| unsubscribe(c, a, Kind::Channel));
 }
 
-/// What a client may still do while RESP2 holds it to its subscriptions.
+/// Commands that a RESP2 client with subscriptions may run.
 pub(super) fn allowed_while_listening(command: &str) -> bool {
     command.ends_with("subscribe") || matches!(command, "ping" | "quit" | "reset")
 }
@@ -65,13 +65,13 @@ fn unsubscribe(ctx: &mut Context<'_>, args: &[&[u8]], kind: Kind) -> Result<(), 
     Ok(())
 }
 
-/// Tells that a subscription began or ended, and how many there are now.
+/// Reports the begin or end of a subscription, and their number.
 fn confirm(ctx: &mut Context<'_>, word: &str, name: Option<&[u8]>, kind: Kind) {
     let count = ctx.session.subscriptions.as_ref().map_or(0, |own| match kind {
         Kind::Shard => own.count(Kind::Shard),
         Kind::Channel | Kind::Pattern => own.count(Kind::Channel) + own.count(Kind::Pattern),
     });
-    // It comes like a message, also to a client that wants no replies.
+    // It arrives like a message, even at a client that wants no replies.
     let silent = ctx.session.replies != Replies::Sent;
     let buffer =
         if silent { &mut ctx.server.hub.clients.served.mail } else { &mut *ctx.out.buffer };
@@ -85,7 +85,7 @@ fn confirm(ctx: &mut Context<'_>, word: &str, name: Option<&[u8]>, kind: Kind) {
     out.integer(count as i64);
 }
 
-/// `PUBLISH channel message` and `SPUBLISH channel message`: how many get it.
+/// `PUBLISH channel message` and `SPUBLISH channel message`: replies how many get it.
 fn publish(ctx: &mut Context<'_>, args: &[&[u8]], kind: Kind) -> Result<(), Refusal> {
     let terms = Terms::new(&ctx.server.config, &ctx.server.clock);
     let count = ctx.server.hub.publish(terms, kind, args[1], args[2]);

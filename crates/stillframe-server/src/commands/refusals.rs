@@ -1,4 +1,4 @@
-//! Why a request does not reach its handler, and what it is answered.
+//! Why a request does not reach its handler, and its reply.
 
 use std::time::Duration;
 
@@ -81,8 +81,7 @@ fn no_writes(server: &ServerState) -> Option<&'static str> {
     (good < wanted as usize).then_some("NOREPLICAS Not enough good replicas to write.")
 }
 
-/// Why a command, or an EXEC of it, may not run just now, whatever it does: the data is old, or
-/// half of it.
+/// Why no command, nor an EXEC of one, may run now: the data is stale, or half loaded.
 fn unready(server: &ServerState, command: &Command, session: &Session) -> Option<&'static str> {
     let following = server.replication.following();
     let is_stale = following.is_some_and(|it| !it.is_connected());
@@ -95,7 +94,8 @@ fn unready(server: &ServerState, command: &Command, session: &Session) -> Option
         .then_some("LOADING Redis is loading the dataset in memory")
 }
 
-/// Answers a known command that may not run with the reason. A refused EXEC ends its transaction.
+/// Replies to a known command that may not run with the reason. A refused EXEC ends its
+/// transaction.
 pub(super) fn refuse(ctx: &mut Context<'_>, index: usize, refusal: Refusal) {
     ctx.server.meter.stats.commands[index].rejected += 1;
     if ctx.table.get(index).name == "exec" {
@@ -115,8 +115,8 @@ pub(super) fn reject(ctx: &mut Context<'_>, refusal: Refusal) {
     ctx.answer_refusal(refusal);
 }
 
-/// Whether it is a line of HTTP. A page may have a browser send such lines to a server that listens
-/// on this machine only, with requests of the page's choice behind them.
+/// Whether it is a line of HTTP. A web page can make a browser send such lines to a server that
+/// listens on this machine only, with requests of the page's choice behind them.
 pub(super) fn is_http(args: &[&[u8]]) -> bool {
     let name = args.first().copied().unwrap_or_default();
     name.eq_ignore_ascii_case(b"post") || name.eq_ignore_ascii_case(b"host:")

@@ -1,10 +1,9 @@
-//! The table of commands runs requests again.
+//! Replaying requests through the table of commands.
 //!
 //! - Only commands that write, or may reach replicas for another reason (PFCOUNT, PUBLISH), and
-//!   SELECT, MULTI and EXEC, are among them; anything else is refused, as is a command that this
-//!   server does not have.
-//! - A refusal, of a request within EXEC, too, means that the data is not what it was when the
-//!   request was first answered.
+//!   SELECT, MULTI and EXEC may run; all others are refused, as are unknown ones.
+//! - A refusal, even of a request within EXEC, means that the data differs from that of the first
+//!   run.
 
 use stillframe_keyspace::Keyspace;
 use stillframe_resp::{Out, Protocol};
@@ -31,7 +30,7 @@ impl Replays for Table {
     }
 }
 
-/// Runs a request again. The session ought to be [internal](crate::client::Session::internal) and
+/// Replays a request. The session should be [internal](crate::client::Session::internal) and
 /// the clock to stand still; the reply is left in the context's output.
 fn apply(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), ReplayError> {
     let found = match ctx.table.lookup(args) {

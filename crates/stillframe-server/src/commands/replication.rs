@@ -1,4 +1,4 @@
-//! Commands of replication: REPLICAOF, ROLE, WAIT, and what replicas send.
+//! Commands of replication: REPLICAOF, ROLE, WAIT, and those of replicas.
 
 use std::time::{Duration, Instant};
 
@@ -159,7 +159,7 @@ fn role(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// `WAIT replicas milliseconds`: answers how many replicas have what this client wrote.
+/// `WAIT replicas milliseconds`: replies how many replicas have this client's writes.
 fn wait(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     if ctx.server.replication.is_replica() {
         return Err(
@@ -201,7 +201,7 @@ fn wait(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// `REPLCONF option value...`: what a replica tells of itself.
+/// `REPLCONF option value...`: a replica's reports on itself.
 fn replconf(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let (pairs, rest) = args.get(1..).unwrap_or_default().as_chunks::<2>();
     if !rest.is_empty() {
@@ -238,7 +238,7 @@ fn replconf(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
                 filter(value)?;
                 replica.no_data = true;
             }
-            // These are not answered: what a replica is sent after PSYNC is the stream.
+            // These get no reply: after PSYNC a replica receives only the stream.
             b"ack" => {
                 let offset = parse_integer(value).and_then(|offset| u64::try_from(offset).ok());
                 if let Some(offset) = offset.filter(|_| replica.is_real()) {
@@ -260,8 +260,8 @@ fn replconf(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Whether what a replica wants of an image (`rdb-filter-only`) can be named: functions, of which
-/// there are none here, or nothing at all.
+/// Whether the filter of an image (`rdb-filter-only`) is supported: functions, of which there are
+/// none here, or nothing at all.
 fn filter(value: &[u8]) -> Result<(), Refusal> {
     let parts = words(value).map_err(|_| "ERR Missing rdb-filter-only values")?;
     match parts.iter().find(|part| !part.eq_ignore_ascii_case(b"functions")) {
@@ -338,7 +338,7 @@ fn psync(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
         if replica.phase == Phase::Online { "goes on where it was" } else { "needs an image" }
     );
     replication.add_replica(ctx.session.caller.place);
-    // Whatever else it asks, it only hears the stream.
+    // Whatever else it asks, it receives only the stream.
     ctx.session.replies = Replies::Dropped;
     Ok(())
 }

@@ -1,5 +1,5 @@
-//! The command table: found and documented. That clients are told of it what redis-server tells is
-//! proved beside the real one, by the tests of the binary.
+//! The command table: found and documented. The tests of the binary prove that COMMAND replies what
+//! redis-server does.
 
 use super::{Lookup, Table, documents, table};
 

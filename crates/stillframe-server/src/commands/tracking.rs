@@ -1,4 +1,4 @@
-//! CLIENT TRACKING and its kin: help for caches in clients.
+//! CLIENT TRACKING and its kin: client-side caching.
 
 use std::collections::BTreeSet;
 use std::ops::Bound;
@@ -37,7 +37,7 @@ fn tracking(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// What a request says but its prefixes, and those.
+/// The options of a request, and its prefixes.
 fn options<'a>(ctx: &Context<'_>, options: &[&'a [u8]]) -> Result<(Mode, Vec<&'a [u8]>), Refusal> {
     let (mut mode, mut prefixes) = (Mode::default(), Vec::new());
     let mut rest = options;
@@ -118,8 +118,8 @@ fn check_prefixes(new: &[&[u8]], known: &BTreeSet<Box<[u8]>>) -> Result<(), Refu
     Err([b"ERR Prefix '", new[at], with.as_bytes(), other, end].concat().into())
 }
 
-/// Where the first new prefix is that overlaps with another one. In the order of their bytes a
-/// prefix stands right before all that start with it.
+/// The place of the first new prefix that overlaps with another one. In the order of their bytes a
+/// prefix comes right before all that start with it.
 fn first_overlap(new: &[&[u8]], known: &BTreeSet<Box<[u8]>>) -> Option<usize> {
     let overlaps_known = |prefix: &[u8]| {
         let mut above = known.range::<[u8], _>((Bound::Included(prefix), Bound::Unbounded));
@@ -129,7 +129,7 @@ fn first_overlap(new: &[&[u8]], known: &BTreeSet<Box<[u8]>>) -> Option<usize> {
     };
     let mut sorted: Vec<(&[u8], usize)> = new.iter().copied().zip(0..).collect();
     sorted.sort_unstable();
-    // Those that the one looked at may start with, each the start of the next.
+    // Prefixes that the current one may start with, each the start of the next.
     let mut open: Vec<(&[u8], usize)> = Vec::new();
     let mut first = new.iter().position(|prefix| overlaps_known(prefix));
     for (prefix, at) in sorted {
@@ -145,7 +145,7 @@ fn first_overlap(new: &[&[u8]], known: &BTreeSet<Box<[u8]>>) -> Option<usize> {
     first
 }
 
-/// `CLIENT CACHING YES | NO`: what holds for the keys that the next request reads.
+/// `CLIENT CACHING YES | NO`: whether the keys that the next request reads are tracked.
 fn caching(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let Some(mode) = &mut ctx.session.tracking else {
         return Err(
@@ -184,7 +184,7 @@ fn getredir(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// -1: not told of changes; 0: told itself.
+/// -1: tracking is off; 0: no redirection.
 pub(super) fn redirection(mode: Option<&Mode>) -> i64 {
     mode.map_or(-1, |mode| mode.redirect.map_or(0, |other| other.id).cast_signed())
 }

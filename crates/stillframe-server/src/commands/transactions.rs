@@ -26,7 +26,7 @@ pub(crate) fn register(table: &mut Table) {
     table.add_server("watch", -2, CONTROL | FAST | ALLOW_BUSY, ALL_KEYS, watch);
 }
 
-/// Queues a request for EXEC and answers `QUEUED`.
+/// Queues a request for EXEC and replies `QUEUED`.
 pub(crate) fn queue(ctx: &mut Context<'_>, command: usize, args: &[&[u8]]) {
     let Some(transaction) = &mut ctx.session.transaction else { return };
     transaction.push(command, args);
@@ -36,13 +36,13 @@ pub(crate) fn queue(ctx: &mut Context<'_>, command: usize, args: &[&[u8]]) {
     ctx.out.simple("QUEUED");
 }
 
-/// Drops the open transaction, if any, and forgets what the client watched.
+/// Drops the open transaction, if any, and the client's watches.
 pub(crate) fn close(ctx: &mut Context<'_>) {
     ctx.session.transaction = None;
     forget(ctx);
 }
 
-/// Forgets what the client watched.
+/// Drops the client's watches.
 pub(crate) fn forget(ctx: &mut Context<'_>) {
     ctx.server.ledger.watches.forget(ctx.session.caller.id);
     ctx.session.watched_bytes = 0;
@@ -87,7 +87,7 @@ fn exec(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
     ctx.out.array(transaction.len());
     ctx.server.ledger.in_exec = true;
     transaction.for_each(|command, args| {
-        // The user may have changed since the request was queued, by AUTH among them, too.
+        // The user may have changed since the request was queued, also by a queued AUTH.
         let user = ctx.server.users.get(ctx.session.user);
         let checked = !ctx.session.caller.internal && !user.is_some_and(|user| user.unlimited);
         ctx.session.caller.reads_all_keys = !checked;
@@ -101,7 +101,7 @@ fn exec(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
         ctx.refused = None; // EXEC has not failed if one of its requests has
     }
     ctx.server.ledger.in_exec = false;
-    ctx.data().no_effect(); // its requests told theirs
+    ctx.data().no_effect(); // its requests had their own
     Ok(())
 }
 

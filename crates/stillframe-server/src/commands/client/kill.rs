@@ -9,7 +9,7 @@ use crate::client::Session;
 use stillframe_redis::Refusal;
 use stillframe_redis::errors::SYNTAX;
 
-/// What a client must be to be killed.
+/// The filter of clients to kill.
 #[derive(Default)]
 struct Filter {
     id: Option<u64>,

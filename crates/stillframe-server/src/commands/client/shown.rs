@@ -14,7 +14,7 @@ use stillframe_redis::Address;
 use stillframe_redis::Refusal;
 use stillframe_redis::errors::SYNTAX;
 
-/// The line on the client that asks.
+/// The line of the calling client.
 pub(in super::super) fn describe_own(ctx: &Context<'_>) -> String {
     describe(ctx, ctx.session, None).trim_end().to_owned()
 }
@@ -64,7 +64,7 @@ pub(super) fn list(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal>
     Ok(())
 }
 
-/// What a client is there for.
+/// The type of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Class {
     Normal,
@@ -97,8 +97,8 @@ impl Class {
     }
 }
 
-/// One line on a client. `client` is `None` for the one that asks, which is out of the registry,
-/// and for the primary.
+/// The line of a client. `client` is `None` for the calling one, which is out of the registry, and
+/// for the primary.
 fn describe(ctx: &Context<'_>, session: &Session, client: Option<&Client>) -> String {
     let now = ctx.server.clock.turn();
     let seconds = |since| now.saturating_duration_since(since).as_secs();

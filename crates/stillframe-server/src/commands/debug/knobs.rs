@@ -1,4 +1,4 @@
-//! What Redis's own tests turn: data out of nowhere, clocks that stand still, checks left out.
+//! The knobs of Redis's own tests: data out of nowhere, stopped clocks, omitted checks.
 
 use std::io::Write;
 
@@ -10,13 +10,13 @@ use crate::config::parse_size;
 use stillframe_redis::Refusal;
 use stillframe_redis::errors::{SYNTAX, TOO_LONG};
 
-/// Whether a word switches something on, as C reads numbers.
+/// Whether a word turns something on, as C reads numbers.
 fn is_on(word: &[u8]) -> bool {
     parse_integer(word).is_some_and(|number| number != 0)
 }
 
-/// `DEBUG POPULATE count [prefix] [bytes]`: as many strings that are not there yet. The log and the
-/// replicas hear of each; in Redis they do not.
+/// `DEBUG POPULATE count [prefix] [bytes]`: so many new strings, each propagated to log and
+/// replicas, unlike in Redis.
 pub(super) fn populate(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let number = |word: &[u8]| {
         let number = parse_integer(word).and_then(|number| usize::try_from(number).ok());
@@ -57,7 +57,7 @@ pub(super) fn populate(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refu
     Ok(())
 }
 
-/// `DEBUG CHANGE-REPL-ID`: no replica can go on from where it is.
+/// `DEBUG CHANGE-REPL-ID`: no replica can resume.
 pub(super) fn change_replication_id(ctx: &mut Context<'_>) {
     tracing::warn!("changing the name of the replication stream (DEBUG CHANGE-REPL-ID)");
     ctx.server.replication.change_id(ctx.server.ledger.random.identifier());
@@ -70,7 +70,7 @@ pub(super) fn pause_cron(ctx: &mut Context<'_>, switch: &[u8]) {
     ctx.out.ok();
 }
 
-/// `DEBUG QUICKLIST-PACKED-THRESHOLD size`: there is no such thing here.
+/// `DEBUG QUICKLIST-PACKED-THRESHOLD size`: has no effect here.
 pub(super) fn packed_threshold(ctx: &mut Context<'_>, size: &[u8]) -> Result<(), Refusal> {
     let bytes = std::str::from_utf8(size).ok().and_then(|text| parse_size(text).ok());
     if bytes.is_none_or(|bytes| bytes >= 0xffff_ffff) {
@@ -80,7 +80,7 @@ pub(super) fn packed_threshold(ctx: &mut Context<'_>, size: &[u8]) -> Result<(),
     Ok(())
 }
 
-/// `DEBUG REPLICATE word...`: replicas are sent the words as a request.
+/// `DEBUG REPLICATE word...`: sends the words to replicas as a request.
 pub(super) fn replicate(ctx: &mut Context<'_>, words: &[&[u8]]) {
     ctx.server.replication.tell(None, words);
     ctx.out.ok();

@@ -61,7 +61,7 @@ impl Spec {
         Some(Self { flags, begin, find })
     }
 
-    /// Whether the arguments are keys at all; channels of shards are told of as if they were.
+    /// Whether the arguments are keys at all; channels of shards are listed as if they were.
     pub(in super::super) fn is_of_keys(&self) -> bool {
         !self.flags.iter().any(|flag| flag == "not_key")
     }
@@ -71,7 +71,7 @@ impl Spec {
         self.flags.iter().any(|flag| flag == "variable_flags")
     }
 
-    /// The keys of a request; `None` if they cannot be told or are not all there.
+    /// The keys of a request; `None` if they are unknown or incomplete.
     pub(in super::super) fn find<'a>(&self, request: &[&'a [u8]]) -> Option<Vec<&'a [u8]>> {
         let first = match &self.begin {
             Begin::Index(index) => *index,

@@ -16,7 +16,7 @@ pub(in super::super) struct Argument {
     pub(in super::super) name: String,
     /// What it is.
     pub(in super::super) kind: Kind,
-    /// The key specification that tells of it.
+    /// Its key specification.
     pub(in super::super) spec: Option<i64>,
     /// The word before it, or the word that it is.
     pub(in super::super) token: Option<String>,
@@ -132,7 +132,7 @@ impl<'a> Reader<'a> {
 }
 
 impl Argument {
-    /// Takes the name, and what it tells of the kind.
+    /// Takes the name, and the kind that it implies.
     fn call(&mut self, word: &str) {
         self.name = word.to_owned();
         if self.kind != Kind::Text {

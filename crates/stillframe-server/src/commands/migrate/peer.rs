@@ -7,22 +7,22 @@ use std::time::{Duration, Instant};
 
 /// A connection that was not used for so long is closed.
 const KEPT_FOR: Duration = Duration::from_secs(10);
-/// Most connections that are kept.
+/// Most kept connections.
 const KEPT_MAX: usize = 64;
 /// Longest line of a reply.
 const LINE_BYTES_MAX: u64 = 16 << 10;
 
-/// The connections that are kept, by host and port.
+/// The kept connections, by host and port.
 #[derive(Default)]
 pub(crate) struct Peers(HashMap<(Vec<u8>, Vec<u8>), Peer>);
 
 impl Peers {
-    /// How many there are.
+    /// Their number.
     pub(crate) fn count(&self) -> usize {
         self.0.len()
     }
 
-    /// Closes those that nobody has used for a while.
+    /// Closes those that were unused for a while.
     pub(crate) fn tend(&mut self, now: Instant) {
         self.0.retain(|_, peer| now.saturating_duration_since(peer.used) < KEPT_FOR);
     }
@@ -44,12 +44,12 @@ impl Peers {
 /// A connection to another server.
 pub(super) struct Peer {
     stream: BufReader<TcpStream>,
-    /// The database that is selected there, if that is known.
+    /// The database selected there, if known.
     pub(super) db: Option<i64>,
     used: Instant,
 }
 
-/// What the other server answered.
+/// A reply of the other server.
 pub(super) enum Said {
     Ok,
     /// An error, without the mark before it.
@@ -75,7 +75,7 @@ impl Peer {
         Ok(Self { stream, db: None, used })
     }
 
-    /// Whether what is left of it says nothing: it is not kept.
+    /// Whether the connection is out of step, so that it is not kept.
     pub(super) fn is_doubted(&self) -> bool {
         self.db.is_none() || !self.stream.buffer().is_empty()
     }
