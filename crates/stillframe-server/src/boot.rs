@@ -87,7 +87,7 @@ impl Boot {
 }
 
 impl Opened {
-    /// What requests are run on again.
+    /// The target of replayed requests.
     pub(crate) fn parts(&mut self) -> Parts<'_> {
         (&mut self.keyspace, &mut self.state, &self.table)
     }

@@ -22,7 +22,7 @@ pub enum ServeError {
     Directory {
         /// The directory.
         path: PathBuf,
-        /// What the operating system said.
+        /// The operating system's error.
         error: io::Error,
     },
     /// Another server uses the directory.
@@ -42,7 +42,7 @@ pub enum ServeError {
     Bind {
         /// Address and port.
         address: String,
-        /// What the operating system said.
+        /// The operating system's error.
         error: io::Error,
     },
     /// The unix socket cannot be listened on.
@@ -51,7 +51,7 @@ pub enum ServeError {
     UnixSocket {
         /// Its path.
         path: PathBuf,
-        /// What the operating system said.
+        /// The operating system's error.
         error: io::Error,
     },
     /// The port of the figures cannot be listened on.
@@ -59,7 +59,7 @@ pub enum ServeError {
     Metrics {
         /// Address and port.
         address: String,
-        /// What the operating system said.
+        /// The operating system's error.
         error: io::Error,
     },
     /// TLS cannot be had as the settings want it.
@@ -126,9 +126,9 @@ pub enum ServeError {
          the file away to start empty", path.display()
     )]
     ForeignData {
-        /// What was found.
+        /// The data found.
         path: PathBuf,
-        /// What it seems to be.
+        /// Its apparent kind.
         what: &'static str,
         /// The dump file that would be loaded.
         dump: String,
@@ -144,7 +144,7 @@ pub enum ServeError {
     OfAStore {
         /// The directory.
         path: PathBuf,
-        /// Whose it is.
+        /// Its application.
         application: String,
     },
     /// There is data where data is to be imported to.
@@ -156,7 +156,7 @@ pub enum ServeError {
         /// The dump file.
         path: PathBuf,
     },
-    /// What was imported cannot be saved.
+    /// Imported data cannot be saved.
     #[error("cannot write {}: {problem}", path.display())]
     Save {
         /// The dump file.
@@ -168,7 +168,7 @@ pub enum ServeError {
 }
 
 impl ServeError {
-    /// What a log, read or opened, does not give.
+    /// An error of a log that is read or opened.
     pub(crate) fn of_log(error: Error) -> Self {
         match error {
             Error::Log { .. } => Self::DamagedLog(error.into()),

@@ -1,8 +1,8 @@
 //! Redis-protocol server on a stillframe keyspace.
 //!
-//! Reading order: [`serve`] (start), `server` (the event loop), `state` (the owners of what it
-//! works on), `commands` (the way of a request; commands on data are in `stillframe_redis`), `hub`
-//! (who is told what), `persistence` (how images become dump files), `journal` (how changes are
+//! Reading order: [`serve`] (start), `server` (the event loop), `state` (the owners of its state),
+//! `commands` (the path of a request; commands on data are in `stillframe_redis`), `hub` (clients,
+//! and messages to them), `persistence` (how images become dump files), `journal` (how changes are
 //! logged).
 //!
 //! - One thread runs all commands; the snapshotter is another. Nothing else touches data.

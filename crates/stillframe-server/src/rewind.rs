@@ -17,7 +17,7 @@ use crate::persistence::{self, DataDirectory};
 use crate::replay::Records;
 use crate::{Config, ServeError};
 
-/// What a data directory was rewound to.
+/// The result of a rewind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Rewound {

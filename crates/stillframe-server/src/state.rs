@@ -17,13 +17,13 @@ use crate::process::Process;
 use crate::replay::Loading;
 use crate::replication::{Replication, Transfers, replicas_at};
 
-/// What every command may see and change of the server.
+/// The state of the server, which every command may see and change.
 pub(crate) struct ServerState {
     /// Configuration.
     pub(crate) config: Config,
     /// Users and their rights.
     pub(crate) users: Users,
-    /// What commands on data keep beside the data.
+    /// The ledger of commands on data.
     pub(crate) ledger: Ledger,
     /// The clients.
     pub(crate) hub: Hub,

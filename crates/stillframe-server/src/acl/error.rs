@@ -27,7 +27,7 @@ pub enum UsersError {
     Unreadable {
         /// The file.
         path: String,
-        /// What the operating system said.
+        /// The operating system's error.
         source: io::Error,
     },
     /// A line of the ACL file is wrong.

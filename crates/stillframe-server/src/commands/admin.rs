@@ -226,8 +226,8 @@ fn listen(server: &mut ServerState, config: &Config, pairs: &[[&[u8]; 2]]) -> Re
     })
 }
 
-/// What TLS connections are made with from now on, read anew if one of its settings is set at all:
-/// the files may be others than before. If they cannot be used, the old ones stay in use.
+/// The material of new TLS connections, read again if any of its settings is set, since the files
+/// may have changed. If they cannot be used, the old material stays in use.
 fn renewed(config: &Config, pairs: &[[&[u8]; 2]]) -> Result<Option<Tls>, Refusal> {
     let is_tls = |name: &[u8]| name.get(..4).is_some_and(|it| it.eq_ignore_ascii_case(b"tls-"));
     let Some([name, _]) = pairs.iter().find(|[name, _]| is_tls(name)) else { return Ok(None) };

@@ -19,7 +19,7 @@ pub enum FileError {
     Read {
         /// The file.
         path: PathBuf,
-        /// What the operating system said.
+        /// The operating system's error.
         error: std::io::Error,
     },
     /// A line is wrong.

@@ -27,7 +27,7 @@ fn length(value: &str) -> Result<usize, String> {
     bytes(value, 0)
 }
 
-/// What `acl-pubsub-default` may be: no channel, or all.
+/// The values of `acl-pubsub-default`: no channel, or all.
 const CHANNELS: [&str; 2] = ["resetchannels", "allchannels"];
 
 fn channels(value: &str) -> Result<bool, String> {

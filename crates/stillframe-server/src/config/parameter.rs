@@ -1,4 +1,4 @@
-//! What a setting is, and how one is declared.
+//! Settings and their declarations.
 
 use super::Config;
 

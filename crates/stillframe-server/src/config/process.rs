@@ -188,7 +188,7 @@ impl AtSignal {
     }
 }
 
-/// What oom-score-adj may be; in Redis `yes` and `relative` are two names of one thing.
+/// The values of oom-score-adj; in Redis `yes` and `relative` are two names of one thing.
 const OOM_SCORES: [(&str, OomScore); 4] = [
     ("no", OomScore::Kept),
     ("yes", OomScore::Relative),

@@ -152,7 +152,7 @@ impl Clients {
         std::mem::take(&mut self.flushing)
     }
 
-    /// Has replies written on that the sockets of these clients did not take whole.
+    /// Schedules the rest of replies that the sockets of these clients did not take whole.
     pub(crate) fn flush_on(&mut self, mut unfinished: Vec<usize>) {
         self.flushing.append(&mut unfinished);
     }

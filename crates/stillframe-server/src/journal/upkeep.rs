@@ -11,8 +11,8 @@ use super::{Covered, Journal, RETRY_PAUSE};
 use crate::config::Config;
 use crate::state::ServerState;
 
-/// Hands the effects of all requests so far to whoever takes them: the log, and the stream of
-/// replication. To be called at the end of each turn, and before an image begins.
+/// Passes the effects of all requests so far to the log and the stream of replication. Call it at
+/// the end of each turn, and before an image begins.
 pub(crate) fn hand_on(keyspace: &mut Keyspace, state: &mut ServerState) {
     if !state.ledger.effects.wanted() {
         return;
@@ -76,8 +76,8 @@ impl Journal {
         }
     }
 
-    /// Has the log be as the configuration says, which has not ended it: under another policy.
-    /// Whether one is wanted, and there is none.
+    /// Makes a log that the configuration has not ended follow its policy. Returns whether a log is
+    /// wanted and missing.
     pub(crate) fn attend(&mut self, config: &Config, now: Instant) -> bool {
         let wanted = config.appendonly;
         match &mut self.open {

@@ -36,7 +36,7 @@ type Question = SyncSender<Figures>;
 #[derive(Default)]
 pub(crate) struct Metrics(Option<Receiver<Question>>);
 
-/// What each connection needs.
+/// The state that each connection needs.
 struct Service {
     questions: Sender<Question>,
     waker: Waker,

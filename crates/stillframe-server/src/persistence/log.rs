@@ -32,7 +32,7 @@ pub(crate) fn begin_log(
 /// before its replies are written, so that the reply of CONFIG SET is true.
 pub(crate) fn attend_log(keyspace: &mut Keyspace, state: &mut ServerState) {
     if !state.config.appendonly && state.storage.journal.is_open() {
-        let _ = journal::close(keyspace, state); // who waits for a reply is told
+        let _ = journal::close(keyspace, state); // clients that wait for a reply get an error
     }
     if state.storage.journal.attend(&state.config, state.clock.turn()) {
         begin_wanted(keyspace, state);

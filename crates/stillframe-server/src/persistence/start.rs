@@ -1,4 +1,4 @@
-//! What a start makes of the data directory: the dump file, then the log behind it.
+//! How a start loads the data directory: the dump file, then the log behind it.
 
 use std::time::Duration;
 

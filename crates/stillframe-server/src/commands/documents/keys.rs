@@ -6,7 +6,7 @@ use stillframe_resp::parse_integer;
 /// Some of the keys of a command.
 #[derive(Debug)]
 pub(in super::super) struct Spec {
-    /// What is done with them, in Redis's words.
+    /// The access to them, in Redis's words.
     pub(in super::super) flags: Vec<String>,
     /// Where they begin.
     pub(in super::super) begin: Begin,

@@ -20,7 +20,7 @@ use std::sync::OnceLock;
 pub(super) use keys::{Begin, Find, Spec};
 pub(super) use syntax::Argument;
 
-/// What is known of one command or sub-command.
+/// The facts of one command or sub-command.
 #[derive(Debug, Default)]
 pub(super) struct Document {
     /// Its group, as Redis names it.
@@ -29,7 +29,7 @@ pub(super) struct Document {
     pub(super) since: &'static str,
     /// How long it takes; empty where that depends on other things.
     pub(super) complexity: &'static str,
-    /// What it does, in a sentence.
+    /// Its effect, in a sentence.
     pub(super) summary: &'static str,
     /// Since when it should not be used any more, and what in its place.
     pub(super) deprecated: Option<(&'static str, &'static str)>,
@@ -39,7 +39,7 @@ pub(super) struct Document {
     pub(super) tips: Vec<String>,
     /// Where its keys are and what it does with them.
     pub(super) specs: Vec<Spec>,
-    /// What it takes.
+    /// Its arguments.
     pub(super) arguments: Vec<Argument>,
 }
 

@@ -12,9 +12,9 @@
 /// ```
 #[derive(Debug, Default)]
 pub(in super::super) struct Argument {
-    /// What it is called.
+    /// Its name.
     pub(in super::super) name: String,
-    /// What it is.
+    /// Its kind.
     pub(in super::super) kind: Kind,
     /// Its key specification.
     pub(in super::super) spec: Option<i64>,
@@ -26,11 +26,11 @@ pub(in super::super) struct Argument {
     pub(in super::super) deprecated_since: Option<String>,
     /// `optional`, `multiple`, `multiple_token`.
     pub(in super::super) flags: Vec<&'static str>,
-    /// What it is made of.
+    /// Its parts.
     pub(in super::super) parts: Vec<Argument>,
 }
 
-/// What an argument is.
+/// The kind of an argument.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(in super::super) enum Kind {
     #[default]
@@ -69,7 +69,7 @@ impl Argument {
     }
 }
 
-/// What is left to read.
+/// The unread rest.
 struct Reader<'a>(&'a str);
 
 impl<'a> Reader<'a> {
