@@ -16,10 +16,18 @@ pub const KEYS: [&[u8]; 12] =
 
 /// A command as templates have it.
 pub fn command(random: &mut Random) -> Words {
-    let kinds: [&[&str]; 9] =
-        [&STRINGS, &LISTS, &HASHES, &SETS, &SORTED, &GEO, &BITS, &KEYS_OF_ANY, &TIMES];
-    let kind = random.pick(&kinds);
+    let kind = random.pick(&KINDS);
     filled(random.pick(kind), random)
+}
+
+/// The names of all commands that [`command`] gives.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    KINDS.into_iter().flatten().flat_map(|template| names_of(template))
+}
+
+/// The names of the commands that a template gives.
+pub fn names_of(template: &str) -> impl Iterator<Item = &str> {
+    template.split(' ').take(1).flat_map(|names| names.split('|'))
 }
 
 /// The words of a template.
@@ -171,6 +179,10 @@ fn end(random: &mut Random) -> String {
         _ => format!("{}{}", random.pick(&["", "("]), score(random)),
     }
 }
+
+/// Templates by what they are about.
+const KINDS: [&[&str]; 9] =
+    [&STRINGS, &LISTS, &HASHES, &SETS, &SORTED, &GEO, &BITS, &KEYS_OF_ANY, &TIMES];
 
 const STRINGS: [&str; 32] = [
     "SET $k $v",

@@ -95,19 +95,6 @@ fn a_pause_after_each_key_ends_when_the_save_is_not_wanted() {
 }
 
 #[test]
-fn settings_for_tests_are_found_by_their_names_alone() {
-    let server = Server::start(Kind::subject("imprint"));
-    let mut client = server.client();
-    let all = client.ask("CONFIG GET *");
-    assert!(!all.list().iter().any(|word| word.text() == "rdb-key-save-delay"), "{all:?}");
-    let found = client.ask("CONFIG GET rdb-key-save-delay");
-    assert_eq!(
-        found.list().iter().map(Reply::text).collect::<Vec<_>>(),
-        ["rdb-key-save-delay", "0"]
-    );
-}
-
-#[test]
 fn a_clock_that_stands_deletes_nothing() {
     let folder = tempfile::tempdir().expect("a folder");
     let server = server(Kind::subject("imprint"), folder.path(), "hz 100\n");

@@ -28,7 +28,7 @@ fn connection_commands_reply_as_redis() {
 }
 
 #[test]
-fn databases_are_swapped_as_by_redis() {
+fn who_waits_and_listens_hears_of_swaps_as_in_redis() {
     prove("databases");
 }
 

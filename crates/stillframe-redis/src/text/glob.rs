@@ -74,7 +74,48 @@ fn find_in_class(mut class: &[u8], byte: u8) -> (bool, &[u8]) {
 
 #[cfg(test)]
 mod tests {
+    use stillframe_peers::{Random, rounds};
+
     use super::matches;
+
+    /// A token of a pattern, and the bytes that it takes; none: it takes any number of any.
+    const TOKENS: [(&str, Option<&str>); 9] = [
+        ("a", Some("a")),
+        ("b", Some("b")),
+        ("?", Some("abc-")),
+        ("*", None),
+        ("[ab]", Some("ab")),
+        ("[^a]", Some("bc-")),
+        ("[b-a]", Some("ab")),
+        ("[a\\-]", Some("a-")),
+        ("\\c", Some("c")),
+    ];
+
+    /// By the definition of a star.
+    fn fits(tokens: &[Option<&str>], text: &str) -> bool {
+        let Some((token, rest)) = tokens.split_first() else { return text.is_empty() };
+        let mut bytes = text.chars();
+        match token {
+            None => (0..=text.len()).any(|skipped| fits(rest, &text[skipped..])),
+            Some(taken) => {
+                bytes.next().is_some_and(|byte| taken.contains(byte)) && fits(rest, bytes.as_str())
+            }
+        }
+    }
+
+    #[test]
+    fn patterns_match_as_they_are_defined() {
+        let mut random = Random::new("patterns_match_as_they_are_defined");
+        for _ in 0..rounds(20_000, 2_000_000) {
+            let tokens: Vec<_> = (0..random.below(7)).map(|_| random.pick(&TOKENS)).collect();
+            let pattern: String = tokens.iter().map(|(text, _)| *text).collect();
+            let tokens: Vec<_> = tokens.iter().map(|(_, taken)| *taken).collect();
+            let text: String =
+                (0..1 + random.below(8)).map(|_| random.pick(&['a', 'b', 'c', '-'])).collect();
+            let found = matches(pattern.as_bytes(), text.as_bytes());
+            assert_eq!(found, fits(&tokens, &text), "{pattern:?} on {text:?}");
+        }
+    }
 
     #[track_caller]
     fn check(pattern: &str, matching: &[&str], other: &[&str]) {

@@ -70,16 +70,29 @@ impl Stage for Theatre {
     }
 }
 
+impl Theatre {
+    /// Runs a request of client `a`.
+    fn ask(&mut self, line: &str) -> String {
+        self.send('a', &line.split(' ').map(str::as_bytes).collect::<Vec<_>>());
+        let reply = self.receive('a').expect("a reply");
+        String::from_utf8_lossy(&reply).into_owned()
+    }
+}
+
+#[test]
+fn settings_for_tests_are_found_by_their_names_alone() {
+    let mut server = Theatre::open();
+    assert!(!server.ask("CONFIG GET *").contains("rdb-key-save-delay"));
+    let found = server.ask("CONFIG GET rdb-key-save-delay");
+    assert_eq!(found, "*2\r\n$18\r\nrdb-key-save-delay\r\n$1\r\n0\r\n");
+}
+
 /// The key of a request is the one that it stores to, also where Redis takes another word for it.
 #[test]
 fn a_value_is_not_taken_for_a_key_to_store_to() {
     let mut server = Theatre::open();
-    let mut ask = |line: &str| {
-        server.send('a', &line.split(' ').map(str::as_bytes).collect::<Vec<_>>());
-        server.receive('a').expect("a reply")
-    };
-    assert_eq!(ask("ACL SETUSER u on +@all %W~w:* %R~r:*"), b"+OK\r\n");
-    let mut denied = |request: &str| ask(&format!("ACL DRYRUN u {request}")) != b"+OK\r\n";
+    assert_eq!(server.ask("ACL SETUSER u on +@all %W~w:* %R~r:*"), "+OK\r\n");
+    let mut denied = |request: &str| server.ask(&format!("ACL DRYRUN u {request}")) != "+OK\r\n";
     assert!(denied("SORT r:l STORE store w:d"));
     assert!(!denied("SORT r:l STORE store STORE w:d"));
     assert!(denied("GEORADIUS r:g 1 1 1 km STORE w:d STORE r:d"));

@@ -114,6 +114,27 @@ fn fields_count_as_strings_do() {
     }
 }
 
+/// Thousandths below 16 and their sums, which 17 digits behind the point show exactly.
+#[test]
+fn sums_of_decimals_are_decimals() {
+    let mut random = Random::new("sums_of_decimals_are_decimals");
+    let mut harness = Harness::new();
+    let shown = |thousandths: i64| {
+        let (sign, size) = (if thousandths < 0 { "-" } else { "" }, thousandths.abs());
+        let text = format!("{sign}{}.{:03}", size / 1000, size % 1000);
+        text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    };
+    let mut sum = 0;
+    harness.all(&["SET k 0"]);
+    for _ in 0..rounds(5_000, 500_000) {
+        let by = random.below(16_000) as i64 - 8_000 - sum;
+        sum += by;
+        let text = if random.below(2) == 0 { shown(by) } else { format!("{by}e-3") };
+        let reply = ask(&mut harness, &format!("INCRBYFLOAT k {text}"));
+        assert_eq!(reply.text(), shown(sum), "after {text}");
+    }
+}
+
 /// The length of a longest common subsequence, by its definition.
 fn common(a: &[u8], b: &[u8]) -> usize {
     match (a, b) {
