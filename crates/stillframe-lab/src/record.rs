@@ -60,6 +60,8 @@ pub struct Record {
     pub trace_ms: Option<Vec<f32>>,
     /// Whether writer and snapshotter had a core each.
     pub pinned: bool,
+    /// Ticks that were run, the untimed ones included.
+    pub ticks_run: u64,
     /// Why this machine does not let the algorithm run.
     pub unavailable: Option<String>,
     /// Why the round ended without a measurement.

@@ -150,6 +150,7 @@ impl<'a, S: Subject> Trial<'a, S> {
             self.tick(due.then_some(Begin { paced: true }))?;
         }
         self.log.timed = false;
+        self.depot.release();
         let after = self.held_up();
         self.log.held_up = after.since(before);
         self.until_idle()
@@ -276,6 +277,7 @@ impl<'a, S: Subject> Trial<'a, S> {
             units_per_period: findings.units_per_period,
             pages_per_period: findings.pages_per_period,
             pinned: cores.are_pinned(),
+            ticks_run: ticks.number(),
             case: case.clone(),
             ..Record::default()
         };

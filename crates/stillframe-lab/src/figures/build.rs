@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use stillframe::Unit;
 use stillframe_measure::scale::number;
 
 use super::data::{Data, View};
@@ -238,7 +239,7 @@ fn units(data: &Data<'_>) -> String {
         let who: Vec<&str> = used.iter().filter(|(unit, _)| *unit == name).map(|it| it.1).collect();
         (!who.is_empty()).then(|| format!("{name}: {}", who.join(", ")))
     };
-    ["word", "line", "page"].into_iter().filter_map(unit).collect::<Vec<_>>().join("; ")
+    Unit::ALL.iter().filter_map(|it| unit(it.name())).collect::<Vec<_>>().join("; ")
 }
 
 fn range(data: &Data<'_>, of: fn(&Record) -> Option<f64>) -> String {

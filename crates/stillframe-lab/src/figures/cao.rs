@@ -14,7 +14,8 @@ use super::data::{Data, View};
 use super::judge::{At, Judgement, within};
 use super::metric::{BEGIN, MEAN, Metric, OVERHEAD, PEAK, SPIKE, WORST};
 use super::plan::{Facet, Plot, Size, shrunk};
-use super::{Claim, Figure};
+use super::profile;
+use super::{Claim, Direct, Figure};
 use crate::case::{Case, Distribution, FLOOR};
 
 const ZIGZAGS: &[&str] = &[FLOOR, "nzz", "izz", "pzz", "bazz"];
@@ -257,6 +258,30 @@ pub(super) const FIGURES: &[Figure] = &[
                 on(data, &MEAN, |it| it.above(&["bazz"], &["ipp-merge", "bacou"], 1.0, At::Last))
             },
         }],
+        ..BASE
+    },
+    Figure {
+        name: "cao-t2",
+        source: "Cao et al. 2011, table 2",
+        title: "what one update executes, at 320,000 a second",
+        workload: "Instructions and misses of simulated caches (32 KiB, 1 MiB) of the writer's \
+                   thread for one update while an image is held, the drawing of its place \
+                   included; the state is cut as the last cache is. Times are not in it.",
+        swept: "",
+        facets: |_| Vec::new(),
+        columns: &[],
+        direct: Some(Direct { seconds: |size| size.pick(60.0, 900.0), measure: profile::counts }),
+        claims: &[
+            Claim {
+                text: "IPP adds few misses to those of the raw mutator (held: 1.43x at most, which \
+                       is the time there)",
+                judge: |data| profile::misses_at_most(data, "ipp-merge", 1.43),
+            },
+            Claim {
+                text: "NPP misses far more often than IPP (held: twice at least)",
+                judge: |data| profile::misses_at_least(data, "npp-merge", "ipp-merge", 2.0),
+            },
+        ],
         ..BASE
     },
     Figure {

@@ -62,6 +62,18 @@ pub static MEMORY: Metric = Metric {
         it.case.memory.then_some(it.memory_peak_bytes as f64 / it.case.size_bytes.max(1) as f64)
     },
 };
+/// Memory above the floor's, by the most that an image may take for itself.
+pub static BUDGET: Metric = Metric {
+    name: "memory above none",
+    unit: "x budget",
+    of: |it, floor| {
+        let above = it.memory_peak_bytes as f64 - floor?.memory_peak_bytes as f64;
+        it.case.memory.then_some(above / it.case.budget() as f64)
+    },
+};
+/// How often the writer had to wait because the budget was used up.
+pub static WAITS: Metric =
+    Metric { name: "waits", unit: "", of: |it, _| Some(it.writer_waits as f64) };
 /// One random read while an image is captured.
 pub static READ: Metric = Metric { name: "read", unit: "ns", of: |it, _| positive(it.read_ns) };
 /// Time of the writer above the floor, over one period.

@@ -17,6 +17,7 @@ mod li;
 pub mod metric;
 mod ours;
 pub mod plan;
+mod profile;
 mod queries;
 pub mod run;
 mod sidlauskas;
@@ -152,10 +153,10 @@ mod tests {
     fn every_figure_asked_for_is_there_and_can_be_planned() {
         for (paper, numbers) in [
             ("li", &["10", "11", "12", "13", "14", "15", "16", "17", "18", "19", "t2"][..]),
-            ("cao", &["3", "4", "5", "6", "7", "8", "9", "14"]),
+            ("cao", &["3", "4", "5", "6", "7", "8", "9", "14", "t2"]),
             ("async-fork", &["3", "11"]),
             ("sidlauskas", &["1", "2", "3", "4"]),
-            ("ours", &["1", "2", "3"]),
+            ("ours", &["1", "2", "3", "5"]),
         ] {
             for number in numbers {
                 let figure = find(&format!("{paper}-{number}")).expect("asked for");
@@ -173,9 +174,9 @@ mod tests {
     }
 
     #[test]
-    fn the_quick_set_ends_in_half_an_hour() {
+    fn the_quick_set_ends_in_forty_minutes() {
         let plan = run::Plan::new(&all(), Size::QUICK, run::QUICK_ROUNDS);
-        // What is left of half an hour is for what the estimate gets wrong.
-        assert!(plan.estimate_s() < 1700.0, "{}", plan.text());
+        // What is left of forty minutes is for what the estimate gets wrong.
+        assert!(plan.estimate_s() < 2200.0, "{}", plan.text());
     }
 }

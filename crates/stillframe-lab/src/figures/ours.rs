@@ -8,8 +8,8 @@ use super::data::{Data, View};
 use super::judge::{At, Judgement, within};
 use super::li;
 use super::metric::{
-    BEGIN, HELD, HELD_RATIO, IMAGE, MEAN, MEMORY, MEMORY_RATIO, Metric, READ, READ_RATIO, WORST,
-    WORST_RATIO,
+    BEGIN, BUDGET, HELD, HELD_RATIO, IMAGE, MEAN, MEMORY, MEMORY_RATIO, Metric, READ, READ_RATIO,
+    WAITS, WORST, WORST_RATIO,
 };
 use super::plan::{Facet, Plot, Size};
 use super::{Claim, Figure};
@@ -110,6 +110,23 @@ pub(super) const FIGURES: &[Figure] = &[
     Figure {
         name: "ours-3",
         source: "ours",
+        title: "memory of an image under a budget",
+        workload: "256k uniform updates of 4 bytes a tick; one image after the other, each with a \
+                   budget; a writer that meets its end waits for the capture.",
+        swept: "budget [MB]",
+        facets: under_budget,
+        columns: &[&BUDGET, &MEMORY_RATIO, &WAITS, &HELD, &WORST],
+        direct: None,
+        tables: |_| Vec::new(),
+        claims: &[Claim {
+            text: "an image of Imprint takes its budget at most (held: 1.25x, with 8 bytes a page \
+                   for heads and what the allocator adds)",
+            judge: |data| within(data, 0, &BUDGET, |it| it.most(&["imprint"], 1.25)),
+        }],
+    },
+    Figure {
+        name: "ours-5",
+        source: "ours",
         title: "latency of every tick, images shaded",
         workload: "256k uniform updates of 4 bytes a tick; one image after the other.",
         swept: "state [MB]",
@@ -181,12 +198,37 @@ fn frontier(size: Size) -> Vec<Facet> {
         facets.push(full_size(size));
     }
     facets.push(batches(size));
+    facets.push(one_core(facet(li::UNIFORM, &[Plot::Rows(&HELD), Plot::Rows(&WORST)])));
     let units = size.pick(&[Unit::Line, Unit::Page][..], Unit::ALL);
     facets.extend(units.iter().map(|&unit| {
         let facet = facet(li::UNIFORM, &[Plot::Rows(&HELD)]).with_unit(unit);
         Facet { title: format!("uniform, unit of a {}", unit.name()), ..facet }
     }));
     facets
+}
+
+/// Budgets of an eighth of the state and less.
+fn under_budget(size: Size) -> Vec<Facet> {
+    let mb = size.pick(100, 1000);
+    let case = li::case(size, mb, 256_000, li::UNIFORM);
+    let spot = |part: u64| {
+        let budget_bytes = case.size_bytes / part;
+        (budget_bytes as f64 / 1e6, Case { budget_bytes, ..case.clone() })
+    };
+    let spots = [32, 16, 8].map(spot).into();
+    vec![Facet::new(li::title(li::UNIFORM), &[FLOOR, "imprint"], spots, &[Plot::Lines(&BUDGET)])]
+}
+
+/// The same with writer and snapshotter on one core.
+fn one_core(facet: Facet) -> Facet {
+    let spot = |(x, case): (f64, Case)| (x, Case { cores: 1, memory: false, ..case });
+    let algorithms = vec![FLOOR, "naive", "fork", "ipp-merge", "hourglass", "piggyback", "imprint"];
+    Facet {
+        title: format!("{}, one core", facet.title),
+        algorithms,
+        spots: facet.spots.into_iter().map(spot).collect(),
+        ..facet
+    }
 }
 
 /// The same runs as the frontier's first facet.

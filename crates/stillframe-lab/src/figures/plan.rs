@@ -84,12 +84,12 @@ impl Facet {
     pub fn case(&self, algorithm: &str, spot: usize) -> Result<Case, String> {
         let info = check::algorithm(algorithm).map_err(|_| "not in this build".to_owned())?;
         let units = info.map_or(Unit::ALL, |info| info.units);
+        let (_, case) = self.spots.get(spot).ok_or("was not planned")?;
         let unit = match self.unit {
             Some(unit) if units.contains(&unit) => unit,
             Some(unit) => return Err(format!("has no unit of a {}", unit.name())),
-            None => info.map_or(Unit::Word, |info| info.units[0]),
+            None => info.map_or(Unit::Word, |info| published(info.units, case.item_bytes)),
         };
-        let (_, case) = self.spots.get(spot).ok_or("was not planned")?;
         // The floor has no units: one run is the floor of all.
         let unit = if info.is_none() { Unit::Word } else { unit };
         Ok(Case { unit, ..case.with_algorithm(algorithm) })
@@ -100,6 +100,21 @@ impl Facet {
             self.algorithms.iter().filter_map(move |name| self.case(name, spot).ok())
         })
     }
+}
+
+/// The unit that an algorithm was published with, the first of its registry line; the papers' word
+/// has four bytes, so it is half a word of ours where items have four.
+fn published(units: &[Unit], item_bytes: u32) -> Unit {
+    match units[0] {
+        Unit::Word if item_bytes == 4 && units.contains(&Unit::Half) => Unit::Half,
+        unit => unit,
+    }
+}
+
+/// The unit of an algorithm where items have so many bytes.
+pub(super) fn unit_of(algorithm: &str, item_bytes: u32) -> Unit {
+    let info = check::algorithm(algorithm).ok().flatten();
+    info.map_or(Unit::Word, |info| published(info.units, item_bytes))
 }
 
 /// Every different case of the facets, in order: figures share what they can.
@@ -196,6 +211,12 @@ mod tests {
         assert_eq!(facet.cases().count(), 3);
         assert_eq!(facet.case("fork", 0).map(|case| case.unit), Ok(Unit::Page));
         assert!(facet.case("no-such", 0).is_err());
+        let eight = vec![(1.0, Case { item_bytes: 8, ..Case::default() })];
+        let [four, eight] = [vec![(1.0, Case::default())], eight].map(|spots| {
+            let facet = Facet::new("a", &["hourglass", "bacou"], spots, &[]);
+            ["hourglass", "bacou"].map(|name| facet.case(name, 0).expect("registered").unit)
+        });
+        assert_eq!((four, eight), ([Unit::Half, Unit::Page], [Unit::Word, Unit::Page]));
         let lines = facet.with_unit(Unit::Line);
         assert!(lines.case("fork", 0).is_err_and(|why| why.contains("no unit of a line")));
         assert_eq!(lines.case("none", 0).map(|case| case.unit), Ok(Unit::Word));

@@ -13,6 +13,7 @@ use super::plan::{Facet, Plot, Size, shrunk};
 use super::queries;
 use super::{Claim, Direct, Figure};
 use crate::case::{Case, Distribution};
+use crate::report::Table;
 use stillframe_measure::environment;
 
 pub(super) const FIGURES: &[Figure] = &[
@@ -93,7 +94,7 @@ pub(super) const FIGURES: &[Figure] = &[
         facets: by_skew,
         columns: &[&THROUGHPUT, &WORST, &BEGIN_MS],
         direct: None,
-        tables: |_| Vec::new(),
+        tables: signs,
         claims: &[
             Claim {
                 text: "physical snapshots win with little skew",
@@ -233,6 +234,32 @@ fn splits_huge_pages(release: &str) -> bool {
         (Some(Ok(major)), Some(Ok(minor))) => (major, minor) >= (5, 8),
         _ => false,
     }
+}
+
+/// The poster's table of signs for its seven distributions, and ours for those that were run.
+fn signs(data: &Data<'_>) -> Vec<Table> {
+    let text = str::to_owned;
+    let poster = |who: &str, signs: &str| {
+        let cells = [who, signs].map(text);
+        cells.into_iter().chain([text("-")]).collect::<Vec<_>>()
+    };
+    let mut rows = vec![poster("virtual", "- + - - - - +"), poster("physical", "+ - + + + + -")];
+    for facet in data.facets {
+        let view = View { data, facet, metric: &THROUGHPUT };
+        for (name, rival) in [("fork", "naive"), ("naive", "fork")] {
+            let sign = |spot: usize| match (view.value(name, spot), view.value(rival, spot)) {
+                (Some(own), Some(other)) if own >= other => "+",
+                (Some(_), Some(_)) => "-",
+                _ => "?",
+            };
+            let all: Vec<&str> = (0..facet.spots.len()).map(sign).collect();
+            let who = format!("{name}, {}", facet.title);
+            rows.push(vec![who, text("-"), all.join(" ")]);
+        }
+    }
+    let columns = ["snapshots", "poster, distributions 1 to 7", "here, rising skew"].map(text);
+    let title = text("who updates faster (+), by distribution of updates");
+    vec![Table { title, columns: columns.into(), rows }]
 }
 
 /// At the first swept value, one is at least the other.
