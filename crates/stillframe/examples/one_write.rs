@@ -54,8 +54,8 @@ impl Visitor for Run {
         let items = WORDS * 8 / self.item_bytes;
         let all = if self.is_uniform { items } else { HOT };
         self.write_all(&mut state, 1, items, WARM);
-        // Held to the end of the process: dropping it would copy what the writer has not, and so cost
-        // less the more was written.
+        // Held to the end of the process: dropping it would copy what the writer has not, and so
+        // cost less the more was written.
         let _held = ManuallyDrop::new(state.begin(Point::declare(), Nowhere)?);
         if !self.is_uniform {
             self.write_all(&mut state, 2, all, 20 * HOT); // each of them, as good as surely
