@@ -30,7 +30,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     /// Run a server for Redis clients, saving in the background without fork.
-    #[command(after_help = serve::EXAMPLES)]
+    #[command(after_help = serve::examples())]
     Serve(serve::Arguments),
     /// Verify checkpoints, logs and RDB files, and report which bytes are bad.
     #[command(after_help = check::EXAMPLES)]

@@ -16,24 +16,32 @@ use stillframe_server::{Config, split_words};
 use crate::outcome::fail;
 use crate::{allocator, daemon, logs};
 
-pub(crate) const EXAMPLES: &str = "\
-Flags: every directive of stillframe.conf or redis.conf, such as
-  --port PORT, --bind ADDRESS...       where clients connect [6379 at 127.0.0.1]
-  --unixsocket PATH, --tls-port PORT   or there
-  --dir DIR                            the data directory [./stillframe-data]
-  --save \"SECONDS CHANGES...\"          when to save; may be repeated, \"\" is never
-                                       [3600 1 300 100 60 10000]
-  --appendonly yes|no                  log every change, so that a crash loses none [no]
-  --appendfsync always|everysec|no     when logged changes are on the disk [everysec]
-  --maxmemory SIZE                     most memory for data and clients; 0: any [0]
-  --requirepass PASSWORD               what clients must give
-  --replicaof HOST PORT                follow a primary
-  --snapshot NAME                      the algorithm that takes images [imprint]
-  --snapshot-memory SIZE|PERCENT       most memory an image may take for itself [25%]
-  --snapshot-bandwidth RATE            most bytes a second that a save writes [200MB/s]
-  --metrics-port PORT                  figures for Prometheus [0: no port]
-  --logfile FILE, --loglevel LEVEL     the log [standard error, notice]
-  --daemonize yes|no                   leave the terminal [no]
+/// The settings that `--help` shows, in this order; what it says of them stands with each.
+const SHOWN: [&str; 15] = [
+    "port",
+    "unixsocket",
+    "dir",
+    "save",
+    "appendonly",
+    "appendfsync",
+    "maxmemory",
+    "requirepass",
+    "replicaof",
+    "snapshot",
+    "snapshot-memory",
+    "snapshot-bandwidth",
+    "metrics-port",
+    "logfile",
+    "daemonize",
+];
+
+/// What `serve --help` says beside what clap writes.
+pub(crate) fn examples() -> String {
+    let flags = stillframe_server::flags_help(&SHOWN);
+    format!("Flags: every directive of stillframe.conf or redis.conf, such as\n{flags}{EXAMPLES}")
+}
+
+const EXAMPLES: &str = "\
 stillframe.conf and CONFIG GET '*' of a running server show all of them with their defaults.
 
 Examples:

@@ -38,7 +38,9 @@ mod start;
 mod state;
 mod tls;
 
-pub use config::{Config, FileError, LogFormat, LogLevel, Size, parse_size, split_words};
+pub use config::{
+    Config, FileError, LogFormat, LogLevel, Size, flags_help, parse_size, split_words,
+};
 pub use error::ServeError;
 pub use import::{Imported, import};
 #[cfg(any(test, feature = "in-process"))]

@@ -7,7 +7,7 @@ use stillframe_redis::text::glob;
 use stillframe_redis::{Lookups, Refusal};
 
 use super::{Context, NO_KEYS, Table, flags::*};
-use crate::config::{Change, Config, Parameter, find, named};
+use crate::config::{Change, Config, Effect, Setting, find, named};
 use crate::persistence::{self, DataDirectory};
 use crate::process::room_for_clients;
 use crate::state::ServerState;
@@ -34,9 +34,6 @@ fn time(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Settings for tests, which a pattern does not find.
-const HIDDEN: [&str; 2] = ["key-load-delay", "rdb-key-save-delay"];
-
 /// `CONFIG GET pattern...`
 fn config_get(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let config = &ctx.server.config;
@@ -46,15 +43,14 @@ fn config_get(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     for pattern in args.get(2..).unwrap_or_default() {
         let is_plain = !pattern.iter().any(|byte| b"*?[".contains(byte));
         let lower = pattern.to_ascii_lowercase();
-        left.retain(|(name, parameter)| {
-            let hidden = HIDDEN.contains(name);
-            let name = name.as_bytes();
+        left.retain(|(name, setting)| {
+            let (name, is_hidden) = (name.as_bytes(), setting.is_hidden);
             let fits =
-                if is_plain { lower == name } else { !hidden && glob::matches(&lower, name) };
+                if is_plain { lower == name } else { !is_hidden && glob::matches(&lower, name) };
             if fits {
                 // A plain name is answered in the case it was asked in.
                 let name = if is_plain { pattern } else { name };
-                found.push((name.to_vec(), (parameter.get)(config)));
+                found.push((name.to_vec(), (setting.get)(config)));
             }
             !fits
         });
@@ -74,66 +70,98 @@ fn config_set(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
         return Err(SYNTAX);
     }
     let is_local = ctx.session.caller.peer.is_local();
-    let changed = changed(&ctx.server.config, pairs, is_local);
-    let changed = changed.and_then(|config| has_room(&config, pairs).map(|()| config));
-    let changed = changed.and_then(|config| scored(ctx.server, &config, pairs).map(|()| config));
-    let changed = changed.and_then(|config| {
-        let directory = moved(ctx.server, &config, pairs)?;
-        Ok((directory, renewed(&config, pairs)?, config))
-    });
-    let changed = changed.and_then(|it| begin_log(ctx, &it.2, pairs).map(|()| it));
-    match changed.and_then(|it| listen(ctx.server, &it.2, pairs).map(|()| it)) {
-        Ok((directory, tls, mut config)) => {
+    let asked = asked(pairs)?;
+    let config = changed(&ctx.server.config, &asked, is_local)?;
+    // The new settings are in force from here on; a refusal brings the former ones back.
+    let before = std::mem::replace(&mut ctx.server.config, config);
+    match take_effect(ctx, &before, &asked) {
+        Ok((directory, tls)) => {
             if let Some(directory) = directory {
-                config.dir = directory.files().path().to_owned();
-                ctx.server.storage.journal.move_to(directory.files(), &config);
+                ctx.server.config.dir = directory.files().path().to_owned();
+                ctx.server.storage.journal.move_to(directory.files(), &ctx.server.config);
                 ctx.server.storage.saves.save_into(directory);
             }
             if let Some(tls) = tls {
                 ctx.server.net.tls = tls;
             }
-            if let Some(switch) = config.log_switch.filter(|_| sets(pairs, b"loglevel")) {
-                switch(config.loglevel());
-            }
-            ctx.server.config = config;
-            ctx.server.ledger.settings = ctx.server.config.of_commands();
-            if sets(pairs, b"requirepass") {
-                let password = ctx.server.config.requirepass.clone();
-                ctx.server.users.require_password(password.as_bytes());
-            }
-            ctx.server.users.catalog.all_channels = ctx.server.config.acl_all_channels;
-            ctx.keyspace.keep_expired(ctx.server.ledger.wants_expired());
-            ctx.keyspace.count_uses(ctx.server.config.counting());
-            *ctx.keyspace.limits_mut() = ctx.server.config.limits;
-            ctx.server.memory.look_again(ctx.server.config.maxmemory_bytes);
-            let closed = ctx.server.hub.weigh_clients(&ctx.server.config);
-            ctx.server.meter.stats.evicted_clients += closed;
+            obey(ctx, &asked);
             ctx.out.ok();
+            Ok(())
         }
         Err(problem) => {
-            if OOM_SCORE.iter().any(|name| sets(pairs, name)) {
+            ctx.server.config = before;
+            if asked.having(Effect::OomScore).is_some() {
                 // It may have been changed.
                 let is_replica = ctx.server.replication.is_replica();
                 ctx.server.process.tend_oom_score(&ctx.server.config, is_replica);
             }
-            if sets(pairs, b"dir") {
+            if asked.having(Effect::Directory).is_some() {
                 let _ = persistence::enter(&ctx.server.config.dir); // it may have been left
             }
-            return Err(problem);
+            Err(problem)
         }
     }
-    Ok(())
 }
 
-fn sets(pairs: &[[&[u8]; 2]], setting: &[u8]) -> bool {
-    pairs.iter().any(|[name, _]| name.eq_ignore_ascii_case(setting))
+/// What CONFIG SET is asked for: names as they were written, settings and values.
+struct Asked<'a>(Vec<(&'a [u8], &'static Setting, &'a [u8])>);
+
+fn asked<'a>(pairs: &[[&'a [u8]; 2]]) -> Result<Asked<'a>, Refusal> {
+    let known = pairs.iter().map(|&[name, value]| {
+        let setting = std::str::from_utf8(name).ok().and_then(find);
+        let unknown = b"ERR Unknown option or number of arguments for CONFIG SET - '";
+        setting.map(|it| (name, it, value)).ok_or_else(|| [unknown, name, b"'"].concat().into())
+    });
+    known.collect::<Result<_, Refusal>>().map(Asked)
+}
+
+impl Asked<'_> {
+    /// The first setting with that effect.
+    fn having(&self, effect: Effect) -> Option<&'static Setting> {
+        let settings = self.0.iter().map(|(_, setting, _)| *setting);
+        settings.into_iter().find(|setting| setting.effects.contains(&effect))
+    }
+}
+
+/// Does what can fail before the new settings are obeyed. Returns the directory and the keys that
+/// are used from then on, if they are others.
+fn take_effect(
+    ctx: &mut Context<'_>,
+    before: &Config,
+    asked: &Asked<'_>,
+) -> Result<(Option<DataDirectory>, Option<Tls>), Refusal> {
+    has_room(&ctx.server.config, asked)?;
+    scored(ctx.server, asked)?;
+    let directory = moved(ctx.server, before, asked)?;
+    let tls = renewed(&ctx.server.config, asked)?;
+    begin_log(ctx, before, asked)?;
+    listen(ctx.server, before, asked)?;
+    Ok((directory, tls))
+}
+
+/// Has everything obey the new settings.
+fn obey(ctx: &mut Context<'_>, asked: &Asked<'_>) {
+    let (server, keyspace) = (&mut *ctx.server, &mut *ctx.keyspace);
+    let config = &server.config;
+    if let Some(switch) = config.log_switch.filter(|_| asked.having(Effect::LogLevel).is_some()) {
+        switch(config.loglevel());
+    }
+    server.ledger.settings = config.of_commands();
+    if asked.having(Effect::Password).is_some() {
+        server.users.require_password(config.requirepass.as_bytes());
+    }
+    server.users.catalog.all_channels = config.acl_all_channels;
+    keyspace.keep_expired(server.ledger.wants_expired());
+    keyspace.count_uses(config.counting());
+    *keyspace.limits_mut() = config.limits;
+    server.memory.look_again(config.maxmemory_bytes);
+    let closed = server.hub.weigh_clients(config);
+    server.meter.stats.evicted_clients += closed;
 }
 
 /// Makes room for as many clients as `maxclients` says, if that is set.
-fn has_room(config: &Config, pairs: &[[&[u8]; 2]]) -> Result<(), Refusal> {
-    if !sets(pairs, b"maxclients") {
-        return Ok(());
-    }
+fn has_room(config: &Config, asked: &Asked<'_>) -> Result<(), Refusal> {
+    let Some(setting) = asked.having(Effect::Clients) else { return Ok(()) };
     let room = room_for_clients(config.maxclients);
     if room >= config.maxclients {
         return Ok(());
@@ -142,32 +170,28 @@ fn has_room(config: &Config, pairs: &[[&[u8]; 2]]) -> Result<(), Refusal> {
         "The operating system is not able to handle the specified number of clients, try with \
          {room}"
     );
-    Err(refusal(b"maxclients", &problem))
+    Err(refusal(setting.name.as_bytes(), &problem))
 }
 
-const OOM_SCORE: [&[u8]; 2] = [b"oom-score-adj", b"oom-score-adj-values"];
-
 /// Sets the system's score of the process, if that is set.
-fn scored(server: &mut ServerState, config: &Config, pairs: &[[&[u8]; 2]]) -> Result<(), Refusal> {
-    let Some(name) = OOM_SCORE.iter().find(|name| sets(pairs, name)) else { return Ok(()) };
+fn scored(server: &mut ServerState, asked: &Asked<'_>) -> Result<(), Refusal> {
+    let Some(Setting { name, .. }) = asked.having(Effect::OomScore) else { return Ok(()) };
     let is_replica = server.replication.is_replica();
-    server.process.set_oom_score(config, is_replica).map_err(|error| {
-        tracing::warn!("CONFIG SET {}: {error}", String::from_utf8_lossy(name));
-        refusal(name, "Failed to set the process's OOM score. Check server logs.")
+    server.process.set_oom_score(&server.config, is_replica).map_err(|error| {
+        tracing::warn!("CONFIG SET {name}: {error}");
+        refusal(name.as_bytes(), "Failed to set the process's OOM score. Check server logs.")
     })
 }
 
 /// The directory that saves go to from now on, or their other name there.
 fn moved(
     server: &ServerState,
-    config: &Config,
-    pairs: &[[&[u8]; 2]],
+    before: &Config,
+    asked: &Asked<'_>,
 ) -> Result<Option<DataDirectory>, Refusal> {
-    let Some(name) = ["dir", "dbfilename"].into_iter().find(|it| sets(pairs, it.as_bytes())) else {
-        return Ok(None);
-    };
+    let Some(Setting { name, .. }) = asked.having(Effect::Directory) else { return Ok(None) };
     let refused = |problem: &str| refusal(name.as_bytes(), problem);
-    let before = &server.config;
+    let config = &server.config;
     if server.storage.loading.is_some() {
         return Err("LOADING Redis is loading the dataset in memory".into());
     }
@@ -192,33 +216,29 @@ fn moved(
 /// Begins the log that the new configuration wants: a server whose log cannot begin goes on as it
 /// is, without one. Within a transaction, or with a directory that is new, too, the log begins at
 /// the end of the turn.
-fn begin_log(ctx: &mut Context<'_>, config: &Config, pairs: &[[&[u8]; 2]]) -> Result<(), Refusal> {
-    let is_new = config.appendonly && !ctx.server.config.appendonly;
-    let moves = ["dir", "dbfilename"].into_iter().any(|name| sets(pairs, name.as_bytes()));
+fn begin_log(ctx: &mut Context<'_>, before: &Config, asked: &Asked<'_>) -> Result<(), Refusal> {
+    let Some(Setting { name, .. }) = asked.having(Effect::Log) else { return Ok(()) };
+    let is_new = ctx.server.config.appendonly && !before.appendonly;
+    let moves = asked.having(Effect::Directory).is_some();
     if !is_new || moves || ctx.server.ledger.in_exec {
         return Ok(());
     }
-    let before = std::mem::replace(&mut ctx.server.config, config.clone());
     let begun = persistence::begin_asked(ctx.keyspace, ctx.server);
-    ctx.server.config = before;
     begun.map_err(|error| {
-        tracing::warn!("CONFIG SET appendonly: the log cannot be begun: {error}");
-        refusal(b"appendonly", "Unable to turn on AOF. Check server logs.")
+        tracing::warn!("CONFIG SET {name}: the log cannot be begun: {error}");
+        refusal(name.as_bytes(), "Unable to turn on AOF. Check server logs.")
     })
 }
 
 /// Listens where the new configuration says, if it says so anew.
-fn listen(server: &mut ServerState, config: &Config, pairs: &[[&[u8]; 2]]) -> Result<(), Refusal> {
-    let places = ["port", "bind", "tls-port"];
-    let Some(name) = places.into_iter().find(|name| sets(pairs, name.as_bytes())) else {
-        return Ok(());
-    };
+fn listen(server: &mut ServerState, before: &Config, asked: &Asked<'_>) -> Result<(), Refusal> {
+    let Some(Setting { name, .. }) = asked.having(Effect::Listen) else { return Ok(()) };
     let (port, _) = server.net.listeners.ports(); // the system chose it if the setting is 0
-    let before = Config { port, ..server.config.clone() };
-    let changed = server.net.listeners.change(config, &before);
+    let before = Config { port, ..before.clone() };
+    let changed = server.net.listeners.change(&server.config, &before);
     changed.map_err(|error| {
         tracing::warn!("CONFIG SET {name}: {error}");
-        let problem = match name {
+        let problem = match *name {
             "bind" => "Failed to bind to specified addresses.",
             _ => "Unable to listen on this port. Check server logs.",
         };
@@ -228,9 +248,8 @@ fn listen(server: &mut ServerState, config: &Config, pairs: &[[&[u8]; 2]]) -> Re
 
 /// The material of new TLS connections, read again if any of its settings is set, since the files
 /// may have changed. If they cannot be used, the old material stays in use.
-fn renewed(config: &Config, pairs: &[[&[u8]; 2]]) -> Result<Option<Tls>, Refusal> {
-    let is_tls = |name: &[u8]| name.get(..4).is_some_and(|it| it.eq_ignore_ascii_case(b"tls-"));
-    let Some([name, _]) = pairs.iter().find(|[name, _]| is_tls(name)) else { return Ok(None) };
+fn renewed(config: &Config, asked: &Asked<'_>) -> Result<Option<Tls>, Refusal> {
+    let Some(Setting { name, .. }) = asked.having(Effect::Tls) else { return Ok(None) };
     match Tls::new(config) {
         Ok(tls) => {
             tracing::info!("TLS is set up anew; connections that stand keep what they have");
@@ -238,7 +257,7 @@ fn renewed(config: &Config, pairs: &[[&[u8]; 2]]) -> Result<Option<Tls>, Refusal
         }
         Err(problem) => {
             tracing::warn!("TLS stays as it is: {problem}");
-            Err(refusal(name, &problem.to_string()))
+            Err(refusal(name.as_bytes(), &problem.to_string()))
         }
     }
 }
@@ -248,59 +267,32 @@ fn refusal(name: &[u8], problem: &str) -> Refusal {
     [&start[..], name, b"') - ", problem.as_bytes()].concat().into()
 }
 
-/// Settings of this server alone that hold from the start on. What they are may be said again, as
-/// tools do that set all that CONFIG GET shows of what Redis lets them set.
-const OWN: [&str; 7] = [
-    "accept-log-loss",
-    "log-format",
-    "metrics-bind",
-    "metrics-port",
-    "snapshot",
-    "snapshot-memory",
-    "snapshot-memory-policy",
-];
-
 /// Whether `value` is what a setting is.
-fn says_the_same(config: &Config, parameter: &Parameter, value: &[u8]) -> bool {
+fn says_the_same(config: &Config, setting: &Setting, value: &[u8]) -> bool {
     let mut again = config.clone();
     let set =
-        std::str::from_utf8(value).is_ok_and(|value| (parameter.set)(&mut again, value).is_ok());
-    set && (parameter.get)(&again) == (parameter.get)(config)
+        std::str::from_utf8(value).is_ok_and(|value| (setting.set)(&mut again, value).is_ok());
+    set && (setting.get)(&again) == (setting.get)(config)
 }
 
 /// The configuration with all changes, or why one of them cannot be.
-fn changed(config: &Config, pairs: &[[&[u8]; 2]], is_local: bool) -> Result<Config, Refusal> {
+fn changed(config: &Config, asked: &Asked<'_>, is_local: bool) -> Result<Config, Refusal> {
     let allowed = config.protected_configs.allows(is_local);
-
     let mut changed = config.clone();
-    let mut settings: Vec<&str> = Vec::new();
-    for [name, _] in pairs {
-        if std::str::from_utf8(name).ok().and_then(find).is_none() {
-            let unknown = b"ERR Unknown option or number of arguments for CONFIG SET - '";
-            return Err([unknown, *name, b"'"].concat().into());
-        }
-    }
-    for [name, value] in pairs {
-        let Some(parameter) = std::str::from_utf8(name).ok().and_then(find) else { continue };
-        let mut set = || match parameter.change {
-            Change::Start
-                if OWN.contains(&parameter.name) && says_the_same(&changed, parameter, value) =>
-            {
-                Ok(())
-            }
-            Change::Start => Err("can't set immutable config".to_owned()),
+    for (at, (name, setting, value)) in asked.0.iter().enumerate() {
+        let is_twice = || asked.0[..at].iter().any(|(_, other, _)| other.name == setting.name);
+        let set = match setting.change {
+            Change::OwnStart if says_the_same(&changed, setting, value) => Ok(()),
+            Change::Start | Change::OwnStart => Err("can't set immutable config".to_owned()),
             Change::Protected if !allowed => Err("can't set protected config".to_owned()),
-            _ if settings.contains(&parameter.name) => Err("duplicate parameter".to_owned()),
+            _ if is_twice() => Err("duplicate parameter".to_owned()),
             Change::Always | Change::Protected => {
-                let value = std::str::from_utf8(value)
-                    .map_err(|_| "the value must be UTF-8 text".to_owned())?;
-                (parameter.set)(&mut changed, value)
+                let value = std::str::from_utf8(value);
+                let value = value.map_err(|_| "the value must be UTF-8 text".to_owned());
+                value.and_then(|value| (setting.set)(&mut changed, value))
             }
         };
-        if let Err(problem) = set() {
-            return Err(refusal(name, &problem.to_string()));
-        }
-        settings.push(parameter.name);
+        set.map_err(|problem| refusal(name, &problem))?;
     }
     Ok(changed)
 }

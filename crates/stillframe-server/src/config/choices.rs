@@ -1,14 +1,42 @@
 //! Values that are one of a few words, or a name, and how they are shown.
 
-use stillframe::OnFull;
-use stillframe_durability::Policy;
+use super::kinds::{Form, Kind, one_of};
+use super::values::{Allowed, number, output_limits, parse_size, save_points, show_output_limits};
+use super::{OutputLimits, SavePoint};
 
-use super::values::{number, parse_size};
-use super::{Config, LogLevel};
+/// When to save.
+#[derive(Debug, Clone)]
+pub(crate) struct Save {
+    /// One of them is enough.
+    pub(super) points: Vec<SavePoint>,
+    /// Nothing has been said yet.
+    pub(super) is_default: bool,
+}
 
-pub(super) fn show_save(config: &Config) -> String {
-    let points = config.save.iter().map(|p| format!("{} {}", p.seconds, p.changes));
-    points.collect::<Vec<_>>().join(" ")
+impl Default for Save {
+    fn default() -> Self {
+        let point = |seconds, changes| SavePoint { seconds, changes };
+        Self { points: vec![point(3600, 1), point(300, 100), point(60, 10_000)], is_default: true }
+    }
+}
+
+impl std::ops::Deref for Save {
+    type Target = [SavePoint];
+
+    fn deref(&self) -> &[SavePoint] {
+        &self.points
+    }
+}
+
+impl Save {
+    pub(super) fn parse(value: &str) -> Result<Self, String> {
+        save_points(value).map(|points| Self { points, is_default: false })
+    }
+
+    pub(super) fn show(&self) -> String {
+        let points = self.points.iter().map(|p| format!("{} {}", p.seconds, p.changes));
+        points.collect::<Vec<_>>().join(" ")
+    }
 }
 
 pub(super) fn file_name(value: &str) -> Result<String, String> {
@@ -24,18 +52,6 @@ pub(super) fn addresses(value: &str) -> Result<Vec<String>, String> {
         return Err("name at least one address".to_owned());
     }
     Ok(addresses)
-}
-
-pub(super) fn bytes(value: &str, least: usize) -> Result<usize, String> {
-    bytes_between(value, least, i64::MAX as usize)
-}
-
-pub(super) fn bytes_between(value: &str, least: usize, most: usize) -> Result<usize, String> {
-    let value = usize::try_from(parse_size(value)?).unwrap_or(usize::MAX);
-    if !(least..=most).contains(&value) {
-        return Err(format!("argument must be between {least} and {most} inclusive"));
-    }
-    Ok(value)
 }
 
 /// Runs of the clock a second: what is out of bounds becomes the nearest, as in Redis.
@@ -91,29 +107,6 @@ pub(super) fn algorithm(value: &str) -> Result<&'static str, String> {
     }
 }
 
-pub(super) fn memory_policy(value: &str) -> Result<OnFull, String> {
-    match value {
-        "slow" => Ok(OnFull::Slow),
-        "cancel" => Ok(OnFull::Cancel),
-        _ => Err("argument(s) must be one of the following: slow, cancel".to_owned()),
-    }
-}
-
-const POLICIES: [(&str, Policy); 3] =
-    [("everysec", Policy::EverySecond), ("always", Policy::Always), ("no", Policy::No)];
-
-pub(super) fn policy(value: &str) -> Result<Policy, String> {
-    let found = POLICIES.iter().find(|(name, _)| name.eq_ignore_ascii_case(value));
-    found
-        .map(|&(_, policy)| policy)
-        .ok_or_else(|| "argument(s) must be one of the following: everysec, always, no".to_owned())
-}
-
-pub(super) fn show_policy(policy: Policy) -> String {
-    let found = POLICIES.iter().find(|&&(_, it)| it == policy);
-    found.map_or("", |(name, _)| name).to_owned()
-}
-
 pub(super) fn directory_name(value: &str) -> Result<String, String> {
     if value.is_empty() || value.contains('/') || value.starts_with('.') {
         return Err("appenddirname can't be a path, just a dirname".to_owned());
@@ -121,27 +114,23 @@ pub(super) fn directory_name(value: &str) -> Result<String, String> {
     Ok(value.to_owned())
 }
 
-impl LogLevel {
-    const NAMES: [(&'static str, Self); 4] = [
-        ("debug", Self::Debug),
-        ("verbose", Self::Verbose),
-        ("notice", Self::Notice),
-        ("warning", Self::Warning),
-    ];
+pub(super) fn allowed() -> impl Kind<Allowed> {
+    one_of([("no", Allowed::No), ("yes", Allowed::Yes), ("local", Allowed::Local)])
+}
 
-    pub(super) fn parse(value: &str) -> Result<Self, String> {
-        let found = Self::NAMES.iter().find(|(name, _)| name.eq_ignore_ascii_case(value));
-        found.map(|&(_, level)| level).ok_or_else(|| {
-            "argument(s) must be one of the following: debug, verbose, notice, warning".to_owned()
-        })
+/// Limits of output by class of client.
+pub(super) struct OutputClasses();
+
+impl Kind<OutputLimits> for OutputClasses {
+    fn form(&self) -> Form {
+        Form::Words
     }
 
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Debug => "debug",
-            Self::Verbose => "verbose",
-            Self::Notice => "notice",
-            Self::Warning => "warning",
-        }
+    fn read(&self, text: &str, before: &OutputLimits) -> Result<OutputLimits, String> {
+        output_limits(*before, text)
+    }
+
+    fn show(&self, limits: &OutputLimits) -> String {
+        show_output_limits(limits)
     }
 }

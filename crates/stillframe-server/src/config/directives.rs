@@ -1,7 +1,6 @@
 //! Directives of a configuration file that are no settings: CONFIG does not know them.
 
-use super::Config;
-use super::parameters::named;
+use super::{Config, named};
 use crate::commands;
 
 /// Directives that are no settings.

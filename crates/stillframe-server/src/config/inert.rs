@@ -1,21 +1,43 @@
 //! Settings of Redis without effect here: their values are checked, kept and shown, so that files
 //! and tools written for Redis work.
 
-use super::Config;
-use super::choices::bytes_between;
-use super::parameter::{Parameter, always, at_start, size, text};
-use super::values::{any, number, parse_size, switch};
+use super::Effect;
+use super::kinds::{Form, Kind, bytes};
+use super::setting::Setting;
+use super::values::{number, parse_size, switch};
 
-/// One of them: `inert!(when it may change, name, default, what it is checked by)`.
+/// One of them: `inert!(name, default, what it is checked by)`.
 macro_rules! inert {
-    ($change:ident, $name:literal, $default:literal, $check:expr) => {
-        $change(
+    ($name:literal, $default:literal, $check:expr) => {
+        inert!(Word, $name, $default, $check)
+    };
+    ($form:ident, $name:literal, $default:literal, $check:expr) => {
+        Setting::new(
             $name,
+            || Form::$form,
             |config| config.inert.get($name).map_or($default, String::as_str).to_owned(),
-            |config: &mut Config, value| {
+            |config, value| {
                 let value = $check(value)?;
                 config.inert.insert($name, value);
                 Ok(())
+            },
+        )
+    };
+}
+
+/// A setting that Redis has and that cannot be other than it is here.
+macro_rules! fixed {
+    ($name:literal, $value:literal) => {
+        fixed!(Word, $name, $value, concat!("this server only has '", $value, "'"))
+    };
+    ($form:ident, $name:literal, $value:literal, $refusal:expr) => {
+        Setting::new(
+            $name,
+            || Form::$form,
+            |_| $value.to_owned(),
+            |_, value| {
+                let is_same = value.eq_ignore_ascii_case($value);
+                if is_same { Ok(()) } else { Err($refusal.to_owned()) }
             },
         )
     };
@@ -29,12 +51,16 @@ fn between<const LEAST: i64, const MOST: i64>(value: &str) -> Result<String, Str
     number(value, LEAST, MOST).map(|number| number.to_string())
 }
 
+fn any(value: &str) -> Result<String, String> {
+    Ok(value.to_owned())
+}
+
 fn memory(value: &str) -> Result<String, String> {
     parse_size(value).map(|bytes| bytes.to_string())
 }
 
 fn some_memory(value: &str) -> Result<String, String> {
-    bytes_between(value, 1, i64::MAX as usize).map(|bytes| bytes.to_string())
+    bytes(1, i64::MAX as usize).read(value, &0).map(|bytes| bytes.to_string())
 }
 
 fn facility(value: &str) -> Result<String, String> {
@@ -58,63 +84,76 @@ fn diskless_load(value: &str) -> Result<String, String> {
 
 const INT_MAX: i64 = i32::MAX as i64;
 
-/// See [`all`](super::parameters::all).
-pub(super) static INERT: &[Parameter] = &[
-    inert!(always, "activerehashing", "yes", yes_or_no),
-    inert!(always, "activedefrag", "no", yes_or_no),
-    inert!(always, "active-defrag-cycle-max", "25", between::<1, 99>),
-    inert!(always, "active-defrag-cycle-min", "1", between::<1, 99>),
-    size(inert!(always, "active-defrag-ignore-bytes", "104857600", some_memory)),
-    inert!(always, "active-defrag-max-scan-fields", "1000", between::<1, { i64::MAX }>),
-    inert!(always, "active-defrag-threshold-lower", "10", between::<0, 1000>),
-    inert!(always, "active-defrag-threshold-upper", "100", between::<0, 1000>),
-    inert!(always, "active-expire-effort", "1", between::<1, 10>),
-    inert!(at_start, "always-show-logo", "no", yes_or_no),
-    inert!(always, "aof-rewrite-incremental-fsync", "yes", yes_or_no),
-    inert!(always, "aof-timestamp-enabled", "no", yes_or_no),
-    text(inert!(at_start, "appendfilename", "appendonly.aof", any)),
-    inert!(always, "busy-reply-threshold", "5000", between::<0, { i64::MAX }>),
-    inert!(always, "crash-log-enabled", "yes", yes_or_no),
-    inert!(always, "crash-memcheck-enabled", "yes", yes_or_no),
-    inert!(always, "dynamic-hz", "yes", yes_or_no),
-    text(inert!(always, "ignore-warnings", "", any)),
-    inert!(at_start, "io-threads-do-reads", "no", yes_or_no),
-    inert!(always, "jemalloc-bg-thread", "yes", yes_or_no),
-    inert!(always, "list-compress-depth", "0", between::<0, INT_MAX>),
-    inert!(always, "list-max-listpack-size", "-2", between::<{ -INT_MAX - 1 }, INT_MAX>),
-    inert!(always, "maxmemory-eviction-tenacity", "10", between::<0, 100>),
-    text(inert!(always, "proc-title-template", "{title} {listen-addr} {server-mode}", any)),
-    inert!(always, "rdb-del-sync-files", "no", yes_or_no),
-    inert!(always, "rdb-save-incremental-fsync", "yes", yes_or_no),
-    inert!(always, "repl-diskless-load", "disabled", diskless_load),
-    inert!(always, "replica-lazy-flush", "no", yes_or_no),
-    inert!(always, "sanitize-dump-payload", "no", sanitize),
-    inert!(at_start, "set-proc-title", "yes", yes_or_no),
-    size(inert!(always, "stream-node-max-bytes", "4096", memory)),
-    inert!(always, "stream-node-max-entries", "100", between::<0, { i64::MAX }>),
-    inert!(at_start, "syslog-facility", "local0", facility),
-    text(inert!(at_start, "syslog-ident", "redis", any)),
-    inert!(always, "tls-session-cache-size", "20480", between::<0, INT_MAX>),
-    inert!(always, "tls-session-cache-timeout", "300", between::<0, INT_MAX>),
+/// See [`all`](super::all).
+pub(super) static INERT: &[Setting] = &[
+    // Values are always freed in the background.
+    inert!("lazyfree-lazy-eviction", "no", yes_or_no),
+    inert!("lazyfree-lazy-expire", "no", yes_or_no),
+    inert!("lazyfree-lazy-server-del", "no", yes_or_no),
+    inert!("lazyfree-lazy-user-del", "no", yes_or_no),
+    inert!("lazyfree-lazy-user-flush", "no", yes_or_no),
+    inert!("activerehashing", "yes", yes_or_no),
+    inert!("activedefrag", "no", yes_or_no),
+    inert!("active-defrag-cycle-max", "25", between::<1, 99>),
+    inert!("active-defrag-cycle-min", "1", between::<1, 99>),
+    inert!(Bytes, "active-defrag-ignore-bytes", "104857600", some_memory),
+    inert!("active-defrag-max-scan-fields", "1000", between::<1, { i64::MAX }>),
+    inert!("active-defrag-threshold-lower", "10", between::<0, 1000>),
+    inert!("active-defrag-threshold-upper", "100", between::<0, 1000>),
+    inert!("active-expire-effort", "1", between::<1, 10>),
+    inert!("always-show-logo", "no", yes_or_no).at_start(),
+    inert!("aof-rewrite-incremental-fsync", "yes", yes_or_no),
+    inert!("aof-timestamp-enabled", "no", yes_or_no),
+    inert!(Text, "appendfilename", "appendonly.aof", any).at_start(),
+    inert!("busy-reply-threshold", "5000", between::<0, { i64::MAX }>).older(&["lua-time-limit"]),
+    inert!("crash-log-enabled", "yes", yes_or_no),
+    inert!("crash-memcheck-enabled", "yes", yes_or_no),
+    inert!("dynamic-hz", "yes", yes_or_no),
+    inert!(Text, "ignore-warnings", "", any),
+    inert!("io-threads-do-reads", "no", yes_or_no).at_start(),
+    inert!("jemalloc-bg-thread", "yes", yes_or_no),
+    inert!("list-compress-depth", "0", between::<0, INT_MAX>),
+    inert!("list-max-listpack-size", "-2", between::<{ -INT_MAX - 1 }, INT_MAX>)
+        .older(&["list-max-ziplist-size"]),
+    inert!("maxmemory-eviction-tenacity", "10", between::<0, 100>),
+    inert!(Text, "proc-title-template", "{title} {listen-addr} {server-mode}", any),
+    inert!("rdb-del-sync-files", "no", yes_or_no),
+    inert!("rdb-save-incremental-fsync", "yes", yes_or_no),
+    inert!("repl-diskless-load", "disabled", diskless_load),
+    inert!("replica-lazy-flush", "no", yes_or_no).older(&["slave-lazy-flush"]),
+    inert!("sanitize-dump-payload", "no", sanitize),
+    inert!("set-proc-title", "yes", yes_or_no).at_start(),
+    inert!(Bytes, "stream-node-max-bytes", "4096", memory),
+    inert!("stream-node-max-entries", "100", between::<0, { i64::MAX }>),
+    inert!("syslog-facility", "local0", facility).at_start(),
+    inert!(Text, "syslog-ident", "redis", any).at_start(),
+    inert!("tls-session-cache-size", "20480", between::<0, INT_MAX>).effects(&[Effect::Tls]),
+    inert!("tls-session-cache-timeout", "300", between::<0, INT_MAX>).effects(&[Effect::Tls]),
 ];
 
-/// Old names of Redis's settings, and the current ones.
-pub(super) const ALIASES: &[(&str, &str)] = &[
-    ("hash-max-ziplist-entries", "hash-max-listpack-entries"),
-    ("hash-max-ziplist-value", "hash-max-listpack-value"),
-    ("list-max-ziplist-size", "list-max-listpack-size"),
-    ("lua-time-limit", "busy-reply-threshold"),
-    ("min-slaves-max-lag", "min-replicas-max-lag"),
-    ("min-slaves-to-write", "min-replicas-to-write"),
-    ("repl-ping-slave-period", "repl-ping-replica-period"),
-    ("slave-announce-ip", "replica-announce-ip"),
-    ("slave-announce-port", "replica-announce-port"),
-    ("slave-ignore-maxmemory", "replica-ignore-maxmemory"),
-    ("slave-lazy-flush", "replica-lazy-flush"),
-    ("slave-priority", "replica-priority"),
-    ("slave-read-only", "replica-read-only"),
-    ("slave-serve-stale-data", "replica-serve-stale-data"),
-    ("slaveof", "replicaof"),
-    ("zset-max-ziplist-entries", "zset-max-listpack-entries"),
-    ("zset-max-ziplist-value", "zset-max-listpack-value"),
+/// Settings that Redis has and that cannot be other than they are here.
+pub(super) static FIXED: &[Setting] = &[
+    fixed!("aof-load-truncated", "yes"),
+    fixed!("aof-use-rdb-preamble", "yes"),
+    fixed!("no-appendfsync-on-rewrite", "no"),
+    fixed!("databases", "16").at_start(),
+    fixed!("rdbchecksum", "yes").at_start(),
+    fixed!("hll-sparse-max-bytes", "3000"),
+    fixed!("io-threads", "1").at_start(),
+    fixed!("cluster-enabled", "no").at_start(),
+    fixed!("repl-disable-tcp-nodelay", "no"),
+    fixed!(Word, "syslog-enabled", "no", NO_SYSLOG),
+    fixed!("tls-session-caching", "yes").effects(&[Effect::Tls]),
+    fixed!("tls-prefer-server-ciphers", "no").effects(&[Effect::Tls]),
+    fixed!("tls-cluster", "no").effects(&[Effect::Tls]),
+    fixed!(Text, "tls-ciphers", "", ONLY_NONE).effects(&[Effect::Tls]),
+    fixed!(Text, "tls-ciphersuites", "", ONLY_NONE).effects(&[Effect::Tls]),
+    fixed!(Text, "tls-key-file-pass", "", ONLY_NONE).effects(&[Effect::Tls]),
+    fixed!(Text, "tls-client-key-file-pass", "", ONLY_NONE).effects(&[Effect::Tls]),
+    fixed!(Text, "tls-dh-params-file", "", ONLY_NONE).effects(&[Effect::Tls]),
 ];
+
+const ONLY_NONE: &str = "this server only has ''";
+
+const NO_SYSLOG: &str = "this server does not speak to syslog; the log goes to standard error, which \
+                         systemd keeps in its journal, or to a logfile";

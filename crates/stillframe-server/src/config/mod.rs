@@ -1,7 +1,7 @@
 //! Configuration: redis.conf's names where Redis has one, from flags, a file and CONFIG SET.
 //!
-//! - Every setting is one line of the registry in [`parameters`]: the flags, the file and CONFIG
-//!   all go through it, so that a value means the same everywhere.
+//! - Every setting is one entry of a list ([`setting`]): flags, the file, CONFIG and `--help` all
+//!   come from it, so that a value means the same everywhere.
 //! - A setting that is refused changes nothing.
 
 mod choices;
@@ -10,9 +10,7 @@ mod eviction;
 mod file;
 mod inert;
 mod keyspace;
-mod operations;
-mod parameter;
-mod parameters;
+mod kinds;
 mod process;
 mod replication;
 pub(crate) mod rewrite;
@@ -20,6 +18,7 @@ pub(crate) mod rewrite;
 mod rewrite_tests;
 #[cfg(test)]
 mod sample_tests;
+mod setting;
 pub(crate) mod tls;
 mod values;
 pub(crate) mod words;
@@ -29,99 +28,257 @@ use std::path::PathBuf;
 
 use stillframe::OnFull;
 use stillframe_durability::Policy;
-use stillframe_keyspace::Limits;
+use stillframe_keyspace::{KEY_BYTES_MAX, Limits};
+use stillframe_redis::Classes;
 
 pub(crate) use choices::show_percentile;
+use choices::{
+    OutputClasses, Save, addresses, algorithm, allowed, bandwidth, beats, directory_name,
+    file_name, percentiles, show_percentiles,
+};
 pub(crate) use eviction::Eviction;
 pub use file::FileError;
-use parameter::Form;
-pub(crate) use parameter::{Change, Parameter};
-#[cfg(test)]
-pub(crate) use parameters::all;
-pub(crate) use parameters::{find, named};
+use inert::{FIXED, INERT};
+use kinds::{Form, bytes, one_of, quoted, text, whole, word, words, yes_or_no};
 pub use process::LogFormat;
+use process::PROCESS;
 pub(crate) use process::{OomScore, ProcessSettings, Supervised};
+use replication::REPLICATION;
 pub(crate) use replication::ReplicationSettings;
-use stillframe_redis::Classes;
-use tls::TlsSettings;
+pub(crate) use setting::{Change, Effect, Setting};
+use setting::{entry, settings};
+use tls::{TLS, TlsSettings};
 pub(crate) use values::Allowed;
 pub use values::{Size, parse_size};
+use values::{output_limit_lines, share};
 pub use words::words as split_words;
 
-/// All settings of a server.
-#[derive(Debug, Clone)]
-pub struct Config {
-    pub(crate) dir: PathBuf,
-    /// Whether `dir` was set, from which relative paths then start.
-    pub(crate) dir_is_named: bool,
-    pub(crate) dbfilename: String,
-    pub(crate) bind: Vec<String>,
-    pub(crate) port: u16,
-    pub(crate) protected_mode: bool,
-    pub(crate) requirepass: String,
-    pub(crate) tcp_backlog: u32,
-    pub(crate) tcp_keepalive_seconds: u32,
-    pub(crate) timeout_seconds: u32,
-    pub(crate) maxclients: u32,
-    pub(crate) query_buffer_limit_bytes: usize,
-    pub(crate) output_limits: OutputLimits,
-    pub(crate) bulk_bytes_max: usize,
-    pub(crate) hz: u32,
-    pub(crate) disable_thp: bool,
-    pub(crate) loglevel: LogLevel,
-    pub(crate) save: Vec<SavePoint>,
-    pub(crate) save_is_default: bool,
-    pub(crate) stop_writes_on_bgsave_error: bool,
-    pub(crate) rdbcompression: bool,
-    pub(crate) notify: Classes,
-    pub(crate) maxmemory_bytes: u64,
-    pub(crate) maxmemory_policy: Eviction,
-    pub(crate) maxmemory_samples: usize,
-    pub(crate) maxmemory_clients: Size,
-    pub(crate) lfu_log_factor: u32,
-    pub(crate) lfu_decay_minutes: u32,
-    pub(crate) lazyfree: [bool; 5],
-    pub(crate) slowlog_slower_than_us: i64,
-    pub(crate) slowlog_max_len: usize,
-    pub(crate) key_save_delay_us: i32,
-    pub(crate) latency_threshold_ms: u64,
-    pub(crate) latency_tracking: bool,
-    pub(crate) latency_percentiles: Vec<f64>,
-    pub(crate) tracking_table_max_keys: usize,
-    pub(crate) appendonly: bool,
-    pub(crate) appendfsync: Policy,
-    pub(crate) appenddirname: String,
-    pub(crate) auto_aof_rewrite_percentage: u32,
-    pub(crate) auto_aof_rewrite_min_bytes: u64,
-    pub(crate) log_keep: LogKeep,
-    pub(crate) accept_log_loss: bool,
-    pub(crate) debug_command: Allowed,
-    pub(crate) module_command: Allowed,
-    pub(crate) protected_configs: Allowed,
-    pub(crate) key_load_delay_us: i32,
-    pub(crate) snapshot: &'static str,
-    pub(crate) snapshot_memory: Size,
-    pub(crate) snapshot_memory_policy: OnFull,
-    pub(crate) snapshot_bandwidth_bytes: u64,
-    /// Users, each as the words behind `user`.
-    pub(crate) users: Vec<Vec<Vec<u8>>>,
-    /// Commands with other names for clients, and those without any, in this order.
-    pub(crate) renames: Vec<[Vec<u8>; 2]>,
-    pub(crate) aclfile: String,
+/// The largest number that Redis takes for most of its settings.
+const INT_MAX: u32 = i32::MAX as u32;
+const LONG_MAX: usize = i64::MAX as usize;
+const SIZE_MAX: u64 = u64::MAX;
+
+settings! {
+    /// All settings of a server.
+    pub struct Config, entries SETTINGS of config[];
+
+    dbfilename: String = "dump.rdb".to_owned(),
+        "dbfilename": quoted(file_name, String::clone)
+        .protected().effects(&[Effect::Directory]);
+    bind: Vec<String> = vec!["127.0.0.1".to_owned()],
+        "bind": words(addresses, |it| it.join(" ")) .effects(&[Effect::Listen]);
+    port: u16 = 6379,
+        "port": whole(0, 65535) .effects(&[Effect::Listen])
+        .help("PORT, --bind ADDRESS...", "where clients connect [{port} at {bind}]");
+    protected_mode: bool = true,
+        "protected-mode": yes_or_no();
+    requirepass: String = String::new(),
+        "requirepass": text() .effects(&[Effect::Password]) .empty_unless_said()
+        .help("PASSWORD", "what clients must give");
+    tcp_backlog: u32 = 511,
+        "tcp-backlog": whole(0, INT_MAX) .at_start();
+    tcp_keepalive_seconds: u32 = 300,
+        "tcp-keepalive": whole(0, INT_MAX);
+    timeout_seconds: u32 = 0,
+        "timeout": whole(0, INT_MAX);
+    maxclients: u32 = 10_000,
+        "maxclients": whole(1, u32::MAX) .effects(&[Effect::Clients]);
+    query_buffer_limit_bytes: usize = 1 << 30,
+        "client-query-buffer-limit": bytes(1 << 20, LONG_MAX);
+    output_limits: OutputLimits = OutputLimits::default(),
+        "client-output-buffer-limit": OutputClasses() .lines(output_limit_lines);
+    bulk_bytes_max: usize = 512 << 20,
+        "proto-max-bulk-len": bytes(1 << 20, KEY_BYTES_MAX);
+    hz: u32 = 10,
+        "hz": word(beats, u32::to_string);
+    disable_thp: bool = true,
+        "disable-thp": yes_or_no() .at_start();
+    loglevel: LogLevel = LogLevel::Notice,
+        "loglevel": one_of([
+            ("debug", LogLevel::Debug),
+            ("verbose", LogLevel::Verbose),
+            ("notice", LogLevel::Notice),
+            ("warning", LogLevel::Warning),
+        ])
+        .effects(&[Effect::LogLevel]);
+    save: Save = Save::default(),
+        "save": words(Save::parse, Save::show) .add(add_save_points) .lines(save_lines)
+        .help(
+            "\"SECONDS CHANGES...\"",
+            "when to save; may be repeated, \"\" is never\n[{save}]"
+        );
+    stop_writes_on_bgsave_error: bool = true,
+        "stop-writes-on-bgsave-error": yes_or_no();
+    rdbcompression: bool = true,
+        "rdbcompression": yes_or_no();
+    notify: Classes = Classes::default(),
+        "notify-keyspace-events": quoted(Classes::parse, |it| it.show());
+    tracking_table_max_keys: usize = 1_000_000,
+        "tracking-table-max-keys": whole(0, LONG_MAX);
+    snapshot: &'static str = "imprint",
+        "snapshot": word(algorithm, |it| (*it).to_owned()) .own_at_start()
+        .help("NAME", "the algorithm that takes images [{snapshot}]");
+    snapshot_memory: Size = Size::Percent(25),
+        "snapshot-memory": word(Size::parse, Size::to_string) .own_at_start()
+        .help("SIZE|PERCENT", "most memory an image may take for itself [{snapshot-memory}]");
+    snapshot_memory_policy: OnFull = OnFull::Slow,
+        "snapshot-memory-policy": one_of([("slow", OnFull::Slow), ("cancel", OnFull::Cancel)])
+        .own_at_start();
+    snapshot_bandwidth_bytes: u64 = 200_000_000,
+        "snapshot-bandwidth": word(bandwidth, u64::to_string)
+        .help("RATE", "most bytes a second that a save writes [{snapshot-bandwidth}]");
+    appendonly: bool = false,
+        "appendonly": yes_or_no() .effects(&[Effect::Log])
+        .help("yes|no", "log every change, so that a crash loses none [{appendonly}]");
+    appendfsync: Policy = Policy::EverySecond,
+        "appendfsync": one_of([
+            ("everysec", Policy::EverySecond),
+            ("always", Policy::Always),
+            ("no", Policy::No),
+        ])
+        .help("always|everysec|no", "when logged changes are on the disk [{appendfsync}]");
+    appenddirname: String = "appendonlydir".to_owned(),
+        "appenddirname": quoted(directory_name, String::clone) .at_start();
+    auto_aof_rewrite_percentage: u32 = 100,
+        "auto-aof-rewrite-percentage": whole(0, INT_MAX);
+    auto_aof_rewrite_min_bytes: u64 = 64 << 20,
+        "auto-aof-rewrite-min-size": bytes(0, SIZE_MAX);
+    accept_log_loss: bool = false,
+        "accept-log-loss": yes_or_no() .own_at_start();
+    maxmemory_bytes: u64 = 0,
+        "maxmemory": bytes(0, SIZE_MAX)
+        .help("SIZE", "most memory for data and clients; 0: any [{maxmemory}]");
+    maxmemory_policy: Eviction = Eviction::NONE,
+        "maxmemory-policy": word(Eviction::parse, |it| it.name().to_owned());
+    maxmemory_samples: usize = 5,
+        "maxmemory-samples": whole(1, INT_MAX as usize);
+    maxmemory_clients: Size = Size::Bytes(0),
+        "maxmemory-clients": word(share, Size::to_string);
+    lfu_log_factor: u32 = 10,
+        "lfu-log-factor": whole(0, INT_MAX);
+    lfu_decay_minutes: u32 = 1,
+        "lfu-decay-time": whole(0, INT_MAX);
+    slowlog_slower_than_us: i64 = 10_000,
+        "slowlog-log-slower-than": whole(-1, i64::MAX);
+    slowlog_max_len: usize = 128,
+        "slowlog-max-len": whole(0, LONG_MAX);
+    latency_threshold_ms: u64 = 0,
+        "latency-monitor-threshold": whole(0, LONG_MAX as u64);
+    latency_tracking: bool = true,
+        "latency-tracking": yes_or_no();
+    latency_percentiles: Vec<f64> = vec![50.0, 99.0, 99.9],
+        "latency-tracking-info-percentiles": words(percentiles, |it| show_percentiles(it));
+    aclfile: String = String::new(),
+        "aclfile": text() .at_start();
+    acllog_len_max: usize = 128,
+        "acllog-max-len": whole(0, LONG_MAX);
     /// New users may use all channels.
-    pub(crate) acl_all_channels: bool,
-    pub(crate) acllog_len_max: usize,
-    pub(crate) limits: Limits,
-    pub(crate) replication: ReplicationSettings,
-    pub(crate) tls: TlsSettings,
-    pub(crate) process: ProcessSettings,
+    acl_all_channels: bool = false,
+        "acl-pubsub-default": one_of([("allchannels", true), ("resetchannels", false)]);
+    debug_command: Allowed = Allowed::No,
+        "enable-debug-command": allowed() .at_start();
+    module_command: Allowed = Allowed::No,
+        "enable-module-command": allowed() .at_start();
+    protected_configs: Allowed = Allowed::No,
+        "enable-protected-configs": allowed() .at_start();
+    key_load_delay_us: i32 = 0,
+        "key-load-delay": whole(i32::MIN, i32::MAX) .hidden();
+    key_save_delay_us: i32 = 0,
+        "rdb-key-save-delay": whole(i32::MIN, i32::MAX) .hidden();
+
+    + beside:
+    dir: PathBuf = PathBuf::from("./stillframe-data");
+    /// Whether `dir` was set, from which relative paths then start.
+    dir_is_named: bool = false;
+    log_keep: LogKeep = LogKeep { seconds: 3600, bytes: 1 << 30 };
+    limits: Limits = Limits { hash_entries: 512, ..Limits::default() };
+    replication: ReplicationSettings = ReplicationSettings::default();
+    tls: TlsSettings = TlsSettings::default();
+    process: ProcessSettings = ProcessSettings::default();
+    /// Users, each as the words behind `user`.
+    users: Vec<Vec<Vec<u8>>> = Vec::new();
+    /// Commands with other names for clients, and those without any, in this order.
+    renames: Vec<[Vec<u8>; 2]> = Vec::new();
     /// Settings that are only kept, where they differ from their defaults.
-    pub(crate) inert: BTreeMap<&'static str, String>,
+    inert: BTreeMap<&'static str, String> = BTreeMap::new();
     /// Reports a new log level to the writer of the log.
-    pub(crate) log_switch: Option<fn(LogLevel)>,
+    log_switch: Option<fn(LogLevel)> = None;
     /// Gives free memory back to the system.
-    pub(crate) give_back: Option<fn()>,
-    pub(crate) config_file: Option<PathBuf>,
+    give_back: Option<fn()> = None;
+    config_file: Option<PathBuf> = None;
+}
+
+/// Settings whose place is not a field of its own.
+static PLACED: &[Setting] = &[
+    Setting::new(
+        "dir",
+        || Form::Text,
+        |c| std::path::absolute(&c.dir).unwrap_or(c.dir.clone()).display().to_string(),
+        |c, value| {
+            c.dir = std::path::absolute(value).map_err(|_| "name a directory")?;
+            c.dir_is_named = true;
+            Ok(())
+        },
+    )
+    .protected()
+    .effects(&[Effect::Directory])
+    .help("DIR", "the data directory [./stillframe-data]"),
+    entry!("log-keep-age", u64, c, c.log_keep.seconds, whole(0, u64::from(u32::MAX))),
+    entry!("log-keep-bytes", u64, c, c.log_keep.bytes, bytes(0, SIZE_MAX)),
+    entry!("hash-max-listpack-entries", usize, c, c.limits.hash_entries, whole(0, LONG_MAX))
+        .older(&["hash-max-ziplist-entries"]),
+    entry!("hash-max-listpack-value", usize, c, c.limits.hash_value_bytes, bytes(0, LONG_MAX))
+        .older(&["hash-max-ziplist-value"]),
+    entry!("set-max-intset-entries", usize, c, c.limits.set_integers, whole(0, LONG_MAX)),
+    entry!("zset-max-listpack-entries", usize, c, c.limits.sorted_entries, whole(0, LONG_MAX))
+        .older(&["zset-max-ziplist-entries"]),
+    entry!("zset-max-listpack-value", usize, c, c.limits.sorted_value_bytes, bytes(0, LONG_MAX))
+        .older(&["zset-max-ziplist-value"]),
+];
+
+/// Every setting.
+pub(crate) fn all() -> impl Iterator<Item = &'static Setting> {
+    [SETTINGS, PLACED, REPLICATION, TLS, PROCESS, FIXED, INERT].into_iter().flatten()
+}
+
+/// Every setting under every name it has.
+pub(crate) fn named() -> impl Iterator<Item = (&'static str, &'static Setting)> {
+    let older = all().flat_map(|it| it.older.iter().map(move |name| (*name, it)));
+    all().map(|it| (it.name, it)).chain(older)
+}
+
+/// The setting of that name, in any case; names that it had in older versions count, too.
+pub(crate) fn find(name: &str) -> Option<&'static Setting> {
+    let name = name.to_ascii_lowercase();
+    named().find(|(known, _)| *known == name).map(|(_, setting)| setting)
+}
+
+/// What `serve --help` says of settings, those of these names in this order.
+#[must_use]
+pub fn flags_help(names: &[&str]) -> String {
+    let defaults = Config::default();
+    names.iter().filter_map(|name| find(name)).map(|it| it.shown_help(&defaults)).collect()
+}
+
+/// The first `save` at start replaces the defaults, the next ones add to it.
+fn add_save_points(config: &mut Config, value: &str) -> Result<(), String> {
+    let Save { points, .. } = Save::parse(value)?;
+    if config.save.is_default || points.is_empty() {
+        config.save.points.clear();
+    }
+    config.save.is_default = false;
+    config.save.points.extend(points);
+    Ok(())
+}
+
+fn save_lines(config: &Config, _: &Config) -> Vec<(String, bool)> {
+    match &config.save.points[..] {
+        [] => vec![("save \"\"".to_owned(), true)],
+        points => {
+            let line = |it: &SavePoint| (format!("save {} {}", it.seconds, it.changes), true);
+            points.iter().map(line).collect()
+        }
+    }
 }
 
 /// A directive as it was given, for the text of an error.
@@ -233,88 +390,16 @@ pub enum LogLevel {
     Warning,
 }
 
-impl Default for Config {
-    fn default() -> Self {
-        let point = |seconds, changes| SavePoint { seconds, changes };
-        Self {
-            dir: PathBuf::from("./stillframe-data"),
-            dir_is_named: false,
-            dbfilename: "dump.rdb".to_owned(),
-            bind: vec!["127.0.0.1".to_owned()],
-            port: 6379,
-            protected_mode: true,
-            requirepass: String::new(),
-            tcp_backlog: 511,
-            tcp_keepalive_seconds: 300,
-            timeout_seconds: 0,
-            maxclients: 10_000,
-            query_buffer_limit_bytes: 1 << 30,
-            output_limits: OutputLimits::default(),
-            bulk_bytes_max: 512 << 20,
-            hz: 10,
-            disable_thp: true,
-            loglevel: LogLevel::Notice,
-            save: vec![point(3600, 1), point(300, 100), point(60, 10_000)],
-            save_is_default: true,
-            stop_writes_on_bgsave_error: true,
-            rdbcompression: true,
-            notify: Classes::default(),
-            maxmemory_bytes: 0,
-            maxmemory_policy: Eviction::NONE,
-            maxmemory_samples: 5,
-            maxmemory_clients: Size::Bytes(0),
-            lfu_log_factor: 10,
-            lfu_decay_minutes: 1,
-            lazyfree: [false; 5],
-            slowlog_slower_than_us: 10_000,
-            slowlog_max_len: 128,
-            key_save_delay_us: 0,
-            latency_threshold_ms: 0,
-            latency_tracking: true,
-            latency_percentiles: vec![50.0, 99.0, 99.9],
-            tracking_table_max_keys: 1_000_000,
-            appendonly: false,
-            appendfsync: Policy::EverySecond,
-            appenddirname: "appendonlydir".to_owned(),
-            auto_aof_rewrite_percentage: 100,
-            auto_aof_rewrite_min_bytes: 64 << 20,
-            log_keep: LogKeep { seconds: 3600, bytes: 1 << 30 },
-            accept_log_loss: false,
-            debug_command: Allowed::No,
-            module_command: Allowed::No,
-            protected_configs: Allowed::No,
-            key_load_delay_us: 0,
-            snapshot: "imprint",
-            snapshot_memory: Size::Percent(25),
-            snapshot_memory_policy: OnFull::Slow,
-            snapshot_bandwidth_bytes: 200_000_000,
-            users: Vec::new(),
-            renames: Vec::new(),
-            aclfile: String::new(),
-            acl_all_channels: false,
-            acllog_len_max: 128,
-            limits: Limits { hash_entries: 512, ..Limits::default() },
-            replication: ReplicationSettings::default(),
-            tls: TlsSettings::default(),
-            process: ProcessSettings::default(),
-            inert: BTreeMap::new(),
-            log_switch: None,
-            give_back: None,
-            config_file: None,
-        }
-    }
-}
-
 impl Config {
     /// Sets one directive at start: `set("save", &["60 1000"])`.
     ///
     /// # Errors
     /// One sentence: what is wrong with the directive or its value.
     pub fn set<V: AsRef<[u8]>>(&mut self, name: &str, values: &[V]) -> Result<(), String> {
-        let Some(parameter) = find(name) else { return self.set_other(name, values) };
+        let Some(setting) = find(name) else { return self.set_other(name, values) };
         let texts: Result<Vec<&str>, _> =
             values.iter().map(|value| std::str::from_utf8(value.as_ref())).collect();
-        let value = match (&texts.map_err(|_| NO_TEXT)?[..], parameter.form) {
+        let value = match (&texts.map_err(|_| NO_TEXT)?[..], (setting.form)()) {
             // Several words may come as one: "60 1000".
             ([value], Form::Words) if !value.is_empty() => {
                 let words = words::words(value.as_bytes())?;
@@ -324,22 +409,8 @@ impl Config {
             (texts, Form::Words) => texts.join(" "),
             (_, _) => return Err(directive(name, values) + ": wrong number of arguments"),
         };
-        if parameter.name == "save" {
-            return self.add_save_points(&value);
-        }
-        let set = (parameter.set)(self, &value);
+        let set = setting.add.unwrap_or(setting.set)(self, &value);
         set.map_err(|problem| format!("{}: {problem}", directive(name, values)))
-    }
-
-    /// The first `save` at start replaces the defaults, the next ones add to it.
-    fn add_save_points(&mut self, value: &str) -> Result<(), String> {
-        let points = values::save_points(value).map_err(|e| format!("save {value}: {e}"))?;
-        if self.save_is_default || points.is_empty() {
-            self.save.clear();
-        }
-        self.save_is_default = false;
-        self.save.extend(points);
-        Ok(())
     }
 
     /// The data directory, if it was set: relative paths of other settings start from there.

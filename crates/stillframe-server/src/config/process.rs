@@ -1,39 +1,70 @@
 //! Settings of how the server runs on its machine: unix socket, metrics, log, the end.
 
-use super::Config;
-use super::parameter::{Parameter, always, at_start, several_words, store, text};
-use super::values::{any, number, switch, yes_no};
+use std::net::{IpAddr, Ipv4Addr};
 
-/// How the server runs on its machine.
-#[derive(Debug, Clone)]
-pub(crate) struct ProcessSettings {
+use super::kinds::{Kind, one_of, text, whole, word, words, yes_or_no};
+use super::setting::settings;
+use super::{Effect, INT_MAX};
+
+settings! {
+    /// How the server runs on its machine; metrics and the format of the log are this server's own.
+    pub(crate) struct ProcessSettings, entries PROCESS of config[.process];
+
     /// The server leaves the terminal.
-    pub(crate) daemonize: bool,
+    daemonize: bool = false,
+        "daemonize": yes_or_no() .at_start()
+        .help("yes|no", "leave the terminal [{daemonize}]");
     /// The file for the id of its process, or empty.
-    pub(crate) pidfile: String,
+    pidfile: String = String::new(),
+        "pidfile": text() .at_start();
     /// Path of the unix socket, or empty.
-    pub(crate) unixsocket: String,
+    unixsocket: String = String::new(),
+        "unixsocket": text() .at_start()
+        .help("PATH, --tls-port PORT", "or there");
     /// The mode of its file; 0: by the umask.
-    pub(crate) unixsocketperm: u32,
+    unixsocketperm: u32 = 0,
+        "unixsocketperm": word(mode, |mode| format!("{mode:o}")) .at_start();
     /// The port of figures for Prometheus, or 0.
-    pub(crate) metrics_port: u16,
+    metrics_port: u16 = 0,
+        "metrics-port": whole(0, 65535) .own_at_start()
+        .help("PORT", "figures for Prometheus [{metrics-port}: no port]");
     /// The address of that port.
-    pub(crate) metrics_bind: std::net::IpAddr,
+    metrics_bind: IpAddr = Ipv4Addr::LOCALHOST.into(),
+        "metrics-bind": word(address, IpAddr::to_string) .own_at_start();
     /// The log file, or empty.
-    pub(crate) logfile: String,
-    pub(crate) log_format: LogFormat,
+    logfile: String = String::new(),
+        "logfile": text() .at_start()
+        .help("FILE, --loglevel LEVEL", "the log [standard error, {loglevel}]");
+    log_format: LogFormat = LogFormat::Text,
+        "log-format": one_of([("text", LogFormat::Text), ("json", LogFormat::Json)])
+        .own_at_start();
     /// Whether to notify systemd of start and end.
-    pub(crate) supervised: Supervised,
-    /// How long a shutdown waits for replicas.
-    pub(crate) shutdown_timeout_s: u32,
+    supervised: Supervised = Supervised::Auto,
+        "supervised": word(supervised, |it| Kind::show(&watchers(), it)) .at_start();
     /// How SIGINT ends the server.
-    pub(crate) on_sigint: AtSignal,
+    on_sigint: AtSignal = AtSignal::default(),
+        "shutdown-on-sigint": words(AtSignal::parse, |it| it.show());
     /// How SIGTERM ends the server.
-    pub(crate) on_sigterm: AtSignal,
-    /// How likely the system kills the process when memory is short.
-    pub(crate) oom_score: OomScore,
+    on_sigterm: AtSignal = AtSignal::default(),
+        "shutdown-on-sigterm": words(AtSignal::parse, |it| it.show());
+    /// How willing the system is to kill the process when memory is short; in Redis `yes` and
+    /// `relative` are two names of one thing.
+    oom_score: OomScore = OomScore::Kept,
+        "oom-score-adj": one_of([
+            ("no", OomScore::Kept),
+            ("yes", OomScore::Relative),
+            ("relative", OomScore::Relative),
+            ("absolute", OomScore::Absolute),
+        ])
+        .effects(&[Effect::OomScore]);
     /// Values added to that, or replacing it: of a primary, of a replica, and of a child.
-    pub(crate) oom_scores: [i32; 3],
+    oom_scores: [i32; 3] = [0, 200, 800],
+        "oom-score-adj-values":
+            words(oom_scores, |it| it.map(|score| score.to_string()).join(" "))
+        .effects(&[Effect::OomScore]);
+    /// How long a shutdown waits for replicas.
+    shutdown_timeout_s: u32 = 10,
+        "shutdown-timeout": whole(0, INT_MAX);
 }
 
 /// The kind of shutdown that a signal requests: the options of SHUTDOWN.
@@ -78,76 +109,6 @@ pub(crate) enum Supervised {
     Auto,
 }
 
-impl Default for ProcessSettings {
-    fn default() -> Self {
-        Self {
-            daemonize: false,
-            pidfile: String::new(),
-            unixsocket: String::new(),
-            unixsocketperm: 0,
-            metrics_port: 0,
-            metrics_bind: std::net::Ipv4Addr::LOCALHOST.into(),
-            logfile: String::new(),
-            log_format: LogFormat::Text,
-            supervised: Supervised::Auto,
-            shutdown_timeout_s: 10,
-            on_sigint: AtSignal::default(),
-            on_sigterm: AtSignal::default(),
-            oom_score: OomScore::Kept,
-            oom_scores: [0, 200, 800],
-        }
-    }
-}
-
-/// The settings; metrics and the format of the log are this server's own.
-pub(super) static PROCESS: &[Parameter] = &[
-    at_start("daemonize", |c| yes_no(c.process.daemonize), store!(process.daemonize, switch)),
-    text(at_start("pidfile", |c| c.process.pidfile.clone(), store!(process.pidfile, any))),
-    text(at_start("unixsocket", |c| c.process.unixsocket.clone(), store!(process.unixsocket, any))),
-    at_start(
-        "unixsocketperm",
-        |c| format!("{:o}", c.process.unixsocketperm),
-        store!(process.unixsocketperm, mode),
-    ),
-    at_start(
-        "metrics-port",
-        |c| c.process.metrics_port.to_string(),
-        store!(process.metrics_port, |v| number(v, 0, 65535)),
-    ),
-    at_start(
-        "metrics-bind",
-        |c| c.process.metrics_bind.to_string(),
-        store!(process.metrics_bind, |v: &str| v
-            .parse()
-            .map_err(|_| "this is no IP address".to_owned())),
-    ),
-    text(at_start("logfile", |c| c.process.logfile.clone(), store!(process.logfile, any))),
-    at_start("log-format", show_format, store!(process.log_format, format)),
-    always("syslog-enabled", |_| "no".to_owned(), no_syslog),
-    at_start("supervised", show_supervised, store!(process.supervised, supervised)),
-    several_words(always(
-        "shutdown-on-sigint",
-        |c| c.process.on_sigint.show(),
-        store!(process.on_sigint, AtSignal::parse),
-    )),
-    several_words(always(
-        "shutdown-on-sigterm",
-        |c| c.process.on_sigterm.show(),
-        store!(process.on_sigterm, AtSignal::parse),
-    )),
-    always("oom-score-adj", show_oom_score, store!(process.oom_score, oom_score)),
-    several_words(always(
-        "oom-score-adj-values",
-        |c| c.process.oom_scores.map(|score| score.to_string()).join(" "),
-        store!(process.oom_scores, oom_scores),
-    )),
-    always(
-        "shutdown-timeout",
-        |c| c.process.shutdown_timeout_s.to_string(),
-        store!(process.shutdown_timeout_s, |v| number(v, 0, i32::MAX as u32)),
-    ),
-];
-
 impl AtSignal {
     fn parse(value: &str) -> Result<Self, String> {
         let mut wish = Self::default();
@@ -188,25 +149,6 @@ impl AtSignal {
     }
 }
 
-/// The values of oom-score-adj; in Redis `yes` and `relative` are two names of one thing.
-const OOM_SCORES: [(&str, OomScore); 4] = [
-    ("no", OomScore::Kept),
-    ("yes", OomScore::Relative),
-    ("relative", OomScore::Relative),
-    ("absolute", OomScore::Absolute),
-];
-
-fn oom_score(value: &str) -> Result<OomScore, String> {
-    let found = OOM_SCORES.iter().find(|(name, _)| name.eq_ignore_ascii_case(value));
-    let refused = "argument(s) must be one of the following: no, yes, relative, absolute";
-    found.map(|(_, score)| *score).ok_or_else(|| refused.to_owned())
-}
-
-fn show_oom_score(config: &Config) -> String {
-    let found = OOM_SCORES.iter().find(|(_, score)| *score == config.process.oom_score);
-    found.map_or("no", |(name, _)| name).to_owned()
-}
-
 fn oom_scores(value: &str) -> Result<[i32; 3], String> {
     let number = |word: &str| word.parse::<i32>().ok().filter(|it| (-2000..=2000).contains(it));
     match value.split_whitespace().map(number).collect::<Vec<_>>()[..] {
@@ -224,46 +166,17 @@ fn mode(value: &str) -> Result<u32, String> {
     mode.ok_or_else(|| "argument must be an octal number between 0 and 777".to_owned())
 }
 
-fn show_format(config: &Config) -> String {
-    match config.process.log_format {
-        LogFormat::Text => "text",
-        LogFormat::Json => "json",
-    }
-    .to_owned()
+fn address(value: &str) -> Result<IpAddr, String> {
+    value.parse().map_err(|_| "this is no IP address".to_owned())
 }
 
-fn format(value: &str) -> Result<LogFormat, String> {
-    match value.to_ascii_lowercase().as_str() {
-        "text" => Ok(LogFormat::Text),
-        "json" => Ok(LogFormat::Json),
-        _ => Err("argument(s) must be one of the following: text, json".to_owned()),
-    }
-}
-
-fn no_syslog(_: &mut Config, value: &str) -> Result<(), String> {
-    if value.eq_ignore_ascii_case("no") {
-        return Ok(());
-    }
-    Err("this server does not speak to syslog; the log goes to standard error, which systemd \
-         keeps in its journal, or to a logfile"
-        .to_owned())
-}
-
-fn show_supervised(config: &Config) -> String {
-    match config.process.supervised {
-        Supervised::No => "no",
-        Supervised::Systemd => "systemd",
-        Supervised::Auto => "auto",
-    }
-    .to_owned()
+fn watchers() -> impl Kind<Supervised> {
+    one_of([("no", Supervised::No), ("systemd", Supervised::Systemd), ("auto", Supervised::Auto)])
 }
 
 fn supervised(value: &str) -> Result<Supervised, String> {
-    match value.to_ascii_lowercase().as_str() {
-        "no" => Ok(Supervised::No),
-        "systemd" => Ok(Supervised::Systemd),
-        "auto" => Ok(Supervised::Auto),
-        "upstart" => Err("this server knows systemd alone: no, systemd or auto".to_owned()),
-        _ => Err("argument(s) must be one of the following: no, systemd, auto".to_owned()),
+    if value.eq_ignore_ascii_case("upstart") {
+        return Err("this server knows systemd alone: no, systemd or auto".to_owned());
     }
+    watchers().read(value, &Supervised::No)
 }

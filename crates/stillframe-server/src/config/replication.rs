@@ -1,86 +1,82 @@
 //! Settings of replication.
 
-use super::choices::bytes;
-use super::parameter::{Parameter, always, at_start, fixed, several_words, size, store, text};
-use super::values::{any, number, switch, yes_no};
-use super::{Config, OutputLimit};
+use super::kinds::{Kind, bytes, bytes_by, one_of, text, whole, words, yes_or_no};
+use super::setting::settings;
+use super::{Config, INT_MAX, OutputLimit};
 
-/// How a server replicates, either way.
-#[derive(Debug, Clone)]
-pub(crate) struct ReplicationSettings {
+settings! {
+    /// How a server replicates, either way; `repl-sync-backpressure` is this server's own, and so
+    /// is `propagation-error-behavior resync`.
+    pub(crate) struct ReplicationSettings, entries REPLICATION of config[.replication];
+
     /// Host and port of the primary that is followed.
-    pub(crate) primary: Option<(String, u16)>,
-    /// Password of the primary, or empty.
-    pub(crate) password: String,
-    /// User name at the primary, or empty.
-    pub(crate) user: String,
-    /// Clients are served while the primary is out of reach.
-    pub(crate) serve_stale: bool,
-    /// A replica refuses writes of clients.
-    pub(crate) read_only: bool,
-    /// For Sentinel: who is to be promoted first.
-    pub(crate) priority: u32,
-    /// For Sentinel: whether it may know this replica.
-    pub(crate) announced: bool,
-    /// The announced address, or empty.
-    pub(crate) announce_ip: String,
-    /// The announced port, or 0.
-    pub(crate) announce_port: u16,
-    /// `maxmemory` is the primary's business.
-    pub(crate) ignore_maxmemory: bool,
-    /// Images go to replicas without a file.
-    pub(crate) diskless: bool,
-    /// How long a replica waits for others to share its image.
-    pub(crate) diskless_delay_s: u32,
-    /// So many replicas wait no longer; 0: they always do.
-    pub(crate) diskless_replicas_max: u32,
-    /// How often the stream says that the primary is there.
-    pub(crate) ping_period_s: u32,
-    /// How long either side may be silent.
-    pub(crate) timeout_s: u32,
-    /// How much of the stream is kept for replicas that were cut off.
-    pub(crate) backlog_bytes: u64,
-    /// For how long after the last replica has left; 0: for ever.
-    pub(crate) backlog_ttl_s: u64,
-    /// Writes need so many replicas at hand.
-    pub(crate) min_replicas: u32,
-    /// A replica is at hand if it was heard of so lately.
-    pub(crate) max_lag_s: u32,
-    /// Writes wait rather than that a replica which is being synchronised is dropped.
-    pub(crate) backpressure: bool,
-    /// A request of the primary that fails here is passed over.
-    pub(crate) ignore_errors: bool,
+    primary: Option<(String, u16)> = None,
+        "replicaof": words(primary, show_primary) .at_start() .empty_unless_said()
+        .older(&["slaveof"])
+        .help("HOST PORT", "follow a primary");
     /// The address of this machine that the primary is reached from, or empty.
-    pub(crate) source: String,
-}
-
-impl Default for ReplicationSettings {
-    fn default() -> Self {
-        Self {
-            primary: None,
-            password: String::new(),
-            user: String::new(),
-            serve_stale: true,
-            read_only: true,
-            priority: 100,
-            announced: true,
-            announce_ip: String::new(),
-            announce_port: 0,
-            ignore_maxmemory: true,
-            diskless: true,
-            diskless_delay_s: 5,
-            diskless_replicas_max: 0,
-            ping_period_s: 10,
-            timeout_s: 60,
-            backlog_bytes: 1 << 20,
-            backlog_ttl_s: 3600,
-            min_replicas: 0,
-            max_lag_s: 10,
-            backpressure: true,
-            ignore_errors: false,
-            source: String::new(),
-        }
-    }
+    source: String = String::new(),
+        "bind-source-addr": text();
+    /// Password of the primary, or empty.
+    password: String = String::new(),
+        "masterauth": text();
+    /// User name at the primary, or empty.
+    user: String = String::new(),
+        "masteruser": text();
+    /// Clients are served while the primary is out of reach.
+    serve_stale: bool = true,
+        "replica-serve-stale-data": yes_or_no() .older(&["slave-serve-stale-data"]);
+    /// A replica refuses writes of clients.
+    read_only: bool = true,
+        "replica-read-only": yes_or_no() .older(&["slave-read-only"]);
+    /// For Sentinel: who is to be promoted first.
+    priority: u32 = 100,
+        "replica-priority": whole(0, INT_MAX) .older(&["slave-priority"]);
+    /// For Sentinel: whether it may know this replica.
+    announced: bool = true,
+        "replica-announced": yes_or_no();
+    /// The announced address, or empty.
+    announce_ip: String = String::new(),
+        "replica-announce-ip": text() .older(&["slave-announce-ip"]);
+    /// The announced port, or 0.
+    announce_port: u16 = 0,
+        "replica-announce-port": whole(0, 65535) .older(&["slave-announce-port"]);
+    /// `maxmemory` is the primary's business.
+    ignore_maxmemory: bool = true,
+        "replica-ignore-maxmemory": yes_or_no() .older(&["slave-ignore-maxmemory"]);
+    /// Images go to replicas without a file.
+    diskless: bool = true,
+        "repl-diskless-sync": yes_or_no();
+    /// How long a replica waits for others to share its image.
+    diskless_delay_s: u32 = 5,
+        "repl-diskless-sync-delay": whole(0, INT_MAX);
+    /// So many replicas wait no longer; 0: they always do.
+    diskless_replicas_max: u32 = 0,
+        "repl-diskless-sync-max-replicas": whole(0, INT_MAX);
+    /// How often the stream says that the primary is there.
+    ping_period_s: u32 = 10,
+        "repl-ping-replica-period": whole(1, INT_MAX) .older(&["repl-ping-slave-period"]);
+    /// How long either side may be silent.
+    timeout_s: u32 = 60,
+        "repl-timeout": whole(1, INT_MAX);
+    /// How much of the stream is kept for replicas that were cut off.
+    backlog_bytes: u64 = 1 << 20,
+        "repl-backlog-size": bytes_by(backlog, u64::to_string);
+    /// For how long after the last replica has left; 0: for ever.
+    backlog_ttl_s: u64 = 3600,
+        "repl-backlog-ttl": whole(0, i64::MAX as u64);
+    /// Writes need so many replicas at hand.
+    min_replicas: u32 = 0,
+        "min-replicas-to-write": whole(0, INT_MAX) .older(&["min-slaves-to-write"]);
+    /// A replica is at hand if it was heard of so lately.
+    max_lag_s: u32 = 10,
+        "min-replicas-max-lag": whole(0, INT_MAX) .older(&["min-slaves-max-lag"]);
+    /// Writes wait rather than that a replica which is being synchronised is dropped.
+    backpressure: bool = true,
+        "repl-sync-backpressure": yes_or_no();
+    /// A request of the primary that fails here is passed over.
+    ignore_errors: bool = false,
+        "propagation-error-behavior": one_of([("ignore", true), ("resync", false)]);
 }
 
 impl Config {
@@ -95,141 +91,13 @@ impl Config {
     }
 }
 
-fn count(value: &str) -> Result<u32, String> {
-    number(value, 0, i32::MAX as u32)
-}
-
 /// Redis keeps 16 KiB at least.
 fn backlog(value: &str) -> Result<u64, String> {
-    bytes(value, 1).map(|bytes| bytes.max(16 << 10) as u64)
+    bytes(1, i64::MAX as u64).read(value, &0).map(|bytes| bytes.max(16 << 10))
 }
 
-fn at_least_one(value: &str) -> Result<u32, String> {
-    number(value, 1, i32::MAX as u32)
-}
-
-/// The settings, with Redis's names and defaults; `repl-sync-backpressure` is this server's own,
-/// and so is `propagation-error-behavior resync`.
-pub(super) static REPLICATION: &[Parameter] = &[
-    several_words(at_start("replicaof", show_primary, store!(replication.primary, primary))),
-    text(always(
-        "bind-source-addr",
-        |c| c.replication.source.clone(),
-        store!(replication.source, any),
-    )),
-    text(always(
-        "masterauth",
-        |c| c.replication.password.clone(),
-        store!(replication.password, any),
-    )),
-    text(always("masteruser", |c| c.replication.user.clone(), store!(replication.user, any))),
-    always(
-        "replica-serve-stale-data",
-        |c| yes_no(c.replication.serve_stale),
-        store!(replication.serve_stale, switch),
-    ),
-    always(
-        "replica-read-only",
-        |c| yes_no(c.replication.read_only),
-        store!(replication.read_only, switch),
-    ),
-    always(
-        "replica-priority",
-        |c| c.replication.priority.to_string(),
-        store!(replication.priority, count),
-    ),
-    always(
-        "replica-announced",
-        |c| yes_no(c.replication.announced),
-        store!(replication.announced, switch),
-    ),
-    text(always(
-        "replica-announce-ip",
-        |c| c.replication.announce_ip.clone(),
-        store!(replication.announce_ip, any),
-    )),
-    always(
-        "replica-announce-port",
-        |c| c.replication.announce_port.to_string(),
-        store!(replication.announce_port, |v| number(v, 0, 65535)),
-    ),
-    always(
-        "replica-ignore-maxmemory",
-        |c| yes_no(c.replication.ignore_maxmemory),
-        store!(replication.ignore_maxmemory, switch),
-    ),
-    always(
-        "repl-diskless-sync",
-        |c| yes_no(c.replication.diskless),
-        store!(replication.diskless, switch),
-    ),
-    always(
-        "repl-diskless-sync-delay",
-        |c| c.replication.diskless_delay_s.to_string(),
-        store!(replication.diskless_delay_s, count),
-    ),
-    always(
-        "repl-diskless-sync-max-replicas",
-        |c| c.replication.diskless_replicas_max.to_string(),
-        store!(replication.diskless_replicas_max, count),
-    ),
-    fixed!(always, "repl-disable-tcp-nodelay", "no"),
-    always(
-        "repl-ping-replica-period",
-        |c| c.replication.ping_period_s.to_string(),
-        store!(replication.ping_period_s, at_least_one),
-    ),
-    always(
-        "repl-timeout",
-        |c| c.replication.timeout_s.to_string(),
-        store!(replication.timeout_s, at_least_one),
-    ),
-    size(always(
-        "repl-backlog-size",
-        |c| c.replication.backlog_bytes.to_string(),
-        store!(replication.backlog_bytes, backlog),
-    )),
-    always(
-        "repl-backlog-ttl",
-        |c| c.replication.backlog_ttl_s.to_string(),
-        store!(replication.backlog_ttl_s, |v| number(v, 0, i64::MAX as u64)),
-    ),
-    always(
-        "min-replicas-to-write",
-        |c| c.replication.min_replicas.to_string(),
-        store!(replication.min_replicas, count),
-    ),
-    always(
-        "min-replicas-max-lag",
-        |c| c.replication.max_lag_s.to_string(),
-        store!(replication.max_lag_s, count),
-    ),
-    always(
-        "repl-sync-backpressure",
-        |c| yes_no(c.replication.backpressure),
-        store!(replication.backpressure, switch),
-    ),
-    always(
-        "propagation-error-behavior",
-        |c| if c.replication.ignore_errors { "ignore" } else { "resync" }.to_owned(),
-        store!(replication.ignore_errors, error_behavior),
-    ),
-];
-
-fn error_behavior(value: &str) -> Result<bool, String> {
-    match value {
-        "ignore" => Ok(true),
-        "resync" => Ok(false),
-        _ => Err("argument(s) must be one of the following: ignore, resync".to_owned()),
-    }
-}
-
-fn show_primary(config: &Config) -> String {
-    config
-        .replication
-        .primary
-        .as_ref()
-        .map_or(String::new(), |(host, port)| format!("{host} {port}"))
+fn show_primary(primary: &Option<(String, u16)>) -> String {
+    primary.as_ref().map_or(String::new(), |(host, port)| format!("{host} {port}"))
 }
 
 fn primary(value: &str) -> Result<Option<(String, u16)>, String> {

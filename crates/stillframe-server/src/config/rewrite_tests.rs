@@ -3,8 +3,7 @@
 
 use std::path::Path;
 
-use super::parameter::Parameter;
-use super::{Config, all};
+use super::{Config, Setting, all};
 
 /// Values that are tried with every setting: each takes those it can.
 const VALUES: [&str; 52] = [
@@ -86,12 +85,12 @@ timeout 9
 const LATE: &str = "hz 40\nmaxclients 77\nsave 900 9\nlogfile \"late\"\ntimeout 8\n";
 
 /// Every setting, with the values that it takes.
-fn taken() -> Vec<(&'static Parameter, Vec<&'static str>)> {
-    let taken = |parameter: &Parameter| {
-        let is_taken = |value: &&str| (parameter.set)(&mut Config::default(), value).is_ok();
+fn taken() -> Vec<(&'static Setting, Vec<&'static str>)> {
+    let taken = |setting: &Setting| {
+        let is_taken = |value: &&str| (setting.set)(&mut Config::default(), value).is_ok();
         VALUES.into_iter().filter(is_taken).collect()
     };
-    all().map(|parameter| (parameter, taken(parameter))).collect()
+    all().map(|setting| (setting, taken(setting))).collect()
 }
 
 fn assert_survives(config: &Config, path: &Path, old: &[u8]) -> Vec<u8> {
@@ -100,9 +99,9 @@ fn assert_survives(config: &Config, path: &Path, old: &[u8]) -> Vec<u8> {
     let mut next = Config::default();
     let read = next.apply_text(path, &text, 0);
     assert!(read.is_ok(), "{read:?} in\n{shown}");
-    for parameter in all() {
-        let (before, after) = ((parameter.get)(config), (parameter.get)(&next));
-        assert_eq!(before, after, "{} in\n{shown}", parameter.name);
+    for setting in all() {
+        let (before, after) = ((setting.get)(config), (setting.get)(&next));
+        assert_eq!(before, after, "{} in\n{shown}", setting.name);
     }
     let again = |text: &[u8]| config.rewritten(path, text, &[], false).expect("once more");
     let second = again(&text);
@@ -128,10 +127,10 @@ fn every_setting_survives_with_every_value_whatever_the_file_was() {
         let mut text = assert_survives(&config, &path, &old);
         let taken = taken();
         for round in 0..taken.iter().map(|(_, values)| values.len()).max().unwrap_or(0) {
-            for (parameter, values) in &taken {
+            for (setting, values) in &taken {
                 // One that takes a single value has it already.
                 let Some(value) = values.get(round % values.len().max(1)) else { continue };
-                assert_eq!((parameter.set)(&mut config, value), Ok(()), "{}", parameter.name);
+                assert_eq!((setting.set)(&mut config, value), Ok(()), "{}", setting.name);
             }
             text = assert_survives(&config, &path, &text);
         }
@@ -141,9 +140,9 @@ fn every_setting_survives_with_every_value_whatever_the_file_was() {
         let said = config.rewritten(&path, &old, &[], true).expect("it can be written");
         let lines = assert_survives(&config, &path, &said);
         let lines = String::from_utf8_lossy(&lines);
-        for parameter in all().filter(|it| !["requirepass", "replicaof"].contains(&it.name)) {
-            let line = format!("{} ", parameter.name);
-            assert!(lines.lines().any(|it| it.starts_with(&line)), "{}", parameter.name);
+        for setting in all().filter(|it| !["requirepass", "replicaof"].contains(&it.name)) {
+            let line = format!("{} ", setting.name);
+            assert!(lines.lines().any(|it| it.starts_with(&line)), "{}", setting.name);
         }
     }
 }
@@ -157,7 +156,8 @@ fn what_is_no_setting_stays_as_it_is() {
     let mut config = Config::default();
     config.apply_text(&path, odd.as_bytes(), 0).expect("it can be read");
     assert_eq!(config.renames.len(), 2);
-    (config.hz, config.save) = (50, Vec::new());
+    config.hz = 50;
+    config.set("save", &[""]).expect("no saves");
     let text = String::from_utf8(assert_survives(&config, &path, odd.as_bytes())).expect("text");
     for line in odd.lines().filter(|line| line.contains("comment") || line.starts_with("rename")) {
         assert!(text.contains(line), "{line}");

@@ -24,8 +24,8 @@ fn load(text: &str) -> Config {
 #[test]
 fn the_sample_is_the_default() {
     let (sample, default) = (load(SAMPLE), Config::default());
-    for parameter in all() {
-        assert_eq!((parameter.get)(&sample), (parameter.get)(&default), "{}", parameter.name);
+    for setting in all() {
+        assert_eq!((setting.get)(&sample), (setting.get)(&default), "{}", setting.name);
     }
 }
 
@@ -37,9 +37,9 @@ fn the_sample_names_every_setting() {
         .lines()
         .filter(|line| !line.starts_with('#'))
         .filter_map(|line| line.split_whitespace().next())
-        .filter_map(|name| find(name).map(|parameter| parameter.name).or(Some(name)))
+        .filter_map(|name| find(name).map(|setting| setting.name).or(Some(name)))
         .collect();
-    for parameter in all() {
-        assert!(named.contains(&parameter.name), "stillframe.conf lacks {}", parameter.name);
+    for setting in all() {
+        assert!(named.contains(&setting.name), "stillframe.conf lacks {}", setting.name);
     }
 }

@@ -1,8 +1,8 @@
 //! Settings of TLS.
 
-use super::Config;
-use super::parameter::{Parameter, always, fixed, several_words, text};
-use super::values::{number, switch, yes_no};
+use super::Effect;
+use super::kinds::{one_of, text, whole, words, yes_or_no};
+use super::setting::settings;
 
 /// Whether clients must present a certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,132 +15,73 @@ pub(crate) enum ClientAuth {
     Yes,
 }
 
-/// How connections are secured.
-#[derive(Debug, Clone)]
-pub(crate) struct TlsSettings {
-    /// The port that speaks TLS, or 0.
-    pub(crate) port: u16,
-    /// Certificates in PEM form, the server's own first.
-    pub(crate) cert_file: String,
-    /// Its key.
-    pub(crate) key_file: String,
-    /// The certificate for its primary, if another one.
-    pub(crate) client_cert_file: String,
-    /// Its key.
-    pub(crate) client_key_file: String,
-    /// Authorities that are trusted.
-    pub(crate) ca_cert_file: String,
-    /// A directory with more of them.
-    pub(crate) ca_cert_dir: String,
-    pub(crate) auth_clients: ClientAuth,
+/// Versions of the protocol that are spoken.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Protocols {
     pub(crate) tls12: bool,
     pub(crate) tls13: bool,
+}
+
+settings! {
+    /// How connections are secured, with Redis's names and defaults.
+    pub(crate) struct TlsSettings, entries TLS of config[.tls];
+
+    /// The port that speaks TLS, or 0.
+    port: u16 = 0,
+        "tls-port": whole(0, 65535) .effects(&[Effect::Listen, Effect::Tls]);
+    /// Certificates in PEM form, the server's own first.
+    cert_file: String = String::new(),
+        "tls-cert-file": text() .effects(&[Effect::Tls]);
+    /// Its key.
+    key_file: String = String::new(),
+        "tls-key-file": text() .effects(&[Effect::Tls]);
+    /// The certificate for its primary, if another one.
+    client_cert_file: String = String::new(),
+        "tls-client-cert-file": text() .effects(&[Effect::Tls]);
+    /// Its key.
+    client_key_file: String = String::new(),
+        "tls-client-key-file": text() .effects(&[Effect::Tls]);
+    /// Authorities that are trusted.
+    ca_cert_file: String = String::new(),
+        "tls-ca-cert-file": text() .effects(&[Effect::Tls]);
+    /// A directory with more of them.
+    ca_cert_dir: String = String::new(),
+        "tls-ca-cert-dir": text() .effects(&[Effect::Tls]);
+    auth_clients: ClientAuth = ClientAuth::Yes,
+        "tls-auth-clients": one_of([
+            ("no", ClientAuth::No),
+            ("yes", ClientAuth::Yes),
+            ("optional", ClientAuth::Optional),
+        ])
+        .effects(&[Effect::Tls]);
+    protocols: Protocols = Protocols { tls12: true, tls13: true },
+        "tls-protocols": words(Protocols::parse, Protocols::show) .effects(&[Effect::Tls]);
     /// Whether this server follows its primary over TLS.
-    pub(crate) replication: bool,
+    replication: bool = false,
+        "tls-replication": yes_or_no() .effects(&[Effect::Tls]);
 }
 
-impl Default for TlsSettings {
-    fn default() -> Self {
-        Self {
-            port: 0,
-            cert_file: String::new(),
-            key_file: String::new(),
-            client_cert_file: String::new(),
-            client_key_file: String::new(),
-            ca_cert_file: String::new(),
-            ca_cert_dir: String::new(),
-            auth_clients: ClientAuth::Yes,
-            tls12: true,
-            tls13: true,
-            replication: false,
+impl Protocols {
+    /// Empty while both are allowed, as in Redis.
+    fn show(&self) -> String {
+        match (self.tls12, self.tls13) {
+            (true, false) => "TLSv1.2",
+            (false, true) => "TLSv1.3",
+            _ => "",
         }
+        .to_owned()
     }
-}
 
-/// A setting that names a file.
-macro_rules! file {
-    ($name:literal, $field:ident) => {
-        text(always(
-            $name,
-            |c| c.tls.$field.clone(),
-            |c, value| {
-                c.tls.$field = value.to_owned();
-                Ok(())
-            },
-        ))
-    };
-}
-
-/// The settings, with Redis's names and defaults.
-pub(super) static TLS: &[Parameter] = &[
-    always(
-        "tls-port",
-        |c| c.tls.port.to_string(),
-        |c, value| {
-            c.tls.port = number(value, 0, 65535)?;
-            Ok(())
-        },
-    ),
-    file!("tls-cert-file", cert_file),
-    file!("tls-key-file", key_file),
-    file!("tls-client-cert-file", client_cert_file),
-    file!("tls-client-key-file", client_key_file),
-    file!("tls-ca-cert-file", ca_cert_file),
-    file!("tls-ca-cert-dir", ca_cert_dir),
-    always(
-        "tls-auth-clients",
-        |c| {
-            let auth = c.tls.auth_clients;
-            AUTH.iter().find(|(_, it)| *it == auth).map_or("", |(name, _)| name).to_owned()
-        },
-        |c, value| {
-            let found = AUTH.iter().find(|(name, _)| name.eq_ignore_ascii_case(value));
-            let unknown = || "argument(s) must be one of the following: no, yes, optional";
-            c.tls.auth_clients = found.ok_or_else(unknown)?.1;
-            Ok(())
-        },
-    ),
-    several_words(always("tls-protocols", show_protocols, protocols)),
-    always(
-        "tls-replication",
-        |c| yes_no(c.tls.replication),
-        |c, value| {
-            c.tls.replication = switch(value)?;
-            Ok(())
-        },
-    ),
-    fixed!(always, "tls-session-caching", "yes"),
-    fixed!(always, "tls-prefer-server-ciphers", "no"),
-    text(fixed!(always, "tls-ciphers", "")),
-    text(fixed!(always, "tls-ciphersuites", "")),
-    text(fixed!(always, "tls-key-file-pass", "")),
-    text(fixed!(always, "tls-client-key-file-pass", "")),
-    text(fixed!(always, "tls-dh-params-file", "")),
-    fixed!(always, "tls-cluster", "no"),
-];
-
-const AUTH: [(&str, ClientAuth); 3] =
-    [("no", ClientAuth::No), ("yes", ClientAuth::Yes), ("optional", ClientAuth::Optional)];
-
-/// Empty while both are allowed, as in Redis.
-fn show_protocols(config: &Config) -> String {
-    match (config.tls.tls12, config.tls.tls13) {
-        (true, false) => "TLSv1.2",
-        (false, true) => "TLSv1.3",
-        _ => "",
-    }
-    .to_owned()
-}
-
-fn protocols(config: &mut Config, value: &str) -> Result<(), String> {
-    let (mut tls12, mut tls13) = (value.trim().is_empty(), value.trim().is_empty());
-    for word in value.split_whitespace() {
-        match word.to_ascii_lowercase().as_str() {
-            "tlsv1.2" => tls12 = true,
-            "tlsv1.3" => tls13 = true,
-            _ => return Err("this server only speaks TLSv1.2 and TLSv1.3".to_owned()),
+    fn parse(value: &str) -> Result<Self, String> {
+        let is_any = value.trim().is_empty();
+        let mut protocols = Self { tls12: is_any, tls13: is_any };
+        for word in value.split_whitespace() {
+            match word.to_ascii_lowercase().as_str() {
+                "tlsv1.2" => protocols.tls12 = true,
+                "tlsv1.3" => protocols.tls13 = true,
+                _ => return Err("this server only speaks TLSv1.2 and TLSv1.3".to_owned()),
+            }
         }
+        Ok(protocols)
     }
-    (config.tls.tls12, config.tls.tls13) = (tls12, tls13);
-    Ok(())
 }

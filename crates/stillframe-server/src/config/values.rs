@@ -2,7 +2,7 @@
 
 use stillframe_resp::parse_integer;
 
-use super::{OutputLimit, OutputLimits, SavePoint};
+use super::{Config, OutputLimit, OutputLimits, SavePoint};
 
 /// An amount of memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,23 +70,9 @@ pub(crate) enum Allowed {
 }
 
 impl Allowed {
-    const NAMES: [(Self, &'static str); 3] =
-        [(Self::No, "no"), (Self::Yes, "yes"), (Self::Local, "local")];
-
-    pub(super) fn parse(text: &str) -> Result<Self, String> {
-        let found = Self::NAMES.into_iter().find(|(_, name)| name.eq_ignore_ascii_case(text));
-        let refused = || "argument(s) must be one of the following: no, yes, local".to_owned();
-        found.map(|(value, _)| value).ok_or_else(refused)
-    }
-
     /// Whether a client is allowed, local or not.
     pub(crate) fn allows(self, is_local: bool) -> bool {
         self == Self::Yes || self == Self::Local && is_local
-    }
-
-    pub(super) fn show(self) -> String {
-        let found = Self::NAMES.into_iter().find(|(value, _)| *value == self);
-        found.map_or("no", |(_, name)| name).to_owned()
     }
 }
 
@@ -125,11 +111,6 @@ where
     };
     let value = T::try_from(value).ok().filter(|value| *value >= least && *value <= most);
     value.ok_or_else(|| format!("argument must be between {least} and {most} inclusive"))
-}
-
-/// Takes any text.
-pub(super) fn any(text: &str) -> Result<String, String> {
-    Ok(text.to_owned())
 }
 
 /// `yes` or `no`.
@@ -201,10 +182,8 @@ pub(super) fn show_output_limits(limits: &OutputLimits) -> String {
 }
 
 /// The lines of the limits, each with whether it differs from the default.
-pub(super) fn output_limit_lines(
-    limits: &OutputLimits,
-    defaults: &OutputLimits,
-) -> Vec<(String, bool)> {
+pub(super) fn output_limit_lines(config: &Config, defaults: &Config) -> Vec<(String, bool)> {
+    let (limits, defaults) = (&config.output_limits, &defaults.output_limits);
     let line = |class, limit: OutputLimit, default: OutputLimit| {
         let [hard, soft] = [limit.hard_bytes, limit.soft_bytes].map(show_size);
         let seconds = limit.soft_seconds;

@@ -74,8 +74,10 @@ impl Tls {
 type Versions = Vec<&'static SupportedProtocolVersion>;
 
 fn versions(settings: &TlsSettings) -> Versions {
-    let all =
-        [(settings.tls12, &rustls::version::TLS12), (settings.tls13, &rustls::version::TLS13)];
+    let all = [
+        (settings.protocols.tls12, &rustls::version::TLS12),
+        (settings.protocols.tls13, &rustls::version::TLS13),
+    ];
     all.into_iter().filter(|(wanted, _)| *wanted).map(|(_, version)| version).collect()
 }
 
