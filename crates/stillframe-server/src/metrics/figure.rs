@@ -1,22 +1,6 @@
 //! Figures of one moment, apart from their sources.
 
-/// How a figure changes over time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Trend {
-    /// It goes up and down.
-    Gauge,
-    /// It only rises, until a restart or CONFIG RESETSTAT.
-    Counter,
-}
-
-/// A figure without labels.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Figure {
-    pub(crate) name: &'static str,
-    pub(crate) help: &'static str,
-    pub(crate) trend: Trend,
-    pub(crate) value: f64,
-}
+use crate::commands::figures::Metric;
 
 /// Counters of one command.
 pub(crate) struct OfCommand {
@@ -47,7 +31,7 @@ pub(crate) struct OfPrimary {
 
 /// The figures of one moment.
 pub(crate) struct Figures {
-    pub(crate) plain: Vec<Figure>,
+    pub(crate) plain: Vec<(Metric, f64)>,
     pub(crate) commands: Vec<OfCommand>,
     pub(crate) errors: Vec<(String, u64)>,
     /// Number of the database, keys, keys with a time to live.

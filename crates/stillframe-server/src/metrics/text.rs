@@ -2,8 +2,8 @@
 
 use std::fmt::{Display, Write};
 
-use super::figure::{Figures, Trend};
-use crate::process;
+use super::figure::Figures;
+use crate::commands::figures::{Trend, metrics_of_process};
 
 /// The text under way. Writing to a string cannot fail.
 struct Text(String);
@@ -25,12 +25,6 @@ impl Text {
         }
         let _ = writeln!(self.0, "{} {value}", if labels.is_empty() { "" } else { "}" });
     }
-
-    /// A family of one line.
-    fn single(&mut self, name: &str, help: &str, trend: Trend, value: f64) {
-        self.family(name, help, trend);
-        self.line(name, &[], value);
-    }
 }
 
 fn escape(into: &mut String, text: &str) {
@@ -47,43 +41,18 @@ fn escape(into: &mut String, text: &str) {
 /// All figures, with the operating system's of the process.
 pub(super) fn write(figures: &Figures) -> String {
     let mut text = Text(String::with_capacity(32 << 10));
-    for figure in &figures.plain {
-        text.single(figure.name, figure.help, figure.trend, figure.value);
+    for (metric, value) in figures.plain.iter().copied().chain(metrics_of_process()) {
+        text.family(metric.name, metric.help, metric.trend);
+        text.line(metric.name, &[], value);
     }
     let instance: Vec<(&str, &dyn Display)> =
         figures.instance.iter().map(|(label, text)| (*label, text as &dyn Display)).collect();
     text.family("redis_instance_info", "Which server this is.", Trend::Gauge);
     text.line("redis_instance_info", &instance, 1.0);
-    process(&mut text);
     commands(&mut text, figures);
     databases(&mut text, figures);
     replicas(&mut text, figures);
     text.0
-}
-
-fn process(text: &mut Text) {
-    let (resident, peak) = process::resident_bytes();
-    let [user, system, user_children, system_children] = process::cpu_seconds();
-    for (name, help, trend, value) in [
-        ("redis_memory_used_rss_bytes", "Memory of the process.", Trend::Gauge, resident as f64),
-        ("redis_memory_used_peak_bytes", "The most of it so far.", Trend::Gauge, peak as f64),
-        ("redis_cpu_user_seconds_total", "Processor time.", Trend::Counter, user),
-        ("redis_cpu_sys_seconds_total", "That in the kernel.", Trend::Counter, system),
-        (
-            "redis_cpu_user_children_seconds_total",
-            "Processor time of ended children.",
-            Trend::Counter,
-            user_children,
-        ),
-        (
-            "redis_cpu_sys_children_seconds_total",
-            "That in the kernel of ended children.",
-            Trend::Counter,
-            system_children,
-        ),
-    ] {
-        text.single(name, help, trend, value);
-    }
 }
 
 type OfCommand = fn(&super::figure::OfCommand) -> f64;

@@ -1,0 +1,831 @@
+//! The figures of the server: one list, which INFO and `/metrics` print.
+//!
+//! - An entry says the field of INFO, how it is read, and the metric of Prometheus if it is one.
+//!   Entries stand in the order of INFO's sections.
+//! - What has labels in Prometheus (commands, errors, databases, replicas) is lines in INFO and
+//!   families in `metrics`.
+
+use std::cell::OnceCell;
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use stillframe_keyspace::{Keyspace, KeyspaceStats};
+
+use super::Table;
+use crate::clock::unix_millis;
+use crate::hub::Kind;
+use crate::journal::Told;
+use crate::memory::{OWN_BYTES, arena_bytes, counted_bytes, used_bytes};
+use crate::persistence::{Save, whole_micros};
+use crate::process;
+use crate::replication::{Following, Phase};
+use crate::state::ServerState;
+
+/// What figures are read from.
+pub(crate) struct Seen<'a> {
+    pub(crate) keyspace: &'a Keyspace,
+    pub(crate) server: &'a ServerState,
+    pub(crate) table: &'a Table,
+    stats: KeyspaceStats,
+    process: OfProcess,
+    used: OnceCell<u64>,
+    told: OnceCell<Option<Told>>,
+}
+
+/// What the operating system knows of the process, asked at most once.
+#[derive(Default)]
+struct OfProcess {
+    resident: OnceCell<(u64, u64)>,
+    cpu_seconds: OnceCell<[f64; 4]>,
+}
+
+impl OfProcess {
+    /// Memory of the process, and the most of it so far.
+    fn resident(&self) -> (u64, u64) {
+        *self.resident.get_or_init(process::resident_bytes)
+    }
+
+    fn cpu(&self, which: usize) -> Value {
+        Value::Real(self.cpu_seconds.get_or_init(process::cpu_seconds)[which], 6)
+    }
+}
+
+impl<'a> Seen<'a> {
+    pub(crate) fn of(keyspace: &'a Keyspace, server: &'a ServerState, table: &'a Table) -> Self {
+        let (process, used, told) = Default::default();
+        Self { keyspace, server, table, stats: keyspace.stats(), process, used, told }
+    }
+
+    fn used(&self) -> u64 {
+        *self.used.get_or_init(|| used_bytes(self.keyspace, self.server))
+    }
+
+    fn counted(&self) -> u64 {
+        counted_bytes(self.keyspace, &self.server.hub.clients)
+    }
+
+    fn dataset(&self) -> u64 {
+        self.stats.entry_bytes as u64
+    }
+
+    fn running(&self) -> Option<&'a Save> {
+        self.server.storage.saves.running()
+    }
+
+    fn of_save(&self, figure: fn(&Save) -> u64) -> u64 {
+        self.running().map_or(0, figure)
+    }
+
+    /// The save under way, if the log begins anew with it.
+    fn rewriting(&self) -> Option<&'a Save> {
+        self.running().filter(|_| self.log().is_some())
+    }
+
+    /// What the log tells of itself, if it is on.
+    fn log(&self) -> Option<&Told> {
+        self.told.get_or_init(|| self.server.storage.journal.told()).as_ref()
+    }
+
+    fn told(&self, figure: fn(&Told) -> Value) -> Option<Value> {
+        self.log().map(figure)
+    }
+
+    fn following(&self, figure: fn(&Self, &Following) -> Value) -> Option<Value> {
+        self.server.replication.following().map(|it| figure(self, it))
+    }
+
+    /// A figure of the first synchronisation, while it goes on: bytes that came, and all of them.
+    fn syncing(&self, figure: fn(u64, u64) -> Value) -> Option<Value> {
+        let following = self.server.replication.following().filter(|it| is_syncing(it))?;
+        let (done, total) = match (following.reception(), following.load()) {
+            (Some(receiving), _) => (receiving.bytes, receiving.total()),
+            (None, Some(load)) => (load.bytes, load.bytes),
+            (None, None) => (0, 0),
+        };
+        Some(figure(done, total))
+    }
+
+    fn seconds_since(&self, time: std::time::Instant) -> u64 {
+        self.server.clock.turn().saturating_duration_since(time).as_secs()
+    }
+
+    /// Bytes of the stream kept beyond the backlog: they are for replicas that are behind.
+    fn behind(&self) -> usize {
+        let backlog = self.server.config.replication.backlog_bytes as usize;
+        let kept = self.server.replication.stream().memory();
+        if self.server.hub.clients.replicas() > 0 { kept.saturating_sub(backlog) } else { 0 }
+    }
+
+    fn forks(&self) -> bool {
+        !self.keyspace.algorithm().in_process
+    }
+}
+
+/// Whether an image of the primary comes, or is loaded.
+pub(crate) fn is_syncing(following: &Following) -> bool {
+    following.state() == "sync" || following.is_loading()
+}
+
+/// A figure at one moment, as INFO shows it and as a number.
+pub(crate) enum Value {
+    Whole(i128),
+    /// 1 or 0.
+    Flag(bool),
+    /// `ok` or `err`, 1 or 0.
+    Status(bool),
+    /// With so many digits behind the point in INFO.
+    Real(f64, usize),
+    /// Whole seconds in INFO; -1 for none.
+    Seconds(Option<Duration>),
+    /// Whole microseconds in INFO, seconds in Prometheus.
+    Micros(Duration),
+    /// A number of bytes, which INFO shows a second time for people.
+    Size(u64),
+    Percent(u64, u64),
+    Text(String),
+}
+
+macro_rules! whole {
+    ($($type:ty)*) => { $(
+        impl From<$type> for Value {
+            fn from(value: $type) -> Self {
+                Self::Whole(value as i128)
+            }
+        }
+    )* };
+}
+whole!(u8 u16 u32 u64 u128 usize i32 i64);
+
+impl From<bool> for Value {
+    fn from(value: bool) -> Self {
+        Self::Flag(value)
+    }
+}
+
+impl From<String> for Value {
+    fn from(value: String) -> Self {
+        Self::Text(value)
+    }
+}
+
+impl From<&str> for Value {
+    fn from(value: &str) -> Self {
+        Self::Text(value.to_owned())
+    }
+}
+
+impl Value {
+    /// As Prometheus has it.
+    fn number(&self) -> f64 {
+        match *self {
+            Self::Whole(value) => value as f64,
+            Self::Flag(is) | Self::Status(is) => f64::from(u8::from(is)),
+            Self::Real(value, _) => value,
+            Self::Seconds(time) => time.map_or(-1.0, |time| time.as_secs_f64()),
+            Self::Micros(time) => time.as_secs_f64(),
+            Self::Size(bytes) => bytes as f64,
+            Self::Percent(part, whole) => part as f64 * 100.0 / whole.max(1) as f64,
+            Self::Text(_) => f64::NAN,
+        }
+    }
+
+    /// As INFO has it.
+    fn shown(&self) -> String {
+        match self {
+            Self::Whole(value) => value.to_string(),
+            Self::Flag(is) => u8::from(*is).to_string(),
+            Self::Status(is) => if *is { "ok" } else { "err" }.to_owned(),
+            Self::Real(value, digits) => format!("{value:.digits$}"),
+            Self::Seconds(time) => time.map_or("-1".to_owned(), |it| it.as_secs().to_string()),
+            Self::Micros(time) => whole_micros(*time).to_string(),
+            Self::Size(bytes) => bytes.to_string(),
+            Self::Percent(..) => format!("{:.2}%", self.number()),
+            Self::Text(text) => text.clone(),
+        }
+    }
+}
+
+/// How a figure changes over time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Trend {
+    /// It goes up and down.
+    Gauge,
+    /// It only rises, until a restart or CONFIG RESETSTAT.
+    Counter,
+}
+
+/// How Prometheus knows a figure.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Metric {
+    pub(crate) name: &'static str,
+    pub(crate) help: &'static str,
+    pub(crate) trend: Trend,
+}
+
+/// One figure.
+pub(crate) struct Figure {
+    /// Its field in INFO; empty if only Prometheus has it.
+    field: &'static str,
+    read: Read,
+    metric: Option<Metric>,
+}
+
+/// Where a figure comes from.
+enum Read {
+    /// The server; `None` if there is nothing to show just now.
+    Server(fn(&Seen<'_>) -> Option<Value>),
+    /// The operating system: any thread can ask it.
+    Process(fn(&OfProcess) -> Value),
+    /// Several lines of INFO, as many as there are things to show.
+    Lines(fn(&Seen<'_>, &mut String)),
+}
+
+const fn figure(field: &'static str, read: fn(&Seen<'_>) -> Option<Value>) -> Figure {
+    Figure { field, read: Read::Server(read), metric: None }
+}
+
+const fn of_process(field: &'static str, read: fn(&OfProcess) -> Value) -> Figure {
+    Figure { field, read: Read::Process(read), metric: None }
+}
+
+pub(super) const fn lines(read: fn(&Seen<'_>, &mut String)) -> Figure {
+    Figure { field: "", read: Read::Lines(read), metric: None }
+}
+
+/// What Redis has and this server does not.
+const fn none(field: &'static str) -> Figure {
+    figure(field, |_| Some(Value::Whole(0)))
+}
+
+/// A figure that is always there: its expression, of what is seen.
+macro_rules! always {
+    ($field:literal, |$seen:pat_param| $value:expr) => {
+        figure($field, |$seen| Some(Value::from($value)))
+    };
+}
+
+impl Figure {
+    const fn gauge(self, name: &'static str, help: &'static str) -> Self {
+        Self { metric: Some(Metric { name, help, trend: Trend::Gauge }), ..self }
+    }
+
+    const fn counter(self, name: &'static str, help: &'static str) -> Self {
+        Self { metric: Some(Metric { name, help, trend: Trend::Counter }), ..self }
+    }
+
+    /// Writes its lines of INFO.
+    pub(super) fn show(&self, seen: &Seen<'_>, text: &mut String) {
+        let value = match self.read {
+            Read::Lines(write) => return write(seen, text),
+            _ if self.field.is_empty() => return,
+            Read::Server(read) => read(seen),
+            Read::Process(read) => Some(read(&seen.process)),
+        };
+        let Some(value) = value else { return };
+        // Writing to a string cannot fail.
+        let _ = write!(text, "{}:{}\r\n", self.field, value.shown());
+        if let Value::Size(bytes) = value {
+            let _ = write!(text, "{}_human:{}\r\n", self.field, human(bytes));
+        }
+    }
+}
+
+fn human(bytes: u64) -> String {
+    let units = [(40, 'T'), (30, 'G'), (20, 'M'), (10, 'K')];
+    match units.into_iter().find(|(shift, _)| bytes >> shift > 0) {
+        Some((shift, unit)) => format!("{:.2}{unit}", bytes as f64 / f64::from(shift).exp2()),
+        None => format!("{bytes}B"),
+    }
+}
+
+/// Every figure.
+fn all() -> impl Iterator<Item = &'static Figure> {
+    [UNLISTED, SERVER, CLIENTS, MEMORY, PERSISTENCE, STATS, REPLICATION, CPU].into_iter().flatten()
+}
+
+/// The metrics that the server's state gives.
+pub(crate) fn metrics_of(seen: &Seen<'_>) -> Vec<(Metric, f64)> {
+    let metric = |it: &Figure| match it.read {
+        Read::Server(read) => it.metric.zip(read(seen).map(|value| value.number())),
+        Read::Process(_) | Read::Lines(_) => None,
+    };
+    all().filter(|it| it.metric.is_some()).filter_map(metric).collect()
+}
+
+/// The metrics that the operating system gives.
+pub(crate) fn metrics_of_process() -> Vec<(Metric, f64)> {
+    let process = OfProcess::default();
+    let metric = |it: &Figure| match it.read {
+        Read::Process(read) => it.metric.map(|metric| (metric, read(&process).number())),
+        Read::Server(_) | Read::Lines(_) => None,
+    };
+    all().filter_map(metric).collect()
+}
+
+/// What Prometheus has and INFO does not.
+static UNLISTED: &[Figure] = &[
+    always!("", |_| 1u8).gauge("redis_up", "Whether the server answers."),
+    always!("", |s| s.server.meter.slowlog.entries().len())
+        .gauge("redis_slowlog_length", "Requests in the slow log."),
+    figure("", |s| s.told(|it| it.stats.last.saturating_sub(it.stats.durable).into()))
+        .gauge("stillframe_log_records_behind", "Records not yet on the disk."),
+];
+
+pub(super) static SERVER: &[Figure] = &[
+    always!("redis_version", |_| crate::REDIS_VERSION),
+    always!("redis_git_sha1", |_| "00000000"),
+    none("redis_git_dirty"),
+    none("redis_build_id"),
+    always!("redis_mode", |_| "standalone"),
+    always!("stillframe_version", |_| env!("CARGO_PKG_VERSION")),
+    always!("os", |_| process::system_name()),
+    always!("arch_bits", |_| usize::BITS),
+    always!("monotonic_clock", |_| "POSIX clock_gettime"),
+    always!("multiplexing_api", |_| "epoll"),
+    always!("process_id", |_| std::process::id()),
+    always!("process_supervised", |s| {
+        let is_supervised = process::is_supervised(s.server.config.process.supervised);
+        if is_supervised { "systemd" } else { "no" }
+    }),
+    always!("run_id", |s| s.server.process.run_id()),
+    always!("tcp_port", |s| {
+        let (plain, tls) = s.server.net.listeners.ports();
+        if plain > 0 { plain } else { tls }
+    }),
+    always!("server_time_usec", |_| unix_millis().saturating_mul(1000)),
+    always!("uptime_in_seconds", |s| s.server.clock.started().elapsed().as_secs())
+        .gauge("redis_uptime_in_seconds", "Seconds since the start."),
+    always!("uptime_in_days", |s| s.server.clock.started().elapsed().as_secs() / 86_400),
+    always!("hz", |s| s.server.config.hz),
+    always!("configured_hz", |s| s.server.config.hz),
+    always!("lru_clock", |_| (unix_millis() / 1000) & 0xff_ffff),
+    always!("executable", |_| {
+        std::env::current_exe().unwrap_or_default().display().to_string()
+    }),
+    always!("config_file", |s| {
+        s.server.config.config_file.clone().unwrap_or_default().display().to_string()
+    }),
+    none("io_threads_active"),
+    figure("shutdown_in_milliseconds", |s| {
+        s.server.process.ending().map(|it| it.left().as_millis().into())
+    }),
+];
+
+pub(super) static CLIENTS: &[Figure] = &[
+    always!("connected_clients", |s| s.server.hub.clients.count()
+        - s.server.hub.clients.replicas())
+    .gauge("redis_connected_clients", "Clients, replicas apart."),
+    none("cluster_connections"),
+    always!("maxclients", |s| s.server.config.maxclients)
+        .gauge("redis_config_maxclients", "Most clients at once (maxclients)."),
+    always!("client_recent_max_input_buffer", |s| {
+        s.server.hub.clients.others().map(|(_, it)| it.input.capacity()).max().unwrap_or(0)
+    }),
+    always!("client_recent_max_output_buffer", |s| {
+        s.server.hub.clients.others().map(|(_, it)| it.output.capacity()).max().unwrap_or(0)
+    }),
+    always!("blocked_clients", |s| {
+        s.server.ledger.waiters.count() + s.server.hub.clients.postponed()
+    })
+    .gauge(
+        "redis_blocked_clients",
+        "Clients that wait for keys, for replicas or for the end of a pause.",
+    ),
+    always!("tracking_clients", |s| s.server.hub.tracking().clients)
+        .gauge("redis_tracking_clients", "Clients with CLIENT TRACKING."),
+    always!("clients_in_timeout_table", |s| s.server.ledger.waiters.with_deadline()),
+];
+
+pub(super) static MEMORY: &[Figure] = &[
+    figure("used_memory", |s| Some(Value::Size(s.used())))
+        .gauge("redis_memory_used_bytes", "Bytes of data, images and clients' buffers."),
+    of_process("used_memory_rss", |it| Value::Size(it.resident().0))
+        .gauge("redis_memory_used_rss_bytes", "Memory of the process."),
+    of_process("used_memory_peak", |it| Value::Size(it.resident().1))
+        .gauge("redis_memory_used_peak_bytes", "The most of it so far."),
+    figure("used_memory_peak_perc", |s| Some(Value::Percent(s.used(), s.process.resident().1))),
+    always!("used_memory_overhead", |s| s.used() - s.dataset()),
+    always!("used_memory_startup", |_| OWN_BYTES),
+    always!("used_memory_dataset", |s| s.dataset())
+        .gauge("redis_memory_used_dataset_bytes", "Bytes of keys and values."),
+    figure("used_memory_dataset_perc", |s| Some(Value::Percent(s.dataset(), s.used()))),
+    figure("total_system_memory", |_| Some(Value::Size(process::machine_memory_bytes()))),
+    figure("maxmemory", |s| Some(Value::Size(s.server.config.maxmemory_bytes)))
+        .gauge("redis_memory_max_bytes", "The limit of memory, or 0 (maxmemory)."),
+    none("used_memory_lua"),
+    none("used_memory_vm_eval"),
+    none("used_memory_scripts_eval"),
+    none("number_of_cached_scripts"),
+    none("number_of_functions"),
+    none("number_of_libraries"),
+    none("used_memory_vm_functions"),
+    none("used_memory_vm_total"),
+    none("used_memory_functions"),
+    none("used_memory_scripts"),
+    always!("maxmemory_policy", |s| s.server.config.maxmemory_policy.name()),
+    always!("mem_counted_for_evict", |s| s.counted())
+        .gauge("stillframe_memory_counted_bytes", "Bytes that maxmemory is compared with."),
+    always!("mem_not_counted_for_evict", |s| s.used().saturating_sub(s.counted())),
+    // The allocator tells nothing of itself: what the process holds stands for what it holds.
+    always!("allocator_allocated", |s| s.used()),
+    always!("allocator_active", |s| s.process.resident().0),
+    always!("allocator_resident", |s| s.process.resident().0),
+    figure("allocator_frag_ratio", fragmentation),
+    always!("allocator_frag_bytes", |s| s.process.resident().0.cast_signed()
+        - s.used().cast_signed()),
+    figure("mem_fragmentation_ratio", fragmentation),
+    always!("mem_fragmentation_bytes", |s| s.process.resident().0.cast_signed()
+        - s.used().cast_signed()),
+    always!("allocator_rss_ratio", |_| "1.00"),
+    none("allocator_rss_bytes"),
+    always!("rss_overhead_ratio", |_| "1.00"),
+    none("rss_overhead_bytes"),
+    always!("mem_replication_backlog", |s| s.server.replication.stream().memory() - s.behind()),
+    always!("mem_total_replication_buffers", |s| s.server.replication.stream().memory()),
+    always!("mem_clients_slaves", |s| s.behind()),
+    none("mem_cluster_links"),
+    always!("mem_clients_normal", |s| s.server.hub.clients.bytes())
+        .gauge("redis_mem_clients_normal", "Bytes of clients' buffers."),
+    always!("mem_aof_buffer", |s| s.log().map_or(0, |told| told.stats.waiting_bytes)),
+    always!("mem_limbo_bytes", |s| s.stats.limbo_bytes),
+    always!("mem_garbage_bytes", |s| s.stats.garbage_bytes),
+    always!("mem_allocator", |_| "mimalloc"),
+    none("active_defrag_running"),
+    none("lazyfree_pending_objects"),
+    none("lazyfreed_objects"),
+];
+
+fn fragmentation(seen: &Seen<'_>) -> Option<Value> {
+    Some(Value::Real(seen.process.resident().0 as f64 / seen.used().max(1) as f64, 2))
+}
+
+pub(super) static PERSISTENCE: &[Figure] = &[
+    always!("loading", |s| s.server.progress_of_loading().is_some())
+        .gauge("redis_loading_dump_file", "Whether an image is loaded."),
+    none("async_loading"),
+    figure("loading_start_time", |s| s.server.progress_of_loading().map(|it| it.started_s.into())),
+    figure("loading_total_bytes", |s| {
+        s.server.progress_of_loading().map(|it| it.total_bytes.into())
+    }),
+    figure("loading_loaded_bytes", |s| {
+        s.server.progress_of_loading().map(|it| it.loaded_bytes.into())
+    }),
+    figure("loading_loaded_perc", |s| {
+        s.server.progress_of_loading().map(|it| Value::Real(it.share() * 100.0, 2))
+    }),
+    figure("loading_eta_seconds", |s| {
+        s.server.progress_of_loading().map(|it| it.left().as_secs().into())
+    }),
+    none("current_cow_peak"),
+    none("current_cow_size"),
+    none("current_cow_size_age"),
+    figure("current_fork_perc", |s| {
+        let (done, total) = (s.of_save(Save::keys_done), s.of_save(|it| it.keys_total));
+        Some(Value::Real(done as f64 * 100.0 / total.max(1) as f64, 2))
+    }),
+    always!("current_save_keys_processed", |s| s.of_save(Save::keys_done))
+        .gauge("stillframe_snapshot_keys_done", "Keys that the save under way has written."),
+    always!("current_save_keys_total", |s| s.of_save(|it| it.keys_total))
+        .gauge("stillframe_snapshot_keys_total", "Keys that it will write."),
+    always!("current_save_bytes_processed", |s| s.of_save(Save::bytes_done))
+        .gauge("stillframe_snapshot_bytes_done", "Bytes that it has written."),
+    always!("current_save_bytes_total", |s| s.of_save(Save::bytes_total))
+        .gauge("stillframe_snapshot_bytes_total", "Bytes that it will write, by what is done."),
+    figure("current_save_eta_sec", |s| {
+        Some(Value::Real(s.running().map_or(0.0, |it| it.time_left().as_secs_f64()), 1))
+    })
+    .gauge("stillframe_snapshot_eta_seconds", "Seconds until it ends, by what is done."),
+    always!("rdb_changes_since_last_save", |s| s.server.ledger.dirty)
+        .gauge("redis_rdb_changes_since_last_save", "Changes not saved."),
+    always!("rdb_bgsave_in_progress", |s| {
+        s.running().is_some() || s.server.replication.sends_image()
+    })
+    .gauge("redis_rdb_bgsave_in_progress", "Whether an image is saved or sent."),
+    always!("rdb_last_save_time", |s| s.server.storage.saves.last_success_s)
+        .gauge("redis_rdb_last_save_timestamp_seconds", "Unix time of the last good save."),
+    figure("rdb_last_bgsave_status", |s| Some(Value::Status(s.server.storage.saves.last_ok)))
+        .gauge("redis_rdb_last_bgsave_status", "Whether the last save was good."),
+    figure("rdb_last_bgsave_time_sec", |s| {
+        Some(Value::Seconds(s.server.storage.saves.last_duration))
+    })
+    .gauge("redis_rdb_last_bgsave_duration_sec", "Seconds of the last save, or -1."),
+    figure("rdb_current_bgsave_time_sec", |s| {
+        Some(Value::Seconds(s.running().map(|it| it.started.elapsed())))
+    })
+    .gauge("redis_rdb_current_bgsave_duration_sec", "Seconds of the save under way, or -1."),
+    always!("rdb_saves", |s| s.server.storage.saves.count)
+        .counter("stillframe_snapshot_saves_total", "Good saves since the start."),
+    none("rdb_last_cow_size"),
+    always!("rdb_last_load_keys_expired", |s| s.server.storage.saves.loaded.expired),
+    always!("rdb_last_load_keys_loaded", |s| s.server.storage.saves.loaded.keys),
+    always!("snapshot_algorithm", |s| s.server.config.snapshot),
+    figure("latest_begin_usec", |s| Some(Value::Micros(s.server.storage.saves.latest_begin)))
+        .gauge(
+            "stillframe_snapshot_last_begin_seconds",
+            "How long the last begin of an image held the server up.",
+        ),
+    always!("snapshot_arena_bytes", |s| arena_bytes(s.keyspace))
+        .gauge("stillframe_snapshot_arena_bytes", "Memory that the image takes for itself."),
+    always!("snapshot_limbo_bytes", |s| s.stats.limbo_bytes)
+        .gauge("stillframe_snapshot_limbo_bytes", "Old values that the image may still need."),
+    always!("snapshot_limbo_entries", |s| s.stats.limbo_entries)
+        .gauge("stillframe_snapshot_limbo_entries", "How many they are."),
+    always!("snapshot_writer_waits", |s| s.keyspace.progress().writer_waits()).gauge(
+        "stillframe_snapshot_writer_waits",
+        "Times that the newest image held the writer up.",
+    ),
+    figure("snapshot_overdue_sec", |s| {
+        Some(Value::Seconds(Some(s.server.storage.saves.overdue())))
+    })
+    .gauge(
+        "stillframe_snapshot_overdue_seconds",
+        "How long a save of the schedule has been overdue.",
+    ),
+    always!("aof_enabled", |s| s.server.storage.journal.is_on())
+        .gauge("redis_aof_enabled", "Whether changes are logged."),
+    always!("aof_rewrite_in_progress", |s| s.rewriting().is_some())
+        .gauge("redis_aof_rewrite_in_progress", "Whether an image takes the log's place."),
+    always!("aof_rewrite_scheduled", |s| s.server.storage.saves.scheduled),
+    figure("aof_last_rewrite_time_sec", |s| {
+        Some(Value::Seconds(s.server.storage.saves.last_duration))
+    }),
+    figure("aof_current_rewrite_time_sec", |s| {
+        Some(Value::Seconds(s.rewriting().map(|it| it.started.elapsed())))
+    }),
+    figure("aof_last_bgrewrite_status", |s| Some(Value::Status(s.server.storage.saves.last_ok)))
+        .gauge("redis_aof_last_bgrewrite_status", "Whether the last did."),
+    always!("aof_rewrites", |s| s.server.storage.saves.count),
+    always!("aof_rewrites_consecutive_failures", |s| !s.server.storage.saves.last_ok),
+    figure("aof_last_write_status", |s| {
+        Some(Value::Status(s.server.storage.journal.problem().is_none()))
+    })
+    .gauge("redis_aof_last_write_status", "Whether the log can be written."),
+    none("aof_last_cow_size"),
+    always!("log_state", |s| s.server.storage.journal.state(s.server.config.appendonly)),
+    always!("log_writes_held", |s| {
+        s.server.storage.journal.holds_writes(&s.server.config, s.server.clock.turn())
+    })
+    .gauge("stillframe_log_writes_held", "Whether writes wait for a log."),
+    figure("log_problem", |s| {
+        s.server.storage.journal.problem().map(|it| Value::Text(it.to_string()))
+    }),
+    always!("log_kept_images", |s| s.server.storage.journal.kept().images),
+    always!("log_kept_since_ms", |s| s.server.storage.journal.kept().since_ms),
+    always!("log_kept_bytes", |s| s.server.storage.journal.kept().bytes),
+    figure("aof_current_size", |s| s.told(|it| it.current_bytes.into()))
+        .gauge("redis_aof_current_size_bytes", "Bytes of the log."),
+    figure("aof_base_size", |s| s.told(|it| it.base_bytes.into()))
+        .gauge("redis_aof_base_size_bytes", "Bytes of its image."),
+    figure("aof_pending_rewrite", |s| {
+        s.log().map(|_| s.server.storage.journal.is_starting().into())
+    }),
+    figure("aof_buffer_length", |s| s.told(|it| it.stats.waiting_bytes.into()))
+        .gauge("redis_aof_buffer_length", "Bytes not yet written to the log."),
+    figure("aof_pending_bio_fsync", |s| s.told(|it| (it.stats.lag > 0).into())),
+    figure("aof_delayed_fsync", |s| s.told(|it| it.stalls.into())),
+    figure("log_last_record", |s| s.told(|it| it.stats.last.into())),
+    figure("log_durable_record", |s| s.told(|it| it.stats.durable.into())),
+    figure("log_batches", |s| s.told(|it| it.stats.batches.into())),
+    figure("log_syncs", |s| s.told(|it| it.stats.syncs.into()))
+        .counter("stillframe_log_syncs_total", "Syncs of the log."),
+    figure("log_stalls", |s| s.told(|it| it.stalls.into()))
+        .counter("stillframe_log_stalls_total", "Times that the disk held writers up."),
+    figure("log_stall_ms", |s| s.told(|it| it.stall_time.as_millis().into())),
+    figure("log_generation", |s| s.log()?.position.as_ref().map(|it| it.generation.into())),
+    none("module_fork_in_progress"),
+    none("module_fork_last_cow_size"),
+];
+
+/// Bytes a second, as Redis shows them.
+fn kbps(rate: f64) -> Option<Value> {
+    Some(Value::Real(rate / 1024.0, 2))
+}
+
+pub(super) static STATS: &[Figure] = &[
+    always!("total_connections_received", |s| s.server.meter.stats.connections_received)
+        .counter("redis_connections_received_total", "Connections made."),
+    always!("total_commands_processed", |s| s.server.meter.stats.commands_processed)
+        .counter("redis_commands_processed_total", "Commands run."),
+    always!("instantaneous_ops_per_sec", |s| s.server.meter.stats.rates()[0].round() as u64),
+    always!("total_net_input_bytes", |s| s.server.meter.stats.input_bytes)
+        .counter("redis_net_input_bytes_total", "Bytes received."),
+    always!("total_net_output_bytes", |s| s.server.meter.stats.output_bytes)
+        .counter("redis_net_output_bytes_total", "Bytes sent."),
+    always!("total_net_repl_input_bytes", |s| s.server.meter.stats.primary_input_bytes),
+    always!("total_net_repl_output_bytes", |s| s.server.meter.stats.replicas_output_bytes),
+    figure("instantaneous_input_kbps", |s| kbps(s.server.meter.stats.rates()[1])),
+    figure("instantaneous_output_kbps", |s| kbps(s.server.meter.stats.rates()[2])),
+    figure("instantaneous_input_repl_kbps", |s| kbps(s.server.meter.stats.rates()[3])),
+    figure("instantaneous_output_repl_kbps", |s| kbps(s.server.meter.stats.rates()[4])),
+    always!("rejected_connections", |s| s.server.meter.stats.rejected_connections)
+        .counter("redis_rejected_connections_total", "Those turned away."),
+    always!("sync_full", |s| s.server.meter.stats.full_syncs)
+        .gauge("redis_replica_resyncs_full", "Full synchronisations."),
+    always!("sync_partial_ok", |s| s.server.meter.stats.partial_syncs)
+        .gauge("redis_replica_partial_resync_accepted", "Partial ones."),
+    always!("sync_partial_err", |s| s.server.meter.stats.partial_refusals)
+        .gauge("redis_replica_partial_resync_denied", "Refused ones."),
+    always!("expired_keys", |s| {
+        s.stats.expired_total.saturating_sub(s.server.meter.stats.expired_base)
+    })
+    .counter("redis_expired_keys_total", "Keys whose time was over."),
+    always!("expired_stale_perc", |_| "0.00"),
+    always!("expired_time_cap_reached_count", |s| s.server.meter.stats.expire_slices_spent),
+    always!("expire_cycle_cpu_milliseconds", |s| s.server.meter.stats.expire_time.as_millis()),
+    always!("evicted_keys", |s| s.server.meter.stats.evicted_keys)
+        .counter("redis_evicted_keys_total", "Keys that made room."),
+    always!("evicted_clients", |s| s.server.meter.stats.evicted_clients),
+    always!("keyspace_hits", |s| s.server.ledger.lookups.hits)
+        .counter("redis_keyspace_hits_total", "Keys found by reads."),
+    always!("keyspace_misses", |s| s.server.ledger.lookups.misses)
+        .counter("redis_keyspace_misses_total", "Keys not found by reads."),
+    always!("pubsub_channels", |s| s.server.hub.pubsub.count(Kind::Channel))
+        .gauge("redis_pubsub_channels", "Channels somebody listens to."),
+    always!("pubsub_patterns", |s| s.server.hub.pubsub.count(Kind::Pattern))
+        .gauge("redis_pubsub_patterns", "Patterns somebody listens to."),
+    always!("pubsubshard_channels", |s| s.server.hub.pubsub.count(Kind::Shard)),
+    always!("latest_fork_usec", |s| {
+        if s.forks() { whole_micros(s.server.storage.saves.latest_begin) } else { 0 }
+    }),
+    always!("total_forks", |s| if s.forks() { s.server.storage.saves.count } else { 0 }),
+    always!("migrate_cached_sockets", |s| s.server.net.peers.count()),
+    always!("slave_expires_tracked_keys", |s| s.server.replication.own_keys()),
+    none("active_defrag_hits"),
+    none("active_defrag_misses"),
+    none("active_defrag_key_hits"),
+    none("active_defrag_key_misses"),
+    none("total_active_defrag_time"),
+    none("current_active_defrag_time"),
+    always!("tracking_total_keys", |s| s.server.hub.tracking().keys()),
+    always!("tracking_total_items", |s| s.server.hub.tracking().items()),
+    always!("tracking_total_prefixes", |s| s.server.hub.tracking().prefixes()),
+    always!("unexpected_error_replies", |s| s.server.meter.stats.unexpected_errors),
+    always!("total_error_replies", |s| s.server.meter.stats.error_replies)
+        .counter("redis_total_error_replies", "Error replies."),
+    always!("total_reads_processed", |s| s.server.meter.stats.reads)
+        .counter("redis_total_reads_processed", "Reads of clients' sockets."),
+    always!("total_writes_processed", |s| s.server.meter.stats.writes)
+        .counter("redis_total_writes_processed", "Writes to clients' sockets."),
+    none("io_threaded_reads_processed"),
+    none("io_threaded_writes_processed"),
+];
+
+pub(super) static CPU: &[Figure] = &[
+    of_process("used_cpu_sys", |it| it.cpu(1))
+        .counter("redis_cpu_sys_seconds_total", "That in the kernel."),
+    of_process("used_cpu_user", |it| it.cpu(0))
+        .counter("redis_cpu_user_seconds_total", "Processor time."),
+    of_process("used_cpu_sys_children", |it| it.cpu(3))
+        .counter("redis_cpu_sys_children_seconds_total", "That in the kernel of ended children."),
+    of_process("used_cpu_user_children", |it| it.cpu(2))
+        .counter("redis_cpu_user_children_seconds_total", "Processor time of ended children."),
+    figure("used_cpu_sys_main_thread", |_| Some(Value::Real(process::thread_cpu_seconds()[1], 6))),
+    figure("used_cpu_user_main_thread", |_| Some(Value::Real(process::thread_cpu_seconds()[0], 6))),
+];
+
+pub(super) static CLUSTER: &[Figure] = &[none("cluster_enabled")];
+
+pub(super) static REPLICATION: &[Figure] = &[
+    always!("role", |s| if s.server.replication.is_replica() { "slave" } else { "master" }),
+    figure("master_host", |s| s.following(|_, it| (&*it.host).into())),
+    figure("master_port", |s| s.following(|_, it| it.port.into())),
+    figure("master_link_status", |s| {
+        s.following(|_, it| if it.is_connected() { "up" } else { "down" }.into())
+    }),
+    figure("master_last_io_seconds_ago", |s| {
+        s.following(|s, it| {
+            if it.is_connected() { s.seconds_since(it.last_io).into() } else { (-1).into() }
+        })
+    }),
+    figure("master_sync_in_progress", |s| s.following(|_, it| is_syncing(it).into())),
+    figure("slave_read_repl_offset", |s| {
+        s.following(|s, it| {
+            let unapplied = if it.is_connected() { it.unapplied() } else { 0 };
+            (s.server.replication.stream().end() + unapplied).into()
+        })
+    }),
+    figure("slave_repl_offset", |s| s.following(|s, _| s.server.replication.stream().end().into())),
+    figure("master_sync_total_bytes", |s| s.syncing(|_, total| total.into())),
+    figure("master_sync_read_bytes", |s| s.syncing(|done, _| done.into())),
+    figure("master_sync_left_bytes", |s| {
+        s.syncing(|done, total| total.saturating_sub(done).into())
+    }),
+    figure("master_sync_perc", |s| {
+        s.syncing(|done, total| {
+            let share = if total > 0 { done as f64 / total as f64 * 100.0 } else { 0.0 };
+            Value::Real(share, 2)
+        })
+    }),
+    figure("master_sync_last_io_seconds_ago", |s| {
+        let following = s.server.replication.following().filter(|it| is_syncing(it))?;
+        Some(s.seconds_since(following.last_io).into())
+    }),
+    figure("master_link_down_since_seconds", |s| {
+        let since = s.server.replication.following()?.down_since?;
+        Some(s.seconds_since(since).into())
+    }),
+    figure("slave_priority", |s| s.following(|s, _| s.server.config.replication.priority.into())),
+    figure("slave_read_only", |s| s.following(|s, _| s.server.config.replication.read_only.into())),
+    figure("replica_announced", |s| {
+        s.following(|s, _| s.server.config.replication.announced.into())
+    }),
+    always!("connected_slaves", |s| s.server.replication.replica_count())
+        .gauge("redis_connected_slaves", "Replicas."),
+    figure("min_slaves_good_slaves", |s| {
+        let (server, settings) = (s.server, &s.server.config.replication);
+        let lag_max = Duration::from_secs(settings.max_lag_s.into());
+        let good = || server.replication.good(&server.hub.clients, lag_max, server.clock.turn());
+        (settings.min_replicas > 0).then(|| good().into())
+    }),
+    lines(replicas),
+    always!("master_failover_state", |s| match s.server.replication.failover() {
+        None => "no-failover",
+        Some(failover) if failover.handed_over => "failover-in-progress",
+        Some(_) => "waiting-for-sync",
+    }),
+    always!("master_replid", |s| s.server.replication.id()),
+    always!("master_replid2", |s| {
+        s.server.replication.older().map_or("0".repeat(40), |(id, _)| id.clone())
+    }),
+    always!("master_repl_offset", |s| s.server.replication.stream().end())
+        .gauge("redis_master_repl_offset", "Bytes of the stream so far."),
+    always!("second_repl_offset", |s| {
+        s.server.replication.older().map_or(-1, |(_, end)| *end as i64 + 1)
+    }),
+    always!("repl_backlog_active", |s| s.server.replication.is_active()),
+    always!("repl_backlog_size", |s| s.server.config.replication.backlog_bytes)
+        .gauge("redis_replication_backlog_bytes", "Size of the backlog."),
+    always!("repl_backlog_first_byte_offset", |s| {
+        let replication = &s.server.replication;
+        if replication.is_active() { replication.stream().start() + 1 } else { 0 }
+    }),
+    always!("repl_backlog_histlen", |s| {
+        let replication = &s.server.replication;
+        let kept = replication.stream().end() - replication.stream().start();
+        if replication.is_active() { kept } else { 0 }
+    }),
+    always!("repl_stream_memory_bytes", |s| s.server.replication.stream().memory()),
+    always!("repl_sync_writes_held", |s| s.server.replication.writes_wait()).gauge(
+        "stillframe_repl_sync_writes_held",
+        "Whether writes wait for a replica that is synchronised.",
+    ),
+    always!("repl_sync_writes_held_ms", |s| s.server.replication.writes_waited().as_millis()),
+];
+
+/// The replicas, a line each.
+fn replicas(seen: &Seen<'_>, text: &mut String) {
+    let server = seen.server;
+    for (number, (client, replica)) in server.replication.replicas(&server.hub.clients).enumerate()
+    {
+        let lag = match replica.phase {
+            Phase::Online => {
+                server.clock.turn().saturating_duration_since(replica.acked_at).as_secs()
+            }
+            _ => 0,
+        };
+        let (ip, port) = (replica.address(&client.session.caller.peer), replica.port);
+        let (state, offset) = (replica.state(), replica.acked);
+        let _ = write!(
+            text,
+            "slave{number}:ip={ip},port={port},state={state},offset={offset},lag={lag}\r\n"
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn a_figure_stands_once() {
+        let (mut fields, mut metrics) = (HashSet::new(), HashSet::new());
+        for figure in all() {
+            let is_new = figure.field.is_empty() || fields.insert(figure.field);
+            assert!(is_new, "{} stands twice", figure.field);
+            let Some(metric) = figure.metric else { continue };
+            assert!(metrics.insert(metric.name), "{} stands twice", metric.name);
+            assert!(metric.help.ends_with('.'), "{}", metric.name);
+        }
+        assert!(fields.len() > 150 && metrics.len() > 60);
+    }
+
+    #[test]
+    fn values_are_shown_as_redis_does() {
+        let time = Duration::from_micros(1_500_000);
+        for (value, shown, number) in [
+            (Value::from(true), "1", 1.0),
+            (Value::Status(false), "err", 0.0),
+            (Value::from(-1), "-1", -1.0),
+            (Value::Real(1.0 / 3.0, 2), "0.33", 1.0 / 3.0),
+            (Value::Seconds(Some(time)), "1", 1.5),
+            (Value::Seconds(None), "-1", -1.0),
+            (Value::Micros(time), "1500000", 1.5),
+            (Value::Percent(1, 0), "100.00%", 100.0),
+        ] {
+            assert_eq!((value.shown().as_str(), value.number()), (shown, number));
+        }
+        assert_eq!((human(1023), human(3 << 19)), ("1023B".to_owned(), "1.50M".to_owned()));
+    }
+}
