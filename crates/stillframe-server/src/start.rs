@@ -53,7 +53,7 @@ pub fn serve(mut config: Config) -> Result<(), ServeError> {
         return Ok(());
     }
     let Server { keyspace, state, .. } = &mut server;
-    state.storage.loading = None;
+    state.storage.end_load();
     replication::resume_stream(keyspace, state);
     state.process.tend_oom_score(&state.config, state.replication.is_replica());
     if let Some((host, port)) = state.config.replication.primary.clone() {

@@ -119,14 +119,14 @@ impl ServerState {
     /// Whether data is being loaded, at start or from a primary.
     #[inline]
     pub(crate) fn is_loading(&self) -> bool {
-        self.storage.loading.is_some() || self.replication.is_loading()
+        self.storage.loading().is_some() || self.replication.is_loading()
     }
 
     /// The progress of the load.
     pub(crate) fn progress_of_loading(&self) -> Option<Loading> {
         let following = self.replication.following();
         let load = following.and_then(|following| following.load());
-        self.storage.loading.or_else(|| load.map(|load| load.progress()))
+        self.storage.loading().or_else(|| load.map(|load| load.progress()))
     }
 
     /// Whether requests are postponed now, all or some.

@@ -192,7 +192,7 @@ fn moved(
     let Some(Setting { name, .. }) = asked.having(Effect::Directory) else { return Ok(None) };
     let refused = |problem: &str| refusal(name.as_bytes(), problem);
     let config = &server.config;
-    if server.storage.loading.is_some() {
+    if server.storage.loading().is_some() {
         return Err("LOADING Redis is loading the dataset in memory".into());
     }
     if server.storage.journal.is_open() {

@@ -279,7 +279,7 @@ pub(crate) fn run(ctx: &mut Context<'_>, index: usize, args: &[&[u8]]) {
     if ctx.server.ledger.effects.wanted() {
         note_effects(ctx, args, ctx.server.ledger.dirty > dirty);
     }
-    let shown = ctx.server.hub.is_monitored() && ctx.server.storage.loading.is_none();
+    let shown = ctx.server.hub.is_monitored() && ctx.server.storage.loading().is_none();
     if shown && !command.has(flags::ADMIN) {
         let terms = Terms::new(&ctx.server.config, &ctx.server.clock);
         ctx.server.hub.show_request(terms, ctx.session, &mut ctx.out, args);

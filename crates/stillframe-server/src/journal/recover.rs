@@ -139,10 +139,7 @@ impl<'a, H: Host> Recovery<'a, H> {
         if !slow && self.served.elapsed() < SLICE {
             return Ok(());
         }
-        if let Some(loading) = &mut state.storage.loading {
-            loading.total_bytes = action.progress.total_bytes;
-            loading.loaded_bytes = action.progress.bytes;
-        }
+        state.storage.note_loaded(action.progress.bytes, action.progress.total_bytes);
         self.interrupted = !self.host.turn(Duration::ZERO)?;
         self.served = Instant::now();
         if self.interrupted { Err("the server is to end".into()) } else { Ok(()) }

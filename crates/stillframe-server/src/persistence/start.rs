@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::log::begin_log;
 use super::{Load, attend, cancel, wait};
 use crate::clock::unix_millis;
-use crate::replay::{Host, Loading, SLICE};
+use crate::replay::{Host, SLICE};
 use crate::{ServeError, journal};
 
 /// Loads the dump file at start, if there is one, with turns of the loop between its slices; false
@@ -26,7 +26,7 @@ fn load_slices(host: &mut impl Host) -> Result<bool, ServeError> {
     let is_replica = state.config.replication.primary.is_some();
     let now = if is_replica { i64::MIN } else { unix_millis() };
     let load = state.storage.saves.directory().begin_load(now)?;
-    state.storage.loading = Some(Loading::new(load.as_ref().map_or(0, Load::bytes)));
+    state.storage.begin_load(load.as_ref().map_or(0, Load::bytes));
     let Some(mut load) = load else { return Ok(true) };
     load.keep_expired();
     loop {
@@ -39,9 +39,7 @@ fn load_slices(host: &mut impl Host) -> Result<bool, ServeError> {
             state.storage.saves.loaded = load.finish()?;
             return Ok(true);
         }
-        if let Some(loading) = &mut state.storage.loading {
-            loading.loaded_bytes = load.offset();
-        }
+        state.storage.note_loaded(load.offset(), load.bytes());
         if !host.turn(Duration::ZERO)? {
             return Ok(false);
         }

@@ -14,7 +14,7 @@ pub(crate) struct Storage {
     /// The log.
     pub(crate) journal: Journal,
     /// The load at start, while under way.
-    pub(crate) loading: Option<Loading>,
+    loading: Option<Loading>,
 }
 
 impl Storage {
@@ -22,6 +22,29 @@ impl Storage {
     pub(crate) fn new(saves: Saves, config: &Config) -> Self {
         let journal = Journal::new(saves.directory().files(), config, saves.waker());
         Self { saves, journal, loading: None }
+    }
+
+    /// A load of so many bytes begins, at start.
+    pub(crate) fn begin_load(&mut self, total_bytes: u64) {
+        self.loading = Some(Loading::new(total_bytes));
+    }
+
+    /// So many bytes are loaded of the file, or of the log, if a load is under way.
+    pub(crate) fn note_loaded(&mut self, bytes: u64, total_bytes: u64) {
+        if let Some(loading) = &mut self.loading {
+            (loading.loaded_bytes, loading.total_bytes) = (bytes, total_bytes);
+        }
+    }
+
+    /// All data is here.
+    pub(crate) fn end_load(&mut self) {
+        self.loading = None;
+    }
+
+    /// How far the load at start is.
+    #[inline]
+    pub(crate) fn loading(&self) -> Option<Loading> {
+        self.loading
     }
 
     /// Why writes are refused: the data, or the log, could not be saved.
