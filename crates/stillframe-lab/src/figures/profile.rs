@@ -59,7 +59,7 @@ fn counts_of(name: &str, size: Size) -> Result<Vec<f64>, String> {
         counted(&Case {
             size_bytes: (size.pick(16_000_000, 200_000_000) / size.shrink.max(1)).max(64_000),
             updates_per_tick: updates,
-            tick_ms: 100,
+            tick_ms: 500,
             ticks,
             checkpoints: 1,
             hold_to_end: true,
@@ -88,10 +88,13 @@ struct Counted {
 fn counted(case: &Case) -> Result<Counted, String> {
     let program = std::env::current_exe().map_err(|error| error.to_string())?;
     let out = std::env::temp_dir().join(format!("stillframe-callgrind-{}", std::process::id()));
-    let mut child = Command::new("valgrind")
-        .args(["--tool=callgrind", "--separate-threads=yes", "--cache-sim=yes"])
+    // Whatever hangs ends.
+    let mut child = Command::new("timeout")
+        .args(["300", "valgrind"])
+        // Threads take turns, or a writer without idle time leaves the snapshotter none.
+        .args(["--tool=callgrind", "--separate-threads=yes", "--fair-sched=yes"])
         // A processor of ours with a sixteenth of its last cache, as the state is a sixteenth.
-        .args(["--D1=32768,8,64", "--LL=1048576,16,64"])
+        .args(["--cache-sim=yes", "--D1=32768,8,64", "--LL=1048576,16,64"])
         .arg(format!("--callgrind-out-file={}", out.display()))
         .arg(program)
         .args(["lab", "case"])
