@@ -88,7 +88,7 @@ pub trait Layout: fmt::Debug + Sized + Send + 'static {
     fn view(&self) -> Self;
     /// An item of the state.
     fn get<T: Item>(&self, item: usize) -> T;
-    /// Brings near what [`write`](Self::write) looks at.
+    /// Brings near what [`replace`](Self::replace) looks at.
     fn prefetch(&self, shadow: usize, index: usize);
     /// Replaces an item of the state; `shadow` then holds its unit whole, and the flag is set. The
     /// old value comes from the state: no shadow is read.
