@@ -7,14 +7,13 @@ use std::fs::File;
 use std::mem;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use stillframe::{
-    BLOCK_WORDS, Before, CaptureError, CaptureReport, Completeness, Info, Publication, Shared,
-    Sink, SinkError,
+    BLOCK_WORDS, Before, CaptureError, CaptureReport, Completeness, Info, Publication, Sink,
+    SinkError,
 };
 
 use crate::case::{Case, SinkKind, Verify};
@@ -34,8 +33,6 @@ pub(crate) struct Depot {
     corrupt: bool,
     rate: Option<u64>,
     hold: Duration,
-    /// Not zero when the timed ticks are over; a forked child shares it.
-    released: Option<Shared<AtomicU64>>,
     cores: Cores,
     digests: Digests,
     files: Option<Files>,
@@ -122,10 +119,6 @@ impl Depot {
             corrupt: case.corrupt,
             rate: case.disk_rate,
             hold: Duration::from_millis(case.hold_ms),
-            released: match case.hold_to_end {
-                true => Some(Shared::new(AtomicU64::new(0)).map_err(|error| error.to_string())?),
-                false => None,
-            },
             cores,
             digests: Digests::new(case.blocks()).map_err(|error| error.to_string())?,
             files,
@@ -159,20 +152,12 @@ impl Depot {
             pace: Pace {
                 rate: self.rate.filter(|_| paced),
                 until: paced.then(|| Instant::now() + self.hold),
-                released: self.released.clone().filter(|_| paced),
                 started: None,
                 blocks: 0,
             },
             store,
             parts,
         })
-    }
-
-    /// The timed ticks are over: what is held may be read.
-    pub(crate) fn release(&self) {
-        if let Some(released) = &self.released {
-            released.store(1, Ordering::Relaxed);
-        }
     }
 
     /// What runs after the capture, on the snapshotter's thread.
@@ -352,8 +337,6 @@ struct Pace {
     rate: Option<u64>,
     /// Before that nothing is read.
     until: Option<Instant>,
-    /// Nor before that is not zero.
-    released: Option<Shared<AtomicU64>>,
     started: Option<Instant>,
     blocks: u64,
 }
@@ -362,9 +345,6 @@ impl Pace {
     fn hold(&self) {
         let rest = self.until.map(|until| until.saturating_duration_since(Instant::now()));
         rest.filter(|rest| !rest.is_zero()).into_iter().for_each(thread::sleep);
-        while self.released.as_ref().is_some_and(|it| it.load(Ordering::Relaxed) == 0) {
-            thread::sleep(Duration::from_millis(1));
-        }
     }
     fn wait(&mut self) {
         let Some(rate) = self.rate else { return };

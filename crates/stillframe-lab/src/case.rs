@@ -52,9 +52,10 @@ pub struct Case {
     /// images off; then as fast as the rate allows. The base image is not held.
     #[serde(default)]
     pub hold_ms: u64,
-    /// Whether nothing of an image is read before the timed ticks are over.
+    /// Whether the writer is alone: an image is begun, nothing of it is read, and the process ends
+    /// with the last tick. For counting what a write executes.
     #[serde(default)]
-    pub hold_to_end: bool,
+    pub alone: bool,
     /// Whether the first image of the process is timed, without a base image before it: a fork that
     /// no earlier fork has left traces for.
     #[serde(default)]
@@ -101,7 +102,7 @@ impl Default for Case {
             ahead: 0,
             disk_rate: Some(250 << 20),
             hold_ms: 0,
-            hold_to_end: false,
+            alone: false,
             first: false,
             cores: 0,
             sink: SinkKind::Discard,

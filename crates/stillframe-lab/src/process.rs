@@ -6,6 +6,7 @@ use rustix::process::{Signal, set_parent_process_death_signal};
 use stillframe::Algorithm;
 use stillframe::algorithms::{Visitor, available, dispatch};
 
+use crate::alone;
 use crate::case::Case;
 use crate::record::Record;
 use crate::subject::{Floor, Snapshotted};
@@ -38,6 +39,10 @@ pub fn run_case(case: &Case) -> Record {
     };
     if let Some(Err(unavailable)) = available(&case.algorithm) {
         return told(Some(unavailable.to_string()), None);
+    }
+    if case.alone {
+        let record = told(None, alone::run(case).err());
+        return Record { ticks_run: case.ticks, ..record };
     }
     let outcome = match case.is_floor() {
         true => trial::run::<Floor>(case),

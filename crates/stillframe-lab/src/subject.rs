@@ -36,7 +36,7 @@ pub(crate) trait Subject: Sized {
     }
 }
 
-fn options(case: &Case) -> Options {
+pub(crate) fn options(case: &Case) -> Options {
     Options::words(case.words())
         .huge_pages(case.huge_pages)
         .prefault(true)

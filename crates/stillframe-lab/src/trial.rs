@@ -150,7 +150,6 @@ impl<'a, S: Subject> Trial<'a, S> {
             self.tick(due.then_some(Begin { paced: true }))?;
         }
         self.log.timed = false;
-        self.depot.release();
         let after = self.held_up();
         self.log.held_up = after.since(before);
         self.until_idle()
@@ -348,7 +347,7 @@ fn live_state<S: Subject>(case: &Case, subject: &S, tick: u64) -> Taken {
 }
 
 /// The updates of one tick, with the reads between them or announced ahead: what is timed.
-fn stage<S: Subject>(subject: &mut S, case: &Case, tick: &Tick) -> u64 {
+pub(crate) fn stage<S: Subject>(subject: &mut S, case: &Case, tick: &Tick) -> u64 {
     if case.item_bytes == 4 {
         let write =
             |subject: &mut S, item, value: u64| subject.write_u32(item, (value >> 32) as u32);

@@ -264,9 +264,9 @@ pub(super) const FIGURES: &[Figure] = &[
         name: "cao-t2",
         source: "Cao et al. 2011, table 2",
         title: "what one update executes, at 320,000 a second",
-        workload: "Instructions and misses of simulated caches (32 KiB, 1 MiB) of the writer's \
-                   thread for one update while an image is held, the drawing of its place \
-                   included; the state is cut as the last cache is. Times are not in it.",
+        workload: "Instructions and misses of simulated caches (32 KiB, 1 MiB) of the writer for \
+                   one update while an image is held of which nothing is read; the state is cut \
+                   as the last cache is. Times are not in it.",
         swept: "",
         facets: |_| Vec::new(),
         columns: &[],

@@ -1,10 +1,8 @@
 //! What the writer executes for one update, counted: instructions, and misses of simulated caches,
-//! by valgrind's callgrind, which counts each thread by itself. Two runs that differ in the number
-//! of ticks alone give the cost of a tick; nothing else of a run is in it.
+//! by valgrind's cachegrind. Two runs of the [writer alone](crate::alone) that differ in the number
+//! of ticks give the cost of a tick; nothing else of a run is in it.
 
-use std::fs;
 use std::io::Write;
-use std::path::Path;
 use std::process::{Command, Stdio};
 
 use super::data::Data;
@@ -17,11 +15,11 @@ use crate::report::{self, Kind, Panel, Point};
 const ALGORITHMS: &[&str] =
     &[FLOOR, "nzz", "izz", "pzz", "bazz", "npp-merge", "ipp-merge", "imprint"];
 
-/// Title of a panel, and the events of callgrind that it adds up.
-const EVENTS: &[(&str, &[&str])] = &[
-    ("instructions", &["Ir"]),
-    (FIRST_LEVEL, &["D1mr", "D1mw"]),
-    ("misses of the last cache", &["DLmr", "DLmw"]),
+/// Title of a panel, and how cachegrind calls it.
+const EVENTS: &[(&str, &str)] = &[
+    ("instructions", "I   refs:"),
+    (FIRST_LEVEL, "D1  misses:"),
+    ("misses of the last cache", "LLd misses:"),
 ];
 const FIRST_LEVEL: &str = "misses of the first cache";
 
@@ -59,10 +57,9 @@ fn counts_of(name: &str, size: Size) -> Result<Vec<f64>, String> {
         counted(&Case {
             size_bytes: (size.pick(16_000_000, 200_000_000) / size.shrink.max(1)).max(64_000),
             updates_per_tick: updates,
-            tick_ms: 500,
+            tick_ms: 0, // the items are drawn before the first tick
             ticks,
-            checkpoints: 1,
-            hold_to_end: true,
+            alone: true,
             distribution: Distribution::Objects { object_words: 2000, theta: 0.5 },
             disk_rate: None,
             memory: false,
@@ -72,72 +69,44 @@ fn counts_of(name: &str, size: Size) -> Result<Vec<f64>, String> {
         })
     };
     let [few, many] = [run(TICKS[0])?, run(TICKS[1])?];
-    let ticks = many.ticks as f64 - few.ticks as f64;
-    let each = few.counts.iter().zip(&many.counts);
-    Ok(each.map(|(few, many)| (many - few) / ticks / updates as f64).collect())
+    let writes = ((TICKS[1] - TICKS[0]) * updates) as f64;
+    Ok(few.iter().zip(&many).map(|(few, many)| (many - few) / writes).collect())
 }
 
-/// What the writer's thread executed in one round.
-#[derive(Debug)]
-struct Counted {
-    /// One for each line of [`EVENTS`].
-    counts: Vec<f64>,
-    ticks: u64,
-}
-
-fn counted(case: &Case) -> Result<Counted, String> {
+/// One number for each line of [`EVENTS`], of the whole run.
+fn counted(case: &Case) -> Result<Vec<f64>, String> {
     let program = std::env::current_exe().map_err(|error| error.to_string())?;
-    let out = std::env::temp_dir().join(format!("stillframe-callgrind-{}", std::process::id()));
-    // Whatever hangs ends.
-    let mut child = Command::new("timeout")
-        .args(["300", "valgrind"])
-        // Threads take turns, or a writer without idle time leaves the snapshotter none.
-        .args(["--tool=callgrind", "--separate-threads=yes", "--fair-sched=yes"])
-        // A processor of ours with a sixteenth of its last cache, as the state is a sixteenth.
+    let mut child = Command::new("valgrind")
+        .args(["--tool=cachegrind", "--cachegrind-out-file=/dev/null"])
+        // The state of the quick set is fifteen times the last cache.
         .args(["--cache-sim=yes", "--D1=32768,8,64", "--LL=1048576,16,64"])
-        .arg(format!("--callgrind-out-file={}", out.display()))
         .arg(program)
         .args(["lab", "case"])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
-        .stderr(Stdio::null())
+        .stderr(Stdio::piped())
         .spawn()
         .map_err(|error| format!("starting valgrind failed: {error}"))?;
     let input = serde_json::to_vec(case).map_err(|error| error.to_string())?;
     if let Some(mut stdin) = child.stdin.take() {
-        let _ = stdin.write_all(&input); // a process that died before is told of below
+        let _ = stdin.write_all(&input); // a process that died before is noticed below
     }
     let output = child.wait_with_output().map_err(|error| error.to_string())?;
-    // The first thread is the writer's.
-    let text = fs::read_to_string(format!("{}-01", out.display())).unwrap_or_default();
-    forget(&out);
     let record: Option<Record> = serde_json::from_slice(&output.stdout).ok();
-    let ticks = record.filter(Record::is_measured).map(|record| record.ticks_run);
-    match (totals(&text), ticks) {
-        (Some(counts), Some(ticks)) => Ok(Counted { counts, ticks }),
-        _ => Err(format!("{} under valgrind gave no counts", case.algorithm)),
-    }
+    record
+        .filter(Record::is_measured)
+        .and_then(|_| totals(&String::from_utf8_lossy(&output.stderr)))
+        .ok_or_else(|| format!("{} under valgrind gave no counts", case.algorithm))
 }
 
-/// The sums that a file of callgrind ends with, one for each line of [`EVENTS`].
+/// What cachegrind prints at the end, one for each line of [`EVENTS`].
 fn totals(text: &str) -> Option<Vec<f64>> {
-    let line = |name: &str| text.lines().rev().find_map(|line| line.strip_prefix(name));
-    let names: Vec<&str> = line("events:")?.split_whitespace().collect();
-    let sums: Vec<f64> =
-        line("totals:")?.split_whitespace().map(|sum| sum.parse().unwrap_or(0.0)).collect();
-    let of = |event: &&str| Some(*sums.get(names.iter().position(|name| name == event)?)?);
-    EVENTS.iter().map(|(_, events)| events.iter().map(of).sum()).collect()
-}
-
-/// Removes what callgrind left.
-fn forget(out: &Path) {
-    let (Some(directory), Some(name)) = (out.parent(), out.file_name()) else { return };
-    let name = name.to_string_lossy();
-    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
-        if entry.file_name().to_string_lossy().starts_with(&*name) {
-            let _ = fs::remove_file(entry.path()); // the directory is temporary
-        }
-    }
+    let of = |name: &str| {
+        let line = text.lines().find(|line| line.contains(name))?;
+        let digits = line.split(':').nth(1)?.split_whitespace().next()?;
+        digits.replace(',', "").parse().ok()
+    };
+    EVENTS.iter().map(|(_, name)| of(name)).collect()
 }
 
 /// At most so many misses of the first cache for each of the floor's.
@@ -170,11 +139,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sums_are_found_by_their_names() {
-        let text = "events: Ir Dr Dw I1mr D1mr D1mw ILmr DLmr DLmw\nfn=x\n1 2\n\n\
-                    totals: 1000 1 1 1 20 5 1 3 4\n";
+    fn counts_are_found_by_their_names() {
+        let text = "==1== I   refs:        1,000\n==1== D1  misses:         25  (20 rd + 5 wr)\n\
+                    ==1== LLd misses:          7  ( 3 rd + 4 wr)\n";
         assert_eq!(totals(text), Some(vec![1000.0, 25.0, 7.0]));
-        assert_eq!(totals("events: Ir\ntotals: 5\n"), None);
+        assert_eq!(totals("==1== I   refs:        1,000\n"), None);
         assert_eq!(totals(""), None);
     }
 }
