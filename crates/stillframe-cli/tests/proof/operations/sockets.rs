@@ -71,7 +71,6 @@ fn a_server_may_listen_on_a_unix_socket_alone() {
     let name = path.display().to_string();
     let mut command = Setup::new(Kind::Ours("imprint")).command(folder.path(), 0);
     let mut child = command.args(["--unixsocket", &name]).spawn().expect("the server starts");
-    crate::support::wait_until("it listens", || path.exists());
     let mut client = Client::unix(&path);
     crate::support::wait_until("it is ready", || client.ready());
     assert_eq!(client.info("tcp_port"), "0");

@@ -163,7 +163,6 @@ fn relative_paths_start_where_the_data_lies() {
         command.current_dir(folder.path()).stdin(Stdio::null());
         let mut started = Started(command.spawn().expect("it starts"));
         wait_until("the pidfile is there", || data.join("it.pid").exists());
-        wait_until("the socket is there", || data.join("socket").exists());
         let mut client = Client::unix(&data.join("socket"));
         wait_until("it has loaded", || client.ready());
         assert_eq!(client.ask("CONFIG GET hz").list()[1].text(), "77", "{kind:?}");

@@ -30,9 +30,15 @@ impl Client {
         Some(Self { stream: Box::new(stream), received: Vec::new(), start: 0 })
     }
 
-    /// A connection to a unix socket.
+    /// A connection to a unix socket, once a server listens there: the name of the socket is there
+    /// a moment earlier.
     pub(crate) fn unix(path: &Path) -> Self {
-        let stream = UnixStream::connect(path).expect("the server takes a connection");
+        let mut connected = None;
+        super::wait_until("a server listens at the socket", || {
+            connected = UnixStream::connect(path).ok();
+            connected.is_some()
+        });
+        let stream = connected.expect("it was waited for");
         stream.set_read_timeout(Some(Duration::from_secs(120))).expect("a timeout");
         Self { stream: Box::new(stream), received: Vec::new(), start: 0 }
     }
