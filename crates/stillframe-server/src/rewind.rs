@@ -107,16 +107,21 @@ pub(crate) fn rewind_at(
 ) -> Result<Rewound, RewindError> {
     let path = from.path().to_owned();
     let files = Arc::new(disk::Directory::existing(from)?);
+    let mut images = ImageFile::all(&files, config)?;
     for _ in 0..TRIES {
-        let images = ImageFile::all(&files, config)?;
         if images.is_empty() {
             return Err(RewindError::NoImage { path: path.join(&config.dbfilename) });
         }
         let outcome = newest_sound(&files, &images, until, config, to);
-        // A server that runs there may have removed the file.
-        if outcome.is_ok() || ImageFile::all(&files, config)? == images {
+        if outcome.is_ok() {
             return outcome;
         }
+        // A server that runs there may have removed the file.
+        let listed = ImageFile::all(&files, config)?;
+        if listed == images {
+            return outcome;
+        }
+        images = listed;
     }
     Err(RewindError::Changing { path })
 }
@@ -210,11 +215,13 @@ fn rebuild(
     let loaded = persistence::load(&mut boot.keyspace, files, &image.name, i64::MIN)?;
     // A server may have replaced the dump file since it was listed; the new one counts.
     let found = &ImageFile { name: image.name.clone(), position: loaded.position };
-    if found != image && image.name != config.dbfilename {
-        return Err(RewindError::Misnamed { path: files.at(&image.name) });
-    }
-    if found != image && !found.leads_to(until) {
-        return Err(RewindError::Changing { path: files.path().to_owned() });
+    if found != image {
+        if image.name != config.dbfilename {
+            return Err(RewindError::Misnamed { path: files.at(&image.name) });
+        }
+        if !found.leads_to(until) {
+            return Err(RewindError::Changing { path: files.path().to_owned() });
+        }
     }
     let image = found;
     let directory = DataDirectory::at(to.clone(), &config.dbfilename)?;
