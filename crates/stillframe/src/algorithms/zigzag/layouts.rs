@@ -59,8 +59,8 @@ pub trait Layout: Debug + Send + Sized + 'static {
     fn load<T: Item>(&self, home: usize, item: usize) -> T;
     /// Replaces an item in one of its homes. Panics if it is out of bounds.
     fn store<T: Item>(&self, home: usize, item: usize, value: T);
-    /// Brings near what a write of word `index` of `unit` looks at: both homes, where only a flag
-    /// tells which of them.
+    /// Brings near what a write of word `index` of `unit` looks at: both homes where a flag decides
+    /// between them.
     fn prefetch(&self, index: usize, unit: usize);
     /// `MR`: the home of the latest value.
     fn latest<T: Item>(&self, unit: usize) -> usize;
@@ -94,19 +94,152 @@ pub trait Layout: Debug + Send + Sized + 'static {
     }
 }
 
-fn homes(options: &Options) -> Result<[Words; 2], MemoryError> {
-    Ok([Words::create(options)?, Words::create(options)?])
+/// NZZ and BAZZ: the homes are arrays, and the flags lie apart from them.
+#[derive(Debug)]
+pub struct Apart<F> {
+    homes: Homes,
+    flags: F,
 }
 
-/// NZZ: four arrays, one byte a flag.
+/// The two homes of all words.
 #[derive(Debug)]
-pub struct Separate {
-    homes: [Words; 2],
+pub struct Homes([Words; 2]);
+
+impl Homes {
+    #[inline(always)]
+    fn load<T: Item>(&self, home: usize, item: usize) -> T {
+        T::load(&self.0[home & 1], item)
+    }
+
+    #[inline(always)]
+    fn store<T: Item>(&self, home: usize, item: usize, value: T) {
+        T::store(&self.0[home & 1], item, value);
+    }
+}
+
+/// The flags of all units, apart from the homes.
+pub trait Flags: Debug + Send + Sized + 'static {
+    /// The registry line.
+    const INFO: Info;
+
+    /// For `options.words` words.
+    ///
+    /// # Errors
+    /// [`MemoryError`] when the memory cannot be had.
+    fn create(options: &Options, grain: Grain) -> Result<Self, MemoryError>;
+    /// Extends to the units of `words` words.
+    ///
+    /// # Errors
+    /// [`MemoryError`]; nothing changes.
+    fn grow(&mut self, words: usize, grain: Grain) -> Result<(), MemoryError>;
+    /// The same memory for another thread.
+    #[must_use]
+    fn view(&self) -> Self;
+    /// Brings near the flags of a unit.
+    fn prefetch(&self, unit: usize);
+    /// `MR` of a unit.
+    fn latest(&self, unit: usize) -> usize;
+    /// `MW` of a unit.
+    fn target(&self, unit: usize) -> usize;
+    /// Sets `MR` of a unit.
+    fn set_latest(&self, unit: usize, home: usize);
+    /// See [`Layout::replace`].
+    #[inline(always)]
+    fn replace<T: Item>(&self, homes: &Homes, item: usize, new: impl New<T>) {
+        let home = self.target(item);
+        homes.store(home, item, new.of(|| homes.load(self.latest(item), item)));
+        self.set_latest(item, home);
+    }
+    /// `MW := !MR` for all units.
+    fn negate(&self);
+    /// `MW := !MW` for all units.
+    fn flip_targets(&self);
+}
+
+impl<F: Flags> Layout for Apart<F> {
+    const INFO: Info = F::INFO;
+
+    fn create(options: &Options, grain: Grain) -> Result<Self, MemoryError> {
+        let homes = Homes([Words::create(options)?, Words::create(options)?]);
+        Ok(Self { homes, flags: F::create(options, grain)? })
+    }
+
+    fn len(&self) -> usize {
+        self.homes.0[0].len()
+    }
+
+    fn grow(&mut self, words: usize, grain: Grain) -> Result<(), MemoryError> {
+        self.homes.0[1].grow(words)?;
+        self.flags.grow(words, grain)?;
+        self.homes.0[0].grow(words) // last: `len` reads its length
+    }
+
+    fn view(&self) -> Self {
+        let homes = Homes(self.homes.0.each_ref().map(Words::view));
+        Self { homes, flags: self.flags.view() }
+    }
+
+    #[inline(always)]
+    fn load<T: Item>(&self, home: usize, item: usize) -> T {
+        self.homes.load(home, item)
+    }
+
+    #[inline(always)]
+    fn store<T: Item>(&self, home: usize, item: usize, value: T) {
+        self.homes.store(home, item, value);
+    }
+
+    #[inline]
+    fn prefetch(&self, index: usize, unit: usize) {
+        self.homes.0.iter().for_each(|home| home.prefetch(index));
+        self.flags.prefetch(unit);
+    }
+
+    #[inline(always)]
+    fn latest<T: Item>(&self, unit: usize) -> usize {
+        self.flags.latest(unit)
+    }
+
+    #[inline(always)]
+    fn target<T: Item>(&self, unit: usize) -> usize {
+        self.flags.target(unit)
+    }
+
+    #[inline(always)]
+    fn set_latest<T: Item>(&self, unit: usize, home: usize) {
+        self.flags.set_latest(unit, home);
+    }
+
+    #[inline(always)]
+    fn replace<T: Item>(&self, item: usize, new: impl New<T>) {
+        self.flags.replace(&self.homes, item, new);
+    }
+
+    fn negate(&self) {
+        self.flags.negate();
+    }
+
+    fn flip_targets(&self) {
+        self.flags.flip_targets();
+    }
+
+    fn move_run(&self, start: usize, end: usize, from: usize, to: usize) {
+        self.homes.0[to & 1].copy_from(start, &self.homes.0[from & 1], start, end - start);
+    }
+
+    fn copy_to(&self, home: usize, start: usize, into: &mut [u64]) {
+        self.homes.0[home & 1].copy_to(start, into);
+    }
+}
+
+/// NZZ: a byte a flag.
+#[derive(Debug)]
+pub struct Bytes {
     latest: Words,
     targets: Words,
 }
 
-impl Separate {
+impl Bytes {
     fn flag_words(words: usize, grain: Grain) -> usize {
         grain.units(words).div_ceil(8)
     }
@@ -119,67 +252,42 @@ impl Separate {
     }
 }
 
-impl Layout for Separate {
+impl Flags for Bytes {
     const INFO: Info = Nzz::REGISTERED;
 
     fn create(options: &Options, grain: Grain) -> Result<Self, MemoryError> {
         let flags = options.resized(|words| Self::flag_words(words, grain));
-        Ok(Self {
-            homes: homes(options)?,
-            latest: Words::create(&flags)?,
-            targets: Words::create(&flags)?,
-        })
-    }
-
-    fn len(&self) -> usize {
-        self.homes[0].len()
+        Ok(Self { latest: Words::create(&flags)?, targets: Words::create(&flags)? })
     }
 
     fn grow(&mut self, words: usize, grain: Grain) -> Result<(), MemoryError> {
         let flags = Self::flag_words(words, grain);
-        self.homes[1].grow(words)?;
         self.latest.grow(flags)?;
-        self.targets.grow(flags)?;
-        self.homes[0].grow(words) // last: it tells the length
+        self.targets.grow(flags)
     }
 
     fn view(&self) -> Self {
-        Self {
-            homes: self.homes.each_ref().map(Words::view),
-            latest: self.latest.view(),
-            targets: self.targets.view(),
-        }
-    }
-
-    #[inline(always)]
-    fn load<T: Item>(&self, home: usize, item: usize) -> T {
-        T::load(&self.homes[home & 1], item)
-    }
-
-    #[inline(always)]
-    fn store<T: Item>(&self, home: usize, item: usize, value: T) {
-        T::store(&self.homes[home & 1], item, value);
+        Self { latest: self.latest.view(), targets: self.targets.view() }
     }
 
     #[inline]
-    fn prefetch(&self, index: usize, unit: usize) {
-        self.homes.iter().for_each(|home| home.prefetch(index));
+    fn prefetch(&self, unit: usize) {
         self.latest.prefetch(unit / 8);
         self.targets.prefetch(unit / 8);
     }
 
     #[inline]
-    fn latest<T: Item>(&self, unit: usize) -> usize {
+    fn latest(&self, unit: usize) -> usize {
         usize::from(self.latest.load_byte(unit))
     }
 
     #[inline]
-    fn target<T: Item>(&self, unit: usize) -> usize {
+    fn target(&self, unit: usize) -> usize {
         usize::from(self.targets.load_byte(unit))
     }
 
     #[inline]
-    fn set_latest<T: Item>(&self, unit: usize, home: usize) {
+    fn set_latest(&self, unit: usize, home: usize) {
         self.latest.store_byte(unit, home as u8);
     }
 
@@ -190,14 +298,6 @@ impl Layout for Separate {
     fn flip_targets(&self) {
         self.set_targets(&self.targets);
     }
-
-    fn move_run(&self, start: usize, end: usize, from: usize, to: usize) {
-        self.homes[to & 1].copy_from(start, &self.homes[from & 1], start, end - start);
-    }
-
-    fn copy_to(&self, home: usize, start: usize, into: &mut [u64]) {
-        self.homes[home & 1].copy_to(start, into);
-    }
 }
 
 /// Words of flags of 64 units, and which of them are `MR` and `MW`.
@@ -205,15 +305,12 @@ const PAIR: usize = 2;
 const LATEST: usize = 0;
 const TARGETS: usize = 1;
 
-/// BAZZ: separate homes; each line of flags holds 256 bits of `MR` and the 256 of `MW`, in pairs of
-/// words, so that one look finds both flags of a unit.
+/// BAZZ: a bit a flag. Each line holds 256 bits of `MR` and the 256 of `MW`, in pairs of words, so
+/// that one look finds both flags of a unit.
 #[derive(Debug)]
-pub struct BitPacked {
-    homes: [Words; 2],
-    flags: Words,
-}
+pub struct Bits(Words);
 
-impl BitPacked {
+impl Bits {
     fn flag_words(words: usize, grain: Grain) -> usize {
         grain.units(words).div_ceil(64) * PAIR
     }
@@ -221,79 +318,61 @@ impl BitPacked {
     /// The words that hold a unit's bit of `MR` and of `MW`.
     #[inline]
     fn pair(&self, unit: usize) -> &[AtomicU64; PAIR] {
-        self.flags.record(unit / 64)
+        self.0.record(unit / 64)
     }
 
     fn set_targets(&self, from: usize) {
-        for pair in self.flags.as_slice().as_chunks::<PAIR>().0 {
+        for pair in self.0.as_slice().as_chunks::<PAIR>().0 {
             pair[TARGETS].store(!pair[from].load(Ordering::Relaxed), Ordering::Relaxed);
         }
     }
 }
 
-impl Layout for BitPacked {
+impl Flags for Bits {
     const INFO: Info = Bazz::REGISTERED;
 
     fn create(options: &Options, grain: Grain) -> Result<Self, MemoryError> {
-        let flags = options.resized(|words| Self::flag_words(words, grain));
-        Ok(Self { homes: homes(options)?, flags: Words::create(&flags)? })
-    }
-
-    fn len(&self) -> usize {
-        self.homes[0].len()
+        Words::create(&options.resized(|words| Self::flag_words(words, grain))).map(Self)
     }
 
     fn grow(&mut self, words: usize, grain: Grain) -> Result<(), MemoryError> {
-        self.homes[1].grow(words)?;
-        self.flags.grow(Self::flag_words(words, grain))?;
-        self.homes[0].grow(words) // last: it tells the length
+        self.0.grow(Self::flag_words(words, grain))
     }
 
     fn view(&self) -> Self {
-        Self { homes: self.homes.each_ref().map(Words::view), flags: self.flags.view() }
-    }
-
-    #[inline(always)]
-    fn load<T: Item>(&self, home: usize, item: usize) -> T {
-        T::load(&self.homes[home & 1], item)
-    }
-
-    #[inline(always)]
-    fn store<T: Item>(&self, home: usize, item: usize, value: T) {
-        T::store(&self.homes[home & 1], item, value);
+        Self(self.0.view())
     }
 
     #[inline]
-    fn prefetch(&self, index: usize, unit: usize) {
-        self.homes.iter().for_each(|home| home.prefetch(index));
-        self.flags.prefetch(unit / 64 * PAIR);
+    fn prefetch(&self, unit: usize) {
+        self.0.prefetch(unit / 64 * PAIR);
     }
 
     #[inline]
-    fn latest<T: Item>(&self, unit: usize) -> usize {
+    fn latest(&self, unit: usize) -> usize {
         (self.pair(unit)[LATEST].load(Ordering::Relaxed) >> (unit % 64)) as usize & 1
     }
 
     #[inline]
-    fn target<T: Item>(&self, unit: usize) -> usize {
+    fn target(&self, unit: usize) -> usize {
         (self.pair(unit)[TARGETS].load(Ordering::Relaxed) >> (unit % 64)) as usize & 1
     }
 
     #[inline]
-    fn set_latest<T: Item>(&self, unit: usize, home: usize) {
+    fn set_latest(&self, unit: usize, home: usize) {
         let word = &self.pair(unit)[LATEST];
         let others = word.load(Ordering::Relaxed) & !(1 << (unit % 64));
         word.store(others | (home as u64) << (unit % 64), Ordering::Relaxed);
     }
 
-    /// Both flags are looked at once, and `MR` becomes `MW` without a branch.
+    /// One look finds both flags, and `MR` becomes `MW` without a branch.
     #[inline(always)]
-    fn replace<T: Item>(&self, item: usize, new: impl New<T>) {
-        let (pair, place) = (self.pair(item), item % 64);
+    fn replace<T: Item>(&self, homes: &Homes, item: usize, new: impl New<T>) {
+        let (pair, bit) = (self.pair(item), item % 64);
         let [latest, targets] = pair.each_ref().map(|word| word.load(Ordering::Relaxed));
-        let old = || self.load((latest >> place) as usize, item);
-        self.store((targets >> place) as usize, item, new.of(old));
-        let changed = (latest ^ targets) & 1 << place;
+        let old = || homes.load((latest >> bit) as usize, item);
+        homes.store((targets >> bit) as usize, item, new.of(old));
+        let changed = (latest ^ targets) & 1 << bit;
         pair[LATEST].store(latest ^ changed, Ordering::Relaxed);
     }
 
@@ -303,13 +382,5 @@ impl Layout for BitPacked {
 
     fn flip_targets(&self) {
         self.set_targets(TARGETS);
-    }
-
-    fn move_run(&self, start: usize, end: usize, from: usize, to: usize) {
-        self.homes[to & 1].copy_from(start, &self.homes[from & 1], start, end - start);
-    }
-
-    fn copy_to(&self, home: usize, start: usize, into: &mut [u64]) {
-        self.homes[home & 1].copy_to(start, into);
     }
 }

@@ -39,16 +39,16 @@ use crate::os::Shared;
 use crate::point::Point;
 use crate::sink::{BLOCK_WORDS, Sink};
 
-pub use layouts::{BitPacked, Column, InLine, Layout, Row, Separate};
+pub use layouts::{Apart, Bits, Bytes, Column, InLine, Layout, Row};
 
 /// Zigzag with separate arrays and one byte a flag.
-pub type Nzz = Zigzag<Separate>;
+pub type Nzz = Zigzag<Apart<Bytes>>;
 /// Zigzag with records: the homes and flags of a word lie in one cache line.
 pub type Izz = Zigzag<InLine<Row>>;
 /// Zigzag with lines that hold one column each of homes and flags.
 pub type Pzz = Zigzag<InLine<Column>>;
 /// Zigzag with separate homes and one array of packed bits.
-pub type Bazz = Zigzag<BitPacked>;
+pub type Bazz = Zigzag<Apart<Bits>>;
 
 /// State words with two homes each.
 #[derive(Debug)]
