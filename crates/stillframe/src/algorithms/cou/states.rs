@@ -52,7 +52,15 @@ pub trait States: Sized + Send + 'static {
     /// Lets a latch go, into `state`. `order` is Release: partner of `latch` and `is_done`.
     fn release(&self, unit: usize, state: u64, order: Ordering);
     /// Calls `take` with each of the units of one block, and makes those saved that are free.
-    fn save(&self, units: Range<usize>, order: Ordering, take: impl FnMut(usize, Home));
+    fn save(&self, units: Range<usize>, order: Ordering, mut take: impl FnMut(usize, Home)) {
+        for unit in units {
+            let state = self.latch(unit);
+            take(unit, home(state));
+            if state == FREE {
+                self.release(unit, SAVED, order);
+            }
+        }
+    }
 }
 
 /// A word a unit: `image << 2 | state`.
@@ -125,15 +133,6 @@ impl States for Stamped {
     fn release(&self, unit: usize, state: u64, order: Ordering) {
         self.cells.word(unit).store(self.mark | state, order);
     }
-    fn save(&self, units: Range<usize>, order: Ordering, mut take: impl FnMut(usize, Home)) {
-        for unit in units {
-            let state = self.latch(unit);
-            take(unit, home(state));
-            if state == FREE {
-                self.release(unit, SAVED, order);
-            }
-        }
-    }
 }
 
 /// A byte a unit, all of which begin makes free, as in the papers.
@@ -178,15 +177,6 @@ impl States for Cleared {
     #[inline]
     fn release(&self, unit: usize, state: u64, order: Ordering) {
         self.0.of(unit).set(state as u8, order);
-    }
-    fn save(&self, units: Range<usize>, order: Ordering, mut take: impl FnMut(usize, Home)) {
-        for unit in units {
-            let state = self.latch(unit);
-            take(unit, home(state));
-            if state == FREE {
-                self.release(unit, SAVED, order);
-            }
-        }
     }
 }
 
