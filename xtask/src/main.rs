@@ -3,6 +3,7 @@
 
 mod cycles;
 mod links;
+mod proofs;
 mod report;
 mod seam;
 mod tidy;

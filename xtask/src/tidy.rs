@@ -8,6 +8,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::proofs::{self, Names};
 use crate::report::Report;
 use crate::{cycles, links, seam};
 
@@ -32,13 +33,14 @@ const DECISIONS: &str = "docs/decisions/";
 /// A folder or file that cannot be read.
 pub(crate) fn check(root: &Path) -> io::Result<Report> {
     let mut report = Report::default();
-    let (mut decisions, mut pages) = (Vec::new(), Vec::new());
+    let (mut decisions, mut pages, mut names) = (Vec::new(), Vec::new(), Names::default());
     for path in files(root)? {
         let text = fs::read_to_string(&path).map_err(|error| {
             io::Error::new(error.kind(), format!("{}: {error}", path.display()))
         })?;
         let name = path.strip_prefix(root).unwrap_or(&path).display().to_string();
         check_file(&name, &text, &mut report);
+        names.add(&name, &text);
         decisions
             .extend(name.strip_prefix(DECISIONS).and_then(|note| note.get(..4)).map(str::to_owned));
         if name.ends_with(".md") {
@@ -46,6 +48,9 @@ pub(crate) fn check(root: &Path) -> io::Result<Report> {
         }
     }
     links::check(root, &pages, &mut report);
+    for (_, text) in pages.iter().filter(|(name, _)| name == proofs::PAGE) {
+        names.check(text, &mut report);
+    }
     check_numbers(&decisions, &mut report);
     cycles::check(root, &mut report)?;
     Ok(report)
