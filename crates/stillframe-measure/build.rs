@@ -1,4 +1,4 @@
-//! Tells the program which commit it was built from, where that is known.
+//! Gives the program the commit that it was built from, where git knows the commit.
 
 use std::process::Command;
 

@@ -37,7 +37,7 @@ enum Command {
     Case,
 }
 
-/// Tells what makes figures doubtful; a busy machine is refused unless that is accepted.
+/// Prints what makes figures doubtful, and refuses a busy machine unless its noise is accepted.
 fn quiet(busy_is_accepted: bool) -> Result<(), ExitCode> {
     let environment = environment();
     if let Some(busy) = environment.busy().filter(|_| !busy_is_accepted) {

@@ -61,7 +61,7 @@ fn a_sound_store_is_sound_and_a_damaged_block_is_named() {
 }
 
 #[test]
-fn a_file_under_another_name_is_told() {
+fn a_file_under_another_name_is_reported() {
     let data = store();
     let name = |number: u64| data.path().join(format!("checkpoint-{number:020}"));
     fs::rename(name(2), name(3)).expect("it is there");
@@ -78,8 +78,8 @@ fn inspect_tells_what_a_checkpoint_says_of_itself() {
     let file = data.path().join("checkpoint-00000000000000000002");
     let (status, stdout, _) = run(&["inspect", path(&file)]);
     assert_eq!(status, 0, "{stdout}");
-    let told = ["number     2", "imprint", "creator", "20000 words, 3 blocks of 8192", "ago"];
-    for text in told.into_iter().chain(["log        none"]) {
+    let shown = ["number     2", "imprint", "creator", "20000 words, 3 blocks of 8192", "ago"];
+    for text in shown.into_iter().chain(["log        none"]) {
         assert!(stdout.contains(text), "{text}: {stdout}");
     }
     let (_, stdout, _) = run(&["inspect", "--json", path(&file)]);
@@ -117,7 +117,7 @@ fn what_cannot_be_checked_is_usage() {
 
 /// Under a limit of memory that none of these files would respect if it were believed.
 #[test]
-fn hostile_files_are_told_in_little_memory_and_time() {
+fn hostile_files_are_judged_in_little_memory_and_time() {
     let data = tempfile::tempdir().expect("a directory");
     let at = |name: &str| data.path().join(name);
     let checkpoint = fs::read(store().path().join("checkpoint-00000000000000000001"));

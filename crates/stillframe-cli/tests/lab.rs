@@ -155,9 +155,9 @@ fn bad_input_is_one_sentence_and_status_2() {
     ] {
         let output =
             lab(directory.path(), &[&["compare", "--busy"], arguments.as_slice()].concat());
-        let told = stderr(&output);
-        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {told}");
-        assert!(told.contains(sentence), "{arguments:?}: {told}");
+        let error = stderr(&output);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {error}");
+        assert!(error.contains(sentence), "{arguments:?}: {error}");
         assert!(output.stdout.is_empty(), "{arguments:?}");
     }
 }
@@ -177,7 +177,7 @@ fn list_names_every_algorithm_with_its_source() {
     }
 }
 
-/// Whoever interrupts a long run has the rounds that were finished.
+/// An interrupted run keeps the rounds that it has finished.
 #[test]
 fn an_interrupt_keeps_finished_rounds() {
     let directory = temporary();

@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn an_image_is_told_from_what_came_after() {
+    fn an_image_differs_from_what_came_after() {
         SUBJECT.with_borrow_mut(|Subject { server, .. }| {
             server.reset(|_, _| false);
             SETUP.iter().for_each(|request| assert!(!server.ask(request).is_empty()));

@@ -364,7 +364,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn phases_are_told_apart() {
+    fn phases_are_kept_apart() {
         let report = report();
         let [normal, saving] = report.phases.as_slice() else { panic!("{:?}", report.phases) };
         assert_eq!((normal.count, saving.count), (800, 200));

@@ -50,7 +50,7 @@ fn a_stall_is_charged_with_every_query_it_kept_waiting() {
 }
 
 #[test]
-fn the_null_server_is_the_floor_and_replies_of_the_wrong_kind_are_told() {
+fn the_null_server_is_the_floor_and_replies_of_the_wrong_kind_are_reported() {
     let server = NullServer::start().expect("a server");
     let short = Duration::from_millis(300);
     let plan = Plan { duration: short, threads: 2, ..plan(server.address().to_string()) };
@@ -158,7 +158,7 @@ fn without_info_every_query_is_normal() {
     let every = Some(Duration::from_millis(50));
     let report = go(&Plan { duration: short, bgsave_every: every, ..plan(target) });
     assert_eq!((report.sent, report.errors[0].count), (400, 400));
-    let told = |it: &String| it.contains("do not show saves") && it.contains("NOPERM");
-    assert!(report.warnings.iter().any(told), "{:?}", report.warnings);
+    let warned = |it: &String| it.contains("do not show saves") && it.contains("NOPERM");
+    assert!(report.warnings.iter().any(warned), "{:?}", report.warnings);
     assert!(report.saves.is_empty());
 }

@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn doubtful_figures_are_told() {
+    fn doubtful_figures_are_reported() {
         let calm = Environment { cores: 2, profile: "release".into(), ..Environment::default() };
         assert!(warnings(&calm).is_empty() && calm.busy().is_none());
         let busy = Environment { load: 1.1, profile: "debug".into(), ..calm };

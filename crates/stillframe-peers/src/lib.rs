@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_program_that_is_missing_is_told_from_one_that_fails() {
+    fn a_missing_program_differs_from_one_that_fails() {
         assert_eq!(succeeds("/nonexistent/program", &[]), None);
         assert_eq!(succeeds("sh", &["-c", "exit 1"]), Some(false));
         assert_eq!(succeeds("sh", &["-c", "exit 0"]), Some(true));

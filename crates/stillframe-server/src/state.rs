@@ -104,16 +104,16 @@ impl ServerState {
 
     /// Notifies clients of the events collected since the last call.
     #[inline]
-    pub(crate) fn tell_events(&mut self) {
+    pub(crate) fn send_events(&mut self) {
         let terms = Terms::new(&self.config, &self.clock);
-        self.hub.tell_events(terms, &mut self.ledger.events);
+        self.hub.send_events(terms, &mut self.ledger.events);
     }
 
     /// Propagates the keys that expired since the last call to log and replicas, and notifies
     /// clients.
     pub(crate) fn note_expired(&mut self, keyspace: &mut Keyspace) {
         self.ledger.note_expired(keyspace);
-        self.tell_events();
+        self.send_events();
     }
 
     /// Whether data is being loaded, at start or from a primary.

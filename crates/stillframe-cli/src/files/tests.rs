@@ -61,7 +61,7 @@ fn sound_files_are_sound() {
 }
 
 #[test]
-fn every_flipped_bit_of_every_kind_is_told() {
+fn every_flipped_bit_of_every_kind_is_reported() {
     let files = [
         (checkpoint(9), Beside::default()),
         (segment(), Beside::default()),
@@ -76,17 +76,17 @@ fn every_flipped_bit_of_every_kind_is_told() {
             assert_ne!(finding.health, Health::Sound, "bit {bit}");
             let byte = (bit / 8) as u64;
             let version = matches!(finding.health, Health::Unreadable);
-            let told = finding.flaws.iter().any(|flaw| flaw.bytes.contains(&byte));
+            let found = finding.flaws.iter().any(|flaw| flaw.bytes.contains(&byte));
             // A changed length may make sense until the file ends, or does not end, elsewhere.
-            let told = told || finding.kind == Kind::Rdb && finding.flaws.len() == 1;
-            assert!(told || version, "bit {bit}: {:?}", finding.flaws);
+            let found = found || finding.kind == Kind::Rdb && finding.flaws.len() == 1;
+            assert!(found || version, "bit {bit}: {:?}", finding.flaws);
             file[bit / 8] ^= 1 << (bit % 8);
         }
     }
 }
 
 #[test]
-fn every_truncation_of_every_kind_is_told() {
+fn every_truncation_of_every_kind_is_reported() {
     for (file, beside) in
         [(checkpoint(9), Beside::default()), (segment(), FOLLOWED), (rdb(7), Beside::default())]
     {
@@ -105,7 +105,7 @@ fn every_truncation_of_every_kind_is_told() {
 }
 
 #[test]
-fn random_damage_and_swapped_blocks_are_told() {
+fn random_damage_and_swapped_blocks_are_reported() {
     let seed = std::env::var("STILLFRAME_SEED").ok().and_then(|seed| seed.parse().ok());
     let seed: u64 = seed.unwrap_or_else(|| u64::from(std::process::id()));
     println!("STILLFRAME_SEED={seed}");
@@ -165,7 +165,7 @@ fn healths(path: &Path) -> Vec<Health> {
 }
 
 #[test]
-fn chains_that_are_broken_are_told() {
+fn broken_chains_are_reported() {
     let data = tempfile::tempdir().expect("a directory");
     let (second, third) = chain(data.path());
     assert_eq!(healths(data.path()), [Health::Sound; 4]);

@@ -250,14 +250,14 @@ fn random_scripts_serve_the_same_clients() {
     let mut random = Random::new("random_scripts_serve_the_same_clients");
     let mut stages = [Kind::Redis, Kind::subject("imprint")].map(|kind| Stage::new(kind, CLIENTS));
     let mut waiting = Vec::new();
-    let mut told = Vec::new();
+    let mut steps = Vec::new();
     for _ in 0..rounds(300, 20_000) {
         let free: Vec<usize> = (0..CLIENTS).filter(|client| !waiting.contains(client)).collect();
         let client = random.pick(&free);
         let line = step(&mut random, free.len() > 1);
-        told.push(format!("{client}: {line}"));
+        steps.push(format!("{client}: {line}"));
         let [theirs, ours] = stages.each_mut().map(|stage| stage.step(client, &line, &waiting));
-        assert_eq!(theirs, ours, "{:#?}", &told[told.len().saturating_sub(15)..]);
+        assert_eq!(theirs, ours, "{:#?}", &steps[steps.len().saturating_sub(15)..]);
         waiting = theirs.1;
     }
 }

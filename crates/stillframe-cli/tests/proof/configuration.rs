@@ -241,22 +241,23 @@ fn settings_that_mean_nothing_here_and_old_names_are_kept_as_redis_keeps_them() 
         ("maxmemory-eviction-tenacity", "101"),
     ];
     let patterns = ["*ziplist*", "slave-*", "oom-*", "stream-*", "*-defrag*", "LUA-time-limit"];
-    let told = |kind: Kind| {
+    let answers = |kind: Kind| {
         let folder = tempfile::tempdir().expect("a folder");
         let setup = Setup::new(kind).folder(folder.path()).config("dynamic-hz no\n");
         let server = setup.start();
         let mut client = server.client();
-        let mut told = Vec::new();
+        let mut answers = Vec::new();
         for (name, value) in settings {
-            told.push(client.call(&[b"CONFIG", b"SET", name.as_bytes(), value.as_bytes()]).text());
-            told.push(format!("{:?}", client.ask(&format!("CONFIG GET {name}"))));
+            answers
+                .push(client.call(&[b"CONFIG", b"SET", name.as_bytes(), value.as_bytes()]).text());
+            answers.push(format!("{:?}", client.ask(&format!("CONFIG GET {name}"))));
         }
         for pattern in patterns {
             let reply = client.ask(&format!("CONFIG GET {pattern}"));
             let (pairs, _) = reply.list().as_chunks::<2>();
             let mut pairs: Vec<_> = pairs.iter().map(|[n, v]| (n.text(), v.text())).collect();
             pairs.sort();
-            told.push(format!("{pairs:?}"));
+            answers.push(format!("{pairs:?}"));
         }
         client.ok("CONFIG REWRITE");
         let file = fs::read_to_string(folder.path().join("server.conf")).expect("the file");
@@ -267,13 +268,13 @@ fn settings_that_mean_nothing_here_and_old_names_are_kept_as_redis_keeps_them() 
         };
         let mut lines: Vec<&str> = file.lines().filter(kept).collect();
         lines.sort_unstable();
-        told.push(lines.join("\n"));
-        told
+        answers.push(lines.join("\n"));
+        answers
     };
-    let ours = told(Kind::subject("imprint"));
+    let ours = answers(Kind::subject("imprint"));
     assert!(ours.iter().any(|reply| reply == "OK"), "{ours:?}");
     if redis_is_here("settings_that_mean_nothing_here") {
-        assert_eq!(ours, told(Kind::Redis));
+        assert_eq!(ours, answers(Kind::Redis));
     }
 }
 

@@ -99,9 +99,9 @@ fn clients_that_take_too_much_memory_are_closed() {
 /// `used_memory` is what `maxmemory` is compared with while nothing is saved or replicated: who
 /// sets the limit a little above it gets what fits, and no more.
 #[test]
-fn the_memory_that_is_told_is_the_memory_that_counts() {
+fn the_memory_that_is_reported_is_the_memory_that_counts() {
     for kind in [Kind::subject("imprint"), Kind::Redis] {
-        if kind == Kind::Redis && !redis_is_here("the memory that is told") {
+        if kind == Kind::Redis && !redis_is_here("the memory that is reported") {
             continue;
         }
         let server = Server::start(kind);

@@ -130,8 +130,8 @@ fn damaged_and_truncated_dumps_are_refused_with_an_offset() {
         let text = refusal(&damaged);
         // A file that is not one from its first bytes on has no place that is wrong.
         let stranger = place < 9 && (text.contains("not an RDB file") || text.contains("version"));
-        let tells = stranger || ["byte ", "offset "].iter().any(|word| names_place(&text, word));
-        assert!(tells, "{damage} at {place} of {}: {text}", whole.len());
+        let names = stranger || ["byte ", "offset "].iter().any(|word| names_place(&text, word));
+        assert!(names, "{damage} at {place} of {}: {text}", whole.len());
     }
 }
 

@@ -37,8 +37,8 @@ fn under_everysec_and_no_a_killed_server_comes_back_with_a_prefix() {
     in_lanes("no", rounds(12, 200), before_the_round);
 }
 
-/// Kills servers under load, `all` times together, and checks what they come back with. `low` tells
-/// what has to be there at least.
+/// Kills servers under load, `all` times together, and checks what they come back with. `low`:
+/// what must be there at least.
 fn in_lanes(policy: &'static str, all: usize, low: impl Fn(&Pairs) -> Counts + Sync) {
     let mut random = Random::new(policy);
     std::thread::scope(|scope| {

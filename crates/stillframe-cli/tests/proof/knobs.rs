@@ -126,7 +126,7 @@ fn restore_takes_a_wrong_checksum_only_where_a_test_says_so() {
     assert_eq!(client.ask("GET k").text(), "value");
     let bad = client.call(&[b"RESTORE", b"l", b"0", b"\x0e\x01\x02\x00\x0a\x00........"]);
     assert_eq!(bad, Reply::Error("ERR Bad data format".into()));
-    assert!(server.log().contains("integrity check failed"), "the log tells of it");
+    assert!(server.log().contains("integrity check failed"), "the log reports it");
     client.ok("DEBUG SET-SKIP-CHECKSUM-VALIDATION 0");
     assert_eq!(restore(&mut client), Reply::Error(wrong.into()));
 }
@@ -151,7 +151,7 @@ fn attributes_and_pushes_are_those_of_redis() {
             bytes.extend_from_slice(&buffer[..count]);
         }
         let text = String::from_utf8_lossy(&bytes).into_owned();
-        let (before, after) = text.split_once("%7").expect("a map with what HELLO tells");
+        let (before, after) = text.split_once("%7").expect("a map with what HELLO replies");
         let (_, after) = after.split_once("modules").expect("its last field");
         heard.push((before.to_owned(), after.to_owned()));
     }

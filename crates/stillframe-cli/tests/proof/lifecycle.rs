@@ -36,27 +36,27 @@ fn a_signal_saves_if_there_is_a_schedule() {
 }
 
 #[test]
-fn systemd_is_told_of_the_start_and_the_end() {
+fn systemd_is_notified_of_the_start_and_the_end() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("notify");
     let socket = std::os::unix::net::UnixDatagram::bind(&path).expect("a socket");
     socket.set_read_timeout(Some(PATIENCE)).expect("a timeout");
-    let told = || {
+    let notified = || {
         let mut bytes = [0; 100];
         let length = socket.recv(&mut bytes).expect("a datagram");
         String::from_utf8_lossy(&bytes[..length]).into_owned()
     };
     let name = format!("NOTIFY_SOCKET={}", path.display());
     let mut server = Setup::new(Kind::Ours("imprint")).wrapper(&["env", &name]).start();
-    assert_eq!(told(), "READY=1");
+    assert_eq!(notified(), "READY=1");
     send_signal(server.pid(), Signal::TERM);
     assert_eq!(server.wait().code(), Some(0));
-    assert_eq!(told(), "STOPPING=1");
+    assert_eq!(notified(), "STOPPING=1");
 }
 
 #[test]
-fn shutdown_saves_as_it_is_told() {
-    on_both("shutdown_saves_as_it_is_told", |kind| {
+fn shutdown_saves_as_its_arguments_demand() {
+    on_both("shutdown_saves_as_its_arguments_demand", |kind| {
         let cases = [
             ("", "SHUTDOWN SAVE", true),
             ("", "SHUTDOWN", false),

@@ -41,8 +41,8 @@ fn report(output: &Output) -> Value {
 }
 
 #[test]
-fn saves_are_told_apart_and_every_value_is_checked() {
-    for kind in kinds("saves_are_told_apart_and_every_value_is_checked") {
+fn saves_are_measured_apart_and_every_value_is_checked() {
+    for kind in kinds("saves_are_measured_apart_and_every_value_is_checked") {
         let server = Server::start(kind);
         let (target, page) = (target(&server), server.folder.join("load.html"));
         let page = page.to_str().expect("text");

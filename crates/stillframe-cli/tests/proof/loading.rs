@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 const KEYS: i64 = 2_000;
-/// Makes loading last longer than any test, until it is told to hurry.
+/// Makes loading last longer than any test, until it is asked to hurry.
 const SLOW: &str = "key-load-delay 50000";
 
 /// A folder with a dump file of many keys, and the bytes of that file.
@@ -148,7 +148,7 @@ fn clients_are_answered_while_the_log_is_replayed() {
 
 /// MONITOR shows no request of a log, and subscribers hear nothing of it.
 #[test]
-fn who_listens_while_a_log_is_replayed_is_told_nothing_of_it() {
+fn a_listener_hears_nothing_of_a_replayed_log() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut first = server("always", folder.path()).start();
     fill(&mut first.client());
@@ -220,7 +220,7 @@ fn a_save_that_fails_refuses_what_redis_refuses() {
         look(&mut client, "after SAVE");
         assert!(matches!(client.ask("SHUTDOWN SAVE"), Reply::Error(_)), "{kind:?}");
         look(&mut client, "after SHUTDOWN");
-        let _ = client.ask("BGSAVE"); // one of the two tells at once that it cannot be
+        let _ = client.ask("BGSAVE"); // one of the two servers replies at once that it cannot save
         wait_until("it has failed", || client.info("rdb_last_bgsave_status") == "err");
         look(&mut client, "after BGSAVE");
         client.ok("CONFIG SET stop-writes-on-bgsave-error no");

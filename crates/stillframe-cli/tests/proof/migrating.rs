@@ -113,7 +113,7 @@ fn what_is_wrong_is_said_as_by_redis_and_loses_nothing() {
         "MIGRATE 127.0.0.1 NOBODY k 0 50",
     ] {
         let line = line.replace("PORT", &port).replace("NOBODY", &nobody);
-        let told: Vec<String> = servers
+        let replies: Vec<String> = servers
             .iter()
             .map(|server| {
                 let mut client = server.client();
@@ -123,7 +123,7 @@ fn what_is_wrong_is_said_as_by_redis_and_loses_nothing() {
                 reply
             })
             .collect();
-        assert!(told.iter().all(|reply| *reply == told[0]), "{line}: {told:#?}");
+        assert!(replies.iter().all(|reply| *reply == replies[0]), "{line}: {replies:#?}");
     }
     let mut client = servers[0].client();
     let moved = client.ask(&format!("MIGRATE 127.0.0.1 {port} k 0 5000 AUTH2 default secret"));

@@ -62,7 +62,7 @@ pub(crate) fn run_batch(pair: &mut Pair, random: &mut Random, history: &mut Vec<
     let compared = difference.as_ref().map_or(batch.len(), |(index, _)| index + 1);
     history.extend(batch.drain(..compared));
     if let Some((_, difference)) = difference {
-        tell_of_keys(history);
+        show_history(history);
         panic!("{difference}");
     }
 }
@@ -96,7 +96,7 @@ fn names(random: &mut Random, batch: &mut Vec<Words>) {
 }
 
 /// Shows the last commands on the keys of the last one.
-fn tell_of_keys(history: &[Words]) {
+fn show_history(history: &[Words]) {
     let Some(words) = history.last() else { return };
     let keys: Vec<_> = words.iter().skip(1).filter(|word| KEYS.contains(&&***word)).collect();
     let of_keys = |earlier: &&Words| {
@@ -104,9 +104,9 @@ fn tell_of_keys(history: &[Words]) {
         let of_all = [&b"SELECT"[..], b"SWAPDB", b"MULTI", b"EXEC"].contains(&&*word);
         of_all || earlier.iter().any(|word| keys.contains(&word))
     };
-    let mut told: Vec<_> = history.iter().rev().filter(of_keys).take(60).collect();
-    told.reverse();
-    told.iter().for_each(|words| println!("  {}", shown(words)));
+    let mut last: Vec<_> = history.iter().rev().filter(of_keys).take(60).collect();
+    last.reverse();
+    last.iter().for_each(|words| println!("  {}", shown(words)));
 }
 
 /// Compares all that both hold, and shows the last commands if it differs.

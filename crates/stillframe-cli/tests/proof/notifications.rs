@@ -149,7 +149,7 @@ fn notifications_are_those_of_redis() {
         let [theirs, mut ours] = seen;
         let unordered = ["OBJECT", "SPOP"];
         if unordered.iter().any(|name| line.starts_with(name)) {
-            ours.0 = theirs.0.clone(); // only what is told matters here
+            ours.0 = theirs.0.clone(); // only the messages matter here
         }
         assert_eq!(theirs, ours, "round {round}: {line}");
     }

@@ -82,7 +82,7 @@ impl Pairs {
         counters.each_ref().map(|counter| counter.load(Ordering::SeqCst))
     }
 
-    /// Writes as writer `w` at full speed, until told to stop or the server is gone.
+    /// Writes as writer `w` at full speed, until `stop` is due or the server is gone.
     pub(crate) fn write(&self, w: usize, client: &mut Client) {
         while !self.stop.is_due() {
             let first = self.sent[w].load(Ordering::SeqCst) + 1;

@@ -89,14 +89,14 @@ fn servers(test: &str) -> Vec<Server> {
 /// Sends one request to all and returns the reply, which has to be the same.
 fn agreed(clients: &mut [Client], request: &[u8]) -> String {
     clients.iter_mut().for_each(|client| assert!(client.send_raw(request)));
-    let replies: Vec<String> = clients.iter_mut().map(|client| told(&client.raw())).collect();
+    let replies: Vec<String> = clients.iter_mut().map(|client| text(&client.raw())).collect();
     let shown = request.escape_ascii();
     assert!(replies.iter().all(|reply| *reply == replies[0]), "{shown}: ours first: {replies:#?}");
     replies.into_iter().next().expect("one at least")
 }
 
 /// A reply without the number of the connection, which HELLO shows and which differs.
-fn told(raw: &[u8]) -> String {
+fn text(raw: &[u8]) -> String {
     let text = raw.escape_ascii().to_string();
     let Some((head, tail)) = text.split_once("$2\\r\\nid\\r\\n:") else { return text };
     format!("{head}id {}", tail.trim_start_matches(|digit: char| digit.is_ascii_digit()))
@@ -335,7 +335,7 @@ fn users_with_some_rights_are_refused_what_redis_refuses() {
 
 /// What ACL LOG shows, without times and addresses.
 fn refusals(client: &mut Client) -> Vec<String> {
-    let told = client.ask("ACL LOG 1000");
+    let log = client.ask("ACL LOG 1000");
     let entry = |entry: &Reply| {
         let parts = entry.list();
         let fields = ["count", "reason", "context", "object", "username"];
@@ -348,5 +348,5 @@ fn refusals(client: &mut Client) -> Vec<String> {
         };
         fields.iter().map(value).collect::<Vec<_>>().join(" ")
     };
-    told.list().iter().map(entry).collect()
+    log.list().iter().map(entry).collect()
 }

@@ -315,7 +315,7 @@ fn a_server_does_not_end_before_its_data_is_on_the_disk() {
 
 /// A log that cannot be begun: writes are refused, INFO says why, and all goes on by itself.
 #[test]
-fn a_log_that_cannot_be_begun_is_told_and_refuses_writes() {
+fn a_log_that_cannot_be_begun_is_reported_and_refuses_writes() {
     for policy in ["always", "everysec", "no"] {
         let mut server = slow_clock(&["--appendfsync", policy]);
         let (mut admin, mut other) = (server.client(), server.client());
@@ -349,7 +349,7 @@ fn a_log_that_cannot_be_begun_is_told_and_refuses_writes() {
 
 /// A disk that is full when the log's image is written.
 #[test]
-fn a_disk_that_is_full_at_that_moment_is_told() {
+fn a_disk_that_is_full_at_that_moment_is_reported() {
     let wrapper = ["sh", "-c", "trap '' XFSZ; exec \"$@\"", "sh"];
     let setup = Setup::new(Kind::Ours("imprint")).wrapper(&wrapper);
     let mut server = setup.flags(&["--hz", "1", "--appendfsync", "always"]).start();

@@ -27,19 +27,19 @@ fn a_subscriber_that_does_not_read_is_cut_off() {
 
 /// A RESP2 client redirects invalidations to another one; when that is gone, it goes on without.
 #[test]
-fn changes_are_told_to_the_client_they_are_redirected_to() {
+fn changes_are_sent_to_the_client_they_are_redirected_to() {
     let server = Server::start(Kind::subject("imprint"));
-    let (mut reader, mut told, mut writer) = (server.client(), server.client(), server.client());
-    let id = told.ask("CLIENT ID").int();
-    told.ok("SUBSCRIBE __redis__:invalidate");
+    let (mut reader, mut other, mut writer) = (server.client(), server.client(), server.client());
+    let id = other.ask("CLIENT ID").int();
+    other.ok("SUBSCRIBE __redis__:invalidate");
     reader.ok(&format!("CLIENT TRACKING ON REDIRECT {id}"));
     assert_eq!(reader.ask("CLIENT GETREDIR").int(), id);
     reader.ok("GET k");
     writer.ok("SET k 1");
-    let raw = String::from_utf8(told.raw()).expect("text");
+    let raw = String::from_utf8(other.raw()).expect("text");
     let expected = "*3\r\n$7\r\nmessage\r\n$20\r\n__redis__:invalidate\r\n*1\r\n$1\r\nk\r\n";
     assert_eq!(raw, expected);
-    drop(told);
+    drop(other);
     wait_until("the server has noticed", || {
         reader.ok("GET k");
         writer.ok("SET k 2");
@@ -49,7 +49,7 @@ fn changes_are_told_to_the_client_they_are_redirected_to() {
 
 /// A client that waited alone receives the event of what it took, after the reply.
 #[test]
-fn a_served_waiter_is_told_of_its_own_change() {
+fn a_served_waiter_hears_of_its_own_change() {
     let server = Server::start(Kind::subject("imprint"));
     let (mut waiter, mut writer) = (server.client(), server.client());
     for client in [&mut waiter, &mut writer] {

@@ -85,7 +85,7 @@ impl Drop for Disk {
 }
 
 #[test]
-fn a_full_disk_keeps_the_old_dump_and_is_told() {
+fn a_full_disk_keeps_the_old_dump_and_is_reported() {
     for algorithm in ALGORITHMS {
         let disk = Disk::new();
         let server = disk.start(Kind::subject(algorithm));
@@ -155,7 +155,7 @@ fn flushing_during_a_save_leaves_the_image_whole() {
 }
 
 #[test]
-fn a_killed_child_is_told_and_the_next_save_works() {
+fn a_killed_child_is_reported_and_the_next_save_works() {
     let server = Server::start(Kind::subject("fork"));
     let mut client = server.client();
     Pairs::new(50_000).prefill(&mut client);
@@ -190,10 +190,10 @@ fn kill_children(server: &Server) -> bool {
 }
 
 #[test]
-fn info_tells_how_a_save_goes() {
+fn info_shows_how_a_save_goes() {
     let kind = Kind::subject("imprint");
     if kind == Kind::Redis {
-        return; // It does not tell as much.
+        return; // It shows less.
     }
     let server = Server::start(kind);
     let mut client = server.client();
@@ -290,7 +290,7 @@ fn a_stop_waits_for_no_pace() {
 
 /// INFO and the log report a save that takes longer than its schedule allows.
 #[test]
-fn a_save_that_is_overdue_is_told() {
+fn a_save_that_is_overdue_is_reported() {
     let server = Server::start(Kind::Ours("imprint"));
     let mut client = server.client();
     Pairs::new(20_000).prefill(&mut client);
@@ -298,8 +298,8 @@ fn a_save_that_is_overdue_is_told() {
     client.ok(CRAWL);
     client.call(&[b"CONFIG", b"SET", b"save", b"1 1"]);
     wait_until("it is overdue", || client.info_int("snapshot_overdue_sec") > 0);
-    let told = "a save has been due for ";
-    wait_until("it is logged", || server.log().contains(told));
+    let warning = "a save has been due for ";
+    wait_until("it is logged", || server.log().contains(warning));
     assert!(server.log().contains("of 40000 keys: see snapshot-bandwidth"), "{}", server.log());
     client.ok("CONFIG SET snapshot-bandwidth 0");
     assert_eq!(client.ask("BGSAVE CANCEL").text(), "Background saving cancelled");

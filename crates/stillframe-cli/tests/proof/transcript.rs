@@ -48,7 +48,7 @@ fn server_commands_reply_as_redis() {
 }
 
 #[test]
-fn clients_are_told_of_changes_as_by_redis() {
+fn clients_hear_of_changes_as_from_redis() {
     prove("tracking");
 }
 

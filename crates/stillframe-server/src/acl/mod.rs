@@ -298,7 +298,7 @@ mod tests {
 
     /// No rule is named where rules do not fit together.
     #[test]
-    fn a_selector_without_end_is_told_by_its_start() {
+    fn a_selector_without_end_is_reported_by_its_start() {
         let mut known = users(&["foo on"]).expect("users");
         let problem = known.load(b"user a on\nuser b on (+get\n").expect_err("refused");
         let unmatched = "Unmatched parenthesis in acl selector starting at '(+get'.";

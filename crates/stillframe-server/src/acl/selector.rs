@@ -327,25 +327,25 @@ const AFTER_ALL_CHANNELS: &str = "Adding a pattern after the * pattern (or the '
 /// has more in common with the set than not, then single commands.
 fn rules_of_commands(wanted: &Selector, catalog: &Catalog) -> String {
     let adds = !wanted.allows_future();
-    let mut told = Selector::nothing(catalog);
+    let mut shown = Selector::nothing(catalog);
     let start: &[u8] = if adds { b"-@all" } else { b"+@all" };
     let mut words = vec![String::from_utf8_lossy(start).into_owned()];
     // Both rules are known.
-    let _ = told.apply(start, catalog);
-    // Commands that the rules so far (`told`) do not allow or forbid as wanted.
+    let _ = shown.apply(start, catalog);
+    // Commands that the rules so far (`shown`) do not allow or forbid as wanted.
     let mut rest = wanted.clone();
     let mut used = 0;
     while let Some(bit) = best_category(&rest, adds, used, catalog) {
         used |= bit;
-        told.set_category(bit, adds, catalog);
+        shown.set_category(bit, adds, catalog);
         rest.set_category(bit, !adds, catalog);
         let sign = if adds { '+' } else { '-' };
         words.extend(categories::names(bit).map(|name| format!("{sign}@{name}")));
     }
     for (index, known) in catalog.iter() {
-        if wanted.allows(index) != told.allows(index) {
+        if wanted.allows(index) != shown.allows(index) {
             let allowed = wanted.allows(index);
-            told.set(index, allowed, catalog);
+            shown.set(index, allowed, catalog);
             words.push(format!("{}{}", if allowed { '+' } else { '-' }, known.name));
         }
         for first in wanted.first_arguments(index) {

@@ -275,7 +275,7 @@ pub(crate) fn run(ctx: &mut Context<'_>, index: usize, args: &[&[u8]]) {
     if ctx.keyspace.has_expired() {
         ctx.server.ledger.note_expired(ctx.keyspace);
     }
-    ctx.server.tell_events();
+    ctx.server.send_events();
     if ctx.server.ledger.effects.wanted() {
         note_effects(ctx, args, ctx.server.ledger.dirty > dirty);
     }

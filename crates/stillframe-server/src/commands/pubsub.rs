@@ -89,7 +89,7 @@ fn confirm(ctx: &mut Context<'_>, word: &str, name: Option<&[u8]>, kind: Kind) {
 fn publish(ctx: &mut Context<'_>, args: &[&[u8]], kind: Kind) -> Result<(), Refusal> {
     let terms = Terms::new(&ctx.server.config, &ctx.server.clock);
     let count = ctx.server.hub.publish(terms, kind, args[1], args[2]);
-    ctx.server.replication.tell(Some(ctx.session.caller.db), args);
+    ctx.server.replication.propagate(Some(ctx.session.caller.db), args);
     ctx.out.integer(count as i64);
     Ok(())
 }

@@ -193,12 +193,12 @@ fn a_log_survives_the_failure_of_any_call() {
                 assert!(call > calls, "{call} calls");
                 break;
             }
-            let told = format!("{fault:?} at call {call}: {lived:?}");
+            let case = format!("{fault:?} at call {call}: {lived:?}");
             for keep in [false, true] {
                 let files = disk.platter().lose_power(|_| keep);
                 let found = recovered(&files, keep);
                 let judged = oracle.judge(usize::MAX, &found);
-                judged.unwrap_or_else(|wrong| panic!("{told}, kept {keep}: {wrong}"));
+                judged.unwrap_or_else(|wrong| panic!("{case}, kept {keep}: {wrong}"));
             }
         }
     }

@@ -92,24 +92,24 @@ fn a_save_survives_the_failure_of_any_call() {
                 assert!(call > 5, "{call} calls");
                 break;
             }
-            let told = format!("{fault:?} at call {call}, direct {direct}: {saved:?}");
+            let case = format!("{fault:?} at call {call}, direct {direct}: {saved:?}");
             let files = disk.platter().lose_power(|_| true);
             let durable = disk.platter().lose_power(|_| false);
-            assert_eq!(leftovers(&files), [""; 0], "{told}");
+            assert_eq!(leftovers(&files), [""; 0], "{case}");
             let is_old = files["dump.rdb"] == old;
             match &saved {
-                Ok(()) => assert_eq!((is_old, bytes(&durable)), (false, 4500), "{told}"),
+                Ok(()) => assert_eq!((is_old, bytes(&durable)), (false, 4500), "{case}"),
                 // Only the very last call comes after the new one has got its name.
-                Err(_) if !is_old => assert_eq!(bytes(&files), 4500, "{told}"),
-                Err(_) => assert_eq!(durable["dump.rdb"], old, "{told}"),
+                Err(_) if !is_old => assert_eq!(bytes(&files), 4500, "{case}"),
+                Err(_) => assert_eq!(durable["dump.rdb"], old, "{case}"),
             }
             assert!(
                 server.state.storage.saves.last_ok,
-                "who saves in the foreground is told: {told}"
+                "a foreground save reports its own failure: {case}"
             );
-            server.save().expect(&told);
+            server.save().expect(&case);
             let durable = disk.platter().lose_power(|_| false);
-            assert_eq!((bytes(&durable), leftovers(&durable).len()), (4500, 0), "{told}");
+            assert_eq!((bytes(&durable), leftovers(&durable).len()), (4500, 0), "{case}");
         }
     }
 }

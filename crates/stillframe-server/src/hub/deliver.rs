@@ -100,7 +100,7 @@ impl Hub {
 
     /// Notifies clients of the events collected since the last call.
     #[inline]
-    pub(crate) fn tell_events(&mut self, terms: Terms<'_>, events: &mut Events) {
+    pub(crate) fn send_events(&mut self, terms: Terms<'_>, events: &mut Events) {
         if !events.is_empty() {
             self.tell_collected(terms, events);
         }

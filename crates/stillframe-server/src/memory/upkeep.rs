@@ -109,7 +109,7 @@ fn evict_batch(
         state.ledger.watches.touch(db, &key);
         state.ledger.gone(db, &key);
         state.ledger.notify('e', "evicted", db, &key);
-        state.tell_events();
+        state.send_events();
         state.ledger.effects.seal(); // each by itself, as in Redis: nothing has to go together
         if counted_bytes(keyspace, &state.hub.clients) <= limit {
             break;

@@ -58,7 +58,7 @@ impl<E, T> Handback<E, T> {
 
 impl<E, T> Taker<E, T> {
     /// Reports the outcome. A server that is stopping does not receive it, and need not.
-    pub(crate) fn tell(self, end: E, tools: T) {
+    pub(crate) fn report(self, end: E, tools: T) {
         let _ = self.sender.send((end, tools));
         self.waker.wake();
     }

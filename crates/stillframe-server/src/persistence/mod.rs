@@ -146,7 +146,7 @@ fn start(
                         captured: Result<CaptureReport, CaptureError>| {
         let saved = finish(&directory, sink, captured, &cover);
         let stage = sink.encoder.output_mut().take_stage();
-        taker.tell(saved, (sink.encoder.take_workspace(), stage));
+        taker.report(saved, (sink.encoder.take_workspace(), stage));
     };
     let begun = keyspace.snapshot(Point::declare(), sink, publish)?;
     Ok((counters, begun.begin))

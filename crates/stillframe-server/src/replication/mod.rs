@@ -246,7 +246,7 @@ impl Replication {
 
     /// Propagates a request that changes no data to replicas: a published message. `db`: the
     /// database of the sender, which the stream selects as for a write.
-    pub(crate) fn tell(&mut self, db: Option<usize>, request: &[&[u8]]) {
+    pub(crate) fn propagate(&mut self, db: Option<usize>, request: &[&[u8]]) {
         if !self.active || self.following.is_some() || self.places.is_empty() {
             return;
         }

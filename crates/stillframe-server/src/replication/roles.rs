@@ -146,7 +146,7 @@ pub(crate) fn tend_replicas(keyspace: &mut Keyspace, state: &mut ServerState) {
     if now.saturating_duration_since(replication.last_ping) >= period {
         replication.last_ping = now;
         if speaks && !replication.places.is_empty() {
-            replication.tell(None, &[b"PING"]);
+            replication.propagate(None, &[b"PING"]);
         }
     }
     let patience = Duration::from_secs(settings.timeout_s.into());

@@ -325,7 +325,7 @@ fn start_live(
     let publish = move |sink: &mut RdbSink<Targets>,
                         captured: Result<CaptureReport, CaptureError>| {
         let outcome = captured.map(drop).map_err(TransferError::Capture);
-        taker.tell(outcome, Some(sink.encoder.take_workspace()));
+        taker.report(outcome, Some(sink.encoder.take_workspace()));
     };
     Ok(keyspace.snapshot(Point::declare(), sink, publish)?.begin)
 }
@@ -353,7 +353,7 @@ fn send_saved(state: &mut ServerState) {
     let targets = paced(targets, [0; 40], state);
     let transfers = &mut state.replication.transfers;
     let taker = transfers.handback.taker();
-    let send = move || taker.tell(send_file(file, targets), None);
+    let send = move || taker.report(send_file(file, targets), None);
     let spawned = std::thread::Builder::new().name("replicas".to_owned()).spawn(send);
     if let Err(error) = spawned {
         tracing::error!("cannot send the dump file to replicas: {error}");

@@ -65,10 +65,10 @@ fn a_crowd_at_the_door_is_turned_away() {
         assert!((45..50).contains(&inside.len()), "{} got in", inside.len());
         for _ in 0..1_000 {
             let mut outside = server.client();
-            let told = outside.try_raw().map(|raw| raw.escape_ascii().to_string());
+            let reply = outside.try_raw().map(|raw| raw.escape_ascii().to_string());
             assert!(
-                told.as_ref().is_none_or(|told| told.contains("max number of clients reached")),
-                "{told:?}"
+                reply.as_ref().is_none_or(|reply| reply.contains("max number of clients reached")),
+                "{reply:?}"
             );
         }
         assert!(inside.iter_mut().all(Client::ready));

@@ -82,7 +82,7 @@ fn a_request_of_millions_of_arguments_ends_at_the_limit() {
 
 /// Endless inline lines, by many at once.
 #[test]
-fn endless_lines_are_told_off() {
+fn endless_lines_are_refused() {
     let server = server();
     let before = resident(&server);
     before_a_witness(&server, Asks::Everything, || {

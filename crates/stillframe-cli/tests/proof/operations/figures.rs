@@ -122,7 +122,7 @@ fn the_figures_are_those_of_info() {
 }
 
 #[test]
-fn progress_of_a_save_is_told() {
+fn progress_of_a_save_is_shown() {
     let (server, port) = start();
     let mut client = server.client();
     for number in 0..200 {

@@ -11,7 +11,7 @@ fn the_level_changes_at_run_time() {
     assert_eq!(connections(), 0, "nobody wants to know by default");
     client.ok("CONFIG SET loglevel verbose");
     server.client().ok("PING");
-    wait_until("connections are told", || connections() == 1);
+    wait_until("connections are shown", || connections() == 1);
     client.ok("CONFIG SET loglevel notice");
     server.client().ok("PING");
     assert_eq!(connections(), 1);

@@ -78,9 +78,9 @@ fn redis_cli_and_redis_py_work_over_tls() {
 }
 
 #[test]
-fn clients_show_certificates_as_they_are_told() {
+fn clients_show_certificates_as_the_server_demands() {
     let Some(certificates) =
-        Certificates::new("clients_show_certificates_as_they_are_told", &[Peer::RedisCli])
+        Certificates::new("clients_show_certificates_as_the_server_demands", &[Peer::RedisCli])
     else {
         return;
     };

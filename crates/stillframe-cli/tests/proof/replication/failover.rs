@@ -88,7 +88,7 @@ fn a_failover_that_cannot_be_leaves_the_primary_what_it_was() {
     other.send(&[b"INCR", b"n"]);
     client.ok("FAILOVER ABORT");
     assert_eq!(other.reply().int(), 2);
-    // Whoever is forced to take over and does not answer can be given up, too.
+    // A replica that is forced to take over and does not answer can be given up, too.
     client.ok(&format!("FAILOVER TO 127.0.0.1 {} FORCE TIMEOUT 50", new.port));
     wait_until("it hands over", || client.info("role") == "slave");
     assert_eq!(client.info("master_failover_state"), "failover-in-progress");

@@ -5,13 +5,13 @@ mod cuts;
 mod failover;
 mod limits;
 mod migration;
+mod propagated;
 mod proxy;
 mod restarts;
 mod roles;
 mod sentinel;
 mod streams;
 mod together;
-mod told;
 mod under_load;
 mod writable;
 
@@ -64,7 +64,7 @@ pub(crate) fn ours(algorithm: &'static str, flags: &str) -> Server {
     server
 }
 
-/// Writes of every type, by some clients, until they are told to stop.
+/// Writes of every type, by some clients, until `stop` is due.
 pub(crate) fn under_load<R>(port: u16, seed: &mut Random, body: impl FnOnce() -> R) -> R {
     let stop = Stop::default();
     std::thread::scope(|scope| {

@@ -75,7 +75,7 @@ fn replicas_of_a_primary_that_restarts_go_on() {
 
 /// Keys that expire, and pings that are due, while the server ends are no part of its last image.
 #[test]
-fn nothing_is_told_behind_the_last_image() {
+fn nothing_is_propagated_behind_the_last_image() {
     for (log, by_signal) in [("no", true), ("no", false), ("yes", true), ("yes", false)] {
         let folder = tempfile::tempdir().expect("a folder");
         let flags = ["--save", "3600 1", "--appendonly", log];

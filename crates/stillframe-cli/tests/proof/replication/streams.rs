@@ -73,12 +73,12 @@ fn next(replica: &mut Client) -> Vec<String> {
 
 /// What SCAN and RANDOMKEY find expired has nothing in common: each key is a change of its own.
 #[test]
-fn keys_that_a_walk_finds_expired_are_told_one_by_one() {
-    if !redis_is_here("keys_that_a_walk_finds_expired_are_told_one_by_one") {
+fn keys_that_a_walk_finds_expired_are_propagated_one_by_one() {
+    if !redis_is_here("keys_that_a_walk_finds_expired_are_propagated_one_by_one") {
         return;
     }
     let flags = ["--enable-debug-command", "yes", "--repl-diskless-sync-delay", "0"];
-    let told = [Kind::Redis, Kind::Ours("imprint")].map(|kind| {
+    let sent = [Kind::Redis, Kind::Ours("imprint")].map(|kind| {
         let server = Setup::new(kind).flags(&flags).start();
         let mut client = server.client();
         client.ok("DEBUG SET-ACTIVE-EXPIRE 0");
@@ -89,16 +89,16 @@ fn keys_that_a_walk_finds_expired_are_told_one_by_one() {
             std::thread::sleep(std::time::Duration::from_millis(3));
             client.ask(walk);
             client.ok("SET mark v");
-            let told = std::iter::from_fn(|| Some(next(&mut replica)));
-            let told = told.skip_while(|words| words.get(1).is_none_or(|it| it != "key2")).skip(1);
+            let sent = std::iter::from_fn(|| Some(next(&mut replica)));
+            let sent = sent.skip_while(|words| words.get(1).is_none_or(|it| it != "key2")).skip(1);
             // Which comes first is up to the order of keys in memory.
-            let shown = told.map(|words| words.join(" ").replace(['1', '2'], ""));
+            let shown = sent.map(|words| words.join(" ").replace(['1', '2'], ""));
             let shown: Vec<_> = shown.take_while(|words| !words.contains("mark")).collect();
             client.ok("DEL mark");
             (walk, shown)
         })
     });
-    assert_eq!(told[0], told[1], "redis-server and here");
+    assert_eq!(sent[0], sent[1], "redis-server and here");
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn the_stream_tells_what_redis_tells() {
     if !redis_is_here("the_stream_tells_what_redis_tells") {
         return;
     }
-    let told = [Who::Redis, Who::Ours].map(|who| {
+    let sent = [Who::Redis, Who::Ours].map(|who| {
         let server = who.start("");
         let mut replica = listen(server.port);
         let mut client = server.client();
@@ -116,13 +116,13 @@ fn the_stream_tells_what_redis_tells() {
         LINES.map(|line| {
             client.ask(line);
             client.ok("SET mark v");
-            let told = std::iter::from_fn(|| Some(next(&mut replica)));
-            let told: Vec<_> =
-                told.take_while(|words| words.get(1).is_none_or(|it| it != "mark")).collect();
-            (line, told)
+            let sent = std::iter::from_fn(|| Some(next(&mut replica)));
+            let sent: Vec<_> =
+                sent.take_while(|words| words.get(1).is_none_or(|it| it != "mark")).collect();
+            (line, sent)
         })
     });
-    let [theirs, ours] = told;
+    let [theirs, ours] = sent;
     let pairs = theirs.into_iter().zip(ours);
     let different: Vec<_> = pairs.filter(|(theirs, ours)| theirs != ours).collect();
     assert!(different.is_empty(), "redis-server and here: {different:#?}");

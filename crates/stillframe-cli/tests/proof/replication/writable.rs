@@ -85,7 +85,7 @@ fn a_replica_that_takes_writes_passes_over_what_fails() {
 }
 
 #[test]
-fn a_replica_passes_over_what_fails_if_it_is_told_to() {
+fn a_replica_passes_over_what_fails_if_it_is_configured_to() {
     let flags = ["--enable-debug-command", "yes", "--repl-diskless-sync-delay", "0"];
     let primary = Setup::new(Kind::Ours("imprint")).flags(&flags).start();
     let replica = Who::Ours.follow(primary.port);
@@ -105,7 +105,7 @@ fn a_replica_passes_over_what_fails_if_it_is_told_to() {
     wait_until("it takes an image", || there.info("sync_full") == "2");
 }
 
-/// Whoever has asked for the stream hears nothing else, and is closed if it asks for more.
+/// A replica that has asked for the stream hears nothing else, and is closed if it asks for more.
 #[test]
 fn a_replica_that_asks_for_a_reply_is_closed() {
     if !redis_is_here("a_replica_that_asks_for_a_reply_is_closed") {

@@ -92,7 +92,7 @@ fn a_dump_beside_append_only_files_counts_as_it_does_in_redis() {
     server.kill();
     let text = refused(folder.path(), &["--appendonly", "yes"]);
     assert!(text.contains("stillframe import"), "{text}");
-    // Whoever turns the log on by command has decided.
+    // An operator who turns the log on by command has decided.
     let mut server = start().start();
     server.client().ok("CONFIG SET appendonly yes");
     crate::support::wait_until("the log is on", || server.log().contains("the log is on"));

@@ -99,7 +99,7 @@ slowlog-max-len 7
 ";
     let kinds = kinds("lines_mean_what_they_mean_to_redis_server");
     for line in lines {
-        let mut told = Vec::new();
+        let mut answers = Vec::new();
         for &kind in &kinds {
             let folder = tempfile::tempdir().expect("a folder");
             fs::write(folder.path().join("a.conf"), file).expect("a file");
@@ -114,9 +114,9 @@ slowlog-max-len 7
                 }
             };
             let input = "bind 127.0.0.1\nhz 33\n\n# no more\nsave 77 7\n";
-            told.push(settings(kind, folder.path(), &line, input));
+            answers.push(settings(kind, folder.path(), &line, input));
         }
-        assert!(told.windows(2).all(|pair| pair[0] == pair[1]), "{line:?}: {told:#?}");
+        assert!(answers.windows(2).all(|pair| pair[0] == pair[1]), "{line:?}: {answers:#?}");
     }
 }
 

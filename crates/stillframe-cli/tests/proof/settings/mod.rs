@@ -205,10 +205,10 @@ fn every_setting_survives_a_rewrite_and_a_restart() {
 }
 
 #[test]
-fn percentiles_are_as_told() {
-    let mut told = Vec::new();
+fn percentiles_are_as_configured() {
+    let mut answers = Vec::new();
     for kind in [Kind::subject("imprint"), Kind::Redis] {
-        if kind == Kind::Redis && !redis_is_here("percentiles_are_as_told") {
+        if kind == Kind::Redis && !redis_is_here("percentiles_are_as_configured") {
             continue;
         }
         let folder = tempfile::tempdir().expect("a folder");
@@ -229,9 +229,9 @@ fn percentiles_are_as_told() {
             own.push(names(&mut client));
             own.push(vec![get(&mut client, "latency-tracking-info-percentiles")]);
         }
-        told.push(own);
+        answers.push(own);
     }
-    assert!(told.windows(2).all(|pair| pair[0] == pair[1]), "{told:?}");
+    assert!(answers.windows(2).all(|pair| pair[0] == pair[1]), "{answers:?}");
 }
 
 /// Our binary with a line that it cannot use: its exit status, and what it says.

@@ -11,7 +11,7 @@ fn kinds(test: &str) -> Vec<Kind> {
 
 #[test]
 fn protected_settings_and_commands_are_allowed_as_in_redis() {
-    let mut told = Vec::new();
+    let mut answers = Vec::new();
     for kind in kinds("protected_settings_and_commands_are_allowed_as_in_redis") {
         let mut own = Vec::new();
         for allowed in ["no", "local", "yes"] {
@@ -41,9 +41,9 @@ fn protected_settings_and_commands_are_allowed_as_in_redis() {
             let text = client.ask("MODULE LOAD /nonexistent/x.so").text();
             own.push(if text.contains("not allowed") { text } else { "allowed".to_owned() });
         }
-        told.push(own);
+        answers.push(own);
     }
-    assert!(told.windows(2).all(|pair| pair[0] == pair[1]), "{told:#?}");
+    assert!(answers.windows(2).all(|pair| pair[0] == pair[1]), "{answers:#?}");
 }
 
 #[test]

@@ -169,7 +169,7 @@ impl Setup {
                 if let Some(password) = &self.password {
                     client.try_call(&[b"AUTH", password.as_bytes()]);
                 }
-                // Whoever took the port meanwhile may be a server, too.
+                // Another server may have taken the port meanwhile.
                 let process = child.id().to_string();
                 let is_ours = |found: Option<String>| {
                     !self.wrapper.is_empty() || found.is_some_and(|found| found == process)

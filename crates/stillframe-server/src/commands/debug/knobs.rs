@@ -82,7 +82,7 @@ pub(super) fn packed_threshold(ctx: &mut Context<'_>, size: &[u8]) -> Result<(),
 
 /// `DEBUG REPLICATE word...`: sends the words to replicas as a request.
 pub(super) fn replicate(ctx: &mut Context<'_>, words: &[&[u8]]) {
-    ctx.server.replication.tell(None, words);
+    ctx.server.replication.propagate(None, words);
     ctx.out.ok();
 }
 

@@ -85,9 +85,9 @@ fn cut_after(fleet: &mut Fleet, bytes: usize, after: After) -> bool {
     }
     ask(fleet, "APPEND a 6");
     fleet.converge();
-    let told = format!("cut after {bytes} bytes, {after:?}");
-    assert_eq!(fleet.disagreement(), None, "{told}");
-    assert_eq!(fleet.images() - images, needed, "{told}: images");
+    let case = format!("cut after {bytes} bytes, {after:?}");
+    assert_eq!(fleet.disagreement(), None, "{case}");
+    assert_eq!(fleet.images() - images, needed, "{case}: images");
     passed == bytes
 }
 
@@ -104,7 +104,7 @@ fn a_replica_goes_on_after_a_cut_at_any_byte() {
 }
 
 #[test]
-fn a_replica_that_is_told_to_follow_anew_goes_on_after_a_cut_at_any_byte() {
+fn a_replica_that_follows_anew_goes_on_after_a_cut_at_any_byte() {
     cut_everywhere(After::Anew);
 }
 
@@ -127,7 +127,7 @@ fn what_an_old_primary_has_not_said_yet_costs_no_image() {
     let images = fleet.images();
     for (old, new) in [(0, 1), (1, 0)] {
         let replication = &mut fleet.nodes[old].server.state.replication;
-        replication.tell(None, &[b"PING"]);
+        replication.propagate(None, &[b"PING"]);
         replication.ask();
         fleet.promote(new);
         fleet.follow(old, new, true);

@@ -10,7 +10,7 @@ use super::node::{Clock, Node, PATIENCE, pair};
 use super::{Contents, difference};
 use crate::replication::promote;
 
-/// Bytes passed on at once, if nothing else is said: less than a socket holds.
+/// Bytes passed on at once, unless a caller says otherwise: less than a socket holds.
 pub(super) const ALL: usize = 32 << 10;
 /// Clients of a node; the first one is its operator.
 pub(super) const GUESTS: usize = 8;
@@ -95,12 +95,12 @@ impl Fleet {
             };
             to.write_all(&piece[..count]).ok().map(|()| count)
         };
-        let said = carry(&mut wire.to_replica, &mut wire.to_primary, ALL);
-        let told = carry(&mut wire.to_primary, &mut wire.to_replica, budget.min(ALL));
-        if said.is_none() || told.is_none() {
+        let up = carry(&mut wire.to_replica, &mut wire.to_primary, ALL);
+        let down = carry(&mut wire.to_primary, &mut wire.to_replica, budget.min(ALL));
+        if up.is_none() || down.is_none() {
             self.cut(who);
         }
-        told.unwrap_or(0)
+        down.unwrap_or(0)
     }
 
     /// Connects the replicas again that have no connection.

@@ -35,7 +35,7 @@ struct Program {
     random: Random,
     plan: Plan,
     /// What was done since all agreed.
-    told: Vec<String>,
+    steps: Vec<String>,
     /// Images that were needed, as far as the program shows.
     images: u64,
     /// The primary has changed since.
@@ -48,8 +48,8 @@ impl Program {
     fn new(seed: u64, plan: Plan) -> Self {
         let fleet = Fleet::start(3, seed, true);
         let images = fleet.replicas().count() as u64;
-        let (random, told) = (Random::with_seed(seed), Vec::new());
-        Self { fleet, random, plan, told, images, changed: false, spare: 0 }
+        let (random, steps) = (Random::with_seed(seed), Vec::new());
+        Self { fleet, random, plan, steps, images, changed: false, spare: 0 }
     }
 
     fn chance(&mut self, one_in: usize) -> bool {
@@ -74,18 +74,18 @@ impl Program {
             (0..self.fleet.nodes.len()).for_each(|who| self.unpause(who));
             let converged = catch_unwind(AssertUnwindSafe(|| self.fleet.converge()));
             if converged.is_err() {
-                return Err(self.told.join("\n"));
+                return Err(self.steps.join("\n"));
             }
             if let Some(difference) = self.fleet.disagreement() {
-                return Err(format!("{}\n{difference}", self.told.join("\n")));
+                return Err(format!("{}\n{difference}", self.steps.join("\n")));
             }
             let found = self.fleet.images();
             if !(self.images..=self.images + self.spare).contains(&found) {
-                let told = self.told.join("\n");
-                return Err(format!("{told}\n{found} images, {} were needed", self.images));
+                let steps = self.steps.join("\n");
+                return Err(format!("{steps}\n{found} images, {} were needed", self.images));
             }
             self.images = found;
-            self.told.clear();
+            self.steps.clear();
             (self.changed, self.spare) = (false, 0);
         }
         Ok(())
@@ -95,7 +95,7 @@ impl Program {
     fn unpause(&mut self, who: usize) {
         let server = &mut self.fleet.nodes[who].server;
         if server.state.hub.is_paused() {
-            self.told.push(format!("{who} is paused no more"));
+            self.steps.push(format!("{who} is paused no more"));
             server.state.unpause(&mut server.keyspace);
         }
     }
@@ -104,7 +104,7 @@ impl Program {
     fn operate(&mut self, line: &str) {
         let primary = self.fleet.primary;
         self.unpause(primary);
-        self.told.push(format!("{primary} operator: {line}"));
+        self.steps.push(format!("{primary} operator: {line}"));
         let reply = self.fleet.nodes[primary].ask(line);
         assert!(!reply.starts_with('-') || line.starts_with("BG"), "{line}: {reply}");
     }
@@ -149,7 +149,7 @@ impl Program {
                     continue;
                 }
                 let shown: Vec<_> = args.iter().map(|arg| arg.escape_ascii().to_string()).collect();
-                self.told.push(format!("{who} client {guest} at {now}: {}", shown.join(" ")));
+                self.steps.push(format!("{who} client {guest} at {now}: {}", shown.join(" ")));
                 let args: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
                 self.fleet.nodes[who].send(guest, &args);
             }
@@ -163,12 +163,12 @@ impl Program {
             0..=1 => {
                 let state = &mut self.fleet.nodes[primary].server.state;
                 state.clock.expires = !state.clock.expires;
-                self.told.push(format!("{primary} expires actively: {}", state.clock.expires));
+                self.steps.push(format!("{primary} expires actively: {}", state.clock.expires));
             }
             2..=4 if self.plan.evicts => self.limit_memory(),
             5..=7 => {
                 let (who, writes_only) = (self.random.below(3), self.chance(2));
-                self.told.push(format!("{who} is paused, writes only: {writes_only}"));
+                self.steps.push(format!("{who} is paused, writes only: {writes_only}"));
                 let server = &mut self.fleet.nodes[who].server;
                 server.state.hub.pause(PAUSE, writes_only);
                 server.keyspace.spare_expired(true);
@@ -185,13 +185,13 @@ impl Program {
             16 => self.operate("BGREWRITEAOF"),
             17..=19 if self.plan.cuts => {
                 let who = self.any_replica();
-                self.told.push(format!("the link of {who} is cut"));
+                self.steps.push(format!("the link of {who} is cut"));
                 self.interrupt(who);
                 self.fleet.cut(who);
             }
             20..=21 if self.plan.cuts => {
                 let who = self.any_replica();
-                self.told.push(format!("{who} follows anew"));
+                self.steps.push(format!("{who} follows anew"));
                 self.interrupt(who);
                 self.fleet.follow(who, self.fleet.whom[who], true);
             }
@@ -236,7 +236,7 @@ impl Program {
             self.fleet.converge();
         }
         let new = self.any_replica();
-        self.told.push(format!("{new} takes the place of {}", self.fleet.primary));
+        self.steps.push(format!("{new} takes the place of {}", self.fleet.primary));
         self.fleet.promote(new);
         let mut others: Vec<usize> = self.fleet.replicas().collect();
         if self.chance(2) {
@@ -291,7 +291,7 @@ fn the_log_of_a_replica_that_takes_writes_holds_what_its_memory_holds() {
 /// The case that began it: a key expires in the database that takes another's place, and somebody
 /// waits for its name.
 #[test]
-fn what_a_swap_finds_expired_is_told_after_the_swap() {
+fn what_a_swap_finds_expired_is_propagated_after_the_swap() {
     let mut fleet = Fleet::start(2, 1, true);
     fleet.converge();
     let mut bytes = Vec::new();

@@ -90,7 +90,7 @@ const REQUESTS: &[&str] = &[
 ];
 
 /// Everything that is sent from the image on, up to the end.
-fn told(server: &Server) -> Vec<Vec<Vec<u8>>> {
+fn propagated(server: &Server) -> Vec<Vec<Vec<u8>>> {
     let mut client = server.client();
     client.ok("CONFIG SET repl-ping-replica-period 3600");
     let mut replica = TcpStream::connect(("127.0.0.1", server.port)).expect("a connection");
@@ -120,7 +120,7 @@ fn told(server: &Server) -> Vec<Vec<Vec<u8>>> {
             let words = request.list().iter().map(|word| word.bytes().unwrap_or(b"").to_vec());
             let mut words: Vec<Vec<u8>> = words.map(timeless).collect();
             words[0].make_ascii_uppercase();
-            // Whoever has written, and when a replica is to answer, is each server's own business.
+            // Pings, and when a replica must answer, are each server's own business.
             if words[0] != b"REPLCONF" && words[0] != b"PING" {
                 requests.push(words);
             }
@@ -161,12 +161,12 @@ fn run(client: &mut Client) {
 }
 
 #[test]
-fn replicas_are_told_what_redis_tells_its_own() {
-    if !redis_is_here("replicas_are_told_what_redis_tells_its_own") {
+fn replicas_receive_what_redis_sends_its_own() {
+    if !redis_is_here("replicas_receive_what_redis_sends_its_own") {
         return;
     }
     let [ours, theirs] =
-        [Kind::Ours("imprint"), Kind::Redis].map(|kind| shown(&told(&Server::start(kind))));
+        [Kind::Ours("imprint"), Kind::Redis].map(|kind| shown(&propagated(&Server::start(kind))));
     for (ours, theirs) in ours.iter().zip(&theirs) {
         assert_eq!(ours, theirs);
     }
