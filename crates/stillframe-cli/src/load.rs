@@ -26,12 +26,14 @@ Examples:
   stillframe load --target 127.0.0.1:6379 --rate max --pipeline 16      most writes a second
   stillframe load --target db:6379 --ratio 1:10 --distribution zipf:0.99 --protocol-check --fill
   stillframe load --target 127.0.0.1:6379 --workload hash --rate 5000   one hash of 1M fields
+  stillframe load --target 127.0.0.1:6379 --workload ycsb-a --fill --protocol-check      YCSB's A
 
 A query's latency counts from its intended time, which the rate alone fixes: a server that stalls
 pays for all queries that it kept waiting, sent or not. A query is 'saving' if that time
 lies between BGSAVE (less 1 ms) and the reply with rdb_bgsave_in_progress:0; 'syncing' while a
-replica gets a full sync. The keys are those of redis-benchmark (key:000000000000), or load:hash,
-load:list, load:zset. The load overwrites them: use a server whose data you can spare.
+replica gets a full sync; 'rewriting' while aof_rewrite_in_progress is 1. The keys are those of
+redis-benchmark (key:000000000000), or load:hash, load:list, load:zset; of YCSB user000000000000
+and _indices. The load overwrites them: use a server whose data you can spare.
 Counts: 256k, 1M (thousands); sizes: 1024, 64KB (powers of 1024); times: 500ms, 30s.
 Exit status: 0 done, 1 no connection, a lost one, errors or wrong replies, 2 wrong usage, 130 Ctrl-C
 (what was measured is shown).";
@@ -50,24 +52,28 @@ pub(crate) struct Arguments {
     /// Keys, or fields, or members
     #[arg(long, value_name = "COUNT", default_value = "1M", value_parser = count)]
     keys: u64,
-    /// Bytes of a value, which do not compress
-    #[arg(long, value_name = "SIZE", default_value = "1024", value_parser = size)]
-    value_size: u64,
-    /// Writes to reads
-    #[arg(long, value_name = "SET:GET", default_value = "1:0")]
-    ratio: Ratio,
-    /// Which keys: uniform, zipf:S (exponent S, scattered), gaussian or gaussian:DEVIATION (a share
-    /// of the keys, 1/6 if not given)
-    #[arg(long, value_name = "NAME", default_value = "uniform")]
-    distribution: Distribution,
+    /// Bytes of a value, which do not compress [default: 1024; YCSB: 100, of each of ten fields]
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    value_size: Option<u64>,
+    /// Writes to reads [default: 1:0; YCSB: that of the workload]
+    #[arg(long, value_name = "SET:GET")]
+    ratio: Option<Ratio>,
+    /// Which keys: uniform, zipf:S (exponent S, scattered), latest or latest:S (newest first),
+    /// gaussian or gaussian:DEVIATION (a share of the keys, 1/6 if not given) [default: uniform;
+    /// YCSB: zipf:0.99, ycsb-d latest:0.99]
+    #[arg(long, value_name = "NAME")]
+    distribution: Option<Distribution>,
     /// How long to send queries
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = milliseconds)]
     duration: u64,
     /// Time from one BGSAVE to the next; the first comes after as long
     #[arg(long, value_name = "TIME", value_parser = milliseconds)]
     bgsave_every: Option<u64>,
+    /// Time from one BGREWRITEAOF to the next; the first comes after as long
+    #[arg(long, value_name = "TIME", value_parser = milliseconds)]
+    rewrite_every: Option<u64>,
     /// string (SET, GET), or one of hash (HSET, HGET), list (LPUSH, LINDEX) and zset (ZADD, ZSCORE)
-    /// with one key
+    /// with one key, or YCSB's core workloads: ycsb-a, ycsb-b, ycsb-c, ycsb-d, ycsb-e, ycsb-f
     #[arg(long, value_name = "NAME", default_value = "string")]
     workload: Workload,
     /// Write all keys before the measurement, as fast as possible
@@ -115,11 +121,12 @@ impl Arguments {
             pipeline: small(self.pipeline),
             workload: self.workload,
             keys: self.keys,
-            value_size: small(self.value_size),
-            ratio: self.ratio,
-            distribution: self.distribution,
+            value_size: self.value_size.map_or(self.workload.value_size(), small),
+            ratio: self.ratio.unwrap_or(self.workload.ratio()),
+            distribution: self.distribution.unwrap_or(self.workload.distribution()),
             duration: Duration::from_millis(self.duration),
             bgsave_every: self.bgsave_every.map(Duration::from_millis),
+            rewrite_every: self.rewrite_every.map(Duration::from_millis),
             fill: self.fill,
             check: self.protocol_check,
             seed: self.seed,

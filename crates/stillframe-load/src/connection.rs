@@ -8,18 +8,10 @@ use std::time::Duration;
 
 use stillframe_resp::{Reply, decode_reply};
 
-use crate::requests::Query;
+use crate::requests::SentQuery;
 
 /// How long to wait for a connection.
 const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
-
-/// A query that has been sent.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct SentQuery {
-    /// Intended time.
-    pub(crate) due: u64,
-    pub(crate) query: Query,
-}
 
 /// A nonblocking connection.
 pub(crate) struct Connection {

@@ -27,13 +27,12 @@ pub(crate) fn fill(
             return Err(LoadError::Interrupted);
         }
         buffer.clear();
-        let first = item;
+        let (first, mut count) = (item, 0);
         while item < plan.keys && item - first < BATCH && buffer.len() < BATCH_BYTES {
             let query = requests.fill(item);
-            requests.encode(query, &mut buffer);
+            count += requests.encode(query, &mut buffer);
             item += 1;
         }
-        let count = (item - first) as usize;
         let refused = side.batch(&buffer, count).map_err(|error| LoadError::Broken {
             target: target(),
             doing: "loading the keys",

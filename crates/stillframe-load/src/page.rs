@@ -35,7 +35,7 @@ pub fn html(report: &Report, command: &str) -> String {
     html.push_str("</ul></section>\n<section><h2>Latency against time</h2>");
     html.push_str(
         "<p>By intended time: the longest latency of each short bin, the 99th percentile of each \
-         long one. Background saves and full syncs are shaded.</p><div class=\"panels\">",
+         long one. Background saves, full syncs and rewrites of the log are shaded.</p><div class=\"panels\">",
     );
     let description = description(report);
     for (index, panel) in panels(report).iter().enumerate() {
@@ -55,7 +55,7 @@ fn parameters(report: &Report) -> Vec<(String, String)> {
     let rows = [
         ("server", format!("{} at {}", report.server, plan.target)),
         ("rate", rate),
-        ("workload", format!("{:?}, SET:GET {}", plan.workload, plan.ratio).to_lowercase()),
+        ("workload", plan.mix()),
         ("keys", format!("{} of {} bytes, {}", plan.keys, plan.value_size, plan.distribution)),
         (
             "connections",
@@ -97,7 +97,7 @@ fn panels(report: &Report) -> Vec<Panel> {
         let within = bins.filter(|(bin, _)| (from..to).contains(&(*bin as f64 * bin_s)));
         within.filter_map(|(_, max)| *max).fold(0.0, f64::max)
     };
-    let all = report.saves.iter().chain(&report.syncs);
+    let all = report.stretches();
     if let Some(worst) = all.max_by(|a, b| worst_of(a).total_cmp(&worst_of(b))) {
         let [from, to] = seconds(worst, whole);
         let window = [(from - AROUND).max(0.0), (to + AROUND).min(whole)];
@@ -127,7 +127,7 @@ fn panel(report: &Report, title: &str, [from, to]: [f64; 2]) -> Panel {
         let (name, points) = (format!("{name} of {bin_ms} ms"), thinned(&points));
         Series { name, style, points, shaded: Vec::new() }
     };
-    let stretches = report.saves.iter().chain(&report.syncs);
+    let stretches = report.stretches();
     let shaded = stretches.map(|it| seconds(it, to)).filter(|it| it[0] < to && it[1] > from);
     Panel {
         title: title.to_owned(),

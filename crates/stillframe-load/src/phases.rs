@@ -3,7 +3,7 @@
 //! The side connection polls INFO. A poll's reply holds up to the time at which the poll was sent
 //! ([`Phases::known_until`]); queries intended later wait for their phase.
 //! - A save that the measurement asks for starts [`LEAD`] before BGSAVE is sent: queries on
-//!   their way meet it.
+//!   their way meet it. A rewrite of the log that it asks for starts so, too.
 //! - A save that the server begins by itself, and a full sync, start when the last poll that did
 //!   not see it was sent.
 //! - Both end when the reply that shows the end was received.
@@ -27,11 +27,13 @@ pub enum Phase {
     Saving,
     /// A full sync of a replica.
     Syncing,
+    /// The log is rewritten.
+    Rewriting,
 }
 
 impl Phase {
     /// All of them, in the order of reports.
-    pub const ALL: [Self; 3] = [Self::Normal, Self::Saving, Self::Syncing];
+    pub const ALL: [Self; 4] = [Self::Normal, Self::Saving, Self::Syncing, Self::Rewriting];
     /// In a word.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -39,6 +41,7 @@ impl Phase {
             Self::Normal => "normal",
             Self::Saving => "saving",
             Self::Syncing => "syncing",
+            Self::Rewriting => "rewriting",
         }
     }
 }
@@ -60,15 +63,16 @@ impl Stretch {
     }
 }
 
-/// Saves and syncs, each in order and apart from each other.
+/// Saves, syncs and rewrites of the log, each in order and apart from each other.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Stretches {
     pub(crate) saves: Vec<Stretch>,
     pub(crate) syncs: Vec<Stretch>,
+    pub(crate) rewrites: Vec<Stretch>,
 }
 
 impl Stretches {
-    /// A full sync may need a save of its own: then it is a sync.
+    /// A full sync or a rewrite may need a save of its own: then the phase is theirs.
     pub(crate) fn phase(&self, time: u64) -> Phase {
         let within = |all: &[Stretch]| {
             let after = all.partition_point(|stretch| stretch.from_ns <= time);
@@ -76,6 +80,7 @@ impl Stretches {
         };
         match () {
             () if within(&self.syncs) => Phase::Syncing,
+            () if within(&self.rewrites) => Phase::Rewriting,
             () if within(&self.saves) => Phase::Saving,
             () => Phase::Normal,
         }
@@ -131,6 +136,7 @@ mod tests {
         stretches.saves.push(Stretch { from_ns: 100, to_ns: Some(200), asked: true });
         stretches.saves.push(Stretch { from_ns: 300, to_ns: None, asked: true });
         stretches.syncs.push(Stretch { from_ns: 350, to_ns: Some(400), asked: false });
+        stretches.rewrites.push(Stretch { from_ns: 390, to_ns: Some(410), asked: true });
         let expected = [
             (0, Phase::Normal),
             (99, Phase::Normal),
@@ -139,7 +145,8 @@ mod tests {
             (200, Phase::Normal),
             (300, Phase::Saving),
             (350, Phase::Syncing),
-            (400, Phase::Saving),
+            (400, Phase::Rewriting),
+            (410, Phase::Saving),
             (u64::MAX, Phase::Saving),
         ];
         for (time, phase) in expected {

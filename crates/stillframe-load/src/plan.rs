@@ -5,6 +5,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use serde::Serialize;
+use stillframe_measure::scale::number;
 
 /// Bounds beyond which the value of a flag is taken for a slip.
 const RATE_MAX: u64 = 50_000_000;
@@ -48,6 +49,8 @@ pub struct Plan {
     pub duration: Duration,
     /// From one BGSAVE to the next; the first comes after one such time.
     pub bgsave_every: Option<Duration>,
+    /// The same of BGREWRITEAOF.
+    pub rewrite_every: Option<Duration>,
     /// Load all keys before.
     pub fill: bool,
     /// Compare the values read with those written.
@@ -73,6 +76,7 @@ impl Default for Plan {
             distribution: Distribution::Uniform,
             duration: Duration::from_secs(30),
             bgsave_every: None,
+            rewrite_every: None,
             fill: false,
             check: false,
             seed: 1,
@@ -113,15 +117,34 @@ impl Plan {
         self.check_together()
     }
 
+    /// The queries in words, with their shares.
+    #[must_use]
+    pub fn mix(&self) -> String {
+        let Ratio { writes, reads } = self.ratio;
+        let all = f64::from(writes) + f64::from(reads);
+        let (write, read) = self.workload.words();
+        let part = |count: u32, name: &str| {
+            (count > 0).then(|| format!("{} % {name}", number(f64::from(count) * 100.0 / all)))
+        };
+        let parts: Vec<String> =
+            [part(writes, write), part(reads, read)].into_iter().flatten().collect();
+        format!("{}: {}", self.workload, parts.join(", "))
+    }
+
     /// Flags that contradict each other.
     fn check_together(&self) -> Result<(), String> {
-        if let Some(every) = self.bgsave_every {
+        let repeated = [
+            ("bgsave-every", self.bgsave_every, "save"),
+            ("rewrite-every", self.rewrite_every, "rewrite"),
+        ];
+        for (flag, every, what) in repeated {
+            let Some(every) = every else { continue };
             if every.is_zero() {
-                return Err("--bgsave-every 0: give a time such as 10s, or leave it out".into());
+                return Err(format!("--{flag} 0: give a time such as 10s, or leave it out"));
             }
             if every >= self.duration {
                 return Err(format!(
-                    "--bgsave-every {every:?} comes after --duration {:?}: no save would run; make \
+                    "--{flag} {every:?} comes after --duration {:?}: no {what} would run; make \
                      the duration longer",
                     self.duration
                 ));
@@ -159,7 +182,7 @@ pub enum Rate {
 
 /// The queries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(rename_all = "kebab-case")]
 pub enum Workload {
     /// SET and GET of as many keys.
     String,
@@ -169,18 +192,105 @@ pub enum Workload {
     List,
     /// ZADD and ZSCORE of one sorted set with as many members.
     Zset,
+    /// YCSB's A, update heavy: half reads, half updates of one field.
+    YcsbA,
+    /// YCSB's B, read mostly: 95 % reads, 5 % updates.
+    YcsbB,
+    /// YCSB's C, reads only.
+    YcsbC,
+    /// YCSB's D, read latest: 95 % reads, 5 % inserts, of which new ones are read most.
+    YcsbD,
+    /// YCSB's E, short ranges: 95 % scans of 1 to 100 records, 5 % inserts.
+    YcsbE,
+    /// YCSB's F: half reads, half reads with a write after them.
+    YcsbF,
 }
+
+/// Names on the command line.
+const WORKLOADS: [(&str, Workload); 10] = [
+    ("string", Workload::String),
+    ("hash", Workload::Hash),
+    ("list", Workload::List),
+    ("zset", Workload::Zset),
+    ("ycsb-a", Workload::YcsbA),
+    ("ycsb-b", Workload::YcsbB),
+    ("ycsb-c", Workload::YcsbC),
+    ("ycsb-d", Workload::YcsbD),
+    ("ycsb-e", Workload::YcsbE),
+    ("ycsb-f", Workload::YcsbF),
+];
+
+impl Workload {
+    /// Whether it is one of YCSB's, whose items are records: hashes with ten fields.
+    #[must_use]
+    pub fn has_records(self) -> bool {
+        !matches!(self, Self::String | Self::Hash | Self::List | Self::Zset)
+    }
+    /// Whether what is read of an item tells that the load has written it.
+    #[must_use]
+    pub fn is_verifiable(self) -> bool {
+        !matches!(self, Self::List | Self::Zset)
+    }
+    /// Writes to reads, if nothing else is asked for.
+    #[must_use]
+    pub fn ratio(self) -> Ratio {
+        let (writes, reads) = match self {
+            Self::YcsbA | Self::YcsbF => (1, 1),
+            Self::YcsbB | Self::YcsbD | Self::YcsbE => (5, 95),
+            Self::YcsbC => (0, 1),
+            Self::String | Self::Hash | Self::List | Self::Zset => (1, 0),
+        };
+        Ratio { writes, reads }
+    }
+    /// Which keys, if nothing else is asked for: YCSB's constant is 0.99.
+    #[must_use]
+    pub fn distribution(self) -> Distribution {
+        match self {
+            Self::YcsbD => Distribution::Latest(YCSB_THETA),
+            _ if self.has_records() => Distribution::Zipf(YCSB_THETA),
+            _ => Distribution::Uniform,
+        }
+    }
+    /// Bytes of a value, or of a field of a record, if nothing else is asked for.
+    #[must_use]
+    pub fn value_size(self) -> usize {
+        if self.has_records() { 100 } else { 1024 }
+    }
+    /// What a write and a read are, in words.
+    #[must_use]
+    pub fn words(self) -> (&'static str, &'static str) {
+        match self {
+            Self::String => ("SET", "GET"),
+            Self::Hash => ("HSET", "HGET"),
+            Self::List => ("LPUSH", "LINDEX"),
+            Self::Zset => ("ZADD", "ZSCORE"),
+            Self::YcsbA | Self::YcsbB | Self::YcsbC => {
+                ("update (HSET of a field)", "read (HGETALL)")
+            }
+            Self::YcsbD => ("insert (HSET, ZADD)", "read (HGETALL)"),
+            Self::YcsbE => ("insert (HSET, ZADD)", "scan (ZRANGEBYSCORE, HGETALL of each)"),
+            Self::YcsbF => ("read-modify-write (HGETALL, then HSET)", "read (HGETALL)"),
+        }
+    }
+}
+
+/// The exponent of YCSB's generators.
+const YCSB_THETA: f64 = 0.99;
 
 impl FromStr for Workload {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "string" => Ok(Self::String),
-            "hash" => Ok(Self::Hash),
-            "list" => Ok(Self::List),
-            "zset" => Ok(Self::Zset),
-            _ => Err(format!("'{text}' is no workload; there are string, hash, list and zset")),
-        }
+        let named = WORKLOADS.iter().find(|(name, _)| *name == text);
+        named.map(|(_, workload)| *workload).ok_or_else(|| {
+            format!("'{text}' is no workload; there are string, hash, list, zset and ycsb-a to -f")
+        })
+    }
+}
+
+impl fmt::Display for Workload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let named = WORKLOADS.iter().find(|(_, workload)| workload == self);
+        f.write_str(named.map_or("unnamed", |(name, _)| name))
     }
 }
 
@@ -218,6 +328,8 @@ pub enum Distribution {
     Uniform,
     /// Keys by Zipf's law of this exponent, scattered over the key space.
     Zipf(f64),
+    /// Keys by Zipf's law of this exponent, the newest first.
+    Latest(f64),
     /// A bell curve around the middle key; its deviation is this share of all keys.
     Gaussian(f64),
 }
@@ -235,13 +347,17 @@ impl FromStr for Distribution {
         match (name, number) {
             ("uniform", None) => Ok(Self::Uniform),
             ("zipf", Some(Some(theta))) if theta > 0.0 && theta <= 16.0 => Ok(Self::Zipf(theta)),
+            ("latest", None) => Ok(Self::Latest(YCSB_THETA)),
+            ("latest", Some(Some(theta))) if theta > 0.0 && theta <= 16.0 => {
+                Ok(Self::Latest(theta))
+            }
             ("gaussian", None) => Ok(Self::Gaussian(DEVIATION)),
             ("gaussian", Some(Some(share))) if share > 0.0 && share <= 10.0 => {
                 Ok(Self::Gaussian(share))
             }
             _ => Err(format!(
-                "'{text}' is no distribution; there are uniform, zipf:S (0 < S <= 16), gaussian \
-                 and gaussian:DEVIATION (a share of the keys, up to 10)"
+                "'{text}' is no distribution; there are uniform, zipf:S and latest:S (0 < S <= \
+                 16), latest, gaussian and gaussian:DEVIATION (a share of the keys, up to 10)"
             )),
         }
     }
@@ -252,6 +368,7 @@ impl fmt::Display for Distribution {
         match self {
             Self::Uniform => write!(f, "uniform"),
             Self::Zipf(theta) => write!(f, "zipf:{theta}"),
+            Self::Latest(theta) => write!(f, "latest:{theta}"),
             Self::Gaussian(share) => write!(f, "gaussian:{share:.3}"),
         }
     }
@@ -275,6 +392,7 @@ mod tests {
             ("--rate", Plan { rate: Rate::PerSecond(0), ..plan.clone() }),
             ("--duration", Plan { duration: Duration::ZERO, ..plan.clone() }),
             ("--bgsave-every", Plan { bgsave_every: Some(plan.duration), ..plan.clone() }),
+            ("--rewrite-every", Plan { rewrite_every: Some(plan.duration), ..plan.clone() }),
             ("--user", Plan { user: Some("u".into()), ..plan.clone() }),
             ("--ratio", Plan { ratio: Ratio { writes: 0, reads: 0 }, ..plan.clone() }),
         ];
@@ -297,6 +415,9 @@ mod tests {
         for text in ["", "1", "1:", "-1:1", "1:2:3", "9999999:1"] {
             assert!(text.parse::<Ratio>().is_err(), "{text}");
         }
-        assert!("stream".parse::<Workload>().is_err());
+        assert!("stream".parse::<Workload>().is_err() && "ycsb-g".parse::<Workload>().is_err());
+        for (name, workload) in WORKLOADS {
+            assert_eq!((name.parse(), workload.to_string().as_str()), (Ok(workload), name));
+        }
     }
 }

@@ -157,6 +157,8 @@ pub struct Report {
     pub saves: Vec<Stretch>,
     /// Full syncs of replicas.
     pub syncs: Vec<Stretch>,
+    /// Rewrites of the log.
+    pub rewrites: Vec<Stretch>,
     /// Queries sent, and those with a right reply.
     pub sent: u64,
     /// See above.
@@ -253,6 +255,7 @@ impl Report {
             phases,
             saves: stretches.saves,
             syncs: stretches.syncs,
+            rewrites: stretches.rewrites,
             sent: tally.sent,
             answered: tally.answered,
             missing: tally.missing,
@@ -274,6 +277,11 @@ impl Report {
         };
         report.judge();
         report
+    }
+
+    /// Saves, syncs and rewrites.
+    pub(crate) fn stretches(&self) -> impl Iterator<Item = &Stretch> {
+        self.saves.iter().chain(&self.syncs).chain(&self.rewrites)
     }
 
     /// Adds why the figures are doubtful.
@@ -320,14 +328,15 @@ fn phase_report(tally: &Tally, phase: Phase, seconds: f64) -> PhaseReport {
 }
 
 /// Seconds of each phase, in the order of [`Phase::ALL`].
-fn lengths(stretches: &Stretches, whole: f64) -> [f64; 3] {
+fn lengths(stretches: &Stretches, whole: f64) -> [f64; Phase::ALL.len()] {
     let mut edges = vec![0, (whole * SECOND as f64) as u64];
     let end = edges[1];
-    for it in stretches.saves.iter().chain(&stretches.syncs) {
+    let all = [&stretches.saves, &stretches.syncs, &stretches.rewrites];
+    for it in all.into_iter().flatten() {
         edges.extend([it.from_ns.min(end), it.to_ns.unwrap_or(end).min(end)]);
     }
     edges.sort_unstable();
-    let mut lengths = [0.0; 3];
+    let mut lengths = [0.0; Phase::ALL.len()];
     for pair in edges.windows(2) {
         lengths[stretches.phase(pair[0]) as usize] += (pair[1] - pair[0]) as f64 / SECOND as f64;
     }
@@ -348,7 +357,7 @@ pub(crate) mod tests {
             ..Plan::default()
         };
         let save = Stretch { from_ns: 300_000_000, to_ns: Some(500_000_000), asked: true };
-        let stretches = Stretches { saves: vec![save], syncs: Vec::new() };
+        let stretches = Stretches { saves: vec![save], ..Stretches::default() };
         let mut tally = Tally::new(&plan);
         for number in 0..1_000_u64 {
             let due = number * 1_000_000;

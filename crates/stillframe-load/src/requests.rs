@@ -4,12 +4,17 @@
 //! a stretch of random bytes. So values do not compress, and a value that is read can be checked
 //! without a memory of the writes.
 
+mod records;
+
 use stillframe_measure::draw::{Rng, Scatter, gaussian, mix};
 use stillframe_measure::zipf::Zipf;
 use stillframe_resp::{Reply, format_integer};
 
+pub(crate) use records::FollowUp;
+
 use crate::error::readable;
 use crate::plan::{Distribution, Plan, Ratio, Workload};
+use records::Inserted;
 
 /// Stretches of random bytes start anywhere in here.
 const POOL_BYTES: u64 = 64 << 10;
@@ -18,21 +23,53 @@ const HASH: &str = "load:hash";
 const LIST: &str = "load:list";
 const ZSET: &str = "load:zset";
 
-/// What a query does.
+/// How the latency of a query counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Op {
     Write,
     Read,
 }
 
+/// What a query does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Write,
+    Read,
+    /// Of a new record.
+    Insert,
+    /// Of records that follow each other in the index.
+    Scan,
+    /// A read, and a write once its reply is there.
+    Modify,
+}
+
 /// One query.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Query {
-    pub(crate) op: Op,
-    /// Number of the key, field or member.
+    pub(crate) kind: Kind,
+    /// Number of the key, field, member or record.
     pub(crate) item: u64,
-    /// Score of a member.
+    /// Score of a member; of a record, what chooses the field or the length of a scan.
     pub(crate) score: u32,
+}
+
+impl Query {
+    pub(crate) fn op(self) -> Op {
+        match self.kind {
+            Kind::Write | Kind::Insert | Kind::Modify => Op::Write,
+            Kind::Read | Kind::Scan => Op::Read,
+        }
+    }
+}
+
+/// A request that has been sent and has no reply yet.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SentQuery {
+    /// Intended time of the query.
+    pub(crate) due: u64,
+    pub(crate) query: Query,
+    /// Whether its reply ends the query, unless that reply leads to more requests.
+    pub(crate) is_last: bool,
 }
 
 /// What became of a query.
@@ -59,6 +96,9 @@ pub(crate) struct Requests {
     /// The first bytes of requests: writes, reads. Made once, since generating takes a core from
     /// the measured server.
     heads: [Vec<u8>; 2],
+    /// What a write and a read are.
+    kinds: [Kind; 2],
+    inserted: Inserted,
     check: Check,
 }
 
@@ -77,6 +117,7 @@ pub(crate) enum Check {
 enum Pick {
     Uniform,
     Zipf(Zipf, Scatter),
+    Latest(Zipf),
     Gaussian(f64),
 }
 
@@ -103,6 +144,12 @@ impl Values {
         out.extend_from_slice(&mark[..head]);
         out.extend_from_slice(&self.pool[start..start + self.size - head]);
     }
+    /// As a word of a request.
+    fn bulk(&self, item: u64, out: &mut Vec<u8>) {
+        length(out, self.size);
+        self.put(item, out);
+        out.extend_from_slice(b"\r\n");
+    }
     fn is_of(&self, item: u64, value: &[u8]) -> bool {
         let mark = self.mark(item);
         value.len() == self.size && value.iter().zip(&mark).all(|(a, b)| a == b)
@@ -117,6 +164,7 @@ impl Requests {
             Distribution::Zipf(theta) => {
                 Pick::Zipf(Zipf::new(plan.keys, theta), Scatter::new(plan.keys))
             }
+            Distribution::Latest(theta) => Pick::Latest(Zipf::new(plan.keys, theta)),
             Distribution::Gaussian(deviation) => Pick::Gaussian(deviation),
         };
         Self {
@@ -127,6 +175,8 @@ impl Requests {
             rng: Rng(mix(plan.seed).wrapping_add(mix(worker as u64))),
             values: Values::new(plan.seed, plan.value_size),
             heads: [Op::Write, Op::Read].map(|op| head(plan.workload, op)),
+            kinds: kinds(plan.workload),
+            inserted: Inserted::new(plan.keys, worker, plan.threads),
             check,
         }
     }
@@ -137,49 +187,59 @@ impl Requests {
         let parts = u64::from(self.ratio.writes) + u64::from(self.ratio.reads);
         let is_write =
             self.ratio.reads == 0 || self.rng.below(parts.max(1)) < u64::from(self.ratio.writes);
-        let op = if is_write { Op::Write } else { Op::Read };
+        let kind = self.kinds[usize::from(!is_write)];
         let item = match &self.pick {
+            _ if kind == Kind::Insert => self.inserted.next(),
             Pick::Uniform => self.rng.below(self.keys),
             Pick::Zipf(zipf, scatter) => scatter.place(zipf.draw(|| self.rng.unit())),
+            Pick::Latest(zipf) => self.inserted.newest(zipf.draw(|| self.rng.unit())),
             Pick::Gaussian(deviation) => gaussian(self.keys, *deviation, &mut self.rng),
         };
-        Query { op, item, score: self.rng.next() as u32 }
+        Query { kind, item, score: self.rng.next() as u32 }
     }
 
     /// The write of one item, for filling.
     pub(crate) fn fill(&mut self, item: u64) -> Query {
-        Query { op: Op::Write, item, score: self.rng.next() as u32 }
+        let kind = if self.workload.has_records() { Kind::Insert } else { Kind::Write };
+        Query { kind, item, score: self.rng.next() as u32 }
     }
 
-    /// Appends the request of a query.
-    pub(crate) fn encode(&self, query: Query, out: &mut Vec<u8>) {
-        let Query { op, item, score } = query;
+    /// Appends the first requests of a query, and returns their number.
+    pub(crate) fn encode(&self, query: Query, out: &mut Vec<u8>) -> usize {
+        if self.workload.has_records() {
+            return records::encode(&self.values, query, out);
+        }
+        let Query { item, score, .. } = query;
+        let op = query.op();
         out.extend_from_slice(&self.heads[op as usize]);
         match (self.workload, op) {
-            (Workload::String, Op::Write) => {
-                name(out, b"$16\r\nkey:", item);
-                self.value(item, out);
-            }
-            (Workload::String, Op::Read) => name(out, b"$16\r\nkey:", item),
             (Workload::Hash, Op::Write) => {
                 name(out, b"$18\r\nfield:", item);
-                self.value(item, out);
+                self.values.bulk(item, out);
             }
             (Workload::Hash, Op::Read) => name(out, b"$18\r\nfield:", item),
-            (Workload::List, Op::Write) => self.value(item, out),
+            (Workload::List, Op::Write) => self.values.bulk(item, out),
             (Workload::List, Op::Read) => {}
             (Workload::Zset, Op::Write) => {
                 bulk(out, format_integer(score.into(), &mut [0; 20]));
                 name(out, b"$19\r\nmember:", item);
             }
             (Workload::Zset, Op::Read) => name(out, b"$19\r\nmember:", item),
+            (_, Op::Write) => {
+                name(out, b"$16\r\nkey:", item);
+                self.values.bulk(item, out);
+            }
+            (_, Op::Read) => name(out, b"$16\r\nkey:", item),
         }
+        1
     }
 
-    fn value(&self, item: u64, out: &mut Vec<u8>) {
-        length(out, self.values.size);
-        self.values.put(item, out);
-        out.extend_from_slice(b"\r\n");
+    /// What a good reply leads to: more requests of its query go to `next`.
+    #[inline]
+    pub(crate) fn proceed(&mut self, sent: SentQuery, reply: &Reply<'_>, next: &mut FollowUp) {
+        if self.workload.has_records() {
+            records::proceed(&self.values, &mut self.inserted, sent, reply, next);
+        }
     }
 
     /// What became of a query.
@@ -189,8 +249,10 @@ impl Requests {
             return Verdict::Refused(readable(text));
         }
         let (check, workload) = (self.check, self.workload);
-        match (query.op, reply) {
+        let op = query.op();
+        match (op, reply) {
             _ if check == Check::Nothing => Verdict::Good,
+            _ if workload.has_records() => records::judge(&self.values, check, query, reply),
             (Op::Write, Reply::Simple(b"OK")) if workload == Workload::String => Verdict::Good,
             (Op::Write, Reply::Integer(0..)) if workload != Workload::String => Verdict::Good,
             (Op::Read, Reply::Null) => match check {
@@ -201,18 +263,18 @@ impl Requests {
             },
             (Op::Read, Reply::Double(_)) if workload == Workload::Zset => Verdict::Good,
             (Op::Read, Reply::Bulk(value)) => self.judge_value(query.item, value),
-            (_, other) => Verdict::Wrong(format!("{:?} got the reply {}", query.op, brief(other))),
+            (_, other) => Verdict::Wrong(format!("{op:?} got the reply {}", brief(other))),
         }
     }
 
     fn judge_value(&self, item: u64, value: &[u8]) -> Verdict {
         let is_right = match (self.check, self.workload) {
             (Check::Nothing | Check::Kind, _) => true,
-            (_, Workload::String | Workload::Hash) => self.values.is_of(item, value),
             (_, Workload::List) => value.len() == self.values.size,
             (_, Workload::Zset) => {
                 std::str::from_utf8(value).is_ok_and(|text| text.parse::<f64>().is_ok())
             }
+            _ => self.values.is_of(item, value),
         };
         match is_right {
             true => Verdict::Good,
@@ -224,17 +286,28 @@ impl Requests {
     }
 }
 
+/// What a write and a read of a workload are.
+fn kinds(workload: Workload) -> [Kind; 2] {
+    match workload {
+        Workload::YcsbD => [Kind::Insert, Kind::Read],
+        Workload::YcsbE => [Kind::Insert, Kind::Scan],
+        Workload::YcsbF => [Kind::Modify, Kind::Read],
+        _ => [Kind::Write, Kind::Read],
+    }
+}
+
 /// The first words of all requests of a kind, and their number.
 fn head(workload: Workload, op: Op) -> Vec<u8> {
     let (count, words): (usize, &[&str]) = match (workload, op) {
-        (Workload::String, Op::Write) => (3, &["SET"]),
-        (Workload::String, Op::Read) => (2, &["GET"]),
         (Workload::Hash, Op::Write) => (4, &["HSET", HASH]),
         (Workload::Hash, Op::Read) => (3, &["HGET", HASH]),
         (Workload::List, Op::Write) => (3, &["LPUSH", LIST]),
         (Workload::List, Op::Read) => (3, &["LINDEX", LIST, "0"]),
         (Workload::Zset, Op::Write) => (4, &["ZADD", ZSET]),
         (Workload::Zset, Op::Read) => (3, &["ZSCORE", ZSET]),
+        // Records write their own.
+        (_, Op::Write) => (3, &["SET"]),
+        (_, Op::Read) => (2, &["GET"]),
     };
     let mut out = format!("*{count}\r\n").into_bytes();
     words.iter().for_each(|word| bulk(&mut out, word.as_bytes()));
@@ -288,8 +361,16 @@ mod tests {
     /// A server can read every request, and its words are right.
     #[test]
     fn requests_are_well_formed_and_come_again_from_the_same_seed() {
-        let all = [Workload::String, Workload::Hash, Workload::List, Workload::Zset];
-        for workload in all {
+        for workload in [
+            Workload::String,
+            Workload::Hash,
+            Workload::List,
+            Workload::Zset,
+            Workload::YcsbA,
+            Workload::YcsbD,
+            Workload::YcsbE,
+            Workload::YcsbF,
+        ] {
             let ratio = Ratio { writes: 1, reads: 1 };
             let plan = Plan { ratio, ..plan(workload, Distribution::Uniform) };
             let mut one = Requests::new(&plan, 0, Check::Kind);
@@ -298,11 +379,13 @@ mod tests {
             for _ in 0..1000 {
                 let (mut buffer, query) = (Vec::new(), one.next());
                 assert_eq!(query, two.next());
-                one.encode(query, &mut buffer);
-                let mut parser = Parser::new(Limits::OPEN);
-                let used = parser.parse(&mut buffer).expect("a request").expect("a whole one");
-                assert_eq!(used, buffer.len(), "{workload:?}");
-                reads += usize::from(query.op == Op::Read);
+                for _ in 0..one.encode(query, &mut buffer) {
+                    let mut parser = Parser::new(Limits::OPEN);
+                    let used = parser.parse(&mut buffer).expect("a request").expect("a whole one");
+                    buffer.drain(..used);
+                }
+                assert!(buffer.is_empty(), "{workload:?}");
+                reads += usize::from(query.op() == Op::Read);
             }
             assert!((400..600).contains(&reads), "{reads}");
         }
@@ -316,7 +399,7 @@ mod tests {
             let requests = Requests::new(&plan, 0, Check::Value { filled: true });
             let mut value = Vec::new();
             requests.values.put(5, &mut value);
-            let query = Query { op: Op::Read, item: 5, score: 0 };
+            let query = Query { kind: Kind::Read, item: 5, score: 0 };
             assert_eq!(requests.judge(query, &Reply::Bulk(&value)), Verdict::Good);
             value[0] ^= 1;
             assert!(matches!(requests.judge(query, &Reply::Bulk(&value)), Verdict::Wrong(_)));

@@ -84,15 +84,36 @@ impl Side {
         Ok(refused)
     }
 
+    /// Sends encoded requests, and hands over each of `count` replies with its number.
+    pub(crate) fn each(
+        &mut self,
+        requests: &[u8],
+        count: usize,
+        mut look: impl FnMut(usize, &Reply<'_>),
+    ) -> io::Result<()> {
+        self.stream.write_all(requests)?;
+        let stop = AtomicBool::new(false);
+        (0..count).try_for_each(|number| self.reply(&stop, |reply| look(number, reply)))
+    }
+
     fn answer(&mut self, stop: &AtomicBool) -> io::Result<Answer> {
+        self.reply(stop, text)
+    }
+
+    /// Waits for a reply, and returns what `look` makes of it.
+    fn reply<T>(
+        &mut self,
+        stop: &AtomicBool,
+        mut look: impl FnMut(&Reply<'_>) -> T,
+    ) -> io::Result<T> {
         let deadline = Instant::now() + PATIENCE;
         let mut scratch = [0; 16 << 10];
         loop {
             let bad = |error| io::Error::new(ErrorKind::InvalidData, error);
             if let Some((reply, used)) = decode_reply(&self.input).map_err(bad)? {
-                let answer = text(&reply);
+                let seen = look(&reply);
                 self.input.drain(..used);
-                return Ok(answer);
+                return Ok(seen);
             }
             match self.stream.read(&mut scratch) {
                 Ok(0) => return Err(closed()),

@@ -159,7 +159,7 @@ mod tests {
 
     fn stretches() -> Stretches {
         let save = Stretch { from_ns: 1_000, to_ns: Some(2_000), asked: true };
-        Stretches { saves: vec![save], syncs: Vec::new() }
+        Stretches { saves: vec![save], ..Stretches::default() }
     }
 
     #[test]

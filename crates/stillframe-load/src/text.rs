@@ -81,11 +81,19 @@ impl Report {
     pub fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         let length = |it: &Stretch| Some((it.to_ns? - it.from_ns) as f64 / SECOND as f64);
-        let lengths: Vec<f64> = self.saves.iter().filter_map(length).collect();
-        if !lengths.is_empty() {
-            let each: Vec<String> = lengths.iter().map(|it| format!("{it:.2}")).collect();
-            notes.push(format!("Saves that ended took {} s.", each.join(", ")));
+        for (name, all) in [("Saves", &self.saves), ("Rewrites of the log", &self.rewrites)] {
+            let each: Vec<String> =
+                all.iter().filter_map(length).map(|it| format!("{it:.2}")).collect();
+            if !each.is_empty() {
+                notes.push(format!("{name} that ended took {} s.", each.join(", ")));
+            }
         }
+        notes.push(format!(
+            "{}; {} keys, {}.",
+            self.plan.mix(),
+            self.plan.keys,
+            self.plan.distribution
+        ));
         let late = &self.late;
         notes.push(format!(
             "Sent more than {} us late: {} by the generator (worst {} ms), {} because every \

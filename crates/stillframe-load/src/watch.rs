@@ -1,11 +1,12 @@
-//! The thread beside the load: it begins and watches saves, and reports progress.
+//! The thread beside the load: it begins and watches saves and rewrites of the log, and reports
+//! progress.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::clock::{SECOND, nanos};
-use crate::phases::{LEAD, Stretch, see};
+use crate::phases::{LEAD, Stretch, Stretches, see};
 use crate::progress::{Progress, Stage};
 use crate::report::Quantiles;
 use crate::side::{Side, field};
@@ -16,6 +17,43 @@ const POLL_SAVING: u64 = 20_000_000;
 const POLL: u64 = 50_000_000;
 /// How often progress is reported.
 pub(crate) const TELL: u64 = 250_000_000;
+
+/// What the measurement asks the server to do beside the load.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Task {
+    Save,
+    Rewrite,
+}
+
+impl Task {
+    const ALL: [Self; 2] = [Self::Save, Self::Rewrite];
+
+    fn name(self) -> &'static str {
+        ["save", "rewrite"][self as usize]
+    }
+    fn command(self) -> &'static str {
+        ["BGSAVE", "BGREWRITEAOF"][self as usize]
+    }
+    fn flag(self) -> &'static str {
+        ["--bgsave-every", "--rewrite-every"][self as usize]
+    }
+    fn every(self, common: &Common<'_>) -> Option<Duration> {
+        [common.plan.bgsave_every, common.plan.rewrite_every][self as usize]
+    }
+    fn of(self, stretches: &mut Stretches) -> &mut Vec<Stretch> {
+        match self {
+            Self::Save => &mut stretches.saves,
+            Self::Rewrite => &mut stretches.rewrites,
+        }
+    }
+    fn of_ref(self, stretches: &Stretches) -> &[Stretch] {
+        match self {
+            Self::Save => &stretches.saves,
+            Self::Rewrite => &stretches.rewrites,
+        }
+    }
+}
+
 /// The calling thread, while others put the load on.
 pub(crate) struct Watch<'a> {
     common: &'a Common<'a>,
@@ -24,10 +62,11 @@ pub(crate) struct Watch<'a> {
     /// The caller's wish to end early.
     stop: &'a AtomicBool,
     progress: &'a mut dyn FnMut(&Progress),
-    next_save: Option<u64>,
+    /// When the next save, and the next rewrite of the log, is asked for.
+    next: [Option<u64>; 2],
     next_poll: u64,
-    /// When the last poll was sent that saw no save, and no sync.
-    quiet: [u64; 2],
+    /// When the last poll was sent that saw no save, no sync, and no rewrite.
+    quiet: [u64; 3],
     last_report: (u64, u64),
     pub(crate) warnings: Vec<String>,
     /// Whether the caller wished to end early.
@@ -45,14 +84,14 @@ impl<'a> Watch<'a> {
     ) -> Self {
         Self {
             is_floor: side.is_none(),
-            next_save: side.as_ref().and(common.plan.bgsave_every).map(nanos),
+            next: Task::ALL.map(|task| side.as_ref().and(task.every(common)).map(nanos)),
             common,
             side,
             shown,
             stop,
             progress,
             next_poll: 0,
-            quiet: [0; 2],
+            quiet: [0; 3],
             last_report: (0, 0),
             warnings: Vec::new(),
             interrupted: false,
@@ -68,8 +107,8 @@ impl<'a> Watch<'a> {
         let now = self.common.clock.now();
         if self.side.is_none() {
             self.common.phases.know(u64::MAX, |_| ());
-        } else if self.next_save.is_some_and(|at| now >= at) {
-            self.begin_save(now);
+        } else if let Some(task) = self.due(now) {
+            self.begin(task, now);
         } else if now >= self.next_poll {
             self.poll();
         }
@@ -78,33 +117,41 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Begins a save, unless one runs or the measurement is over.
-    fn begin_save(&mut self, now: u64) {
-        let every = self.common.plan.bgsave_every.map_or(u64::MAX, nanos);
-        self.next_save = Some(now.saturating_add(every)).filter(|&at| at < self.end());
+    /// What is to be asked for now.
+    fn due(&self, now: u64) -> Option<Task> {
+        Task::ALL.into_iter().find(|&task| self.next[task as usize].is_some_and(|at| now >= at))
+    }
+
+    /// Begins a save or a rewrite, unless one runs or the measurement is over.
+    fn begin(&mut self, task: Task, now: u64) {
+        let every = task.every(self.common).map_or(u64::MAX, nanos);
+        self.next[task as usize] = Some(now.saturating_add(every)).filter(|&at| at < self.end());
         if now >= self.end() {
             return;
         }
-        if self.common.phases.with(|it| it.saves.last().is_some_and(|it| it.to_ns.is_none())) {
-            self.warn("a save took longer than --bgsave-every: the next one was skipped".into());
+        let runs = |it: &Stretches| task.of_ref(it).last().is_some_and(|it| it.to_ns.is_none());
+        if self.common.phases.with(runs) {
+            let (what, flag) = (task.name(), task.flag());
+            self.warn(format!("a {what} took longer than {flag}: the next one was skipped"));
             return;
         }
-        let save = Stretch { from_ns: now.saturating_sub(LEAD), to_ns: None, asked: true };
-        let known = self.common.phases.known_until().max(save.from_ns);
+        let begun = Stretch { from_ns: now.saturating_sub(LEAD), to_ns: None, asked: true };
+        let known = self.common.phases.known_until().max(begun.from_ns);
         let mut before = 0;
         self.common.phases.know(known, |it| {
-            before = it.saves.len();
-            // A save that the last poll saw has ended, so this one starts after it.
-            let ended = it.saves.last().and_then(|it| it.to_ns).unwrap_or(0);
-            it.saves.push(Stretch { from_ns: save.from_ns.max(ended), ..save });
+            let all = task.of(it);
+            before = all.len();
+            // What the last poll saw has ended, so this one starts after it.
+            let ended = all.last().and_then(|it| it.to_ns).unwrap_or(0);
+            all.push(Stretch { from_ns: begun.from_ns.max(ended), ..begun });
         });
         let Some(side) = self.side.as_mut() else { return };
-        match side.call(&["BGSAVE"], self.common.stop) {
+        match side.call(&[task.command()], self.common.stop) {
             Ok(Ok(_)) => {}
             Ok(Err(error)) => {
-                // No save ran: the time that was set aside for it was normal.
-                self.common.phases.know(known, |it| it.saves.truncate(before));
-                self.warn(format!("BGSAVE was refused: {error}"));
+                // None ran: the time that was set aside for it was normal.
+                self.common.phases.know(known, |it| task.of(it).truncate(before));
+                self.warn(format!("{} was refused: {error}", task.command()));
             }
             Err(error) => self.go_blind(&error),
         }
@@ -126,7 +173,8 @@ impl<'a> Watch<'a> {
             (Err(error), _) | (_, Err(error)) => return self.go_blind(&error),
         };
         let answered = self.common.clock.now();
-        let saves = field(&saves, "rdb_bgsave_in_progress").is_some_and(|it| it != "0");
+        let [saves, rewrites] = ["rdb_bgsave_in_progress", "aof_rewrite_in_progress"]
+            .map(|name| field(&saves, name).is_some_and(|it| it != "0"));
         let under_way = |line: &str| {
             line.starts_with("slave")
                 && ["state=wait_bgsave", "state=send_bulk"].iter().any(|state| line.contains(state))
@@ -137,11 +185,12 @@ impl<'a> Watch<'a> {
         self.common.phases.know(sent.saturating_sub(LEAD), |it| {
             see(&mut it.saves, saves, quiet[0], answered);
             see(&mut it.syncs, syncs, quiet[1], answered);
+            see(&mut it.rewrites, rewrites, quiet[2], answered);
         });
-        for (quiet, runs) in self.quiet.iter_mut().zip([saves, syncs]) {
+        for (quiet, runs) in self.quiet.iter_mut().zip([saves, syncs, rewrites]) {
             *quiet = if runs { *quiet } else { sent };
         }
-        self.next_poll = answered + if saves || syncs { POLL_SAVING } else { POLL };
+        self.next_poll = answered + if saves || syncs || rewrites { POLL_SAVING } else { POLL };
     }
 
     /// Stops polling; the load goes on. If the server itself is gone, the load will notice.
@@ -151,11 +200,11 @@ impl<'a> Watch<'a> {
         }
         let now = self.common.clock.now();
         self.common.phases.know(now, |it| {
-            for stretch in it.saves.iter_mut().chain(&mut it.syncs) {
+            for stretch in it.saves.iter_mut().chain(&mut it.syncs).chain(&mut it.rewrites) {
                 stretch.to_ns.get_or_insert(now);
             }
         });
-        (self.side, self.next_save) = (None, None);
+        (self.side, self.next) = (None, [None; 2]);
     }
 
     fn warn(&mut self, warning: String) {
@@ -191,7 +240,8 @@ impl<'a> Watch<'a> {
     pub(crate) fn finish(&mut self) {
         let own = |all: &[Stretch]| all.iter().filter(|it| !it.asked).count();
         let foreign = self.common.phases.with(|it| own(&it.saves));
-        if foreign > 0 && self.common.phases.with(|it| it.syncs.is_empty()) {
+        let explained = |it: &Stretches| !it.syncs.is_empty() || !it.rewrites.is_empty();
+        if foreign > 0 && !self.common.phases.with(explained) {
             self.warn(format!(
                 "the server saved {foreign} times by itself (CONFIG SET save \"\" stops that): \
                  those saves are counted, too"

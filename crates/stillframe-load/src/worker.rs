@@ -11,10 +11,10 @@ use std::sync::{Mutex, PoisonError};
 use hdrhistogram::Histogram;
 
 use crate::clock::{Clock, SECOND};
-use crate::connection::{Connection, SentQuery};
+use crate::connection::Connection;
 use crate::phases::Phases;
 use crate::plan::{Plan, Rate};
-use crate::requests::{Op, Requests, Verdict};
+use crate::requests::{FollowUp, Op, Requests, SentQuery, Verdict};
 use crate::schedule::Schedule;
 use crate::tally::Tally;
 use crate::wait::{Ready, Waiter};
@@ -195,13 +195,12 @@ impl<'a> Worker<'a> {
         let batch = self.common.plan.pipeline;
         for _ in 0..batch {
             let query = self.requests.next();
-            self.requests.encode(query, connection.out());
-            connection.expect(SentQuery { due, query });
+            let count = self.requests.encode(query, connection.out());
+            for number in 1..=count {
+                connection.expect(SentQuery { due, query, is_last: number == count });
+            }
         }
-        connection.flush()?;
-        if connection.would_block {
-            self.waiter.watch_room(connection.as_fd(), number, true)?;
-        }
+        self.flush(number)?;
         self.in_flight += batch;
         self.tally.sent += batch as u64;
         if self.common.plan.rate != Rate::Max {
@@ -212,6 +211,16 @@ impl<'a> Worker<'a> {
                 self.tally.late += batch as u64;
                 self.tally.late_max = self.tally.late_max.max(lateness);
             }
+        }
+        Ok(())
+    }
+
+    /// Sends what a connection has to send, and watches for room where the system has none.
+    fn flush(&mut self, number: usize) -> io::Result<()> {
+        let connection = &mut self.connections[number];
+        connection.flush()?;
+        if connection.would_block {
+            self.waiter.watch_room(connection.as_fd(), number, true)?;
         }
         Ok(())
     }
@@ -227,28 +236,41 @@ impl<'a> Worker<'a> {
         if !ready.readable {
             return Ok(());
         }
-        let (tally, live, requests) = (&mut self.tally, &mut self.live, &self.requests);
+        let (tally, live, requests) = (&mut self.tally, &mut self.live, &mut self.requests);
         let clock = self.common.clock;
         let (mut answered, mut now) = (0, None);
         let mut alike = Alike { due: 0, op: Op::Write, count: 0 };
-        let received = connection.receive(scratch, |SentQuery { due, query }, reply| {
-            answered += 1;
+        let mut next = FollowUp::default();
+        let received = connection.receive(scratch, |sent, reply| {
             let now = *now.get_or_insert_with(|| clock.now());
-            match requests.judge(query, reply) {
+            let (verdict, more) = (requests.judge(sent.query, reply), next.queries.len());
+            if matches!(verdict, Verdict::Good | Verdict::Missing) {
+                requests.proceed(sent, reply, &mut next);
+            }
+            let is_done = sent.is_last && next.queries.len() == more;
+            answered += usize::from(is_done);
+            match verdict {
                 Verdict::Good => {}
                 Verdict::Missing => tally.missing += 1,
                 Verdict::Refused(error) => return tally.refuse(error),
                 Verdict::Wrong(what) => return tally.mistake(what),
             }
-            if (alike.due, alike.op) != (due, query.op) {
-                alike.count_in(now, tally, live);
-                (alike.due, alike.op) = (due, query.op);
+            let (due, op) = (sent.due, sent.query.op());
+            if is_done {
+                if (alike.due, alike.op) != (due, op) {
+                    alike.count_in(now, tally, live);
+                    (alike.due, alike.op) = (due, op);
+                }
+                alike.count += 1;
             }
-            alike.count += 1;
         });
         alike.count_in(now.unwrap_or_default(), tally, live);
         self.in_flight -= answered;
-        if answered > 0 && connection.waiting().is_empty() {
+        if !next.queries.is_empty() {
+            connection.out().extend_from_slice(&next.bytes);
+            next.queries.into_iter().for_each(|sent| connection.expect(sent));
+            self.flush(ready.number)?;
+        } else if answered > 0 && connection.waiting().is_empty() {
             self.free.push_back(ready.number);
         }
         received
@@ -274,10 +296,11 @@ impl<'a> Worker<'a> {
             return;
         }
         let waiting = self.connections.iter().flat_map(|connection| connection.waiting());
-        let mut overdue: Vec<(u64, Op)> = waiting.map(|it| (it.due, it.query.op)).collect();
+        let last = waiting.filter(|sent| sent.is_last);
+        let mut overdue: Vec<(u64, Op)> = last.map(|it| (it.due, it.query.op())).collect();
         while let Some(due) = self.schedule.due(now).filter(|&due| due <= now) {
             let batch = self.common.plan.pipeline;
-            overdue.extend((0..batch).map(|_| (due, self.requests.next().op)));
+            overdue.extend((0..batch).map(|_| (due, self.requests.next().op())));
             self.schedule.advance();
         }
         self.tally.unanswered += overdue.len() as u64;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::support::{
-    Kind, Reply, Server, redis_is_here, send_signal, skipped, stillframe, wait_until,
+    Kind, Reply, Server, Setup, redis_is_here, send_signal, skipped, stillframe, wait_until,
 };
 
 /// Servers that are here.
@@ -118,6 +118,52 @@ fn collections_are_loaded() {
             assert_eq!(report["answered"], 600, "{kind:?}, {workload}");
             assert!(server.client().ask(count).int() >= 2_000, "{kind:?}, {workload}");
         }
+    }
+}
+
+/// Each of YCSB's workloads, with every reply checked; inserts lie behind the filled records.
+#[test]
+fn ycsb_is_loaded_and_every_record_is_checked() {
+    for kind in kinds("ycsb_is_loaded_and_every_record_is_checked") {
+        let server = Server::start(kind);
+        let target = target(&server);
+        for workload in ["ycsb-a", "ycsb-b", "ycsb-c", "ycsb-d", "ycsb-e", "ycsb-f"] {
+            server.client().ok("FLUSHALL");
+            let line = ["load", "--target", &target, "--json", "-", "--workload", workload];
+            let small = ["--keys", "300", "--rate", "300", "--duration", "1s", "--threads", "2"];
+            let rest = ["--fill", "--protocol-check", "--clients", "8", "--pipeline", "2"];
+            let output = stillframe(&[&line[..], &small, &rest].concat());
+            let report = report(&output);
+            assert_eq!(status(&output), Some(0), "{kind:?}, {workload}: {report}");
+            assert_eq!(report["answered"], 300, "{kind:?}, {workload}: {report}");
+            assert_eq!(report["missing"], 0, "{kind:?}, {workload}: {report}");
+            let mut client = server.client();
+            let records = client.ask("ZCARD _indices").int();
+            assert_eq!(client.ask("DBSIZE"), Reply::Int(records + 1), "{kind:?}, {workload}");
+            let inserts = records - 300;
+            let expected = if ["ycsb-d", "ycsb-e"].contains(&workload) { 1..60 } else { 0..1 };
+            assert!(expected.contains(&inserts), "{kind:?}, {workload}: {inserts} inserts");
+        }
+        let line = ["load", "--target", &target, "--json", "-", "--workload", "ycsb-c"];
+        let more = ["--keys", "300", "--rate", "300", "--duration", "1s", "--protocol-check"];
+        let output = stillframe(&[&line[..], &more, &["--seed", "2"]].concat());
+        assert_eq!(report(&output)["wrong"]["count"], 300, "{kind:?}: records of another seed");
+    }
+}
+
+#[test]
+fn a_rewrite_of_the_log_is_a_phase_of_its_own() {
+    for kind in kinds("a_rewrite_of_the_log_is_a_phase_of_its_own") {
+        let server = Setup::new(kind).flags(&["--appendonly", "yes"]).start();
+        let target = target(&server);
+        let more = ["--duration", "1500ms", "--rewrite-every", "500ms"];
+        let output = stillframe(&words(&target, &more));
+        let report = report(&output);
+        assert_eq!(status(&output), Some(0), "{kind:?}: {report}");
+        let phases = report["phases"].as_array().expect("phases");
+        assert!(phases.iter().any(|it| it["phase"] == "rewriting"), "{kind:?}: {phases:?}");
+        assert_eq!(report["rewrites"][0]["asked"], true, "{kind:?}");
+        assert_eq!(report["answered"], 3_000, "{kind:?}");
     }
 }
 
