@@ -1,5 +1,6 @@
 //! What tests of several crates share: the programs that they use or compare this project with,
-//! each of which may be missing by itself; transcripts of redis-server; random requests by seed.
+//! each of which may be missing by itself; transcripts of redis-server; random requests by seed; a
+//! watchdog for tests that may hang.
 //!
 //! - A test asks for all its peers before it uses one, and passes where one is missing. A line on
 //!   standard error names each missing one, past the capture of the test harness, which shows a
@@ -13,11 +14,13 @@ pub mod reply;
 pub mod requests;
 pub mod scanning;
 pub mod transcript;
+mod watchdog;
 
 use std::io::Write;
 use std::process::{Command, Stdio};
 
 pub use random::{Random, rounds};
+pub use watchdog::Watchdog;
 
 /// A program that is not part of this project.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
