@@ -1,5 +1,4 @@
-//! Fields of the file formats, little-endian. The places are the caller's to know: each is in
-//! bounds.
+//! Fields of the file formats, little-endian. The caller gives offsets that are in bounds.
 
 /// Bytes of a name in a header, zero padded.
 pub(crate) const NAME_BYTES: usize = 16;
@@ -30,4 +29,12 @@ pub(crate) fn padded(name: &str) -> [u8; NAME_BYTES] {
 /// The name before its padding.
 pub(crate) fn unpadded(name: [u8; NAME_BYTES]) -> String {
     String::from_utf8_lossy(name.split(|&byte| byte == 0).next().unwrap_or_default()).into_owned()
+}
+
+/// The offsets in the byte maps of a page of `docs/formats`, line by line: a line gives where the
+/// fields of one row start, and where the row ends.
+#[cfg(test)]
+pub(crate) fn documented_offsets(page: &str) -> Vec<Vec<&str>> {
+    let lines = page.lines().filter_map(|line| line.strip_prefix("byte "));
+    lines.map(|line| line.split_whitespace().collect()).collect()
 }

@@ -1,68 +1,20 @@
-//! The checkpoint file: one image with checksums, whole or as what changed since the one before.
-//! Version 4, little-endian throughout.
+//! The checkpoint file, version 4, little-endian. `docs/formats/checkpoint.md` has the byte maps
+//! and each field; a test compares the maps with the constants below.
 //!
-//! ```text
-//! byte  0                8        12         16              24              32
-//!       +----------------+--------+----------+---------------+---------------+
-//!       | "STILLCKP"     |version |words per | words         | number of the |
-//!       |                | 4      |block     |               | checkpoint    |
-//!       +----------------+--------+----------+---------------+------+--------+
-//!       | created, ms    | algorithm's name, zero padded      | zero | CRC-32C|
-//! byte  32               40                                   56     60       64
-//!       +----------------+------------------------------------+------+--------+
-//!       | log position   | creator, zero padded               | zero | CRC-32C|
-//! byte  64               72                                   88     92       96
-//!       +----------------+----------------+-------------------+------+--------+
-//!       | identity       | base's number  | base's identity   | flags| CRC-32C|
-//!       +----------------+----------------+-------------------+------+--------+
-//! byte  96               104              112                 120    124      128
-//!       +---------------------------------+--------+----------+------+--------+
-//!       | application's tag, zero padded  | layout | zero            | CRC-32C|
-//!       +---------------------------------+--------+-----------------+--------+
-//! byte  128                               144      148               156      160
-//!
-//! block +--------+--------+----------------+---------------------------------+
-//!       | CRC-32C| bytes  | first word     | payload                         |
-//!       +--------+--------+----------------+---------------------------------+
-//! byte  +0       +4       +8               +16                       +16+bytes
-//!
-//! footer+----------------+----------------+---------------+----------------+------------+
-//!       | "STILLEND"     | number         | words         | blocks         | CRC-64/NVME|
-//!       +----------------+----------------+---------------+----------------+------------+
-//! byte  +0               +8               +16             +24              +32        +40
-//! ```
-//!
-//! A *full* checkpoint (base's number 0) has every word: the payload of a block is words, 8 bytes
-//! each, and all blocks but the last hold `words per block`. An *increment* has what changed since
-//! the checkpoint with the base's number and identity, be that an increment or full: the payload
-//! is runs of words, rising and apart over the whole file:
-//!
-//! ```text
-//! run   +----------------------------------+---------------------------------+
-//!       | first word << 16 | words (1..)   | words, 8 bytes each             |
-//!       +----------------------------------+---------------------------------+
-//! ```
-//!
-//! With flag 1 a block may be packed: bit 31 of `bytes` is set, and the payload is the length of
-//! the true payload (4 bytes), then that in LZ4's block format.
-//!
-//! Versions 1 to 3 have a shorter header (64, 96 and 128 bytes) and no tag; 1 and 2 have no
-//! increments and no flags, and version 1 knows no log.
+//! A *full* checkpoint has every word. An *increment* has what changed since its base, the
+//! checkpoint that it names by number and identity, which may be an increment too.
 //!
 //! Invariants, each checked by the [`reader`]:
 //! - The identity is a random number that distinguishes this image from any other with its
 //!   number; merging a chain into a full checkpoint keeps it. So an increment names its base
 //!   beyond doubt, and may stay when the base is replaced by an equal state.
 //! - Words that the base does not have are zero unless an increment has them.
-//! - Tag and layout say whose state it is ([`Application`](crate::Application)); all zero: nobody
-//!   said.
-//! - The log position is the number of the first record of the log that is *not* in the state, or 0
-//!   if no log was kept. Each CRC-32C of the header covers what lies between it and the one before.
-//! - The CRC-32C at byte 60 covers bytes 0..60. *Every* later version keeps magic, version and this
-//!   checksum where they are, so that a newer file does not look damaged.
+//! - *Every* version keeps magic, version and the CRC-32C at byte 60 where they are, so that a
+//!   newer file does not look damaged. Each later CRC-32C of the header covers the bytes since the
+//!   one before.
 //! - The length of a full file that is not packed follows from `words` and `words per block`: a
-//!   reader knows it before it trusts any of the two with memory. Another file is as long as its
-//!   blocks say, each of which is sized by `words per block`.
+//!   reader knows it before it trusts either with memory. Any other file is as long as its blocks
+//!   say, and `words per block` bounds each of them.
 //! - A block's CRC-32C covers all of the block but itself: its length and its place too, so a block
 //!   that landed elsewhere, or twice, is found.
 //! - The footer repeats what the header says, and the digest covers every byte of the file before
@@ -124,7 +76,7 @@ pub(crate) struct Header {
     /// The first record of the log that is not in the state; 0 if there is no log.
     pub(crate) log_from: u64,
     creator: [u8; NAME_BYTES],
-    /// Tells the image from any other with its number; 0 before version 3.
+    /// Distinguishes the image from any other with its number; 0 before version 3.
     pub(crate) identity: u64,
     /// The checkpoint that this one adds to; `None` if it is full.
     pub(crate) base: Option<Link>,

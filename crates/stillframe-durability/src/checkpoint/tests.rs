@@ -6,6 +6,40 @@ mod threads;
 use super::reader::Reader;
 use super::writer::Writer;
 use super::*;
+use crate::fields::documented_offsets;
+
+/// Where the byte maps stand.
+const PAGE: &str = include_str!("../../../../docs/formats/checkpoint.md");
+
+#[test]
+fn the_byte_maps_in_the_documentation_are_those_of_the_code() {
+    let owner = Owner { tag: padded("order-book"), layout: 9 };
+    let mut header = Header { identity: 5, packs: true, owner, ..header(3, 4) };
+    header.log_from = 8;
+    header.base = Some(Link { number: 6, identity: 2 });
+    let bytes = header.encode();
+    let maps = documented_offsets(PAGE);
+    let at = |row: usize, field: usize| maps[row][field].parse::<usize>().expect("an offset");
+    assert_eq!([1, 2, 3, 4].map(|row| at(row, maps[row].len() - 1)), HEADER_BYTES_BY_VERSION);
+    assert_eq!([1, 2, 3, 4].map(|row| at(row, maps[row].len() - 2)), PARTS.map(|[_, end]| end - 4));
+    let numbers = [(0, 3), (0, 4), (1, 0), (2, 0), (3, 0), (3, 1), (3, 2)];
+    let numbers = numbers.map(|(row, field)| u64_at(&bytes, at(row, field)));
+    assert_eq!(numbers, [3, 7, 1_790_000_000_000, 8, 5, 6, 2]);
+    let short = [(0, 1), (0, 2), (3, 3), (4, 1)];
+    let short = short.map(|(row, field)| u32_at(&bytes, at(row, field)));
+    assert_eq!(short, [VERSION, 4, MAY_BE_PACKED, 9]);
+    for (row, field, name) in [(1, 1, header.algorithm), (2, 1, header.creator), (4, 0, owner.tag)]
+    {
+        assert_eq!(bytes[at(row, field)..][..NAME_BYTES], name);
+    }
+    assert_eq!(maps[5][3], format!("+{BLOCK_HEADER_BYTES}"));
+    assert_eq!(*maps[6].last().expect("the footer's end"), format!("+{FOOTER_BYTES}"));
+    for magic in [MAGIC, FOOTER_MAGIC] {
+        assert!(PAGE.contains(&format!("| {:?} ", String::from_utf8_lossy(&magic))));
+    }
+    assert!(PAGE.starts_with(&format!("# The checkpoint file, version {VERSION}\n")));
+    assert!(PAGE.contains("| 1 to 131,072 (1 MiB) |") && WORDS_PER_BLOCK_MAX == 131_072);
+}
 
 fn header(words: usize, words_per_block: u32) -> Header {
     Header { words_per_block, ..Header::new(words, 7, 1_790_000_000_000, "imprint") }
@@ -138,23 +172,23 @@ fn a_file_that_shrinks_while_it_is_read_is_found() {
 }
 
 #[test]
-fn damage_is_told_by_its_offset() {
+fn damage_is_reported_with_its_offset() {
     let sound = write(header(9, 4), &words(9), 512);
     let block = BLOCK_HEADER_BYTES + 4 * 8;
-    let told = |at: usize| {
+    let damage = |at: usize| {
         let mut file = sound.clone();
         file[at] ^= 0x10;
         read(&file).expect_err("damaged").to_string()
     };
     let second = HEADER_BYTES + block;
     assert_eq!(
-        told(second + 20),
+        damage(second + 20),
         "bytes 208 to 255: the checksum of block 1 does not match",
         "the second block"
     );
     let footer = sound.len() - FOOTER_BYTES;
-    assert_eq!(told(footer), "byte 280: the footer does not agree with the header");
-    assert_eq!(told(sound.len() - 1), "byte 312: the digest of all bytes before does not match");
+    assert_eq!(damage(footer), "byte 280: the footer does not agree with the header");
+    assert_eq!(damage(sound.len() - 1), "byte 312: the digest of all bytes before does not match");
 }
 
 #[test]
@@ -194,7 +228,7 @@ fn huge_sizes_are_refused_before_memory_is_asked_for() {
 }
 
 #[test]
-fn a_newer_version_is_told_from_damage() {
+fn a_newer_version_is_distinguished_from_damage() {
     let mut file = write(header(9, 4), &words(9), 512);
     file[8] = 5;
     assert_eq!(read(&file), Err(Damage::HeaderChecksum));
@@ -214,7 +248,7 @@ fn a_writer_refuses_what_is_not_the_image() {
 }
 
 #[test]
-fn a_write_that_fails_is_told_with_its_place() {
+fn a_failed_write_is_reported_with_its_offset() {
     struct Full(usize);
     impl std::io::Write for Full {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {

@@ -1,27 +1,6 @@
 //! The logical log: records in segments, each segment one file. Version 4, little-endian.
-//!
-//! ```text
-//! byte  0                8        12       16               24               32
-//!       +----------------+--------+--------+----------------+----------------+
-//!       | "STILLLOG"     |version | layout | sequence number| created, ms    |
-//!       |                | 4      |        | of first record|                |
-//!       +----------------+--------+--------+----------------+------+---------+
-//!       | nonce          | application's tag, zero padded   | zero | CRC-32C |
-//!       +----------------+----------------------------------+------+---------+
-//! byte  32               40                                 56     60        64
-//!
-//! record+--------+--------+----------------+---------+----------------+----------------+
-//!       | CRC-32C| bytes  | sequence number|unsynced | time, ms       | payload        |
-//!       +--------+--------+----------------+---------+----------------+----------------+
-//! byte  +0       +4       +8               +16       +20              +28      +28+bytes
-//!
-//! mark  +--------+--------+----------------+---------+----------------+
-//!       | CRC-32C| 0      | sequence number|all ones | zero           |
-//!       |        |        | of last record |         |                |
-//!       +--------+--------+----------------+---------+----------------+
-//! byte  +0       +4       +8               +16       +20              +28
-//!       ... records and marks without gaps, to the end of the file
-//! ```
+//! `docs/formats/log.md` has the byte maps, each field, and how a torn tail differs from damage; a
+//! test compares the maps with the constants below.
 //!
 //! Invariants of the writer:
 //! - W1: A segment gets its name, `log-` and the number of its first record, after its header and
@@ -43,22 +22,11 @@
 //!   without it. It may share a sector with the records that it speaks of. A sector is written
 //!   whole or not at all, and their bytes are the same in either.
 //!
-//! Tag and layout say whose actions these are ([`Application`](crate::Application)); all zero:
-//! nobody said.
-//!
-//! Version 3 had the creator in the place of the tag, and no layout; version 2 had no marks either.
-//! Both are read. Version 1 had no times; no store ever wrote it, so it is
-//! not read.
-//!
-//! Torn tail or damage? A segment is read up to the first record of the next one; let `k` be the
-//! first number of which there is no valid record. If a name (W1), the checkpoint (W5), or a valid
-//! record (W2) or mark (W6) further on proves that `k` was on the disk, then something changed it
-//! there: **damage**. It names the segment, the offset, the record, and what else is lost. If
-//! nothing proves it, then `k` was never acknowledged, or the log holds no evidence that it was: a
-//! **torn tail**. Valid records may even follow it, because a disk reorders what was not synced;
-//! "something valid follows" would take such a crash for damage, and refuse to start after it.
-//! Conversely each record that was acknowledged is proved, as long as the machine does not lose
-//! power, by the mark written before that, and after a loss of power by the first one synced after.
+//! A segment is read up to the first record of the next one. Let `k` be the first number without a
+//! valid record. If a name (W1), the checkpoint (W5), or a valid record (W2) or mark (W6) further
+//! on proves that `k` was on the disk, it is **damage**; otherwise a **torn tail**, in which valid
+//! records may follow, because a disk reorders what was not synced. A rule "something valid
+//! follows" would take such a crash for damage and refuse to start after it.
 //!
 //! What follows `k` is left where it is: the log goes on in a new segment, which supersedes what an
 //! older one holds from its first number on. It starts with a copy of the records that were found
@@ -109,11 +77,11 @@ pub(crate) struct Header {
     pub(crate) first: u64,
     /// Milliseconds since 1970, for people.
     pub(crate) created_ms: u64,
-    /// A number that nobody who writes payloads can know.
+    /// A number that writers of payloads cannot know.
     pub(crate) nonce: u64,
-    /// Whose actions these are.
+    /// The application whose actions these are.
     pub(crate) owner: Owner,
-    /// Who wrote it, before version 4.
+    /// The program that wrote it, before version 4.
     creator: [u8; NAME_BYTES],
 }
 
@@ -123,7 +91,7 @@ impl Header {
         Self { version: VERSION, first, created_ms, nonce, owner, creator }
     }
 
-    /// Who wrote the segment; empty since version 4.
+    /// The program that wrote the segment; empty since version 4.
     pub(crate) fn creator(&self) -> String {
         unpadded(self.creator)
     }
@@ -189,7 +157,7 @@ pub(crate) struct Record<'a> {
 }
 
 impl<'a> Record<'a> {
-    /// Tells that all records up to `sequence` are on the disk (W6).
+    /// States that all records up to `sequence` are on the disk (W6).
     pub(crate) fn mark(sequence: u64) -> Self {
         Self { sequence, unsynced: MARK, time_ms: 0, payload: &[] }
     }
@@ -226,7 +194,7 @@ impl<'a> Record<'a> {
         RECORD_HEAD_BYTES + self.payload.len()
     }
 
-    /// The highest number of which this proves that it was on the disk (W2, W6).
+    /// The highest number that this proves to have been on the disk (W2, W6).
     fn proves(&self) -> u64 {
         proves(self.sequence, self.unsynced)
     }
@@ -284,7 +252,7 @@ pub(crate) fn damaged_name(first: u64) -> String {
     name(first) + names::DAMAGED
 }
 
-/// A number that nobody who writes payloads can know: the keys of a hash table of the standard
+/// A number that writers of payloads cannot know: the keys of a hash table of the standard
 /// library come from the operating system.
 pub(crate) fn nonce() -> u64 {
     use std::hash::{BuildHasher, Hasher, RandomState};
@@ -300,7 +268,7 @@ pub(crate) fn segments(directory: &Directory) -> Result<Vec<u64>, Error> {
     Ok(firsts)
 }
 
-/// Whose a segment is; `None` if its header is damaged, which its reader reports.
+/// The owner of a segment; `None` if its header is damaged, which its reader reports.
 pub(crate) fn owner(directory: &Directory, first: u64) -> Result<Option<Owner>, Error> {
     let (input, _) = directory.open_file(&name(first))?;
     let mut head = Vec::with_capacity(HEADER_BYTES);

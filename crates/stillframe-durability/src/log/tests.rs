@@ -9,13 +9,40 @@ use super::reader::{Report, Segment, Torn, recover};
 use super::writer::Writer;
 use super::*;
 use crate::disk::SimulatedDisk;
-use crate::fields::padded;
+use crate::fields::{documented_offsets, padded};
+
+/// Where the byte maps stand.
+const PAGE: &str = include_str!("../../../../docs/formats/log.md");
 
 const NONCE: u64 = 0x5EED_0123_4567_89AB;
 const TIME: u64 = 1_790_000_000_000;
 
 fn owner() -> Owner {
     Owner { tag: padded("order-book"), layout: 2 }
+}
+
+#[test]
+fn the_byte_maps_in_the_documentation_are_those_of_the_code() {
+    let maps = documented_offsets(PAGE);
+    let at = |row: usize, field: usize| {
+        let offset = maps[row][field].trim_start_matches('+');
+        offset.parse::<usize>().expect("an offset")
+    };
+    let bytes = Header::new(5, TIME, NONCE, owner()).encode();
+    assert_eq!([at(1, 4), at(1, 3)], [HEADER_BYTES, HEADER_BYTES - 4]);
+    assert_eq!([at(0, 1), at(0, 2)].map(|at| u32_at(&bytes, at)), [VERSION, owner().layout]);
+    let numbers = [at(0, 3), at(0, 4), at(1, 0)].map(|at| u64_at(&bytes, at));
+    assert_eq!(numbers, [5, TIME, NONCE]);
+    assert_eq!(bytes[at(1, 1)..][..NAME_BYTES], owner().tag);
+    let mut bytes = Vec::new();
+    let record = Record { sequence: 7, unsynced: 2, time_ms: TIME, payload: b"abc" };
+    record.encode(NONCE, &mut bytes).expect("it is short");
+    assert_eq!([at(2, 5), at(3, 5)], [RECORD_HEAD_BYTES; 2], "a record and a mark");
+    assert_eq!([at(2, 1), at(2, 3)].map(|at| u32_at(&bytes, at)), [3, 2]);
+    assert_eq!([at(2, 2), at(2, 4)].map(|at| u64_at(&bytes, at)), [7, TIME]);
+    assert!(PAGE.starts_with(&format!("# The logical log, version {VERSION}\n")));
+    assert!(PAGE.contains(&format!("| {:?} ", String::from_utf8_lossy(&MAGIC))));
+    assert!(PAGE.contains("less than 2^32 - 1, which is a mark") && MARK == u32::MAX);
 }
 
 /// A segment from record 5 on, and where its records and marks start, each with the number of the
@@ -207,7 +234,7 @@ fn records_within_a_payload_prove_nothing() {
 }
 
 #[test]
-fn a_segment_under_another_name_or_of_a_newer_version_is_told() {
+fn a_segment_under_another_name_or_of_a_newer_version_is_reported() {
     let mut bytes = segment(BATCHES);
     let other = Segment::open(6, None, 5, &bytes).err();
     assert_eq!(other, Some(Damage::Misnamed { first: 5, named: 6 }));
@@ -290,7 +317,7 @@ fn a_log_that_ends_before_the_checkpoint_is_damaged() {
 }
 
 #[test]
-fn a_loss_that_is_accepted_is_told_and_stays_behind() {
+fn an_accepted_loss_is_reported_and_stays_behind() {
     for (segment, index, from, kept, last) in
         [(4, 0, 1, 3, 9), (4, 1, 1, 4, 9), (1, 2, 2, 2, 9), (7, 0, 7, 6, 9), (7, 1, 10, 9, 9)]
     {
@@ -305,7 +332,7 @@ fn a_loss_that_is_accepted_is_told_and_stays_behind() {
 
         let (numbers, report) = recover_with(&directory, from, true).expect("it was accepted");
         assert_eq!(numbers, Vec::from_iter(from..=kept), "segment {segment}, record {index}");
-        let lost = report.lost.clone().expect("told");
+        let lost = report.lost.clone().expect("reported");
         assert_eq!((report.next, lost.segment, lost.last), (kept + 1, segment, last));
         assert!(report.unproved.is_empty());
         set_aside(&directory, report.next).expect("the disk is sound");
@@ -320,7 +347,7 @@ fn a_loss_that_is_accepted_is_told_and_stays_behind() {
 }
 
 #[test]
-fn a_segment_that_is_gone_is_told() {
+fn a_missing_segment_is_reported() {
     let directory = log();
     directory.remove(&name(4)).expect("it is there");
     let error = recover_from(&directory, 1).expect_err("4 to 6 are gone").to_string();
