@@ -85,6 +85,10 @@ impl Options {
         let max_words = size(self.max_words.max(self.words));
         Self { words: size(self.words), max_words, ..self.clone() }
     }
+    /// The same manner of memory, with no words yet and room for `max_words`.
+    pub(crate) fn room(&self, max_words: usize) -> Self {
+        Self { words: 0, max_words, ..self.clone() }
+    }
     /// Sets [`threads`](Self::threads).
     #[must_use]
     pub fn threads(self, threads: usize) -> Self {

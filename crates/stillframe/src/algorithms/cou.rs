@@ -95,10 +95,7 @@ impl Homes {
         if interleaved { words.div_ceil(1 << shift).saturating_mul(2 << shift) } else { words }
     }
     fn create(options: &Options, shift: u32, interleaved: bool) -> Result<Self, MemoryError> {
-        let spread = |words| Self::spread(words, shift, interleaved);
-        let mut spacious = options.clone();
-        spacious.words = spread(options.words);
-        spacious.max_words = spread(options.max_words.max(options.words));
+        let spacious = options.resized(|words| Self::spread(words, shift, interleaved));
         let live = Words::create(&spacious)?;
         let shadow = if interleaved { live.view() } else { Words::create(&spacious)? };
         Ok(Self { live, shadow, shift, interleaved })
@@ -241,8 +238,8 @@ impl<S: States> CopyOnUpdate<S> {
         if S::INTERLEAVED { self.homes.live_at(index) } else { index }
     }
 
-    /// Replaces a word, or half of one, whose unit is saved first if the image needs that. Whoever
-    /// reads live words of the unit holds its latch, so halves race with nobody.
+    /// Replaces a word, or half of one, and first saves its unit if the image needs that. A thread
+    /// that reads live words of the unit holds its latch, so stores of halves race with no one.
     #[inline(always)]
     fn replace<T: Item>(&mut self, index: usize, new: impl New<T>) {
         let word = index / T::PER_WORD;

@@ -136,8 +136,8 @@ impl<P: Pages> Algorithm for ForkedImages<P> {
         let child = Child::spawn(|| {
             if parent_captures.is_none() {
                 let fill = |block, into: &mut [u64]| words.copy_to(block * BLOCK_WORDS, into);
-                let outcome = held.push(fill, |_, _| ());
-                self.verdict.tell(outcome);
+                let result = held.push(fill, |_, _| ());
+                self.verdict.record(result);
             }
             0
         });
@@ -189,7 +189,7 @@ impl<S: Sink> Image for ForkImage<S> {
             return self.held.push(fill, |_, _| ());
         }
         match (self.verdict.read(), ended) {
-            (Some(outcome), _) => outcome,
+            (Some(result), _) => result,
             (None, Ended::Killed(signal)) => Err(CaptureError::ChildKilled { signal }),
             (None, Ended::Exited(STATUS_PANICKED)) => Err(CaptureError::Panicked),
             (None, Ended::Exited(status)) => Err(CaptureError::ChildExited { status }),
@@ -212,7 +212,7 @@ struct Verdict {
     error: [AtomicU64; SinkError::WORDS],
 }
 
-const UNTOLD: u32 = 0;
+const UNRECORDED: u32 = 0;
 const COMPLETE: u32 = 1;
 const CANCELLED: u32 = 2;
 const SINK_FAILED: u32 = 3;
@@ -222,15 +222,18 @@ unsafe impl Shareable for Verdict {}
 
 impl Verdict {
     fn new() -> Self {
-        Self { state: AtomicU32::new(UNTOLD), error: std::array::from_fn(|_| AtomicU64::new(0)) }
+        Self {
+            state: AtomicU32::new(UNRECORDED),
+            error: std::array::from_fn(|_| AtomicU64::new(0)),
+        }
     }
 
     fn reset(&self) {
-        self.state.store(UNTOLD, Ordering::Relaxed);
+        self.state.store(UNRECORDED, Ordering::Relaxed);
     }
 
-    fn tell(&self, outcome: Result<(), CaptureError>) {
-        let state = match outcome {
+    fn record(&self, result: Result<(), CaptureError>) {
+        let state = match result {
             Ok(()) => COMPLETE,
             Err(CaptureError::Sink(error)) => {
                 for (place, word) in self.error.iter().zip(error.to_words()) {

@@ -212,7 +212,7 @@ impl<C: Completion> Glass<C> {
     }
 }
 
-/// An array and its flags, seen by the one who owns them.
+/// An array and its flags, seen by their owner.
 #[derive(Debug)]
 pub struct Side {
     words: Words,

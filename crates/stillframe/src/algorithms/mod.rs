@@ -140,7 +140,7 @@ macro_rules! for_each_algorithm {
             // -- models of page tables; userfaultfd; Valkey's shape
             page_table::OnDemandFork {
                 name: "odf", title: "On-Demand-Fork, a model in user space",
-                citation: "Zhao et al. 2021, as told by Pang et al. 2023, section 3",
+                citation: "Zhao et al. 2021, as described by Pang et al. 2023, section 3",
                 memory: "1 to 2 + tables", begin: "O(state / 2 MiB)", read: "two loads (the model's)",
                 write: "a table copy, then a page copy on first touch", units: &[Page],
             }

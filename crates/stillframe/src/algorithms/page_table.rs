@@ -17,8 +17,8 @@
 //!   first write to 2 MiB, a page copy on the first write to 4 KiB. Full image.
 //! - Unit: the page; a page is copied whole before a part of it is written.
 //! - T1: the writer's root has one owner, the writer. The image has the copy of it.
-//! - T2: a table that is marked shared in the writer's root is written by nobody but the one who
-//!   copies it: in Async-fork its claimer (`claim.rs`), in On-Demand-Fork nobody, since the
+//! - T2: a table that is marked shared in the writer's root is written by its copier alone: in
+//!   Async-fork the thread that claimed it (`claim.rs`), in On-Demand-Fork no thread, since the
 //!   copy is the writer's and the image keeps the table.
 //! - T3: a page that is marked shared in the writer's table is written by nobody. All pages of a
 //!   table are marked when the table is copied.
@@ -118,20 +118,19 @@ impl<C: TableCopies> Algorithm for PageTables<C> {
         let max_words = options.max_words.max(options.words);
         let max_pages = max_words.div_ceil(BLOCK_WORDS);
         let max_tables = max_pages.div_ceil(TABLE);
-        let room = |words: usize| Options { words: 0, max_words: words, ..options.clone() };
         let page_words = max_pages.checked_mul(2 * BLOCK_WORDS);
         let page_words = page_words.ok_or(MemoryError::TooLarge { words: max_words })?;
         let handover = Shared::new(Handover::new())?;
         let mut state = Self {
             words: 0,
             max_words,
-            root: Words::create(&room(max_tables))?,
-            image_root: Words::create(&room(max_tables))?,
-            tables: Words::create(&room(max_tables * 2 * TABLE))?,
-            pages: Words::create(&room(page_words))?,
-            spare: Words::create(&room(max_pages))?,
+            root: Words::create(&options.room(max_tables))?,
+            image_root: Words::create(&options.room(max_tables))?,
+            tables: Words::create(&options.room(max_tables * 2 * TABLE))?,
+            pages: Words::create(&options.room(page_words))?,
+            spare: Words::create(&options.room(max_pages))?,
             taken: 0,
-            claims: Claims::create(&room(max_tables), &handover)?,
+            claims: Claims::create(&options.room(max_tables), &handover)?,
             epoch: 0,
             handover,
             copies: PhantomData,

@@ -20,7 +20,7 @@
 //!   may be; then reads take it from there, which is right by P2, and never wait.
 //!
 //! Who may change a flag in a period, and the races by cases. `EQUAL` or `U`: the writer alone, by
-//! plain stores; the copier leaves such units alone for the rest of the period. `D`: whoever wins
+//! plain stores; the copier leaves such units alone for the rest of the period. `D`: the winner of
 //! the CAS, the writer (to `U`) or the copier (to `COPYING`). `COPYING`: the copier alone.
 //! - The copier wins: it writes `A[U][k]`, the writer does not. It ends with a Release store of
 //!   `EQUAL`, whose partner is the writer's Acquire load: who sees `EQUAL` sees the copy. A writer
@@ -103,7 +103,7 @@ impl Algorithm for Piggyback {
     fn grow(&mut self, words: usize) -> Result<(), MemoryError> {
         self.homes[1].grow(words)?;
         self.locations.grow(self.grain.units(words))?;
-        self.homes[0].grow(words) // last: it tells the length
+        self.homes[0].grow(words) // last: `words` reads its length
     }
 
     write_by_replace!(by_halves);
@@ -173,7 +173,7 @@ impl Piggyback {
             self.claim(unit);
         }
         // From here on the copier leaves the unit alone. `A[D]` has the old value after the claim
-        // too, whoever won it (P2, P3).
+        // too, whichever thread won it (P2, P3).
         let old = || T::load(&self.homes[source], item);
         T::store(&self.homes[current], item, new.of(old));
         location.set(ONLY + current as u8, Ordering::Relaxed);

@@ -196,7 +196,7 @@ impl<L: Layout, C: Completion> PingPong<L, C> {
     }
 }
 
-/// A shadow and its flags, seen by the one who owns them.
+/// A shadow and its flags, seen by their owner.
 #[derive(Debug)]
 pub struct Shadow<L> {
     layout: L,

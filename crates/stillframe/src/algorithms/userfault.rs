@@ -71,7 +71,7 @@ pub struct UserFault {
 struct Current(Mutex<Option<Arc<Pages>>>);
 
 impl Current {
-    // A poisoned lock is taken all the same: what it guards is replaced whole.
+    // A poisoned lock is taken anyway: what it guards is replaced whole.
     fn lock(&self) -> MutexGuard<'_, Option<Arc<Pages>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -110,8 +110,7 @@ impl Algorithm for UserFault {
         let max_pages = max_words.div_ceil(BLOCK_WORDS);
         let whole = max_pages.checked_mul(BLOCK_WORDS);
         let whole = whole.ok_or(MemoryError::TooLarge { words: max_words })?;
-        let room = |words: usize| Options { words: 0, max_words: words, ..options.clone() };
-        let words = Words::create(&room(whole))?;
+        let words = Words::create(&options.room(whole))?;
         let faults = Arc::new(UserFaults::register(words.region())?);
         let handover = Shared::new(Handover::new())?;
         let current = Arc::new(Current(Mutex::new(None)));
@@ -120,9 +119,9 @@ impl Algorithm for UserFault {
         let mut state = Self {
             len: 0,
             words,
-            shadow: Words::create(&room(whole))?,
-            slots: Words::create(&room(max_pages))?,
-            claims: Claims::create(&room(max_pages), &handover)?,
+            shadow: Words::create(&options.room(whole))?,
+            slots: Words::create(&options.room(max_pages))?,
+            claims: Claims::create(&options.room(max_pages), &handover)?,
             max_words,
             handover,
             faults,

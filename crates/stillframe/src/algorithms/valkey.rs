@@ -3,7 +3,7 @@
 //!
 //! Idea: each unit carries the number of the image it was last saved for. The writer's thread walks
 //! the state in slices ([`Algorithm::tend`]) and hands blocks to one background serialiser, the
-//! capture, through a bounded queue. Who writes a unit that the walk has not reached saves it
+//! capture, through a bounded queue. A write to a unit that the walk has not reached saves it
 //! first: it clones the old unit into a bounded pool, from which the walk puts it into its block.
 //! If the pool is full the writer walks, and waits for the serialiser.
 //!
@@ -21,17 +21,17 @@
 //! - V4: a unit's stamp, once of this image, stays; the walk only goes on. So what the writer knows
 //!   without the lock may be old, never wrong.
 //!
-//! **Who walks.** Whoever holds the lock may, and that must be the writer's thread, or this would
-//! be another algorithm: an image captured by another thread makes no progress while the writer
-//! does not tend. Two cases have nobody to tend and the capture walks itself: it runs on the thread
+//! **Who walks.** The holder of the lock, which must be the writer's thread, or this would be
+//! another algorithm: an image captured by another thread makes no progress while the writer does
+//! not tend. In two cases no thread tends and the capture walks itself: it runs on the thread
 //! that began the image (were the state moved to yet another thread, the lock would keep V1), or
 //! the state was dropped. A write does no slice: like Valkey's it pays for its own unit alone, and
-//! a slice in each write would cost every write what only the idle time between actions should.
+//! slices belong into the idle time between actions.
 //!
 //! The cases for a first write ahead of the walk: there is a clone before the new word is stored,
 //! by the same thread, so the walk finds it (V2). Behind the walk: the block was copied before.
-//! Given up (over its budget, cancelled): the writer learns or decides it under the lock, so
-//! whoever reads an unsaved word under the lock later finds the stop when it looks afterwards.
+//! Given up (over its budget, cancelled): the writer learns or decides it under the lock, so a
+//! thread that later reads an unsaved word under the lock finds the stop when it looks afterwards.
 //!
 //! Deviations from Valkey: its file takes keys in any order, so a key saved early leaves the pool
 //! (1 MiB, small strings only) at once, and other writers wait for the serialiser. A sink takes
@@ -90,11 +90,7 @@ impl Algorithm for Valkey {
 
     fn create(options: &Options) -> Result<Self, MemoryError> {
         let shift = Self::INFO.unit(options.unit).words().trailing_zeros();
-        let units = |words: usize| words.div_ceil(1 << shift);
-        let stamps = Options::words(units(options.words))
-            .max_words(units(options.max_words.max(options.words)))
-            .huge_pages(options.huge_pages)
-            .prefault(options.prefault);
+        let stamps = options.resized(|words| words.div_ceil(1 << shift));
         let queue = Options::words(QUEUE_BLOCKS * BLOCK_WORDS).prefault(options.prefault);
         let (words, stamps) = (Words::create(options)?, Words::create(&stamps)?);
         let (views, pool) = ((words.view(), stamps.view()), Pool::create(options, shift)?);

@@ -42,8 +42,8 @@ pub trait States: Sized + Send + 'static {
     fn begin(&mut self);
     /// Brings the state of a unit near.
     fn prefetch(&self, unit: usize);
-    /// Whether a unit is copied or saved (C2). Acquire: partner of `release`. Whoever saved it has
-    /// read its live words before the caller stores there (`litmus/cou-latch`).
+    /// Whether a unit is copied or saved (C2). Acquire: partner of `release`. The thread that
+    /// saved it has read its live words before the caller stores there (`litmus/cou-latch`).
     fn is_done(&self, unit: usize) -> bool;
     /// Waits for the latch of a unit and takes it if the unit is free. Returns its state before:
     /// free, copied or saved. Acquire: partner of `release`; of the exchange that succeeds as well,
@@ -74,11 +74,7 @@ pub struct Stamped {
 
 /// Memory for the states of units, `per_word` to a word.
 fn create_states(options: &Options, shift: u32, per_word: usize) -> Result<Words, MemoryError> {
-    let words = |words: usize| words.div_ceil(1 << shift).div_ceil(per_word);
-    let mut states = options.clone();
-    states.words = words(options.words);
-    states.max_words = words(options.max_words.max(options.words));
-    Words::create(&states)
+    Words::create(&options.resized(|words| words.div_ceil(1 << shift).div_ceil(per_word)))
 }
 
 impl States for Stamped {

@@ -11,10 +11,10 @@ use crate::os::Shared;
 use crate::sink::BLOCK_WORDS;
 use crate::sync::{Ordering, fence};
 
-/// Log that stays with the process between images, in words (1 MiB).
+/// Words of log that the process keeps between images (1 MiB).
 const KEPT_WORDS: usize = 1 << 17;
-/// Log that is made resident ahead of the writer, so that it does not pay for first touches: this
-/// part of the state, at most so many words (4 MiB), a chunk at a time.
+/// Log that is made resident ahead of the writer, which then pays for no first touches: this part
+/// of the state, at most `AHEAD_WORDS_MAX` words (4 MiB), a chunk at a time.
 const AHEAD_PART: usize = 64;
 const AHEAD_WORDS_MAX: usize = 1 << 19;
 const CHUNK_WORDS: usize = 1 << 15;
@@ -164,9 +164,9 @@ impl View for Before {
 }
 
 impl Drop for Before {
-    /// The image is over, so nobody reads its log again, and the writer will not look at the marks
-    /// of the next image before that begins. The writer may still append, not knowing of the end: a
-    /// record that then reads as zero harms nobody.
+    /// The image is over: nothing reads its log again, and the writer does not look at the marks of
+    /// the next image before the next begin. The writer may not know of the end yet and still
+    /// append: a record that then reads as zero does no harm.
     fn drop(&mut self) {
         self.handover.end_early(Mutant::ImprintEndsBeforeClear);
         self.next_marks.clear();

@@ -90,9 +90,7 @@ impl Algorithm for Imprint {
     const INFO: Info = Self::REGISTERED;
 
     fn create(options: &Options) -> Result<Self, MemoryError> {
-        let blocks = options.words.div_ceil(BLOCK_WORDS);
-        let max_blocks = options.max_words.max(options.words).div_ceil(BLOCK_WORDS);
-        let by_block = Options { words: blocks, max_words: max_blocks, ..options.clone() };
+        let by_block = options.resized(|words| words.div_ceil(BLOCK_WORDS));
         let log = options.resized(|words| options.budget_for(words) / 8).prefault(false);
         Ok(Self {
             words: Words::create(options)?,
@@ -196,12 +194,12 @@ impl Imprint {
 
     /// Replaces a word, and saves its old value first if the image needs that.
     ///
-    /// What bounds the speed is how many of these the processor overlaps, each waiting for its word
-    /// to come from memory: that is, how few instructions and stores there are to one. So the word
-    /// is loaded once, no branch depends on it, what is looked at is a byte a block, which the
-    /// caches hold, and what is rare is elsewhere. A block that needs nothing more is marked so
-    /// when that is found, for whatever reason: the test of the mark is then one branch that hot
-    /// words always take alike.
+    /// Each write waits for its word to come from memory, so the number of writes that the
+    /// processor overlaps bounds the speed: the fewer instructions and stores a write takes, the
+    /// better. So the word is loaded once, no branch depends on it, the mark is a byte a block,
+    /// which the caches hold, and rare work is elsewhere. A block that is found to need nothing
+    /// more is marked closed at once: the test of the mark is then one branch that hot words always
+    /// take alike.
     #[inline(always)]
     fn replace(&mut self, index: usize, new: impl New<u64>) {
         let word = self.words.word(index);

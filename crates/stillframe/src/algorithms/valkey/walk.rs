@@ -65,7 +65,7 @@ impl Pool {
         let words = Words::create(&room)?;
         Ok(Self { words, shift, budget, fresh: 0, freed: 0, used: 0 })
     }
-    /// Frees all slots, for an image of so many words. Returns the words of all slots.
+    /// Frees all slots, for an image of this many words. Returns the words of all slots.
     pub(super) fn reset(&mut self, words: usize) -> usize {
         // What the system refuses is not used: the budget is then what there was.
         let _ = self.words.grow(room(self.budget, words, self.shift));
@@ -165,7 +165,7 @@ impl Walk {
 }
 
 impl SharedWalk {
-    // A poisoned lock is taken all the same: nothing that can panic is done while it is held.
+    // A poisoned lock is taken anyway: nothing that can panic is done while it is held.
     pub(super) fn lock(&self) -> MutexGuard<'_, Walk> {
         self.walk.lock().unwrap_or_else(PoisonError::into_inner)
     }
