@@ -26,7 +26,7 @@ const COUNTED: usize = 200_000;
 /// Items that are written again and again.
 const HOT: usize = 1000;
 
-type Outcome<T> = Result<T, Box<dyn error::Error>>;
+type Result<T, E = Box<dyn error::Error>> = std::result::Result<T, E>;
 
 struct Nowhere;
 
@@ -46,9 +46,9 @@ struct Run {
 }
 
 impl Visitor for Run {
-    type Output = Outcome<()>;
+    type Output = Result<()>;
 
-    fn visit<A: Algorithm>(self) -> Outcome<()> {
+    fn visit<A: Algorithm>(self) -> Result<()> {
         A::available().map_err(|why| why.to_string())?;
         let mut state = A::create(&Options::words(WORDS).prefault(true).unit(self.unit))?;
         let items = WORDS * 8 / self.item_bytes;
@@ -87,7 +87,7 @@ impl Run {
 type Counts = [f64; 3];
 
 /// What cachegrind counts in one run of this program with these arguments.
-fn count(arguments: &[String]) -> Outcome<Counts> {
+fn count(arguments: &[String]) -> Result<Counts> {
     let cachegrind = [
         "--tool=cachegrind",
         "--cache-sim=yes",
@@ -101,16 +101,16 @@ fn count(arguments: &[String]) -> Outcome<Counts> {
     let ran = valgrind.args(cachegrind).arg(env::current_exe()?).args(arguments).output();
     let ran =
         ran.map_err(|error| format!("running valgrind failed (is it installed?): {error}"))?;
-    let told = String::from_utf8_lossy(&ran.stderr);
+    let printed = String::from_utf8_lossy(&ran.stderr);
     if !ran.status.success() {
-        let why = told
+        let why = printed
             .lines()
             .find(|line| !line.starts_with("==") && !line.starts_with("--"))
             .unwrap_or("no reason is given");
         return Err(why.into());
     }
     let number = |name: &str| {
-        let line = told.lines().find(|line| line.contains(name));
+        let line = printed.lines().find(|line| line.contains(name));
         let digits = line.and_then(|line| line.split(':').nth(1)?.split_whitespace().next());
         let number = digits.and_then(|digits| digits.replace(',', "").parse().ok());
         number.ok_or_else(|| format!("cachegrind printed no '{name}'"))
@@ -118,7 +118,7 @@ fn count(arguments: &[String]) -> Outcome<Counts> {
     Ok([number("I   refs:")?, number("D1  misses:")?, number("LLd misses:")?])
 }
 
-fn per_write(name: &str, item_bytes: usize, unit: Unit, place: &str) -> Outcome<Counts> {
+fn per_write(name: &str, item_bytes: usize, unit: Unit, place: &str) -> Result<Counts> {
     let run = |writes: usize| {
         let (item_bytes, writes) = (item_bytes.to_string(), writes.to_string());
         count(&["--one", name, &item_bytes, unit.name(), place, &writes].map(str::to_owned))
@@ -127,7 +127,7 @@ fn per_write(name: &str, item_bytes: usize, unit: Unit, place: &str) -> Outcome<
     Ok([0, 1, 2].map(|at| (all[at] - none[at]) / COUNTED as f64))
 }
 
-fn row(info: &Info, item_bytes: usize, unit: Unit) -> Outcome<String> {
+fn row(info: &Info, item_bytes: usize, unit: Unit) -> Result<String> {
     let [instructions, first, last] = per_write(info.name, item_bytes, unit, "uniform")?;
     let [again, ..] = per_write(info.name, item_bytes, unit, "again")?;
     let (name, unit) = (info.name, unit.name());
@@ -136,7 +136,7 @@ fn row(info: &Info, item_bytes: usize, unit: Unit) -> Outcome<String> {
     ))
 }
 
-fn one(arguments: &[String]) -> Outcome<()> {
+fn one(arguments: &[String]) -> Result<()> {
     let [name, item_bytes, unit, place, writes] = arguments else {
         return Err("--one takes: name, bytes of an item, unit, uniform or again, writes".into());
     };
@@ -146,7 +146,7 @@ fn one(arguments: &[String]) -> Outcome<()> {
     algorithms::dispatch(name, run).ok_or("no such algorithm")?
 }
 
-fn table(names: &[String]) -> Outcome<()> {
+fn table(names: &[String]) -> Result<()> {
     println!("| name | item, bytes | unit | instructions | misses | of the last cache | again |");
     println!("|---|---|---|---|---|---|---|");
     let pages = names.iter().any(|name| name == "page");

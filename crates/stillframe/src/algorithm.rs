@@ -68,9 +68,9 @@ pub trait Algorithm: Sized + Send + 'static {
     fn update(&mut self, index: usize, patch: impl Fn(u64) -> u64) {
         self.write(index, patch(self.read(index)));
     }
-    /// Replaces half a word. Where a unit is a word, that is an [update](Self::update) of it; an
-    /// algorithm of units of [half a word](crate::Unit::Half), or whose words have one home, stores
-    /// the half and neither reads nor writes the other.
+    /// Replaces half a word. An algorithm whose units are words [updates](Self::update) the word;
+    /// one with units of [half a word](crate::Unit::Half), or whose words have one home, stores the
+    /// half and neither reads nor writes the other half.
     fn write_u32(&mut self, index: usize, value: u32) {
         self.update(index / 2, |word| with_half(word, index, value));
     }
@@ -95,8 +95,8 @@ pub trait Algorithm: Sized + Send + 'static {
     fn progress(&self) -> Progress;
 }
 
-/// The new value of an item, for the one function that replaces items in an algorithm: it asks for
-/// the old value only where the new one is made of it, so that a plain write does not load.
+/// The new value of an item, for the one function that replaces items in an algorithm. It loads the
+/// old value only if the new one depends on it, so that a plain write does not load.
 pub trait New<T> {
     /// The new value; `old` loads the one that it replaces.
     fn of(self, old: impl FnOnce() -> T) -> T;
@@ -226,21 +226,21 @@ pub trait Image: Send {
     /// Number of this image, from 1.
     fn epoch(&self) -> u64;
     /// The image that this one completes, if what its sink receives may be less than the whole: the
-    /// last one that was [settled](Self::settle) before begin. Whoever keeps increments keeps this
-    /// with each: one that builds on any other than the newest kept must not be applied, since one
-    /// between them is missing. `None`: the image is complete by itself.
+    /// last one that was [settled](Self::settle) before begin. A keeper of increments keeps this
+    /// number with each: an increment that does not build on the newest one kept must not be
+    /// applied, since one between them is missing. `None`: the image is complete by itself.
     fn builds_on(&self) -> Option<u64> {
         None
     }
     /// One word of the image, or `None` if the image lives in another process or `index` is out of
     /// bounds. Valid until the image is captured or dropped.
     fn get(&self, index: usize) -> Option<u64>;
-    /// Pushes the whole image into the sink, but for the blocks that it [declines](Sink::wants),
-    /// and finishes the sink. Whatever the sink does, declining, failing or panicking at any call,
-    /// the images after this one are right.
+    /// Pushes the whole image into the sink, except the blocks that the sink
+    /// [declines](Sink::wants), and finishes the sink. Whatever the sink does, declining, failing
+    /// or panicking at any call, the images after this one are right.
     ///
     /// # Errors
-    /// [`CaptureError`]; what the sink holds then is not an image.
+    /// [`CaptureError`]; the sink then holds no image.
     fn capture(&mut self) -> Result<(), CaptureError>;
     /// Declares the captured image durable: from now on it is the image before, which the next
     /// [incremental](crate::Completeness::Incremental) image builds on. An image that ends without

@@ -1,9 +1,10 @@
 //! Work that two threads may find at the same time and one of them must do: a state for each item,
 //! claimed by compare-and-swap.
 //!
-//! - C1: in one image an item is claimed once. Whoever claimed it owns what the item stands for
-//!   until it finishes; the other one waits, for a time bounded by one item's work.
-//! - C2: what the claimer did happens before whatever anyone does who has found the item finished.
+//! - C1: in one image an item is claimed once. Its claimer owns what the item stands for until
+//!   it finishes; the other thread waits, for a time bounded by one item's work.
+//! - C2: what the claimer did happens before anything that a thread does after it has found the
+//!   item finished.
 //! - C3: a state names its image, and images are numbered upwards: begin resets nothing. For an
 //!   image that has ended, every item counts as finished.
 
@@ -22,7 +23,7 @@ pub(crate) struct Claims {
     handover: Shared<Handover>,
 }
 
-/// What came of the wish to do an item's work.
+/// The answer to a claim of an item's work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Claim {
     /// The caller does it, then calls [`Claims::finish`].
@@ -95,7 +96,7 @@ impl Claims {
         if self.is(Mutant::ClaimsWrap) { epoch & 0xffff } else { epoch }
     }
 
-    /// Waits until the one who claimed an item has finished.
+    /// Waits until the claimer of an item has finished.
     pub(crate) fn wait(&self, item: usize, epoch: u64) {
         let mut backoff = Backoff::default();
         while self.claim(item, epoch) == Claim::Theirs {

@@ -34,7 +34,7 @@ pub struct Begun {
     pub begin: Duration,
 }
 
-/// What came of an image after its capture.
+/// What became of an image after its capture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Publication {
     /// It is durable: the next [incremental](crate::Completeness::Incremental) image may build on
@@ -45,10 +45,10 @@ pub enum Publication {
 }
 
 impl Publication {
-    /// Durable exactly if `outcome` is no error.
+    /// Durable exactly if `result` is no error.
     #[must_use]
-    pub fn of<T, E>(outcome: &Result<T, E>) -> Self {
-        if outcome.is_ok() { Self::Durable } else { Self::Failed }
+    pub fn of<T, E>(result: &Result<T, E>) -> Self {
+        if result.is_ok() { Self::Durable } else { Self::Failed }
     }
 }
 
@@ -248,8 +248,8 @@ impl Snapshotter {
         state.working || state.job.is_some()
     }
 
-    /// A job that the thread has not begun is done by the one who waits: on a busy machine a thread
-    /// may be long in coming.
+    /// The waiting thread does a job that the snapshotter has not begun: on a busy machine the
+    /// snapshotter may be long in coming.
     fn wait(&self) {
         let mut state = self.slot.lock();
         if let Some(job) = state.take_job() {
@@ -288,7 +288,7 @@ impl fmt::Debug for Snapshotter {
 type Guard<'a> = MutexGuard<'a, State>;
 
 impl JobSlot {
-    // A poisoned lock is taken all the same: each change below is one assignment.
+    // A poisoned lock is taken anyway: each change below is one assignment.
     fn lock(&self) -> Guard<'_> {
         self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }

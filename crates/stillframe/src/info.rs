@@ -65,8 +65,8 @@ impl Info {
     }
 }
 
-/// What one flag of an algorithm describes and one write replaces whole (the unit rule: writing
-/// part of a unit means reading it, patching it and writing all of it).
+/// The words that one flag of an algorithm describes and one write replaces whole (the unit rule:
+/// to write part of a unit is to read it, patch it and write all of it).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
     /// 4 bytes, the word of the papers: half a word.

@@ -293,10 +293,10 @@ pub(crate) fn out_of_bounds(index: usize, words: usize) -> ! {
     panic!("word {index} of {words}");
 }
 
-/// What words are read and written by: words, or their halves. A half and the word around it must
-/// not be accessed by two threads at a time, one of them storing, unless one access happens before
-/// the other; the two halves of a word may. An algorithm of half words accesses what two threads
-/// share by halves alone.
+/// The size of one access: a word, or half of one. Two threads must not access a half and the word
+/// around it at a time, one of them storing, unless one access happens before the other; they may
+/// access the two halves of a word. An algorithm of half words accesses by halves alone what two
+/// threads share.
 pub trait Item: Copy + Send + Sync + 'static {
     /// How many are a word.
     const PER_WORD: usize;

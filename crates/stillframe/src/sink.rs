@@ -19,20 +19,20 @@ pub const BLOCK_WORDS: usize = if cfg!(feature = "loom") {
 /// `begin`, and its methods neither allocate, lock nor log.
 pub trait Sink: Send {
     /// Takes the words `start..start + words.len()` as they were at begin. Calls come in rising
-    /// order, without gaps but for those that [`wants`](Sink::wants) and [`before`](Sink::before)
+    /// order, without gaps except those that [`wants`](Sink::wants) and [`before`](Sink::before)
     /// asked for; one call carries at most [`BLOCK_WORDS`] words.
     ///
     /// When this returns, the sink is done with every object that the words refer to: an object
     /// layer may free them.
     ///
     /// # Errors
-    /// Any error ends the capture; it reaches whoever drives it as
+    /// Any error ends the capture, which returns it as
     /// [`CaptureError::Sink`](crate::CaptureError::Sink).
     fn push(&mut self, start: usize, words: &[u64]) -> Result<(), SinkError>;
 
-    /// Asked before a block from word `start` on is captured: whether it is wanted at all. What is
-    /// not is not pushed, and counts as captured. A sink that knows what changed since an earlier
-    /// image does without the rest.
+    /// Whether the sink wants the block from word `start` on; asked before the block is captured. A
+    /// block that is not wanted is not pushed, and counts as captured. A sink that knows what
+    /// changed since an earlier image does without the rest.
     ///
     /// Declining a block changes nothing but what this sink is given: the algorithm's later images
     /// are as if it had been taken, and an [incremental](crate::Completeness::Incremental) one
@@ -56,10 +56,10 @@ pub trait Sink: Send {
         )))
     }
 
-    /// Takes half a word (the low half of word `index / 2` if `index` is even), of which the other
-    /// half did not change. Comes only in an [incremental](crate::Completeness::Incremental) image
-    /// of units of [half a word](crate::Unit::Half), for blocks that are [pushed](Sink::push) in
-    /// part: before the other words of its block.
+    /// Takes half a word (the low half of word `index / 2` if `index` is even) whose other half did
+    /// not change. Called only for an [incremental](crate::Completeness::Incremental) image with
+    /// units of [half a word](crate::Unit::Half), for blocks that are [pushed](Sink::push) in part,
+    /// and before the other words of the block.
     ///
     /// # Errors
     /// As for [`push`](Sink::push); a sink of whole words refuses.

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use stillframe::{Algorithm, BLOCK_WORDS, Before, Engine, Image, Options, Point};
 use stillframe::{Publication, Shared, Sink, SinkError};
 
-/// Compares what it is given with what it expects, in whichever process it runs.
+/// Compares the words that it receives with those that it expects, in any process.
 struct Expect {
     words: Vec<u64>,
     /// The image before.
@@ -39,14 +39,14 @@ fn images_equal_the_state_at_begin<A: Algorithm>() {
     let mut before = oracle.clone();
     let mut seed = 1u64;
     for round in 1..=20 {
-        let (tell, told) = mpsc::channel();
+        let (sender, receiver) = mpsc::channel();
         let pushed = Shared::new(AtomicU64::new(0)).unwrap();
         let sink = Expect { words: oracle.clone(), before, pushed: pushed.clone() };
         before = oracle.clone();
         let begun = engine
             .snapshot(Point::declare(), sink, move |_, report| {
                 let publication = Publication::of(&report);
-                tell.send(report).unwrap();
+                sender.send(report).unwrap();
                 publication
             })
             .unwrap();
@@ -59,7 +59,7 @@ fn images_equal_the_state_at_begin<A: Algorithm>() {
             assert_eq!(engine.read(index), seed);
         }
         engine.wait();
-        let report = told.recv().unwrap().unwrap();
+        let report = receiver.recv().unwrap().unwrap();
         assert_eq!(report.words, len);
         assert_eq!(pushed.load(Ordering::Relaxed), len as u64);
         assert!(!engine.running());
@@ -71,6 +71,7 @@ macro_rules! each {
         $(#[test]
         #[allow(non_snake_case, reason = "named as the type")]
         fn $algorithm() {
+            let _watchdog = stillframe_peers::Watchdog::start();
             images_equal_the_state_at_begin::<stillframe::algorithms::$module::$algorithm>();
         })*
     };
@@ -107,6 +108,7 @@ fn declined_blocks<A: Algorithm>() {
 
 #[test]
 fn blocks_that_a_sink_declines_are_not_pushed_and_count_as_captured() {
+    let _watchdog = stillframe_peers::Watchdog::start();
     declined_blocks::<stillframe::algorithms::imprint::Imprint>();
     declined_blocks::<stillframe::algorithms::naive::Naive>();
     declined_blocks::<stillframe::algorithms::hourglass::HourglassCopy>();

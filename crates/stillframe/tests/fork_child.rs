@@ -26,9 +26,9 @@ impl Trap {
         let this = std::process::id();
         let owner = OWNER.compare_exchange(0, this, Ordering::Relaxed, Ordering::Relaxed);
         if owner.is_err_and(|owner| owner != this) {
-            let told = b"a forked child used the allocator\n";
+            let message = b"a forked child used the allocator\n";
             // SAFETY: writes from a buffer that lives long enough.
-            unsafe { libc::write(2, told.as_ptr().cast(), told.len()) };
+            unsafe { libc::write(2, message.as_ptr().cast(), message.len()) };
             // SAFETY: ends the process.
             unsafe { libc::abort() };
         }
@@ -160,8 +160,8 @@ impl Rig {
 fn the_child_never_uses_the_allocator() {
     let mut rig = Rig::new();
     for _ in 0..100 {
-        let (outcome, pushed) = rig.image(Deed::Nothing, None);
-        outcome.unwrap();
+        let (result, pushed) = rig.image(Deed::Nothing, None);
+        result.unwrap();
         assert_eq!(pushed, WORDS as u64);
     }
 }
@@ -169,9 +169,9 @@ fn the_child_never_uses_the_allocator() {
 #[test]
 fn the_trap_works() {
     for deed in [Deed::Allocates, Deed::Frees] {
-        let (outcome, pushed) = Rig::new().image(deed, None);
-        let aborted = matches!(outcome, Err(CaptureError::ChildKilled { signal: libc::SIGABRT }));
-        assert!(aborted && pushed == 0, "{outcome:?}");
+        let (result, pushed) = Rig::new().image(deed, None);
+        let aborted = matches!(result, Err(CaptureError::ChildKilled { signal: libc::SIGABRT }));
+        assert!(aborted && pushed == 0, "{result:?}");
     }
 }
 
@@ -186,14 +186,14 @@ fn the_child_makes_no_system_call_but_its_sinks() {
     std::fs::remove_file(&path).unwrap();
     let image: Vec<u8> = rig.oracle.iter().flat_map(|word| word.to_ne_bytes()).collect();
 
-    let (outcome, pushed) = rig.image(Deed::Filtered, Some(file.as_raw_fd()));
-    if let Err(CaptureError::Sink(error)) = outcome
+    let (result, pushed) = rig.image(Deed::Filtered, Some(file.as_raw_fd()));
+    if let Err(CaptureError::Sink(error)) = result
         && error.message() == REFUSED
     {
         let test = "a forked child calls the kernel for nothing but its work";
         return stillframe_peers::skipped(test, "this kernel filters no system calls of a process");
     }
-    outcome.unwrap();
+    result.unwrap();
     assert_eq!(pushed, WORDS as u64);
     let mut found = Vec::new();
     file.rewind().unwrap();
@@ -201,9 +201,9 @@ fn the_child_makes_no_system_call_but_its_sinks() {
     assert!(found == image, "the file is not the image");
 
     // The filter itself works.
-    let (outcome, _) = rig.image(Deed::FilteredAndAsksItsName, None);
-    let killed = matches!(outcome, Err(CaptureError::ChildKilled { signal: libc::SIGSYS }));
-    assert!(killed, "{outcome:?}");
+    let (result, _) = rig.image(Deed::FilteredAndAsksItsName, None);
+    let killed = matches!(result, Err(CaptureError::ChildKilled { signal: libc::SIGSYS }));
+    assert!(killed, "{result:?}");
 }
 
 /// Threads of the parent hold, at most instants, the locks that a careless child would wait for.
@@ -227,20 +227,20 @@ fn locks_held_at_the_fork_do_not_matter() {
             scope.spawn(move || until_stopped(&|| drop(vec![1u8; size])));
         }
         scope.spawn(|| until_stopped(&|| drop(thread::spawn(|| ()).join())));
-        let (tell, told) = mpsc::channel();
+        let (sender, receiver) = mpsc::channel();
         scope.spawn(move || {
             let mut rig = Rig::new();
             for _ in 0..60 {
-                let (outcome, pushed) = rig.image(Deed::Nothing, None);
-                tell.send((outcome, pushed)).unwrap();
+                let (result, pushed) = rig.image(Deed::Nothing, None);
+                sender.send((result, pushed)).unwrap();
             }
         });
         for _ in 0..60 {
             // Long enough for any machine: what this distinguishes from success is a wait for ever.
-            let image = told.recv_timeout(Duration::from_secs(100));
+            let image = receiver.recv_timeout(Duration::from_secs(100));
             stop.store(image.is_err(), Ordering::Relaxed);
-            let (outcome, pushed) = image.unwrap();
-            outcome.unwrap();
+            let (result, pushed) = image.unwrap();
+            result.unwrap();
             assert_eq!(pushed, WORDS as u64);
         }
         stop.store(true, Ordering::Relaxed);

@@ -102,10 +102,10 @@ fn child(board: &Board) -> i32 {
 fn ending(deed: Deed) -> CaptureError {
     let mut state = state();
     let (mut image, _) = begin(&mut state, deed);
-    let outcome = image.capture();
+    let result = image.capture();
     drop(image);
     begin(&mut state, Deed::Succeeds).0.capture().unwrap();
-    outcome.unwrap_err()
+    result.unwrap_err()
 }
 
 fn is_alive(pid: i32) -> bool {
@@ -114,7 +114,8 @@ fn is_alive(pid: i32) -> bool {
 }
 
 #[test]
-fn a_full_disk_is_told_with_its_code() {
+fn a_full_disk_is_reported_with_its_code() {
+    let _watchdog = stillframe_peers::Watchdog::start();
     use std::os::fd::AsRawFd;
     let _shared = SIGCHLD.read().unwrap();
     let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
@@ -125,13 +126,15 @@ fn a_full_disk_is_told_with_its_code() {
 }
 
 #[test]
-fn a_panic_is_told() {
+fn a_panic_is_reported() {
+    let _watchdog = stillframe_peers::Watchdog::start();
     let _shared = SIGCHLD.read().unwrap();
     assert!(matches!(ending(Deed::Panics), CaptureError::Panicked));
 }
 
 #[test]
-fn a_signal_is_told() {
+fn a_signal_is_reported() {
+    let _watchdog = stillframe_peers::Watchdog::start();
     let _shared = SIGCHLD.read().unwrap();
     for (deed, expected) in [(Deed::Aborts, libc::SIGABRT), (Deed::Faults, libc::SIGSEGV)] {
         match ending(deed) {
@@ -142,7 +145,8 @@ fn a_signal_is_told() {
 }
 
 #[test]
-fn an_early_exit_is_told_whatever_its_status() {
+fn an_early_exit_is_reported_whatever_its_status() {
+    let _watchdog = stillframe_peers::Watchdog::start();
     let _shared = SIGCHLD.read().unwrap();
     for expected in [0, 1, 7, 255] {
         match ending(Deed::Exits(expected)) {
@@ -153,18 +157,20 @@ fn an_early_exit_is_told_whatever_its_status() {
 }
 
 #[test]
-fn a_kill_from_outside_is_told() {
+fn a_kill_from_outside_is_reported() {
+    let _watchdog = stillframe_peers::Watchdog::start();
     let _shared = SIGCHLD.read().unwrap();
     let mut state = state();
     let (mut image, board) = begin(&mut state, Deed::Waits);
     // SAFETY: the child runs until its board says otherwise.
     unsafe { libc::kill(child(&board), libc::SIGKILL) };
-    let outcome = image.capture();
-    assert!(matches!(outcome, Err(CaptureError::ChildKilled { signal: libc::SIGKILL })));
+    let result = image.capture();
+    assert!(matches!(result, Err(CaptureError::ChildKilled { signal: libc::SIGKILL })));
 }
 
 #[test]
-fn a_cancel_is_told() {
+fn a_cancel_is_reported() {
+    let _watchdog = stillframe_peers::Watchdog::start();
     let _shared = SIGCHLD.read().unwrap();
     let mut state = state();
     let (mut image, board) = begin(&mut state, Deed::Waits);
@@ -177,6 +183,7 @@ fn a_cancel_is_told() {
 /// Signals meant for the parent's handlers never run in the child.
 #[test]
 fn other_signals_stay_with_the_parent() {
+    let _watchdog = stillframe_peers::Watchdog::start();
     let _shared = SIGCHLD.read().unwrap();
     let mut state = state();
     let (mut image, board) = begin(&mut state, Deed::Waits);
@@ -190,6 +197,7 @@ fn other_signals_stay_with_the_parent() {
 
 #[test]
 fn a_dropped_image_leaves_no_child() {
+    let _watchdog = stillframe_peers::Watchdog::start();
     let _shared = SIGCHLD.read().unwrap();
     let mut state = state();
     for _ in 0..20 {
@@ -205,6 +213,7 @@ fn a_dropped_image_leaves_no_child() {
 
 #[test]
 fn the_child_dies_with_the_thread_that_began() {
+    let _watchdog = stillframe_peers::Watchdog::start();
     let _shared = SIGCHLD.read().unwrap();
     let (mut state, mut image) = thread::spawn(|| {
         let mut state = state();
@@ -214,8 +223,8 @@ fn the_child_dies_with_the_thread_that_began() {
     })
     .join()
     .unwrap();
-    let outcome = image.capture();
-    assert!(matches!(outcome, Err(CaptureError::ChildKilled { signal: libc::SIGKILL })));
+    let result = image.capture();
+    assert!(matches!(result, Err(CaptureError::ChildKilled { signal: libc::SIGKILL })));
     drop(image);
     begin(&mut state, Deed::Succeeds).0.capture().unwrap();
 }
@@ -224,6 +233,7 @@ fn the_child_dies_with_the_thread_that_began() {
 /// sink's error arrive all the same, and the rest arrives as an unknown end.
 #[test]
 fn an_ignored_sigchld_loses_nothing_but_the_status() {
+    let _watchdog = stillframe_peers::Watchdog::start();
     let _alone = SIGCHLD.write().unwrap();
     // SAFETY: sets a disposition that runs no code.
     let before = unsafe { libc::signal(libc::SIGCHLD, libc::SIG_IGN) };
@@ -255,6 +265,7 @@ const VICTIM: &str = "STILLFRAME_TEST_VICTIM";
 
 #[test]
 fn the_child_dies_with_its_parent() {
+    let _watchdog = stillframe_peers::Watchdog::start();
     let _shared = SIGCHLD.read().unwrap();
     if std::env::var_os(VICTIM).is_some() {
         let mut state = state();
@@ -277,7 +288,7 @@ fn the_child_dies_with_its_parent() {
     assert!(is_alive(pid));
     victim.kill().unwrap();
     victim.wait().unwrap();
-    // Whoever adopts it may take its time to wait for it: a zombie has no memory and no files.
+    // The process that adopts it may be late to wait for it: a zombie has no memory and no files.
     let stat = format!("/proc/{pid}/stat");
     while std::fs::read_to_string(&stat).is_ok_and(|stat| !stat.contains(") Z ")) {
         thread::yield_now();

@@ -43,7 +43,7 @@ pub(super) fn slow<A: Algorithm>(seed: u64) -> Verdict {
         let (mut image, tally) = rig.begin(Manner::Gated).map_err(|error| error.to_string())?;
         let progress = rig.state.progress();
         let waits = progress.writer_waits();
-        let outcome = thread::scope(|scope| {
+        let result = thread::scope(|scope| {
             let _open = OpenAtEnd(&tally);
             let captured = scope.spawn(move || capture_and_settle(&mut image));
             scope.spawn(|| {
@@ -58,7 +58,7 @@ pub(super) fn slow<A: Algorithm>(seed: u64) -> Verdict {
             tally.allow(usize::MAX);
             join(&mut rig.state, captured)
         })?;
-        complete((outcome, tally), WORDS)?;
+        complete((result, tally), WORDS)?;
         ensure!(progress.writer_waits() > waits, "the writer never waited");
     }
     rig.check_reads()
@@ -69,7 +69,7 @@ pub(super) fn cancel(seed: u64) -> Verdict {
     let mut rig = rig::<Imprint>(BUDGET, OnFull::Cancel, seed)?;
     for round in 0..rounds(6) {
         let at = round % 3;
-        let (outcome, tally) = rig.image_stopped_at_blocks(|rig, block| {
+        let (result, tally) = rig.image_stopped_at_blocks(|rig, block| {
             if block < at {
                 return Ok(());
             }
@@ -80,7 +80,7 @@ pub(super) fn cancel(seed: u64) -> Verdict {
             }
             Ok(())
         })?;
-        ensure!(matches!(outcome, Err(CaptureError::OverBudget)), "ended with {outcome:?}");
+        ensure!(matches!(result, Err(CaptureError::OverBudget)), "ended with {result:?}");
         tally.is_right()?;
         quiet_image(&mut rig)?;
         rig.writes(20)?;
@@ -146,7 +146,7 @@ fn a_cancel_frees_a_writer_that_waits() {
             let mut rig = rig::<Imprint>(0, OnFull::Slow, seed)?;
             let (mut image, tally) = rig.begin(Manner::Gated).map_err(|error| error.to_string())?;
             let progress = rig.state.progress();
-            let outcome = thread::scope(|scope| {
+            let result = thread::scope(|scope| {
                 let _open = OpenAtEnd(&tally);
                 let captured = scope.spawn(move || capture_and_settle(&mut image));
                 scope.spawn(|| {
@@ -157,7 +157,7 @@ fn a_cancel_frees_a_writer_that_waits() {
                 tally.allow(usize::MAX);
                 captured.join().map_err(|_| "panicked".to_owned())
             })?;
-            ensure!(matches!(outcome, Err(CaptureError::Cancelled)), "ended with {outcome:?}");
+            ensure!(matches!(result, Err(CaptureError::Cancelled)), "ended with {result:?}");
             tally.is_right()?;
             quiet_image(&mut rig)
         },
@@ -175,18 +175,18 @@ fn a_failed_sink_frees_a_writer_that_waits() {
             let (mut image, _) = begun.map_err(|error| error.to_string())?;
             let progress = rig.state.progress();
             let (write, written) = std::sync::mpsc::channel::<()>();
-            let outcome = thread::scope(|scope| {
+            let result = thread::scope(|scope| {
                 let captured = scope.spawn(move || {
                     wait_until(|| progress.writer_waits() > 0);
-                    let outcome = capture_and_settle(&mut image);
+                    let result = capture_and_settle(&mut image);
                     let _ = written.recv();
-                    outcome
+                    result
                 });
                 rig.writes(20)?;
                 drop(write);
                 captured.join().map_err(|_| "panicked".to_owned())
             })?;
-            ensure!(matches!(outcome, Err(CaptureError::Sink(_))), "ended with {outcome:?}");
+            ensure!(matches!(result, Err(CaptureError::Sink(_))), "ended with {result:?}");
             quiet_image(&mut rig)
         },
         5,
@@ -314,12 +314,12 @@ fn a_deserted_capture_walks_itself() {
             rig.writes(20)?;
             let (mut image, tally) = rig.begin(Manner::Plain).map_err(|error| error.to_string())?;
             rig.writes(5)?;
-            let outcome = thread::scope(|scope| {
+            let result = thread::scope(|scope| {
                 let captured = scope.spawn(move || capture_and_settle(&mut image));
                 drop(rig);
                 captured.join().map_err(|_| "panicked".to_owned())
             })?;
-            complete((outcome, tally), WORDS)
+            complete((result, tally), WORDS)
         },
         5,
     );

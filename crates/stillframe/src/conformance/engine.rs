@@ -47,26 +47,26 @@ impl<A: Algorithm> EngineRig<A> {
         after: impl FnOnce() + Send + 'static,
     ) -> Result<(mpsc::Receiver<Report>, Shared<Tally>), String> {
         let (probe, tally) = self.probe(manner)?;
-        let (tell, told) = mpsc::channel();
+        let (sender, receiver) = mpsc::channel();
         let publish = move |probe: &mut Probe, report| {
             let publication = Publication::of(&report);
             if publication == Publication::Durable {
                 probe.settle();
             }
-            let _ = tell.send(report);
+            let _ = sender.send(report);
             after();
             publication
         };
         let begun = self.engine.snapshot(Point::declare(), probe, publish);
         begun.map_err(|error| error.to_string())?;
-        Ok((told, tally))
+        Ok((receiver, tally))
     }
 
     /// What the snapshotter's thread reports, while the writer's thread does its slices.
-    fn receive<T>(&mut self, told: &mpsc::Receiver<T>) -> Result<T, String> {
+    fn receive<T>(&mut self, receiver: &mpsc::Receiver<T>) -> Result<T, String> {
         let mut backoff = Backoff::default();
         loop {
-            match told.try_recv() {
+            match receiver.try_recv() {
                 Ok(message) => return Ok(message),
                 Err(mpsc::TryRecvError::Disconnected) => return Err("nothing was published".into()),
                 Err(mpsc::TryRecvError::Empty) if self.engine.tend() => {}
@@ -76,9 +76,9 @@ impl<A: Algorithm> EngineRig<A> {
     }
 
     fn image(&mut self) -> Verdict {
-        let (told, tally) = self.snapshot(Manner::Plain, || ())?;
+        let (receiver, tally) = self.snapshot(Manner::Plain, || ())?;
         self.writes(50);
-        let report = self.receive(&told)?.map_err(|error| error.to_string())?;
+        let report = self.receive(&receiver)?.map_err(|error| error.to_string())?;
         ensure!(report.words == self.oracle.len(), "{} words", report.words);
         self.engine.wait();
         ensure!(!self.engine.running(), "an image runs after the wait for its end");
@@ -123,13 +123,13 @@ pub(super) fn bad_sinks_and_publishers<A: Algorithm>(seed: u64) -> Verdict {
     let mut rig = EngineRig::<A>::new(2 * BLOCK_WORDS + 1, seed)?;
     for round in 0..6 {
         let manner = [Manner::FailsAt(1), Manner::PanicsAt(BLOCK_WORDS), Manner::Plain][round % 3];
-        let (told, _) = rig.snapshot(manner, move || {
+        let (receiver, _) = rig.snapshot(manner, move || {
             if round >= 3 {
                 std::panic::resume_unwind(Box::new(Bomb));
             }
         })?;
         rig.writes(10);
-        let report = rig.receive(&told)?;
+        let report = rig.receive(&receiver)?;
         let right = match manner {
             Manner::FailsAt(_) => matches!(report, Err(CaptureError::Sink(_))),
             Manner::PanicsAt(_) => matches!(report, Err(CaptureError::Panicked)),
@@ -146,11 +146,11 @@ pub(super) fn bad_sinks_and_publishers<A: Algorithm>(seed: u64) -> Verdict {
 pub(super) fn drop_half_way<A: Algorithm>(seed: u64) -> Verdict {
     let mut rig = EngineRig::<A>::new(20 * BLOCK_WORDS, seed)?;
     rig.image()?;
-    let (told, tally) = rig.snapshot(Manner::Slow, || ())?;
+    let (receiver, tally) = rig.snapshot(Manner::Slow, || ())?;
     let count = rig.rng.below(200);
     rig.writes(count);
     drop(rig);
-    let report = told.try_recv().map_err(|_| "the engine was gone before its image")?;
+    let report = receiver.try_recv().map_err(|_| "the engine was gone before its image")?;
     match report {
         Ok(_) | Err(CaptureError::Cancelled) => tally.is_right(),
         Err(error) => Err(error.to_string()),

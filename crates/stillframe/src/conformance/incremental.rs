@@ -272,14 +272,14 @@ fn reports_name_what_they_build_on() {
     for epoch in 1..=20 {
         let publication =
             if rng.below(2) == 0 { Publication::Durable } else { Publication::Failed };
-        let (tell, told) = std::sync::mpsc::channel();
+        let (sender, receiver) = std::sync::mpsc::channel();
         let publish = move |_: &mut Recorded, report: Result<CaptureReport, _>| {
-            let _ = tell.send(report);
+            let _ = sender.send(report);
             publication
         };
         engine.snapshot(Point::declare(), Recorded::default(), publish).expect("idle");
         engine.wait();
-        let report = told.recv().expect("published").expect("captured");
+        let report = receiver.recv().expect("published").expect("captured");
         assert_eq!((report.begun.epoch, report.builds_on), (epoch, settled));
         if publication == Publication::Durable {
             settled = Some(epoch);

@@ -75,10 +75,10 @@ fn is_missing<A: Algorithm>() -> bool {
 /// hundred times what anything takes, so it decides no test that passes.
 fn in_time(body: impl FnOnce() -> Verdict + Send + 'static) -> Verdict {
     let seconds = if is_long() { 3600 } else { 300 };
-    let (tell, told) = channel();
-    let thread = thread::spawn(move || _ = tell.send(body()));
+    let (sender, receiver) = channel();
+    let thread = thread::spawn(move || _ = sender.send(body()));
     let limit = Duration::from_secs(if cfg!(miri) { u64::from(u32::MAX) } else { seconds });
-    let verdict = told.recv_timeout(limit);
+    let verdict = receiver.recv_timeout(limit);
     if let Err(RecvTimeoutError::Timeout) = verdict {
         return Err(format!("not ended after {seconds} s: somebody waits for ever"));
     }

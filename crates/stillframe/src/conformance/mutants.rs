@@ -171,7 +171,7 @@ fn judge_of_imprint(mutant: Mutant) -> Judge {
         Mutant::ImprintEndsBeforeClear => Model("back_to_back_rejects"),
         Mutant::HandoverGetChecksStopFirst => Model("imprint_given_up_access_rejects"),
         Mutant::ImprintWaitsPastStop => Model("a_writer_that_waits_past_a_stop_hangs"),
-        Mutant::HandoverFailsSilently => Model("a_writer_that_is_not_told_hangs"),
+        Mutant::HandoverFailsSilently => Model("a_writer_without_a_stop_hangs"),
         Mutant::ImprintNoFenceOnStop | Mutant::HandoverChecksStopFirst => {
             Model("imprint_over_budget_rejects")
         }
@@ -272,7 +272,7 @@ fn every_judge_is_at_work() {
             }
         };
         let quoted = [format!("`{mutant:?}`"), format!("`{name}`")];
-        let told = |line: &str| quoted.iter().all(|word| line.contains(word));
-        assert!(table.lines().any(told), "docs/proofs.md lacks {mutant:?}, rejected by {name}");
+        let names_it = |line: &str| quoted.iter().all(|word| line.contains(word));
+        assert!(table.lines().any(names_it), "docs/proofs.md lacks {mutant:?}, rejected by {name}");
     }
 }

@@ -109,7 +109,7 @@ pub(super) fn images_that_fail<A: Algorithm>(seed: u64) -> Verdict {
 
 fn cancelled_at<A: Algorithm>(rig: &mut Rig<A>, at: usize) -> Verdict {
     let progress = rig.state.progress();
-    let (outcome, tally) = rig.image_stopped_at_blocks(|rig, block| {
+    let (result, tally) = rig.image_stopped_at_blocks(|rig, block| {
         rig.writes(3)?;
         if block == at {
             progress.cancel();
@@ -119,11 +119,11 @@ fn cancelled_at<A: Algorithm>(rig: &mut Rig<A>, at: usize) -> Verdict {
     tally.is_right()?;
     let blocks = rig.oracle.len().div_ceil(BLOCK_WORDS);
     if at + 1 < blocks {
-        ensure!(matches!(outcome, Err(CaptureError::Cancelled)), "cancelled: {outcome:?}");
+        ensure!(matches!(result, Err(CaptureError::Cancelled)), "cancelled: {result:?}");
         // The block at hand passes, the next one does not.
         ensure!(tally.pushed() == (at + 1) * BLOCK_WORDS, "{} pushed", tally.pushed());
     } else {
-        ensure!(outcome.is_ok(), "too late to cancel: {outcome:?}");
+        ensure!(result.is_ok(), "too late to cancel: {result:?}");
     }
     Ok(())
 }
@@ -146,8 +146,8 @@ pub(super) fn cancelled_images_have_no_words<A: Algorithm>(seed: u64) -> Verdict
             }
         }
         if A::INFO.in_process {
-            let outcome = capture_and_settle(&mut image);
-            ensure!(matches!(outcome, Err(CaptureError::Cancelled)), "cancelled: {outcome:?}");
+            let result = capture_and_settle(&mut image);
+            ensure!(matches!(result, Err(CaptureError::Cancelled)), "cancelled: {result:?}");
         }
         tally.is_right()?;
         drop(image);
@@ -159,19 +159,19 @@ pub(super) fn cancelled_images_have_no_words<A: Algorithm>(seed: u64) -> Verdict
 fn refused<A: Algorithm>(rig: &mut Rig<A>, manner: Manner) -> Verdict {
     let (mut image, tally) = rig.begin(manner).map_err(|error| error.to_string())?;
     rig.writes(10)?;
-    let outcome = capture_and_settle(&mut image);
+    let result = capture_and_settle(&mut image);
     let again = image.capture();
     ensure!(matches!(again, Err(CaptureError::Spent)), "captured twice: {again:?}");
     ensure!(image.get(0).is_none(), "a spent image has words");
     tally.is_right()?;
-    match (manner, outcome) {
+    match (manner, result) {
         (Manner::PanicsAt(_), Err(CaptureError::Panicked)) => Ok(()),
         (Manner::FailsAt(_), Err(CaptureError::Sink(error))) => {
             ensure!(error.errno() == ERRNO, "errno {}", error.errno());
             ensure!(error.message().starts_with("writing word "), "{error}");
             Ok(())
         }
-        (_, outcome) => Err(format!("{manner:?} ended with {outcome:?}")),
+        (_, result) => Err(format!("{manner:?} ended with {result:?}")),
     }
 }
 
@@ -184,10 +184,10 @@ pub(super) fn hundreds_of_images<A: Algorithm>(seed: u64) -> Verdict {
         ensure!(image.epoch() == number, "image {number} is numbered {}", image.epoch());
         let count = rig.rng.below(12);
         rig.writes(count)?;
-        let outcome = capture_and_settle(&mut image);
+        let result = capture_and_settle(&mut image);
         rig.writes(count)?;
         drop(image.into_sink());
-        complete((outcome, tally), words)?;
+        complete((result, tally), words)?;
         rig.writes(rig.oracle.len() % 3)?;
     }
     rig.check_reads()
@@ -207,8 +207,8 @@ pub(super) fn busy_while_held<A: Algorithm>(seed: u64) -> Verdict {
             "a second image at step {step}: {second:?}"
         );
         if step == 1 {
-            let outcome = capture_and_settle(&mut image);
-            complete((outcome, tally.clone()), words)?;
+            let result = capture_and_settle(&mut image);
+            complete((result, tally.clone()), words)?;
         }
     }
     drop(image);
@@ -230,8 +230,8 @@ pub(super) fn out_of_bounds<A: Algorithm>(seed: u64) -> Verdict {
     ];
     let misused = |state: &mut A| -> Verdict {
         for (number, misuse) in misuses.iter().take(rounds(6)).enumerate() {
-            let outcome = catch_unwind(AssertUnwindSafe(|| misuse(state)));
-            ensure!(outcome.is_err(), "misuse {number} is accepted");
+            let result = catch_unwind(AssertUnwindSafe(|| misuse(state)));
+            ensure!(result.is_err(), "misuse {number} is accepted");
         }
         Ok(())
     };

@@ -57,7 +57,7 @@ pub(super) fn pairs_stay_together<A: Algorithm>(seed: u64) -> Verdict {
         let begun = rig.state.begin(Point::declare(), sink);
         let mut image = begun.map_err(|error| error.to_string())?;
         let progress = rig.state.progress();
-        let outcome = thread::scope(|scope| {
+        let result = thread::scope(|scope| {
             let _cancel = CancelAtEnd(&progress);
             let thread = scope.spawn(move || {
                 capture(&mut image)?;
@@ -76,7 +76,7 @@ pub(super) fn pairs_stay_together<A: Algorithm>(seed: u64) -> Verdict {
             }
             join(&mut rig.state, thread)
         })?;
-        outcome.map_err(|error| error.to_string())?;
+        result.map_err(|error| error.to_string())?;
         let torn = torn.load(Ordering::Relaxed);
         ensure!(torn == 0, "{torn} words of pairs were not as at begin");
     }
@@ -93,7 +93,7 @@ pub(super) fn random_access<A: Algorithm>(seed: u64) -> Verdict {
         let expected = rig.oracle.clone();
         ensure!(image.get(words).is_none(), "a word beyond the image");
         let mut rng = Rng(rig.rng.next());
-        let (verdict, outcome) = thread::scope(|scope| {
+        let (verdict, result) = thread::scope(|scope| {
             let thread = scope.spawn(move || {
                 for _ in 0..rounds(1000) {
                     let index = rng.below(words);
@@ -104,8 +104,8 @@ pub(super) fn random_access<A: Algorithm>(seed: u64) -> Verdict {
                         return (Err(verdict), Ok(()));
                     }
                 }
-                let outcome = capture_and_settle(&mut image);
-                (if image.get(0).is_none() { Ok(()) } else { Err("not spent".into()) }, outcome)
+                let result = capture_and_settle(&mut image);
+                (if image.get(0).is_none() { Ok(()) } else { Err("not spent".into()) }, result)
             });
             while !thread.is_finished() {
                 let _ = rig.writes(1);
@@ -114,7 +114,7 @@ pub(super) fn random_access<A: Algorithm>(seed: u64) -> Verdict {
             join(&mut rig.state, thread)
         })?;
         verdict?;
-        complete((outcome, tally), words)?;
+        complete((result, tally), words)?;
     }
     rig.check_reads()
 }
@@ -126,17 +126,17 @@ pub(super) fn many_images_under_load<A: Algorithm>(seed: u64) -> Verdict {
     for round in 0..rounds(30) {
         let manner = if round % 4 == 0 { Manner::Slow } else { Manner::Plain };
         let (mut image, tally) = rig.begin(manner).map_err(|error| error.to_string())?;
-        let outcome = thread::scope(|scope| {
+        let result = thread::scope(|scope| {
             let thread = scope.spawn(move || capture_and_settle(&mut image));
             let mut verdict = Ok(());
             while !thread.is_finished() && verdict.is_ok() {
                 verdict = rig.writes(1);
                 rig.state.tend();
             }
-            let outcome = join(&mut rig.state, thread);
-            verdict.and(outcome)
+            let result = join(&mut rig.state, thread);
+            verdict.and(result)
         })?;
-        complete((outcome, tally), words)?;
+        complete((result, tally), words)?;
     }
     rig.check_reads()
 }
@@ -151,7 +151,7 @@ pub(super) fn writes_chase_the_capture<A: Algorithm>(seed: u64) -> Verdict {
         let manner = if round % 4 == 0 { Manner::Slow } else { Manner::Plain };
         let (mut image, tally) = rig.begin(manner).map_err(|error| error.to_string())?;
         let progress = rig.state.progress();
-        let outcome = thread::scope(|scope| {
+        let result = thread::scope(|scope| {
             let _cancel = CancelAtEnd(&progress);
             let thread = scope.spawn(move || capture_and_settle(&mut image));
             let mut number = 0;
@@ -166,7 +166,7 @@ pub(super) fn writes_chase_the_capture<A: Algorithm>(seed: u64) -> Verdict {
             }
             join(&mut rig.state, thread)
         })?;
-        complete((outcome, tally), words)?;
+        complete((result, tally), words)?;
     }
     rig.check_reads()
 }

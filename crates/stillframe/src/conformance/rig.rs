@@ -184,7 +184,7 @@ impl<A: Algorithm> Rig<A> {
         ensure!(words == self.oracle.len(), "the image has {words} words");
         let progress = self.state.progress();
         self.writes(2)?;
-        let outcome = thread::scope(|scope| {
+        let result = thread::scope(|scope| {
             let _open = OpenAtEnd(&tally);
             let _cancel = CancelAtEnd(&progress);
             let thread = scope.spawn(move || capture_and_settle(&mut image));
@@ -207,12 +207,12 @@ impl<A: Algorithm> Rig<A> {
             join(&mut self.state, thread)
         })?;
         ensure!(!progress.running(), "an image runs after its end");
-        Ok((outcome, tally))
+        Ok((result, tally))
     }
 }
 
 /// Whether an image was captured, whole and right.
-pub(super) fn complete((outcome, tally): (Captured, Shared<Tally>), words: usize) -> Verdict {
-    outcome.map_err(|error| error.to_string())?;
+pub(super) fn complete((result, tally): (Captured, Shared<Tally>), words: usize) -> Verdict {
+    result.map_err(|error| error.to_string())?;
     tally.is_whole(words)
 }

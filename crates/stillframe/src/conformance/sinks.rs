@@ -3,7 +3,7 @@
 //! half-way, cancelled, over their budget; the state grows between them and while they are held.
 //!
 //! Two oracles. The state and each word that a sink is given are compared with [`Rig::oracle`], now
-//! and at begin. `Held` is what a keeper of images would have: each word as the last settled image
+//! and at begin. `Kept` is what a keeper of images would have: each word as the last settled image
 //! whose sink took it gave it. What an increment leaves out is taken from there, and must be right.
 
 use std::thread;
@@ -144,7 +144,7 @@ enum Fate {
 }
 
 /// A state under test, and what its sinks have been given.
-struct Held<A> {
+struct Kept<A> {
     rig: Rig<A>,
     on_full: OnFull,
     /// Whether images may need more than their budget.
@@ -171,16 +171,16 @@ fn work<A: Algorithm>(
     progress: &Progress,
     settles: bool,
 ) -> Result<Captured, String> {
-    let outcome = capture(image);
+    let result = capture(image);
     let is_stopped = progress.is_stopped();
-    ensure!(outcome.is_ok() || is_stopped, "{outcome:?} and not stopped: a writer waits on");
+    ensure!(result.is_ok() || is_stopped, "{result:?} and not stopped: a writer waits on");
     if settles {
         image.settle();
     }
-    Ok(outcome)
+    Ok(result)
 }
 
-impl<A: Algorithm> Held<A> {
+impl<A: Algorithm> Kept<A> {
     fn new(seed: u64) -> Result<Self, String> {
         let mut rng = Rng(seed);
         let unit = A::INFO.units[rng.below(A::INFO.units.len())];
@@ -199,9 +199,9 @@ impl<A: Algorithm> Held<A> {
         let rng = &mut self.rig.rng;
         let [one, of] = [[1, 1], [1, 2], [1, 8], [7, 8]][rng.below(4)];
         let wants = (0..BLOCKS_MAX).map(|_| rng.below(of) < one).collect();
-        let held = self.words.iter().map(|word| word.unwrap_or(0));
-        let held = held.chain(std::iter::repeat(0)).take(words).collect();
-        let before = (rng.below(2) == 0).then_some(held);
+        let kept = self.words.iter().map(|word| word.unwrap_or(0));
+        let kept = kept.chain(std::iter::repeat(0)).take(words).collect();
+        let before = (rng.below(2) == 0).then_some(kept);
         // Each block is asked for, perhaps completed, perhaps pushed in parts.
         let at = rng.below(3 * words.div_ceil(BLOCK_WORDS) + 3);
         let mischief = match rng.below(5) {
@@ -243,7 +243,7 @@ impl<A: Algorithm> Held<A> {
             self.rig.state.progress().cancel();
         }
         let settles = self.rig.rng.below(3) != 0;
-        let outcome = match fate {
+        let result = match fate {
             Fate::Dropped => {
                 self.look(&image, &expected, cancels)?;
                 if settles {
@@ -254,20 +254,20 @@ impl<A: Algorithm> Held<A> {
             }
             Fate::Here => {
                 self.look(&image, &expected, cancels)?;
-                let outcome = work::<A>(&mut image, &self.rig.state.progress(), settles)?;
-                if outcome.is_err() || self.may_write_while_held(fate) {
+                let result = work::<A>(&mut image, &self.rig.state.progress(), settles)?;
+                if result.is_err() || self.may_write_while_held(fate) {
                     self.writes(10)?; // the image is held still
                 }
                 drop(image);
-                outcome
+                result
             }
             Fate::There => self.elsewhere(image, cancels, settles)?,
         };
         ensure!(!self.rig.state.progress().running(), "an image runs after its end");
         tally.is_right()?;
         let struck = given.struck.load(Ordering::Acquire) != 0;
-        self.judge(&outcome, struck, &plan, cancels || fate == Fate::Dropped)?;
-        if outcome.is_ok() {
+        self.judge(&result, struck, &plan, cancels || fate == Fate::Dropped)?;
+        if result.is_ok() {
             self.take(&given, &plan, &expected, settles)?;
             if settles {
                 self.settled = Some(number);
@@ -313,14 +313,14 @@ impl<A: Algorithm> Held<A> {
             let _cancel = CancelAtEnd(&progress);
             let running = Steps(&steps);
             let thread = scope.spawn(|| {
-                let outcome = work::<A>(&mut image, &theirs, settles)?;
+                let result = work::<A>(&mut image, &theirs, settles)?;
                 let publishing = steps.load(Ordering::Acquire);
                 let mut backoff = Backoff::default();
                 while steps.load(Ordering::Acquire) < publishing.saturating_add(20) {
                     backoff.wait();
                 }
                 drop(image);
-                Ok(outcome)
+                Ok(result)
             });
             while !thread.is_finished() {
                 self.writes(1)?;
@@ -346,9 +346,9 @@ impl<A: Algorithm> Held<A> {
     }
 
     /// Whether an image may have ended like this.
-    fn judge(&self, outcome: &Captured, struck: bool, plan: &Plan, cancels: bool) -> Verdict {
+    fn judge(&self, result: &Captured, struck: bool, plan: &Plan, cancels: bool) -> Verdict {
         let mischief = plan.mischief.filter(|_| struck).map(|(mischief, _)| mischief);
-        let may_be = match (outcome, mischief) {
+        let may_be = match (result, mischief) {
             (Err(CaptureError::Sink(_)), mischief) => mischief == Some(Mischief::Fails),
             (Err(CaptureError::Panicked), mischief) => mischief == Some(Mischief::Panics),
             // A child may have failed before it was killed.
@@ -360,7 +360,7 @@ impl<A: Algorithm> Held<A> {
             }
             _ => false,
         };
-        ensure!(may_be, "{plan:?} ended with {outcome:?}");
+        ensure!(may_be, "{plan:?} ended with {result:?}");
         Ok(())
     }
 
@@ -382,12 +382,12 @@ impl<A: Algorithm> Held<A> {
             if !is_wanted {
                 continue;
             }
-            let held = self.words[index].filter(|_| may_lack);
+            let kept = self.words[index].filter(|_| may_lack);
             let found = match times {
                 [1, 1] => Some(expected),
-                [1, _] => held.map(|held| with_half(held, 0, split(expected)[0])),
-                [_, 1] => held.map(|held| with_half(held, 1, split(expected)[1])),
-                _ => held,
+                [1, _] => kept.map(|kept| with_half(kept, 0, split(expected)[0])),
+                [_, 1] => kept.map(|kept| with_half(kept, 1, split(expected)[1])),
+                _ => kept,
             };
             let is_right = found == Some(expected);
             ensure!(is_right, "word {index} is {found:x?} with the images before: {expected:#x}");
@@ -402,28 +402,28 @@ impl<A: Algorithm> Held<A> {
 /// Each sink is given what is right, and every word of it; each image ends as its sink wants, and
 /// leaves the next ones and the state as they should be.
 pub(super) fn whatever_sinks_do<A: Algorithm>(seed: u64) -> Verdict {
-    let mut held = Held::<A>::new(seed)?;
+    let mut kept = Kept::<A>::new(seed)?;
     let images = rounds(25) as u64;
     for number in 1..=images {
-        let plan = held.plan();
+        let plan = kept.plan();
         let fate = [Fate::Dropped, Fate::Here, Fate::Here, Fate::There, Fate::There];
-        let fate = fate[held.rig.rng.below(fate.len())];
+        let fate = fate[kept.rig.rng.below(fate.len())];
         let did = format!("image {number}, {fate:?}");
-        held.image(number, plan, fate).map_err(|what| format!("{did}: {what}"))?;
-        let count = held.rig.rng.below(20);
-        held.writes(count)?;
+        kept.image(number, plan, fate).map_err(|what| format!("{did}: {what}"))?;
+        let count = kept.rig.rng.below(20);
+        kept.writes(count)?;
     }
     // All of it, as a keeper of the images has it in the end.
     let wants = vec![true; BLOCKS_MAX];
     let plan = Plan { wants, before: None, mischief: None, dawdles: false };
-    let (given, tally) = held.shared()?;
-    let expected = held.rig.oracle.clone();
+    let (given, tally) = kept.shared()?;
+    let expected = kept.rig.oracle.clone();
     let (calls, sunk) = (0, plan.clone());
     let sink =
         Fickle { plan: sunk, expected: expected.clone(), calls, given: given.clone(), tally };
-    let begun = held.rig.state.begin(Point::declare(), sink);
+    let begun = kept.rig.state.begin(Point::declare(), sink);
     let mut image = begun.map_err(|error| error.to_string())?;
     capture(&mut image).map_err(|error| error.to_string())?;
     image.sink_mut().tally.is_right()?;
-    held.take(&given, &plan, &expected, true)
+    kept.take(&given, &plan, &expected, true)
 }

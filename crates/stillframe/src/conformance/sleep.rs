@@ -47,9 +47,9 @@ fn touched<A: Algorithm>(rig: &mut Rig<A>) -> Verdict {
         let value = rig.rng.next();
         rig.write(index, value)?;
     }
-    let outcome = capture_and_settle(&mut image);
-    ensure!(outcome.is_ok(), "ended with {outcome:?}");
-    complete((outcome, tally), WORDS)
+    let result = capture_and_settle(&mut image);
+    ensure!(result.is_ok(), "ended with {result:?}");
+    complete((result, tally), WORDS)
 }
 
 /// Of those that carry numbers of images from one image to another.

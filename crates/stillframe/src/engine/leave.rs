@@ -7,11 +7,11 @@
 //! spells. For the next spell it asks for *leave*, which a thread of the lowest priority gives as
 //! soon as it runs: when a processor has time to spare. That thread does nothing else.
 //!
-//! - L1: who hurries waits for no leave.
-//! - L2: leave is waited for at most `PATIENCE` times as long as the spell took of a processor.
-//!   Beside others that want all processors a capture has a tenth of one, not a hundredth.
-//! - L3: leave is asked for when a spell begins, so that where a processor is idle it is there when
-//!   the spell ends.
+//! - L1: a capture that hurries waits for no leave.
+//! - L2: a capture waits for leave at most `PATIENCE` times as long as its spell took of a
+//!   processor. Beside threads that want all processors it has a tenth of one, not a hundredth.
+//! - L3: a capture asks for leave when a spell begins: where a processor is idle, leave is there
+//!   when the spell ends.
 //!
 //! `docs/decisions/0019-leave.md` has the figures.
 
@@ -87,7 +87,7 @@ impl Drop for Leave {
 }
 
 impl SharedLeave {
-    // A poisoned lock is taken all the same: each change is one assignment.
+    // A poisoned lock is taken anyway: each change is one assignment.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

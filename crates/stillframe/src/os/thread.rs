@@ -19,8 +19,8 @@ pub(crate) fn thread_time() -> Duration {
     // SAFETY: a `timespec` is plain data of which all zero is a value.
     let mut time: libc::timespec = unsafe { std::mem::zeroed() };
     // SAFETY: `time` is a valid place.
-    let told = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
-    if told != 0 {
+    let status = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
+    if status != 0 {
         return Duration::ZERO;
     }
     let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
