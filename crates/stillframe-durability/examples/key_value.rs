@@ -31,7 +31,7 @@ enum Action {
 
 impl Action {
     fn encode(&self) -> Vec<u8> {
-        // No key is 0: it tells the one from the other.
+        // No key is 0, so a first number of 0 marks a `Set`.
         let numbers = match *self {
             Self::Set { key, value } => [0, key, value],
             Self::Transfer { from, to, amount } => [from, to, amount],
@@ -96,7 +96,8 @@ fn open(directory: &str) -> Result<Store, Box<dyn Error>> {
     Ok(table)
 }
 
-/// Logs an action, then applies it; tells its number. It may be acknowledged when that is durable.
+/// Logs an action, applies it, and returns its number. It may be acknowledged when that number is
+/// durable.
 fn act(table: &mut Store, action: &Action) -> Result<u64, Box<dyn Error>> {
     if let Action::Set { key, .. } = action {
         if *key == 0 {

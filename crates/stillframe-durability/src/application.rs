@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use crate::error::Error;
 use crate::fields::{NAME_BYTES, padded, unpadded};
 
-/// Whose state files hold, and how it is laid out.
+/// The application whose state files hold, and how that is laid out.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Application {
     /// A name of 16 bytes at most.
@@ -37,7 +37,7 @@ impl Application {
         Self::new(SERVER, 1)
     }
 
-    /// What its files bear.
+    /// The owner that its files name.
     pub(crate) fn owner(&self) -> Result<Owner, Error> {
         let (tag, layout) = (padded(&self.tag), self.layout);
         let is_whole = unpadded(tag) == self.tag;
@@ -49,7 +49,7 @@ impl Application {
 
 const SERVER: &str = "stillframe";
 
-/// What the header of a file says of whose it is.
+/// The owner of a file, as its header names it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Owner {
     pub(crate) tag: [u8; NAME_BYTES],

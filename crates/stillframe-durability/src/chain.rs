@@ -30,7 +30,7 @@ impl Default for Increments {
 }
 
 impl Increments {
-    /// At most so many increments upon a base.
+    /// At most this many increments upon a base.
     #[must_use]
     pub fn at_most(count_max: usize) -> Self {
         Self { count_max, ..Self::default() }
@@ -128,7 +128,7 @@ pub(crate) fn trace(directory: &Directory, newest: u64, numbers: &[u64]) -> Resu
     }
 }
 
-/// Damage of checkpoint `number` that one may look behind; else the error.
+/// Damage of checkpoint `number` that lets recovery go back to an older one; otherwise the error.
 pub(crate) fn tolerable(
     directory: &Directory,
     number: u64,

@@ -28,9 +28,9 @@ pub enum Error {
     /// The operating system refused something with a file.
     #[error("{action} {} failed: {source}; {}", path.display(), advice(source))]
     File {
-        /// What was tried.
+        /// The step that failed.
         action: &'static str,
-        /// With which file.
+        /// The file.
         path: PathBuf,
         /// What the operating system says.
         source: io::Error,
@@ -120,7 +120,7 @@ pub enum Error {
     Foreign {
         /// The file.
         path: PathBuf,
-        /// Whose it is.
+        /// The application that owns it.
         found: String,
         /// The application that opened it.
         wanted: String,

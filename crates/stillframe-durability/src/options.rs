@@ -87,7 +87,7 @@ impl Options {
     pub fn checkpoint_on_close(self) -> Self {
         Self { checkpoint_on_close: true, ..self }
     }
-    /// Keeps so many checkpoints, 2 at least, and the log since the oldest of them.
+    /// Keeps this many checkpoints, 2 at least, and the log since the oldest of them.
     #[must_use]
     pub fn keep_generations(mut self, generations: usize) -> Self {
         self.retention.generations = generations;
@@ -99,7 +99,7 @@ impl Options {
         self.retention.age = Some(age);
         self
     }
-    /// Keeps no more than so many bytes, but for two checkpoints and the log since.
+    /// Keeps no more than this many bytes, except two checkpoints and the log since.
     #[must_use]
     pub fn keep_bytes_max(mut self, bytes: u64) -> Self {
         self.retention.bytes_max = Some(bytes);
@@ -119,7 +119,7 @@ impl Options {
     pub fn increments(self, increments: Increments) -> Self {
         Self { increments: Some(increments), ..self }
     }
-    /// Limits what checkpoints write to so many bytes a second, until the store is closed.
+    /// Limits what checkpoints write to this many bytes a second, until the store is closed.
     #[must_use]
     pub fn bandwidth(self, bytes_per_s: u64) -> Self {
         Self { bandwidth: Some(bytes_per_s), ..self }
@@ -129,7 +129,7 @@ impl Options {
     pub fn pack(self) -> Self {
         Self { pack: true, ..self }
     }
-    /// Loads checkpoints with so many threads.
+    /// Loads checkpoints with this many threads.
     #[must_use]
     pub fn load_threads(self, load_threads: usize) -> Self {
         Self { load_threads, ..self }

@@ -81,7 +81,7 @@ pub struct LostRecords {
     pub damage: LogDamage,
     /// The first record that is lost.
     pub first: u64,
-    /// The last one of which there is a trace; `None` if there is none of any.
+    /// The last one with a trace in the log; `None` if none has one.
     pub last: Option<u64>,
 }
 

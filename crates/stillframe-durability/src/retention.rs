@@ -21,7 +21,7 @@ pub struct Retention {
     pub generations: usize,
     /// Beyond these, as many as it takes to get to any time so long ago.
     pub age: Option<Duration>,
-    /// But no more than so many bytes of checkpoints and log altogether, but for two generations.
+    /// No more than this many bytes of checkpoints and log altogether, except two generations.
     pub bytes_max: Option<u64>,
     /// One generation is enough.
     pub double_backup: bool,
@@ -58,7 +58,7 @@ pub(crate) fn apply(
     for number in names::list(directory)?.numbers {
         let (header, length) = look(directory, number)?;
         bytes += length;
-        // Of one that is damaged nothing is known: it leads nowhere, and needs the whole log.
+        // A damaged one leads nowhere, and needs the whole log.
         if header.is_some_and(|header| header.base.is_some()) {
             continue;
         }
@@ -129,7 +129,7 @@ pub(crate) fn remove_below(directory: &Directory, number: u64) -> Result<(), Err
     removed
 }
 
-/// Removes the segments of which no record from `from` on is.
+/// Removes the segments that hold no record from `from` on.
 pub(crate) fn truncate(directory: &Directory, from: u64) -> Result<(), Error> {
     let firsts = log::segments(directory)?;
     let needed = needed(firsts.iter().copied(), from);

@@ -35,9 +35,9 @@ const WRITE_BYTES: usize = 1 << 20;
 /// Which losses are accepted: none by default.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Accepted {
-    /// Of a damaged log, the first record that is damaged and all after it.
+    /// The first damaged record of a log, and all after it.
     pub log_loss: bool,
-    /// Of a broken chain of increments, what is after the newest checkpoint that is whole.
+    /// What a broken chain of increments has after its newest whole checkpoint.
     pub chain_loss: bool,
 }
 
@@ -58,7 +58,7 @@ pub struct Rewound {
 /// one, then ends there.
 ///
 /// # Errors
-/// [`Error`]; [`Error::TooEarly`] if nothing leads there any more. Unless such a loss is accepted,
+/// [`Error`]; [`Error::TooEarly`] if no files lead there any more. Unless such a loss is accepted,
 /// [`Error::Log`] if the log is damaged before that point, and [`Error::BrokenChain`] if increments
 /// lack what they build on.
 pub fn rewind(
@@ -85,7 +85,7 @@ pub fn rewind(
     if !log::segments(&source)?.is_empty() {
         let from = kept.iter().map(|(_, header)| header.log_from).min().unwrap_or(1).max(1);
         let replayed = copy_log(&source, &target, from, until, accepted.log_loss)?;
-        // By a clock that was put back a checkpoint may seem older than the records in it.
+        // After the clock was set back, a checkpoint may seem older than the records in it.
         kept.retain(|(_, header)| header.log_from.saturating_sub(1) <= replayed.last);
         rewound.log = Some(replayed);
     }
@@ -97,7 +97,7 @@ pub fn rewind(
     Ok(rewound)
 }
 
-/// Whose the store is: its newest segment's, or else its newest checkpoint's.
+/// The store's owner: that of its newest segment, or else of its newest checkpoint.
 fn owner(source: &Directory, kept: &[(u64, CheckpointHeader)]) -> Result<Owner, Error> {
     let by_checkpoint = kept.last().map_or_else(Owner::default, |(_, header)| header.owner);
     let Some(&newest) = log::segments(source)?.last() else { return Ok(by_checkpoint) };

@@ -1,4 +1,4 @@
-//! Tells a store when its next checkpoint is due: a thread that sleeps, so that a point of
+//! Reports to a store when its next checkpoint is due: a thread that sleeps, so that a point of
 //! consistency need not look at a clock.
 
 use std::io;
@@ -37,7 +37,7 @@ impl Schedule {
 impl Bell {
     /// Sleeps for `interval`, or until closed; returns whether it is.
     fn sleep(&self, interval: Duration) -> bool {
-        // A poisoned lock is taken all the same: a bool has no half-made change.
+        // A poisoned lock is taken anyway: a bool has no half-made change.
         let closed = self.closed.lock().unwrap_or_else(PoisonError::into_inner);
         let slept = self.rung.wait_timeout_while(closed, interval, |closed| !*closed);
         *slept.unwrap_or_else(PoisonError::into_inner).0

@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_rest_is_told_from_the_pace_so_far() {
+    fn the_rest_is_estimated_from_the_pace_so_far() {
         let second = Duration::from_secs(1);
         assert_eq!(CheckpointProgress::new(1, 0, 100, second).remaining, None);
         assert_eq!(CheckpointProgress::new(1, 25, 100, second).remaining, Some(3 * second));

@@ -11,7 +11,7 @@
 
 use stillframe::BLOCK_WORDS;
 
-/// The writer's table; empty if nobody asks.
+/// The writer's table; empty if no increments are made.
 #[derive(Debug, Default)]
 pub(crate) struct Touched(Vec<u8>);
 
@@ -52,7 +52,7 @@ impl Touched {
 pub(crate) struct Tables {
     /// Since the begin before.
     period: Vec<u8>,
-    /// Before that, but not in a durable checkpoint: those between failed.
+    /// What was written before, and is in no durable checkpoint since those between failed.
     missed: Vec<u8>,
 }
 

@@ -77,6 +77,7 @@ fn names(path: &Path) -> Vec<(PathBuf, Vec<u8>)> {
 
 #[test]
 fn every_application_opens_its_own_and_is_refused_others_by_name() {
+    let _watchdog = stillframe_peers::Watchdog::start();
     for (manner, theirs) in MANNERS.into_iter().flat_map(|it| NAMES.map(|name| (it, name))) {
         let folder = tempdir().expect("a folder");
         fill(folder.path(), manner, theirs);
@@ -114,6 +115,7 @@ fn every_application_opens_its_own_and_is_refused_others_by_name() {
 /// its chain and log.
 #[test]
 fn what_was_adopted_bears_the_tag() {
+    let _watchdog = stillframe_peers::Watchdog::start();
     for manner in MANNERS {
         let folder = tempdir().expect("a folder");
         fill(folder.path(), manner, NAMES[0]);
@@ -132,6 +134,7 @@ fn what_was_adopted_bears_the_tag() {
 
 #[test]
 fn merges_rewinds_and_recoveries_keep_the_tag() {
+    let _watchdog = stillframe_peers::Watchdog::start();
     let folder = tempdir().expect("a folder");
     let own = ("order-book", 2);
     let chain = folder.path().join("chain");
@@ -174,6 +177,7 @@ fn merges_rewinds_and_recoveries_keep_the_tag() {
 
 #[test]
 fn a_log_without_a_checkpoint_is_refused_before_an_action_is_applied() {
+    let _watchdog = stillframe_peers::Watchdog::start();
     let folder = tempdir().expect("a folder");
     let own = Application::new("order-book", 1);
     let log = Log::create(folder.path(), 1, &own, LogOptions::default()).expect("a sound disk");
@@ -196,6 +200,7 @@ fn a_log_without_a_checkpoint_is_refused_before_an_action_is_applied() {
 /// A checkpoint of the version before tags.
 #[test]
 fn a_file_of_before_tags_is_adopted_or_refused() {
+    let _watchdog = stillframe_peers::Watchdog::start();
     let hex = include_str!("../src/checkpoint/version_3.hex");
     let digits: Vec<u32> = hex.chars().filter_map(|digit| digit.to_digit(16)).collect();
     let file: Vec<u8> = digits.chunks_exact(2).map(|it| (it[0] * 16 + it[1]) as u8).collect();
@@ -212,6 +217,7 @@ fn a_file_of_before_tags_is_adopted_or_refused() {
 
 #[test]
 fn a_tag_that_does_not_fit_and_the_directory_of_a_server_are_refused() {
+    let _watchdog = stillframe_peers::Watchdog::start();
     let folder = tempdir().expect("a folder");
     for tag in ["seventeen bytes..", "a\0b"] {
         let refused = Store::open(folder.path(), Options::words(1).application(tag, 1));

@@ -116,6 +116,7 @@ fn an_increment_of_full_images_holds_the_blocks_written_since_the_last_begin<A: 
 
 #[test]
 fn imprint_holds_the_blocks_written_since_the_last_begin() {
+    let _watchdog = stillframe_peers::Watchdog::start();
     an_increment_of_full_images_holds_the_blocks_written_since_the_last_begin::<imprint::Imprint>();
     an_increment_of_full_images_holds_the_blocks_written_since_the_last_begin::<naive::Naive>();
 }
@@ -378,6 +379,7 @@ macro_rules! for_each {
     (tests $algorithm:ident: $($test:ident)*) => {
         $(#[test]
         fn $test() {
+            let _watchdog = stillframe_peers::Watchdog::start();
             super::$test::<$algorithm>();
         })*
     };

@@ -33,6 +33,7 @@ fn check(store: &Store<any::Any>, expected: &[u64], what: &str) {
 /// The first image after a restart is an increment of what another process wrote.
 #[test]
 fn the_first_increments_after_a_restart_recover() {
+    let _watchdog = stillframe_peers::Watchdog::start();
     for info in whole_images() {
         let directory = tempdir().expect("a temporary directory");
         let mut expected: Vec<u64> = (1..=WORDS as u64).collect();
@@ -70,6 +71,7 @@ impl Rng {
 /// state at the last durable checkpoint.
 #[test]
 fn increments_recover_whatever_happened_before() {
+    let _watchdog = stillframe_peers::Watchdog::start();
     for info in whole_images() {
         for seed in 1..=3 {
             let what = format!("{}, seed {seed}", info.name);

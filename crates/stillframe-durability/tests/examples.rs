@@ -96,7 +96,7 @@ fn numbers(text: &str) -> Vec<u64> {
 #[test]
 fn what_a_key_value_store_acknowledged_is_there_after_each_kill() {
     let directory = tempdir().expect("a directory");
-    let (path, told) = (directory.path().join("data"), directory.path().join("told"));
+    let (path, printed) = (directory.path().join("data"), directory.path().join("printed"));
     let clock = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970");
     let seed = clock.subsec_nanos();
     let rounds = if std::env::var_os("STILLFRAME_LONG").is_some() { 1000 } else { ROUNDS };
@@ -104,7 +104,7 @@ fn what_a_key_value_store_acknowledged_is_there_after_each_kill() {
         let mut child = Command::new(example("key_value"))
             .arg(&path)
             .arg("transfer")
-            .stdout(std::fs::File::create(&told).expect("writable"))
+            .stdout(std::fs::File::create(&printed).expect("writable"))
             .stderr(Stdio::piped())
             .spawn()
             .expect("the example starts");
@@ -115,8 +115,8 @@ fn what_a_key_value_store_acknowledged_is_there_after_each_kill() {
         let place = format!("seed {seed}, round {round}");
         assert_eq!(output.status.signal(), Some(9), "{place}: {}", text(&output.stderr));
 
-        let told = std::fs::read_to_string(&told).expect("it is text");
-        let whole = told.rfind('\n').map_or("", |end| &told[..end]);
+        let printed = std::fs::read_to_string(&printed).expect("it is text");
+        let whole = printed.rfind('\n').map_or("", |end| &printed[..end]);
         let acknowledged = numbers(whole).pop().unwrap_or(0);
         let output = run("key_value", &path, &["count"]);
         assert!(output.status.success(), "{place}: {}", text(&output.stderr));

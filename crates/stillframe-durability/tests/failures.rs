@@ -22,7 +22,7 @@ const WORDS: usize = 40_000;
 enum Mood {
     Sound,
     Panics,
-    /// There is room for so many bytes in a file.
+    /// There is room for this many bytes in a file.
     Full(u64),
     /// Syncs fail.
     Unsynced,
@@ -95,7 +95,7 @@ impl File {
 impl DiskFile for File {
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<usize> {
         match self.mood() {
-            Mood::Panics => panic!("as told"),
+            Mood::Panics => panic!("on purpose"),
             Mood::Full(most) if offset + bytes.len() as u64 > most => {
                 Err(io::Error::from_raw_os_error(28))
             }
@@ -151,7 +151,7 @@ fn touch<A: Algorithm>(store: &mut Store<A>, round: u64) {
 }
 
 /// A sound checkpoint if `increments`, some that fail, and a sound one.
-fn fails<A: Algorithm>(mood: Mood, increments: bool, told: &str) {
+fn fails<A: Algorithm>(mood: Mood, increments: bool, expected: &str) {
     let disk = Moody::new();
     let mut store = open::<A>(&disk);
     if increments {
@@ -163,7 +163,7 @@ fn fails<A: Algorithm>(mood: Mood, increments: bool, told: &str) {
         disk.set(mood);
         touch(&mut store, round);
         let error = store.checkpoint_and_wait().expect_err("it fails");
-        assert!(error.to_string().contains(told), "{mood:?}: {error}");
+        assert!(error.to_string().contains(expected), "{mood:?}: {error}");
         assert_eq!(store.stats().last_error, Some(error.to_string()));
         disk.set(Mood::Sound);
         // What is on the disk is the state before, and nothing else.
@@ -193,21 +193,25 @@ fn every_failure_leaves_what_was_before<A: Algorithm>() {
 
 #[test]
 fn every_failure_of_imprint_leaves_what_was_before() {
+    let _watchdog = stillframe_peers::Watchdog::start();
     every_failure_leaves_what_was_before::<Imprint>();
 }
 
 #[test]
 fn every_failure_of_naive_leaves_what_was_before() {
+    let _watchdog = stillframe_peers::Watchdog::start();
     every_failure_leaves_what_was_before::<Naive>();
 }
 
 #[test]
 fn every_failure_of_hourglass_leaves_what_was_before() {
+    let _watchdog = stillframe_peers::Watchdog::start();
     every_failure_leaves_what_was_before::<Hourglass>();
 }
 
 #[test]
 fn a_full_disk_is_found_before_a_full_checkpoint_is_written() {
+    let _watchdog = stillframe_peers::Watchdog::start();
     let disk = Moody::new();
     let mut store = open::<Imprint>(&disk);
     disk.set(Mood::Full(WORDS as u64 * 8)); // but for the heads
@@ -222,6 +226,7 @@ fn a_full_disk_is_found_before_a_full_checkpoint_is_written() {
 
 #[test]
 fn an_increment_that_is_cancelled_is_part_of_the_next() {
+    let _watchdog = stillframe_peers::Watchdog::start();
     let disk = Moody::new();
     let mut store = open::<Imprint>(&disk);
     store.checkpoint_and_wait().expect("the disk is sound");

@@ -67,7 +67,7 @@ fn job() -> Option<(String, PathBuf)> {
     Some((algorithm?.into_string().ok()?, directory?.into()))
 }
 
-fn told(output: &Output) -> String {
+fn printed(output: &Output) -> String {
     format!("{}: {}", output.status, String::from_utf8_lossy(&output.stdout))
 }
 
@@ -93,7 +93,7 @@ fn a_killed_writer_leaves_a_state_of_a_point_of_consistency() {
             child.kill().expect("it is ours");
             let output = child.wait_with_output().expect("it is dead");
             let place = format!("seed {seed}, {}, round {round}", info.name);
-            assert_eq!(output.status.signal(), Some(9), "{place}: {}", told(&output));
+            assert_eq!(output.status.signal(), Some(9), "{place}: {}", printed(&output));
         }
     }
 }
@@ -143,7 +143,7 @@ fn a_full_disk_leaves_the_old_checkpoint_and_the_next_one_works() {
         let shell = "trap '' XFSZ; ulimit -S -f 180;";
         let name = "a_full_disk_leaves_the_old_checkpoint_and_the_next_one_works";
         let output = start(name, shell, [info.name, path]).wait_with_output().expect("it ran");
-        assert!(output.status.success(), "{}: {}", info.name, told(&output));
+        assert!(output.status.success(), "{}: {}", info.name, printed(&output));
     }
 }
 

@@ -43,6 +43,7 @@ macro_rules! each {
     ($($module:ident::$algorithm:ident { $($facts:tt)* })*) => {
         #[test]
         fn the_end_of_a_store_lifts_the_limit_of_speed() {
+            let _watchdog = stillframe_peers::Watchdog::start();
             $(the_end_of_a_store_lifts_its_limit::<stillframe::algorithms::$module::$algorithm>();)*
         }
     };
@@ -60,7 +61,8 @@ fn wait_until(mut condition: impl FnMut() -> bool) {
 /// Neither a store without points of consistency nor one whose checkpoints are slow keeps its
 /// schedule, and both say so.
 #[test]
-fn a_schedule_that_is_not_kept_is_told() {
+fn a_schedule_that_is_not_kept_is_reported() {
+    let _watchdog = stillframe_peers::Watchdog::start();
     let directory = tempdir().expect("a temporary directory");
     let options = crawling().every(Duration::from_millis(1));
     let mut store = Store::open(directory.path(), options).expect("the directory is sound");

@@ -182,14 +182,14 @@ fn gives_a_cancelled_checkpoint_up_and_takes_the_next<A: Algorithm>() {
     assert!(matches!(error, Error::Capture { .. }), "{error}");
     let stats = store.stats();
     assert_eq!((stats.failures, stats.running), (1, None));
-    assert!(stats.last_error.expect("told").ends_with("those before it are intact"));
+    assert!(stats.last_error.expect("reported").ends_with("those before it are intact"));
     store.write(0, 3);
     store.checkpoint_and_wait().expect("the next one works");
     drop(store);
     assert_eq!(open::<A>(directory.path(), 0).read(0), 3);
 }
 
-fn tells_a_failed_publication_and_takes_the_next<A: Algorithm>() {
+fn reports_a_failed_publication_and_takes_the_next<A: Algorithm>() {
     let directory = directory();
     let mut store = open::<A>(directory.path(), 1000);
     store.write(0, 1);
@@ -323,7 +323,7 @@ macro_rules! for_every_algorithm {
                 never_makes_an_empty_state_of_damaged_ones
                 has_one_owner
                 gives_a_cancelled_checkpoint_up_and_takes_the_next
-                tells_a_failed_publication_and_takes_the_next
+                reports_a_failed_publication_and_takes_the_next
                 checkpoints_on_schedule_and_on_request
                 grows_and_recovers_the_larger_size
                 closes_with_a_last_checkpoint_if_asked
@@ -334,6 +334,7 @@ macro_rules! for_every_algorithm {
     (tests $algorithm:ident: $($test:ident)*) => {
         $(#[test]
         fn $test() {
+            let _watchdog = stillframe_peers::Watchdog::start();
             super::$test::<$algorithm>();
         })*
     };
@@ -343,6 +344,7 @@ stillframe::for_each_algorithm!(served for_every_algorithm);
 
 #[test]
 fn a_newer_version_is_refused_and_left_alone() {
+    let _watchdog = stillframe_peers::Watchdog::start();
     let directory = directory();
     let mut store: Store = Store::open(directory.path(), Options::words(10)).expect("sound");
     store.checkpoint_and_wait().expect("the disk is sound");
@@ -357,7 +359,8 @@ fn a_newer_version_is_refused_and_left_alone() {
 }
 
 #[test]
-fn a_path_that_is_no_directory_is_told() {
+fn a_path_that_is_no_directory_is_reported() {
+    let _watchdog = stillframe_peers::Watchdog::start();
     let directory = directory();
     let file = directory.path().join("file");
     fs::write(&file, "").unwrap();
@@ -373,6 +376,7 @@ fn a_path_that_is_no_directory_is_told() {
 /// A busy machine makes it slower still.
 #[test]
 fn the_cap_holds_checkpoints_back() {
+    let _watchdog = stillframe_peers::Watchdog::start();
     let directory = directory();
     let options = Options::words(100_000).bandwidth(8_000_000);
     let mut store: Store = Store::open(directory.path(), options).expect("sound");

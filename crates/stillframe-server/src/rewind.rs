@@ -8,7 +8,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use stillframe_durability::disk::{self, Place};
+use stillframe_durability::disk::{self, Location};
 use stillframe_durability::{Action, Application, ApplyError, Error, Log, Replayed, Until};
 
 use crate::boot::Boot;
@@ -100,10 +100,10 @@ pub fn rewind(from: &Path, until: Option<Until>, config: Config) -> Result<Rewou
 
 /// As [`rewind`], wherever the two directories are.
 pub(crate) fn rewind_at(
-    from: Place,
+    from: Location,
     until: Option<Until>,
     config: &Config,
-    to: &Place,
+    to: &Location,
 ) -> Result<Rewound, RewindError> {
     let path = from.path().to_owned();
     let files = Arc::new(disk::Directory::existing(from)?);
@@ -175,7 +175,7 @@ fn newest_sound(
     images: &[ImageFile],
     until: Option<Until>,
     config: &Config,
-    to: &Place,
+    to: &Location,
 ) -> Result<Rewound, RewindError> {
     let Some(mut at) = images.iter().rposition(|image| image.leads_to(until)) else {
         return Err(too_early(files, &images[0]));
@@ -208,7 +208,7 @@ fn rebuild(
     next: Option<&ImageFile>,
     until: Option<Until>,
     config: &Config,
-    to: &Place,
+    to: &Location,
 ) -> Result<Rewound, RewindError> {
     let mut boot = Boot::offline(config.clone())?;
     // Nothing has expired: what the log holds may be about such keys.
@@ -257,9 +257,9 @@ fn read(
     apply: impl FnMut(&Action<'_>) -> Result<(), ApplyError>,
 ) -> Result<Replayed, RewindError> {
     let generations = Generations::below(files, &config.appenddirname);
-    let place = generations.place(position.generation).map_err(ServeError::of_log)?;
+    let location = generations.location(position.generation).map_err(ServeError::of_log)?;
     let (from, accept_loss, own) = (position.from, config.accept_log_loss, Application::server());
-    Ok(Log::read(place, from, accept_loss, until, &own, apply).map_err(ServeError::of_log)?)
+    Ok(Log::read(location, from, accept_loss, until, &own, apply).map_err(ServeError::of_log)?)
 }
 
 /// Why no image leads to a point in the past, which is before `oldest`.
@@ -283,8 +283,8 @@ mod tests {
     /// The log has nothing to do with it.
     #[test]
     fn a_missing_dump_is_told_as_such() {
-        let place = |name| Place::on(name, Arc::new(SimulatedDisk::default()));
-        let refused = rewind_at(place("from"), None, &Config::default(), &place("to"));
+        let location = |name| Location::on(name, Arc::new(SimulatedDisk::default()));
+        let refused = rewind_at(location("from"), None, &Config::default(), &location("to"));
         let error = refused.expect_err("there is nothing");
         assert!(matches!(error, RewindError::NoImage { .. }), "{error:?}");
         assert_eq!(error.to_string(), "from/dump.rdb is not there; name a data directory");
@@ -300,19 +300,19 @@ mod tests {
             assert!(server.commit());
             server.save().expect("a sound disk");
         };
-        let from = Place::on("from", Arc::new(disk.clone()));
+        let from = Location::on("from", Arc::new(disk.clone()));
         let files = Arc::new(disk::Directory::existing(from).expect("it is there"));
         save("SET a 1");
         let images = ImageFile::all(&files, &config).expect("it can be listed");
         save("SET b 2");
-        let to = || Place::on("to", Arc::new(SimulatedDisk::default()));
+        let to = || Location::on("to", Arc::new(SimulatedDisk::default()));
         let newest = newest_sound(&files, &images, None, &config, &to());
         assert_eq!(newest.expect("the new one is sound").keys, 2);
         let first = Some(Until::Sequence(1));
         let late = newest_sound(&files, &images, first, &config, &to());
         assert!(matches!(late, Err(RewindError::Changing { .. })), "{late:?}");
-        let place = Place::on("from", Arc::new(disk.clone()));
-        let again = rewind_at(place, first, &config, &to());
+        let location = Location::on("from", Arc::new(disk.clone()));
+        let again = rewind_at(location, first, &config, &to());
         assert_eq!(again.expect("an earlier image leads there").keys, 1);
     }
 

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use stillframe_durability::disk::{Directory, Place};
+use stillframe_durability::disk::{Directory, Location};
 use stillframe_durability::inspect::Name;
 
 use super::{Facts, Finding, Flaw, Health, Kind, members, open};
@@ -15,20 +15,20 @@ const POSITION_FIELD: &str = "stillframe-log";
 /// The findings of all logs below `data`, whose files are `beside`.
 pub(super) fn of_a_server(data: &Directory, beside: &[Finding]) -> Result<Vec<Finding>, String> {
     let named: Vec<(u64, u64)> = beside.iter().filter_map(position).collect();
-    let mut logs: Vec<(u64, Place)> = Vec::new();
-    for place in directories(data) {
-        let below = Directory::existing(place.clone()).map(|files| directories(&files));
-        logs.extend(generation(&place));
+    let mut logs: Vec<(u64, Location)> = Vec::new();
+    for location in directories(data) {
+        let below = Directory::existing(location.clone()).map(|files| directories(&files));
+        logs.extend(generation(&location));
         logs.extend(below.iter().flatten().filter_map(generation));
     }
     logs.sort_by(|(one, at), (other, beside)| (one, at.path()).cmp(&(other, beside.path())));
     let mut findings = Vec::new();
-    for (generation, place) in &logs {
+    for (generation, location) in &logs {
         // The oldest image needs most of it, the newest one proves most of it.
         let positions = named.iter().filter(|(name, _)| name == generation).map(|&(_, from)| from);
         let (from, proved) = (positions.clone().min(), positions.max());
         let start = findings.len();
-        findings.extend(members(&open(place.clone())?, proved.unwrap_or(0))?);
+        findings.extend(members(&open(location.clone())?, proved.unwrap_or(0))?);
         match (from, findings.get_mut(start)) {
             (Some(from), Some(finding)) => begins_in_time(finding, from),
             (None, Some(finding)) if !named.is_empty() || !beside.is_empty() => {
@@ -55,18 +55,18 @@ fn position(finding: &Finding) -> Option<(u64, u64)> {
     Some((numbers.next()??, numbers.next()??))
 }
 
-fn directories(files: &Directory) -> Vec<Place> {
+fn directories(files: &Directory) -> Vec<Location> {
     let names = files.names().unwrap_or_default();
     names.iter().filter_map(|name| files.below(name).ok()).collect()
 }
 
 /// The number of a log, if this is its directory.
-fn generation(place: &Place) -> Option<(u64, Place)> {
-    let name = place.path().file_name()?.to_str()?;
+fn generation(location: &Location) -> Option<(u64, Location)> {
+    let name = location.path().file_name()?.to_str()?;
     let number = name.parse().ok().filter(|number: &u64| number.to_string() == name)?;
-    let names = Directory::existing(place.clone()).and_then(|files| files.names()).ok()?;
+    let names = Directory::existing(location.clone()).and_then(|files| files.names()).ok()?;
     let holds_a_log = names.iter().any(|name| matches!(Name::parse(name), Some(Name::Segment(_))));
-    holds_a_log.then(|| (number, place.clone()))
+    holds_a_log.then(|| (number, location.clone()))
 }
 
 /// The first segment of a log whose dump lacks all records from `from` on.

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Serialize, Serializer};
 use stillframe_durability::Error;
-use stillframe_durability::disk::{self, Directory, Input, Place};
+use stillframe_durability::disk::{self, Directory, Input, Location};
 use stillframe_durability::inspect::{Name, Neighbours};
 
 pub(crate) use examine::examine;
@@ -171,9 +171,9 @@ fn directory(path: &Path) -> Result<Vec<Finding>, String> {
     Ok(findings)
 }
 
-fn open(place: Place) -> Result<Directory, String> {
-    let path = place.path().to_owned();
-    Directory::existing(place).map_err(|error| unreadable(&path, &error))
+fn open(location: Location) -> Result<Directory, String> {
+    let path = location.path().to_owned();
+    Directory::existing(location).map_err(|error| unreadable(&path, &error))
 }
 
 /// The message for an unreadable file, without advice for the owner of a store.

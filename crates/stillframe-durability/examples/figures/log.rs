@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use stillframe_durability::{LogOptions, Options, Policy, Store};
 
-use crate::{Outcome, Random, words};
+use crate::{Printed, Random, words};
 
 const ACTION_BYTES: usize = 32;
 /// Actions that the latency is measured with, a second.
@@ -49,7 +49,7 @@ fn act(store: &mut Store, index: usize) -> Result<u64, Box<dyn Error>> {
     Ok(sequence)
 }
 
-pub(crate) fn throughput(directory: &str, policy: Policy, actions: u64) -> Outcome {
+pub(crate) fn throughput(directory: &str, policy: Policy, actions: u64) -> Printed {
     let options = || Options::words(1000).log(LogOptions::policy(policy));
     let mut store = open(directory, options())?;
     let started = Instant::now();
@@ -74,7 +74,7 @@ pub(crate) fn throughput(directory: &str, policy: Policy, actions: u64) -> Outco
     ))
 }
 
-pub(crate) fn fsync(file: &str, times: u32) -> Outcome {
+pub(crate) fn fsync(file: &str, times: u32) -> Printed {
     let mut file = File::create(file)?;
     let started = Instant::now();
     for _ in 0..times {
@@ -85,7 +85,7 @@ pub(crate) fn fsync(file: &str, times: u32) -> Outcome {
     Ok(format!("{{\"times\":{times},\"seconds\":{took:.6}}}"))
 }
 
-pub(crate) fn replay(directory: &str, megabytes: usize, actions: usize) -> Outcome {
+pub(crate) fn replay(directory: &str, megabytes: usize, actions: usize) -> Printed {
     let options = || Options::words(words(megabytes)).log(LogOptions::policy(Policy::No));
     let mut store = open(directory, options())?;
     let mut random = Random(1);
@@ -108,7 +108,7 @@ pub(crate) fn replay(directory: &str, megabytes: usize, actions: usize) -> Outco
 }
 
 /// Commits at a fixed rate, each counted from when it was due.
-pub(crate) fn latency(directory: &str, megabytes: usize, seconds: u32, cap: u64) -> Outcome {
+pub(crate) fn latency(directory: &str, megabytes: usize, seconds: u32, cap: u64) -> Printed {
     let options = Options::words(words(megabytes)).log(LogOptions::policy(Policy::Always));
     let options = if cap > 1 { options.bandwidth(cap) } else { options };
     let mut store = open(directory, options)?;
@@ -147,7 +147,7 @@ pub(crate) fn latency(directory: &str, megabytes: usize, seconds: u32, cap: u64)
 }
 
 /// Ticks of random updates, each logged before it is done; no tick waits for the disk.
-pub(crate) fn tick(directory: &str, megabytes: usize, policy: Option<Policy>) -> Outcome {
+pub(crate) fn tick(directory: &str, megabytes: usize, policy: Option<Policy>) -> Printed {
     let options = Options::words(words(megabytes));
     let mut store: Store = match policy {
         Some(policy) => open(directory, options.log(LogOptions::policy(policy)))?,

@@ -24,7 +24,7 @@ const USAGE: &str = "usage: figures CASE ARGUMENTS, where CASE is one of
                                               (0: there are none, 1: there is no cap)
   tick DIRECTORY MEGABYTES POLICY             the writer's mean tick; POLICY may be none";
 
-pub(crate) type Outcome = Result<String, Box<dyn Error>>;
+pub(crate) type Printed = Result<String, Box<dyn Error>>;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -39,7 +39,7 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-fn run(arguments: &[&str]) -> Outcome {
+fn run(arguments: &[&str]) -> Printed {
     match *arguments {
         ["write", megabytes] => state::write(megabytes.parse()?),
         ["checkpoint", directory, megabytes] => {
@@ -76,7 +76,7 @@ fn run(arguments: &[&str]) -> Outcome {
     }
 }
 
-/// Words of so many megabytes.
+/// Words of this many megabytes.
 pub(crate) fn words(megabytes: usize) -> usize {
     (megabytes * 1_000_000 / 8).max(1)
 }

@@ -6,7 +6,7 @@ use std::time::Instant;
 use stillframe::BLOCK_WORDS;
 use stillframe_durability::{Increments, Options, Store};
 
-use crate::{Outcome, Random, words};
+use crate::{Printed, Random, words};
 
 const WRITES: usize = 20_000_000;
 
@@ -14,7 +14,7 @@ fn options(words: usize) -> Options {
     Options::memory(stillframe::Options::words(words).prefault(true))
 }
 
-/// Chains that are merged when told to.
+/// Chains that are merged on request.
 fn chains(count_max: usize) -> Increments {
     Increments::at_most(count_max).percent(u64::MAX)
 }
@@ -30,7 +30,7 @@ fn fill(store: &mut Store) {
     }
 }
 
-pub(crate) fn write(megabytes: usize) -> Outcome {
+pub(crate) fn write(megabytes: usize) -> Printed {
     let words = words(megabytes);
     let mut array: Vec<u64> = (0..words as u64).collect();
     let plain = nanoseconds(words, |index| array[black_box(index)] = index as u64);
@@ -57,7 +57,7 @@ fn nanoseconds(words: usize, mut step: impl FnMut(usize)) -> f64 {
     started.elapsed().as_secs_f64() * 1e9 / WRITES as f64
 }
 
-pub(crate) fn checkpoint(directory: &str, megabytes: usize, packs: bool) -> Outcome {
+pub(crate) fn checkpoint(directory: &str, megabytes: usize, packs: bool) -> Printed {
     let options = options(words(megabytes));
     let options = if packs { options.pack() } else { options };
     let mut store: Store = Store::open(directory, options)?;
@@ -66,7 +66,7 @@ pub(crate) fn checkpoint(directory: &str, megabytes: usize, packs: bool) -> Outc
     let (started, cpu_before) = (Instant::now(), cpu_seconds()?);
     store.checkpoint_and_wait()?;
     let took = started.elapsed().as_secs_f64();
-    let cpu = (cpu_seconds()? - cpu_before).max(0.005); // less cannot be told
+    let cpu = (cpu_seconds()? - cpu_before).max(0.005); // less cannot be measured
     let stats = store.stats();
     let (bytes, begin) = (stats.bytes_last, stats.begin_last.as_secs_f64() * 1e6);
     store.close()?;
@@ -87,7 +87,7 @@ fn cpu_seconds() -> Result<f64, Box<dyn std::error::Error>> {
     Ok(ticks as f64 / 100.0)
 }
 
-/// Writes so many percent of the blocks, others with another `shift`.
+/// Writes this many percent of the blocks, others with another `shift`.
 fn touch(store: &mut Store, percent: usize, shift: usize) {
     let step = |block: usize| (block + shift) * percent / 100;
     for block in (0..store.words() / BLOCK_WORDS).filter(|&block| step(block) != step(block + 1)) {
@@ -96,7 +96,7 @@ fn touch(store: &mut Store, percent: usize, shift: usize) {
     }
 }
 
-pub(crate) fn chain(directory: &str, megabytes: usize, percent: usize, count: usize) -> Outcome {
+pub(crate) fn chain(directory: &str, megabytes: usize, percent: usize, count: usize) -> Printed {
     let options = options(words(megabytes)).increments(chains(usize::MAX));
     let mut store: Store = Store::open(directory, options)?;
     fill(&mut store);
@@ -110,7 +110,7 @@ pub(crate) fn chain(directory: &str, megabytes: usize, percent: usize, count: us
     Ok(format!("{{\"bytes\":{},\"increments\":{}}}", stats.chain_bytes, stats.increments))
 }
 
-pub(crate) fn increment(directory: &str, megabytes: usize, percent: usize) -> Outcome {
+pub(crate) fn increment(directory: &str, megabytes: usize, percent: usize) -> Printed {
     let mut store: Store = Store::open(directory, options(words(megabytes)).increments(chains(1)))?;
     fill(&mut store);
     store.checkpoint_and_wait()?;
@@ -130,7 +130,7 @@ pub(crate) fn increment(directory: &str, megabytes: usize, percent: usize) -> Ou
     ))
 }
 
-pub(crate) fn recover(directory: &str, megabytes: usize, threads: Option<usize>) -> Outcome {
+pub(crate) fn recover(directory: &str, megabytes: usize, threads: Option<usize>) -> Printed {
     // Without the memory touched before, as a process that starts.
     let options = Options::words(words(megabytes));
     let options = match threads {
@@ -139,7 +139,7 @@ pub(crate) fn recover(directory: &str, megabytes: usize, threads: Option<usize>)
     };
     let cpu_before = cpu_seconds()?;
     let store: Store = Store::open(directory, options.accept_chain_loss())?;
-    let cpu = (cpu_seconds()? - cpu_before).max(0.005); // less cannot be told
+    let cpu = (cpu_seconds()? - cpu_before).max(0.005); // less cannot be measured
     let loaded = store.recovery().loaded.as_ref().ok_or("there is no checkpoint")?;
     let wrong = (0..store.words()).find(|&index| store.read(index) != value(index, 0));
     if let Some(index) = wrong {

@@ -8,20 +8,20 @@ use super::damage::Damage;
 use super::{BLOCK_HEADER_BYTES, FOOTER_BYTES, FOOTER_MAGIC, Header, PACKED, PACKED_HEAD_BYTES};
 use crate::fields::{u32_at, u64_at};
 
-/// What is wrong with runs that do not rise.
+/// The damage of runs that do not rise.
 pub(super) const OUT_OF_PLACE: &str = "a run out of its place";
 
 /// Where a block starts, or the footer.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Place {
+pub(super) struct BlockStart {
     pub(super) offset: u64,
     /// Which block, from 0.
     pub(super) block: u64,
 }
 
-/// What is at a place.
+/// What starts there.
 pub(super) enum Next {
-    /// A block of so many bytes with its head.
+    /// A block of this many bytes with its head.
     Block(usize),
     Footer,
     /// Its head says so.
@@ -49,14 +49,14 @@ impl Block {
     }
 }
 
-impl Place {
-    /// Behind a block of so many bytes.
+impl BlockStart {
+    /// Behind a block of this many bytes.
     pub(super) fn after(self, bytes: u64) -> Self {
         Self { offset: self.offset + bytes, block: self.block + 1 }
     }
 
-    /// What is here in a file of `length` bytes, if that follows from its header. Else there are a
-    /// footer's bytes at least.
+    /// What is here in a file of `length` bytes, if its header determines that. Otherwise the file
+    /// has at least a footer's bytes from here on.
     pub(super) fn foreseen(self, header: &Header, length: u64) -> Result<Next, Damage> {
         if header.base.is_none() && self.block >= header.blocks() {
             return Ok(Next::Footer);
@@ -72,8 +72,8 @@ impl Place {
         }
     }
 
-    /// What is here, as its head says, of which nothing is proved.
-    pub(super) fn told(self, header: &Header, length: u64, head: &[u8]) -> Result<Next, Damage> {
+    /// What is here by its head, which no checksum has proved.
+    pub(super) fn by_head(self, header: &Header, length: u64, head: &[u8]) -> Result<Next, Damage> {
         let Self { offset, block } = self;
         if header.base.is_some() && head[..8] == FOOTER_MAGIC {
             return Ok(Next::Footer);
@@ -90,7 +90,7 @@ impl Place {
         }
     }
 
-    /// Something is wrong with what the block here says.
+    /// The content of the block here is wrong.
     pub(super) fn content(self, bytes: u64, what: &'static str) -> Damage {
         Damage::BlockContent { offset: self.offset, bytes, block: self.block, what }
     }
@@ -99,7 +99,7 @@ impl Place {
 /// Where a block lies, and with which word it may start.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Expected {
-    pub(super) at: Place,
+    pub(super) at: BlockStart,
     pub(super) next: u64,
 }
 
@@ -111,7 +111,7 @@ impl Expected {
         raw: &[u8],
         into: &mut Block,
     ) -> Result<u64, Damage> {
-        let Self { at: at @ Place { offset, block }, next } = self;
+        let Self { at: at @ BlockStart { offset, block }, next } = self;
         let bytes = raw.len() as u64;
         // The checksum first: a wrong head with a right checksum is a block of another place.
         if crc_fast::crc32_iscsi(&raw[4..]) != u32_at(raw, 0) {

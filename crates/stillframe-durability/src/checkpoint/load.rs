@@ -21,7 +21,7 @@ use std::thread::{self, Builder};
 
 use stillframe::Words;
 
-use super::block::Place;
+use super::block::BlockStart;
 use super::damage::Damage;
 use super::digest::Joint;
 use super::reader::Reader;
@@ -31,7 +31,7 @@ use plan::{Done, Plan};
 const BATCH_WORDS: usize = 1 << 17;
 
 impl<R: Read> Reader<R> {
-    /// Whether so many threads would read at once: a small file is not worth it.
+    /// Whether this many threads would read at once: a small file is not worth it.
     pub(crate) fn is_for_threads(&self, threads: usize) -> bool {
         Plan::new(self).is_for_threads(threads)
     }
@@ -47,7 +47,7 @@ impl<R: Read> Reader<R> {
         mut take: impl FnMut(usize, &[u64]),
     ) -> Result<(), Damage> {
         let plan = Plan::new(&self);
-        let mut joined = Joined::new(self.digest_so_far(), self.place());
+        let mut joined = Joined::new(self.digest_so_far(), self.next_start());
         let mut add = |done| {
             if joined.add(done).is_break() {
                 plan.stop();
@@ -71,7 +71,7 @@ impl<R: Read> Reader<R> {
 }
 
 /// What a thread reports.
-enum Told {
+enum Report {
     Words(Batch),
     Stretch(Done),
 }
@@ -113,17 +113,17 @@ impl Pool {
         change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Hands `batch` on, and leaves an empty one in its place. If nobody is there to take it, that
+    /// Hands `batch` on, and leaves an empty one in its place. If no receiver is left, that
     /// shows when the stretch is reported.
-    fn send(&self, batch: &mut Batch, send: &SyncSender<Told>) {
+    fn send(&self, batch: &mut Batch, send: &SyncSender<Report>) {
         if !batch.runs.is_empty() {
             let empty = self.with(Vec::pop).unwrap_or_default();
-            let _ = send.send(Told::Words(std::mem::replace(batch, empty)));
+            let _ = send.send(Report::Words(std::mem::replace(batch, empty)));
         }
     }
 }
 
-/// Loads all stretches by up to `threads` threads, of which the calling one hands on what they
+/// Loads all stretches with up to `threads` threads, of which the calling one hands on what they
 /// report. False if there was no other.
 fn by_threads<R: Read>(
     plan: &Plan,
@@ -153,7 +153,7 @@ fn by_threads<R: Read>(
                         }
                     });
                     pool.send(&mut batch, &send);
-                    if send.send(Told::Stretch(done)).is_err() {
+                    if send.send(Report::Stretch(done)).is_err() {
                         return;
                     }
                 }
@@ -162,14 +162,14 @@ fn by_threads<R: Read>(
             started += usize::from(spawned.is_ok());
         }
         drop(send);
-        for told in receive {
-            match told {
-                Told::Words(mut batch) => {
+        for report in receive {
+            match report {
+                Report::Words(mut batch) => {
                     batch.runs().for_each(|(first, run)| take(first, run));
                     batch.clear();
                     pool.with(|pool| pool.push(batch));
                 }
-                Told::Stretch(done) => add(done),
+                Report::Stretch(done) => add(done),
             }
         }
     });
@@ -183,7 +183,7 @@ struct Joined {
     next: u64,
     joint: Joint,
     digest: u64,
-    end: Place,
+    end: BlockStart,
     /// The first word that may come in an increment.
     next_word: u64,
     damage: Option<Damage>,
@@ -191,7 +191,7 @@ struct Joined {
 
 impl Joined {
     /// Nothing but the header, which ends at `end`.
-    fn new(digest: u64, end: Place) -> Self {
+    fn new(digest: u64, end: BlockStart) -> Self {
         let (early, joint) = (BTreeMap::new(), Joint::new(0));
         Self { early, next: 0, joint, digest, end, next_word: 0, damage: None }
     }
@@ -218,7 +218,7 @@ impl Joined {
     }
 
     /// Where the blocks end, and the digest up to there.
-    fn end(self) -> Result<(Place, u64), Damage> {
+    fn end(self) -> Result<(BlockStart, u64), Damage> {
         match self.damage {
             Some(damage) => Err(damage),
             None => Ok((self.end, self.digest)),

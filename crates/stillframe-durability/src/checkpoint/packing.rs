@@ -69,7 +69,7 @@ impl fmt::Debug for Packer {
 /// A block on its round.
 #[derive(Debug)]
 struct Job {
-    /// As long as a full block; so many bytes are in use.
+    /// As long as a full block; this many bytes are in use.
     plain: Vec<u8>,
     used: usize,
     first: u64,
@@ -95,7 +95,7 @@ struct PackThread {
 }
 
 impl Pool {
-    /// So many threads, or as many as can be had; `None` if that is none.
+    /// This many threads, or as many as can be had; `None` if that is none.
     pub(super) fn start(threads: usize, block_bytes: usize) -> Option<Self> {
         let start = || PackThread::start(block_bytes - BLOCK_HEADER_BYTES).ok();
         let threads: Vec<_> = (0..threads).map_while(|_| start()).collect();
@@ -181,7 +181,7 @@ impl Drop for PackThread {
     fn drop(&mut self) {
         self.jobs = None; // which ends it
         if let Some(handle) = self.handle.take() {
-            let _ = handle.join(); // a panic was told when its block was due
+            let _ = handle.join(); // a panic was reported when its block was due
         }
     }
 }

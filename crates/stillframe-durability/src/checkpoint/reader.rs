@@ -8,7 +8,7 @@
 use std::io::{ErrorKind, Read};
 use std::ops::ControlFlow;
 
-use super::block::{Block, Expected, Next, Place};
+use super::block::{Block, BlockStart, Expected, Next};
 use super::damage::Damage;
 use super::digest::{Joint, digest, digest_of};
 use super::{
@@ -104,12 +104,12 @@ impl<R: Read> Reader<R> {
                 Ok(false) => return,
                 Err(damage) => {
                     // Behind a damaged block the digest cannot match.
-                    let is_told = !sound && matches!(damage, Damage::Digest { .. });
-                    let place = self.place_after(&damage);
-                    if is_told || found(damage).is_break() {
+                    let is_known = !sound && matches!(damage, Damage::Digest { .. });
+                    let after = self.start_after(&damage);
+                    if is_known || found(damage).is_break() {
                         return;
                     }
-                    let Some((offset, next)) = place else { return };
+                    let Some((offset, next)) = after else { return };
                     sound = false;
                     (self.offset, self.next, self.blocks) = (offset, next, number + 1);
                 }
@@ -118,7 +118,7 @@ impl<R: Read> Reader<R> {
     }
 
     /// Where the next block starts, and its first word, if only the one before is damaged.
-    fn place_after(&self, damage: &Damage) -> Option<(u64, u64)> {
+    fn start_after(&self, damage: &Damage) -> Option<(u64, u64)> {
         let (offset, bytes) = match *damage {
             Damage::BlockChecksum { offset, bytes, .. }
             | Damage::BlockContent { offset, bytes, .. } => (offset, bytes),
@@ -145,12 +145,12 @@ impl<R: Read> Reader<R> {
     }
 
     /// What is next.
-    pub(super) fn place(&self) -> Place {
-        Place { offset: self.offset, block: self.blocks }
+    pub(super) fn next_start(&self) -> BlockStart {
+        BlockStart { offset: self.offset, block: self.blocks }
     }
 
     /// Goes on with the footer, at `end`, from where `input` reads.
-    pub(super) fn skip_to_footer(&mut self, end: Place, input: R) {
+    pub(super) fn skip_to_footer(&mut self, end: BlockStart, input: R) {
         (self.offset, self.blocks, self.input) = (end.offset, end.block, input);
     }
 
@@ -161,13 +161,13 @@ impl<R: Read> Reader<R> {
 
     /// What is next. Its head is read, unless it follows from the header.
     fn next_part(&mut self) -> Result<NextPart, Damage> {
-        let place = self.place();
-        let (mut next, mut have) = (place.foreseen(&self.header, self.length)?, 0);
+        let at = self.next_start();
+        let (mut next, mut have) = (at.foreseen(&self.header, self.length)?, 0);
         if let Next::Unknown = next {
             have = BLOCK_HEADER_BYTES;
             self.raw.resize(have, 0);
-            read(&mut self.input, place.offset, &mut self.raw)?;
-            next = place.told(&self.header, self.length, &self.raw)?;
+            read(&mut self.input, at.offset, &mut self.raw)?;
+            next = at.by_head(&self.header, self.length, &self.raw)?;
         }
         let block = if let Next::Block(bytes) = next { Some(bytes) } else { None };
         Ok(NextPart { block, have })
@@ -176,7 +176,7 @@ impl<R: Read> Reader<R> {
     /// Reads what is missing of a block, and what it says.
     fn read_block(&mut self, raw: &mut [u8], have: usize, into: &mut Block) -> Result<(), Damage> {
         read(&mut self.input, self.offset + have as u64, &mut raw[have..])?;
-        let expected = Expected { at: self.place(), next: self.next };
+        let expected = Expected { at: self.next_start(), next: self.next };
         self.next = expected.decode(&self.header, raw, into)?;
         self.digest.update(raw);
         self.offset += raw.len() as u64;
@@ -221,7 +221,7 @@ impl<R: Read> Reader<R> {
 
 /// What comes next in a file.
 struct NextPart {
-    /// A block of so many bytes with its head, or the footer.
+    /// A block of this many bytes with its head, or the footer.
     block: Option<usize>,
     /// Bytes of it that are in `raw`.
     have: usize,

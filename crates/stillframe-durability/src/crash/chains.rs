@@ -28,7 +28,7 @@ fn open<A: Algorithm>(
     Store::open_with(Path::new("simulated"), options)
 }
 
-/// At most so many increments, however large.
+/// At most this many increments, however large.
 fn at_most(count: usize) -> Increments {
     Increments::at_most(count).percent(u64::MAX)
 }
@@ -47,7 +47,8 @@ fn touch<A: Algorithm>(store: &mut Store<A>, round: u64) {
 
 // ---- every crash point of a small store
 
-/// Two processes with chains that are merged, each step tried until it succeeds. Tells the errors.
+/// Two processes with chains that are merged; tries each step until it succeeds. Returns the
+/// errors.
 fn run<A: Algorithm>(disk: &SimulatedDisk, words: usize, most: usize) -> (Oracle, Vec<String>) {
     let (mut oracle, mut errors) = (Oracle::new(words), Vec::new());
     let rounds = 2 * most as u64 + 1;
@@ -94,6 +95,7 @@ fn crash_small<A: Algorithm>(words: usize) -> Result<u64, String> {
 
 #[test]
 fn a_small_chain_survives_every_crash() {
+    let _watchdog = stillframe_peers::Watchdog::start();
     type Proof = fn(usize) -> Result<u64, String>;
     let proofs: [(&str, Proof); 2] =
         [("hourglass", crash_small::<Hourglass>), ("naive", crash_small::<Naive>)];
@@ -105,6 +107,7 @@ fn a_small_chain_survives_every_crash() {
 
 #[test]
 fn each_mistake_with_chains_is_found() {
+    let _watchdog = stillframe_peers::Watchdog::start();
     for mutant in [
         Mutant::FileNotSynced,
         Mutant::NamesNotSynced,
@@ -136,12 +139,12 @@ fn fail_every_call<A: Algorithm>(fault: Fault, words: usize) -> Result<u64, Stri
         let is_harmless = matches!(fault, Fault::INTERRUPTED | Fault::ShortWrite);
         match &errors[..] {
             [] => {}
-            [error] if !error.contains("; ") => return Err(format!("{context}: told {error}")),
+            [error] if !error.contains("; ") => return Err(format!("{context}: reported {error}")),
             [error] if is_harmless && !error.starts_with("syncing") => {
-                return Err(format!("{context}: told {error}"));
+                return Err(format!("{context}: reported {error}"));
             }
             [_] => {}
-            errors => return Err(format!("{context}: told {errors:?}")),
+            errors => return Err(format!("{context}: reported {errors:?}")),
         }
         let judge = |changes, files: &Files| oracle.judge(changes, &recovered(files, words));
         crash_at_random(&disk, &Files::new(), &mut random, 4, judge)
@@ -152,6 +155,7 @@ fn fail_every_call<A: Algorithm>(fault: Fault, words: usize) -> Result<u64, Stri
 
 #[test]
 fn a_chain_survives_the_failure_of_any_call() {
+    let _watchdog = stillframe_peers::Watchdog::start();
     for fault in FAULTS {
         let hourglass = fail_every_call::<Hourglass>(fault, 40).expect("every failure is survived");
         let naive = fail_every_call::<Naive>(fault, 1100).expect("every failure is survived");
@@ -161,6 +165,7 @@ fn a_chain_survives_the_failure_of_any_call() {
 
 #[test]
 fn what_a_failed_increment_had_is_missed() {
+    let _watchdog = stillframe_peers::Watchdog::start();
     for mutant in [Mutant::FailedIncrementForgotten, Mutant::BuildsOnFailed] {
         must_find(mutant, || fail_every_call::<Naive>(Fault::DISK_FULL, 1100));
     }
@@ -209,6 +214,7 @@ fn live<A: Algorithm>(
 
 #[test]
 fn larger_chains_survive_random_crashes_life_after_life() {
+    let _watchdog = stillframe_peers::Watchdog::start();
     type Life = fn(&SimulatedDisk, &mut Oracle, usize, &mut Random);
     let lives: [Life; 4] = [live::<Imprint>, live::<Naive>, live::<Hourglass>, live::<IppMerge>];
     let seed = seed();

@@ -46,7 +46,7 @@ pub(super) fn recovered(files: &Files, words: usize) -> Found {
 pub(super) struct Oracle {
     /// The state at the point of each checkpoint that was begun; 0 is the start.
     pub(super) states: BTreeMap<u64, Vec<u64>>,
-    /// After so many changes of the disk, this checkpoint was known to be durable.
+    /// After this many changes of the disk, this checkpoint was known to be durable.
     pub(super) acknowledged: Vec<(usize, u64)>,
 }
 
@@ -108,6 +108,7 @@ fn small_run(words: usize) -> (SimulatedDisk, Oracle) {
 
 #[test]
 fn a_small_store_survives_every_crash() {
+    let _watchdog = stillframe_peers::Watchdog::start();
     for words in [0, 3, 150] {
         let (disk, oracle) = small_run(words);
         let points = crash_store(&disk, &oracle, words).expect("every crash is survived");
@@ -117,6 +118,7 @@ fn a_small_store_survives_every_crash() {
 
 #[test]
 fn each_mistake_in_the_protocol_is_found() {
+    let _watchdog = stillframe_peers::Watchdog::start();
     for mutant in [
         Mutant::FileNotSynced,
         Mutant::NamesNotSynced,
@@ -133,7 +135,7 @@ fn each_mistake_in_the_protocol_is_found() {
 // ---- random crash points of larger stores, life after life
 
 /// One life of a store: checkpoints while the writer goes on, with a fault at a random call, if
-/// any. Tells the oracle what happened, failures included.
+/// any. Records in the oracle what happened, failures included.
 fn live(disk: &SimulatedDisk, oracle: &mut Oracle, words: usize, random: &mut Random) {
     let faults = [Fault::IO, Fault::DISK_FULL, Fault::INTERRUPTED, Fault::ShortWrite];
     if random.below(3) == 0 {
@@ -168,6 +170,7 @@ fn live(disk: &SimulatedDisk, oracle: &mut Oracle, words: usize, random: &mut Ra
 
 #[test]
 fn larger_stores_survive_random_crashes_life_after_life() {
+    let _watchdog = stillframe_peers::Watchdog::start();
     let seed = seed();
     let mut random = Random(seed);
     let mut points = 0;
@@ -208,18 +211,18 @@ fn larger_stores_survive_random_crashes_life_after_life() {
 // ---- every call fails once
 
 /// What a store did on a disk of which one call failed.
-struct Told {
+struct Lived {
     oracle: Oracle,
     errors: Vec<String>,
 }
 
 /// Opens a store and takes three checkpoints, trying each step again until it succeeds.
-fn persist(disk: &SimulatedDisk, words: usize) -> Told {
-    let mut told = Told { oracle: Oracle::new(words), errors: Vec::new() };
+fn persist(disk: &SimulatedDisk, words: usize) -> Lived {
+    let mut lived = Lived { oracle: Oracle::new(words), errors: Vec::new() };
     let mut store = loop {
         match open::<Naive>(disk, words) {
             Ok(store) => break store,
-            Err(error) => told.errors.push(error.to_string()),
+            Err(error) => lived.errors.push(error.to_string()),
         }
     };
     let mut number = 0;
@@ -228,17 +231,17 @@ fn persist(disk: &SimulatedDisk, words: usize) -> Told {
             number += 1;
             let state = pattern(number, words);
             store.write_run(0, &state);
-            told.oracle.states.insert(number, state);
+            lived.oracle.states.insert(number, state);
             match store.checkpoint_and_wait() {
                 Ok(made) => {
                     assert_eq!(made, number);
-                    break told.oracle.acknowledged.push((disk.changes(), number));
+                    break lived.oracle.acknowledged.push((disk.changes(), number));
                 }
-                Err(error) => told.errors.push(error.to_string()),
+                Err(error) => lived.errors.push(error.to_string()),
             }
         }
     }
-    told
+    lived
 }
 
 /// Lets each call of a run fail, one per run, and crashes everywhere in each run. Returns runs and
@@ -248,7 +251,7 @@ fn fail_every_call(fault: Fault, words: usize, direct: bool) -> Result<(u64, u64
     for call in 1.. {
         let disk = SimulatedDisk::default().with_direct(direct);
         disk.fail_at(call, fault);
-        let Told { oracle, errors } = persist(&disk, words);
+        let Lived { oracle, errors } = persist(&disk, words);
         if !disk.has_failed() {
             return Ok((call - 1, points));
         }
@@ -256,10 +259,10 @@ fn fail_every_call(fault: Fault, words: usize, direct: bool) -> Result<(u64, u64
         match &errors[..] {
             [] => {}
             [error] if error.contains("; ") => {} // says what to do
-            errors => return Err(format!("call {call}: told {errors:?}")),
+            errors => return Err(format!("call {call}: reported {errors:?}")),
         }
         if is_harmless && errors.iter().any(|error| !error.starts_with("syncing")) {
-            return Err(format!("call {call}: told {errors:?}"));
+            return Err(format!("call {call}: reported {errors:?}"));
         }
         let crashed = crash_store(&disk, &oracle, words);
         points += crashed.map_err(|wrong| format!("{fault:?} at call {call}: {wrong}"))?;
@@ -269,6 +272,7 @@ fn fail_every_call(fault: Fault, words: usize, direct: bool) -> Result<(u64, u64
 
 #[test]
 fn a_store_survives_the_failure_of_any_call() {
+    let _watchdog = stillframe_peers::Watchdog::start();
     for fault in [Fault::IO, Fault::DISK_FULL, Fault::INTERRUPTED, Fault::ShortWrite] {
         for direct in [false, true] {
             let survived = fail_every_call(fault, 3, direct);
@@ -280,6 +284,7 @@ fn a_store_survives_the_failure_of_any_call() {
 
 #[test]
 fn trust_in_a_file_that_failed_is_found() {
+    let _watchdog = stillframe_peers::Watchdog::start();
     must_find(Mutant::FailedFileIsTrusted, || {
         fail_every_call(Fault::IO, 3, false).map(|(_, points)| points)
     });

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::{Random, crash_everywhere, enough, must_find, seed};
 use crate::application::Owner;
-use crate::disk::{Directory, Place};
+use crate::disk::{Directory, Location};
 use crate::disk::{Fault, Files, Platter, SimulatedDisk};
 use crate::error::Error;
 use crate::log::Header;
@@ -16,7 +16,7 @@ use crate::mutant::Mutant;
 
 fn directory(disk: &SimulatedDisk) -> Arc<Directory> {
     let disk = Arc::new(disk.clone());
-    Arc::new(Directory::existing(Place::on("simulated", disk)).expect("it is there"))
+    Arc::new(Directory::existing(Location::on("simulated", disk)).expect("it is there"))
 }
 
 /// Record `number`, of up to a few hundred bytes; some go over a sector's edge.
@@ -43,7 +43,7 @@ fn recovered(files: &Files) -> Result<u64, String> {
     found.map(|report| report.next - 1).map_err(|error| error.to_string())
 }
 
-/// After so many changes of the disk, all records up to a number were known to be durable.
+/// After this many changes of the disk, all records up to a number were known to be durable.
 #[derive(Default)]
 struct Oracle(Vec<(usize, u64)>);
 
@@ -118,11 +118,13 @@ fn crash_log() -> Result<u64, String> {
 
 #[test]
 fn a_small_log_survives_every_crash() {
+    let _watchdog = stillframe_peers::Watchdog::start();
     println!("{} crash points", crash_log().expect("every crash is survived"));
 }
 
 #[test]
 fn each_mistake_in_the_log_is_found() {
+    let _watchdog = stillframe_peers::Watchdog::start();
     for mutant in [
         Mutant::LogStartNotSynced,
         Mutant::LogNamesNotSynced,
@@ -183,6 +185,7 @@ fn fail_every_call(fault: Fault) -> Result<u64, String> {
 
 #[test]
 fn a_log_survives_the_failure_of_any_call() {
+    let _watchdog = stillframe_peers::Watchdog::start();
     for fault in [Fault::IO, Fault::DISK_FULL, Fault::INTERRUPTED, Fault::ShortWrite] {
         let points = fail_every_call(fault).expect("every failure is survived");
         println!("{fault:?}: {points} crash points");
@@ -191,6 +194,7 @@ fn a_log_survives_the_failure_of_any_call() {
 
 #[test]
 fn trust_in_a_tail_after_a_failed_sync_is_found() {
+    let _watchdog = stillframe_peers::Watchdog::start();
     for mutant in [Mutant::LogTrustsItsTail, Mutant::LogMarkedUnnamed] {
         must_find(mutant, || fail_every_call(Fault::IO));
     }
@@ -227,6 +231,7 @@ fn live(disk: &SimulatedDisk, oracle: &mut Oracle, random: &mut Random) -> Resul
 
 #[test]
 fn longer_logs_survive_random_crashes_life_after_life() {
+    let _watchdog = stillframe_peers::Watchdog::start();
     let seed = seed();
     let mut random = Random(seed);
     let mut points = 0;

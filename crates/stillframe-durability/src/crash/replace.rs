@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::disk::{Directory, Fault, Files, Place, SimulatedDisk, crash_everywhere};
+use crate::disk::{Directory, Fault, Files, Location, SimulatedDisk, crash_everywhere};
 
 /// Sectors and a bit: a file that is torn shows it.
 fn text(byte: u8) -> Vec<u8> {
@@ -15,7 +15,7 @@ fn start() -> Files {
 
 /// Replaces the file; also returns how many changes it took, if it was done.
 fn replace(disk: &SimulatedDisk) -> Result<usize, String> {
-    let directory = Directory::existing(Place::on("simulated", Arc::new(disk.clone())));
+    let directory = Directory::existing(Location::on("simulated", Arc::new(disk.clone())));
     let replaced = directory.and_then(|it| it.replace("conf", "conf.1.tmp", &text(b'n')));
     replaced.map(|()| disk.changes()).map_err(|error| error.to_string())
 }
@@ -32,6 +32,7 @@ fn judge(done: bool, files: &Files) -> Result<(), String> {
 
 #[test]
 fn a_replaced_file_is_the_old_or_the_new_one_after_every_crash() {
+    let _watchdog = stillframe_peers::Watchdog::start();
     let disk = SimulatedDisk::holding(&start());
     let done = replace(&disk).expect("a sound disk");
     let judge = |changes, files: &Files| judge(changes >= done, files);
@@ -41,6 +42,7 @@ fn a_replaced_file_is_the_old_or_the_new_one_after_every_crash() {
 
 #[test]
 fn a_replacement_survives_the_failure_of_any_call() {
+    let _watchdog = stillframe_peers::Watchdog::start();
     for fault in [Fault::IO, Fault::DISK_FULL, Fault::INTERRUPTED, Fault::ShortWrite] {
         for call in 1.. {
             let disk = SimulatedDisk::holding(&start());
@@ -50,17 +52,17 @@ fn a_replacement_survives_the_failure_of_any_call() {
                 assert!(call > 4, "{call} calls");
                 break;
             }
-            let told = format!("{fault:?} at call {call}: {replaced:?}");
+            let context = format!("{fault:?} at call {call}: {replaced:?}");
             let done = replaced.clone().unwrap_or(usize::MAX);
             let judge = |changes, files: &Files| judge(changes >= done, files);
-            crash_everywhere(&start(), &disk.history(), Files::clone, judge).expect(&told);
-            assert_eq!(disk.platter().names(), ["conf"], "nothing is left over: {told}");
+            crash_everywhere(&start(), &disk.history(), Files::clone, judge).expect(&context);
+            assert_eq!(disk.platter().names(), ["conf"], "nothing is left over: {context}");
             if let Err(error) = replaced {
                 assert!(error.contains("simulated"), "it names the file: {error}");
             }
             replace(&disk).expect("the next time it works");
             let files = disk.platter().lose_power(|_| false);
-            assert_eq!(*files["conf"], text(b'n'), "{told}");
+            assert_eq!(*files["conf"], text(b'n'), "{context}");
         }
     }
 }

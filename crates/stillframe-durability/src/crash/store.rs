@@ -51,7 +51,7 @@ fn recovered(files: &Files) -> Result<Vec<u64>, String> {
     }
 }
 
-/// After so many changes of the disk, all actions up to a number were known to survive.
+/// After this many changes of the disk, all actions up to a number were known to survive.
 type Acknowledged = Arc<Mutex<Vec<(usize, u64)>>>;
 
 /// What a run did, as the oracle sees it.
@@ -137,6 +137,7 @@ fn crash_small(policy: Policy) -> Result<u64, String> {
 
 #[test]
 fn a_small_store_with_a_log_survives_every_crash() {
+    let _watchdog = stillframe_peers::Watchdog::start();
     for policy in [Policy::Always, Policy::No] {
         let points = crash_small(policy).expect("every crash is survived");
         println!("{policy:?}: {points} crash points");
@@ -145,6 +146,7 @@ fn a_small_store_with_a_log_survives_every_crash() {
 
 #[test]
 fn each_mistake_with_the_log_is_found() {
+    let _watchdog = stillframe_peers::Watchdog::start();
     for mutant in [
         Mutant::LogAcknowledgedEarly,
         Mutant::LogTruncatedFirst,
@@ -166,6 +168,7 @@ const FAULTS: [Fault; 4] = [Fault::IO, Fault::DISK_FULL, Fault::INTERRUPTED, Fau
 
 #[test]
 fn a_store_with_a_log_survives_the_failure_of_any_call() {
+    let _watchdog = stillframe_peers::Watchdog::start();
     let seed = seed();
     let mut random = Random(seed);
     for fault in FAULTS {
@@ -228,6 +231,7 @@ fn live(disk: &SimulatedDisk, oracle: &mut Oracle, random: &mut Random) -> Resul
 
 #[test]
 fn stores_with_a_log_survive_random_crashes_life_after_life() {
+    let _watchdog = stillframe_peers::Watchdog::start();
     let seed = seed();
     let mut random = Random(seed);
     let mut points = 0;

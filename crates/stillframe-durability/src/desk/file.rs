@@ -19,7 +19,7 @@ pub(crate) struct CheckpointFile {
     /// Whether only blocks that the tables have are wanted.
     picks: bool,
     native: bool,
-    /// Bytes to be made room for before the first is written; 0 if nobody knows how many.
+    /// Bytes to reserve before the first is written; 0 if their number is not known.
     reserve: u64,
 }
 

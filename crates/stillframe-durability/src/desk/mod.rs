@@ -51,7 +51,7 @@ pub(crate) struct Desk {
     directory: Arc<Directory>,
     manner: Manner,
     retention: Retention,
-    /// Held while old files are removed: there are two who do that.
+    /// Locked while old files are removed: the snapshotter's thread and the merger's both do that.
     tidying: Mutex<()>,
     state: Mutex<State>,
     /// A merge was asked for, has ended, or never will be.
@@ -81,7 +81,7 @@ struct State {
     spare: Option<CheckpointFile>,
     /// Number and start of the checkpoint under way.
     running: Option<(u64, Instant)>,
-    /// How the last checkpoint ended, until someone asks.
+    /// How the last checkpoint ended, until [`Desk::take_ended`].
     ended: Option<Result<u64, Error>>,
 }
 
@@ -127,7 +127,7 @@ impl Desk {
         })
     }
 
-    /// What files bear.
+    /// The owner that files name.
     pub(crate) fn owner(&self) -> Owner {
         self.directory.owner()
     }
@@ -164,7 +164,7 @@ impl Desk {
         let create = || CheckpointFile::create(&self.directory, &self.manner);
         let mut file = state.spare.take().map_or_else(create, Ok)?;
         let mut tables = state.tables.take().unwrap_or_else(|| {
-            state.chain.clear(); // nobody knows what a failed one had
+            state.chain.clear(); // what a failed one had is not known
             Tables::default()
         });
         tables.begin(touched);
@@ -202,7 +202,7 @@ impl Desk {
         (Stats { increments, chain_bytes, merging, newest_age, ..stats }, state.running)
     }
 
-    /// Nobody is to wait for the limit of speed any more.
+    /// Lifts the limit of speed for good.
     pub(crate) fn lift_limit(&self) {
         if let Some(throttle) = &self.manner.throttle {
             throttle.lift();
@@ -376,7 +376,7 @@ impl Desk {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // A poisoned lock is taken all the same: counts and files are whole between statements.
+        // A poisoned lock is taken anyway: counts and files are whole between statements.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

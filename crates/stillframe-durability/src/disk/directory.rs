@@ -20,22 +20,22 @@ use crate::mutant::{Mutant, Mutation};
 /// The lock of the directory of a store or log.
 pub(crate) const LOCK: &str = "lock";
 
-/// Where a directory is: a path of the machine's file system, or another disk, of which the path is
-/// but the name. A path becomes the former by itself.
+/// Where a directory is: a path in the machine's file system, or another disk, whose name the path
+/// then is. A path converts into the former.
 #[derive(Debug, Clone)]
-pub struct Place {
+pub struct Location {
     path: PathBuf,
     disk: Option<Arc<dyn Disk>>,
 }
 
-impl<P: AsRef<Path>> From<P> for Place {
+impl<P: AsRef<Path>> From<P> for Location {
     fn from(path: P) -> Self {
         Self { path: path.as_ref().to_path_buf(), disk: None }
     }
 }
 
-impl Place {
-    /// On `disk`.
+impl Location {
+    /// On `disk`, under this name.
     pub fn on(path: impl Into<PathBuf>, disk: Arc<dyn Disk>) -> Self {
         Self { path: path.into(), disk: Some(disk) }
     }
@@ -74,7 +74,7 @@ pub struct Unpublished<'a> {
 impl Directory {
     /// The directory of a store or log, which is created if need be, and locked.
     pub(crate) fn open(path: &Path, disk: Option<Arc<dyn Disk>>) -> Result<Self, Error> {
-        let directory = Self::create_at(Place { path: path.to_path_buf(), disk })?;
+        let directory = Self::create_at(Location { path: path.to_path_buf(), disk })?;
         refuse_server(&directory.path, &directory.names()?)?;
         directory.locked(LOCK)
     }
@@ -94,7 +94,7 @@ impl Directory {
         self.claim
     }
 
-    /// What new files bear.
+    /// The owner that new files name.
     pub(crate) fn owner(&self) -> Owner {
         self.claim.map_or_else(Owner::default, |claim| claim.owner)
     }
@@ -103,8 +103,8 @@ impl Directory {
     ///
     /// # Errors
     /// [`Error::File`].
-    pub fn existing(place: impl Into<Place>) -> Result<Self, Error> {
-        let Place { path, disk } = place.into();
+    pub fn existing(location: impl Into<Location>) -> Result<Self, Error> {
+        let Location { path, disk } = location.into();
         let disk = match disk {
             Some(disk) => disk,
             None => Arc::new(RealDisk::open(&path).map_err(Error::file("opening", &path))?),
@@ -116,13 +116,13 @@ impl Directory {
     ///
     /// # Errors
     /// [`Error::File`].
-    pub fn create_at(place: impl Into<Place>) -> Result<Self, Error> {
-        let Place { path, disk } = place.into();
+    pub fn create_at(location: impl Into<Location>) -> Result<Self, Error> {
+        let Location { path, disk } = location.into();
         let disk = match disk {
             Some(disk) => disk,
             None => Arc::new(RealDisk::create(&path)?),
         };
-        Self::existing(Place { path, disk: Some(disk) })
+        Self::existing(Location { path, disk: Some(disk) })
     }
 
     /// Takes the lock of this name, for as long as the directory is open.
@@ -144,9 +144,9 @@ impl Directory {
     ///
     /// # Errors
     /// [`Error::File`]; see [`Disk::below`].
-    pub fn below(&self, name: &str) -> Result<Place, Error> {
+    pub fn below(&self, name: &str) -> Result<Location, Error> {
         let disk = patiently(|| self.disk.below(name));
-        Ok(Place::on(self.at(name), disk.map_err(Error::file("opening", self.at(name)))?))
+        Ok(Location::on(self.at(name), disk.map_err(Error::file("opening", self.at(name)))?))
     }
 
     /// Makes a directory in this one.
@@ -222,7 +222,8 @@ impl Directory {
         ready: impl FnOnce() -> Result<(), E>,
     ) -> Result<(T, u64), E> {
         let temporary = unpublished.temporary;
-        let published = written.and_then(|told| Ok((told, self.make_durable(unpublished, ready)?)));
+        let published =
+            written.and_then(|report| Ok((report, self.make_durable(unpublished, ready)?)));
         if published.is_err() {
             let _ = self.remove(temporary); // the next one replaces it in any case
         }
@@ -372,7 +373,7 @@ mod tests {
             let disk = SimulatedDisk::default();
             let mut file = directory(&disk).create("f").expect("sound");
             disk.fail_at(disk.calls() + 1, Fault::IO);
-            assert_eq!(failing(&mut file).expect_err("told to").raw_os_error(), Some(5));
+            assert_eq!(failing(&mut file).expect_err("the file fails").raw_os_error(), Some(5));
             for later in calls {
                 assert!(later(&mut file).is_err(), "refused");
             }

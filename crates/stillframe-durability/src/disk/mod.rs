@@ -30,7 +30,7 @@ use std::sync::Arc;
 pub use calls::write_all_at;
 pub use crashes::crash_everywhere;
 pub(crate) use directory::LOCK;
-pub use directory::{Directory, Place, Unpublished};
+pub use directory::{Directory, Location, Unpublished};
 pub use input::Input;
 pub use output::Output;
 pub use pace::{Cancelled, Pace, Throttle};
@@ -40,12 +40,12 @@ pub use simulated::{Fault, SimulatedDisk};
 pub use stage::Stage;
 
 /// A lock that is held until this is dropped.
-pub type Lock = Box<dyn Held>;
+pub type Lock = Box<dyn Guard>;
 
-/// What ends when it is dropped.
-pub trait Held: Debug + Send + Sync {}
+/// What releases a lock when it is dropped.
+pub trait Guard: Debug + Send + Sync {}
 
-impl<T: Debug + Send + Sync> Held for T {}
+impl<T: Debug + Send + Sync> Guard for T {}
 
 /// A directory of files.
 ///

@@ -50,7 +50,7 @@ impl Output {
     pub(super) fn new(file: Box<dyn DiskFile>, mutation: Mutation) -> Self {
         let pace = Pace::default();
         let file =
-            Sequence { file, end: 0, behind: 0, direct: false, failed: false, pace, told: None };
+            Sequence { file, end: 0, behind: 0, direct: false, failed: false, pace, written: None };
         Self { file: Some(file), stage: None, may_use_thread: false, thread: None, mutation }
     }
 
@@ -90,11 +90,11 @@ impl Output {
         Some(stage)
     }
 
-    /// Keeps in `told` how many bytes are written, from now on: before the writer sleeps for its
-    /// throttle, and also if a forked child writes.
-    pub fn tell_written(&mut self, told: Shared<AtomicU64>) {
+    /// Keeps in `written` how many bytes are written, from now on: before the writer sleeps for
+    /// its throttle, and also if a forked child writes.
+    pub fn report_written(&mut self, written: Shared<AtomicU64>) {
         if let Some(file) = &mut self.file {
-            file.told = Some(told);
+            file.written = Some(written);
         }
     }
 
@@ -158,9 +158,9 @@ impl Output {
         let Some(Behind { full, thread, .. }) = self.thread.take() else { return Ok(()) };
         drop(full); // which ends it
         let panicked = |_| io::Error::other("the thread that writes the file panicked");
-        let (file, outcome) = thread.join().map_err(panicked)?;
+        let (file, result) = thread.join().map_err(panicked)?;
         self.file = Some(file);
-        outcome
+        result
     }
 }
 
@@ -240,7 +240,7 @@ struct Sequence {
     failed: bool,
     pace: Pace,
     /// Where others see `end`.
-    told: Option<Shared<AtomicU64>>,
+    written: Option<Shared<AtomicU64>>,
 }
 
 impl Sequence {
@@ -282,8 +282,8 @@ impl Write for Sequence {
             written = self.once(|file| patiently(|| file.write_at(end, bytes)))?;
         }
         self.end += written as u64;
-        if let Some(told) = &self.told {
-            told.store(self.end, Ordering::Relaxed);
+        if let Some(written) = &self.written {
+            written.store(self.end, Ordering::Relaxed);
         }
         if !self.direct && self.end - self.behind >= BEHIND_BYTES {
             // The stretch before this one is on the disk by now, and leaves the page cache.
@@ -306,7 +306,7 @@ impl Write for Sequence {
 mod tests {
     use std::ops::Range;
 
-    use super::super::{Directory, Disk, Fault, Place, SimulatedDisk};
+    use super::super::{Directory, Disk, Fault, Location, SimulatedDisk};
     use super::*;
 
     const BYTES: usize = 6 * STAGE_BYTES + 4 * Stage::ALIGN + 17;
@@ -315,7 +315,8 @@ mod tests {
     fn write(disk: &SimulatedDisk, threaded: bool) -> io::Result<()> {
         let bytes: Vec<u8> = (0..BYTES as u32).map(|byte| ((byte * 7) >> 3) as u8).collect();
         let shared: Arc<dyn Disk> = Arc::new(disk.clone());
-        let directory = Directory::existing(Place::on("simulated", shared)).expect("it is there");
+        let directory =
+            Directory::existing(Location::on("simulated", shared)).expect("it is there");
         let mut file = directory.create("f").map_err(|_| ErrorKind::Other)?;
         file.pass_cache(threaded);
         let (mut rest, mut size) = (&bytes[..], 1);
@@ -344,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn any_failure_of_a_gathered_write_is_told_and_the_file_never_trusted() {
+    fn any_failure_of_a_gathered_write_is_reported_and_the_file_never_trusted() {
         for threaded in [false, true] {
             for (fault, is_harmless) in [(Fault::DISK_FULL, false), (Fault::ShortWrite, true)] {
                 for call in 2.. {
@@ -390,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_of_the_thread_is_told() {
+    fn a_panic_of_the_thread_is_reported() {
         let mut file = Output::new(Box::new(Panicking), Mutation::current());
         file.pass_cache(true);
         let error = file.write_all(&vec![1; BYTES]).and_then(|()| file.flush());
@@ -402,7 +403,8 @@ mod tests {
     fn a_file_given_up_ends_its_thread() {
         let disk = SimulatedDisk::default().with_direct(true);
         let shared: Arc<dyn Disk> = Arc::new(disk.clone());
-        let directory = Directory::existing(Place::on("simulated", shared)).expect("it is there");
+        let directory =
+            Directory::existing(Location::on("simulated", shared)).expect("it is there");
         let mut file = directory.create("f").expect("sound");
         file.pass_cache(true);
         file.write_all(&vec![1; 2 * STAGE_BYTES]).expect("sound");

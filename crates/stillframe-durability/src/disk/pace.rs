@@ -28,7 +28,7 @@ pub struct Throttle {
 }
 
 impl Throttle {
-    /// At most so many bytes a second; 0 is no limit.
+    /// At most this many bytes a second; 0 is no limit.
     ///
     /// # Errors
     /// [`MemoryError`] if there is no memory to share with a child.
@@ -78,7 +78,7 @@ impl Pace {
         Self { throttle, started: None }
     }
 
-    /// Sleeps until so many bytes since the first call are due. A forked child may do that.
+    /// Sleeps until this many bytes since the first call are due. A forked child may do that.
     ///
     /// # Errors
     /// [`Cancelled`].

@@ -37,9 +37,9 @@ pub enum Change {
     SyncFailed(FileNumber),
     /// A new folder under this name.
     CreateFolder(String),
-    /// From the first name to the second, in the same folder.
+    /// The first name becomes the second, in the same folder.
     Rename(String, String),
-    /// What has the first name has the second as well, in the same folder.
+    /// The file with the first name gets the second name as well, in the same folder.
     Link(String, String),
     /// A name went.
     Remove(String),

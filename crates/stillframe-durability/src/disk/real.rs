@@ -195,7 +195,7 @@ fn open_regular(path: &Path) -> io::Result<RealFile> {
     }
 }
 
-/// A regular file that somebody names, to be read, and its length. The directory it is in need not
+/// A regular file by its path, to be read, and its length. The directory it is in need not
 /// be readable.
 ///
 /// # Errors

@@ -131,7 +131,7 @@ impl SimulatedDisk {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // A poisoned lock is taken all the same: only a test's own panic leaves one.
+        // A poisoned lock is taken anyway: only a test's own panic leaves one.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -293,18 +293,18 @@ impl Disk for SimulatedDisk {
         if !state.locks.insert(path.clone()) {
             return Err(io::ErrorKind::WouldBlock.into());
         }
-        Ok(Box::new(Held { disk: self.clone(), path }))
+        Ok(Box::new(SimulatedLock { disk: self.clone(), path }))
     }
 }
 
 /// A lock that is held.
 #[derive(Debug)]
-struct Held {
+struct SimulatedLock {
     disk: SimulatedDisk,
     path: String,
 }
 
-impl Drop for Held {
+impl Drop for SimulatedLock {
     fn drop(&mut self) {
         self.disk.state().locks.remove(&self.path);
     }
@@ -366,12 +366,12 @@ impl DiskFile for SimulatedFile {
 
     fn sync(&self) -> io::Result<()> {
         let mut state = self.disk.state();
-        let outcome = state.whole_call();
+        let result = state.whole_call();
         if !state.is_off {
-            let change = if outcome.is_ok() { Change::Sync } else { Change::SyncFailed };
+            let change = if result.is_ok() { Change::Sync } else { Change::SyncFailed };
             state.change(change(self.file));
         }
-        outcome
+        result
     }
 
     fn set_direct(&self, direct: bool) -> bool {

@@ -12,10 +12,10 @@ pub struct Stage {
 }
 
 impl Stage {
-    /// What disks want positions, lengths and addresses to be multiples of, at most.
+    /// Positions, lengths and addresses are multiples of this: as much as any disk asks for.
     pub const ALIGN: usize = 4096;
 
-    /// Room for so many bytes, allocated and touched.
+    /// Room for this many bytes, allocated and touched.
     #[must_use]
     pub fn new(bytes: usize) -> Self {
         let memory = vec![1; bytes + Self::ALIGN].into_boxed_slice();

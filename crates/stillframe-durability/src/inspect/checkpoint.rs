@@ -25,8 +25,8 @@ pub struct Checkpoint {
     pub words_per_block: u32,
     /// Blocks, if it is full: an increment's end counts its own.
     pub blocks: Option<u64>,
-    /// Tells the image from any other of its number, but for copies and merges of it; 0 before
-    /// version 3.
+    /// Distinguishes the image from any other of its number, but for copies and merges of it; 0
+    /// before version 3.
     pub identity: u64,
     /// Number and identity of the checkpoint that it adds to, if it is an increment.
     pub base: Option<(u64, u64)>,

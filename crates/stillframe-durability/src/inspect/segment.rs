@@ -277,7 +277,7 @@ impl<R: Read + Seek> Window<R> {
         let (mut at, mut proved) = (offset, 0);
         self.crc_bytes_left = Some((self.length - offset).saturating_mul(16).max(64 << 20));
         while self.length - at >= RECORD_HEAD_BYTES as u64 {
-            // So many records may lie between; a cheap test first, for nearly every place fails it.
+            // A cheap test first, which nearly every offset fails: few records fit in between.
             let most = (at - offset) / RECORD_HEAD_BYTES as u64;
             let named = u64_at(self.get(at, RECORD_HEAD_BYTES)?, 8);
             let likely = named.wrapping_sub(sequence) <= most;

@@ -50,7 +50,7 @@ fn examine_segment(file: &[u8], until: Option<u64>) -> Examined<Segment> {
 }
 
 #[test]
-fn every_flipped_bit_of_a_checkpoint_is_told_with_its_place() {
+fn every_flipped_bit_of_a_checkpoint_is_reported_with_its_offset() {
     let mut file = checkpoint_file(9);
     assert_eq!(examine_checkpoint(&file).flaws, []);
     for bit in 0..file.len() * 8 {
@@ -63,7 +63,7 @@ fn every_flipped_bit_of_a_checkpoint_is_told_with_its_place() {
 }
 
 #[test]
-fn every_truncation_and_every_tail_of_a_checkpoint_is_told() {
+fn every_truncation_and_every_tail_of_a_checkpoint_is_reported() {
     let file = checkpoint_file(9);
     for length in 0..file.len() {
         let flaws = examine_checkpoint(&file[..length]).flaws;
@@ -74,7 +74,7 @@ fn every_truncation_and_every_tail_of_a_checkpoint_is_told() {
 }
 
 #[test]
-fn every_damaged_block_is_told_and_too_many_end_the_reading() {
+fn every_damaged_block_is_reported_and_too_many_end_the_reading() {
     let mut file = checkpoint_file(1000);
     let block = checkpoint::HEADER_BYTES + 2 * (16 + 32);
     file[block + 20] ^= 1;
@@ -90,7 +90,7 @@ fn every_damaged_block_is_told_and_too_many_end_the_reading() {
 }
 
 #[test]
-fn two_blocks_swapped_or_from_another_checkpoint_are_told() {
+fn two_blocks_swapped_or_from_another_checkpoint_are_reported() {
     let (file, mut swapped) = (checkpoint_file(12), checkpoint_file(12));
     let first = checkpoint::HEADER_BYTES;
     swapped[first..first + 48].copy_from_slice(&file[first + 48..first + 96]);
@@ -109,7 +109,7 @@ fn two_blocks_swapped_or_from_another_checkpoint_are_told() {
 }
 
 #[test]
-fn a_checkpoint_under_another_name_is_told() {
+fn a_checkpoint_under_another_name_is_reported() {
     let file = checkpoint_file(1);
     let flaws = Checkpoint::examine(&file[..], file.len() as u64, Some(8)).flaws;
     assert_eq!(flaws[0].bytes, 24..32);
@@ -132,7 +132,7 @@ fn agree(file: &[u8], until: Option<u64>, context: &str) {
 }
 
 #[test]
-fn every_flipped_bit_of_a_log_is_told() {
+fn every_flipped_bit_of_a_log_is_reported() {
     let mut file = segment_file(BATCHES);
     agree(&file, None, "sound");
     let sound = examine_segment(&file, None).facts.expect("it is sound");
@@ -216,7 +216,7 @@ fn endless_candidates_end_the_search() {
 }
 
 #[test]
-fn names_are_told_apart() {
+fn names_are_distinguished() {
     assert_eq!(Name::parse(&names::checkpoint(7)), Some(Name::Checkpoint(7)));
     assert_eq!(Name::parse(&names::damaged(7)), Some(Name::SetAside(7)));
     assert_eq!(Name::parse(&log::name(7)), Some(Name::Segment(7)));

@@ -61,7 +61,7 @@ fn is_short(directory: &Directory) -> Result<bool, Error> {
     Ok(true)
 }
 
-/// Sends all records in batches, until nobody takes them.
+/// Sends all records in batches, until the receiver is gone.
 fn read(
     directory: &Directory,
     log_from: u64,
@@ -117,11 +117,11 @@ mod tests {
     use super::*;
     use crate::application::Owner;
     use crate::crash::{Random, seed};
-    use crate::disk::{Disk, Fault, Files, Place, SimulatedDisk};
+    use crate::disk::{Disk, Fault, Files, Location, SimulatedDisk};
 
     fn directory(disk: &SimulatedDisk) -> Directory {
         let shared: Arc<dyn Disk> = Arc::new(disk.clone());
-        Directory::existing(Place::on("simulated", shared)).expect("it is there")
+        Directory::existing(Location::on("simulated", shared)).expect("it is there")
     }
 
     /// Segments of a few hundred KiB, two MiB together; some records are long.
@@ -161,7 +161,7 @@ mod tests {
         let report = recover(&mut |record, progress| {
             assert!(progress.bytes <= progress.total_bytes);
             if record.sequence == fails {
-                return Err(Error::Replay { sequence: fails, source: "told to".into() });
+                return Err(Error::Replay { sequence: fails, source: "on purpose".into() });
             }
             if record.sequence == breaks {
                 return Ok(ControlFlow::Break(()));
@@ -174,6 +174,7 @@ mod tests {
 
     #[test]
     fn what_is_read_ahead_is_what_is_read() {
+        let _watchdog = stillframe_peers::Watchdog::start();
         let mut random = Random(seed());
         let rounds = if std::env::var_os("STILLFRAME_LONG").is_some() { 500 } else { 8 };
         for round in 0..rounds {
@@ -196,7 +197,7 @@ mod tests {
                 if let Ok(report) = &mut expected
                     && report.next == breaks + 1
                 {
-                    report.unproved.clear(); // nobody goes on from there
+                    report.unproved.clear(); // no log goes on from there
                 }
                 assert!(ahead == (applied, expected), "round {round}, {damage} damages");
             }
@@ -204,7 +205,8 @@ mod tests {
     }
 
     #[test]
-    fn a_read_that_fails_is_told_after_what_was_read_before() {
+    fn a_failed_read_is_reported_after_what_was_read_before() {
+        let _watchdog = stillframe_peers::Watchdog::start();
         let mut random = Random(seed());
         let files = log(&mut random);
         let all = SimulatedDisk::holding(&files);

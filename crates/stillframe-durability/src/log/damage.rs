@@ -48,7 +48,7 @@ pub enum Damage {
         offset: usize,
         /// Its number: the first that is lost.
         sequence: u64,
-        /// The last record of which there is proof that it was on the disk.
+        /// The last record that is proved to have been on the disk.
         last: u64,
     },
     /// A checkpoint says that there was a log, and there is none.

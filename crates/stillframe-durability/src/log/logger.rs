@@ -55,7 +55,7 @@ struct State {
     time_ms: u64,
     /// Someone waits until the records up to this one are durable.
     wanted: u64,
-    /// Whether the logger waits for `work`, and whether anyone waits for `done`.
+    /// Whether the logger waits for `work`, and whether any thread waits for `done`.
     is_idle: bool,
     waiters: usize,
     is_closed: bool,
@@ -220,7 +220,7 @@ impl Shared {
         }
     }
 
-    /// From now on records are made durable by `policy`, those included that are there already.
+    /// Makes records durable by `policy` from now on, those that already wait included.
     pub(crate) fn set_policy(&self, policy: Policy) {
         let mut state = self.lock();
         state.policy = policy;
@@ -267,7 +267,7 @@ impl Shared {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // A poisoned lock is taken all the same: nothing panics between the statements it guards.
+        // A poisoned lock is taken anyway: nothing panics between the statements it guards.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -279,8 +279,8 @@ impl Shared {
         state.failed = Some(Arc::clone(&error));
         drop(state);
         self.done.notify_all();
-        if let Some(told) = &self.options.on_durable {
-            told.tell(Err(&error));
+        if let Some(on_durable) = &self.options.on_durable {
+            on_durable.report(Err(&error));
         }
     }
 }

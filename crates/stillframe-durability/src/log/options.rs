@@ -26,7 +26,7 @@ pub enum Policy {
 pub struct LogOptions {
     /// When records are made durable; [`Policy::Always`] by default.
     pub policy: Policy,
-    /// Records that are worth a sync: a batch of so many does not wait for `linger`. A batch takes
+    /// Records that are worth a sync: a batch with this many does not wait for `linger`. It takes
     /// all records that are there, however many; 500 by default.
     pub batch_records: usize,
     /// How long a smaller batch waits for more. None by default: a lone writer need not wait,
@@ -66,7 +66,7 @@ impl LogOptions {
     pub fn batch(self, records: usize, linger: Duration) -> Self {
         Self { batch_records: records, linger, ..self }
     }
-    /// Lets so many bytes of records wait for the disk.
+    /// Lets this many bytes of records wait for the disk.
     #[must_use]
     pub fn waiting_bytes_max(self, bytes: usize) -> Self {
         Self { waiting_bytes_max: bytes, ..self }
@@ -76,23 +76,23 @@ impl LogOptions {
     pub fn segment_bytes(self, bytes: u64) -> Self {
         Self { segment_bytes: bytes, ..self }
     }
-    /// Calls `told` after each sync with the number of the last durable record, and once with the
-    /// error if the log fails. It is called by the logger's thread, which writes nothing meanwhile:
-    /// let it wake the holder of replies, and return.
+    /// Calls `report` after each sync with the number of the last durable record, and once with the
+    /// error if the log fails. The logger's thread calls it and writes nothing meanwhile: `report`
+    /// should wake the holder of replies, and return.
     #[must_use]
-    pub fn on_durable(self, told: impl Fn(Result<u64, &Error>) + Send + Sync + 'static) -> Self {
-        Self { on_durable: Some(OnDurable(Arc::new(told))), ..self }
+    pub fn on_durable(self, report: impl Fn(Result<u64, &Error>) + Send + Sync + 'static) -> Self {
+        Self { on_durable: Some(OnDurable(Arc::new(report))), ..self }
     }
 }
 
-type Told = dyn Fn(Result<u64, &Error>) + Send + Sync;
+type Report = dyn Fn(Result<u64, &Error>) + Send + Sync;
 
-/// Who learns what is durable.
+/// What is called with each number that becomes durable.
 #[derive(Clone)]
-pub(crate) struct OnDurable(Arc<Told>);
+pub(crate) struct OnDurable(Arc<Report>);
 
 impl OnDurable {
-    pub(crate) fn tell(&self, durable: Result<u64, &Error>) {
+    pub(crate) fn report(&self, durable: Result<u64, &Error>) {
         (self.0)(durable);
     }
 }

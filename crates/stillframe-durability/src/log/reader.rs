@@ -24,7 +24,7 @@ pub(crate) struct Report {
     pub(crate) next: u64,
     /// Time of the last record.
     pub(crate) time_ms: u64,
-    /// The last records, with their times, of which nothing proves that they are on the disk.
+    /// The last records, with their times, that nothing proves to be on the disk.
     pub(crate) unproved: VecDeque<(u64, Vec<u8>)>,
     /// What lay beyond the last record, if anything.
     pub(crate) torn: Option<Torn>,
@@ -50,7 +50,7 @@ pub(crate) struct Lost {
     pub(crate) segment: u64,
     /// What is wrong with it.
     pub(crate) damage: Damage,
-    /// The last record of which there is a trace; below the next one if there is none.
+    /// The last record with a trace in the log; below the next one if there is none.
     pub(crate) last: u64,
 }
 
@@ -256,7 +256,7 @@ impl<'a> Segment<'a> {
     }
 }
 
-/// What the valid records and marks beyond a place prove.
+/// What the valid records and marks beyond an offset prove.
 #[derive(Debug, Clone, Copy, Default)]
 struct Traces {
     /// The highest number that they prove to have been on the disk.
@@ -269,7 +269,7 @@ struct Traces {
 fn traces(bytes: &[u8], sequence: u64, nonce: u64) -> Traces {
     let (mut at, mut traces) = (0, Traces::default());
     while let Some(rest) = bytes.get(at..).filter(|rest| rest.len() >= RECORD_HEAD_BYTES) {
-        // So many records may lie between; a cheap test first, for nearly every place fails it.
+        // This many records may lie between; a cheap test first, for nearly every place fails it.
         let most = (at / RECORD_HEAD_BYTES) as u64;
         let ahead = u64_at(rest, 8).wrapping_sub(sequence);
         let record = if ahead <= most { Record::decode(rest, nonce) } else { None };

@@ -16,7 +16,7 @@ use super::writer::Writer;
 use super::{Header, nonce, segments, set_aside};
 use crate::application::Application;
 use crate::clock::now_ms;
-use crate::disk::{Directory, LOCK, Place};
+use crate::disk::{Directory, LOCK, Location};
 use crate::error::Error;
 use crate::recovery::Replayed;
 use crate::retention;
@@ -60,18 +60,18 @@ pub struct LogHandle {
 }
 
 impl Log {
-    /// Begins a log in the directory at `place`, which is created if need be and must hold none.
+    /// Begins a log in the directory at `location`, which is created if need be and must hold none.
     /// Its first record will have the number `first`; its files bear the name of `application`.
     ///
     /// # Errors
     /// [`Error`]; nothing was logged.
     pub fn create(
-        place: impl Into<Place>,
+        location: impl Into<Location>,
         first: u64,
         application: &Application,
         options: LogOptions,
     ) -> Result<Self, Error> {
-        let directory = Directory::create_at(place)?.claimed(application)?.locked(LOCK)?;
+        let directory = Directory::create_at(location)?.claimed(application)?.locked(LOCK)?;
         if !segments(&directory)?.is_empty() {
             return Err(Error::NotEmpty { directory: directory.path().to_path_buf() });
         }
@@ -79,7 +79,7 @@ impl Log {
         Self::start(directory, &found, options)
     }
 
-    /// Goes on with the log in the directory at `place`, after every record from `from` on was
+    /// Goes on with the log in the directory at `location`, after every record from `from` on was
     /// handed to `apply`. `from` is the position of the image that the caller has loaded.
     ///
     /// # Errors
@@ -87,14 +87,14 @@ impl Log {
     /// torn tail, unless `accept_loss`: then the loss is reported, and moved aside.
     /// [`Error::Foreign`] if it is of another application.
     pub fn open(
-        place: impl Into<Place>,
+        location: impl Into<Location>,
         from: u64,
         accept_loss: bool,
         application: &Application,
         options: LogOptions,
         apply: impl FnMut(&Action<'_>) -> Result<(), ApplyError>,
     ) -> Result<(Self, Replayed), Error> {
-        let directory = Directory::existing(place)?.claimed(application)?.locked(LOCK)?;
+        let directory = Directory::existing(location)?.claimed(application)?.locked(LOCK)?;
         let (found, replayed) = replay(&directory, from, accept_loss, None, apply)?;
         if found.lost.is_some() {
             set_aside(&directory, found.next)?;
@@ -109,24 +109,24 @@ impl Log {
     /// # Errors
     /// [`Error`], as for [`open`](Self::open).
     pub fn read(
-        place: impl Into<Place>,
+        location: impl Into<Location>,
         from: u64,
         accept_loss: bool,
         until: Option<Until>,
         application: &Application,
         apply: impl FnMut(&Action<'_>) -> Result<(), ApplyError>,
     ) -> Result<Replayed, Error> {
-        let directory = Directory::existing(place)?.claimed(application)?;
+        let directory = Directory::existing(location)?.claimed(application)?;
         replay(&directory, from, accept_loss, until, apply).map(|(_, replayed)| replayed)
     }
 
-    /// The segments of the log in the directory at `place`: the number of the first record of each,
+    /// The segments of the log in the directory at `location`: the number of its first record each,
     /// rising, and its length. The log may be open.
     ///
     /// # Errors
     /// [`Error`].
-    pub fn segments(place: impl Into<Place>) -> Result<Vec<(u64, u64)>, Error> {
-        retention::lengths(&Directory::existing(place)?)
+    pub fn segments(location: impl Into<Location>) -> Result<Vec<(u64, u64)>, Error> {
+        retention::lengths(&Directory::existing(location)?)
     }
 
     /// Removes the files that hold no record from `from` on, once no image needs them. The log may
@@ -134,8 +134,8 @@ impl Log {
     ///
     /// # Errors
     /// [`Error`]; what is left over does no harm.
-    pub fn remove_below(place: impl Into<Place>, from: u64) -> Result<(), Error> {
-        retention::truncate(&Directory::existing(place)?, from)
+    pub fn remove_below(location: impl Into<Location>, from: u64) -> Result<(), Error> {
+        retention::truncate(&Directory::existing(location)?, from)
     }
 
     fn start(directory: Directory, found: &Report, options: LogOptions) -> Result<Self, Error> {
@@ -186,7 +186,7 @@ impl Log {
         self.handle.shared.stats()
     }
 
-    /// From now on records are made durable by `policy`, those included that are there already.
+    /// Makes records durable by `policy` from now on, those that already wait included.
     pub fn set_policy(&self, policy: Policy) {
         self.handle.shared.set_policy(policy);
     }

@@ -37,8 +37,8 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    /// Goes on after a recovery, in a new segment of which `header` has all but the first record.
-    /// What was found and is not proved to be on the disk is written anew.
+    /// Goes on after a recovery, in a new segment: `header` lacks only its first record. Records
+    /// that were found, but are not proved to be on the disk, are written anew.
     pub(crate) fn resume(
         directory: Arc<Directory>,
         found: &Report,
@@ -93,7 +93,7 @@ impl Writer {
             _ if self.directory.is(Mutant::LogProvesTooMuch) => 0,
             Ok(unsynced) if unsynced != MARK => unsynced,
             _ => {
-                self.sync()?; // so many cannot be told
+                self.sync()?; // the field holds no more
                 0
             }
         };

@@ -11,7 +11,7 @@ use stillframe::algorithms::naive::Naive;
 use super::*;
 use crate::chain::Increments;
 use crate::checkpoint::writer::Writer;
-use crate::disk::{Disk, Files, Place, SimulatedDisk};
+use crate::disk::{Disk, Files, Location, SimulatedDisk};
 use crate::store::Store;
 
 fn file(number: u64) -> Vec<u8> {
@@ -74,7 +74,7 @@ fn chain() -> Files {
 /// The number of the checkpoint that is recovered, and the words.
 fn recovered(files: &Files, accept: bool) -> Result<(u64, Vec<u64>), Error> {
     let disk: Arc<dyn Disk> = Arc::new(SimulatedDisk::holding(files));
-    let directory = Directory::existing(Place::on("simulated", disk)).expect("it is there");
+    let directory = Directory::existing(Location::on("simulated", disk)).expect("it is there");
     let options = Options::words(5);
     let options = if accept { options.accept_chain_loss() } else { options };
     let found = recover::<Naive>(&directory, &options)?;

@@ -229,7 +229,7 @@ impl<A: Algorithm> Store<A> {
     /// Returns when the actions up to this number are certain to survive, whatever the policy.
     ///
     /// # Errors
-    /// [`Error::LogFailed`]: nobody knows whether they are.
+    /// [`Error::LogFailed`]: whether they are is unknown.
     pub fn wait_durable(&self, sequence: u64) -> Result<(), Error> {
         self.logger().ok_or(Error::NoLog)?.wait_durable(sequence)
     }
@@ -266,7 +266,7 @@ impl<A: Algorithm> Store<A> {
     pub fn checkpoint_and_wait(&mut self) -> Result<u64, Error> {
         self.engine.wait();
         let number = self.begin()?;
-        // Only a panic leaves nothing.
+        // Only a panic leaves no result.
         self.wait()?.ok_or(Error::Capture { number, source: Box::new(CaptureError::Panicked) })
     }
 

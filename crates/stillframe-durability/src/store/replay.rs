@@ -47,7 +47,7 @@ pub struct Action<'a> {
 pub enum Until {
     /// After the action of this number.
     Sequence(u64),
-    /// After the last action that was logged no later than so many milliseconds since 1970.
+    /// After the last action that was logged no later than this many milliseconds since 1970.
     TimeMs(u64),
 }
 
@@ -126,7 +126,7 @@ impl<A: Algorithm> Store<A> {
     /// [`Retention`](crate::Retention).
     ///
     /// # Errors
-    /// [`Error`]; [`Error::TooEarly`] if nothing leads there any more.
+    /// [`Error`]; [`Error::TooEarly`] if no files lead there any more.
     pub fn rewind(
         source: impl AsRef<Path>,
         until: Until,

@@ -10,6 +10,7 @@ const MARK: usize = 28;
 
 #[test]
 fn damage_is_refused_unless_the_loss_is_accepted() {
+    let _watchdog = stillframe_peers::Watchdog::start();
     let directory = directory();
     let path = directory.path();
     for last in [10, 20, 30] {
@@ -37,7 +38,7 @@ fn damage_is_refused_unless_the_loss_is_accepted() {
     let store = open_with(path, Options::words(2).accept_log_loss()).expect("accepted");
     assert_state(&store, first + 3);
     let log = store.recovery().log.as_ref().expect("there is one");
-    let lost = log.lost.as_ref().expect("told");
+    let lost = log.lost.as_ref().expect("reported");
     assert_eq!((lost.first, lost.last), (first + 4, Some(30)));
     assert!(lost.to_string().contains("lost: all records from"), "{lost}");
     drop(store);
@@ -65,6 +66,7 @@ fn cut_short() -> (TempDir, PathBuf, usize) {
 
 #[test]
 fn after_a_clean_end_damage_to_the_last_record_is_no_torn_tail() {
+    let _watchdog = stillframe_peers::Watchdog::start();
     let (directory, last, _) = cut_short();
     let error = open_with(directory.path(), Options::words(2)).expect_err("record 10 is damaged");
     let Error::Log { path, damage: LogDamage::Record { sequence: 10, last: 10, .. } } = &error
@@ -76,6 +78,7 @@ fn after_a_clean_end_damage_to_the_last_record_is_no_torn_tail() {
 
 #[test]
 fn a_torn_tail_is_cut_with_a_notice() {
+    let _watchdog = stillframe_peers::Watchdog::start();
     let (directory, last, length) = cut_short();
     let path = directory.path();
     // Without the segment of a clean end, as if the process had been killed.
@@ -83,11 +86,11 @@ fn a_torn_tail_is_cut_with_a_notice() {
     fs::remove_file(path.join(end)).unwrap();
     let store = open(path);
     assert_state(&store, 9);
-    let torn = store.recovery().log.clone().expect("there is one").torn.expect("told");
+    let torn = store.recovery().log.clone().expect("there is one").torn.expect("reported");
     assert_eq!((&torn.path, torn.offset, torn.bytes), (&last, length - 36, 31));
 }
 
-/// What is on the disk when a process is killed that has acknowledged so many records, one by one.
+/// The files of a process that is killed after it acknowledged this many records, one by one.
 fn killed(policy: Policy, last: u64) -> (TempDir, PathBuf) {
     let (running, killed) = (directory(), directory());
     let options = Options::words(2).log(LogOptions::policy(policy));
@@ -105,6 +108,7 @@ fn killed(policy: Policy, last: u64) -> (TempDir, PathBuf) {
 /// A killed process leaves its marks: no bit of what it acknowledged can be lost unseen.
 #[test]
 fn every_flipped_bit_of_what_a_killed_process_acknowledged_is_damage() {
+    let _watchdog = stillframe_peers::Watchdog::start();
     for policy in [Policy::Always, Policy::EverySecond, Policy::No] {
         let (directory, path) = killed(policy, 4);
         let sound = fs::read(&path).unwrap();
@@ -151,6 +155,7 @@ fn every_flipped_bit_of_what_a_killed_process_acknowledged_is_damage() {
 /// What a start rewrites, because nothing proves that it is on the disk, it marks as well.
 #[test]
 fn records_that_a_start_has_rewritten_are_proved() {
+    let _watchdog = stillframe_peers::Watchdog::start();
     let (directory, path) = killed(Policy::Always, 4);
     let sound = fs::read(&path).unwrap();
     fs::write(&path, &sound[..sound.len() - MARK]).unwrap(); // killed before the mark
@@ -176,6 +181,7 @@ fn records_that_a_start_has_rewritten_are_proved() {
 
 #[test]
 fn an_older_checkpoint_and_the_log_make_up_for_a_damaged_one() {
+    let _watchdog = stillframe_peers::Watchdog::start();
     let directory = directory();
     let path = directory.path();
     let log = LogOptions::default().segment_bytes(500);
@@ -198,6 +204,7 @@ fn an_older_checkpoint_and_the_log_make_up_for_a_damaged_one() {
 /// An error of the disk is no damage: going back to an older checkpoint is for a person to decide.
 #[test]
 fn a_checkpoint_that_cannot_be_read_stops_the_recovery() {
+    let _watchdog = stillframe_peers::Watchdog::start();
     let disk = SimulatedDisk::default();
     let on = |disk: &SimulatedDisk| Options::words(2).disk(Arc::new(disk.clone()));
     let mut store = Store::open("simulated", on(&disk)).expect("sound");
@@ -227,6 +234,7 @@ fn a_checkpoint_that_cannot_be_read_stops_the_recovery() {
 /// when nothing is logged as well.
 #[test]
 fn a_log_that_is_removed_moved_or_replaced_is_noticed() {
+    let _watchdog = stillframe_peers::Watchdog::start();
     type Change = fn(&Path, &Path);
     let removed: Change = |_, segment| fs::remove_file(segment).unwrap();
     let replaced: Change = |_, segment| {

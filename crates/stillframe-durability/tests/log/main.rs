@@ -52,7 +52,7 @@ fn act(store: &mut Store, last: u64) {
     }
 }
 
-/// What word 1 is after so many actions.
+/// What word 1 is after this many actions.
 fn expected(last: u64) -> u64 {
     (1..=last).fold(0, |state: u64, number| {
         let value: u64 = number.to_le_bytes().iter().map(|&byte| u64::from(byte)).sum();
@@ -79,6 +79,7 @@ fn now_ms() -> u64 {
 
 #[test]
 fn actions_come_back_with_and_without_checkpoints() {
+    let _watchdog = stillframe_peers::Watchdog::start();
     for policy in [Policy::Always, Policy::EverySecond, Policy::No] {
         let directory = directory();
         let options = || Options::words(2).log(LogOptions::policy(policy));
@@ -101,6 +102,7 @@ fn actions_come_back_with_and_without_checkpoints() {
 
 #[test]
 fn a_checkpoint_in_full_flight_counts_what_was_applied_and_no_more() {
+    let _watchdog = stillframe_peers::Watchdog::start();
     let directory = directory();
     let options = || {
         let log = LogOptions::default().segment_bytes(20_000);
@@ -122,9 +124,10 @@ fn a_checkpoint_in_full_flight_counts_what_was_applied_and_no_more() {
 
 #[test]
 fn waiting_makes_durable_whatever_the_policy() {
+    let _watchdog = stillframe_peers::Watchdog::start();
     for policy in [Policy::Always, Policy::EverySecond, Policy::No] {
         let disk = SimulatedDisk::default();
-        let (sender, told) = mpsc::channel();
+        let (sender, receiver) = mpsc::channel();
         let log = LogOptions::policy(policy).on_durable(move |durable| {
             sender.send(durable.expect("the disk is sound")).expect("the test listens");
         });
@@ -133,7 +136,7 @@ fn waiting_makes_durable_whatever_the_policy() {
         act(&mut store, 10);
         store.wait_durable(7).expect("the disk is sound");
         assert!(store.durable() >= 7);
-        assert!(told.recv().expect("called") >= 1);
+        assert!(receiver.recv().expect("called") >= 1);
         let crashed = Arc::new(SimulatedDisk::holding(&disk.platter().lose_power(|_| false)));
         let found = open_with(Path::new("crashed"), Options::words(2).disk(crashed));
         assert!(found.expect("sound").read(0) >= 7, "{policy:?}");
@@ -144,6 +147,7 @@ fn waiting_makes_durable_whatever_the_policy() {
 
 #[test]
 fn a_slow_disk_makes_the_application_wait_with_bounded_memory() {
+    let _watchdog = stillframe_peers::Watchdog::start();
     let directory = directory();
     let log = LogOptions::default().waiting_bytes_max(1000);
     let mut store = open_with(directory.path(), Options::words(2).log(log)).expect("sound");
@@ -167,6 +171,7 @@ fn a_slow_disk_makes_the_application_wait_with_bounded_memory() {
 
 #[test]
 fn a_failed_sync_poisons_the_log_and_nothing_is_acknowledged_after_it() {
+    let _watchdog = stillframe_peers::Watchdog::start();
     let disk = SimulatedDisk::default();
     let failures = Arc::new(AtomicU64::new(0));
     let counted = Arc::clone(&failures);
@@ -188,7 +193,7 @@ fn a_failed_sync_poisons_the_log_and_nothing_is_acknowledged_after_it() {
     store.wait_durable(5).expect("that is true still");
     let stats = store.stats().log.expect("there is one");
     assert!((stats.durable, stats.lag) == (5, 1) && stats.failed.is_some());
-    store.close().expect_err("told once more");
+    store.close().expect_err("reported once more");
     assert_eq!(failures.load(Ordering::Relaxed), 1);
     // What was in doubt may be there or not; the log goes on either way.
     let mut store = open_with(Path::new("simulated"), on(&disk)).expect("sound");
@@ -200,6 +205,7 @@ fn a_failed_sync_poisons_the_log_and_nothing_is_acknowledged_after_it() {
 
 #[test]
 fn a_store_with_a_log_is_not_opened_without() {
+    let _watchdog = stillframe_peers::Watchdog::start();
     let directory = directory();
     let mut store = open(directory.path());
     act(&mut store, 3);
@@ -212,13 +218,14 @@ fn a_store_with_a_log_is_not_opened_without() {
     for name in segments(directory.path()) {
         fs::remove_file(directory.path().join(name)).unwrap();
     }
-    Store::open(directory.path(), Options::words(2)).expect_err("the checkpoint tells of a log");
+    Store::open(directory.path(), Options::words(2)).expect_err("the checkpoint names a log");
     let error = open_with(directory.path(), Options::words(2)).expect_err("it is gone");
     assert!(error.to_string().contains("the log from record 4 on is in no file"), "{error}");
 }
 
 #[test]
 fn a_store_without_a_log_can_be_given_one() {
+    let _watchdog = stillframe_peers::Watchdog::start();
     let directory = directory();
     let mut store = Store::open(directory.path(), Options::words(2)).expect("sound");
     assert!(matches!(store.log(b"x"), Err(Error::NoLog)));
@@ -233,6 +240,7 @@ fn a_store_without_a_log_can_be_given_one() {
 
 #[test]
 fn an_action_that_cannot_be_applied_stops_the_recovery() {
+    let _watchdog = stillframe_peers::Watchdog::start();
     let directory = directory();
     let mut store = open(directory.path());
     act(&mut store, 3);

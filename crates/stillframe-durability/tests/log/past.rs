@@ -4,6 +4,7 @@ use super::*;
 
 #[test]
 fn the_past_is_recovered_by_number_and_by_time() {
+    let _watchdog = stillframe_peers::Watchdog::start();
     let directory = directory();
     let path = directory.path();
     let log = LogOptions::default().segment_bytes(400);
@@ -49,6 +50,7 @@ fn the_past_is_recovered_by_number_and_by_time() {
 
 #[test]
 fn the_past_is_kept_as_long_as_asked() {
+    let _watchdog = stillframe_peers::Watchdog::start();
     let hour = Duration::from_secs(3600);
     for (options, kept) in [
         (Options::words(2), 2),

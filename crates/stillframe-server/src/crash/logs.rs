@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use stillframe_durability::Until;
 use stillframe_durability::disk::{
-    Change, Fault, Files, Place, Platter, SimulatedDisk, crash_everywhere,
+    Change, Fault, Files, Location, Platter, SimulatedDisk, crash_everywhere,
 };
 
 use super::{FAULTS, Server, leftovers};
@@ -54,9 +54,9 @@ fn recovered(files: &Files, appendonly: bool) -> Result<usize, String> {
 
 /// How many commands `stillframe rewind` finds up to a record, or at the end.
 fn rewound(files: &Files, until: Option<u64>) -> Result<usize, String> {
-    let from = Place::on("simulated", Arc::new(SimulatedDisk::holding(files)));
+    let from = Location::on("simulated", Arc::new(SimulatedDisk::holding(files)));
     let disk = SimulatedDisk::default();
-    let to = Place::on("rewound", Arc::new(disk.clone()));
+    let to = Location::on("rewound", Arc::new(disk.clone()));
     let until = until.map(Until::Sequence);
     rewind_at(from, until, &Config::default(), &to).map_err(|error| error.to_string())?;
     recovered(&disk.platter().lose_power(|_| false), false)

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use stillframe_durability::disk::{Fault, Files, Place, SimulatedDisk};
+use stillframe_durability::disk::{Fault, Files, Location, SimulatedDisk};
 use stillframe_keyspace::Keyspace;
 
 use crate::boot::{Boot, Opened};
@@ -46,8 +46,8 @@ impl Server {
         for (name, value) in settings.into_iter().chain([("rdbcompression", "no")]) {
             config.set(name, &[value]).expect("a setting");
         }
-        let place = Place::on("simulated", Arc::new(disk.clone()));
-        let directory = DataDirectory::at(place, &config.dbfilename)?;
+        let location = Location::on("simulated", Arc::new(disk.clone()));
+        let directory = DataDirectory::at(location, &config.dbfilename)?;
         let Opened { mut keyspace, mut state, table } =
             Boot::new(config)?.open(directory, waker)?;
         if let Some(load) = state.storage.saves.directory().begin_load(0)? {

@@ -186,7 +186,7 @@ impl History {
     fn logs(&self) -> Result<BTreeMap<u64, Vec<(u64, u64)>>, Error> {
         let mut logs = BTreeMap::new();
         for generation in self.generations.list()? {
-            let segments = Log::segments(self.generations.place(generation)?)?;
+            let segments = Log::segments(self.generations.location(generation)?)?;
             logs.insert(generation, segments);
         }
         Ok(logs)
@@ -212,7 +212,7 @@ impl History {
         }
         for generation in self.generations.list()? {
             match needed_from(kept, named, generation) {
-                Some(from) => Log::remove_below(self.generations.place(generation)?, from)?,
+                Some(from) => Log::remove_below(self.generations.location(generation)?, from)?,
                 None if generation <= newest => self.generations.remove(generation)?,
                 None => {}
             }

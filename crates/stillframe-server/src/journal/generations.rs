@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use stillframe_durability::Error;
-use stillframe_durability::disk::{Directory, Place};
+use stillframe_durability::disk::{Directory, Location};
 
 use super::position;
 
@@ -47,12 +47,12 @@ impl Generations {
     }
 
     /// The directory of a generation.
-    pub(crate) fn place(&self, generation: u64) -> Result<Place, Error> {
+    pub(crate) fn location(&self, generation: u64) -> Result<Location, Error> {
         self.existing()?.below(&generation.to_string())
     }
 
     fn files(&self, generation: u64) -> Result<Directory, Error> {
-        Directory::existing(self.place(generation)?)
+        Directory::existing(self.location(generation)?)
     }
 
     /// All existing ones, rising.
@@ -71,7 +71,7 @@ impl Generations {
     }
 
     /// Makes the directory of a new generation, marked as unpublished, durably.
-    pub(super) fn begin(&self) -> Result<(u64, Place), Error> {
+    pub(super) fn begin(&self) -> Result<(u64, Location), Error> {
         let root = match self.root()? {
             Some(root) => root,
             None => {
@@ -85,13 +85,13 @@ impl Generations {
         let generation = named.max(self.list()?.last().copied().unwrap_or(0)) + 1;
         let name = generation.to_string();
         root.create_below(&name)?;
-        let place = root.below(&name)?;
-        let files = Directory::existing(place.clone())?;
+        let location = root.below(&name)?;
+        let files = Directory::existing(location.clone())?;
         let marker = files.create_file(MARKER)?;
         marker.sync().map_err(Error::file("syncing", files.at(MARKER)))?;
         files.sync()?;
         root.sync()?;
-        Ok((generation, place))
+        Ok((generation, location))
     }
 
     /// Whether, as far as its files show, no image that names it was ever published.

@@ -90,15 +90,15 @@ impl<'a, H: Host> Recovery<'a, H> {
         let accept_loss = state.config.accept_log_loss;
         let generations = &state.storage.journal.history.generations;
         let path = generations.path(generation);
-        let place = generations.place(generation).map_err(ServeError::of_log)?;
+        let location = generations.location(generation).map_err(ServeError::of_log)?;
         let flag = Arc::default();
         let options = state.storage.journal.options(&state.config, &flag);
         let own = Application::server();
         let outcome = if go_on {
-            let opened = Log::open(place, from, accept_loss, &own, options, |a| self.apply(a));
+            let opened = Log::open(location, from, accept_loss, &own, options, |a| self.apply(a));
             opened.map(|(log, replayed)| (Some(log), replayed))
         } else {
-            let read = Log::read(place, from, accept_loss, None, &own, |a| self.apply(a));
+            let read = Log::read(location, from, accept_loss, None, &own, |a| self.apply(a));
             read.map(|replayed| (None, replayed))
         };
         let (log, replayed) = match outcome {

@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use stillframe_durability::disk::{self, DiskFile, Input, Output, Place, Unpublished};
+use stillframe_durability::disk::{self, DiskFile, Input, Location, Output, Unpublished};
 use stillframe_durability::{Error, inspect};
 
 use super::load::{Load, open};
@@ -34,9 +34,9 @@ impl DataDirectory {
     }
 
     /// As [`open`](Self::open), wherever it is.
-    pub(crate) fn at(place: Place, dump_name: &str) -> Result<Self, ServeError> {
-        let path = place.path().to_owned();
-        let opened = disk::Directory::create_at(place).and_then(|files| {
+    pub(crate) fn at(location: Location, dump_name: &str) -> Result<Self, ServeError> {
+        let path = location.path().to_owned();
+        let opened = disk::Directory::create_at(location).and_then(|files| {
             let files = files.locked(LOCK_NAME)?;
             if let Some(application) = inspect::store(&files)? {
                 return Ok(Err(application));

@@ -34,7 +34,7 @@ impl DumpFile {
         written: Shared<AtomicU64>,
     ) -> Self {
         file.set_throttle(Some(throttle.clone()));
-        file.tell_written(written.clone());
+        file.report_written(written.clone());
         file.gather_in(stage);
         Self { file, throttle, written }
     }

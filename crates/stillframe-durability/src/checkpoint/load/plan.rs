@@ -9,14 +9,14 @@
 //!   stretch: every byte is read once.
 //! - A length is believed before its block's checksum is known. A wrong one leads the walk astray,
 //!   and the checksum of that block, which lies before whatever is found there, decides.
-//! - Whoever has taken a stretch lets the next one have its turn, also if it cannot be read.
+//! - A thread that has taken a stretch gives the next one its turn, even if it cannot read its own.
 
 use std::io::Read;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-use super::super::block::{Block, Expected, Next, OUT_OF_PLACE, Place};
+use super::super::block::{Block, BlockStart, Expected, Next, OUT_OF_PLACE};
 use super::super::damage::Damage;
 use super::super::digest::digest;
 use super::super::reader::{Reader, read_at_least};
@@ -25,7 +25,7 @@ use crate::disk::Stage;
 
 /// Blocks of a stretch: 1 MiB, as they are written.
 const STRETCH_BLOCKS: u64 = 16;
-/// What is packed well is cut into so many stretches at least, or there is nothing to share.
+/// A well-packed file is cut into at least this many stretches, or there is nothing to share.
 const STRETCHES: u64 = 64;
 const ALIGN: u64 = Stage::ALIGN as u64;
 
@@ -46,7 +46,7 @@ struct Turn {
     /// The stretch that is next.
     number: u64,
     /// Where its first block starts, in it or before.
-    at: Place,
+    at: BlockStart,
     /// What lies before it of that block.
     carried: Vec<u8>,
     /// There are no more blocks, or none that could be found.
@@ -56,7 +56,7 @@ struct Turn {
 /// What a thread needs to read stretches.
 pub(super) struct Scratch {
     stage: Stage,
-    /// Of each block, with its head.
+    /// The length of each block with its head.
     lengths: Vec<usize>,
     block: Block,
 }
@@ -68,7 +68,7 @@ pub(super) struct Done {
     pub(super) bytes: u64,
     pub(super) digest: u64,
     /// Where they end.
-    pub(super) end: Place,
+    pub(super) end: BlockStart,
     /// The first word in them, and what to report if it comes too early for an increment.
     pub(super) first: Option<(u64, Damage)>,
     /// The first word that may come after them in an increment.
@@ -80,7 +80,7 @@ pub(super) struct Done {
 /// Blocks in a stage, whose lengths are in the scratch.
 struct Found {
     /// Where the first one starts in the file, and in the stage.
-    at: Place,
+    at: BlockStart,
     from: usize,
     /// What is wrong after the last one.
     damage: Option<Damage>,
@@ -91,7 +91,7 @@ impl Plan {
         let (header, length) = (*reader.header(), reader.length());
         let fair = (length / STRETCHES).max(1);
         let stretch_bytes = fair.min(large(&header)).next_multiple_of(ALIGN);
-        let turn = Turn { number: 0, at: reader.place(), carried: Vec::new(), ended: false };
+        let turn = Turn { number: 0, at: reader.next_start(), carried: Vec::new(), ended: false };
         Self {
             header,
             length,
@@ -103,7 +103,7 @@ impl Plan {
         }
     }
 
-    /// Whether so many threads have something to share: more than one of them reads at once.
+    /// Whether this many threads have something to share: more than one of them reads at once.
     pub(super) fn is_for_threads(&self, threads: usize) -> bool {
         threads > 1 && self.length > large(&self.header)
     }
@@ -198,17 +198,17 @@ impl Plan {
     fn fetch<R: Read>(&self, number: u64, at: &impl Fn(u64) -> R, scratch: &mut Scratch) -> Found {
         let first = number * STRETCH_BLOCKS;
         let last = self.header.blocks().min(first + STRETCH_BLOCKS);
-        let place = |block| Place { offset: self.header.offset(block), block };
-        let (start, end) = (place(first).offset, place(last).offset);
+        let start_of = |block| BlockStart { offset: self.header.offset(block), block };
+        let (start, end) = (start_of(first).offset, start_of(last).offset);
         let from = start % ALIGN;
         let least = (end - start + from) as usize;
         let room = &mut scratch.stage.room()[..least.next_multiple_of(Stage::ALIGN)];
         let read = read_at_least(least, &mut at(start - from), start - from, room);
         if read.is_ok() {
-            let length = |block| (place(block + 1).offset - place(block).offset) as usize;
+            let length = |block| (start_of(block + 1).offset - start_of(block).offset) as usize;
             scratch.lengths.extend((first..last).map(length));
         }
-        Found { at: place(first), from: from as usize, damage: read.err() }
+        Found { at: start_of(first), from: from as usize, damage: read.err() }
     }
 
     /// Reads a piece of the file, and finds the blocks that end in it when its turn has come.
@@ -222,11 +222,11 @@ impl Plan {
         let is_early = |turn: &mut Turn| turn.number < number && !turn.ended;
         let turn = self.turned.wait_while(turn, is_early);
         let mut turn = turn.unwrap_or_else(PoisonError::into_inner);
-        let place = turn.at;
+        let at = turn.at;
         if turn.ended {
-            return Found { at: place, from: 0, damage: None };
+            return Found { at, from: 0, damage: None };
         }
-        let from = room + place.offset as usize - start as usize;
+        let from = room + at.offset as usize - start as usize;
         let damage = read.err().or_else(|| {
             stage[room - turn.carried.len()..room].copy_from_slice(&turn.carried);
             self.find(&mut turn, &stage[from..room + bytes], &mut scratch.lengths).err()
@@ -237,7 +237,7 @@ impl Plan {
             self.stop();
         }
         self.turned.notify_all();
-        Found { at: place, from, damage }
+        Found { at, from, damage }
     }
 
     /// Finds the whole blocks in `bytes`, which start with one, and leaves what follows to the
@@ -248,7 +248,7 @@ impl Plan {
             let mut next = turn.at.foreseen(&self.header, self.length)?;
             if let Next::Unknown = next {
                 let Some(head) = rest.get(..BLOCK_HEADER_BYTES) else { break };
-                next = turn.at.told(&self.header, self.length, head)?;
+                next = turn.at.by_head(&self.header, self.length, head)?;
             }
             let Next::Block(bytes) = next else {
                 turn.ended = true; // the footer

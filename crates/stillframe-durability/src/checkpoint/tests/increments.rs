@@ -135,8 +135,8 @@ fn every_truncation_and_every_tail_of_an_increment_and_of_a_packed_file_is_found
     for (number, file) in files().into_iter().enumerate() {
         for length in 0..file.len() {
             let damage = read_runs(&file[..length]).expect_err("a truncated file was read");
-            let is_told = matches!(damage, Damage::Truncated { .. } | Damage::BlockCut { .. });
-            assert!(is_told, "file {number}, {length} bytes: {damage}");
+            let is_reported = matches!(damage, Damage::Truncated { .. } | Damage::BlockCut { .. });
+            assert!(is_reported, "file {number}, {length} bytes: {damage}");
         }
         let damage = read_runs(&[&file[..], &[0]].concat()).expect_err("a longer file was read");
         assert!(matches!(damage, Damage::Trailing { .. }), "{damage}");

@@ -1,6 +1,6 @@
 //! Any number of threads against the reader that goes from block to block.
 
-use super::super::block::{Block, Place};
+use super::super::block::{Block, BlockStart};
 use super::*;
 use crate::crash::{Random, seed};
 
@@ -23,13 +23,13 @@ fn by_threads(file: &[u8], threads: usize) -> Loaded {
 }
 
 /// Block by block, and where the blocks are.
-fn one_by_one(file: &[u8]) -> (Loaded, Vec<Place>) {
-    let (mut found, mut places) = (Vec::new(), Vec::new());
+fn one_by_one(file: &[u8]) -> (Loaded, Vec<BlockStart>) {
+    let (mut found, mut starts) = (Vec::new(), Vec::new());
     let loaded = Reader::open(file, file.len() as u64).and_then(|mut reader| {
         let mut block = Block::default();
-        places.push(reader.place());
+        starts.push(reader.next_start());
         while reader.next(&mut block)? {
-            places.push(reader.place());
+            starts.push(reader.next_start());
             for (start, run) in block.runs() {
                 found.resize(found.len().max(start + run.len()), 0);
                 found[start..start + run.len()].copy_from_slice(run);
@@ -37,7 +37,7 @@ fn one_by_one(file: &[u8]) -> (Loaded, Vec<Place>) {
         }
         Ok(())
     });
-    (loaded.map(|()| found), places)
+    (loaded.map(|()| found), starts)
 }
 
 fn agree(file: &[u8], what: &str) -> Loaded {
@@ -76,6 +76,7 @@ fn any_file(random: &mut Random, most: u64) -> Vec<u8> {
 
 #[test]
 fn any_number_of_threads_reads_what_one_reads() {
+    let _watchdog = stillframe_peers::Watchdog::start();
     let mut random = Random(seed());
     for round in 0..enough() {
         let file = any_file(&mut random, 5000);
@@ -86,7 +87,8 @@ fn any_number_of_threads_reads_what_one_reads() {
 
 /// The report names the lowest damage in the same words, whichever thread finds one first.
 #[test]
-fn any_number_of_threads_tells_of_the_same_damage() {
+fn any_number_of_threads_reports_the_same_damage() {
+    let _watchdog = stillframe_peers::Watchdog::start();
     let mut random = Random(seed());
     for round in 0..enough() {
         let mut file = any_file(&mut random, 5000);
@@ -114,11 +116,11 @@ fn damage(random: &mut Random, file: &mut Vec<u8>) {
 
 /// Puts a sound block over another one of its length.
 fn move_block(random: &mut Random, file: &mut [u8]) {
-    let (_, places) = one_by_one(file);
-    let offset = |number: usize| Some(places.get(number)?.offset as usize);
+    let (_, starts) = one_by_one(file);
+    let offset = |number: usize| Some(starts.get(number)?.offset as usize);
     let block = |number| Some(offset(number)?..offset(number + 1)?);
-    let mut any = || block(random.below(places.len().max(1) as u64) as usize);
-    if places.is_empty() {
+    let mut any = || block(random.below(starts.len().max(1) as u64) as usize);
+    if starts.is_empty() {
         return;
     }
     for _ in 0..9 {
@@ -131,7 +133,8 @@ fn move_block(random: &mut Random, file: &mut [u8]) {
 }
 
 #[test]
-fn flips_and_truncations_of_files_of_several_stretches_are_told() {
+fn flips_and_truncations_of_files_of_several_stretches_are_reported() {
+    let _watchdog = stillframe_peers::Watchdog::start();
     let step = if std::env::var_os("STILLFRAME_LONG").is_some() { 23 } else { 1009 };
     let mut random = Random(seed());
     for kind in 0..8 {
@@ -153,7 +156,8 @@ fn flips_and_truncations_of_files_of_several_stretches_are_told() {
 
 /// A failed read is reported with the place where it began, and never taken for another's.
 #[test]
-fn a_read_that_fails_is_told_for_any_number_of_threads() {
+fn a_failed_read_is_reported_for_any_number_of_threads() {
+    let _watchdog = stillframe_peers::Watchdog::start();
     struct Broken<'a>(&'a [u8], usize);
     impl std::io::Read for Broken<'_> {
         fn read(&mut self, bytes: &mut [u8]) -> std::io::Result<usize> {
@@ -188,15 +192,16 @@ fn a_read_that_fails_is_told_for_any_number_of_threads() {
 /// Nobody waits for a thread that is gone.
 #[test]
 fn a_panic_ends_the_loading() {
+    let _watchdog = stillframe_peers::Watchdog::start();
     let base = Some(Link { number: 6, identity: 1 });
     let file = write(Header { packs: true, base, ..header(5000, 4) }, &words(5000), 500);
     let half = file.len() as u64 / 2;
     for threads in [1, 2, 5] {
         let at = |offset| {
-            assert!(offset < half, "told to");
+            assert!(offset < half, "on purpose");
             &file[offset as usize..]
         };
-        let takes: [fn(usize, &[u64]); 2] = [|_, _| {}, |_, _| panic!("told to")];
+        let takes: [fn(usize, &[u64]); 2] = [|_, _| {}, |_, _| panic!("on purpose")];
         for take in takes {
             let reader = Reader::open(&file[..], file.len() as u64).expect("it is sound");
             let load = std::panic::AssertUnwindSafe(|| reader.load(threads, at, None, take));

@@ -3,7 +3,7 @@
 use super::*;
 
 /// Every content that the file `f` may have after a loss of power; `None` if it may be gone.
-fn outcomes(platter: &Platter) -> HashSet<Option<Vec<u8>>> {
+fn possible(platter: &Platter) -> HashSet<Option<Vec<u8>>> {
     let (pieces, earlier) = platter.in_doubt(usize::MAX);
     assert!(earlier.is_empty());
     let all = (0..1u32 << pieces.len()).map(|mask| {
@@ -28,13 +28,13 @@ fn bytes_length_and_name_are_durable_by_their_own_sync_alone() {
     use Change::{Create, Sync, SyncNames, Write};
     let (create, write) = (Create("f".into()), Write(0, 0, vec![7]));
     let any = set([None, Some(&[]), Some(&[0]), Some(&[7])]);
-    assert_eq!(outcomes(&platter(&[create.clone(), write.clone()])), any);
+    assert_eq!(possible(&platter(&[create.clone(), write.clone()])), any);
     let synced = [create.clone(), write.clone(), Sync(0)];
-    assert_eq!(outcomes(&platter(&synced)), set([None, Some(&[7])]));
+    assert_eq!(possible(&platter(&synced)), set([None, Some(&[7])]));
     let named = [create.clone(), write.clone(), SyncNames(String::new())];
-    assert_eq!(outcomes(&platter(&named)), set([Some(&[]), Some(&[0]), Some(&[7])]));
+    assert_eq!(possible(&platter(&named)), set([Some(&[]), Some(&[0]), Some(&[7])]));
     let both = [create, write, SyncNames(String::new()), Sync(0)];
-    assert_eq!(outcomes(&platter(&both)), set([Some(&[7])]));
+    assert_eq!(possible(&platter(&both)), set([Some(&[7])]));
 }
 
 #[test]
@@ -45,7 +45,7 @@ fn writes_are_torn_at_sectors_and_reordered() {
     let mut platter = platter(&base);
     platter.apply(&Write(0, 0, vec![1; 1024]));
     platter.apply(&Write(0, 0, vec![2; 1024]));
-    let halves: HashSet<(u8, u8)> = outcomes(&platter)
+    let halves: HashSet<(u8, u8)> = possible(&platter)
         .into_iter()
         .map(|bytes| {
             let (left, right) = bytes.as_ref().expect("named").split_at(SECTOR_BYTES);
@@ -67,10 +67,10 @@ fn no_sync_makes_up_for_a_failed_one() {
         [Create("f".into()), SyncNames(String::new()), write.clone(), SyncFailed(0), Sync(0)];
     let mut platter = platter(&failed);
     assert_eq!(platter.read(0), [7], "the page cache shows it");
-    assert_eq!(outcomes(&platter), set([Some(&[0]), Some(&[7])]));
+    assert_eq!(possible(&platter), set([Some(&[0]), Some(&[7])]));
     platter.apply(&Write(0, 0, vec![8]));
     platter.apply(&Sync(0));
-    assert_eq!(outcomes(&platter), set([Some(&[8])]), "written again");
+    assert_eq!(possible(&platter), set([Some(&[8])]), "written again");
 }
 
 #[test]
@@ -80,6 +80,6 @@ fn a_rename_is_whole_or_did_not_happen() {
     let second = [Create("g".into()), Write(1, 0, vec![2]), Sync(1), SyncNames(String::new())];
     let mut platter = platter(&[&first[..], &second[..]].concat());
     platter.apply(&Rename("g".into(), "f".into()));
-    assert_eq!(outcomes(&platter), set([Some(&[1]), Some(&[2])]));
+    assert_eq!(possible(&platter), set([Some(&[1]), Some(&[2])]));
     assert_eq!(platter.names(), ["f"]);
 }

@@ -16,7 +16,7 @@ use crate::mutant::{Mutant, Mutation};
 /// Bytes handed to the disk in one call, about.
 const WRITE_BYTES: usize = 1 << 20;
 const SECOND: Duration = Duration::from_secs(1);
-/// How long a batch waits for more if nobody waits for it.
+/// How long a batch waits for more records if no thread waits for it.
 const PATIENCE: Duration = Duration::from_millis(1);
 
 /// The thread.
@@ -47,7 +47,7 @@ impl Thread {
             let order = self.take(&mut batch, writer.synced() < writer.last());
             if self.mutation.is(Mutant::LogAcknowledgedEarly) {
                 let last = writer.last() + batch.ends.len() as u64;
-                self.told_durable(last);
+                self.report_durable(last);
             }
             self.write(&mut writer, &mut batch)?;
             if order.sync && writer.synced() < writer.last() {
@@ -55,7 +55,7 @@ impl Thread {
                 self.synced_at = Instant::now();
                 looked_at = self.synced_at;
                 self.shared.lock().stats.syncs += 1;
-                self.told_durable(writer.synced());
+                self.report_durable(writer.synced());
             } else if looked_at.elapsed() >= SECOND {
                 writer.look()?;
                 looked_at = Instant::now();
@@ -71,7 +71,7 @@ impl Thread {
             if writer.bytes() >= self.shared.options.segment_bytes {
                 writer = writer.rotate(now_ms(), nonce())?;
                 self.synced_at = Instant::now();
-                self.told_durable(writer.synced());
+                self.report_durable(writer.synced());
             }
         }
     }
@@ -140,7 +140,7 @@ impl Thread {
         Ok(())
     }
 
-    fn told_durable(&self, durable: u64) {
+    fn report_durable(&self, durable: u64) {
         let state = self.shared.lock();
         let is_news = self.shared.durable() < durable;
         self.shared.durable.store(durable.max(self.shared.durable()), Ordering::Relaxed);
@@ -149,8 +149,9 @@ impl Thread {
         if is_awaited {
             self.shared.done.notify_all();
         }
-        if let Some(told) = self.shared.options.on_durable.as_ref().filter(|_| is_news) {
-            told.tell(Ok(durable));
+        let on_durable = self.shared.options.on_durable.as_ref();
+        if let Some(on_durable) = on_durable.filter(|_| is_news) {
+            on_durable.report(Ok(durable));
         }
     }
 }

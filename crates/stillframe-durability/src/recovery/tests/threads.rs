@@ -9,7 +9,7 @@ use stillframe::algorithms::imprint::Imprint;
 use super::super::*;
 use crate::chain::Increments;
 use crate::crash::{Random, seed};
-use crate::disk::{Disk, Fault, Files, Place, SimulatedDisk};
+use crate::disk::{Disk, Fault, Files, Location, SimulatedDisk};
 use crate::store::Store;
 
 /// Words of several stretches.
@@ -52,7 +52,7 @@ type Recovered = Result<Vec<u64>, Error>;
 /// The words that are recovered from a disk.
 fn recovered_by<A: Algorithm>(disk: &SimulatedDisk, threads: usize) -> Recovered {
     let shared: Arc<dyn Disk> = Arc::new(disk.clone());
-    let directory = Directory::existing(Place::on("simulated", shared)).expect("it is there");
+    let directory = Directory::existing(Location::on("simulated", shared)).expect("it is there");
     let found = recover::<A>(&directory, &Options::words(MANY).load_threads(threads))?;
     Ok((0..MANY).map(|index| found.algorithm.read(index)).collect())
 }
@@ -63,6 +63,7 @@ const WAYS: [fn(&SimulatedDisk, usize) -> Recovered; 2] =
 
 #[test]
 fn several_threads_recover_past_the_page_cache_what_one_does_through_it() {
+    let _watchdog = stillframe_peers::Watchdog::start();
     let mut random = Random(seed());
     for (increments, packs) in [(0, false), (0, true), (2, false), (2, true)] {
         let (files, states) = chain(increments, packs, &mut random);
@@ -78,6 +79,7 @@ fn several_threads_recover_past_the_page_cache_what_one_does_through_it() {
 
 #[test]
 fn each_call_may_fail_or_be_interrupted() {
+    let _watchdog = stillframe_peers::Watchdog::start();
     let mut random = Random(seed());
     let step = if is_long() { 1 } else { 19 };
     for (increments, packs) in [(0, false), (2, true)] {
@@ -104,7 +106,8 @@ fn each_call_may_fail_or_be_interrupted() {
 
 /// Damage anywhere is refused with the same words, by any reader.
 #[test]
-fn damage_is_told_in_the_same_words_by_any_number_of_threads() {
+fn any_number_of_threads_reports_damage_in_the_same_words() {
+    let _watchdog = stillframe_peers::Watchdog::start();
     let mut random = Random(seed());
     let rounds = if is_long() { 2000 } else { 6 };
     for (increments, packs) in [(0, false), (0, true), (2, false), (2, true)] {
