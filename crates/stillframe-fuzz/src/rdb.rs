@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 
 use stillframe_rdb::{
-    Collection, Crc64, DecodeError, Decoder, Element, Encoder, Event, Origin, Place, Value,
+    Collection, Crc64, DecodeError, Decoder, Element, Encoder, Event, Head, Origin, Value,
     Workspace, scan,
 };
 
@@ -27,7 +27,7 @@ pub fn payload(data: &[u8]) {
     assert_eq!(found.len(), 1, "one value");
     // Other bytes may hold the same value, and ours are one form.
     let written = encoded(|encoder| {
-        found[0].put(encoder, Place::Payload);
+        found[0].put(encoder, Head::Payload);
         encoder.finish_payload().expect("a Vec takes all");
     });
     let again = entries(Decoder::of_payload(&written).expect("it was written just now"));
@@ -73,21 +73,21 @@ impl Entry {
         Entry { db, key: key.to_vec(), expire_at_ms, kind, texts, scores }
     }
 
-    fn place(&self) -> Place<'_> {
-        Place::Key { db: self.db, key: &self.key, expire_at_ms: self.expire_at_ms }
+    fn head(&self) -> Head<'_> {
+        Head::Key { db: self.db, key: &self.key, expire_at_ms: self.expire_at_ms }
     }
 
-    fn put(&self, encoder: &mut Encoder<&mut Vec<u8>>, place: Place<'_>) {
+    fn put(&self, encoder: &mut Encoder<&mut Vec<u8>>, head: Head<'_>) {
         let texts = || self.texts.iter().map(Vec::as_slice);
         let pairs = || self.texts.chunks_exact(2).map(|pair| (&pair[0][..], &pair[1][..]));
         let scored = || texts().zip(self.scores.iter().map(|bits| f64::from_bits(*bits)));
         let len = self.texts.len();
         match self.kind {
-            None => encoder.string(place, Value::Bytes(&self.texts[0])),
-            Some(Collection::List) => encoder.list(place, texts),
-            Some(Collection::Set) => encoder.set(place, len, texts),
-            Some(Collection::Hash) => encoder.hash(place, len / 2, pairs),
-            Some(Collection::Sorted) => encoder.sorted(place, len, scored, scored),
+            None => encoder.string(head, Value::Bytes(&self.texts[0])),
+            Some(Collection::List) => encoder.list(head, texts),
+            Some(Collection::Set) => encoder.set(head, len, texts),
+            Some(Collection::Hash) => encoder.hash(head, len / 2, pairs),
+            Some(Collection::Sorted) => encoder.sorted(head, len, scored, scored),
         }
         .expect("a Vec takes all");
     }
@@ -169,7 +169,7 @@ fn read(file: &[u8]) {
     let written = encoded(|encoder| {
         let origin = Origin { created_s: 0, used_memory_bytes: 0, aof_base: false };
         encoder.begin(&origin).expect("a Vec takes all");
-        entries.iter().for_each(|entry| entry.put(encoder, entry.place()));
+        entries.iter().for_each(|entry| entry.put(encoder, entry.head()));
         encoder.finish().expect("a Vec takes all");
     });
     assert_eq!(decode(&written).expect("it was written just now"), entries);

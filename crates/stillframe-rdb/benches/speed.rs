@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use std::hint::black_box;
 use std::time::Instant;
 
-use stillframe_rdb::{Crc64, Decoder, Encoder, Origin, Output, Place, Value};
+use stillframe_rdb::{Crc64, Decoder, Encoder, Head, Origin, Output, Value};
 
 const ROUNDS: usize = 7;
 
@@ -70,14 +70,14 @@ fn save_collections<O: Output>(
 ) -> Result<u64, O::Error> {
     let mut encoder = Encoder::new(output);
     encoder.begin(&Origin { created_s: 0, used_memory_bytes: 0, aof_base: false })?;
-    fn place(key: &[u8]) -> Place<'_> {
-        Place::Key { db: 0, key, expire_at_ms: None }
+    fn head(key: &[u8]) -> Head<'_> {
+        Head::Key { db: 0, key, expire_at_ms: None }
     }
     for (number, list) in elements.chunks(each).enumerate() {
         let key = (number as u32).to_be_bytes();
-        encoder.list(place(&key), || list.iter().map(Vec::as_slice))?;
+        encoder.list(head(&key), || list.iter().map(Vec::as_slice))?;
     }
-    encoder.hash(place(b"hash"), elements.len(), || {
+    encoder.hash(head(b"hash"), elements.len(), || {
         elements.iter().map(|element| (&element[..], &element[..]))
     })?;
     encoder.finish()

@@ -5,7 +5,7 @@
 //! - It visits elements twice where the first visit decides the form, so they come from a closure
 //!   that must give the same ones each time.
 
-use crate::encode::{Encoder, Place};
+use crate::encode::{Encoder, Head};
 use crate::format::*;
 use crate::pack::{
     FRAME_BYTES, HASH_PAIRS_MAX, NODE_BYTES_MAX, SORTED_MEMBERS_MAX, TEXT_BYTES_MAX, intset,
@@ -18,17 +18,13 @@ impl<O: Output> Encoder<O> {
     ///
     /// # Errors
     /// Those of the output, here and in all methods below.
-    pub fn list<'a, I>(
-        &mut self,
-        place: Place<'_>,
-        elements: impl Fn() -> I,
-    ) -> Result<(), O::Error>
+    pub fn list<'a, I>(&mut self, head: Head<'_>, elements: impl Fn() -> I) -> Result<(), O::Error>
     where
         I: Iterator<Item = &'a [u8]>,
     {
         let mut node = Node::default();
         let nodes = elements().filter(|element| node.next(element) != Next::Append).count();
-        self.open(place, TYPE_LIST_NODES)?;
+        self.open(head, TYPE_LIST_NODES)?;
         self.out.length(nodes as u64)?;
         let mut node = Node::default();
         self.pack.clear();
@@ -63,7 +59,7 @@ impl<O: Output> Encoder<O> {
     /// Those of the output.
     pub fn set<'a, I>(
         &mut self,
-        place: Place<'_>,
+        head: Head<'_>,
         len: usize,
         members: impl Fn() -> I,
     ) -> Result<(), O::Error>
@@ -72,14 +68,14 @@ impl<O: Output> Encoder<O> {
     {
         let numbers = self.numbers.get_mut(..len).unwrap_or_default();
         let integers = members().map_while(canonical_int).zip(&mut *numbers);
-        if len > 0 && integers.map(|(value, place)| *place = value).count() == len {
+        if len > 0 && integers.map(|(value, head)| *head = value).count() == len {
             let mut room = self.pack.take_room();
             let packed = intset(numbers, &mut room).expect("512 numbers are less than the room");
-            let result = self.open(place, TYPE_SET_INTSET).and_then(|()| self.out.blob(packed));
+            let result = self.open(head, TYPE_SET_INTSET).and_then(|()| self.out.blob(packed));
             self.pack = crate::pack::Listpack::within(room);
             return result;
         }
-        self.open(place, TYPE_SET)?;
+        self.open(head, TYPE_SET)?;
         self.out.length(len as u64)?;
         for member in members() {
             self.out.string(member)?;
@@ -93,7 +89,7 @@ impl<O: Output> Encoder<O> {
     /// Those of the output.
     pub fn hash<'a, I>(
         &mut self,
-        place: Place<'_>,
+        head: Head<'_>,
         len: usize,
         pairs: impl Fn() -> I,
     ) -> Result<(), O::Error>
@@ -107,10 +103,10 @@ impl<O: Output> Encoder<O> {
                     && self.pack.push(field).and_then(|()| self.pack.push(value)).is_some()
             });
         if packed {
-            self.open(place, TYPE_HASH_LISTPACK)?;
+            self.open(head, TYPE_HASH_LISTPACK)?;
             return self.out.blob(self.pack.bytes());
         }
-        self.open(place, TYPE_HASH)?;
+        self.open(head, TYPE_HASH)?;
         self.out.length(len as u64)?;
         for (field, value) in pairs() {
             self.out.string(field)?;
@@ -126,7 +122,7 @@ impl<O: Output> Encoder<O> {
     /// Those of the output.
     pub fn sorted<'a, I, J>(
         &mut self,
-        place: Place<'_>,
+        head: Head<'_>,
         len: usize,
         rising: impl Fn() -> I,
         falling: impl Fn() -> J,
@@ -142,10 +138,10 @@ impl<O: Output> Encoder<O> {
                     && self.pack.push(member).and_then(|()| self.push_score(score)).is_some()
             });
         if packed {
-            self.open(place, TYPE_SORTED_LISTPACK)?;
+            self.open(head, TYPE_SORTED_LISTPACK)?;
             return self.out.blob(self.pack.bytes());
         }
-        self.open(place, TYPE_SORTED)?;
+        self.open(head, TYPE_SORTED)?;
         self.out.length(len as u64)?;
         for (member, score) in falling() {
             self.out.string(member)?;

@@ -20,10 +20,10 @@ pub struct Origin {
 /// The version we claim to be compatible with, in the aux field `redis-ver`.
 const REDIS_VERSION: &[u8] = b"7.0.15";
 
-/// Where a value goes.
+/// What comes before a value.
 #[derive(Debug, Clone, Copy)]
-pub enum Place<'a> {
-    /// It belongs to a key in a file.
+pub enum Head<'a> {
+    /// The database, deadline and name of its key, in a file.
     Key {
         /// The key's database. They may come in any order, several times.
         db: u64,
@@ -32,7 +32,7 @@ pub enum Place<'a> {
         /// When it expires, in unix milliseconds.
         expire_at_ms: Option<i64>,
     },
-    /// It stands alone, as in DUMP; [`Encoder::finish_payload`] follows.
+    /// Nothing: it stands alone, as in DUMP; [`Encoder::finish_payload`] follows.
     Payload,
 }
 
@@ -168,7 +168,7 @@ impl<O: Output> Encoder<O> {
         value: Value<'_>,
         expire_at_ms: Option<i64>,
     ) -> Result<(), O::Error> {
-        self.string(Place::Key { db, key, expire_at_ms }, value)
+        self.string(Head::Key { db, key, expire_at_ms }, value)
     }
 
     /// Sets how the key of the next value was used.
@@ -180,14 +180,14 @@ impl<O: Output> Encoder<O> {
     ///
     /// # Errors
     /// Those of the output.
-    pub fn string(&mut self, place: Place<'_>, value: Value<'_>) -> Result<(), O::Error> {
-        self.open(place, TYPE_STRING)?;
+    pub fn string(&mut self, head: Head<'_>, value: Value<'_>) -> Result<(), O::Error> {
+        self.open(head, TYPE_STRING)?;
         self.out.value(value)
     }
 
     /// Writes what comes before a value of type `kind`.
-    pub(crate) fn open(&mut self, place: Place<'_>, kind: u8) -> Result<(), O::Error> {
-        let Place::Key { db, key, expire_at_ms } = place else {
+    pub(crate) fn open(&mut self, head: Head<'_>, kind: u8) -> Result<(), O::Error> {
+        let Head::Key { db, key, expire_at_ms } = head else {
             return self.out.sheet.put(&[kind]);
         };
         self.select_db(db)?;

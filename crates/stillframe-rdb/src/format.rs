@@ -151,7 +151,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn whole_scores_are_told_in_full() {
+    fn whole_scores_are_written_in_full() {
         let cases: [(f64, &str); 7] = [
             (0.0, "0"),
             (-3.0, "-3"),
@@ -168,7 +168,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn other_scores_are_told_as_replies_tell_them(bits: u64, near in -1e20_f64..1e20) {
+        fn other_scores_are_written_as_in_replies(bits: u64, near in -1e20_f64..1e20) {
             for score in [f64::from_bits(bits), near, near / 1e24, near / 1e17] {
                 if score.fract() != 0.0 && score.is_finite() {
                     let (mut room, mut reply) = ([0; 32], Vec::new());

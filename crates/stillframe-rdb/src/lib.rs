@@ -77,7 +77,7 @@ mod walk;
 
 pub use crc64::Crc64;
 pub use decode::{Decoder, Event};
-pub use encode::{Encoder, Origin, Place, Workspace};
+pub use encode::{Encoder, Head, Origin, Workspace};
 pub use error::DecodeError;
 pub use format::VERSION;
 pub use payload::PayloadError;
@@ -100,7 +100,7 @@ pub enum Uses {
     /// Nothing is known.
     #[default]
     Unknown,
-    /// It was not used for so many seconds.
+    /// It was not used for this many seconds.
     IdleSeconds(u64),
     /// How often, on a logarithmic scale.
     Frequency(u8),

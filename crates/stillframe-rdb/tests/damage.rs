@@ -89,7 +89,7 @@ fn every_truncation_is_found() {
 }
 
 #[test]
-fn damage_is_told_with_its_place() {
+fn damage_is_reported_with_its_offset() {
     let string_end = "damaged at byte 11: string of 99 bytes runs past the end of the file";
     let cases: &[(&[u8], &str)] = &[
         (b"", "not an RDB file: it does not start with \"REDIS\" and four digits"),
@@ -172,7 +172,7 @@ fn what_is_not_held_is_refused_by_name() {
 }
 
 #[test]
-fn damage_inside_a_value_is_told_with_its_key_and_place() {
+fn damage_inside_a_value_is_reported_with_its_key_and_offset() {
     let key = |kind: u8, value: &[u8]| {
         error(&file(&[b"\xfe\x05", &[kind][..], b"\x02k\n", value].concat()))
     };
@@ -265,7 +265,7 @@ fn a_checksum_may_be_missing_but_not_wrong() {
 }
 
 #[test]
-fn bytes_behind_the_end_are_told_after_it() {
+fn bytes_behind_the_end_are_reported_after_it() {
     let bytes = [file(b""), b"*1\r\n".to_vec()].concat();
     let mut decoder = Decoder::new(&bytes[..]);
     assert_eq!(decoder.next().expect("the end comes first"), Some(Event::Eof { verified: true }));
@@ -274,7 +274,7 @@ fn bytes_behind_the_end_are_told_after_it() {
 }
 
 #[test]
-fn a_failing_reader_and_a_failing_output_are_told() {
+fn a_failing_reader_and_a_failing_output_are_reported() {
     struct Failing;
     impl std::io::Read for Failing {
         fn read(&mut self, _: &mut [u8]) -> std::io::Result<usize> {

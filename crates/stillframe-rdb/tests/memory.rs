@@ -7,7 +7,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 use common::{ORIGIN, noise, read};
-use stillframe_rdb::{Decoder, Encoder, Event, Output, Place, Value};
+use stillframe_rdb::{Decoder, Encoder, Event, Head, Output, Value};
 
 thread_local! {
     static FORBIDDEN: Cell<bool> = const { Cell::new(false) };
@@ -37,8 +37,8 @@ fn trap(what: &str, layout: Layout) {
     if FORBIDDEN.replace(false) {
         // Unwinding out of an allocator is not allowed, so the whole test process ends here.
         let bytes = layout.size();
-        let place = std::backtrace::Backtrace::force_capture();
-        eprintln!("{bytes} bytes {what} where that is forbidden:\n{place}");
+        let head = std::backtrace::Backtrace::force_capture();
+        eprintln!("{bytes} bytes {what} where that is forbidden:\n{head}");
         std::process::abort();
     }
 }
@@ -66,7 +66,7 @@ fn encoding_allocates_nothing() {
         [1, 3, 100, 10_000, 40_000, 300_000].map(|n| b"stillframe".repeat(n)).into();
     let words: Vec<Vec<u8>> = (0..3000).map(|n| format!("word {n}").repeat(n % 9).into()).collect();
     let numbers: Vec<Vec<u8>> = (0..2000).map(|n| (n * 7919).to_string().into()).collect();
-    let place = Place::Key { db: 3, key: b"collection", expire_at_ms: Some(1) };
+    let head = Head::Key { db: 3, key: b"collection", expire_at_ms: Some(1) };
     let mut encoder = Encoder::new(Count(0));
 
     FORBIDDEN.set(true);
@@ -86,10 +86,10 @@ fn encoding_allocates_nothing() {
                 let elements = &elements[..elements.len().min(len)];
                 let one = || elements.iter().map(Vec::as_slice);
                 let scored = || one().map(|member| (member, member.len() as f64 / 7.0));
-                encoder.list(place, one)?;
-                encoder.set(place, elements.len(), one)?;
-                encoder.hash(place, elements.len(), || one().zip(one()))?;
-                encoder.sorted(place, elements.len(), scored, scored)?;
+                encoder.list(head, one)?;
+                encoder.set(head, elements.len(), one)?;
+                encoder.hash(head, elements.len(), || one().zip(one()))?;
+                encoder.sorted(head, elements.len(), scored, scored)?;
             }
         }
         encoder.finish()
@@ -102,13 +102,13 @@ fn encoding_allocates_nothing() {
 #[test]
 fn a_large_collection_streams_through() {
     let texts: Vec<Vec<u8>> = (0..100_000).map(|n| format!("some text {n}").into_bytes()).collect();
-    let place = Place::Key { db: 0, key: b"k", expire_at_ms: None };
+    let head = Head::Key { db: 0, key: b"k", expire_at_ms: None };
     let mut file = Vec::new();
     let mut encoder = Encoder::new(&mut file);
     encoder.begin(&ORIGIN).expect("a Vec takes everything");
     let one = || texts.iter().map(Vec::as_slice);
-    encoder.hash(place, texts.len(), || one().zip(one())).expect("a Vec takes everything");
-    encoder.list(place, one).expect("a Vec takes everything");
+    encoder.hash(head, texts.len(), || one().zip(one())).expect("a Vec takes everything");
+    encoder.list(head, one).expect("a Vec takes everything");
     encoder.finish().expect("a Vec takes everything");
     let before = ALLOCATED.get();
     let mut decoder = Decoder::new(&file[..]);

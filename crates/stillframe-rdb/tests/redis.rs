@@ -11,7 +11,7 @@ use std::process::Command;
 use common::server::Redis;
 use common::*;
 use stillframe_peers::{Peer, are_here};
-use stillframe_rdb::{Crc64, DecodeError, Decoder, Encoder, Event, Place};
+use stillframe_rdb::{Crc64, DecodeError, Decoder, Encoder, Event, Head};
 use tempfile::TempDir;
 
 /// Strings of every encoding.
@@ -252,7 +252,7 @@ fn redis_restores_our_payloads_and_we_read_its() {
         assert!(found == Some(value.text()), "key {}", key.escape_ascii());
         let mut payload = Vec::new();
         let mut encoder = Encoder::new(&mut payload);
-        value.put(&mut encoder, Place::Payload);
+        value.put(&mut encoder, Head::Payload);
         encoder.finish_payload().expect("a Vec takes everything");
         let expiry = expire_at_ms.unwrap_or(0).to_string();
         let words: [&[u8]; 6] =

@@ -5,7 +5,7 @@ mod common;
 use common::*;
 use proptest::prelude::*;
 use stillframe_rdb::{
-    Collection, Decoder, Element, Encoder, Event, PayloadError, Place, Uses, Value,
+    Collection, Decoder, Element, Encoder, Event, Head, PayloadError, Uses, Value,
 };
 
 /// The bytes of a value's encoding, cut out of a file with one key `k`.
@@ -14,7 +14,7 @@ fn encoded(value: Owned, compress: bool) -> Vec<u8> {
     let mut encoder = Encoder::new(&mut file).compress(compress);
     encoder.begin(&ORIGIN).expect("a Vec takes everything");
     let start = encoder.written_bytes() as usize;
-    value.put(&mut encoder, Place::Key { db: 0, key: b"k", expire_at_ms: None });
+    value.put(&mut encoder, Head::Key { db: 0, key: b"k", expire_at_ms: None });
     encoder.finish().expect("a Vec takes everything");
     let record = &file[start..file.len() - 9];
     record.strip_prefix(b"\xfe\x00\x00\x01k").expect("database, type and key").to_vec()
@@ -114,7 +114,7 @@ fn events_come_in_order_with_their_offsets() {
 }
 
 #[test]
-fn uses_of_keys_are_told() {
+fn uses_of_keys_are_reported() {
     let mut file = Vec::new();
     let mut encoder = Encoder::new(&mut file);
     encoder.begin(&ORIGIN).expect("a Vec takes everything");
@@ -169,7 +169,7 @@ proptest! {
 fn laid_out(value: Owned) -> (u8, Vec<u8>) {
     let mut payload = Vec::new();
     let mut encoder = Encoder::new(&mut payload).compress(false);
-    value.put(&mut encoder, Place::Payload);
+    value.put(&mut encoder, Head::Payload);
     encoder.finish_payload().expect("a Vec takes everything");
     let value = payload[..payload.len() - 10].split_first().expect("a type");
     (*value.0, value.1.to_vec())
@@ -248,7 +248,7 @@ fn a_collection_comes_as_its_elements() {
 fn a_payload_is_one_value_and_its_checksum() {
     let mut payload = Vec::new();
     let mut encoder = Encoder::new(&mut payload);
-    encoder.list(Place::Payload, || [&b"a"[..]].into_iter()).expect("a Vec takes everything");
+    encoder.list(Head::Payload, || [&b"a"[..]].into_iter()).expect("a Vec takes everything");
     let length = encoder.finish_payload().expect("a Vec takes everything");
     assert_eq!(length, payload.len() as u64);
     let mut decoder = Decoder::of_payload(&payload).expect("sound");

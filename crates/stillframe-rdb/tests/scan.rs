@@ -132,7 +132,7 @@ fn claims_cost_neither_time_nor_memory() {
 }
 
 #[test]
-fn damage_inside_packed_bytes_is_told_as_the_decoder_tells_it() {
+fn damage_inside_packed_bytes_is_reported_as_by_the_decoder() {
     let body = b"\xfe\x05\x10\x01k\x0c\x0c\0\0\0\x02\0\x81a\x02\x05\x02\xff";
     let error = scanned(&sealed(body)).expect_err("an element's length is wrong").to_string();
     assert!(error.contains("key \"k\" of database 5 holds a damaged listpack"), "{error}");
@@ -140,7 +140,7 @@ fn damage_inside_packed_bytes_is_told_as_the_decoder_tells_it() {
 }
 
 #[test]
-fn a_kind_that_nobody_writes_is_told_with_its_place() {
+fn an_unknown_kind_is_reported_with_its_offset() {
     let text = |body: &[u8]| scanned(&sealed(body)).expect_err("refused").to_string();
     let unknown = "damaged at byte 9: byte 0x14 is no type of value that Redis 7.0 writes";
     assert_eq!(text(b"\x14\x01k"), unknown);

@@ -116,7 +116,7 @@ impl Context<'_> {
         self.touched(self.caller.db, key);
     }
 
-    /// Tells those who watch a key, wait for it, or keep it in a cache, that it has changed.
+    /// Notifies clients that watch a key, wait for it, or keep it in a cache of its change.
     #[inline]
     pub(crate) fn touched(&mut self, db: usize, key: &[u8]) {
         self.ledger.touch(db, key, self.caller.id);
@@ -133,7 +133,7 @@ impl Context<'_> {
         }
     }
 
-    /// Tells, in place of the request itself, a request that does the same whenever it is replayed:
+    /// Names a request that does the same whenever it is replayed, in place of the request itself:
     /// see [`Effects`](crate::Effects). May be called several times.
     pub fn effect(&mut self, args: &[&[u8]]) {
         self.effect_in(self.caller.db, args);
@@ -143,15 +143,15 @@ impl Context<'_> {
     pub(crate) fn effect_in(&mut self, db: usize, args: &[&[u8]]) {
         if self.ledger.effects.wanted() {
             self.note_expired();
-            self.ledger.effects.set_told();
+            self.ledger.effects.set_stated();
             self.ledger.effects.add(db, args);
         }
     }
 
-    /// Tells that the request need not be replayed, whatever it changed.
+    /// States that the request need not be replayed, whatever it changed.
     pub fn no_effect(&mut self) {
         if self.ledger.effects.wanted() {
-            self.ledger.effects.set_told();
+            self.ledger.effects.set_stated();
         }
     }
 

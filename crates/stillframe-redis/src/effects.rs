@@ -3,7 +3,7 @@
 //! - A *unit* is what one request did, or one transaction: it is kept, sent and replayed whole.
 //!   Several requests of one unit stand between MULTI and EXEC.
 //! - Nothing in a unit depends on the clock or on chance. Times are absolute, and a key whose time
-//!   has come is deleted in so many words, before what was then done to it: a replay lets
+//!   has come is deleted in this many words, before what was then done to it: a replay lets
 //!   the clock stand still.
 //! - Units follow each other as on one connection: SELECT stands where the database changes.
 //! - While nobody takes them there are none, which costs a command one branch.
@@ -33,7 +33,7 @@ pub struct Effects {
     db: Option<usize>,
     open: Open,
     /// The handler that runs has named its effects itself, or said that it has none.
-    told: bool,
+    stated: bool,
 }
 
 /// What one request or transaction did.
@@ -66,7 +66,7 @@ impl Effects {
     pub fn want(&mut self, keyspace: &mut Keyspace, consumer: Consumer, wanted: bool) {
         let bit = consumer as u8;
         self.consumers = if wanted { self.consumers | bit } else { self.consumers & !bit };
-        self.told = false;
+        self.stated = false;
         if self.wanted() {
             keyspace.keep_expired(true);
         }
@@ -162,13 +162,13 @@ impl Effects {
     }
 
     /// The handler that runs names its effects itself, or says that it has none.
-    pub fn set_told(&mut self) {
-        self.told = true;
+    pub fn set_stated(&mut self) {
+        self.stated = true;
     }
 
     /// Whether the handler that has just run did; asked once.
-    pub fn take_told(&mut self) -> bool {
-        std::mem::take(&mut self.told)
+    pub fn take_stated(&mut self) -> bool {
+        std::mem::take(&mut self.stated)
     }
 }
 

@@ -127,13 +127,13 @@ impl Events {
     }
 
     /// Keeps buffers for the next events, unless they have become large.
-    pub fn give_back(&mut self, mut told: Collected) {
+    pub fn give_back(&mut self, mut taken: Collected) {
         /// Buffers above this are freed, in bytes and in events.
         const KEPT_MAX: usize = 1 << 16;
-        if told.keys.capacity() <= KEPT_MAX && told.events.capacity() <= KEPT_MAX {
-            told.keys.clear();
-            told.events.clear();
-            self.collected = told;
+        if taken.keys.capacity() <= KEPT_MAX && taken.events.capacity() <= KEPT_MAX {
+            taken.keys.clear();
+            taken.events.clear();
+            self.collected = taken;
         }
     }
 }

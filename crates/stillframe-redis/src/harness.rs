@@ -173,8 +173,8 @@ impl Harness {
     fn note(&mut self, place: usize, args: &[&[u8]], dirty: u64) {
         self.ledger.note_expired(&mut self.keyspace);
         if self.ledger.effects.wanted() {
-            let told = self.ledger.effects.take_told();
-            if self.ledger.dirty > dirty && !told {
+            let stated = self.ledger.effects.take_stated();
+            if self.ledger.dirty > dirty && !stated {
                 self.ledger.effects.add(self.callers[place].1.db, args);
             }
             self.ledger.effects.seal();
@@ -235,8 +235,8 @@ impl Harness {
 
     /// What happened to keys since this was last asked: `event database:key`.
     pub(crate) fn events(&mut self) -> Vec<String> {
-        let told = self.ledger.events.take();
-        let shown = told.iter().map(|event| match event {
+        let taken = self.ledger.events.take();
+        let shown = taken.iter().map(|event| match event {
             Event::Notice { event, db, key } => format!("{event} {db}:{}", escape(key)),
             Event::Stale { key, by } => format!("(stale, by {by}) {}", escape(key)),
             Event::AllStale => "(all stale)".to_owned(),

@@ -42,7 +42,7 @@ pub struct Ledger {
     /// The database of the request under way.
     selected: usize,
     /// Keys of that database at the last notified change, to notify new keys.
-    keys_told: usize,
+    keys_seen: usize,
 }
 
 /// Settings that commands on data obey.
@@ -85,7 +85,7 @@ impl Ledger {
             dump_workspace: None,
             random,
             selected: 0,
-            keys_told: 0,
+            keys_seen: 0,
         }
     }
 
@@ -93,7 +93,7 @@ impl Ledger {
     #[inline]
     pub fn begin(&mut self, keyspace: &Keyspace, db: usize) {
         if !self.settings.notify.is_empty() {
-            (self.selected, self.keys_told) = (db, keyspace.len(db));
+            (self.selected, self.keys_seen) = (db, keyspace.len(db));
         }
     }
 
@@ -121,29 +121,29 @@ impl Ledger {
     ) {
         self.note_expired(keyspace);
         let (db, keys) = (self.selected, keyspace.len(self.selected));
-        if keys > self.keys_told {
+        if keys > self.keys_seen {
             self.notify('n', "new", db, key);
         }
-        self.keys_told = keys;
+        self.keys_seen = keys;
         self.notify(class, event, db, key);
     }
 
     /// Keys that were added so far are notified later, with the change that added them: the next
-    /// change is one of another key. Returns how many, for [`untell_new`](Self::untell_new).
+    /// change is one of another key. Returns how many, for [`forget_new`](Self::forget_new).
     pub(crate) fn put_off_new(&mut self, keyspace: &mut Keyspace) -> usize {
         if self.settings.notify.is_empty() {
             return 0;
         }
         self.note_expired(keyspace);
         let keys = keyspace.len(self.selected);
-        let added = keys.saturating_sub(self.keys_told);
-        self.keys_told = keys.max(self.keys_told);
+        let added = keys.saturating_sub(self.keys_seen);
+        self.keys_seen = keys.max(self.keys_seen);
         added
     }
 
-    /// The next change is that which has added so many keys.
-    pub(crate) fn untell_new(&mut self, added: usize) {
-        self.keys_told = self.keys_told.saturating_sub(added);
+    /// The next change is that which has added this many keys.
+    pub(crate) fn forget_new(&mut self, added: usize) {
+        self.keys_seen = self.keys_seen.saturating_sub(added);
     }
 
     /// Marks those who watch a key, wait for it, or keep it in a cache: client `by` changed it.
@@ -194,7 +194,7 @@ impl Ledger {
         for (db, key) in keyspace.take_expired() {
             self.gone(db, &key);
             if db == self.selected {
-                self.keys_told = self.keys_told.saturating_sub(1);
+                self.keys_seen = self.keys_seen.saturating_sub(1);
             }
             self.notify('x', "expired", db, &key);
             if apart {

@@ -3,24 +3,24 @@
 use std::io::Read;
 
 use stillframe_keyspace::{EditError, Keyspace, Value};
-use stillframe_rdb::{Collection, DecodeError, Decoder, Element, Encoder, Event, Output, Place};
+use stillframe_rdb::{Collection, DecodeError, Decoder, Element, Encoder, Event, Head, Output};
 
 /// Writes a value; `false`: there is no form for its type. Allocates nothing.
 pub fn encode<O: Output>(
     encoder: &mut Encoder<O>,
-    place: Place<'_>,
+    head: Head<'_>,
     value: Value<'_>,
 ) -> Result<bool, O::Error> {
     match value {
-        Value::Int(int) => encoder.string(place, stillframe_rdb::Value::Int(int)),
-        Value::Bytes(bytes) => encoder.string(place, stillframe_rdb::Value::Bytes(bytes)),
-        Value::List(list) => encoder.list(place, || list.iter_from(0)),
-        Value::Set(set) => encoder.set(place, set.len(), || set.iter()),
-        Value::Hash(hash) => encoder.hash(place, hash.len(), || hash.iter()),
+        Value::Int(int) => encoder.string(head, stillframe_rdb::Value::Int(int)),
+        Value::Bytes(bytes) => encoder.string(head, stillframe_rdb::Value::Bytes(bytes)),
+        Value::List(list) => encoder.list(head, || list.iter_from(0)),
+        Value::Set(set) => encoder.set(head, set.len(), || set.iter()),
+        Value::Hash(hash) => encoder.hash(head, hash.len(), || hash.iter()),
         Value::Sorted(sorted) => {
             let last = sorted.len().saturating_sub(1);
             let falling = || sorted.iter_back_from(last);
-            encoder.sorted(place, sorted.len(), || sorted.iter_from(0), falling)
+            encoder.sorted(head, sorted.len(), || sorted.iter_from(0), falling)
         }
         _ => return Ok(false),
     }

@@ -54,7 +54,7 @@ struct Queue {
 pub struct Acks {
     /// Replicas have to have applied the stream up to there.
     pub offset: u64,
-    /// So many of them.
+    /// This many of them.
     pub wanted: usize,
 }
 
@@ -223,7 +223,7 @@ mod tests {
             assert!(blocked.next_ready().is_some());
             assert!(!blocked.has_ready());
         }
-        // Whoever waits anew, for a key that was ready when the last one left, is not forgotten.
+        // A client that waits anew, for a key that was ready when the last one left, is served too.
         blocked.touch(0, b"k");
         blocked.leave(1);
         blocked.park(2, waiter(0, &[b"k"], Type::List, None));

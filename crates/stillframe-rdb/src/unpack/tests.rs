@@ -40,7 +40,7 @@ fn every_edge_of_an_integer_is_read_back() {
 }
 
 #[test]
-fn more_elements_than_a_head_can_tell_are_read() {
+fn more_elements_than_a_head_can_count_are_read() {
     let mut pack = Listpack::within(vec![0; 200_000].into());
     (0..70_000).for_each(|_| pack.push(b"7").expect("there is room"));
     assert_eq!(walked(Form::Listpack, pack.bytes()).map(|all| all.len()), Ok(70_000));

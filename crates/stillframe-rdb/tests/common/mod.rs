@@ -9,7 +9,7 @@ use std::io;
 
 use proptest::prelude::*;
 use stillframe_rdb::{
-    Collection, DecodeError, Decoder, Element, Encoder, Event, Origin, Place, Value,
+    Collection, DecodeError, Decoder, Element, Encoder, Event, Head, Origin, Value,
 };
 
 pub(crate) const ORIGIN: Origin =
@@ -82,19 +82,19 @@ impl Owned {
         }
     }
 
-    pub(crate) fn put(&self, encoder: &mut Encoder<impl io::Write>, place: Place<'_>) {
+    pub(crate) fn put(&self, encoder: &mut Encoder<impl io::Write>, head: Head<'_>) {
         let result = match self {
-            Owned::Int(value) => encoder.string(place, Value::Int(*value)),
-            Owned::Bytes(bytes) => encoder.string(place, Value::Bytes(bytes)),
-            Owned::List(list) => encoder.list(place, || list.iter().map(Vec::as_slice)),
-            Owned::Set(set) => encoder.set(place, set.len(), || set.iter().map(Vec::as_slice)),
+            Owned::Int(value) => encoder.string(head, Value::Int(*value)),
+            Owned::Bytes(bytes) => encoder.string(head, Value::Bytes(bytes)),
+            Owned::List(list) => encoder.list(head, || list.iter().map(Vec::as_slice)),
+            Owned::Set(set) => encoder.set(head, set.len(), || set.iter().map(Vec::as_slice)),
             Owned::Hash(hash) => {
-                encoder.hash(place, hash.len(), || hash.iter().map(|(f, v)| (&f[..], &v[..])))
+                encoder.hash(head, hash.len(), || hash.iter().map(|(f, v)| (&f[..], &v[..])))
             }
             Owned::Sorted(sorted) => {
                 let ranked = ranked(sorted);
                 encoder.sorted(
-                    place,
+                    head,
                     ranked.len(),
                     || ranked.iter().copied(),
                     || ranked.iter().rev().copied(),
@@ -129,7 +129,7 @@ pub(crate) fn write(entries: &[Entry]) -> Vec<u8> {
     let mut encoder = Encoder::new(&mut file);
     encoder.begin(&ORIGIN).expect("a Vec takes everything");
     for (db, key, value, expire_at_ms) in entries {
-        value.put(&mut encoder, Place::Key { db: *db, key, expire_at_ms: *expire_at_ms });
+        value.put(&mut encoder, Head::Key { db: *db, key, expire_at_ms: *expire_at_ms });
     }
     let length = encoder.finish().expect("a Vec takes everything");
     assert_eq!(length, file.len() as u64);

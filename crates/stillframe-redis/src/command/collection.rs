@@ -53,15 +53,15 @@ impl<'c> Context<'c> {
         key: &[u8],
     ) -> Result<(&'s mut Out<'c>, Option<V>), WrongType> {
         // Notifying a miss needs the keyspace, which the entry would borrow.
-        let told = !self.ledger.settings.notify.is_empty() && !self.exists(key);
-        if told {
+        let is_missed = !self.ledger.settings.notify.is_empty() && !self.exists(key);
+        if is_missed {
             self.missed(key);
         }
         let Context { keyspace, ledger, caller, out, now, .. } = self;
         let entry = keyspace.get(caller.db, key, *now);
         match entry {
             Some(_) => ledger.lookups.hits += 1,
-            None => ledger.lookups.misses += u64::from(!told),
+            None => ledger.lookups.misses += u64::from(!is_missed),
         }
         Ok((out, view_of(entry)?))
     }
@@ -88,7 +88,7 @@ impl<'c> Context<'c> {
         self.changed_as(key, class, event);
     }
 
-    /// Tells that a key is gone if an edit has left it empty.
+    /// Records that a key is gone if an edit has left it empty.
     pub(super) fn emptied(&mut self, key: &[u8], left: usize) {
         if left == 0 {
             self.changed_as(key, 'g', "del");

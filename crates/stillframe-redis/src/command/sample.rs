@@ -11,7 +11,7 @@ const REPEATED_MAX: usize = 1 << 24;
 /// How many elements a random command is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Count {
-    /// So many at most, each once.
+    /// This many at most, each once.
     Distinct(usize),
     /// So many, each drawn from all.
     Repeated(usize),
@@ -29,7 +29,7 @@ impl Count {
                              -9223372036854775807 and 9223372036854775807"
                 .into()),
             0.. => Ok(Self::Distinct(magnitude)),
-            // More than the client may be sent, which closes it: so many are enough for that.
+            // More than the client may be sent, which closes it: this many are enough for that.
             _ if magnitude > reply_bytes / ELEMENT_BYTES_MIN && reply_bytes < REPEATED_MAX => {
                 Ok(Self::Repeated(reply_bytes / ELEMENT_BYTES_MIN + 1))
             }

@@ -7,7 +7,7 @@ mod knobs;
 
 use std::time::Duration;
 
-use stillframe_rdb::{Encoder, Place};
+use stillframe_rdb::{Encoder, Head};
 use stillframe_resp::Protocol;
 
 use super::admin::rewrite_config;
@@ -144,7 +144,7 @@ fn object(ctx: &mut Context<'_>, key: &[u8]) -> Result<(), Refusal> {
     // An expired key is shown as long as it exists.
     let found = ctx.keyspace.peek(db, key, i64::MIN).map(|entry| {
         let value = entry.value();
-        let written = values::encode(&mut encoder, Place::Payload, value);
+        let written = values::encode(&mut encoder, Head::Payload, value);
         // The type before it is not counted, and no checksum was written yet.
         let bytes = encoder.written_bytes().saturating_sub(1);
         (encoding(value), written.map_or(0, |_| bytes))

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use stillframe::{MemoryError, Shared, SinkError};
 use stillframe_keyspace::{Entry, EntrySink, Usage};
-use stillframe_rdb::{Encoder, Output, Place, Uses};
+use stillframe_rdb::{Encoder, Head, Output, Uses};
 
 use super::values;
 
@@ -109,9 +109,9 @@ impl<O: Destination> RdbSink<O> {
 impl<O: Destination> EntrySink for RdbSink<O> {
     fn entry(&mut self, db: usize, entry: &Entry) -> Result<(), SinkError> {
         let (db, key, expire_at_ms) = (db as u64, entry.key(), entry.expire_at());
-        let place = Place::Key { db, key, expire_at_ms };
-        if !values::encode(&mut self.encoder, place, entry.value())? {
-            return Err(SinkError::new(format_args!("a value has no place in a dump file")));
+        let head = Head::Key { db, key, expire_at_ms };
+        if !values::encode(&mut self.encoder, head, entry.value())? {
+            return Err(SinkError::new(format_args!("a value has no head in a dump file")));
         }
         self.keys += 1;
         self.counters.keys.store(self.keys, Ordering::Relaxed);

@@ -24,12 +24,12 @@ pub(super) fn radians(degrees: f64) -> f64 {
 
 /// A place, in degrees.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Place {
+pub(super) struct Coordinates {
     pub(super) longitude: f64,
     pub(super) latitude: f64,
 }
 
-impl Place {
+impl Coordinates {
     /// Along the great circle, in meters (haversine formula).
     pub(super) fn distance(self, other: Self) -> f64 {
         let v = ((radians(other.longitude) - radians(self.longitude)) / 2.0).sin();
@@ -90,8 +90,8 @@ pub(super) struct Area {
 
 impl Area {
     /// The middle, within the grid.
-    pub(super) fn center(self) -> Place {
-        Place {
+    pub(super) fn center(self) -> Coordinates {
+        Coordinates {
             longitude: self.longitudes.middle().clamp(-LONGITUDE_MAX, LONGITUDE_MAX),
             latitude: self.latitudes.middle().clamp(-LATITUDE_MAX, LATITUDE_MAX),
         }
@@ -108,13 +108,13 @@ pub(super) struct Cell {
 
 impl Cell {
     /// The cell of a place in the grid.
-    pub(super) fn at(place: Place, step: u32) -> Self {
-        let row = LATITUDES.part(place.latitude, step);
-        Self { step, row, column: LONGITUDES.part(place.longitude, step) }
+    pub(super) fn at(coordinates: Coordinates, step: u32) -> Self {
+        let row = LATITUDES.part(coordinates.latitude, step);
+        Self { step, row, column: LONGITUDES.part(coordinates.longitude, step) }
     }
 
-    pub(super) fn finest(place: Place) -> Self {
-        Self::at(place, STEP_MAX)
+    pub(super) fn finest(coordinates: Coordinates) -> Self {
+        Self::at(coordinates, STEP_MAX)
     }
 
     /// The finest cell that a score stands for. Scores that ZADD set may be any number: they become
@@ -144,7 +144,7 @@ impl Cell {
         ((self.number() << shift) as f64, ((self.number() + 1) << shift) as f64)
     }
 
-    /// The cell so many columns east and rows north, around the globe.
+    /// The cell this many columns east and rows north, around the globe.
     pub(super) fn neighbor(self, east: i32, north: i32) -> Self {
         let mask = (1u32 << self.step) - 1;
         let moved = |at: u32, by: i32| match by {
@@ -190,12 +190,12 @@ fn gather(bits: u64) -> u32 {
 /// The eleven letters of geohash.org for a place. That grid reaches from pole to pole; of its 55
 /// bits
 /// only 52 are known, and the last letter is always the first of the alphabet.
-pub(super) fn standard_hash(place: Place) -> [u8; 11] {
+pub(super) fn standard_hash(coordinates: Coordinates) -> [u8; 11] {
     const ALPHABET: &[u8; 32] = b"0123456789bcdefghjkmnpqrstuvwxyz";
     const LETTERS: usize = 10;
     let latitudes = Degrees::around_zero(90.0);
-    let bits = spread(latitudes.part(place.latitude, STEP_MAX))
-        | spread(LONGITUDES.part(place.longitude, STEP_MAX)) << 1;
+    let bits = spread(latitudes.part(coordinates.latitude, STEP_MAX))
+        | spread(LONGITUDES.part(coordinates.longitude, STEP_MAX)) << 1;
     std::array::from_fn(|letter| match letter {
         LETTERS.. => ALPHABET[0],
         _ => ALPHABET[(bits >> (52 - (letter + 1) * 5) & 0x1f) as usize],
@@ -217,7 +217,7 @@ mod tests {
 
     #[test]
     fn places_of_the_manual_have_the_scores_and_hashes_of_redis() {
-        let palermo = Place { longitude: 13.361389, latitude: 38.115556 };
+        let palermo = Coordinates { longitude: 13.361389, latitude: 38.115556 };
         let cell = Cell::finest(palermo);
         assert_eq!(cell.score(), 3_479_099_956_230_698.0);
         assert_eq!(Cell::of_score(cell.score()), cell);

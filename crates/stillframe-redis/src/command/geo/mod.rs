@@ -7,7 +7,7 @@ mod search;
 use stillframe_keyspace::Sorted;
 use stillframe_resp::{Out, Protocol};
 
-use self::cell::{Cell, LATITUDE_MAX, LONGITUDE_MAX, Place};
+use self::cell::{Cell, Coordinates, LATITUDE_MAX, LONGITUDE_MAX};
 use super::sorted::{AddOptions, Condition, add};
 use crate::context::Context;
 use crate::errors::{NOT_A_FLOAT, Refusal, SYNTAX};
@@ -35,19 +35,19 @@ fn parse_unit(unit: &[u8]) -> Result<f64, Refusal> {
     }
 }
 
-fn parse_place(longitude: &[u8], latitude: &[u8]) -> Result<Place, Refusal> {
+fn parse_coordinates(longitude: &[u8], latitude: &[u8]) -> Result<Coordinates, Refusal> {
     let read = |text: &[u8]| parse_double(text).ok_or(NOT_A_FLOAT);
-    let place = Place { longitude: read(longitude)?, latitude: read(latitude)? };
-    if place.longitude.abs() > LONGITUDE_MAX || place.latitude.abs() > LATITUDE_MAX {
-        let Place { longitude, latitude } = place;
+    let coordinates = Coordinates { longitude: read(longitude)?, latitude: read(latitude)? };
+    if coordinates.longitude.abs() > LONGITUDE_MAX || coordinates.latitude.abs() > LATITUDE_MAX {
+        let Coordinates { longitude, latitude } = coordinates;
         let error = format!("ERR invalid longitude,latitude pair {longitude:.6},{latitude:.6}");
         return Err(error.into());
     }
-    Ok(place)
+    Ok(coordinates)
 }
 
 /// The place that a score stands for.
-fn place_of(score: f64) -> Place {
+fn coordinates_of(score: f64) -> Coordinates {
     Cell::of_score(score).area().center()
 }
 
@@ -82,8 +82,8 @@ fn parse_places<'a>(args: &[&'a [u8]]) -> Result<(AddOptions, Places<'a>), Refus
         _ => Condition::Any,
     };
     let read = |&[longitude, latitude, member]: &[&'a [u8]; 3]| {
-        let place = parse_place(longitude, latitude)?;
-        Ok((Cell::finest(place).score(), member))
+        let coordinates = parse_coordinates(longitude, latitude)?;
+        Ok((Cell::finest(coordinates).score(), member))
     };
     Ok((options, places.iter().map(read).collect::<Result<_, Refusal>>()?))
 }
@@ -96,8 +96,8 @@ fn geodist(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
         _ => return Err(SYNTAX),
     };
     let (out, set) = ctx.found::<Sorted<'_>>(args[1])?;
-    let place = |member| set.and_then(|set| set.score(member)).map(place_of);
-    match (place(args[2]), place(args[3])) {
+    let coordinates = |member| set.and_then(|set| set.score(member)).map(coordinates_of);
+    match (coordinates(args[2]), coordinates(args[3])) {
         (Some(from), Some(to)) => out.bulk(distance_text(from.distance(to) / unit)),
         _ => out.null(),
     }
@@ -116,7 +116,7 @@ fn geohash(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     out.array(args.len() - 2);
     for member in &args[2..] {
         match set.and_then(|set| set.score(member)) {
-            Some(score) => out.bulk(cell::standard_hash(place_of(score))),
+            Some(score) => out.bulk(cell::standard_hash(coordinates_of(score))),
             None => out.null(),
         }
     }
@@ -129,16 +129,16 @@ fn geopos(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     out.array(args.len() - 2);
     for member in &args[2..] {
         match set.and_then(|set| set.score(member)) {
-            Some(score) => answer_place(out, place_of(score)),
+            Some(score) => answer_coordinates(out, coordinates_of(score)),
             None => out.null_array(),
         }
     }
     Ok(())
 }
 
-fn answer_place(out: &mut Out<'_>, place: Place) {
+fn answer_coordinates(out: &mut Out<'_>, coordinates: Coordinates) {
     out.array(2);
-    for coordinate in [place.longitude, place.latitude] {
+    for coordinate in [coordinates.longitude, coordinates.latitude] {
         let text = format!("{coordinate:.17}");
         let text = text.trim_end_matches('0').trim_end_matches('.');
         match out.protocol {

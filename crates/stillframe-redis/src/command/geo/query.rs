@@ -3,8 +3,8 @@
 use stillframe_keyspace::Sorted;
 use stillframe_resp::parse_integer;
 
-use super::cell::Place;
-use super::{parse_place, parse_unit, place_of};
+use super::cell::Coordinates;
+use super::{coordinates_of, parse_coordinates, parse_unit};
 use crate::errors::{NOT_AN_INTEGER, Refusal, SYNTAX};
 use crate::number::doubles::parse_double;
 
@@ -47,7 +47,7 @@ enum Outline {
 /// The area that is searched.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Shape {
-    pub(super) center: Place,
+    pub(super) center: Coordinates,
     /// Meters in the unit of the outline, and of distances in the reply.
     pub(super) unit: f64,
     outline: Outline,
@@ -55,14 +55,14 @@ pub(super) struct Shape {
 
 impl Shape {
     /// The distance of a place from the center in meters, if it is within.
-    pub(super) fn distance_within(&self, place: Place) -> Option<f64> {
-        let distance = self.center.distance(place);
+    pub(super) fn distance_within(&self, coordinates: Coordinates) -> Option<f64> {
+        let distance = self.center.distance(coordinates);
         let outside = match self.outline {
             Outline::Circle(radius) => distance > radius * self.unit,
             Outline::Box(width, height) => {
-                let straight = Place { longitude: self.center.longitude, ..place };
-                place.distance_north(self.center) > height * self.unit / 2.0
-                    || place.distance(straight) > width * self.unit / 2.0
+                let straight = Coordinates { longitude: self.center.longitude, ..coordinates };
+                coordinates.distance_north(self.center) > height * self.unit / 2.0
+                    || coordinates.distance(straight) > width * self.unit / 2.0
             }
         };
         (!outside).then_some(distance)
@@ -126,7 +126,7 @@ pub(super) struct Query<'a> {
 #[derive(Default)]
 struct Given {
     member: bool,
-    place: bool,
+    coordinates: bool,
     radius: bool,
     sides: bool,
     any: bool,
@@ -149,7 +149,7 @@ impl<'a> Query<'a> {
         form: Form,
         set: Option<Sorted<'_>>,
     ) -> Result<Self, Refusal> {
-        let center = Place { longitude: 0.0, latitude: 0.0 };
+        let center = Coordinates { longitude: 0.0, latitude: 0.0 };
         let query = Query {
             shape: Shape { center, unit: 1.0, outline: Outline::Circle(0.0) },
             order: Order::None,
@@ -174,7 +174,7 @@ impl<'a> Reader<'a, '_> {
     fn read_head<'b>(&mut self, args: &'b [&'a [u8]]) -> Result<&'b [&'a [u8]], Refusal> {
         match self.form {
             Form::Radius { by_member: false, .. } => {
-                self.query.shape.center = parse_place(args[2], args[3])?;
+                self.query.shape.center = parse_coordinates(args[2], args[3])?;
                 self.read_radius(args[4], args[5])?;
                 Ok(&args[6..])
             }
@@ -235,7 +235,7 @@ impl<'a> Reader<'a, '_> {
         after: &'b [&'a [u8]],
     ) -> Result<&'b [&'a [u8]], Refusal> {
         match (option, after) {
-            (b"frommember", [member, after @ ..]) if !self.given.place => {
+            (b"frommember", [member, after @ ..]) if !self.given.coordinates => {
                 if self.set.is_some() {
                     self.read_member(member)?;
                 }
@@ -243,8 +243,8 @@ impl<'a> Reader<'a, '_> {
                 Ok(after)
             }
             (b"fromlonlat", [longitude, latitude, after @ ..]) if !self.given.member => {
-                self.query.shape.center = parse_place(longitude, latitude)?;
-                self.given.place = true;
+                self.query.shape.center = parse_coordinates(longitude, latitude)?;
+                self.given.coordinates = true;
                 Ok(after)
             }
             (b"byradius", [radius, unit, after @ ..]) if !self.given.sides => {
@@ -270,7 +270,7 @@ impl<'a> Reader<'a, '_> {
     fn read_member(&mut self, member: &[u8]) -> Result<(), Refusal> {
         let score = self.set.and_then(|set| set.score(member));
         let score = score.ok_or("ERR could not decode requested zset member")?;
-        self.query.shape.center = place_of(score);
+        self.query.shape.center = coordinates_of(score);
         Ok(())
     }
 
@@ -300,7 +300,7 @@ impl<'a> Reader<'a, '_> {
             .into());
         }
         let name = String::from_utf8_lossy(name);
-        if form.is_search() && !(given.member || given.place) {
+        if form.is_search() && !(given.member || given.coordinates) {
             return Err(format!(
                 "ERR exactly one of FROMMEMBER or FROMLONLAT can be specified for {name}"
             )

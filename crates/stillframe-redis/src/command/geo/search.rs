@@ -7,9 +7,9 @@
 use stillframe_keyspace::Sorted;
 use stillframe_resp::Out;
 
-use super::cell::{Cell, Place, RADIUS_METERS, STEP_MAX, radians};
+use super::cell::{Cell, Coordinates, RADIUS_METERS, STEP_MAX, radians};
 use super::query::{Form, Limit, Order, Query, Shape};
-use super::{answer_place, distance_text, place_of};
+use super::{answer_coordinates, coordinates_of, distance_text};
 use crate::command::sorted;
 use crate::context::Context;
 use crate::errors::Refusal;
@@ -44,7 +44,7 @@ pub(super) fn register<S>(table: &mut Table<S>) {
 struct Hit {
     member: Vec<u8>,
     score: f64,
-    place: Place,
+    coordinates: Coordinates,
     /// From the center, in meters.
     distance: f64,
 }
@@ -81,7 +81,7 @@ fn answer(out: &mut Out<'_>, hits: &[Hit], query: &Query<'_>) {
             out.integer(hit.score as i64);
         }
         if query.with_place {
-            answer_place(out, hit.place);
+            answer_coordinates(out, hit.coordinates);
         }
     }
 }
@@ -122,9 +122,9 @@ fn search_cell(set: Sorted<'_>, cell: Cell, shape: &Shape, enough: usize, hits: 
     let first = set.below_score(min, false);
     let count = set.below_score(max, false).saturating_sub(first);
     for (member, score) in set.iter_from(first).take(count) {
-        let place = place_of(score);
-        if let Some(distance) = shape.distance_within(place) {
-            hits.push(Hit { member: member.to_vec(), score, place, distance });
+        let coordinates = coordinates_of(score);
+        if let Some(distance) = shape.distance_within(coordinates) {
+            hits.push(Hit { member: member.to_vec(), score, coordinates, distance });
             if hits.len() >= enough {
                 return;
             }
@@ -187,7 +187,7 @@ struct Bounds {
 
 impl Bounds {
     fn of(shape: &Shape) -> Self {
-        let Place { longitude, latitude } = shape.center;
+        let Coordinates { longitude, latitude } = shape.center;
         let (width, height) = shape.half_meters();
         let north = (height / RADIUS_METERS).to_degrees_as_redis();
         // The side towards the pole is the wider one.

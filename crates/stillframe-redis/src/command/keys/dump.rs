@@ -1,7 +1,7 @@
 //! DUMP and RESTORE: one value as bytes, and back.
 
 use stillframe_keyspace::{EditError, Entry, Expire, MemoryError};
-use stillframe_rdb::{DecodeError, Decoder, Encoder, Event, Place, Value};
+use stillframe_rdb::{DecodeError, Decoder, Encoder, Event, Head, Value};
 use stillframe_resp::parse_integer;
 
 use crate::context::Context;
@@ -36,7 +36,7 @@ pub fn payload(ctx: &mut Context<'_>, key: &[u8]) -> Result<Option<Vec<u8>>, Ref
     let mut encoder = Encoder::within(workspace, &mut payload).compress(compress);
     let written = ctx.read(key, |_, entry| {
         let value = entry.map(Entry::value)?;
-        let written = encode(&mut encoder, Place::Payload, value);
+        let written = encode(&mut encoder, Head::Payload, value);
         Some(written.and_then(|known| encoder.finish_payload().map(|_| known)))
     });
     ctx.ledger.dump_workspace = Some(encoder.take_workspace());

@@ -251,13 +251,13 @@ fn swapdb(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let (Some(a), Some(b)) = (known(a), known(b)) else { return Err(DB_RANGE) };
     if a != b {
         let Context { keyspace, ledger, now, .. } = ctx;
-        // Whoever watches a key sees it replaced, if it is in either.
+        // A client that watches a key sees it replaced if the key is in either database.
         let mut exists = |key: &[u8]| [a, b].iter().any(|&db| keyspace.contains(db, key, *now));
         ledger.watches.touch_all(a, &mut exists);
         ledger.watches.touch_all(b, &mut exists);
         keyspace.swap(a, b);
     }
-    // Told here: a key that the search below finds expired was deleted after the swap.
+    // Named here: a key that the search below finds expired was deleted after the swap.
     ctx.ledger.dirty += 1;
     ctx.effect(args);
     if a != b {

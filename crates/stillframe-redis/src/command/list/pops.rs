@@ -139,7 +139,7 @@ fn move_element(
     Ok(())
 }
 
-/// Tells that an element was pushed, which counts as one change with its removal elsewhere.
+/// Records that an element was pushed, which counts as one change with its removal elsewhere.
 fn arrived(ctx: &mut Context<'_>, target: &[u8], side: Side) {
     ctx.changed_as(target, 'l', side.push_event());
     ctx.ledger.dirty -= 1;

@@ -126,10 +126,10 @@ fn smove(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     }
     // Added before it is removed, so that a failure loses nothing.
     let added = ctx.keyspace.edit_set(ctx.caller.db, target, |set| set.insert(member))?;
-    // A target that is new is told with what it got, after what the source lost.
+    // The event of a new target comes with what it got, after what the source lost.
     let new = ctx.ledger.put_off_new(ctx.keyspace);
     remove(ctx, source, &[member], "srem")?;
-    ctx.ledger.untell_new(new);
+    ctx.ledger.forget_new(new);
     if added {
         ctx.changed_as(target, 's', "sadd");
     }

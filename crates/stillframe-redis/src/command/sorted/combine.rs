@@ -75,7 +75,7 @@ impl Source<'_> {
         }
     }
 
-    /// So many members, or as many as there are, from a rank on.
+    /// This many members, or as many as there are, from a rank on.
     fn some(self, rank: usize, count: usize) -> Vec<Vec<u8>> {
         match self {
             Self::Sorted(set) => {

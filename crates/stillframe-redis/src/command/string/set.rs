@@ -114,7 +114,7 @@ fn set(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     set_with(ctx, "set", args[1], args[2], &options)?;
     let timed = matches!(options.lifetime, Lifetime::Time(..));
     if options.get && !timed && ctx.ledger.dirty > dirty {
-        // Whoever repeats it asks for no old value.
+        // A replay asks for no old value.
         let (start, rest) = args.split_at(3);
         let others = rest.iter().filter(|word| !word.eq_ignore_ascii_case(b"get"));
         let words: Vec<&[u8]> = start.iter().chain(others).copied().collect();
@@ -190,7 +190,7 @@ fn getset(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let dirty = ctx.ledger.dirty;
     set_with(ctx, "getset", args[1], args[2], &options)?;
     if ctx.ledger.dirty > dirty {
-        ctx.effect(&[b"SET", args[1], args[2]]); // whoever repeats it asks for no old value
+        ctx.effect(&[b"SET", args[1], args[2]]); // a replay asks for no old value
     }
     Ok(())
 }

@@ -1,5 +1,5 @@
 //! No change goes unnoticed: whatever a random request changes is counted, marks those who watch
-//! the key, is told as an event, and is an effect; what is refused changes nothing.
+//! the key, is reported as an event, and is an effect; what is refused changes nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,7 +28,7 @@ fn changed(before: &Contents, after: &Contents, now: i64) -> BTreeSet<(usize, St
     keys.cloned().collect()
 }
 
-/// Replies that change the string they read: Redis tells nobody.
+/// Replies that change the string they read: Redis notifies nobody.
 const QUIET: [&str; 2] = ["PFCOUNT", "PFDEBUG"];
 /// Each key that is there has an end, and no event of its own.
 const FLUSHES: [&str; 2] = ["FLUSHDB", "FLUSHALL"];
@@ -42,7 +42,7 @@ fn run(seed: u64) {
         let is_named = |names: &[&str]| {
             names.iter().any(|name| words[0].eq_ignore_ascii_case(name.as_bytes()))
         };
-        // Nobody tells of keys that a database gets by SWAPDB, as in Redis.
+        // Keys that a database gets by SWAPDB cause no events, as in Redis.
         if is_named(&["SWAPDB"]) {
             continue;
         }
@@ -69,8 +69,8 @@ fn run(seed: u64) {
             continue;
         }
         for (db, key) in &changed {
-            let told = events.iter().any(|it| it.ends_with(&format!(" {db}:{key}")));
-            assert!(told, "no event of {db}:{key}: {shown}: {events:?}");
+            let is_reported = events.iter().any(|it| it.ends_with(&format!(" {db}:{key}")));
+            assert!(is_reported, "no event of {db}:{key}: {shown}: {events:?}");
         }
     }
 }

@@ -104,7 +104,7 @@ fn insert(random: &mut Random, model: &mut VecDeque<String>, word: &str) -> (Str
     (format!("LINSERT l {side} {pivot} {word}"), Reply::Int(reply))
 }
 
-/// Removes up to so many elements, from the end if negative; all if 0.
+/// Removes up to this many elements, from the end if negative; all if 0.
 fn remove(model: &mut VecDeque<String>, count: i64, word: &str) -> i64 {
     let found: Vec<usize> = (0..model.len()).filter(|&at| model[at] == word).collect();
     let most = usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX);

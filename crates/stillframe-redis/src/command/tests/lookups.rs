@@ -207,8 +207,8 @@ fn counted(kind: Option<char>, request: &str) -> [u64; 3] {
     let words: Vec<&[u8]> = request.split(' ').map(str::as_bytes).collect();
     harness.ask('a', &words);
     let after = harness.ledger.lookups;
-    let told = harness.events().iter().filter(|event| event.starts_with("keymiss ")).count();
-    [after.hits - before.hits, after.misses - before.misses, told as u64]
+    let misses = harness.events().iter().filter(|event| event.starts_with("keymiss ")).count();
+    [after.hits - before.hits, after.misses - before.misses, misses as u64]
 }
 
 #[test]

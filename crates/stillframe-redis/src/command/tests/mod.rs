@@ -1,8 +1,8 @@
 //! Tests of commands, run by [`crate::harness`]: what a client would see, what is logged, and who
-//! is told, without a server.
+//! is reported, without a server.
 //!
 //! - `transcripts/`: requests with the replies that redis-server gave.
-//! - `notifications/`: requests with the events that redis-server told.
+//! - `notifications/`: requests with the events that redis-server sent.
 //! - A file by the name of a file of commands compares these with naive models, by seed.
 
 mod bits;

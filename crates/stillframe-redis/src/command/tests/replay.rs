@@ -116,8 +116,11 @@ fn agree(seed: u64) {
         }
         let [memory, log] = [memory.contents(), log.contents()];
         let differ = memory.iter().zip(&log).find(|(memory, log)| memory != log);
-        let told = (history.join("\n"), stream.len());
-        assert!(differ.is_none() && memory.len() == log.len(), "seed {seed}: {differ:?}\n{told:?}");
+        let context = (history.join("\n"), stream.len());
+        assert!(
+            differ.is_none() && memory.len() == log.len(),
+            "seed {seed}: {differ:?}\n{context:?}"
+        );
     }
 }
 

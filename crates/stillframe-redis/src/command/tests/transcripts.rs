@@ -78,7 +78,7 @@ impl Listening {
     }
 }
 
-/// What commands tell of keys, in the order in which they tell it, and nothing more.
+/// The events of commands on keys, in their order, and nothing more.
 #[test]
 fn events_are_those_of_redis() {
     let open = || Listening { harness: Harness::new().notifies("KEAmn"), heard: VecDeque::new() };
