@@ -82,9 +82,9 @@ impl Bench {
     }
 
     fn begin(&mut self) -> Result<(), Box<dyn Error>> {
-        let publish = |digest: &mut Digest, outcome: Result<CaptureReport, CaptureError>| {
+        let publish = |digest: &mut Digest, result: Result<CaptureReport, CaptureError>| {
             black_box(digest.sum);
-            assert!(outcome.is_ok(), "the image was captured");
+            assert!(result.is_ok(), "the image was captured");
         };
         self.keyspace.snapshot(Point::declare(), Digest::default(), publish)?;
         self.images += 1;

@@ -87,7 +87,7 @@ fn edit<A: Algorithm>(
     }
 }
 
-fn settle<A: Algorithm>(keyspace: &mut Keyspace<A>) {
+fn tend_until_idle<A: Algorithm>(keyspace: &mut Keyspace<A>) {
     keyspace.wait_image();
     while keyspace.tend() || keyspace.stats().garbage_bytes != 0 {
         std::thread::sleep(Duration::from_millis(1)); // the reclaimer has low priority
@@ -136,7 +136,7 @@ fn cycles<A: Algorithm>(random: &mut Random) {
     let keys = sized(3000, 32);
     let mut keyspace = create::<A>();
     fill(&mut keyspace, keys);
-    settle(&mut keyspace);
+    tend_until_idle(&mut keyspace);
     let booked = keyspace.stats().entry_bytes;
     let mut floors = Vec::new();
     for cycle in 0..sized(6, 2) {
@@ -150,11 +150,11 @@ fn cycles<A: Algorithm>(random: &mut Random) {
         if cycle == 3 {
             keyspace.progress().cancel();
         }
-        settle(&mut keyspace);
+        tend_until_idle(&mut keyspace);
         drop(image);
         keyspace.clear_all();
         fill(&mut keyspace, keys);
-        settle(&mut keyspace);
+        tend_until_idle(&mut keyspace);
         assert_eq!(keyspace.stats().entry_bytes, booked, "the same contents, the same books");
         floors.push(live());
     }

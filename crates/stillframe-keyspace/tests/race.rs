@@ -127,9 +127,9 @@ fn pairs_are_equal<A: Algorithm>() {
         }
         if stamp % 64 == 0 && !keyspace.saving() {
             let sender = sender.clone();
-            let publish = move |sink: &mut Stare, outcome: Result<_, _>| {
-                let outcome: Result<_, stillframe::CaptureError> = outcome;
-                let contents = outcome.map(|_| sink.0.take()).map_err(|error| error.to_string());
+            let publish = move |sink: &mut Stare, result: Result<_, _>| {
+                let result: Result<_, stillframe::CaptureError> = result;
+                let contents = result.map(|_| sink.0.take()).map_err(|error| error.to_string());
                 let _ = sender.send(contents);
             };
             let sink = Stare(Collect::new::<A>(Manner::Fast), 0);

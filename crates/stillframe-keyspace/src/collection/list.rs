@@ -8,7 +8,7 @@ use crate::hash::Hasher;
 
 /// Where an element of a large collection lies.
 pub(crate) enum Spot<'a> {
-    /// In a leaf, behind so many others.
+    /// In a leaf, behind this many others.
     Leaf(&'a Chunk, usize),
     End(Element<'a>),
 }

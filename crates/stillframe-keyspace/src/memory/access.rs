@@ -175,7 +175,7 @@ impl Access {
         self.present.idle_ms(self.get(slot))
     }
 
-    /// Makes the last use so many milliseconds old, if times of uses are kept.
+    /// Makes the last use this many milliseconds old, if times of uses are kept.
     pub(crate) fn set_idle_ms(&mut self, slot: u32, idle_ms: u64) {
         let ticks = u32::try_from(idle_ms / TICK_MS).unwrap_or(u32::MAX);
         if self.recency {
@@ -200,7 +200,7 @@ impl Access {
         let Counting::Frequency { log_factor, .. } = self.present.counting else { return };
         let mut counter = u32::from(self.frequency(slot));
         let above = u64::from(counter.saturating_sub(COUNTER_NEW));
-        // One use in so many counts.
+        // One use in this many counts.
         let uses = above * u64::from(log_factor) + 1;
         self.random = self.random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
         if (self.random >> 32).is_multiple_of(uses) {

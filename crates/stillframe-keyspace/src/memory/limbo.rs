@@ -88,7 +88,7 @@ impl Limbo {
         self.loans.get(&slot).copied()
     }
 
-    /// Takes back so many bytes, or all, of the loan to the entry in `slot`.
+    /// Takes back this many bytes, or all, of the loan to the entry in `slot`.
     pub(crate) fn give_back(&mut self, slot: u32, bytes: Option<usize>) {
         let Some(loan) = self.loans.get_mut(&slot) else { return };
         let bytes = bytes.unwrap_or(usize::MAX).min(loan.bytes);

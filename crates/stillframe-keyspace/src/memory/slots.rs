@@ -221,7 +221,7 @@ impl<A: Algorithm> Slots<A> {
         Ok((self.used - 1) as u32)
     }
 
-    /// Puts another entry into a slot in use, which shares so many bytes with the one before.
+    /// Puts another entry into a slot in use, which shares this many bytes with the one before.
     pub(crate) fn replace(&mut self, slot: u32, entry: Owned, shared_bytes: usize) -> Seat {
         let word = entry.into_word();
         self.exchange(slot, word, shared_bytes);
@@ -250,7 +250,7 @@ impl<A: Algorithm> Slots<A> {
         self.limbo.lend(slot, loan);
     }
 
-    /// Notes that the entry in `slot` no longer shares nodes of so many bytes.
+    /// Notes that the entry in `slot` no longer shares nodes of this many bytes.
     pub(crate) fn give_back(&mut self, slot: u32, bytes: usize) {
         self.limbo.give_back(slot, Some(bytes));
     }

@@ -141,7 +141,7 @@ impl<A: Algorithm> Keyspace<A> {
     }
 
     /// Stores the result of an edit under its key, or deletes the key if nothing is left. The
-    /// result shares so many bytes with the entry that is there.
+    /// result shares this many bytes with the entry that is there.
     fn store(
         &mut self,
         db: usize,

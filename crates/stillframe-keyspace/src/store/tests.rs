@@ -39,7 +39,7 @@ fn the_cycle_meets_every_key_with_a_deadline_within_a_round() {
 }
 
 #[test]
-fn expired_keys_are_told_once_if_someone_asks() {
+fn expired_keys_are_returned_once_if_asked_for() {
     let mut keyspace = keyspace();
     let expire = |keyspace: &mut Keyspace<_>, db| {
         keyspace.set(db, b"a", b"1", Expire::At(10)).unwrap();
@@ -50,8 +50,8 @@ fn expired_keys_are_told_once_if_someone_asks() {
     keyspace.keep_expired(true);
     expire(&mut keyspace, 1);
     expire(&mut keyspace, 2);
-    let told = [1, 2].map(|db| (db, Box::from(&b"a"[..])));
-    assert_eq!(keyspace.take_expired(), told);
+    let expired = [1, 2].map(|db| (db, Box::from(&b"a"[..])));
+    assert_eq!(keyspace.take_expired(), expired);
     assert!(keyspace.take_expired().is_empty());
 }
 

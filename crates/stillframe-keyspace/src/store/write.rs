@@ -272,7 +272,7 @@ impl<A: Algorithm> Keyspace<A> {
         Ok(seat.slot)
     }
 
-    /// Replaces an entry of the same key, with this hash, by one that shares so many bytes with it.
+    /// Replaces an entry of the same key, with this hash, by one that shares bytes with it.
     pub(crate) fn replace(
         &mut self,
         db: usize,

@@ -15,11 +15,11 @@ use stillframe_keyspace::{Entry, EntrySink, IntText, Keyspace, KeyspaceOptions, 
 pub(crate) use random::{Random, sized};
 
 /// Database and key; value and deadline.
-pub(crate) type Contents = BTreeMap<(usize, Vec<u8>), (Held, Option<i64>)>;
+pub(crate) type Contents = BTreeMap<(usize, Vec<u8>), (Content, Option<i64>)>;
 
 /// A value, on its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Held {
+pub(crate) enum Content {
     Text(Vec<u8>),
     List(VecDeque<Vec<u8>>),
     Hash(BTreeMap<Vec<u8>, Vec<u8>>),
@@ -28,15 +28,15 @@ pub(crate) enum Held {
     Sorted(BTreeMap<Vec<u8>, u64>),
 }
 
-impl Held {
+impl Content {
     pub(crate) fn of(value: Value<'_>) -> Self {
-        let mut held = Self::empty(value.kind());
+        let mut content = Self::empty(value.kind());
         parts(value, &mut |key, extra| {
-            held.add(key, extra);
+            content.add(key, extra);
             Ok(())
         })
         .unwrap();
-        held
+        content
     }
 
     pub(crate) fn empty(kind: Type) -> Self {
@@ -144,9 +144,9 @@ pub(crate) fn can_image<A: Algorithm>() -> bool {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Manner {
     Fast,
-    /// Sleeps after every so many entries.
+    /// Sleeps after every this many entries.
     Slow(usize),
-    /// Fails after so many entries.
+    /// Fails after this many entries.
     Fails(usize),
 }
 
@@ -239,13 +239,13 @@ fn decode(mut rest: &[u8]) -> Contents {
         rest = tail;
         let key = (*db as usize, text(&mut rest).to_vec());
         let kind = KINDS.iter().find(|known| **known as u8 == *kind).unwrap();
-        let mut held = Held::empty(*kind);
+        let mut content = Content::empty(*kind);
         for _ in 0..u32::from_le_bytes(*count) {
             let (key, extra) = (text(&mut rest), text(&mut rest));
-            held.add(key, extra);
+            content.add(key, extra);
         }
         let expire = Some(i64::from_le_bytes(*expire)).filter(|&at| at != i64::MAX);
-        let twice = contents.insert(key, (held, expire));
+        let twice = contents.insert(key, (content, expire));
         assert!(twice.is_none(), "a key came twice in one image");
     }
     contents
@@ -257,8 +257,8 @@ pub(crate) fn begin<A: Algorithm>(
     manner: Manner,
 ) -> Receiver<Result<Contents, CaptureError>> {
     let (sender, receiver) = channel();
-    let publish = move |sink: &mut Collect, outcome: Result<_, _>| {
-        let _ = sender.send(outcome.map(|_| sink.take()));
+    let publish = move |sink: &mut Collect, result: Result<_, _>| {
+        let _ = sender.send(result.map(|_| sink.take()));
     };
     keyspace.snapshot(Point::declare(), Collect::new::<A>(manner), publish).unwrap();
     receiver

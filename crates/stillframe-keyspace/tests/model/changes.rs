@@ -4,7 +4,7 @@ use stillframe::Algorithm;
 use stillframe_keyspace::{Expire, Type, parse_int};
 
 use crate::Pair;
-use crate::common::{Held, sized};
+use crate::common::{Content, sized};
 
 impl<A: Algorithm> Pair<A> {
     fn store(&mut self, key: (usize, Vec<u8>), text: Vec<u8>, expire: Expire) {
@@ -14,14 +14,14 @@ impl<A: Algorithm> Pair<A> {
             Expire::Keep => kept,
             Expire::At(at) => Some(at),
         };
-        self.oracle.insert(key, (Held::Text(text), expire));
+        self.oracle.insert(key, (Content::Text(text), expire));
     }
 
     /// The text at a key, empty if there is none; nothing if it holds a collection.
     fn look_text(&mut self, key: &(usize, Vec<u8>)) -> Option<Vec<u8>> {
         match self.look(key) {
             None => Some(Vec::new()),
-            Some((Held::Text(text), _)) => Some(text),
+            Some((Content::Text(text), _)) => Some(text),
             Some(_) => None,
         }
     }
@@ -82,67 +82,67 @@ impl<A: Algorithm> Pair<A> {
         key.1 = format!("collection:{number}").into_bytes();
         self.look(&key);
         let mut old = self.oracle.remove(&key);
-        if old.as_ref().is_some_and(|(held, _)| Held::empty(kind) != held.emptied()) {
+        if old.as_ref().is_some_and(|(content, _)| Content::empty(kind) != content.emptied()) {
             old = None; // RENAME has brought another type here
             self.keyspace.remove(key.0, &key.1);
         }
-        let (mut held, expire) = old.unwrap_or((Held::empty(kind), None));
+        let (mut content, expire) = old.unwrap_or((Content::empty(kind), None));
         // Large ones shrink, small ones grow, mostly.
-        let grow = self.random.below(1000) > held.len();
+        let grow = self.random.below(1000) > content.len();
         let edits = self.random.below(sized(80, 8));
         for _ in 0..edits {
             let add = grow == (self.random.below(5) != 0);
-            self.edit_one(&key, &mut held, add);
+            self.edit_one(&key, &mut content, add);
         }
-        if held.len() != 0 {
-            self.oracle.insert(key.clone(), (held, expire));
+        if content.len() != 0 {
+            self.oracle.insert(key.clone(), (content, expire));
         }
         self.look(&key);
     }
 
-    fn edit_one(&mut self, key: &(usize, Vec<u8>), held: &mut Held, add: bool) {
+    fn edit_one(&mut self, key: &(usize, Vec<u8>), content: &mut Content, add: bool) {
         let (text, number) = (self.text(), self.random.below(2000));
         let member = format!("member:{number}").into_bytes();
-        let at = number % (held.len() + 1);
+        let at = number % (content.len() + 1);
         let (db, key, score) = (key.0, &key.1[..], (number % 50) as f64 - 7.0);
-        match (held, add) {
-            (Held::Text(_), _) => {}
-            (Held::List(list), true) => {
+        match (content, add) {
+            (Content::Text(_), _) => {}
+            (Content::List(list), true) => {
                 list.insert(at, text.clone());
                 assert!(self.keyspace.edit_list(db, key, |edit| edit.insert(at, &text)).unwrap());
             }
-            (Held::List(list), false) => {
+            (Content::List(list), false) => {
                 let count = (list.len() - at).min(number % 4);
                 list.drain(at..at + count);
                 self.keyspace.edit_list(db, key, |edit| edit.remove_range(at, count)).unwrap();
             }
-            (Held::Hash(hash), true) => {
+            (Content::Hash(hash), true) => {
                 let is_new = hash.insert(member.clone(), text.clone()).is_none();
                 let was_new = self.keyspace.edit_hash(db, key, |edit| edit.set(&member, &text));
                 assert_eq!(was_new.unwrap(), is_new);
             }
-            (Held::Hash(hash), false) => {
+            (Content::Hash(hash), false) => {
                 let there = hash.range(member..).next().map(|(field, _)| field.clone());
                 let Some(field) = there else { return };
                 hash.remove(&field);
                 assert!(self.keyspace.edit_hash(db, key, |edit| edit.remove(&field)).unwrap());
             }
-            (Held::Set(set), true) => {
+            (Content::Set(set), true) => {
                 let is_new = set.insert(member.clone());
                 let was_new = self.keyspace.edit_set(db, key, |edit| edit.insert(&member));
                 assert_eq!(was_new.unwrap(), is_new);
             }
-            (Held::Set(set), false) => {
+            (Content::Set(set), false) => {
                 let was_there = set.remove(&member);
                 let gone = self.keyspace.edit_set(db, key, |edit| edit.remove(&member)).unwrap();
                 assert_eq!(gone, was_there);
             }
-            (Held::Sorted(set), true) => {
+            (Content::Sorted(set), true) => {
                 let old = set.insert(member.clone(), score.to_bits()).map(f64::from_bits);
                 let was = self.keyspace.edit_sorted(db, key, |edit| edit.set(&member, score));
                 assert_eq!(was.unwrap(), old);
             }
-            (Held::Sorted(set), false) => {
+            (Content::Sorted(set), false) => {
                 let old = set.remove(&member).map(f64::from_bits);
                 let was = self.keyspace.edit_sorted(db, key, |edit| edit.remove(&member)).unwrap();
                 assert_eq!(was, old);
@@ -163,7 +163,7 @@ impl<A: Algorithm> Pair<A> {
             }
         };
         let oracle = std::mem::take(&mut self.oracle).into_iter();
-        self.oracle = oracle.map(|((db, key), held)| ((other(db), key), held)).collect();
+        self.oracle = oracle.map(|((db, key), content)| ((other(db), key), content)).collect();
     }
 
     /// RENAME or COPY.
@@ -173,19 +173,19 @@ impl<A: Algorithm> Pair<A> {
             from.1 = format!("collection:{}", self.random.below(12)).into_bytes();
             to.1 = format!("collection:{}", self.random.below(12)).into_bytes();
         }
-        let held = self.look(&from);
+        let content = self.look(&from);
         let rename = self.random.one_in(2);
         let done = if rename {
             self.keyspace.rename(from.0, &from.1, to.0, &to.1).unwrap()
         } else {
             self.keyspace.copy(from.0, &from.1, to.0, &to.1).unwrap()
         };
-        assert_eq!(done, held.is_some());
-        if let Some(held) = held {
+        assert_eq!(done, content.is_some());
+        if let Some(content) = content {
             if rename {
                 self.oracle.remove(&from);
             }
-            self.oracle.insert(to, held);
+            self.oracle.insert(to, content);
         }
     }
 }

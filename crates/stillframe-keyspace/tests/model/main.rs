@@ -8,7 +8,7 @@ mod common;
 
 use std::sync::mpsc::Receiver;
 
-use common::{Contents, Held, Manner, Random, begin, can_image, create, sized};
+use common::{Content, Contents, Manner, Random, begin, can_image, create, sized};
 use stillframe::{Algorithm, CaptureError};
 use stillframe_keyspace::{Expire, Keyspace};
 
@@ -79,14 +79,14 @@ impl<A: Algorithm> Pair<A> {
     }
 
     /// What the oracle holds alive, and that the keyspace agrees.
-    fn look(&mut self, key: &(usize, Vec<u8>)) -> Option<(Held, Option<i64>)> {
+    fn look(&mut self, key: &(usize, Vec<u8>)) -> Option<(Content, Option<i64>)> {
         if self.oracle.get(key).is_some_and(|(_, expire)| expire.is_some_and(|at| at <= self.now)) {
             self.oracle.remove(key);
         }
         let found = self.keyspace.get(key.0, &key.1, self.now);
         let found = found.map(|entry| {
             assert_eq!(entry.key(), key.1);
-            (Held::of(entry.value()), entry.expire_at())
+            (Content::of(entry.value()), entry.expire_at())
         });
         assert_eq!(found.as_ref(), self.oracle.get(key), "{key:?}");
         found
@@ -148,8 +148,8 @@ impl<A: Algorithm> Pair<A> {
     /// Compares the image under way with the oracle of its begin, if it has arrived.
     fn collect(&mut self) {
         let Some(expected) = &self.image else { return };
-        let Ok(outcome) = expected.arrived.try_recv() else { return };
-        match outcome {
+        let Ok(result) = expected.arrived.try_recv() else { return };
+        match result {
             Ok(contents) => {
                 assert!(alive(&contents, expected.begun_at) == expected.contents, "image differs");
                 self.images_whole += 1;
@@ -176,9 +176,9 @@ impl<A: Algorithm> Pair<A> {
         let mut walked = Contents::new();
         for db in 0..DBS {
             let mut add = |entry: &stillframe_keyspace::Entry| {
-                let held = (Held::of(entry.value()), entry.expire_at());
+                let content = (Content::of(entry.value()), entry.expire_at());
                 let key = (db, entry.key().to_vec());
-                assert!(walked.insert(key, held).is_none(), "met once");
+                assert!(walked.insert(key, content).is_none(), "met once");
             };
             self.keyspace.for_each(db, now, &mut add);
             let mut cursor = 0;

@@ -15,7 +15,7 @@ thread_local! {
     static COPIED_BYTES: Cell<usize> = const { Cell::new(0) };
 }
 
-/// A node of so many bytes, which others hold too, is about to be copied.
+/// A node of this many bytes, which others hold too, is about to be copied.
 pub(super) fn note_copy(bytes: usize) {
     COPIED_BYTES.set(COPIED_BYTES.get() + bytes);
 }
@@ -89,8 +89,8 @@ fn an_edit_during_an_image_copies_one_path_once() {
         let size = keyspace.stats().entry_bytes;
         let (gate, held) = channel();
         let (sender, image) = channel();
-        let publish = move |sink: &mut Hold, outcome: Result<CaptureReport, CaptureError>| {
-            let _ = sender.send(outcome.map(|_| std::mem::take(&mut sink.1)));
+        let publish = move |sink: &mut Hold, result: Result<CaptureReport, CaptureError>| {
+            let _ = sender.send(result.map(|_| std::mem::take(&mut sink.1)));
         };
         COPIED_BYTES.set(0);
         keyspace.snapshot(Point::declare(), Hold(held, String::new()), publish).unwrap();

@@ -15,7 +15,7 @@ const DEPTH_MAX: usize = 16;
 /// What happens to a leaf.
 #[derive(Clone, Copy)]
 enum Step {
-    /// It gains an element of so many bytes.
+    /// It gains an element of this many bytes.
     In(usize),
     /// It loses one.
     Out,

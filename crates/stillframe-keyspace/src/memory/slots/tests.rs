@@ -58,9 +58,9 @@ impl Algorithm for Late {
 }
 
 /// Takes entries when the gate is gone.
-struct Held(Receiver<()>);
+struct Hold(Receiver<()>);
 
-impl EntrySink for Held {
+impl EntrySink for Hold {
     fn entry(&mut self, _db: usize, _entry: &Entry) -> Result<(), SinkError> {
         let _ = self.0.recv();
         Ok(())
@@ -78,7 +78,7 @@ fn an_image_that_ends_while_the_next_begins_leaves_the_books_right() {
     };
     for round in 0..3 {
         let (gate, held) = channel();
-        keyspace.snapshot(Point::declare(), Held(held), |_, _| {}).unwrap();
+        keyspace.snapshot(Point::declare(), Hold(held), |_, _| {}).unwrap();
         GATE.set(Some(gate));
         assert_eq!(limbo(&keyspace), (0, false), "round {round}: limbo begins empty");
         for key in &keys {
