@@ -20,7 +20,7 @@ use crate::requests::{Check, Requests};
 use crate::schedule::Schedule;
 use crate::side::{Side, field, resolve};
 use crate::tally::Tally;
-use crate::watch::{TELL, Watch};
+use crate::watch::{REPORT_NS, Watch};
 use crate::worker::{Common, Live, Worker};
 use crate::{LoadError, NullServer};
 
@@ -92,7 +92,7 @@ fn fill_and_report(
     let mut last = (0, 0);
     fill(plan, side, stop, &mut |done| {
         let now = clock.now();
-        if now - last.0 >= TELL {
+        if now - last.0 >= REPORT_NS {
             let seconds = (now - last.0) as f64 / SECOND as f64;
             progress(&Progress {
                 stage: Stage::Fill,

@@ -145,8 +145,8 @@ fn races(mutant: Mutant, model: fn() -> Model) {
         explore(3, move || stillframe_loom::with_mutant(mutant, &run));
     }));
     let panic = outcome.expect_err("accepted");
-    let told = panic.downcast_ref::<String>().map_or("", |text| text.as_str());
-    assert!(told.contains("ausality"), "{mutant:?} failed for another reason: {told}");
+    let message = panic.downcast_ref::<String>().map_or("", |text| text.as_str());
+    assert!(message.contains("ausality"), "{mutant:?} failed for another reason: {message}");
 }
 
 #[test]

@@ -270,9 +270,9 @@ fn hangs(mutant: Mutant, model: fn(Faults) -> Model) {
         explore(2, move || with_mutant(mutant, &model));
     }));
     let panic = outcome.expect_err("accepted");
-    let told = panic.downcast_ref::<String>().map(String::as_str);
-    let told = told.or(panic.downcast_ref().copied()).unwrap_or_default();
-    assert!(told.contains("exceeded maximum number of branches"), "{mutant:?}: {told}");
+    let message = panic.downcast_ref::<String>().map(String::as_str);
+    let message = message.or(panic.downcast_ref().copied()).unwrap_or_default();
+    assert!(message.contains("exceeded maximum number of branches"), "{mutant:?}: {message}");
 }
 
 #[test]
@@ -281,6 +281,6 @@ fn a_writer_that_waits_past_a_stop_hangs() {
 }
 
 #[test]
-fn a_writer_that_is_not_told_hangs() {
+fn a_writer_without_a_stop_hangs() {
     hangs(Mutant::HandoverFailsSilently, failed);
 }

@@ -143,7 +143,7 @@ fn clients_that_have_not_authenticated_send_little() {
 }
 
 #[test]
-fn wanted_tells_what_is_missing_but_no_more_than_has_arrived() {
+fn wanted_is_what_is_missing_but_no_more_than_has_arrived() {
     let mut parser = Parser::new(Limits::OPEN);
     let mut buffer = b"*1\r\n$1000\r\n".to_vec();
     assert_eq!(parser.parse(&mut buffer), Ok(None));

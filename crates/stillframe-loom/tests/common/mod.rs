@@ -64,7 +64,7 @@ pub(crate) enum Op {
     /// Begins an image as soon as the hand-over says that the one before has ended: nothing else
     /// orders the two. Takes loom much longer.
     Next,
-    /// Grows the state to so many words.
+    /// Grows the state to this many words.
     Grow(usize),
     /// Writes a new value into a word.
     Write(usize),
