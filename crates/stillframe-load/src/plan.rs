@@ -226,7 +226,7 @@ impl Workload {
     pub fn has_records(self) -> bool {
         !matches!(self, Self::String | Self::Hash | Self::List | Self::Zset)
     }
-    /// Whether what is read of an item tells that the load has written it.
+    /// Whether what is read of an item shows that the load has written it.
     #[must_use]
     pub fn is_verifiable(self) -> bool {
         !matches!(self, Self::List | Self::Zset)

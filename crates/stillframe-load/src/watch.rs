@@ -16,7 +16,7 @@ use crate::worker::{Common, Live};
 const POLL_SAVING: u64 = 20_000_000;
 const POLL: u64 = 50_000_000;
 /// How often progress is reported.
-pub(crate) const TELL: u64 = 250_000_000;
+pub(crate) const REPORT_NS: u64 = 250_000_000;
 
 /// What the measurement asks the server to do beside the load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -112,7 +112,7 @@ impl<'a> Watch<'a> {
         } else if now >= self.next_poll {
             self.poll();
         }
-        if now - self.last_report.0 >= TELL {
+        if now - self.last_report.0 >= REPORT_NS {
             self.report(now);
         }
     }
