@@ -16,7 +16,7 @@ const MARK: &str = "--daemonized-from-here";
 pub(crate) fn is_daemon(words: &[OsString]) -> (bool, &[OsString]) {
     match words.split_first() {
         Some((mark, rest)) if mark == MARK => {
-            // It fails only for one who leads a session already.
+            // It fails only for a process that leads a session already.
             let _ = rustix::process::setsid();
             (true, rest)
         }

@@ -1,4 +1,4 @@
-//! `stillframe inspect`: what a file says of itself.
+//! `stillframe inspect`: the facts that a file holds about itself.
 
 use std::fmt::{Display, Write};
 use std::process::ExitCode;

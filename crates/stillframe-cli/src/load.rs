@@ -55,7 +55,7 @@ pub(crate) struct Arguments {
     /// Bytes of a value, which do not compress [default: 1024; YCSB: 100, of each of ten fields]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     value_size: Option<u64>,
-    /// Writes to reads [default: 1:0; YCSB: that of the workload]
+    /// Writes for so many reads [default: 1:0; YCSB: that of the workload]
     #[arg(long, value_name = "SET:GET")]
     ratio: Option<Ratio>,
     /// Which keys: uniform, zipf:S (exponent S, scattered), latest or latest:S (newest first),
@@ -66,10 +66,10 @@ pub(crate) struct Arguments {
     /// How long to send queries
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = milliseconds)]
     duration: u64,
-    /// Time from one BGSAVE to the next; the first comes after as long
+    /// Time before the first BGSAVE, and from each to the next
     #[arg(long, value_name = "TIME", value_parser = milliseconds)]
     bgsave_every: Option<u64>,
-    /// Time from one BGREWRITEAOF to the next; the first comes after as long
+    /// Time before the first BGREWRITEAOF, and from each to the next
     #[arg(long, value_name = "TIME", value_parser = milliseconds)]
     rewrite_every: Option<u64>,
     /// string (SET, GET), or one of hash (HSET, HGET), list (LPUSH, LINDEX) and zset (ZADD, ZSCORE)

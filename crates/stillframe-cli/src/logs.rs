@@ -79,7 +79,7 @@ impl<'a> MakeWriter<'a> for LogFile {
     fn make_writer(&'a self) -> Self::Writer {
         match open(&self.0) {
             Ok(file) => Box::new(file),
-            // The disk is full, or the folder gone: somebody may still see it here.
+            // The disk is full, or the folder gone: standard error may still have a reader.
             Err(_) => Box::new(io::stderr()),
         }
     }

@@ -15,18 +15,19 @@ use crate::{check, files, logs};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
-  stillframe rewind data --out restored                     all that is there
+  stillframe rewind data --out restored                     up to the end of the log
   stillframe rewind data --until 17 --out restored          up to record 17 of the log
   stillframe rewind data --until 2026-11-22T03:04:05Z --out restored
   stillframe rewind data --until @1795316645 --out restored      the same, in unix seconds
-  stillframe rewind data --accept-chain-loss --out restored      back to what is whole
+  stillframe rewind data --accept-chain-loss --out restored      the newest whole checkpoint
   stillframe inspect data                                    which records and times there are
 
 DIR is the data directory of a server, which may run, or the directory of a Store, which must be
 closed. rewind only reads DIR. A server's result is a dump file for 'stillframe serve --dir'. A
-Store's result is its checkpoints and log up to that point, for its program to open; rewind reads
-the newest first with all that it builds on, which takes the memory of the state. log-keep-age and
-log-keep-bytes of a server, and the Retention of a Store, bound how far back you can go.
+Store's result is its checkpoints and log up to that point, for its program to open; rewind first
+reads the newest one, with all that it builds on, which takes as much memory as the state.
+log-keep-age and log-keep-bytes of a server, and the Retention of a Store, bound how far back you
+can go.
 Exit status: 0 done, 1 that point cannot be reached, 2 wrong usage.";
 
 #[derive(Args)]

@@ -16,7 +16,7 @@ use stillframe_server::{Config, split_words};
 use crate::outcome::fail;
 use crate::{allocator, daemon, logs};
 
-/// The settings that `--help` shows, in this order; what it says of them stands with each.
+/// The settings that `--help` shows, in this order; each setting has its own text.
 const SHOWN: [&str; 15] = [
     "port",
     "unixsocket",
@@ -35,7 +35,7 @@ const SHOWN: [&str; 15] = [
     "daemonize",
 ];
 
-/// What `serve --help` says beside what clap writes.
+/// The text of `serve --help` that clap does not write.
 pub(crate) fn examples() -> String {
     let flags = stillframe_server::flags_help(&SHOWN);
     format!("Flags: every directive of stillframe.conf or redis.conf, such as\n{flags}{EXAMPLES}")

@@ -115,7 +115,7 @@ fn what_cannot_be_checked_is_usage() {
     assert_eq!(run(&["inspect", "--nosuch", "x"]).0, 2);
 }
 
-/// Under a limit of memory that none of these files would respect if it were believed.
+/// Under a limit of memory that a reader would exceed if it believed any of these files.
 #[test]
 fn hostile_files_are_judged_in_little_memory_and_time() {
     let data = tempfile::tempdir().expect("a directory");
@@ -237,7 +237,7 @@ fn a_broken_chain_is_recovered_as_far_as_it_is_whole_if_that_is_accepted() {
     assert_eq!(run(&["check", path(&from)]).0, 1, "the source is as it was");
 }
 
-/// Neither opens what is the other's, and says whose it is.
+/// Neither opens the other's directory, and the refusal names the owner.
 #[test]
 fn a_store_and_a_server_refuse_each_others_directories() {
     let folder = tempfile::tempdir().expect("a folder");

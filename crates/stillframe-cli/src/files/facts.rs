@@ -1,4 +1,4 @@
-//! What a sound header, or a whole file, says of itself; the fields of `inspect --json`.
+//! The facts in a sound header, or a whole file; the fields of `inspect --json`.
 
 use std::collections::BTreeMap;
 

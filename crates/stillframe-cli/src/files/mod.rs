@@ -1,8 +1,9 @@
 //! What `check` and `inspect` find in files: kind, health, facts.
 //!
-//! - The first bytes decide the kind, not the name. A name only adds what must agree with
-//!   it, and says that a file which is none of these was one once.
-//! - Nothing is written, no lock is taken; what a running store removes meanwhile is passed over.
+//! - The first bytes decide the kind, not the name. The name must agree with them, and shows that a
+//!   file of no kind once was of one.
+//! - Nothing is written, no lock is taken; files that a running store removes meanwhile are passed
+//!   over.
 //! - Memory is bounded whatever a file says; a path that is no file and no directory is refused.
 
 mod chain;

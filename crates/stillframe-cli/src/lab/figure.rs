@@ -57,7 +57,7 @@ struct Manner {
     /// Rounds [default: 2; with --full 3]
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=1000))]
     repeat: Option<u32>,
-    /// Most rounds for claims that the first leave undecided, for as long again at most
+    /// Most rounds for claims that the first rounds leave undecided, in at most as much time again
     #[arg(long, value_name = "COUNT", default_value_t = MOST_ROUNDS)]
     at_most: u32,
     /// Run even if the machine is busy: figures are noise then

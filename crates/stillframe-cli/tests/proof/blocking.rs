@@ -1,7 +1,7 @@
 //! Clients that wait for lists: the same script, step by step, beside redis-server.
 //!
-//! A step is taken only when INFO says that all who should wait do, so that no reply depends on
-//! who is faster.
+//! A step is taken only when INFO shows that every client that should wait does, so that no reply
+//! depends on timing.
 
 use crate::support::{Client, Kind, Random, Server, redis_is_here, rounds, wait_until};
 use std::time::{Duration, Instant};
@@ -50,7 +50,7 @@ impl Stage {
     }
 }
 
-/// Runs a script on ours and on redis-server, which have to say the same.
+/// Runs a script on ours and on redis-server, whose replies must be the same.
 fn both(test: &str, clients: usize, script: impl Fn(&mut Stage) -> Vec<String>) {
     let mut ours = Stage::new(Kind::subject("imprint"), clients);
     let said = script(&mut ours);
@@ -227,7 +227,7 @@ fn waiting_ends_by_time_by_command_and_with_the_connection() {
             }
             said.push(stage.ask(0, &format!("CLIENT UNBLOCK {id}")));
         }
-        // One who left is served nothing.
+        // A client that left is served nothing.
         stage.wait(2, "BLPOP k 0", 1);
         stage.clients[2] = stage.server.client();
         stage.waiting(0);
@@ -287,7 +287,7 @@ fn step(random: &mut Random, may_wait: bool) -> String {
 }
 
 impl Stage {
-    /// One command: all replies that come of it, by client, and who waits then.
+    /// One command: all replies that follow, by client, and which clients then wait.
     fn step(
         &mut self,
         client: usize,

@@ -1,5 +1,5 @@
 //! Lists, sets, hashes and sorted sets between Stillframe and Redis: files and payloads go both
-//! ways, and `DEBUG DIGEST` says the same of all that both hold.
+//! ways, and `DEBUG DIGEST` gives the same for all that both hold.
 
 use crate::files::check_dump;
 use crate::support::{

@@ -1,4 +1,4 @@
-//! `maxmemory`: what has to hold whatever is chosen.
+//! `maxmemory`: what must hold under every policy.
 
 use crate::support::{Client, Kind, Random, Reply, Server, redis_is_here, rounds, wait_until};
 
@@ -64,7 +64,7 @@ fn a_save_evicts_nothing() {
     assert_eq!(client.info_int("evicted_keys"), 0);
 }
 
-/// Above `maxmemory-clients` clients go, but not those that are to be spared.
+/// Above `maxmemory-clients` the server evicts clients, but none with CLIENT NO-EVICT.
 #[test]
 fn clients_that_take_too_much_memory_are_closed() {
     for kind in [Kind::subject("imprint"), Kind::Redis] {
@@ -96,8 +96,8 @@ fn clients_that_take_too_much_memory_are_closed() {
     }
 }
 
-/// `used_memory` is what `maxmemory` is compared with while nothing is saved or replicated: who
-/// sets the limit a little above it gets what fits, and no more.
+/// `maxmemory` is compared with `used_memory` while nothing is saved or replicated: under a limit a
+/// little above `used_memory`, the server takes as much data as fits, and no more.
 #[test]
 fn the_memory_that_is_reported_is_the_memory_that_counts() {
     for kind in [Kind::subject("imprint"), Kind::Redis] {
@@ -123,7 +123,7 @@ fn the_memory_that_is_reported_is_the_memory_that_counts() {
     }
 }
 
-/// What a client watches and listens to is memory that it takes: one that goes on for ever is
+/// Watched keys and subscriptions count as memory of the client: one that adds more for ever is
 /// closed.
 #[test]
 fn lists_of_what_a_client_listens_to_count() {
@@ -146,7 +146,7 @@ fn lists_of_what_a_client_listens_to_count() {
             assert!(last.is_some_and(|last| last > 200), "{request}: {last:?}");
             assert_eq!(client.info_int("evicted_clients"), closed as i64 + 1, "{request}");
         }
-        // What is given back counts no more.
+        // Memory that is given back counts no more.
         let mut tidy = server.client();
         for round in 0..20 {
             for number in 0..200 {
@@ -191,7 +191,7 @@ fn clients_are_closed_before_keys_are_evicted() {
             client.info_int("evicted_clients") > 0
         });
         if kind == Kind::Redis {
-            continue; // it looks after clients between turns only
+            continue; // Redis looks at clients between turns only
         }
         // So do those whose replies come all in one turn.
         let closed = client.info_int("evicted_clients");
@@ -260,7 +260,7 @@ fn buffers_of_clients_count_as_long_as_they_are_there() {
     }
 }
 
-/// Keys go until there is room, and no longer: not for what a client held a moment ago.
+/// The server evicts keys until there is room, and none for memory that a client held a moment ago.
 #[test]
 fn no_more_keys_go_than_have_to() {
     let (server, mut client) = limited("allkeys-random");

@@ -99,7 +99,7 @@ fn damaged_and_truncated_dumps_are_refused_with_an_offset() {
     client.ok("SAVE");
     let whole = fs::read(server.dump()).expect("a dump");
     if Kind::subject("imprint") == Kind::Redis {
-        return; // Redis gives no such promise.
+        return; // Redis makes no such promise.
     }
     for round in 0..rounds(60, 3_000) {
         let mut damaged = whole.clone();
@@ -140,7 +140,7 @@ fn names_place(text: &str, word: &str) -> bool {
     text.split(word).skip(1).any(|rest| rest.starts_with(|first: char| first.is_ascii_digit()))
 }
 
-/// Lets our server start on a file that it has to refuse; what it said.
+/// Starts our server on a file that it must refuse; its message.
 fn refusal(dump: &[u8]) -> String {
     let folder = tempfile::tempdir().expect("a folder");
     fs::write(folder.path().join("dump.rdb"), dump).expect("a file");
@@ -154,7 +154,7 @@ fn refusal(dump: &[u8]) -> String {
     text
 }
 
-/// When, or how often, keys were used is in the file if keys are evicted by that.
+/// The file holds when, or how often, keys were used if the eviction policy needs that.
 #[test]
 fn uses_of_keys_are_kept_in_files() {
     let kinds = [Kind::subject("imprint"), Kind::subject("fork"), Kind::Redis];

@@ -158,7 +158,7 @@ fn a_dump_without_a_log_is_taken_and_the_log_goes_on_from_it() {
     assert_eq!(with.client().ask("GET old").text(), "1");
     with.client().ok("SET new 2");
     with.kill();
-    // Whatever the setting says now: what was acknowledged is there.
+    // Acknowledged writes are there, whatever `appendfsync` is now.
     let mut off = Setup::new(Kind::Ours("imprint")).folder(folder.path()).start();
     assert_eq!(off.client().info("aof_enabled"), "0");
     assert_eq!(off.client().ask("MGET old new").list().len(), 2);
@@ -209,8 +209,8 @@ pub(crate) fn segments(folder: &Path) -> Vec<PathBuf> {
     segments
 }
 
-/// Flips a bit of the first `word` in the newest segment of a server's log, which is refused then:
-/// the segment's name, and what is said.
+/// Flips a bit of the first `word` in the newest segment of a server's log, which a start then
+/// refuses: the segment's name, and the message.
 fn refused_after_a_flip(data: &Path, word: &[u8]) -> (String, String) {
     let path = segments(data).pop().expect("one at least");
     let mut bytes = fs::read(&path).expect("it is there");
@@ -292,8 +292,8 @@ fn the_log_is_rewritten_when_it_has_grown() {
     assert_eq!(again.client().ask("STRLEN key").int(), 1_000);
 }
 
-/// A disk that takes no more: writes are refused, nothing acknowledged is lost, and all goes on by
-/// itself when there is room.
+/// A disk that is full: writes are refused, nothing acknowledged is lost, and the server accepts
+/// writes again when there is room.
 #[test]
 fn a_full_disk_refuses_writes_and_loses_nothing() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -340,8 +340,8 @@ fn a_full_disk_refuses_writes_and_loses_nothing() {
     assert_eq!(client.ask("GET last").text(), "1");
 }
 
-/// Somebody removes the log, or moves it away, while the server runs: it is noticed by itself, and
-/// an image and a new log take its place.
+/// The log is removed, or moved away, while the server runs: the server notices, and an image and a
+/// new log take its place.
 #[test]
 fn a_log_that_is_removed_while_the_server_runs_is_noticed_and_begun_anew() {
     let change = |data: &Path, number: usize| {
@@ -360,7 +360,8 @@ fn a_log_that_is_removed_while_the_server_runs_is_noticed_and_begun_anew() {
         client.ok("SET before 1");
         let saves = client.info_int("aof_rewrites");
         change(folder.path(), number);
-        // Nobody writes: the log is looked after all the same. Who asks just then may be cut off.
+        // The server looks after the log without writes, too. It may close a connection that asks
+        // meanwhile.
         let old = format!("aof_rewrites:{saves}\r");
         wait_until("a new log is on", || {
             let client = Client::try_connect(first.port);

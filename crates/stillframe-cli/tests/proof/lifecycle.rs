@@ -1,4 +1,4 @@
-//! Saving by schedule and at the end, as Redis does it: the same steps on both servers.
+//! Saves by schedule and at the end, as in Redis: the same steps on both servers.
 
 use crate::support::{
     Client, Kind, PATIENCE, Server, Setup, redis_is_here, send_signal, wait_until,

@@ -91,7 +91,7 @@ fn collections_are_loaded() {
         for (workload, count) in
             [("hash", "HLEN load:hash"), ("list", "LLEN load:list"), ("zset", "ZCARD load:zset")]
         {
-            // A type that our server does not have yet is no matter of the load.
+            // The load does not need a type that our server lacks.
             let is_lacking = matches!(server.client().ask(count), Reply::Error(_));
             if kind != Kind::Redis && is_lacking {
                 skipped("collections_are_loaded", &format!("{kind:?} has no {workload}"));
@@ -246,7 +246,7 @@ fn a_full_sync_is_a_phase_of_its_own() {
         return;
     }
     let (primary, replica) = (Server::start(Kind::Redis), Server::start(Kind::Redis));
-    // So long, in seconds, a replica waits at least: nobody can overlook that.
+    // A replica waits at least so many seconds, which no look can miss.
     primary.client().ok("CONFIG SET repl-diskless-sync-delay 1");
     let json = primary.folder.join("load.json");
     let load = long_load(&primary, &json);

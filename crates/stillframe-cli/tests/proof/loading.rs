@@ -1,4 +1,4 @@
-//! A server that is loading answers, as Redis does; half of the data is never taken for all.
+//! A loading server replies as Redis does, and never takes half of the data for all.
 
 use crate::journal::server;
 use crate::support::{Client, Kind, Reply, Server, Setup, encode, redis_is_here, wait_until};
@@ -94,7 +94,7 @@ fn clients_hear_what_redis_says_while_data_is_loaded() {
     assert!(ours.log().contains("Ready to accept connections"));
 }
 
-/// Whatever ends a server that has loaded half of its data: the disk keeps all of it.
+/// A server that ends after it has loaded half of its data leaves all of it on the disk.
 #[test]
 fn a_server_that_ends_while_it_loads_keeps_its_files() {
     let (folder, dump) = folder();
@@ -198,8 +198,8 @@ fn a_replica_that_loads_refuses_transactions_and_saves_nothing() {
     assert_eq!(again.client().ask("DBSIZE").int(), 1);
 }
 
-/// A failed save gives an error to the client that waits for it, and hinders nobody. After one in
-/// the background the server refuses writes and PING, as in Redis.
+/// A failed save gives an error to the client that waits for it, and disturbs no other. After a
+/// failed background save the server refuses writes and PING, as in Redis.
 #[test]
 fn a_save_that_fails_refuses_what_redis_refuses() {
     let redis = redis_is_here("a_save_that_fails_refuses_what_redis_refuses");

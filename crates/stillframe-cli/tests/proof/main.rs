@@ -1,8 +1,8 @@
 //! The proof of the whole: the `stillframe` binary beside Redis's own server and tools.
 //!
 //! Every test starts real processes on free ports in folders of their own and talks to them over
-//! sockets. What needs `redis-server` and does not find it says `SKIPPED` on standard error and
-//! passes; `scripts/install-peers.sh` installs it. Two variables change a run:
+//! sockets. A test that needs `redis-server` and does not find it prints `SKIPPED` on standard
+//! error and passes; `scripts/install-peers.sh` installs the server. Two variables change a run:
 //! - `STILLFRAME_LONG=1`: many more rounds.
 //! - `STILLFRAME_SUBJECT=redis`: the real redis-server stands in for ours, which tests the tests.
 #![forbid(unsafe_code)]

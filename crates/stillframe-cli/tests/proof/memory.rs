@@ -63,8 +63,8 @@ fn memory_returns_to_its_floor_after_images() {
     }
 }
 
-/// Much that was deleted, in the ways of deleting: the system has it back after MEMORY PURGE, and a
-/// while later if nobody says so.
+/// Data is deleted in every way: the system has the memory back after MEMORY PURGE, and without it
+/// a while later.
 #[test]
 fn memory_that_is_free_goes_back_to_the_system() {
     let server = Server::start(Kind::Ours("imprint"));

@@ -29,7 +29,7 @@ impl Past {
         server("everysec", &self.data).flags(&["--save", "3600 1"]).start()
     }
 
-    /// What the tool says.
+    /// The tool's report.
     fn tool(&mut self, until: &str) -> (Option<i32>, String, PathBuf) {
         self.states += 1;
         let out = self.folder.path().join(format!("out{}", self.states));

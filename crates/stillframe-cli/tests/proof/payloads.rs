@@ -47,7 +47,7 @@ fn value(kind: u8, count: impl Into<Option<u8>>, rest: &[u8]) -> Vec<u8> {
     [kind].into_iter().chain(count.into()).chain(rest.iter().copied()).collect()
 }
 
-/// Who looks for Redis's words in a log finds them.
+/// A reader who searches the log for Redis's words finds them.
 #[test]
 fn damage_is_refused_and_logged_in_the_words_of_redis() {
     if !redis_is_here("damage_is_refused_and_logged_in_the_words_of_redis") {

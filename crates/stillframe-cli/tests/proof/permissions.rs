@@ -1,5 +1,5 @@
-//! Who may do what, on every way into a command: before AUTH, for users with few rights, in a
-//! transaction, inline, through HELLO. Every command that the server lists is tried.
+//! Rights on every way into a command: before AUTH, for users with few rights, in a transaction,
+//! inline, through HELLO. The tests try every command that the server lists.
 //!
 //! A refused request never runs, so that even SHUTDOWN can be tried; what may run is asked by
 //! `ACL DRYRUN`, and run for real where the commands are those of [`crate::mixed`].
@@ -52,12 +52,12 @@ fn known(client: &mut Client) -> Vec<Known> {
     let mut found = Vec::new();
     client.ask("COMMAND").list().iter().for_each(|described| add(&mut found, described));
     assert!(found.len() > 250, "{} commands", found.len());
-    // Redis turns these down, in other words, before it asks who it is, unless they are enabled.
+    // Redis refuses these in other words, before it looks at the user, unless they are enabled.
     found.retain(|command| !command.name.starts_with("module|"));
     found
 }
 
-/// These are answered before a client has said who it is, and to everybody.
+/// Every client gets replies to these, before AUTH, too.
 fn is_open(name: &str) -> bool {
     ["auth", "hello", "quit", "reset"].contains(&name)
 }
@@ -144,7 +144,7 @@ fn nothing_runs_before_a_password_was_given() {
     }
 }
 
-/// Before it has logged in, a client cannot make the server expect much.
+/// Before AUTH, a client cannot announce much to the server.
 #[test]
 fn strangers_are_kept_short() {
     let servers = servers("strangers_are_kept_short");

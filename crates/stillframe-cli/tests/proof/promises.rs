@@ -1,4 +1,4 @@
-//! What CONFIG SET promises holds before it answers, and no log is relied on before it counts.
+//! CONFIG SET takes effect before its reply, and the server relies on no log before the log counts.
 
 use crate::journal::server;
 use crate::support::{Client, Kind, Random, Reply, Server, Setup, at_the_end, rounds, wait_until};

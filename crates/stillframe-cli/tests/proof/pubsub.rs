@@ -25,7 +25,8 @@ fn a_subscriber_that_does_not_read_is_cut_off() {
     assert_eq!(writer.ask("PUBSUB NUMSUB news").list()[1].int(), 1);
 }
 
-/// A RESP2 client redirects invalidations to another one; when that is gone, it goes on without.
+/// A RESP2 client redirects invalidations to another client; when that one is gone, it goes on
+/// without.
 #[test]
 fn changes_are_sent_to_the_client_they_are_redirected_to() {
     let server = Server::start(Kind::subject("imprint"));

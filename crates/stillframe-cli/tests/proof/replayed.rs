@@ -1,4 +1,4 @@
-//! What clients did comes back from the log as it was: whatever depended on the clock or on chance.
+//! The log restores what clients did, whatever depended on the clock or on chance.
 
 use crate::journal::server;
 use crate::support::{Client, Random, Reply, rounds, wait_until};

@@ -213,8 +213,8 @@ fn info_shows_how_a_save_goes() {
     let eta: f64 = client.info("current_save_eta_sec").parse().expect("seconds");
     assert!(eta >= 0.0);
     assert!(client.info_int("rdb_current_bgsave_time_sec") >= 0);
-    // Writes meanwhile are kept apart for the image, and that shows. However slow they are, the
-    // save is slower.
+    // The image holds what is overwritten meanwhile, and INFO shows that. However slow the writes
+    // are, the save is slower.
     client.ok("CONFIG SET snapshot-bandwidth 20kb");
     Pairs::new(20_000).prefill(&mut client);
     assert!(client.info_int("snapshot_limbo_entries") > 0, "old entries wait for the image");

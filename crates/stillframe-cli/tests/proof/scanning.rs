@@ -1,5 +1,5 @@
-//! A scan misses nothing, and ends, while what it walks over changes: so says redis-server of the
-//! test that the crate stillframe-redis runs on our commands.
+//! A scan misses nothing, and ends, while its keys change: redis-server passes the test that the
+//! crate stillframe-redis runs on our commands.
 
 use stillframe_peers::scanning::misses_nothing_and_ends;
 

@@ -29,7 +29,7 @@ fn wrong_usage_exits_with_2_and_says_what_is_wrong() {
     }
 }
 
-/// Starts our server in vain; what it said.
+/// Starts our server in vain; its message.
 fn refused(folder: &Path, port: u16) -> String {
     let output = output_of(Setup::new(Kind::Ours("imprint")).command(folder, port));
     let text = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -57,7 +57,7 @@ fn commands_wait_as_in_redis() {
     prove("waiting");
 }
 
-/// What is played elsewhere against our commands is what redis-server says.
+/// redis-server gives the replies that are recorded for our commands elsewhere.
 #[test]
 fn transcripts_beside_commands_are_those_of_redis() {
     let mut played = 0;
@@ -82,7 +82,8 @@ fn prove(name: &str) {
     }
 }
 
-/// Has redis-server, if it is there, play a transcript: it says what is recorded. Or records it.
+/// Has redis-server, if it is there, play a transcript, whose recorded replies it must give; or
+/// records them.
 fn prove_true(path: &Path) {
     if std::env::var_os("STILLFRAME_RECORD").is_some() {
         let text = read(path).record(&mut Theatre::open(Kind::Redis));

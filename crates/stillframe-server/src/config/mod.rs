@@ -74,7 +74,7 @@ settings! {
         "protected-mode": yes_or_no();
     requirepass: String = String::new(),
         "requirepass": text() .effects(&[Effect::Password]) .empty_unless_said()
-        .help("PASSWORD", "what clients must give");
+        .help("PASSWORD", "the password that clients must give");
     tcp_backlog: u32 = 511,
         "tcp-backlog": whole(0, INT_MAX) .at_start();
     tcp_keepalive_seconds: u32 = 300,

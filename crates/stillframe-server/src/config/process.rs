@@ -20,7 +20,7 @@ settings! {
     /// Path of the unix socket, or empty.
     unixsocket: String = String::new(),
         "unixsocket": text() .at_start()
-        .help("PATH, --tls-port PORT", "or there");
+        .help("PATH, --tls-port PORT", "or by a unix socket, or TLS");
     /// The mode of its file; 0: by the umask.
     unixsocketperm: u32 = 0,
         "unixsocketperm": word(mode, |mode| format!("{mode:o}")) .at_start();

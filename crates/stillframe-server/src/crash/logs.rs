@@ -12,7 +12,7 @@ use super::{FAULTS, Server, leftovers};
 use crate::rewind::rewind_at;
 use crate::{Config, journal, persistence};
 
-/// What is to be found: after so many changes of the disk, so many commands were acknowledged.
+/// After so many changes of the disk, so many commands were acknowledged: a start must find them.
 #[derive(Default)]
 struct Oracle {
     asked: usize,
@@ -80,7 +80,7 @@ fn live(disk: &SimulatedDisk, oracle: &mut Oracle) -> Result<(), String> {
     journal::close(&mut server.keyspace, &mut server.state).map_err(|()| "not closed".to_owned())
 }
 
-/// Images and logs are replaced, and only one of before is kept.
+/// Images and logs are replaced, and one earlier image is kept.
 fn replaced(disk: &SimulatedDisk, oracle: &mut Oracle) -> Result<(), String> {
     let mut server = Server::start(disk, true).map_err(|error| error.to_string())?;
     server.run("CONFIG SET log-keep-bytes 1");
@@ -117,9 +117,9 @@ fn what_was_acknowledged_is_there_after_every_crash() {
     println!("{changes} changes, {points} crash points, {} starts", starts.borrow());
 }
 
-/// Power is lost everywhere while images take the place of each other and logs are begun anew. Each
-/// state since the first image can be reached, and a start keeps it so. Where little is kept, all
-/// that is offered can be had.
+/// Power is lost at every change while images replace each other and logs begin anew. Each state
+/// since the first image can be reached, before and after a start. Where little is kept, each state
+/// that the directory offers can be reached.
 #[test]
 fn every_earlier_state_is_there_after_every_crash() {
     for (life, keeps_all) in [(live as Life, true), (replaced, false)] {
@@ -147,7 +147,7 @@ fn every_earlier_state_is_there_after_every_crash() {
     }
 }
 
-/// Nothing but the dump and its log is there when nothing is to be kept, or the disk is full.
+/// Only the dump and its log remain when nothing is to be kept, or the disk is full.
 #[test]
 fn the_past_goes_when_it_is_not_wanted_or_there_is_no_room() {
     let disk = SimulatedDisk::default();
@@ -204,7 +204,7 @@ fn a_log_survives_the_failure_of_any_call() {
     }
 }
 
-/// A start that finds a log which never counted removes it, and may be cut short at that, too.
+/// A start removes a log that never counted, and may lose power while it does so.
 #[test]
 fn a_start_that_crashes_is_done_again() {
     let disk = SimulatedDisk::default();

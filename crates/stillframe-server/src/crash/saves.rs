@@ -60,7 +60,7 @@ fn a_dump_is_the_old_or_the_new_one_after_every_crash() {
     }
 }
 
-/// What an interrupted save left is gone after the next start, which finds the whole dump.
+/// The next start removes what an interrupted save left, and finds the whole dump.
 #[test]
 fn a_server_starts_after_every_crash_of_a_save() {
     let (disk, mut server) = about_to_save(false, 40, 60);

@@ -22,7 +22,7 @@ impl Memory {
         self.evicting
     }
 
-    /// `maxmemory` may be another: the next turn sees whether keys have to go.
+    /// `maxmemory` may have changed: the next turn finds out whether keys must go.
     pub(crate) fn look_again(&mut self, maxmemory_bytes: u64) {
         self.evicting = maxmemory_bytes > 0;
     }

@@ -205,7 +205,7 @@ impl Drop for Listeners {
                 (&listener.socket, &listener.address)
                 && identity(path).is_ok_and(|found| found == *own)
             {
-                let _ = fs::remove_file(&**path); // nothing can be done about it
+                let _ = fs::remove_file(&**path); // the next start replaces it
             }
         }
     }

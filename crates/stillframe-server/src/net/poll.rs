@@ -116,7 +116,7 @@ impl Poller {
         self.poll.registry().register(source, Token(FIRST_RELAY + place), Interest::READABLE)
     }
 
-    /// Forgets it.
+    /// Forgets `source`.
     pub(crate) fn remove_relay(&self, source: &mut dyn Source) {
         let _ = self.poll.registry().deregister(source); // gone already
     }

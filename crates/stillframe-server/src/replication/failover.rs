@@ -3,7 +3,8 @@
 //! - From the request on, writes are postponed and the stream stands still; once a replica has all
 //!   of it, this server follows that replica, with a request that promotes it. The postponed writes
 //!   then get READONLY.
-//! - Until the other server has agreed, it can be aborted, and this server stays the primary.
+//! - Until the other server has agreed, the failover can be aborted, and this server stays the
+//!   primary.
 
 use std::time::Instant;
 

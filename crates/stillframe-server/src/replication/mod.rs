@@ -185,7 +185,7 @@ impl Replication {
         self.failover.as_ref()
     }
 
-    /// A replica is to take this server's place: the replicas say how far they are.
+    /// Begins a failover: the replicas report their offsets.
     pub(crate) fn begin_failover(&mut self, failover: Failover) {
         self.ask();
         self.failover = Some(failover);
@@ -211,7 +211,7 @@ impl Replication {
         self.places.push(place);
     }
 
-    /// A replica has said how far it is.
+    /// A replica has reported its offset.
     pub(crate) fn note_ack(&mut self) {
         self.acked = true;
     }

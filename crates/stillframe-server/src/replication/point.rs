@@ -3,8 +3,8 @@
 //! - An image with a point holds exactly the data that the stream makes up to there. A server that
 //!   starts from such a file knows which replicas may resume without an image: those that have the
 //!   stream up to the point, or less if the rest is still kept.
-//! - A replica with more of the stream than the file received it before a crash lost it here: it
-//!   takes an image, since the stream then has another name.
+//! - A replica that has more of the stream than the file received that part before a crash lost it
+//!   here: the replica takes an image, since the stream then has another name.
 
 use stillframe_keyspace::DATABASES;
 use stillframe_rdb::Value;

@@ -78,7 +78,8 @@ impl Follower<'_> {
     }
 
     fn begin_load(&mut self, file: Input, bytes: u64) {
-        // The log belongs to data that goes; a new one begins when there is something to log.
+        // The log belongs to the data that is replaced; a new one begins when there is something to
+        // log.
         let _ = journal::close(self.keyspace, self.state);
         self.state.replication.drop_replicas(&mut self.state.hub.clients);
         for db in 0..DATABASES {

@@ -155,10 +155,10 @@ pub(crate) fn tend_replicas(keyspace: &mut Keyspace, state: &mut ServerState) {
         let (active, peer) = (client.session.active, client.session.caller.peer.clone());
         let Some(replica) = client.replica_mut() else { continue };
         if matches!(replica.phase, Phase::Waiting(_) | Phase::Saving) {
-            client.output.push(b'\n'); // it is being seen to
+            client.output.push(b'\n'); // shows that this server is alive
             clients.flush_later(place);
         } else if replica.old && replica.phase == Phase::Online {
-            // It has no way to show that it is alive.
+            // A replica that asked with SYNC cannot show that it is alive.
         } else if now.saturating_duration_since(replica.silent_since(active, now)) > patience {
             let how = if replica.phase == Phase::Online { "streaming" } else { "full" };
             tracing::warn!("Disconnecting timedout replica ({how} sync): {peer} (repl-timeout)");

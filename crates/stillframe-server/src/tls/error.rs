@@ -20,13 +20,13 @@ pub struct TlsError;
 #[derive(Debug, thiserror::Error)]
 #[cfg(feature = "tls")]
 pub enum TlsError {
-    /// Nobody is trusted, and somebody has to be.
+    /// The settings demand trusted authorities, and name none.
     #[error(
         "certificates of others are to be checked, and no authority is trusted; name one with \
          tls-ca-cert-file or tls-ca-cert-dir, or set tls-auth-clients no"
     )]
     NoAuthority,
-    /// A setting names no file, and has to.
+    /// A required setting names no file.
     #[error("TLS needs a certificate and its key; set {setting}")]
     Missing {
         /// The setting.

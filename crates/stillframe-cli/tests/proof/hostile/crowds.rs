@@ -29,7 +29,7 @@ fn ten_thousand_connections_are_all_served() {
             }
         }
         assert_bounded(&server, before, COUNT as u64 * 16_384);
-        // Half of them leave without a word, the others wait for a key that then comes.
+        // Half of them close the connection, the others wait for a key that then comes.
         crowd.truncate(COUNT / 2);
         crowd.iter_mut().for_each(|client| client.send(&[b"BLPOP", b"queue", b"0"]));
         let mut other = server.client();
@@ -48,7 +48,8 @@ fn ten_thousand_connections_are_all_served() {
     });
 }
 
-/// Beyond `maxclients` everybody gets the error at once; those who are there notice nothing.
+/// Beyond `maxclients` every new connection gets the error at once; connected clients notice
+/// nothing.
 #[test]
 fn a_crowd_at_the_door_is_turned_away() {
     let server = server_with(&[("maxclients", "50")]);

@@ -65,7 +65,8 @@ fn greedy(random: &mut Random, number: usize) -> Vec<Vec<u8>> {
     line.split(' ').map(|word| word.as_bytes().to_vec()).collect()
 }
 
-/// Texts as large as they may be, again and again: memory stays near the limit under each policy.
+/// The largest texts that are allowed, again and again: memory stays near the limit under each
+/// policy.
 #[test]
 fn the_greediest_requests_stay_near_the_limit() {
     let mut random = Random::new("the_greediest_requests_stay_near_the_limit");
@@ -161,7 +162,7 @@ fn large_results_at_the_limit_are_refused_clearly() {
             assert_bounded(&server, before, 48 << 20);
         }
         assert!(refused > 0, "the limit was never reached");
-        // What is there can still be read, and made less.
+        // The data can still be read, and deleted.
         assert_eq!(client.ask("SCARD set").int(), 40_000);
         client.ok("FLUSHALL");
         client.ok("SET k v");

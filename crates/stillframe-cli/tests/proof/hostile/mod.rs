@@ -1,6 +1,6 @@
 //! Clients that mean harm: memory stays bounded, the offender gets an error or is cut off, nothing
-//! panics, and somebody else, the witness, is served all the while: each of its requests is
-//! answered, in order and rightly. How long that took at worst is printed and decides nothing.
+//! panics, and another client, the witness, gets the right reply to each of its requests, in order.
+//! The test prints the longest wait of the witness, which decides nothing.
 
 mod crowds;
 mod memory;
@@ -16,10 +16,10 @@ use std::time::{Duration, Instant};
 use crate::requests::resident;
 use crate::support::{Client, Kind, Reply, Server};
 
-/// What a server may take beyond what it is meant to, in bytes.
+/// Bytes that a server may take beyond its limit.
 const SLACK: u64 = 96 << 20;
 
-/// What the witness asks for.
+/// The witness's request.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Asks {
     /// Whatever anybody may.
@@ -28,7 +28,7 @@ enum Asks {
     Nothing,
 }
 
-/// Runs `body` on a server while a witness is served by it. Says how long it waited at worst.
+/// Runs `body` on a server that also serves a witness. Prints the longest wait of the witness.
 fn before_a_witness<R>(server: &Server, asks: Asks, body: impl FnOnce() -> R) -> R {
     let stop = AtomicBool::new(false);
     let mut client = server.client();

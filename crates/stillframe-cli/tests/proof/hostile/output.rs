@@ -1,4 +1,4 @@
-//! Clients that do not read what they are sent, by the class of their output limit.
+//! Clients that do not read their replies, by the class of their output limit.
 
 use super::{Asks, assert_bounded, before_a_witness, server_with};
 use crate::requests::resident;
@@ -55,7 +55,7 @@ fn replies_of_one_request_end_at_the_limit() {
             assert!(read <= 2_002, "{read}");
         });
     }
-    // Whatever came behind the reply that was too large has been done, as in Redis.
+    // Requests behind the reply that was too large have run, as in Redis.
     let mut lazy = server.client();
     assert!(lazy.send_raw(format!("MULTI\r\n{gets}SET after done\r\nEXEC\r\n").as_bytes()));
     wait_until("the transaction has run", || client.ask("EXISTS after").int() == 1);
@@ -82,7 +82,7 @@ fn listeners_that_read_nothing_are_cut_off_at_the_limit() {
             let mut speaker = server.client();
             let text = vec![b't'; 100_000];
             for number in 0..300 {
-                // To those who are still there.
+                // To the clients that are still connected.
                 speaker.send(&[b"PUBLISH", b"news", &text]);
                 speaker.send(&[b"SET", format!("news:{number}").as_bytes(), b"v", b"PX", b"1"]);
             }
@@ -141,7 +141,7 @@ fn a_client_that_has_no_password_makes_the_server_keep_no_replies() {
         };
         let ended = [ErrorKind::BrokenPipe, ErrorKind::ConnectionReset];
         assert!(ended.contains(&error.kind()), "{kind:?} after {sent} bytes: {error}");
-        // Who has the password is served whatever the reply takes.
+        // A client that knows the password is served, whatever its reply takes.
         let mut client = server.client();
         client.ok("AUTH secret");
         client.ok("SETRANGE big 10000000 x");

@@ -4,7 +4,7 @@ use super::{Asks, assert_bounded, before_a_witness, server_with};
 use crate::requests::resident;
 use crate::support::{Client, Random, Reply, Server, wait_until};
 
-/// Says that it is a replica, and asks for everything.
+/// Announces itself as a replica, and asks for everything.
 fn replica(server: &Server) -> Client {
     let mut replica = server.client();
     replica.ok("REPLCONF listening-port 1 capa eof capa psync2");

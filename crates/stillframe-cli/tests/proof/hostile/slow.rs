@@ -29,8 +29,8 @@ fn a_byte_at_a_time_by_hundreds() {
     assert_eq!(server.client().ask("GET slow").text(), "done");
 }
 
-/// Lengths that no client means, or that it never fills: no memory for a claim, and an error or
-/// patience as Redis has it (`requests::malformed_requests_get_the_error_that_redis_gives`).
+/// Lengths that no client means, or never fills: a claim takes no memory, and gets an error or
+/// patience as from Redis (`requests::malformed_requests_get_the_error_that_redis_gives`).
 #[test]
 fn claims_of_huge_lengths_take_no_memory() {
     let server = server_with(&[("client-query-buffer-limit", "4mb")]);

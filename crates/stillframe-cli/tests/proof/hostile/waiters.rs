@@ -30,7 +30,7 @@ fn one_that_waits_for_very_many_keys_is_served_at_once() {
     });
 }
 
-/// Thousands wait for one key; most of them leave in no order, some without a word.
+/// Thousands wait for one key; most of them leave in no order, some by closing the connection.
 #[test]
 fn thousands_that_wait_for_one_key_may_leave_in_any_order() {
     let server = server();

@@ -71,7 +71,7 @@ impl Certificates {
         [port].into_iter().chain(files).flatten().collect()
     }
 
-    /// redis-cli's arguments for TLS at `port`; `who` it says it is.
+    /// redis-cli's arguments for TLS at `port`, with the certificate of `who`.
     pub(super) fn client(&self, port: u16, who: Option<&str>) -> Vec<String> {
         let port = port.to_string();
         let mut line = vec!["-p".to_owned(), port, "--tls".to_owned()];
@@ -83,7 +83,7 @@ impl Certificates {
         line
     }
 
-    /// What redis-cli says to a command over TLS, and whether it succeeded.
+    /// redis-cli's output for a command over TLS, and whether it succeeded.
     pub(super) fn cli(&self, port: u16, who: Option<&str>, command: &[&str]) -> (bool, String) {
         let line = self.client(port, who);
         let line: Vec<&str> =

@@ -16,7 +16,7 @@ fn with_a_replica_behind(kind: Kind) -> (Server, Server, Client) {
     let primary = Server::start(kind);
     let mut client = primary.client();
     client.ok("CONFIG SET repl-diskless-sync-delay 0");
-    // Longer than any machine is busy: only what the test does ends a wait.
+    // Longer than any machine is busy: only a step of the test ends a wait.
     client.ok("CONFIG SET shutdown-timeout 1000");
     let replica = Server::start(Kind::Ours("imprint"));
     replica.client().ok(&format!("REPLICAOF 127.0.0.1 {}", primary.port));

@@ -154,7 +154,7 @@ fn bad_peers_hurt_nobody() {
         let text = get(port, request);
         assert!(text.starts_with(&format!("HTTP/1.1 {status} ")), "{request}: {text}");
     }
-    // Peers that say nothing, or never come to an end: more of them than are served.
+    // Peers that send nothing, or never end a request: more of them than the server serves.
     let mut slow: Vec<TcpStream> =
         (0..30).map(|_| TcpStream::connect(("127.0.0.1", port)).expect("a connection")).collect();
     for stream in &mut slow {

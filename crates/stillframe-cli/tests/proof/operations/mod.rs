@@ -10,7 +10,7 @@ mod sockets;
 
 use std::process::{Command, Output, Stdio};
 
-/// What a program says on both its outputs, and whether it succeeded.
+/// A program's text on both its outputs, and whether it succeeded.
 fn said(program: &str, arguments: &[&str]) -> (bool, String) {
     let mut command = Command::new(program);
     let Output { status, stdout, stderr } =

@@ -1,4 +1,4 @@
-//! TLS with the clients that people have, and with those that nobody wants.
+//! TLS with ordinary clients and with hostile ones.
 
 use super::certificates::Certificates;
 use super::said;
@@ -147,7 +147,7 @@ fn who_speaks_no_tls_is_cut_off_and_hurts_nobody() {
     };
     let (server, port) = start_ours(&certificates, &[]);
     let connect = || TcpStream::connect(("127.0.0.1", port)).expect("a connection");
-    // Connections that say nothing, or stop in the middle of the first word.
+    // Connections that send nothing, or stop in the middle of the first message.
     let stalled: Vec<TcpStream> = (0..20).map(|_| connect()).collect();
     let mut half = connect();
     half.write_all(&[0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3]).expect("a few bytes");

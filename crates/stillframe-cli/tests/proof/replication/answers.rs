@@ -1,4 +1,4 @@
-//! What a replica and its primary answer in corners, beside redis-server in the same place.
+//! Replies of a replica and its primary in corner cases, beside redis-server in the same role.
 
 use super::proxy::Proxy;
 use super::{Who, ours, wait_for_all, wait_for_link};

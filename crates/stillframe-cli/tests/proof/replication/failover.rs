@@ -69,7 +69,7 @@ fn no_write_is_lost_when_two_change_places() {
 fn a_failover_that_cannot_be_leaves_the_primary_what_it_was() {
     let (old, new) = pair(Who::Ours, Who::Ours);
     let (mut client, mut other) = (old.client(), old.client());
-    // A replica that hears nothing cannot say that it has everything.
+    // A replica that receives nothing cannot report that it has everything.
     send_signal(new.pid(), Signal::STOP);
     client.ok("SET k v");
     client.ok("FAILOVER TIMEOUT 50");
@@ -149,7 +149,8 @@ fn redis_cli_fetches_an_image() {
         let text = String::from_utf8_lossy(&output_of(check).stdout).into_owned();
         assert!(text.contains("Checksum OK") && text.contains(keys), "{how}: {text}");
     }
-    // Who asks with SYNC hears no name of the stream, and the stream only once it has spoken.
+    // A replica that asks with SYNC gets no name of the stream, and the stream only after its first
+    // message.
     let mut old = server.client();
     old.ok("REPLCONF capa eof rdb-filter-only ");
     old.send(&[b"SYNC"]);

@@ -99,7 +99,8 @@ fn a_replica_further_behind_than_its_limit_goes_on_from_the_backlog() {
     }
 }
 
-/// A replica hears that its image comes as soon as it is begun, however long the first bytes take.
+/// A replica receives the announcement of its image as soon as the image has begun, however long
+/// the first bytes take.
 #[test]
 fn an_image_is_announced_before_its_first_bytes() {
     for who in [Who::Ours, Who::Redis] {

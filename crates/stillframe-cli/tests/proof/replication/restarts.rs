@@ -89,7 +89,7 @@ fn nothing_is_propagated_behind_the_last_image() {
         }
         (0..20_000).for_each(|_| assert_eq!(client.reply().text(), "OK"));
         wait_for_all(&old, &replica);
-        // The end is not to wait for the replica's word.
+        // The shutdown must not wait for the replica.
         wait_until("the replica has said so", || {
             let end = client.info("master_repl_offset");
             client.info("slave0").contains(&format!(",offset={end},"))
@@ -168,7 +168,7 @@ fn a_replica_that_restarts_goes_on() {
         let mut old = start(before, folder.path(), &flags);
         wait_for_link(&old);
         fill(&primary, &mut random, 100);
-        // What has expired meanwhile goes when the primary says so.
+        // The primary's DEL deletes what has expired meanwhile.
         primary.client().ok("SET short v PX 1");
         primary.client().ok("SELECT 7");
         wait_for_all(&primary, &old);
@@ -181,7 +181,7 @@ fn a_replica_that_restarts_goes_on() {
     }
 }
 
-/// The stream of a replica is its primary's, which says SELECT to itself alone.
+/// The stream of a replica is its primary's, whose SELECT counts for the stream alone.
 #[test]
 fn a_file_for_the_replica_of_a_replica_tells_the_selected_database() {
     let primary = Who::Ours.start("");

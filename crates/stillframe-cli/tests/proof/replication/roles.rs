@@ -1,4 +1,4 @@
-//! What replicas and primaries answer, and how one becomes the other.
+//! Replies of replicas and primaries, and how one becomes the other.
 
 use super::{Who, assert_equal, fill, wait_for_all, wait_for_link};
 use crate::support::{Client, Random, Reply, redis_is_here, wait_until};
@@ -77,7 +77,7 @@ fn a_key_expires_at_a_replica_when_its_primary_says_so() {
     let (primary, replica) = Who::Ours.behind_ours();
     let (mut there, mut here) = (primary.client(), replica.client());
     there.ok("SET long v PX 100000");
-    // The primary is held before the time comes, so that it cannot say so.
+    // The primary is stopped before the time comes, so that it cannot send the DEL.
     for life_ms in [500, 5_000, 50_000] {
         there.ok(&format!("SET short v PX {life_ms}"));
         there.ok("WAIT 1 10000");

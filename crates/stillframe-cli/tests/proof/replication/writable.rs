@@ -28,7 +28,7 @@ fn what_clients_make_at_a_replica_expires_there() {
         ] {
             client.call(&line.split(' ').map(str::as_bytes).collect::<Vec<_>>());
         }
-        // Nobody asks for them: the clock has to find them.
+        // No client asks for them: the clock must find them.
         wait_until("two have expired", || client.info_int("expired_keys") >= 2);
         assert_eq!(client.ask("DBSIZE").int(), 1, "{who:?}: the kept one");
         for db in [4, 3] {

@@ -1,10 +1,10 @@
-//! A start that finds data of another kind says so, and what to do; what it says works.
+//! A start beside data of another kind is refused with advice, and the advice works.
 
 use crate::support::{Kind, Server, Setup, free_port, output_of, redis_is_here, stillframe};
 use std::fs;
 use std::path::Path;
 
-/// Starts our server in vain; what it said.
+/// Starts our server in vain; its message.
 fn refused(folder: &Path, flags: &[&str]) -> String {
     let setup = Setup::new(Kind::Ours("imprint")).flags(flags);
     let output = output_of(setup.command(folder, free_port()));

@@ -1,5 +1,5 @@
-//! Settings, beside redis-server: which values they take and how they are shown, how they are said
-//! in files and on the command line, and that each survives CONFIG REWRITE and a restart.
+//! Settings, beside redis-server: the values that they take, how these are shown and written in
+//! files and on the command line, and that each survives CONFIG REWRITE and a restart.
 
 mod daemons;
 mod foreign;
@@ -234,7 +234,7 @@ fn percentiles_are_as_configured() {
     assert!(answers.windows(2).all(|pair| pair[0] == pair[1]), "{answers:?}");
 }
 
-/// Our binary with a line that it cannot use: its exit status, and what it says.
+/// Our binary with a line that it cannot use: its exit status and message.
 fn refused(arguments: &[&str]) -> (Option<i32>, String) {
     let output = stillframe(&[&["serve"], arguments].concat());
     (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())

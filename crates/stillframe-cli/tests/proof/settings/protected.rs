@@ -1,4 +1,4 @@
-//! Settings and commands that have to be allowed: `enable-protected-configs` and its kin.
+//! Settings and commands that need permission: `enable-protected-configs` and its kin.
 
 use super::{get, set};
 use crate::support::{Kind, Setup, redis_is_here};

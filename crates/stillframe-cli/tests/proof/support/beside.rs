@@ -62,7 +62,7 @@ pub(crate) enum By {
     Scores,
     /// As times left.
     Time,
-    /// By how much is answered: chance decides what.
+    /// By their length: chance decides the content.
     Extent,
     /// How a string came about, and whether a sorted set has met SORT, decides about the encoding
     /// in Redis alone: docs/redis-compatibility.md.

@@ -124,7 +124,7 @@ impl Client {
         self.call(&words)
     }
 
-    /// A command that has to succeed.
+    /// A command that must succeed.
     pub(crate) fn ok(&mut self, line: &str) {
         let reply = self.ask(line);
         assert!(!matches!(reply, Reply::Error(_)), "{line}: {reply:?}");
@@ -146,7 +146,7 @@ impl Client {
         text.parse().unwrap_or_else(|_| panic!("INFO's {field} is no number: {text}"))
     }
 
-    /// Takes one image in the background and waits for its end; INFO's word for how it went.
+    /// Takes one image in the background and waits for its end; INFO's status of that save.
     pub(crate) fn save_in_background(&mut self) -> String {
         self.ok("BGSAVE");
         self.wait_for_save();

@@ -21,7 +21,7 @@ pub(crate) const ALGORITHMS: [&str; 3] = ["imprint", "fork", "naive"];
 pub(crate) const PUBLISHED: [&str; 5] =
     ["hourglass", "piggyback", "zigzag", "ping-pong", "copy-on-update"];
 
-/// Whether Redis's own server is installed; if not, says so loudly.
+/// Whether Redis's own server is installed; if not, prints that loudly.
 pub(crate) fn redis_is_here(test: &str) -> bool {
     are_here(test, &[Peer::RedisServer])
 }

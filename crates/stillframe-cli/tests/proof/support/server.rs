@@ -34,7 +34,7 @@ pub(crate) fn stillframe(arguments: &[&str]) -> Output {
     output_of(command)
 }
 
-/// What a command says until it ends, which it has to do by itself.
+/// A command's output up to its end, which must come by itself.
 pub(crate) fn output_of(mut command: Command) -> Output {
     let piped = command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = piped.spawn().expect("the program starts");
@@ -92,7 +92,7 @@ impl Setup {
         self
     }
 
-    /// A configuration file with these lines, in the data folder, which has to be given before.
+    /// A configuration file with these lines, in the data folder, which must be set before.
     pub(crate) fn config(self, text: &str) -> Self {
         let folder = self.folder.as_ref().expect("a folder for the file");
         let file = folder.join("server.conf");

@@ -1,5 +1,5 @@
-//! Threads of a scope end however the test ends. A test that fails while a thread waits for its
-//! word would hang, and its message would not be seen.
+//! Threads of a scope end however the test ends. A test that fails while a thread waits for it
+//! would hang, and its message would not be seen.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -1,7 +1,7 @@
 //! Lists, hashes and sets.
 //!
 //! Few keys, so that types, encodings and empty collections meet each other. Where Redis promises
-//! no order, replies are compared without; where chance decides, only by how much is answered.
+//! no order, replies are compared without one; where chance decides, only by their length.
 
 use super::prove;
 use crate::support::Random;

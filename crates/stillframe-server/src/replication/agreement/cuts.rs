@@ -1,4 +1,5 @@
-//! A connection that is cut after any byte: nothing of the stream's state is lost with it.
+//! A connection is cut after any byte, and nothing of the stream's state is lost with the
+//! connection.
 
 use super::fleet::Fleet;
 
@@ -27,11 +28,11 @@ const PROGRAM: [&str; 15] = [
 enum After {
     /// By itself.
     Again,
-    /// As REPLICAOF has it follow another address of the same primary.
+    /// By REPLICAOF with another address of the same primary.
     Anew,
     /// As the replica of another replica, which has everything.
     Elsewhere,
-    /// It takes the primary's place, which goes on as its replica.
+    /// As the primary, whose place it takes and which goes on as its replica.
     Promoted,
 }
 
@@ -118,7 +119,7 @@ fn a_replica_that_was_cut_off_at_any_byte_can_be_promoted() {
     cut_everywhere(After::Promoted);
 }
 
-/// A ping that is still unsaid when its server becomes a replica is no part of the new primary's
+/// A ping that was not sent when its server became a replica is no part of the new primary's
 /// stream.
 #[test]
 fn what_an_old_primary_has_not_said_yet_costs_no_image() {

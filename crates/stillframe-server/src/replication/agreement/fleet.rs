@@ -187,7 +187,7 @@ impl Fleet {
         None
     }
 
-    /// Images that replicas have been sent, by all nodes.
+    /// Images that all nodes have sent to replicas.
     pub(super) fn images(&self) -> u64 {
         self.nodes.iter().map(|node| node.server.state.meter.stats.full_syncs).sum()
     }

@@ -5,8 +5,8 @@
 //!   replicas have sockets, with the test in between: it passes bytes on, or cuts.
 //! - The clock is the test's own, so that keys expire between any two requests, and a seed gives
 //!   the same program again. Keys are few, so that features meet.
-//! - Compared is everything, the keys included whose time has come and that nobody has met: all
-//!   sides must agree on what goes to whom, and in which order.
+//! - The test compares everything, expired keys that no request has met included: all sides must
+//!   agree on what goes to whom, and in which order.
 
 mod cuts;
 mod fleet;

@@ -21,7 +21,7 @@ use stillframe_redis::Address;
 use stillframe_redis::Random;
 use stillframe_redis::write_request;
 
-/// So far ahead of its time a turn is, that no clock moves while it lasts.
+/// A turn's time lies so far ahead that no clock moves while the turn lasts.
 const AHEAD: Duration = Duration::from_secs(10);
 /// A busy machine may take long to answer, a broken server for ever.
 pub(super) const PATIENCE: Duration = Duration::from_secs(60);

@@ -288,8 +288,7 @@ fn the_log_of_a_replica_that_takes_writes_holds_what_its_memory_holds() {
     run(Plan { cuts: true, own_writes: true, ..PLAIN }, 4);
 }
 
-/// The case that began it: a key expires in the database that takes another's place, and somebody
-/// waits for its name.
+/// A key expires in the database that takes another's place, and a client waits for its name.
 #[test]
 fn what_a_swap_finds_expired_is_propagated_after_the_swap() {
     let mut fleet = Fleet::start(2, 1, true);
