@@ -28,7 +28,7 @@ pub(crate) struct Claims {
 pub(crate) enum Claim {
     /// The caller does it, then calls [`Claims::finish`].
     Mine,
-    /// Someone else is at it.
+    /// Another thread is at it.
     Theirs,
     /// It is done.
     Finished,

@@ -119,7 +119,7 @@ impl<A: Algorithm> Engine<A> {
     /// while the image is still held (make it durable there), then ends the image.
     ///
     /// `publish` receives the reason if the image was not captured whole; it must then throw away
-    /// what the sink has. If `publish` panics, the image ends all the same and counts as failed.
+    /// what the sink has. If `publish` panics, the image ends anyway and counts as failed.
     ///
     /// # Errors
     /// [`BeginError`]; nothing changes, the sink is dropped, `publish` is not called.

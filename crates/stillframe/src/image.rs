@@ -121,7 +121,7 @@ impl<S: Sink> Held<S> {
     /// After each block the progress is published. A wish to stop is obeyed after `fill`: an image
     /// that was given up before its words were copied never reaches the sink.
     ///
-    /// If this fails or panics, the image stops before anyone else learns of the failure: a writer
+    /// If this fails or panics, the image stops before the failure is known elsewhere: a writer
     /// that waits for the capture waits in vain.
     pub(crate) fn push_parts(
         &mut self,

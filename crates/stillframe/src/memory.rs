@@ -225,7 +225,7 @@ impl Words {
         byte::store(self.word(index / 8), index % 8, value);
     }
 
-    /// All words as plain memory, if nobody else can reach them.
+    /// All words as plain memory, if no other thread can reach them.
     fn alone(&mut self) -> Option<&mut [u64]> {
         Arc::get_mut(&mut self.region)?; // acquires what other owners did before they let go
         // SAFETY: `len` words from `base` are committed and live as long as the region, of which

@@ -26,7 +26,7 @@ pub(crate) use std::{
 };
 
 /// What `body` returns, or `None` if it panicked. The panic's payload is leaked: its destructor is
-/// the body's own code and may panic again, where nobody catches it.
+/// the body's own code and may panic again, where nothing catches it.
 pub(crate) fn caught<R>(body: impl FnOnce() -> R) -> Option<R> {
     catch_unwind(AssertUnwindSafe(body)).map_err(std::mem::forget).ok()
 }

@@ -230,7 +230,7 @@ fn the_child_dies_with_the_thread_that_began() {
 }
 
 /// With SIGCHLD ignored the kernel waits for the child and its status is lost; success and the
-/// sink's error arrive all the same, and the rest arrives as an unknown end.
+/// sink's error still arrive, and the rest arrives as an unknown end.
 #[test]
 fn an_ignored_sigchld_loses_nothing_but_the_status() {
     let _watchdog = stillframe_peers::Watchdog::start();

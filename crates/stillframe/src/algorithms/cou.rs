@@ -19,8 +19,8 @@
 //! - A unit is *free*, *latched*, *copied* (its shadow is its image) or *saved* (captured).
 //! - C1: only who holds the latch touches the live words of a free unit for the image; each latch
 //!   is held for a copy of one unit (`bacou`: for the copy of at most 32 units within a block).
-//! - C2: copied and saved last until the image ends, and from then on nobody reads the unit's live
-//!   words for the image: the writer needs no latch.
+//! - C2: copied and saved last until the image ends, and from then on no thread reads the unit's
+//!   live words for the image: the writer needs no latch.
 //! - C3: what the writer stores follows in its program after it saw or made its unit copied or
 //!   saved.
 //! - C4: only the writer makes a unit copied, only the capture makes it saved.
@@ -302,7 +302,7 @@ impl<S: States> View for Frozen<S> {
         self.states.save(units, release_order(&self.handover), take);
     }
 
-    /// The writer goes on to save the units of the block, which nobody will read.
+    /// The writer goes on to save the units of the block, which will not be read.
     fn pass(&self, _block: usize, _len: usize) {}
 
     fn word(&self, index: usize) -> u64 {

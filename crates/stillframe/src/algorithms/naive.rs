@@ -4,7 +4,7 @@
 //! Supporting Update-Intensive Workloads", the physical snapshot.
 //!
 //! Idea: stop the writer, copy everything, let the writer go on; dump the copy. In parallel, the
-//! copy is made by `Options::threads` threads, of which the writer is one.
+//! copy is made by `Options::threads` threads, the writer included.
 //!
 //! - Memory: 2 copies. Begin: O(state), the writer copies (and starts the threads, some 20
 //!   microseconds each, which live as long as the copy: an algorithm keeps no thread, and a copy
@@ -56,7 +56,7 @@ impl Copiers for ByWriter {
     }
 }
 
-/// As many threads as the options say, of which the writer is one.
+/// As many threads as the options say, the writer included.
 #[derive(Debug)]
 pub struct ByThreads;
 

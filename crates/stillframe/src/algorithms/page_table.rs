@@ -20,7 +20,7 @@
 //! - T2: a table that is marked shared in the writer's root is written by its copier alone: in
 //!   Async-fork the thread that claimed it (`claim.rs`), in On-Demand-Fork no thread, since the
 //!   copy is the writer's and the image keeps the table.
-//! - T3: a page that is marked shared in the writer's table is written by nobody. All pages of a
+//! - T3: a page that is marked shared in the writer's table is not written. All pages of a
 //!   table are marked when the table is copied.
 //! - T4: a page that the writer has replaced is not used again before the image is done (edge 2).
 //!   `spare` has one slot for each page, and a copy exchanges one: they cannot run out.
@@ -281,7 +281,7 @@ impl<C: TableCopies> PageTables<C> {
         spare
     }
 
-    /// Makes sure that nobody else touches a table, which is marked shared.
+    /// Makes sure that no other thread touches a table, which is marked shared.
     fn own_table(&mut self, table: usize) {
         let base = (self.root.load(table) >> 1) as usize;
         let mut owned = base;

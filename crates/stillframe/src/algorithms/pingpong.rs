@@ -93,7 +93,7 @@ pub trait Layout: fmt::Debug + Sized + Send + 'static {
     /// Replaces an item of the state; `shadow` then holds its unit whole, and the flag is set. The
     /// old value comes from the state: no shadow is read.
     fn replace<T: Item>(&self, shadow: usize, item: usize, new: impl New<T>);
-    /// Flags units of which `shadow` holds the value.
+    /// Flags units whose value `shadow` holds.
     fn flag(&self, shadow: usize, units: Range<usize>);
     /// See [`Changes::marks`]; for `whole`, [`Changes::whole`].
     fn marks(&self, shadow: usize, block: usize, whole: bool) -> Marks;

@@ -8,7 +8,7 @@
 //!
 //! - Memory: 1 to 2 copies, by pages written before they are captured; 24 bytes a page beside.
 //!   Begin: one request, O(page table), of which the first image after new memory is the slowest.
-//!   Read: nothing added. Write: nothing, but for the first one to an uncaptured page, which waits
+//!   Read: nothing added. Write: nothing, except the first one to an uncaptured page, which waits
 //!   for a fault, two thread switches, a page copy and a system call. Capture: one system call a
 //!   page. Full image.
 //! - Unit: the page, and the kernel's business; partial writes need no care.
@@ -53,7 +53,7 @@ pub struct UserFault {
     len: usize,
     /// Whole pages.
     words: Words,
-    /// As many pages, of which an image uses the first ones.
+    /// As many pages; an image uses the first ones.
     shadow: Words,
     /// Where in the shadow a page is.
     slots: Words,
@@ -221,7 +221,7 @@ impl Pages {
         page * BLOCK_WORDS..(page + 1) * BLOCK_WORDS
     }
 
-    /// Saves and unprotects a page, unless someone else has done so or is at it (U2).
+    /// Saves and unprotects a page, unless another thread has done so or is doing so (U2).
     fn save(&self, page: usize) -> Claim {
         let claim = self.claims.claim(page, self.epoch);
         if claim == Claim::Mine {
@@ -266,7 +266,7 @@ impl View for Protected {
             Claim::Mine => {
                 pages.words.copy_to(block * BLOCK_WORDS, into);
                 pages.faults.unprotect(Pages::range(block));
-                // Nobody asks for the page again: it is captured once.
+                // The page is not asked for again: it is captured once.
                 return pages.claims.finish(block, pages.epoch);
             }
             Claim::Theirs => pages.claims.wait(block, pages.epoch),

@@ -250,7 +250,7 @@ impl Valkey {
 }
 
 impl Drop for Valkey {
-    /// Nobody tends any more: the capture walks itself.
+    /// No thread tends any more: the capture walks itself.
     fn drop(&mut self) {
         self.shared.deserted.store(1, Ordering::Release); // partner: `Serialiser::walks`
     }
@@ -266,7 +266,7 @@ pub struct Serialiser {
 }
 
 impl Serialiser {
-    /// Whether nobody else does the walk.
+    /// Whether no other thread does the walk.
     fn walks(&self) -> bool {
         self.shared.deserted.load(Ordering::Acquire) == 1 || thread::current().id() == self.begun_on
     }
@@ -307,8 +307,8 @@ impl View for Serialiser {
 }
 
 impl Drop for Serialiser {
-    /// The image is over, so nobody reads a clone again before the next begin, which starts a new
-    /// list of free slots. A slot that the writer still takes harms nobody.
+    /// The image is over, so no clone is read again before the next begin, which starts a new list
+    /// of free slots. A slot that the writer still takes does no harm.
     fn drop(&mut self) {
         self.shared.lock().pool.words.release(KEPT_WORDS);
     }

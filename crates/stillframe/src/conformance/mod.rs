@@ -2,7 +2,7 @@
 //!
 //! A *property* is a function of a seed that runs one algorithm and says what it found broken. The
 //! registry macro below makes each property a test of each algorithm; `mutants` turns the suite
-//! against deliberately broken builds, each of which it must reject. The oracle is a plain `Vec`
+//! against deliberately broken builds, and must reject each. The oracle is a plain `Vec`
 //! that sees the same writes and is copied at begin; it knows nothing of how images are made.
 //!
 //! - `probe`: the sink, whose expectations and manners were fixed before begin, so that it also

@@ -58,7 +58,7 @@ pub(super) fn join<T>(
     thread.join().map_err(|_| "the capture panicked".to_owned())
 }
 
-/// Cancels the image under way when a test ends early: nobody would tend to it.
+/// Cancels the image under way when a test ends early: no thread would tend it.
 pub(super) struct CancelAtEnd<'a>(pub(super) &'a Progress);
 
 impl Drop for CancelAtEnd<'_> {

@@ -158,7 +158,7 @@ struct Kept<A> {
 struct Steps<'a>(&'a AtomicUsize);
 
 impl Drop for Steps<'_> {
-    /// However the writer ends, nobody waits for it.
+    /// However the writer ends, no thread waits for it.
     fn drop(&mut self) {
         self.0.store(usize::MAX, Ordering::Release);
     }
@@ -213,7 +213,7 @@ impl<A: Algorithm> Kept<A> {
     }
 
     fn may_write_while_held(&self, fate: Fate) -> bool {
-        // Nobody would capture what the writer waits for.
+        // No thread would capture what the writer waits for.
         fate == Fate::There || !self.is_scarce || self.on_full == OnFull::Cancel
     }
 

@@ -43,7 +43,7 @@ struct SharedLeave {
     state: Mutex<State>,
     asked: Condvar,
     given: Condvar,
-    /// Somebody waits for the end of the capture. A hint, looked at every now and then: relaxed.
+    /// A thread waits for the end of the capture. A hint, looked at every now and then: relaxed.
     hurry: AtomicBool,
 }
 
@@ -70,7 +70,7 @@ impl Leave {
         Spells { shared: Arc::clone(&self.shared), progress, began: None }
     }
 
-    /// Whether somebody waits for the end of the capture.
+    /// Whether a thread waits for the end of the capture.
     pub(super) fn set_hurry(&self, hurry: bool) {
         self.shared.hurry.store(hurry, Ordering::Relaxed);
     }
@@ -197,7 +197,7 @@ mod tests {
 
     #[test]
     fn who_hurries_and_who_is_out_of_patience_goes_on_without_leave() {
-        let shared = SharedLeave::default(); // nobody gives leave
+        let shared = SharedLeave::default(); // no thread gives leave
         shared.ask();
         shared.wait(LONG, || true);
         shared.wait(Duration::from_millis(2), || false);

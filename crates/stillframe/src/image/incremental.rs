@@ -11,8 +11,8 @@
 //!   writer finds either no mark, or an image that left some, which it folds ([`fold`]): one that
 //!   was not settled, or of which the sink declined blocks (D4).
 //! - D3: between begin and `done` only the snapshotter touches the increment's words and marks.
-//! - D4: a block that the sink declines: Copy rolls it forward all the same, since the array is the
-//!   whole image before. Merge keeps its marks when the image is settled, so that the next image
+//! - D4: a block that the sink declines: Copy rolls it forward anyway, since the array is the whole
+//!   image before. Merge keeps its marks when the image is settled, so that the next image
 //!   carries them: the sink was not given those words.
 //!
 //! Completion is a property of the type, asked once a block: a branch that costs nothing.

@@ -5,8 +5,8 @@
 //!   moves of 8 bytes, so on x86-64 the loop is one `rep movsq`: to the processor the same loop,
 //!   run by microcode with whole lines at a time (half as fast again from memory, 2.5 times in
 //!   cache).
-//! - [`copy_memory`] copies memory that nobody else can reach, as `memcpy` does, which passes the
-//!   cache by: nearly twice as fast for large copies.
+//! - [`copy_memory`] copies memory that no other thread can reach, as `memcpy` does, which bypasses
+//!   the cache: nearly twice as fast for large copies.
 
 use std::sync::{Mutex, PoisonError};
 use std::thread;
@@ -145,8 +145,8 @@ unsafe fn move_words(from: *const u64, to: *mut u64, words: usize) {
     }
 }
 
-/// Atomics that nobody else can reach as plain words; `None` where a checker's atomics are more
-/// than a word.
+/// Atomics that no other thread can reach, as plain words; `None` where a checker's atomics are
+/// more than a word.
 pub(crate) fn plain(words: &mut [AtomicU64]) -> Option<&mut [u64]> {
     #[cfg(any(feature = "loom", feature = "shuttle"))]
     {

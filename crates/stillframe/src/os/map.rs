@@ -17,7 +17,7 @@ const WORD_BYTES: usize = size_of::<AtomicU64>();
 const PAGE_BYTES: usize = 4096;
 const HUGE_PAGE_BYTES: usize = 2 << 20;
 
-/// Reserved address space of which a prefix is committed.
+/// Reserved address space with a committed prefix.
 #[derive(Debug)]
 pub(crate) struct Region {
     base: NonNull<AtomicU64>,

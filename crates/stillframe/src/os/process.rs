@@ -14,7 +14,7 @@ pub(crate) struct Child {
 pub(crate) enum Ended {
     Exited(i32),
     Killed(i32),
-    /// Reaped by someone else, for example because the process ignores SIGCHLD.
+    /// Reaped elsewhere, for example because the process ignores SIGCHLD.
     Unknown,
 }
 
@@ -76,7 +76,7 @@ impl Child {
 
 impl Drop for Child {
     fn drop(&mut self) {
-        // Asked first: someone else may have reaped the child (a process that ignores SIGCHLD has
+        // Asked first: the child may have been reaped elsewhere (a process that ignores SIGCHLD has
         // it done by the kernel), and its number may be a stranger's by now.
         if !self.reaped && self.reap(libc::WNOHANG).is_none() {
             // SAFETY: an instant ago the child ran, so its number is its own.
@@ -93,7 +93,7 @@ struct SignalsBlocked {
 
 impl SignalsBlocked {
     fn new() -> Self {
-        // SAFETY: a `sigset_t` is plain data of which all zero is a value.
+        // SAFETY: a `sigset_t` is plain data; all zero is a value of it.
         let mut all: libc::sigset_t = unsafe { std::mem::zeroed() };
         let mut before = all;
         // SAFETY: `all` is a valid place.

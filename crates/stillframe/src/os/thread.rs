@@ -16,7 +16,7 @@ pub fn lower_priority() {
 
 /// How long the calling thread has had a processor; zero where the system does not say.
 pub(crate) fn thread_time() -> Duration {
-    // SAFETY: a `timespec` is plain data of which all zero is a value.
+    // SAFETY: a `timespec` is plain data; all zero is a value of it.
     let mut time: libc::timespec = unsafe { std::mem::zeroed() };
     // SAFETY: `time` is a valid place.
     let status = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };

@@ -1,8 +1,8 @@
 //! Write protection of a region's pages whose faults a thread of ours answers: `userfaultfd(2)`.
 //!
 //! - A write to a protected page makes its thread wait in the kernel until the page is unprotected.
-//! - Reads are never held up, and pages that were never touched are protected too: by a kernel that
-//!   knows how (Linux 6.4), or because they are touched first.
+//! - Reads never wait. Pages that were never touched are protected too: by a kernel that can do
+//!   that (Linux 6.4), or because they are touched first.
 //! - Faults of the kernel itself (a system call that writes into state memory) are not answered and
 //!   fail with EFAULT: that is what an unprivileged process may do.
 //!

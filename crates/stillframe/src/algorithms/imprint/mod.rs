@@ -50,7 +50,7 @@ use crate::sync::{Backoff, Ordering, fence};
 /// Records of a block before it gets a frame. A frame costs a block copy and as much log as
 /// `BLOCK_WORDS / 2` records.
 const LIMIT: u8 = if BLOCK_WORDS == 512 { 128 } else { 2 };
-/// The mark of a block of which nothing more is to be saved (I5); others count its records.
+/// The mark of a block with nothing more to save (I5); other marks count its records.
 const CLOSED: u8 = 255;
 const _: () = assert!(LIMIT < CLOSED);
 /// Words of a record, and of what comes before the words of a frame.

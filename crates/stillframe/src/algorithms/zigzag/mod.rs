@@ -11,14 +11,14 @@
 //!   unit larger than a word copies the unit. Full image, wait-free, with random access.
 //! - Unit: half a word, a word, line or page; [`Izz`] and [`Pzz`] no longer ones than a word, since
 //!   their layout is about words.
-//! - I1: `MW` does not change between two begins, so `A[!MW[k]][k]` is written by nobody in
+//! - I1: `MW` does not change between two begins, so `A[!MW[k]][k]` is not written in
 //!   between.
 //! - I2: right after begin `!MW[k] = MR[k]`, so that immutable home is what was latest.
 //! - I3: both homes of a word are equal (zero) until it is first written.
 //!
 //! Races: none. `MR` is the writer's alone; `MW` is stored at begin only, between the two edges of
-//! the hand-over; by I1 the snapshotter reads what nobody writes. Where bits of `MR` and `MW` share
-//! a word (IZZ), the writer stores the bits of `MW` as they were, in one atomic store.
+//! the hand-over; by I1 the snapshotter reads what no thread writes. Where bits of `MR` and `MW`
+//! share a word (IZZ), the writer stores the bits of `MW` as they were, in one atomic store.
 //!
 //! Deviations. (a) Flags start as 0 and 0, not `MR` 0 and `MW` 1: until the first begin no image
 //! needs the other home, and memory from the system need not be touched. (b) The unit rule: a part
