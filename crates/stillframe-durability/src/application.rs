@@ -1,11 +1,11 @@
-//! Whose state files hold: the tag of an application, and the layout of its words and actions.
+//! The owner of files: the tag of an application, and the layout of its words and actions.
 //!
-//! - Checkpoints and segments carry both in their headers. A directory of another application, or
-//!   of another layout, is refused by name; else one program would read the words of another as its
+//! - Checkpoints and segments carry both in their headers. A store refuses, by name, a directory of
+//!   another application or layout; otherwise one program would read the words of another as its
 //!   own, under valid checksums.
-//! - An *untagged* file, of an older version or of an application that gives no tag, is refused by
-//!   an application that has one, unless it says that the directory is its own. From then on its
-//!   new files bear the tag; the untagged ones before them in a chain or log are part of that.
+//! - An *untagged* file is of an older version, or of an application that gives no tag. An
+//!   application with a tag refuses it, unless its options say that the directory is its own. New
+//!   files then carry the tag; the untagged ones before them stay part of their chain or log.
 
 use std::fmt;
 use std::path::{Path, PathBuf};

@@ -1,8 +1,8 @@
 //! Chains: a full checkpoint, the base, and the increments upon it.
 //!
 //! - A chain is whole if each increment names the file before it by number *and* identity.
-//! - What an increment builds on is the durable checkpoint before it, so the increments between two
-//!   full checkpoints belong to the older one: the two make a *generation*.
+//! - An increment builds on the durable checkpoint before it, so the increments between two full
+//!   checkpoints belong to the older one: a full checkpoint and its increments are a *generation*.
 
 use crate::checkpoint::damage::Damage;
 use crate::checkpoint::reader::Reader;
@@ -17,7 +17,7 @@ use crate::names;
 #[non_exhaustive]
 pub struct Increments {
     /// Increments upon a base. A chain of twice as many is waited for, and if merges fail the next
-    /// checkpoint is full (but for an algorithm whose images are increments).
+    /// checkpoint is full (except with an algorithm whose images are increments).
     pub count_max: usize,
     /// Bytes of increments, in percent of their base.
     pub percent_max: u64,

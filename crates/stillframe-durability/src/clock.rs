@@ -1,4 +1,4 @@
-//! The clock of the machine, for people and for what is kept by its age.
+//! The clock of the machine, for people and for retention by age.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

@@ -1,4 +1,4 @@
-//! The errors of a store: what, where, what to do.
+//! The errors of a store: each says what failed, where, and what to do.
 
 use std::fmt;
 use std::io::{self, ErrorKind};
@@ -180,7 +180,7 @@ pub enum Error {
         /// Its length.
         bytes: usize,
     },
-    /// Someone waits for a record that was never added.
+    /// The caller waits for a record that was never added.
     #[error(
         "there is no record {sequence} in the log, which ends with {last}; wait for one of those"
     )]

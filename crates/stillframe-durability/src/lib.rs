@@ -30,8 +30,8 @@
 //! # }
 //! ```
 //!
-//! What must not be lost between two checkpoints is logged before it is done:
-//! [`Store::open_with_log`] has the example.
+//! An application that must lose nothing between two checkpoints logs each action before it applies
+//! the action: [`Store::open_with_log`] has the example.
 //!
 //! Reading order: [`Store`], [`Options`], [`LogOptions`], [`Stats`], [`Recovery`]. Inside:
 //! `checkpoint` is the format, reader and writer; `recovery` finds the newest sound checkpoint;

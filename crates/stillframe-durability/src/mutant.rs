@@ -1,5 +1,5 @@
-//! Deliberate mistakes, compiled for tests alone: the crash tests must find each one. In a normal
-//! build the question whether one is made is the constant `false`.
+//! Deliberate mistakes, compiled for tests alone: the crash tests must find each one. A normal
+//! build makes none: each test for one is the constant `false`.
 
 stillframe::mutants! {
     pub(crate) when test;

@@ -1,4 +1,4 @@
-//! What a store is opened with.
+//! The options of a store.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ pub struct Options {
     /// How the log is kept, if the store is opened with one.
     pub log: LogOptions,
     /// How long chains of increments may become; `None` for full checkpoints only. (An algorithm
-    /// whose images are increments has these all the same, with the default.)
+    /// whose images are increments has these anyway, with the default.)
     pub increments: Option<Increments>,
     /// Most bytes a second that checkpoints write; no limit by default.
     pub bandwidth: Option<u64>,

@@ -1,14 +1,13 @@
 //! Finds the newest sound checkpoint of a directory and loads it.
 //!
-//! - A damaged checkpoint is passed over only for an older sound one, and then set aside under
-//!   another name: it must not count as one of the generations that are kept.
-//! - An increment is of no use without all that it builds on. Where there are increments, nothing
-//!   that is damaged or missing is passed over unless the options say so: what is whole may be much
-//!   older.
+//! - Recovery skips a damaged checkpoint only if an older one is sound, and then sets the damaged
+//!   one aside under another name: it must not count as one of the generations that are kept.
+//! - An increment is of no use without all that it builds on. Where there are increments, recovery
+//!   skips nothing damaged or missing unless the options say so: the whole part may be much older.
 //! - Checkpoints that are all damaged never become an empty state.
-//! - One that is sound but of a newer version stops the recovery: what lies behind it is older.
-//! - So does one that the disk does not give: that is no proof of damage, and an older one may lie
-//!   behind what was acknowledged.
+//! - A sound checkpoint of a newer version stops the recovery: those before it are older.
+//! - A checkpoint that the disk cannot read stops the recovery, too: that proves no damage, and an
+//!   older one may lack acknowledged changes.
 
 use std::fmt;
 use std::path::PathBuf;

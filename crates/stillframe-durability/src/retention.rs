@@ -1,9 +1,9 @@
 //! Which checkpoints, and how much of the log before them, are kept.
 //!
-//! - A generation is a full checkpoint with the increments upon it: it is kept whole or not at all.
-//! - Two generations whose full checkpoint is known to be sound are kept in any case, whatever the
-//!   rule says; with double backup one.
-//! - The log is kept from the oldest checkpoint on that is: each one leads to all later states.
+//! - A generation, a full checkpoint with the increments upon it, is kept whole or not at all.
+//! - Two generations whose full checkpoint is known to be sound are kept whatever the rule says;
+//!   one with double backup.
+//! - The log is kept from the oldest kept checkpoint on: each checkpoint leads to all later states.
 
 use std::io::Read;
 use std::time::Duration;

@@ -1,12 +1,12 @@
-//! A store as it was, in a directory of its own, without the application: the checkpoints that are
-//! not after the point asked for, and the log up to it, for the application to open.
+//! Makes a store as it was, in a directory of its own, without the application: the checkpoints up
+//! to the point asked for, and the log up to that point, for the application to open.
 //!
-//! - The source is only read. What is written last are the checkpoints, the newest last of all: a
-//!   log that begins late is no state without them, so a rewind that is interrupted leaves nothing
-//!   that could be taken for one.
-//! - The newest checkpoint is read with all that it builds on, by the code that opens a store, and
-//!   refused for the same reasons; so it takes the memory of the state. Older ones are copied as
-//!   they are, and checked by their next reader.
+//! - The source is only read. The checkpoints are written last, the newest last of all: a log that
+//!   begins late is no state without them, so an interrupted rewind leaves nothing that could be
+//!   taken for a store.
+//! - The code that opens a store reads the newest checkpoint, with all that it builds on, and
+//!   refuses it for the same reasons; so a rewind takes the memory of the state. Older checkpoints
+//!   are copied as they are, and checked by their next reader.
 //! - Records keep their numbers and times, and are checked on the way.
 
 use std::io::{Read, Write};

@@ -71,7 +71,7 @@ pub struct LogStats {
     pub bytes: u64,
     /// Batches in which they were written.
     pub batches: u64,
-    /// Syncs of the log's file, but for those that begin and end a segment.
+    /// Syncs of the log's file, except those that begin and end a segment.
     pub syncs: u64,
     /// Times a record had to wait because too many waited for the disk.
     pub waits: u64,

@@ -1,13 +1,13 @@
 //! Which blocks were written since the last durable checkpoint: what an increment of an algorithm
 //! with full images holds.
 //!
-//! - One byte a block of 4 KiB, stored by each write without a look at what it was: no branch on
-//!   data, no atomic, and a table that the caches hold (0.02 % of the state).
+//! - One byte a block of 4 KiB, which each write stores and none reads: no branch on data, no
+//!   atomic, and a table that the caches hold (0.02 % of the state).
 //! - At begin the writer gives its table away and goes on with an empty one, O(1). The snapshotter
-//!   owns the other until the checkpoint is durable or has failed; then its marks are cleared, or
-//!   kept for the next one. Neither touches the other's.
-//! - A table that is lost with its checkpoint (a panic, a begin that failed) costs a full
-//!   checkpoint, never a block.
+//!   owns the full one until the checkpoint is durable or has failed; then its marks are cleared,
+//!   or kept for the next checkpoint. Neither thread touches the other's table.
+//! - A table that is lost with its checkpoint (a panic, a failed begin) costs a full checkpoint,
+//!   never a block.
 
 use stillframe::BLOCK_WORDS;
 

@@ -1,5 +1,5 @@
 //! Increments of images that are whole: the file declines the blocks that were not written since
-//! the checkpoint before. Whatever the algorithm keeps beside the state must follow all the same.
+//! the checkpoint before. What the algorithm keeps beside the state must still follow.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! When checkpoints are due, and how fast they are written: nobody who ends a store waits for a
+//! When checkpoints are due, and how fast they are written: a store that ends does not wait for a
 //! limit of speed, and a schedule that is not kept is reported.
 
 use std::time::{Duration, Instant};

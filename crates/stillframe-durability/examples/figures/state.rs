@@ -34,7 +34,7 @@ pub(crate) fn write(megabytes: usize) -> Printed {
     let words = words(megabytes);
     let mut array: Vec<u64> = (0..words as u64).collect();
     let plain = nanoseconds(words, |index| array[black_box(index)] = index as u64);
-    black_box(&array); // or nobody would need the writes
+    black_box(&array); // or the compiler could drop the writes
     let store = |options: Options| -> Result<f64, Box<dyn std::error::Error>> {
         let directory = tempfile::tempdir()?;
         let mut store: Store = Store::open(directory.path(), options)?;

@@ -21,7 +21,7 @@ pub(super) fn digest_of(bytes: &[u8]) -> u64 {
     checksum(ALGORITHM, bytes)
 }
 
-/// Joins the digests of two parts, of which the second has a certain length.
+/// Joins the digests of two parts; it is made for one length of the second part.
 pub(super) struct Joint {
     bytes: u64,
     /// x^(8 * bytes).

@@ -1,14 +1,14 @@
-//! Loads a checkpoint, by one thread or by several, which does not show in what comes of it.
+//! Loads a checkpoint with one thread or several; the result does not depend on their number.
 //!
 //! - The file is cut into stretches ([`plan`]). Each thread reads the next one, checks and unpacks
-//!   its blocks, and puts their words into memory, or has one thread hand them on. Memory that is
-//!   fresh is slow to touch, so that, too, is better shared.
-//! - Stretches are taken in order, and every one that was taken is reported. So of several damages
-//!   the report names the one at the lowest offset, whichever thread found one first.
+//!   its blocks, and puts their words into memory, or has one thread hand them on. Fresh memory is
+//!   slow to touch, so threads share that work, too.
+//! - Threads take stretches in order, and report every one that they took. So the report names the
+//!   damage at the lowest offset, whichever thread found one first.
 //! - Within a file each word comes once, so its runs may come in any order; that they rise is known
 //!   when the stretches are put in order, as is the digest of the file.
-//! - Memory: a stretch and what is unpacked of a block for each thread, and two batches of words on
-//!   their way, a mebibyte each with blocks of the size that is written.
+//! - Memory: for each thread a stretch and one unpacked block, and two batches of words on their
+//!   way: a mebibyte each with blocks of the size that is written.
 
 mod plan;
 

@@ -282,7 +282,7 @@ fn seal_block(block: &mut [u8], start: u64, packed: bool) {
     block[0..4].copy_from_slice(&checksum.to_le_bytes());
 }
 
-/// The footer but for the digest, which covers these bytes too.
+/// The footer without the digest, which covers these bytes too.
 fn encode_footer(header: &Header, blocks: u64) -> [u8; FOOTER_BYTES - 8] {
     let mut bytes = [0; FOOTER_BYTES - 8];
     bytes[0..8].copy_from_slice(&FOOTER_MAGIC);

@@ -1,4 +1,4 @@
-//! Packs blocks by LZ4: here, or by threads.
+//! Packs blocks with LZ4, on this thread or on others.
 //!
 //! - Blocks go round the threads in turn, and come back in turn: their order needs no numbers, and
 //!   the file is the same whichever thread packed it.

@@ -1,7 +1,7 @@
-//! Reads a checkpoint and believes nothing of it that is not proved.
+//! Reads a checkpoint and trusts nothing in it that is not proved.
 //!
-//! - The length of the file is compared with what the header promises, where it does, before
-//!   anything is sized by it; a reader holds one block of at most 1 MiB.
+//! - Where the header determines the length of the file, the two are compared before anything is
+//!   sized by the header; a reader holds one block of at most 1 MiB.
 //! - Words are handed out block by block as their checksums match. Only when
 //!   [`Reader::next`] has returned `false` are they a checkpoint: the footer may still disagree.
 

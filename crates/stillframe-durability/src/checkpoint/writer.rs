@@ -4,8 +4,7 @@
 //!   may run in a forked child.
 //! - Nothing is written before the first push, so that preparing a header costs the application's
 //!   thread no system call.
-//! - What a block may hold is bounded by its true payload, packed or not: a reader sizes its buffer
-//!   by the header.
+//! - The true payload bounds a block, packed or not: a reader sizes its buffer by the header.
 
 use std::fmt;
 use std::io::{self, Write};

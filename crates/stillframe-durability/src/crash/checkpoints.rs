@@ -210,7 +210,7 @@ fn larger_stores_survive_random_crashes_life_after_life() {
 
 // ---- every call fails once
 
-/// What a store did on a disk of which one call failed.
+/// What a store did on a disk where one call failed.
 struct Lived {
     oracle: Oracle,
     errors: Vec<String>,

@@ -137,7 +137,7 @@ fn each_mistake_in_the_log_is_found() {
     }
 }
 
-/// Makes four batches durable on a disk of which one call fails, going on after the error, and
+/// Makes four batches durable on a disk where one call fails, going on after the error, and
 /// after a process that was killed with records that it had not synced.
 fn persist(disk: &SimulatedDisk, oracle: &mut Oracle, errors: &mut Vec<String>) {
     let (mut batches, mut kills) = (0, 0);

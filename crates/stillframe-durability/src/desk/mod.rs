@@ -2,7 +2,7 @@
 //! the counts.
 //!
 //! - The state is locked when a checkpoint begins and when it ends, never at a point of consistency
-//!   at which nothing is due.
+//!   where no checkpoint is due.
 //! - The next file is created and its buffer allocated *before* its checkpoint begins, on the
 //!   snapshotter's thread: begin makes no system call that could wait for the disk, and a forked
 //!   child finds all it needs.
@@ -11,9 +11,9 @@
 //! - A checkpoint exists from the rename on. Before, a failure at any step removes the file. Older
 //!   ones go only when two newer *full* ones are known to be sound: made, or recovered, by this
 //!   very store.
-//! - An increment builds on the newest durable checkpoint. Whatever makes it doubtful what that
-//!   lacks (a table lost, a file of the chain found damaged) empties the chain: the next checkpoint
-//!   is full.
+//! - An increment builds on the newest durable checkpoint. If what that checkpoint lacks becomes
+//!   doubtful (a table is lost, a file of the chain is found damaged), the chain is emptied and the
+//!   next checkpoint is full.
 
 mod file;
 mod manner;

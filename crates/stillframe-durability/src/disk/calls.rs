@@ -1,5 +1,5 @@
-//! Patience with single calls: one that was interrupted is made again, and one that did half is
-//! completed. A sync is never made again.
+//! Single calls, tried again: an interrupted call is made again, and a short one is completed. A
+//! sync is never made again.
 
 use std::io::{self, ErrorKind};
 

@@ -4,9 +4,9 @@ use std::collections::HashMap;
 
 use super::{Change, Files, Platter};
 
-/// Writes of which every subset of sectors is tried.
+/// Writes whose sectors are tried in every subset.
 const WINDOW_WRITES: usize = 3;
-/// Sectors, lengths and names of which every subset can be tried.
+/// The most sectors, lengths and names that can be tried in every subset.
 const PIECES_MAX: usize = 16;
 
 /// Loses power everywhere in a history of changes to a disk that held `start`: after every prefix,

@@ -1,8 +1,5 @@
-//! A disk as its users have it: with paths for messages, and with patience for calls that were
-//! interrupted or did half.
-//!
-//! - A call that was interrupted is tried again, but never a sync.
-//! - What this crate writes goes through [`Output`].
+//! A disk for its users: with paths for messages, and with interrupted and short calls tried again,
+//! except a sync. This crate writes all its files through [`Output`].
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};

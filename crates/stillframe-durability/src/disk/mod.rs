@@ -2,14 +2,13 @@
 //! as two small traits.
 //!
 //! - [`RealDisk`] is the file system of the machine; [`SimulatedDisk`] is one in memory that loses
-//!   power and fails calls as a test asks. What both promise is written down in
-//!   `docs/formats/disk.md`.
-//! - A disk is one directory. One process holds it, if it has taken its lock; those below are disks
-//!   of their own.
+//!   power and fails calls as a test asks. `docs/formats/disk.md` has
+//!   what both promise.
+//! - A disk is one directory, which one process locks; directories below it are disks of their own.
 //! - A name appears, changes or goes durably only through [`Disk::sync_names`]; bytes and length of
 //!   a file only through [`DiskFile::sync`].
-//! - Calls may be interrupted and writes may be short: [`Directory`] is where that is dealt with.
-//!   A file of this crate that once failed is refused ever after.
+//! - Calls may be interrupted and writes may be short: [`Directory`] deals with both. A file of
+//!   this crate that failed once is never used again.
 
 mod calls;
 mod crashes;

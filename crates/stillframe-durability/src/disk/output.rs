@@ -5,11 +5,11 @@
 //! - A sync is never tried again, also not an interrupted one.
 //! - Writing neither locks nor logs, and allocates nothing unless it may use a thread: without one
 //!   it may run in a forked child.
-//! - Bytes that are gathered, or that a thread has, are in the file after [`Output::flush`]. What
-//!   the thread has is bounded by its stages, which go round.
-//! - The page cache is passed by where the disk can do that: an image of gigabytes would push
-//!   everything else out of it, and making its pages takes the kernel about a second per gigabyte,
-//!   during which many kernels let no other thread have the core.
+//! - Gathered bytes, and those that the thread has, are in the file after [`Output::flush`]. The
+//!   thread's stages, which are reused, bound what it has.
+//! - Writes bypass the page cache where the disk can do that: an image of gigabytes would evict
+//!   everything else, and making its pages takes the kernel about a second per gigabyte, during
+//!   which many kernels let no other thread have the core.
 
 use std::io::{self, ErrorKind, Write};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! How fast files are written, where that is limited, and whether they are written on at all.
+//! The limit of how fast files are written, and the cancelling of what is being written.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;

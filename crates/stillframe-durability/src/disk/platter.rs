@@ -1,16 +1,16 @@
 //! What a disk holds, now and after a loss of power.
 //!
-//! - Every file has two contents: what a reader sees (*live*), and what was synced (*durable*).
-//!   What lies between is kept as pieces: one for each sector that a write touched, one for each
-//!   change of the length, one for each change of a name.
+//! - Every file has two contents: what a reader sees (*live*), and what was synced (*durable*). The
+//!   difference is kept as pieces: one for each sector that a write touched, one for each change of
+//!   the length, one for each change of a name.
 //! - A loss of power keeps any subset of the pieces. A sector thus holds what it held after *some*
 //!   write since the last sync, or at that sync: writes are torn at sectors and reordered.
-//!   A sector of which no write survived, below a length that did, is zero.
-//! - A sync of a file makes its pieces durable. One that fails leaves each sector to chance for
-//!   good, no later sync makes up for it; the length is part of the inode, which is kept.
-//! - Names are kept apart from files and folders, as links to them, in the folder they stand in;
-//!   only a sync of that folder's names makes them durable, in whatever order they were made. What
-//!   lies in a folder whose own name is lost is lost with it.
+//!   A sector without a surviving write, below a length that survived, is zero.
+//! - A sync of a file makes its pieces durable. A failed sync leaves each sector to chance, and no
+//!   later sync makes up for it; the length is part of the inode, which is kept.
+//! - Names are links to files and folders, in the folder that has them; only a sync of that
+//!   folder's names makes them durable, in any order. A folder whose own name is lost takes its
+//!   content with it.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;

@@ -155,7 +155,7 @@ impl State {
         }
     }
 
-    /// A call of which nothing happens if it fails.
+    /// A call that does nothing if it fails.
     fn whole_call(&mut self) -> io::Result<()> {
         match self.call()? {
             Some(fault @ Fault::Error(_)) => Err(error(fault)),

@@ -1,9 +1,9 @@
-//! Reads the files of a store without opening it: what they say of themselves, and which of their
-//! bytes are not what was written. For tools; nothing here changes a file or takes the lock.
+//! Reads the files of a store without opening it: their headers, and all their damage. For tools;
+//! nothing here changes a file or takes the lock.
 //!
 //! - Memory is bounded whatever a file says: a block of at most 1 MiB, or a window of a log.
-//! - Reading goes on past a damaged block, because its place does not depend on it, so that all
-//!   damage of a checkpoint is reported. In a log nothing behind a damaged record has a place.
+//! - Reading goes on past a damaged block where the next offset does not depend on it, so that all
+//!   damage of a checkpoint is reported. In a log no offset after a damaged record is known.
 
 mod checkpoint;
 mod segment;

@@ -1,7 +1,7 @@
 //! A segment of the log, through a window.
 //!
-//! The rule of torn tail and damage is the one argued at the head of `log`, and a test compares the
-//! two readers. This one holds 64 KiB instead of the segment, and does not hand records out.
+//! A torn tail differs from damage by the rule at the head of `log`, and a test compares the two
+//! readers. This one holds 64 KiB instead of the segment, and does not hand records out.
 
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
 use std::ops::Range;

@@ -1,10 +1,10 @@
 //! Reads and checks a log ahead of the thread that applies it.
 //!
-//! - A thread reads, and copies valid records into batches; the calling one hands them out. They
-//!   come in the same order and lead to the same report or error as without it.
-//! - What lies beyond a record that broke off is not handed over, though it may have been read.
-//! - Memory: the segment that the thread reads, and three batches: of the records that are applied,
-//!   of those that wait, and the one that is being filled.
+//! - A thread reads, and copies valid records into batches; the calling thread hands them out. The
+//!   records come in the same order and lead to the same report or error as without the thread.
+//! - Records after one at which the caller breaks off may have been read, but are not handed out.
+//! - Memory: the segment that the thread reads, and three batches: one applied, one waiting, and
+//!   one being filled.
 
 use std::ops::{ControlFlow, Range};
 use std::panic::resume_unwind;
@@ -16,7 +16,7 @@ use super::{Record, name, segments};
 use crate::disk::Directory;
 use crate::error::Error;
 
-/// Bytes of payloads in a batch, but for the last one.
+/// Bytes of payloads in each batch but the last.
 const BATCH_BYTES: usize = 1 << 20;
 const BATCH_RECORDS: usize = 4096;
 /// A log that is no longer is not worth a thread.

@@ -1,10 +1,10 @@
 //! The thread that writes the log, with group commit: while the disk is busy with one batch, the
 //! application fills the next.
 //!
-//! - The lock is held to move bytes in memory, never during a call of the disk.
+//! - The lock is taken to move bytes in memory, never during a call of the disk.
 //! - A record counts as durable when a sync that began after it was written has succeeded.
-//! - The first error is the last: the log is poisoned, what waits is given up, and every later call
-//!   says why. Nothing is durable that was not before.
+//! - The first error poisons the log: waiting records are given up, every later call returns that
+//!   error, and nothing more becomes durable.
 //! - Records that wait for the disk are bounded by `waiting_bytes_max`, or one record.
 
 mod thread;
@@ -53,7 +53,7 @@ struct State {
     last: u64,
     /// Its time.
     time_ms: u64,
-    /// Someone waits until the records up to this one are durable.
+    /// A thread waits until the records up to this one are durable.
     wanted: u64,
     /// Whether the logger waits for `work`, and whether any thread waits for `done`.
     is_idle: bool,

@@ -4,8 +4,8 @@
 //!
 //! Invariants of the writer:
 //! - W1: A segment gets its name, `log-` and the number of its first record, after its header and
-//!   whatever it starts with were synced, and that happens after every record of a lower number
-//!   was. So a name alone proves that all records below it were on the disk, and a bad header is
+//!   the records it starts with were synced, which happens after every record of a lower number was
+//!   synced. So a name alone proves that all records below it were on the disk, and a bad header is
 //!   damage, never a crash.
 //! - W2: `unsynced` counts the records before this one that were not known to be on the disk when
 //!   it was written. So a record with number `s` proves that all up to `s - 1 - unsynced` were.
@@ -16,10 +16,10 @@
 //!   time" is a prefix of the log.
 //! - W5: A checkpoint is published after every record below its position was synced. So the
 //!   position proves, as a name does, that they were on the disk.
-//! - W6: After each sync that succeeded, and before anybody learns of it, a *mark* is written: all
-//!   records before it are on the disk, in a segment whose name is. It is not synced itself: it
-//!   outlives a process that is killed, and where power is lost with it, the log is as sound as
-//!   without it. It may share a sector with the records that it speaks of. A sector is written
+//! - W6: After each sync that succeeded, and before any record is acknowledged for it, a *mark* is
+//!   written: all records before it are on the disk, in a segment whose name is. The mark itself is
+//!   not synced: it outlives a process that is killed, and if a loss of power takes it, the log is
+//!   as sound as without it. It may share a sector with records that it covers. A sector is written
 //!   whole or not at all, and their bytes are the same in either.
 //!
 //! A segment is read up to the first record of the next one. Let `k` be the first number without a

@@ -16,7 +16,7 @@ pub enum Policy {
     /// once a second, which survives a loss of power.
     EverySecond,
     /// They are written within a millisecond, and synced when the operating system likes, when a
-    /// segment ends, when a checkpoint is published, or when someone waits for it.
+    /// segment ends, when a checkpoint is published, or when a thread waits for it.
     No,
 }
 

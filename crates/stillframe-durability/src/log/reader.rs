@@ -269,7 +269,7 @@ struct Traces {
 fn traces(bytes: &[u8], sequence: u64, nonce: u64) -> Traces {
     let (mut at, mut traces) = (0, Traces::default());
     while let Some(rest) = bytes.get(at..).filter(|rest| rest.len() >= RECORD_HEAD_BYTES) {
-        // This many records may lie between; a cheap test first, for nearly every place fails it.
+        // A cheap test first, which nearly every offset fails: few records fit in between.
         let most = (at / RECORD_HEAD_BYTES) as u64;
         let ahead = u64_at(rest, 8).wrapping_sub(sequence);
         let record = if ahead <= most { Record::decode(rest, nonce) } else { None };

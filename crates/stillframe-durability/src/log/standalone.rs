@@ -1,8 +1,8 @@
 //! A log without a store: for programs that keep state, and images of it, in another manner.
 //!
 //! - An image notes its *position*, the number of the first record that it lacks. It is published
-//!   after every record below that was made durable ([`LogHandle::wait_durable`]); so the position
-//!   is proof that they were on the disk (W5), and what ends before it is damaged.
+//!   after every record below was made durable ([`LogHandle::wait_durable`]); so the position
+//!   proves that they were on the disk (W5), and a log that ends before it is damaged.
 //! - Records below the position of a published image may go ([`Log::remove_below`]). A crash
 //!   before they have gone is harmless: they are not read.
 //! - As with a store, reading changes nothing, and may be interrupted and repeated.

@@ -164,7 +164,7 @@ fn every_flipped_bit_is_damage_where_it_is_proved_and_else_a_torn_tail() {
                 }
             }
             // Where the name of a later segment proves all, all records and what is between them
-            // count; nobody reads what is behind them.
+            // count; what follows them is not read.
             let is_behind = pieces.last().is_some_and(|(start, _)| *start <= bit / 8);
             assert_eq!(read(&bytes, Some(11)).is_err(), !is_behind, "bit {bit}");
             bytes[bit / 8] ^= 1 << (bit % 8);

@@ -1,9 +1,9 @@
 //! Appends records to a log.
 //!
-//! - A record is acknowledged by [`Writer::sync`] alone, which says so in the file first (W6), and
-//!   not if the file is no longer the one under its name.
-//! - After an error the writer is of no use: what it had not synced is in doubt. The log goes on
-//!   after a recovery.
+//! - Only [`Writer::sync`] acknowledges a record, after it has written a mark (W6), and only if the
+//!   file is still the one under its name.
+//! - After an error the writer is of no use: records that it had not synced are in doubt. The log
+//!   goes on after a recovery.
 
 use std::io::{ErrorKind, Write};
 use std::path::PathBuf;

@@ -1,7 +1,7 @@
 //! Opens a store with a log: checkpoint, replay, log.
 //!
-//! - The actions are applied to a store that neither logs nor checkpoints; what is on the disk does
-//!   not change until all of them were. So a replay that is interrupted is simply done again.
+//! - The actions are applied to a store that neither logs nor checkpoints; nothing on the disk
+//!   changes until all of them were. So an interrupted replay is simply done again.
 //! - Only then are leftovers removed, lost records moved aside, and a new segment begun.
 
 use std::ops::ControlFlow;

@@ -1,14 +1,14 @@
 //! The stretches of a file: who reads which, and where its blocks are.
 //!
-//! - Where the places of blocks follow from the header, a stretch is sixteen blocks, and stretches
-//!   have nothing to do with each other.
+//! - Where the header determines the offsets of blocks, a stretch is sixteen blocks, and stretches
+//!   are independent of each other.
 //! - Elsewhere (packed files, increments) a stretch is a piece of the file, and only the head of a
 //!   block says where the next one starts. So stretches are read at once and *walked* in turn,
-//!   from head to head, which touches a few bytes of each block. Then each is checked for itself,
-//!   by the thread that has read it. What a walk leaves, a part of a block, is carried to the next
-//!   stretch: every byte is read once.
-//! - A length is believed before its block's checksum is known. A wrong one leads the walk astray,
-//!   and the checksum of that block, which lies before whatever is found there, decides.
+//!   from head to head, which touches a few bytes of each block. Then the thread that has read a
+//!   stretch checks it. A walk carries a part of a block at the end to the next stretch: every byte
+//!   is read once.
+//! - A walk trusts a length before its block's checksum is known. A wrong length leads the walk
+//!   astray, but that block comes first, and its checksum is the damage that is reported.
 //! - A thread that has taken a stretch gives the next one its turn, even if it cannot read its own.
 
 use std::io::Read;
