@@ -6,8 +6,8 @@
 //! pair     len | key | len | value         hashes
 //! scored   len | key | score (8 bytes)     sorted sets
 //! ```
-//! A length is an LEB128 number, so one byte up to 127. The bytes of a score have the
-//! order of its number ([`score_bytes`]).
+//! A length is an LEB128 number: one byte up to 127. Scores as bytes sort as they do as numbers
+//! ([`score_bytes`]).
 //!
 //! Invariant: a run is always a whole number of well-formed elements; only this module and
 //! [`crate::collection::chunk`] write them.

@@ -24,11 +24,11 @@
 //! - T1: a child's `len` is the number of elements below it; all leaves are at one depth.
 //! - T2: `low` of a child is at most every key below it, and more than every key below the child
 //!   before it. `low` of the first child means nothing: lesser keys belong there, too.
-//! - T3: no node is empty (but a tree's only leaf), or overfull unless it cannot be split. A node
-//!   that shrinks is merged with a neighbour if both fit into three quarters of a node; so two
+//! - T3: no node is empty (except a tree's only leaf), or overfull unless it cannot be split. A
+//!   node that shrinks is merged with a neighbour if both fit into three quarters of a node; so two
 //!   neighbours take more than half a node together (leaves where elements are of like length).
-//! - T4: a node is changed only through [`node::own`] or [`node::alone`]: never one that somebody
-//!   else holds.
+//! - T4: a node is changed only through [`node::own`] or [`node::alone`], which never give a shared
+//!   one.
 //!
 //! Costs, n elements: find, insert, remove, rank: O(log n) nodes of at most 4 KiB (or one element).
 

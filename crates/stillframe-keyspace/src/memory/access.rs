@@ -1,9 +1,9 @@
 //! When, or how often, each key was used: one number a slot, beside the slots, for OBJECT and for
 //! eviction.
 //!
-//! It is not in the entry, so that reading a key writes nothing that an image
-//! may look at: no entry is cloned and (with fork) no page of entries is copied because of a GET.
-//! A use costs one store. Two readings, by what is counted:
+//! The number is not in the entry, so that a read of a key writes nothing that an image reads: a
+//! GET clones no entry and (with fork) copies no page of entries. A use costs one store. The number
+//! has one of two meanings:
 //!
 //! ```text
 //! recency:    tick of the last use (a tick is 100 ms), wrapping after thirteen years

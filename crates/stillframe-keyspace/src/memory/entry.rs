@@ -13,7 +13,7 @@
 //! large one.
 //!
 //! Invariants
-//! - The address of an entry and its key never change; neither does `stamp`, but for the kind.
+//! - The address of an entry and its key never change; neither does `stamp`, except the kind.
 //! - All `room` bytes are initialised.
 //! - [`Owned`] is the one owner. It is a bare pointer: unlike a `Box`, moving it asserts nothing
 //!   about other readers, so it can lie in limbo while an image reads the entry.

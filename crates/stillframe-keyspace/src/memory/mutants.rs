@@ -117,7 +117,7 @@ mod tests {
 
     /// Keys of the keyspace. Miri is slow: each kind of key and change comes up a few times still.
     const KEYS: usize = if cfg!(miri) { 16 } else { 60 };
-    /// This many that a range of limbo is larger than a block, and there are several.
+    /// Enough that a range of limbo is larger than a block, and there are several.
     const MANY_KEYS: usize = 5000;
     const RANGE: usize = 2 * BLOCK;
     /// Elements that a change adds to a collection.

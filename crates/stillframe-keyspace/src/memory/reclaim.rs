@@ -1,7 +1,7 @@
 //! The thread that drops what would delay the writer: batches of entries, long values, indexes.
 //!
-//! It starts when first needed and runs at low priority. If the system gives no thread, garbage is
-//! dropped where it arises: slower, never wrong.
+//! The thread starts when first needed and runs at low priority. If the system gives none, garbage
+//! is dropped where it arises: slower, never wrong.
 
 use std::any::Any;
 use std::sync::Arc;

@@ -8,9 +8,9 @@
 //! Invariants
 //! - M1: a word that is not 0 is the handle of a live entry, owned by this slot alone. An entry
 //!   lives in one slot and never moves, so its slot shows whether it was captured.
-//! - M2: an entry is changed or freed only if no image can see it: no image is held, or it is
-//!   younger than the frozen eras, or its slot lies below `captured`. Else its replacement is a
-//!   new entry, and it waits in limbo.
+//! - M2: an entry is changed or freed only if no image can see it: no image is held, or the entry
+//!   is younger than the frozen eras, or its slot lies below `captured`. Otherwise a new entry
+//!   replaces it, and it waits in limbo.
 //! - M3: what leaves a slot was overwritten there first, and only then retired.
 //! - M4: limbo releases a range when the capture has passed all of it (`Engine::captured`, Acquire:
 //!   the sink has let go of those entries), and everything when the image is over (Acquire too).
@@ -23,7 +23,7 @@
 //! A slot freed and reused while an image is held, by cases (old entry `o`, frozen, not captured):
 //! - `o` leaves and the slot is empty: the algorithm keeps `o`'s handle for the image, limbo keeps
 //!   `o` itself.
-//! - A new entry `n` comes into the slot: it is young; the image sees `o` all the same, as the
+//! - A new entry `n` comes into the slot: it is young; the image still sees `o`, as the
 //!   algorithm keeps the *oldest* word. `n` changes in place and is freed at once: no image has
 //!   its handle. `n` cannot have `o`'s address: `o` is not freed yet.
 //! - So a slot puts at most one entry in limbo per image, and limbo is never larger than the image.
@@ -147,7 +147,7 @@ impl<A: Algorithm> Slots<A> {
         match self.engine.read(slot as usize) {
             0 => None,
             // SAFETY: M1. It stays alive and unchanged for the borrow: freeing and changing entries
-            // takes `&mut self`, and entries in slots are dropped by nobody else.
+            // takes `&mut self`, and nothing else drops entries in slots.
             word => Some(unsafe { Entry::from_word(word) }),
         }
     }
@@ -376,7 +376,7 @@ impl<A: Algorithm> Slots<A> {
 impl<A: Algorithm> Drop for Slots<A> {
     fn drop(&mut self) {
         self.progress.cancel();
-        self.wait(); // M4: from here on nobody else reads entries
+        self.wait(); // M4: from here on no other thread reads entries
         for slot in 0..self.used {
             let word = self.engine.read(slot);
             if word != 0 {

@@ -58,7 +58,7 @@ fn a_list_is_a_deque() {
     });
 }
 
-/// All that happens at the ends of a list, of which one may have all elements.
+/// All that happens at the ends of a list; one end may have all elements.
 #[test]
 fn a_list_is_a_queue_in_both_directions() {
     let len = sized(500, 40);

@@ -7,8 +7,8 @@
 //!
 //! Invariant
 //! - K5: as long as the key in a known slot lives, the known hash is its hash, or one with the same
-//!   tag, which is all that an index looks at. Before a slot gets another key, its memo is gone:
-//!   deleting a key removes the key's memo, clearing a database removes all.
+//!   tag, and an index reads only the tag. A memo goes before its slot gets another key: deleting a
+//!   key removes the key's memo, clearing a database removes all.
 
 use stillframe::Algorithm;
 

@@ -1,5 +1,5 @@
 //! Changes to keys. Each changes the entry in place if no image can see the entry and the value
-//! fits, and else puts a new entry into the slot.
+//! fits; otherwise it puts a new entry into the slot.
 
 use std::sync::Arc;
 

@@ -144,7 +144,7 @@ pub(crate) fn can_image<A: Algorithm>() -> bool {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Manner {
     Fast,
-    /// Sleeps after every this many entries.
+    /// Sleeps after each run of this many entries.
     Slow(usize),
     /// Fails after this many entries.
     Fails(usize),

@@ -8,8 +8,8 @@
 //! Invariants
 //! - E1: `starts` hold where the elements of `bytes` start. The innermost element comes first, so
 //!   that at both ends of the list the outermost one is at the end of both.
-//! - E2: an end is no larger than a leaf, but for a single element.
-//! - E3: as T4: an end that others hold, too, is copied before it is changed.
+//! - E2: an end is no larger than a leaf, unless it is a single element.
+//! - E3: as T4: a shared end is copied before it is changed.
 
 use std::sync::Arc;
 

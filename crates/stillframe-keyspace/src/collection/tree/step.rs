@@ -2,7 +2,7 @@
 //!
 //! An [edit](Tree::edit) copies, splits, merges and counts bytes on its way back up. Where a leaf
 //! only gains or loses an element, only the element counts on the path change, each by one. A step
-//! walks the path twice: first to check that, then to change.
+//! walks the path twice: first to check this, then to change.
 
 use super::node::{Node, own};
 use super::{Key, LEAF_BYTES_MAX, Tree};
