@@ -12,7 +12,7 @@ pub struct Caller {
     pub peer: Address,
     /// Selected database.
     pub db: usize,
-    /// Nobody's: requests of a log or of a primary, which nothing refuses.
+    /// None: requests of a log or of a primary, which nothing refuses.
     pub internal: bool,
     /// Its user may read keys that the request under way names only by a pattern.
     pub reads_all_keys: bool,

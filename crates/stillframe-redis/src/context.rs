@@ -60,7 +60,7 @@ impl Context<'_> {
         answer(&mut self.out, None)
     }
 
-    /// Looks a key up for OBJECT and its like: a miss is counted, but notified to nobody.
+    /// Looks a key up for OBJECT and its like: a miss is counted, but causes no event.
     pub fn peek<R>(
         &mut self,
         key: &[u8],
@@ -101,7 +101,7 @@ impl Context<'_> {
         self.keyspace.contains(self.caller.db, key, self.now)
     }
 
-    /// Before the value of a key is replaced unseen: notifies clients if its time has come.
+    /// Notifies clients if a key has expired whose value is about to be replaced unseen.
     #[inline]
     pub(crate) fn notify_expired(&mut self, key: &[u8]) {
         if !self.ledger.settings.notify.is_empty() {

@@ -3,15 +3,15 @@
 //! - A *unit* is what one request did, or one transaction: it is kept, sent and replayed whole.
 //!   Several requests of one unit stand between MULTI and EXEC.
 //! - Nothing in a unit depends on the clock or on chance. Times are absolute, and a key whose time
-//!   has come is deleted in this many words, before what was then done to it: a replay lets
-//!   the clock stand still.
+//!   has come is deleted by a DEL of its own, before what was then done to it: the clock
+//!   of a replay stands still.
 //! - Units follow each other as on one connection: SELECT stands where the database changes.
-//! - While nobody takes them there are none, which costs a command one branch.
+//! - Without consumers no effects are kept, which costs a command one branch.
 
 use stillframe_keyspace::Keyspace;
 use stillframe_resp::{Out, Protocol};
 
-/// Who takes effects.
+/// The consumers of effects.
 #[derive(Debug, Clone, Copy)]
 pub enum Consumer {
     /// The log of this server.
@@ -56,7 +56,7 @@ struct Open {
 }
 
 impl Effects {
-    /// Whether anybody takes effects.
+    /// Whether any consumer takes effects.
     #[inline]
     pub fn wanted(&self) -> bool {
         self.consumers != 0
@@ -72,7 +72,7 @@ impl Effects {
         }
     }
 
-    /// The next effect says which database it is in: someone new is about to listen.
+    /// Makes the next effect start with SELECT: a new consumer is about to read.
     pub fn select_anew(&mut self) {
         self.db = None;
         if self.open.requests == 0 {

@@ -3,7 +3,7 @@
 //!
 //! - Commands collect events while they run. The server sends them to clients right after the
 //!   command, in the same order.
-//! - Nothing is collected that nobody wants: then a change costs one branch.
+//! - Only events that a client wants are collected; without such clients a change costs one branch.
 
 /// Letters of `notify-keyspace-events`, in the order in which CONFIG GET shows them.
 const LETTERS: &[u8] = b"g$lshzxetdnKEm";

@@ -1,7 +1,9 @@
-//! A set that mostly has one member: those who watch a key, listen to a channel, read a name.
+//! A set that mostly has one member: the clients that watch a key, listen to a channel, read a
+//! name.
 //!
-//! The members lie in order in one vector. So one of them takes as little room as can be, and of
-//! thousands each is found by halving: a client that joins or leaves does not walk past the others.
+//! The members lie in order in one vector. So a single member takes as little room as possible, and
+//! a binary search finds one of thousands: a client that joins or leaves does not walk past the
+//! others.
 
 /// See the head of this file.
 #[derive(Debug, Clone)]

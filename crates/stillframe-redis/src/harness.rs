@@ -1,7 +1,7 @@
 //! Commands without a server: what tests run requests with.
 //!
 //! - A request goes the way that it goes in a server: its command is looked up, the number of its
-//!   arguments checked, its handler run, its effects noted. Who waits is not served.
+//!   arguments checked, its handler run, its effects noted. Waiting clients are not served.
 //! - The clock stands still until a test moves it.
 //! - HELLO and SELECT, which are the server's, stand in for those here: HELLO says nothing.
 
@@ -100,7 +100,7 @@ impl Harness {
         })
     }
 
-    /// Who runs requests under this letter.
+    /// The client that runs requests under this letter.
     pub(crate) fn caller(&mut self, who: char) -> &mut Caller {
         let place = self.place(who);
         &mut self.callers[place].1

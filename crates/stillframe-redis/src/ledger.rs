@@ -1,9 +1,9 @@
-//! What commands on data keep beside the data: what has changed and who is to know it, and the
-//! settings that they obey.
+//! What commands on data keep beside the data: what has changed, the clients to notify of it, and
+//! the settings that commands obey.
 //!
 //! - Every change of a key goes through here, whichever command made it: it is counted (`dirty`),
-//!   logged and sent to replicas (`effects`), and marks those who watch the key (`watches`), wait
-//!   for it (`waiters`) or want to hear of it (`events`).
+//!   logged and sent to replicas (`effects`), and marks the clients that watch the key (`watches`),
+//!   wait for it (`waiters`) or asked for its events (`events`).
 //! - Clients are numbers here. The ledger collects messages; the server sends them.
 
 use stillframe_keyspace::Keyspace;
@@ -97,7 +97,7 @@ impl Ledger {
         }
     }
 
-    /// Whether anyone wants to know which keys expire.
+    /// Whether any consumer needs to know which keys expire.
     pub fn wants_expired(&self) -> bool {
         self.effects.wanted() || !self.settings.notify.is_empty() || self.events.cached
     }
@@ -169,7 +169,8 @@ impl Ledger {
         }
     }
 
-    /// Notes for the log, the replicas and caches that a key is gone that nobody deleted.
+    /// Notes, for the log, the replicas and caches, a key that is gone without a command's deleting
+    /// it.
     pub fn gone(&mut self, db: usize, key: &[u8]) {
         if self.effects.wanted() {
             self.effects.add(db, &[b"DEL", key]);

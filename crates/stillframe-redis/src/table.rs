@@ -1,8 +1,8 @@
 //! The registry of commands: one `add` line per command, looked up by name for every request.
 //!
 //! - A name is ASCII and lower case; requests may use any case.
-//! - A container (`CLIENT`, `CONFIG`, ...) has sub-commands; naming one that is unknown is an
-//!   unknown command, found before anything runs.
+//! - A container (`CLIENT`, `CONFIG`, ...) has sub-commands; an unknown sub-command is an unknown
+//!   command, found before anything runs.
 //! - An index into the table stays valid for the life of the server: queued transactions hold it.
 
 use std::collections::BTreeMap;

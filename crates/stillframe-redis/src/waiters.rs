@@ -1,15 +1,15 @@
 //! Clients that wait for a key to hold what they can take: BLPOP and its kin.
 //!
-//! - A waiter leaves a request behind: once one of its keys is ready, `before key after` is run
-//!   for it as if it had sent that just then. So a command has one handler for both cases.
-//! - Who waits for a key is served first come, first served. A waiter that cannot be served yet
+//! - A waiter leaves a request behind: once one of its keys is ready, `before key after` runs as if
+//!   the client had sent it just then. So a command has one handler for both cases.
+//! - The waiters of a key are served first come, first served. A waiter that cannot be served yet
 //!   (the key holds another type) keeps its place.
 //! - A key becomes ready by any change; serving looks at what it holds. Serving
 //!   happens at the end of the command that changed the key, never within a transaction.
 //! - A waiter stands in the queue of each of its keys once, in the table of clients, and among the
 //!   deadlines if it has one; it leaves all three together.
-//! - Neither a change nor a client's leaving takes longer the more clients wait for the same key,
-//!   or the more keys are ready: hostile clients would see to it that there are many.
+//! - The time of a change, or of a client's leaving, does not grow with the clients that wait for
+//!   the same key or with the ready keys: hostile clients would make them many.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::time::Instant;
@@ -61,7 +61,7 @@ pub struct Acks {
 /// All waiters.
 #[derive(Default)]
 pub struct Waiters {
-    /// Who waits, per database and key.
+    /// The waiting clients, by database and key.
     queues: [HashMap<Box<[u8]>, Queue>; DATABASES],
     clients: HashMap<u64, Waiter>,
     deadlines: BTreeSet<(Instant, u64)>,
@@ -120,14 +120,14 @@ impl Waiters {
         }
     }
 
-    /// The database holds other keys than before: those who wait for one of them are to be served.
+    /// The database holds other keys than before: clients that wait for one of these are served.
     pub fn touch_all(&mut self, db: usize, mut exists: impl FnMut(&[u8]) -> bool) {
         let mut found: Vec<_> = self.queues[db].keys().filter(|key| exists(key)).cloned().collect();
         found.sort_unstable();
         found.iter().for_each(|key| self.note(db, key));
     }
 
-    /// Whether a key that somebody waits for was changed.
+    /// Whether a key with waiting clients was changed.
     pub fn has_ready(&self) -> bool {
         !self.ready.is_empty()
     }

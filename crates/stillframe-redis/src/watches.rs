@@ -1,10 +1,10 @@
-//! Who watches which keys, and whose keys have changed.
+//! Which clients watch which keys, and which clients' keys have changed.
 //!
-//! - A watched key is listed twice, under its name for those who change it and under the client
-//!   for the client's end; both lists go together and share the name.
+//! - A watched key is listed twice: by its name, for changes of the key, and by client, for the
+//!   client's end; both lists change together and share the name.
 //! - A client is marked at the first change; what it watches stays listed until EXEC, DISCARD,
 //!   UNWATCH or its end.
-//! - Expiry is not announced by anyone: EXEC asks whether each key that existed when it was
+//! - An expiry is not announced: EXEC checks whether each key that existed when it was
 //!   watched still does. A key that was already past its end then counts as absent throughout, so
 //!   that its late deletion is no change.
 

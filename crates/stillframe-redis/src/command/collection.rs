@@ -1,8 +1,8 @@
 //! What all commands on collections share: looking one up as its type, editing it.
 //!
-//! - A key of another type refuses the command with WRONGTYPE, and that is all that happens.
-//! - A command that edits asks first ([`Context::held`]): that deletes a key whose time has come
-//!   and refuses a wrong type before anything changes.
+//! - A command on a key of another type is refused with WRONGTYPE, and changes nothing.
+//! - A command that edits calls [`Context::held`] first, which deletes an expired key and refuses a
+//!   wrong type before anything changes.
 
 use stillframe_keyspace::{EditError, Entry, Hash, Keyspace, List, Set, Sorted, Value};
 use stillframe_resp::Out;

@@ -1,8 +1,8 @@
 //! DEBUG DIGEST and DIGEST-VALUE: one number for all that the server holds, or for one value.
 //!
-//! The number is the one that Redis gives for the same data, so that two servers of either kind can
-//! be compared by it. It is the exclusive or over all keys of a SHA-1 of key, type, value and
-//! whether there is an expiry; orders that mean nothing (of keys, members, fields) do not count.
+//! Redis gives the same number for the same data, so that one can compare two servers of either
+//! kind. It is the exclusive or, over all keys, of a SHA-1 of key, type, value and whether the key
+//! has a deadline; orders that mean nothing (of keys, members, fields) do not count.
 
 use sha1::{Digest, Sha1};
 use stillframe_keyspace::{DATABASES, Entry, IntText, Keyspace, Value};
@@ -15,7 +15,7 @@ pub fn of_all(keyspace: &mut Keyspace) -> String {
     let mut all = Sum::default();
     for db in (0..DATABASES).filter(|&db| keyspace.len(db) > 0).collect::<Vec<_>>() {
         all.mix(&(db as u32).to_be_bytes());
-        // Keys whose time has come are there until somebody meets them, as in Redis.
+        // Expired keys count until a lookup or the clock deletes them, as in Redis.
         keyspace.for_each(db, i64::MIN, |entry| {
             let mut digest = Sum::default();
             digest.mix(entry.key());

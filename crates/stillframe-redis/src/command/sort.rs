@@ -75,13 +75,13 @@ impl<'a> Options<'a> {
     }
 }
 
-/// By what elements are ordered.
+/// The key of the order.
 enum Order {
     /// As they lie in the collection.
     None,
     /// By the elements themselves.
     Own,
-    /// By what a pattern makes of each.
+    /// By the key that a pattern makes of each element.
     Looked,
 }
 
@@ -195,7 +195,7 @@ fn score(text: &[u8]) -> Option<f64> {
     let number: f64 = std::str::from_utf8(text).ok()?.parse().ok()?;
     let named = text.iter().any(|byte| matches!(byte, b'i' | b'I'));
     let overflowed = number.is_infinite() && !named;
-    // Of two zeros neither comes first.
+    // Neither of two zeros comes first.
     (!number.is_nan() && !overflowed).then_some(number + 0.0)
 }
 

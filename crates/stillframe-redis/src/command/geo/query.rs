@@ -89,7 +89,7 @@ impl Shape {
     }
 }
 
-/// In which order places are answered.
+/// The order of places in a reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Order {
     None,

@@ -1,8 +1,7 @@
 //! GEOSEARCH, GEORADIUS and their kin: places within a shape.
 //!
-//! Those are looked for in nine cells, the center's and the eight around it, of a size that covers
-//! the shape. Without an order asked for, places come in the order of cells and scores: as in
-//! Redis.
+//! A search looks in nine cells, the center's and the eight around it, of a size that covers the
+//! shape. Unless an order is asked for, places come in the order of cells and scores, as in Redis.
 
 use stillframe_keyspace::Sorted;
 use stillframe_resp::Out;
@@ -96,7 +95,7 @@ fn find(set: Sorted<'_>, query: &Query<'_>) -> Vec<Hit> {
     let mut before: Option<Cell> = None;
     for (turn, cell) in cells(&query.shape).into_iter().enumerate() {
         let Some(cell) = cell else { continue };
-        // Of a large shape, cells east and west (and so on) may be the same one.
+        // Cells east and west (and so on) of a large shape may be the same one.
         if before == Some(cell) {
             continue;
         }

@@ -1,4 +1,4 @@
-//! PFDEBUG and PFSELFTEST: how a sketch lies in its string, and whether counting works at all.
+//! PFDEBUG and PFSELFTEST: how a sketch lies in its string, and whether counting works.
 
 use std::fmt::Write as _;
 

@@ -6,8 +6,8 @@
 //! 1vvvvvll            l + 1 registers of v + 1
 //! ```
 //!
-//! Which of several possible forms the registers get depends on the order of changes. It is the one
-//! that Redis gives them, so that the strings are equal, not only the counts.
+//! The same registers have several possible forms, by the order of changes. They get the one that
+//! Redis gives them, so that the strings are equal, not only the counts.
 
 use super::layout::{CORRUPT, REGISTERS, REGISTERS_AT};
 

@@ -117,7 +117,7 @@ fn restore(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
         Decoder::of_payload(request.payload)
     };
     let decoder = decoder.map_err(|_| "ERR DUMP payload version or checksum are wrong")?;
-    // What is there stays until the new value is whole, under a name that nobody uses.
+    // The old value stays until the new one is whole, under an unused name.
     let name = if there { ctx.unused_name(key) } else { key.to_vec() };
     if let Err(refused) = take_over(ctx, decoder, &name) {
         ctx.keyspace.remove(ctx.caller.db, &name);

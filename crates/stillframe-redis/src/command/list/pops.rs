@@ -1,4 +1,4 @@
-//! Lists: popping and moving elements, at once or when there are some.
+//! Lists: popping and moving elements, at once or as soon as the list has some.
 
 use stillframe_keyspace::{List, Type};
 use stillframe_resp::{Out, format_integer};

@@ -1,4 +1,4 @@
-//! Sets: everything on one set, and SMOVE; what is made of several is in `algebra`.
+//! Sets: commands on one set, and SMOVE; those on several are in `algebra`.
 
 mod algebra;
 

@@ -1,4 +1,4 @@
-//! ZRANGE and what it took the place of: members in a range of ranks, scores or names.
+//! ZRANGE and the commands that it replaced: members in a range of ranks, scores or names.
 
 use stillframe_keyspace::Sorted;
 use stillframe_resp::{Out, parse_integer};

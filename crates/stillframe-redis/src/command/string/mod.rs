@@ -1,4 +1,4 @@
-//! Strings: whole ones, parts of them, counters, and what two have in common.
+//! Strings: whole strings, parts of them, counters, and the common subsequence of two.
 
 mod counters;
 mod lcs;

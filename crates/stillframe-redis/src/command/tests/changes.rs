@@ -18,7 +18,7 @@ fn contents(harness: &mut Harness) -> Contents {
     all.map(|(db, key, expires, digest)| ((db, key), (expires, digest))).collect()
 }
 
-/// The keys that differ, but for those that are gone because their time has come.
+/// The keys that differ, except those that are gone because they have expired.
 fn changed(before: &Contents, after: &Contents, now: i64) -> BTreeSet<(usize, String)> {
     let is_dead = |held: Option<&(Option<i64>, String)>| {
         held.is_some_and(|(at, _)| at.is_some_and(|at| at <= now))
@@ -28,7 +28,7 @@ fn changed(before: &Contents, after: &Contents, now: i64) -> BTreeSet<(usize, St
     keys.cloned().collect()
 }
 
-/// Replies that change the string they read: Redis notifies nobody.
+/// Replies that change the string they read: Redis sends no event.
 const QUIET: [&str; 2] = ["PFCOUNT", "PFDEBUG"];
 /// Each key that is there has an end, and no event of its own.
 const FLUSHES: [&str; 2] = ["FLUSHDB", "FLUSHALL"];

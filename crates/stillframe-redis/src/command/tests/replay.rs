@@ -78,7 +78,7 @@ fn restore(random: &mut Random, harness: &mut Harness) -> Words {
     words
 }
 
-/// Has nobody wait.
+/// Leaves no client waiting.
 pub(super) fn let_go(harness: &mut Harness, who: char) {
     let caller = harness.caller(who);
     let (waits, id) = (std::mem::take(&mut caller.waits), caller.id);
