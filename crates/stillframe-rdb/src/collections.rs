@@ -2,8 +2,8 @@
 //! otherwise element by element.
 //!
 //! - The writer allocates nothing: it packs in room of a fixed size.
-//! - It visits elements twice where the first visit decides the form, so they come from a closure
-//!   that must give the same ones each time.
+//! - It visits elements twice where the first visit decides the form, so a closure gives the
+//!   elements, and must give the same ones each time.
 
 use crate::encode::{Encoder, Head};
 use crate::format::*;

@@ -1,8 +1,7 @@
 //! CRC-64 as RDB uses it: polynomial of Jones, reflected, starting from 0.
 //!
-//! The work is `crc-fast`'s, which folds with carry-less multiplication where the processor has
-//! it. Without (x86-64 before 2010) it falls back to tables behind a lock, a hazard in a forked
-//! child.
+//! `crc-fast` does the work: it folds with carry-less multiplication where the processor has it. On
+//! others (x86-64 before 2010) it falls back to tables behind a lock, a hazard in a forked child.
 
 use std::fmt;
 

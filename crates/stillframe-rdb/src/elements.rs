@@ -2,8 +2,8 @@
 //!
 //! - Memory is that of one element, or of one packed string (a small collection, or a node of a
 //!   list): a collection of any size streams through.
-//! - A reader that only checks may bound that memory: longer strings are stepped over then.
-//! - A count is never believed: elements are read until there are as many, and each takes bytes.
+//! - A reader that only checks may bound that memory: it then steps over longer strings.
+//! - A count sizes nothing: elements are read one by one up to it, and each takes bytes.
 
 use std::io::Read;
 use std::ops::Range;

@@ -1,4 +1,4 @@
-//! What can be wrong with a file: one sentence each, with its place.
+//! What can be wrong with a file: one sentence each, with its offset.
 
 use std::io;
 

@@ -2,9 +2,9 @@
 //!
 //! Invariants:
 //! - [`Encoder`] allocates, locks and logs nothing after its construction: it runs in a forked
-//!   child too. What it needs (output buffer, LZF tables and scratch) is there from the start.
+//!   child too. It allocates output buffer, LZF tables and scratch at the start.
 //! - [`Decoder`] never panics on what it reads, and no length in a file makes it reserve memory:
-//!   its buffers grow with the bytes that really come.
+//!   its buffers grow with the bytes that arrive.
 //! - A file is whole only if [`Event::Eof`] was reached; its checksum covers every byte before.
 //!
 //! # A file, byte by byte

@@ -2,11 +2,11 @@
 //! that Redis 7.0 writes, also of types that [`Decoder`](crate::Decoder) refuses.
 //!
 //! - Memory does not depend on the file: long strings are skipped in pieces, those packed by LZF
-//!   checked without being unpacked, and what is counted is counted in tables of a fixed size.
-//! - Time is linear in the bytes that there are: each element of whatever count a file claims takes
-//!   at least one byte.
-//! - What stands inside one string of at most 1 MiB (a ziplist, a listpack) is looked into as the
-//!   decoder does. Redis packs small collections; only the checksum finds damage in longer ones.
+//!   are checked without being unpacked, and counts are kept in tables of a fixed size.
+//! - Time is linear in the bytes of the file: each element takes at least one byte, whatever count
+//!   the file claims.
+//! - The inside of a string of at most 1 MiB (a ziplist, a listpack) is checked as the decoder
+//!   checks it. Redis packs small collections; only the checksum finds damage in longer ones.
 
 use std::io::Read;
 

@@ -39,7 +39,7 @@ pub(crate) fn place(kind: u8, at: u64) -> Result<usize, DecodeError> {
     })
 }
 
-/// Steps over a value of type `kind`, of which [`place`] knows one, that is no collection.
+/// Steps over a value of type `kind`, known to [`place`], that is no collection.
 pub(crate) fn value<R: Read>(source: &mut Source<R>, kind: u8) -> Result<(), DecodeError> {
     match kind {
         15 => stream(source, false),

@@ -118,7 +118,7 @@ fn claims_cost_neither_time_nor_memory() {
         let file = sealed(&[&[kind][..], b"\x01k", huge].concat());
         assert!(scanned(&file).is_err(), "type {kind}");
     }
-    // A string of a terabyte, of which a reader gives zeros for ever, ends with the file.
+    // A string of a terabyte, from a reader that gives zeros for ever, ends with the file.
     let start = [&b"REDIS0010\x00\x01k\x81"[..], &(1u64 << 40).to_be_bytes()].concat();
     let (_, error) = scan(std::io::Read::chain(&start[..], std::io::repeat(0)), 1 << 30);
     let error = error.expect("it is longer than the file").to_string();

@@ -3,7 +3,7 @@
 //!
 //! - A walk trusts nothing: lengths stay within the bytes that are there, whatever is stated twice
 //!   (sizes, counts, backward lengths) must agree, and the end must be where it was announced.
-//! - It holds positions only. The bytes are handed to it again each time, and it copies none.
+//! - A walk holds positions only. Its caller passes the bytes each time, and it copies none.
 //!
 //! ```text
 //! ziplist   4 B bytes, 4 B place of the last entry, 2 B entries, entries, 0xFF          all LE
