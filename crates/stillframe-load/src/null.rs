@@ -161,7 +161,7 @@ impl Client {
             answers.extend_from_slice(b"+OK\r\n");
         }
         self.input.drain(..used);
-        // Replies of a few bytes always fit, unless nobody reads them at all.
+        // Replies of a few bytes always fit, unless they are not read at all.
         self.stream.write_all(&answers)?;
         Ok(answers.len() / 5)
     }

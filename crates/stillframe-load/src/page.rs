@@ -13,7 +13,7 @@ use crate::report::Report;
 
 /// Seconds shown before and after a save in its own plot.
 const AROUND: f64 = 0.5;
-/// A plot is 440 points wide: nobody sees more than a few values a point.
+/// A plot is 440 points wide: more than a few values a point cannot be seen.
 const POINTS_MAX: usize = 1_500;
 
 /// The report as one page of HTML; `command` makes the report again.

@@ -69,7 +69,7 @@ fn begin_publishes_rejects() {
     rejects(Mutant::HandoverRelaxedBegin, &[(2, &begin_publishes::<Imprint>)]);
 }
 
-/// Objects behind the words, one a block: plain memory of which loom knows every access.
+/// Objects behind the words, one a block: plain memory, every access of which loom knows.
 struct Objects([UnsafeCell<u64>; 2]);
 
 // SAFETY: loom reports every pair of accesses of which none happens before the other; that none
@@ -138,7 +138,7 @@ fn captured_publishes() {
     explore(3, objects_outlive::<Imprint>(captured));
 }
 
-/// loom itself reports these: an access of which it cannot say that it comes after another.
+/// loom itself reports these: an access without proof that it comes after another.
 fn races(mutant: Mutant, model: fn() -> Model) {
     let run = model();
     let outcome = catch_unwind(AssertUnwindSafe(|| {

@@ -263,7 +263,7 @@ fn imprint_failed_sink() {
     explore(2, failed(Faults::default()));
 }
 
-/// Nobody lets the writer go on: loom counts its turns, so the model needs no clock.
+/// Nothing lets the writer go on: loom counts its turns, so the model needs no clock.
 fn hangs(mutant: Mutant, model: fn(Faults) -> Model) {
     let model = model(Faults::default());
     let outcome = catch_unwind(AssertUnwindSafe(|| {
