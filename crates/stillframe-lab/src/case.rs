@@ -81,6 +81,67 @@ pub struct Case {
     pub memory: bool,
     /// Flips a bit in every image on its way into the sink: the run must find it.
     pub corrupt: bool,
+    /// The workload is a server's: the algorithm is that of `stillframe serve`, or [`REDIS`] or
+    /// [`VALKEY`], and the floor is a server that does nothing. Of the rest only the seed counts,
+    /// and the size, which is about that of the records.
+    #[serde(default)]
+    pub service: Option<Service>,
+}
+
+/// In the place of an algorithm: redis-server, which forks.
+pub const REDIS: &str = "redis-server";
+/// The same: valkey-server.
+pub const VALKEY: &str = "valkey-server";
+
+/// A workload of a server. Names are those of `stillframe load`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Service {
+    /// Queries and records.
+    pub workload: String,
+    /// Parts that write.
+    pub writes: u32,
+    /// Parts that read.
+    pub reads: u32,
+    /// Which keys.
+    pub distribution: String,
+    /// Records.
+    pub keys: u64,
+    /// Bytes of a value, or of a field of a record.
+    pub value_size: usize,
+    /// Connections.
+    pub clients: usize,
+    /// Queries a second where latency is measured.
+    pub rate: u64,
+    /// How long latency is measured, and as long throughput.
+    pub pass_ms: u64,
+    /// From one save to the next.
+    pub every_ms: u64,
+    /// Whether throughput is measured.
+    pub full_speed: bool,
+    /// Whether the server keeps a log, which is rewritten in place of saves.
+    pub rewrite: bool,
+}
+
+impl Service {
+    /// The request for an image.
+    #[must_use]
+    pub fn request(&self) -> &'static str {
+        if self.rewrite { "BGREWRITEAOF" } else { "BGSAVE" }
+    }
+    /// Bytes of all values.
+    #[must_use]
+    pub fn value_bytes(&self) -> u64 {
+        let fields = if self.workload.starts_with("ycsb") { 10 } else { 1 };
+        self.keys.saturating_mul(fields * self.value_size as u64)
+    }
+    /// Seconds of a round, about, on two idle cores.
+    #[must_use]
+    pub fn expected_s(&self, is_floor: bool) -> f64 {
+        let passes_s = self.pass_ms as f64 / 1e3 * if self.full_speed { 2.0 } else { 1.0 };
+        // Filled, saved some times, loaded and read back.
+        let data_s = self.keys as f64 * 15e-6 + self.value_bytes() as f64 * 20e-9;
+        passes_s + if is_floor { 0.1 } else { 1.5 + data_s }
+    }
 }
 
 impl Default for Case {
@@ -114,6 +175,7 @@ impl Default for Case {
             trace: false,
             memory: true,
             corrupt: false,
+            service: None,
         }
     }
 }

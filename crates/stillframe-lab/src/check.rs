@@ -3,7 +3,7 @@
 use stillframe::algorithms::ALL;
 use stillframe::{Completeness, Info};
 
-use crate::case::{Case, FLOOR, SinkKind, is_floor};
+use crate::case::{Case, FLOOR, Service, SinkKind, is_floor};
 use crate::memory::available_bytes;
 
 /// The registry's line of that name; `None` for the floor.
@@ -48,6 +48,9 @@ fn distance(a: &str, b: &str) -> usize {
 /// # Errors
 /// One sentence: what cannot be, and what can.
 pub fn case(case: &Case) -> Result<(), String> {
+    if let Some(service) = &case.service {
+        return served_fits(service, available_bytes());
+    }
     let info = algorithm(&case.algorithm)?;
     if case.ticks == 0 {
         return Err("zero ticks leave nothing to measure; give at least 1".to_owned());
@@ -79,6 +82,21 @@ pub fn case(case: &Case) -> Result<(), String> {
         return Err("a disk rate of 0 ends never; 'off' means no limit".to_owned());
     }
     fits(case, info, available_bytes())
+}
+
+/// Whether a server has room for its records. Keys, entries and fields take up to a kilobyte for
+/// ten values of 100 bytes; a save doubles everything at worst.
+fn served_fits(service: &Service, available: u64) -> Result<(), String> {
+    let needed = 2 * (2 * service.value_bytes() + 200 * service.keys);
+    if needed <= available {
+        return Ok(());
+    }
+    Err(format!(
+        "{} records need about {} of memory during a save and {} are available",
+        service.keys,
+        human(needed),
+        human(available)
+    ))
 }
 
 /// Whether the memory suffices, estimated before any is taken.

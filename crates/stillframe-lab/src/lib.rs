@@ -26,14 +26,16 @@ mod reads;
 pub mod record;
 pub mod report;
 pub mod rounds;
+mod served;
 mod subject;
 pub mod summary;
 mod trial;
 mod workload;
 
-pub use case::{Case, Distribution, FLOOR, SinkKind, Verify};
+pub use case::{Case, Distribution, FLOOR, Service, SinkKind, Verify};
 pub use error::LabError;
 pub use process::{case_from_stdin, run_case};
 pub use record::{BeginUs, Latency, Record};
 pub use rounds::{Progress, run_rounds};
+pub use served::leash;
 pub use stillframe_measure::{Environment, environment};

@@ -16,7 +16,16 @@ use stillframe_measure::environment::field_bytes;
 
 /// Bytes of this process and its descendants; 0 where the kernel does not say.
 pub(crate) fn proportional_bytes() -> u64 {
-    of_process("self") + descendants("self").iter().map(|pid| of_process(pid)).sum::<u64>()
+    of_tree("self")
+}
+
+/// The same of the process of that number.
+pub(crate) fn tree_bytes(pid: u32) -> u64 {
+    of_tree(&pid.to_string())
+}
+
+fn of_tree(pid: &str) -> u64 {
+    of_process(pid) + descendants(pid).iter().map(|pid| of_process(pid)).sum::<u64>()
 }
 
 fn of_process(pid: &str) -> u64 {

@@ -9,6 +9,7 @@ use stillframe::algorithms::{Visitor, available, dispatch};
 use crate::alone;
 use crate::case::Case;
 use crate::record::Record;
+use crate::served;
 use crate::subject::{Floor, Snapshotted};
 use crate::trial;
 
@@ -37,6 +38,9 @@ pub fn run_case(case: &Case) -> Record {
         failed,
         ..Record::default()
     };
+    if let Some(service) = &case.service {
+        return served::run(case, service);
+    }
     if let Some(Err(unavailable)) = available(&case.algorithm) {
         return told(Some(unavailable.to_string()), None);
     }

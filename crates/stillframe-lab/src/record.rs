@@ -66,6 +66,8 @@ pub struct Record {
     pub unavailable: Option<String>,
     /// Why the round ended without a measurement.
     pub failed: Option<String>,
+    /// What the clients of a server saw, if the case is a server's.
+    pub served: Option<Served>,
     /// What was run.
     pub case: Case,
     /// Where it was run.
@@ -83,6 +85,42 @@ impl Record {
     pub fn is_wrong(&self) -> bool {
         self.mismatched_words > 0 || self.failed.is_some()
     }
+}
+
+/// What the clients of a server saw.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Served {
+    /// The server, in its own words.
+    pub server: String,
+    /// Queries a second of a closed loop, with saves; 0 if that was not measured.
+    pub throughput_per_s: f64,
+    /// The least of it over 50 ms within a save.
+    pub least_throughput_per_s: Option<f64>,
+    /// Latency from intended times, of queries while no save ran.
+    pub normal: Option<QueryMs>,
+    /// The same while the server saved, or rewrote its log. Of the null server: of all.
+    pub busy: Option<QueryMs>,
+    /// Queries without a reply at the end: the server is slower than the rate.
+    pub unanswered: u64,
+    /// Queries that the generator sent late.
+    pub late_own: u64,
+    /// Bytes of the dump file.
+    pub dump_bytes: u64,
+    /// What was wrong with the image first, if anything was.
+    pub wrong: Option<String>,
+}
+
+/// Latencies of queries in milliseconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct QueryMs {
+    /// Queries.
+    pub count: u64,
+    /// Median.
+    pub p50: f64,
+    /// Of 100, the 99th.
+    pub p99: f64,
+    /// Longest.
+    pub max: f64,
 }
 
 /// A distribution of times, in milliseconds. Exact: from the sorted values.

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use crate::case::Case;
 use crate::error::LabError;
 use crate::record::Record;
+use crate::served::Scratch;
 use stillframe_measure::environment;
 
 /// How far the rounds are, reported before each.
@@ -80,8 +81,11 @@ pub fn run_rounds(
 /// One round of one case in a process of its own.
 fn run_one(case: &Case, round: u32, interrupted: &AtomicBool) -> Result<Record, LabError> {
     let program = std::env::current_exe().map_err(LabError::Spawn)?;
+    // Its files are removed even if it is killed.
+    let scratch = Scratch::new("round").map_err(LabError::Spawn)?;
     let mut child = Command::new(program)
         .args(["lab", "case"])
+        .env("TMPDIR", scratch.path())
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
@@ -117,6 +121,9 @@ fn run_one(case: &Case, round: u32, interrupted: &AtomicBool) -> Result<Record, 
 /// How long a round may take: many times what the slowest algorithm needs, so that one that hangs
 /// does not hold up the others for ever.
 fn longest(case: &Case) -> Duration {
+    if let Some(service) = &case.service {
+        return Duration::from_secs_f64(120.0 + 20.0 * service.expected_s(case.is_floor()));
+    }
     let tick_s = case.tick_ms as f64 / 1e3 + case.updates_per_tick as f64 * 1e-6;
     let image_s =
         case.size_bytes as f64 / case.disk_rate.unwrap_or(u64::MAX).min(200_000_000) as f64;

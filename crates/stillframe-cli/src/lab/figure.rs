@@ -20,7 +20,8 @@ use crate::outcome::fail;
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   stillframe lab figure li-10                   one figure, a minute or a few
-  stillframe lab all --quick --out results      all of them, about 40 minutes on two cores
+  stillframe lab figure li-22                   one of servers: redis-server, Valkey and ours
+  stillframe lab all --quick --out results      all of them, about an hour on two cores
   stillframe lab all --quick --dry-run          what would be run, and how long it would take
   stillframe lab figure li-14 --full            the paper's own parameters: gigabytes, hours
 

@@ -9,7 +9,7 @@ use super::data::{Data, View};
 use super::judge::{self, Ruling};
 use super::metric::Metric;
 use super::plan::{Facet, Plot, Size, command};
-use super::{Figure, causes};
+use super::{Figure, causes, served};
 use crate::case::Case;
 use crate::record::Record;
 use crate::report::{
@@ -179,6 +179,9 @@ fn images(data: &Data<'_>) -> Images {
 fn parameters(data: &Data<'_>) -> Vec<(String, String)> {
     let cases: Vec<&Case> =
         data.facets.iter().flat_map(|facet| &facet.spots).map(|(_, case)| case).collect();
+    if cases.iter().any(|case| case.service.is_some()) {
+        return served::parameters(&cases, data);
+    }
     let Some(record) = data.records().find(|record| record.is_measured()) else {
         return Vec::new();
     };
@@ -270,7 +273,10 @@ fn notes(data: &Data<'_>) -> Vec<String> {
         |(reason, names): (String, Vec<&str>)| format!("left out: {} ({reason})", names.join(", "));
     let mut notes: Vec<String> = left_out.into_iter().map(told).collect();
     for record in data.records().filter(|record| record.mismatched_words > 0) {
-        notes.push(format!("{} gave wrong images in round {}", record.algorithm, record.round));
+        let why = record.served.as_ref().and_then(|it| it.wrong.as_ref());
+        let why = why.map_or(String::new(), |why| format!(": {why}"));
+        notes
+            .push(format!("{} gave wrong images in round {}{why}", record.algorithm, record.round));
     }
     notes.dedup();
     notes

@@ -82,6 +82,10 @@ impl Facet {
     /// # Errors
     /// Why there is none, as far as the registry knows.
     pub fn case(&self, algorithm: &str, spot: usize) -> Result<Case, String> {
+        let served = self.spots.get(spot).filter(|(_, case)| case.service.is_some());
+        if let Some((_, case)) = served {
+            return Ok(case.with_algorithm(algorithm));
+        }
         let info = check::algorithm(algorithm).map_err(|_| "not in this build".to_owned())?;
         let units = info.map_or(Unit::ALL, |info| info.units);
         let (_, case) = self.spots.get(spot).ok_or("was not planned")?;
@@ -154,6 +158,9 @@ pub fn shrunk(case: Case, size: Size) -> Case {
 /// measured, and the replay that verifies all of them.
 #[must_use]
 pub fn estimate_s(case: &Case) -> f64 {
+    if let Some(service) = &case.service {
+        return service.expected_s(case.is_floor());
+    }
     let (bytes, ticks) = (case.size_bytes as f64, case.ticks as f64);
     let accesses = case.updates_per_tick as f64 * (1.0 + case.reads_per_update);
     let tick_s = (case.tick_ms as f64 / 1e3).max(accesses * ACCESS_S);

@@ -11,6 +11,7 @@ pub use verdict::{Cause, Origin, Outcome, Tally, Verdict, Whose};
 
 use std::fmt::Write as _;
 
+use crate::case::{REDIS, VALKEY};
 use stillframe::algorithms;
 use stillframe_measure::svg::{self, Drawing, Escaped};
 use stillframe_measure::{plot, style};
@@ -98,7 +99,11 @@ pub fn style_of(name: &str) -> Style {
             let width_tenths = if name == "imprint" { 26 } else { 17 };
             Style { width_tenths, ..Style::numbered(index) }
         }
-        None => Style::GREY,
+        // Servers beside ours come behind the registry.
+        None => match [REDIS, VALKEY].iter().position(|server| *server == name) {
+            Some(index) => Style::numbered(algorithms::ALL.len() + index),
+            None => Style::GREY,
+        },
     }
 }
 

@@ -1,0 +1,87 @@
+//! A blocking client: one request, one reply.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use stillframe_resp::{Reply, decode_reply};
+
+/// A server may be busy for long, but not for ever.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// A connection to a server on this machine. Errors are one sentence.
+#[derive(Debug)]
+pub(super) struct Client {
+    stream: TcpStream,
+    input: Vec<u8>,
+}
+
+impl Client {
+    pub(super) fn connect(port: u16) -> Result<Self, String> {
+        let connected = TcpStream::connect(("127.0.0.1", port)).and_then(|stream| {
+            stream.set_nodelay(true)?;
+            stream.set_read_timeout(Some(PATIENCE))?;
+            Ok(stream)
+        });
+        let stream = connected.map_err(|error| format!("connecting to port {port}: {error}"))?;
+        Ok(Self { stream, input: Vec::new() })
+    }
+
+    /// The text of a reply; empty if it has none.
+    pub(super) fn call(&mut self, words: &[&str]) -> Result<String, String> {
+        let mut request = Vec::new();
+        encode(words, &mut request);
+        let mut answer = String::new();
+        self.ask(&request, 1, |reply| answer = text(reply))?;
+        Ok(answer)
+    }
+
+    /// Sends encoded requests, and looks at each of `count` replies. Errors of the server end it.
+    pub(super) fn ask(
+        &mut self,
+        requests: &[u8],
+        count: usize,
+        mut look: impl FnMut(&Reply<'_>),
+    ) -> Result<(), String> {
+        let lost = |error: std::io::Error| format!("the connection to the server broke: {error}");
+        self.stream.write_all(requests).map_err(lost)?;
+        let (mut left, mut scratch) = (count, [0; 16 << 10]);
+        let deadline = Instant::now() + PATIENCE;
+        while left > 0 {
+            let reply = decode_reply(&self.input).map_err(|error| error.to_string())?;
+            if let Some((reply, used)) = reply {
+                if let Reply::Error(error) = reply {
+                    return Err(format!("the server refused: {}", String::from_utf8_lossy(error)));
+                }
+                look(&reply);
+                self.input.drain(..used);
+                left -= 1;
+                continue;
+            }
+            match self.stream.read(&mut scratch).map_err(lost)? {
+                0 => return Err("the server closed the connection".to_owned()),
+                count => self.input.extend_from_slice(&scratch[..count]),
+            }
+            if Instant::now() > deadline {
+                return Err(format!("no reply for {} s", PATIENCE.as_secs()));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Appends a request.
+pub(super) fn encode(words: &[&str], out: &mut Vec<u8>) {
+    out.extend_from_slice(format!("*{}\r\n", words.len()).as_bytes());
+    for word in words {
+        out.extend_from_slice(format!("${}\r\n{word}\r\n", word.len()).as_bytes());
+    }
+}
+
+fn text(reply: &Reply<'_>) -> String {
+    match reply {
+        Reply::Simple(text) | Reply::Bulk(text) => String::from_utf8_lossy(text).into_owned(),
+        Reply::Integer(number) => number.to_string(),
+        _ => String::new(),
+    }
+}

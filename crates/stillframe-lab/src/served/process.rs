@@ -1,0 +1,192 @@
+//! A server as a child process that ends with this one, however this one ends.
+//!
+//! The kernel kills a child when the thread that made it is gone, if the child has asked for that.
+//! A foreign server does not ask; so `stillframe lab leash` asks, and then becomes the server.
+
+use std::fs::{self, File};
+use std::io;
+use std::net::TcpListener;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Signal, getppid, set_parent_process_death_signal};
+
+use super::client::Client;
+use crate::case::{REDIS, VALKEY};
+
+/// Longest wait for a server that loads its data.
+const START: Duration = Duration::from_secs(600);
+/// Times another process may take the port that was free.
+const ATTEMPTS: usize = 5;
+
+/// A folder of its own, removed when dropped.
+#[derive(Debug)]
+pub(crate) struct Scratch(PathBuf);
+
+impl Scratch {
+    /// In the folder for temporary files.
+    pub(crate) fn new(name: &str) -> io::Result<Self> {
+        let own = std::process::id();
+        let path = std::env::temp_dir().join(format!("stillframe-lab-{own}-{name}"));
+        let _ = fs::remove_dir_all(&path); // of an earlier process with this number
+        fs::create_dir_all(&path)?;
+        Ok(Self(path))
+    }
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // A child of a killed server may write for a moment yet.
+        for _ in 0..20 {
+            if fs::remove_dir_all(&self.0).is_ok() || !self.0.exists() {
+                return;
+            }
+            thread::sleep(Duration::from_millis(50));
+        }
+    }
+}
+
+/// A running server. Killed when dropped.
+#[derive(Debug)]
+pub(super) struct Server {
+    child: Child,
+    pub(super) port: u16,
+}
+
+/// How a server is started.
+#[derive(Debug, Clone)]
+pub(super) struct Setup {
+    program: PathBuf,
+    words: Vec<String>,
+}
+
+impl Setup {
+    /// Of the algorithm of that name; saves only when asked, as fast as it can.
+    ///
+    /// # Errors
+    /// Why there is none here.
+    pub(super) fn of(algorithm: &str, has_log: bool) -> Result<Self, String> {
+        let (program, own): (PathBuf, &[&str]) = match algorithm {
+            REDIS => (found(REDIS.into())?, &[]),
+            VALKEY => (found(valkey())?, &[]),
+            _ => {
+                let program = std::env::current_exe().map_err(|error| error.to_string())?;
+                (program, &["serve", "--snapshot", algorithm, "--snapshot-bandwidth", "0"])
+            }
+        };
+        let log = if has_log { "yes" } else { "no" };
+        let common = ["--bind", "127.0.0.1", "--save", "", "--appendonly", log];
+        let words = own.iter().chain(&common).map(|&word| word.to_owned()).collect();
+        Ok(Self { program, words })
+    }
+
+    /// Starts it in `folder`, and waits until it has loaded what is there.
+    ///
+    /// # Errors
+    /// One sentence with the last line that it logged.
+    pub(super) fn start(&self, folder: &Path) -> Result<Server, String> {
+        let mut last = String::new();
+        for _ in 0..ATTEMPTS {
+            match self.attempt(folder) {
+                Ok(server) => return Ok(server),
+                Err(why) => last = why,
+            }
+        }
+        Err(format!("{} does not start: {last}", self.program.display()))
+    }
+
+    fn attempt(&self, folder: &Path) -> Result<Server, String> {
+        let told = |error: io::Error| error.to_string();
+        let free = TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr());
+        let port = free.map_err(told)?.port();
+        let log = folder.join("log");
+        let output = File::create(&log).map_err(told)?;
+        let child = Command::new(std::env::current_exe().map_err(told)?)
+            .args(["lab", "leash", &std::process::id().to_string()])
+            .arg(&self.program)
+            .args(&self.words)
+            .args(["--port", &port.to_string(), "--dir"])
+            .arg(folder)
+            .stdin(Stdio::null())
+            .stdout(output.try_clone().map_err(told)?)
+            .stderr(output)
+            .spawn()
+            .map_err(told)?;
+        let mut server = Server { child, port };
+        let deadline = Instant::now() + START;
+        loop {
+            let ready = Client::connect(port).and_then(|mut client| client.call(&["PING"]));
+            if ready.is_ok_and(|reply| reply == "PONG") {
+                return Ok(server);
+            }
+            if server.child.try_wait().map_err(told)?.is_some() || Instant::now() > deadline {
+                let text = fs::read_to_string(&log).unwrap_or_default();
+                return Err(text.lines().last().unwrap_or("it said nothing").to_owned());
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+impl Server {
+    pub(super) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+    pub(super) fn client(&self) -> Result<Client, String> {
+        Client::connect(self.port)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill(); // it may have ended by itself
+        let _ = self.child.wait();
+    }
+}
+
+/// Where `scripts/install-peers.sh` puts Valkey; `STILLFRAME_VALKEY` names another place.
+fn valkey() -> PathBuf {
+    let named = std::env::var_os("STILLFRAME_VALKEY").map(PathBuf::from);
+    let cached = || {
+        let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+        let cache = cache.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")));
+        cache.map(|it| it.join("stillframe").join(VALKEY)).filter(|it| it.exists())
+    };
+    named.or_else(cached).unwrap_or_else(|| VALKEY.into())
+}
+
+fn found(program: PathBuf) -> Result<PathBuf, String> {
+    let quiet = || Stdio::null();
+    let mut command = Command::new(&program);
+    command.arg("--version").stdin(quiet()).stdout(quiet()).stderr(quiet());
+    match command.status() {
+        Ok(status) if status.success() => Ok(program),
+        _ => Err(format!(
+            "there is no {} here; scripts/install-peers.sh installs it",
+            program.display()
+        )),
+    }
+}
+
+/// Becomes the program of that command line, which the kernel ends when `parent` is gone. Returns
+/// only what went wrong.
+#[must_use]
+pub fn leash(parent: u32, line: &[std::ffi::OsString]) -> io::Error {
+    let Some((program, words)) = line.split_first() else {
+        return io::Error::new(io::ErrorKind::InvalidInput, "no program is named");
+    };
+    if let Err(error) = set_parent_process_death_signal(Some(Signal::KILL)) {
+        return error.into();
+    }
+    // A parent that was gone before would never be missed.
+    if getppid().map(|pid| pid.as_raw_nonzero().get().cast_unsigned()) != Some(parent) {
+        return io::Error::other("the parent is gone");
+    }
+    Command::new(program).args(words).exec()
+}
