@@ -50,7 +50,7 @@ enum Command {
 fn quiet(busy_is_accepted: bool) -> Result<(), ExitCode> {
     let environment = environment();
     if let Some(busy) = environment.busy().filter(|_| !busy_is_accepted) {
-        return Err(fail(3, &format_args!("{busy}; wait until it is quiet, or say --busy")));
+        return Err(fail(3, &format_args!("{busy}; wait until it is quiet, or give --busy")));
     }
     for warning in &environment.warnings {
         eprintln!("stillframe: warning: {warning}");

@@ -49,7 +49,7 @@ pub fn serve(mut config: Config) -> Result<(), ServeError> {
     let is_loaded = persistence::load_dump(&mut server)?;
     import::refuse_foreign(&server.state)?;
     if !is_loaded || persistence::recover_log(&mut server)? {
-        tracing::info!("stopping: asked to while loading");
+        tracing::info!("stopping, as asked while loading");
         return Ok(());
     }
     let Server { keyspace, state, .. } = &mut server;
@@ -99,7 +99,7 @@ impl PidFile {
         }
         let file = Self(path.into());
         let written = rewrite::replace(&file.0, format!("{}\n", std::process::id()).as_bytes());
-        written.inspect_err(|error| tracing::warn!("there is no pidfile: {error}")).ok()?;
+        written.inspect_err(|error| tracing::warn!("cannot write the pidfile: {error}")).ok()?;
         Some(file)
     }
 }
@@ -107,7 +107,7 @@ impl PidFile {
 impl Drop for PidFile {
     fn drop(&mut self) {
         if let Err(error) = rewrite::remove(&self.0) {
-            tracing::warn!("the pidfile stays: {error}");
+            tracing::warn!("cannot remove the pidfile: {error}");
         }
     }
 }

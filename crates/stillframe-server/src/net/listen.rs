@@ -100,7 +100,7 @@ impl Listeners {
         if changed.is_err()
             && let Err(error) = bind(before)
         {
-            tracing::error!("cannot listen any more where it did before: {error}");
+            tracing::error!("cannot listen at the former addresses again: {error}");
         }
         self.announce();
         self.retry = true; // somebody may have connected to a socket before it was watched

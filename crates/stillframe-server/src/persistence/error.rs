@@ -26,7 +26,7 @@ pub enum SaveError {
     #[error("the log does not hold what is in the image: {0}")]
     Log(#[source] Error),
     /// The thread that takes images reported nothing.
-    #[error("the save ended without a word")]
+    #[error("the save ended without a report")]
     Silence,
     /// It failed while a client waited for it.
     #[error("the save failed; see the log")]

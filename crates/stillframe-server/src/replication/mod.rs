@@ -304,7 +304,7 @@ impl Replication {
         match self.writes_wait_since {
             None if hold => {
                 tracing::warn!(
-                    "writes wait for a replica that is being synchronised: it would be dropped \
+                    "writes wait for a replica that is being synchronised, and would be dropped \
                      otherwise (client-output-buffer-limit replica, repl-sync-backpressure)"
                 );
                 self.writes_wait_since = Some(now);

@@ -71,7 +71,7 @@ impl Follower<'_> {
         if let Ending::Mark { .. } = receiving.ending {
             bytes -= MARK_BYTES as u64;
         }
-        tracing::info!("the image has come: Loading DB in memory, {bytes} bytes");
+        tracing::info!("received the image: Loading DB in memory, {bytes} bytes");
         link.step = Step::Loading;
         self.begin_load(Input::new(file), bytes);
         Ok(())

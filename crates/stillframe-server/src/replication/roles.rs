@@ -168,7 +168,7 @@ pub(crate) fn tend_replicas(keyspace: &mut Keyspace, state: &mut ServerState) {
     let ttl = Duration::from_secs(settings.backlog_ttl_s);
     let lonely = now.saturating_duration_since(replication.lonely_since);
     if replication.places.is_empty() && !replica && !ttl.is_zero() && lonely > ttl {
-        tracing::info!("giving the replication backlog up: no replica has come for long");
+        tracing::info!("freeing the replication backlog: no replica for repl-backlog-ttl seconds");
         replication.active = false;
         replication.older = None;
         replication.id = ledger.random.identifier();
@@ -198,7 +198,7 @@ pub(crate) fn call_failover_off(
     why: &str,
 ) -> bool {
     let Some(failover) = state.replication.failover.take() else { return false };
-    tracing::warn!("the failover is called off: {why}");
+    tracing::warn!("the failover is aborted: {why}");
     if failover.handed_over {
         promote(keyspace, state);
     }

@@ -168,7 +168,7 @@ fn give_up_useless(keyspace: &Keyspace, state: &mut ServerState) {
     let waits = replicas.any(|(_, replica)| replica.phase == Phase::Saving);
     drop(replicas);
     if !waits && state.config.save.is_empty() && !state.config.appendonly {
-        tracing::info!("stopping the save under way: the replicas that it was for have left");
+        tracing::info!("stopping the save under way: the replicas that wait for it have left");
         state.replication.transfers.saving = false;
         persistence::abandon(keyspace, state);
     }

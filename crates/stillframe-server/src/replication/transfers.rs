@@ -47,7 +47,7 @@ pub(super) enum TransferError {
     #[error("reading the dump file: {0}")]
     Read(#[from] io::Error),
     /// The thread that takes images reported nothing.
-    #[error("the image ended without a word")]
+    #[error("the image ended without a report")]
     Silence,
 }
 

@@ -22,7 +22,7 @@ pub struct TlsError;
 pub enum TlsError {
     /// The settings demand trusted authorities, and name none.
     #[error(
-        "certificates of others are to be checked, and no authority is trusted; name one with \
+        "the server must check certificates, and trusts no authority; name one with \
          tls-ca-cert-file or tls-ca-cert-dir, or set tls-auth-clients no"
     )]
     NoAuthority,
