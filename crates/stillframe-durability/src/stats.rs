@@ -23,9 +23,9 @@ pub struct Stats {
     pub overdue: u64,
     /// Number of the checkpoint that the state was recovered from.
     pub recovered: Option<u64>,
-    /// How long the application's thread was held up by the last checkpoint.
+    /// How long the last checkpoint delayed the application's thread.
     pub begin_last: Duration,
-    /// The longest it was ever held up.
+    /// The longest delay by any checkpoint.
     pub begin_max: Duration,
     /// How long the last durable checkpoint took to capture and write.
     pub capture_last: Duration,

@@ -30,7 +30,7 @@ pub struct Engine<A: Algorithm> {
 pub struct Begun {
     /// Number of the image, from 1.
     pub epoch: u64,
-    /// How long the writer was held up.
+    /// How long the writer was delayed.
     pub begin: Duration,
 }
 

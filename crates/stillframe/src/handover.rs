@@ -306,7 +306,7 @@ impl Progress {
     pub fn writer_waits(&self) -> u64 {
         self.handover.writers.0.waits.load(Ordering::Relaxed)
     }
-    /// Times the writer was held up in a write by what the image needed first, over all images: a
+    /// Times a write waited for what the image needed first, over all images: a
     /// table or page of memory that it copied, or waited for while another thread did. Counted by
     /// the algorithms that model or use page tables.
     #[must_use]

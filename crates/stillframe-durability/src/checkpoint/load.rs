@@ -71,7 +71,7 @@ impl<R: Read> Reader<R> {
 }
 
 /// What a thread reports.
-enum Report {
+enum Message {
     Words(Batch),
     Stretch(Done),
 }
@@ -115,10 +115,10 @@ impl Pool {
 
     /// Hands `batch` on, and leaves an empty one in its place. If no receiver is left, that
     /// shows when the stretch is reported.
-    fn send(&self, batch: &mut Batch, send: &SyncSender<Report>) {
+    fn send(&self, batch: &mut Batch, send: &SyncSender<Message>) {
         if !batch.runs.is_empty() {
             let empty = self.with(Vec::pop).unwrap_or_default();
-            let _ = send.send(Report::Words(std::mem::replace(batch, empty)));
+            let _ = send.send(Message::Words(std::mem::replace(batch, empty)));
         }
     }
 }
@@ -153,7 +153,7 @@ fn by_threads<R: Read>(
                         }
                     });
                     pool.send(&mut batch, &send);
-                    if send.send(Report::Stretch(done)).is_err() {
+                    if send.send(Message::Stretch(done)).is_err() {
                         return;
                     }
                 }
@@ -162,14 +162,14 @@ fn by_threads<R: Read>(
             started += usize::from(spawned.is_ok());
         }
         drop(send);
-        for report in receive {
-            match report {
-                Report::Words(mut batch) => {
+        for message in receive {
+            match message {
+                Message::Words(mut batch) => {
                     batch.runs().for_each(|(first, run)| take(first, run));
                     batch.clear();
                     pool.with(|pool| pool.push(batch));
                 }
-                Report::Stretch(done) => add(done),
+                Message::Stretch(done) => add(done),
             }
         }
     });

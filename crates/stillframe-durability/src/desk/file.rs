@@ -11,7 +11,7 @@ use crate::mutant::Mutant;
 use crate::names::TEMPORARY;
 use crate::touched::Tables;
 
-/// A file, and which blocks it is to hold if it is an increment of full images.
+/// A file, and the blocks that it must hold if it is an increment of full images.
 #[derive(Debug)]
 pub(crate) struct CheckpointFile {
     writer: Writer<Output>,
@@ -37,7 +37,7 @@ impl CheckpointFile {
         Ok(Self { writer, tables, picks: false, native: manner.native, reserve: 0 })
     }
 
-    /// Says which image comes.
+    /// Sets the image that comes next.
     pub(super) fn begin(&mut self, header: Header, tables: Tables) {
         self.writer.set_header(header);
         self.tables = tables;

@@ -10,8 +10,8 @@ pub(crate) struct Manner {
     pub(crate) throttle: Option<Throttle>,
     /// `None`: all checkpoints are full.
     pub(crate) increments: Option<Increments>,
-    /// Whether images are increments by themselves; else tables say what was written.
+    /// Whether images are increments by themselves; otherwise tables record what was written.
     pub(crate) native: bool,
-    /// Whether this process writes them, which may then use a thread for it.
+    /// Whether this process writes them; it may then use a thread.
     pub(crate) in_process: bool,
 }

@@ -104,7 +104,7 @@ impl Desk {
         }
     }
 
-    /// A merge has ended: what it made takes the place of its newest increment.
+    /// A merge has ended: its file takes the place of its newest increment.
     fn merged(&self, merged: Result<Option<Part>, Error>) {
         let mut failed = None;
         match merged {

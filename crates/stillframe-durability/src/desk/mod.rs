@@ -143,7 +143,7 @@ impl Desk {
         self.due.store(due, Ordering::Relaxed);
     }
 
-    /// Whether the writer is to say which words it writes.
+    /// Whether the writer must record which words it writes.
     pub(crate) fn asks_for_touched(&self) -> bool {
         self.manner.increments.is_some() && !self.manner.native
     }
@@ -176,7 +176,7 @@ impl Desk {
         Ok(file)
     }
 
-    /// The application goes on; a checkpoint held it up for `begin`.
+    /// The application goes on; a checkpoint delayed it for `begin`.
     pub(crate) fn begun(&self, begin: Duration) {
         let mut state = self.lock();
         state.stats.begin_last = begin;

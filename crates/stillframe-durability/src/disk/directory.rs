@@ -51,14 +51,14 @@ pub struct Directory {
     disk: Arc<dyn Disk>,
     mutation: Mutation,
     lock: Option<Lock>,
-    /// The application that opens it; tools look at whatever there is.
+    /// The application that opens it; a tool opens any directory.
     claim: Option<Claim>,
 }
 
 /// A file on its way to its name: a checkpoint, a dump, any file that is replaced whole.
 #[derive(Debug)]
 pub struct Unpublished<'a> {
-    /// The file, of which every byte is flushed if it was written.
+    /// The file; if it was written, every byte is flushed.
     pub file: &'a mut Output,
     /// How long it must be, if that is known.
     pub bytes: Option<u64>,
@@ -76,13 +76,13 @@ impl Directory {
         directory.locked(LOCK)
     }
 
-    /// The same, opened for an application, whose name new files bear.
+    /// The same, opened for an application, whose name new files carry.
     pub(crate) fn claimed(mut self, application: &Application) -> Result<Self, Error> {
         self.claim = Some(Claim::of(application)?);
         Ok(self)
     }
 
-    /// The same, whose new files bear this name.
+    /// The same, with new files that carry this name.
     pub(crate) fn owned(self, owner: Owner) -> Self {
         Self { claim: Some(Claim::any(owner)), ..self }
     }
@@ -251,8 +251,8 @@ impl Directory {
     }
 
     /// Puts a file of these bytes in the place of another, or of none, by way of the file
-    /// `temporary`: after a crash there is the old one or the new one, and this one once it was
-    /// said so. It has the permissions of the old one; a new one is its owner's alone.
+    /// `temporary`: after a crash there is the old one or the new one, and the new one once this
+    /// has returned. It has the permissions of the old one; without one, its owner's alone.
     ///
     /// # Errors
     /// [`Error::File`]; unless the last sync failed, the old one is as it was.

@@ -50,7 +50,7 @@ impl Read for Input {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
         let mut read = patiently(|| self.file.read_at(self.offset, bytes));
         if read.as_ref().is_err_and(|error| error.kind() == ErrorKind::InvalidInput) {
-            self.file.set_direct(false); // not this file, or not from there
+            self.file.set_direct(false); // this file cannot, or not at this offset
             read = patiently(|| self.file.read_at(self.offset, bytes));
         }
         let read = read?;

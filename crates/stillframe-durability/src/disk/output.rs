@@ -30,7 +30,7 @@ const BEHIND_BYTES: u64 = 8 << 20;
 
 /// Bytes gathered for one write past the page cache.
 const STAGE_BYTES: usize = 512 << 10;
-/// Stages that go round between the one who fills them and the thread that writes.
+/// Stages that go round between the thread that fills them and the one that writes.
 const STAGES: usize = 4;
 
 /// A file that is written once, front to back, and then perhaps
@@ -54,7 +54,7 @@ impl Output {
         Self { file: Some(file), stage: None, may_use_thread: false, thread: None, mutation }
     }
 
-    /// Writes no faster than the throttle allows from now on, and fails once it is cancelled.
+    /// From now on writes no faster than the throttle allows, and fails once it is cancelled.
     pub fn set_throttle(&mut self, throttle: Option<Throttle>) {
         if let Some(file) = &mut self.file {
             file.pace = Pace::new(throttle);
@@ -196,7 +196,7 @@ impl Drop for Output {
 struct Behind {
     full: SyncSender<Stage>,
     empty: Receiver<Stage>,
-    /// What is still to be written is of no use.
+    /// The rest need not be written.
     given_up: Arc<AtomicBool>,
     thread: JoinHandle<(Sequence, io::Result<()>)>,
 }
@@ -228,23 +228,23 @@ impl Behind {
     }
 }
 
-/// The file, with the place where the next byte goes.
+/// The file, and the offset of the next byte.
 #[derive(Debug)]
 struct Sequence {
     file: Box<dyn DiskFile>,
     end: u64,
-    /// Up to where the bytes were hurried to the disk.
+    /// The offset up to which bytes were hurried to the disk.
     behind: u64,
-    /// Whether the page cache is passed by.
+    /// Whether writes bypass the page cache.
     direct: bool,
     failed: bool,
     pace: Pace,
-    /// Where others see `end`.
+    /// Shows `end` to other threads.
     written: Option<Shared<AtomicU64>>,
 }
 
 impl Sequence {
-    /// Calls a file that has not failed, and remembers if it does now.
+    /// Makes a call of a file that has not failed, and notes a failure.
     fn once<T>(&mut self, call: impl FnOnce(&dyn DiskFile) -> io::Result<T>) -> io::Result<T> {
         if self.failed {
             return Err(ErrorKind::Other.into()); // allocates nothing
@@ -261,7 +261,7 @@ impl Sequence {
         let written = match whole {
             [] => None,
             whole => self.once(|file| match patiently(|| file.write_at(end, whole)) {
-                // Not this file, or not from there.
+                // This file cannot, or not at this offset.
                 Err(error) if error.kind() == ErrorKind::InvalidInput => Ok(None),
                 written => written.map(Some),
             })?,

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use stillframe::{MemoryError, Shared};
 
-/// How much earlier than due a write may be: a sleep costs.
+/// How much earlier than due a write may start, since each sleep has a cost.
 const SLACK: Duration = Duration::from_micros(500);
 /// How often a writer that sleeps looks whether the throttle was changed.
 const LOOK: Duration = Duration::from_millis(10);
@@ -15,10 +15,10 @@ const LOOK: Duration = Duration::from_millis(10);
 const KEPT: u32 = 0;
 /// The writer goes on as fast as it can.
 const LIFTED: u32 = 1;
-/// What is being written is of no use any more.
+/// The image is no longer wanted.
 const CANCELLED: u32 = 2;
 
-/// A rate for the writer of an image, which another thread may lift, or cancel what is written. A
+/// A rate for the writer of an image. Another thread may lift the rate, or cancel the writing; a
 /// forked child sees both.
 #[derive(Debug, Clone)]
 pub struct Throttle {
@@ -48,19 +48,19 @@ impl Throttle {
         self.state.store(LIFTED, Ordering::Relaxed);
     }
 
-    /// What is being written is of no use any more: the writer's next write fails.
+    /// The image is no longer wanted: the writer's next write fails.
     pub fn cancel(&self) {
         self.state.store(CANCELLED, Ordering::Relaxed);
     }
 
-    /// Whether what is being written is of no use any more.
+    /// Whether the image is no longer wanted.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.state.load(Ordering::Relaxed) == CANCELLED
     }
 }
 
-/// What was being written is of no use any more.
+/// The image was no longer wanted while it was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cancelled;
 

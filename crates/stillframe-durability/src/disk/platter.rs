@@ -18,10 +18,10 @@ use std::sync::Arc;
 /// Bytes that a disk writes whole or not at all.
 const SECTOR_BYTES: usize = 512;
 
-/// Files by name; a file in a folder as `folder/name`, and a folder as `folder/`.
+/// Files by name: a file in a folder as `folder/name`, a folder as `folder/`.
 pub type Files = BTreeMap<String, Arc<Vec<u8>>>;
 
-/// Which file, whatever its name: files are numbered as they are created.
+/// A file by number, whatever its name: files are numbered as they are created.
 pub type FileNumber = usize;
 
 /// One change of what a disk holds. Names are paths from the root, as in [`Files`].
@@ -33,7 +33,7 @@ pub enum Change {
     Write(FileNumber, u64, Vec<u8>),
     /// Bytes and length of a file became durable.
     Sync(FileNumber),
-    /// They were said not to.
+    /// The sync of a file failed.
     SyncFailed(FileNumber),
     /// A new folder under this name.
     CreateFolder(String),
@@ -68,7 +68,7 @@ struct Folder {
 
 type Names = BTreeMap<String, Node>;
 
-/// What has a name.
+/// What a name leads to.
 #[derive(Debug, Clone, Copy)]
 enum Node {
     File(FileNumber),
@@ -82,14 +82,14 @@ struct File {
     pieces: Vec<Piece>,
 }
 
-/// What a loss of power keeps or not.
+/// A part of a file or name that a loss of power keeps or not.
 #[derive(Debug, Clone)]
 struct Piece {
     /// Rising over the whole disk.
     number: u64,
     /// The write it belongs to.
     change: u64,
-    /// Whether a sync failed since: none will make it durable.
+    /// Whether a sync failed since: no later sync makes it durable.
     doubtful: bool,
     what: What,
 }
@@ -223,7 +223,7 @@ impl Platter {
         }
     }
 
-    /// In the folder where `path` is, takes one name away and gives `path` to a node.
+    /// Takes one name away, and gives the name `path` to a node, in the folder of `path`.
     fn rename(&mut self, path: &str, from: Option<&str>, to: Option<Node>) {
         let (folder, name) = split(path);
         let Some(folder) = self.folder(folder) else { return };

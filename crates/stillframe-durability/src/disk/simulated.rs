@@ -14,12 +14,12 @@ use super::{Disk, DiskFile, Lock, Stage};
 #[non_exhaustive]
 pub enum Fault {
     /// It fails with this code of the operating system. A write has written half of its bytes, a
-    /// sync leaves what was in doubt so for good; anything else, and any call that is
-    /// [interrupted](Self::INTERRUPTED), has done nothing.
+    /// sync leaves doubtful pieces in doubt; any other call, and any
+    /// [interrupted](Self::INTERRUPTED) one, has done nothing.
     Error(i32),
-    /// If it is a write it writes half of its bytes, and says so.
+    /// A write writes half of its bytes, and returns how many.
     ShortWrite,
-    /// It and every later call fail: the power is gone.
+    /// This and every later call fail: the power is gone.
     PowerLoss,
 }
 
@@ -33,7 +33,7 @@ impl Fault {
 }
 
 /// A disk in memory, for tests. Clones are the same disk. It forgets what a crash would lose, fails
-/// the calls that it is asked to, and does the same each time it is asked the same.
+/// the calls that a test names, and is deterministic.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -314,8 +314,8 @@ impl Drop for SimulatedLock {
 struct SimulatedFile {
     disk: SimulatedDisk,
     file: FileNumber,
-    /// Whether what is written and read is to be aligned. Relaxed: one thread at a time writes, and
-    /// a reader that came too late gets an error.
+    /// Whether reads and writes must be aligned. Relaxed: one thread at a time writes, and a reader
+    /// that came too late gets an error.
     direct: AtomicBool,
 }
 

@@ -19,7 +19,7 @@ use crate::error::Error;
 /// Bytes of payloads in each batch but the last.
 const BATCH_BYTES: usize = 1 << 20;
 const BATCH_RECORDS: usize = 4096;
-/// A log that is no longer is not worth a thread.
+/// A log up to this long is not worth a thread.
 const SHORT_BYTES: u64 = 1 << 20;
 
 /// As [`reader::recover`].
@@ -83,7 +83,7 @@ fn read(
 /// Records on their way.
 #[derive(Default)]
 struct Batch {
-    /// Without their payloads, and where these are in `bytes`.
+    /// The records without their payloads, and the range of each payload in `bytes`.
     records: Vec<(Record<'static>, Range<usize>, Progress)>,
     bytes: Vec<u8>,
 }

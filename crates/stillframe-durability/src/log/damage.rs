@@ -38,7 +38,7 @@ pub enum Damage {
         /// Number in the name.
         named: u64,
     },
-    /// A record was on the disk, and is not there any more.
+    /// A record that was on the disk is gone.
     #[error(
         "byte {offset}: record {sequence} is not what was written, and records up to {last} were \
          on the disk"

@@ -39,7 +39,7 @@ pub(crate) struct Shared {
     state: Mutex<State>,
     /// There is work for the logger.
     work: Condvar,
-    /// Memory was given free, or records became durable, or none will.
+    /// Memory was freed, or records became durable, or none will.
     done: Condvar,
 }
 
@@ -198,7 +198,7 @@ impl Shared {
         Ok(last)
     }
 
-    /// Returns when all records up to `sequence` are durable, which it hurries.
+    /// Hurries the records up to `sequence` to the disk, and returns when they are durable.
     pub(crate) fn wait_durable(&self, sequence: u64) -> Result<(), Error> {
         if self.durable() >= sequence {
             return Ok(());

@@ -85,11 +85,11 @@ impl LogOptions {
     }
 }
 
-type Report = dyn Fn(Result<u64, &Error>) + Send + Sync;
+type Callback = dyn Fn(Result<u64, &Error>) + Send + Sync;
 
 /// What is called with each number that becomes durable.
 #[derive(Clone)]
-pub(crate) struct OnDurable(Arc<Report>);
+pub(crate) struct OnDurable(Arc<Callback>);
 
 impl OnDurable {
     pub(crate) fn report(&self, durable: Result<u64, &Error>) {

@@ -207,7 +207,7 @@ impl Log {
 }
 
 impl LogHandle {
-    /// Returns when all records up to `sequence` are durable, which it hurries.
+    /// Hurries the records up to `sequence` to the disk, and returns when they are durable.
     ///
     /// # Errors
     /// [`Error`] if they never will be.

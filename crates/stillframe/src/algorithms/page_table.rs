@@ -9,7 +9,7 @@
 //! below it. In Async-fork the snapshotter copies all tables before anything else, and the writer
 //! copies one itself only if it must write below it first (*proactive synchronisation*).
 //!
-//! - A model: it shows how often and when the writer is held up
+//! - A model: it shows how often and when the writer is delayed
 //!   ([`Progress::interruptions`]), not what a kernel's fault costs. Every read and write walks the
 //!   table in software (two loads more), which is the model's own cost, not the algorithms'.
 //! - Memory: 1 to 2 copies, by pages written, and 24 bytes a page of tables. Prefaulted, the pool
@@ -371,7 +371,7 @@ impl<C: TableCopies> Tables<C> {
         other(base)
     }
 
-    /// All tables before the first block: from then on the writer is not held up by one.
+    /// All tables before the first block: from then on none delays the writer.
     fn copy_tables(&self, block: usize) {
         if C::BY_SNAPSHOTTER && block == 0 {
             for table in 0..self.root.len() {

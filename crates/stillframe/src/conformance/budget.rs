@@ -34,7 +34,7 @@ fn wait_until(condition: impl Fn() -> bool) {
     }
 }
 
-/// The writer is held up while the sink holds the first block, until the capture passes the block
+/// The writer waits while the sink holds the first block, until the capture passes the block
 /// that the writer wants.
 pub(super) fn slow<A: Algorithm>(seed: u64) -> Verdict {
     let mut rig = rig::<A>(BUDGET, OnFull::Slow, seed)?;
@@ -64,7 +64,7 @@ pub(super) fn slow<A: Algorithm>(seed: u64) -> Verdict {
     rig.check_reads()
 }
 
-/// The image is given up, the writer is not held up, and the next image is right.
+/// The image is given up, the writer does not wait, and the next image is right.
 pub(super) fn cancel(seed: u64) -> Verdict {
     let mut rig = rig::<Imprint>(BUDGET, OnFull::Cancel, seed)?;
     for round in 0..rounds(6) {
