@@ -83,7 +83,7 @@ impl Context<'_> {
         }
     }
 
-    /// Answers a key's text, or null; whether there is one.
+    /// Replies with a key's text, or null; returns whether the key exists.
     #[inline]
     pub(crate) fn answer_value(&mut self, key: &[u8]) -> Result<bool, WrongType> {
         self.read(key, |out, entry| match entry.map(Entry::value) {

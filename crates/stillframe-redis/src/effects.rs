@@ -23,16 +23,16 @@ pub enum Consumer {
 /// The effects since they were last taken, at the end of each turn.
 #[derive(Default)]
 pub struct Effects {
-    /// Those who want any, or-ed.
+    /// The consumers that take effects, or-ed.
     consumers: u8,
     /// Requests as clients send them.
     bytes: Vec<u8>,
     /// The whole units in `bytes`.
     units: Vec<Unit>,
-    /// The database that is selected at the end of `bytes`; `None`: it has to be said.
+    /// The database that is selected at the end of `bytes`; `None`: the next effect must select.
     db: Option<usize>,
     open: Open,
-    /// The handler that runs has named its effects itself, or said that it has none.
+    /// The handler that runs has stated its effects itself, or that it has none.
     stated: bool,
 }
 
@@ -80,7 +80,7 @@ impl Effects {
         }
     }
 
-    /// Something else has had the stream select a database: the next effect need not.
+    /// The stream has selected a database otherwise: the next effect need not.
     pub fn select(&mut self, db: usize) {
         self.db = Some(db);
         if self.open.requests == 0 {
@@ -118,7 +118,7 @@ impl Effects {
         self.open = Open { start: end, body: end, db: self.db, requests: 0 };
     }
 
-    /// The database that is selected behind the whole units, if they say so.
+    /// The database that is selected after the whole units, if they select one.
     pub fn selected(&self) -> Option<usize> {
         self.open.db
     }
@@ -148,7 +148,7 @@ impl Effects {
         self.bytes.len()
     }
 
-    /// Forgets the whole units: everybody has taken them.
+    /// Forgets the whole units: every consumer has taken them.
     pub fn clear(&mut self) {
         /// A buffer above this is given back to the allocator, in bytes.
         const BUFFER_KEPT_BYTES_MAX: usize = 1 << 20;
@@ -161,12 +161,12 @@ impl Effects {
         }
     }
 
-    /// The handler that runs names its effects itself, or says that it has none.
+    /// The handler that runs states its effects itself, or that it has none.
     pub fn set_stated(&mut self) {
         self.stated = true;
     }
 
-    /// Whether the handler that has just run did; asked once.
+    /// Whether the handler that has just run stated its effects; true once.
     pub fn take_stated(&mut self) -> bool {
         std::mem::take(&mut self.stated)
     }

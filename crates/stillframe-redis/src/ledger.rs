@@ -29,13 +29,13 @@ pub struct Ledger {
     pub watches: Watches,
     /// Clients that wait for keys.
     pub waiters: Waiters,
-    /// What happened to keys, to be sent to clients.
+    /// Events of keys, to be sent to clients.
     pub events: Events,
     /// EXEC is running the queued requests of a transaction.
     pub in_exec: bool,
     /// A test has RESTORE take damaged payloads.
     pub skips_checksums: bool,
-    /// What DUMP works in, from its first use on.
+    /// The workspace of DUMP, from its first use on.
     pub dump_workspace: Option<Workspace>,
     /// Source of randomness (not for secrets).
     pub random: Random,
@@ -102,7 +102,7 @@ impl Ledger {
         self.effects.wanted() || !self.settings.notify.is_empty() || self.events.cached
     }
 
-    /// Notes that something happened to a key. `class` is a letter of `notify-keyspace-events`.
+    /// Notes an event of a key. `class` is a letter of `notify-keyspace-events`.
     #[inline]
     pub fn notify(&mut self, class: char, event: &'static str, db: usize, key: &[u8]) {
         if self.settings.notify.has(class) {
@@ -141,12 +141,13 @@ impl Ledger {
         added
     }
 
-    /// The next change is that which has added this many keys.
+    /// The next change is the one that added this many keys.
     pub(crate) fn forget_new(&mut self, added: usize) {
         self.keys_seen = self.keys_seen.saturating_sub(added);
     }
 
-    /// Marks those who watch a key, wait for it, or keep it in a cache: client `by` changed it.
+    /// Marks the clients that watch a key, wait for it, or keep it in a cache: client `by` changed
+    /// it.
     #[inline]
     pub fn touch(&mut self, db: usize, key: &[u8], by: u64) {
         self.watches.touch(db, key);

@@ -11,7 +11,7 @@ impl Random {
         Self(RandomState::new().build_hasher().finish())
     }
 
-    /// A generator that gives the same numbers whenever it is asked for them.
+    /// A generator that gives the same numbers for the same seed.
     pub fn with_seed(seed: u64) -> Self {
         Self(seed)
     }
@@ -25,7 +25,7 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// A generator of its own, for who cannot hold on to this one.
+    /// A generator of its own, for a caller that cannot keep a borrow of this one.
     pub fn split(&mut self) -> Self {
         Self(self.bits())
     }

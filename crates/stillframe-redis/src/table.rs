@@ -54,7 +54,7 @@ pub mod flags {
     pub const NO_ASYNC_LOADING: u32 = 1 << 11;
     /// Concerns the connection rather than data.
     pub const CONNECTION: u32 = 1 << 12;
-    /// Publishes, subscribes, or asks who does.
+    /// Publishes, subscribes, or lists subscribers.
     pub const PUBSUB: u32 = 1 << 17;
     /// May reach replicas though it changes nothing; COMMAND hides this flag.
     pub const MAY_REPLICATE: u32 = 1 << 18;
@@ -270,7 +270,8 @@ pub struct Table<S> {
     commands: Vec<Command<S>>,
     /// Open addressing over the top-level commands, by [`hash`]; 0 = empty, else index + 1.
     buckets: [u16; BUCKETS],
-    /// [`fold`] of the name of each command, and whether that says all of it, but its length.
+    /// [`fold`] of the name of each command, and whether that is all of the name, except its
+    /// length.
     folded: Vec<(u64, bool)>,
     /// Names, in lower case, that lead clients elsewhere than the table says: to another command,
     /// or nowhere (`rename-command`). Logs and replication know the real names alone.
@@ -283,13 +284,13 @@ const BUCKETS: usize = 1024;
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RenameError {
-    /// Nothing is called so.
+    /// No command has this name.
     #[error("there is no command '{name}' to be renamed")]
     Unknown {
         /// The name.
         name: String,
     },
-    /// Another command is called so.
+    /// Another command has this name.
     #[error("there is a command '{name}' already")]
     Taken {
         /// The name.
@@ -334,7 +335,7 @@ impl<S> Table<S> {
         Ok(())
     }
 
-    /// The top-level command that clients call so.
+    /// The top-level command that clients call by this name.
     pub fn find_for_client(&self, name: &[u8]) -> Option<usize> {
         if self.renamed.is_empty() {
             return self.find(name);
@@ -393,7 +394,7 @@ impl<S> Table<S> {
         if let Some((container, _)) = name.split_once('|') {
             let owner = self.commands.iter_mut().rev().find(|command| command.name == container);
             owner.expect("the container is added before its sub-commands").subcommands.push(index);
-            self.folded.push((0, false)); // it is not looked up by this
+            self.folded.push((0, false)); // not looked up by this
             return;
         }
         let folded = fold(name.as_bytes());

@@ -40,7 +40,7 @@ pub struct Waiter {
     pub ticket: u64,
 }
 
-/// Those who wait for one key.
+/// The clients that wait for one key.
 #[derive(Default)]
 struct Queue {
     /// Numbers of clients by their tickets: first come first.
@@ -52,7 +52,7 @@ struct Queue {
 /// What WAIT waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Acks {
-    /// Replicas have to have applied the stream up to there.
+    /// Replicas must have applied the stream up to this offset.
     pub offset: u64,
     /// This many of them.
     pub wanted: usize,
@@ -72,7 +72,7 @@ pub struct Waiters {
 }
 
 impl Waiters {
-    /// Has a client wait.
+    /// Makes a client wait.
     pub fn park(&mut self, id: u64, mut waiter: Waiter) {
         waiter.keys.sort_unstable();
         waiter.keys.dedup();
@@ -149,12 +149,12 @@ impl Waiters {
         queue.find(|(_, id)| fits(id)).map(|(&ticket, &id)| (ticket, id))
     }
 
-    /// What a client waits for that waits for replicas.
+    /// The condition of a client that waits for replicas.
     pub fn acks(&self, id: u64) -> Option<Acks> {
         self.clients.get(&id)?.acks
     }
 
-    /// Everybody who waits, by number.
+    /// All waiting clients, by number.
     pub fn all(&self) -> Vec<u64> {
         self.clients.keys().copied().collect()
     }
@@ -164,7 +164,7 @@ impl Waiters {
         self.clients.len()
     }
 
-    /// How many of them will give up some time.
+    /// How many of them have a deadline.
     pub fn with_deadline(&self) -> usize {
         self.deadlines.len()
     }

@@ -18,7 +18,7 @@ use crate::few::Few;
 /// What a name takes in the lists of what a client watches and listens to, beside its bytes.
 pub const LISTED_BYTES: usize = 64;
 
-/// Which keys are watched by which clients, and whose have changed.
+/// Which clients watch which keys, and which clients' keys have changed.
 #[derive(Default)]
 pub struct Watches {
     /// Per database, the clients that watch a key.
