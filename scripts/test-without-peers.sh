@@ -27,11 +27,12 @@ trap 'rm -rf "$scratch"' EXIT
 
 # The tests that ask for a peer. Of the whole workspace, so that what `cargo test --workspace` has
 # built is used as it is.
-codecs=(--workspace --test redis)
+codecs=(--workspace --test redis --test lab_servers)
 proof=(--workspace --test proof)
 proofs=(clients:: configuration:: collections:: files:: import:: introspection:: operations::
     permissions:: requests:: tools:: settings:: transcript:: twins:: replication::sentinel
-    replication::migration replication::failover journal::always lifecycle:: saving:: scanning::)
+    replication::migration replication::failover journal::always lifecycle:: load:: saving::
+    scanning::)
 
 # A folder of links to every program in PATH but those named.
 links() {

@@ -112,16 +112,17 @@ fn round(case: &Case, service: &Service, setup: &Setup, record: Record) -> Resul
     };
     wait_for_save(&mut client, || Ok(()))?;
     let fixed = load(&plan)?;
+    // A save that outlasts the load is counted to its end.
+    let loaded = Instant::now();
     wait_for_save(&mut client, || Ok(()))?;
+    let images_s = lengths_s(&fixed, service, loaded.elapsed());
     let image = take_image(&server, service, &plan)?;
     let dump_bytes = fs::metadata(folder.join("dump.rdb")).map_or(0, |it| it.len());
     drop((client, server));
     let (wrong, what) = read_back(case, service, setup, folder, image.bounds)?;
     let served = served(full.as_ref(), &fixed, dump_bytes, what);
-    let saves = full.iter().chain([&fixed]).map(|it| ended(it, service).len()).sum::<usize>();
-    let images_s = ended(&fixed, service);
     Ok(Record {
-        images: u32::try_from(saves).unwrap_or(u32::MAX),
+        images: u32::try_from(images_s.len()).unwrap_or(u32::MAX),
         verified_images: 1,
         mismatched_words: wrong,
         memory_base_bytes: image.base_bytes,
@@ -274,10 +275,11 @@ fn read_back(
     Ok((torn + records.wrong + keys.abs_diff(expected), what.or(first).or(count)))
 }
 
-/// Seconds of the saves, or rewrites, that have ended.
-fn ended(report: &Report, service: &Service) -> Vec<f64> {
+/// Seconds of the saves, or rewrites; the last may have gone on for `after` the load.
+fn lengths_s(report: &Report, service: &Service, after: Duration) -> Vec<f64> {
     let all = if service.rewrite { &report.rewrites } else { &report.saves };
-    all.iter().filter_map(|it| Some((it.to_ns? - it.from_ns) as f64 / 1e9)).collect()
+    let end_ns = (report.elapsed_s * 1e9) as u64 + after.as_nanos() as u64;
+    all.iter().map(|it| (it.to_ns.unwrap_or(end_ns) - it.from_ns) as f64 / 1e9).collect()
 }
 
 fn served(full: Option<&Report>, fixed: &Report, dump_bytes: u64, wrong: Option<String>) -> Served {
@@ -309,8 +311,10 @@ fn least_per_s(report: &Report) -> Option<f64> {
     let least = saves.filter_map(|save| {
         // The first bin that the save has for itself, and the first after it.
         let from = save.from_ns.div_ceil(bin_ns) as usize;
-        let to = (save.to_ns? / bin_ns) as usize;
-        let bins = trace.counts.get(from..to.min(trace.counts.len()))?;
+        // The last bin of a measurement is not full.
+        let end = trace.counts.len().saturating_sub(1);
+        let to = save.to_ns.map_or(end, |to| (to / bin_ns) as usize).min(end);
+        let bins = trace.counts.get(from..to)?;
         bins.windows(WINDOW).map(|bins| bins.iter().sum::<u64>()).min()
     });
     let seconds = (WINDOW as u64 * trace.bin_ms) as f64 / 1e3;
