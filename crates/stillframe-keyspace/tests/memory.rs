@@ -174,6 +174,7 @@ macro_rules! all {
         /// One test, as there is one counter.
         #[test]
         fn memory_returns_to_its_floor() {
+            let _watchdog = stillframe_peers::Watchdog::start();
             let mut random = Random::seeded("memory");
             $(
                 cycles::<stillframe::algorithms::$module::$algorithm>(&mut random); // warms up

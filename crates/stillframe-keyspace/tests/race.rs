@@ -151,6 +151,7 @@ macro_rules! tests {
     ($($module:ident::$algorithm:ident { $($facts:tt)* })*) => {$(
         #[test]
         fn $module() {
+            let _watchdog = stillframe_peers::Watchdog::start();
             pairs_are_equal::<stillframe::algorithms::$module::$algorithm>();
         }
     )*};

@@ -228,6 +228,7 @@ macro_rules! tests {
     ($($module:ident::$algorithm:ident { $($facts:tt)* })*) => {$(
         #[test]
         fn $module() {
+            let _watchdog = stillframe_peers::Watchdog::start();
             model::<stillframe::algorithms::$module::$algorithm>();
         }
     )*};

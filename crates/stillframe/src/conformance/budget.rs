@@ -232,8 +232,7 @@ impl Sink for Panicking {
 
 /// A writer that waits goes on when the sink panics: its image is published only when the writer
 /// has done what it waited for.
-#[test]
-fn a_panicking_sink_frees_a_writer_that_waits() {
+fn panicking(_seed: u64) -> Verdict {
     for at in [Call::Wants, Call::Push, Call::Finish] {
         let options = Options::words(WORDS).budget(0, OnFull::Slow);
         let mut engine = Engine::new(Imprint::create(&options).expect("memory")).expect("a thread");
@@ -253,11 +252,16 @@ fn a_panicking_sink_frees_a_writer_that_waits() {
             assert!((0..WORDS).all(|index| engine.read(index) == round));
         }
     }
+    Ok(())
+}
+
+#[test]
+fn a_panicking_sink_frees_a_writer_that_waits() {
+    prove(panicking, 1);
 }
 
 /// A capture hurries while the writer waits for it, and before: when half of the budget is used.
-#[test]
-fn a_writer_presses_before_it_waits() {
+fn pressing(_seed: u64) -> Verdict {
     let options = Options::words(WORDS).budget(8 * 16, OnFull::Slow);
     let mut state = Imprint::create(&options).expect("memory");
     let progress = state.progress();
@@ -272,6 +276,12 @@ fn a_writer_presses_before_it_waits() {
         drop(image);
     }
     assert!(!Naive::create(&options).expect("memory").progress().is_pressed());
+    Ok(())
+}
+
+#[test]
+fn a_writer_presses_before_it_waits() {
+    prove(pressing, 1);
 }
 
 /// The default budget is a part of the state as it is at begin; one that was asked for stays.
