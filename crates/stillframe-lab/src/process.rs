@@ -18,7 +18,7 @@ use crate::trial;
 /// # Errors
 /// Input that is no case, output that cannot be written.
 pub fn case_from_stdin() -> io::Result<()> {
-    // Whoever asked for the figures is gone with them.
+    // The process that asked for the figures is gone, and needs none.
     let _ = set_parent_process_death_signal(Some(Signal::KILL));
     let mut input = String::new();
     io::stdin().lock().read_to_string(&mut input)?;
@@ -31,7 +31,7 @@ pub fn case_from_stdin() -> io::Result<()> {
 /// Runs one round of a case in this process, which should be a fresh one: memory is measured.
 #[must_use]
 pub fn run_case(case: &Case) -> Record {
-    let told = |unavailable, failed| Record {
+    let record_of = |unavailable, failed| Record {
         algorithm: case.algorithm.clone(),
         case: case.clone(),
         unavailable,
@@ -42,10 +42,10 @@ pub fn run_case(case: &Case) -> Record {
         return served::run(case, service);
     }
     if let Some(Err(unavailable)) = available(&case.algorithm) {
-        return told(Some(unavailable.to_string()), None);
+        return record_of(Some(unavailable.to_string()), None);
     }
     if case.alone {
-        let record = told(None, alone::run(case).err());
+        let record = record_of(None, alone::run(case).err());
         return Record { ticks_run: case.ticks, ..record };
     }
     let outcome = match case.is_floor() {
@@ -53,7 +53,7 @@ pub fn run_case(case: &Case) -> Record {
         false => dispatch(&case.algorithm, Runner { case })
             .unwrap_or_else(|| Err(format!("there is no algorithm '{}'", case.algorithm))),
     };
-    outcome.unwrap_or_else(|sentence| told(None, Some(sentence)))
+    outcome.unwrap_or_else(|sentence| record_of(None, Some(sentence)))
 }
 
 struct Runner<'a> {

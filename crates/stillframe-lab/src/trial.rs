@@ -280,7 +280,7 @@ impl<'a, S: Subject> Trial<'a, S> {
             case: case.clone(),
             ..Record::default()
         };
-        log.tell(&mut record);
+        log.note_in(&mut record);
         Ok(record)
     }
 }
@@ -308,7 +308,7 @@ impl Log {
             }
         }
     }
-    fn tell(self, record: &mut Record) {
+    fn note_in(self, record: &mut Record) {
         record.tick_latency_ms = Latency::of(&self.stages_ms);
         record.tick_latency_capture_ms = Latency::of(&self.captures_ms);
         record.capture_ticks = self.captures_ms.len() as u64;

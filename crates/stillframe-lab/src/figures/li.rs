@@ -6,8 +6,8 @@
 //! tenth to a twentieth, the disk twice as fast and the tick a fifth as long: what is cut is idle
 //! time. Every image is of all the state, increments are merged into the image before.
 //!
-//! Pages are drawn by Zipf; which words of a page is not told, so that the hot set has 2.9 MB (any
-//! word) or 45 KB (one line). A claim is judged on both readings, and held if it holds on both.
+//! Pages are drawn by Zipf; the paper does not say which words of a page, so the hot set has 2.9 MB
+//! (any word) or 45 KB (one line). A claim is judged on both readings, and held if both agree.
 //!
 //! With exponent 2, one tick touches about 700 of 250,000 pages, which hides every cost of copying;
 //! uniform updates and Zipf 0.99 over items stand beside it in each figure: with fewer points where

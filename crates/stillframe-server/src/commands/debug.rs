@@ -288,7 +288,7 @@ fn load_log(ctx: &mut Context<'_>) -> Result<(), Refusal> {
         return Err("ERR DEBUG LOADAOF: the log has failed".into());
     }
     // Replicas have all of it.
-    let told = ctx.server.replication.is_active() && !ctx.server.replication.is_replica();
+    let replicated = ctx.server.replication.is_active() && !ctx.server.replication.is_replica();
     ctx.server.ledger.effects.want(ctx.keyspace, Consumer::Replicas, false);
     let dirty = ctx.server.ledger.dirty;
     ctx.keyspace.clear_all();
@@ -296,7 +296,7 @@ fn load_log(ctx: &mut Context<'_>) -> Result<(), Refusal> {
     let loaded = reload_all(ctx);
     ctx.server.ledger.dirty = dirty;
     ctx.server.hub.clients.served.identify(ctx.session.who());
-    ctx.server.ledger.effects.want(ctx.keyspace, Consumer::Replicas, told);
+    ctx.server.ledger.effects.want(ctx.keyspace, Consumer::Replicas, replicated);
     match loaded {
         Ok(()) => ctx.out.ok(),
         Err(error) => {

@@ -14,7 +14,7 @@ use stillframe_keyspace::{Keyspace, KeyspaceStats};
 use super::Table;
 use crate::clock::unix_millis;
 use crate::hub::Kind;
-use crate::journal::Told;
+use crate::journal::LogFigures;
 use crate::memory::{OWN_BYTES, arena_bytes, counted_bytes, used_bytes};
 use crate::persistence::{Save, whole_micros};
 use crate::process;
@@ -29,7 +29,7 @@ pub(crate) struct Seen<'a> {
     stats: KeyspaceStats,
     process: OfProcess,
     used: OnceCell<u64>,
-    told: OnceCell<Option<Told>>,
+    log: OnceCell<Option<LogFigures>>,
 }
 
 /// What the operating system knows of the process, asked at most once.
@@ -52,8 +52,8 @@ impl OfProcess {
 
 impl<'a> Seen<'a> {
     pub(crate) fn of(keyspace: &'a Keyspace, server: &'a ServerState, table: &'a Table) -> Self {
-        let (process, used, told) = Default::default();
-        Self { keyspace, server, table, stats: keyspace.stats(), process, used, told }
+        let (process, used, log) = Default::default();
+        Self { keyspace, server, table, stats: keyspace.stats(), process, used, log }
     }
 
     fn used(&self) -> u64 {
@@ -81,12 +81,12 @@ impl<'a> Seen<'a> {
         self.running().filter(|_| self.log().is_some())
     }
 
-    /// What the log tells of itself, if it is on.
-    fn log(&self) -> Option<&Told> {
-        self.told.get_or_init(|| self.server.storage.journal.told()).as_ref()
+    /// The figures of the log, if it is on.
+    fn log(&self) -> Option<&LogFigures> {
+        self.log.get_or_init(|| self.server.storage.journal.figures()).as_ref()
     }
 
-    fn told(&self, figure: fn(&Told) -> Value) -> Option<Value> {
+    fn of_log(&self, figure: fn(&LogFigures) -> Value) -> Option<Value> {
         self.log().map(figure)
     }
 
@@ -327,7 +327,7 @@ static UNLISTED: &[Figure] = &[
     always!("", |_| 1u8).gauge("redis_up", "Whether the server answers."),
     always!("", |s| s.server.meter.slowlog.entries().len())
         .gauge("redis_slowlog_length", "Requests in the slow log."),
-    figure("", |s| s.told(|it| it.stats.last.saturating_sub(it.stats.durable).into()))
+    figure("", |s| s.of_log(|it| it.stats.last.saturating_sub(it.stats.durable).into()))
         .gauge("stillframe_log_records_behind", "Records not yet on the disk."),
 ];
 
@@ -426,7 +426,7 @@ pub(super) static MEMORY: &[Figure] = &[
     always!("mem_counted_for_evict", |s| s.counted())
         .gauge("stillframe_memory_counted_bytes", "Bytes that maxmemory is compared with."),
     always!("mem_not_counted_for_evict", |s| s.used().saturating_sub(s.counted())),
-    // The allocator tells nothing of itself: what the process holds stands for what it holds.
+    // The allocator reports nothing: the memory of the process stands for that of the allocator.
     always!("allocator_allocated", |s| s.used()),
     always!("allocator_active", |s| s.process.resident().0),
     always!("allocator_resident", |s| s.process.resident().0),
@@ -446,7 +446,7 @@ pub(super) static MEMORY: &[Figure] = &[
     none("mem_cluster_links"),
     always!("mem_clients_normal", |s| s.server.hub.clients.bytes())
         .gauge("redis_mem_clients_normal", "Bytes of clients' buffers."),
-    always!("mem_aof_buffer", |s| s.log().map_or(0, |told| told.stats.waiting_bytes)),
+    always!("mem_aof_buffer", |s| s.log().map_or(0, |log| log.stats.waiting_bytes)),
     always!("mem_limbo_bytes", |s| s.stats.limbo_bytes),
     always!("mem_garbage_bytes", |s| s.stats.garbage_bytes),
     always!("mem_allocator", |_| "mimalloc"),
@@ -572,25 +572,25 @@ pub(super) static PERSISTENCE: &[Figure] = &[
     always!("log_kept_images", |s| s.server.storage.journal.kept().images),
     always!("log_kept_since_ms", |s| s.server.storage.journal.kept().since_ms),
     always!("log_kept_bytes", |s| s.server.storage.journal.kept().bytes),
-    figure("aof_current_size", |s| s.told(|it| it.current_bytes.into()))
+    figure("aof_current_size", |s| s.of_log(|it| it.current_bytes.into()))
         .gauge("redis_aof_current_size_bytes", "Bytes of the log."),
-    figure("aof_base_size", |s| s.told(|it| it.base_bytes.into()))
+    figure("aof_base_size", |s| s.of_log(|it| it.base_bytes.into()))
         .gauge("redis_aof_base_size_bytes", "Bytes of its image."),
     figure("aof_pending_rewrite", |s| {
         s.log().map(|_| s.server.storage.journal.is_starting().into())
     }),
-    figure("aof_buffer_length", |s| s.told(|it| it.stats.waiting_bytes.into()))
+    figure("aof_buffer_length", |s| s.of_log(|it| it.stats.waiting_bytes.into()))
         .gauge("redis_aof_buffer_length", "Bytes not yet written to the log."),
-    figure("aof_pending_bio_fsync", |s| s.told(|it| (it.stats.lag > 0).into())),
-    figure("aof_delayed_fsync", |s| s.told(|it| it.stalls.into())),
-    figure("log_last_record", |s| s.told(|it| it.stats.last.into())),
-    figure("log_durable_record", |s| s.told(|it| it.stats.durable.into())),
-    figure("log_batches", |s| s.told(|it| it.stats.batches.into())),
-    figure("log_syncs", |s| s.told(|it| it.stats.syncs.into()))
+    figure("aof_pending_bio_fsync", |s| s.of_log(|it| (it.stats.lag > 0).into())),
+    figure("aof_delayed_fsync", |s| s.of_log(|it| it.stalls.into())),
+    figure("log_last_record", |s| s.of_log(|it| it.stats.last.into())),
+    figure("log_durable_record", |s| s.of_log(|it| it.stats.durable.into())),
+    figure("log_batches", |s| s.of_log(|it| it.stats.batches.into())),
+    figure("log_syncs", |s| s.of_log(|it| it.stats.syncs.into()))
         .counter("stillframe_log_syncs_total", "Syncs of the log."),
-    figure("log_stalls", |s| s.told(|it| it.stalls.into()))
+    figure("log_stalls", |s| s.of_log(|it| it.stalls.into()))
         .counter("stillframe_log_stalls_total", "Times that the disk held writers up."),
-    figure("log_stall_ms", |s| s.told(|it| it.stall_time.as_millis().into())),
+    figure("log_stall_ms", |s| s.of_log(|it| it.stall_time.as_millis().into())),
     figure("log_generation", |s| s.log()?.position.as_ref().map(|it| it.generation.into())),
     none("module_fork_in_progress"),
     none("module_fork_last_cow_size"),

@@ -78,9 +78,9 @@ fn latencystats(seen: &Seen<'_>, text: &mut String) {
         if let Some(times) = &counters.times {
             let percentile =
                 |&at: &f64| format!("p{}={:.3}", show_percentile(at), times.percentile(at));
-            let told: Vec<String> = config.latency_percentiles.iter().map(percentile).collect();
-            let told = told.join(",");
-            let _ = write!(text, "latency_percentiles_usec_{}:{told}\r\n", command.name);
+            let shown: Vec<String> = config.latency_percentiles.iter().map(percentile).collect();
+            let shown = shown.join(",");
+            let _ = write!(text, "latency_percentiles_usec_{}:{shown}\r\n", command.name);
         }
     }
 }

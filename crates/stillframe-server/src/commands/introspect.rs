@@ -141,11 +141,11 @@ fn document(out: &mut Out<'_>, table: &Table, command: &Command) {
         ("complexity", document.complexity),
     ];
     let deprecated = [("deprecated_since", since), ("replaced_by", instead)];
-    let told = |texts: &[(&str, &str)]| texts.iter().filter(|(_, text)| !text.is_empty()).count();
+    let count = |texts: &[(&str, &str)]| texts.iter().filter(|(_, text)| !text.is_empty()).count();
     out.bulk(command.name);
     let lists = [flags.len(), document.arguments.len(), command.subcommands.len()];
     let lists = lists.into_iter().filter(|&count| count > 0).count();
-    out.map(told(&texts) + told(&deprecated) + lists);
+    out.map(count(&texts) + count(&deprecated) + lists);
     fields(out, &texts);
     if !flags.is_empty() {
         out.bulk("doc_flags");

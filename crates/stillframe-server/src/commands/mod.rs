@@ -347,8 +347,8 @@ fn call(ctx: &mut Context<'_>, index: usize, args: &[&[u8]]) {
 fn note_effects(ctx: &mut Context<'_>, args: &[&[u8]], changed: bool) {
     let Context { server, session, .. } = ctx;
     let effects = &mut server.ledger.effects;
-    let told = effects.take_stated();
-    if changed && !told {
+    let stated = effects.take_stated();
+    if changed && !stated {
         effects.add(session.caller.db, args);
     }
     if !server.ledger.in_exec {

@@ -266,7 +266,7 @@ fn memory_stats(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
     let counted = counted_bytes(ctx.keyspace, &ctx.server.hub.clients);
     let data = ctx.keyspace.data_bytes() as u64;
     let total = used_bytes(ctx.keyspace, ctx.server);
-    let waiting = ctx.server.storage.journal.told().map_or(0, |told| told.stats.waiting_bytes);
+    let waiting = ctx.server.storage.journal.figures().map_or(0, |log| log.stats.waiting_bytes);
     let numbers = [
         ("peak.allocated", peak),
         ("total.allocated", total),

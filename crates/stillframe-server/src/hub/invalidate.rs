@@ -51,16 +51,16 @@ impl Hub {
     /// Invalidates a key for the clients that have read it. `by`: the client that changed it.
     pub(super) fn invalidate(&mut self, terms: Terms<'_>, key: &[u8], by: u64) {
         if let Some(readers) = self.tracking.take_readers(key, by) {
-            self.tell_readers(terms, readers.as_slice(), key, by);
+            self.send_readers(terms, readers.as_slice(), key, by);
         }
     }
 
-    fn tell_readers(&mut self, terms: Terms<'_>, readers: &[Who], key: &[u8], by: u64) {
+    fn send_readers(&mut self, terms: Terms<'_>, readers: &[Who], key: &[u8], by: u64) {
         for &who in readers {
-            let told =
+            let wanted =
                 self.wanted_by(who, |mode| !(mode.broadcast || mode.no_loop && who.id == by));
-            match told {
-                Some(true) => self.tell(terms, who, Some(&[key])),
+            match wanted {
+                Some(true) => self.send_names(terms, who, Some(&[key])),
                 Some(false) => {}
                 // The client whose request is running is out of the registry.
                 None if who.place == self.clients.served.who().place => {
@@ -86,7 +86,7 @@ impl Hub {
         let others = self.clients.others().filter(|(_, client)| client.session.tracking.is_some());
         let others: Vec<Who> = others.map(|(_, client)| client.session.who()).collect();
         self.tracking.forget_names();
-        others.into_iter().for_each(|who| self.tell(terms, who, None));
+        others.into_iter().for_each(|who| self.send_names(terms, who, None));
         self.tracking.tell_later(None, 0);
     }
 
@@ -97,7 +97,7 @@ impl Hub {
             return;
         }
         while let Some((name, readers)) = self.tracking.take_excess(most) {
-            self.tell_readers(terms, readers.as_slice(), &name, 0);
+            self.send_readers(terms, readers.as_slice(), &name, 0);
         }
     }
 
@@ -128,14 +128,14 @@ impl Hub {
                 let foreign = changed.iter().filter(|(_, by)| !no_loop || **by != who.id);
                 let names: Vec<&[u8]> = foreign.map(|(name, _)| &**name).collect();
                 if !names.is_empty() {
-                    self.tell(terms, who, Some(&names));
+                    self.send_names(terms, who, Some(&names));
                 }
             }
         }
     }
 
     /// Sends a client of the registry the invalidation of these keys, or of all.
-    fn tell(&mut self, terms: Terms<'_>, who: Who, names: Option<&[&[u8]]>) {
+    fn send_names(&mut self, terms: Terms<'_>, who: Who, names: Option<&[&[u8]]>) {
         let Some(client) = self.clients.get_mut(who.place) else { return };
         let protocol = client.session.protocol;
         let Some(mode) = client.session.tracking.as_deref() else { return };
@@ -251,6 +251,6 @@ mod tests {
             hub.forget(session, &mut events);
             assert_eq!((hub.tracks(), events.cached), (tracks, tracks));
         }
-        assert_eq!(hub.tracking().keys(), 0, "nobody is told any more");
+        assert_eq!(hub.tracking().keys(), 0, "no client gets messages any more");
     }
 }

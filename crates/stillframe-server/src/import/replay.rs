@@ -18,7 +18,7 @@ pub(super) struct Import {
     /// Commands that ran.
     pub(super) commands: u64,
     pub(super) notices: Vec<String>,
-    told: Instant,
+    reported: Instant,
 }
 
 /// A transaction that waits for its EXEC.
@@ -30,7 +30,7 @@ struct Open {
 
 impl Import {
     pub(super) fn new() -> Self {
-        Self { commands: 0, notices: Vec::new(), told: Instant::now() }
+        Self { commands: 0, notices: Vec::new(), reported: Instant::now() }
     }
 
     /// Replays a file from `offset` on.
@@ -132,8 +132,8 @@ impl Import {
     }
 
     fn report(&mut self, path: &std::path::Path, at: u64) {
-        if self.commands.is_multiple_of(1024) && self.told.elapsed() >= PROGRESS_PERIOD {
-            self.told = Instant::now();
+        if self.commands.is_multiple_of(1024) && self.reported.elapsed() >= PROGRESS_PERIOD {
+            self.reported = Instant::now();
             tracing::info!("replaying {}: byte {at}, {} commands", path.display(), self.commands);
         }
     }

@@ -85,10 +85,10 @@ impl History {
     }
 
     pub(super) fn kept(&self) -> Kept {
-        *self.told()
+        *self.lock_kept()
     }
 
-    fn told(&self) -> MutexGuard<'_, Kept> {
+    fn lock_kept(&self) -> MutexGuard<'_, Kept> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -142,7 +142,7 @@ impl History {
         let now_ms = u64::try_from(unix_millis()).unwrap_or(0);
         let kept = choose(images, named, reach, now_ms, |images| weigh(images, named, &logs));
         self.remove(&found, &kept, named, newest)?;
-        *self.told() = Kept {
+        *self.lock_kept() = Kept {
             images: kept.len() as u64,
             since_ms: kept.first().map_or(0, |oldest| oldest.position.begun_ms),
             bytes: weigh(&kept, named, &logs),

@@ -159,15 +159,15 @@ mod tests {
         assert_eq!(generations.list().expect("nothing is fine"), []);
         for number in 1..=4 {
             assert_eq!(generations.begin().expect("there is room").0, number);
-            assert!(generations.is_unpublished(number).expect("it can be told"));
+            assert!(generations.is_unpublished(number).expect("the directory can be read"));
         }
         generations.publish(2).expect("it can be marked");
         generations.remove(1).and_then(|()| generations.remove(3)).expect("they can be removed");
         assert_eq!(generations.list().expect("they are there"), [2, 4]);
-        assert!(generations.is_unpublished(4).expect("it can be told"));
+        assert!(generations.is_unpublished(4).expect("the directory can be read"));
         let files = generations.files(2).expect("it is there");
         files.create_file("log").expect("writable");
-        assert!(!generations.is_unpublished(2).expect("it can be told"));
+        assert!(!generations.is_unpublished(2).expect("the directory can be read"));
         let aside = generations.set_aside(4).expect("it can be renamed");
         assert!(aside.ends_with("4.superseded"));
         generations.remove(2).expect("it can be removed");

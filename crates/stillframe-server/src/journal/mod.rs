@@ -94,7 +94,7 @@ struct Open {
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
 /// The figures for INFO.
-pub(crate) struct Told {
+pub(crate) struct LogFigures {
     pub(crate) stats: LogStats,
     pub(crate) current_bytes: u64,
     pub(crate) base_bytes: u64,
@@ -197,10 +197,10 @@ impl Journal {
     }
 
     /// The figures of the log, if one is kept.
-    pub(crate) fn told(&self) -> Option<Told> {
+    pub(crate) fn figures(&self) -> Option<LogFigures> {
         let open = self.open.as_ref()?;
         let current_bytes = self.base_bytes + self.bytes.saturating_sub(self.covered_bytes);
-        Some(Told {
+        Some(LogFigures {
             stats: open.log.stats(),
             current_bytes,
             base_bytes: self.base_bytes,
@@ -300,19 +300,19 @@ impl Journal {
 
     /// Whether the log has grown so much that an image should replace it.
     pub(crate) fn rewrite_due(&self, config: &Config) -> bool {
-        let Some(told) = self.told().filter(|_| self.is_on()) else { return false };
-        let grown = told.current_bytes.saturating_sub(told.base_bytes);
-        let percentage = u128::from(grown) * 100 / u128::from(told.base_bytes.max(1));
+        let Some(log) = self.figures().filter(|_| self.is_on()) else { return false };
+        let grown = log.current_bytes.saturating_sub(log.base_bytes);
+        let percentage = u128::from(grown) * 100 / u128::from(log.base_bytes.max(1));
         config.auto_aof_rewrite_percentage > 0
-            && told.current_bytes > config.auto_aof_rewrite_min_bytes
+            && log.current_bytes > config.auto_aof_rewrite_min_bytes
             && percentage >= u128::from(config.auto_aof_rewrite_percentage)
     }
 
     fn options(&self, config: &Config, failed: &Arc<AtomicBool>) -> LogOptions {
         let (failed, waker) = (Arc::clone(failed), self.waker.clone());
         LogOptions::policy(config.appendfsync).waiting_bytes_max(usize::MAX).on_durable(
-            move |told| {
-                if told.is_err() {
+            move |durable| {
+                if durable.is_err() {
                     failed.store(true, Ordering::Relaxed);
                 }
                 waker.wake();

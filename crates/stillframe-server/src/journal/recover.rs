@@ -70,7 +70,7 @@ fn clear(history: &History) -> Result<(), LogError> {
 struct Recovery<'a, H: Host> {
     host: &'a mut H,
     records: Records,
-    told: Instant,
+    reported: Instant,
     /// When clients were last served.
     served: Instant,
     /// Whether a shutdown was requested.
@@ -79,8 +79,8 @@ struct Recovery<'a, H: Host> {
 
 impl<'a, H: Host> Recovery<'a, H> {
     fn new(host: &'a mut H) -> Self {
-        let (records, told) = (Records::new(), Instant::now());
-        Self { host, records, told, served: told, interrupted: false }
+        let (records, reported) = (Records::new(), Instant::now());
+        Self { host, records, reported, served: reported, interrupted: false }
     }
 
     /// Replays all from `position` on; false if it was interrupted.
@@ -131,8 +131,8 @@ impl<'a, H: Host> Recovery<'a, H> {
         self.records.apply(self.host.parts(), action.bytes)?;
         let (_, state, _) = self.host.parts();
         let slow = delay(state.config.key_load_delay_us);
-        if self.told.elapsed() >= PROGRESS_PERIOD {
-            self.told = Instant::now();
+        if self.reported.elapsed() >= PROGRESS_PERIOD {
+            self.reported = Instant::now();
             let share = action.progress.bytes * 100 / action.progress.total_bytes.max(1);
             tracing::info!("replaying the log: record {}, {share}%", action.sequence);
         }

@@ -108,7 +108,7 @@ impl DataDirectory {
     ) -> Result<T, E> {
         let (temporary, name) = (&self.temporary[..], &self.dump_name[..]);
         let unpublished = Unpublished { file, bytes: Some(bytes), temporary, name };
-        self.files.publish(unpublished, written, ready).map(|(told, _)| told)
+        self.files.publish(unpublished, written, ready).map(|(outcome, _)| outcome)
     }
 
     /// Removes the temporary file.

@@ -47,7 +47,7 @@ pub(crate) struct Load {
     /// Empty keys.
     empty: u64,
     started: Instant,
-    told: Instant,
+    reported: Instant,
 }
 
 impl Load {
@@ -65,7 +65,7 @@ impl Load {
             loaded: Loaded::default(),
             empty: 0,
             started,
-            told: started,
+            reported: started,
         }
     }
 
@@ -119,8 +119,8 @@ impl Load {
                 }
             }
         }
-        if self.told.elapsed() >= PROGRESS_PERIOD {
-            self.told = Instant::now();
+        if self.reported.elapsed() >= PROGRESS_PERIOD {
+            self.reported = Instant::now();
             let share = self.offset() * 100 / self.bytes.max(1);
             tracing::info!("loading: {} keys, {share}% of the file", self.loaded.keys);
         }

@@ -159,7 +159,7 @@ fn describe(ctx: &Context<'_>, session: &Session, client: Option<&Client>) -> St
 
 /// The state of a client in letters, in Redis's order.
 fn flags(session: &Session) -> String {
-    let told = session.tracking.as_deref();
+    let tracking = session.tracking.as_deref();
     let replica = session.replica.as_deref().is_some_and(Replica::is_real);
     let letters = [
         (session.monitors, 'O'),
@@ -168,9 +168,9 @@ fn flags(session: &Session) -> String {
         (session.subscriptions.is_some(), 'P'),
         (session.transaction.is_some(), 'x'),
         (session.postponed.is_some() || session.caller.waits, 'b'),
-        (told.is_some(), 't'),
-        (told.is_some_and(|mode| mode.broken), 'R'),
-        (told.is_some_and(|mode| mode.broadcast), 'B'),
+        (tracking.is_some(), 't'),
+        (tracking.is_some_and(|mode| mode.broken), 'R'),
+        (tracking.is_some_and(|mode| mode.broadcast), 'B'),
         (session.closing, 'c'),
         (matches!(session.caller.peer, Address::Unix(_)), 'U'),
         (session.spared, 'e'),
