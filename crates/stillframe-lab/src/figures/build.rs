@@ -269,9 +269,9 @@ fn notes(data: &Data<'_>) -> Vec<String> {
             }
         }
     }
-    let told =
+    let note =
         |(reason, names): (String, Vec<&str>)| format!("left out: {} ({reason})", names.join(", "));
-    let mut notes: Vec<String> = left_out.into_iter().map(told).collect();
+    let mut notes: Vec<String> = left_out.into_iter().map(note).collect();
     for record in data.records().filter(|record| record.mismatched_words > 0) {
         let why = record.served.as_ref().and_then(|it| it.wrong.as_ref());
         let why = why.map_or(String::new(), |why| format!(": {why}"));

@@ -1,5 +1,5 @@
 //! Why claims do not hold here, as far as it was examined: where the reason lies, and the
-//! experiment that tells it from others. A claim that is missing here and does not hold was not
+//! experiment that decides. A claim that is missing here and does not hold was not
 //! examined.
 
 use super::{Claim, Figure};

@@ -66,7 +66,7 @@ pub struct Direct {
 }
 
 impl Figure {
-    /// Who claims that: what a paper does not say is told by its text.
+    /// Who claims that: the text shows what a paper does not say.
     #[must_use]
     pub fn whose(&self, claim: &Claim) -> Whose {
         match self.source == OURS || claim.text.contains(NOT_THEIRS) {

@@ -298,11 +298,11 @@ fn undominated(data: &Data<'_>) -> Judgement {
     if facets.is_empty() {
         return Judgement::untested("imprint was not measured in every column");
     }
-    let told = |facet: &&Facet| {
+    let beaten = |facet: &&Facet| {
         let by = dominators(data, facet, "imprint");
         (!by.is_empty()).then(|| format!("{}: {}", facet.title, by.join(", ")))
     };
-    let by: Vec<String> = facets.iter().filter_map(told).collect();
+    let by: Vec<String> = facets.iter().filter_map(beaten).collect();
     let text = if by.is_empty() { "by none".to_owned() } else { by.join("; ") };
     Judgement::of(by.is_empty(), text)
 }

@@ -204,7 +204,7 @@ pub(super) mod tests {
         assert!(
             page.contains("Of 4 claims of the papers, 1 held here, 1 did not, 1 are undecided")
         );
-        assert!(page.contains("the kernel: &lt;k&gt;. To tell: lab figure x."));
+        assert!(page.contains("the kernel: &lt;k&gt;. Decided by: lab figure x."));
         assert!(page.contains("Wrong images"));
     }
 

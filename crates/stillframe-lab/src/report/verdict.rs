@@ -154,7 +154,7 @@ pub struct Cause {
     pub origin: Origin,
     /// The reason.
     pub why: &'static str,
-    /// The experiment that tells this reason from others.
+    /// The experiment that decides between this reason and others.
     pub experiment: &'static str,
 }
 
@@ -162,7 +162,7 @@ impl Cause {
     /// One sentence or two.
     #[must_use]
     pub fn text(&self) -> String {
-        format!("{}: {} To tell: {}", self.origin.word(), self.why, self.experiment)
+        format!("{}: {} Decided by: {}", self.origin.word(), self.why, self.experiment)
     }
 }
 

@@ -22,7 +22,7 @@ pub(super) const BATCH: u64 = 64;
 /// Between two batches, so that other clients have the server.
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// What the writer of marks and its caller tell each other.
+/// What the writer of marks and its caller let each other know.
 #[derive(Debug, Default)]
 pub(super) struct Signals {
     /// The save may be asked for.
@@ -44,7 +44,7 @@ pub(super) struct Bounds {
     pub(super) until: u64,
 }
 
-/// Writes marks until told to stop, and asks for the save by `request` when told to. Returns the
+/// Writes marks until asked to stop, and asks for the save by `request` on `go`. Returns the
 /// numbers of marks written before that, and in all.
 pub(super) fn write(port: u16, request: &str, signals: &Signals) -> Result<(u64, u64), String> {
     let mut client = Client::connect(port)?;
@@ -140,23 +140,23 @@ mod tests {
     #[test]
     fn a_server_that_lies_is_found() {
         let bounds = Bounds { before: 40, until: 60 };
-        let told = |marks: &[Option<u64>]| judge(marks, bounds).1.expect("a lie");
+        let verdict = |marks: &[Option<u64>]| judge(marks, bounds).1.expect("a lie");
         let mut found = 0;
         for mark in 0..16 {
             let mut torn = after(50);
             torn[mark] = after(58)[mark].filter(|it| *it >= 50).or(after(40)[mark]);
             // A change of the newest mark alone makes another moment.
             if (0..60).all(|next| torn != after(next)) {
-                assert!(told(&torn).starts_with("torn"), "{mark}: {}", told(&torn));
+                assert!(verdict(&torn).starts_with("torn"), "{mark}: {}", verdict(&torn));
                 found += 1;
             }
             let mut missing = after(50);
             missing[mark] = None;
-            assert!(told(&missing).starts_with("torn"), "{mark}");
+            assert!(verdict(&missing).starts_with("torn"), "{mark}");
         }
         assert!(found >= 14, "{found} torn images");
-        assert!(told(&after(39)).starts_with("stale"));
-        assert!(told(&after(61)).starts_with("late"));
-        assert!(told(&[None; 16]).starts_with("torn"));
+        assert!(verdict(&after(39)).starts_with("stale"));
+        assert!(verdict(&after(61)).starts_with("late"));
+        assert!(verdict(&[None; 16]).starts_with("torn"));
     }
 }

@@ -44,7 +44,7 @@ const SETTLE: Duration = Duration::from_millis(300);
 /// Bins of the trace in which the least throughput is looked for: 50 ms of 10 ms each.
 const WINDOW: usize = 5;
 
-/// Runs one round; the record tells what went wrong in it.
+/// Runs one round; the record names what went wrong in it.
 #[must_use]
 pub(crate) fn run(case: &Case, service: &Service) -> Record {
     let named = Record {

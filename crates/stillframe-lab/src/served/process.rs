@@ -102,22 +102,22 @@ impl Setup {
     }
 
     fn attempt(&self, folder: &Path) -> Result<Server, String> {
-        let told = |error: io::Error| error.to_string();
+        let text = |error: io::Error| error.to_string();
         let free = TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr());
-        let port = free.map_err(told)?.port();
+        let port = free.map_err(text)?.port();
         let log = folder.join("log");
-        let output = File::create(&log).map_err(told)?;
-        let child = Command::new(std::env::current_exe().map_err(told)?)
+        let output = File::create(&log).map_err(text)?;
+        let child = Command::new(std::env::current_exe().map_err(text)?)
             .args(["lab", "leash", &std::process::id().to_string()])
             .arg(&self.program)
             .args(&self.words)
             .args(["--port", &port.to_string(), "--dir"])
             .arg(folder)
             .stdin(Stdio::null())
-            .stdout(output.try_clone().map_err(told)?)
+            .stdout(output.try_clone().map_err(text)?)
             .stderr(output)
             .spawn()
-            .map_err(told)?;
+            .map_err(text)?;
         let mut server = Server { child, port };
         let deadline = Instant::now() + START;
         loop {
@@ -125,7 +125,7 @@ impl Setup {
             if ready.is_ok_and(|reply| reply == "PONG") {
                 return Ok(server);
             }
-            if server.child.try_wait().map_err(told)?.is_some() || Instant::now() > deadline {
+            if server.child.try_wait().map_err(text)?.is_some() || Instant::now() > deadline {
                 let text = fs::read_to_string(&log).unwrap_or_default();
                 return Err(text.lines().last().unwrap_or("it said nothing").to_owned());
             }
