@@ -133,7 +133,7 @@ impl Access {
         Seen { chunks: self.shared.clone(), present: self.present }
     }
 
-    /// A slot has got another key.
+    /// A slot has received another key.
     pub(crate) fn begin(&mut self, slot: u32) {
         let at = slot as usize;
         while at >= self.chunks.len() * CHUNK {

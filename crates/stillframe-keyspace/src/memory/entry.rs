@@ -127,7 +127,7 @@ impl Entry {
         self.0.expire_at
     }
 
-    /// Whether its time has come.
+    /// Whether it has expired.
     #[inline]
     pub(crate) fn is_expired(&self, now: i64) -> bool {
         self.0.expire_at <= now

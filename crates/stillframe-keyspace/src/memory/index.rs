@@ -27,7 +27,7 @@
 const TABLE_BITS: u32 = if cfg!(any(test, miri)) { 4 } else { 11 };
 const SLACK: u32 = 4;
 
-/// The places of the keys of one database.
+/// The slot and handle of each key of one database.
 #[derive(Default)]
 pub(crate) struct Index {
     directory: Vec<u32>,

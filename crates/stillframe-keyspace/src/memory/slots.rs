@@ -56,7 +56,7 @@ const LARGE_BYTES: usize = 256 << 10;
 /// Above this much garbage the writer drops long texts itself: it must not outrun the reclaimer. It
 /// cannot with collections, which take longer to fill than to drop.
 const PENDING_BYTES_MAX: usize = 64 << 20;
-/// Growth of the slot array: at least this, else an eighth.
+/// Growth of the slot array: an eighth, and at least this.
 const GROWTH_MIN: usize = if cfg!(any(test, miri)) { 16 } else { 8192 };
 /// A slot's number has 32 bits wherever one is kept.
 const KEYS_MAX: usize = u32::MAX as usize;
@@ -327,8 +327,8 @@ impl<A: Algorithm> Slots<A> {
             publish(&mut words.sink, captured);
             Publication::Failed // every image is whole: none builds on it
         })?;
-        // The image before is over, or this one would not have begun. Asking for its end earlier
-        // would be too early: it may end between the question and the begin.
+        // The image before is over, or this one would not have begun. An earlier check would miss
+        // an end between the check and the begin.
         self.end_image();
         self.imaging = true;
         let ended = self.end_era();
@@ -355,7 +355,7 @@ impl<A: Algorithm> Slots<A> {
         }
     }
 
-    /// No image is held but one begun just now: frees what the one before had (M4).
+    /// Frees what the image before had (M4): only the one begun just now is held.
     fn end_image(&mut self) {
         self.imaging = false;
         self.frozen = 0;

@@ -54,7 +54,7 @@ pub(crate) struct WordSink<E> {
 impl<E: EntrySink> Sink for WordSink<E> {
     fn push(&mut self, start: usize, words: &[u64]) -> Result<(), SinkError> {
         for (slot, &word) in (start..).zip(words).filter(|(_, word)| **word != 0) {
-            // SAFETY: M1: at begin the word was the handle of a live entry. M2 and M4: nobody
+            // SAFETY: M1: at begin the word was the handle of a live entry. M2 and M4: no thread
             // changes or frees it until this call has returned and `captured` has passed it.
             let entry = unsafe { Entry::from_word(word) };
             if entry.era() > self.at_begin.cleared[entry.space()] {

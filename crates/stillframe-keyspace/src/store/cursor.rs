@@ -19,7 +19,7 @@ pub(crate) struct Cursor {
 }
 
 impl Cursor {
-    /// From the number that a client gives: 0 begins a scan over `used` slots.
+    /// The cursor that a client's number stands for: 0 begins a scan over `used` slots.
     pub(crate) fn read(cursor: u64, used: usize) -> Self {
         let end = cursor >> SLOT_BITS;
         let next = cursor & ((1 << SLOT_BITS) - 1);
@@ -58,7 +58,7 @@ mod tests {
     #[test]
     fn an_end_is_a_little_above_what_was_used() {
         let powers = (0..32).map(|power| 1usize << power);
-        // Where nothing is used, the first call is the last.
+        // Without slots in use the first call is the last.
         let around = powers.flat_map(|power| [power - 1, power, power + 1]);
         for used in around.chain([3000, 1 << 32]).filter(|&used| used > 0) {
             let cursor = Cursor::read(0, used);

@@ -16,9 +16,9 @@ const POOL: usize = 16;
 /// What makes a key a good victim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Merit {
-    /// Long since it was last used; to be used with [`Counting::Recency`](crate::Counting).
+    /// Not used for long; needs [`Counting::Recency`](crate::Counting).
     Idle,
-    /// Seldom used; to be used with [`Counting::Frequency`](crate::Counting).
+    /// Seldom used; needs [`Counting::Frequency`](crate::Counting).
     Rare,
     /// Nothing.
     Chance,
@@ -53,8 +53,8 @@ struct Candidate {
 }
 
 impl<A: Algorithm> Keyspace<A> {
-    /// Deletes the best victim that can be found, and returns its database and key; `None` if no
-    /// key may go. `random` yields 64 random bits a call.
+    /// Deletes the best victim found, and returns its database and key; `None` if no key may go.
+    /// `random` yields 64 random bits a call.
     pub fn evict(
         &mut self,
         choice: Choice,

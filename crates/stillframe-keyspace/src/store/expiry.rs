@@ -64,7 +64,7 @@ impl<A: Algorithm> Keyspace<A> {
         expired
     }
 
-    /// Deletes the key in `slot`, whose hash this is and whose time has come, unless it is spared.
+    /// Deletes the expired key in `slot` with this hash, unless expired keys are spared.
     pub(crate) fn expire(&mut self, slot: u32, hash: u64) {
         if self.spares_expired {
             return;

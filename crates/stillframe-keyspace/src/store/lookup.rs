@@ -27,9 +27,9 @@ pub(crate) struct Lookup {
 /// Slots and hashes of keys that are likely to be looked up next.
 #[derive(Default)]
 pub(crate) struct Known {
-    /// Of the key that was looked up last.
+    /// The memo of the key looked up last.
     last: Option<Memo>,
-    /// Of the keys that were warmed, in order.
+    /// The memos of the warmed keys, in order.
     warmed: [Memo; BATCH],
     count: usize,
     /// How many of them were looked up since.

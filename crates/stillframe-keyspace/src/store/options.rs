@@ -40,7 +40,7 @@ pub struct KeyspaceStats {
     pub keys: usize,
     /// Keys with a time to live.
     pub expires: usize,
-    /// Keys deleted because their time had come, since creation.
+    /// Keys deleted because they had expired, since creation.
     pub expired_total: u64,
     /// Slots that were ever in use; they are reused, never given back.
     pub slots: usize,

@@ -18,9 +18,9 @@ use crate::memory::index::Seat;
 
 /// Keys whose loads are under way together.
 pub const WARM_BATCH: usize = tree::BATCH;
-/// A database of fewer keys stays in the caches by itself.
+/// A database with fewer keys stays in the caches by itself.
 const KEYS_MIN: usize = if cfg!(any(test, miri)) { 1 } else { 2048 };
-/// A collection of fewer elements does, too.
+/// A collection with fewer elements stays there, too.
 const ELEMENTS_MIN: usize = if cfg!(any(test, miri)) { 1 } else { 8192 };
 
 impl<A: Algorithm> Keyspace<A> {
