@@ -2,7 +2,7 @@
 """Measures Stillframe beside the real redis-server, dd and fsync, in one run.
 
     scripts/bench.py                                        throughput, saving and sync: an hour
-    scripts/bench.py save --out figures.json > figures.md   one part, all its figures as JSON too
+    scripts/bench.py saving --out figures.json > figures.md one part, all its figures as JSON too
     scripts/bench.py all --tiny --stillframe target/debug/stillframe    tries the script out
 
 Parts:
@@ -11,11 +11,10 @@ Parts:
   saving      SET at a fixed rate by `stillframe load` (open loop, latency from the intended time)
               without and with a background save; the same while one more client changes one large
               hash; beside each round the same load on a null server: what this machine and the
-              generator do to latency by themselves; memory, in saves of their own
+              generator do to latency by themselves; memory, in saves of their own, at that rate
+              and at full speed
   sync        the same load while a real redis-server becomes a replica and gets everything
   memory      bytes an element takes in small strings, one hash, one set, one sorted set, lists
-  save        a save as generators see it that are not ours: an open loop in Python, then memory
-              while redis-benchmark overwrites the keys
   store       checkpoints, recovery and log of the library's Store beside dd and raw fsync
 
 Contenders take turns, round by round, so that whatever else the machine does hits all of them; the
@@ -32,7 +31,7 @@ import pathlib
 import shutil
 import sys
 
-from benches import load, save, store
+from benches import load, store
 from benches.servers import CONTENDERS, ROOT, machine, say
 
 PARTS = {
@@ -40,15 +39,12 @@ PARTS = {
     "saving": (load.measure_saving, load.report_saving),
     "sync": (load.measure_syncs, load.report_syncs),
     "memory": (load.measure_elements, load.report_elements),
-    "save": (save.measure, save.report),
     "store": (store.measure, store.report),
 }
 # What a flag stands for where it is not given: of every part, and of those that differ.
 USUAL = {"contenders": ["redis", "imprint"], "keys": 2_000_000, "rate": 30_000, "idle_seconds": 25,
          "throughput_ms": 4000, "megabytes": 1000, "actions": 1_000_000, "seconds": 10}
-OWN = {"save": {"contenders": list(CONTENDERS), "keys": 1_000_000, "rate": 2000,
-                "idle_seconds": 4},
-       "store": {"dir": "/var/tmp"}}
+OWN = {"store": {"dir": "/var/tmp"}}
 # Sizes that try the script out.
 TINY = {"rounds": 1, "keys": 20_000, "fields": 2_000, "rate": 1_000, "hash_rate": 200,
         "idle_seconds": 1.5, "throughput_keys": 1_000, "throughput_ms": 200, "sync_seconds": 30,
@@ -63,15 +59,15 @@ def parse_arguments():
     parser.add_argument("parts", nargs="*", metavar="PART", help="see above, or all")
     parser.add_argument("--stillframe", default=str(target / "release/stillframe"))
     parser.add_argument("--contenders", nargs="+", choices=CONTENDERS,
-                        help="[redis imprint; save: all]")
+                        help="[redis imprint]")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--keys", type=int, help="[2,000,000; save: 1,000,000]")
+    parser.add_argument("--keys", type=int, help="[2,000,000]")
     parser.add_argument("--value-size", type=int, default=1024)
-    parser.add_argument("--rate", type=int, help="SETs a second [30,000; save: 2,000]")
+    parser.add_argument("--rate", type=int, help="SETs a second [30,000]")
     parser.add_argument("--fields", type=int, default=1_000_000, help="of the large hash")
     parser.add_argument("--hash-rate", type=int, default=5_000, help="HSETs a second")
     parser.add_argument("--idle-seconds", type=float,
-                        help="before the save, which must end in as much [25; save: 4]")
+                        help="before the save, which must end in as much [25]")
     parser.add_argument("--sync-seconds", type=float, default=120, help="longest full sync")
     parser.add_argument("--throughput-keys", type=int, default=100_000)
     parser.add_argument("--throughput-ms", type=int, help="[4000]")

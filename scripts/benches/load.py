@@ -142,24 +142,48 @@ def measure_save(server, options, with_hash, turn):
     while server.saving() and time.monotonic() < deadline:
         time.sleep(0.05)
     server.saved_well()
+    kept["begin_usec"] = server.begin_usec()
     if kept["seconds"] is None:
         say(f"{server.name}: the save did not end within {options.idle_seconds} s: "
             "give more --idle-seconds")
     return kept
 
 
-def measure_memory(server, options):
-    """Bytes before, and at the peak of a save under the same load; its latencies are not taken."""
-    seconds = 1.9 * options.idle_seconds
-    running = start_load(server, options, *set_words(options, seconds))
+def full_words(options, seconds):
+    """SET as fast as replies come."""
+    return ["--rate", "max", "--clients", 16, "--pipeline", 16, "--keys", options.keys,
+            "--value-size", options.value_size, "--duration", f"{round(seconds * 1000)}ms"]
+
+
+def measure_memory(server, options, words):
+    """Bytes before, and at the peak of a save under a load; its latencies are not taken."""
+    running = start_load(server, options, *words(options, 1.9 * options.idle_seconds))
     time.sleep(min(2, options.idle_seconds / 4))
     before = peak = server.memory()
     server.client.call("BGSAVE")
     while server.saving():
         peak = max(peak, server.memory())
         time.sleep(0.05)
-    finish_load(running)
-    return {"before": before, "peak": peak}
+    report = finish_load(running)
+    server.saved_well()
+    return {"before": before, "peak": peak,
+            "writes_per_s": report["answered"] / report["elapsed_s"]}
+
+
+def verify(server, options):
+    """What was timed is what was asked for: keys, values, and a dump that redis-check-rdb takes."""
+    report = load(server, options, "--ratio", "0:1", "--protocol-check", "--rate", 1000,
+                  "--keys", options.keys, "--value-size", options.value_size,
+                  "--duration", "1000ms")
+    keys = server.client.call("DBSIZE") - server.client.call("EXISTS", "load:hash")
+    if report["missing"] or keys != options.keys:
+        raise SystemExit(f"{server.name}: {keys} keys instead of {options.keys}, "
+                         f"{report['missing']} reads found no value")
+    server.client.call("SAVE")
+    check = subprocess.run(["redis-check-rdb", server.folder / "dump.rdb"], capture_output=True)
+    if check.returncode != 0 or b"RDB looks OK" not in check.stdout:
+        raise SystemExit(f"{server.name}: redis-check-rdb refuses its dump")
+    say(f"{server.name}: keys, values and dump verified")
 
 
 def has_hash(server, options):
@@ -183,7 +207,7 @@ def fill_strings(server, options):
 
 
 def measure_saving(options):
-    results = {"string": {}, "hash": {}, "memory": {}}
+    results = {"string": {}, "hash": {}, "memory": {}, "memory_full": {}}
     servers = {}
     try:
         for name in options.contenders:
@@ -202,9 +226,12 @@ def measure_saving(options):
                 say(f"saving, {part}: round {turn + 1} of {options.rounds}")
         for turn in range(min(options.rounds, 3)):
             for name in in_turns(options.contenders, turn):
-                kept = measure_memory(servers[name], options)
-                results["memory"].setdefault(name, []).append(kept)
+                for part, words in (("memory", set_words), ("memory_full", full_words)):
+                    kept = measure_memory(servers[name], options, words)
+                    results[part].setdefault(name, []).append(kept)
             say(f"memory: round {turn + 1}")
+        for server in servers.values():
+            verify(server, options)
     finally:
         for server in servers.values():
             server.stop()
@@ -355,29 +382,32 @@ def report_latency(title, busy, results):
     print(f"\n## {title}\n")
     print(f"| server | normal p99, ms | {busy} p99, ms | p99 ratio | normal max, ms "
           f"| {busy} max, ms | normal, over 5 ms a million | {busy}, over 5 ms a million "
-          f"| {busy}, s | late sends |\n|---|---|---|---|---|---|---|---|---|---|")
+          f"| {busy}, s | begin (fork), us | late sends |\n"
+          "|---|---|---|---|---|---|---|---|---|---|---|")
     floors = []
     for name, rounds in results.items():
         whole = [one for one in rounds if one["normal"] and one[busy]]
         floors += [one["floor"] for one in whole if one["floor"]]
         if not whole:
-            print(f"| {name} | no phase was seen | | | | | | | | |")
+            print(f"| {name} | no phase was seen | | | | | | | | | |")
             continue
         pick = lambda where, what, by=1e3, form="{:.2f}": spread(
             [it[where][what] / by for it in whole], form)
         ratio = spread([it[busy]["p99_us"] / it["normal"]["p99_us"] for it in whole], "{:.2f}")
         ended = [it["seconds"] for it in whole if it["seconds"] is not None]
+        begins = [it["begin_usec"] for it in whole if "begin_usec" in it]
         late = sum(it["late_own"] for it in whole) / max(1, sum(it["sent"] for it in whole))
         print(f"| {name} | {pick('normal', 'p99_us')} | {pick(busy, 'p99_us')} | {ratio} "
               f"| {pick('normal', 'max_us')} | {pick(busy, 'max_us')} "
               f"| {pick('normal', 'over_5_ms', 1, '{:.0f}')} "
               f"| {pick(busy, 'over_5_ms', 1, '{:.0f}')} "
-              f"| {spread(ended, '{:.1f}') if ended else '-'} | {late:.2%} |")
+              f"| {spread(ended, '{:.1f}') if ended else '-'} "
+              f"| {spread(begins) if begins else '-'} | {late:.2%} |")
     if floors:
         pick = lambda what, by, form: spread([it[what] / by for it in floors], form)
         print(f"| null server | {pick('p99_us', 1e3, '{:.2f}')} "
               f"| | | {pick('max_us', 1e3, '{:.2f}')} "
-              f"| | {pick('over_5_ms', 1, '{:.0f}')} | | | |")
+              f"| | {pick('over_5_ms', 1, '{:.0f}')} | | | | |")
 
 
 def load_of(options):
@@ -390,12 +420,18 @@ def report_saving(saving, options):
     report_latency(f"The same while {beside}: the SETs", "saving", saving["hash"])
     hashes = {name: [it["hash"] for it in rounds] for name, rounds in saving["hash"].items()}
     report_latency("The same: the HSETs", "saving", hashes)
-    print("\n## Memory of such a save, MiB (server and children)\n")
-    print("| server | before | peak | peak / before |\n|---|---|---|---|")
-    for name, rounds in saving["memory"].items():
+    report_memory("Memory of such a save", saving["memory"])
+    report_memory("Memory of a save under SETs at full speed", saving["memory_full"])
+
+
+def report_memory(title, memory):
+    print(f"\n## {title}, MiB (server and children)\n")
+    print("| server | before | peak | peak / before | writes/s |\n|---|---|---|---|---|")
+    for name, rounds in memory.items():
         mib = lambda what: spread([it[what] / (1 << 20) for it in rounds])
         ratio = spread([it["peak"] / it["before"] for it in rounds], "{:.2f}")
-        print(f"| {name} | {mib('before')} | {mib('peak')} | {ratio} |")
+        writes = spread([it["writes_per_s"] for it in rounds])
+        print(f"| {name} | {mib('before')} | {mib('peak')} | {ratio} | {writes} |")
 
 
 def report_syncs(results, options):
