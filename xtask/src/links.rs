@@ -16,10 +16,10 @@ const TO_BE_WRITTEN: &str = "crates/stillframe/src/algorithms/example.rs";
 /// Checks the links of all pages, which lie under `root`.
 pub(crate) fn check(root: &Path, pages: &[Page], report: &mut Report) {
     for (name, text) in pages {
-        for path in quoted(text).filter(|path| *path != TO_BE_WRITTEN && !root.join(path).exists())
-        {
-            report.faults.push(format!("{name}: it names {path}, which does not exist"));
-        }
+        let lost = quoted(text).filter(|path| path != TO_BE_WRITTEN && !root.join(path).exists());
+        report
+            .faults
+            .extend(lost.map(|path| format!("{name}: it names {path}, which does not exist")));
         for target in targets(text).filter(|target| !target.contains(':')) {
             let (path, heading) = target.split_once('#').unwrap_or((target, ""));
             let path = if path.is_empty() { PathBuf::from(name) } else { beside(name, path) };
@@ -44,13 +44,23 @@ fn targets(text: &str) -> impl Iterator<Item = &str> {
 }
 
 /// Paths of this repository in backticks, without words around them.
-fn quoted(text: &str) -> impl Iterator<Item = &str> {
+fn quoted(text: &str) -> impl Iterator<Item = String> {
     let words = prose(text).flat_map(|line| line.split('`').skip(1).step_by(2));
-    let is_path = |word: &&str| {
-        let plain = |c: char| c.is_ascii_alphanumeric() || "/._-".contains(c);
-        FOLDERS.iter().any(|folder| word.starts_with(folder)) && word.chars().all(plain)
-    };
-    words.filter(is_path)
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-".contains(c);
+    let words = words.filter(move |word| word.chars().all(plain));
+    words.filter_map(|word| {
+        let whole = FOLDERS.iter().any(|folder| word.starts_with(folder));
+        let in_crate = word.starts_with("stillframe") && word.contains("/src/");
+        if whole { Some(word.to_owned()) } else { long_form(text, word) }
+            .or_else(|| in_crate.then(|| format!("crates/{word}")))
+    })
+}
+
+/// The path that a page means by `S/x.rs`, if it says "`S` is `folder of a crate`".
+fn long_form(text: &str, word: &str) -> Option<String> {
+    let (letter, rest) = word.split_once('/').filter(|(letter, _)| letter.len() == 1)?;
+    let meant = text.split_once(&format!("`{letter}` is `"))?.1.split_once('`')?.0;
+    Some(format!("crates/{meant}/{rest}"))
 }
 
 /// The lines that are not in a block of code.
@@ -106,6 +116,8 @@ mod tests {
             "<img src=\"no.svg\">",
             "# A\n[x](#b)",
             "`docs/no.md`",
+            "`stillframe-server/src/no.rs`",
+            "`S` is `stillframe-server/src`: `S/no.rs`",
         ];
         for text in bad {
             assert_eq!(faults(text).len(), 1, "{text}");
@@ -120,6 +132,7 @@ mod tests {
             "# A b\n[x](#a-b)",
             "`crates/stillframe`, `docs/*.md`, `scripts/bench.py save`, `data/no.md`",
             "```\n[x](no.md)\n```\n",
+            "`S` is `stillframe-server/src`: `S/lib.rs`, `B/no.rs`, `stillframe-server/src/lib.rs`",
         ];
         for text in fine {
             assert_eq!(faults(text), Vec::<String>::new(), "{text}");
