@@ -31,8 +31,8 @@ codecs=(--workspace --test redis --test lab_servers)
 proof=(--workspace --test proof)
 proofs=(clients:: configuration:: collections:: files:: import:: introspection:: operations::
     permissions:: requests:: tools:: settings:: transcript:: twins:: replication::sentinel
-    replication::migration replication::failover journal::always lifecycle:: load:: saving::
-    scanning::)
+    replication::migration replication::failover journal::always lifecycle:: load::saves load::ycsb
+    load::every load::a_rewrite saving:: scanning::)
 
 # A folder of links to every program in PATH but those named.
 links() {

@@ -4,9 +4,11 @@
 use rustix::process::Signal;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use serde_json::Value;
+use stillframe_load::{Plan, Rate, Workload, run, verify};
 
 use crate::support::{
     Kind, Reply, Server, Setup, redis_is_here, send_signal, skipped, stillframe, wait_until,
@@ -148,6 +150,53 @@ fn ycsb_is_loaded_and_every_record_is_checked() {
         let more = ["--keys", "300", "--rate", "300", "--duration", "1s", "--protocol-check"];
         let output = stillframe(&[&line[..], &more, &["--seed", "2"]].concat());
         assert_eq!(report(&output)["wrong"]["count"], 300, "{kind:?}: records of another seed");
+    }
+}
+
+/// What is read back after a restart is compared item by item: one that is missing, one with the
+/// value of another, and one of another size are all found.
+#[test]
+fn every_item_is_read_back_and_a_wrong_one_is_found() {
+    let stop = AtomicBool::new(false);
+    for kind in kinds("every_item_is_read_back_and_a_wrong_one_is_found") {
+        let server = Server::start(kind);
+        let mut client = server.client();
+        for (workload, lies) in [
+            (
+                Workload::String,
+                ["DEL key:000000000007", "COPY key:000000000008 key:000000000009 REPLACE"],
+            ),
+            (
+                Workload::Hash,
+                ["HDEL load:hash field:000000000007", "HSET load:hash field:000000000009 x"],
+            ),
+            (
+                Workload::YcsbA,
+                ["HDEL user000000000007 field3", "COPY user000000000008 user000000000009 REPLACE"],
+            ),
+        ] {
+            client.ok("FLUSHALL");
+            let plan = Plan {
+                target: target(&server),
+                workload,
+                keys: 1_000,
+                value_size: 100,
+                fill: true,
+                rate: Rate::PerSecond(1_000),
+                duration: Duration::from_millis(50),
+                ..Plan::default()
+            };
+            run(&plan, &stop, &mut |_| ()).expect("a report");
+            let verified = verify(&plan, &stop).expect("it reads");
+            assert_eq!((verified.items, verified.wrong), (1_000, 0), "{kind:?}, {workload}");
+            for lie in lies {
+                assert!(!matches!(client.ask(lie), Reply::Error(_)), "{kind:?}: {lie}");
+            }
+            let verified = verify(&plan, &stop).expect("it reads");
+            assert_eq!(verified.wrong, 2, "{kind:?}, {workload}: {}", verified.first);
+        }
+        let list = Plan { workload: Workload::List, target: target(&server), ..Plan::default() };
+        assert!(verify(&list, &stop).is_err(), "items of a list are alike");
     }
 }
 
