@@ -1,0 +1,73 @@
+//! Why a hunt ended without a verdict.
+
+use std::io;
+use std::path::PathBuf;
+
+use thiserror::Error;
+
+/// Why there is no verdict.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum HuntError {
+    /// A plan that cannot be run.
+    #[error("{0}")]
+    Plan(String),
+    /// No connection to the target.
+    #[error("cannot connect to {target}: {error}; is a server running there?")]
+    Connect {
+        /// Host and port.
+        target: String,
+        /// The system's error.
+        error: io::Error,
+    },
+    /// The server replied with an error.
+    #[error("{target} refuses {what}: {answer}{hint}")]
+    Refused {
+        /// Host and port.
+        target: String,
+        /// The request.
+        what: String,
+        /// The reply.
+        answer: String,
+        /// What to do, with `; ` before it.
+        hint: &'static str,
+    },
+    /// The connection broke, or what came made no sense.
+    #[error("{target}: {error} while {doing}")]
+    Broken {
+        /// Host and port.
+        target: String,
+        /// The failed step.
+        doing: String,
+        /// The system's error, or what is wrong with the bytes.
+        error: io::Error,
+    },
+    /// The dump file cannot be read.
+    #[error("reading {}: {error}; give the file that BGSAVE of the target writes", path.display())]
+    Dump {
+        /// The file.
+        path: PathBuf,
+        /// The system's error.
+        error: io::Error,
+    },
+    /// A writer had no thread.
+    #[error("starting a writer: {0}")]
+    Thread(io::Error),
+    /// The hunt was stopped before it had judged an image.
+    #[error("interrupted before an image was judged")]
+    Interrupted,
+}
+
+/// What to do about an error reply.
+pub(crate) fn hint(answer: &str) -> &'static str {
+    match answer.split(' ').next().unwrap_or_default() {
+        "NOAUTH" => "; give --password (and --user)",
+        "WRONGPASS" => "; check --password and --user",
+        "LOADING" => "; wait until INFO persistence shows loading:0",
+        "MISCONF" => "; its last save failed: see its log",
+        "NOPERM" => "; this user may not run it: give another --user",
+        "READONLY" => "; it is a replica: point --target at its primary",
+        "OOM" => "; its maxmemory is used up: lower --keys",
+        _ => "",
+    }
+}
