@@ -15,7 +15,7 @@ const CRATES: [&str; 4] = [
 ];
 
 /// Files, and folders, that may ask the operating system themselves, and why.
-const BESIDE: [(&str, &str); 12] = [
+const BESIDE: [(&str, &str); 13] = [
     ("crates/stillframe-durability/src/disk/real.rs", "the file system of the machine itself"),
     ("crates/stillframe-server/src/config/file.rs", "reads settings, perhaps from a pipe"),
     ("crates/stillframe-server/src/tls/settings.rs", "reads certificates and keys"),
@@ -23,6 +23,7 @@ const BESIDE: [(&str, &str); 12] = [
     ("crates/stillframe-server/src/commands/acl.rs", "reads users, perhaps from a pipe"),
     ("crates/stillframe-server/src/net/listen.rs", "unix sockets have names"),
     ("crates/stillframe-server/src/process/system.rs", "reads /proc"),
+    ("crates/stillframe-cli/src/hunt.rs", "writes reports of measurements"),
     ("crates/stillframe-cli/src/lab/", "writes reports of measurements"),
     ("crates/stillframe-cli/src/load.rs", "writes reports of measurements"),
     ("crates/stillframe-cli/src/logs.rs", "lines for people, opened anew for each"),

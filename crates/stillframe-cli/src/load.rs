@@ -181,7 +181,7 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
 }
 
 /// A flag that the first Ctrl-C raises; the second one ends the process.
-fn watch_signals() -> io::Result<Arc<AtomicBool>> {
+pub(crate) fn watch_signals() -> io::Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
         // Order matters: the first signal finds the flag still down.

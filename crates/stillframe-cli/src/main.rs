@@ -5,6 +5,7 @@ mod allocator;
 mod check;
 mod daemon;
 mod files;
+mod hunt;
 mod import;
 mod inspect;
 mod lab;
@@ -44,6 +45,9 @@ enum Command {
     /// Put load on a Redis-compatible server, and show what its saves do to latency.
     #[command(after_help = load::EXAMPLES)]
     Load(Box<load::Arguments>),
+    /// Hunt for torn, stale, missing and mislabelled images of a Redis-compatible server.
+    #[command(after_help = hunt::EXAMPLES)]
+    Hunt(hunt::Arguments),
     /// Rewind to a point in the past: write the state as it was then into a directory of its own.
     #[command(after_help = rewind::EXAMPLES, alias = "recover")]
     Rewind(rewind::Arguments),
@@ -58,6 +62,7 @@ fn main() -> ExitCode {
         Command::Inspect(arguments) => inspect::run(&arguments),
         Command::Import(arguments) => import::run(&arguments),
         Command::Load(arguments) => load::run(&arguments),
+        Command::Hunt(arguments) => hunt::run(&arguments),
         Command::Rewind(arguments) => rewind::run(&arguments),
         Command::Lab(arguments) => lab::run(arguments),
     }

@@ -17,6 +17,7 @@ mod eviction;
 mod files;
 mod growing;
 mod hostile;
+mod hunt;
 mod import;
 mod introspection;
 mod journal;
