@@ -15,10 +15,10 @@ pub struct Watchdog {
 }
 
 impl Watchdog {
-    /// Watches the test of the calling thread for a quarter of an hour, or for two hours in a long
+    /// Watches the test of the calling thread for half an hour, or for two hours in a long
     /// run (`STILLFRAME_LONG`): far longer than any test takes, so this decides no test that ends.
     pub fn start() -> Self {
-        Self::with_limit(Duration::from_secs(rounds(900, 7200) as u64))
+        Self::with_limit(Duration::from_secs(rounds(1800, 7200) as u64))
     }
 
     fn with_limit(limit: Duration) -> Self {
