@@ -1,6 +1,7 @@
 //! The client whose request runs, as the commands on data know it.
 
 use crate::address::Address;
+use crate::transaction::Transaction;
 
 /// What commands on data see and change of the client they run for.
 pub struct Caller {
@@ -16,6 +17,10 @@ pub struct Caller {
     pub internal: bool,
     /// Its user may read keys that the request under way names only by a pattern.
     pub reads_all_keys: bool,
+    /// The open transaction.
+    pub transaction: Option<Box<Transaction>>,
+    /// Bytes of the list of its watched keys.
+    pub watched_bytes: usize,
     /// It waits for a key, and is served no further until it gets one or gives up.
     pub waits: bool,
     /// Index of the last command in the table; `usize::MAX` before the first.
@@ -32,6 +37,8 @@ impl Caller {
             db: 0,
             internal: false,
             reads_all_keys: true,
+            transaction: None,
+            watched_bytes: 0,
             waits: false,
             last_command: usize::MAX,
         }

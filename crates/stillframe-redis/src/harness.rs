@@ -3,27 +3,27 @@
 //! - A request goes the way that it goes in a server: its command is looked up, the number of its
 //!   arguments checked, its handler run, its effects noted. Waiting clients are not served.
 //! - The clock stands still until a test moves it.
-//! - HELLO and SELECT, which are the server's, stand in for those here: HELLO says nothing.
+//! - HELLO, which is the server's, has a stand-in here, which says nothing.
 
 use stillframe_keyspace::{DATABASES, Keyspace, KeyspaceOptions};
 use stillframe_peers::transcript::{Stage, escape, words};
 use stillframe_resp::Protocol::{Resp2, Resp3};
 use stillframe_resp::{Limits, Out, Parser, Protocol};
 
-use crate::command::{digest, parse_db, register};
+use crate::command::{digest, register, transactions};
 use crate::errors::wrong_arity;
 use crate::{
     Address, Caller, Classes, Consumer, Context, Event, Handler, Ledger, Lookup, NO_KEYS, Random,
-    Settings, Table,
+    Refusal, Settings, Table, flags,
 };
 
 /// Unix time at the start, in milliseconds.
 pub(crate) const START_MS: i64 = 1_800_000_000_000;
 
 /// Commands that are the server's.
+#[derive(Clone, Copy)]
 enum StandIn {
     Hello,
-    Select,
 }
 
 /// A keyspace, what is kept beside it, and callers by their letters.
@@ -72,7 +72,6 @@ impl Harness {
         let mut table = Table::empty();
         register(&mut table);
         table.add_server("hello", -1, 0, NO_KEYS, StandIn::Hello);
-        table.add_server("select", 2, 0, NO_KEYS, StandIn::Select);
         Self { keyspace, ledger, now: START_MS, callers: Vec::new(), table, unread: Vec::new() }
     }
 
@@ -132,41 +131,68 @@ impl Harness {
         let mut reply = Vec::new();
         let index = match self.table.lookup(args) {
             Lookup::Found(index) => index,
-            _ => return b"-ERR unknown command\r\n".to_vec(),
+            _ => return self.refuse(place, "ERR unknown command".into()),
         };
         let command = self.table.get(index);
         if !command.accepts(args.len()) {
-            Out::new(&mut reply, Resp2).error(wrong_arity(command.name));
-            return reply;
+            return self.refuse(place, wrong_arity(command.name));
         }
+        match &mut self.callers[place].1.transaction {
+            Some(transaction) if !command.has(flags::NOT_QUEUED) => {
+                transaction.push(index, command.flags, args);
+                Out::new(&mut reply, Resp2).simple("QUEUED");
+            }
+            _ => self.perform(place, index, args, &mut reply),
+        }
+        reply
+    }
+
+    /// Refuses a request before it runs.
+    fn refuse(&mut self, place: usize, refusal: Refusal) -> Vec<u8> {
+        if let Some(transaction) = &mut self.callers[place].1.transaction {
+            transaction.fail();
+        }
+        let mut reply = Vec::new();
+        Out::new(&mut reply, Resp2).error(refusal);
+        reply
+    }
+
+    /// Runs the command at `index` of the table.
+    fn perform(&mut self, place: usize, index: usize, args: &[&[u8]], reply: &mut Vec<u8>) {
+        let (start, dirty) = (reply.len(), self.ledger.dirty);
         let (_, caller, protocol) = &mut self.callers[place];
         caller.last_command = index;
-        let dirty = self.ledger.dirty;
         self.ledger.begin(&self.keyspace, caller.db);
-        let mut out = Out::new(&mut reply, *protocol);
-        let (keyspace, ledger, now) = (&mut self.keyspace, &mut self.ledger, self.now);
-        let outcome = match command.handler {
-            Handler::Data(handler) => {
-                let out = out.reborrow();
-                handler(&mut Context { keyspace, ledger, caller, out, now }, args)
-            }
+        let outcome = match self.table.get(index).handler {
+            Handler::Data(handler) => handler(&mut self.context(place, reply), args),
             Handler::Server(StandIn::Hello) => {
                 *protocol = if args.get(1) == Some(&&b"3"[..]) { Resp3 } else { Resp2 };
-                out = Out::new(&mut reply, *protocol);
-                out.map(0);
+                Out::new(reply, *protocol).map(0);
                 Ok(())
             }
-            Handler::Server(StandIn::Select) => parse_db(args[1]).map(|db| {
-                caller.db = db;
-                out.ok();
-            }),
+            Handler::Exec => self.exec(place, reply),
         };
         if let Err(refusal) = outcome {
-            out.buffer.clear();
-            out.error(refusal);
+            reply.truncate(start);
+            Out::new(reply, self.callers[place].2).error(refusal);
         }
         self.note(place, args, dirty);
-        reply
+    }
+
+    /// What a command on data sees.
+    fn context<'a>(&'a mut self, place: usize, reply: &'a mut Vec<u8>) -> Context<'a> {
+        let Self { keyspace, ledger, now, callers, .. } = self;
+        let (_, caller, protocol) = &mut callers[place];
+        Context { keyspace, ledger, caller, out: Out::new(reply, *protocol), now: *now }
+    }
+
+    /// `EXEC`
+    fn exec(&mut self, place: usize, reply: &mut Vec<u8>) -> Result<(), Refusal> {
+        let begun = transactions::begin(&mut self.context(place, reply))?;
+        let Some(transaction) = begun else { return Ok(()) };
+        transaction.for_each(|command, args| self.perform(place, command, args, reply));
+        transactions::end(&mut self.context(place, reply));
+        Ok(())
     }
 
     /// What a server does once a handler has run.
@@ -177,7 +203,9 @@ impl Harness {
             if self.ledger.dirty > dirty && !stated {
                 self.ledger.effects.add(self.callers[place].1.db, args);
             }
-            self.ledger.effects.seal();
+            if !self.ledger.in_exec {
+                self.ledger.effects.seal();
+            }
         }
         let _ = self.keyspace.tend();
     }
@@ -260,7 +288,7 @@ impl Harness {
     /// The names of all commands on data, and whether they may change any.
     pub(crate) fn commands(&self) -> impl Iterator<Item = (&'static str, bool)> {
         let data = self.table.all().iter().filter(|it| matches!(it.handler, Handler::Data(_)));
-        data.map(|command| (command.name, command.has(crate::flags::WRITE)))
+        data.map(|command| (command.name, command.has(flags::WRITE)))
     }
 }
 

@@ -27,13 +27,14 @@ pub mod number;
 mod random;
 mod table;
 pub mod text;
+mod transaction;
 pub mod values;
 mod waiters;
 mod watches;
 
 pub use address::Address;
 pub use caller::Caller;
-pub use command::{digest, encoding, parse_db, payload, register};
+pub use command::{digest, encoding, parse_db, payload, register, transactions};
 pub use context::Context;
 pub use effects::{Consumer, Effects, write_request};
 pub use errors::Refusal;
@@ -45,5 +46,6 @@ pub use table::{
     ALL_BUT_FIRST, ALL_BUT_LAST, ALL_KEYS, Command, DataHandler, Handler, KEY_VALUE_PAIRS, Keys,
     Lookup, More, NO_KEYS, ONE_KEY, RenameError, SECOND_KEY, THIRD_KEY, TWO_KEYS, Table, flags,
 };
+pub use transaction::Transaction;
 pub use waiters::{Acks, Waiter, Waiters};
 pub use watches::{LISTED_BYTES, Watches};

@@ -24,6 +24,8 @@ pub enum Handler<S> {
     Data(DataHandler),
     /// It needs the server.
     Server(S),
+    /// EXEC: it runs the queue of the caller's transaction, which may hold both.
+    Exec,
 }
 
 /// Properties of a command, or-ed.
@@ -376,6 +378,11 @@ impl<S> Table<S> {
         handler: S,
     ) {
         self.insert(name, arity, flags, keys, Handler::Server(handler));
+    }
+
+    /// Adds EXEC.
+    pub(crate) fn add_exec(&mut self, name: &'static str, arity: i8, flags: u32, keys: Keys) {
+        self.insert(name, arity, flags, keys, Handler::Exec);
     }
 
     fn insert(

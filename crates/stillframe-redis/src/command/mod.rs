@@ -16,6 +16,7 @@ mod sorted;
 mod string;
 #[cfg(test)]
 mod tests;
+pub mod transactions;
 
 pub use keys::{encoding, parse_db, payload};
 
@@ -33,4 +34,5 @@ pub fn register<S>(table: &mut Table<S>) {
     sort::register(table);
     sorted::register(table);
     geo::register(table);
+    transactions::register(table);
 }

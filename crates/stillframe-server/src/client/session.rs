@@ -5,11 +5,10 @@ use std::time::Instant;
 
 use stillframe_resp::Protocol;
 
-use crate::client::Transaction;
 use crate::config::{OutputLimit, OutputLimits};
 use crate::hub::{Listener, Mode, Subscriptions, Who};
 use crate::replication::Replica;
-use stillframe_redis::{Address, Caller, Command};
+use stillframe_redis::{Address, Caller, Command, Transaction};
 
 /// State of one client that commands see and change.
 pub(crate) struct Session {
@@ -35,10 +34,6 @@ pub(crate) struct Session {
     pub(crate) replies: Replies,
     /// A request that waits for the end of a pause.
     pub(crate) postponed: Option<Box<Transaction>>,
-    /// Bytes of the list of its watched keys.
-    pub(crate) watched_bytes: usize,
-    /// The open transaction.
-    pub(crate) transaction: Option<Box<Transaction>>,
     /// Its state as a replica, if it is one or announces to become one.
     pub(crate) replica: Option<Box<Replica>>,
     /// The offset in the stream of replication up to which its own writes reach.
@@ -90,8 +85,6 @@ impl Session {
             monitors: false,
             replies: Replies::Sent,
             postponed: None,
-            watched_bytes: 0,
-            transaction: None,
             replica: None,
             wrote_up_to: 0,
             closing: false,
@@ -105,17 +98,17 @@ impl Session {
     /// Whether its request runs a command with one of `flags`, alone or by EXEC.
     #[inline]
     pub(crate) fn has<S>(&self, command: &Command<S>, flags: u32) -> bool {
-        let queued = |open: &Transaction| open.some & flags != 0;
+        let queued = |open: &Transaction| open.has(flags);
         command.has(flags)
-            || command.name == "exec" && self.transaction.as_deref().is_some_and(queued)
+            || command.name == "exec" && self.caller.transaction.as_deref().is_some_and(queued)
     }
 
     /// Whether its request runs a command without `flag`, alone or by EXEC.
     #[inline]
     pub(crate) fn lacks<S>(&self, command: &Command<S>, flag: u32) -> bool {
-        let queued = |open: &Transaction| open.lacked & flag != 0;
+        let queued = |open: &Transaction| open.lacks(flag);
         !command.has(flag)
-            || command.name == "exec" && self.transaction.as_deref().is_some_and(queued)
+            || command.name == "exec" && self.caller.transaction.as_deref().is_some_and(queued)
     }
 
     /// The limit on its unread replies, which depends on its class.
@@ -145,13 +138,13 @@ impl Session {
     pub(crate) fn memory(&self) -> usize {
         let listens = self.subscriptions.as_ref().map_or(0, |own| own.bytes());
         let tracks = self.tracking.as_ref().map_or(0, |mode| mode.prefix_bytes);
-        self.queued_bytes() + self.watched_bytes + listens + tracks
+        self.queued_bytes() + self.caller.watched_bytes + listens + tracks
     }
 
     /// Bytes of memory of its queued requests and a postponed one.
     #[inline]
     fn queued_bytes(&self) -> usize {
-        let queues = [&self.transaction, &self.postponed].into_iter().flatten();
+        let queues = [&self.caller.transaction, &self.postponed].into_iter().flatten();
         queues.map(|queue| queue.memory()).sum()
     }
 

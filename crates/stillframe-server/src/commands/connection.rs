@@ -1,4 +1,4 @@
-//! Commands about the connection itself: PING, ECHO, QUIT, RESET, SELECT, AUTH, HELLO.
+//! Commands about the connection itself: PING, ECHO, QUIT, RESET, AUTH, HELLO.
 
 use stillframe_resp::{Protocol, parse_integer};
 
@@ -6,8 +6,8 @@ use super::permissions::note_of;
 use super::{Context, NO_KEYS, Table, flags::*, transactions, wrong_arity};
 use crate::acl::DEFAULT;
 use crate::client::Replies;
+use stillframe_redis::Refusal;
 use stillframe_redis::errors::SYNTAX;
-use stillframe_redis::{Refusal, parse_db};
 
 /// Adds the commands of this module.
 pub(crate) fn register(table: &mut Table) {
@@ -16,7 +16,6 @@ pub(crate) fn register(table: &mut Table) {
     table.add_server("echo", 2, LOADING | STALE | FAST | CONNECTION, NO_KEYS, echo);
     table.add_server("quit", -1, always | NOT_QUEUED, NO_KEYS, quit);
     table.add_server("reset", 1, always | NOT_QUEUED, NO_KEYS, reset);
-    table.add_server("select", 2, LOADING | STALE | FAST | CONNECTION, NO_KEYS, select);
     table.add_server("auth", -2, always, NO_KEYS, auth);
     table.add_server("hello", -1, always, NO_KEYS, hello);
 }
@@ -63,13 +62,6 @@ fn reset(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
     ctx.session.protocol = Protocol::Resp2;
     ctx.out.protocol = Protocol::Resp2;
     ctx.out.simple("RESET");
-    Ok(())
-}
-
-/// `SELECT index`
-fn select(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
-    ctx.session.caller.db = parse_db(args[1])?;
-    ctx.out.ok();
     Ok(())
 }
 

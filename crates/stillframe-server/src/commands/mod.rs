@@ -28,7 +28,7 @@ mod replication;
 #[cfg(test)]
 mod table_tests;
 mod tracking;
-pub(crate) mod transactions;
+mod transactions;
 
 use std::time::Duration;
 
@@ -118,7 +118,6 @@ pub(crate) fn table() -> Table {
     lolwut::register(&mut table);
     migrate::register(&mut table);
     debug::register(&mut table);
-    transactions::register(&mut table);
     table
 }
 
@@ -141,7 +140,7 @@ pub(crate) fn finish_tracking(ctx: &mut Context<'_>) {
     ctx.server.hub.limit_tracking(terms);
     ctx.server.hub.tell_late(terms, ctx.session, &mut ctx.out);
     let own = ctx.table.all().get(ctx.session.caller.last_command);
-    if ctx.session.transaction.is_none()
+    if ctx.session.caller.transaction.is_none()
         && let Some(mode) = &mut ctx.session.tracking
         && own.is_none_or(|command| command.name != "client|caching")
     {
@@ -239,10 +238,10 @@ fn check(ctx: &mut Context<'_>, index: usize, args: &[&[u8]]) {
     }
     let may_wait = !ctx.session.caller.internal && ctx.session.replica.is_none();
     if ctx.server.postpones() && may_wait && ctx.server.postpones_request(command, ctx.session) {
-        ctx.session.postponed.get_or_insert_default().push(index, args);
+        ctx.session.postponed.get_or_insert_default().push(index, command.flags, args);
         return;
     }
-    if ctx.session.transaction.is_some() && !command.has(flags::NOT_QUEUED) {
+    if ctx.session.caller.transaction.is_some() && !command.has(flags::NOT_QUEUED) {
         transactions::queue(ctx, index, args);
         return;
     }
@@ -259,7 +258,7 @@ fn lacks_memory(ctx: &mut Context<'_>, command: &Command) -> bool {
         return false;
     }
     // A queue takes memory, too.
-    let queues = ctx.session.transaction.is_some() && !command.has(flags::NOT_QUEUED);
+    let queues = ctx.session.caller.transaction.is_some() && !command.has(flags::NOT_QUEUED);
     queues || ctx.session.has(command, flags::DENYOOM)
 }
 
@@ -328,6 +327,7 @@ fn call(ctx: &mut Context<'_>, index: usize, args: &[&[u8]]) {
     let outcome = match command.handler {
         Handler::Data(handler) => handler(&mut ctx.data(), args),
         Handler::Server(handler) => handler(ctx, args),
+        Handler::Exec => transactions::exec(ctx),
     };
     if let Err(refusal) = outcome {
         ctx.out.buffer.truncate(start);

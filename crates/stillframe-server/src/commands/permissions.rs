@@ -135,7 +135,7 @@ fn note(ctx: &mut Context<'_>, reason: &'static str, object: Vec<u8>) {
 
 /// Adds a refusal to ACL LOG.
 pub(super) fn note_of(ctx: &mut Context<'_>, reason: &'static str, object: Vec<u8>, user: Vec<u8>) {
-    let within = ctx.session.transaction.is_some() || ctx.server.ledger.in_exec;
+    let within = ctx.session.caller.transaction.is_some() || ctx.server.ledger.in_exec;
     let entry = Entry {
         count: 0,
         reason,

@@ -24,7 +24,7 @@ pub(super) fn may_run(ctx: &mut Context<'_>, index: usize, args: &[&[u8]]) -> Re
     if !known && !command.has(flags::NO_AUTH) {
         return Err("NOAUTH Authentication required.".into());
     }
-    if command.has(flags::NO_MULTI) && ctx.session.transaction.is_some() {
+    if command.has(flags::NO_MULTI) && ctx.session.caller.transaction.is_some() {
         return Err("ERR Command not allowed inside a transaction".into());
     }
     let unlimited = ctx.server.users.get(ctx.session.user).is_some_and(|user| user.unlimited);
@@ -109,8 +109,8 @@ pub(super) fn refuse(ctx: &mut Context<'_>, index: usize, refusal: Refusal) {
 
 /// Answers a request that never reached its handler with the reason.
 pub(super) fn reject(ctx: &mut Context<'_>, refusal: Refusal) {
-    if let Some(transaction) = &mut ctx.session.transaction {
-        transaction.failed = true;
+    if let Some(transaction) = &mut ctx.session.caller.transaction {
+        transaction.fail();
     }
     ctx.answer_refusal(refusal);
 }

@@ -126,7 +126,7 @@ impl Records {
             let applied = replay.run((&mut *keyspace, &mut *state, table), 0, &args);
             applied.map_err(|source| RecordError::Command { named: named(&args), source })?;
         }
-        match replay.session.transaction {
+        match replay.session.caller.transaction {
             None => Ok(()),
             Some(_) => Err(RecordError::Open),
         }

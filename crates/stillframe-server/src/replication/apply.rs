@@ -65,7 +65,7 @@ pub(super) fn apply(
             Err(source) => break Err(StreamError::Command { named: named(&args), source }),
         }
         link.parsed += used;
-        if session.transaction.is_none() {
+        if session.caller.transaction.is_none() {
             applied = link.parsed;
         }
     };

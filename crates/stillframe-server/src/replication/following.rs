@@ -131,7 +131,7 @@ impl Following {
         self.down_since.get_or_insert(now);
         self.retry_at = now + self.pause;
         if let Some(session) = &mut self.session {
-            session.transaction = None;
+            session.caller.transaction = None;
         }
     }
 

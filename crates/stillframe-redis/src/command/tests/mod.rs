@@ -16,6 +16,7 @@ mod scan;
 mod sets;
 mod sorted;
 mod strings;
+mod transactions;
 mod transcripts;
 mod types;
 

@@ -170,10 +170,11 @@ const FORMS: [(&str, &str); 148] = [
 ];
 
 /// Commands that take keys of any type, or none.
-const OF_ANY: [&str; 41] = [
+const OF_ANY: [&str; 46] = [
     "copy",
     "dbsize",
     "del",
+    "discard",
     "dump",
     "exists",
     "expire",
@@ -187,6 +188,7 @@ const OF_ANY: [&str; 41] = [
     "move",
     "mset",
     "msetnx",
+    "multi",
     "object",
     "object|encoding",
     "object|freq",
@@ -205,6 +207,7 @@ const OF_ANY: [&str; 41] = [
     "renamenx",
     "restore",
     "scan",
+    "select",
     "setex",
     "setnx",
     "swapdb",
@@ -212,6 +215,8 @@ const OF_ANY: [&str; 41] = [
     "ttl",
     "type",
     "unlink",
+    "unwatch",
+    "watch",
 ];
 
 #[test]

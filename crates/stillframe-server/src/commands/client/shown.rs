@@ -102,7 +102,7 @@ impl Class {
 fn describe(ctx: &Context<'_>, session: &Session, client: Option<&Client>) -> String {
     let now = ctx.server.clock.turn();
     let seconds = |since| now.saturating_duration_since(since).as_secs();
-    let queued = session.transaction.as_ref().map(|open| (open.len(), open.memory()));
+    let queued = session.caller.transaction.as_ref().map(|open| (open.len(), open.memory()));
     let is_own = session.caller.id == ctx.session.caller.id;
     let served = &ctx.server.hub.clients.served;
     let input = match client {
@@ -166,7 +166,7 @@ fn flags(session: &Session) -> String {
         (replica, 'S'),
         (session.caller.internal, 'M'),
         (session.subscriptions.is_some(), 'P'),
-        (session.transaction.is_some(), 'x'),
+        (session.caller.transaction.is_some(), 'x'),
         (session.postponed.is_some() || session.caller.waits, 'b'),
         (tracking.is_some(), 't'),
         (tracking.is_some_and(|mode| mode.broken), 'R'),

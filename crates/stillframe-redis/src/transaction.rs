@@ -1,22 +1,22 @@
-//! Requests that wait: for EXEC, or for the end of a pause.
+//! Requests that wait: of a transaction for EXEC, or for whatever makes a server postpone them.
 
-/// An open transaction.
+/// Requests in their order.
 #[derive(Default)]
-pub(crate) struct Transaction {
+pub struct Transaction {
     /// Arguments of all queued requests, names included, end to end.
     bytes: Vec<u8>,
     /// Where each argument ends in `bytes`.
     ends: Vec<usize>,
     queued: Vec<Queued>,
     /// Flags that the command of some queued request has.
-    pub(crate) some: u32,
+    some: u32,
     /// Flags that the command of some queued request lacks.
-    pub(crate) lacked: u32,
+    lacked: u32,
     /// A request was refused: EXEC will refuse them all.
-    pub(crate) failed: bool,
+    failed: bool,
 }
 
-/// A request that waits for EXEC.
+/// A request in the queue.
 struct Queued {
     /// Index of the command in the table.
     command: usize,
@@ -26,27 +26,55 @@ struct Queued {
 
 impl Transaction {
     /// Bytes of memory the queue holds.
-    pub(crate) fn memory(&self) -> usize {
+    pub fn memory(&self) -> usize {
         self.bytes.capacity()
             + self.ends.capacity() * size_of::<usize>()
             + self.queued.capacity() * size_of::<Queued>()
     }
 
     /// Requests in the queue.
-    pub(crate) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.queued.len()
     }
 
-    pub(crate) fn push(&mut self, command: usize, args: &[&[u8]]) {
+    /// Whether the queue holds no request.
+    pub fn is_empty(&self) -> bool {
+        self.queued.is_empty()
+    }
+
+    /// Queues a request: `command` is the index, in the table, of its command, which has `flags`.
+    pub fn push(&mut self, command: usize, flags: u32, args: &[&[u8]]) {
         for arg in args {
             self.bytes.extend_from_slice(arg);
             self.ends.push(self.bytes.len());
         }
         self.queued.push(Queued { command, args: args.len() });
+        self.some |= flags;
+        self.lacked |= !flags;
+    }
+
+    /// Makes EXEC refuse all requests, as one was refused before it was queued.
+    pub fn fail(&mut self) {
+        self.failed = true;
+    }
+
+    /// Whether a request was refused before it was queued.
+    pub fn has_failed(&self) -> bool {
+        self.failed
+    }
+
+    /// Whether the command of some queued request has one of `flags`.
+    pub fn has(&self, flags: u32) -> bool {
+        self.some & flags != 0
+    }
+
+    /// Whether the command of some queued request lacks `flag`.
+    pub fn lacks(&self, flag: u32) -> bool {
+        self.lacked & flag != 0
     }
 
     /// Calls `f` with each request, in order.
-    pub(crate) fn for_each(&self, mut f: impl FnMut(usize, &[&[u8]])) {
+    pub fn for_each(&self, mut f: impl FnMut(usize, &[&[u8]])) {
         let (mut start, mut ends) = (0, self.ends.iter());
         let mut args = Vec::new();
         for queued in &self.queued {
