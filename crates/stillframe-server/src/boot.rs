@@ -10,10 +10,10 @@ use stillframe_keyspace::{CreateError, Keyspace, KeyspaceOptions};
 
 use crate::acl::{Catalog, Users};
 use crate::commands::{self, Table};
-use crate::net::Waker;
 use crate::persistence::{self, DataDirectory, Loaded, Saves};
 use crate::replay::Parts;
 use crate::state::ServerState;
+use crate::wake::{self, Wake};
 use crate::{Config, ServeError};
 
 /// The parts that the settings describe, before any file is touched.
@@ -61,14 +61,14 @@ impl Boot {
         Ok(Self { config, keyspace, table, users })
     }
 
-    /// Puts the parts together around a data directory. `waker` wakes the waiter for the end
+    /// Puts the parts together around a data directory. `wake` wakes the waiter for the end
     /// of saves.
     ///
     /// # Errors
     /// [`ServeError::Keyspace`]: there is no memory.
-    pub(crate) fn open(self, directory: DataDirectory, waker: Waker) -> Result<Opened, ServeError> {
+    pub(crate) fn open(self, directory: DataDirectory, wake: Wake) -> Result<Opened, ServeError> {
         let Self { config, mut keyspace, table, users } = self;
-        let saves = Saves::new(directory, Loaded::default(), waker).map_err(CreateError::from)?;
+        let saves = Saves::new(directory, Loaded::default(), wake).map_err(CreateError::from)?;
         let state = ServerState::new(config, saves, users);
         keyspace.keep_expired(state.ledger.wants_expired());
         Ok(Opened { keyspace, state, table })
@@ -82,7 +82,7 @@ impl Boot {
         if directory.has_dump().unwrap_or(true) {
             return Err(ServeError::Occupied { path: directory.dump().to_owned() });
         }
-        self.open(directory, Waker::of_nobody())
+        self.open(directory, wake::nobody())
     }
 }
 

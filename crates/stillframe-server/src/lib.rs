@@ -37,6 +37,7 @@ mod server;
 mod start;
 mod state;
 mod tls;
+mod wake;
 
 pub use config::{
     Config, FileError, LogFormat, LogLevel, Size, flags_help, parse_size, split_words,

@@ -39,7 +39,7 @@ pub fn serve(mut config: Config) -> Result<(), ServeError> {
     let metrics = (metrics > 0).then(|| metrics::bind(config.process.metrics_bind, metrics));
     let metrics = metrics.transpose()?;
     let _pid_file = PidFile::write(&config.process.pidfile);
-    let Opened { keyspace, mut state, table } = boot.open(directory, poller.waker())?;
+    let Opened { keyspace, mut state, table } = boot.open(directory, poller.waker().into_wake())?;
     (state.net.tls, state.process.signals, state.net.listeners) = (tls, signals, listeners);
     let waker = poller.waker();
     let mut server = Server::new(keyspace, state, table, poller);

@@ -48,7 +48,7 @@ impl ServerState {
     pub(crate) fn new(config: Config, saves: Saves, users: Users) -> Self {
         let clock = Clock::new();
         let mut random = Random::seeded();
-        let transfers = Transfers::new(saves.waker());
+        let transfers = Transfers::new(saves.wake());
         Self {
             replication: Replication::new(&mut random, transfers, clock.started()),
             meter: Meter::new(users.catalog.len(), clock.started()),

@@ -10,10 +10,10 @@ use stillframe_keyspace::Keyspace;
 use crate::boot::{Boot, Opened};
 use crate::client::Session;
 use crate::commands::Table;
-use crate::net::Waker;
 use crate::persistence::{self, DataDirectory};
 use crate::replay::{Host, Parts};
 use crate::state::ServerState;
+use crate::wake::{self, Wake};
 use crate::{Config, ServeError, in_process, journal};
 
 mod logs;
@@ -31,14 +31,14 @@ pub(crate) struct Server {
 impl Server {
     /// Starts as `serve` does: loads the dump file, recovers the log or begins one.
     pub(crate) fn start(disk: &SimulatedDisk, appendonly: bool) -> Result<Self, ServeError> {
-        Self::start_waking(disk, appendonly, Waker::of_nobody())
+        Self::start_waking(disk, appendonly, wake::nobody())
     }
 
-    /// As [`start`](Self::start); `waker` wakes the waiter for the end of saves.
+    /// As [`start`](Self::start); `wake` wakes the waiter for the end of saves.
     pub(crate) fn start_waking(
         disk: &SimulatedDisk,
         appendonly: bool,
-        waker: Waker,
+        wake: Wake,
     ) -> Result<Self, ServeError> {
         let mut config = Config::default();
         let appendonly = if appendonly { "yes" } else { "no" };
@@ -48,8 +48,7 @@ impl Server {
         }
         let location = Location::on("simulated", Arc::new(disk.clone()));
         let directory = DataDirectory::at(location, &config.dbfilename)?;
-        let Opened { mut keyspace, mut state, table } =
-            Boot::new(config)?.open(directory, waker)?;
+        let Opened { mut keyspace, mut state, table } = Boot::new(config)?.open(directory, wake)?;
         if let Some(load) = state.storage.saves.directory().begin_load(0)? {
             state.storage.saves.loaded = load.rest(&mut keyspace)?;
         }

@@ -23,10 +23,9 @@ use stillframe_resp::Out;
 use crate::boot::{Boot, Opened};
 use crate::client::Session;
 use crate::commands::{self, Context, Lookup, Table};
-use crate::net::Waker;
 use crate::persistence::DataDirectory;
 use crate::state::ServerState;
-use crate::{Config, ServeError};
+use crate::{Config, ServeError, wake};
 
 pub use image::Image;
 
@@ -78,7 +77,7 @@ impl InProcess {
     /// [`ServeError`] in one sentence.
     pub fn new(config: Config) -> Result<Self, ServeError> {
         let directory = DataDirectory::open(&config.dir, &config.dbfilename)?;
-        let opened = Boot::new(config)?.open(directory, Waker::of_nobody())?;
+        let opened = Boot::new(config)?.open(directory, wake::nobody())?;
         let Opened { keyspace, state, table } = opened;
         let (session, output) = (Session::in_process(), Vec::new());
         let (now, step_ms) = (START_MS, 1);

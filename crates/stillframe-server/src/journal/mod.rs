@@ -37,7 +37,7 @@ use stillframe_keyspace::DATABASES;
 
 use crate::clock::unix_millis;
 use crate::config::Config;
-use crate::net::Waker;
+use crate::wake::Wake;
 pub(crate) use cover::{Cover, Covered};
 use earlier::{History, Kept, Reach};
 pub(crate) use error::LogError;
@@ -77,7 +77,7 @@ pub(crate) struct Journal {
     stalled: Option<Instant>,
     stalls: u64,
     stall_time: Duration,
-    waker: Waker,
+    wake: Wake,
 }
 
 /// A log that is being written.
@@ -105,7 +105,7 @@ pub(crate) struct LogFigures {
 
 impl Journal {
     /// No log yet; its generations are below the data directory.
-    pub(crate) fn new(files: &Arc<Directory>, config: &Config, waker: Waker) -> Self {
+    pub(crate) fn new(files: &Arc<Directory>, config: &Config, wake: Wake) -> Self {
         Self {
             history: History::new(files, config),
             open: None,
@@ -121,7 +121,7 @@ impl Journal {
             stalled: None,
             stalls: 0,
             stall_time: Duration::ZERO,
-            waker,
+            wake,
         }
     }
 
@@ -309,13 +309,13 @@ impl Journal {
     }
 
     fn options(&self, config: &Config, failed: &Arc<AtomicBool>) -> LogOptions {
-        let (failed, waker) = (Arc::clone(failed), self.waker.clone());
+        let (failed, wake) = (Arc::clone(failed), Arc::clone(&self.wake));
         LogOptions::policy(config.appendfsync).waiting_bytes_max(usize::MAX).on_durable(
             move |durable| {
                 if durable.is_err() {
                     failed.store(true, Ordering::Relaxed);
                 }
-                waker.wake();
+                wake();
             },
         )
     }

@@ -12,6 +12,7 @@ use mio::event::Source;
 use mio::{Events, Interest, Poll, Registry, Token};
 
 use crate::net::Stream;
+use crate::wake::Wake;
 
 /// The subject of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,20 +54,20 @@ pub(crate) struct Poller {
     waker: Waker,
 }
 
-/// Wakes a [`Poller`] from another thread, or nobody where no loop waits.
+/// Wakes a [`Poller`] from another thread.
 #[derive(Clone)]
-pub(crate) struct Waker(Option<Arc<mio::Waker>>);
+pub(crate) struct Waker(Arc<mio::Waker>);
 
 impl Waker {
-    /// For callers that poll, or wait for the thread.
-    pub(crate) fn of_nobody() -> Self {
-        Self(None)
-    }
-
     /// Makes the wait under way, or the next one, return at once.
     pub(crate) fn wake(&self) {
         // Fails only if the event descriptor is gone, and with it the poller.
-        let _ = self.0.as_ref().map(|waker| waker.wake());
+        let _ = self.0.wake();
+    }
+
+    /// The waker for those who know no sockets.
+    pub(crate) fn into_wake(self) -> Wake {
+        Arc::new(move || self.wake())
     }
 }
 
@@ -86,7 +87,7 @@ impl Poller {
     /// A poller that waits for nothing yet.
     pub(crate) fn new() -> io::Result<Self> {
         let poll = Poll::new()?;
-        let waker = Waker(Some(Arc::new(mio::Waker::new(poll.registry(), WAKER)?)));
+        let waker = Waker(Arc::new(mio::Waker::new(poll.registry(), WAKER)?));
         Ok(Self { poll, events: Events::with_capacity(EVENTS_MAX), waker })
     }
 

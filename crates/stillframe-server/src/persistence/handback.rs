@@ -4,34 +4,35 @@
 //! only then may the next one begin. So the command thread checks *first* whether it is held;
 //! otherwise it would miss an end reported, and an image released, between the two checks.
 
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-use crate::net::Waker;
+use crate::wake::Wake;
 
 /// The side of the command thread: ends `E`, and tools `T` that come back for the next image.
 pub(crate) struct Handback<E, T> {
     end: Option<E>,
     receiver: Receiver<(E, T)>,
     sender: Sender<(E, T)>,
-    waker: Waker,
+    wake: Wake,
 }
 
 /// The side of the thread that takes the image.
 pub(crate) struct Taker<E, T> {
     sender: Sender<(E, T)>,
-    waker: Waker,
+    wake: Wake,
 }
 
 impl<E, T> Handback<E, T> {
     /// No image yet.
-    pub(crate) fn new(waker: Waker) -> Self {
+    pub(crate) fn new(wake: Wake) -> Self {
         let (sender, receiver) = channel();
-        Self { end: None, receiver, sender, waker }
+        Self { end: None, receiver, sender, wake }
     }
 
     /// For the next image.
     pub(crate) fn taker(&self) -> Taker<E, T> {
-        Taker { sender: self.sender.clone(), waker: self.waker.clone() }
+        Taker { sender: self.sender.clone(), wake: Arc::clone(&self.wake) }
     }
 
     /// Receives the outcome, if any, and gives the tools to `keep`; returns whether the image is
@@ -60,6 +61,6 @@ impl<E, T> Taker<E, T> {
     /// Reports the outcome. A server that is stopping does not receive it, and need not.
     pub(crate) fn report(self, end: E, tools: T) {
         let _ = self.sender.send((end, tools));
-        self.waker.wake();
+        (self.wake)();
     }
 }

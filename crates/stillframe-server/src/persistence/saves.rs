@@ -1,6 +1,7 @@
 //! The save under way, the outcome of earlier ones, and the workspace of saves.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -14,7 +15,7 @@ use super::{Counters, DataDirectory, Drag, Handback, Loaded, SaveError};
 use crate::clock::unix_millis;
 use crate::config::SavePoint;
 use crate::journal::Covered;
-use crate::net::Waker;
+use crate::wake::Wake;
 
 /// The save under way and the outcome of earlier ones.
 pub(crate) struct Saves {
@@ -47,7 +48,7 @@ pub(crate) struct Saves {
     pub(crate) drag: Drag,
     pub(super) last_try: Option<Instant>,
     pub(super) directory: DataDirectory,
-    waker: Waker,
+    wake: Wake,
     /// Holds dumps to their rate.
     pub(crate) throttle: Throttle,
     /// Holds images for replicas to their rate.
@@ -116,7 +117,7 @@ impl Saves {
     pub(crate) fn new(
         directory: DataDirectory,
         loaded: Loaded,
-        waker: Waker,
+        wake: Wake,
     ) -> Result<Self, MemoryError> {
         Ok(Self {
             last_ok: true,
@@ -128,14 +129,14 @@ impl Saves {
             scheduled: false,
             loaded,
             running: None,
-            handback: Handback::new(waker.clone()),
+            handback: Handback::new(Arc::clone(&wake)),
             workspace: Some((Workspace::new(), stage())),
             stage: None,
             counters: Counters::new()?,
             drag: Drag::new()?,
             last_try: None,
             directory,
-            waker,
+            wake,
             throttle: Throttle::new(0)?,
             sending: Throttle::new(0)?,
             due: None,
@@ -158,8 +159,8 @@ impl Saves {
     }
 
     /// Wakes the event loop.
-    pub(crate) fn waker(&self) -> Waker {
-        self.waker.clone()
+    pub(crate) fn wake(&self) -> Wake {
+        Arc::clone(&self.wake)
     }
 
     /// The save that the schedule asks for now. If it waits for longer than the schedule's period,

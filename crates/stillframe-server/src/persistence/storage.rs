@@ -20,7 +20,7 @@ pub(crate) struct Storage {
 impl Storage {
     /// Nothing loaded, and no log yet.
     pub(crate) fn new(saves: Saves, config: &Config) -> Self {
-        let journal = Journal::new(saves.directory().files(), config, saves.waker());
+        let journal = Journal::new(saves.directory().files(), config, saves.wake());
         Self { saves, journal, loading: None }
     }
 

@@ -7,8 +7,8 @@ use stillframe::{BeginError, CaptureError, MemoryError, SinkError};
 use stillframe_rdb::Workspace;
 
 use crate::hub::Clients;
-use crate::net::Waker;
 use crate::persistence::Handback;
+use crate::wake::Wake;
 
 /// The transfer under way.
 pub(crate) struct Transfers {
@@ -53,8 +53,8 @@ pub(super) enum TransferError {
 
 impl Transfers {
     /// None yet.
-    pub(crate) fn new(waker: Waker) -> Self {
-        Self { running: None, saving: false, handback: Handback::new(waker) }
+    pub(crate) fn new(wake: Wake) -> Self {
+        Self { running: None, saving: false, handback: Handback::new(wake) }
     }
 
     /// Whether an image is held for replicas.

@@ -58,7 +58,7 @@ impl Node {
     pub(super) fn start(clock: &Clock, seed: u64, appendonly: bool) -> Self {
         let disk = SimulatedDisk::default();
         let poller = Poller::new().expect("events");
-        let started = crash::Server::start_waking(&disk, appendonly, poller.waker());
+        let started = crash::Server::start_waking(&disk, appendonly, poller.waker().into_wake());
         let crash::Server { keyspace, mut state, table, .. } = started.expect("a sound disk");
         state.ledger.random = Random::with_seed(seed);
         for (name, value) in [
