@@ -9,11 +9,11 @@ use stillframe_keyspace::{DATABASES, Expire, Keyspace};
 use stillframe_rdb::{DecodeError, Decoder, Event, Uses, Value};
 
 use super::error::EntryError;
+use super::stream_point::{StreamField, StreamFields, StreamPoint};
 use super::values::{decode_elements, skip_elements};
 use crate::ServeError;
 use crate::journal::{POSITION_FIELD, Position};
 use crate::replay::{SLICE, delay};
-use crate::replication::point::{StreamField, StreamFields, StreamPoint};
 
 /// The figures of a load.
 #[derive(Debug, Clone, Copy, Default)]

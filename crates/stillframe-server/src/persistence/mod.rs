@@ -18,6 +18,7 @@ mod saves;
 mod sink;
 mod start;
 mod storage;
+mod stream_point;
 pub(crate) use stillframe_redis::values;
 
 use std::time::{Duration, Instant};
@@ -29,7 +30,6 @@ use stillframe_rdb::{Encoder, Origin, Value, Workspace};
 use crate::clock::unix_millis;
 use crate::config::SavePoint;
 use crate::journal::{self, Cover, POSITION_FIELD};
-use crate::replication::point::StreamPoint;
 use crate::state::ServerState;
 
 pub(crate) use directory::{DataDirectory, create, enter};
@@ -47,6 +47,7 @@ pub(crate) use saves::{Save, Saves};
 pub(crate) use sink::{Counters, Destination, Drag, RdbSink};
 pub(crate) use start::{load_dump, recover_log};
 pub(crate) use storage::Storage;
+pub(crate) use stream_point::{StreamField, StreamPoint};
 
 /// Pause after a failed save before the schedule tries again.
 const RETRY_PAUSE: Duration = Duration::from_secs(5);

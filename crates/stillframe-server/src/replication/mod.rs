@@ -25,7 +25,6 @@ mod link;
 mod own;
 mod own_expiry;
 mod passing;
-pub(crate) mod point;
 mod receive;
 pub(crate) mod reception;
 mod relay;
@@ -40,6 +39,7 @@ mod transfers;
 
 use std::time::{Duration, Instant};
 
+use crate::persistence::StreamPoint;
 pub(crate) use failover::Failover;
 pub(crate) use feed::feed;
 pub(crate) use follower::Follower;
@@ -47,7 +47,6 @@ pub(crate) use following::Following;
 use own::OwnKeys;
 pub(crate) use own_expiry::expire_own;
 pub(crate) use passing::relay;
-use point::StreamPoint;
 pub(crate) use relay::Relay;
 pub(crate) use replica::{Phase, Replica};
 pub(crate) use replicas::replicas_at;

@@ -16,11 +16,10 @@ use super::follower::Follower;
 use super::following::Failure;
 use super::handshake::line;
 use super::link::{Link, Step};
-use super::point::StreamField;
 use super::reception::{Ending, Load, MARK_BYTES, Reception};
 use crate::hub::Terms;
 use crate::journal;
-use crate::persistence::{EntryError, Next, next};
+use crate::persistence::{EntryError, Next, StreamField, next};
 use crate::replay::{Loading, SLICE, delay};
 
 /// Keys loaded between two readings of the clock.

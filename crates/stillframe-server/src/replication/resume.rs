@@ -4,10 +4,24 @@ use stillframe_keyspace::Keyspace;
 use stillframe_redis::write_request;
 
 use super::Replication;
-use super::point::StreamPoint;
+use crate::persistence::StreamPoint;
 use crate::state::ServerState;
 
 impl Replication {
+    /// The point of the stream, if the data is exactly what it makes.
+    pub(crate) fn point(&self) -> Option<StreamPoint> {
+        let lost = self.following.as_ref().is_some_and(|following| following.lost);
+        let (id, offset, db) = (self.id.clone(), self.stream.end(), self.db);
+        (self.active && !lost).then_some(StreamPoint { id, offset, db })
+    }
+
+    /// Notes that the data is not that of the loaded file: the stream does not resume there.
+    pub(crate) fn forget_loaded(&mut self) {
+        if self.loaded.take().is_some() {
+            self.stream.restart(0);
+        }
+    }
+
     /// Begins the stream behind the file that is being loaded, if the file has an offset. The
     /// stream gets a DEL for each key of `gone`, which had expired and is not loaded. Called after
     /// each slice.

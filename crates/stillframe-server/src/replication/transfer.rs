@@ -15,14 +15,13 @@ use stillframe_durability::disk::Input;
 use stillframe_keyspace::Keyspace;
 use stillframe_rdb::{Encoder, Origin, Output, Value};
 
-use super::point::StreamPoint;
 use super::relay::Relay;
 use super::replica::Phase;
 use super::target::{FAILED, Target, Targets};
 use super::transfers::{Transfer, TransferError};
 use crate::client::Client;
 use crate::journal;
-use crate::persistence::{self, Counters, RdbSink};
+use crate::persistence::{self, Counters, RdbSink, StreamPoint};
 use crate::state::ServerState;
 
 /// A replica's socket, and its first bytes.

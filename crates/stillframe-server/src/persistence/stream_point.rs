@@ -9,8 +9,6 @@
 use stillframe_keyspace::DATABASES;
 use stillframe_rdb::Value;
 
-use super::Replication;
-
 const DB_FIELD: &[u8] = b"repl-stream-db";
 const ID_FIELD: &[u8] = b"repl-id";
 const OFFSET_FIELD: &[u8] = b"repl-offset";
@@ -93,22 +91,6 @@ impl StreamFields {
     /// The point that they make together, if all are there.
     pub(crate) fn point(&self) -> Option<StreamPoint> {
         Some(StreamPoint { id: self.id.clone()?, offset: self.offset?, db: self.db? })
-    }
-}
-
-impl Replication {
-    /// The point of the stream, if the data is exactly what it makes.
-    pub(crate) fn point(&self) -> Option<StreamPoint> {
-        let lost = self.following.as_ref().is_some_and(|following| following.lost);
-        let (id, offset, db) = (self.id.clone(), self.stream.end(), self.db);
-        (self.active && !lost).then_some(StreamPoint { id, offset, db })
-    }
-
-    /// Notes that the data is not that of the loaded file: the stream does not resume there.
-    pub(crate) fn forget_loaded(&mut self) {
-        if self.loaded.take().is_some() {
-            self.stream.restart(0);
-        }
     }
 }
 
