@@ -2,8 +2,8 @@
 //!
 //! - A transaction is one point of consistency: EXEC runs all its requests within one turn of the
 //!   command thread, so no image and no other client can see half of it.
-//! - EXEC is marked in the table and has no handler: it runs commands of every kind, so who runs
-//!   requests runs it, between [`begin`] and [`end`].
+//! - EXEC is marked in the table and has no handler, as it runs commands of every kind: a server
+//!   runs the queued requests as it runs others, between [`begin`] and [`end`].
 
 use crate::caller::Caller;
 use crate::command::parse_db;
@@ -29,8 +29,8 @@ pub(crate) fn register<S>(table: &mut Table<S>) {
 }
 
 /// EXEC up to its first request: closes the caller's transaction and writes the head of the reply.
-/// Whoever runs requests then runs those of the transaction, one after the other, and calls
-/// [`end`]. `None`: a watched key has changed, which is answered.
+/// The caller of this function then runs the requests, one after the other, and calls [`end`].
+/// `None`: a watched key has changed, which is answered.
 ///
 /// # Errors
 /// There is no transaction, or a request of it was refused.
