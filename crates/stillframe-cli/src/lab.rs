@@ -1,5 +1,6 @@
 //! `stillframe lab`: every snapshot algorithm, measured while its images are verified.
 
+mod advise;
 mod compare;
 mod figure;
 mod list;
@@ -23,6 +24,9 @@ pub(crate) struct Arguments {
 enum Command {
     /// Show the algorithms and the figures with their sources.
     List(list::Arguments),
+    /// Name the algorithm for a need, with the figures that argue for it.
+    #[command(after_help = advise::EXAMPLES)]
+    Advise(advise::Arguments),
     /// Run algorithms under one workload and print one table.
     #[command(after_help = compare::EXAMPLES)]
     Compare(Box<compare::Arguments>),
@@ -61,6 +65,7 @@ fn quiet(busy_is_accepted: bool) -> Result<(), ExitCode> {
 pub(crate) fn run(arguments: Arguments) -> ExitCode {
     match arguments.command {
         Command::List(arguments) => list::run(&arguments),
+        Command::Advise(arguments) => advise::run(&arguments),
         Command::Compare(arguments) => compare::run(&arguments),
         Command::Figure(arguments) => figure::one(&arguments),
         Command::All(arguments) => figure::all(&arguments),

@@ -177,6 +177,27 @@ fn list_names_every_algorithm_with_its_source() {
     }
 }
 
+#[test]
+fn advice_names_an_algorithm_its_figures_and_what_they_do_not_cover() {
+    let directory = temporary();
+    let advise = |more: &[&str]| lab(directory.path(), &[&["advise"], more].concat());
+    let text = |output: &Output| String::from_utf8_lossy(&output.stdout).into_owned();
+    let lean = advise(&["--memory", "120MB", "--begin", "1ms"]);
+    assert!(text(&lean).starts_with("Use imprint."), "{}", text(&lean));
+    assert!(text(&lean).contains("Ruled out by --memory: naive, fork"), "{}", text(&lean));
+    assert!(!text(&lean).contains("Not covered"), "{}", text(&lean));
+    let other = advise(&["--size", "8GiB", "--distribution", "zipf:0.99", "--writers", "4"]);
+    assert_eq!(text(&other).matches("Not covered:").count(), 3, "{}", text(&other));
+    let none = advise(&["--memory", "1MB"]);
+    assert_eq!(none.status.code(), Some(1), "{}", stderr(&none));
+    let wrong = advise(&["--report", "nowhere"]);
+    assert_eq!(wrong.status.code(), Some(2), "{}", stderr(&wrong));
+    let measured = lab(directory.path(), &tiny(&["--algorithms", "imprint", "--repeat", "1"]));
+    assert!(measured.status.success(), "{}", stderr(&measured));
+    let own = advise(&["--size", "300k", "--report", "stillframe-lab"]);
+    assert!(text(&own).starts_with("Use imprint."), "{}{}", text(&own), stderr(&own));
+}
+
 /// An interrupted run keeps the rounds that it has finished.
 #[test]
 fn an_interrupt_keeps_finished_rounds() {

@@ -8,6 +8,7 @@
 //! Reading order: `case`, `record`, `trial` (a round), `capture` (the sink), `oracle`, `rounds`.
 #![forbid(unsafe_code)]
 
+pub mod advise;
 mod alone;
 mod capture;
 pub mod case;

@@ -42,7 +42,7 @@ fn facts(info: &Info) -> String {
     format!("| `{name}` | {image} | {memory} | {begin} | {read} | {write} |")
 }
 
-fn figures(name: &str, records: &[Record]) -> String {
+pub(crate) fn figures(name: &str, records: &[Record]) -> String {
     let median = |name: &str, value: fn(&Record) -> f64| {
         let of_name = records.iter().filter(|it| it.algorithm == name && it.is_measured());
         let mut values: Vec<f64> = of_name.map(value).collect();

@@ -89,7 +89,7 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
 }
 
 /// The records in a file, one JSON object a line.
-fn read(path: &Path) -> Result<Vec<Record>, String> {
+pub(super) fn read(path: &Path) -> Result<Vec<Record>, String> {
     let text = std::fs::read_to_string(path)
         .map_err(|error| format!("reading {}: {error}", path.display()))?;
     text.lines()
