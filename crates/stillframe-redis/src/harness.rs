@@ -13,8 +13,8 @@ use stillframe_resp::{Limits, Out, Parser, Protocol};
 use crate::command::{digest, register, transactions};
 use crate::errors::wrong_arity;
 use crate::{
-    Address, Caller, Classes, Consumer, Context, Event, Handler, Ledger, Lookup, NO_KEYS, Random,
-    Refusal, Settings, Table, flags,
+    Address, Caller, Classes, Consumer, Context, Event, Handler, Ledger, Lookup, Random, Refusal,
+    Settings, Table, flags,
 };
 
 /// Unix time at the start, in milliseconds.
@@ -71,7 +71,7 @@ impl Harness {
         let ledger = Ledger::new(settings, Random::with_seed(seed));
         let mut table = Table::empty();
         register(&mut table);
-        table.add_server("hello", -1, 0, NO_KEYS, StandIn::Hello);
+        table.add_server("hello", StandIn::Hello);
         Self { keyspace, ledger, now: START_MS, callers: Vec::new(), table, unread: Vec::new() }
     }
 

@@ -19,6 +19,7 @@ mod context;
 mod effects;
 pub mod errors;
 mod events;
+pub mod facts;
 mod few;
 #[cfg(test)]
 mod harness;
@@ -39,13 +40,11 @@ pub use context::Context;
 pub use effects::{Consumer, Effects, write_request};
 pub use errors::Refusal;
 pub use events::{Classes, Collected, Event, Events};
+pub use facts::{Facts, Keys, categories, flags};
 pub use few::Few;
 pub use ledger::{Ledger, Lookups, Settings};
 pub use random::Random;
-pub use table::{
-    ALL_BUT_FIRST, ALL_BUT_LAST, ALL_KEYS, Command, DataHandler, Handler, KEY_VALUE_PAIRS, Keys,
-    Lookup, More, NO_KEYS, ONE_KEY, RenameError, SECOND_KEY, THIRD_KEY, TWO_KEYS, Table, flags,
-};
+pub use table::{Command, DataHandler, Handler, Lookup, RenameError, Table};
 pub use transaction::Transaction;
 pub use waiters::{Acks, Waiter, Waiters};
 pub use watches::{LISTED_BYTES, Watches};

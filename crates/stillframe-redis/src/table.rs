@@ -1,4 +1,5 @@
-//! The registry of commands: one `add` line per command, looked up by name for every request.
+//! The commands of a server, each with its facts and its handler: looked up by name for every
+//! request.
 //!
 //! - A name is ASCII and lower case; requests may use any case.
 //! - A container (`CLIENT`, `CONFIG`, ...) has sub-commands; an unknown sub-command is an unknown
@@ -7,10 +8,9 @@
 
 use std::collections::BTreeMap;
 
-use stillframe_resp::parse_integer;
-
 use crate::context::Context;
 use crate::errors::Refusal;
+use crate::facts::{self, Facts, Keys, flags};
 
 /// Runs one command on data. `args[0]` is the name; the arity was checked. Writes exactly one
 /// reply, or returns why the command is not done: its caller then writes that in place of whatever
@@ -28,204 +28,17 @@ pub enum Handler<S> {
     Exec,
 }
 
-/// Properties of a command, or-ed.
-pub mod flags {
-    /// Changes the data set: refused while saving fails.
-    pub const WRITE: u32 = 1;
-    /// Reads keys and changes none.
-    pub const READONLY: u32 = 1 << 1;
-    /// May take memory.
-    pub const DENYOOM: u32 = 1 << 2;
-    /// Administration.
-    pub const ADMIN: u32 = 1 << 3;
-    /// Not for scripts.
-    pub const NOSCRIPT: u32 = 1 << 4;
-    /// Allowed while the data set is being loaded.
-    pub const LOADING: u32 = 1 << 5;
-    /// Allowed on stale data.
-    pub const STALE: u32 = 1 << 6;
-    /// Constant or logarithmic time.
-    pub const FAST: u32 = 1 << 7;
-    /// Needs no authentication.
-    pub const NO_AUTH: u32 = 1 << 8;
-    /// Never inside a transaction.
-    pub const NO_MULTI: u32 = 1 << 9;
-    /// Runs at once inside a transaction instead of being queued.
-    pub const NOT_QUEUED: u32 = 1 << 10;
-    /// Not while a replica loads a new data set beside the old one.
-    pub const NO_ASYNC_LOADING: u32 = 1 << 11;
-    /// Concerns the connection rather than data.
-    pub const CONNECTION: u32 = 1 << 12;
-    /// Publishes, subscribes, or lists subscribers.
-    pub const PUBSUB: u32 = 1 << 17;
-    /// May reach replicas though it changes nothing; COMMAND hides this flag.
-    pub const MAY_REPLICATE: u32 = 1 << 18;
-    /// May make the client wait.
-    pub const BLOCKING: u32 = 1 << 13;
-    /// Allowed while a script runs too long.
-    pub const ALLOW_BUSY: u32 = 1 << 14;
-    /// Not for the slow log, as its parts are.
-    pub const SKIP_SLOWLOG: u32 = 1 << 15;
-    /// Not all keys are at fixed positions; follows from `Keys`.
-    pub const MOVABLE_KEYS: u32 = 1 << 16;
-    /// Redis has it, this server has not.
-    pub const ABSENT: u32 = 1 << 19;
-
-    /// What COMMAND calls the flags that it shows, in its order.
-    pub const NAMES: [(u32, &str); 16] = [
-        (WRITE, "write"),
-        (READONLY, "readonly"),
-        (DENYOOM, "denyoom"),
-        (ADMIN, "admin"),
-        (PUBSUB, "pubsub"),
-        (NOSCRIPT, "noscript"),
-        (LOADING, "loading"),
-        (STALE, "stale"),
-        (SKIP_SLOWLOG, "skip_slowlog"),
-        (FAST, "fast"),
-        (NO_AUTH, "no_auth"),
-        (NO_ASYNC_LOADING, "no_async_loading"),
-        (NO_MULTI, "no_multi"),
-        (BLOCKING, "blocking"),
-        (MOVABLE_KEYS, "movablekeys"),
-        (ALLOW_BUSY, "allow_busy"),
-    ];
-}
-
-/// Positions of the keys among the arguments: first, last (negative: from the end), step.
-/// All zero when there are none.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Keys {
-    /// Position of the first key.
-    pub first: i8,
-    /// Position of the last key.
-    pub last: i8,
-    /// Distance between keys.
-    pub step: i8,
-    /// Keys beyond those.
-    pub more: More,
-}
-
-/// Keys whose positions other arguments give.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum More {
-    /// There are none.
-    None,
-    /// The argument at this position says how many keys follow it.
-    Counted(u8),
-    /// The argument after the option STORE or STOREDIST, where options begin at this position.
-    Stored(u8),
-    /// All arguments after the option KEYS of MIGRATE, if the key before is empty.
-    Migrated,
-}
-
-impl Keys {
-    /// These keys, and more.
-    pub const fn and(self, more: More) -> Self {
-        Self { more, ..self }
-    }
-
-    const fn at(first: i8, last: i8, step: i8) -> Self {
-        Self { first, last, step, more: More::None }
-    }
-
-    /// The keys of a request.
-    pub fn of<'a>(self, request: &[&'a [u8]]) -> Vec<&'a [u8]> {
-        let first = usize::try_from(self.first).unwrap_or(0);
-        let last = match usize::try_from(self.last) {
-            Ok(last) => last,
-            Err(_) => request.len().saturating_sub(self.last.unsigned_abs().into()),
-        };
-        let step = usize::try_from(self.step).unwrap_or(1).max(1);
-        let span = if first == 0 { None } else { request.get(first..=last) };
-        let mut keys: Vec<&[u8]> = span.unwrap_or_default().iter().step_by(step).copied().collect();
-        match self.more {
-            More::None => {}
-            More::Counted(at) => {
-                let counted = request.get(at.into()..).and_then(|from| {
-                    let (count, rest) = from.split_first()?;
-                    rest.get(..usize::try_from(parse_integer(count)?).ok()?)
-                });
-                match counted {
-                    Some(counted @ [_, ..]) => keys.extend(counted),
-                    // Such a request is refused whatever else it says.
-                    _ => keys.clear(),
-                }
-            }
-            More::Stored(from) => {
-                keys.extend(stored(request.get(from.into()..).unwrap_or_default()));
-            }
-            More::Migrated => {
-                let named = migrated(request.get(6..).unwrap_or_default());
-                if let (Some([]), Some(named)) = (keys.first(), named) {
-                    keys = named.to_vec();
-                }
-            }
-        }
-        keys
-    }
-}
-
-/// What stands behind KEYS among options of MIGRATE; a password may be any word.
-fn migrated<'r, 'a>(mut options: &'r [&'a [u8]]) -> Option<&'r [&'a [u8]]> {
-    while let [option, after @ ..] = options {
-        let takes = match option.to_ascii_lowercase().as_slice() {
-            b"keys" => return Some(after),
-            b"auth" => 1,
-            b"auth2" => 2,
-            _ => 0,
-        };
-        options = after.get(takes..).unwrap_or_default();
-    }
-    None
-}
-
-/// The key behind the last STORE or STOREDIST among options of SORT or GEORADIUS. What another
-/// option takes is no option, whatever word it is.
-fn stored<'a>(options: &[&'a [u8]]) -> Option<&'a [u8]> {
-    const TAKES: [(&[u8], usize); 6] =
-        [(b"LIMIT", 2), (b"GET", 1), (b"BY", 1), (b"COUNT", 1), (b"STORE", 1), (b"STOREDIST", 1)];
-    let (mut rest, mut found) = (options, None);
-    while let [option, after @ ..] = rest {
-        let known = TAKES.iter().find(|(name, _)| option.eq_ignore_ascii_case(name));
-        let (name, takes) = known.copied().unwrap_or_default();
-        if name.starts_with(b"STORE") {
-            found = after.first().copied();
-        }
-        rest = after.get(takes..).unwrap_or_default();
-    }
-    found
-}
-
-/// No keys.
-pub const NO_KEYS: Keys = Keys::at(0, 0, 0);
-/// The first argument is the key.
-pub const ONE_KEY: Keys = Keys::at(1, 1, 1);
-/// All arguments are keys.
-pub const ALL_KEYS: Keys = Keys::at(1, -1, 1);
-/// All arguments but the last are keys.
-pub const ALL_BUT_LAST: Keys = Keys::at(1, -2, 1);
-/// All arguments but the first are keys.
-pub const ALL_BUT_FIRST: Keys = Keys::at(2, -1, 1);
-/// The first two arguments are keys.
-pub const TWO_KEYS: Keys = Keys::at(1, 2, 1);
-/// Key, value, key, value...
-pub const KEY_VALUE_PAIRS: Keys = Keys::at(1, -1, 2);
-/// The second argument is the key (sub-commands).
-pub const SECOND_KEY: Keys = Keys::at(2, 2, 1);
-
-/// The third argument is the key.
-pub const THIRD_KEY: Keys = Keys::at(3, 3, 1);
-
 /// One command or sub-command.
 pub struct Command<S> {
-    /// Lower case; a sub-command's is `container|name`.
+    /// All that is known of it.
+    pub facts: &'static Facts,
+    /// Of its facts those that every request needs: the name,
     pub name: &'static str,
-    /// Number of arguments with the name; negative: at least that many.
+    /// the number of arguments,
     pub arity: i8,
-    /// See [`flags`].
+    /// the flags,
     pub flags: u32,
-    /// Where the keys are.
+    /// and the places of its keys.
     pub keys: Keys,
     /// What it does.
     pub handler: Handler<S>,
@@ -357,47 +170,33 @@ impl<S> Table<S> {
     }
 
     /// Adds a command on data, or such a sub-command of the container added last: `container|name`.
-    pub fn add(
-        &mut self,
-        name: &'static str,
-        arity: i8,
-        flags: u32,
-        keys: Keys,
-        handler: DataHandler,
-    ) {
-        self.insert(name, arity, flags, keys, Handler::Data(handler));
+    ///
+    /// # Panics
+    /// The list has no facts of it.
+    pub fn add(&mut self, name: &str, handler: DataHandler) {
+        self.insert(listed(name), Handler::Data(handler));
     }
 
     /// Adds a command, or a sub-command of the container added last, that needs the server.
-    pub fn add_server(
-        &mut self,
-        name: &'static str,
-        arity: i8,
-        flags: u32,
-        keys: Keys,
-        handler: S,
-    ) {
-        self.insert(name, arity, flags, keys, Handler::Server(handler));
+    ///
+    /// # Panics
+    /// The list has no facts of it.
+    pub fn add_server(&mut self, name: &str, handler: S) {
+        self.insert(listed(name), Handler::Server(handler));
     }
 
     /// Adds EXEC.
-    pub(crate) fn add_exec(&mut self, name: &'static str, arity: i8, flags: u32, keys: Keys) {
-        self.insert(name, arity, flags, keys, Handler::Exec);
+    pub(crate) fn add_exec(&mut self) {
+        self.insert(listed("exec"), Handler::Exec);
     }
 
-    fn insert(
-        &mut self,
-        name: &'static str,
-        arity: i8,
-        flags: u32,
-        keys: Keys,
-        handler: Handler<S>,
-    ) {
+    /// Adds a command with facts of its own.
+    pub fn insert(&mut self, facts: &'static Facts, handler: Handler<S>) {
         assert!(self.commands.len() < BUCKETS / 2, "the command table is full; raise BUCKETS");
+        let &Facts { name, arity, flags, keys, .. } = facts;
         let index = self.commands.len();
-        let flags = flags | movable(keys);
         let subcommands = Vec::new();
-        self.commands.push(Command { name, arity, flags, keys, handler, subcommands });
+        self.commands.push(Command { facts, name, arity, flags, keys, handler, subcommands });
         if let Some((container, _)) = name.split_once('|') {
             let owner = self.commands.iter_mut().rev().find(|command| command.name == container);
             owner.expect("the container is added before its sub-commands").subcommands.push(index);
@@ -481,9 +280,10 @@ impl<S> Table<S> {
     }
 }
 
-/// The flag of a command that has such keys.
-fn movable(keys: Keys) -> u32 {
-    if keys.more == More::None { 0 } else { flags::MOVABLE_KEYS }
+/// The facts of a command in the list.
+fn listed(name: &str) -> &'static Facts {
+    let facts = facts::of(name);
+    facts.unwrap_or_else(|| panic!("{name} has a handler and no facts: add it to commands.txt"))
 }
 
 /// The first bytes of a name with the bit set that makes letters small: no other byte becomes one.

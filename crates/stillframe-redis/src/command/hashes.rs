@@ -9,27 +9,25 @@ use crate::errors::{
     NOT_A_FLOAT, NOT_AN_INTEGER, NOT_FINITE, OUT_OF_RANGE, OVERFLOW, Refusal, SYNTAX, wrong_arity,
 };
 use crate::number::extended::Extended;
-use crate::table::flags::{DENYOOM, FAST, READONLY, WRITE};
-use crate::table::{ONE_KEY, Table};
+use crate::table::Table;
 
 /// Adds the commands of this module.
 pub(crate) fn register<S>(table: &mut Table<S>) {
-    const SET: u32 = WRITE | DENYOOM | FAST;
-    table.add("hdel", -3, WRITE | FAST, ONE_KEY, hdel);
-    table.add("hexists", 3, READONLY | FAST, ONE_KEY, hexists);
-    table.add("hget", 3, READONLY | FAST, ONE_KEY, hget);
-    table.add("hgetall", 2, READONLY, ONE_KEY, hgetall);
-    table.add("hincrby", 4, SET, ONE_KEY, hincrby);
-    table.add("hincrbyfloat", 4, SET, ONE_KEY, hincrbyfloat);
-    table.add("hkeys", 2, READONLY, ONE_KEY, hkeys);
-    table.add("hlen", 2, READONLY | FAST, ONE_KEY, hlen);
-    table.add("hmget", -3, READONLY | FAST, ONE_KEY, hmget);
-    table.add("hmset", -4, SET, ONE_KEY, |ctx, args| hset(ctx, args, "hmset"));
-    table.add("hrandfield", -2, READONLY, ONE_KEY, hrandfield);
-    table.add("hset", -4, SET, ONE_KEY, |ctx, args| hset(ctx, args, "hset"));
-    table.add("hsetnx", 4, SET, ONE_KEY, hsetnx);
-    table.add("hstrlen", 3, READONLY | FAST, ONE_KEY, hstrlen);
-    table.add("hvals", 2, READONLY, ONE_KEY, hvals);
+    table.add("hdel", hdel);
+    table.add("hexists", hexists);
+    table.add("hget", hget);
+    table.add("hgetall", hgetall);
+    table.add("hincrby", hincrby);
+    table.add("hincrbyfloat", hincrbyfloat);
+    table.add("hkeys", hkeys);
+    table.add("hlen", hlen);
+    table.add("hmget", hmget);
+    table.add("hmset", |ctx, args| hset(ctx, args, "hmset"));
+    table.add("hrandfield", hrandfield);
+    table.add("hset", |ctx, args| hset(ctx, args, "hset"));
+    table.add("hsetnx", hsetnx);
+    table.add("hstrlen", hstrlen);
+    table.add("hvals", hvals);
 }
 
 /// `HSET key field value [field value]...` and `HMSET`, which answers OK.

@@ -6,17 +6,13 @@ use stillframe_resp::parse_integer;
 use super::collection::view_of;
 use crate::context::Context;
 use crate::errors::{NOT_AN_INTEGER, Refusal, SYNTAX, WrongType};
-use crate::table::flags::{DENYOOM, MOVABLE_KEYS, READONLY, WRITE};
-use crate::table::{More, ONE_KEY, Table};
+use crate::table::Table;
 use crate::text::c_string;
 
 /// Adds the commands of this module.
 pub(crate) fn register<S>(table: &mut Table<S>) {
-    let keys = ONE_KEY.and(More::Stored(2));
-    table.add("sort", -2, WRITE | DENYOOM, keys, |ctx, args| sort(ctx, args, true));
-    // Redis says so, for the keys that patterns lead to.
-    let flags = READONLY | MOVABLE_KEYS;
-    table.add("sort_ro", -2, flags, ONE_KEY, |ctx, args| sort(ctx, args, false));
+    table.add("sort", |ctx, args| sort(ctx, args, true));
+    table.add("sort_ro", |ctx, args| sort(ctx, args, false));
 }
 
 /// What SORT is asked for.

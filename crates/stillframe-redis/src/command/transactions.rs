@@ -10,22 +10,17 @@ use crate::command::parse_db;
 use crate::context::Context;
 use crate::errors::Refusal;
 use crate::ledger::Ledger;
-use crate::table::flags::{
-    ALLOW_BUSY, CONNECTION, FAST, LOADING, NOSCRIPT, NOT_QUEUED, SKIP_SLOWLOG, STALE,
-};
-use crate::table::{ALL_KEYS, NO_KEYS, Table};
+use crate::table::Table;
 use crate::transaction::Transaction;
 
 /// Adds the commands of this module.
 pub(crate) fn register<S>(table: &mut Table<S>) {
-    const CONTROL: u32 = NOSCRIPT | LOADING | STALE | NOT_QUEUED;
-    const ANYWHERE: u32 = NOSCRIPT | LOADING | STALE | FAST | ALLOW_BUSY;
-    table.add("discard", 1, CONTROL | FAST | ALLOW_BUSY, NO_KEYS, discard);
-    table.add_exec("exec", 1, CONTROL | SKIP_SLOWLOG, NO_KEYS);
-    table.add("multi", 1, CONTROL | FAST | ALLOW_BUSY, NO_KEYS, multi);
-    table.add("select", 2, LOADING | STALE | FAST | CONNECTION, NO_KEYS, select);
-    table.add("unwatch", 1, ANYWHERE, NO_KEYS, unwatch);
-    table.add("watch", -2, CONTROL | FAST | ALLOW_BUSY, ALL_KEYS, watch);
+    table.add("discard", discard);
+    table.add_exec();
+    table.add("multi", multi);
+    table.add("select", select);
+    table.add("unwatch", unwatch);
+    table.add("watch", watch);
 }
 
 /// EXEC up to its first request: closes the caller's transaction and writes the head of the reply.

@@ -1,6 +1,5 @@
 //! The commands as access rules see them: numbers, names, categories.
 
-use super::categories;
 use stillframe_redis::Table;
 
 /// One command or sub-command, at its index in the command table.
@@ -25,7 +24,7 @@ impl Catalog {
     pub(crate) fn new<S>(table: &Table<S>) -> Self {
         let commands = table.all().iter().map(|command| Known {
             name: command.name,
-            categories: categories::of(command.name, command.flags),
+            categories: command.facts.categories,
             subcommands: command.subcommands.clone(),
         });
         Self { commands: commands.collect(), all_channels: false }

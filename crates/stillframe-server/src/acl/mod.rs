@@ -6,7 +6,6 @@
 //! - The user `default` always exists. Without a password, it lets in new connections.
 
 mod catalog;
-pub(crate) mod categories;
 mod error;
 mod log;
 mod passwords;

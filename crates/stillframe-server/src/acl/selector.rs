@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::catalog::Catalog;
-use super::categories::{self, READ, WRITE};
+use stillframe_redis::categories;
+use stillframe_redis::facts::{READ, WRITE};
 use stillframe_redis::text::glob;
 
 /// Why a request is refused; a later reason says more.

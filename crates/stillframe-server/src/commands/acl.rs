@@ -5,30 +5,28 @@ use std::collections::HashSet;
 use stillframe_resp::parse_integer;
 
 use super::pubsub::wrong_subcommand;
-use super::{Context, Lookup, NO_KEYS, Table, flags::*, permissions, wrong_arity};
-use crate::acl::{DEFAULT, Denied, RuleError, categories};
+use super::{Context, Lookup, Table, permissions, wrong_arity};
+use crate::acl::{DEFAULT, Denied, RuleError};
 use crate::config::rewrite;
-use stillframe_redis::Refusal;
 use stillframe_redis::errors::NOT_AN_INTEGER;
+use stillframe_redis::{Refusal, categories};
 
 /// Adds the commands of this module.
 pub(crate) fn register(table: &mut Table) {
-    let open = NOSCRIPT | LOADING | STALE;
-    let admin = open | ADMIN;
-    table.add_server("acl", -2, 0, NO_KEYS, help);
-    table.add_server("acl|cat", -2, open, NO_KEYS, cat);
-    table.add_server("acl|deluser", -3, admin, NO_KEYS, deluser);
-    table.add_server("acl|dryrun", -4, admin, NO_KEYS, dryrun);
-    table.add_server("acl|genpass", -2, open, NO_KEYS, genpass);
-    table.add_server("acl|getuser", 3, admin, NO_KEYS, getuser);
-    table.add_server("acl|help", 2, LOADING | STALE, NO_KEYS, help);
-    table.add_server("acl|list", 2, admin, NO_KEYS, list);
-    table.add_server("acl|load", 2, admin, NO_KEYS, load);
-    table.add_server("acl|log", -2, admin, NO_KEYS, log);
-    table.add_server("acl|save", 2, admin, NO_KEYS, save);
-    table.add_server("acl|setuser", -3, admin, NO_KEYS, setuser);
-    table.add_server("acl|users", 2, admin, NO_KEYS, users);
-    table.add_server("acl|whoami", 2, open, NO_KEYS, whoami);
+    table.add_server("acl", help);
+    table.add_server("acl|cat", cat);
+    table.add_server("acl|deluser", deluser);
+    table.add_server("acl|dryrun", dryrun);
+    table.add_server("acl|genpass", genpass);
+    table.add_server("acl|getuser", getuser);
+    table.add_server("acl|help", help);
+    table.add_server("acl|list", list);
+    table.add_server("acl|load", load);
+    table.add_server("acl|log", log);
+    table.add_server("acl|save", save);
+    table.add_server("acl|setuser", setuser);
+    table.add_server("acl|users", users);
+    table.add_server("acl|whoami", whoami);
 }
 
 /// `ACL CAT [category]`

@@ -6,7 +6,7 @@ use stillframe_redis::errors::SYNTAX;
 use stillframe_redis::text::glob;
 use stillframe_redis::{Lookups, Refusal};
 
-use super::{Context, NO_KEYS, Table, flags::*};
+use super::{Context, Table};
 use crate::config::{Change, Config, Effect, Setting, find, named};
 use crate::persistence::{self, DataDirectory};
 use crate::process::room_for_clients;
@@ -15,14 +15,13 @@ use crate::tls::Tls;
 
 /// Adds the commands of this module.
 pub(crate) fn register(table: &mut Table) {
-    let admin = ADMIN | NOSCRIPT | LOADING | STALE;
-    table.add_server("time", 1, LOADING | STALE | FAST, NO_KEYS, time);
-    table.add_server("config", -2, 0, NO_KEYS, config_get);
-    table.add_server("config|get", -3, admin, NO_KEYS, config_get);
-    table.add_server("config|help", 2, LOADING | STALE, NO_KEYS, config_help);
-    table.add_server("config|set", -4, admin, NO_KEYS, config_set);
-    table.add_server("config|resetstat", 2, admin, NO_KEYS, config_resetstat);
-    table.add_server("config|rewrite", 2, admin, NO_KEYS, config_rewrite);
+    table.add_server("time", time);
+    table.add_server("config", config_get);
+    table.add_server("config|get", config_get);
+    table.add_server("config|help", config_help);
+    table.add_server("config|set", config_set);
+    table.add_server("config|resetstat", config_resetstat);
+    table.add_server("config|rewrite", config_rewrite);
 }
 
 /// `TIME`: unix seconds and microseconds.

@@ -9,7 +9,7 @@ use stillframe_resp::parse_integer;
 
 use super::connection::{INVALID_NAME, valid_name};
 use super::pubsub::wrong_subcommand;
-use super::{Context, NO_KEYS, Table, flags::*};
+use super::{Context, Table};
 use crate::client::Replies;
 use kill::kill;
 pub(super) use shown::describe_own;
@@ -19,21 +19,19 @@ use stillframe_redis::errors::{NOT_AN_INTEGER, SYNTAX};
 
 /// Adds the commands of this module.
 pub(crate) fn register(table: &mut Table) {
-    let own = NOSCRIPT | LOADING | STALE | CONNECTION;
-    let admin = own | ADMIN;
-    table.add_server("client", -2, 0, NO_KEYS, id);
-    table.add_server("client|help", 2, LOADING | STALE | CONNECTION, NO_KEYS, help);
-    table.add_server("client|id", 2, own, NO_KEYS, id);
-    table.add_server("client|getname", 2, own, NO_KEYS, getname);
-    table.add_server("client|setname", 3, own, NO_KEYS, setname);
-    table.add_server("client|info", 2, own, NO_KEYS, info);
-    table.add_server("client|list", -2, admin, NO_KEYS, list);
-    table.add_server("client|kill", -3, admin, NO_KEYS, kill);
-    table.add_server("client|unblock", -3, admin, NO_KEYS, unblock);
-    table.add_server("client|no-evict", 3, admin, NO_KEYS, no_evict);
-    table.add_server("client|pause", -3, admin, NO_KEYS, pause);
-    table.add_server("client|reply", 3, own, NO_KEYS, reply);
-    table.add_server("client|unpause", 2, admin, NO_KEYS, unpause);
+    table.add_server("client", id);
+    table.add_server("client|help", help);
+    table.add_server("client|id", id);
+    table.add_server("client|getname", getname);
+    table.add_server("client|setname", setname);
+    table.add_server("client|info", info);
+    table.add_server("client|list", list);
+    table.add_server("client|kill", kill);
+    table.add_server("client|unblock", unblock);
+    table.add_server("client|no-evict", no_evict);
+    table.add_server("client|pause", pause);
+    table.add_server("client|reply", reply);
+    table.add_server("client|unpause", unpause);
 }
 
 /// `CLIENT HELP`

@@ -3,7 +3,7 @@
 use stillframe_resp::{Protocol, parse_integer};
 
 use super::permissions::note_of;
-use super::{Context, NO_KEYS, Table, flags::*, transactions, wrong_arity};
+use super::{Context, Table, transactions, wrong_arity};
 use crate::acl::DEFAULT;
 use crate::client::Replies;
 use stillframe_redis::Refusal;
@@ -11,13 +11,12 @@ use stillframe_redis::errors::SYNTAX;
 
 /// Adds the commands of this module.
 pub(crate) fn register(table: &mut Table) {
-    let always = NOSCRIPT | LOADING | STALE | FAST | NO_AUTH | ALLOW_BUSY | CONNECTION;
-    table.add_server("ping", -1, FAST | CONNECTION, NO_KEYS, ping);
-    table.add_server("echo", 2, LOADING | STALE | FAST | CONNECTION, NO_KEYS, echo);
-    table.add_server("quit", -1, always | NOT_QUEUED, NO_KEYS, quit);
-    table.add_server("reset", 1, always | NOT_QUEUED, NO_KEYS, reset);
-    table.add_server("auth", -2, always, NO_KEYS, auth);
-    table.add_server("hello", -1, always, NO_KEYS, hello);
+    table.add_server("ping", ping);
+    table.add_server("echo", echo);
+    table.add_server("quit", quit);
+    table.add_server("reset", reset);
+    table.add_server("auth", auth);
+    table.add_server("hello", hello);
 }
 
 /// `PING [message]`

@@ -11,7 +11,7 @@ use stillframe_rdb::{Encoder, Head};
 use stillframe_resp::Protocol;
 
 use super::admin::rewrite_config;
-use super::{Context, NO_KEYS, Table};
+use super::{Context, Table};
 use crate::hub::Terms;
 use crate::persistence::{self, values};
 use crate::replay::{Host, Parts};
@@ -20,12 +20,11 @@ use crate::{ServeError, journal};
 use stillframe_redis::digest;
 use stillframe_redis::encoding;
 use stillframe_redis::errors::NO_SUCH_KEY;
-use stillframe_redis::flags::{ADMIN, LOADING, NOSCRIPT, STALE};
 use stillframe_redis::{Consumer, Refusal};
 
 /// Adds the command of this module.
 pub(crate) fn register(table: &mut Table) {
-    table.add_server("debug", -2, ADMIN | NOSCRIPT | LOADING | STALE, NO_KEYS, debug);
+    table.add_server("debug", debug);
 }
 
 const NOT_ALLOWED: Refusal = Refusal::new(

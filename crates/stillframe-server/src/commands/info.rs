@@ -6,12 +6,12 @@ use stillframe_keyspace::DATABASES;
 use stillframe_redis::Refusal;
 
 use super::figures::{self, Figure, Seen, lines};
-use super::{Context, NO_KEYS, Table, flags::*};
+use super::{Context, Table};
 use crate::config::show_percentile;
 
 /// Adds the commands of this module.
 pub(crate) fn register(table: &mut Table) {
-    table.add_server("info", -1, LOADING | STALE, NO_KEYS, info);
+    table.add_server("info", info);
 }
 
 /// Sections in order; the flag: whether they belong to the default set.

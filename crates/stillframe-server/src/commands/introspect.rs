@@ -2,25 +2,23 @@
 
 use stillframe_resp::Out;
 
-use crate::acl::categories::{self, READ, WRITE};
-
-use super::documents::{self, Argument, Begin, Document, Find, Spec};
-use super::{Command, Context, Lookup, NO_KEYS, Table, flags::*, permissions};
+use super::{Command, Context, Lookup, Table, permissions};
 use stillframe_redis::Refusal;
 use stillframe_redis::errors::SYNTAX;
+use stillframe_redis::facts::{Argument, Begin, Find, READ, Spec, WRITE, categories};
+use stillframe_redis::flags::{ABSENT, NAMES};
 use stillframe_redis::text::glob;
 
 /// Adds the commands of this module.
 pub(crate) fn register(table: &mut Table) {
-    let flags = LOADING | STALE | CONNECTION;
-    table.add_server("command", -1, flags, NO_KEYS, all);
-    table.add_server("command|count", 2, flags, NO_KEYS, count);
-    table.add_server("command|help", 2, LOADING | STALE | CONNECTION, NO_KEYS, help);
-    table.add_server("command|info", -2, flags, NO_KEYS, info);
-    table.add_server("command|list", -2, flags, NO_KEYS, list);
-    table.add_server("command|docs", -2, flags, NO_KEYS, docs);
-    table.add_server("command|getkeys", -4, flags, NO_KEYS, getkeys);
-    table.add_server("command|getkeysandflags", -4, flags, NO_KEYS, getkeysandflags);
+    table.add_server("command", all);
+    table.add_server("command|count", count);
+    table.add_server("command|help", help);
+    table.add_server("command|info", info);
+    table.add_server("command|list", list);
+    table.add_server("command|docs", docs);
+    table.add_server("command|getkeys", getkeys);
+    table.add_server("command|getkeysandflags", getkeysandflags);
 }
 
 fn offered(table: &Table) -> impl Iterator<Item = &Command> {
@@ -129,9 +127,9 @@ fn docs(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
 
 /// A command's name and document.
 fn document(out: &mut Out<'_>, table: &Table, command: &Command) {
-    let nothing = Document::default();
-    let document = documents::of(command.name).unwrap_or(&nothing);
-    let mut flags = document.flags.clone();
+    let document = command.facts;
+    let mut flags = document.document_flags.clone();
+    let arguments = document.arguments();
     flags.extend(document.deprecated.map(|_| "deprecated"));
     let (since, instead) = document.deprecated.unwrap_or_default();
     let texts = [
@@ -143,7 +141,7 @@ fn document(out: &mut Out<'_>, table: &Table, command: &Command) {
     let deprecated = [("deprecated_since", since), ("replaced_by", instead)];
     let count = |texts: &[(&str, &str)]| texts.iter().filter(|(_, text)| !text.is_empty()).count();
     out.bulk(command.name);
-    let lists = [flags.len(), document.arguments.len(), command.subcommands.len()];
+    let lists = [flags.len(), arguments.len(), command.subcommands.len()];
     let lists = lists.into_iter().filter(|&count| count > 0).count();
     out.map(count(&texts) + count(&deprecated) + lists);
     fields(out, &texts);
@@ -152,9 +150,9 @@ fn document(out: &mut Out<'_>, table: &Table, command: &Command) {
         words(out, &flags);
     }
     fields(out, &deprecated);
-    if !document.arguments.is_empty() {
+    if !arguments.is_empty() {
         out.bulk("arguments");
-        arguments(out, &document.arguments);
+        self::arguments(out, &arguments);
     }
     if !command.subcommands.is_empty() {
         out.bulk("subcommands");
@@ -228,7 +226,7 @@ fn getkeysandflags(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal>
 }
 
 /// A key, and the access to it.
-type Used<'a> = (&'a [u8], Vec<String>);
+type Used<'a> = (&'a [u8], Vec<&'static str>);
 
 /// The keys of a request, each with the access to it; or why they are unknown.
 fn keys_of<'a>(table: &Table, request: &[&'a [u8]]) -> Result<Vec<Used<'a>>, Refusal> {
@@ -240,7 +238,7 @@ fn keys_of<'a>(table: &Table, request: &[&'a [u8]]) -> Result<Vec<Used<'a>>, Ref
     if command.has(ABSENT) {
         return Err("ERR Invalid command specified".into());
     }
-    let specs = documents::of(command.name).map_or(&[][..], |document| &document.specs);
+    let specs = &command.facts.specs;
     if !specs.iter().any(Spec::is_of_keys) {
         return Err("ERR The command has no key arguments".into());
     }
@@ -252,7 +250,7 @@ fn keys_of<'a>(table: &Table, request: &[&'a [u8]]) -> Result<Vec<Used<'a>>, Ref
         let found = match spec.begin {
             // Only SORT: the data decides which other keys it reads; the table knows the one it
             // writes.
-            Begin::Unknown if spec.flags.iter().any(|flag| flag == "OW") => {
+            Begin::Unknown if spec.flags.contains(&"OW") => {
                 command.keys.of(request).get(1..).unwrap_or_default().to_vec()
             }
             Begin::Unknown => continue,
@@ -265,14 +263,13 @@ fn keys_of<'a>(table: &Table, request: &[&'a [u8]]) -> Result<Vec<Used<'a>>, Ref
 }
 
 /// The access of a request to its key where its arguments decide.
-fn done(command: &Command, request: &[&[u8]]) -> Vec<String> {
+fn done(command: &Command, request: &[&[u8]]) -> Vec<&'static str> {
     let [access, _] = permissions::access(command, request);
-    let words: &[&str] = match (access & READ != 0, access & WRITE != 0) {
-        (true, true) => &["RW", "access", "update"],
-        (true, false) => &["RO", "access"],
-        _ => &["OW", "update"],
-    };
-    words.iter().map(|&word| word.to_owned()).collect()
+    match (access & READ != 0, access & WRITE != 0) {
+        (true, true) => vec!["RW", "access", "update"],
+        (true, false) => vec!["RO", "access"],
+        _ => vec!["OW", "update"],
+    }
 }
 
 /// The command of a name such as `get` or `client|list`, in any case.
@@ -289,8 +286,7 @@ fn by_full_name<'t>(table: &'t Table, name: &[u8]) -> Option<&'t Command> {
 fn describe(out: &mut Out<'_>, table: &Table, command: &Command) {
     let shown = NAMES.iter().filter(|(flag, _)| command.has(*flag));
     let shown: Vec<&str> = shown.map(|(_, name)| *name).collect();
-    let nothing = Document::default();
-    let document = documents::of(command.name).unwrap_or(&nothing);
+    let facts = command.facts;
     out.array(10);
     out.bulk(command.name);
     out.integer(command.arity.into());
@@ -299,10 +295,10 @@ fn describe(out: &mut Out<'_>, table: &Table, command: &Command) {
     out.integer(command.keys.last.into());
     out.integer(command.keys.step.into());
     words(out, &categories(command));
-    out.set(document.tips.len());
-    document.tips.iter().for_each(|tip| out.bulk(tip));
-    out.set(document.specs.len());
-    document.specs.iter().for_each(|spec| describe_keys(out, spec));
+    out.set(facts.tips.len());
+    facts.tips.iter().for_each(|tip| out.bulk(tip));
+    out.set(facts.specs.len());
+    facts.specs.iter().for_each(|spec| describe_keys(out, spec));
     out.set(command.subcommands.len());
     command.subcommands.iter().for_each(|&index| describe(out, table, table.get(index)));
 }
@@ -326,7 +322,11 @@ fn describe_keys(out: &mut Out<'_>, spec: &Spec) {
     out.bulk("find_keys");
     match spec.find {
         Find::Range { last, step } => {
-            numbers(out, "range", &[("lastkey", last), ("keystep", step), ("limit", 0)]);
+            numbers(
+                out,
+                "range",
+                &[("lastkey", last.into()), ("keystep", step.into()), ("limit", 0)],
+            );
         }
         Find::Counted => {
             numbers(out, "keynum", &[("keynumidx", 0), ("firstkey", 1), ("keystep", 1)]);
@@ -351,6 +351,5 @@ fn numbers(out: &mut Out<'_>, kind: &str, fields: &[(&str, i64)]) {
 }
 
 fn categories(command: &Command) -> Vec<String> {
-    let bits = categories::of(command.name, command.flags);
-    categories::names(bits).map(|name| format!("@{name}")).collect()
+    categories::names(command.facts.categories).map(|name| format!("@{name}")).collect()
 }

@@ -2,7 +2,7 @@
 
 use stillframe_resp::parse_integer;
 
-use super::{Context, NO_KEYS, Table, flags::*};
+use super::{Context, Table};
 use stillframe_redis::Refusal;
 use stillframe_redis::errors::NOT_AN_INTEGER;
 
@@ -11,7 +11,7 @@ const HEIGHT: usize = 10;
 
 /// Adds the command of this module.
 pub(crate) fn register(table: &mut Table) {
-    table.add_server("lolwut", -1, READONLY | FAST, NO_KEYS, lolwut);
+    table.add_server("lolwut", lolwut);
 }
 
 /// `LOLWUT [VERSION version] [argument...]`: all versions look the same.

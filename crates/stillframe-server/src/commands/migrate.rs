@@ -10,8 +10,7 @@ use std::io::ErrorKind;
 use std::time::Duration;
 
 use stillframe_redis::errors::{NOT_AN_INTEGER, SYNTAX};
-use stillframe_redis::flags::WRITE;
-use stillframe_redis::{More, Refusal, THIRD_KEY, payload};
+use stillframe_redis::{Refusal, payload};
 use stillframe_resp::parse_integer;
 
 pub(crate) use self::peer::Peers;
@@ -20,7 +19,7 @@ use super::{Context, Table};
 
 /// Adds the command of this module.
 pub(crate) fn register(table: &mut Table) {
-    table.add_server("migrate", -6, WRITE, THIRD_KEY.and(More::Migrated), migrate);
+    table.add_server("migrate", migrate);
 }
 
 /// The parsed arguments.

@@ -11,7 +11,6 @@ mod admin;
 mod client;
 mod connection;
 mod debug;
-mod documents;
 pub(crate) mod figures;
 mod info;
 mod introspect;
@@ -38,7 +37,7 @@ use stillframe_redis::{Handler, Refusal};
 use stillframe_resp::Out;
 
 use refusals::{is_http, may_run, refuse, reject, unknown_command, unknown_subcommand};
-pub(crate) use stillframe_redis::{ALL_KEYS, Lookup, NO_KEYS, ONE_KEY, SECOND_KEY, flags};
+pub(crate) use stillframe_redis::{Lookup, flags};
 
 use crate::client::{Replies, Session};
 use crate::hub::Terms;

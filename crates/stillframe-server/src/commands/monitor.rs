@@ -2,12 +2,12 @@
 //!
 //! Administrative requests are not shown.
 
-use super::{Context, NO_KEYS, Table, flags::*};
+use super::{Context, Table};
 use stillframe_redis::Refusal;
 
 /// Adds the commands of this module.
 pub(crate) fn register(table: &mut Table) {
-    table.add_server("monitor", 1, ADMIN | NOSCRIPT | LOADING | STALE, NO_KEYS, monitor);
+    table.add_server("monitor", monitor);
 }
 
 /// `MONITOR`

@@ -4,38 +4,35 @@ use stillframe_keyspace::Entry;
 use stillframe_resp::parse_integer;
 
 use super::pubsub::wrong_subcommand;
-use super::{Context, NO_KEYS, SECOND_KEY, Table};
+use super::{Context, Table};
 use crate::clock::unix_millis;
 use crate::memory::{OWN_BYTES, counted_bytes, give_back, used_bytes};
 use crate::process;
 use stillframe_redis::Refusal;
 use stillframe_redis::errors::{NOT_AN_INTEGER, SYNTAX};
-use stillframe_redis::flags::{ADMIN, LOADING, NOSCRIPT, READONLY, STALE};
 
 /// Adds the commands of this module.
 pub(crate) fn register(table: &mut Table) {
-    let log = ADMIN | LOADING | STALE;
-    table.add_server("slowlog", -2, 0, NO_KEYS, slowlog_help);
-    table.add_server("slowlog|get", -2, log, NO_KEYS, slowlog_get);
-    table.add_server("slowlog|help", 2, LOADING | STALE, NO_KEYS, slowlog_help);
-    table.add_server("slowlog|len", 2, log, NO_KEYS, slowlog_len);
-    table.add_server("slowlog|reset", 2, log, NO_KEYS, slowlog_reset);
-    let latency = log | NOSCRIPT;
-    table.add_server("latency", -2, 0, NO_KEYS, latency_help);
-    table.add_server("latency|doctor", 2, latency, NO_KEYS, latency_doctor);
-    table.add_server("latency|graph", 3, latency, NO_KEYS, latency_graph);
-    table.add_server("latency|help", 2, LOADING | STALE, NO_KEYS, latency_help);
-    table.add_server("latency|histogram", -2, latency, NO_KEYS, latency_histogram);
-    table.add_server("latency|history", 3, latency, NO_KEYS, latency_history);
-    table.add_server("latency|latest", 2, latency, NO_KEYS, latency_latest);
-    table.add_server("latency|reset", -2, latency, NO_KEYS, latency_reset);
-    table.add_server("memory", -2, 0, NO_KEYS, memory_help);
-    table.add_server("memory|doctor", 2, 0, NO_KEYS, memory_doctor);
-    table.add_server("memory|help", 2, LOADING | STALE, NO_KEYS, memory_help);
-    table.add_server("memory|malloc-stats", 2, 0, NO_KEYS, memory_malloc_stats);
-    table.add_server("memory|purge", 2, 0, NO_KEYS, memory_purge);
-    table.add_server("memory|stats", 2, 0, NO_KEYS, memory_stats);
-    table.add_server("memory|usage", -3, READONLY, SECOND_KEY, memory_usage);
+    table.add_server("slowlog", slowlog_help);
+    table.add_server("slowlog|get", slowlog_get);
+    table.add_server("slowlog|help", slowlog_help);
+    table.add_server("slowlog|len", slowlog_len);
+    table.add_server("slowlog|reset", slowlog_reset);
+    table.add_server("latency", latency_help);
+    table.add_server("latency|doctor", latency_doctor);
+    table.add_server("latency|graph", latency_graph);
+    table.add_server("latency|help", latency_help);
+    table.add_server("latency|histogram", latency_histogram);
+    table.add_server("latency|history", latency_history);
+    table.add_server("latency|latest", latency_latest);
+    table.add_server("latency|reset", latency_reset);
+    table.add_server("memory", memory_help);
+    table.add_server("memory|doctor", memory_doctor);
+    table.add_server("memory|help", memory_help);
+    table.add_server("memory|malloc-stats", memory_malloc_stats);
+    table.add_server("memory|purge", memory_purge);
+    table.add_server("memory|stats", memory_stats);
+    table.add_server("memory|usage", memory_usage);
 }
 
 /// `SLOWLOG GET [count]`: ten by default; -1: all.

@@ -2,10 +2,10 @@
 //! EXEC.
 
 use stillframe_redis::Refusal;
+use stillframe_redis::facts::{READ, WRITE};
 
 use super::client::describe_own;
 use super::{Command, Context, flags};
-use crate::acl::categories::{self, READ, WRITE};
 use crate::acl::{Denied, Entry, Touched};
 
 const NO_KEY: Refusal =
@@ -45,7 +45,7 @@ pub(super) fn access(command: &Command, args: &[&[u8]]) -> [u8; 2] {
         }
         "bitfield" if only_reads(rest) => [READ; 2],
         "bitfield" => [READ | WRITE; 2],
-        name => categories::access(name, command.flags),
+        _ => command.facts.access(),
     }
 }
 

@@ -3,20 +3,18 @@
 use stillframe_redis::Refusal;
 use stillframe_redis::errors::SYNTAX;
 
-use super::{Context, NO_KEYS, Table, flags::*};
+use super::{Context, Table};
 use crate::persistence;
 use crate::process::shutdown::{self, Answer};
 use crate::process::{LastSave, Wish};
 
 /// Adds the commands of this module.
 pub(crate) fn register(table: &mut Table) {
-    let save_flags = ADMIN | NOSCRIPT | NO_ASYNC_LOADING;
-    table.add_server("bgrewriteaof", 1, save_flags, NO_KEYS, bgrewriteaof);
-    table.add_server("bgsave", -1, save_flags, NO_KEYS, bgsave);
-    table.add_server("save", 1, save_flags | NO_MULTI, NO_KEYS, save);
-    table.add_server("lastsave", 1, LOADING | STALE | FAST, NO_KEYS, lastsave);
-    let shutdown_flags = ADMIN | NOSCRIPT | LOADING | STALE | NO_MULTI | ALLOW_BUSY;
-    table.add_server("shutdown", -1, shutdown_flags, NO_KEYS, shutdown);
+    table.add_server("bgrewriteaof", bgrewriteaof);
+    table.add_server("bgsave", bgsave);
+    table.add_server("save", save);
+    table.add_server("lastsave", lastsave);
+    table.add_server("shutdown", shutdown);
 }
 
 const SAVING: Refusal = Refusal::new("ERR Background save already in progress");

@@ -2,33 +2,29 @@
 
 use stillframe_resp::Out;
 
-use super::{ALL_KEYS, Context, NO_KEYS, ONE_KEY, Table};
+use super::{Context, Table};
 use crate::client::Replies;
 use crate::hub::{Kind, Terms};
 use stillframe_redis::Refusal;
-use stillframe_redis::flags::{FAST, LOADING, MAY_REPLICATE, NOSCRIPT, PUBSUB, STALE};
 use stillframe_redis::text::{c_string, glob};
 
 /// Adds the commands of this module.
 pub(crate) fn register(table: &mut Table) {
-    const LISTEN: u32 = PUBSUB | NOSCRIPT | LOADING | STALE;
-    const SPEAK: u32 = PUBSUB | LOADING | STALE | FAST | MAY_REPLICATE;
-    const ASK: u32 = PUBSUB | LOADING | STALE;
-    table.add_server("psubscribe", -2, LISTEN, NO_KEYS, |c, a| subscribe(c, a, Kind::Pattern));
-    table.add_server("publish", 3, SPEAK, NO_KEYS, |c, a| publish(c, a, Kind::Channel));
-    table.add_server("pubsub", -2, 0, NO_KEYS, help);
-    table.add_server("pubsub|channels", -2, ASK, NO_KEYS, |c, a| channels(c, a, Kind::Channel));
-    table.add_server("pubsub|help", 2, LOADING | STALE, NO_KEYS, help);
-    table.add_server("pubsub|numpat", 2, ASK, NO_KEYS, numpat);
-    table.add_server("pubsub|numsub", -2, ASK, NO_KEYS, |c, a| numsub(c, a, Kind::Channel));
-    table.add_server("pubsub|shardchannels", -2, ASK, NO_KEYS, |c, a| channels(c, a, Kind::Shard));
-    table.add_server("pubsub|shardnumsub", -2, ASK, NO_KEYS, |c, a| numsub(c, a, Kind::Shard));
-    table.add_server("punsubscribe", -1, LISTEN, NO_KEYS, |c, a| unsubscribe(c, a, Kind::Pattern));
-    table.add_server("spublish", 3, SPEAK, ONE_KEY, |c, a| publish(c, a, Kind::Shard));
-    table.add_server("ssubscribe", -2, LISTEN, ALL_KEYS, |c, a| subscribe(c, a, Kind::Shard));
-    table.add_server("subscribe", -2, LISTEN, NO_KEYS, |c, a| subscribe(c, a, Kind::Channel));
-    table.add_server("sunsubscribe", -1, LISTEN, ALL_KEYS, |c, a| unsubscribe(c, a, Kind::Shard));
-    table.add_server("unsubscribe", -1, LISTEN, NO_KEYS, |c, a| unsubscribe(c, a, Kind::Channel));
+    table.add_server("psubscribe", |c, a| subscribe(c, a, Kind::Pattern));
+    table.add_server("publish", |c, a| publish(c, a, Kind::Channel));
+    table.add_server("pubsub", help);
+    table.add_server("pubsub|channels", |c, a| channels(c, a, Kind::Channel));
+    table.add_server("pubsub|help", help);
+    table.add_server("pubsub|numpat", numpat);
+    table.add_server("pubsub|numsub", |c, a| numsub(c, a, Kind::Channel));
+    table.add_server("pubsub|shardchannels", |c, a| channels(c, a, Kind::Shard));
+    table.add_server("pubsub|shardnumsub", |c, a| numsub(c, a, Kind::Shard));
+    table.add_server("punsubscribe", |c, a| unsubscribe(c, a, Kind::Pattern));
+    table.add_server("spublish", |c, a| publish(c, a, Kind::Shard));
+    table.add_server("ssubscribe", |c, a| subscribe(c, a, Kind::Shard));
+    table.add_server("subscribe", |c, a| subscribe(c, a, Kind::Channel));
+    table.add_server("sunsubscribe", |c, a| unsubscribe(c, a, Kind::Shard));
+    table.add_server("unsubscribe", |c, a| unsubscribe(c, a, Kind::Channel));
 }
 
 /// Commands that a RESP2 client with subscriptions may run.

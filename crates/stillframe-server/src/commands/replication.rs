@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use stillframe_keyspace::Type;
 use stillframe_resp::parse_integer;
 
-use super::{Context, NO_KEYS, Table, flags::*};
+use super::{Context, Table};
 use crate::client::Replies;
 use crate::config::words::words;
 use crate::journal;
@@ -17,16 +17,14 @@ use stillframe_redis::{Acks, Waiter};
 
 /// Adds the commands of this module.
 pub(crate) fn register(table: &mut Table) {
-    let admin = ADMIN | NOSCRIPT | STALE;
-    table.add_server("replicaof", 3, admin | NO_ASYNC_LOADING, NO_KEYS, replicaof);
-    table.add_server("slaveof", 3, admin | NO_ASYNC_LOADING, NO_KEYS, replicaof);
-    table.add_server("failover", -1, admin, NO_KEYS, failover);
-    table.add_server("role", 1, NOSCRIPT | LOADING | STALE | FAST, NO_KEYS, role);
-    table.add_server("wait", 3, NOSCRIPT, NO_KEYS, wait);
-    table.add_server("replconf", -1, admin | LOADING | ALLOW_BUSY, NO_KEYS, replconf);
-    let sync = ADMIN | NOSCRIPT | NO_ASYNC_LOADING | NO_MULTI;
-    table.add_server("psync", -3, sync, NO_KEYS, psync);
-    table.add_server("sync", 1, sync, NO_KEYS, psync);
+    table.add_server("replicaof", replicaof);
+    table.add_server("slaveof", replicaof);
+    table.add_server("failover", failover);
+    table.add_server("role", role);
+    table.add_server("wait", wait);
+    table.add_server("replconf", replconf);
+    table.add_server("psync", psync);
+    table.add_server("sync", psync);
 }
 
 /// `REPLICAOF host port`, `REPLICAOF NO ONE`

@@ -5,19 +5,17 @@ use std::ops::Bound;
 
 use stillframe_resp::parse_integer;
 
-use super::{Context, NO_KEYS, Table};
+use super::{Context, Table};
 use crate::hub::Mode;
 use stillframe_redis::Refusal;
 use stillframe_redis::errors::{NOT_AN_INTEGER, SYNTAX};
-use stillframe_redis::flags::{CONNECTION, LOADING, NOSCRIPT, STALE};
 
 /// Adds the commands of this module to the container CLIENT.
 pub(crate) fn register(table: &mut Table) {
-    let own = NOSCRIPT | LOADING | STALE | CONNECTION;
-    table.add_server("client|caching", 3, own, NO_KEYS, caching);
-    table.add_server("client|getredir", 2, own, NO_KEYS, getredir);
-    table.add_server("client|tracking", -3, own, NO_KEYS, tracking);
-    table.add_server("client|trackinginfo", 2, own, NO_KEYS, trackinginfo);
+    table.add_server("client|caching", caching);
+    table.add_server("client|getredir", getredir);
+    table.add_server("client|tracking", tracking);
+    table.add_server("client|trackinginfo", trackinginfo);
 }
 
 /// `CLIENT TRACKING ON | OFF [REDIRECT id] [PREFIX prefix]... [BCAST] [OPTIN] [OPTOUT] [NOLOOP]`

@@ -3,12 +3,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use stillframe_redis::{Refusal, flags};
+use stillframe_redis::{Facts, Handler, Refusal, categories, flags};
 use stillframe_resp::{Out, Protocol};
 
 use super::{InProcess, is_refused, run_alone};
 use crate::Config;
-use crate::acl::categories;
 use crate::commands::{Command, Lookup};
 use crate::replay::{Replay, named};
 
@@ -217,8 +216,8 @@ fn every_command_on_values_of_a_type_refuses_those_of_others() {
         .table
         .all()
         .iter()
-        .filter(|it| categories::of(it.name, it.flags) & bits != 0)
-        .filter(|it| it.keys != stillframe_redis::NO_KEYS && !it.has(flags::ABSENT))
+        .filter(|it| it.facts.categories & bits != 0)
+        .filter(|it| !it.facts.specs.is_empty() && !it.has(flags::ABSENT))
         .map(|it| (it.name, plain(it)))
         .collect();
     let mut indifferent = BTreeSet::new();
@@ -302,7 +301,8 @@ fn nothing_is_left_of_a_reply_that_was_begun() {
     }
     let mut server = Server::new();
     server.prepare();
-    server.server.table.add("begun", 1, flags::READONLY, stillframe_redis::NO_KEYS, begun);
+    let facts = Facts { name: "begun", arity: 1, flags: flags::READONLY, ..Facts::default() };
+    server.server.table.insert(Box::leak(Box::new(facts)), Handler::Data(begun));
     server.server.state.meter.stats.commands.push(Default::default());
     let refusal = server.check(&words("begun")).expect_err("it refuses");
     assert_eq!(refusal.to_string(), "ERR   the other half is missing");

@@ -10,13 +10,12 @@ use super::string_bytes;
 use crate::command::string::length_of;
 use crate::context::Context;
 use crate::errors::{BIT_OFFSET, NOT_AN_INTEGER, Refusal, SYNTAX};
-use crate::table::flags::{DENYOOM, FAST, READONLY, WRITE};
-use crate::table::{ONE_KEY, Table};
+use crate::table::Table;
 
 /// Adds the commands of this module.
 pub(crate) fn register<S>(table: &mut Table<S>) {
-    table.add("bitfield", -2, WRITE | DENYOOM, ONE_KEY, |ctx, args| bitfield(ctx, args, true));
-    table.add("bitfield_ro", -2, READONLY | FAST, ONE_KEY, |ctx, args| bitfield(ctx, args, false));
+    table.add("bitfield", |ctx, args| bitfield(ctx, args, true));
+    table.add("bitfield_ro", |ctx, args| bitfield(ctx, args, false));
 }
 
 /// What happens to a result that its field cannot hold.

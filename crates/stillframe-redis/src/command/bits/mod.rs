@@ -7,16 +7,15 @@ use stillframe_resp::parse_integer;
 
 use crate::context::Context;
 use crate::errors::{BIT_OFFSET, NOT_AN_INTEGER, Refusal, SYNTAX, WrongType};
-use crate::table::flags::{DENYOOM, FAST, READONLY, WRITE};
-use crate::table::{ALL_BUT_FIRST, ONE_KEY, Table};
+use crate::table::Table;
 
 /// Adds the commands of this module.
 pub(crate) fn register<S>(table: &mut Table<S>) {
-    table.add("bitcount", -2, READONLY, ONE_KEY, bitcount);
-    table.add("bitop", -4, WRITE | DENYOOM, ALL_BUT_FIRST, bitop);
-    table.add("bitpos", -3, READONLY, ONE_KEY, bitpos);
-    table.add("getbit", 3, READONLY | FAST, ONE_KEY, getbit);
-    table.add("setbit", 4, WRITE | DENYOOM, ONE_KEY, setbit);
+    table.add("bitcount", bitcount);
+    table.add("bitop", bitop);
+    table.add("bitpos", bitpos);
+    table.add("getbit", getbit);
+    table.add("setbit", setbit);
     bitfield::register(table);
 }
 

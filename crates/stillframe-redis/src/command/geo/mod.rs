@@ -12,15 +12,14 @@ use super::sorted::{AddOptions, Condition, add};
 use crate::context::Context;
 use crate::errors::{NOT_A_FLOAT, Refusal, SYNTAX};
 use crate::number::doubles::parse_double;
-use crate::table::flags::{DENYOOM, READONLY, WRITE};
-use crate::table::{ONE_KEY, Table};
+use crate::table::Table;
 
 /// Adds the commands of this module.
 pub(crate) fn register<S>(table: &mut Table<S>) {
-    table.add("geoadd", -5, WRITE | DENYOOM, ONE_KEY, geoadd);
-    table.add("geodist", -4, READONLY, ONE_KEY, geodist);
-    table.add("geohash", -2, READONLY, ONE_KEY, geohash);
-    table.add("geopos", -2, READONLY, ONE_KEY, geopos);
+    table.add("geoadd", geoadd);
+    table.add("geodist", geodist);
+    table.add("geohash", geohash);
+    table.add("geopos", geopos);
     search::register(table);
 }
 

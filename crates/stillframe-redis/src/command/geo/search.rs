@@ -12,31 +12,24 @@ use super::{answer_coordinates, coordinates_of, distance_text};
 use crate::command::sorted;
 use crate::context::Context;
 use crate::errors::Refusal;
-use crate::table::flags::{DENYOOM, READONLY, WRITE};
-use crate::table::{More, ONE_KEY, TWO_KEYS, Table};
+use crate::table::Table;
 
 /// Adds the commands of this module.
 pub(super) fn register<S>(table: &mut Table<S>) {
-    const STORE: u32 = WRITE | DENYOOM;
-    let stored = |from| ONE_KEY.and(More::Stored(from));
-    table.add("georadius", -6, STORE, stored(6), |ctx, args| {
+    table.add("georadius", |ctx, args| {
         search(ctx, args, Form::Radius { by_member: false, stores: true })
     });
-    table.add("georadius_ro", -6, READONLY, ONE_KEY, |ctx, args| {
+    table.add("georadius_ro", |ctx, args| {
         search(ctx, args, Form::Radius { by_member: false, stores: false })
     });
-    table.add("georadiusbymember", -5, STORE, stored(5), |ctx, args| {
+    table.add("georadiusbymember", |ctx, args| {
         search(ctx, args, Form::Radius { by_member: true, stores: true })
     });
-    table.add("georadiusbymember_ro", -5, READONLY, ONE_KEY, |ctx, args| {
+    table.add("georadiusbymember_ro", |ctx, args| {
         search(ctx, args, Form::Radius { by_member: true, stores: false })
     });
-    table.add("geosearch", -7, READONLY, ONE_KEY, |ctx, args| {
-        search(ctx, args, Form::Search { stores: false })
-    });
-    table.add("geosearchstore", -8, STORE, TWO_KEYS, |ctx, args| {
-        search(ctx, args, Form::Search { stores: true })
-    });
+    table.add("geosearch", |ctx, args| search(ctx, args, Form::Search { stores: false }));
+    table.add("geosearchstore", |ctx, args| search(ctx, args, Form::Search { stores: true }));
 }
 
 /// A place that was found.

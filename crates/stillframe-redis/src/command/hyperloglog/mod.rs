@@ -26,16 +26,15 @@ use self::sketch::{Registers, Sketch, check};
 use super::bits::string_bytes;
 use crate::context::Context;
 use crate::errors::Refusal;
-use crate::table::flags::{ADMIN, DENYOOM, FAST, MAY_REPLICATE, READONLY, WRITE};
-use crate::table::{ALL_KEYS, NO_KEYS, ONE_KEY, SECOND_KEY, Table};
+use crate::table::Table;
 
 /// Adds the commands of this module.
 pub(crate) fn register<S>(table: &mut Table<S>) {
-    table.add("pfadd", -2, WRITE | DENYOOM | FAST, ONE_KEY, pfadd);
-    table.add("pfcount", -2, READONLY | MAY_REPLICATE, ALL_KEYS, pfcount);
-    table.add("pfdebug", 3, WRITE | DENYOOM | ADMIN, SECOND_KEY, debug::pfdebug);
-    table.add("pfmerge", -2, WRITE | DENYOOM, ALL_KEYS, pfmerge);
-    table.add("pfselftest", 1, ADMIN, NO_KEYS, debug::pfselftest);
+    table.add("pfadd", pfadd);
+    table.add("pfcount", pfcount);
+    table.add("pfdebug", debug::pfdebug);
+    table.add("pfmerge", pfmerge);
+    table.add("pfselftest", debug::pfselftest);
 }
 
 /// Calls `use_it` with the bytes of a sketch, if there is one.

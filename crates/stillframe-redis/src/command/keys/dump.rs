@@ -6,14 +6,13 @@ use stillframe_resp::parse_integer;
 
 use crate::context::Context;
 use crate::errors::{NOT_AN_INTEGER, Refusal, SYNTAX};
-use crate::table::flags::{DENYOOM, READONLY, WRITE};
-use crate::table::{ONE_KEY, Table};
+use crate::table::Table;
 use crate::values::{LoadError, decode_elements, encode};
 
 /// Adds the commands of this module.
 pub(crate) fn register<S>(table: &mut Table<S>) {
-    table.add("dump", 2, READONLY, ONE_KEY, dump);
-    table.add("restore", -4, WRITE | DENYOOM, ONE_KEY, restore);
+    table.add("dump", dump);
+    table.add("restore", restore);
 }
 
 /// `DUMP key`

@@ -4,8 +4,7 @@ use stillframe_resp::parse_integer;
 
 use crate::context::Context;
 use crate::errors::{NOT_AN_INTEGER, Refusal, invalid_expire_time};
-use crate::table::flags::{FAST, READONLY, WRITE};
-use crate::table::{ONE_KEY, Table};
+use crate::table::Table;
 
 /// How a time argument is to be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,28 +44,15 @@ impl TimeForm {
 
 /// Adds the commands of this module.
 pub(crate) fn register<S>(table: &mut Table<S>) {
-    table
-        .add("expire", -3, WRITE | FAST, ONE_KEY, |ctx, args| expire(ctx, args, "expire", SECONDS));
-    table.add("expireat", -3, WRITE | FAST, ONE_KEY, |ctx, args| {
-        expire(ctx, args, "expireat", UNIX_SECONDS)
-    });
-    table.add("expiretime", 2, READONLY | FAST, ONE_KEY, |ctx, args| {
-        remaining(ctx, args[1], UNIX_SECONDS)
-    });
-    table.add("persist", 2, WRITE | FAST, ONE_KEY, persist);
-    table.add("pexpire", -3, WRITE | FAST, ONE_KEY, |ctx, args| {
-        expire(ctx, args, "pexpire", MILLISECONDS)
-    });
-    table.add("pexpireat", -3, WRITE | FAST, ONE_KEY, |ctx, args| {
-        expire(ctx, args, "pexpireat", UNIX_MILLISECONDS)
-    });
-    table.add("pexpiretime", 2, READONLY | FAST, ONE_KEY, |ctx, args| {
-        remaining(ctx, args[1], UNIX_MILLISECONDS)
-    });
-    table.add("pttl", 2, READONLY | FAST, ONE_KEY, |ctx, args| {
-        remaining(ctx, args[1], MILLISECONDS)
-    });
-    table.add("ttl", 2, READONLY | FAST, ONE_KEY, |ctx, args| remaining(ctx, args[1], SECONDS));
+    table.add("expire", |ctx, args| expire(ctx, args, "expire", SECONDS));
+    table.add("expireat", |ctx, args| expire(ctx, args, "expireat", UNIX_SECONDS));
+    table.add("expiretime", |ctx, args| remaining(ctx, args[1], UNIX_SECONDS));
+    table.add("persist", persist);
+    table.add("pexpire", |ctx, args| expire(ctx, args, "pexpire", MILLISECONDS));
+    table.add("pexpireat", |ctx, args| expire(ctx, args, "pexpireat", UNIX_MILLISECONDS));
+    table.add("pexpiretime", |ctx, args| remaining(ctx, args[1], UNIX_MILLISECONDS));
+    table.add("pttl", |ctx, args| remaining(ctx, args[1], MILLISECONDS));
+    table.add("ttl", |ctx, args| remaining(ctx, args[1], SECONDS));
 }
 
 /// When EXPIRE may change what a key has: NX, XX, GT, LT.

@@ -8,8 +8,7 @@ use crate::command::collection::View;
 use crate::context::Context;
 use crate::errors::{INVALID_CURSOR, NOT_AN_INTEGER, Refusal, SYNTAX};
 use crate::number::integers::parse_cursor;
-use crate::table::flags::READONLY;
-use crate::table::{NO_KEYS, ONE_KEY, Table};
+use crate::table::Table;
 use crate::text::glob;
 
 /// Slots a SCAN call looks at unless COUNT says otherwise.
@@ -17,11 +16,11 @@ const SCAN_COUNT: usize = 10;
 
 /// Adds the commands of this module.
 pub(crate) fn register<S>(table: &mut Table<S>) {
-    table.add("hscan", -3, READONLY, ONE_KEY, hscan);
-    table.add("keys", 2, READONLY, NO_KEYS, keys);
-    table.add("randomkey", 1, READONLY, NO_KEYS, randomkey);
-    table.add("scan", -2, READONLY, NO_KEYS, scan);
-    table.add("sscan", -3, READONLY, ONE_KEY, sscan);
+    table.add("hscan", hscan);
+    table.add("keys", keys);
+    table.add("randomkey", randomkey);
+    table.add("scan", scan);
+    table.add("sscan", sscan);
 }
 
 /// What SCAN and KEYS answer of the keys they meet.

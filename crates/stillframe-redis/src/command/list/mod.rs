@@ -8,24 +8,22 @@ use stillframe_resp::{Out, parse_integer};
 use crate::context::Context;
 use crate::errors::{INDEX_RANGE, NO_SUCH_KEY, NOT_AN_INTEGER, Refusal, SYNTAX};
 use crate::number::integers::{at_least, clamp_elements};
-use crate::table::flags::{DENYOOM, FAST, READONLY, WRITE};
-use crate::table::{ONE_KEY, Table};
+use crate::table::Table;
 
 /// Adds the commands of this module.
 pub(crate) fn register<S>(table: &mut Table<S>) {
-    const PUSH: u32 = WRITE | DENYOOM | FAST;
-    table.add("lindex", 3, READONLY, ONE_KEY, lindex);
-    table.add("linsert", 5, WRITE | DENYOOM, ONE_KEY, linsert);
-    table.add("llen", 2, READONLY | FAST, ONE_KEY, llen);
-    table.add("lpos", -3, READONLY, ONE_KEY, lpos);
-    table.add("lpush", -3, PUSH, ONE_KEY, |ctx, args| push(ctx, args, Side::Left, false));
-    table.add("lpushx", -3, PUSH, ONE_KEY, |ctx, args| push(ctx, args, Side::Left, true));
-    table.add("lrange", 4, READONLY, ONE_KEY, lrange);
-    table.add("lrem", 4, WRITE, ONE_KEY, lrem);
-    table.add("lset", 4, WRITE | DENYOOM, ONE_KEY, lset);
-    table.add("ltrim", 4, WRITE, ONE_KEY, ltrim);
-    table.add("rpush", -3, PUSH, ONE_KEY, |ctx, args| push(ctx, args, Side::Right, false));
-    table.add("rpushx", -3, PUSH, ONE_KEY, |ctx, args| push(ctx, args, Side::Right, true));
+    table.add("lindex", lindex);
+    table.add("linsert", linsert);
+    table.add("llen", llen);
+    table.add("lpos", lpos);
+    table.add("lpush", |ctx, args| push(ctx, args, Side::Left, false));
+    table.add("lpushx", |ctx, args| push(ctx, args, Side::Left, true));
+    table.add("lrange", lrange);
+    table.add("lrem", lrem);
+    table.add("lset", lset);
+    table.add("ltrim", ltrim);
+    table.add("rpush", |ctx, args| push(ctx, args, Side::Right, false));
+    table.add("rpushx", |ctx, args| push(ctx, args, Side::Right, true));
     pops::register(table);
 }
 

@@ -8,24 +8,20 @@ use crate::command::blocking::{MultiPop, Wish, parse_timeout};
 use crate::context::Context;
 use crate::errors::{MUST_BE_POSITIVE, Refusal, wrong_arity};
 use crate::number::integers::at_least;
-use crate::table::flags::{BLOCKING, DENYOOM, FAST, NOSCRIPT, WRITE};
-use crate::table::{ALL_BUT_LAST, More, NO_KEYS, ONE_KEY, TWO_KEYS, Table};
+use crate::table::Table;
 
 /// Adds the commands of this module.
 pub(crate) fn register<S>(table: &mut Table<S>) {
-    const WAIT: u32 = WRITE | NOSCRIPT | BLOCKING;
-    table.add("blmove", 6, WAIT | DENYOOM, TWO_KEYS, blmove);
-    table.add("blmpop", -5, WRITE | BLOCKING, NO_KEYS.and(More::Counted(2)), blmpop);
-    table.add("blpop", -3, WAIT, ALL_BUT_LAST, |ctx, args| blocking_pop(ctx, args, Side::Left));
-    table.add("brpop", -3, WAIT, ALL_BUT_LAST, |ctx, args| blocking_pop(ctx, args, Side::Right));
-    table.add("brpoplpush", 4, WAIT | DENYOOM, TWO_KEYS, brpoplpush);
-    table.add("lmove", 5, WRITE | DENYOOM, TWO_KEYS, lmove);
-    table.add("lmpop", -4, WRITE, NO_KEYS.and(More::Counted(1)), lmpop);
-    table.add("lpop", -2, WRITE | FAST, ONE_KEY, |ctx, args| pop(ctx, args, Side::Left));
-    table.add("rpop", -2, WRITE | FAST, ONE_KEY, |ctx, args| pop(ctx, args, Side::Right));
-    table.add("rpoplpush", 3, WRITE | DENYOOM, TWO_KEYS, |ctx, args| {
-        move_element(ctx, args[1], args[2], RIGHT_TO_LEFT)
-    });
+    table.add("blmove", blmove);
+    table.add("blmpop", blmpop);
+    table.add("blpop", |ctx, args| blocking_pop(ctx, args, Side::Left));
+    table.add("brpop", |ctx, args| blocking_pop(ctx, args, Side::Right));
+    table.add("brpoplpush", brpoplpush);
+    table.add("lmove", lmove);
+    table.add("lmpop", lmpop);
+    table.add("lpop", |ctx, args| pop(ctx, args, Side::Left));
+    table.add("rpop", |ctx, args| pop(ctx, args, Side::Right));
+    table.add("rpoplpush", |ctx, args| move_element(ctx, args[1], args[2], RIGHT_TO_LEFT));
 }
 
 /// `LPOP key [count]` and `RPOP key [count]`

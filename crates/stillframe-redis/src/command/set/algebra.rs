@@ -11,20 +11,18 @@ use crate::command::collection::view_of;
 use crate::context::Context;
 use crate::errors::{Refusal, SYNTAX, WrongType};
 use crate::number::integers::at_least;
-use crate::table::flags::{DENYOOM, READONLY, WRITE};
-use crate::table::{ALL_KEYS, More, NO_KEYS, Table};
+use crate::table::Table;
 
 /// Adds the commands of this module.
 pub(crate) fn register<S>(table: &mut Table<S>) {
     use Operation::{Difference, Intersection, Union};
-    const STORE: u32 = WRITE | DENYOOM;
-    table.add("sdiff", -2, READONLY, ALL_KEYS, |ctx, args| show(ctx, args, Difference));
-    table.add("sdiffstore", -3, STORE, ALL_KEYS, |ctx, args| store(ctx, args, Difference));
-    table.add("sinter", -2, READONLY, ALL_KEYS, |ctx, args| show(ctx, args, Intersection));
-    table.add("sintercard", -3, READONLY, NO_KEYS.and(More::Counted(1)), sintercard);
-    table.add("sinterstore", -3, STORE, ALL_KEYS, |ctx, args| store(ctx, args, Intersection));
-    table.add("sunion", -2, READONLY, ALL_KEYS, |ctx, args| show(ctx, args, Union));
-    table.add("sunionstore", -3, STORE, ALL_KEYS, |ctx, args| store(ctx, args, Union));
+    table.add("sdiff", |ctx, args| show(ctx, args, Difference));
+    table.add("sdiffstore", |ctx, args| store(ctx, args, Difference));
+    table.add("sinter", |ctx, args| show(ctx, args, Intersection));
+    table.add("sintercard", sintercard);
+    table.add("sinterstore", |ctx, args| store(ctx, args, Intersection));
+    table.add("sunion", |ctx, args| show(ctx, args, Union));
+    table.add("sunionstore", |ctx, args| store(ctx, args, Union));
 }
 
 /// What is made of several sets.

@@ -11,20 +11,19 @@ use crate::command::sample::Count;
 use crate::context::Context;
 use crate::errors::{MUST_BE_POSITIVE, Refusal, SYNTAX};
 use crate::number::integers::at_least;
-use crate::table::flags::{DENYOOM, FAST, READONLY, WRITE};
-use crate::table::{ONE_KEY, TWO_KEYS, Table};
+use crate::table::Table;
 
 /// Adds the commands of this module.
 pub(crate) fn register<S>(table: &mut Table<S>) {
-    table.add("sadd", -3, WRITE | DENYOOM | FAST, ONE_KEY, sadd);
-    table.add("scard", 2, READONLY | FAST, ONE_KEY, scard);
-    table.add("sismember", 3, READONLY | FAST, ONE_KEY, sismember);
-    table.add("smembers", 2, READONLY, ONE_KEY, smembers);
-    table.add("smismember", -3, READONLY | FAST, ONE_KEY, smismember);
-    table.add("smove", 4, WRITE | FAST, TWO_KEYS, smove);
-    table.add("spop", -2, WRITE | FAST, ONE_KEY, spop);
-    table.add("srandmember", -2, READONLY, ONE_KEY, srandmember);
-    table.add("srem", -3, WRITE | FAST, ONE_KEY, srem);
+    table.add("sadd", sadd);
+    table.add("scard", scard);
+    table.add("sismember", sismember);
+    table.add("smembers", smembers);
+    table.add("smismember", smismember);
+    table.add("smove", smove);
+    table.add("spop", spop);
+    table.add("srandmember", srandmember);
+    table.add("srem", srem);
     algebra::register(table);
 }
 

@@ -5,14 +5,12 @@ use stillframe_keyspace::{Sorted, SortedEdit};
 use crate::context::Context;
 use crate::errors::{NOT_A_FLOAT, Refusal, SYNTAX};
 use crate::number::doubles::parse_double;
-use crate::table::flags::{DENYOOM, FAST, WRITE};
-use crate::table::{ONE_KEY, Table};
+use crate::table::Table;
 
 /// Adds the commands of this module.
 pub(super) fn register<S>(table: &mut Table<S>) {
-    const FLAGS: u32 = WRITE | DENYOOM | FAST;
-    table.add("zadd", -4, FLAGS, ONE_KEY, |ctx, args| zadd(ctx, args, false));
-    table.add("zincrby", 4, FLAGS, ONE_KEY, |ctx, args| zadd(ctx, args, true));
+    table.add("zadd", |ctx, args| zadd(ctx, args, false));
+    table.add("zincrby", |ctx, args| zadd(ctx, args, true));
 }
 
 /// Which members may change.

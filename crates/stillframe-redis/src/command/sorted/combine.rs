@@ -17,22 +17,18 @@ use crate::context::Context;
 use crate::errors::{NOT_AN_INTEGER, Refusal, SYNTAX, WrongType};
 use crate::number::doubles::parse_double;
 use crate::number::integers::at_least;
-use crate::table::flags::{DENYOOM, READONLY, WRITE};
-use crate::table::{More, NO_KEYS, ONE_KEY, Table};
+use crate::table::Table;
 
 /// Adds the commands of this module.
 pub(super) fn register<S>(table: &mut Table<S>) {
     use Operation::{Difference, Intersection, Union};
-    const STORE: u32 = WRITE | DENYOOM;
-    let read = NO_KEYS.and(More::Counted(1));
-    let stored = ONE_KEY.and(More::Counted(2));
-    table.add("zdiff", -3, READONLY, read, |ctx, args| show(ctx, args, Difference));
-    table.add("zdiffstore", -4, STORE, stored, |ctx, args| keep(ctx, args, Difference));
-    table.add("zinter", -3, READONLY, read, |ctx, args| show(ctx, args, Intersection));
-    table.add("zintercard", -3, READONLY, read, zintercard);
-    table.add("zinterstore", -4, STORE, stored, |ctx, args| keep(ctx, args, Intersection));
-    table.add("zunion", -3, READONLY, read, |ctx, args| show(ctx, args, Union));
-    table.add("zunionstore", -4, STORE, stored, |ctx, args| keep(ctx, args, Union));
+    table.add("zdiff", |ctx, args| show(ctx, args, Difference));
+    table.add("zdiffstore", |ctx, args| keep(ctx, args, Difference));
+    table.add("zinter", |ctx, args| show(ctx, args, Intersection));
+    table.add("zintercard", zintercard);
+    table.add("zinterstore", |ctx, args| keep(ctx, args, Intersection));
+    table.add("zunion", |ctx, args| show(ctx, args, Union));
+    table.add("zunionstore", |ctx, args| keep(ctx, args, Union));
 }
 
 fn stored_event(operation: Operation) -> &'static str {

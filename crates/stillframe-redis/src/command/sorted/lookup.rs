@@ -9,25 +9,23 @@ use super::bounds::{NameRange, ScoreRange, Span};
 use super::{member, members_head};
 use crate::context::Context;
 use crate::errors::{OUT_OF_RANGE, Refusal, SYNTAX};
-use crate::table::flags::{FAST, READONLY};
-use crate::table::{ONE_KEY, Table};
+use crate::table::Table;
 
 /// Adds the commands of this module.
 pub(super) fn register<S>(table: &mut Table<S>) {
-    const QUICK: u32 = READONLY | FAST;
-    table.add("zcard", 2, QUICK, ONE_KEY, zcard);
-    table.add("zcount", 4, QUICK, ONE_KEY, |ctx, args| {
+    table.add("zcard", zcard);
+    table.add("zcount", |ctx, args| {
         count(ctx, args[1], Span::Scores(ScoreRange::parse(args[2], args[3])?))
     });
-    table.add("zlexcount", 4, QUICK, ONE_KEY, |ctx, args| {
+    table.add("zlexcount", |ctx, args| {
         count(ctx, args[1], Span::Names(NameRange::parse(args[2], args[3])?))
     });
-    table.add("zmscore", -3, QUICK, ONE_KEY, zmscore);
-    table.add("zrandmember", -2, READONLY, ONE_KEY, zrandmember);
-    table.add("zrank", 3, QUICK, ONE_KEY, |ctx, args| rank(ctx, args, false));
-    table.add("zrevrank", 3, QUICK, ONE_KEY, |ctx, args| rank(ctx, args, true));
-    table.add("zscan", -3, READONLY, ONE_KEY, zscan);
-    table.add("zscore", 3, QUICK, ONE_KEY, zscore);
+    table.add("zmscore", zmscore);
+    table.add("zrandmember", zrandmember);
+    table.add("zrank", |ctx, args| rank(ctx, args, false));
+    table.add("zrevrank", |ctx, args| rank(ctx, args, true));
+    table.add("zscan", zscan);
+    table.add("zscore", zscore);
 }
 
 /// `ZCARD key`

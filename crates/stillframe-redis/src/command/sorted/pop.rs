@@ -8,18 +8,16 @@ use super::Members;
 use crate::context::Context;
 use crate::errors::{MUST_BE_POSITIVE, Refusal, SYNTAX};
 use crate::number::integers::at_least;
-use crate::table::flags::{BLOCKING, FAST, NOSCRIPT, WRITE};
-use crate::table::{ALL_BUT_LAST, More, NO_KEYS, ONE_KEY, Table};
+use crate::table::Table;
 
 /// Adds the commands of this module.
 pub(super) fn register<S>(table: &mut Table<S>) {
-    const WAITS: u32 = WRITE | NOSCRIPT | BLOCKING | FAST;
-    table.add("bzmpop", -5, WRITE | BLOCKING, NO_KEYS.and(More::Counted(2)), bzmpop);
-    table.add("bzpopmax", -3, WAITS, ALL_BUT_LAST, |ctx, args| bzpop(ctx, args, End::Max));
-    table.add("bzpopmin", -3, WAITS, ALL_BUT_LAST, |ctx, args| bzpop(ctx, args, End::Min));
-    table.add("zmpop", -4, WRITE, NO_KEYS.and(More::Counted(1)), zmpop);
-    table.add("zpopmax", -2, WRITE | FAST, ONE_KEY, |ctx, args| zpop(ctx, args, End::Max));
-    table.add("zpopmin", -2, WRITE | FAST, ONE_KEY, |ctx, args| zpop(ctx, args, End::Min));
+    table.add("bzmpop", bzmpop);
+    table.add("bzpopmax", |ctx, args| bzpop(ctx, args, End::Max));
+    table.add("bzpopmin", |ctx, args| bzpop(ctx, args, End::Min));
+    table.add("zmpop", zmpop);
+    table.add("zpopmax", |ctx, args| zpop(ctx, args, End::Max));
+    table.add("zpopmin", |ctx, args| zpop(ctx, args, End::Min));
 }
 
 /// Which members go first.

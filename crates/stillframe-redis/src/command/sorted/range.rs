@@ -7,19 +7,18 @@ use super::bounds::{NameRange, ScoreRange, Span};
 use super::{Members, member, members_head};
 use crate::context::Context;
 use crate::errors::{NOT_AN_INTEGER, Refusal, SYNTAX};
-use crate::table::flags::{DENYOOM, READONLY, WRITE};
-use crate::table::{ONE_KEY, TWO_KEYS, Table};
+use crate::table::Table;
 
 /// Adds the commands of this module.
 pub(super) fn register<S>(table: &mut Table<S>) {
     use Kind::{Names, Ranks, Scores};
-    table.add("zrange", -4, READONLY, ONE_KEY, |ctx, args| show(ctx, args, ANY));
-    table.add("zrangebylex", -4, READONLY, ONE_KEY, |ctx, args| show(ctx, args, up(Names)));
-    table.add("zrangebyscore", -4, READONLY, ONE_KEY, |ctx, args| show(ctx, args, up(Scores)));
-    table.add("zrangestore", -5, WRITE | DENYOOM, TWO_KEYS, zrangestore);
-    table.add("zrevrange", -4, READONLY, ONE_KEY, |ctx, args| show(ctx, args, down(Ranks)));
-    table.add("zrevrangebylex", -4, READONLY, ONE_KEY, |ctx, args| show(ctx, args, down(Names)));
-    table.add("zrevrangebyscore", -4, READONLY, ONE_KEY, |ctx, args| show(ctx, args, down(Scores)));
+    table.add("zrange", |ctx, args| show(ctx, args, ANY));
+    table.add("zrangebylex", |ctx, args| show(ctx, args, up(Names)));
+    table.add("zrangebyscore", |ctx, args| show(ctx, args, up(Scores)));
+    table.add("zrangestore", zrangestore);
+    table.add("zrevrange", |ctx, args| show(ctx, args, down(Ranks)));
+    table.add("zrevrangebylex", |ctx, args| show(ctx, args, down(Names)));
+    table.add("zrevrangebyscore", |ctx, args| show(ctx, args, down(Scores)));
 }
 
 /// What a range is of.

@@ -6,22 +6,21 @@ use stillframe_resp::parse_integer;
 use super::bounds::{NameRange, ScoreRange, Span};
 use crate::context::Context;
 use crate::errors::{NOT_AN_INTEGER, Refusal};
-use crate::table::flags::{FAST, WRITE};
-use crate::table::{ONE_KEY, Table};
+use crate::table::Table;
 
 /// Adds the commands of this module.
 pub(super) fn register<S>(table: &mut Table<S>) {
-    table.add("zrem", -3, WRITE | FAST, ONE_KEY, zrem);
-    table.add("zremrangebylex", 4, WRITE, ONE_KEY, |ctx, args| {
+    table.add("zrem", zrem);
+    table.add("zremrangebylex", |ctx, args| {
         let range = Span::Names(NameRange::parse(args[2], args[3])?);
         remove_range(ctx, args[1], &range, "zremrangebylex")
     });
-    table.add("zremrangebyrank", 4, WRITE, ONE_KEY, |ctx, args| {
+    table.add("zremrangebyrank", |ctx, args| {
         let start = parse_integer(args[2]).ok_or(NOT_AN_INTEGER)?;
         let stop = parse_integer(args[3]).ok_or(NOT_AN_INTEGER)?;
         remove_range(ctx, args[1], &Span::Ranks(start, stop), "zremrangebyrank")
     });
-    table.add("zremrangebyscore", 4, WRITE, ONE_KEY, |ctx, args| {
+    table.add("zremrangebyscore", |ctx, args| {
         let range = Span::Scores(ScoreRange::parse(args[2], args[3])?);
         remove_range(ctx, args[1], &range, "zremrangebyscore")
     });

@@ -8,17 +8,15 @@ use crate::errors::{
     DECREMENT_OVERFLOW, NOT_A_FLOAT, NOT_AN_INTEGER, NOT_FINITE, OVERFLOW, Refusal, WRONG_TYPE,
 };
 use crate::number::extended::Extended;
-use crate::table::flags::{DENYOOM, FAST, WRITE};
-use crate::table::{ONE_KEY, Table};
+use crate::table::Table;
 
 /// Adds the commands of this module.
 pub(crate) fn register<S>(table: &mut Table<S>) {
-    const COUNTER: u32 = WRITE | DENYOOM | FAST;
-    table.add("decr", 2, COUNTER, ONE_KEY, |ctx, args| add(ctx, args[1], -1));
-    table.add("decrby", 3, COUNTER, ONE_KEY, decrby);
-    table.add("incr", 2, COUNTER, ONE_KEY, |ctx, args| add(ctx, args[1], 1));
-    table.add("incrby", 3, COUNTER, ONE_KEY, incrby);
-    table.add("incrbyfloat", 3, COUNTER, ONE_KEY, incrbyfloat);
+    table.add("decr", |ctx, args| add(ctx, args[1], -1));
+    table.add("decrby", decrby);
+    table.add("incr", |ctx, args| add(ctx, args[1], 1));
+    table.add("incrby", incrby);
+    table.add("incrbyfloat", incrbyfloat);
 }
 
 /// `INCRBY key increment`

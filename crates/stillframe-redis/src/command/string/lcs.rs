@@ -5,12 +5,11 @@ use stillframe_resp::parse_integer;
 
 use crate::context::Context;
 use crate::errors::{NOT_AN_INTEGER, Refusal, SYNTAX};
-use crate::table::flags::READONLY;
-use crate::table::{TWO_KEYS, Table};
+use crate::table::Table;
 
 /// Adds the commands of this module.
 pub(crate) fn register<S>(table: &mut Table<S>) {
-    table.add("lcs", -3, READONLY, TWO_KEYS, lcs);
+    table.add("lcs", lcs);
 }
 
 /// What LCS is asked to answer.

@@ -7,19 +7,18 @@ use crate::context::Context;
 use crate::context::bulk_value;
 use crate::errors::{NOT_AN_INTEGER, OFFSET_RANGE, Refusal, TOO_LONG, WRONG_TYPE, WrongType};
 use crate::number::integers::clamp_range;
-use crate::table::flags::{DENYOOM, FAST, READONLY, WRITE};
-use crate::table::{ALL_KEYS, ONE_KEY, Table};
+use crate::table::Table;
 
 /// Adds the commands of this module.
 pub(crate) fn register<S>(table: &mut Table<S>) {
-    table.add("append", 3, WRITE | DENYOOM | FAST, ONE_KEY, append);
-    table.add("get", 2, READONLY | FAST, ONE_KEY, get);
-    table.add("getdel", 2, WRITE | FAST, ONE_KEY, getdel);
-    table.add("getrange", 4, READONLY, ONE_KEY, getrange);
-    table.add("mget", -2, READONLY | FAST, ALL_KEYS, mget);
-    table.add("setrange", 4, WRITE | DENYOOM, ONE_KEY, setrange);
-    table.add("strlen", 2, READONLY | FAST, ONE_KEY, strlen);
-    table.add("substr", 4, READONLY, ONE_KEY, getrange);
+    table.add("append", append);
+    table.add("get", get);
+    table.add("getdel", getdel);
+    table.add("getrange", getrange);
+    table.add("mget", mget);
+    table.add("setrange", setrange);
+    table.add("strlen", strlen);
+    table.add("substr", getrange);
 }
 
 /// `GET key`

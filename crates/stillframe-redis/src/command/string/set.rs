@@ -7,21 +7,18 @@ use crate::command::keys::expire::{
 };
 use crate::context::Context;
 use crate::errors::{Refusal, SYNTAX, wrong_arity};
-use crate::table::flags::{DENYOOM, FAST, WRITE};
-use crate::table::{KEY_VALUE_PAIRS, ONE_KEY, Table};
+use crate::table::Table;
 
 /// Adds the commands of this module.
 pub(crate) fn register<S>(table: &mut Table<S>) {
-    table.add("getex", -2, WRITE | FAST, ONE_KEY, getex);
-    table.add("getset", 3, WRITE | DENYOOM | FAST, ONE_KEY, getset);
-    table.add("mset", -3, WRITE | DENYOOM, KEY_VALUE_PAIRS, mset);
-    table.add("msetnx", -3, WRITE | DENYOOM, KEY_VALUE_PAIRS, msetnx);
-    table.add("psetex", 4, WRITE | DENYOOM, ONE_KEY, |ctx, args| {
-        setex(ctx, args, "psetex", MILLISECONDS)
-    });
-    table.add("set", -3, WRITE | DENYOOM, ONE_KEY, set);
-    table.add("setex", 4, WRITE | DENYOOM, ONE_KEY, |ctx, args| setex(ctx, args, "setex", SECONDS));
-    table.add("setnx", 3, WRITE | DENYOOM | FAST, ONE_KEY, setnx);
+    table.add("getex", getex);
+    table.add("getset", getset);
+    table.add("mset", mset);
+    table.add("msetnx", msetnx);
+    table.add("psetex", |ctx, args| setex(ctx, args, "psetex", MILLISECONDS));
+    table.add("set", set);
+    table.add("setex", |ctx, args| setex(ctx, args, "setex", SECONDS));
+    table.add("setnx", setnx);
 }
 
 /// What SET or GETEX is asked to do about the time to live.

@@ -3,34 +3,44 @@
 
 use stillframe_resp::parse_integer;
 
+/// A value of a key is read.
+pub const READ: u8 = 1;
+/// A value of a key is written.
+pub const WRITE: u8 = 2;
+
 /// Some of the keys of a command.
 #[derive(Debug)]
-pub(in super::super) struct Spec {
+pub struct Spec {
     /// The access to them, in Redis's words.
-    pub(in super::super) flags: Vec<String>,
+    pub flags: Vec<&'static str>,
     /// Where they begin.
-    pub(in super::super) begin: Begin,
+    pub begin: Begin,
     /// Which they are from there on.
-    pub(in super::super) find: Find,
+    pub find: Find,
 }
 
 /// Where keys begin.
 #[derive(Debug)]
-pub(in super::super) enum Begin {
+pub enum Begin {
     /// At this argument.
     Index(usize),
     /// Behind this word, looked for from this argument on (negative: from the end backwards).
-    Keyword(String, i64),
+    Keyword(&'static str, i64),
     /// Only the command itself knows.
     Unknown,
 }
 
 /// Which arguments are keys from the first on.
-#[derive(Debug)]
-pub(in super::super) enum Find {
+#[derive(Debug, Clone, Copy)]
+pub enum Find {
     /// Up to `last` behind the first (negative: counted from the end of the request), every
     /// `step`th.
-    Range { last: i64, step: i64 },
+    Range {
+        /// The last key.
+        last: i8,
+        /// The distance between keys.
+        step: i8,
+    },
     /// The first one is none: it says how many follow.
     Counted,
     /// Only the command itself knows.
@@ -40,9 +50,9 @@ pub(in super::super) enum Find {
 impl Spec {
     /// Reads `flag+flag@place`. A place is `?`, or a beginning (`1`, or `STORE>5`) and an end:
     /// nothing (one key), `..-1` (up to there), `..-1/2` (every second), `#` (a count leads).
-    pub(super) fn parse(text: &str) -> Option<Self> {
+    pub(super) fn parse(text: &'static str) -> Option<Self> {
         let (flags, place) = text.split_once('@')?;
-        let flags = flags.split('+').map(str::to_owned).collect();
+        let flags = flags.split('+').collect();
         if place == "?" {
             return Some(Self { flags, begin: Begin::Unknown, find: Find::Unknown });
         }
@@ -55,24 +65,32 @@ impl Spec {
             (None, None) => (place, Find::Range { last: 0, step: 1 }),
         };
         let begin = match begin.split_once('>') {
-            Some((word, from)) => Begin::Keyword(word.to_owned(), from.parse().ok()?),
+            Some((word, from)) => Begin::Keyword(word, from.parse().ok()?),
             None => Begin::Index(begin.parse().ok()?),
         };
         Some(Self { flags, begin, find })
     }
 
     /// Whether the arguments are keys at all; channels of shards are listed as if they were.
-    pub(in super::super) fn is_of_keys(&self) -> bool {
-        !self.flags.iter().any(|flag| flag == "not_key")
+    pub fn is_of_keys(&self) -> bool {
+        !self.flags.contains(&"not_key")
     }
 
     /// Whether what is done with the keys depends on the request.
-    pub(in super::super) fn varies(&self) -> bool {
-        self.flags.iter().any(|flag| flag == "variable_flags")
+    pub fn varies(&self) -> bool {
+        self.flags.contains(&"variable_flags")
+    }
+
+    /// What is done with the keys' values: [`READ`], [`WRITE`], both, or neither of it.
+    pub(super) fn access(&self) -> u8 {
+        let has = |flag| self.flags.contains(&flag);
+        let reads = if has("access") { READ } else { 0 };
+        let writes = has("insert") || has("delete") || has("update");
+        reads | if writes { WRITE } else { 0 }
     }
 
     /// The keys of a request; `None` if they are unknown or incomplete.
-    pub(in super::super) fn find<'a>(&self, request: &[&'a [u8]]) -> Option<Vec<&'a [u8]>> {
+    pub fn find<'a>(&self, request: &[&'a [u8]]) -> Option<Vec<&'a [u8]>> {
         let first = match &self.begin {
             Begin::Index(index) => *index,
             Begin::Keyword(word, from) => match behind(word, *from, request) {
@@ -84,7 +102,7 @@ impl Spec {
         match self.find {
             Find::Range { last, step } => {
                 let from = if last < 0 { request.len() } else { first };
-                let last = from.checked_add_signed(isize::try_from(last).ok()?)?;
+                let last = from.checked_add_signed(last.into())?;
                 let keys = request.get(first..=last)?.iter();
                 Some(keys.step_by(usize::try_from(step).ok()?.max(1)).copied().collect())
             }

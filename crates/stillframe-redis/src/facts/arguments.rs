@@ -11,43 +11,52 @@
 /// ...^6.2.0      since a version     ...!2.8.12  not to be used since then
 /// ```
 #[derive(Debug, Default)]
-pub(in super::super) struct Argument {
+pub struct Argument {
     /// Its name.
-    pub(in super::super) name: String,
+    pub name: String,
     /// Its kind.
-    pub(in super::super) kind: Kind,
+    pub kind: Kind,
     /// Its key specification.
-    pub(in super::super) spec: Option<i64>,
+    pub spec: Option<i64>,
     /// The word before it, or the word that it is.
-    pub(in super::super) token: Option<String>,
+    pub token: Option<String>,
     /// The version that had it first.
-    pub(in super::super) since: Option<String>,
+    pub since: Option<String>,
     /// The version from which on it is not to be used.
-    pub(in super::super) deprecated_since: Option<String>,
+    pub deprecated_since: Option<String>,
     /// `optional`, `multiple`, `multiple_token`.
-    pub(in super::super) flags: Vec<&'static str>,
+    pub flags: Vec<&'static str>,
     /// Its parts.
-    pub(in super::super) parts: Vec<Argument>,
+    pub parts: Vec<Argument>,
 }
 
 /// The kind of an argument.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub(in super::super) enum Kind {
+pub enum Kind {
+    /// A text.
     #[default]
     Text,
+    /// A key.
     Key,
+    /// An integer.
     Integer,
+    /// A number.
     Double,
+    /// A pattern.
     Pattern,
+    /// A Unix time.
     Time,
+    /// A word as it is.
     Word,
+    /// One of its parts.
     OneOf,
+    /// All of its parts.
     Block,
 }
 
 impl Kind {
     /// Redis's name for it.
-    pub(in super::super) fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Self::Text => "string",
             Self::Key => "key",

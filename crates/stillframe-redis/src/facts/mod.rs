@@ -1,0 +1,173 @@
+//! The facts of every command but its handler: the one list of commands.
+//!
+//! `commands.txt` holds them, as a page that people can read, too; it is read once, when the first
+//! table is made. A command is a line `name group since complexity summary` (`-` where the
+//! complexity depends on other things), under it, indented, further facts:
+//!
+//! ```text
+//! call <arity> <flags> <@categories>     the arity counts the name (negative: at least so many);
+//!                                        flags as COMMAND names them, or [`flags::HIDDEN`] does;
+//!                                        categories that do not follow from flags
+//! keys <flags>@<place> ...               (see [`Spec::parse`])
+//! args <argument> ...                    (see [`Argument`])
+//! tips <hints>                           for proxies
+//! deprecated <since> <what to use instead>
+//! is <flags of the document>
+//! ```
+
+mod arguments;
+pub mod categories;
+pub mod flags;
+mod keys;
+mod specs;
+
+use std::collections::HashMap;
+use std::sync::OnceLock;
+
+pub use arguments::{Argument, Kind};
+pub use keys::{Keys, More};
+pub use specs::{Begin, Find, READ, Spec, WRITE};
+
+/// The facts of one command or sub-command.
+#[derive(Debug, Default)]
+pub struct Facts {
+    /// Lower case; a sub-command's is `container|name`.
+    pub name: &'static str,
+    /// Number of arguments with the name; negative: at least that many.
+    pub arity: i8,
+    /// See [`flags`].
+    pub flags: u32,
+    /// The ACL categories that it is in, as bits (see [`categories`]).
+    pub categories: u32,
+    /// Where its keys are.
+    pub keys: Keys,
+    /// Where its keys are and what it does with them, as COMMAND says it.
+    pub specs: Vec<Spec>,
+    /// Its group, as Redis names it.
+    pub group: &'static str,
+    /// The version of Redis that had it first.
+    pub since: &'static str,
+    /// How long it takes; empty where that depends on other things.
+    pub complexity: &'static str,
+    /// Its effect, in a sentence.
+    pub summary: &'static str,
+    /// Since when it should not be used any more, and what in its place.
+    pub deprecated: Option<(&'static str, &'static str)>,
+    /// Flags of the document itself.
+    pub document_flags: Vec<&'static str>,
+    /// Hints for proxies.
+    pub tips: Vec<&'static str>,
+    /// Its arguments as the list has them; [`arguments`](Self::arguments) takes them apart.
+    pub syntax: String,
+}
+
+impl Facts {
+    /// Its arguments.
+    pub fn arguments(&self) -> Vec<Argument> {
+        Argument::parse_all(&self.syntax)
+    }
+
+    /// The access to its first key, and to the others: [`READ`], [`WRITE`], both or neither.
+    pub fn access(&self) -> [u8; 2] {
+        [self.specs.first(), self.specs.last()].map(|spec| spec.map_or(0, Spec::access))
+    }
+
+    /// Takes a further line of the list.
+    fn take(&mut self, field: &str, value: &'static str) {
+        match field {
+            "call" => self.take_call(value),
+            "keys" => {
+                let parsed = |text| {
+                    Spec::parse(text).unwrap_or_else(|| self.reject("key specification", text))
+                };
+                self.specs = value.split(' ').map(parsed).collect();
+            }
+            "args" => value.clone_into(&mut self.syntax),
+            "tips" => self.tips = value.split(' ').collect(),
+            "deprecated" => self.deprecated = value.split_once(' '),
+            "is" => self.document_flags = value.split(' ').collect(),
+            _ => self.reject("kind of line", field),
+        }
+    }
+
+    fn take_call(&mut self, value: &str) {
+        let mut words = value.split(' ');
+        let arity = words.next().unwrap_or_default();
+        self.arity = arity.parse().unwrap_or_else(|_| self.reject("arity", arity));
+        for word in words {
+            match word.strip_prefix('@') {
+                Some(name) => {
+                    let bit = categories::bit(name.as_bytes());
+                    self.categories |= bit.unwrap_or_else(|| self.reject("category", name));
+                }
+                None => self.flags |= flags::bit(word).unwrap_or_else(|| self.reject("flag", word)),
+            }
+        }
+    }
+
+    /// Adds what follows from the other facts.
+    fn finish(mut self) -> Self {
+        if self.arity == 0 {
+            self.reject("arity", "0");
+        }
+        self.keys = Keys::of_specs(&self.specs);
+        let is_unknown = |spec: &Spec| matches!(spec.begin, Begin::Unknown);
+        if self.keys.more != More::None || self.specs.iter().any(is_unknown) {
+            self.flags |= flags::MOVABLE_KEYS;
+        }
+        self.categories = categories::complete(self.categories, self.flags);
+        self
+    }
+
+    fn reject(&self, what: &str, found: &str) -> ! {
+        panic!("commands.txt: {}: '{found}' is no {what}; see facts/mod.rs for the form", self.name)
+    }
+}
+
+/// The facts of every command, in the order of the list.
+pub fn all() -> &'static [Facts] {
+    &list().all
+}
+
+/// The facts of a command; `client|list` is the name of a sub-command.
+pub fn of(name: &str) -> Option<&'static Facts> {
+    list().by_name.get(name).map(|index| &list().all[*index])
+}
+
+struct List {
+    all: Vec<Facts>,
+    by_name: HashMap<&'static str, usize>,
+}
+
+fn list() -> &'static List {
+    static LIST: OnceLock<List> = OnceLock::new();
+    LIST.get_or_init(|| {
+        let all = read(include_str!("commands.txt"));
+        let by_name = all.iter().enumerate().map(|(index, facts)| (facts.name, index)).collect();
+        List { all, by_name }
+    })
+}
+
+fn read(text: &'static str) -> Vec<Facts> {
+    let mut all = Vec::new();
+    let mut lines = text.lines().filter(|line| !line.starts_with('#')).peekable();
+    while let Some(line) = lines.next() {
+        let mut words = line.splitn(5, ' ');
+        let mut word = || words.next().unwrap_or_default();
+        let (name, group, since, complexity, summary) = (word(), word(), word(), word(), word());
+        let complexity = if complexity == "-" { "" } else { complexity };
+        let mut facts = Facts { name, group, since, complexity, summary, ..Facts::default() };
+        while let Some(line) = lines.next_if(|line| line.starts_with(' ')) {
+            match line.strip_prefix("    ") {
+                // The arguments go on.
+                Some(more) => facts.syntax.extend([" ", more.trim()]),
+                None => {
+                    let (field, value) = line.trim().split_once(' ').unwrap_or_default();
+                    facts.take(field, value);
+                }
+            }
+        }
+        all.push(facts.finish());
+    }
+    all
+}
