@@ -4,8 +4,6 @@
 //! - A key is deleted here only after the other server has confirmed it.
 //! - A connection is kept for a while: a client that moves many keys calls MIGRATE again and again.
 
-mod peer;
-
 use std::io::ErrorKind;
 use std::time::Duration;
 
@@ -13,9 +11,8 @@ use stillframe_redis::errors::{NOT_AN_INTEGER, SYNTAX};
 use stillframe_redis::{Refusal, payload};
 use stillframe_resp::parse_integer;
 
-pub(crate) use self::peer::Peers;
-use self::peer::{Failure, Peer, Said};
 use super::{Context, Table};
+use crate::net::{Failure, Peer, Said};
 
 /// Adds the command of this module.
 pub(crate) fn register(table: &mut Table) {

@@ -2,10 +2,12 @@
 
 mod listen;
 mod network;
+mod peers;
 mod poll;
 mod stream;
 
 pub(crate) use listen::Listeners;
 pub(crate) use network::Network;
+pub(crate) use peers::{Failure, Peer, Peers, Said};
 pub(crate) use poll::{Door, Poller, Ready, Waker};
 pub(crate) use stream::Stream;

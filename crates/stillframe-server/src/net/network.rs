@@ -1,7 +1,6 @@
 //! The server's connections to others.
 
-use super::Listeners;
-use crate::commands::migrate::Peers;
+use super::{Listeners, Peers};
 use crate::tls::Tls;
 
 /// See the head of this file.

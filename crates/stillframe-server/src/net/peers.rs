@@ -27,11 +27,11 @@ impl Peers {
         self.0.retain(|_, peer| now.saturating_duration_since(peer.used) < KEPT_FOR);
     }
 
-    pub(super) fn take(&mut self, host: &[u8], port: &[u8]) -> Option<Peer> {
+    pub(crate) fn take(&mut self, host: &[u8], port: &[u8]) -> Option<Peer> {
         self.0.remove(&(host.to_vec(), port.to_vec()))
     }
 
-    pub(super) fn keep(&mut self, host: &[u8], port: &[u8], peer: Peer) {
+    pub(crate) fn keep(&mut self, host: &[u8], port: &[u8], peer: Peer) {
         if self.0.len() >= KEPT_MAX {
             let oldest = self.0.iter().min_by_key(|(_, peer)| peer.used);
             let oldest = oldest.map(|(name, _)| name.clone());
@@ -42,29 +42,29 @@ impl Peers {
 }
 
 /// A connection to another server.
-pub(super) struct Peer {
+pub(crate) struct Peer {
     stream: BufReader<TcpStream>,
     /// The database selected there, if known.
-    pub(super) db: Option<i64>,
+    pub(crate) db: Option<i64>,
     used: Instant,
 }
 
 /// A reply of the other server.
-pub(super) enum Said {
+pub(crate) enum Said {
     Ok,
     /// An error, without the mark before it.
     Error(String),
 }
 
 /// The connection has failed.
-pub(super) struct Failure {
+pub(crate) struct Failure {
     /// `reading`, or `writing`.
-    pub(super) doing: &'static str,
-    pub(super) timed_out: bool,
+    pub(crate) doing: &'static str,
+    pub(crate) timed_out: bool,
 }
 
 impl Peer {
-    pub(super) fn connect(host: &[u8], port: &[u8], timeout: Duration) -> io::Result<Self> {
+    pub(crate) fn connect(host: &[u8], port: &[u8], timeout: Duration) -> io::Result<Self> {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let port: u16 = text(port).parse().map_err(|_| ErrorKind::InvalidInput)?;
         let mut addresses = (&*text(host), port).to_socket_addrs()?;
@@ -76,12 +76,12 @@ impl Peer {
     }
 
     /// Whether the connection is out of step, so that it is not kept.
-    pub(super) fn is_doubted(&self) -> bool {
+    pub(crate) fn is_doubted(&self) -> bool {
         self.db.is_none() || !self.stream.buffer().is_empty()
     }
 
     /// How long each step may take.
-    pub(super) fn set_timeout(&mut self, timeout: Duration) -> Result<(), Failure> {
+    pub(crate) fn set_timeout(&mut self, timeout: Duration) -> Result<(), Failure> {
         self.used = Instant::now();
         let stream = self.stream.get_ref();
         let set = stream.set_read_timeout(Some(timeout));
@@ -89,13 +89,13 @@ impl Peer {
         set.map_err(|error| Failure::of("writing", &error))
     }
 
-    pub(super) fn write(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         let written = self.stream.get_mut().write_all(bytes);
         written.map_err(|error| Failure::of("writing", &error))
     }
 
     /// The next reply, which is a line.
-    pub(super) fn read(&mut self) -> Result<Said, Failure> {
+    pub(crate) fn read(&mut self) -> Result<Said, Failure> {
         let mut line = Vec::new();
         let read = self.stream.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', &mut line);
         read.map_err(|error| Failure::of("reading", &error))?;
