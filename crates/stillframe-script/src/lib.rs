@@ -1,0 +1,27 @@
+//! Lua 5.1 scripts with the API of Redis 7.0: `redis.*`, `cjson`, `cmsgpack`, `struct`, `bit`.
+//!
+//! Reading order: [`Engine`] (loads and runs scripts), [`Host`] (what a script reaches outside),
+//! `prelude.lua` (what scripts see), `redis.rs` and `reply.rs` (requests of scripts and their
+//! replies), then any file of `library`.
+//!
+//! - A script reaches the world through [`Host`] alone: no files, no clock, no system calls.
+//! - A script ends at its limits of memory and instructions with an error. What it wrote before
+//!   stays, as in Redis.
+//! - Between two runs a script leaves nothing behind: globals and libraries cannot be written.
+
+#![forbid(unsafe_code)]
+
+mod engine;
+mod error;
+mod host;
+mod library;
+mod redis;
+mod reply;
+mod sha;
+mod shebang;
+
+pub use engine::{Call, Engine, Limits};
+pub use error::{LoadError, RunError};
+pub use host::{Host, Level, NotACommand, Propagation, Verdict};
+pub use sha::Sha;
+pub use shebang::Flags;

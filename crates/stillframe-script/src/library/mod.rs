@@ -1,0 +1,68 @@
+//! Libraries that Redis gives to scripts, beside those of Lua.
+//!
+//! A function returns an error, or nil, before its values: see `prelude.lua`.
+
+mod bits;
+mod json;
+mod msgpack;
+mod packed;
+mod random;
+
+use stillframe_lua::mlua::{self, Lua, MultiValue, Table, Value};
+
+pub(crate) use random::SEED;
+
+/// An error, or nil, and values.
+type Values = mlua::Result<MultiValue>;
+
+/// Adds the libraries to the table of what Rust implements.
+pub(crate) fn add(lua: &Lua, rust: &Table) -> mlua::Result<()> {
+    rust.raw_set("bit", bits::library(lua)?)?;
+    rust.raw_set("cjson", json::library(lua)?)?;
+    rust.raw_set("cmsgpack", msgpack::library(lua)?)?;
+    rust.raw_set("struct", packed::library(lua)?)?;
+    rust.raw_set("math", random::library(lua)?)
+}
+
+/// The error of a function: a text.
+fn failed(lua: &Lua, text: impl AsRef<[u8]>) -> Values {
+    Ok(MultiValue::from_vec(vec![Value::String(lua.create_string(text)?)]))
+}
+
+/// One value, and no error.
+fn one(value: Value) -> Values {
+    Ok(MultiValue::from_vec(vec![Value::Nil, value]))
+}
+
+/// A string, and no error.
+fn string(lua: &Lua, bytes: &[u8]) -> Values {
+    one(Value::String(lua.create_string(bytes)?))
+}
+
+/// A value as a number, as the functions of Lua take it: digits in a string are one.
+fn number(lua: &Lua, value: Option<&Value>) -> Option<f64> {
+    lua.coerce_number(value?.clone()).ok().flatten()
+}
+
+/// A number that is one already.
+fn plain_number(value: &Value) -> Option<f64> {
+    match value {
+        Value::Integer(value) => Some(*value as f64),
+        Value::Number(value) => Some(*value),
+        _ => None,
+    }
+}
+
+/// `bad argument #1 to 'f' (number expected, got nil)`
+fn bad_argument(lua: &Lua, at: usize, name: &str, expected: &str, got: Option<&Value>) -> Values {
+    let got = match got {
+        None => "no value",
+        Some(Value::Error(_)) => "userdata",
+        Some(Value::LightUserData(_)) => "light userdata",
+        Some(value) => match value.type_name() {
+            "integer" => "number",
+            other => other,
+        },
+    };
+    failed(lua, format!("bad argument #{at} to '{name}' ({expected} expected, got {got})"))
+}

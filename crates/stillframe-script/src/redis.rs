@@ -1,0 +1,206 @@
+//! The library `redis`: requests, replies, and what a script says to the server.
+//!
+//! Every function returns an error, or nil, before its values: see `prelude.lua`.
+
+use stillframe_lua::mlua::{self, Lua, LuaString, Table, Value, Variadic};
+use stillframe_resp::{Protocol, decode_reply, format_double};
+
+use crate::host::{Level, Propagation, SCRIPT};
+use crate::reply::{self, error, to_script};
+use crate::sha::Sha;
+
+/// An error, or nil, and a value.
+pub(crate) type Outcome = mlua::Result<(Value, Value)>;
+
+const REPL_AOF: u32 = 1;
+const REPL_REPLICA: u32 = 2;
+const VERSION: &str = "7.0.15";
+const VERSION_NUMBER: u32 = 0x0007_000f;
+
+/// The library.
+pub(crate) fn library(lua: &Lua) -> mlua::Result<Table> {
+    let table = lua.create_table()?;
+    let add = |name: &str, f: fn(&Lua, Variadic<Value>) -> Outcome| {
+        table.raw_set(name, lua.create_function(f)?)
+    };
+    add("call", |lua, args| match request(lua, &args)? {
+        Ok(value) => Ok((Value::Nil, value)),
+        Err(error) => Ok((error, Value::Nil)),
+    })?;
+    add("pcall", |lua, args| Ok((Value::Nil, request(lua, &args)?.unwrap_or_else(|error| error))))?;
+    add("status_reply", |lua, args| single(lua, &args, |text| reply::status(lua, text)))?;
+    add("error_reply", |lua, args| {
+        single(lua, &args, |text| error(lua, text.strip_prefix(b"-").unwrap_or(text)))
+    })?;
+    add("sha1hex", sha1hex)?;
+    add("log", log)?;
+    add("setresp", set_resp)?;
+    add("set_repl", set_repl)?;
+    add("acl_check_cmd", acl_check)?;
+    add("replicate_commands", |_, _| Ok((Value::Nil, Value::Boolean(true))))?;
+    add("breakpoint", |_, _| Ok((Value::Nil, Value::Boolean(false))))?;
+    table.raw_set("debug", lua.create_function(|_, _: Variadic<Value>| Ok(Value::Nil))?)?;
+    for (number, name) in
+        ["LOG_DEBUG", "LOG_VERBOSE", "LOG_NOTICE", "LOG_WARNING"].iter().enumerate()
+    {
+        table.raw_set(*name, number)?;
+    }
+    table.raw_set("REPL_NONE", 0)?;
+    table.raw_set("REPL_AOF", REPL_AOF)?;
+    table.raw_set("REPL_REPLICA", REPL_REPLICA)?;
+    table.raw_set("REPL_SLAVE", REPL_REPLICA)?;
+    table.raw_set("REPL_ALL", REPL_AOF | REPL_REPLICA)?;
+    table.raw_set("REDIS_VERSION", VERSION)?;
+    table.raw_set("REDIS_VERSION_NUM", VERSION_NUMBER)?;
+    Ok(table)
+}
+
+/// An error that a function of this library raises.
+fn refuse(lua: &Lua, text: &str) -> mlua::Result<Value> {
+    error(lua, format!("ERR {text}").as_bytes())
+}
+
+fn failed(lua: &Lua, text: &str) -> Outcome {
+    Ok((refuse(lua, text)?, Value::Nil))
+}
+
+/// Runs a request; its reply, or the error that it is.
+fn request(lua: &Lua, args: &[Value]) -> mlua::Result<Result<Value, Value>> {
+    if args.is_empty() {
+        let text = "Please specify at least one argument for this redis lib call";
+        return refuse(lua, text).map(Err);
+    }
+    let reply = SCRIPT.with(|(running, host)| {
+        let Some(ends) = gather(args, &mut running.request) else { return false };
+        let (bytes, mut start) = (&running.request[..], 0);
+        let slices: Vec<&[u8]> =
+            ends.iter().map(|&end| &bytes[std::mem::replace(&mut start, end)..end]).collect();
+        running.reply.clear();
+        host.0.call(&slices, running.protocol, &mut running.reply);
+        true
+    });
+    if !reply {
+        let text = "Lua redis lib command arguments must be strings or integers";
+        return refuse(lua, text).map(Err);
+    }
+    // The buffers leave their place: making values may not borrow it.
+    let (reply, protocol) =
+        SCRIPT.with(|(running, _)| (std::mem::take(&mut running.reply), running.protocol));
+    let value = match decode_reply(&reply) {
+        Ok(Some((decoded, _))) => {
+            let value = to_script(lua, &decoded, protocol)?;
+            if matches!(decoded, stillframe_resp::Reply::Error(_)) { Err(value) } else { Ok(value) }
+        }
+        _ => Err(refuse(lua, "the reply to this command cannot be read by a script")?),
+    };
+    SCRIPT.with(|(running, _)| running.reply = reply);
+    Ok(value)
+}
+
+/// Copies the arguments into `buffer`, one after the other: where each ends, or nothing if one is
+/// neither a string nor a number.
+fn gather(args: &[Value], buffer: &mut Vec<u8>) -> Option<Vec<usize>> {
+    buffer.clear();
+    args.iter()
+        .map(|arg| {
+            match arg {
+                Value::String(text) => buffer.extend_from_slice(&text.as_bytes()),
+                Value::Integer(value) => format_double(*value as f64, buffer),
+                Value::Number(value) => format_double(*value, buffer),
+                _ => return None,
+            }
+            Some(buffer.len())
+        })
+        .collect()
+}
+
+/// A function of one text.
+fn single(lua: &Lua, args: &[Value], make: impl FnOnce(&[u8]) -> mlua::Result<Value>) -> Outcome {
+    match args {
+        [Value::String(text)] => Ok((Value::Nil, make(&text.as_bytes())?)),
+        // Redis returns this error instead of raising it.
+        _ => Ok((Value::Nil, refuse(lua, "wrong number or type of arguments")?)),
+    }
+}
+
+fn sha1hex(lua: &Lua, args: Variadic<Value>) -> Outcome {
+    let [value] = &args[..] else { return failed(lua, "wrong number of arguments") };
+    let text: Option<LuaString> = lua.coerce_string(value.clone())?;
+    let sha = Sha::of(&text.map_or_else(Vec::new, |text| text.as_bytes().to_vec()));
+    Ok((Value::Nil, Value::String(lua.create_string(sha.as_str())?)))
+}
+
+fn log(lua: &Lua, args: Variadic<Value>) -> Outcome {
+    let [level, parts @ ..] = &args[..] else {
+        return failed(lua, "redis.log() requires two arguments or more.");
+    };
+    if parts.is_empty() {
+        return failed(lua, "redis.log() requires two arguments or more.");
+    }
+    let Some(level) = lua.coerce_number(level.clone())? else {
+        return failed(lua, "First argument must be a number (log level).");
+    };
+    let level = match level as i64 {
+        0 => Level::Debug,
+        1 => Level::Verbose,
+        2 => Level::Notice,
+        3 => Level::Warning,
+        _ => return failed(lua, "Invalid debug level."),
+    };
+    let mut message = Vec::new();
+    for (index, part) in parts.iter().enumerate() {
+        if let Some(text) = lua.coerce_string(part.clone())? {
+            message.extend_from_slice(if index > 0 { b" " } else { b"" });
+            message.extend_from_slice(&text.as_bytes());
+        }
+    }
+    SCRIPT.with(|(_, host)| host.0.log(level, &message));
+    Ok((Value::Nil, Value::Nil))
+}
+
+fn set_resp(lua: &Lua, args: Variadic<Value>) -> Outcome {
+    let [version] = &args[..] else {
+        return failed(lua, "redis.setresp() requires one argument.");
+    };
+    let protocol = match lua.coerce_number(version.clone())?.map(|version| version as i64) {
+        Some(2) => Protocol::Resp2,
+        Some(3) => Protocol::Resp3,
+        _ => return failed(lua, "RESP version must be 2 or 3."),
+    };
+    SCRIPT.with(|(running, _)| running.protocol = protocol);
+    Ok((Value::Nil, Value::Nil))
+}
+
+fn set_repl(lua: &Lua, args: Variadic<Value>) -> Outcome {
+    let [bits] = &args[..] else {
+        return failed(lua, "redis.set_repl() requires two arguments.");
+    };
+    let bits = lua.coerce_number(bits.clone())?.unwrap_or(0.0) as i64;
+    let Some(bits) = u32::try_from(bits).ok().filter(|bits| *bits <= REPL_AOF | REPL_REPLICA)
+    else {
+        let text = "Invalid replication flags. Use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE.";
+        return failed(lua, text);
+    };
+    let to = Propagation { log: bits & REPL_AOF != 0, replicas: bits & REPL_REPLICA != 0 };
+    if !SCRIPT.with(|(_, host)| host.0.propagate(to)) {
+        return failed(lua, "redis.set_repl(): this server sends writes to log and replicas alike");
+    }
+    Ok((Value::Nil, Value::Nil))
+}
+
+fn acl_check(lua: &Lua, args: Variadic<Value>) -> Outcome {
+    if args.is_empty() {
+        return failed(lua, "Please specify at least one argument for this redis lib call");
+    }
+    let mut buffer = Vec::new();
+    let Some(ends) = gather(&args, &mut buffer) else {
+        return failed(lua, "redis.acl_check_cmd() require a string or integer arguments");
+    };
+    let mut start = 0;
+    let slices: Vec<&[u8]> =
+        ends.iter().map(|&end| &buffer[std::mem::replace(&mut start, end)..end]).collect();
+    match SCRIPT.with(|(_, host)| host.0.may_run(&slices)) {
+        Ok(may) => Ok((Value::Nil, Value::Boolean(may))),
+        Err(_) => failed(lua, "Invalid command passed to redis.acl_check_cmd()"),
+    }
+}

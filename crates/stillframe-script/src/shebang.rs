@@ -1,0 +1,80 @@
+//! The first line of a script: `#!lua flags=no-writes,allow-stale`.
+
+use crate::error::LoadError;
+
+/// What a script says of itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Flags {
+    /// It has a first line that says so: Redis refuses more to those without.
+    pub declared: bool,
+    /// It writes nothing, and may run where writes are refused.
+    pub no_writes: bool,
+    /// It may run out of memory.
+    pub allow_oom: bool,
+    /// It may run at a replica that has lost its primary.
+    pub allow_stale: bool,
+    /// It does not run in a cluster.
+    pub no_cluster: bool,
+    /// It may name keys of several slots.
+    pub allow_cross_slot_keys: bool,
+}
+
+/// Reads the first line, if it is a shebang: the flags, and where the rest begins.
+pub(crate) fn read(source: &[u8]) -> Result<(Flags, usize), LoadError> {
+    if !source.starts_with(b"#!") {
+        return Ok((Flags::default(), 0));
+    }
+    let end = source.iter().position(|&byte| byte == b'\n').ok_or(LoadError::Shebang)?;
+    let line = String::from_utf8_lossy(&source[..end]).into_owned();
+    let mut parts = line.split([' ', '\t', '\r']).filter(|part| !part.is_empty());
+    let engine = parts.next().unwrap_or_default();
+    if engine != "#!lua" {
+        return Err(LoadError::Engine(engine.to_owned()));
+    }
+    let mut flags = Flags { declared: true, ..Flags::default() };
+    for part in parts {
+        let Some(names) = part.strip_prefix("flags=") else {
+            return Err(LoadError::Option(part.to_owned()));
+        };
+        names.split(',').filter(|name| !name.is_empty()).try_for_each(|name| flags.set(name))?;
+    }
+    // The line end stays, so that lines are counted from the shebang on.
+    Ok((flags, end))
+}
+
+impl Flags {
+    /// Sets a flag by the name that Redis gives it.
+    pub(crate) fn set(&mut self, name: &str) -> Result<(), LoadError> {
+        match name {
+            "no-writes" => self.no_writes = true,
+            "allow-oom" => self.allow_oom = true,
+            "allow-stale" => self.allow_stale = true,
+            "no-cluster" => self.no_cluster = true,
+            "allow-cross-slot-keys" => self.allow_cross_slot_keys = true,
+            _ => return Err(LoadError::Flag(name.to_owned())),
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_are_read() {
+        let (flags, rest) = read(b"#!lua flags=no-writes,allow-oom\nreturn 1").unwrap();
+        assert!(flags.declared && flags.no_writes && flags.allow_oom && !flags.allow_stale);
+        assert_eq!(rest, 31);
+        assert_eq!(read(b"return 1"), Ok((Flags::default(), 0)));
+    }
+
+    #[test]
+    fn a_malformed_first_line_is_refused_with_the_text_of_redis() {
+        let refused = |source: &str| read(source.as_bytes()).unwrap_err().to_string();
+        assert_eq!(refused("#!lua"), "Invalid script shebang");
+        assert_eq!(refused("#!py\n"), "Unexpected engine in script shebang: #!py");
+        assert_eq!(refused("#!lua flags=x\n"), "Unexpected flag in script shebang: x");
+        assert_eq!(refused("#!lua a=b\n"), "Unknown lua shebang option: a=b");
+    }
+}
