@@ -20,6 +20,23 @@ pub fn command(random: &mut Random) -> Words {
     filled(random.pick(kind), random)
 }
 
+/// A script that runs requests one after the other and returns their replies; no error ends it.
+pub fn script(requests: &[Words]) -> Words {
+    const SOURCE: &[u8] = b"local at, replies = 1, {} \
+        while at <= #ARGV do \
+            local count = tonumber(ARGV[at]) \
+            replies[#replies + 1] = redis.pcall(unpack(ARGV, at + 1, at + count)) \
+            at = at + count + 1 \
+        end \
+        return replies";
+    let mut words: Words = [b"EVAL", SOURCE, b"0"].map(<[u8]>::to_vec).into();
+    for request in requests {
+        words.push(request.len().to_string().into_bytes());
+        words.extend_from_slice(request);
+    }
+    words
+}
+
 /// The names of all commands that [`command`] gives.
 pub fn names() -> impl Iterator<Item = &'static str> {
     KINDS.into_iter().flatten().flat_map(|template| names_of(template))

@@ -33,6 +33,7 @@ mod process;
 mod replay;
 mod replication;
 mod rewind;
+mod scripts;
 mod server;
 mod start;
 mod state;

@@ -3,6 +3,7 @@
 use stillframe_keyspace::Keyspace;
 use stillframe_redis::{Command, Ledger, Random, Refusal, flags};
 use stillframe_resp::Out;
+use stillframe_script::Engine;
 
 use crate::acl::Users;
 use crate::client::{Replies, Session};
@@ -16,6 +17,7 @@ use crate::persistence::{Saves, Storage};
 use crate::process::Process;
 use crate::replay::Loading;
 use crate::replication::{Replication, Transfers, replicas_at};
+use crate::scripts::Scripts;
 
 /// The state of the server, which every command may see and change.
 pub(crate) struct ServerState {
@@ -39,6 +41,8 @@ pub(crate) struct ServerState {
     pub(crate) memory: Memory,
     /// Sockets, TLS, and other servers.
     pub(crate) net: Network,
+    /// The interpreter of scripts.
+    pub(crate) scripts: Scripts,
     /// This process and its shutdown.
     pub(crate) process: Process,
 }
@@ -58,6 +62,7 @@ impl ServerState {
             hub: Hub::default(),
             memory: Memory::default(),
             net: Network::default(),
+            scripts: Scripts::default(),
             config,
             users,
             clock,
@@ -116,6 +121,14 @@ impl ServerState {
         self.send_events();
     }
 
+    /// The interpreter of scripts.
+    ///
+    /// # Errors
+    /// There is none, or a script is running.
+    pub(crate) fn engine_of_scripts(&mut self) -> Result<&mut Engine, Refusal> {
+        self.scripts.engine(&self.config)
+    }
+
     /// Whether data is being loaded, at start or from a primary.
     #[inline]
     pub(crate) fn is_loading(&self) -> bool {
@@ -151,7 +164,7 @@ impl ServerState {
 
     /// Whether a request must wait because it, or the transaction that it executes, may write.
     pub(crate) fn postpones_request<S>(&self, command: &Command<S>, session: &Session) -> bool {
-        let changes = session.has(command, flags::WRITE);
+        let changes = session.has(command, flags::WRITE | flags::SCRIPT);
         let may_write = changes || session.has(command, flags::MAY_REPLICATE);
         self.hub.pause_stops(may_write)
             || may_write && self.postpones_writes()

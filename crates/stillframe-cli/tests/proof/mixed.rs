@@ -11,7 +11,7 @@ use crate::collections::{keys, redis};
 use crate::files::check_dump;
 use crate::support::beside::{By, Pair, SLACK_MS, Words, first_difference, number, shown};
 use crate::support::{Client, Kind, Random, Reply, Server, Setup, redis_is_here, rounds};
-use stillframe_peers::requests::{KEYS, command, filled};
+use stillframe_peers::requests::{KEYS, command, filled, script};
 
 /// Commands sent at once.
 const BATCH: usize = 40;
@@ -55,6 +55,7 @@ pub(crate) fn run_batch(pair: &mut Pair, random: &mut Random, history: &mut Vec<
         match random.below(25) {
             0 => transaction(random, &mut batch),
             1 => names(random, &mut batch),
+            2 => scripted(random, &mut batch),
             _ => batch.push(command(random)),
         }
     }
@@ -77,6 +78,15 @@ fn transaction(random: &mut Random, batch: &mut Vec<Words>) {
         }
     }
     batch.push(filled(random.pick(&["EXEC", "EXEC", "EXEC", "DISCARD"]), random));
+}
+
+/// Requests in a script, whose replies are compared byte for byte.
+fn scripted(random: &mut Random, batch: &mut Vec<Words>) {
+    let mut requests = Vec::new();
+    for _ in 0..1 + random.below(4) {
+        requests.extend(Some(command(random)).filter(|words| By::of(words) == By::Bytes));
+    }
+    batch.push(script(&requests));
 }
 
 /// Ranges by name are only defined where all scores are equal.

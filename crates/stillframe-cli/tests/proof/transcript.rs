@@ -43,6 +43,11 @@ fn publish_and_subscribe_as_redis() {
 }
 
 #[test]
+fn scripts_reply_as_in_redis() {
+    prove("scripts");
+}
+
+#[test]
 fn server_commands_reply_as_redis() {
     prove("server");
 }

@@ -38,9 +38,15 @@ pub const SKIP_SLOWLOG: u32 = 1 << 15;
 pub const MOVABLE_KEYS: u32 = 1 << 16;
 /// Redis has it, this server has not.
 pub const ABSENT: u32 = 1 << 19;
+/// Runs a script, which may write.
+pub const SCRIPT: u32 = 1 << 20;
+/// Shows itself to those who monitor.
+pub const SKIP_MONITOR: u32 = 1 << 21;
+/// May name no key at all, though it may name some.
+pub const NO_MANDATORY_KEYS: u32 = 1 << 22;
 
 /// What COMMAND calls the flags that it shows, in its order.
-pub const NAMES: [(u32, &str); 16] = [
+pub const NAMES: [(u32, &str); 18] = [
     (WRITE, "write"),
     (READONLY, "readonly"),
     (DENYOOM, "denyoom"),
@@ -49,19 +55,25 @@ pub const NAMES: [(u32, &str); 16] = [
     (NOSCRIPT, "noscript"),
     (LOADING, "loading"),
     (STALE, "stale"),
+    (SKIP_MONITOR, "skip_monitor"),
     (SKIP_SLOWLOG, "skip_slowlog"),
     (FAST, "fast"),
     (NO_AUTH, "no_auth"),
     (NO_ASYNC_LOADING, "no_async_loading"),
     (NO_MULTI, "no_multi"),
     (BLOCKING, "blocking"),
+    (NO_MANDATORY_KEYS, "no_mandatory_keys"),
     (MOVABLE_KEYS, "movablekeys"),
     (ALLOW_BUSY, "allow_busy"),
 ];
 
 /// What the list calls flags that COMMAND does not show.
-pub const HIDDEN: [(u32, &str); 3] =
-    [(NOT_QUEUED, "not_queued"), (MAY_REPLICATE, "may_replicate"), (ABSENT, "absent")];
+pub const HIDDEN: [(u32, &str); 4] = [
+    (NOT_QUEUED, "not_queued"),
+    (MAY_REPLICATE, "may_replicate"),
+    (ABSENT, "absent"),
+    (SCRIPT, "script"),
+];
 
 /// The flag of a name.
 pub(super) fn bit(name: &str) -> Option<u32> {

@@ -10,6 +10,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use stillframe_keyspace::{Keyspace, KeyspaceStats};
+use stillframe_script::Engine;
 
 use super::Table;
 use crate::clock::unix_millis;
@@ -66,6 +67,11 @@ impl<'a> Seen<'a> {
 
     fn dataset(&self) -> u64 {
         self.stats.entry_bytes as u64
+    }
+
+    /// A figure of the interpreter of scripts, or 0 while there is none.
+    fn scripts(&self, read: fn(&Engine) -> usize) -> usize {
+        self.server.scripts.loaded().map_or(0, read)
     }
 
     fn running(&self) -> Option<&'a Save> {
@@ -412,16 +418,16 @@ pub(super) static MEMORY: &[Figure] = &[
     figure("total_system_memory", |_| Some(Value::Size(process::machine_memory_bytes()))),
     figure("maxmemory", |s| Some(Value::Size(s.server.config.maxmemory_bytes)))
         .gauge("redis_memory_max_bytes", "The limit of memory, or 0 (maxmemory)."),
-    none("used_memory_lua"),
-    none("used_memory_vm_eval"),
-    none("used_memory_scripts_eval"),
-    none("number_of_cached_scripts"),
+    always!("used_memory_lua", |s| s.scripts(Engine::memory_bytes)),
+    always!("used_memory_vm_eval", |s| s.scripts(Engine::memory_bytes)),
+    always!("used_memory_scripts_eval", |s| s.scripts(Engine::list_bytes)),
+    always!("number_of_cached_scripts", |s| s.scripts(Engine::len)),
     none("number_of_functions"),
     none("number_of_libraries"),
     none("used_memory_vm_functions"),
-    none("used_memory_vm_total"),
+    always!("used_memory_vm_total", |s| s.scripts(Engine::memory_bytes)),
     none("used_memory_functions"),
-    none("used_memory_scripts"),
+    always!("used_memory_scripts", |s| s.scripts(Engine::list_bytes)),
     always!("maxmemory_policy", |s| s.server.config.maxmemory_policy.name()),
     always!("mem_counted_for_evict", |s| s.counted())
         .gauge("stillframe_memory_counted_bytes", "Bytes that maxmemory is compared with."),

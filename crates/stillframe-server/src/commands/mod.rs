@@ -24,6 +24,7 @@ mod pubsub;
 mod refusals;
 mod replay;
 mod replication;
+mod scripts;
 #[cfg(test)]
 mod table_tests;
 mod tracking;
@@ -117,6 +118,7 @@ pub(crate) fn table() -> Table {
     lolwut::register(&mut table);
     migrate::register(&mut table);
     debug::register(&mut table);
+    scripts::register(&mut table);
     table
 }
 
@@ -277,10 +279,8 @@ pub(crate) fn run(ctx: &mut Context<'_>, index: usize, args: &[&[u8]]) {
     if ctx.server.ledger.effects.wanted() {
         note_effects(ctx, args, ctx.server.ledger.dirty > dirty);
     }
-    let shown = ctx.server.hub.is_monitored() && ctx.server.storage.loading().is_none();
-    if shown && !command.has(flags::ADMIN) {
-        let terms = Terms::new(&ctx.server.config, &ctx.server.clock);
-        ctx.server.hub.show_request(terms, ctx.session, &mut ctx.out, args);
+    if ctx.server.hub.is_monitored() && !command.has(flags::ADMIN | flags::SKIP_MONITOR) {
+        show(ctx, args);
     }
     if ctx.session.tracking.is_some() && command.has(flags::READONLY) {
         ctx.server.hub.remember_read(ctx.session, &command.keys.of(args));
@@ -308,6 +308,16 @@ pub(crate) fn run(ctx: &mut Context<'_>, index: usize, args: &[&[u8]]) {
             mail.clear();
         }
         ctx.out.buffer.splice(start..start, mail.drain(..));
+    }
+}
+
+/// Shows a request to those who monitor.
+#[cold]
+fn show(ctx: &mut Context<'_>, args: &[&[u8]]) {
+    if ctx.server.storage.loading().is_none() {
+        let terms = Terms::new(&ctx.server.config, &ctx.server.clock);
+        let by_script = ctx.server.scripts.is_running();
+        ctx.server.hub.show_request(terms, ctx.session, &mut ctx.out, (args, by_script));
     }
 }
 

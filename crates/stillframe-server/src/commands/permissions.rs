@@ -95,7 +95,7 @@ fn no_command(name: &str) -> Refusal {
 }
 
 #[cold]
-fn find_denied(ctx: &mut Context<'_>, index: usize, args: &[&[u8]]) -> Option<Denied> {
+pub(super) fn find_denied(ctx: &mut Context<'_>, index: usize, args: &[&[u8]]) -> Option<Denied> {
     let command = ctx.table.get(index);
     let touched = touched(command, index, args);
     let users = &ctx.server.users;

@@ -65,7 +65,7 @@ pub(super) fn may_run(ctx: &mut Context<'_>, index: usize, args: &[&[u8]]) -> Re
 }
 
 /// Why replication refuses all writes of clients, in Redis's words.
-fn no_writes(server: &ServerState) -> Option<&'static str> {
+pub(super) fn no_writes(server: &ServerState) -> Option<&'static str> {
     let settings = &server.config.replication;
     if server.replication.is_replica() {
         return settings

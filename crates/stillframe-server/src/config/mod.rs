@@ -172,6 +172,10 @@ settings! {
         "aclfile": text() .at_start();
     acllog_len_max: usize = 128,
         "acllog-max-len": whole(0, LONG_MAX);
+    script_memory_bytes: usize = 1 << 30,
+        "script-memory-limit": bytes(4 << 20, LONG_MAX);
+    script_instructions: u64 = 0,
+        "script-instruction-limit": whole(0, LONG_MAX as u64);
     /// New users may use all channels.
     acl_all_channels: bool = false,
         "acl-pubsub-default": one_of([("allchannels", true), ("resetchannels", false)]);

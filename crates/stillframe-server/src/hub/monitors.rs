@@ -58,12 +58,12 @@ impl Hub {
         terms: Terms<'_>,
         session: &Session,
         out: &mut Out<'_>,
-        args: &[&[u8]],
+        (args, by_script): (&[&[u8]], bool),
     ) {
         if session.caller.internal {
             return;
         }
-        let line = line(session, args);
+        let line = line(session, args, by_script);
         let mut message = Message::new(|out: &mut Out<'_>| out.simple(&line));
         // Delivering does not change the list: a closed client leaves it at the end of the turn.
         for at in 0..self.monitors.len() {
@@ -76,10 +76,11 @@ impl Hub {
     }
 }
 
-fn line(session: &Session, args: &[&[u8]]) -> String {
+fn line(session: &Session, args: &[&[u8]], by_script: bool) -> String {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let (seconds, micros) = (since.as_secs(), since.subsec_micros());
     let peer = match &session.caller.peer {
+        _ if by_script => "lua".to_owned(),
         Address::Net(address) => address.to_string(),
         Address::Unix(path) => format!("unix:{path}"),
     };

@@ -89,6 +89,12 @@ impl Served {
         self.silent = silent;
     }
 
+    /// Whether the reply to the request under way will be dropped, or messages wait for another
+    /// reason.
+    pub(crate) fn is_silent(&self) -> bool {
+        self.silent
+    }
+
     /// Whether it may get one more message; above its limit it gets none, and is closed after the
     /// request.
     pub(super) fn takes_mail(&self) -> bool {

@@ -145,7 +145,7 @@ impl Program {
                     _ => request(&mut self.random, now, prefix),
                 };
                 let is_shared = ["SWAPDB", "FLUSHDB", "FLUSHALL"].map(str::as_bytes);
-                if prefix == "w" && is_shared.contains(&&*args[0]) {
+                if prefix == "w" && args.iter().any(|word| is_shared.contains(&&**word)) {
                     continue;
                 }
                 let shown: Vec<_> = args.iter().map(|arg| arg.escape_ascii().to_string()).collect();

@@ -141,8 +141,18 @@ pub(super) fn pick<T: Copy>(random: &mut Random, from: &[T]) -> T {
     from[random.below(from.len())]
 }
 
-/// A request at unix time `now`, of keys whose names begin with `prefix`.
+/// A request at unix time `now`, of keys whose names begin with `prefix`; now and then a script
+/// that runs some.
 pub(super) fn request(random: &mut Random, now: i64, prefix: &str) -> Vec<Vec<u8>> {
+    if random.below(10) == 0 {
+        let count = 1 + random.below(3);
+        let requests: Vec<_> = (0..count).map(|_| plain(random, now, prefix)).collect();
+        return stillframe_peers::requests::script(&requests);
+    }
+    plain(random, now, prefix)
+}
+
+fn plain(random: &mut Random, now: i64, prefix: &str) -> Vec<Vec<u8>> {
     let line = match random.below(12) {
         0..=2 => pick(random, &WAITING),
         3 | 4 => pick(random, &MOVING),

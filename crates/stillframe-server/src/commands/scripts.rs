@@ -1,0 +1,351 @@
+//! Scripts: EVAL, EVALSHA, their read-only forms, SCRIPT.
+//!
+//! A script is one request: it runs within one turn of the command thread, and what its requests
+//! did is one unit for log and replicas, as a transaction's. Its requests are checked as those of
+//! its client are, and counted as commands of their own.
+
+use stillframe_redis::Refusal;
+use stillframe_redis::errors::NOT_AN_INTEGER;
+use stillframe_redis::flags::NOSCRIPT;
+use stillframe_resp::{Out, Protocol};
+use stillframe_script::{
+    Call, Engine, Flags, Host, Level, LoadError, NotACommand, Propagation, Sha, Verdict,
+};
+
+use super::{Context, Lookup, Table, flags, permissions, run};
+use crate::acl::Denied;
+use crate::memory::{Room, make_room};
+
+/// Adds the commands of this module.
+pub(crate) fn register(table: &mut Table) {
+    table.add_server("eval", eval);
+    table.add_server("evalsha", evalsha);
+    table.add_server("eval_ro", eval_ro);
+    table.add_server("evalsha_ro", evalsha_ro);
+    table.add_server("script", help);
+    table.add_server("script|debug", debug);
+    table.add_server("script|exists", exists);
+    table.add_server("script|flush", flush);
+    table.add_server("script|help", help);
+    table.add_server("script|kill", kill);
+    table.add_server("script|load", load);
+}
+
+fn eval(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
+    evaluate(ctx, args, false)
+}
+
+fn eval_ro(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
+    evaluate(ctx, args, true)
+}
+
+fn evalsha(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
+    evaluate_loaded(ctx, args, false)
+}
+
+fn evalsha_ro(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
+    evaluate_loaded(ctx, args, true)
+}
+
+fn evaluate(ctx: &mut Context<'_>, args: &[&[u8]], reads: bool) -> Result<(), Refusal> {
+    let keys = count_keys(args)?;
+    let sha = ctx.server.engine_of_scripts()?.load(args[1]).map_err(unloadable)?;
+    execute(ctx, (sha, keys), reads, args)
+}
+
+fn evaluate_loaded(ctx: &mut Context<'_>, args: &[&[u8]], reads: bool) -> Result<(), Refusal> {
+    let keys = count_keys(args)?;
+    let engine = ctx.server.engine_of_scripts()?;
+    let sha = Sha::parse(args[1]).filter(|sha| engine.flags(*sha).is_some());
+    let sha = sha.ok_or("NOSCRIPT No matching script. Please use EVAL.")?;
+    execute(ctx, (sha, keys), reads, args)
+}
+
+/// How many of the arguments after the third are keys.
+fn count_keys(args: &[&[u8]]) -> Result<usize, Refusal> {
+    let count = stillframe_resp::parse_integer(args[2]).ok_or(NOT_AN_INTEGER)?;
+    match usize::try_from(count) {
+        Err(_) => Err("ERR Number of keys can't be negative".into()),
+        Ok(count) if count > args.len() - 3 => {
+            Err("ERR Number of keys can't be greater than number of args".into())
+        }
+        Ok(count) => Ok(count),
+    }
+}
+
+fn unloadable(error: LoadError) -> Refusal {
+    format!("ERR {error}").into()
+}
+
+/// Runs a loaded script with so many keys.
+fn execute(
+    ctx: &mut Context<'_>,
+    (sha, keys): (Sha, usize),
+    reads: bool,
+    request: &[&[u8]],
+) -> Result<(), Refusal> {
+    if ctx.server.hub.is_monitored() {
+        super::show(ctx, request); // before what the script asks for
+    }
+    let Some(mut engine) = ctx.server.scripts.lend() else {
+        return Err("ERR a script is running".into());
+    };
+    let said = engine.flags(sha).unwrap_or_default();
+    let outcome = may_start(ctx, said, reads).and_then(|out_of_memory| {
+        let (keys, args) = request[3..].split_at(keys);
+        let call = Call { sha, keys, args };
+        run_in(ctx, &mut engine, call, (said, reads || said.no_writes, out_of_memory))
+    });
+    ctx.server.scripts.give_back(engine);
+    outcome
+}
+
+/// Runs a script as one unit for log and replicas.
+fn run_in(
+    ctx: &mut Context<'_>,
+    engine: &mut Engine,
+    call: Call<'_>,
+    (flags, reads, out_of_memory): (Flags, bool, bool),
+) -> Result<(), Refusal> {
+    let (place, db) = (ctx.session.caller.last_command, ctx.session.caller.db);
+    let in_exec = std::mem::replace(&mut ctx.server.ledger.in_exec, true);
+    let silent = ctx.server.hub.clients.served.is_silent();
+    ctx.server.hub.clients.served.silence(true); // messages wait for the script's reply
+    let mut reply = Vec::new();
+    let mut out = Out::new(&mut reply, ctx.out.protocol);
+    out.limit = ctx.out.room();
+    let inner = Context {
+        keyspace: &mut *ctx.keyspace,
+        server: &mut *ctx.server,
+        session: &mut *ctx.session,
+        out: ctx.out.reborrow(),
+        now: ctx.now,
+        table: ctx.table,
+        refused: None,
+    };
+    let mut running = Running { ctx: inner, flags, reads, wrote: false, out_of_memory };
+    let result = engine.run(call, &mut running, &mut out);
+    ctx.server.hub.clients.served.silence(silent);
+    ctx.server.ledger.in_exec = in_exec;
+    (ctx.session.caller.last_command, ctx.session.caller.db) = (place, db);
+    ctx.data().no_effect(); // its requests had their own
+    match result {
+        Ok(()) => ctx.out.raw(&reply),
+        // The request that failed was counted, and the script's error is the same one.
+        Err(error) if error.counted => ctx.out.error(error.text),
+        Err(error) => return Err(error.text.into()),
+    }
+    Ok(())
+}
+
+/// Whether a script may start, by what it says of itself; and whether memory is used up.
+fn may_start(ctx: &mut Context<'_>, said: Flags, reads: bool) -> Result<bool, Refusal> {
+    let internal = ctx.session.caller.internal;
+    let limited = ctx.server.config.maxmemory_bytes > 0 && !internal;
+    let out_of_memory = limited && make_room(ctx.keyspace, ctx.server) == Room::None;
+    if !said.declared || internal {
+        return Ok(out_of_memory);
+    }
+    if reads && !said.no_writes {
+        return Err("ERR Can not execute a script with write flag using *_ro command.".into());
+    }
+    if !said.no_writes {
+        if let Some(refusal) = ctx.server.storage.writes_refused(&ctx.server.config) {
+            return Err(refusal.into());
+        }
+        if let Some(refusal) = super::refusals::no_writes(ctx.server) {
+            return Err(match refusal.starts_with("READONLY") {
+                true => "READONLY You can not run script with write flag on readonly replica.",
+                false => refusal,
+            }
+            .into());
+        }
+        if out_of_memory && !said.allow_oom {
+            return Err("OOM allow-oom flag is not set on the script, can not run it when used \
+                        memory > 'maxmemory'"
+                .into());
+        }
+    }
+    Ok(out_of_memory)
+}
+
+/// The server as a running script sees it.
+struct Running<'a> {
+    ctx: Context<'a>,
+    flags: Flags,
+    /// It may not write.
+    reads: bool,
+    /// It has written.
+    wrote: bool,
+    /// It started while memory was used up.
+    out_of_memory: bool,
+}
+
+impl Running<'_> {
+    /// The command of a request, if the script may run it now.
+    fn check(&mut self, args: &[&[u8]]) -> Result<usize, Refusal> {
+        let ctx = &mut self.ctx;
+        let found = match ctx.table.lookup_for_client(args) {
+            Lookup::Found(index) => index,
+            _ => return Err("ERR Unknown Redis command called from script".into()),
+        };
+        let command = ctx.table.get(found);
+        if command.has(flags::ABSENT) {
+            return Err("ERR Unknown Redis command called from script".into());
+        }
+        if !command.accepts(args.len()) {
+            return Err("ERR Wrong number of args calling Redis command from script".into());
+        }
+        if command.has(NOSCRIPT) {
+            return Err("ERR This Redis command is not allowed from script".into());
+        }
+        let unlimited = ctx.server.users.get(ctx.session.user).is_some_and(|user| user.unlimited);
+        ctx.session.caller.reads_all_keys = unlimited;
+        if !unlimited && let Some(denied) = permissions::find_denied(ctx, found, args) {
+            return Err(match denied {
+                Denied::Command => {
+                    "ERR The user executing the script can't run this command or subcommand"
+                }
+                Denied::Key(_) => {
+                    "ERR The user executing the script can't access at least one of the keys \
+                     mentioned in the command arguments"
+                }
+                Denied::Channel(_) => {
+                    "ERR The user executing the script can't publish to the channel mentioned in \
+                     the command"
+                }
+            }
+            .into());
+        }
+        let writes = command.has(flags::WRITE);
+        if writes && self.reads {
+            return Err("ERR Write commands are not allowed from read-only scripts.".into());
+        }
+        if writes {
+            if let Some(refusal) = super::refusals::no_writes(ctx.server) {
+                return Err(refusal.into());
+            }
+            if let Some(refusal) = ctx.server.storage.writes_refused(&ctx.server.config) {
+                return Err(refusal.into());
+            }
+        }
+        let grows = command.has(flags::DENYOOM) && !self.flags.allow_oom && !self.wrote;
+        if self.out_of_memory && grows {
+            return Err(super::OUT_OF_MEMORY);
+        }
+        self.wrote |= writes;
+        Ok(found)
+    }
+}
+
+impl Host for Running<'_> {
+    fn call(&mut self, args: &[&[u8]], protocol: Protocol, reply: &mut Vec<u8>) {
+        let checked = self.check(args);
+        let ctx = &mut self.ctx;
+        let mut inner = Context {
+            keyspace: &mut *ctx.keyspace,
+            server: &mut *ctx.server,
+            session: &mut *ctx.session,
+            out: Out::new(reply, protocol),
+            now: ctx.now,
+            table: ctx.table,
+            refused: None,
+        };
+        match checked {
+            Ok(index) => match ctx.table.real_name(index, args[0]) {
+                Some(name) => run(&mut inner, index, &[&[name.as_bytes()], &args[1..]].concat()),
+                None => run(&mut inner, index, args),
+            },
+            Err(refusal) => inner.answer_refusal(refusal),
+        }
+    }
+
+    fn may_run(&mut self, args: &[&[u8]]) -> Result<bool, NotACommand> {
+        let ctx = &mut self.ctx;
+        let Lookup::Found(index) = ctx.table.lookup_for_client(args) else {
+            return Err(NotACommand);
+        };
+        if !ctx.table.get(index).accepts(args.len()) {
+            return Err(NotACommand);
+        }
+        let touched = permissions::touched(ctx.table.get(index), index, args);
+        let user = ctx.server.users.get(ctx.session.user);
+        Ok(user.is_some_and(|user| user.unlimited || user.check(&touched).is_ok()))
+    }
+
+    fn log(&mut self, level: Level, message: &[u8]) {
+        let text = String::from_utf8_lossy(message);
+        match level {
+            Level::Debug => tracing::debug!("{text}"),
+            Level::Verbose | Level::Notice => tracing::info!("{text}"),
+            Level::Warning => tracing::warn!("{text}"),
+        }
+    }
+
+    fn propagate(&mut self, to: Propagation) -> bool {
+        to.log && to.replicas
+    }
+
+    fn pause(&mut self) -> Verdict {
+        Verdict::GoOn
+    }
+}
+
+/// `SCRIPT LOAD`
+fn load(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
+    let sha = ctx.server.engine_of_scripts()?.load(args[2]).map_err(unloadable)?;
+    ctx.out.bulk(sha.as_str());
+    Ok(())
+}
+
+/// `SCRIPT EXISTS`
+fn exists(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
+    ctx.out.array(args.len() - 2);
+    for name in &args[2..] {
+        let engine = ctx.server.scripts.loaded();
+        let sha = Sha::parse(name);
+        let found = engine.zip(sha).is_some_and(|(engine, sha)| engine.flags(sha).is_some());
+        ctx.out.integer(found.into());
+    }
+    Ok(())
+}
+
+/// `SCRIPT FLUSH [ASYNC | SYNC]`
+fn flush(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
+    match &args[2..] {
+        [] => {}
+        [mode] if mode.eq_ignore_ascii_case(b"sync") || mode.eq_ignore_ascii_case(b"async") => {}
+        _ => return Err("ERR SCRIPT FLUSH only support SYNC|ASYNC option".into()),
+    }
+    ctx.server.scripts.flush();
+    ctx.out.ok();
+    Ok(())
+}
+
+/// `SCRIPT KILL`
+fn kill(_ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
+    Err("NOTBUSY No scripts in execution right now.".into())
+}
+
+/// `SCRIPT DEBUG`
+fn debug(_ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
+    Err("ERR SCRIPT DEBUG: this server has no debugger for scripts".into())
+}
+
+/// `SCRIPT HELP`
+fn help(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
+    ctx.out.lines(&[
+        "SCRIPT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+        "EXISTS <sha1> [<sha1> ...]",
+        "    Return for each script whether it is loaded.",
+        "FLUSH [ASYNC|SYNC]",
+        "    Forget all scripts.",
+        "KILL",
+        "    End the script that runs, unless it has written.",
+        "LOAD <script>",
+        "    Load a script without running it.",
+        "HELP",
+        "    Print this help.",
+    ]);
+    Ok(())
+}
