@@ -139,7 +139,11 @@ pub(super) fn note_of(ctx: &mut Context<'_>, reason: &'static str, object: Vec<u
     let entry = Entry {
         count: 0,
         reason,
-        context: if within { "multi" } else { "toplevel" },
+        context: match within {
+            _ if ctx.server.scripts.is_running() => "lua",
+            true => "multi",
+            false => "toplevel",
+        },
         object,
         user,
         client: describe_own(ctx),

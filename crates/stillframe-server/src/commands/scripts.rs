@@ -48,17 +48,26 @@ fn evalsha_ro(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
 }
 
 fn evaluate(ctx: &mut Context<'_>, args: &[&[u8]], reads: bool) -> Result<(), Refusal> {
+    show_first(ctx, args);
     let keys = count_keys(args)?;
     let sha = ctx.server.engine_of_scripts()?.load(args[1]).map_err(unloadable)?;
     execute(ctx, (sha, keys), reads, args)
 }
 
 fn evaluate_loaded(ctx: &mut Context<'_>, args: &[&[u8]], reads: bool) -> Result<(), Refusal> {
+    show_first(ctx, args);
     let keys = count_keys(args)?;
     let engine = ctx.server.engine_of_scripts()?;
     let sha = Sha::parse(args[1]).filter(|sha| engine.flags(*sha).is_some());
     let sha = sha.ok_or("NOSCRIPT No matching script. Please use EVAL.")?;
     execute(ctx, (sha, keys), reads, args)
+}
+
+/// Shows the request to those who monitor, before what the script asks for.
+fn show_first(ctx: &mut Context<'_>, args: &[&[u8]]) {
+    if ctx.server.hub.is_monitored() {
+        super::show(ctx, args);
+    }
 }
 
 /// How many of the arguments after the third are keys.
@@ -84,9 +93,6 @@ fn execute(
     reads: bool,
     request: &[&[u8]],
 ) -> Result<(), Refusal> {
-    if ctx.server.hub.is_monitored() {
-        super::show(ctx, request); // before what the script asks for
-    }
     let Some(mut engine) = ctx.server.scripts.lend() else {
         return Err("ERR a script is running".into());
     };
@@ -132,7 +138,10 @@ fn run_in(
     match result {
         Ok(()) => ctx.out.raw(&reply),
         // The request that failed was counted, and the script's error is the same one.
-        Err(error) if error.counted => ctx.out.error(error.text),
+        Err(error) if error.counted => {
+            ctx.server.meter.stats.commands[place].failed += 1;
+            ctx.out.error(error.text);
+        }
         Err(error) => return Err(error.text.into()),
     }
     Ok(())
@@ -182,17 +191,20 @@ struct Running<'a> {
 }
 
 impl Running<'_> {
-    /// The command of a request, if the script may run it now.
-    fn check(&mut self, args: &[&[u8]]) -> Result<usize, Refusal> {
-        let ctx = &mut self.ctx;
-        let found = match ctx.table.lookup_for_client(args) {
-            Lookup::Found(index) => index,
-            _ => return Err("ERR Unknown Redis command called from script".into()),
-        };
-        let command = ctx.table.get(found);
-        if command.has(flags::ABSENT) {
-            return Err("ERR Unknown Redis command called from script".into());
+    /// The command of a request, if there is one.
+    fn find(&self, args: &[&[u8]]) -> Option<usize> {
+        match self.ctx.table.lookup_for_client(args) {
+            Lookup::Found(index) => {
+                Some(index).filter(|index| !self.ctx.table.get(*index).has(flags::ABSENT))
+            }
+            Lookup::Unknown | Lookup::UnknownSubcommand => None,
         }
+    }
+
+    /// Checks that the script may run a command now.
+    fn check(&mut self, found: usize, args: &[&[u8]]) -> Result<(), Refusal> {
+        let ctx = &mut self.ctx;
+        let command = ctx.table.get(found);
         if !command.accepts(args.len()) {
             return Err("ERR Wrong number of args calling Redis command from script".into());
         }
@@ -234,13 +246,17 @@ impl Running<'_> {
             return Err(super::OUT_OF_MEMORY);
         }
         self.wrote |= writes;
-        Ok(found)
+        Ok(())
     }
 }
 
 impl Host for Running<'_> {
     fn call(&mut self, args: &[&[u8]], protocol: Protocol, reply: &mut Vec<u8>) {
-        let checked = self.check(args);
+        let found = self.find(args);
+        let refused = match found {
+            None => Some("ERR Unknown Redis command called from script".into()),
+            Some(index) => self.check(index, args).err(),
+        };
         let ctx = &mut self.ctx;
         let mut inner = Context {
             keyspace: &mut *ctx.keyspace,
@@ -251,12 +267,16 @@ impl Host for Running<'_> {
             table: ctx.table,
             refused: None,
         };
-        match checked {
-            Ok(index) => match ctx.table.real_name(index, args[0]) {
+        if let Some(refusal) = refused {
+            if let Some(index) = found {
+                inner.server.meter.stats.commands[index].rejected += 1;
+            }
+            inner.answer_refusal(refusal);
+        } else if let Some(index) = found {
+            match ctx.table.real_name(index, args[0]) {
                 Some(name) => run(&mut inner, index, &[&[name.as_bytes()], &args[1..]].concat()),
                 None => run(&mut inner, index, args),
-            },
-            Err(refusal) => inner.answer_refusal(refusal),
+            }
         }
     }
 
