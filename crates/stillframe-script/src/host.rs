@@ -18,7 +18,7 @@ pub trait Host {
     /// Decides where the writes that follow go (`redis.set_repl`); false if they cannot go there.
     fn propagate(&mut self, to: Propagation) -> bool;
 
-    /// Whether the script may go on. Called every [`INSTRUCTIONS_PER_PAUSE`] instructions.
+    /// Whether the script may go on. Called every 100,000 instructions.
     fn pause(&mut self) -> Verdict;
 }
 
