@@ -84,6 +84,8 @@ impl Figures {
     #[must_use]
     pub fn shipped() -> Self {
         let section = PAGE.split_once(HEADING).map_or("", |(_, section)| section);
+        // Tables of other loads have headings of their own.
+        let section = section.split_once("\n### ").map_or(section, |(section, _)| section);
         let rows = section.lines().filter_map(|line| {
             let (name, cells) = line.strip_prefix("| `")?.split_once("` |")?;
             row(name, cells)
