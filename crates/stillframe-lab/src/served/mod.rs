@@ -103,18 +103,18 @@ fn round(case: &Case, service: &Service, setup: &Setup, record: Record) -> Resul
     };
     load(&first)?;
     let mut client = server.client()?;
-    wait_for_save(&mut client, || Ok(()))?;
+    wait_for_save(&mut client, || ())?;
     client.call(&[service.request()])?;
-    wait_for_save(&mut client, || Ok(()))?;
+    wait_for_save(&mut client, || ())?;
     let full = match service.full_speed {
         true => Some(load(&Plan { rate: Rate::Max, check: false, ..plan.clone() })?),
         false => None,
     };
-    wait_for_save(&mut client, || Ok(()))?;
+    wait_for_save(&mut client, || ())?;
     let fixed = load(&plan)?;
     // A save that outlasts the load is counted to its end.
     let loaded = Instant::now();
-    wait_for_save(&mut client, || Ok(()))?;
+    wait_for_save(&mut client, || ())?;
     let images_s = lengths_s(&fixed, service, loaded.elapsed());
     let image = take_image(&server, service, &plan)?;
     let dump_bytes = fs::metadata(folder.join("dump.rdb")).map_or(0, |it| it.len());
@@ -169,10 +169,7 @@ fn load(plan: &Plan) -> Result<Report, String> {
 }
 
 /// Waits until the server neither saves nor rewrites its log, and looks at it meanwhile.
-fn wait_for_save(
-    client: &mut Client,
-    mut look: impl FnMut() -> Result<(), String>,
-) -> Result<(), String> {
+fn wait_for_save(client: &mut Client, mut look: impl FnMut()) -> Result<(), String> {
     let deadline = Instant::now() + SAVE;
     loop {
         let text = client.call(&["INFO", "persistence"])?;
@@ -187,7 +184,7 @@ fn wait_for_save(
         if Instant::now() > deadline {
             return Err(format!("a save took longer than {} s", SAVE.as_secs()));
         }
-        look()?;
+        look();
         thread::sleep(LOOK);
     }
 }
@@ -243,10 +240,7 @@ fn watch(
     while !signals.begun.load(Ordering::Acquire) && !is_over() {
         thread::sleep(Duration::from_millis(1));
     }
-    wait_for_save(&mut client, || {
-        peak_bytes = peak_bytes.max(tree_bytes(server.pid()));
-        Ok(())
-    })?;
+    wait_for_save(&mut client, || peak_bytes = peak_bytes.max(tree_bytes(server.pid())))?;
     Ok((base_bytes, peak_bytes, signals.written.load(Ordering::Acquire)))
 }
 
