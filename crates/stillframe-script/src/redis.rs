@@ -72,11 +72,8 @@ fn request(lua: &Lua, args: &[Value]) -> mlua::Result<Result<Value, Value>> {
     }
     let reply = SCRIPT.with(|(running, host)| {
         let Some(ends) = gather(args, &mut running.request) else { return false };
-        let (bytes, mut start) = (&running.request[..], 0);
-        let slices: Vec<&[u8]> =
-            ends.iter().map(|&end| &bytes[std::mem::replace(&mut start, end)..end]).collect();
         running.reply.clear();
-        host.0.call(&slices, running.protocol, &mut running.reply);
+        host.0.call(&words(&running.request, &ends), running.protocol, &mut running.reply);
         true
     });
     if !reply {
@@ -112,6 +109,12 @@ fn gather(args: &[Value], buffer: &mut Vec<u8>) -> Option<Vec<usize>> {
             Some(buffer.len())
         })
         .collect()
+}
+
+/// The arguments that lie in `buffer` and end there.
+fn words<'a>(buffer: &'a [u8], ends: &[usize]) -> Vec<&'a [u8]> {
+    let mut start = 0;
+    ends.iter().map(|&end| &buffer[std::mem::replace(&mut start, end)..end]).collect()
 }
 
 /// A function of one text.
@@ -196,10 +199,7 @@ fn acl_check(lua: &Lua, args: Variadic<Value>) -> Outcome {
     let Some(ends) = gather(&args, &mut buffer) else {
         return failed(lua, "redis.acl_check_cmd() require a string or integer arguments");
     };
-    let mut start = 0;
-    let slices: Vec<&[u8]> =
-        ends.iter().map(|&end| &buffer[std::mem::replace(&mut start, end)..end]).collect();
-    match SCRIPT.with(|(_, host)| host.0.may_run(&slices)) {
+    match SCRIPT.with(|(_, host)| host.0.may_run(&words(&buffer, &ends))) {
         Ok(may) => Ok((Value::Nil, Value::Boolean(may))),
         Err(_) => failed(lua, "Invalid command passed to redis.acl_check_cmd()"),
     }

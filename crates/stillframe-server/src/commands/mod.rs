@@ -89,6 +89,19 @@ impl Context<'_> {
         }
     }
 
+    /// The context of a request that the one under way makes, which replies elsewhere.
+    fn within<'b>(&'b mut self, out: Out<'b>) -> Context<'b> {
+        Context {
+            keyspace: self.keyspace,
+            server: self.server,
+            session: self.session,
+            out,
+            now: self.now,
+            table: self.table,
+            refused: None,
+        }
+    }
+
     /// Replies with a refusal, and counts it among the errors.
     #[cold]
     fn answer_refusal(&mut self, refusal: Refusal) {

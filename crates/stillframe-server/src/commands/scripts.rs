@@ -117,26 +117,19 @@ fn run_in(
     let in_exec = std::mem::replace(&mut ctx.server.ledger.in_exec, true);
     let silent = ctx.server.hub.clients.served.is_silent();
     ctx.server.hub.clients.served.silence(true); // messages wait for the script's reply
-    let mut reply = Vec::new();
-    let mut out = Out::new(&mut reply, ctx.out.protocol);
-    out.limit = ctx.out.room();
-    let inner = Context {
-        keyspace: &mut *ctx.keyspace,
-        server: &mut *ctx.server,
-        session: &mut *ctx.session,
-        out: ctx.out.reborrow(),
-        now: ctx.now,
-        table: ctx.table,
-        refused: None,
-    };
-    let mut running = Running { ctx: inner, flags, reads, wrote: false, out_of_memory };
+    // Its requests reply into buffers of their own.
+    let mut replies = std::mem::take(ctx.out.buffer);
+    let (protocol, limit) = (ctx.out.protocol, ctx.out.limit);
+    let mut out = Out { buffer: &mut replies, protocol, limit };
+    let mut running = Running { ctx, flags, reads, wrote: false, out_of_memory };
     let result = engine.run(call, &mut running, &mut out);
+    *ctx.out.buffer = replies;
     ctx.server.hub.clients.served.silence(silent);
     ctx.server.ledger.in_exec = in_exec;
     (ctx.session.caller.last_command, ctx.session.caller.db) = (place, db);
     ctx.data().no_effect(); // its requests had their own
     match result {
-        Ok(()) => ctx.out.raw(&reply),
+        Ok(()) => {}
         // The request that failed was counted, and the script's error is the same one.
         Err(error) if error.counted => {
             ctx.server.meter.stats.commands[place].failed += 1;
@@ -179,8 +172,8 @@ fn may_start(ctx: &mut Context<'_>, said: Flags, reads: bool) -> Result<bool, Re
 }
 
 /// The server as a running script sees it.
-struct Running<'a> {
-    ctx: Context<'a>,
+struct Running<'a, 'c> {
+    ctx: &'a mut Context<'c>,
     flags: Flags,
     /// It may not write.
     reads: bool,
@@ -190,7 +183,7 @@ struct Running<'a> {
     out_of_memory: bool,
 }
 
-impl Running<'_> {
+impl Running<'_, '_> {
     /// The command of a request, if there is one.
     fn find(&self, args: &[&[u8]]) -> Option<usize> {
         match self.ctx.table.lookup_for_client(args) {
@@ -203,7 +196,7 @@ impl Running<'_> {
 
     /// Checks that the script may run a command now.
     fn check(&mut self, found: usize, args: &[&[u8]]) -> Result<(), Refusal> {
-        let ctx = &mut self.ctx;
+        let ctx = &mut *self.ctx;
         let command = ctx.table.get(found);
         if !command.accepts(args.len()) {
             return Err("ERR Wrong number of args calling Redis command from script".into());
@@ -250,30 +243,22 @@ impl Running<'_> {
     }
 }
 
-impl Host for Running<'_> {
+impl Host for Running<'_, '_> {
     fn call(&mut self, args: &[&[u8]], protocol: Protocol, reply: &mut Vec<u8>) {
         let found = self.find(args);
         let refused = match found {
             None => Some("ERR Unknown Redis command called from script".into()),
             Some(index) => self.check(index, args).err(),
         };
-        let ctx = &mut self.ctx;
-        let mut inner = Context {
-            keyspace: &mut *ctx.keyspace,
-            server: &mut *ctx.server,
-            session: &mut *ctx.session,
-            out: Out::new(reply, protocol),
-            now: ctx.now,
-            table: ctx.table,
-            refused: None,
-        };
+        let table = self.ctx.table;
+        let mut inner = self.ctx.within(Out::new(reply, protocol));
         if let Some(refusal) = refused {
             if let Some(index) = found {
                 inner.server.meter.stats.commands[index].rejected += 1;
             }
             inner.answer_refusal(refusal);
         } else if let Some(index) = found {
-            match ctx.table.real_name(index, args[0]) {
+            match table.real_name(index, args[0]) {
                 Some(name) => run(&mut inner, index, &[&[name.as_bytes()], &args[1..]].concat()),
                 None => run(&mut inner, index, args),
             }
@@ -281,7 +266,7 @@ impl Host for Running<'_> {
     }
 
     fn may_run(&mut self, args: &[&[u8]]) -> Result<bool, NotACommand> {
-        let ctx = &mut self.ctx;
+        let ctx = &*self.ctx;
         let Lookup::Found(index) = ctx.table.lookup_for_client(args) else {
             return Err(NotACommand);
         };
