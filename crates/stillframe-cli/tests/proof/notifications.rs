@@ -3,7 +3,7 @@
 use crate::support::{Client, Kind, Random, Reply, Server, redis_is_here, rounds};
 
 /// Every message since the last call: an answered PING comes after all that was sent before.
-fn messages(listener: &mut Client) -> Vec<String> {
+pub(crate) fn messages(listener: &mut Client) -> Vec<String> {
     listener.send(&[b"PING", b"the end"]);
     let mut found = Vec::new();
     loop {

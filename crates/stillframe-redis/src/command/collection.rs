@@ -115,10 +115,15 @@ impl<'c> Context<'c> {
         Ok(())
     }
 
-    /// A name that no key has, unless it is this one.
+    /// Whether a key is in memory, though its time may have come.
+    pub(super) fn holds(&mut self, key: &[u8]) -> bool {
+        self.keyspace.contains(self.caller.db, key, i64::MIN)
+    }
+
+    /// A name that no key has, unless it is this one. No key expires by this.
     pub(super) fn unused_name(&mut self, key: &[u8]) -> Vec<u8> {
         let mut name = key.to_vec();
-        while self.exists(&name) {
+        while self.holds(&name) {
             let shorter = name.len().min(64);
             name.truncate(shorter);
             name.extend_from_slice(b" new ");
@@ -127,9 +132,10 @@ impl<'c> Context<'c> {
         name
     }
 
-    /// Deletes a key that a command would have stored an empty result in.
+    /// Deletes a key that a command would have stored an empty result in. A key whose time has come
+    /// is deleted, too: as in Redis, it counts as deleted by the command.
     pub(super) fn store_nothing(&mut self, key: &[u8]) {
-        if self.exists(key) && self.keyspace.remove(self.caller.db, key) {
+        if self.keyspace.remove(self.caller.db, key) {
             self.changed_as(key, 'g', "del");
         }
     }

@@ -5,6 +5,7 @@ mod cuts;
 mod failover;
 mod limits;
 mod migration;
+mod overwritten;
 mod propagated;
 mod proxy;
 mod restarts;

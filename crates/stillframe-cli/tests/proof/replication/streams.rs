@@ -39,7 +39,7 @@ const LINES: [&str; 31] = [
 ];
 
 /// Becomes a replica of the server at `port`, whose data set is empty.
-fn listen(port: u16) -> Client {
+pub(super) fn listen(port: u16) -> Client {
     let mut replica = Client::try_connect(port).expect("the server takes a connection");
     replica.ok("REPLCONF capa eof capa psync2");
     replica.send(&[b"PSYNC", b"?", b"-1"]);
@@ -60,7 +60,7 @@ fn listen(port: u16) -> Client {
 }
 
 /// The next request of the stream; names of commands in capitals.
-fn next(replica: &mut Client) -> Vec<String> {
+pub(super) fn next(replica: &mut Client) -> Vec<String> {
     loop {
         let reply = replica.reply();
         let mut words: Vec<String> = reply.list().iter().map(|word| word.text()).collect();

@@ -213,9 +213,8 @@ fn bitop(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
         ctx.notify_expired(destination);
         let outcome = ctx.keyspace.set(db, destination, &result, Expire::Never);
         ctx.stored_as(destination, "set", outcome)?;
-    } else if ctx.exists(destination) {
-        ctx.keyspace.remove(db, destination);
-        ctx.changed_as(destination, 'g', "del");
+    } else {
+        ctx.store_nothing(destination);
     }
     ctx.out.integer(result.len() as i64);
     Ok(())

@@ -101,8 +101,7 @@ impl<'a> Request<'a> {
 fn restore(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let request = Request::parse(args)?;
     let key = request.key;
-    let there = ctx.exists(key);
-    if there && !request.replace {
+    if !request.replace && ctx.exists(key) {
         return Err("BUSYKEY Target key name already exists.".into());
     }
     let ttl = match parse_integer(request.ttl) {
@@ -116,6 +115,8 @@ fn restore(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
         Decoder::of_payload(request.payload)
     };
     let decoder = decoder.map_err(|_| "ERR DUMP payload version or checksum are wrong")?;
+    // A key whose time has come is there, too: as in Redis, REPLACE deletes any key.
+    let there = request.replace && ctx.holds(key);
     // The old value stays until the new one is whole, under an unused name.
     let name = if there { ctx.unused_name(key) } else { key.to_vec() };
     if let Err(refused) = take_over(ctx, decoder, &name) {
@@ -155,9 +156,12 @@ fn put_in_place(
         ctx.out.ok();
         return Ok(());
     }
-    if there && let Err(error) = ctx.keyspace.rename(db, name, db, key) {
-        ctx.keyspace.remove(db, name);
-        return Err(error.into());
+    if there {
+        if let Err(error) = ctx.keyspace.rename(db, name, db, key) {
+            ctx.keyspace.remove(db, name);
+            return Err(error.into());
+        }
+        ctx.ledger.forget_new(1); // as in Redis, the key is a new one
     }
     if instant.is_some() {
         ctx.keyspace.set_expire(db, key, instant);
