@@ -9,12 +9,10 @@ mod replicas;
 mod slow;
 mod waiters;
 
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::requests::resident;
-use crate::support::{Client, Kind, Reply, Server};
+use crate::support::{Client, Kind, Reply, Server, Stop};
 
 /// Bytes that a server may take beyond its limit.
 const SLACK: u64 = 96 << 20;
@@ -30,23 +28,23 @@ enum Asks {
 
 /// Runs `body` on a server that also serves a witness. Prints the longest wait of the witness.
 fn before_a_witness<R>(server: &Server, asks: Asks, body: impl FnOnce() -> R) -> R {
-    let stop = AtomicBool::new(false);
+    let stop = Stop::default();
     let mut client = server.client();
     assert!(client.ready());
     std::thread::scope(|scope| {
+        let _guard = stop.at_the_end();
         let witness = scope.spawn(|| testify(client, asks, &stop));
-        let result = catch_unwind(AssertUnwindSafe(body));
-        stop.store(true, Ordering::SeqCst);
+        let result = body();
+        stop.now();
         let (requests, worst) = witness.join().expect("the witness is served");
         println!("the witness was answered {requests} times, at worst after {worst:?}");
-        let result = result.unwrap_or_else(|panic| resume_unwind(panic));
         assert!(requests > 0, "the witness was there");
         assert!(!server.log().contains("panicked"), "{}", server.log());
         result
     })
 }
 
-fn testify(mut client: Client, asks: Asks, stop: &AtomicBool) -> (u64, Duration) {
+fn testify(mut client: Client, asks: Asks, stop: &Stop) -> (u64, Duration) {
     client.ask("DEL witness:count");
     let (mut number, mut worst) = (0, Duration::ZERO);
     loop {
@@ -64,7 +62,7 @@ fn testify(mut client: Client, asks: Asks, stop: &AtomicBool) -> (u64, Duration)
         expected.iter().for_each(|(request, _)| client.send(request));
         expected.iter().for_each(|(_, reply)| assert_eq!(client.reply(), *reply));
         worst = worst.max(start.elapsed());
-        if stop.load(Ordering::SeqCst) {
+        if stop.is_due() {
             return (number as u64, worst);
         }
         std::thread::sleep(Duration::from_millis(1));
