@@ -139,7 +139,7 @@ impl Harness {
         }
         match &mut self.callers[place].1.transaction {
             Some(transaction) if !command.has(flags::NOT_QUEUED) => {
-                transaction.push(index, command.flags, args);
+                transaction.requests.push(index, command.flags, args);
                 Out::new(&mut reply, Resp2).simple("QUEUED");
             }
             _ => self.perform(place, index, args, &mut reply),
@@ -150,7 +150,7 @@ impl Harness {
     /// Refuses a request before it runs.
     fn refuse(&mut self, place: usize, refusal: Refusal) -> Vec<u8> {
         if let Some(transaction) = &mut self.callers[place].1.transaction {
-            transaction.fail();
+            transaction.failed = true;
         }
         let mut reply = Vec::new();
         Out::new(&mut reply, Resp2).error(refusal);
@@ -189,8 +189,8 @@ impl Harness {
     /// `EXEC`
     fn exec(&mut self, place: usize, reply: &mut Vec<u8>) -> Result<(), Refusal> {
         let begun = transactions::begin(&mut self.context(place, reply))?;
-        let Some(transaction) = begun else { return Ok(()) };
-        transaction.for_each(|command, args| self.perform(place, command, args, reply));
+        let Some(requests) = begun else { return Ok(()) };
+        requests.for_each(|command, args| self.perform(place, command, args, reply));
         transactions::end(&mut self.context(place, reply));
         Ok(())
     }

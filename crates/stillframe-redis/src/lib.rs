@@ -45,6 +45,6 @@ pub use few::Few;
 pub use ledger::{Ledger, Lookups, Settings};
 pub use random::Random;
 pub use table::{Command, DataHandler, Handler, Lookup, RenameError, Table};
-pub use transaction::Transaction;
+pub use transaction::{Requests, Transaction};
 pub use waiters::{Acks, Waiter, Waiters};
 pub use watches::{LISTED_BYTES, Watches};

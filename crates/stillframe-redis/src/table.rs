@@ -53,6 +53,11 @@ impl<S> Command<S> {
         if self.arity < 0 { count >= arity } else { count == arity }
     }
 
+    /// Whether it runs the queue of the caller's transaction.
+    pub fn is_exec(&self) -> bool {
+        matches!(self.handler, Handler::Exec)
+    }
+
     /// Whether any of `flags` is set.
     pub fn has(&self, flags: u32) -> bool {
         self.flags & flags != 0

@@ -1,8 +1,8 @@
-//! Requests that wait: of a transaction for EXEC, or for whatever makes a server postpone them.
+//! Requests that wait: those of a transaction for EXEC, and those that a server has postponed.
 
-/// Requests in their order.
+/// Requests that wait, in their order.
 #[derive(Default)]
-pub struct Transaction {
+pub struct Requests {
     /// Arguments of all queued requests, names included, end to end.
     bytes: Vec<u8>,
     /// Where each argument ends in `bytes`.
@@ -12,8 +12,6 @@ pub struct Transaction {
     some: u32,
     /// Flags that the command of some queued request lacks.
     lacked: u32,
-    /// A request was refused: EXEC will refuse them all.
-    failed: bool,
 }
 
 /// A request in the queue.
@@ -24,7 +22,16 @@ struct Queued {
     args: usize,
 }
 
-impl Transaction {
+/// The transaction that a caller has opened with MULTI.
+#[derive(Default)]
+pub struct Transaction {
+    /// What EXEC will run.
+    pub requests: Requests,
+    /// A request was refused before it was queued: EXEC will refuse them all.
+    pub failed: bool,
+}
+
+impl Requests {
     /// Bytes of memory the queue holds.
     pub fn memory(&self) -> usize {
         self.bytes.capacity()
@@ -42,7 +49,7 @@ impl Transaction {
         self.queued.is_empty()
     }
 
-    /// Queues a request: `command` is the index, in the table, of its command, which has `flags`.
+    /// Adds a request: `command` is the index, in the table, of its command, which has `flags`.
     pub fn push(&mut self, command: usize, flags: u32, args: &[&[u8]]) {
         for arg in args {
             self.bytes.extend_from_slice(arg);
@@ -51,16 +58,6 @@ impl Transaction {
         self.queued.push(Queued { command, args: args.len() });
         self.some |= flags;
         self.lacked |= !flags;
-    }
-
-    /// Makes EXEC refuse all requests, as one was refused before it was queued.
-    pub fn fail(&mut self) {
-        self.failed = true;
-    }
-
-    /// Whether a request was refused before it was queued.
-    pub fn has_failed(&self) -> bool {
-        self.failed
     }
 
     /// Whether the command of some queued request has one of `flags`.

@@ -11,7 +11,7 @@ use crate::context::Context;
 use crate::errors::Refusal;
 use crate::ledger::Ledger;
 use crate::table::Table;
-use crate::transaction::Transaction;
+use crate::transaction::Requests;
 
 /// Adds the commands of this module.
 pub(crate) fn register<S>(table: &mut Table<S>) {
@@ -29,7 +29,7 @@ pub(crate) fn register<S>(table: &mut Table<S>) {
 ///
 /// # Errors
 /// There is no transaction, or a request of it was refused.
-pub fn begin(ctx: &mut Context<'_>) -> Result<Option<Box<Transaction>>, Refusal> {
+pub fn begin(ctx: &mut Context<'_>) -> Result<Option<Requests>, Refusal> {
     let Some(transaction) = ctx.caller.transaction.take() else {
         return Err("ERR EXEC without MULTI".into());
     };
@@ -37,16 +37,16 @@ pub fn begin(ctx: &mut Context<'_>) -> Result<Option<Box<Transaction>>, Refusal>
     let exists = |db: usize, key: &[u8]| keyspace.peek(db, key, *now).is_some();
     let changed = ledger.watches.changed(caller.id, exists);
     forget_watches(ledger, caller);
-    if transaction.has_failed() {
+    if transaction.failed {
         return Err("EXECABORT Transaction discarded because of previous errors.".into());
     }
     if changed {
         ctx.out.null_array();
         return Ok(None);
     }
-    ctx.out.array(transaction.len());
+    ctx.out.array(transaction.requests.len());
     ctx.ledger.in_exec = true;
-    Ok(Some(transaction))
+    Ok(Some(transaction.requests))
 }
 
 /// EXEC after its last request.

@@ -8,7 +8,7 @@ use stillframe_resp::Protocol;
 use crate::config::{OutputLimit, OutputLimits};
 use crate::hub::{Listener, Mode, Subscriptions, Who};
 use crate::replication::Replica;
-use stillframe_redis::{Address, Caller, Command, Transaction};
+use stillframe_redis::{Address, Caller, Command, Requests};
 
 /// State of one client that commands see and change.
 pub(crate) struct Session {
@@ -32,8 +32,8 @@ pub(crate) struct Session {
     pub(crate) monitors: bool,
     /// Whether it gets replies.
     pub(crate) replies: Replies,
-    /// A request that waits for the end of a pause.
-    pub(crate) postponed: Option<Box<Transaction>>,
+    /// The request that waits until nothing postpones it any more.
+    pub(crate) postponed: Option<Box<Requests>>,
     /// Its state as a replica, if it is one or announces to become one.
     pub(crate) replica: Option<Box<Replica>>,
     /// The offset in the stream of replication up to which its own writes reach.
@@ -98,17 +98,21 @@ impl Session {
     /// Whether its request runs a command with one of `flags`, alone or by EXEC.
     #[inline]
     pub(crate) fn has<S>(&self, command: &Command<S>, flags: u32) -> bool {
-        let queued = |open: &Transaction| open.has(flags);
         command.has(flags)
-            || command.name == "exec" && self.caller.transaction.as_deref().is_some_and(queued)
+            || command.is_exec() && self.queued().is_some_and(|queued| queued.has(flags))
     }
 
     /// Whether its request runs a command without `flag`, alone or by EXEC.
     #[inline]
     pub(crate) fn lacks<S>(&self, command: &Command<S>, flag: u32) -> bool {
-        let queued = |open: &Transaction| open.lacks(flag);
         !command.has(flag)
-            || command.name == "exec" && self.caller.transaction.as_deref().is_some_and(queued)
+            || command.is_exec() && self.queued().is_some_and(|queued| queued.lacks(flag))
+    }
+
+    /// The requests of its open transaction.
+    #[inline]
+    fn queued(&self) -> Option<&Requests> {
+        self.caller.transaction.as_deref().map(|open| &open.requests)
     }
 
     /// The limit on its unread replies, which depends on its class.
@@ -144,8 +148,8 @@ impl Session {
     /// Bytes of memory of its queued requests and a postponed one.
     #[inline]
     fn queued_bytes(&self) -> usize {
-        let queues = [&self.caller.transaction, &self.postponed].into_iter().flatten();
-        queues.map(|queue| queue.memory()).sum()
+        let queues = [self.queued(), self.postponed.as_deref()].into_iter().flatten();
+        queues.map(Requests::memory).sum()
     }
 
     /// The session of a client without a socket.

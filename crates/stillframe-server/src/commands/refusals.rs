@@ -98,7 +98,7 @@ fn unready(server: &ServerState, command: &Command, session: &Session) -> Option
 /// transaction.
 pub(super) fn refuse(ctx: &mut Context<'_>, index: usize, refusal: Refusal) {
     ctx.server.meter.stats.commands[index].rejected += 1;
-    if ctx.table.get(index).name == "exec" {
+    if ctx.table.get(index).is_exec() {
         transactions::close(ctx);
         let reason = refusal.text().strip_prefix(b"ERR ").unwrap_or(refusal.text());
         let error = [b"EXECABORT Transaction discarded because of: ", reason].concat();
@@ -110,7 +110,7 @@ pub(super) fn refuse(ctx: &mut Context<'_>, index: usize, refusal: Refusal) {
 /// Answers a request that never reached its handler with the reason.
 pub(super) fn reject(ctx: &mut Context<'_>, refusal: Refusal) {
     if let Some(transaction) = &mut ctx.session.caller.transaction {
-        transaction.fail();
+        transaction.failed = true;
     }
     ctx.answer_refusal(refusal);
 }

@@ -41,7 +41,8 @@ fn apply(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), ReplayError> {
         return Err(ReplayError::Unknown);
     };
     if !command.has(flags::WRITE | flags::MAY_REPLICATE)
-        && !matches!(command.name, "select" | "multi" | "exec")
+        && !command.is_exec()
+        && !matches!(command.name, "select" | "multi")
     {
         return Err(ReplayError::ChangesNothing);
     }

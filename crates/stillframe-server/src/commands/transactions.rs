@@ -9,7 +9,7 @@ use super::{Context, run};
 /// Queues a request for EXEC and replies `QUEUED`.
 pub(super) fn queue(ctx: &mut Context<'_>, command: usize, args: &[&[u8]]) {
     let Some(transaction) = &mut ctx.session.caller.transaction else { return };
-    transaction.push(command, ctx.table.get(command).flags, args);
+    transaction.requests.push(command, ctx.table.get(command).flags, args);
     ctx.out.simple("QUEUED");
 }
 
@@ -20,8 +20,8 @@ pub(super) fn close(ctx: &mut Context<'_>) {
 
 /// `EXEC`
 pub(super) fn exec(ctx: &mut Context<'_>) -> Result<(), Refusal> {
-    let Some(transaction) = transactions::begin(&mut ctx.data())? else { return Ok(()) };
-    transaction.for_each(|command, args| {
+    let Some(requests) = transactions::begin(&mut ctx.data())? else { return Ok(()) };
+    requests.for_each(|command, args| {
         // The user may have changed since the request was queued, also by a queued AUTH.
         let user = ctx.server.users.get(ctx.session.user);
         let checked = !ctx.session.caller.internal && !user.is_some_and(|user| user.unlimited);

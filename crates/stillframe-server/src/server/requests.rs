@@ -221,7 +221,8 @@ impl Server {
 
     /// Closes a client whose unfinished request or open transaction has grown too large.
     fn check_input(&mut self, client: &mut Client) {
-        let queued = client.session.caller.transaction.as_ref().map_or(0, |open| open.memory());
+        let queued =
+            client.session.caller.transaction.as_ref().map_or(0, |open| open.requests.memory());
         let kept = client.input.len() + queued;
         // The table of many small arguments takes more than they do themselves.
         let most = self.state.config.query_buffer_limit_bytes;

@@ -102,7 +102,8 @@ impl Class {
 fn describe(ctx: &Context<'_>, session: &Session, client: Option<&Client>) -> String {
     let now = ctx.server.clock.turn();
     let seconds = |since| now.saturating_duration_since(since).as_secs();
-    let queued = session.caller.transaction.as_ref().map(|open| (open.len(), open.memory()));
+    let open = session.caller.transaction.as_ref();
+    let queued = open.map(|open| (open.requests.len(), open.requests.memory()));
     let is_own = session.caller.id == ctx.session.caller.id;
     let served = &ctx.server.hub.clients.served;
     let input = match client {
