@@ -77,15 +77,15 @@ impl ServerState {
         answer: impl FnOnce(&mut Out<'_>) -> Result<(), Refusal>,
     ) -> bool {
         let Some(waiter) = self.ledger.waiters.leave(id) else { return false };
-        self.meter.stats.commands[waiter.command].calls += 1;
+        self.meter.ended_wait(waiter.command);
         let Some(client) = self.hub.clients.get_mut(waiter.place) else { return false };
         client.session.caller.waits = false;
         let start = client.output.len();
         let mut out = Out::new(&mut client.output, client.session.protocol);
         if let Err(refusal) = answer(&mut out) {
             out.error(&refusal);
-            self.meter.stats.commands[waiter.command].failed += 1;
-            self.meter.stats.count_error(refusal.text());
+            self.meter.failed(waiter.command);
+            self.meter.answered_error(refusal.text());
         }
         if client.session.replies == Replies::Dropped {
             client.output.truncate(start);

@@ -155,7 +155,7 @@ fn obey(ctx: &mut Context<'_>, asked: &Asked<'_>) {
     *keyspace.limits_mut() = config.limits;
     server.memory.look_again(config.maxmemory_bytes);
     let closed = server.hub.weigh_clients(config);
-    server.meter.stats.evicted_clients += closed;
+    server.meter.evicted_clients(closed);
 }
 
 /// Makes room for as many clients as `maxclients` says, if that is set.
@@ -317,7 +317,7 @@ fn config_help(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
 /// `CONFIG RESETSTAT`
 fn config_resetstat(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
     let expired_total = ctx.keyspace.stats().expired_total;
-    ctx.server.meter.stats.reset(expired_total, ctx.server.clock.turn());
+    ctx.server.meter.reset(expired_total, ctx.server.clock.turn());
     ctx.server.ledger.lookups = Lookups::default();
     ctx.server.storage.saves.count = 0;
     ctx.out.ok();

@@ -331,7 +331,7 @@ pub(crate) fn metrics_of_process() -> Vec<(Metric, f64)> {
 /// What Prometheus has and INFO does not.
 static UNLISTED: &[Figure] = &[
     always!("", |_| 1u8).gauge("redis_up", "Whether the server answers."),
-    always!("", |s| s.server.meter.slowlog.entries().len())
+    always!("", |s| s.server.meter.slow_requests().len())
         .gauge("redis_slowlog_length", "Requests in the slow log."),
     figure("", |s| s.of_log(|it| it.stats.last.saturating_sub(it.stats.durable).into()))
         .gauge("stillframe_log_records_behind", "Records not yet on the disk."),
@@ -608,39 +608,39 @@ fn kbps(rate: f64) -> Option<Value> {
 }
 
 pub(super) static STATS: &[Figure] = &[
-    always!("total_connections_received", |s| s.server.meter.stats.connections_received)
+    always!("total_connections_received", |s| s.server.meter.stats().connections_received)
         .counter("redis_connections_received_total", "Connections made."),
-    always!("total_commands_processed", |s| s.server.meter.stats.commands_processed)
+    always!("total_commands_processed", |s| s.server.meter.stats().commands_processed)
         .counter("redis_commands_processed_total", "Commands run."),
-    always!("instantaneous_ops_per_sec", |s| s.server.meter.stats.rates()[0].round() as u64),
-    always!("total_net_input_bytes", |s| s.server.meter.stats.input_bytes)
+    always!("instantaneous_ops_per_sec", |s| s.server.meter.stats().rates()[0].round() as u64),
+    always!("total_net_input_bytes", |s| s.server.meter.stats().input_bytes)
         .counter("redis_net_input_bytes_total", "Bytes received."),
-    always!("total_net_output_bytes", |s| s.server.meter.stats.output_bytes)
+    always!("total_net_output_bytes", |s| s.server.meter.stats().output_bytes)
         .counter("redis_net_output_bytes_total", "Bytes sent."),
-    always!("total_net_repl_input_bytes", |s| s.server.meter.stats.primary_input_bytes),
-    always!("total_net_repl_output_bytes", |s| s.server.meter.stats.replicas_output_bytes),
-    figure("instantaneous_input_kbps", |s| kbps(s.server.meter.stats.rates()[1])),
-    figure("instantaneous_output_kbps", |s| kbps(s.server.meter.stats.rates()[2])),
-    figure("instantaneous_input_repl_kbps", |s| kbps(s.server.meter.stats.rates()[3])),
-    figure("instantaneous_output_repl_kbps", |s| kbps(s.server.meter.stats.rates()[4])),
-    always!("rejected_connections", |s| s.server.meter.stats.rejected_connections)
+    always!("total_net_repl_input_bytes", |s| s.server.meter.stats().primary_input_bytes),
+    always!("total_net_repl_output_bytes", |s| s.server.meter.stats().replicas_output_bytes),
+    figure("instantaneous_input_kbps", |s| kbps(s.server.meter.stats().rates()[1])),
+    figure("instantaneous_output_kbps", |s| kbps(s.server.meter.stats().rates()[2])),
+    figure("instantaneous_input_repl_kbps", |s| kbps(s.server.meter.stats().rates()[3])),
+    figure("instantaneous_output_repl_kbps", |s| kbps(s.server.meter.stats().rates()[4])),
+    always!("rejected_connections", |s| s.server.meter.stats().rejected_connections)
         .counter("redis_rejected_connections_total", "Those turned away."),
-    always!("sync_full", |s| s.server.meter.stats.full_syncs)
+    always!("sync_full", |s| s.server.meter.stats().full_syncs)
         .gauge("redis_replica_resyncs_full", "Full synchronisations."),
-    always!("sync_partial_ok", |s| s.server.meter.stats.partial_syncs)
+    always!("sync_partial_ok", |s| s.server.meter.stats().partial_syncs)
         .gauge("redis_replica_partial_resync_accepted", "Partial ones."),
-    always!("sync_partial_err", |s| s.server.meter.stats.partial_refusals)
+    always!("sync_partial_err", |s| s.server.meter.stats().partial_refusals)
         .gauge("redis_replica_partial_resync_denied", "Refused ones."),
     always!("expired_keys", |s| {
-        s.stats.expired_total.saturating_sub(s.server.meter.stats.expired_base)
+        s.stats.expired_total.saturating_sub(s.server.meter.stats().expired_base)
     })
     .counter("redis_expired_keys_total", "Keys whose time was over."),
     always!("expired_stale_perc", |_| "0.00"),
-    always!("expired_time_cap_reached_count", |s| s.server.meter.stats.expire_slices_spent),
-    always!("expire_cycle_cpu_milliseconds", |s| s.server.meter.stats.expire_time.as_millis()),
-    always!("evicted_keys", |s| s.server.meter.stats.evicted_keys)
+    always!("expired_time_cap_reached_count", |s| s.server.meter.stats().expire_slices_spent),
+    always!("expire_cycle_cpu_milliseconds", |s| s.server.meter.stats().expire_time.as_millis()),
+    always!("evicted_keys", |s| s.server.meter.stats().evicted_keys)
         .counter("redis_evicted_keys_total", "Keys that made room."),
-    always!("evicted_clients", |s| s.server.meter.stats.evicted_clients),
+    always!("evicted_clients", |s| s.server.meter.stats().evicted_clients),
     always!("keyspace_hits", |s| s.server.ledger.lookups.hits)
         .counter("redis_keyspace_hits_total", "Keys found by reads."),
     always!("keyspace_misses", |s| s.server.ledger.lookups.misses)
@@ -665,12 +665,12 @@ pub(super) static STATS: &[Figure] = &[
     always!("tracking_total_keys", |s| s.server.hub.tracking().keys()),
     always!("tracking_total_items", |s| s.server.hub.tracking().items()),
     always!("tracking_total_prefixes", |s| s.server.hub.tracking().prefixes()),
-    always!("unexpected_error_replies", |s| s.server.meter.stats.unexpected_errors),
-    always!("total_error_replies", |s| s.server.meter.stats.error_replies)
+    always!("unexpected_error_replies", |s| s.server.meter.stats().unexpected_errors),
+    always!("total_error_replies", |s| s.server.meter.stats().error_replies)
         .counter("redis_total_error_replies", "Error replies."),
-    always!("total_reads_processed", |s| s.server.meter.stats.reads)
+    always!("total_reads_processed", |s| s.server.meter.stats().reads)
         .counter("redis_total_reads_processed", "Reads of clients' sockets."),
-    always!("total_writes_processed", |s| s.server.meter.stats.writes)
+    always!("total_writes_processed", |s| s.server.meter.stats().writes)
         .counter("redis_total_writes_processed", "Writes to clients' sockets."),
     none("io_threaded_reads_processed"),
     none("io_threaded_writes_processed"),

@@ -55,7 +55,7 @@ fn info(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
 }
 
 fn commandstats(seen: &Seen<'_>, text: &mut String) {
-    for (command, counters) in seen.table.all().iter().zip(&seen.server.meter.stats.commands) {
+    for (command, counters) in seen.table.all().iter().zip(&seen.server.meter.stats().commands) {
         if counters.calls + counters.rejected > 0 {
             let micros = counters.time_ns / 1000;
             let each = micros as f64 / counters.calls.max(1) as f64;
@@ -74,7 +74,7 @@ fn latencystats(seen: &Seen<'_>, text: &mut String) {
     if !config.latency_tracking {
         return;
     }
-    for (command, counters) in seen.table.all().iter().zip(&seen.server.meter.stats.commands) {
+    for (command, counters) in seen.table.all().iter().zip(&seen.server.meter.stats().commands) {
         if let Some(times) = &counters.times {
             let percentile =
                 |&at: &f64| format!("p{}={:.3}", show_percentile(at), times.percentile(at));
@@ -86,7 +86,7 @@ fn latencystats(seen: &Seen<'_>, text: &mut String) {
 }
 
 fn errorstats(seen: &Seen<'_>, text: &mut String) {
-    for (code, count) in &seen.server.meter.stats.errors {
+    for (code, count) in &seen.server.meter.stats().errors {
         let _ = write!(text, "errorstat_{code}:count={count}\r\n");
     }
 }

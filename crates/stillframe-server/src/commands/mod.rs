@@ -105,7 +105,7 @@ impl Context<'_> {
     /// Replies with a refusal, and counts it among the errors.
     #[cold]
     fn answer_refusal(&mut self, refusal: Refusal) {
-        self.server.meter.stats.count_error(refusal.text());
+        self.server.meter.answered_error(refusal.text());
         self.out.error(&refusal);
         self.refused.get_or_insert(refusal);
     }
@@ -196,7 +196,7 @@ fn disown_reply(ctx: &mut Context<'_>, args: &[&[u8]], start: usize) {
     };
     let peer = &ctx.session.caller.peer;
     if let Some(refusal) = &ctx.refused {
-        ctx.server.meter.stats.unexpected_errors += 1;
+        ctx.server.meter.met_unexpected_error();
         let error = refusal.to_string();
         tracing::warn!(
             "== CRITICAL == This master is sending an error to its replica: '{}' after processing \
@@ -308,14 +308,7 @@ pub(crate) fn run(ctx: &mut Context<'_>, index: usize, args: &[&[u8]]) {
         let took = Duration::from_nanos(took_ns);
         ctx.server.meter.note_time(&ctx.server.config, ctx.session, args, took, traits);
     }
-    let stats = &mut ctx.server.meter.stats;
-    stats.commands_processed += 1;
-    let counters = &mut stats.commands[index];
-    counters.calls += 1;
-    counters.time_ns += took_ns;
-    if ctx.server.config.latency_tracking {
-        counters.times.get_or_insert_default().add(took_ns);
-    }
+    ctx.server.meter.ran(index, took_ns, ctx.server.config.latency_tracking);
     if let Some(mail) = ctx.server.hub.clients.served.due_mail() {
         if ctx.out.is_full() {
             mail.clear();
@@ -353,7 +346,7 @@ fn call(ctx: &mut Context<'_>, index: usize, args: &[&[u8]]) {
     };
     if let Err(refusal) = outcome {
         ctx.out.buffer.truncate(start);
-        ctx.server.meter.stats.commands[index].failed += 1;
+        ctx.server.meter.failed(index);
         ctx.answer_refusal(refusal);
     }
     if deletes {

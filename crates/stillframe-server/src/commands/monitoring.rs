@@ -45,7 +45,7 @@ fn slowlog_get(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let Some(count) = count else {
         return Err("ERR count should be greater than or equal to -1".into());
     };
-    let entries = ctx.server.meter.slowlog.entries();
+    let entries = ctx.server.meter.slow_requests();
     let count = usize::try_from(count).unwrap_or(usize::MAX).min(entries.len());
     ctx.out.array(count);
     for entry in entries.iter().take(count) {
@@ -63,13 +63,13 @@ fn slowlog_get(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
 
 /// `SLOWLOG LEN`
 fn slowlog_len(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
-    ctx.out.integer(ctx.server.meter.slowlog.entries().len() as i64);
+    ctx.out.integer(ctx.server.meter.slow_requests().len() as i64);
     Ok(())
 }
 
 /// `SLOWLOG RESET`
 fn slowlog_reset(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
-    ctx.server.meter.slowlog.clear();
+    ctx.server.meter.forget_slow_requests();
     ctx.out.ok();
     Ok(())
 }
@@ -92,7 +92,7 @@ fn slowlog_help(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
 
 /// `LATENCY LATEST`: each event with its last slow time, that latency, and the worst.
 fn latency_latest(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
-    let events = ctx.server.meter.latency.events();
+    let events = ctx.server.meter.latency().events();
     ctx.out.array(events.len());
     for (name, event) in events {
         let (second, ms) = event.samples.back().copied().unwrap_or_default();
@@ -108,7 +108,7 @@ fn latency_latest(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal>
 /// `LATENCY HISTORY event`
 fn latency_history(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let name = String::from_utf8_lossy(args[2]);
-    let samples = ctx.server.meter.latency.get(&name).map(|event| &event.samples);
+    let samples = ctx.server.meter.latency().get(&name).map(|event| &event.samples);
     ctx.out.array(samples.map_or(0, |samples| samples.len()));
     for (second, ms) in samples.into_iter().flatten() {
         ctx.out.array(2);
@@ -120,7 +120,7 @@ fn latency_history(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal>
 
 /// `LATENCY RESET [event...]`: replies how many were reset.
 fn latency_reset(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
-    let forgotten = ctx.server.meter.latency.forget(args.get(2..).unwrap_or_default());
+    let forgotten = ctx.server.meter.forget_latency(args.get(2..).unwrap_or_default());
     ctx.out.integer(forgotten as i64);
     Ok(())
 }
@@ -133,10 +133,10 @@ fn latency_doctor(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal>
             "Nothing is measured: set latency-monitor-threshold to the milliseconds from which on \
              an event is of interest.\n",
         );
-    } else if ctx.server.meter.latency.events().len() == 0 {
+    } else if ctx.server.meter.latency().events().len() == 0 {
         text.push_str("No event has taken as long as latency-monitor-threshold says.\n");
     }
-    for (name, event) in ctx.server.meter.latency.events() {
+    for (name, event) in ctx.server.meter.latency().events() {
         let (count, sum) =
             (event.samples.len() as u64, event.samples.iter().map(|(_, ms)| ms).sum::<u64>());
         let mean = sum.checked_div(count).unwrap_or(0);
@@ -161,7 +161,7 @@ fn latency_histogram(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusa
                     })
             })
     };
-    let commands = ctx.table.all().iter().zip(&ctx.server.meter.stats.commands);
+    let commands = ctx.table.all().iter().zip(&ctx.server.meter.stats().commands);
     let shown: Vec<_> = commands
         .filter(|(command, stats)| stats.calls > 0 && asked(command.name))
         .filter_map(|(command, stats)| Some((command.name, stats.calls, stats.times.as_ref()?)))
@@ -209,7 +209,8 @@ fn latency_help(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
 fn latency_graph(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     const WIDTH: u64 = 50;
     let name = String::from_utf8_lossy(args[2]);
-    let Some(event) = ctx.server.meter.latency.get(&name).filter(|event| !event.samples.is_empty())
+    let Some(event) =
+        ctx.server.meter.latency().get(&name).filter(|event| !event.samples.is_empty())
     else {
         let problem = [b"ERR No samples available for event '", args[2], b"'"].concat();
         return Err(problem.into());

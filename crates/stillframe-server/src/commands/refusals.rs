@@ -97,7 +97,7 @@ fn unready(server: &ServerState, command: &Command, session: &Session) -> Option
 /// Replies to a known command that may not run with the reason. A refused EXEC ends its
 /// transaction.
 pub(super) fn refuse(ctx: &mut Context<'_>, index: usize, refusal: Refusal) {
-    ctx.server.meter.stats.commands[index].rejected += 1;
+    ctx.server.meter.rejected(index);
     if ctx.table.get(index).is_exec() {
         transactions::close(ctx);
         let reason = refusal.text().strip_prefix(b"ERR ").unwrap_or(refusal.text());

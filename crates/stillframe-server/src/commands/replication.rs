@@ -320,14 +320,14 @@ fn psync(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
     let has = next.and_then(|next| u64::try_from(next).ok()?.checked_sub(1));
     if let (Some(id), Some(has)) = (args.get(1), has) {
         if replication.continues(id, has, behind_max) {
-            ctx.server.meter.stats.partial_syncs += 1;
+            ctx.server.meter.asked_to_resume(true);
             replica.go_online(now, false);
             (replica.cursor, replica.acked) = (has, has);
             let name =
                 if replica.psync2 { format!(" {}", replication.id()) } else { String::new() };
             ctx.out.simple(&format!("CONTINUE{name}"));
         } else if id != b"?" {
-            ctx.server.meter.stats.partial_refusals += 1;
+            ctx.server.meter.asked_to_resume(false);
         }
     }
     tracing::info!(

@@ -132,7 +132,7 @@ fn run_in(
         Ok(()) => {}
         // The request that failed was counted, and the script's error is the same one.
         Err(error) if error.counted => {
-            ctx.server.meter.stats.commands[place].failed += 1;
+            ctx.server.meter.failed(place);
             ctx.out.error(error.text);
         }
         Err(error) => return Err(error.text.into()),
@@ -254,7 +254,7 @@ impl Host for Running<'_, '_> {
         let mut inner = self.ctx.within(Out::new(reply, protocol));
         if let Some(refusal) = refused {
             if let Some(index) = found {
-                inner.server.meter.stats.commands[index].rejected += 1;
+                inner.server.meter.rejected(index);
             }
             inner.answer_refusal(refusal);
         } else if let Some(index) = found {

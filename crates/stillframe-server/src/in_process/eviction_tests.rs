@@ -38,7 +38,7 @@ impl Limited {
     }
 
     fn evicted(&self) -> u64 {
-        self.server.state.meter.stats.evicted_keys
+        self.server.state.meter.stats().evicted_keys
     }
 }
 

@@ -102,7 +102,7 @@ impl Server {
 
     /// Errors counted, by their codes; of all commands: calls that failed, and requests rejected.
     fn counted(&self) -> (BTreeMap<String, u64>, u64, u64) {
-        let stats = &self.server.state.meter.stats;
+        let stats = self.server.state.meter.stats();
         let failed = stats.commands.iter().map(|it| it.failed).sum();
         let rejected = stats.commands.iter().map(|it| it.rejected).sum();
         (stats.errors.clone(), failed, rejected)
@@ -112,7 +112,7 @@ impl Server {
     /// that nothing is counted without one.
     fn check(&mut self, request: &[String]) -> Result<(), Refusal> {
         let (mut errors, failed, rejected) = self.counted();
-        let replies = self.server.state.meter.stats.error_replies;
+        let replies = self.server.state.meter.stats().error_replies;
         let (reply, outcome) = self.ask(request);
         let (errors_now, failed_now, rejected_now) = self.counted();
         let shown = request.join(" ");
@@ -132,7 +132,7 @@ impl Server {
         let is_known = matches!(self.server.table.lookup(&args), Lookup::Found(_));
         let counted = failed_now - failed + rejected_now - rejected;
         assert_eq!(counted, refused * u64::from(is_known), "{shown}: {text}");
-        assert_eq!(self.server.state.meter.stats.error_replies - replies, refused, "{shown}");
+        assert_eq!(self.server.state.meter.stats().error_replies - replies, refused, "{shown}");
         outcome
     }
 }
@@ -251,7 +251,7 @@ fn exec_answers_refusals_among_its_replies_and_has_not_failed_itself() {
     for line in ["MULTI", "SET k v", "LPUSH k 1", "INCR k", "GETEX k EX 0"] {
         server.check(&words(line)).expect(line);
     }
-    let stats = |server: &Server| server.server.state.meter.stats.error_replies;
+    let stats = |server: &Server| server.server.state.meter.stats().error_replies;
     let before = stats(&server);
     let (reply, outcome) = server.ask(&words("EXEC"));
     assert_eq!(outcome, Ok(()));
@@ -263,7 +263,7 @@ fn exec_answers_refusals_among_its_replies_and_has_not_failed_itself() {
     assert_eq!(stats(&server) - before, 3);
     for (name, failed) in [("set", 0), ("lpush", 1), ("incr", 1), ("getex", 1), ("exec", 0)] {
         let index = server.server.table.find(name.as_bytes()).expect(name);
-        assert_eq!(server.server.state.meter.stats.commands[index].failed, failed, "{name}");
+        assert_eq!(server.server.state.meter.stats().commands[index].failed, failed, "{name}");
     }
     server.check(&words("EXEC")).expect_err("there is no transaction any more");
 }
@@ -303,7 +303,7 @@ fn nothing_is_left_of_a_reply_that_was_begun() {
     server.prepare();
     let facts = Facts { name: "begun", arity: 1, flags: flags::READONLY, ..Facts::default() };
     server.server.table.insert(Box::leak(Box::new(facts)), Handler::Data(begun));
-    server.server.state.meter.stats.commands.push(Default::default());
+    server.server.state.meter.add_command();
     let refusal = server.check(&words("begun")).expect_err("it refuses");
     assert_eq!(refusal.to_string(), "ERR   the other half is missing");
     // What is before the reply stays.

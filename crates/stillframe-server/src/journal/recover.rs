@@ -111,7 +111,7 @@ impl<'a, H: Host> Recovery<'a, H> {
         if replayed.records > 0 {
             state.replication.forget_loaded();
         }
-        state.meter.stats.reset(keyspace.stats().expired_total, Instant::now());
+        state.meter.reset(keyspace.stats().expired_total, Instant::now());
         let journal = &mut state.storage.journal;
         let history = &journal.history;
         let (newest, reach) = (history.generations.newest(), Reach::of(&state.config));

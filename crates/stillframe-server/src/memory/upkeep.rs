@@ -66,7 +66,8 @@ pub(crate) fn make_room(keyspace: &mut Keyspace, state: &mut ServerState) -> Roo
     if limit == 0 || state.is_loading() || is_enough(keyspace, state) {
         return Room::Enough;
     }
-    state.meter.stats.evicted_clients += state.hub.limit_clients(&state.config); // before keys
+    let closed = state.hub.limit_clients(&state.config); // before keys
+    state.meter.evicted_clients(closed);
     if is_enough(keyspace, state) {
         return Room::Enough;
     }
@@ -105,7 +106,7 @@ fn evict_batch(
         let Some((db, key)) = keyspace.evict(choice, &mut || random.bits()) else {
             return false;
         };
-        state.meter.stats.evicted_keys += 1;
+        state.meter.evicted_key();
         state.ledger.watches.touch(db, &key);
         state.ledger.gone(db, &key);
         state.ledger.notify('e', "evicted", db, &key);
@@ -131,7 +132,7 @@ pub(crate) fn give_back(keyspace: &Keyspace, state: &mut ServerState) {
 /// A periodic run: gives back free memory if it is time to.
 pub(crate) fn tend_free(keyspace: &Keyspace, state: &mut ServerState) {
     let used = in_use_bytes(keyspace, &state.hub.clients);
-    let requests = state.meter.stats.commands_processed;
+    let requests = state.meter.stats().commands_processed;
     let frees = keyspace.stats().garbage_bytes > 0;
     if state.memory.free.is_due(used, requests, frees, state.clock.turn()) {
         give_back(keyspace, state);

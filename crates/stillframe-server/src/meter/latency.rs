@@ -33,7 +33,7 @@ impl Latency {
     }
 
     /// Forgets the named events, or all; returns how many.
-    pub(crate) fn forget(&mut self, names: &[&[u8]]) -> usize {
+    pub(super) fn forget(&mut self, names: &[&[u8]]) -> usize {
         let before = self.0.len();
         self.0.retain(|name, _| !names.is_empty() && !names.contains(&name.as_bytes()));
         before - self.0.len()
@@ -65,7 +65,7 @@ pub(crate) struct Histogram([u64; 32]);
 impl Histogram {
     /// Counts one run.
     #[inline]
-    pub(crate) fn add(&mut self, took_ns: u64) {
+    pub(super) fn add(&mut self, took_ns: u64) {
         let at = (64 - (took_ns >> 10).leading_zeros()).min(31);
         self.0[at as usize] += 1;
     }

@@ -36,12 +36,12 @@ pub(crate) struct Slow {
 
 impl SlowLog {
     /// The requests, the newest first.
-    pub(crate) fn entries(&self) -> &VecDeque<Slow> {
+    pub(super) fn entries(&self) -> &VecDeque<Slow> {
         &self.entries
     }
 
     /// Forgets them.
-    pub(crate) fn clear(&mut self) {
+    pub(super) fn clear(&mut self) {
         self.entries.clear();
     }
 

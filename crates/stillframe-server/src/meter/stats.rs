@@ -96,12 +96,12 @@ impl Stats {
     }
 
     /// All counters at zero, as CONFIG RESETSTAT has it.
-    pub(crate) fn reset(&mut self, expired_total: u64, now: Instant) {
+    pub(super) fn reset(&mut self, expired_total: u64, now: Instant) {
         *self = Self { expired_base: expired_total, ..Self::new(self.commands.len(), now) };
     }
 
     /// Counts an error reply, which starts with its code.
-    pub(crate) fn count_error(&mut self, error: &[u8]) {
+    pub(super) fn count_error(&mut self, error: &[u8]) {
         /// Codes counted apart: clients can invent error texts, but only so many are kept.
         const CODES_MAX: usize = 128;
         self.error_replies += 1;
@@ -115,7 +115,7 @@ impl Stats {
     }
 
     /// Takes a sample for the rates, at each periodic run.
-    pub(crate) fn sample(&mut self, now: Instant) {
+    pub(super) fn sample(&mut self, now: Instant) {
         let counts = [
             self.commands_processed,
             self.input_bytes,

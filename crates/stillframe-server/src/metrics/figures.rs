@@ -11,7 +11,7 @@ use crate::state::ServerState;
 impl Figures {
     /// Copies them.
     pub(crate) fn of(keyspace: &Keyspace, state: &ServerState, table: &Table) -> Self {
-        let used = table.all().iter().zip(&state.meter.stats.commands);
+        let used = table.all().iter().zip(&state.meter.stats().commands);
         let commands = used.filter(|(_, it)| it.calls + it.rejected > 0).map(|(command, it)| {
             let seconds = it.time_ns as f64 / 1e9;
             let (calls, rejected, failed) = (it.calls, it.rejected, it.failed);
@@ -21,7 +21,7 @@ impl Figures {
         Self {
             plain: metrics_of(&Seen::of(keyspace, state, table)),
             commands: commands.collect(),
-            errors: state.meter.stats.errors.iter().map(|(code, n)| (code.clone(), *n)).collect(),
+            errors: state.meter.stats().errors.iter().map(|(code, n)| (code.clone(), *n)).collect(),
             databases: databases.map(|db| (db, keyspace.len(db), keyspace.expires(db))).collect(),
             replicas: replicas(state),
             primary: primary(state),

@@ -55,7 +55,7 @@ pub(super) fn apply(
         match run {
             Ok(asks) => asked |= asks,
             Err(why) if passes_over_errors(&state.config.replication) => {
-                state.meter.stats.unexpected_errors += 1;
+                state.meter.met_unexpected_error();
                 let name = args[0].escape_ascii();
                 tracing::warn!(
                     "== CRITICAL == This replica is sending an error to its master: '{why}' after \
@@ -71,7 +71,7 @@ pub(super) fn apply(
     };
     state.replication.stream.append(&input[..applied]);
     state.replication.db = session.caller.db;
-    state.meter.stats.primary_input_bytes += applied as u64;
+    state.meter.applied(applied);
     input.drain(..applied);
     link.parsed -= applied;
     link.input = input;

@@ -45,7 +45,7 @@ impl Client {
 pub(crate) fn feed(state: &mut ServerState) {
     let now = state.clock.turn();
     let ServerState { replication, hub, config, meter, ledger, .. } = state;
-    let (clients, stats) = (&mut hub.clients, &mut meter.stats);
+    let clients = &mut hub.clients;
     if !replication.is_active() {
         return;
     }
@@ -64,8 +64,7 @@ pub(crate) fn feed(state: &mut ServerState) {
         let Some(replica) = client.replica_mut() else { continue };
         let cursor = replica.cursor;
         let moving = now.saturating_duration_since(replica.silent_since(active, now));
-        stats.output_bytes += cursor - before;
-        stats.replicas_output_bytes += cursor - before;
+        meter.streamed(cursor - before);
         client.unsent = usize::try_from(stream.end() - cursor).unwrap_or(usize::MAX);
         more |= client.unsent > 0 && !syncing && !client.is_full();
         let mut limit = config.replica_output_limit();

@@ -187,7 +187,7 @@ fn announce(state: &mut ServerState, places: &[usize], phase: Phase) {
             let line = format!("+FULLRESYNC {} {offset}\r\n", replication.id);
             client.output.extend_from_slice(line.as_bytes());
         }
-        state.meter.stats.full_syncs += 1;
+        state.meter.synchronised_fully();
         state.hub.clients.flush_later(place);
     }
 }

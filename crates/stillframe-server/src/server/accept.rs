@@ -31,7 +31,7 @@ fn admit(state: &mut ServerState, number: usize) -> Option<(Stream, Session)> {
         let now = state.clock.turn();
         let ways = (state.config.tcp_keepalive_seconds, &state.net.tls);
         let (mut stream, peer, local) = state.net.listeners.next(number, ways, now)?;
-        state.meter.stats.connections_received += 1;
+        state.meter.accepted();
         let Some(reason) = turned_away(state, &peer) else {
             let free = state.users.is_open();
             let id = state.hub.clients.next_id();
@@ -39,7 +39,7 @@ fn admit(state: &mut ServerState, number: usize) -> Option<(Stream, Session)> {
             let fd = stream.number();
             return Some((stream, Session::new(id, peer, local, fd, free, now)));
         };
-        state.meter.stats.rejected_connections += 1;
+        state.meter.turned_away();
         if stream.is_plain() {
             // The peer may or may not read it.
             let _ = stream.write(format!("-{reason}\r\n").as_bytes());

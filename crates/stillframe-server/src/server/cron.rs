@@ -42,7 +42,7 @@ pub(crate) fn run(server: &mut Server) -> Instant {
         replication::expire_own(&mut server.keyspace, &mut server.state);
     }
     let closed = server.state.hub.weigh_clients(&server.state.config);
-    server.state.meter.stats.evicted_clients += closed;
+    server.state.meter.evicted_clients(closed);
     // While an image is loaded there is nothing to save; while one is sent there is no second
     // image.
     if !server.state.is_loading() && !server.state.replication.sends_image() {
@@ -78,7 +78,7 @@ fn obey(server: &mut Server, signal: Signal) {
 /// Does the periodic work on clients, also while data is loaded.
 pub(crate) fn attend_clients(server: &mut Server) {
     let now = server.state.clock.turn();
-    server.state.meter.stats.sample(now);
+    server.state.meter.sample(now);
     memory::tend_free(&server.keyspace, &mut server.state);
     if std::mem::take(&mut server.state.net.listeners.retry) {
         for number in 0..server.state.net.listeners.count() {
@@ -105,8 +105,7 @@ fn expire(server: &mut Server) -> bool {
         server.state.ledger.effects.seal();
     }
     let took = start.elapsed();
-    server.state.meter.stats.expire_time += took;
-    server.state.meter.stats.expire_slices_spent += u64::from(more);
+    server.state.meter.expired(took, more);
     server.state.meter.note_event(&server.state.config, "expire-cycle", took);
     more
 }

@@ -143,7 +143,7 @@ impl Server {
         }
         self.bury();
         let closed = self.state.hub.limit_clients(&self.state.config);
-        self.state.meter.stats.evicted_clients += closed;
+        self.state.meter.evicted_clients(closed);
         self.bury();
     }
 
@@ -290,12 +290,9 @@ impl Server {
                 continue;
             }
             let written = client.flush();
-            self.state.meter.stats.writes += 1;
+            self.state.meter.sent(*written.as_ref().unwrap_or(&0));
             let lost = match written {
-                Ok(count) => {
-                    self.state.meter.stats.output_bytes += count as u64;
-                    client.session.closing && client.is_drained()
-                }
+                Ok(_) => client.session.closing && client.is_drained(),
                 Err(_) => true,
             };
             if !lost && client.can_flush() {

@@ -75,15 +75,14 @@ impl Server {
         if client.backlog || !client.servable() || !client.readable || waits {
             return client.backlog;
         }
-        self.state.meter.stats.reads += 1;
         let mut shared = std::mem::take(&mut self.shared);
         let own = !client.input.is_empty();
         let read = if own { client.read_own() } else { client.read_shared(&mut shared) };
+        self.state.meter.received(if let Read::Bytes(count) = read { count } else { 0 });
         match read {
             Read::Nothing => {}
             Read::End => client.session.closing = true,
             Read::Bytes(count) => {
-                self.state.meter.stats.input_bytes += count as u64;
                 if own && outweighs(client, &self.state.config) {
                     client.backlog = true; // does not run: the end of the turn closes it
                 } else if own {
@@ -145,7 +144,7 @@ impl Server {
                 Err(error) => {
                     tracing::info!("client {}: {error}", client.session.caller.peer);
                     Out::new(&mut client.output, client.session.protocol).protocol_error(&error);
-                    self.state.meter.stats.count_error(b"ERR");
+                    self.state.meter.answered_error(b"ERR");
                     client.session.closing = true;
                 }
             }

@@ -189,6 +189,6 @@ impl Fleet {
 
     /// Images that all nodes have sent to replicas.
     pub(super) fn images(&self) -> u64 {
-        self.nodes.iter().map(|node| node.server.state.meter.stats.full_syncs).sum()
+        self.nodes.iter().map(|node| node.server.state.meter.stats().full_syncs).sum()
     }
 }
