@@ -128,6 +128,8 @@ impl<T, F: FnOnce(T) -> T> New<T> for Patched<F> {
 /// at flags once. With `in_place`, what has one home is replaced there, in halves too:
 /// `replace::<T>(item, new)`. With `by_halves`, items may be half words: where `halves()` says so
 /// each has a flag of its own, and all is read by `get::<T>(item)` and replaced by halves alone.
+/// There `replace::<T>` returns whether items are such, and replaces nothing if they are not; it
+/// may return `false` for what is out of bounds too, so that one comparison shows both.
 macro_rules! write_by_replace {
     () => {
         #[inline(always)]
@@ -167,28 +169,29 @@ macro_rules! write_by_replace {
 
         #[inline(always)]
         fn write(&mut self, index: usize, value: u64) {
-            if self.halves() {
-                return $crate::algorithm::write_halves(self, index, value);
+            if !self.replace(index, $crate::algorithm::Value(value)) {
+                $crate::algorithm::write_halves(self, index, value);
             }
-            self.replace(index, $crate::algorithm::Value(value));
         }
 
         #[inline(always)]
         fn update(&mut self, index: usize, patch: impl Fn(u64) -> u64) {
-            if self.halves() {
+            if !self.replace(index, $crate::algorithm::Patched(&patch)) {
                 let value = patch($crate::algorithm::read_halves(self, index));
-                return $crate::algorithm::write_halves(self, index, value);
+                $crate::algorithm::write_halves(self, index, value);
             }
-            self.replace(index, $crate::algorithm::Patched(patch));
         }
 
         #[inline(always)]
         fn write_u32(&mut self, index: usize, value: u32) {
-            if self.halves() {
-                return self.replace(index, $crate::algorithm::Value(value));
-            }
             let patch = |word| $crate::memory::with_half(word, index, value);
-            self.replace(index / 2, $crate::algorithm::Patched(patch));
+            let done = match self.halves() {
+                true => self.replace(index, $crate::algorithm::Value(value)),
+                false => self.replace(index / 2, $crate::algorithm::Patched(patch)),
+            };
+            if !done {
+                $crate::memory::out_of_bounds(index / 2, self.words());
+            }
         }
     };
 }
@@ -200,7 +203,9 @@ pub(crate) fn read_halves(state: &impl Algorithm, index: usize) -> u64 {
     join([0, 1].map(|half| state.read_u32(2 * index + half)))
 }
 
-/// Replaces a word whose halves have a flag each.
+/// Replaces a word whose halves have a flag each. Apart from what replaces words, which so stays
+/// short. Panics if it is out of bounds.
+#[inline(never)]
 pub(crate) fn write_halves(state: &mut impl Algorithm, index: usize, value: u64) {
     assert!(index < state.words(), "word {index} of {}", state.words());
     for (half, value) in split(value).into_iter().enumerate() {

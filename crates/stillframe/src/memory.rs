@@ -286,6 +286,34 @@ impl Words {
     }
 }
 
+/// Every `N` words of an array as one record of `ITEMS` items, found by one comparison with a number
+/// in memory.
+#[derive(Debug)]
+pub(crate) struct Records<const N: usize, const ITEMS: usize = 1> {
+    words: Words,
+    /// Items, in at most `words.len / N` records.
+    len: usize,
+}
+
+impl<const N: usize, const ITEMS: usize> Records<N, ITEMS> {
+    /// The first `len` items of these words, with their length of now, or as many as there are.
+    pub(crate) fn new(words: &Words, len: usize) -> Self {
+        Self { words: words.view(), len: len.min(words.len / N * ITEMS) }
+    }
+
+    /// The record of an item, and which of its items that is; `None` out of bounds.
+    #[inline(always)]
+    pub(crate) fn find(&self, item: usize) -> Option<(&[AtomicU64; N], usize)> {
+        if item >= self.len {
+            return None;
+        }
+        // SAFETY: `item / ITEMS` is less than `words.len / N`, so the address is within the region.
+        let record = unsafe { self.words.base.add(item / ITEMS * N) };
+        // SAFETY: `N` words from there are below `words.len`; see `Words::word`.
+        Some((unsafe { record.cast().as_ref() }, item % ITEMS))
+    }
+}
+
 /// Takes its numbers by value, so that nothing on the hot path has an address.
 #[cold]
 #[inline(never)]
@@ -367,7 +395,8 @@ pub(crate) fn split(word: u64) -> [u32; 2] {
 #[inline]
 pub(crate) fn with_half(word: u64, half: usize, value: u32) -> u64 {
     let shift = 32 * (half % 2);
-    word & !(u64::from(u32::MAX) << shift) | u64::from(value) << shift
+    let changed = (word >> shift) as u32 ^ value;
+    word ^ u64::from(changed) << shift
 }
 
 #[cfg(not(any(feature = "loom", feature = "shuttle")))]

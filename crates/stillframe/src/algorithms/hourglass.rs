@@ -168,12 +168,16 @@ impl<C: Completion> Glass<C> {
     }
 
     #[inline(always)]
-    fn replace<T: Item>(&mut self, item: usize, new: impl New<T>) {
+    fn replace<T: Item>(&mut self, item: usize, new: impl New<T>) -> bool {
+        if !self.grain.is_of::<T>() {
+            return false;
+        }
         if self.grain.shift == 0 {
             self.replace_in::<T, false>(item, item, new);
         } else {
             self.replace_in::<T, true>(item, item >> self.grain.shift, new);
         }
+        true
     }
 
     /// Replaces an item of a unit, which is `LONG` if it has more than one. If the unit was written

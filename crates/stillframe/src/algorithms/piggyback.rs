@@ -165,7 +165,10 @@ impl Piggyback {
     }
 
     #[inline(always)]
-    fn replace<T: Item>(&mut self, item: usize, new: impl New<T>) {
+    fn replace<T: Item>(&mut self, item: usize, new: impl New<T>) -> bool {
+        if !self.grain.is_of::<T>() {
+            return false;
+        }
         let (unit, current) = (item >> self.grain.shift, self.current & 1);
         let location = self.locations.of(unit);
         let source = self.source(location.get(Ordering::Acquire)); // as in `read`
@@ -177,6 +180,7 @@ impl Piggyback {
         let old = || T::load(&self.homes[source], item);
         T::store(&self.homes[current], item, new.of(old));
         location.set(ONLY + current as u8, Ordering::Relaxed);
+        true
     }
 
     /// Takes a unit whose latest value may be in `A[D]` alone away from the copier.

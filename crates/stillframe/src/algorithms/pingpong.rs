@@ -37,7 +37,7 @@ use crate::flags::Bytes;
 use crate::handover::{Handover, Progress};
 use crate::image::{ByArray, BySink, Changes, Completion, Increment, Lease, Marks, fold, rewrite};
 use crate::info::{Grain, Info};
-use crate::memory::{Item, Words, byte, join};
+use crate::memory::{Item, Records, Words, byte, join};
 use crate::mutant::{Mutant, Mutation};
 use crate::options::Options;
 use crate::os::Shared;
@@ -59,8 +59,8 @@ pub type IppMerge = PingPong<Interleaved, BySink>;
 pub struct PingPong<L, C> {
     layout: L,
     previous: Option<Words>,
-    /// Which shadow is `cur`, 0 (Odd) or 1 (Even).
-    current: usize,
+    /// Which shadow is `cur`: Even, or Odd.
+    is_even: bool,
     grain: Grain,
     handover: Shared<Handover>,
     completion: PhantomData<C>,
@@ -91,8 +91,9 @@ pub trait Layout: fmt::Debug + Sized + Send + 'static {
     /// Brings near what [`replace`](Self::replace) looks at.
     fn prefetch(&self, shadow: usize, index: usize);
     /// Replaces an item of the state; `shadow` then holds its unit whole, and the flag is set. The
-    /// old value comes from the state: no shadow is read.
-    fn replace<T: Item>(&self, shadow: usize, item: usize, new: impl New<T>);
+    /// old value comes from the state: no shadow is read. Returns whether items are such; if not,
+    /// nothing is replaced.
+    fn replace<T: Item>(&self, shadow: usize, item: usize, new: impl New<T>) -> bool;
     /// Flags units whose value `shadow` holds.
     fn flag(&self, shadow: usize, units: Range<usize>);
     /// See [`Changes::marks`]; for `whole`, [`Changes::whole`].
@@ -114,7 +115,7 @@ impl<L: Layout, C: Completion> Algorithm for PingPong<L, C> {
         let state = Self {
             layout: L::create(options, grain)?,
             previous: C::IN_MEMORY.then(|| Words::create(options)).transpose()?,
-            current: 0,
+            is_even: false,
             grain,
             handover: Shared::new(Handover::new())?,
             completion: PhantomData,
@@ -138,7 +139,7 @@ impl<L: Layout, C: Completion> Algorithm for PingPong<L, C> {
             if !before.is_multiple_of(1 << self.grain.shift) {
                 rewrite(self, before - 1); // its unit has become longer
             }
-            self.layout.flag(self.current, self.grain.units(before)..self.grain.units(words));
+            self.layout.flag(self.current(), self.grain.units(before)..self.grain.units(words));
         }
         Ok(())
     }
@@ -147,7 +148,7 @@ impl<L: Layout, C: Completion> Algorithm for PingPong<L, C> {
 
     #[inline]
     fn approach(&self, index: usize) {
-        self.layout.prefetch(self.current, index);
+        self.layout.prefetch(self.current(), index);
     }
 
     fn begin<S: Sink + 'static>(
@@ -157,13 +158,13 @@ impl<L: Layout, C: Completion> Algorithm for PingPong<L, C> {
     ) -> Result<Increment<S, Shadow<L>>, BeginError> {
         self.handover.check_idle()?;
         if self.handover.left_marks() {
-            let (left, current) = (self.shadow(1 - self.current), self.shadow(self.current));
+            let (left, current) = (self.shadow(1 - self.current()), self.shadow(self.current()));
             fold(self, &left, &current, self.grain);
         }
-        let mut ended = self.shadow(self.current);
-        self.current = 1 - self.current;
+        let mut ended = self.shadow(self.current());
+        self.is_even = !self.is_even;
         if self.handover.is(Mutant::PingPongDumpsCurrent) {
-            ended = self.shadow(self.current);
+            ended = self.shadow(self.current());
         }
         let lease = Lease::publish(&self.handover, self.words());
         Ok(Increment::new(ended, self.previous.as_ref(), sink, lease))
@@ -187,8 +188,14 @@ impl<L: Layout, C: Completion> PingPong<L, C> {
     }
 
     #[inline(always)]
-    fn replace<T: Item>(&mut self, item: usize, new: impl New<T>) {
-        self.layout.replace(self.current & 1, item, new);
+    fn replace<T: Item>(&mut self, item: usize, new: impl New<T>) -> bool {
+        self.layout.replace(self.current(), item, new)
+    }
+
+    /// The shadow that is `cur`.
+    #[inline(always)]
+    fn current(&self) -> usize {
+        usize::from(self.is_even)
     }
 
     fn shadow(&self, shadow: usize) -> Shadow<L> {
@@ -274,13 +281,18 @@ impl Layout for Separate {
         self.flags[shadow].prefetch(self.grain.items(index) >> self.grain.shift);
     }
     #[inline(always)]
-    fn replace<T: Item>(&self, shadow: usize, item: usize, new: impl New<T>) {
+    fn replace<T: Item>(&self, shadow: usize, item: usize, new: impl New<T>) -> bool {
+        if !self.grain.is_of::<T>() {
+            return false;
+        }
         let value = new.of(|| T::load(&self.state, item));
         T::store(&self.state, item, value);
+        let shadow = shadow & 1;
         let (flags, shadow, shift) = (&self.flags[shadow], &self.shadows[shadow], self.grain.shift);
         if shift == 0 {
             T::store(shadow, item, value);
-            return flags.set(item);
+            flags.set(item);
+            return true;
         }
         let (unit, in_part) = (item >> shift, self.mutation.is(Mutant::PingPongWritesPartOfUnit));
         if !flags.get(unit) && !in_part {
@@ -290,6 +302,7 @@ impl Layout for Separate {
         }
         T::store(shadow, item, value);
         flags.set(unit);
+        true
     }
     fn flag(&self, shadow: usize, units: Range<usize>) {
         self.flags[shadow].fill(units, true);
@@ -320,6 +333,10 @@ impl Layout for Separate {
 pub struct Interleaved {
     records: Words,
     grain: Grain,
+    /// The same, if they are of words; else none, so that the test of bounds is that of the size.
+    of_words: Records<RECORD>,
+    /// The same, if they are of halves; else none.
+    of_halves: Records<{ RECORD / 2 }>,
 }
 
 /// Items in a record; as many words in one of words.
@@ -330,6 +347,12 @@ const FLAGS: usize = 3;
 const HIGH_HALF: usize = if cfg!(target_endian = "big") { 0 } else { 4 };
 
 impl Interleaved {
+    fn new(records: Words, grain: Grain) -> Self {
+        let [words, halves] = if grain.halves { [0, usize::MAX] } else { [usize::MAX, 0] };
+        let of_words = Records::new(&records, words);
+        let of_halves = Records::new(&records, halves);
+        Self { records, grain, of_words, of_halves }
+    }
     /// The word that holds an item's flags, and which of its bytes is that of `shadow`.
     #[inline(always)]
     fn flag_of(&self, shadow: usize, item: usize) -> (&AtomicU64, usize) {
@@ -356,16 +379,18 @@ impl Layout for Interleaved {
     fn create(options: &Options, grain: Grain) -> Result<Self, MemoryError> {
         // Two records of halves are as long as one of words.
         let records = options.resized(|words| words.saturating_mul(RECORD));
-        Ok(Self { records: Words::create(&records)?, grain })
+        Ok(Self::new(Words::create(&records)?, grain))
     }
     fn words(&self) -> usize {
         self.records.len() / RECORD
     }
     fn grow(&mut self, words: usize) -> Result<(), MemoryError> {
-        self.records.grow(words.saturating_mul(RECORD))
+        self.records.grow(words.saturating_mul(RECORD))?;
+        *self = self.view();
+        Ok(())
     }
     fn view(&self) -> Self {
-        Self { records: self.records.view(), grain: self.grain }
+        Self::new(self.records.view(), self.grain)
     }
     #[inline(always)]
     fn get<T: Item>(&self, item: usize) -> T {
@@ -376,22 +401,23 @@ impl Layout for Interleaved {
         self.records.prefetch(index * RECORD);
     }
     #[inline(always)]
-    fn replace<T: Item>(&self, shadow: usize, item: usize, new: impl New<T>) {
+    fn replace<T: Item>(&self, shadow: usize, item: usize, new: impl New<T>) -> bool {
         let shadow = shadow & 1;
         if T::PER_WORD == 1 {
-            let record = self.records.record::<RECORD>(item);
+            let Some((record, _)) = self.of_words.find(item) else { return false };
             let value = new.of(|| T::load_part(&record[0], 0));
             T::store_part(&record[0], 0, value);
             T::store_part(&record[SHADOWS + shadow], 0, value);
             byte::store(&record[FLAGS], shadow, 1);
         } else {
-            let record = self.records.record::<{ RECORD / 2 }>(item);
+            let Some((record, _)) = self.of_halves.find(item) else { return false };
             let value = new.of(|| T::load_part(&record[0], 0));
             T::store_part(&record[0], 0, value);
             let place = SHADOWS + shadow;
             T::store_part(&record[place / 2], place, value);
             byte::store(&record[FLAGS / 2], HIGH_HALF + shadow, 1);
         }
+        true
     }
     fn flag(&self, shadow: usize, units: Range<usize>) {
         for item in units {

@@ -69,12 +69,8 @@ pub trait Layout: Debug + Send + Sized + 'static {
     /// Sets `MR`.
     fn set_latest<T: Item>(&self, unit: usize, home: usize);
     /// Replaces an item that is a unit: writes it in this period's home, which is then the latest.
-    #[inline(always)]
-    fn replace<T: Item>(&self, item: usize, new: impl New<T>) {
-        let home = self.target::<T>(item);
-        self.store(home, item, new.of(|| self.load(self.latest::<T>(item), item)));
-        self.set_latest::<T>(item, home);
-    }
+    /// A layout without long units returns whether items are such; if not, nothing is replaced.
+    fn replace<T: Item>(&self, item: usize, new: impl New<T>) -> bool;
     /// `MW := !MR` for all units.
     fn negate(&self);
     /// `MW := !MW` for all units: the mistake that the picture of two copies taking turns invites.
@@ -211,8 +207,9 @@ impl<F: Flags> Layout for Apart<F> {
     }
 
     #[inline(always)]
-    fn replace<T: Item>(&self, item: usize, new: impl New<T>) {
+    fn replace<T: Item>(&self, item: usize, new: impl New<T>) -> bool {
         self.flags.replace(&self.homes, item, new);
+        true
     }
 
     fn negate(&self) {

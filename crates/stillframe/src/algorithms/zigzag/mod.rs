@@ -137,12 +137,17 @@ impl<L: Layout> Zigzag<L> {
     }
 
     #[inline(always)]
-    fn replace<T: Item>(&mut self, item: usize, new: impl New<T>) {
-        if self.shift() == 0 {
-            self.layout.replace(item, new);
-        } else {
-            self.replace_in_unit(item, new);
+    fn replace<T: Item>(&mut self, item: usize, new: impl New<T>) -> bool {
+        if L::HAS_LONG_UNITS {
+            if !self.grain.is_of::<T>() {
+                return false;
+            }
+            if self.shift() != 0 {
+                self.replace_in_unit(item, new);
+                return true;
+            }
         }
+        self.layout.replace(item, new)
     }
 
     /// Replaces an item of a unit that has several.

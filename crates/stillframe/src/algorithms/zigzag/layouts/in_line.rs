@@ -8,7 +8,7 @@ use crate::algorithm::New;
 use crate::algorithms::zigzag::{Izz, Pzz};
 use crate::error::MemoryError;
 use crate::info::{Grain, Info};
-use crate::memory::{Item, Words, out_of_bounds};
+use crate::memory::{Item, Records, Words, out_of_bounds};
 use crate::options::Options;
 use crate::sync::{AtomicU64, Ordering};
 
@@ -16,6 +16,10 @@ use crate::sync::{AtomicU64, Ordering};
 #[derive(Debug)]
 pub struct InLine<O> {
     lines: Words,
+    /// The same, if items are words; else none, so that the test of bounds is that of the size.
+    of_words: Records<LINE_WORDS, { slots::<u64>() }>,
+    /// The same, if items are halves; else none.
+    of_halves: Records<LINE_WORDS, { slots::<u32>() }>,
     /// State words, and most of them; the lines have room for a few more.
     len: usize,
     max_len: usize,
@@ -75,13 +79,27 @@ impl<O: Order> InLine<O> {
         words.div_ceil(SLOTS) * LINE_WORDS // the same in halves
     }
 
-    /// The line of an item, and the item's slot in it. Panics out of bounds.
+    /// `len` words in these lines.
+    fn new(lines: Words, len: usize, max_len: usize, halves: bool) -> Self {
+        let [words, items] = if halves { [0, 2 * len] } else { [len, 0] };
+        let of_words = Records::new(&lines, words);
+        let of_halves = Records::new(&lines, items);
+        Self { lines, of_words, of_halves, len, max_len, halves, order: PhantomData }
+    }
+
+    /// The line of an item, and the item's slot in it, if items are such and it is within bounds.
+    #[inline(always)]
+    fn find<T: Item>(&self, item: usize) -> Option<(&[AtomicU64; LINE_WORDS], usize)> {
+        if T::PER_WORD == 1 { self.of_words.find(item) } else { self.of_halves.find(item) }
+    }
+
+    /// The same. Panics if there is none.
     #[inline(always)]
     fn line<T: Item>(&self, item: usize) -> (&[AtomicU64; LINE_WORDS], usize) {
-        if item / T::PER_WORD >= self.len {
+        let Some(found) = self.find::<T>(item) else {
             out_of_bounds(item / T::PER_WORD, self.len);
-        }
-        (self.lines.record(item / slots::<T>()), item % slots::<T>())
+        };
+        found
     }
 
     /// Home `home` of what a line holds in `slot`: its word, and its number, of which the last bit
@@ -117,7 +135,7 @@ impl<O: Order> Layout for InLine<O> {
     fn create(options: &Options, grain: Grain) -> Result<Self, MemoryError> {
         let lines = Words::create(&options.resized(Self::line_words))?;
         let max_len = options.max_words.max(options.words);
-        Ok(Self { lines, len: options.words, max_len, halves: grain.halves, order: PhantomData })
+        Ok(Self::new(lines, options.words, max_len, grain.halves))
     }
 
     fn len(&self) -> usize {
@@ -129,12 +147,12 @@ impl<O: Order> Layout for InLine<O> {
             return Err(MemoryError::Reserved { words, reserved: self.max_len });
         }
         self.lines.grow(Self::line_words(words))?;
-        self.len = words;
+        *self = Self::new(self.lines.view(), words, self.max_len, self.halves);
         Ok(())
     }
 
     fn view(&self) -> Self {
-        Self { lines: self.lines.view(), order: PhantomData, ..*self }
+        Self::new(self.lines.view(), self.len, self.max_len, self.halves)
     }
 
     #[inline(always)]
@@ -178,8 +196,8 @@ impl<O: Order> Layout for InLine<O> {
 
     /// One line, one look at each of its flags.
     #[inline(always)]
-    fn replace<T: Item>(&self, item: usize, new: impl New<T>) {
-        let (line, slot) = self.line::<T>(item);
+    fn replace<T: Item>(&self, item: usize, new: impl New<T>) -> bool {
+        let Some((line, slot)) = self.find::<T>(item) else { return false };
         let (place, shift) = O::TARGETS;
         let latest = line[LATEST].load(Ordering::Relaxed);
         let targets = line[place].load(Ordering::Relaxed) >> shift;
@@ -193,6 +211,7 @@ impl<O: Order> Layout for InLine<O> {
         let changed = (latest ^ targets) & 1 << slot;
         // In IZZ the bits of `MW` lie in the same word, and stay.
         line[LATEST].store(latest ^ changed, Ordering::Relaxed);
+        true
     }
 
     fn negate(&self) {
