@@ -55,13 +55,13 @@ fn apply(case: &Case, tick: &Tick, state: &mut [u64], touched: &mut Touched) {
     for (number, &item) in tick.updates.iter().enumerate() {
         let (item, value) = (item as usize, value(tick.key, number as u64));
         if case.item_bytes == 4 {
-            touched.note(item / 2);
+            touched.note(item);
             if let Some(word) = state.get_mut(item / 2) {
                 let shift = 32 * (item % 2);
                 *word = *word & !(u64::from(u32::MAX) << shift) | (value >> 32) << shift;
             }
         } else {
-            touched.note(item);
+            touched.note_word(item);
             if let Some(word) = state.get_mut(item) {
                 *word = value;
             }
@@ -88,14 +88,19 @@ struct Touched {
 
 impl Touched {
     fn new(case: &Case, unit: Unit) -> Self {
-        let distinct = |words: usize| Distinct::new(case.words(), words);
-        Self { counting: false, units: distinct(unit.words()), pages: distinct(BLOCK_WORDS) }
+        let distinct = |bytes: usize| Distinct::new(2 * case.words(), bytes / 4);
+        Self { counting: false, units: distinct(unit.bytes()), pages: distinct(8 * BLOCK_WORDS) }
     }
-    fn note(&mut self, word: usize) {
+    /// Half a word is written.
+    fn note(&mut self, half: usize) {
         if self.counting {
-            self.units.note(word);
-            self.pages.note(word);
+            self.units.note(half);
+            self.pages.note(half);
         }
+    }
+    fn note_word(&mut self, word: usize) {
+        self.note(2 * word);
+        self.note(2 * word + 1);
     }
     /// A period ends, another begins; the one after an untimed image does not count.
     fn begin(&mut self, timed: bool) {
@@ -117,12 +122,13 @@ struct Distinct {
 }
 
 impl Distinct {
-    fn new(words: usize, unit_words: usize) -> Self {
-        let seen = vec![0; words.div_ceil(unit_words).div_ceil(64)];
-        Self { shift: unit_words.trailing_zeros(), seen, count: 0, total: 0, periods: 0 }
+    /// For units of so many halves.
+    fn new(halves: usize, in_unit: usize) -> Self {
+        let seen = vec![0; halves.div_ceil(in_unit).div_ceil(64)];
+        Self { shift: in_unit.trailing_zeros(), seen, count: 0, total: 0, periods: 0 }
     }
-    fn note(&mut self, word: usize) {
-        let unit = word >> self.shift;
+    fn note(&mut self, half: usize) {
+        let unit = half >> self.shift;
         let (bits, bit) = (&mut self.seen[unit / 64], 1 << (unit % 64));
         self.count += u64::from(*bits & bit == 0);
         *bits |= bit;
@@ -168,17 +174,31 @@ mod tests {
     fn a_period_counts_each_unit_once() {
         let case = Case { size_bytes: 3 * 4096, ..Case::default() };
         let mut touched = Touched::new(&case, Unit::Line);
-        touched.note(0);
+        touched.note_word(0);
         touched.begin(true);
         for word in [0, 1, 7, 8, 511, 512, 0] {
-            touched.note(word);
+            touched.note_word(word);
         }
         touched.begin(true);
-        touched.note(3);
+        touched.note_word(3);
         touched.begin(false);
-        touched.note(900);
+        touched.note_word(900);
         touched.begin(true);
         assert_eq!(touched.units.mean(), Some(2.5));
         assert_eq!(touched.pages.mean(), Some(1.5));
+    }
+
+    #[test]
+    fn halves_of_a_word_are_two_units_where_units_are_halves() {
+        for (unit, items, words) in [(Unit::Half, 3.0, 4.0), (Unit::Word, 2.0, 2.0)] {
+            let mut touched = Touched::new(&Case::default(), unit);
+            touched.begin(true);
+            [6, 7, 9, 7].into_iter().for_each(|half| touched.note(half));
+            touched.begin(true);
+            assert_eq!(touched.units.mean(), Some(items), "{unit:?}");
+            [3, 4].into_iter().for_each(|word| touched.note_word(word));
+            touched.begin(false);
+            assert_eq!(touched.units.mean(), Some((items + words) / 2.0), "{unit:?}");
+        }
     }
 }

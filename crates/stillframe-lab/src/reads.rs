@@ -5,7 +5,7 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use crate::case::Case;
-use crate::subject::Subject;
+use crate::subject::State;
 use stillframe_measure::draw::Rng;
 
 /// Times of reads, in nanoseconds.
@@ -30,14 +30,14 @@ impl Reads {
         Self { items, next: 0, half: case.item_bytes == 4, held_ns, idle_ns }
     }
 
-    pub(crate) fn probe<S: Subject>(&mut self, subject: &S, held: bool) {
+    pub(crate) fn probe(&mut self, state: &impl State, held: bool) {
         let items = &self.items[self.next..self.next + Self::PROBE];
         self.next = (self.next + Self::PROBE) % Self::ITEMS;
         let started = Instant::now();
         let sum = if self.half {
-            items.iter().fold(0, |sum, &item| sum ^ u64::from(subject.read_u32(item as usize)))
+            items.iter().fold(0, |sum, &item| sum ^ u64::from(state.read_u32(item as usize)))
         } else {
-            items.iter().fold(0, |sum, &item| sum ^ subject.read(item as usize))
+            items.iter().fold(0, |sum, &item| sum ^ state.read(item as usize))
         };
         black_box(sum);
         let each_ns = started.elapsed().as_nanos() as f64 / Self::PROBE as f64;

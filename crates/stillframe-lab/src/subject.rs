@@ -7,11 +7,10 @@ use stillframe::{Algorithm, Engine, Info, OnFull, Options, Point, Progress, Word
 use crate::capture::{Depot, LabSink};
 use crate::case::Case;
 
-/// Words that a run reads and writes, and takes images of if it can.
-pub(crate) trait Subject: Sized {
-    /// The registry's line; none for plain memory.
-    const INFO: Option<Info>;
-    fn create(case: &Case) -> Result<Self, String>;
+/// Memory that a run reads and writes: all that a stage needs.
+pub(crate) trait State {
+    /// Whether it needs slices of the writer's time.
+    const IS_TENDED: bool;
     fn read(&self, index: usize) -> u64;
     fn write(&mut self, index: usize, value: u64);
     fn read_u32(&self, index: usize) -> u32;
@@ -20,6 +19,16 @@ pub(crate) trait Subject: Sized {
     /// Word `index` will be written soon.
     fn approach(&self, index: usize);
     fn tend(&mut self) -> bool;
+}
+
+/// A state with its images, if it can have any.
+pub(crate) trait Subject: Sized {
+    /// The registry's line; none for plain memory.
+    const INFO: Option<Info>;
+    type State: State;
+    fn create(case: &Case) -> Result<Self, String>;
+    fn state(&self) -> &Self::State;
+    fn state_mut(&mut self) -> &mut Self::State;
     /// Begins an image and returns how long that took.
     fn begin(&mut self, sink: LabSink, depot: &Depot) -> Result<Duration, String>;
     /// Of the image under way.
@@ -28,11 +37,6 @@ pub(crate) trait Subject: Sized {
     /// Whether an image is held.
     fn running(&self) -> bool {
         self.progress().is_some_and(|progress| progress.running())
-    }
-    /// Whether it needs slices of the writer's time.
-    #[inline]
-    fn is_tended() -> bool {
-        Self::INFO.is_some_and(|info| info.tended)
     }
 }
 
@@ -45,16 +49,45 @@ pub(crate) fn options(case: &Case) -> Options {
         .budget(case.budget(), OnFull::Slow)
 }
 
-/// Plain memory: the floor. Half words are replaced as an algorithm without a unit does it.
+impl<A: Algorithm> State for A {
+    const IS_TENDED: bool = A::INFO.tended;
+
+    #[inline]
+    fn read(&self, index: usize) -> u64 {
+        Algorithm::read(self, index)
+    }
+    #[inline]
+    fn write(&mut self, index: usize, value: u64) {
+        Algorithm::write(self, index, value);
+    }
+    #[inline]
+    fn read_u32(&self, index: usize) -> u32 {
+        Algorithm::read_u32(self, index)
+    }
+    #[inline]
+    fn write_u32(&mut self, index: usize, value: u32) {
+        Algorithm::write_u32(self, index, value);
+    }
+    fn write_run(&mut self, start: usize, values: &[u64]) {
+        Algorithm::write_run(self, start, values);
+    }
+    #[inline]
+    fn approach(&self, index: usize) {
+        Algorithm::approach(self, index);
+    }
+    #[inline]
+    fn tend(&mut self) -> bool {
+        Algorithm::tend(self)
+    }
+}
+
+/// Plain memory: the floor. Items of four bytes are stored as such.
 #[derive(Debug)]
 pub(crate) struct Floor(Words);
 
-impl Subject for Floor {
-    const INFO: Option<Info> = None;
+impl State for Floor {
+    const IS_TENDED: bool = false;
 
-    fn create(case: &Case) -> Result<Self, String> {
-        Words::create(&options(case)).map(Self).map_err(|error| error.to_string())
-    }
     #[inline]
     fn read(&self, index: usize) -> u64 {
         self.0.load(index)
@@ -65,16 +98,14 @@ impl Subject for Floor {
     }
     #[inline]
     fn read_u32(&self, index: usize) -> u32 {
-        (self.0.load(index / 2) >> (32 * (index % 2))) as u32
+        self.0.load_u32(index)
     }
     #[inline]
     fn write_u32(&mut self, index: usize, value: u32) {
-        let shift = 32 * (index % 2);
-        let kept = self.0.load(index / 2) & !(u64::from(u32::MAX) << shift);
-        self.0.store(index / 2, kept | u64::from(value) << shift);
+        self.0.store_u32(index, value);
     }
     fn write_run(&mut self, start: usize, values: &[u64]) {
-        values.iter().enumerate().for_each(|(offset, &value)| self.0.store(start + offset, value));
+        self.0.store_run(start, values);
     }
     #[inline]
     fn approach(&self, index: usize) {
@@ -82,6 +113,23 @@ impl Subject for Floor {
     }
     fn tend(&mut self) -> bool {
         false
+    }
+}
+
+impl Subject for Floor {
+    const INFO: Option<Info> = None;
+    type State = Self;
+
+    fn create(case: &Case) -> Result<Self, String> {
+        Words::create(&options(case)).map(Self).map_err(|error| error.to_string())
+    }
+    #[inline]
+    fn state(&self) -> &Self {
+        self
+    }
+    #[inline]
+    fn state_mut(&mut self) -> &mut Self {
+        self
     }
     fn begin(&mut self, _sink: LabSink, _depot: &Depot) -> Result<Duration, String> {
         Err("plain memory has no images".to_owned())
@@ -97,6 +145,7 @@ pub(crate) struct Snapshotted<A: Algorithm>(Engine<A>);
 
 impl<A: Algorithm> Subject for Snapshotted<A> {
     const INFO: Option<Info> = Some(A::INFO);
+    type State = A;
 
     fn create(case: &Case) -> Result<Self, String> {
         let algorithm = A::create(&options(case)).map_err(|error| error.to_string())?;
@@ -104,31 +153,12 @@ impl<A: Algorithm> Subject for Snapshotted<A> {
         engine.map(Self).map_err(|error| format!("starting the snapshotter failed: {error}"))
     }
     #[inline]
-    fn read(&self, index: usize) -> u64 {
-        self.0.read(index)
+    fn state(&self) -> &A {
+        self.0.algorithm()
     }
     #[inline]
-    fn write(&mut self, index: usize, value: u64) {
-        self.0.write(index, value);
-    }
-    #[inline]
-    fn read_u32(&self, index: usize) -> u32 {
-        self.0.algorithm().read_u32(index)
-    }
-    #[inline]
-    fn write_u32(&mut self, index: usize, value: u32) {
-        self.0.algorithm_mut().write_u32(index, value);
-    }
-    fn write_run(&mut self, start: usize, values: &[u64]) {
-        self.0.write_run(start, values);
-    }
-    #[inline]
-    fn approach(&self, index: usize) {
-        self.0.algorithm().approach(index);
-    }
-    #[inline]
-    fn tend(&mut self) -> bool {
-        self.0.tend()
+    fn state_mut(&mut self) -> &mut A {
+        self.0.algorithm_mut()
     }
     fn begin(&mut self, sink: LabSink, depot: &Depot) -> Result<Duration, String> {
         let begun = self.0.snapshot(Point::declare(), sink, depot.publisher());

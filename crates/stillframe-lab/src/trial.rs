@@ -25,7 +25,7 @@ use crate::memory;
 use crate::oracle::{self, Taken};
 use crate::reads::Reads;
 use crate::record::{BeginUs, Latency, Record, quantile};
-use crate::subject::Subject;
+use crate::subject::{State, Subject};
 use crate::workload::{Tick, Ticks, value};
 
 use stillframe::{BLOCK_WORDS, Info, Unit};
@@ -109,7 +109,7 @@ impl<'a, S: Subject> Trial<'a, S> {
             for (offset, word) in block[..length].iter_mut().enumerate() {
                 *word = ticks.initial((start + offset) as u64);
             }
-            subject.write_run(start, &block[..length]);
+            subject.state_mut().write_run(start, &block[..length]);
         }
         let memory_base = memory::proportional_bytes().saturating_sub(memory_before);
         Ok(Self {
@@ -205,16 +205,16 @@ impl<'a, S: Subject> Trial<'a, S> {
             self.held = Some((self.ticks.number(), started));
             self.log.begun(started, took);
         }
-        black_box(stage(&mut self.subject, self.case, self.ticks.tick()));
+        black_box(stage(self.subject.state_mut(), self.case, self.ticks.tick()));
         let stage = started.elapsed();
         self.log.stage(stage, is_held || begin.is_some() || S::INFO.is_none());
         if self.log.timed {
-            self.reads.probe(&self.subject, self.subject.running() || S::INFO.is_none());
+            self.reads.probe(self.subject.state(), self.subject.running() || S::INFO.is_none());
         }
-        let subject = &mut self.subject;
+        let state = self.subject.state_mut();
         self.ticks.advance(|| {
             if S::is_tended() {
-                subject.tend();
+                state.tend();
             }
         });
         self.idle();
@@ -230,7 +230,7 @@ impl<'a, S: Subject> Trial<'a, S> {
             return thread::sleep(self.due - now);
         }
         while let Some(rest) = self.due.checked_duration_since(Instant::now()) {
-            if !self.subject.tend() {
+            if !self.subject.state_mut().tend() {
                 thread::sleep(rest.min(Duration::from_micros(100)));
             }
         }
@@ -257,7 +257,8 @@ impl<'a, S: Subject> Trial<'a, S> {
     fn finish(self, memory_peak_bytes: u64) -> Result<Record, String> {
         let Self { case, cores, subject, ticks, depot, reads, taken, log, memory_base, .. } = self;
         let unit = S::INFO.map_or(Unit::Word, |info: Info| info.unit(case.unit));
-        let live = (case.verify != Verify::Off).then(|| live_state(case, &subject, ticks.number()));
+        let live =
+            (case.verify != Verify::Off).then(|| live_state(case, subject.state(), ticks.number()));
         drop(subject);
         drop(depot);
         let findings = oracle::verify(case, unit, &taken, live);
@@ -333,12 +334,12 @@ fn median(mut values: Vec<f64>) -> f64 {
 }
 
 /// What reading every word gives in the end, as an image.
-fn live_state<S: Subject>(case: &Case, subject: &S, tick: u64) -> Taken {
+fn live_state<S: State>(case: &Case, state: &S, tick: u64) -> Taken {
     let mut block = [0; BLOCK_WORDS];
     let digest_of = |start: usize| {
         let length = BLOCK_WORDS.min(case.words() - start);
         for (offset, word) in block[..length].iter_mut().enumerate() {
-            *word = subject.read(start + offset);
+            *word = state.read(start + offset);
         }
         digest(&block[..length])
     };
@@ -347,19 +348,18 @@ fn live_state<S: Subject>(case: &Case, subject: &S, tick: u64) -> Taken {
 }
 
 /// The updates of one tick, with the reads between them or announced ahead: what is timed.
-pub(crate) fn stage<S: Subject>(subject: &mut S, case: &Case, tick: &Tick) -> u64 {
+pub(crate) fn stage<S: State>(state: &mut S, case: &Case, tick: &Tick) -> u64 {
     if case.item_bytes == 4 {
-        let write =
-            |subject: &mut S, item, value: u64| subject.write_u32(item, (value >> 32) as u32);
-        apply(subject, tick, case, write, |subject, item| u64::from(subject.read_u32(item)))
+        let write = |state: &mut S, item, value: u64| state.write_u32(item, (value >> 32) as u32);
+        apply(state, tick, case, write, |state, item| u64::from(state.read_u32(item)))
     } else {
-        apply(subject, tick, case, S::write, S::read)
+        apply(state, tick, case, S::write, S::read)
     }
 }
 
 #[inline]
-fn apply<S: Subject>(
-    subject: &mut S,
+fn apply<S: State>(
+    state: &mut S,
     tick: &Tick,
     case: &Case,
     write: impl Fn(&mut S, usize, u64),
@@ -373,29 +373,29 @@ fn apply<S: Subject>(
             let rest = &tick.updates[slice * UPDATES_PER_SLICE..];
             for (place, &item) in updates.iter().enumerate() {
                 if let Some(&next) = rest.get(place + ahead) {
-                    subject.approach(next as usize >> to_word);
+                    state.approach(next as usize >> to_word);
                 }
-                write(subject, item as usize, value(tick.key, number));
+                write(state, item as usize, value(tick.key, number));
                 number += 1;
             }
         } else if tick.reads.is_empty() {
             for &item in updates {
-                write(subject, item as usize, value(tick.key, number));
+                write(state, item as usize, value(tick.key, number));
                 number += 1;
             }
         } else {
             for &item in updates {
-                write(subject, item as usize, value(tick.key, number));
+                write(state, item as usize, value(tick.key, number));
                 number += 1;
                 owed += case.reads_per_update;
                 while owed >= 1.0 {
                     owed -= 1.0;
-                    seen ^= reads.next().map_or(0, |&item| read(subject, item as usize));
+                    seen ^= reads.next().map_or(0, |&item| read(state, item as usize));
                 }
             }
         }
-        if S::is_tended() {
-            subject.tend();
+        if S::IS_TENDED {
+            state.tend();
         }
     }
     seen
