@@ -48,7 +48,7 @@ pub struct Record {
     /// Times the writer was held up in a write of timed ticks by what the image needed first, where
     /// an algorithm counts it.
     pub interruptions: u64,
-    /// The unit that was really used: `word`, `line` or `page`.
+    /// The unit that was really used: `half`, `word`, `line` or `page`.
     pub unit: String,
     /// Distinct units written in a period (from one begin to the next), mean.
     pub units_per_period: Option<f64>,

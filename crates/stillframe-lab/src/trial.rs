@@ -213,7 +213,7 @@ impl<'a, S: Subject> Trial<'a, S> {
         }
         let state = self.subject.state_mut();
         self.ticks.advance(|| {
-            if S::is_tended() {
+            if S::State::IS_TENDED {
                 state.tend();
             }
         });
@@ -226,7 +226,7 @@ impl<'a, S: Subject> Trial<'a, S> {
         self.due += Duration::from_millis(self.case.tick_ms);
         let now = Instant::now();
         self.due = self.due.max(now);
-        if !S::is_tended() {
+        if !S::State::IS_TENDED {
             return thread::sleep(self.due - now);
         }
         while let Some(rest) = self.due.checked_duration_since(Instant::now()) {

@@ -128,8 +128,8 @@ impl<T, F: FnOnce(T) -> T> New<T> for Patched<F> {
 /// at flags once. With `in_place`, what has one home is replaced there, in halves too:
 /// `replace::<T>(item, new)`. With `by_halves`, items may be half words: where `halves()` says so
 /// each has a flag of its own, and all is read by `get::<T>(item)` and replaced by halves alone.
-/// There `replace::<T>` returns whether items are such, and replaces nothing if they are not; it
-/// may return `false` for what is out of bounds too, so that one comparison shows both.
+/// There `replace::<T>` may return `false` and replace nothing if an item is out of bounds, or not
+/// such, so that one comparison shows both; where it cannot tell, `must_halve()` does.
 macro_rules! write_by_replace {
     () => {
         #[inline(always)]
@@ -169,14 +169,14 @@ macro_rules! write_by_replace {
 
         #[inline(always)]
         fn write(&mut self, index: usize, value: u64) {
-            if !self.replace(index, $crate::algorithm::Value(value)) {
+            if self.must_halve() || !self.replace(index, $crate::algorithm::Value(value)) {
                 $crate::algorithm::write_halves(self, index, value);
             }
         }
 
         #[inline(always)]
         fn update(&mut self, index: usize, patch: impl Fn(u64) -> u64) {
-            if !self.replace(index, $crate::algorithm::Patched(&patch)) {
+            if self.must_halve() || !self.replace(index, $crate::algorithm::Patched(&patch)) {
                 let value = patch($crate::algorithm::read_halves(self, index));
                 $crate::algorithm::write_halves(self, index, value);
             }
@@ -184,12 +184,14 @@ macro_rules! write_by_replace {
 
         #[inline(always)]
         fn write_u32(&mut self, index: usize, value: u32) {
+            if self.halves() {
+                if !self.replace(index, $crate::algorithm::Value(value)) {
+                    $crate::memory::out_of_bounds(index / 2, self.words());
+                }
+                return;
+            }
             let patch = |word| $crate::memory::with_half(word, index, value);
-            let done = match self.halves() {
-                true => self.replace(index, $crate::algorithm::Value(value)),
-                false => self.replace(index / 2, $crate::algorithm::Patched(patch)),
-            };
-            if !done {
+            if !self.replace(index / 2, $crate::algorithm::Patched(patch)) {
                 $crate::memory::out_of_bounds(index / 2, self.words());
             }
         }

@@ -1,6 +1,5 @@
 //! What the registry says of an algorithm.
 
-use crate::memory::Item;
 use crate::sink::BLOCK_WORDS;
 
 /// What the registry says of an algorithm.
@@ -123,11 +122,6 @@ pub struct Grain {
 impl Grain {
     pub(crate) const fn of(unit: Unit) -> Self {
         Self { shift: unit.words().trailing_zeros(), halves: matches!(unit, Unit::Half) }
-    }
-    /// Whether items are of that size.
-    #[inline(always)]
-    pub(crate) fn is_of<T: Item>(self) -> bool {
-        self.halves == (T::PER_WORD == 2)
     }
     /// Items in `words` words.
     pub(crate) fn items(self, words: usize) -> usize {

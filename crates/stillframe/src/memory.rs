@@ -286,8 +286,8 @@ impl Words {
     }
 }
 
-/// Every `N` words of an array as one record of `ITEMS` items, found by one comparison with a number
-/// in memory.
+/// Every `N` words of an array as one record of `ITEMS` items. One comparison with a number in
+/// memory checks the bounds of an item.
 #[derive(Debug)]
 pub(crate) struct Records<const N: usize, const ITEMS: usize = 1> {
     words: Words,

@@ -158,6 +158,12 @@ impl<C: Completion> Glass<C> {
         self.grain.halves
     }
 
+    /// Whether items are half words, and `replace` does not tell.
+    #[inline(always)]
+    fn must_halve(&self) -> bool {
+        self.halves()
+    }
+
     #[inline(always)]
     fn get<T: Item>(&self, item: usize) -> T {
         let mut array = usize::from(self.flags.get(LATEST, item >> self.grain.shift));
@@ -169,9 +175,6 @@ impl<C: Completion> Glass<C> {
 
     #[inline(always)]
     fn replace<T: Item>(&mut self, item: usize, new: impl New<T>) -> bool {
-        if !self.grain.is_of::<T>() {
-            return false;
-        }
         if self.grain.shift == 0 {
             self.replace_in::<T, false>(item, item, new);
         } else {

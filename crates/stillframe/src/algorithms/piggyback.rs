@@ -157,6 +157,12 @@ impl Piggyback {
         self.grain.halves
     }
 
+    /// Whether items are half words, and `replace` does not tell.
+    #[inline(always)]
+    fn must_halve(&self) -> bool {
+        self.halves()
+    }
+
     #[inline(always)]
     fn get<T: Item>(&self, item: usize) -> T {
         // Acquire: partner of the Release in `Copier::copy`.
@@ -166,9 +172,6 @@ impl Piggyback {
 
     #[inline(always)]
     fn replace<T: Item>(&mut self, item: usize, new: impl New<T>) -> bool {
-        if !self.grain.is_of::<T>() {
-            return false;
-        }
         let (unit, current) = (item >> self.grain.shift, self.current & 1);
         let location = self.locations.of(unit);
         let source = self.source(location.get(Ordering::Acquire)); // as in `read`

@@ -68,6 +68,8 @@ pub struct PingPong<L, C> {
 
 /// Where the state, its two shadows and their flags lie in memory.
 pub trait Layout: fmt::Debug + Sized + Send + 'static {
+    /// Whether the bounds tell the size of items.
+    const BOUNDS_TELL: bool;
     /// The registry's line of images that the sink completes.
     const MERGE: Info;
     /// The registry's line of images that are completed in memory.
@@ -91,8 +93,8 @@ pub trait Layout: fmt::Debug + Sized + Send + 'static {
     /// Brings near what [`replace`](Self::replace) looks at.
     fn prefetch(&self, shadow: usize, index: usize);
     /// Replaces an item of the state; `shadow` then holds its unit whole, and the flag is set. The
-    /// old value comes from the state: no shadow is read. Returns whether items are such; if not,
-    /// nothing is replaced.
+    /// old value comes from the state: no shadow is read. Where the [bounds](Self::BOUNDS_TELL)
+    /// tell that items are not such, it returns `false`, and nothing is replaced.
     fn replace<T: Item>(&self, shadow: usize, item: usize, new: impl New<T>) -> bool;
     /// Flags units whose value `shadow` holds.
     fn flag(&self, shadow: usize, units: Range<usize>);
@@ -182,6 +184,12 @@ impl<L: Layout, C: Completion> PingPong<L, C> {
         self.grain.halves
     }
 
+    /// Whether items are half words, and `replace` does not tell.
+    #[inline(always)]
+    fn must_halve(&self) -> bool {
+        !L::BOUNDS_TELL && self.halves()
+    }
+
     #[inline(always)]
     fn get<T: Item>(&self, item: usize) -> T {
         self.layout.get(item)
@@ -239,6 +247,7 @@ pub struct Separate {
 }
 
 impl Layout for Separate {
+    const BOUNDS_TELL: bool = false;
     const MERGE: Info = NppMerge::REGISTERED;
     const COPY: Info = NppCopy::REGISTERED;
 
@@ -282,9 +291,6 @@ impl Layout for Separate {
     }
     #[inline(always)]
     fn replace<T: Item>(&self, shadow: usize, item: usize, new: impl New<T>) -> bool {
-        if !self.grain.is_of::<T>() {
-            return false;
-        }
         let value = new.of(|| T::load(&self.state, item));
         T::store(&self.state, item, value);
         let shadow = shadow & 1;
@@ -373,6 +379,7 @@ impl Interleaved {
 }
 
 impl Layout for Interleaved {
+    const BOUNDS_TELL: bool = true;
     const MERGE: Info = IppMerge::REGISTERED;
     const COPY: Info = IppCopy::REGISTERED;
 

@@ -130,6 +130,12 @@ impl<L: Layout> Zigzag<L> {
         self.grain.halves
     }
 
+    /// Whether items are half words, and `replace` does not tell.
+    #[inline(always)]
+    fn must_halve(&self) -> bool {
+        L::HAS_LONG_UNITS && self.halves()
+    }
+
     #[inline(always)]
     fn get<T: Item>(&self, item: usize) -> T {
         let home = self.layout.latest::<T>(item >> self.shift());
@@ -138,20 +144,15 @@ impl<L: Layout> Zigzag<L> {
 
     #[inline(always)]
     fn replace<T: Item>(&mut self, item: usize, new: impl New<T>) -> bool {
-        if L::HAS_LONG_UNITS {
-            if !self.grain.is_of::<T>() {
-                return false;
-            }
-            if self.shift() != 0 {
-                self.replace_in_unit(item, new);
-                return true;
-            }
+        if self.shift() == 0 {
+            return self.layout.replace(item, new);
         }
-        self.layout.replace(item, new)
+        self.replace_in_unit(item, new);
+        true
     }
 
-    /// Replaces an item of a unit that has several.
-    #[inline]
+    /// Replaces an item of a unit that has several, apart from the short path of single items.
+    #[inline(never)]
     fn replace_in_unit<T: Item>(&mut self, item: usize, new: impl New<T>) {
         let unit = item >> self.shift();
         let home = self.layout.target::<T>(unit);
