@@ -19,9 +19,9 @@ pub(crate) struct Clock {
     /// When the last request ended, or the one under way began: nanoseconds since `turn`.
     ns: u64,
     /// Whether a test has stopped periodic work.
-    pub(crate) stands: bool,
+    stands: bool,
     /// Whether periodic work looks for expired keys; a test may turn that off.
-    pub(crate) expires: bool,
+    expires: bool,
 }
 
 impl Clock {
@@ -41,6 +41,26 @@ impl Clock {
     #[cfg(test)]
     pub(crate) fn set(&mut self, turn: Instant, unix_ms: i64) {
         (self.turn, self.unix_ms, self.ns) = (turn, unix_ms, 0);
+    }
+
+    /// A test stops periodic work, or has it go on.
+    pub(crate) fn stop(&mut self, stands: bool) {
+        self.stands = stands;
+    }
+
+    /// Whether periodic work stands.
+    pub(crate) fn stands(&self) -> bool {
+        self.stands
+    }
+
+    /// A test has periodic work look for expired keys, or not.
+    pub(crate) fn expire_actively(&mut self, expires: bool) {
+        self.expires = expires;
+    }
+
+    /// Whether periodic work looks for expired keys.
+    pub(crate) fn expires(&self) -> bool {
+        self.expires
     }
 
     /// When the server started.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use crate::boot::{Boot, Opened};
 use crate::config::rewrite;
-use crate::net::{Listeners, Poller};
+use crate::net::{Listeners, Network, Poller};
 use crate::persistence::{self, DataDirectory};
 use crate::process::{self, Signals, room_for_clients};
 use crate::server::Server;
@@ -40,7 +40,7 @@ pub fn serve(mut config: Config) -> Result<(), ServeError> {
     let metrics = metrics.transpose()?;
     let _pid_file = PidFile::write(&config.process.pidfile);
     let Opened { keyspace, mut state, table } = boot.open(directory, poller.waker().into_wake())?;
-    (state.net.tls, state.process.signals, state.net.listeners) = (tls, signals, listeners);
+    (state.net, state.process.signals) = (Network::new(listeners, tls), signals);
     let waker = poller.waker();
     let mut server = Server::new(keyspace, state, table, poller);
     if let Some(listener) = metrics {
@@ -59,7 +59,7 @@ pub fn serve(mut config: Config) -> Result<(), ServeError> {
     if let Some((host, port)) = state.config.replication.primary.clone() {
         replication::demote(keyspace, state, host, port);
     }
-    state.net.listeners.announce();
+    state.net.announce();
     warn_if_open(state);
     process::notify(state.config.process.supervised, "READY=1");
     server.run()

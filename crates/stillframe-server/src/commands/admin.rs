@@ -81,7 +81,7 @@ fn config_set(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
                 ctx.server.storage.saves.save_into(directory);
             }
             if let Some(tls) = tls {
-                ctx.server.net.tls = tls;
+                ctx.server.net.renew_tls(tls);
             }
             obey(ctx, &asked);
             ctx.out.ok();
@@ -232,9 +232,7 @@ fn begin_log(ctx: &mut Context<'_>, before: &Config, asked: &Asked<'_>) -> Resul
 /// Listens where the new configuration says, if it says so anew.
 fn listen(server: &mut ServerState, before: &Config, asked: &Asked<'_>) -> Result<(), Refusal> {
     let Some(Setting { name, .. }) = asked.having(Effect::Listen) else { return Ok(()) };
-    let (port, _) = server.net.listeners.ports(); // the system chose it if the setting is 0
-    let before = Config { port, ..before.clone() };
-    let changed = server.net.listeners.change(&server.config, &before);
+    let changed = server.net.listen_anew(&server.config, before);
     changed.map_err(|error| {
         tracing::warn!("CONFIG SET {name}: {error}");
         let problem = match *name {

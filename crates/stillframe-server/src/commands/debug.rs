@@ -66,7 +66,7 @@ fn debug(ctx: &mut Context<'_>, args: &[&[u8]]) -> Result<(), Refusal> {
         (b"replybuffer", [_, _]) => ctx.out.ok(),
         (b"replicate", words @ [_, ..]) => knobs::replicate(ctx, words),
         (b"set-active-expire", [switch]) => {
-            ctx.server.clock.expires = **switch != *b"0";
+            ctx.server.clock.expire_actively(**switch != *b"0");
             ctx.out.ok();
         }
         // There are no scripts that it could allow.

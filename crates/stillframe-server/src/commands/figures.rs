@@ -355,7 +355,7 @@ pub(super) static SERVER: &[Figure] = &[
     }),
     always!("run_id", |s| s.server.process.run_id()),
     always!("tcp_port", |s| {
-        let (plain, tls) = s.server.net.listeners.ports();
+        let (plain, tls) = s.server.net.ports();
         if plain > 0 { plain } else { tls }
     }),
     always!("server_time_usec", |_| unix_millis().saturating_mul(1000)),
@@ -645,16 +645,16 @@ pub(super) static STATS: &[Figure] = &[
         .counter("redis_keyspace_hits_total", "Keys found by reads."),
     always!("keyspace_misses", |s| s.server.ledger.lookups.misses)
         .counter("redis_keyspace_misses_total", "Keys not found by reads."),
-    always!("pubsub_channels", |s| s.server.hub.pubsub.count(Kind::Channel))
+    always!("pubsub_channels", |s| s.server.hub.pubsub().count(Kind::Channel))
         .gauge("redis_pubsub_channels", "Channels somebody listens to."),
-    always!("pubsub_patterns", |s| s.server.hub.pubsub.count(Kind::Pattern))
+    always!("pubsub_patterns", |s| s.server.hub.pubsub().count(Kind::Pattern))
         .gauge("redis_pubsub_patterns", "Patterns somebody listens to."),
-    always!("pubsubshard_channels", |s| s.server.hub.pubsub.count(Kind::Shard)),
+    always!("pubsubshard_channels", |s| s.server.hub.pubsub().count(Kind::Shard)),
     always!("latest_fork_usec", |s| {
         if s.forks() { whole_micros(s.server.storage.saves.latest_begin) } else { 0 }
     }),
     always!("total_forks", |s| if s.forks() { s.server.storage.saves.count } else { 0 }),
-    always!("migrate_cached_sockets", |s| s.server.net.peers.count()),
+    always!("migrate_cached_sockets", |s| s.server.net.peers()),
     always!("slave_expires_tracked_keys", |s| s.server.replication.own_keys()),
     none("active_defrag_hits"),
     none("active_defrag_misses"),

@@ -129,8 +129,8 @@ fn send<'a>(
     found: &[Packed<'a>],
     moved: &mut Vec<&'a [u8]>,
 ) -> Result<(), Refusal> {
-    let peers = &mut ctx.server.net.peers;
-    let mut kept = peers.take(request.host, request.port);
+    let net = &mut ctx.server.net;
+    let mut kept = net.take_peer(request.host, request.port);
     loop {
         let is_kept = kept.is_some();
         let peer = match kept.take() {
@@ -148,7 +148,7 @@ fn send<'a>(
         match exchange(&mut peer, request, found, moved) {
             Ok(refused) => {
                 if !peer.is_doubted() {
-                    peers.keep(request.host, request.port, peer);
+                    net.keep_peer(request.host, request.port, peer);
                 }
                 return refused.map_or(Ok(()), |error| {
                     Err(format!("ERR Target instance replied with error: {error}").into())

@@ -39,7 +39,7 @@ fn subscribe(ctx: &mut Context<'_>, args: &[&[u8]], kind: Kind) -> Result<(), Re
         return Err("ERR SSUBSCRIBE isn't allowed for a DENY BLOCKING client".into());
     }
     for name in &args[1..] {
-        ctx.server.hub.pubsub.subscribe(ctx.session.listener(), kind, name);
+        ctx.server.hub.subscribe(ctx.session, kind, name);
         confirm(ctx, word, Some(name), kind);
     }
     Ok(())
@@ -55,7 +55,7 @@ fn unsubscribe(ctx: &mut Context<'_>, args: &[&[u8]], kind: Kind) -> Result<(), 
         return Ok(());
     }
     for name in args[1..].iter().copied().chain(own.iter().map(|name| &**name)) {
-        ctx.server.hub.pubsub.unsubscribe(ctx.session.listener(), kind, name);
+        ctx.server.hub.unsubscribe(ctx.session, kind, name);
         confirm(ctx, word, Some(name), kind);
     }
     Ok(())
@@ -100,7 +100,7 @@ fn channels(ctx: &mut Context<'_>, args: &[&[u8]], kind: Kind) -> Result<(), Ref
     let fits = |name: &[u8]| pattern.is_none_or(|pattern| glob::matches(pattern, name));
     let start = ctx.out.position();
     let mut count = 0;
-    for name in ctx.server.hub.pubsub.names(kind).filter(|name| fits(name)) {
+    for name in ctx.server.hub.pubsub().names(kind).filter(|name| fits(name)) {
         ctx.out.bulk(name);
         count += 1;
     }
@@ -114,14 +114,14 @@ fn numsub(ctx: &mut Context<'_>, args: &[&[u8]], kind: Kind) -> Result<(), Refus
     ctx.out.array(names.len() * 2);
     for name in names {
         ctx.out.bulk(name);
-        ctx.out.integer(ctx.server.hub.pubsub.listeners(kind, name) as i64);
+        ctx.out.integer(ctx.server.hub.pubsub().listeners(kind, name) as i64);
     }
     Ok(())
 }
 
 /// `PUBSUB NUMPAT`: how many different patterns are subscribed to.
 fn numpat(ctx: &mut Context<'_>, _args: &[&[u8]]) -> Result<(), Refusal> {
-    ctx.out.integer(ctx.server.hub.pubsub.count(Kind::Pattern) as i64);
+    ctx.out.integer(ctx.server.hub.pubsub().count(Kind::Pattern) as i64);
     Ok(())
 }
 

@@ -35,7 +35,7 @@ pub(crate) struct Hub {
     /// All clients but the one being served.
     pub(crate) clients: Clients,
     /// Channels that clients listen to.
-    pub(crate) pubsub: PubSub,
+    pubsub: PubSub,
     tracking: Tracking,
     /// Places of the clients that see every request.
     monitors: Vec<usize>,
@@ -58,6 +58,21 @@ impl<'a> Terms<'a> {
 }
 
 impl Hub {
+    /// Subscribes a client; once is enough.
+    pub(crate) fn subscribe(&mut self, session: &mut Session, kind: Kind, name: &[u8]) {
+        self.pubsub.subscribe(session.listener(), kind, name);
+    }
+
+    /// Ends a subscription of a client, if there is one.
+    pub(crate) fn unsubscribe(&mut self, session: &mut Session, kind: Kind, name: &[u8]) {
+        self.pubsub.unsubscribe(session.listener(), kind, name);
+    }
+
+    /// The channels that clients listen to.
+    pub(crate) fn pubsub(&self) -> &PubSub {
+        &self.pubsub
+    }
+
     /// A client that leaves, or resets, receives nothing more but its replies.
     pub(crate) fn forget(&mut self, session: &mut Session, events: &mut Events) {
         self.pubsub.forget(session.listener());

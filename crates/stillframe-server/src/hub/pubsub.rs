@@ -79,7 +79,7 @@ pub(crate) type Listener<'s> = (&'s mut Option<Box<Subscriptions>>, usize);
 
 impl PubSub {
     /// Subscribes a client; once is enough.
-    pub(crate) fn subscribe(&mut self, who: Listener<'_>, kind: Kind, name: &[u8]) {
+    pub(super) fn subscribe(&mut self, who: Listener<'_>, kind: Kind, name: &[u8]) {
         let (own, place) = who;
         let subscriptions = own.get_or_insert_default();
         let own = &mut subscriptions.names[kind as usize];
@@ -94,7 +94,7 @@ impl PubSub {
     }
 
     /// Ends a subscription, if there is one.
-    pub(crate) fn unsubscribe(&mut self, who: Listener<'_>, kind: Kind, name: &[u8]) {
+    pub(super) fn unsubscribe(&mut self, who: Listener<'_>, kind: Kind, name: &[u8]) {
         let (owned, place) = who;
         let Some(own) = owned else { return };
         if own.names[kind as usize].remove(name) {
@@ -107,7 +107,7 @@ impl PubSub {
     }
 
     /// Ends all subscriptions of a client.
-    pub(crate) fn forget(&mut self, (own, place): Listener<'_>) {
+    pub(super) fn forget(&mut self, (own, place): Listener<'_>) {
         let Some(own) = own.take() else { return };
         for (topics, names) in self.topics.iter_mut().zip(&own.names) {
             names.iter().for_each(|name| topics.remove(name, place));
@@ -130,17 +130,17 @@ impl PubSub {
     }
 
     /// The places of the subscribers of a name.
-    pub(crate) fn places(&self, kind: Kind, name: &[u8]) -> &[usize] {
+    pub(super) fn places(&self, kind: Kind, name: &[u8]) -> &[usize] {
         self.topics[kind as usize].0.get(name).map_or(&[], Few::as_slice)
     }
 
     /// The patterns that have subscribers, with the subscribers' places.
-    pub(crate) fn patterns(&self) -> impl Iterator<Item = (&Name, &[usize])> {
+    pub(super) fn patterns(&self) -> impl Iterator<Item = (&Name, &[usize])> {
         self.topics[Kind::Pattern as usize].0.iter().map(|(name, few)| (name, few.as_slice()))
     }
 
     /// Whether there is any subscription.
-    pub(crate) fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.topics.iter().all(|topics| topics.0.is_empty())
     }
 }

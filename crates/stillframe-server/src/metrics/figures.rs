@@ -32,7 +32,7 @@ impl Figures {
 
 fn instance(state: &ServerState) -> [(&'static str, String); 7] {
     let role = if state.replication.is_replica() { "slave" } else { "master" };
-    let (plain, tls) = state.net.listeners.ports();
+    let (plain, tls) = state.net.ports();
     let port = if plain > 0 { plain } else { tls };
     [
         ("role", role.to_owned()),

@@ -28,7 +28,7 @@ pub(crate) struct Listeners {
     /// The handle that watches them, if any.
     door: Option<Door>,
     /// An `accept` failed for lack of descriptors or memory: try again.
-    pub(crate) retry: bool,
+    retry: bool,
     last_complaint: Option<Instant>,
 }
 
@@ -91,7 +91,7 @@ impl Listeners {
     ///
     /// # Errors
     /// [`ServeError`] when that fails; then it listens as `before` says, if possible.
-    pub(crate) fn change(&mut self, config: &Config, before: &Config) -> Result<(), ServeError> {
+    pub(super) fn change(&mut self, config: &Config, before: &Config) -> Result<(), ServeError> {
         let mut bind = |config: &Config| {
             self.sockets.retain(|listener| matches!(listener.socket, Socket::Unix(..)));
             self.bind_ports(config).and_then(|()| self.watch())
@@ -129,7 +129,7 @@ impl Listeners {
     }
 
     /// Logs where the server listens.
-    pub(crate) fn announce(&self) {
+    pub(super) fn announce(&self) {
         for Listener { socket, address } in &self.sockets {
             match (socket, address) {
                 (Socket::Tls(_), address) => {
@@ -146,7 +146,7 @@ impl Listeners {
     }
 
     /// The ports for plain TCP and for TLS, 0 where there is none.
-    pub(crate) fn ports(&self) -> (u16, u16) {
+    pub(super) fn ports(&self) -> (u16, u16) {
         let (mut plain, mut tls) = (0, 0);
         for listener in self.sockets.iter().rev() {
             match (&listener.socket, &listener.address) {
@@ -159,7 +159,7 @@ impl Listeners {
     }
 
     /// The next connection at a socket, or `None` if none waits.
-    pub(crate) fn next(
+    pub(super) fn next(
         &mut self,
         number: usize,
         (keepalive_seconds, tls): (u32, &Tls),
@@ -191,8 +191,13 @@ impl Listeners {
         }
     }
 
+    /// Whether an `accept` must be tried without an event, once.
+    pub(super) fn take_retry(&mut self) -> bool {
+        std::mem::take(&mut self.retry)
+    }
+
     /// The number of sockets.
-    pub(crate) fn count(&self) -> usize {
+    pub(super) fn count(&self) -> usize {
         self.sockets.len()
     }
 }

@@ -8,6 +8,7 @@ mod stream;
 
 pub(crate) use listen::Listeners;
 pub(crate) use network::Network;
-pub(crate) use peers::{Failure, Peer, Peers, Said};
+use peers::Peers;
+pub(crate) use peers::{Failure, Peer, Said};
 pub(crate) use poll::{Door, Poller, Ready, Waker};
 pub(crate) use stream::Stream;

@@ -37,7 +37,7 @@ impl Follower<'_> {
             if now < following.retry_at {
                 return;
             }
-            let tls = config.tls.replication.then_some(&net.tls);
+            let tls = config.tls.replication.then_some(net.tls());
             let connected =
                 following.connect(&config.replication.source, tls).and_then(|mut link| {
                     self.poller.add_primary(&mut link.stream)?;

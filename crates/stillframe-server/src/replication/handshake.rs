@@ -13,7 +13,7 @@ impl Question {
     /// Sends it.
     pub(super) fn ask(self, link: &mut Link, state: &ServerState) {
         let settings = &state.config.replication;
-        let (plain, tls) = state.net.listeners.ports();
+        let (plain, tls) = state.net.ports();
         let own = if state.config.tls.replication { tls } else { plain };
         let port = if settings.announce_port > 0 { settings.announce_port } else { own };
         let port = port.to_string();

@@ -29,8 +29,7 @@ pub(super) fn all(state: &mut ServerState, poller: &Poller, number: usize) {
 fn admit(state: &mut ServerState, number: usize) -> Option<(Stream, Session)> {
     loop {
         let now = state.clock.turn();
-        let ways = (state.config.tcp_keepalive_seconds, &state.net.tls);
-        let (mut stream, peer, local) = state.net.listeners.next(number, ways, now)?;
+        let (mut stream, peer, local) = state.net.accept(number, &state.config, now)?;
         state.meter.accepted();
         let Some(reason) = turned_away(state, &peer) else {
             let free = state.users.is_open();

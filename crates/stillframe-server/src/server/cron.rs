@@ -26,7 +26,7 @@ const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
 
 /// Does the work that is due, and returns when to come back.
 pub(crate) fn run(server: &mut Server) -> Instant {
-    if server.state.clock.stands {
+    if server.state.clock.stands() {
         return Instant::now() + Duration::from_secs(1) / server.state.config.hz;
     }
     if let Some(signal) = server.state.process.signals.take() {
@@ -37,8 +37,8 @@ pub(crate) fn run(server: &mut Server) -> Instant {
     }
     let is_replica = server.state.replication.is_replica();
     let stands = server.state.postpones() || is_replica;
-    let more_expired = !stands && server.state.clock.expires && expire(server);
-    if is_replica && !server.state.postpones() && server.state.clock.expires {
+    let more_expired = !stands && server.state.clock.expires() && expire(server);
+    if is_replica && !server.state.postpones() && server.state.clock.expires() {
         replication::expire_own(&mut server.keyspace, &mut server.state);
     }
     let closed = server.state.hub.weigh_clients(&server.state.config);
@@ -80,15 +80,13 @@ pub(crate) fn attend_clients(server: &mut Server) {
     let now = server.state.clock.turn();
     server.state.meter.sample(now);
     memory::tend_free(&server.keyspace, &mut server.state);
-    if std::mem::take(&mut server.state.net.listeners.retry) {
-        for number in 0..server.state.net.listeners.count() {
-            accept::all(&mut server.state, &server.poller, number);
-        }
+    for socket in server.state.net.take_unasked() {
+        accept::all(&mut server.state, &server.poller, socket);
     }
     if now >= server.next_client_check {
         server.next_client_check = now + Duration::from_secs(1);
         check_clients(&mut server.state, now);
-        server.state.net.peers.tend(now);
+        server.state.net.tend_peers(now);
     }
 }
 

@@ -66,7 +66,7 @@ pub(super) fn change_replication_id(ctx: &mut Context<'_>) {
 
 /// `DEBUG PAUSE-CRON 0|1`
 pub(super) fn pause_cron(ctx: &mut Context<'_>, switch: &[u8]) {
-    ctx.server.clock.stands = is_on(switch);
+    ctx.server.clock.stop(is_on(switch));
     ctx.out.ok();
 }
 

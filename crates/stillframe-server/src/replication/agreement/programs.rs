@@ -58,7 +58,8 @@ impl Program {
 
     fn run(&mut self) -> Result<(), String> {
         self.fleet.converge();
-        self.fleet.nodes[0].server.state.clock.expires = self.chance(3);
+        let expires = self.chance(3);
+        self.fleet.nodes[0].server.state.clock.expire_actively(expires);
         if self.chance(2) {
             self.operate("CONFIG SET notify-keyspace-events KEA");
         }
@@ -161,9 +162,9 @@ impl Program {
         let primary = self.fleet.primary;
         match self.random.below(40) {
             0..=1 => {
-                let state = &mut self.fleet.nodes[primary].server.state;
-                state.clock.expires = !state.clock.expires;
-                self.steps.push(format!("{primary} expires actively: {}", state.clock.expires));
+                let clock = &mut self.fleet.nodes[primary].server.state.clock;
+                clock.expire_actively(!clock.expires());
+                self.steps.push(format!("{primary} expires actively: {}", clock.expires()));
             }
             2..=4 if self.plan.evicts => self.limit_memory(),
             5..=7 => {
@@ -296,7 +297,7 @@ fn what_a_swap_finds_expired_is_propagated_after_the_swap() {
     let mut bytes = Vec::new();
     write_request(&mut bytes, &[b"BLPOP", b"k", b"0"]);
     let node = &mut fleet.nodes[0];
-    node.server.state.clock.expires = false;
+    node.server.state.clock.expire_actively(false);
     node.send(1, &[b"BLPOP", b"k", b"0"]);
     node.turn();
     for line in ["SET k live", "SELECT 1", "RPUSH k x", "PEXPIRE k 30"] {
