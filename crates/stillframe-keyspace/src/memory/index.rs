@@ -40,7 +40,7 @@ pub(crate) struct Index {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Seat {
     pub(crate) slot: u32,
-    pub(crate) word: u64,
+    pub(in crate::memory) word: u64,
 }
 
 impl Index {

@@ -17,8 +17,11 @@
 //! - M5: images of another process (fork) see that process's entries: nothing is frozen here.
 //! - M6: the word that an index keeps beside a slot is the slot's word: code that inserts, replaces
 //!   or removes an entry here does the same there before the next lookup.
-//! - M7: a seat that a lookup found is used up to the next write of its slot, and never kept: until
-//!   then its word is the slot's.
+//! - M7: a seat that a lookup found is used up to the next write of its slot: until then its word
+//!   is the slot's. Only this room makes seats, and they live in the locals of one method of the
+//!   keyspace: what a keyspace remembers of a key is its slot. A stale seat would name an entry
+//!   that may be freed. Debug builds check each use, and every build checks before it changes an
+//!   entry: nothing waits for that load (`examples/dispatch.rs` shows no difference).
 //!
 //! A slot freed and reused while an image is held, by cases (old entry `o`, frozen, not captured):
 //! - `o` leaves and the slot is empty: the algorithm keeps `o`'s handle for the image, limbo keeps
@@ -180,6 +183,7 @@ impl<A: Algorithm> Slots<A> {
     /// The entry of a seat, to be changed in place, if no image can see it (M2).
     #[inline]
     pub(crate) fn entry_mut(&mut self, seat: Seat) -> Option<&mut Entry> {
+        assert!(self.engine.read(seat.slot as usize) == seat.word, "a seat is stale (M7)");
         let is_private = self.is_private(seat.slot, self.entry_of(seat));
         if !is_private && !is_made(Mutant::ChangesInPlace) {
             return None;

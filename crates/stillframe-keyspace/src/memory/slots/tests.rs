@@ -106,3 +106,14 @@ fn more_keys_than_slots_can_be_numbered_are_refused() {
         assert!(refused.to_string().contains(&max_keys.to_string()), "{refused}");
     }
 }
+
+/// A word in the place of another entry would be a write to memory that may be freed.
+#[test]
+#[should_panic(expected = "stale")]
+fn a_stale_seat_changes_nothing() {
+    let mut keyspace = Keyspace::<Naive>::create(&KeyspaceOptions::default()).unwrap();
+    keyspace.set(0, b"key", b"value", Expire::Never).unwrap();
+    let seat = keyspace.slots.seat(0).expect("a key");
+    keyspace.set(0, b"key", &[b'x'; 2000], Expire::Never).unwrap();
+    keyspace.slots.entry_mut(seat);
+}
